@@ -1,0 +1,2 @@
+#include "qkv/base/error.h"
+int main() { return 0; }

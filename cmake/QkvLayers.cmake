@@ -1,0 +1,54 @@
+# Layers. A folder under qkv/ is a layer with a level; it may include itself and folders of lower levels only.
+# Each is an object library, so a layer's tests build without the layers above it. The public library is all of them.
+
+add_library(qkv_flags INTERFACE)
+target_include_directories(qkv_flags INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
+target_compile_features(qkv_flags INTERFACE cxx_std_20)
+target_compile_options(qkv_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion)
+# Math functions need not set errno; nothing else about arithmetic is relaxed.
+target_compile_options(qkv_flags INTERFACE -fno-math-errno)
+if(QKV_WERROR)
+  target_compile_options(qkv_flags INTERFACE -Werror)
+endif()
+if(QKV_SANITIZE)
+  target_compile_options(qkv_flags INTERFACE -fsanitize=${QKV_SANITIZE} -fno-omit-frame-pointer
+                                             -fno-sanitize-recover=all)
+  target_link_options(qkv_flags INTERFACE -fsanitize=${QKV_SANITIZE})
+endif()
+
+set_property(GLOBAL PROPERTY QKV_LAYERS "")
+
+# qkv_layer(<folder> LEVEL <n> [USES <layers>...] [LIBRARIES <third-party targets>...])
+# USES lists every lower layer whose code is needed at link time, directly or through another.
+function(qkv_layer name)
+  cmake_parse_arguments(ARG "" "LEVEL" "USES;LIBRARIES" ${ARGN})
+  set_property(GLOBAL APPEND PROPERTY QKV_LAYERS ${name}:${ARG_LEVEL})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cc)
+  if(NOT sources)
+    return()
+  endif()
+  add_library(qkv_${name} OBJECT ${sources})
+  target_link_libraries(qkv_${name} PRIVATE qkv_flags ${ARG_LIBRARIES})
+  set_target_properties(qkv_${name} PROPERTIES QKV_USES "${ARG_USES}" QKV_LIBRARIES "${ARG_LIBRARIES}")
+endfunction()
+
+# qkv_link(<executable> <layers>...): the layers' objects, those of the layers they use, and their libraries.
+function(qkv_link target)
+  set(todo ${ARGN})
+  set(all "")
+  while(todo)
+    list(POP_FRONT todo layer)
+    if(layer IN_LIST all OR NOT TARGET qkv_${layer})
+      continue()
+    endif()
+    list(APPEND all ${layer})
+    get_target_property(uses qkv_${layer} QKV_USES)
+    list(APPEND todo ${uses})
+  endwhile()
+  target_link_libraries(${target} PRIVATE qkv_flags)
+  foreach(layer IN LISTS all)
+    get_target_property(libraries qkv_${layer} QKV_LIBRARIES)
+    target_sources(${target} PRIVATE $<TARGET_OBJECTS:qkv_${layer}>)
+    target_link_libraries(${target} PRIVATE ${libraries})
+  endforeach()
+endfunction()

@@ -1,0 +1,108 @@
+#include "qkv/base/files.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+#include "qkv/base/error.h"
+
+namespace qkv {
+namespace {
+
+std::string reason() { return std::generic_category().message(errno); }
+
+int open_for_reading(const std::filesystem::path& path, struct stat& status) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) throw IoError(concat("cannot open ", path.string(), ": ", reason()));
+  if (::fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) {
+    const std::string why = S_ISDIR(status.st_mode) ? "it is a folder" : "it is not a regular file";
+    ::close(descriptor);
+    throw IoError(concat("cannot read ", path.string(), ": ", why));
+  }
+  return descriptor;
+}
+
+}  // namespace
+
+std::string read_file(const std::filesystem::path& path) {
+  const MappedFile file(path);
+  return file.size() == 0 ? std::string() : std::string(reinterpret_cast<const char*>(file.data()), file.size());
+}
+
+MappedFile::MappedFile(const std::filesystem::path& path) {
+  struct stat status {};
+  const int descriptor = open_for_reading(path, status);
+  size_ = static_cast<size_t>(status.st_size);
+  if (size_ > 0) {
+    void* address = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE, descriptor, 0);
+    if (address == MAP_FAILED) {
+      const std::string why = reason();
+      ::close(descriptor);
+      throw IoError(concat("cannot map ", path.string(), ": ", why));
+    }
+    data_ = static_cast<std::byte*>(address);
+  }
+  ::close(descriptor);
+}
+
+MappedFile::~MappedFile() {
+  if (data_) ::munmap(data_, size_);
+}
+
+AtomicFile::AtomicFile(std::filesystem::path path)
+    : path_(std::move(path)), temporary_(concat(path_.string(), ".partial-", ::getpid())) {
+  descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (descriptor_ < 0) throw IoError(concat("cannot write ", path_.string(), ": ", reason()));
+}
+
+AtomicFile::~AtomicFile() {
+  if (descriptor_ < 0) return;
+  ::close(descriptor_);
+  ::unlink(temporary_.c_str());
+}
+
+void AtomicFile::fail(const std::string& what) {
+  throw IoError(concat("cannot ", what, " ", path_.string(), ": ", reason(), "; the previous content is untouched"));
+}
+
+void AtomicFile::write(const void* data, size_t bytes) {
+  const char* next = static_cast<const char*>(data);
+  while (bytes > 0) {
+    const ssize_t written = ::write(descriptor_, next, bytes);
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      fail("write");
+    }
+    next += written;
+    bytes -= static_cast<size_t>(written);
+  }
+}
+
+void AtomicFile::commit() {
+  if (::fsync(descriptor_) != 0) fail("flush");
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("replace");
+  ::close(descriptor_);
+  descriptor_ = -1;
+}
+
+void write_file_atomically(const std::filesystem::path& path, std::string_view content) {
+  AtomicFile file(path);
+  file.write(content);
+  file.commit();
+}
+
+void make_writable_folder(const std::filesystem::path& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) throw IoError(concat("cannot create folder ", path.string(), ": ", error.message()));
+  if (::access(path.c_str(), W_OK | X_OK) != 0) {
+    throw IoError(concat("cannot write into folder ", path.string(), ": ", reason()));
+  }
+}
+
+}  // namespace qkv

@@ -1,0 +1,56 @@
+#pragma once
+// Files as qkv needs them: read whole, mapped, or replaced atomically. All throw IoError naming the path and the reason.
+
+#include <cstddef>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace qkv {
+
+std::string read_file(const std::filesystem::path& path);
+
+// A file mapped into memory, copy-on-write: writing to data() changes this process's copy only, never the file.
+class MappedFile {
+ public:
+  explicit MappedFile(const std::filesystem::path& path);
+  ~MappedFile();
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  std::byte* data() const { return data_; }  // null for an empty file
+  size_t size() const { return size_; }
+
+ private:
+  std::byte* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+// Writes beside the target and renames over it on commit(), after flushing to disk: whoever opens the target sees the
+// old content or the new one, whatever happens in between. Without commit() nothing remains.
+class AtomicFile {
+ public:
+  explicit AtomicFile(std::filesystem::path path);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  void write(const void* data, size_t bytes);
+  void write(std::string_view text) { write(text.data(), text.size()); }
+  void commit();
+
+ private:
+  [[noreturn]] void fail(const std::string& what);
+
+  std::filesystem::path path_, temporary_;
+  int descriptor_ = -1;
+};
+
+void write_file_atomically(const std::filesystem::path& path, std::string_view content);
+
+// Creates the folder (and its parents) where it is missing, and checks that files can be made in it.
+void make_writable_folder(const std::filesystem::path& path);
+
+}  // namespace qkv
