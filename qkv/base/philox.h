@@ -49,9 +49,10 @@ class RandomStream {
 
   // Uniform in [0, bound); bound > 0. (The bias of the multiplication is below bound / 2^64.)
   uint64_t below(uint64_t bound) {
+    __extension__ using Wide = unsigned __int128;
     const uint64_t high = next();
     const uint64_t number = (high << 32) | next();
-    return static_cast<uint64_t>((static_cast<unsigned __int128>(number) * bound) >> 64);
+    return static_cast<uint64_t>((Wide{number} * bound) >> 64);
   }
 
  private:
