@@ -31,7 +31,8 @@ int open_for_reading(const std::filesystem::path& path, struct stat& status) {
 
 std::string read_file(const std::filesystem::path& path) {
   const MappedFile file(path);
-  return file.size() == 0 ? std::string() : std::string(reinterpret_cast<const char*>(file.data()), file.size());
+  return file.size() == 0 ? std::string()
+                          : std::string(reinterpret_cast<const char*>(file.data()), file.size());
 }
 
 MappedFile::MappedFile(const std::filesystem::path& path) {
@@ -67,7 +68,8 @@ AtomicFile::~AtomicFile() {
 }
 
 void AtomicFile::fail(const std::string& what) {
-  throw IoError(concat("cannot ", what, " ", path_.string(), ": ", reason(), "; the previous content is untouched"));
+  throw IoError(
+      concat("cannot ", what, " ", path_.string(), ": ", reason(), "; the previous content is untouched"));
 }
 
 void AtomicFile::write(const void* data, size_t bytes) {

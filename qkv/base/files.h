@@ -1,5 +1,6 @@
 #pragma once
-// Files as qkv needs them: read whole, mapped, or replaced atomically. All throw IoError naming the path and the reason.
+// Files as qkv needs them: read whole, mapped, or replaced atomically. All throw IoError naming the path and
+// the reason.
 
 #include <cstddef>
 #include <filesystem>
@@ -12,7 +13,8 @@ namespace qkv {
 
 std::string read_file(const std::filesystem::path& path);
 
-// A file mapped into memory, copy-on-write: writing to data() changes this process's copy only, never the file.
+// A file mapped into memory, copy-on-write: writing to data() changes this process's copy only, never the
+// file.
 class MappedFile {
  public:
   explicit MappedFile(const std::filesystem::path& path);
@@ -28,8 +30,8 @@ class MappedFile {
   size_t size_ = 0;
 };
 
-// Writes beside the target and renames over it on commit(), after flushing to disk: whoever opens the target sees the
-// old content or the new one, whatever happens in between. Without commit() nothing remains.
+// Writes beside the target and renames over it on commit(), after flushing to disk: whoever opens the target
+// sees the old content or the new one, whatever happens in between. Without commit() nothing remains.
 class AtomicFile {
  public:
   explicit AtomicFile(std::filesystem::path path);

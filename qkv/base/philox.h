@@ -1,6 +1,7 @@
 #pragma once
-// Counter-based random numbers: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
-// A number is a pure function of (key, counter), so it does not matter which thread draws it, or when, or how often.
+// Counter-based random numbers: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
+// SC 2011). A number is a pure function of (key, counter), so it does not matter which thread draws it, or
+// when, or how often.
 
 #include <array>
 #include <cstdint>

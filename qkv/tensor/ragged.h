@@ -1,0 +1,47 @@
+#pragma once
+// Ragged batches: sequences laid end to end, never padded.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "qkv/tensor/tensor.h"
+
+namespace qkv {
+
+// Where each sequence of a batch begins: sequence i is rows offsets[i] to offsets[i + 1]. Immutable and
+// shared; copying copies a handle.
+class Offsets {
+ public:
+  Offsets() : Offsets(std::vector<int32_t>{0}) {}
+  // Throws ShapeError unless the numbers start at 0 and never fall.
+  explicit Offsets(std::vector<int32_t> offsets);
+
+  static Offsets of_lengths(std::span<const int32_t> lengths);
+  // `batch` sequences of `length` rows each: what a dense [batch, length, ...] tensor is.
+  static Offsets uniform(int64_t batch, int64_t length);
+
+  int64_t sequences() const { return static_cast<int64_t>(offsets_->size()) - 1; }
+  int64_t tokens() const { return offsets_->back(); }
+  int64_t begin(int64_t sequence) const { return (*offsets_)[static_cast<size_t>(sequence)]; }
+  int64_t end(int64_t sequence) const { return (*offsets_)[static_cast<size_t>(sequence) + 1]; }
+  int64_t length(int64_t sequence) const { return end(sequence) - begin(sequence); }
+  int64_t max_length() const { return max_length_; }
+  const int32_t* data() const { return offsets_->data(); }
+  const std::vector<int32_t>& values() const { return *offsets_; }
+
+  friend bool operator==(const Offsets& a, const Offsets& b) { return *a.offsets_ == *b.offsets_; }
+
+ private:
+  std::shared_ptr<const std::vector<int32_t>> offsets_;
+  int64_t max_length_ = 0;
+};
+
+// Values whose outermost axis is cut into sequences: [tokens, ...] and where each sequence begins.
+struct Ragged {
+  Tensor values;
+  Offsets offsets;
+};
+
+}  // namespace qkv

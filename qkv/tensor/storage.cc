@@ -1,0 +1,111 @@
+#include "qkv/tensor/storage.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+#include <mutex>
+#include <new>
+#include <unordered_map>
+#include <vector>
+
+namespace qkv {
+namespace {
+
+constexpr size_t kAlignment = 64;
+constexpr size_t kHugePage = size_t{2} << 20;
+
+// Four size classes per power of two: at most a quarter of a block is wasted, and batches of slightly
+// different lengths share blocks.
+size_t size_class(size_t bytes) {
+  if (bytes <= 256) return 256;
+  const size_t step = std::bit_floor(bytes - 1) / 4;
+  return (bytes + step - 1) / step * step;
+}
+
+class CachingAllocator {
+ public:
+  std::byte* take(size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    std::byte* block = nullptr;
+    auto& kept = free_[bytes];
+    if (!kept.empty()) {
+      block = kept.back();
+      kept.pop_back();
+      stats_.cached -= bytes;
+    } else {
+      block = request(bytes);
+    }
+    stats_.in_use += bytes;
+    stats_.peak_in_use = std::max(stats_.peak_in_use, stats_.in_use);
+    return block;
+  }
+
+  void give(std::byte* block, size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    free_[bytes].push_back(block);
+    stats_.in_use -= bytes;
+    stats_.cached += bytes;
+  }
+
+  void release() {
+    const std::lock_guard lock(mutex_);
+    release_locked();
+  }
+
+  AllocatorStats stats() {
+    const std::lock_guard lock(mutex_);
+    return stats_;
+  }
+
+  void reset_peak() {
+    const std::lock_guard lock(mutex_);
+    stats_.peak_in_use = stats_.in_use;
+  }
+
+ private:
+  std::byte* request(size_t bytes) {
+    ++stats_.system_requests;
+    const size_t alignment = bytes >= kHugePage ? kHugePage : kAlignment;
+    const size_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    void* block = nullptr;
+    if (::posix_memalign(&block, alignment, rounded) != 0) {
+      release_locked();
+      if (::posix_memalign(&block, alignment, rounded) != 0) throw std::bad_alloc();
+    }
+    if (bytes >= kHugePage) ::madvise(block, rounded / kHugePage * kHugePage, MADV_HUGEPAGE);
+    return static_cast<std::byte*>(block);
+  }
+
+  void release_locked() {
+    for (auto& [bytes, blocks] : free_) {
+      for (std::byte* block : blocks) std::free(block);
+      blocks.clear();
+    }
+    stats_.cached = 0;
+  }
+
+  std::mutex mutex_;
+  std::unordered_map<size_t, std::vector<std::byte*>> free_;
+  AllocatorStats stats_;
+};
+
+// Never destroyed: static tensors may be freed after main() has ended.
+CachingAllocator& allocator() {
+  static auto* instance = new CachingAllocator;
+  return *instance;
+}
+
+}  // namespace
+
+Storage allocate(size_t bytes) {
+  const size_t rounded = size_class(bytes);
+  return {allocator().take(rounded), [rounded](std::byte* block) { allocator().give(block, rounded); }};
+}
+
+AllocatorStats allocator_stats() { return allocator().stats(); }
+void reset_allocator_peak() { allocator().reset_peak(); }
+void release_cached_memory() { allocator().release(); }
+
+}  // namespace qkv

@@ -1,0 +1,94 @@
+#pragma once
+// Tensor: a block of numbers with a shape. Copying a Tensor copies a handle; the numbers are shared.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "qkv/base/error.h"
+#include "qkv/tensor/dtype.h"
+#include "qkv/tensor/shape.h"
+#include "qkv/tensor/storage.h"
+
+namespace qkv {
+
+// Elements lie row-major. The only stride that is not implied by the shape is the one from row to row (a row
+// runs along the innermost axis), so that some columns of a matrix are a view too: see columns().
+class Tensor {
+ public:
+  Tensor() = default;  // holds nothing: defined() is false
+
+  static Tensor empty(const Shape& shape, DType dtype = DType::f32);  // uninitialised
+  static Tensor zeros(const Shape& shape, DType dtype = DType::f32);
+  static Tensor full(const Shape& shape, float value);
+  // Throws ShapeError unless values.size() is the shape's number of elements.
+  template <class T>
+  static Tensor from(std::span<const T> values, const Shape& shape);
+  template <class T>
+  static Tensor from(const std::vector<T>& values, const Shape& shape) {
+    return from(std::span<const T>(values), shape);
+  }
+  // A tensor over memory that `storage` keeps alive; `storage` points at the first element.
+  static Tensor wrap(Storage storage, const Shape& shape, DType dtype);
+
+  bool defined() const { return storage_ != nullptr; }
+  const Shape& shape() const { return shape_; }
+  int rank() const { return shape_.rank(); }
+  int64_t dim(int axis) const { return shape_[axis]; }
+  int64_t numel() const { return shape_.numel(); }
+  DType dtype() const { return dtype_; }
+  Device device() const { return Device::cpu; }
+
+  // The tensor as a matrix of its innermost rows. A scalar is one row of one column.
+  int64_t rows() const { return rank() == 0 ? 1 : cols() == 0 ? 0 : numel() / cols(); }
+  int64_t cols() const { return rank() == 0 ? 1 : shape_[-1]; }
+  int64_t row_stride() const { return row_stride_; }  // in elements
+  bool contiguous() const { return row_stride_ == cols() || rows() <= 1; }
+  size_t bytes() const { return static_cast<size_t>(numel()) * size_of(dtype_); }
+
+  // Throws ShapeError when T is not what the tensor holds.
+  template <class T = float>
+  T* data() const {
+    require_dtype(dtype_of<T>);
+    return reinterpret_cast<T*>(storage_.get());
+  }
+  // The elements of a contiguous tensor.
+  template <class T = float>
+  std::span<T> values() const {
+    require_contiguous("values");
+    return {data<T>(), static_cast<size_t>(numel())};
+  }
+  // The one element of a tensor that has one.
+  float item() const;
+
+  // Views: they share this tensor's memory.
+  Tensor reshape(const Shape& shape) const;               // same number of elements; contiguous only
+  Tensor slice_rows(int64_t begin, int64_t count) const;  // along the outermost axis
+  Tensor columns(int64_t begin, int64_t count) const;     // along the innermost axis
+
+  Tensor clone() const;                       // a contiguous copy
+  void copy_from(const Tensor& other) const;  // same shape and dtype
+  void fill_zero() const;
+
+ private:
+  void require_dtype(DType wanted) const;
+  void require_contiguous(const char* what) const;
+
+  Storage storage_;
+  Shape shape_;
+  int64_t row_stride_ = 0;
+  DType dtype_ = DType::f32;
+};
+
+template <class T>
+Tensor Tensor::from(std::span<const T> values, const Shape& shape) {
+  if (static_cast<int64_t>(values.size()) != shape.numel()) {
+    throw ShapeError(
+        concat("Tensor::from: shape ", shape, " holds ", shape.numel(), " elements, found ", values.size()));
+  }
+  Tensor result = empty(shape, dtype_of<T>);
+  std::copy(values.begin(), values.end(), result.data<T>());
+  return result;
+}
+
+}  // namespace qkv
