@@ -1,0 +1,84 @@
+#pragma once
+// Scaled dot-product attention (Vaswani et al. 2017, equation 1): softmax(Q K^T scale + bias) V by head, over
+// ragged batches, tiled with an online softmax (Milakov and Gimelshein 2018; Dao et al. 2022): a matrix of
+// queries by keys is never stored.
+
+#include <cstdint>
+
+#include "qkv/kernels/accumulate.h"
+#include "qkv/kernels/dropout.h"
+
+namespace qkv::kernels {
+
+// Element (b, h, i, j) lies at data[b * batch_stride + h * head_stride + i * query_stride + j], where i and j
+// count within the sequence. A stride of 0 repeats.
+struct KeepMask {
+  const uint8_t* data = nullptr;  // null: no mask. Nonzero: query i may attend to key j.
+  int64_t batch_stride = 0, head_stride = 0, query_stride = 0;
+};
+
+struct ScoreBias {
+  const float* data = nullptr;  // null: no bias. Added to the scaled scores. -infinity forbids.
+  int64_t batch_stride = 0, head_stride = 0, query_stride = 0;
+};
+
+// What both directions need. Head h of query row t is query[t * query_stride + h * d_k .. + d_k]; keys,
+// values and outputs likewise (strides in elements), so that a fused projection's columns can be read in
+// place.
+struct AttentionShape {
+  int64_t sequences = 0;
+  const int32_t* query_offsets = nullptr;  // [sequences + 1]
+  const int32_t* key_offsets = nullptr;    // [sequences + 1]
+  int64_t heads = 1;
+  int64_t d_k = 0, d_v = 0;  // per head
+  float scale = 1;           // 1 / sqrt(d_k) in the paper
+  // Query i attends to key j where j <= i + (keys - queries): aligned to the last key, as a KV cache needs.
+  bool causal = false;
+  KeepMask keep;
+  ScoreBias bias;
+  Dropout dropout;  // of the weights; row = query row in the batch, column = head * 2^22 + key within the
+                    // sequence
+};
+
+struct AttentionInput {
+  const float* query = nullptr;
+  const float* key = nullptr;
+  const float* value = nullptr;
+  int64_t query_stride = 0, key_stride = 0, value_stride = 0;
+};
+
+struct AttentionOutput {
+  float* output =
+      nullptr;  // [query tokens, heads * d_v] with output_stride; a row that may attend to nothing is zeros
+  int64_t output_stride = 0;
+  // [heads, query tokens]: log(sum_j exp(score_ij)), -infinity for a row that may attend to nothing. Null:
+  // not wanted.
+  float* log_sum_exp = nullptr;
+  // Null: not wanted. Else the softmax weights before dropout: head h of query i and key j of sequence s at
+  // weights[weight_offsets[s] + (h * queries(s) + i) * keys(s) + j].
+  float* weights = nullptr;
+  const int64_t* weight_offsets = nullptr;
+};
+
+void attention_forward(const AttentionShape& shape, const AttentionInput& input,
+                       const AttentionOutput& output);
+
+struct AttentionGradients {
+  float* query = nullptr;  // the layouts of the inputs, with strides of their own
+  float* key = nullptr;
+  float* value = nullptr;
+  int64_t query_stride = 0, key_stride = 0, value_stride = 0;
+  Accumulate query_accumulate = Accumulate::no, key_accumulate = Accumulate::no,
+             value_accumulate = Accumulate::no;
+  // Of the additive bias: null where not wanted, else always added to, laid out like the bias. With a
+  // repeating stride the sum runs over what it repeats, in order; such a bias is computed on one thread.
+  float* bias = nullptr;
+};
+
+// output and log_sum_exp are those of the forward pass; grad_output is laid out as output with
+// grad_output_stride.
+void attention_backward(const AttentionShape& shape, const AttentionInput& input, const float* output,
+                        int64_t output_stride, const float* log_sum_exp, const float* grad_output,
+                        int64_t grad_output_stride, const AttentionGradients& gradients);
+
+}  // namespace qkv::kernels

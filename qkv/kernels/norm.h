@@ -1,0 +1,54 @@
+#pragma once
+// Layer normalisation (Ba et al. 2016), with the residual connection of a block in the same pass.
+
+#include <cstdint>
+
+#include "qkv/kernels/accumulate.h"
+#include "qkv/kernels/dropout.h"
+
+namespace qkv::kernels {
+
+// z = x + dropout(branch); y = (z - mean(z)) / sqrt(var(z) + epsilon) * gain + shift, by row.
+struct NormInput {
+  const float* x = nullptr;       // [rows, cols]
+  const float* branch = nullptr;  // [rows, cols], or null: z = x
+  Dropout dropout;                // of the branch
+  const float* gain = nullptr;    // [cols]; null with `shift`: no normalisation, y is not written
+  const float* shift = nullptr;   // [cols]
+  float epsilon = 1e-5f;
+  int64_t rows = 0, cols = 0;
+};
+
+struct NormOutput {
+  float* sum =
+      nullptr;         // [rows, cols]: z. Null where not wanted (then the backward needs x as z: no branch).
+  float* y = nullptr;  // [rows, cols]
+  float* mean = nullptr;               // [rows]
+  float* inverse_deviation = nullptr;  // [rows]: 1 / sqrt(var + epsilon)
+};
+
+void norm_forward(const NormInput& input, const NormOutput& output);
+
+// dz [rows, cols] (+)= the gradient of y at z; gain_gradient and shift_gradient [cols] likewise, each with
+// its own accumulate. Sums over rows are made in an order that depends on the number of rows only.
+struct NormBackward {
+  const float* z = nullptr;
+  const float* gain = nullptr;
+  const float* mean = nullptr;
+  const float* inverse_deviation = nullptr;
+  const float* dy = nullptr;
+  int64_t rows = 0, cols = 0;
+  float* dz = nullptr;
+  Accumulate dz_accumulate = Accumulate::no;
+  float* gain_gradient = nullptr;  // null: not wanted, with shift_gradient
+  float* shift_gradient = nullptr;
+  Accumulate parameter_accumulate = Accumulate::no;
+};
+
+void norm_backward(const NormBackward& arguments);
+
+// dx (+)= dropout(dy), the branch's share of a residual sum's gradient.
+void dropout_backward(const float* dy, float* dx, int64_t rows, int64_t cols, const Dropout& dropout,
+                      Accumulate accumulate);
+
+}  // namespace qkv::kernels
