@@ -1,0 +1,174 @@
+#include "qkv/text/train_sentencepiece.h"
+
+#include <sentencepiece_trainer.h>
+
+#include <algorithm>
+#include <exception>
+#include <memory>
+#include <regex>
+#include <unordered_map>
+
+#include "qkv/base/error.h"
+#include "qkv/base/philox.h"
+#include "qkv/text/lines.h"
+#include "qkv/text/utf8.h"
+
+namespace qkv::text {
+namespace {
+
+// The vocabulary has </s>, <unk> and <pad>; the SentencePiece model of these only the unknown.
+constexpr int64_t kSpecialTokens = 3, kOutsideModel = 2;
+constexpr size_t kMaxSentenceBytes = 4192;  // SentencePiece's own limit
+// The trainer adds up floating point by thread, so that their number is part of the result: fixed.
+constexpr int kTrainerThreads = 4;
+
+// The chosen sentences of the files, one at a time. SentencePiece expects no exceptions, so that one is kept
+// for later.
+class Sentences : public sentencepiece::SentenceIterator {
+ public:
+  explicit Sentences(const TrainOptions& options) : options_(options), random_(options.seed, 0x535045ull) {
+    for (const auto& path : options.inputs) unseen_ += count(path);
+    wanted_ = std::min(unseen_, options.max_sentences);
+    advance();
+  }
+
+  bool done() const override { return done_; }
+  void Next() override { advance(); }
+  const std::string& value() const override { return line_; }
+  sentencepiece::util::Status status() const override { return {}; }
+
+  void rethrow() const {
+    if (error_) std::rethrow_exception(error_);
+  }
+
+ private:
+  // Whether a line that was read is one to learn from.
+  bool usable(const LineReader& reader, const std::string& line) const {
+    if (line.empty() || line.size() > kMaxSentenceBytes || line.find('\0') != line.npos) return false;
+    if (valid_utf8(line)) return true;
+    if (!options_.skip_bad_utf8) reader.require_utf8(line);
+    return false;
+  }
+
+  int64_t count(const std::filesystem::path& path) const {
+    LineReader reader(path);
+    std::string line;
+    int64_t sentences = 0;
+    while (reader.next(line)) sentences += usable(reader, line);
+    return sentences;
+  }
+
+  void advance() {
+    try {
+      while (wanted_ > taken_) {
+        if (!reader_) {
+          if (file_ == options_.inputs.size()) break;  // a file that shrank meanwhile
+          reader_ = std::make_unique<LineReader>(options_.inputs[file_++]);
+        }
+        if (!reader_->next(line_)) {
+          reader_.reset();
+          continue;
+        }
+        if (!usable(*reader_, line_)) continue;
+        // Selection sampling (Knuth, TAOCP 2, algorithm 3.4.2 S): exactly `wanted_` of all, each set equally
+        // likely.
+        const bool take =
+            wanted_ - taken_ >= unseen_ ||
+            static_cast<int64_t>(random_.below(static_cast<uint64_t>(unseen_))) < wanted_ - taken_;
+        --unseen_;
+        if (!take) continue;
+        ++taken_;
+        return;
+      }
+    } catch (...) {
+      error_ = std::current_exception();
+    }
+    done_ = true;
+  }
+
+  const TrainOptions& options_;
+  RandomStream random_;
+  int64_t unseen_ = 0, wanted_ = 0, taken_ = 0;
+  size_t file_ = 0;
+  std::unique_ptr<LineReader> reader_;
+  std::string line_;
+  bool done_ = false;
+  std::exception_ptr error_;
+};
+
+void validate(const TrainOptions& options) {
+  if (options.inputs.empty())
+    throw UsageError("vocabulary training: expected at least one text file, found none");
+  if (options.vocab_size <= kSpecialTokens || options.vocab_size > 1'000'000) {
+    throw UsageError(concat("vocabulary size: expected 4 to 1000000, found ", options.vocab_size));
+  }
+  if (!(options.character_coverage >= 0.9 && options.character_coverage <= 1.0)) {
+    throw UsageError(concat("character coverage: expected 0.9 to 1, found ", options.character_coverage));
+  }
+  if (options.max_sentences < 1) {
+    throw UsageError(
+        concat("sentences to learn a vocabulary from: expected at least 1, found ", options.max_sentences));
+  }
+}
+
+// The largest vocabulary that the text yields, if SentencePiece's message says that this is what failed; else
+// 0. Its sizes are without </s> and <pad>.
+int64_t largest_possible(const std::string& message) {
+  std::smatch match;
+  if (!std::regex_search(message, match, std::regex("set it to a value <= ([0-9]+)"))) return 0;
+  return std::stoll(match[1]) + kOutsideModel;
+}
+
+[[noreturn]] void explain(const TrainOptions& options, const std::string& message) {
+  if (const int64_t largest = largest_possible(message); largest > 0) {
+    throw UsageError(concat("vocabulary size: expected at most ", largest,
+                            ", the most that this text yields, found ", options.vocab_size));
+  }
+  std::smatch match;
+  if (std::regex_search(message, match, std::regex("smaller than required_chars\\. [0-9]+ vs ([0-9]+)"))) {
+    throw UsageError(
+        concat("vocabulary size: expected at least ", std::stoll(match[1]) + kOutsideModel,
+               ", one piece for each character of this text (or a lower character coverage), found ",
+               options.vocab_size));
+  }
+  throw Error(
+      concat("SentencePiece cannot learn a vocabulary of ", options.vocab_size, " pieces: ", message));
+}
+
+}  // namespace
+
+std::string train_sentencepiece(const TrainOptions& options) {
+  validate(options);
+  Sentences sentences(options);
+  sentences.rethrow();
+  if (sentences.done()) {
+    throw DataError(concat("vocabulary training: expected sentences in ", options.inputs.front().string(),
+                           options.inputs.size() > 1 ? " and the others" : "", ", found none"));
+  }
+  const std::unordered_map<std::string, std::string> settings = {
+      {"model_type", options.kind == SubwordKind::bpe ? "bpe" : "unigram"},
+      {"vocab_size", std::to_string(options.vocab_size - kOutsideModel)},
+      {"character_coverage", concat(options.character_coverage)},
+      {"byte_fallback", options.byte_fallback ? "true" : "false"},
+      {"num_threads", std::to_string(kTrainerThreads)},
+      {"shuffle_input_sentence", "false"},
+      {"unk_id", "0"},
+      {"bos_id", "-1"},
+      {"eos_id", "-1"},
+      {"pad_id", "-1"},
+      {"minloglevel", "3"}};
+  std::string model;
+  const auto status = sentencepiece::SentencePieceTrainer::Train(settings, &sentences, &model);
+  sentences.rethrow();
+  if (status.ok()) return model;
+  const int64_t largest = largest_possible(status.message());
+  if (!options.smaller_if_needed || largest <= 0 || largest >= options.vocab_size) {
+    explain(options, status.message());
+  }
+  TrainOptions smaller = options;
+  smaller.vocab_size = largest;
+  smaller.smaller_if_needed = false;
+  return train_sentencepiece(smaller);
+}
+
+}  // namespace qkv::text

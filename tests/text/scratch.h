@@ -1,0 +1,57 @@
+#pragma once
+// A folder of its own for a test, removed at its end.
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <string_view>
+
+namespace qkv::testing {
+
+class Scratch {
+ public:
+  Scratch() {
+    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
+    path_ = std::filesystem::temp_directory_path() / ("qkv-" + std::string(test->test_suite_name()) + "-" +
+                                                      test->name() + "-" + std::to_string(::getpid()));
+    std::filesystem::remove_all(path_);
+    std::filesystem::create_directories(path_);
+  }
+  ~Scratch() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+
+  std::filesystem::path operator/(std::string_view name) const { return path_ / name; }
+  const std::filesystem::path& path() const { return path_; }
+
+  std::filesystem::path write(std::string_view name, std::string_view content) const {
+    std::ofstream(path_ / name, std::ios::binary) << content;
+    return path_ / name;
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+// The message of the error that `action` throws, which must be of the type named.
+template <class Expected, class Action>
+std::string message_of(Action action) {
+  try {
+    action();
+  } catch (const Expected& error) {
+    return error.what();
+  } catch (const std::exception& error) {
+    ADD_FAILURE() << "another type of error: " << error.what();
+    return {};
+  }
+  ADD_FAILURE() << "no error";
+  return {};
+}
+
+}  // namespace qkv::testing
