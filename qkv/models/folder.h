@@ -1,0 +1,40 @@
+#pragma once
+// Model folders: config.json, model.safetensors, generation_config.json and the tokenizer's files, as Hugging
+// Face lays them out. What Marian's layout can say is saved as "model_type": "marian"; the rest, in the same
+// files, as "qkv".
+
+#include <filesystem>
+#include <memory>
+
+#include "qkv/models/transformer.h"
+#include "qkv/text/tokenizer.h"
+
+namespace qkv::models {
+
+// How a folder's model likes to be decoded: generation_config.json.
+struct GenerationDefaults {
+  int beam = 4;
+  float length_penalty = 0.6f;
+  int max_length = 512;
+};
+
+struct TranslationModel {
+  TransformerConfig config;
+  std::unique_ptr<const Transformer> transformer;
+  std::unique_ptr<const text::Tokenizer> tokenizer;
+  GenerationDefaults generation;
+};
+
+// The weights stay in the mapped file. Throws IoError, or DataError naming file, tensor, what was expected
+// and what was found.
+TranslationModel load_translation_model(const std::filesystem::path& folder);
+
+// Only the configuration and the weights, for a folder without a tokenizer.
+TransformerConfig load_config(const std::filesystem::path& folder);
+std::unique_ptr<Transformer> load_transformer(const std::filesystem::path& folder);
+
+// Writes config.json, generation_config.json and model.safetensors, each atomically, the weights last.
+void save_transformer(const std::filesystem::path& folder, const Transformer& model,
+                      const GenerationDefaults& defaults);
+
+}  // namespace qkv::models

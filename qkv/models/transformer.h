@@ -1,0 +1,49 @@
+#pragma once
+// The encoder-decoder Transformer (Vaswani et al. 2017), from token numbers to logits.
+
+#include <optional>
+
+#include "qkv/models/config.h"
+#include "qkv/nn/embedding.h"
+
+namespace qkv::models {
+
+// Parameters are named as in Hugging Face's Marian: "model.shared.weight",
+// "model.encoder.layers.0.self_attn.q_proj.weight". Const after it has its numbers: any number of threads may
+// run one model, each with its own Pass and DecoderState.
+class Transformer {
+ public:
+  // The parameters have no numbers yet: nn::initialise(model, seed), or load_model() (qkv/models/folder.h).
+  explicit Transformer(const TransformerConfig& config);
+
+  const TransformerConfig& config() const { return config_; }
+
+  // source: ids i32 [tokens] -> [tokens, d_model].
+  nn::Memory encode(const Ragged& source, nn::Pass& pass) const;
+  // target: ids i32 [tokens], each sequence beginning with decoder_start_id -> hidden states [tokens,
+  // d_model].
+  Variable decode(const Ragged& target, const nn::Memory& memory, nn::Pass& pass) const;
+  // Hidden states to logits: what linear() and linear_cross_entropy() take.
+  const LinearWeights& output_projection() const { return output_; }
+
+  // Decoding, position by position. `step` takes the last token of each hypothesis, i32 [rows], and gives the
+  // logits of the next one, [rows, vocabulary].
+  nn::DecoderState start(const nn::Memory& memory) const;
+  Tensor step(const Tensor& ids, nn::DecoderState& state) const;
+
+  void visit(const nn::ParameterVisitor& visitor) const;
+
+ private:
+  const nn::Parameter& source_table() const;
+  const nn::Parameter& output_table() const;
+
+  TransformerConfig config_;
+  nn::Parameter target_table_, source_table_, output_table_;  // the latter two only where they are not shared
+  nn::Parameter final_logits_bias_;                           // [1, target_vocabulary]
+  nn::Embedding source_embedding_, target_embedding_;
+  nn::Encoder encoder_;
+  nn::Decoder decoder_;
+  LinearWeights output_;
+};
+
+}  // namespace qkv::models

@@ -1,0 +1,68 @@
+#pragma once
+// Multi-head attention (Vaswani et al. 2017, section 3.2.2).
+
+#include "qkv/nn/cache.h"
+#include "qkv/nn/parameter.h"
+#include "qkv/nn/pass.h"
+#include "qkv/ops/attention.h"
+#include "qkv/ops/linear.h"
+
+namespace qkv::nn {
+
+struct MultiheadAttentionOptions {
+  int64_t d_model = 0;
+  int64_t heads = 1;
+  int64_t d_k = 0;             // per head; 0: d_model / heads
+  int64_t d_v = 0;             // per head; 0: d_model / heads
+  int64_t key_features = 0;    // of the rows that keys are made from; 0: d_model
+  int64_t value_features = 0;  // of the rows that values are made from; 0: d_model
+  bool bias = true;
+  bool output_projection = true;  // without it the output is [tokens, heads * d_v]
+  float dropout = 0;              // of the weights
+};
+
+// What may attend to what; all that is given must allow it.
+struct AttentionMask {
+  bool causal = false;
+  Tensor keep;    // as in AttentionOptions
+  Variable bias;  // likewise
+};
+
+// MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W^O, head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V).
+class MultiheadAttention {
+ public:
+  // Throws UsageError where heads do not divide d_model and d_k or d_v is left to follow from them.
+  explicit MultiheadAttention(const MultiheadAttentionOptions& options);
+
+  // Self-attention: x [tokens, d_model] -> [tokens, d_model].
+  Variable self(const Variable& x, const Offsets& offsets, const AttentionMask& mask, Pass& pass) const;
+  // Queries from x, keys and values from other rows: x [tokens, d_model], keys [memory tokens, key_features],
+  // values [memory tokens, value_features]. Sequence i of one attends to sequence i of the other.
+  Variable cross(const Variable& x, const Offsets& offsets, const Variable& keys, const Variable& values,
+                 const Offsets& memory_offsets, const AttentionMask& mask, Pass& pass) const;
+
+  // One more position for each row of a cache: x [rows, d_model] -> [rows, d_model].
+  Tensor self_step(const Tensor& x, KeyValueCache& cache) const;
+  MemoryKeyValues remember(const Tensor& memory) const;
+  // x [rows, d_model], the rows of sequence i being rows_of[i] to rows_of[i + 1], all of which attend to its
+  // memory.
+  Tensor cross_step(const Tensor& x, const Offsets& rows_of, const MemoryKeyValues& memory,
+                    const Offsets& memory_offsets) const;
+
+  void visit(const ParameterVisitor& visitor) const;
+  const MultiheadAttentionOptions& options() const { return options_; }  // with the sizes filled in
+
+ private:
+  Variable attend(const Variable& query, const Variable& key, const Variable& value,
+                  const Offsets& query_offsets, const Offsets& key_offsets, const AttentionMask& mask,
+                  Pass& pass) const;
+  Variable project_output(const Variable& heads) const;
+
+  MultiheadAttentionOptions options_;
+  Parameter q_weight_, k_weight_, v_weight_, out_weight_;
+  Parameter q_bias_, k_bias_, v_bias_, out_bias_;
+  // The same weights, grouped as they are used: one product for all that is made from the same rows.
+  LinearWeights qkv_, q_, kv_, k_, v_, out_;
+};
+
+}  // namespace qkv::nn

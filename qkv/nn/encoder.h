@@ -1,0 +1,59 @@
+#pragma once
+// The encoder (Vaswani et al. 2017, section 3.1).
+
+#include <optional>
+#include <vector>
+
+#include "qkv/nn/attention.h"
+#include "qkv/nn/feed_forward.h"
+#include "qkv/nn/norm.h"
+
+namespace qkv::nn {
+
+// The options of one layer, and of a stack of equal ones.
+struct LayerOptions {
+  int64_t d_model = 0, heads = 1, d_k = 0, d_v = 0, d_ff = 0;
+  Activation activation = Activation::relu;
+  NormPlacement norm = NormPlacement::post;
+  float epsilon = 1e-5f;
+  bool bias = true;
+  float dropout = 0;             // after each sublayer
+  float attention_dropout = 0;   // of attention weights
+  float activation_dropout = 0;  // inside the feed-forward
+};
+
+class EncoderLayer {
+ public:
+  explicit EncoderLayer(const LayerOptions& options);
+
+  // x [tokens, d_model] -> the same.
+  Variable operator()(const Variable& x, const Offsets& offsets, const AttentionMask& mask, Pass& pass) const;
+  void visit(const ParameterVisitor& visitor) const;
+
+ private:
+  MultiheadAttention self_attn_;
+  Residual self_attn_residual_;
+  FeedForward feed_forward_;
+  Residual feed_forward_residual_;
+};
+
+struct StackOptions {
+  int64_t layers = 6;
+  LayerOptions layer;
+  bool final_norm = false;  // a norm after the last layer, as pre-norm stacks need
+};
+
+class Encoder {
+ public:
+  explicit Encoder(const StackOptions& options);
+
+  Variable operator()(const Variable& x, const Offsets& offsets, Pass& pass,
+                      const AttentionMask& mask = {}) const;
+  void visit(const ParameterVisitor& visitor) const;
+
+ private:
+  std::vector<EncoderLayer> layers_;
+  std::optional<LayerNorm> layer_norm_;
+};
+
+}  // namespace qkv::nn

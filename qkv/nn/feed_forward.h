@@ -1,0 +1,30 @@
+#pragma once
+
+#include "qkv/nn/linear.h"
+#include "qkv/nn/pass.h"
+#include "qkv/ops/functions.h"
+
+namespace qkv::nn {
+
+struct FeedForwardOptions {
+  int64_t d_model = 0, d_ff = 0;
+  Activation activation = Activation::relu;
+  bool bias = true;
+  float dropout = 0;  // after the activation
+};
+
+// FFN(x) = dropout(activation(x W_1 + b_1)) W_2 + b_2 (Vaswani et al. 2017, equation 2).
+class FeedForward {
+ public:
+  explicit FeedForward(const FeedForwardOptions& options);
+  Variable operator()(const Variable& x, Pass& pass) const;
+  // fc1 and fc2 under these names in the block that holds this.
+  void visit(const ParameterVisitor& visitor) const;
+
+ private:
+  Linear fc1_, fc2_;
+  Activation activation_;
+  float dropout_;
+};
+
+}  // namespace qkv::nn

@@ -1,0 +1,43 @@
+#pragma once
+// Differentiable functions that are not attention and not a matrix product. All throw ShapeError, naming both
+// shapes.
+
+#include "qkv/kernels/dropout.h"
+#include "qkv/kernels/pointwise.h"
+#include "qkv/ops/tape.h"
+
+namespace qkv {
+
+using kernels::Activation;
+using kernels::Dropout;
+
+// dropout(activation(x)); x [tokens, features].
+Variable activate(const Variable& x, Activation activation, const Dropout& dropout = {});
+
+// x + dropout(branch).
+Variable residual(const Variable& x, const Variable& branch, const Dropout& dropout = {});
+
+// (x - mean) / sqrt(var + epsilon) * gain + shift, over the features (Ba et al. 2016); gain and shift
+// [features].
+Variable layer_norm(const Variable& x, const Variable& gain, const Variable& shift, float epsilon);
+
+// layer_norm(x + dropout(branch)), the end of a post-norm block, in one pass.
+Variable residual_layer_norm(const Variable& x, const Variable& branch, const Dropout& dropout,
+                             const Variable& gain, const Variable& shift, float epsilon);
+
+struct EmbeddingOptions {
+  float factor = 1;  // sqrt(d_model) in the paper, section 3.4
+  Tensor position;   // i32 [tokens]: each token's row of `positions`; used where `positions` is given
+  Dropout dropout;
+};
+
+// dropout(factor * table[ids] + positions[position]): table [vocabulary, features], ids i32 [tokens],
+// positions [places, features] (sinusoids, or learned) or undefined -> [tokens, features]. Throws DataError
+// for an id outside the table, or a position outside `positions`, naming it.
+Variable embedding(const Variable& table, const Tensor& ids, const Variable& positions,
+                   const EmbeddingOptions& options);
+
+// sum(x * coefficients) -> [1]: a scalar out of anything, for checking gradients.
+Variable weighted_sum(const Variable& x, const Tensor& coefficients);
+
+}  // namespace qkv

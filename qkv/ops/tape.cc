@@ -1,0 +1,56 @@
+#include "qkv/ops/tape.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "qkv/kernels/optimizer.h"
+#include "qkv/ops/scope.h"
+
+namespace qkv {
+namespace {
+thread_local Tape* active = nullptr;
+}  // namespace
+
+Tape::Tape() {
+  if (active) throw UsageError("a tape is already recording on this thread");
+  active = this;
+}
+
+Tape::~Tape() { active = nullptr; }
+
+bool Tape::records(std::span<const Variable> inputs) {
+  return active && std::ranges::any_of(inputs, [](const Variable& input) { return input.requires_grad(); });
+}
+
+Variable Tape::result(const char* operation, Tensor value, std::function<void(const Tensor&)> backward) {
+  Variable output{std::move(value)};
+  output.node_->requires_grad = true;
+  active->records_.push_back({operation, NameScope::current(), output, std::move(backward)});
+  return output;
+}
+
+void Tape::backward(const Variable& loss) {
+  if (loss.shape().numel() != 1)
+    throw ShapeError(concat("backward: expected one element, found ", loss.shape()));
+  loss.add_grad(Tensor::full(loss.shape(), 1.0f));
+  while (!records_.empty()) {
+    const Record record = std::move(records_.back());
+    records_.pop_back();
+    if (record.output.has_grad()) record.backward(record.output.grad());
+  }
+}
+
+std::optional<std::string> Tape::first_non_finite() const {
+  for (const Record& record : records_) {
+    const Tensor& value = record.output.value();
+    if (!value.contiguous() || kernels::all_finite(value.data(), value.numel())) continue;
+    const auto numbers = value.values();
+    const auto bad = std::ranges::find_if(numbers, [](float x) { return !std::isfinite(x); });
+    return concat(record.scope, ": ", record.operation, " ", value.shape(), ": ",
+                  std::isnan(*bad) ? "NaN" : "infinity", " at element ", bad - numbers.begin());
+  }
+  return std::nullopt;
+}
+
+}  // namespace qkv

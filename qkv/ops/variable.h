@@ -1,0 +1,74 @@
+#pragma once
+// A value that gradients may flow to.
+
+#include <cstdint>
+#include <memory>
+
+#include "qkv/kernels/accumulate.h"
+#include "qkv/tensor/tensor.h"
+
+namespace qkv {
+
+using kernels::Accumulate;
+
+// Where a backward function puts its share of a gradient: written by the first use of the value, added to by
+// the rest.
+struct GradientSlot {
+  Tensor tensor;
+  Accumulate accumulate = Accumulate::no;
+};
+
+// A handle: copies share the value and the gradient. Values that an operation computes are made by
+// Tape::result; those made here are leaves.
+class Variable {
+ public:
+  Variable() = default;  // defined() is false
+  // A constant: no gradient is computed for it. (Implicit, so that tensors can be passed to operations as
+  // they are.)
+  Variable(Tensor value);  // NOLINT(google-explicit-constructor)
+  // A leaf with a gradient; it may get its value later.
+  static Variable parameter(Tensor value = {});
+
+  bool defined() const { return node_ != nullptr; }
+  const Tensor& value() const { return node_->value; }
+  const Shape& shape() const { return node_->value.shape(); }
+  bool requires_grad() const { return node_ && node_->requires_grad; }
+
+  // Replaces a leaf's value, or says that its numbers were changed in place: what was derived from the old
+  // ones (packed weights) is made anew.
+  void set_value(Tensor value);
+  void touch() { ++node_->version; }
+  uint64_t version() const { return node_->version; }
+
+  // The gradient, undefined where none has arrived.
+  Tensor grad() const { return has_grad() ? node_->grad : Tensor(); }
+  bool has_grad() const { return node_ && node_->has_grad; }
+  // Forgets the gradient; a leaf keeps its memory for the next one.
+  void clear_grad() { node_->has_grad = false; }
+  GradientSlot gradient_slot() const;
+  // Adds to the gradient.
+  void add_grad(const Tensor& gradient) const;
+
+  // Columns of a matrix as a variable of their own; value and gradient are views, nothing is copied.
+  Variable columns(int64_t begin, int64_t count) const;
+
+  friend bool operator==(const Variable& a, const Variable& b) { return a.node_ == b.node_; }
+
+ private:
+  friend class Tape;
+  struct Node {
+    Tensor value;
+    Tensor grad;
+    bool requires_grad = false;
+    bool has_grad = false;
+    uint64_t version = 0;
+    // Set in a view: whose columns this is.
+    std::shared_ptr<Node> base;
+    int64_t first_column = 0;
+  };
+  static GradientSlot slot_of(Node& node);
+
+  std::shared_ptr<Node> node_;
+};
+
+}  // namespace qkv
