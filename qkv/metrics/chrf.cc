@@ -19,14 +19,12 @@ bool is_ascii_punctuation(char32_t c) {
 }
 
 // Words for chrF++: one punctuation mark is taken off the end of a word or, if there is none, off its
-// beginning, so
-// "(hi)" gives "(hi" and ")", as in the original chrF++ program.
+// beginning, so "(hi)" gives "(hi" and ")", as in the original chrF++ program.
 std::vector<std::u32string_view> words_of(std::u32string_view text) {
   std::vector<std::u32string_view> words;
   for (const std::u32string_view word : split_whitespace(text)) {
-    size_t cut = 0;
-    if (word.size() > 1)
-      cut = is_ascii_punctuation(word.back()) ? word.size() - 1 : is_ascii_punctuation(word.front());
+    const size_t cut =
+        is_ascii_punctuation(word.back()) ? word.size() - 1 : is_ascii_punctuation(word.front());
     if (cut > 0) words.push_back(word.substr(0, cut));
     words.push_back(word.substr(cut));
   }

@@ -11,8 +11,7 @@ namespace qkv::metrics {
 
 using NgramCounts = std::unordered_map<std::u32string_view, int64_t>;
 
-// How often each run of n symbols occurs; the keys are views into `sequence`, which must outlive them. n
-// >= 1.
+// How often each run of n >= 1 symbols occurs; the keys are views into `sequence`, which must outlive them.
 NgramCounts count_ngrams(std::u32string_view sequence, int n);
 
 // Numbers words, so that a sequence of words is a string of symbols. Equal words get equal symbols.
