@@ -50,9 +50,9 @@ BleuResult corpus_bleu(const std::vector<std::string>& hypotheses,
 // How the score was computed: "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:qkv-0.1.0".
 std::string signature(const BleuResult& result, const BleuOptions& options);
 
-// The line that `sacrebleu --format text` prints, the score with `digits` digits after the point (its command's
-// default is 1, its Python interface's 2), as in
-// "BLEU|nrefs:1|... = 38.21 69.1/45.0/31.2/22.0 (BP = 1.000 ratio = 1.003 hyp_len = 12100 ref_len = 12064)".
+// The line that `sacrebleu --format text` prints, the score with `digits` digits after the point (1 in its
+// command, 2 in its Python interface by default), as in
+// "BLEU|nrefs:1|... = 38.21 69.1/45.0/31.2/22.0 (BP = 1.000 ratio = 1.003 hyp_len = 1210 ref_len = 1206)".
 std::string format(const BleuResult& result, const BleuOptions& options, int digits = 2);
 
 }  // namespace qkv::metrics
