@@ -1,0 +1,274 @@
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "qkv/base/error.h"
+#include "qkv/io/safetensors.h"
+
+namespace qkv::io {
+namespace {
+
+using Json = nlohmann::json;
+
+static_assert(std::endian::native == std::endian::little, "safetensors files are mapped as they are");
+
+constexpr size_t kLengthBytes = 8;
+constexpr const char* kMetadataKey = "__metadata__";
+constexpr const char* kReadable = "F32, F16, BF16, I32, U8 or BOOL";
+
+// Bytes per element, 0 for a dtype that safetensors does not have.
+size_t bytes_per_element(const std::string& dtype) {
+  static const std::map<std::string, size_t> sizes = {
+      {"BOOL", 1}, {"U8", 1},  {"I8", 1},  {"F8_E5M2", 1}, {"F8_E4M3", 1}, {"I16", 2}, {"U16", 2}, {"F16", 2},
+      {"BF16", 2}, {"I32", 4}, {"U32", 4}, {"F32", 4},     {"F64", 8},     {"I64", 8}, {"U64", 8}};
+  const auto found = sizes.find(dtype);
+  return found == sizes.end() ? 0 : found->second;
+}
+
+// A float of half precision, exactly.
+float widen_f16(uint16_t half) {
+  const uint32_t sign = static_cast<uint32_t>(half & 0x8000u) << 16;
+  const uint32_t exponent = (half >> 10) & 0x1Fu, fraction = half & 0x3FFu;
+  if (exponent == 0) {  // zero, or a subnormal number: a multiple of 2^-24
+    const float magnitude = static_cast<float>(fraction) * 0x1p-24f;
+    return sign ? -magnitude : magnitude;
+  }
+  const uint32_t wide = exponent == 31 ? 255 : exponent + 127 - 15;  // 31: infinity and NaN
+  return std::bit_cast<float>(sign | (wide << 23) | (fraction << 13));
+}
+
+float widen_bf16(uint16_t brain) { return std::bit_cast<float>(static_cast<uint32_t>(brain) << 16); }
+
+template <class Widen>
+Tensor widened(const std::byte* source, const Shape& shape, Widen widen) {
+  Tensor result = Tensor::empty(shape);
+  for (float& value : result.values()) {
+    uint16_t narrow;
+    std::memcpy(&narrow, source, sizeof narrow);
+    source += sizeof narrow;
+    value = widen(narrow);
+  }
+  return result;
+}
+
+// Text from a file, fit for a message: a foreign file's "name" may be megabytes of anything.
+std::string excerpt(const std::string& text) { return text.size() <= 80 ? text : text.substr(0, 80) + "..."; }
+
+// Structures are only named: they may be nested to any depth, and to spell one out takes the stack to that
+// depth.
+std::string described(const Json& value) {
+  return value.is_structured() ? value.type_name() : excerpt(value.dump());
+}
+
+// The header as JSON. A repeated key is an error, which the parser alone would let pass.
+Json parse_header(const char* begin, const char* end, const std::string& file) {
+  std::set<std::string> keys;
+  std::string repeated;
+  const auto watch = [&](int depth, Json::parse_event_t event, Json& parsed) {
+    if (depth == 1 && event == Json::parse_event_t::key && !keys.insert(parsed.get<std::string>()).second) {
+      repeated = parsed.get<std::string>();
+    }
+    return true;
+  };
+  Json header;
+  try {
+    header = Json::parse(begin, end, watch);
+  } catch (const Json::parse_error& error) {
+    throw DataError(concat(file, ": expected a safetensors header in JSON, found a syntax error at byte ",
+                           kLengthBytes + error.byte, "; the file is damaged or of another format"));
+  }
+  if (!header.is_object()) {
+    throw DataError(
+        concat(file, ": expected a safetensors header that is a JSON object, found ", header.type_name()));
+  }
+  if (!repeated.empty())
+    throw DataError(concat(file, ": expected each name once, found ", excerpt(repeated), " twice"));
+  return header;
+}
+
+// A field that must be a list of whole numbers, none negative.
+std::vector<uint64_t> numbers_of(const Json& object, const char* field, const std::string& where) {
+  const auto list = object.find(field);
+  if (list == object.end() || !list->is_array()) {
+    throw DataError(concat(where, ": expected a list \"", field, "\", found ",
+                           list == object.end() ? "none" : list->type_name()));
+  }
+  std::vector<uint64_t> numbers;
+  for (const Json& number : *list) {
+    if (!number.is_number_unsigned()) {
+      throw DataError(
+          concat(where, ": expected whole numbers in \"", field, "\", found ", described(number)));
+    }
+    numbers.push_back(number.get<uint64_t>());
+  }
+  return numbers;
+}
+
+// The shape, and the bytes that it needs with elements of the given size.
+Shape checked_shape(const std::vector<uint64_t>& numbers, uint64_t element_bytes, const std::string& where,
+                    uint64_t& bytes) {
+  if (numbers.size() > Shape::kMaxRank) {
+    throw DataError(
+        concat(where, ": expected a shape of at most ", Shape::kMaxRank, " extents, found ", numbers.size()));
+  }
+  constexpr uint64_t kMost = std::numeric_limits<int64_t>::max();
+  std::vector<int64_t> extents;
+  bytes = element_bytes;
+  for (const uint64_t number : numbers) {
+    if (number > kMost || __builtin_mul_overflow(bytes, number, &bytes) || bytes > kMost) {
+      throw DataError(concat(where, ": expected a shape that fits into memory, found an extent of ", number,
+                             " and more than 2^63 bytes"));
+    }
+    extents.push_back(static_cast<int64_t>(number));
+  }
+  return Shape(extents);
+}
+
+std::string dtype_of_entry(const Json& value, const std::string& where) {
+  const auto dtype = value.find("dtype");
+  if (dtype == value.end() || !dtype->is_string() || bytes_per_element(dtype->get<std::string>()) == 0) {
+    throw DataError(concat(where, ": expected a safetensors dtype such as F32, found ",
+                           dtype == value.end() ? "none" : described(*dtype)));
+  }
+  return dtype->get<std::string>();
+}
+
+Metadata metadata_of(const Json& value, const std::string& where) {
+  Metadata metadata;
+  for (const auto& [key, text] : value.items()) {
+    if (!text.is_string()) {
+      throw DataError(concat(where, ".", excerpt(key), ": expected a string, found ", text.type_name()));
+    }
+    metadata[key] = text.get<std::string>();
+  }
+  return metadata;
+}
+
+}  // namespace
+
+SafetensorsFile::SafetensorsFile(const std::filesystem::path& path)
+    : path_(path), file_(std::make_shared<MappedFile>(path)) {
+  read_header();
+  check_layout();
+}
+
+void SafetensorsFile::read_header() {
+  const std::string file = path_.string();
+  if (file_->size() < kLengthBytes) {
+    throw DataError(concat(file, ": expected a safetensors file, which has at least ", kLengthBytes,
+                           " bytes, found ", file_->size()));
+  }
+  uint64_t length;
+  std::memcpy(&length, file_->data(), kLengthBytes);
+  if (length > file_->size() - kLengthBytes) {
+    throw DataError(concat(file, ": expected a safetensors header of ", length, " bytes, as the first ",
+                           kLengthBytes, " bytes say, found a file of ", file_->size(),
+                           " bytes; it is truncated or of another format"));
+  }
+  data_begin_ = kLengthBytes + length;
+  const char* text = reinterpret_cast<const char*>(file_->data()) + kLengthBytes;
+  const Json header = parse_header(text, text + length, file);
+  for (const auto& [name, value] : header.items()) {
+    const std::string where = concat(file, ": ", excerpt(name));
+    if (!value.is_object()) throw DataError(concat(where, ": expected an object, found ", value.type_name()));
+    if (name == kMetadataKey) {
+      metadata_ = metadata_of(value, where);
+      continue;
+    }
+    Entry entry;
+    entry.dtype = dtype_of_entry(value, where);
+    uint64_t needed = 0;
+    entry.shape =
+        checked_shape(numbers_of(value, "shape", where), bytes_per_element(entry.dtype), where, needed);
+    const std::vector<uint64_t> interval = numbers_of(value, "data_offsets", where);
+    if (interval.size() != 2 || interval[0] > interval[1]) {
+      throw DataError(concat(where, ": expected data_offsets [begin, end], found ",
+                             excerpt(value["data_offsets"].dump())));
+    }
+    if (interval[1] - interval[0] != needed) {
+      throw DataError(concat(where, ": expected ", needed, " bytes for ", entry.dtype, " of shape ",
+                             entry.shape, ", found data_offsets over ", interval[1] - interval[0], " bytes"));
+    }
+    entry.begin = interval[0];
+    entry.end = interval[1];
+    entries_.emplace(name, std::move(entry));
+  }
+}
+
+// The intervals must cover the numbers from the first byte to the last, without overlap or gap.
+void SafetensorsFile::check_layout() const {
+  std::vector<const std::pair<const std::string, Entry>*> order;
+  for (const auto& item : entries_) order.push_back(&item);
+  std::ranges::sort(order, {},
+                    [](const auto* item) { return std::pair(item->second.begin, item->second.end); });
+  size_t expected = 0;
+  for (const auto* item : order) {
+    if (item->second.begin != expected) {
+      throw DataError(concat(path_.string(), ": ", excerpt(item->first), ": expected its numbers at byte ",
+                             expected, ", where those before it end, found byte ", item->second.begin));
+    }
+    expected = item->second.end;
+  }
+  const size_t found = file_->size() - data_begin_;
+  if (found != expected) {
+    throw DataError(concat(path_.string(), ": expected ", expected, " bytes after the header, found ", found,
+                           found < expected ? "; the file is truncated" : "; the file has a foreign tail"));
+  }
+}
+
+std::vector<std::string> SafetensorsFile::names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, entry] : entries_) names.push_back(name);
+  return names;
+}
+
+const SafetensorsFile::Entry& SafetensorsFile::entry(const std::string& name) const {
+  const auto found = entries_.find(name);
+  if (found == entries_.end()) {
+    throw DataError(concat(
+        path_.string(), ": expected a tensor ", name, ", found ", entries_.size(), " tensors of other names",
+        entries_.empty() ? "" : concat(", ", excerpt(entries_.begin()->first), " the first")));
+  }
+  return found->second;
+}
+
+const Shape& SafetensorsFile::shape(const std::string& name) const { return entry(name).shape; }
+
+const std::string& SafetensorsFile::dtype(const std::string& name) const { return entry(name).dtype; }
+
+Tensor SafetensorsFile::tensor(const std::string& name) const {
+  const Entry& found = entry(name);
+  std::byte* data = file_->data() + data_begin_ + found.begin;
+  if (found.dtype == "F16") return widened(data, found.shape, widen_f16);
+  if (found.dtype == "BF16") return widened(data, found.shape, widen_bf16);
+
+  DType dtype = DType::f32;
+  if (found.dtype == "I32") {
+    dtype = DType::i32;
+  } else if (found.dtype == "U8" || found.dtype == "BOOL") {
+    dtype = DType::u8;
+  } else if (found.dtype != "F32") {
+    throw DataError(
+        concat(path_.string(), ": ", name, ": expected dtype ", kReadable, ", found ", found.dtype));
+  }
+  if (reinterpret_cast<uintptr_t>(data) % size_of(dtype) == 0) {
+    return Tensor::wrap(Storage(file_, data), found.shape, dtype);
+  }
+  Storage copy = allocate(found.end - found.begin);
+  std::memcpy(copy.get(), data, found.end - found.begin);
+  return Tensor::wrap(std::move(copy), found.shape, dtype);
+}
+
+Tensor SafetensorsFile::tensor(const std::string& name, const Shape& expected) const {
+  const Shape& found = shape(name);
+  if (found != expected) {
+    throw DataError(concat(path_.string(), ": ", name, ": expected shape ", expected, ", found ", found));
+  }
+  return tensor(name);
+}
+
+}  // namespace qkv::io

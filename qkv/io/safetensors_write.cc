@@ -1,0 +1,97 @@
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "qkv/base/error.h"
+#include "qkv/io/safetensors.h"
+
+namespace qkv::io {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr size_t kAlignment = 8;
+
+const char* spelling(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      return "F32";
+    case DType::i32:
+      return "I32";
+    case DType::u8:
+      return "U8";
+  }
+  return "U8";
+}
+
+// Larger elements first, so that everything is aligned without gaps, which the format forbids; then by name.
+std::vector<const NamedTensor*> file_order(const std::vector<NamedTensor>& tensors, const std::string& file) {
+  std::vector<const NamedTensor*> order;
+  std::set<std::string> names;
+  for (const NamedTensor& item : tensors) {
+    if (item.name.empty() || item.name == "__metadata__") {
+      throw UsageError(concat(file, ": expected a tensor's name, found \"", item.name, "\""));
+    }
+    if (!item.tensor.defined())
+      throw UsageError(concat(file, ": ", item.name, ": expected a tensor, found none"));
+    if (!names.insert(item.name).second) {
+      throw UsageError(concat(file, ": expected each name once, found ", item.name, " twice"));
+    }
+    order.push_back(&item);
+  }
+  std::ranges::sort(order, [](const NamedTensor* a, const NamedTensor* b) {
+    const size_t bytes_a = size_of(a->tensor.dtype()), bytes_b = size_of(b->tensor.dtype());
+    return bytes_a != bytes_b ? bytes_a > bytes_b : a->name < b->name;
+  });
+  return order;
+}
+
+}  // namespace
+
+void write_safetensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors,
+                       const Metadata& metadata) {
+  const std::vector<const NamedTensor*> order = file_order(tensors, path.string());
+  Json header = Json::object();
+  if (!metadata.empty()) header["__metadata__"] = metadata;
+  size_t end = 0;
+  for (const NamedTensor* item : order) {
+    const size_t begin = end;
+    end += item->tensor.bytes();
+    const auto extents = item->tensor.shape().extents();
+    header[item->name] = {{"dtype", spelling(item->tensor.dtype())},
+                          {"shape", std::vector<int64_t>(extents.begin(), extents.end())},
+                          {"data_offsets", {begin, end}}};
+  }
+  std::string text;
+  try {
+    text = header.dump();
+  } catch (const Json::type_error&) {
+    throw UsageError(concat(path.string(), ": expected names and metadata in UTF-8, found other bytes"));
+  }
+  text.append((kAlignment - text.size() % kAlignment) % kAlignment, ' ');
+
+  AtomicFile file(path);
+  const uint64_t length = text.size();
+  file.write(&length, sizeof length);
+  file.write(text);
+  for (const NamedTensor* item : order) {
+    const Tensor& tensor = item->tensor;
+    const Tensor packed = tensor.contiguous() ? tensor : tensor.clone();
+    const std::byte* data = nullptr;
+    switch (packed.dtype()) {
+      case DType::f32:
+        data = reinterpret_cast<const std::byte*>(packed.data<float>());
+        break;
+      case DType::i32:
+        data = reinterpret_cast<const std::byte*>(packed.data<int32_t>());
+        break;
+      case DType::u8:
+        data = reinterpret_cast<const std::byte*>(packed.data<uint8_t>());
+        break;
+    }
+    file.write(data, packed.bytes());
+  }
+  file.commit();
+}
+
+}  // namespace qkv::io
