@@ -12,6 +12,7 @@ namespace qkv {
 class Hash64 {
  public:
   void add(const void* data, size_t bytes) {
+    if (bytes == 0) return;
     const char* next = static_cast<const char*>(data);
     length_ += bytes;
     if (held_ > 0) {

@@ -15,8 +15,10 @@ class Scratch {
  public:
   Scratch() {
     const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
-    path_ = std::filesystem::temp_directory_path() / ("qkv-" + std::string(test->test_suite_name()) + "-" +
-                                                      test->name() + "-" + std::to_string(::getpid()));
+    static int count = 0;
+    const std::string name = std::string("qkv-") + test->test_suite_name() + "-" + test->name() + "-" +
+                             std::to_string(::getpid()) + "-" + std::to_string(++count);
+    path_ = std::filesystem::temp_directory_path() / name;
     std::filesystem::remove_all(path_);
     std::filesystem::create_directories(path_);
   }

@@ -1,0 +1,167 @@
+#include "qkv/data/batches.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "qkv/base/error.h"
+#include "qkv/base/philox.h"
+#include "qkv/data/shuffle.h"
+
+namespace qkv::data {
+namespace {
+
+void check_budget(int64_t max_tokens) {
+  if (max_tokens < 1) throw UsageError(concat("tokens in a batch: expected at least 1, found ", max_tokens));
+}
+
+// Calls emit(begin, end) for consecutive pieces of [0, count) whose costs sum to at most `budget`, or are
+// single.
+template <class Cost, class Emit>
+void cut(int64_t count, int64_t budget, Cost cost, Emit emit) {
+  int64_t begin = 0, sum = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t next = cost(i);
+    if (i > begin && sum + next > budget) {
+      emit(begin, i);
+      begin = i;
+      sum = 0;
+    }
+    sum += next;
+  }
+  if (begin < count) emit(begin, count);
+}
+
+void append(TokenRows& rows, std::span<const int32_t> ids) {
+  rows.ids.insert(rows.ids.end(), ids.begin(), ids.end());
+}
+
+}  // namespace
+
+void TokenRows::end_sequence() {
+  if (ids.size() > static_cast<size_t>(std::numeric_limits<int32_t>::max())) {
+    throw UsageError(concat("tokens in a batch: expected at most 2^31 - 1, found ", ids.size()));
+  }
+  offsets.push_back(static_cast<int32_t>(ids.size()));
+}
+
+SpecialIds special_ids(const text::Tokenizer& tokenizer) {
+  return {.source_eos = tokenizer.eos_id(text::Side::source),
+          .target_eos = tokenizer.eos_id(text::Side::target),
+          .decoder_start = tokenizer.pad_id(text::Side::target)};
+}
+
+TranslationRows make_rows(const TokenStore& store, std::span<const int64_t> pairs, SpecialIds special) {
+  TranslationRows rows;
+  for (const int64_t pair : pairs) {
+    append(rows.source, store.source(pair));
+    rows.source.ids.push_back(special.source_eos);
+    rows.source.end_sequence();
+    rows.decoder_input.ids.push_back(special.decoder_start);
+    append(rows.decoder_input, store.target(pair));
+    rows.decoder_input.end_sequence();
+    append(rows.labels, store.target(pair));
+    rows.labels.ids.push_back(special.target_eos);
+    rows.labels.end_sequence();
+  }
+  return rows;
+}
+
+BatchCursor::BatchCursor(const TokenStore& store, const BatchOptions& options, CursorState state)
+    : store_(&store), options_(options) {
+  check_budget(options.max_tokens);
+  if (options.window < 1) {
+    throw UsageError(
+        concat("window of pairs to sort by length: expected at least 1, found ", options.window));
+  }
+  if (store.pairs() == 0) throw UsageError("batches: expected a corpus of at least one pair, found none");
+  restore(state);
+}
+
+void BatchCursor::restore(CursorState state) {
+  if (state.epoch < 0 || state.epoch >= (int64_t{1} << 32)) {
+    throw UsageError(concat("epoch to continue from: expected 0 to 2^32 - 1, found ", state.epoch));
+  }
+  plan_epoch(state.epoch);
+  const int64_t batches = batches_in_epoch();
+  if (state.batch < 0 || state.batch >= batches) {
+    plan_epoch(state_.epoch);
+    throw UsageError(concat("batch to continue from: expected 0 to ", batches - 1, " in epoch ", state.epoch,
+                            ", found ", state.batch, " (another corpus or batch size?)"));
+  }
+  state_ = state;
+}
+
+void BatchCursor::plan_epoch(int64_t epoch) {
+  RandomStream random(options_.seed, kEpochStream + static_cast<uint64_t>(epoch));
+  const int64_t pairs = store_->pairs();
+  order_.resize(static_cast<size_t>(pairs));
+  std::iota(order_.begin(), order_.end(), int64_t{0});
+  shuffle(order_, random);
+  const auto cost = [&](int64_t place) { return pair_cost(*store_, order_[static_cast<size_t>(place)]); };
+  bounds_.clear();
+  for (int64_t begin = 0, end = 0; begin < pairs; begin = end) {
+    end = begin + std::min(options_.window, pairs - begin);
+    if (options_.window > 1) {
+      // Both lengths of a batch alike: by the sum, then by the target's. Ties keep their random order.
+      std::stable_sort(order_.begin() + begin, order_.begin() + end, [&](int64_t a, int64_t b) {
+        const int64_t cost_a = pair_cost(*store_, a), cost_b = pair_cost(*store_, b);
+        return cost_a != cost_b ? cost_a < cost_b : store_->target_length(a) < store_->target_length(b);
+      });
+      const int64_t first = begin;
+      cut(
+          end - begin, options_.max_tokens, [&](int64_t i) { return cost(first + i); },
+          [&](int64_t from, int64_t to) {
+            bounds_.push_back({first + from, first + to});
+          });
+    }
+  }
+  if (options_.window == 1) {
+    cut(pairs, options_.max_tokens, cost, [&](int64_t from, int64_t to) { bounds_.push_back({from, to}); });
+  }
+  shuffle(bounds_, random);
+}
+
+Batch BatchCursor::next() {
+  const Bounds bounds = bounds_[static_cast<size_t>(state_.batch)];
+  Batch batch{.epoch = state_.epoch,
+              .index = state_.batch,
+              .pairs = {order_.begin() + bounds.begin, order_.begin() + bounds.end},
+              .tokens = 0};
+  for (const int64_t pair : batch.pairs) batch.tokens += pair_cost(*store_, pair);
+  if (++state_.batch == batches_in_epoch()) {
+    state_ = {state_.epoch + 1, 0};
+    plan_epoch(state_.epoch);
+  }
+  return batch;
+}
+
+std::vector<std::vector<int64_t>> length_sorted_batches(std::span<const int64_t> lengths,
+                                                        int64_t max_tokens) {
+  check_budget(max_tokens);
+  std::vector<int64_t> order(lengths.size());
+  std::iota(order.begin(), order.end(), int64_t{0});
+  const auto length = [&](int64_t i) { return lengths[static_cast<size_t>(i)]; };
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return length(a) > length(b); });
+  std::vector<std::vector<int64_t>> batches;
+  cut(
+      static_cast<int64_t>(order.size()), max_tokens,
+      [&](int64_t i) { return length(order[static_cast<size_t>(i)]); },
+      [&](int64_t from, int64_t to) { batches.emplace_back(order.begin() + from, order.begin() + to); });
+  return batches;
+}
+
+std::vector<Batch> sequential_batches(const TokenStore& store, int64_t max_tokens) {
+  std::vector<int64_t> costs(static_cast<size_t>(store.pairs()));
+  for (int64_t i = 0; i < store.pairs(); ++i) costs[static_cast<size_t>(i)] = pair_cost(store, i);
+  std::vector<Batch> batches;
+  for (auto& pairs : length_sorted_batches(costs, max_tokens)) {
+    Batch batch{
+        .epoch = 0, .index = static_cast<int64_t>(batches.size()), .pairs = std::move(pairs), .tokens = 0};
+    for (const int64_t pair : batch.pairs) batch.tokens += costs[static_cast<size_t>(pair)];
+    batches.push_back(std::move(batch));
+  }
+  return batches;
+}
+
+}  // namespace qkv::data

@@ -1,0 +1,105 @@
+#pragma once
+// Batches by a budget of tokens: pairs of similar length together, as many as the budget holds.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "qkv/data/token_store.h"
+
+namespace qkv::data {
+
+// Sequences end to end: sequence i is ids[offsets[i]] .. ids[offsets[i + 1] - 1]; offsets has one more entry
+// than there are sequences and begins with 0.
+struct TokenRows {
+  std::vector<int32_t> ids, offsets{0};
+
+  int64_t sequences() const { return static_cast<int64_t>(offsets.size()) - 1; }
+  int64_t tokens() const { return static_cast<int64_t>(ids.size()); }
+  // Closes the current sequence: ids since the last call are one.
+  void end_sequence();
+};
+
+// What a translation model is trained on. `decoder_input` and `labels` have the same offsets: the label of a
+// position is the token that follows it.
+struct TranslationRows {
+  TokenRows source;         // the source's ids, then </s>
+  TokenRows decoder_input;  // the start token, then the target's ids
+  TokenRows labels;         // the target's ids, then </s>
+};
+
+struct SpecialIds {
+  int32_t source_eos = 0, target_eos = 0, decoder_start = 0;
+};
+SpecialIds special_ids(const text::Tokenizer& tokenizer);  // the decoder starts with <pad>, as Marian's does
+
+// The rows of some pairs, in their order.
+TranslationRows make_rows(const TokenStore& store, std::span<const int64_t> pairs, SpecialIds special);
+
+// What a pair counts against a budget: source + target tokens with their </s>. Ragged batches have no
+// padding, so this is what is computed.
+inline int64_t pair_cost(const TokenStore& store, int64_t pair) {
+  return store.source_length(pair) + store.target_length(pair) + 2;
+}
+
+struct Batch {
+  int64_t epoch = 0;           // from 0
+  int64_t index = 0;           // within the epoch, from 0
+  std::vector<int64_t> pairs;  // indices into the store
+  int64_t tokens = 0;          // the sum of the pairs' costs
+};
+
+struct BatchOptions {
+  int64_t max_tokens = 4096;  // budget of a batch, in pair_cost(); a pair above it is a batch by itself
+  // Pairs are shuffled, then sorted by length within windows of so many. 1: not sorted at all; larger:
+  // lengths in a batch are more alike, and the batches of an epoch less random.
+  int64_t window = 8192;
+  uint64_t seed = 1;
+};
+
+// Where a cursor stands: the batch that next() gives next.
+struct CursorState {
+  int64_t epoch = 0;
+  int64_t batch = 0;
+
+  bool operator==(const CursorState&) const = default;
+};
+
+// An endless sequence of batches, epoch after epoch. An epoch has every pair exactly once, in an order that
+// is a function of (store's lengths, options, epoch). Memory: 8 bytes a pair.
+class BatchCursor {
+ public:
+  // The store must outlive the cursor. Throws UsageError for options or a state out of range.
+  BatchCursor(const TokenStore& store, const BatchOptions& options, CursorState state = {});
+
+  Batch next();
+
+  CursorState state() const { return state_; }
+  // Continues from a state() of a cursor with the same store and options. Throws UsageError if it is out of
+  // range.
+  void restore(CursorState state);
+
+  int64_t batches_in_epoch() const { return static_cast<int64_t>(bounds_.size()); }  // of state().epoch
+
+ private:
+  struct Bounds {
+    int64_t begin, end;  // of a batch in order_
+  };
+  void plan_epoch(int64_t epoch);
+
+  const TokenStore* store_;
+  BatchOptions options_;
+  CursorState state_;
+  std::vector<int64_t> order_;
+  std::vector<Bounds> bounds_;
+};
+
+// Indices 0..lengths.size()-1, longest first (equal lengths in their order), cut into batches whose lengths
+// sum to at most max_tokens (a longer one is a batch by itself). Longest first: the peak of memory comes at
+// once. Throws UsageError if max_tokens < 1.
+std::vector<std::vector<int64_t>> length_sorted_batches(std::span<const int64_t> lengths, int64_t max_tokens);
+
+// The same for a store's pairs, for validation: a batch's budget is in pair_cost().
+std::vector<Batch> sequential_batches(const TokenStore& store, int64_t max_tokens);
+
+}  // namespace qkv::data

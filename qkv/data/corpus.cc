@@ -1,0 +1,104 @@
+#include "qkv/data/corpus.h"
+
+#include <algorithm>
+
+#include "qkv/base/error.h"
+#include "qkv/text/lines.h"
+#include "qkv/text/utf8.h"
+
+namespace qkv::data {
+namespace {
+
+bool blank(const std::string& line) { return line.find_first_not_of(" \t\r\v\f") == line.npos; }
+
+}  // namespace
+
+std::string CorpusReport::summary() const {
+  std::string skips;
+  const auto add = [&](int64_t count, const char* what) {
+    if (count > 0) skips += concat(skips.empty() ? "" : ", ", count, " ", what);
+  };
+  add(skipped_empty, "empty");
+  add(skipped_long, "over-long");
+  add(skipped_bad_utf8, "not UTF-8");
+  if (!skips.empty()) skips = concat(" (", lines() - pairs, " skipped: ", skips, ")");
+  return concat(pairs, " pairs", skips, ", ", source_tokens, " source and ", target_tokens, " target tokens");
+}
+
+struct ParallelReader::Readers {
+  text::LineReader source, target;
+};
+
+ParallelReader::ParallelReader(const CorpusFiles& files, const CorpusOptions& options)
+    : files_(files),
+      options_(options),
+      readers_(new Readers{text::LineReader(files.source), text::LineReader(files.target)}) {
+  if (options.max_length < 1) {
+    throw UsageError(concat("longest sentence in tokens: expected at least 1, found ", options.max_length));
+  }
+}
+
+ParallelReader::~ParallelReader() = default;
+
+bool ParallelReader::next(LinePair& pair) {
+  auto& [source, target] = *readers_;
+  for (;;) {
+    const bool more_source = source.next(pair.source), more_target = target.next(pair.target);
+    if (more_source != more_target) {
+      std::string line;
+      while (source.next(line) || target.next(line)) {
+      }
+      throw DataError(concat("the corpus's files: expected as many lines in both, found ", source.lines(),
+                             " in ", files_.source.string(), " and ", target.lines(), " in ",
+                             files_.target.string()));
+    }
+    if (!more_source) return false;
+    pair.line = source.lines();
+    if (!text::valid_utf8(pair.source) || !text::valid_utf8(pair.target)) {
+      if (options_.bad_utf8 == OnBadLine::fail) {
+        source.require_utf8(pair.source);
+        target.require_utf8(pair.target);
+      }
+      ++report_.skipped_bad_utf8;
+      continue;
+    }
+    if (blank(pair.source) || blank(pair.target)) {
+      if (options_.empty == OnBadLine::fail) {
+        const auto& file = blank(pair.source) ? files_.source : files_.target;
+        throw DataError(
+            concat(file.string(), ", line ", pair.line, ": expected a sentence, found an empty line"));
+      }
+      ++report_.skipped_empty;
+      continue;
+    }
+    return true;
+  }
+}
+
+bool ParallelReader::keep(const LinePair& pair, int64_t source_tokens, int64_t target_tokens) {
+  if (source_tokens == 0 ||
+      target_tokens == 0) {  // characters that the tokenizer drops, such as a zero-width space
+    if (options_.empty == OnBadLine::fail) {
+      throw DataError(concat((source_tokens == 0 ? files_.source : files_.target).string(), ", line ",
+                             pair.line, ": expected a sentence, found a line without any token"));
+    }
+    ++report_.skipped_empty;
+    return false;
+  }
+  if (std::max(source_tokens, target_tokens) > options_.max_length) {
+    if (options_.too_long == OnBadLine::fail) {
+      const bool in_source = source_tokens > options_.max_length;
+      throw DataError(concat((in_source ? files_.source : files_.target).string(), ", line ", pair.line,
+                             ": expected at most ", options_.max_length, " tokens, found ",
+                             in_source ? source_tokens : target_tokens));
+    }
+    ++report_.skipped_long;
+    return false;
+  }
+  ++report_.pairs;
+  report_.source_tokens += source_tokens;
+  report_.target_tokens += target_tokens;
+  return true;
+}
+
+}  // namespace qkv::data

@@ -1,0 +1,79 @@
+#pragma once
+// Two text files whose lines translate each other, read side by side.
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+namespace qkv::data {
+
+enum class OnBadLine {
+  skip,
+  fail
+};  // skip: the pair is left out and counted; fail: DataError naming file and line
+
+struct CorpusOptions {
+  // Of a pair's longer side, in tokens without </s>. A pair above it is over-long.
+  int64_t max_length = 512;
+  OnBadLine empty = OnBadLine::skip;  // nothing but spaces on either side
+  OnBadLine too_long = OnBadLine::skip;
+  OnBadLine bad_utf8 = OnBadLine::fail;
+
+  bool operator==(const CorpusOptions&) const = default;
+};
+
+// What became of a corpus's lines.
+struct CorpusReport {
+  int64_t pairs = 0;  // kept
+  int64_t skipped_empty = 0;
+  int64_t skipped_long = 0;
+  int64_t skipped_bad_utf8 = 0;
+  int64_t source_tokens = 0;  // of the kept pairs, without </s>
+  int64_t target_tokens = 0;
+
+  int64_t lines() const { return pairs + skipped_empty + skipped_long + skipped_bad_utf8; }
+  // "29000 pairs (2 skipped: 1 empty, 1 over-long), 345020 source and 322383 target tokens"
+  std::string summary() const;
+
+  bool operator==(const CorpusReport&) const = default;
+};
+
+struct CorpusFiles {
+  std::filesystem::path source, target;
+};
+
+// One pair of lines; `line` is its 1-based number.
+struct LinePair {
+  std::string source, target;
+  int64_t line = 0;
+};
+
+// Holds one pair in memory at a time. Lines end in LF or CRLF.
+class ParallelReader {
+ public:
+  // Throws IoError if a file cannot be opened, UsageError if max_length < 1.
+  ParallelReader(const CorpusFiles& files, const CorpusOptions& options);
+  ~ParallelReader();
+
+  // The next pair that is neither empty nor bad UTF-8; false after the last. Skips are counted in report().
+  // Throws DataError: where an option says `fail`, and if one file has more lines than the other (naming both
+  // and their counts).
+  bool next(LinePair& pair);
+
+  // To be called for a pair whose lengths in tokens turned out so: true if it is kept, and counts it. Throws
+  // DataError for an over-long pair if options say so.
+  bool keep(const LinePair& pair, int64_t source_tokens, int64_t target_tokens);
+
+  const CorpusReport& report() const { return report_; }
+
+ private:
+  struct Readers;
+
+  CorpusFiles files_;
+  CorpusOptions options_;
+  CorpusReport report_;
+  std::unique_ptr<Readers> readers_;
+};
+
+}  // namespace qkv::data

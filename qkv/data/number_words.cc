@@ -1,0 +1,129 @@
+#include "qkv/data/number_words.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "qkv/base/error.h"
+#include "qkv/base/files.h"
+#include "qkv/base/philox.h"
+#include "qkv/data/shuffle.h"
+
+namespace qkv::data {
+namespace {
+
+constexpr std::array<std::string_view, 20> kEnglishUnits = {
+    "zero",     "one",     "two",     "three",     "four",     "five",    "six",
+    "seven",    "eight",   "nine",    "ten",       "eleven",   "twelve",  "thirteen",
+    "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"};
+constexpr std::array<std::string_view, 10> kEnglishTens = {"",      "",      "twenty",  "thirty", "forty",
+                                                           "fifty", "sixty", "seventy", "eighty", "ninety"};
+
+// "ein" as it stands before und, hundert and tausend; at the end of a number it is "eins".
+constexpr std::array<std::string_view, 20> kGermanUnits = {
+    "null",     "ein",      "zwei",     "drei",     "vier",     "fünf",    "sechs",
+    "sieben",   "acht",     "neun",     "zehn",     "elf",      "zwölf",   "dreizehn",
+    "vierzehn", "fünfzehn", "sechzehn", "siebzehn", "achtzehn", "neunzehn"};
+constexpr std::array<std::string_view, 10> kGermanTens = {
+    "", "", "zwanzig", "dreißig", "vierzig", "fünfzig", "sechzig", "siebzig", "achtzig", "neunzig"};
+
+void check_range(int number) {
+  if (number < 0 || number > kLargestNumber) {
+    throw UsageError(concat("number to write in words: expected 0 to ", kLargestNumber, ", found ", number));
+  }
+}
+
+void append_word(std::string& text, std::string_view word) {
+  if (!text.empty()) text += ' ';
+  text += word;
+}
+
+// 1..999
+void append_english(std::string& text, int number) {
+  if (number >= 100) {
+    append_word(text, kEnglishUnits[static_cast<size_t>(number / 100)]);
+    append_word(text, "hundred");
+    number %= 100;
+  }
+  if (number >= 20) {
+    append_word(text, kEnglishTens[static_cast<size_t>(number / 10)]);
+    if (number % 10 > 0) text += concat("-", kEnglishUnits[static_cast<size_t>(number % 10)]);
+  } else if (number > 0) {
+    append_word(text, kEnglishUnits[static_cast<size_t>(number)]);
+  }
+}
+
+// 1..999, as it stands before "tausend".
+std::string german_below_thousand(int number) {
+  std::string text;
+  if (number >= 100) {
+    text = concat(kGermanUnits[static_cast<size_t>(number / 100)], "hundert");
+    number %= 100;
+  }
+  if (number >= 20) {
+    if (number % 10 > 0) text += concat(kGermanUnits[static_cast<size_t>(number % 10)], "und");
+    text += kGermanTens[static_cast<size_t>(number / 10)];
+  } else if (number > 0) {
+    text += kGermanUnits[static_cast<size_t>(number)];
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string english_number(int number) {
+  check_range(number);
+  if (number == 0) return std::string(kEnglishUnits[0]);
+  std::string text;
+  if (number >= 1000) {
+    append_english(text, number / 1000);
+    append_word(text, "thousand");
+  }
+  append_english(text, number % 1000);
+  return text;
+}
+
+std::string german_number(int number) {
+  check_range(number);
+  if (number == 0) return std::string(kGermanUnits[0]);
+  std::string text;
+  if (number >= 1000) text = german_below_thousand(number / 1000) + "tausend";
+  text += german_below_thousand(number % 1000);
+  if (number % 100 == 1) text += 's';
+  return text;
+}
+
+NumberSplit split_numbers(const NumberSplitOptions& options) {
+  check_range(options.largest);
+  const int count = options.largest + 1;
+  const int free = count - std::clamp(options.always_train, 0, count);
+  if (options.held_out < 0 || options.held_out > free || options.held_out >= count) {
+    throw UsageError(concat("held-out numbers: expected 0 to ", std::min(free, count - 1), " of the ", count,
+                            " numbers (", count - free, " of them are always trained on), found ",
+                            options.held_out));
+  }
+  std::vector<int> numbers(static_cast<size_t>(count));
+  for (int i = 0; i < count; ++i) numbers[static_cast<size_t>(i)] = i;
+  RandomStream random(options.seed, kNumberStream);
+  shuffle(numbers, random);
+  NumberSplit split;
+  for (const int number : numbers) {
+    const bool held =
+        number >= options.always_train && static_cast<int>(split.held_out.size()) < options.held_out;
+    (held ? split.held_out : split.train).push_back(number);
+  }
+  return split;
+}
+
+void write_number_corpus(std::span<const int> numbers, const std::filesystem::path& english,
+                         const std::filesystem::path& german) {
+  std::string source, target;
+  for (const int number : numbers) {
+    source += english_number(number) + "\n";
+    target += german_number(number) + "\n";
+  }
+  write_file_atomically(english, source);
+  write_file_atomically(german, target);
+}
+
+}  // namespace qkv::data

@@ -1,0 +1,39 @@
+#pragma once
+// The demo's corpus: English number words and their German translation. Units and tens change places
+// ("forty-one", "einundvierzig") and German writes one long word, so attention visibly crosses.
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace qkv::data {
+
+inline constexpr int kLargestNumber = 999'999;
+
+// 241 -> "two hundred forty-one". Throws UsageError outside 0..kLargestNumber.
+std::string english_number(int number);
+
+// 241 -> "zweihunderteinundvierzig". Throws UsageError outside 0..kLargestNumber.
+std::string german_number(int number);
+
+struct NumberSplitOptions {
+  int largest = 9'999;     // the numbers are 0..largest
+  int held_out = 500;      // how many of them are kept from training
+  int always_train = 100;  // smaller numbers are never held out: "zero" occurs in no other
+  uint64_t seed = 1;
+};
+
+struct NumberSplit {
+  std::vector<int> train, held_out;  // disjoint, together all numbers, each in random order
+};
+
+// Throws UsageError unless the range is valid and leaves numbers to train on.
+NumberSplit split_numbers(const NumberSplitOptions& options);
+
+// A parallel corpus of the numbers' words, one number a line. Throws IoError.
+void write_number_corpus(std::span<const int> numbers, const std::filesystem::path& english,
+                         const std::filesystem::path& german);
+
+}  // namespace qkv::data

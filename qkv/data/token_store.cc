@@ -1,0 +1,232 @@
+#include "qkv/data/token_store.h"
+
+#include <cstring>
+#include <fstream>
+#include <type_traits>
+#include <vector>
+
+#include "qkv/base/error.h"
+#include "qkv/base/hash.h"
+#include "qkv/base/log.h"
+#include "qkv/base/parallel.h"
+
+namespace qkv::data {
+namespace {
+
+// The file: all tokens (int32, padded to 8 bytes), the index, the footer. The footer comes last because what
+// it says is known last; a file that was cut off has none. Integers are little-endian, as on every machine
+// qkv runs on.
+constexpr uint64_t kMagic = 0x4E454B4F54564B51ull;  // "QKVTOKEN"
+constexpr uint32_t kVersion = 1;
+
+struct Footer {
+  uint64_t tokens = 0, pairs = 0, fingerprint = 0;
+  int64_t skipped_empty = 0, skipped_long = 0, skipped_bad_utf8 = 0, source_tokens = 0, target_tokens = 0;
+  uint64_t token_hash = 0, index_hash = 0;
+  uint64_t version = kVersion, magic = kMagic;
+};
+static_assert(std::is_trivially_copyable_v<Footer> && sizeof(Footer) == 12 * 8);
+static_assert(sizeof(TokenStore::IndexEntry) == 24);
+
+uint64_t padded_token_bytes(uint64_t tokens) { return (tokens + tokens % 2) * sizeof(int32_t); }
+
+// Writes the tokens through a buffer into the new file, and the index into a file beside it until the tokens
+// are done.
+class StoreWriter {
+ public:
+  explicit StoreWriter(const std::filesystem::path& path)
+      : file_(path), index_path_(path.string() + ".index-partial"), index_(index_path_, std::ios::binary) {
+    if (!index_) throw IoError(concat("cannot write ", index_path_.string()));
+  }
+  ~StoreWriter() {
+    std::error_code ignored;
+    std::filesystem::remove(index_path_, ignored);
+  }
+  StoreWriter(const StoreWriter&) = delete;
+  StoreWriter& operator=(const StoreWriter&) = delete;
+
+  void add(const std::vector<int32_t>& source, const std::vector<int32_t>& target, int64_t line) {
+    const TokenStore::IndexEntry entry{tokens_, static_cast<uint32_t>(source.size()),
+                                       static_cast<uint32_t>(target.size()), line};
+    index_.write(reinterpret_cast<const char*>(&entry), sizeof(entry));
+    for (const auto* side : {&source, &target}) buffer_.insert(buffer_.end(), side->begin(), side->end());
+    tokens_ += source.size() + target.size();
+    if (buffer_.size() >= kBufferTokens) flush();
+  }
+
+  void finish(const CorpusReport& report, uint64_t fingerprint) {
+    if (tokens_ % 2 == 1) buffer_.push_back(0);
+    flush();
+    index_.close();
+    if (!index_) throw IoError(concat("cannot write ", index_path_.string()));
+    Footer footer;
+    footer.tokens = tokens_;
+    footer.pairs = static_cast<uint64_t>(report.pairs);
+    footer.fingerprint = fingerprint;
+    footer.skipped_empty = report.skipped_empty;
+    footer.skipped_long = report.skipped_long;
+    footer.skipped_bad_utf8 = report.skipped_bad_utf8;
+    footer.source_tokens = report.source_tokens;
+    footer.target_tokens = report.target_tokens;
+    footer.token_hash = token_hash_.value();
+    footer.index_hash = copy_index();
+    file_.write(&footer, sizeof(footer));
+    file_.commit();
+  }
+
+ private:
+  static constexpr size_t kBufferTokens = size_t{1} << 18;
+
+  void flush() {
+    const size_t bytes = buffer_.size() * sizeof(int32_t);
+    token_hash_.add(buffer_.data(), bytes);
+    file_.write(buffer_.data(), bytes);
+    buffer_.clear();
+  }
+
+  uint64_t copy_index() {
+    Hash64 hash;
+    const MappedFile index(index_path_);
+    hash.add(index.data(), index.size());
+    file_.write(index.data(), index.size());
+    return hash.value();
+  }
+
+  AtomicFile file_;
+  std::filesystem::path index_path_;
+  std::ofstream index_;
+  std::vector<int32_t> buffer_;
+  uint64_t tokens_ = 0;
+  Hash64 token_hash_;
+};
+
+void hash_file(Hash64& hash, const std::filesystem::path& path) {
+  const MappedFile file(path);
+  hash.add(uint64_t{file.size()});
+  hash.add(file.data(), file.size());
+}
+
+}  // namespace
+
+uint64_t TokenStore::fingerprint_of(const CorpusFiles& files, const text::Tokenizer& tokenizer,
+                                    const CorpusOptions& options) {
+  Hash64 hash;
+  hash.add(uint64_t{kVersion});
+  hash.add(tokenizer.fingerprint());
+  hash.add(static_cast<uint64_t>(options.max_length));
+  for (const OnBadLine what : {options.empty, options.too_long, options.bad_utf8})
+    hash.add(static_cast<uint64_t>(what));
+  hash_file(hash, files.source);
+  hash_file(hash, files.target);
+  return hash.value();
+}
+
+TokenStore TokenStore::build(const CorpusFiles& files, const text::Tokenizer& tokenizer,
+                             const std::filesystem::path& path, const CorpusOptions& options) {
+  constexpr size_t kChunkPairs = 4096;  // tokenized together on all threads
+  constexpr size_t kChunkBytes = size_t{16} << 20;
+  ParallelReader reader(files, options);
+  const uint64_t fingerprint = fingerprint_of(files, tokenizer, options);
+  StoreWriter writer(path);
+  std::vector<LinePair> chunk;
+  std::vector<std::vector<int32_t>> source, target;
+  bool more = true;
+  while (more) {
+    chunk.clear();
+    for (size_t bytes = 0; more && chunk.size() < kChunkPairs && bytes < kChunkBytes;) {
+      LinePair pair;
+      more = reader.next(pair);
+      if (!more) break;
+      bytes += pair.source.size() + pair.target.size();
+      chunk.push_back(std::move(pair));
+    }
+    source.resize(chunk.size());
+    target.resize(chunk.size());
+    parallel_for(static_cast<int64_t>(chunk.size()), 64, [&](int64_t begin, int64_t end) {
+      for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+        source[i] = tokenizer.encode_source(chunk[i].source);
+        target[i] = tokenizer.encode_target(chunk[i].target);
+      }
+    });
+    for (size_t i = 0; i < chunk.size(); ++i) {
+      const bool kept = reader.keep(chunk[i], static_cast<int64_t>(source[i].size()),
+                                    static_cast<int64_t>(target[i].size()));
+      if (kept) writer.add(source[i], target[i], chunk[i].line);
+    }
+  }
+  if (reader.report().pairs == 0) {
+    throw DataError(concat("the corpus of ", files.source.string(), " and ", files.target.string(),
+                           ": expected at least one pair to learn from, found ", reader.report().summary()));
+  }
+  writer.finish(reader.report(), fingerprint);
+  return open(path);
+}
+
+TokenStore TokenStore::open(const std::filesystem::path& path) {
+  TokenStore store;
+  store.file_ = std::make_shared<const MappedFile>(path);
+  const std::byte* data = store.file_->data();
+  const uint64_t size = store.file_->size();
+  Footer footer;
+  if (size >= sizeof(footer)) std::memcpy(&footer, data + size - sizeof(footer), sizeof(footer));
+  if (size < sizeof(footer) || footer.magic != kMagic) {
+    throw DataError(concat(path.string(), ": expected a token store, found ", size,
+                           " bytes that do not end as one (another kind of file, or cut off)"));
+  }
+  if (footer.version != kVersion) {
+    throw DataError(
+        concat(path.string(), ": expected a token store of version ", kVersion, ", found ", footer.version));
+  }
+  const uint64_t body = size - sizeof(footer);
+  const uint64_t index_begin = padded_token_bytes(footer.tokens);
+  const bool sizes_fit = footer.tokens <= body / sizeof(int32_t) &&
+                         footer.pairs <= body / sizeof(IndexEntry) &&
+                         index_begin + footer.pairs * sizeof(IndexEntry) == body;
+  if (!sizes_fit) {
+    throw DataError(concat(path.string(), ": expected ", footer.tokens, " tokens in ", footer.pairs,
+                           " pairs, as its end says, found a file of ", size, " bytes"));
+  }
+  store.tokens_ = reinterpret_cast<const int32_t*>(data);
+  store.index_ = reinterpret_cast<const IndexEntry*>(data + index_begin);
+  store.pairs_ = static_cast<int64_t>(footer.pairs);
+  Hash64 tokens, index;
+  tokens.add(data, index_begin);
+  index.add(data + index_begin, body - index_begin);
+  if (tokens.value() != footer.token_hash || index.value() != footer.index_hash) {
+    throw DataError(concat(path.string(), ": expected the content that was written, found a damaged ",
+                           tokens.value() != footer.token_hash ? "token" : "index", " section"));
+  }
+  store.report_ = {.pairs = store.pairs_,
+                   .skipped_empty = footer.skipped_empty,
+                   .skipped_long = footer.skipped_long,
+                   .skipped_bad_utf8 = footer.skipped_bad_utf8,
+                   .source_tokens = footer.source_tokens,
+                   .target_tokens = footer.target_tokens};
+  store.fingerprint_ = footer.fingerprint;
+  return store;
+}
+
+TokenStore TokenStore::open_or_build(const CorpusFiles& files, const text::Tokenizer& tokenizer,
+                                     const std::filesystem::path& path, const CorpusOptions& options) {
+  if (std::filesystem::exists(path)) {
+    try {
+      TokenStore store = open(path);
+      if (store.fingerprint() == fingerprint_of(files, tokenizer, options)) return store;
+    } catch (const DataError& error) {
+      log_warning(concat(error.what(), "; it is made anew"));
+    }
+  }
+  return build(files, tokenizer, path, options);
+}
+
+std::span<const int32_t> TokenStore::source(int64_t pair) const {
+  const IndexEntry& entry = index_[pair];
+  return {tokens_ + entry.first, entry.source};
+}
+
+std::span<const int32_t> TokenStore::target(int64_t pair) const {
+  const IndexEntry& entry = index_[pair];
+  return {tokens_ + entry.first + entry.source, entry.target};
+}
+
+}  // namespace qkv::data

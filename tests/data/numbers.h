@@ -1,0 +1,37 @@
+#pragma once
+// A small corpus with its tokenizer, for this folder's tests.
+
+#include <filesystem>
+
+#include "qkv/data/corpus.h"
+#include "qkv/data/number_words.h"
+#include "qkv/text/tokenizer.h"
+#include "qkv/text/train_sentencepiece.h"
+#include "tests/text/scratch.h"
+
+namespace qkv::testing {
+
+struct Numbers {
+  explicit Numbers(int largest = 1199) {
+    const auto split = data::split_numbers({.largest = largest, .held_out = 0});
+    data::write_number_corpus(split.train, files.source, files.target);
+  }
+
+  Scratch folder;
+  data::CorpusFiles files{folder / "numbers.en", folder / "numbers.de"};
+
+  text::Tokenizer tokenizer(int64_t size = 60) const {
+    return text::Tokenizer::from_models(
+        {.source = text::train_sentencepiece(
+             {.inputs = {files.source, files.target}, .vocab_size = size, .character_coverage = 1}),
+         .target = {},
+         .source_lang = "en",
+         .target_lang = "de"});
+  }
+};
+
+inline bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != text.npos;
+}
+
+}  // namespace qkv::testing

@@ -1,0 +1,213 @@
+#include "qkv/data/batches.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "qkv/base/error.h"
+#include "tests/data/numbers.h"
+
+namespace qkv::data {
+namespace {
+
+using ::qkv::testing::Numbers;
+
+class Batches : public ::testing::Test {
+ protected:
+  Numbers numbers_;
+  text::Tokenizer tokenizer_ = numbers_.tokenizer();
+  TokenStore store_ = TokenStore::build(numbers_.files, tokenizer_, numbers_.folder / "tokens");
+
+  std::vector<Batch> epoch(BatchCursor& cursor) const {
+    std::vector<Batch> batches;
+    const int64_t count = cursor.batches_in_epoch();
+    for (int64_t i = 0; i < count; ++i) batches.push_back(cursor.next());
+    return batches;
+  }
+  static std::vector<int64_t> pairs_of(const std::vector<Batch>& batches) {
+    std::vector<int64_t> pairs;
+    for (const Batch& batch : batches) pairs.insert(pairs.end(), batch.pairs.begin(), batch.pairs.end());
+    return pairs;
+  }
+  // How many tokens padding both sides of every batch would add, over how many there are.
+  double padding(const std::vector<Batch>& batches) const {
+    int64_t padded = 0, tokens = 0;
+    for (const Batch& batch : batches) {
+      int64_t source = 0, target = 0;
+      for (const int64_t pair : batch.pairs) {
+        source = std::max(source, store_.source_length(pair) + 1);
+        target = std::max(target, store_.target_length(pair) + 1);
+      }
+      padded += static_cast<int64_t>(batch.pairs.size()) * (source + target);
+      tokens += batch.tokens;
+    }
+    return static_cast<double>(padded) / static_cast<double>(tokens) - 1;
+  }
+};
+
+TEST_F(Batches, EveryPairExactlyOnceAnEpochWithinTheBudget) {
+  for (const int64_t window : {1, 100, 5000}) {
+    BatchCursor cursor(store_, {.max_tokens = 400, .window = window, .seed = 3});
+    for (int64_t e = 0; e < 3; ++e) {
+      const auto batches = epoch(cursor);
+      int64_t index = 0, tokens = 0;
+      for (const Batch& batch : batches) {
+        EXPECT_EQ(batch.epoch, e);
+        EXPECT_EQ(batch.index, index++);
+        EXPECT_FALSE(batch.pairs.empty());
+        EXPECT_LE(batch.tokens, 400);
+        int64_t sum = 0;
+        for (const int64_t pair : batch.pairs) sum += pair_cost(store_, pair);
+        EXPECT_EQ(batch.tokens, sum);
+        tokens += sum;
+      }
+      EXPECT_EQ(tokens, store_.report().source_tokens + store_.report().target_tokens + 2 * store_.pairs());
+      auto pairs = pairs_of(batches);
+      std::ranges::sort(pairs);
+      std::vector<int64_t> all(static_cast<size_t>(store_.pairs()));
+      std::iota(all.begin(), all.end(), int64_t{0});
+      EXPECT_EQ(pairs, all);
+      EXPECT_EQ(cursor.state(), (CursorState{e + 1, 0}));
+    }
+  }
+}
+
+TEST_F(Batches, WindowsMakeLengthsAlikeAndBatchesFull) {
+  BatchCursor sorted(store_, {.max_tokens = 400}), unsorted(store_, {.max_tokens = 400, .window = 1});
+  const auto batches = epoch(sorted);
+  EXPECT_LT(padding(batches), 0.15);
+  EXPECT_GT(padding(epoch(unsorted)), 2 * padding(batches));
+  const int64_t tokens = std::accumulate(batches.begin(), batches.end(), int64_t{0},
+                                         [](int64_t sum, const Batch& b) { return sum + b.tokens; });
+  EXPECT_GT(static_cast<double>(tokens) / (400.0 * static_cast<double>(batches.size())), 0.9);
+  // The order of the batches is random all the same: not by length.
+  std::vector<int64_t> sizes;
+  for (const Batch& batch : batches) sizes.push_back(static_cast<int64_t>(batch.pairs.size()));
+  EXPECT_FALSE(std::ranges::is_sorted(sizes));
+  EXPECT_FALSE(std::ranges::is_sorted(sizes, std::greater<>()));
+}
+
+TEST_F(Batches, AreAFunctionOfSeedAndEpoch) {
+  const auto first_epoch = [&](uint64_t seed) {
+    BatchCursor cursor(store_, {.max_tokens = 300, .seed = seed});
+    return pairs_of(epoch(cursor));
+  };
+  EXPECT_EQ(first_epoch(7), first_epoch(7));
+  EXPECT_NE(first_epoch(7), first_epoch(8));
+  BatchCursor cursor(store_, {.max_tokens = 300, .seed = 7});
+  const auto one = pairs_of(epoch(cursor)), two = pairs_of(epoch(cursor));
+  EXPECT_NE(one, two);
+  // Who sits with whom changes too, not only the order of the batches.
+  BatchCursor again(store_, {.max_tokens = 300, .seed = 7});
+  std::vector<std::vector<int64_t>> members[2];
+  for (auto& of_epoch : members) {
+    for (Batch& batch : epoch(again)) {
+      std::ranges::sort(batch.pairs);
+      of_epoch.push_back(batch.pairs);
+    }
+    std::ranges::sort(of_epoch);
+  }
+  EXPECT_NE(members[0], members[1]);
+}
+
+TEST_F(Batches, ContinueExactlyFromASavedState) {
+  const BatchOptions options{.max_tokens = 350, .window = 300, .seed = 11};
+  BatchCursor whole(store_, options);
+  const int64_t steps = 2 * whole.batches_in_epoch() + 5;
+  for (int64_t stop = 0; stop < steps; stop += 7) {
+    BatchCursor before(store_, options);
+    for (int64_t i = 0; i < stop; ++i) before.next();
+    BatchCursor expected(store_, options, before.state());
+    BatchCursor restored(store_, options);
+    restored.restore(before.state());
+    for (int i = 0; i < 9; ++i) {
+      const Batch batch = before.next();
+      EXPECT_EQ(expected.next().pairs, batch.pairs);
+      EXPECT_EQ(restored.next().pairs, batch.pairs);
+    }
+    EXPECT_EQ(expected.state(), before.state());
+  }
+}
+
+TEST_F(Batches, PairsAboveTheBudgetAreBatchesByThemselves) {
+  BatchCursor cursor(store_, {.max_tokens = 1});
+  EXPECT_EQ(cursor.batches_in_epoch(), store_.pairs());
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(cursor.next().pairs.size(), 1u);
+}
+
+TEST_F(Batches, BadOptionsAndStatesAreRefused) {
+  EXPECT_THROW(BatchCursor(store_, {.max_tokens = 0}), UsageError);
+  EXPECT_THROW(BatchCursor(store_, {.window = 0}), UsageError);
+  EXPECT_THROW(BatchCursor(store_, {}, {-1, 0}), UsageError);
+  EXPECT_THROW(BatchCursor(store_, {}, {0, 100'000}), UsageError);
+  BatchCursor cursor(store_, {.max_tokens = 300});
+  cursor.next();
+  const CursorState state = cursor.state();
+  EXPECT_THROW(cursor.restore({2, 100'000}), UsageError);
+  EXPECT_EQ(cursor.state(), state);
+  EXPECT_EQ(cursor.next().pairs, BatchCursor(store_, {.max_tokens = 300}, state).next().pairs);
+  EXPECT_THROW(length_sorted_batches({}, 0), UsageError);
+}
+
+TEST_F(Batches, RowsCarryTheSpecialTokens) {
+  const std::vector<int64_t> pairs = {7, 1000, 3};
+  const SpecialIds special = special_ids(tokenizer_);
+  EXPECT_EQ(special.decoder_start, tokenizer_.pad_id());
+  const TranslationRows rows = make_rows(store_, pairs, special);
+  EXPECT_EQ(rows.source.sequences(), 3);
+  EXPECT_EQ(rows.labels.offsets, rows.decoder_input.offsets);
+  int64_t cost = 0;
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    const auto row = [&](const TokenRows& of) {
+      return std::vector<int32_t>(of.ids.begin() + of.offsets[i], of.ids.begin() + of.offsets[i + 1]);
+    };
+    const auto source = store_.source(pairs[i]), target = store_.target(pairs[i]);
+    std::vector<int32_t> expected(source.begin(), source.end());
+    expected.push_back(0);
+    EXPECT_EQ(row(rows.source), expected);
+    expected.assign(target.begin(), target.end());
+    expected.push_back(0);
+    EXPECT_EQ(row(rows.labels), expected);
+    expected.pop_back();
+    expected.insert(expected.begin(), tokenizer_.pad_id());
+    EXPECT_EQ(row(rows.decoder_input), expected);
+    cost += pair_cost(store_, pairs[i]);
+  }
+  EXPECT_EQ(rows.source.tokens() + rows.labels.tokens(), cost);
+}
+
+TEST_F(Batches, SequentialBatchesCoverAllLongestFirst) {
+  const auto batches = sequential_batches(store_, 500);
+  auto pairs = pairs_of(batches);
+  EXPECT_TRUE(std::ranges::is_sorted(
+      pairs, [&](int64_t a, int64_t b) { return pair_cost(store_, a) > pair_cost(store_, b); }));
+  for (const Batch& batch : batches) EXPECT_LE(batch.tokens, 500);
+  std::ranges::sort(pairs);
+  EXPECT_EQ(std::ranges::adjacent_find(pairs), pairs.end());
+  EXPECT_EQ(static_cast<int64_t>(pairs.size()), store_.pairs());
+
+  const std::vector<int64_t> lengths = {3, 9, 3, 5, 20, 1};
+  EXPECT_EQ(length_sorted_batches(lengths, 10),
+            (std::vector<std::vector<int64_t>>{{4}, {1}, {3, 0}, {2, 5}}));
+}
+
+TEST(BatchesOfRealText, AreFullAndLittlePadded) {
+  const std::filesystem::path folder = std::filesystem::path(QKV_SHARED_DATA) / "multi30k";
+  if (!std::filesystem::exists(folder / "train.en")) GTEST_SKIP() << "no corpus at " << folder;
+  const testing::Scratch scratch;
+  const CorpusFiles files{folder / "train.en", folder / "train.de"};
+  const auto tokenizer = text::Tokenizer::from_models(
+      {text::train_sentencepiece({.inputs = {folder / "val.en", folder / "val.de"}, .vocab_size = 2000}), "",
+       "en", "de"});
+  const TokenStore store = TokenStore::build(files, tokenizer, scratch / "tokens");
+  EXPECT_GT(store.pairs(), 28'900);
+  EXPECT_EQ(store.report().lines(), 29'000);
+  BatchCursor cursor(store, {.max_tokens = 4096});
+  const int64_t batches = cursor.batches_in_epoch();
+  const int64_t tokens = store.report().source_tokens + store.report().target_tokens + 2 * store.pairs();
+  EXPECT_LT(batches * 4096, tokens * 105 / 100);
+}
+
+}  // namespace
+}  // namespace qkv::data
