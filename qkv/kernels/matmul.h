@@ -55,8 +55,5 @@ void matmul(const Matrix& a, const PackedMatrix& b, const float* bias, const Mut
 // in an order that depends on the number of rows only.
 void matmul_transposed_a(const Matrix& a, const Matrix& b, const MutableMatrix& c, Accumulate accumulate);
 
-// The multiplications counted by the two functions above since the process began, for holding cost models
-// against.
-uint64_t counted_macs();
 
 }  // namespace qkv::kernels

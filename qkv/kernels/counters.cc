@@ -1,0 +1,13 @@
+#include "qkv/kernels/counters.h"
+
+#include <atomic>
+
+namespace qkv::kernels {
+namespace {
+std::atomic<uint64_t> macs_so_far{0};
+}  // namespace
+
+void count_macs(uint64_t macs) { macs_so_far.fetch_add(macs, std::memory_order_relaxed); }
+uint64_t counted_macs() { return macs_so_far.load(std::memory_order_relaxed); }
+
+}  // namespace qkv::kernels

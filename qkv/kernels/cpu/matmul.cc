@@ -1,0 +1,349 @@
+// Matrix products on oneDNN. This is the one file that knows its API (2.x; 3.x differs).
+//
+// oneDNN runs each call on one thread; the threads are ours. The output is cut into panels of rows by blocks
+// of columns whose bounds depend on the shapes only. Every shape that oneDNN sees costs a compilation (0.1 to
+// 0.2 ms), and ragged batches bring a new number of rows each time, so panels have kPanelRows rows or, at the
+// end, one of a few smaller counts: the rest of such a panel is scratch.
+
+#include "qkv/kernels/matmul.h"
+
+#include <omp.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <dnnl.hpp>
+#include <functional>
+#include <mutex>
+#include <shared_mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "qkv/base/parallel.h"
+#include "qkv/kernels/counters.h"
+#include "qkv/tensor/storage.h"
+
+namespace qkv::kernels {
+namespace {
+
+using Md = dnnl::memory::desc;
+using Dims = dnnl::memory::dims;
+constexpr auto kF32 = dnnl::memory::data_type::f32;
+
+constexpr int64_t kPanelRows = 64;
+constexpr int64_t kBlockCols = 2048;
+constexpr std::array<int64_t, 9> kPanelCounts{1, 2, 4, 8, 16, 24, 32, 48, kPanelRows};
+
+// Gradients of weights: the output block of one task, and how many rows are summed by one call.
+constexpr int64_t kGradientRows = 128, kGradientCols = 512;
+constexpr int64_t kChunk = 512, kChunkStep = 32;
+
+const dnnl::engine& engine() {
+  static const dnnl::engine instance(dnnl::engine::kind::cpu, 0);
+  return instance;
+}
+
+dnnl::stream& stream() {
+  thread_local dnnl::stream instance(engine());
+  return instance;
+}
+
+// oneDNN asks OpenMP how many threads there are, when it makes a primitive and when it runs one.
+class OneThread {
+ public:
+  OneThread() : before_(omp_get_max_threads()) {
+    if (before_ != 1) omp_set_num_threads(1);
+  }
+  ~OneThread() {
+    if (before_ != 1) omp_set_num_threads(before_);
+  }
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+
+ private:
+  int before_;
+};
+
+Md row_major(int64_t rows, int64_t cols, int64_t stride) { return Md({rows, cols}, kF32, Dims{stride, 1}); }
+
+dnnl::matmul::primitive_desc describe(const Md& a, const Md& b, bool bias, const Md& c, bool accumulate) {
+  dnnl::primitive_attr attributes;
+  if (accumulate) {
+    dnnl::post_ops operations;
+    operations.append_sum(1.0f);
+    attributes.set_post_ops(operations);
+  }
+  const Md bias_md({1, c.dims()[1]}, kF32, Dims{c.dims()[1], 1});
+  const auto description = bias ? dnnl::matmul::desc(a, b, bias_md, c) : dnnl::matmul::desc(a, b, c);
+  return {description, attributes, engine()};
+}
+
+// How the right-hand side lies in memory: in the blocks that oneDNN's fast kernel reads (AVX-512), in rows,
+// or not packed at all, with the left-hand side transposed.
+enum class Layout { blocked, rows, gradient };
+
+Md blocked(int64_t rows, int64_t cols) { return Md({rows, cols}, kF32, dnnl::memory::format_tag::BA16a64b); }
+
+// Whether this machine's oneDNN has a fast kernel for the blocked layout. It is asked for by name, not with
+// format_tag::any: what that chooses depends on strides, and the bits of a row would with it.
+bool runs_on_blocks() {
+  static const bool answer = [] {
+    try {
+      const std::string name = describe(row_major(kPanelRows, 64, 64), blocked(64, 64), false,
+                                        row_major(kPanelRows, 64, 64), false)
+                                   .impl_info_str();
+      return name.starts_with("brg");
+    } catch (const dnnl::error&) {
+      return false;
+    }
+  }();
+  return answer;
+}
+
+// What a compiled product is known by.
+struct Key {
+  int64_t m, n, k;
+  bool bias, accumulate;
+  Layout layout;
+  int64_t a_stride = 0, b_stride = 0, c_stride = 0;  // where they are not the columns
+  friend bool operator==(const Key&, const Key&) = default;
+};
+
+struct KeyHash {
+  size_t operator()(const Key& key) const {
+    size_t value = 0;
+    for (const int64_t number :
+         {key.m, key.n, key.k, key.a_stride, key.b_stride, key.c_stride,
+          int64_t{key.bias} * 2 + int64_t{key.accumulate}, int64_t{static_cast<int>(key.layout)}}) {
+      value = (value ^ static_cast<size_t>(number)) * 0x9E3779B97F4A7C15u;
+      value ^= value >> 29;
+    }
+    return value;
+  }
+};
+
+struct Product {
+  dnnl::matmul primitive;
+  Md a, b, bias, c;
+
+  explicit Product(const dnnl::matmul::primitive_desc& description)
+      : primitive(description),
+        a(description.src_desc()),
+        b(description.weights_desc()),
+        bias(description.bias_desc()),
+        c(description.dst_desc()) {}
+
+  void run(const float* a_data, const void* b_data, const float* bias_data, float* c_data) const {
+    const auto memory = [](const Md& md, const void* data) {
+      return dnnl::memory(md, engine(), const_cast<void*>(data));
+    };
+    std::unordered_map<int, dnnl::memory> arguments{{DNNL_ARG_SRC, memory(a, a_data)},
+                                                    {DNNL_ARG_WEIGHTS, memory(b, b_data)},
+                                                    {DNNL_ARG_DST, memory(c, c_data)}};
+    if (bias_data) arguments.emplace(DNNL_ARG_BIAS, memory(bias, bias_data));
+    primitive.execute(stream(), arguments);
+  }
+};
+
+// Compiled products live as long as the process; there are few, see above.
+const Product& product(const Key& key, const std::function<dnnl::matmul::primitive_desc()>& make) {
+  static std::shared_mutex mutex;
+  static auto* products = new std::unordered_map<Key, Product, KeyHash>;
+  {
+    const std::shared_lock lock(mutex);
+    const auto found = products->find(key);
+    if (found != products->end()) return found->second;
+  }
+  Product made(make());
+  const std::unique_lock lock(mutex);
+  return products->try_emplace(key, std::move(made)).first->second;
+}
+
+// Scratch of this thread; each caller has a slot of its own.
+float* scratch(int slot, int64_t count) {
+  thread_local std::array<std::vector<float>, 3> buffers;
+  auto& buffer = buffers[static_cast<size_t>(slot)];
+  if (static_cast<int64_t>(buffer.size()) < count) buffer.resize(static_cast<size_t>(count));
+  return buffer.data();
+}
+
+void copy_rows(const float* from, int64_t from_stride, float* to, int64_t to_stride, int64_t rows,
+               int64_t cols) {
+  for (int64_t row = 0; row < rows; ++row) {
+    std::memcpy(to + row * to_stride, from + row * from_stride, static_cast<size_t>(cols) * sizeof(float));
+  }
+}
+
+}  // namespace
+
+struct PackedMatrix::Impl {
+  int64_t rows = 0, cols = 0;
+  struct Block {
+    int64_t first_col = 0, cols = 0;
+    Layout layout = Layout::rows;
+    Md description;
+    Storage data;
+  };
+  std::vector<Block> blocks;
+
+  // `source` gives the columns [first, first + cols) as a strided matrix over contiguous memory.
+  void pack(int64_t first, int64_t count, const float* source, const Dims& strides) {
+    Block block{.first_col = first, .cols = count};
+    block.layout = runs_on_blocks() ? Layout::blocked : Layout::rows;
+    block.description =
+        block.layout == Layout::blocked ? blocked(rows, count) : row_major(rows, count, count);
+    block.data = allocate(block.description.get_size());
+    dnnl::memory from(Md({rows, count}, kF32, strides), engine(), const_cast<float*>(source));
+    dnnl::memory to(block.description, engine(), block.data.get());
+    dnnl::reorder(from, to).execute(stream(), from, to);
+    blocks.push_back(std::move(block));
+  }
+};
+
+int64_t PackedMatrix::rows() const { return impl_ ? impl_->rows : 0; }
+int64_t PackedMatrix::cols() const { return impl_ ? impl_->cols : 0; }
+
+namespace {
+
+// The row blocks as one matrix: themselves where there is one, else a copy.
+Matrix stack(std::span<const Matrix> blocks, std::vector<float>& memory) {
+  if (blocks.size() == 1) return blocks[0];
+  Matrix whole{nullptr, 0, blocks[0].cols, blocks[0].cols};
+  for (const Matrix& block : blocks) whole.rows += block.rows;
+  memory.resize(static_cast<size_t>(whole.rows * whole.cols));
+  float* next = memory.data();
+  for (const Matrix& block : blocks) {
+    copy_rows(block.data, block.stride, next, whole.cols, block.rows, block.cols);
+    next += block.rows * whole.cols;
+  }
+  whole.data = memory.data();
+  return whole;
+}
+
+}  // namespace
+
+PackedMatrix PackedMatrix::transposed(std::span<const Matrix> blocks) {
+  const OneThread guard;
+  std::vector<float> memory;
+  const Matrix whole = stack(blocks, memory);
+  auto impl = std::make_shared<Impl>();
+  impl->rows = whole.cols;
+  impl->cols = whole.rows;
+  for (int64_t first = 0; first < impl->cols; first += kBlockCols) {
+    const int64_t count = std::min(kBlockCols, impl->cols - first);
+    impl->pack(first, count, whole.data + first * whole.stride, {1, whole.stride});
+  }
+  PackedMatrix result;
+  result.impl_ = std::move(impl);
+  return result;
+}
+
+PackedMatrix PackedMatrix::plain(std::span<const Matrix> blocks) {
+  const OneThread guard;
+  std::vector<float> memory;
+  const Matrix whole = stack(blocks, memory);
+  auto impl = std::make_shared<Impl>();
+  impl->rows = whole.rows;
+  impl->cols = whole.cols;
+  for (int64_t first = 0; first < impl->cols; first += kBlockCols) {
+    const int64_t count = std::min(kBlockCols, impl->cols - first);
+    impl->pack(first, count, whole.data + first, {whole.stride, 1});
+  }
+  PackedMatrix result;
+  result.impl_ = std::move(impl);
+  return result;
+}
+
+void matmul(const Matrix& a, const PackedMatrix& b, const float* bias, const MutableMatrix& c,
+            Accumulate accumulate) {
+  const PackedMatrix::Impl& packed = *b.impl();
+  const bool add = accumulate == Accumulate::yes;
+  count_macs(static_cast<uint64_t>(a.rows * packed.rows * packed.cols));
+  const int64_t panels = (a.rows + kPanelRows - 1) / kPanelRows;
+  const int64_t blocks = static_cast<int64_t>(packed.blocks.size());
+  const auto task = [&](int64_t index) {
+    const PackedMatrix::Impl::Block& block = packed.blocks[static_cast<size_t>(index / panels)];
+    const int64_t first_row = index % panels * kPanelRows;
+    const int64_t rows = std::min(kPanelRows, a.rows - first_row);
+    const int64_t run_rows = *std::ranges::lower_bound(kPanelCounts, rows);
+    const float* a_data = a.data + first_row * a.stride;
+    float* const c_data = c.data + first_row * c.stride + block.first_col;
+    // oneDNN's fast kernel takes operands without gaps only.
+    if (run_rows != rows || a.stride != packed.rows) {
+      float* tight = scratch(0, run_rows * packed.rows);
+      copy_rows(a_data, a.stride, tight, packed.rows, rows, packed.rows);
+      std::fill(tight + rows * packed.rows, tight + run_rows * packed.rows, 0.0f);
+      a_data = tight;
+    }
+    const bool direct = run_rows == rows && c.stride == block.cols;
+    float* result = direct ? c_data : scratch(1, run_rows * block.cols);
+    if (add && !direct) {
+      copy_rows(c_data, c.stride, result, block.cols, rows, block.cols);
+      std::fill(result + rows * block.cols, result + run_rows * block.cols, 0.0f);
+    }
+    const Product& compiled =
+        product({run_rows, block.cols, packed.rows, bias != nullptr, add, block.layout}, [&] {
+          return describe(row_major(run_rows, packed.rows, packed.rows), block.description, bias != nullptr,
+                          row_major(run_rows, block.cols, block.cols), add);
+        });
+    compiled.run(a_data, block.data.get(), bias ? bias + block.first_col : nullptr, result);
+    if (!direct) copy_rows(result, block.cols, c_data, c.stride, rows, block.cols);
+  };
+  parallel_for(panels * blocks, 1, [&](int64_t begin, int64_t end) {
+    const OneThread guard;
+    for (int64_t index = begin; index < end; ++index) task(index);
+  });
+}
+
+void matmul_transposed_a(const Matrix& a, const Matrix& b, const MutableMatrix& c, Accumulate accumulate) {
+  count_macs(static_cast<uint64_t>(a.rows * a.cols * b.cols));
+  if (a.rows == 0) {
+    if (accumulate == Accumulate::no) {
+      for (int64_t row = 0; row < c.rows; ++row) std::fill_n(c.data + row * c.stride, c.cols, 0.0f);
+    }
+    return;
+  }
+  const int64_t row_blocks = (c.rows + kGradientRows - 1) / kGradientRows;
+  const int64_t col_blocks = (c.cols + kGradientCols - 1) / kGradientCols;
+  const auto task = [&](int64_t index) {
+    const int64_t first_row = index / col_blocks * kGradientRows,
+                  first_col = index % col_blocks * kGradientCols;
+    const int64_t rows = std::min(kGradientRows, c.rows - first_row);
+    const int64_t cols = std::min(kGradientCols, c.cols - first_col);
+    bool add = accumulate == Accumulate::yes;
+    float* c_data = c.data + first_row * c.stride + first_col;
+    const auto run = [&](const float* a_data, int64_t a_stride, const float* b_data, int64_t b_stride,
+                         int64_t depth) {
+      const Key key{rows, cols, depth, false, add, Layout::gradient, a_stride, b_stride, c.stride};
+      const Product& compiled = product(key, [&] {
+        return describe(Md({rows, depth}, kF32, Dims{1, a_stride}), row_major(depth, cols, b_stride), false,
+                        row_major(rows, cols, c.stride), add);
+      });
+      compiled.run(a_data, b_data, nullptr, c_data);
+      add = true;
+    };
+    int64_t done = 0;
+    while (a.rows - done >= kChunkStep) {
+      const int64_t depth = std::min(kChunk, (a.rows - done) / kChunkStep * kChunkStep);
+      run(a.data + done * a.stride + first_row, a.stride, b.data + done * b.stride + first_col, b.stride,
+          depth);
+      done += depth;
+    }
+    if (const int64_t rest = a.rows - done; rest > 0) {  // filled up with rows of zeros
+      float* a_rest = scratch(0, kChunkStep * rows);
+      float* b_rest = scratch(1, kChunkStep * cols);
+      copy_rows(a.data + done * a.stride + first_row, a.stride, a_rest, rows, rest, rows);
+      copy_rows(b.data + done * b.stride + first_col, b.stride, b_rest, cols, rest, cols);
+      std::fill(a_rest + rest * rows, a_rest + kChunkStep * rows, 0.0f);
+      std::fill(b_rest + rest * cols, b_rest + kChunkStep * cols, 0.0f);
+      run(a_rest, rows, b_rest, cols, kChunkStep);
+    }
+  };
+  parallel_for(row_blocks * col_blocks, 1, [&](int64_t begin, int64_t end) {
+    const OneThread guard;
+    for (int64_t index = begin; index < end; ++index) task(index);
+  });
+}
+
+}  // namespace qkv::kernels

@@ -1,0 +1,141 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "qkv/base/parallel.h"
+#include "qkv/base/philox.h"
+#include "qkv/kernels/counters.h"
+#include "qkv/kernels/matmul.h"
+
+namespace {
+
+using namespace qkv::kernels;
+
+std::vector<float> random_numbers(int64_t count, uint64_t seed) {
+  qkv::RandomStream random(seed);
+  std::vector<float> numbers(static_cast<size_t>(count));
+  for (float& x : numbers) x = 2 * random.uniform() - 1;
+  return numbers;
+}
+
+struct Size {
+  int64_t m, k, n;
+};
+const std::vector<Size> kSizes{{1, 1, 1},      {1, 7, 3},      {2, 16, 16},   {5, 24, 40},
+                               {17, 64, 1000}, {63, 33, 65},   {64, 32, 64},  {65, 32, 512},
+                               {100, 48, 513}, {200, 128, 96}, {129, 300, 31}};
+
+// The sums of at most 300 products below 1 in magnitude: float's error stays far below this.
+constexpr float kTolerance = 2e-5f;
+
+TEST(Matmul, PackedTransposedWithBiasAndAccumulation) {
+  for (const auto& [m, k, n] : kSizes) {
+    const auto a = random_numbers(m * (k + 3), 1), w = random_numbers(n * k, 2), bias = random_numbers(n, 3);
+    const Matrix blocks[] = {{w.data(), n / 2, k, k}, {w.data() + n / 2 * k, n - n / 2, k, k}};
+    const auto packed = PackedMatrix::transposed(n > 1 ? std::span<const Matrix>(blocks)
+                                                       : std::span<const Matrix>(blocks + 1, 1));
+    ASSERT_EQ(packed.rows(), k);
+    ASSERT_EQ(packed.cols(), n);
+    for (const auto accumulate : {Accumulate::no, Accumulate::yes}) {
+      const auto before = random_numbers(m * (n + 5), 4);
+      auto c = before;
+      matmul({a.data(), m, k, k + 3}, packed, bias.data(), {c.data(), m, n, n + 5}, accumulate);
+      for (int64_t i = 0; i < m; ++i) {
+        for (int64_t j = 0; j < n; ++j) {
+          double sum = bias[j] + (accumulate == Accumulate::yes ? before[i * (n + 5) + j] : 0.0f);
+          for (int64_t l = 0; l < k; ++l) sum += double{a[i * (k + 3) + l]} * w[j * k + l];
+          ASSERT_NEAR(c[i * (n + 5) + j], sum, kTolerance)
+              << m << ' ' << k << ' ' << n << " at " << i << ',' << j;
+        }
+        for (int64_t j = n; j < n + 5; ++j)
+          ASSERT_EQ(c[i * (n + 5) + j], before[i * (n + 5) + j]) << "past the row";
+      }
+    }
+  }
+}
+
+TEST(Matmul, PackedPlain) {
+  for (const auto& [m, k, n] : kSizes) {
+    const auto a = random_numbers(m * k, 1), w = random_numbers(k * n, 2);
+    const Matrix block{w.data(), k, n, n};
+    std::vector<float> c(static_cast<size_t>(m * n));
+    matmul({a.data(), m, k, k}, PackedMatrix::plain({&block, 1}), nullptr, {c.data(), m, n, n},
+           Accumulate::no);
+    for (int64_t i = 0; i < m; ++i) {
+      for (int64_t j = 0; j < n; ++j) {
+        double sum = 0;
+        for (int64_t l = 0; l < k; ++l) sum += double{a[i * k + l]} * w[l * n + j];
+        ASSERT_NEAR(c[i * n + j], sum, kTolerance);
+      }
+    }
+  }
+}
+
+TEST(Matmul, TransposedA) {
+  for (const auto& [rows, m, n] : std::vector<Size>{
+           {1, 3, 5}, {31, 16, 16}, {32, 20, 8}, {33, 7, 70}, {600, 130, 520}, {1100, 40, 24}}) {
+    const auto a = random_numbers(rows * (m + 2), 1), b = random_numbers(rows * (n + 1), 2);
+    for (const auto accumulate : {Accumulate::no, Accumulate::yes}) {
+      const auto before = random_numbers(m * n, 3);
+      auto c = before;
+      matmul_transposed_a({a.data(), rows, m, m + 2}, {b.data(), rows, n, n + 1}, {c.data(), m, n, n},
+                          accumulate);
+      for (int64_t i = 0; i < m; ++i) {
+        for (int64_t j = 0; j < n; ++j) {
+          double sum = accumulate == Accumulate::yes ? before[i * n + j] : 0.0f;
+          for (int64_t l = 0; l < rows; ++l) sum += double{a[l * (m + 2) + i]} * b[l * (n + 1) + j];
+          ASSERT_NEAR(c[i * n + j], sum, 3e-5f) << rows << ' ' << m << ' ' << n;
+        }
+      }
+    }
+  }
+}
+
+// The promise that batches, caches and threads lean on, checked on the machine at hand.
+TEST(Matmul, ARowHasTheSameBitsInAnyCompany) {
+  const int64_t k = 192, n = 1100, most = 300;
+  const auto a = random_numbers(most * k, 1), w = random_numbers(n * k, 2), bias = random_numbers(n, 3);
+  const Matrix block{w.data(), n, k, k};
+  const auto packed = PackedMatrix::transposed({&block, 1});
+  std::vector<float> whole(static_cast<size_t>(most * n));
+  matmul({a.data(), most, k, k}, packed, bias.data(), {whole.data(), most, n, n}, Accumulate::no);
+  const int before = qkv::threads();
+  for (int64_t rows = 1; rows <= most; rows += rows < 70 ? 1 : 23) {
+    qkv::set_threads(1 + static_cast<int>(rows % 3));
+    const int64_t first = (most - rows) / 2;
+    std::vector<float> part(static_cast<size_t>(rows * n));
+    matmul({a.data() + first * k, rows, k, k}, packed, bias.data(), {part.data(), rows, n, n},
+           Accumulate::no);
+    ASSERT_EQ(std::memcmp(part.data(), whole.data() + first * n, part.size() * sizeof(float)), 0)
+        << rows << " rows";
+  }
+  qkv::set_threads(before);
+}
+
+TEST(Matmul, GradientsHaveTheSameBitsForAnyNumberOfThreads) {
+  const int64_t rows = 777, m = 300, n = 600;
+  const auto a = random_numbers(rows * m, 1), b = random_numbers(rows * n, 2);
+  std::vector<std::vector<float>> results;
+  const int before = qkv::threads();
+  for (const int threads : {1, 2, 3, 4}) {
+    qkv::set_threads(threads);
+    auto& c = results.emplace_back(static_cast<size_t>(m * n));
+    matmul_transposed_a({a.data(), rows, m, m}, {b.data(), rows, n, n}, {c.data(), m, n, n}, Accumulate::no);
+    EXPECT_EQ(c, results.front()) << threads << " threads";
+  }
+  qkv::set_threads(before);
+}
+
+TEST(Matmul, CountsItsWork) {
+  const auto a = random_numbers(5 * 7, 1), w = random_numbers(7 * 11, 2);
+  const Matrix block{w.data(), 11, 7, 7};
+  const auto packed = PackedMatrix::transposed({&block, 1});
+  std::vector<float> c(55);
+  const uint64_t before = counted_macs();
+  matmul({a.data(), 5, 7, 7}, packed, nullptr, {c.data(), 5, 11, 11}, Accumulate::no);
+  EXPECT_EQ(counted_macs() - before, 5u * 7 * 11);
+}
+
+}  // namespace
