@@ -24,8 +24,8 @@ struct MultiheadAttentionOptions {
 // What may attend to what; all that is given must allow it.
 struct AttentionMask {
   bool causal = false;
-  Tensor keep;    // as in AttentionOptions
-  Variable bias;  // likewise
+  Tensor keep = {};    // as in AttentionOptions
+  Variable bias = {};  // likewise
 };
 
 // MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W^O, head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V).

@@ -27,8 +27,6 @@ class KeyValueCache {
   int64_t capacity() const { return capacity_; }
 
  private:
-  void reserve(int64_t capacity);
-
   Tensor keys_, values_;
   int64_t rows_ = 0, length_ = 0, capacity_ = 0;
 };

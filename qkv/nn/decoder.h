@@ -11,14 +11,14 @@ namespace qkv::nn {
 
 // The encoder's output: [tokens, d_model] and its sequences.
 struct Memory {
-  Variable values;
-  Offsets offsets;
+  Variable values = {};
+  Offsets offsets = {};
 };
 
 // What one layer remembers between decoding steps.
 struct DecoderLayerState {
-  KeyValueCache self;
-  MemoryKeyValues memory;
+  KeyValueCache self = {};
+  MemoryKeyValues memory = {};
 };
 
 // What a decoder remembers between steps, for hypotheses that have the same number of positions. The

@@ -20,6 +20,11 @@ struct LayerOptions {
   float dropout = 0;             // after each sublayer
   float attention_dropout = 0;   // of attention weights
   float activation_dropout = 0;  // inside the feed-forward
+
+  // What each part of a layer gets of these.
+  MultiheadAttentionOptions attention() const;
+  FeedForwardOptions feed_forward() const;
+  Residual::Options residual() const;
 };
 
 class EncoderLayer {
@@ -39,7 +44,7 @@ class EncoderLayer {
 
 struct StackOptions {
   int64_t layers = 6;
-  LayerOptions layer;
+  LayerOptions layer = {};
   bool final_norm = false;  // a norm after the last layer, as pre-norm stacks need
 };
 

@@ -22,7 +22,7 @@ struct Pass {
   uint64_t seed = 0;
   uint32_t step = 0;       // counts forward runs in training, micro-batches included
   uint32_t first_row = 0;  // of the whole batch, where several workers share one
-  AttentionObserver observer;
+  AttentionObserver observer = {};
 
   // The dropout of the next place in the model.
   kernels::Dropout dropout(float rate) {

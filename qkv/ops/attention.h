@@ -14,15 +14,15 @@ struct AttentionOptions {
   bool causal = false;
   // u8 [batch | 1, heads | 1, queries | 1, keys], nonzero = may be attended (the papers' mask == 0 ->
   // -infinity). For ragged batches the last two extents are those of the longest sequences.
-  Tensor keep;
+  Tensor keep = {};
   // f32, shaped as `keep`; added to the scaled scores. -infinity forbids.
-  Variable bias;
+  Variable bias = {};
   // 1 / sqrt(d_k) where not given.
-  std::optional<float> scale;
+  std::optional<float> scale = {};
   // Of the weights.
-  kernels::Dropout dropout;
+  kernels::Dropout dropout = {};
   // Sequences of a ragged batch; without them rank-3 inputs are one sequence.
-  std::optional<Offsets> query_offsets, key_offsets;
+  std::optional<Offsets> query_offsets = {}, key_offsets = {};
   bool return_weights = false;
 };
 

@@ -27,8 +27,8 @@ Variable residual_layer_norm(const Variable& x, const Variable& branch, const Dr
 
 struct EmbeddingOptions {
   float factor = 1;  // sqrt(d_model) in the paper, section 3.4
-  Tensor position;   // i32 [tokens]: each token's row of `positions`; used where `positions` is given
-  Dropout dropout;
+  Tensor position = {};   // i32 [tokens]: each token's row of `positions`; used where `positions` is given
+  Dropout dropout = {};
 };
 
 // dropout(factor * table[ids] + positions[position]): table [vocabulary, features], ids i32 [tokens],
@@ -36,6 +36,9 @@ struct EmbeddingOptions {
 // for an id outside the table, or a position outside `positions`, naming it.
 Variable embedding(const Variable& table, const Tensor& ids, const Variable& positions,
                    const EmbeddingOptions& options);
+
+// The same numbers in another shape; nothing is copied on the way forward.
+Variable reshape(const Variable& x, const Shape& shape);
 
 // sum(x * coefficients) -> [1]: a scalar out of anything, for checking gradients.
 Variable weighted_sum(const Variable& x, const Tensor& coefficients);

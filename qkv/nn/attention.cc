@@ -1,0 +1,148 @@
+#include "qkv/nn/attention.h"
+
+#include <utility>
+
+#include "qkv/ops/scope.h"
+
+namespace qkv::nn {
+namespace {
+
+MultiheadAttentionOptions completed(MultiheadAttentionOptions options) {
+  if (options.d_model < 1 || options.heads < 1) {
+    throw UsageError(concat("attention: d_model and heads must be at least 1, found ", options.d_model,
+                            " and ", options.heads));
+  }
+  if ((options.d_k == 0 || options.d_v == 0) && options.d_model % options.heads != 0) {
+    throw UsageError(concat("attention: ", options.heads, " heads do not divide d_model ", options.d_model,
+                            "; give d_k and d_v"));
+  }
+  const auto fill = [](int64_t& field, int64_t value) {
+    if (field == 0) field = value;
+  };
+  fill(options.d_k, options.d_model / options.heads);
+  fill(options.d_v, options.d_model / options.heads);
+  fill(options.key_features, options.d_model);
+  fill(options.value_features, options.d_model);
+  return options;
+}
+
+Parameter weight(int64_t outputs, int64_t inputs) {
+  return {Shape{outputs, inputs}, {Initializer::Kind::xavier_uniform}};
+}
+
+Parameter bias(bool wanted, int64_t outputs) {
+  return wanted ? Parameter(Shape{outputs}, {Initializer::Kind::zeros}) : Parameter();
+}
+
+// Rows that each attend to their own keys of a cache; what is between one row's last position and the next
+// row's first is a sequence without queries.
+struct CacheOffsets {
+  Offsets queries, keys;
+};
+
+CacheOffsets offsets_of(const KeyValueCache& cache) {
+  std::vector<int32_t> queries{0}, keys{0};
+  for (int64_t row = 0; row < cache.rows(); ++row) {
+    queries.insert(queries.end(), 2, static_cast<int32_t>(row + 1));
+    keys.push_back(static_cast<int32_t>(row * cache.capacity() + cache.length()));
+    keys.push_back(static_cast<int32_t>((row + 1) * cache.capacity()));
+  }
+  return {Offsets(std::move(queries)), Offsets(std::move(keys))};
+}
+
+}  // namespace
+
+MultiheadAttention::MultiheadAttention(const MultiheadAttentionOptions& options)
+    : options_(completed(options)),
+      q_weight_(weight(options_.heads * options_.d_k, options_.d_model)),
+      k_weight_(weight(options_.heads * options_.d_k, options_.key_features)),
+      v_weight_(weight(options_.heads * options_.d_v, options_.value_features)),
+      out_weight_(weight(options_.d_model, options_.heads * options_.d_v)),
+      q_bias_(bias(options_.bias, options_.heads * options_.d_k)),
+      k_bias_(bias(options_.bias, options_.heads * options_.d_k)),
+      v_bias_(bias(options_.bias, options_.heads * options_.d_v)),
+      out_bias_(bias(options_.bias, options_.d_model)),
+      qkv_({q_weight_.variable, k_weight_.variable, v_weight_.variable},
+           {q_bias_.variable, k_bias_.variable, v_bias_.variable}),
+      q_({q_weight_.variable}, {q_bias_.variable}),
+      kv_({k_weight_.variable, v_weight_.variable}, {k_bias_.variable, v_bias_.variable}),
+      k_({k_weight_.variable}, {k_bias_.variable}),
+      v_({v_weight_.variable}, {v_bias_.variable}),
+      out_({out_weight_.variable}, {out_bias_.variable}) {}
+
+Variable MultiheadAttention::self(const Variable& x, const Offsets& offsets, const AttentionMask& mask,
+                                  Pass& pass) const {
+  const int64_t keys = options_.heads * options_.d_k, values = options_.heads * options_.d_v;
+  const Variable qkv = linear(x, qkv_);
+  return attend(qkv.columns(0, keys), qkv.columns(keys, keys), qkv.columns(2 * keys, values), offsets,
+                offsets, mask, pass);
+}
+
+Variable MultiheadAttention::cross(const Variable& x, const Offsets& offsets, const Variable& keys,
+                                   const Variable& values, const Offsets& memory_offsets,
+                                   const AttentionMask& mask, Pass& pass) const {
+  const Variable query = linear(x, q_);
+  if (!(keys == values))
+    return attend(query, linear(keys, k_), linear(values, v_), offsets, memory_offsets, mask, pass);
+  const int64_t key_width = options_.heads * options_.d_k, value_width = options_.heads * options_.d_v;
+  const Variable kv = linear(keys, kv_);
+  return attend(query, kv.columns(0, key_width), kv.columns(key_width, value_width), offsets, memory_offsets,
+                mask, pass);
+}
+
+Variable MultiheadAttention::attend(const Variable& query, const Variable& key, const Variable& value,
+                                    const Offsets& query_offsets, const Offsets& key_offsets,
+                                    const AttentionMask& mask, Pass& pass) const {
+  const AttentionResult result = multihead_attention(query, key, value, options_.heads,
+                                                     {.causal = mask.causal,
+                                                      .keep = mask.keep,
+                                                      .bias = mask.bias,
+                                                      .dropout = pass.dropout(options_.dropout),
+                                                      .query_offsets = query_offsets,
+                                                      .key_offsets = key_offsets,
+                                                      .return_weights = static_cast<bool>(pass.observer)});
+  if (pass.observer) pass.observer(NameScope::current(), result.weights);
+  return project_output(result.output);
+}
+
+Variable MultiheadAttention::project_output(const Variable& heads) const {
+  return options_.output_projection ? linear(heads, out_) : heads;
+}
+
+Tensor MultiheadAttention::self_step(const Tensor& x, KeyValueCache& cache) const {
+  const int64_t keys = options_.heads * options_.d_k, values = options_.heads * options_.d_v;
+  const Tensor qkv = linear(x, qkv_).value();
+  cache.append(qkv.columns(keys, keys), qkv.columns(2 * keys, values));
+  const CacheOffsets offsets = offsets_of(cache);
+  const AttentionResult result =
+      multihead_attention(qkv.columns(0, keys), cache.keys(), cache.values(), options_.heads,
+                          {.query_offsets = offsets.queries, .key_offsets = offsets.keys});
+  return project_output(result.output).value();
+}
+
+MemoryKeyValues MultiheadAttention::remember(const Tensor& memory) const {
+  const int64_t keys = options_.heads * options_.d_k, values = options_.heads * options_.d_v;
+  const Tensor kv = linear(memory, kv_).value();
+  return {kv.columns(0, keys), kv.columns(keys, values)};
+}
+
+Tensor MultiheadAttention::cross_step(const Tensor& x, const Offsets& rows_of, const MemoryKeyValues& memory,
+                                      const Offsets& memory_offsets) const {
+  const AttentionResult result =
+      multihead_attention(linear(x, q_), memory.keys, memory.values, options_.heads,
+                          {.query_offsets = rows_of, .key_offsets = memory_offsets});
+  return project_output(result.output).value();
+}
+
+void MultiheadAttention::visit(const ParameterVisitor& visitor) const {
+  const auto both = [&](const std::string& name, const Parameter& weight_in, const Parameter& bias_in) {
+    visitor(name + ".weight", weight_in);
+    if (bias_in.defined()) visitor(name + ".bias", bias_in);
+  };
+  both("q_proj", q_weight_, q_bias_);
+  both("k_proj", k_weight_, k_bias_);
+  both("v_proj", v_weight_, v_bias_);
+  if (options_.output_projection) both("out_proj", out_weight_, out_bias_);
+}
+
+}  // namespace qkv::nn

@@ -1,0 +1,98 @@
+#include "qkv/nn/decoder.h"
+
+#include "qkv/ops/scope.h"
+
+namespace qkv::nn {
+
+void DecoderState::reorder(std::span<const int32_t> parents, const Offsets& new_rows_of) {
+  for (DecoderLayerState& layer : layers) layer.self.reorder(parents);
+  rows_of = new_rows_of;
+}
+
+DecoderLayer::DecoderLayer(const LayerOptions& options)
+    : self_attn_(options.attention()),
+      self_attn_residual_(options.residual()),
+      encoder_attn_(options.attention()),
+      encoder_attn_residual_(options.residual()),
+      feed_forward_(options.feed_forward()),
+      feed_forward_residual_(options.residual()) {}
+
+Variable DecoderLayer::operator()(const Variable& x, const Offsets& offsets, const Memory& memory, Pass& pass,
+                                  const AttentionMask& memory_mask) const {
+  const Variable attended = self_attn_residual_(x, pass, [&](const Variable& rows) {
+    const NameScope scope("self_attn");
+    return self_attn_.self(rows, offsets, {.causal = true}, pass);
+  });
+  const Variable informed = encoder_attn_residual_(attended, pass, [&](const Variable& rows) {
+    const NameScope scope("encoder_attn");
+    return encoder_attn_.cross(rows, offsets, memory.values, memory.values, memory.offsets, memory_mask,
+                               pass);
+  });
+  return feed_forward_residual_(informed, pass, [&](const Variable& rows) {
+    const NameScope scope("feed_forward");
+    return feed_forward_(rows, pass);
+  });
+}
+
+DecoderLayerState DecoderLayer::start(const Memory& memory) const {
+  return {.self = {}, .memory = encoder_attn_.remember(memory.values.value())};
+}
+
+Tensor DecoderLayer::step(const Tensor& x, DecoderLayerState& layer_state, const DecoderState& state) const {
+  Pass pass;  // nothing is dropped, nothing observed
+  const Variable attended = self_attn_residual_(x, pass, [&](const Variable& rows) -> Variable {
+    return self_attn_.self_step(rows.value(), layer_state.self);
+  });
+  const Variable informed = encoder_attn_residual_(attended, pass, [&](const Variable& rows) -> Variable {
+    return encoder_attn_.cross_step(rows.value(), state.rows_of, layer_state.memory, state.memory_offsets);
+  });
+  return feed_forward_residual_(informed, pass,
+                                [&](const Variable& rows) { return feed_forward_(rows, pass); })
+      .value();
+}
+
+void DecoderLayer::visit(const ParameterVisitor& visitor) const {
+  visit_part(visitor, "self_attn", self_attn_);
+  visit_part(visitor, "self_attn_layer_norm", self_attn_residual_.norm());
+  visit_part(visitor, "encoder_attn", encoder_attn_);
+  visit_part(visitor, "encoder_attn_layer_norm", encoder_attn_residual_.norm());
+  feed_forward_.visit(visitor);
+  visit_part(visitor, "final_layer_norm", feed_forward_residual_.norm());
+}
+
+Decoder::Decoder(const StackOptions& options) {
+  for (int64_t i = 0; i < options.layers; ++i) layers_.emplace_back(options.layer);
+  if (options.final_norm) layer_norm_.emplace(options.layer.d_model, options.layer.epsilon);
+}
+
+Variable Decoder::operator()(const Variable& x, const Offsets& offsets, const Memory& memory,
+                             Pass& pass) const {
+  Variable rows = x;
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    const NameScope scope("layers", static_cast<int>(i));
+    rows = layers_[i](rows, offsets, memory, pass);
+  }
+  return layer_norm_ ? (*layer_norm_)(rows) : rows;
+}
+
+DecoderState Decoder::start(const Memory& memory) const {
+  DecoderState state;
+  for (const DecoderLayer& layer : layers_) state.layers.push_back(layer.start(memory));
+  state.memory_offsets = memory.offsets;
+  state.rows_of = Offsets::uniform(memory.offsets.sequences(), 1);
+  return state;
+}
+
+Tensor Decoder::step(const Tensor& x, DecoderState& state) const {
+  Tensor rows = x;
+  for (size_t i = 0; i < layers_.size(); ++i) rows = layers_[i].step(rows, state.layers[i], state);
+  ++state.length;
+  return layer_norm_ ? (*layer_norm_)(rows).value() : rows;
+}
+
+void Decoder::visit(const ParameterVisitor& visitor) const {
+  visit_parts(visitor, "layers", layers_);
+  if (layer_norm_) visit_part(visitor, "layer_norm", *layer_norm_);
+}
+
+}  // namespace qkv::nn

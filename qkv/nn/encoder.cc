@@ -1,0 +1,52 @@
+#include "qkv/nn/encoder.h"
+
+#include "qkv/ops/scope.h"
+
+namespace qkv::nn {
+
+EncoderLayer::EncoderLayer(const LayerOptions& options)
+    : self_attn_(options.attention()),
+      self_attn_residual_(options.residual()),
+      feed_forward_(options.feed_forward()),
+      feed_forward_residual_(options.residual()) {}
+
+Variable EncoderLayer::operator()(const Variable& x, const Offsets& offsets, const AttentionMask& mask,
+                                  Pass& pass) const {
+  const Variable attended = self_attn_residual_(x, pass, [&](const Variable& rows) {
+    const NameScope scope("self_attn");
+    return self_attn_.self(rows, offsets, mask, pass);
+  });
+  return feed_forward_residual_(attended, pass, [&](const Variable& rows) {
+    const NameScope scope("feed_forward");
+    return feed_forward_(rows, pass);
+  });
+}
+
+void EncoderLayer::visit(const ParameterVisitor& visitor) const {
+  visit_part(visitor, "self_attn", self_attn_);
+  visit_part(visitor, "self_attn_layer_norm", self_attn_residual_.norm());
+  feed_forward_.visit(visitor);
+  visit_part(visitor, "final_layer_norm", feed_forward_residual_.norm());
+}
+
+Encoder::Encoder(const StackOptions& options) {
+  for (int64_t i = 0; i < options.layers; ++i) layers_.emplace_back(options.layer);
+  if (options.final_norm) layer_norm_.emplace(options.layer.d_model, options.layer.epsilon);
+}
+
+Variable Encoder::operator()(const Variable& x, const Offsets& offsets, Pass& pass,
+                             const AttentionMask& mask) const {
+  Variable rows = x;
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    const NameScope scope("layers", static_cast<int>(i));
+    rows = layers_[i](rows, offsets, mask, pass);
+  }
+  return layer_norm_ ? (*layer_norm_)(rows) : rows;
+}
+
+void Encoder::visit(const ParameterVisitor& visitor) const {
+  visit_parts(visitor, "layers", layers_);
+  if (layer_norm_) visit_part(visitor, "layer_norm", *layer_norm_);
+}
+
+}  // namespace qkv::nn

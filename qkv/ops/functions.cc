@@ -1,0 +1,201 @@
+#include "qkv/ops/functions.h"
+
+#include <cmath>
+
+#include "qkv/kernels/embedding.h"
+#include "qkv/kernels/norm.h"
+
+namespace qkv {
+namespace {
+
+void require_matrix(const char* operation, const Variable& x) {
+  if (x.value().rank() != 2 || !x.value().contiguous()) {
+    throw ShapeError(concat(operation, ": expected a contiguous [tokens, features], found ", x.shape()));
+  }
+}
+
+void require_same(const char* operation, const Variable& x, const Variable& y) {
+  require_matrix(operation, x);
+  require_matrix(operation, y);
+  if (x.shape() != y.shape()) {
+    throw ShapeError(concat(operation, ": shapes differ: ", x.shape(), " and ", y.shape()));
+  }
+}
+
+void require_features(const char* operation, const Variable& x, const Variable& gain, const Variable& shift) {
+  require_matrix(operation, x);
+  if (gain.shape() != Shape{x.value().cols()} || shift.shape() != gain.shape()) {
+    throw ShapeError(concat(operation, ": x ", x.shape(), " needs gain and shift [", x.value().cols(),
+                            "], found ", gain.shape(), " and ", shift.shape()));
+  }
+}
+
+void pass_through_dropout(const Tensor& dy, const Variable& to, const Dropout& dropout) {
+  const GradientSlot slot = to.gradient_slot();
+  kernels::dropout_backward(dy.data(), slot.tensor.data(), dy.rows(), dy.cols(), dropout, slot.accumulate);
+}
+
+}  // namespace
+
+Variable activate(const Variable& x, Activation activation, const Dropout& dropout) {
+  require_matrix("activate", x);
+  const int64_t rows = x.value().rows(), cols = x.value().cols();
+  Tensor y = Tensor::empty(x.shape());
+  kernels::activate(activation, x.value().data(), y.data(), rows, cols, dropout);
+  if (!Tape::records({x})) return y;
+  return Tape::result("activate", y, [=](const Tensor& dy) {
+    const GradientSlot slot = x.gradient_slot();
+    kernels::activate_backward(activation, x.value().data(), dy.data(), slot.tensor.data(), rows, cols,
+                               dropout, slot.accumulate);
+  });
+}
+
+Variable residual(const Variable& x, const Variable& branch, const Dropout& dropout) {
+  require_same("residual", x, branch);
+  Tensor sum = Tensor::empty(x.shape());
+  kernels::norm_forward({.x = x.value().data(),
+                         .branch = branch.value().data(),
+                         .dropout = dropout,
+                         .rows = sum.rows(),
+                         .cols = sum.cols()},
+                        {.sum = sum.data()});
+  if (!Tape::records({x, branch})) return sum;
+  return Tape::result("residual", sum, [=](const Tensor& dy) {
+    if (x.requires_grad()) pass_through_dropout(dy, x, {});
+    if (branch.requires_grad()) pass_through_dropout(dy, branch, dropout);
+  });
+}
+
+namespace {
+
+// The norm of x, or of x + dropout(branch) where there is a branch.
+Variable norm(const char* operation, const Variable& x, const Variable& branch, const Dropout& dropout,
+              const Variable& gain, const Variable& shift, float epsilon) {
+  require_features(operation, x, gain, shift);
+  if (branch.defined()) require_same(operation, x, branch);
+  const int64_t rows = x.value().rows(), cols = x.value().cols();
+  const bool records = Tape::records({x, branch, gain, shift});
+  Tensor y = Tensor::empty(x.shape());
+  // Only the backward pass needs these.
+  const Tensor sum = branch.defined() && records ? Tensor::empty(x.shape()) : Tensor();
+  const Tensor mean = Tensor::empty({rows}), inverse_deviation = Tensor::empty({rows});
+  kernels::norm_forward({.x = x.value().data(),
+                         .branch = branch.defined() ? branch.value().data() : nullptr,
+                         .dropout = dropout,
+                         .gain = gain.value().data(),
+                         .shift = shift.value().data(),
+                         .epsilon = epsilon,
+                         .rows = rows,
+                         .cols = cols},
+                        {.sum = sum.defined() ? sum.data() : nullptr,
+                         .y = y.data(),
+                         .mean = mean.data(),
+                         .inverse_deviation = inverse_deviation.data()});
+  if (!records) return y;
+  return Tape::result(operation, y, [=](const Tensor& dy) {
+    // Without a branch dz is x's own gradient; with one, x and the branch each get their share of it.
+    const bool into_x = !branch.defined() && x.requires_grad();
+    const GradientSlot dz =
+        into_x ? x.gradient_slot() : GradientSlot{Tensor::empty(dy.shape()), Accumulate::no};
+    const bool learns = gain.requires_grad() && shift.requires_grad();
+    const GradientSlot d_gain = learns ? gain.gradient_slot() : GradientSlot{};
+    const GradientSlot d_shift = learns ? shift.gradient_slot() : GradientSlot{};
+    kernels::norm_backward({.z = branch.defined() ? sum.data() : x.value().data(),
+                            .gain = gain.value().data(),
+                            .mean = mean.data(),
+                            .inverse_deviation = inverse_deviation.data(),
+                            .dy = dy.data(),
+                            .rows = rows,
+                            .cols = cols,
+                            .dz = dz.tensor.data(),
+                            .dz_accumulate = dz.accumulate,
+                            .gain_gradient = learns ? d_gain.tensor.data() : nullptr,
+                            .shift_gradient = learns ? d_shift.tensor.data() : nullptr,
+                            .parameter_accumulate = d_gain.accumulate});
+    if (branch.defined()) {
+      if (x.requires_grad()) pass_through_dropout(dz.tensor, x, {});
+      if (branch.requires_grad()) pass_through_dropout(dz.tensor, branch, dropout);
+    }
+  });
+}
+
+}  // namespace
+
+Variable layer_norm(const Variable& x, const Variable& gain, const Variable& shift, float epsilon) {
+  return norm("layer_norm", x, {}, {}, gain, shift, epsilon);
+}
+
+Variable residual_layer_norm(const Variable& x, const Variable& branch, const Dropout& dropout,
+                             const Variable& gain, const Variable& shift, float epsilon) {
+  return norm("residual_layer_norm", x, branch, dropout, gain, shift, epsilon);
+}
+
+Variable embedding(const Variable& table, const Tensor& ids, const Variable& positions,
+                   const EmbeddingOptions& options) {
+  require_matrix("embedding", table);
+  const int64_t vocabulary = table.value().rows(), cols = table.value().cols(), tokens = ids.numel();
+  for (const int32_t id : ids.values<int32_t>()) {
+    if (id < 0 || id >= vocabulary) {
+      throw DataError(concat("embedding: token id ", id, " is outside the vocabulary of ", vocabulary));
+    }
+  }
+  if (positions.defined()) {
+    require_matrix("embedding", positions);
+    if (positions.value().cols() != cols || !options.position.defined() ||
+        options.position.numel() != tokens) {
+      throw ShapeError(concat("embedding: ", tokens, " ids of a table ", table.shape(),
+                              " do not fit positions ", positions.shape(), " and places ",
+                              options.position.shape()));
+    }
+    for (const int32_t place : options.position.values<int32_t>()) {
+      if (place < 0 || place >= positions.value().rows()) {
+        throw DataError(
+            concat("embedding: place ", place, " is outside the ", positions.value().rows(), " positions"));
+      }
+    }
+  }
+  Tensor y = Tensor::empty({tokens, cols});
+  kernels::embedding_forward({.table = table.value().data(),
+                              .ids = ids.data<int32_t>(),
+                              .factor = options.factor,
+                              .positions = positions.defined() ? positions.value().data() : nullptr,
+                              .position = positions.defined() ? options.position.data<int32_t>() : nullptr,
+                              .tokens = tokens,
+                              .cols = cols,
+                              .dropout = options.dropout,
+                              .y = y.data()});
+  if (!Tape::records({table, positions})) return y;
+  return Tape::result("embedding", y, [=](const Tensor& dy) {
+    const auto scatter = [&](const Variable& to, const Tensor& rows, float factor) {
+      const GradientSlot slot = to.gradient_slot();
+      if (slot.accumulate == Accumulate::no) slot.tensor.fill_zero();
+      kernels::embedding_backward(dy.data(), rows.data<int32_t>(), factor, tokens, cols, slot.tensor.rows(),
+                                  options.dropout, slot.tensor.data());
+    };
+    if (table.requires_grad()) scatter(table, ids, options.factor);
+    if (positions.requires_grad()) scatter(positions, options.position, 1.0f);
+  });
+}
+
+Variable reshape(const Variable& x, const Shape& shape) {
+  const Tensor y = x.value().reshape(shape);
+  if (!Tape::records({x})) return y;
+  return Tape::result("reshape", y, [=](const Tensor& dy) { x.add_grad(dy.reshape(x.shape())); });
+}
+
+Variable weighted_sum(const Variable& x, const Tensor& coefficients) {
+  if (x.shape() != coefficients.shape()) {
+    throw ShapeError(concat("weighted_sum: shapes differ: ", x.shape(), " and ", coefficients.shape()));
+  }
+  const auto values = x.value().values(), factors = coefficients.values();
+  double sum = 0;
+  for (size_t i = 0; i < values.size(); ++i) sum += double{values[i]} * factors[i];
+  Tensor y = Tensor::full({1}, static_cast<float>(sum));
+  if (!Tape::records({x})) return y;
+  return Tape::result("weighted_sum", y, [=](const Tensor& dy) {
+    const GradientSlot slot = x.gradient_slot();
+    kernels::scale(coefficients.data(), dy.item(), slot.tensor.data(), coefficients.numel(), slot.accumulate);
+  });
+}
+
+}  // namespace qkv

@@ -1,0 +1,222 @@
+#include "qkv/ops/linear.h"
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+#include "qkv/kernels/loss.h"
+#include "qkv/kernels/matmul.h"
+#include "qkv/kernels/pointwise.h"
+
+namespace qkv {
+
+using kernels::Matrix;
+using kernels::MutableMatrix;
+using kernels::PackedMatrix;
+
+namespace {
+
+Matrix matrix(const Tensor& x) { return {x.data(), x.rows(), x.cols(), x.row_stride()}; }
+MutableMatrix mutable_matrix(const Tensor& x) { return {x.data(), x.rows(), x.cols(), x.row_stride()}; }
+
+std::vector<Matrix> matrices(const std::vector<Variable>& weights) {
+  std::vector<Matrix> blocks;
+  for (const Variable& weight : weights) blocks.push_back(matrix(weight.value()));
+  return blocks;
+}
+
+// A packed form and the versions of the weights that it was made from.
+class PackedForm {
+ public:
+  template <class Pack>
+  PackedMatrix get(const std::vector<Variable>& weights, const Pack& pack) {
+    const std::lock_guard lock(mutex_);
+    std::vector<uint64_t> versions;
+    for (const Variable& weight : weights) versions.push_back(weight.version());
+    if (packed_.empty() || versions != versions_) {
+      packed_ = pack(matrices(weights));
+      versions_ = std::move(versions);
+    }
+    return packed_;
+  }
+
+ private:
+  std::mutex mutex_;
+  PackedMatrix packed_;
+  std::vector<uint64_t> versions_;
+};
+
+}  // namespace
+
+struct LinearWeights::Packed {
+  PackedForm forward, backward;
+};
+
+LinearWeights::LinearWeights(std::vector<Variable> weights, std::vector<Variable> biases)
+    : weights_(std::move(weights)), biases_(std::move(biases)), packed_(std::make_unique<Packed>()) {
+  biases_.resize(weights_.size());
+}
+LinearWeights::~LinearWeights() = default;
+LinearWeights::LinearWeights(LinearWeights&&) noexcept = default;
+LinearWeights& LinearWeights::operator=(LinearWeights&&) noexcept = default;
+
+int64_t LinearWeights::inputs() const { return weights_.front().shape()[-1]; }
+
+int64_t LinearWeights::outputs() const {
+  int64_t sum = 0;
+  for (const Variable& weight : weights_) sum += weight.shape()[0];
+  return sum;
+}
+
+// What linear() and linear_cross_entropy() do with the weights.
+struct LinearAccess {
+  static PackedMatrix forward(const LinearWeights& w) {
+    return w.packed_->forward.get(w.weights_,
+                                  [](const auto& blocks) { return PackedMatrix::transposed(blocks); });
+  }
+  static PackedMatrix backward(const LinearWeights& w) {
+    return w.packed_->backward.get(w.weights_,
+                                   [](const auto& blocks) { return PackedMatrix::plain(blocks); });
+  }
+
+  // The biases laid end to end, or an undefined tensor where there are none.
+  static Tensor bias(const LinearWeights& w) {
+    if (std::ranges::none_of(w.biases_, [](const Variable& bias) { return bias.defined(); })) return {};
+    if (w.biases_.size() == 1) return w.biases_[0].value().reshape({w.outputs()});
+    Tensor whole = Tensor::zeros({w.outputs()});
+    float* next = whole.data();
+    for (size_t i = 0; i < w.weights_.size(); ++i) {
+      if (w.biases_[i].defined()) std::ranges::copy(w.biases_[i].value().values(), next);
+      next += w.weights_[i].shape()[0];
+    }
+    return whole;
+  }
+
+  static std::vector<Variable> all(const LinearWeights& w, const Variable& x) {
+    std::vector<Variable> inputs{x};
+    inputs.insert(inputs.end(), w.weights_.begin(), w.weights_.end());
+    inputs.insert(inputs.end(), w.biases_.begin(), w.biases_.end());
+    return inputs;
+  }
+};
+
+namespace {
+
+void check(const char* operation, const Variable& x, const LinearWeights& weights) {
+  if (x.value().rank() != 2 || x.value().cols() != weights.inputs()) {
+    throw ShapeError(concat(operation, ": x ", x.shape(), " does not fit weights [", weights.outputs(), ", ",
+                            weights.inputs(), "]: expected [tokens, ", weights.inputs(), "]"));
+  }
+}
+
+void add_weight_gradients(const Tensor& x, const Tensor& dy, const std::vector<Variable>& weights,
+                          const std::vector<Variable>& biases) {
+  int64_t first = 0;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    const int64_t outputs = weights[i].shape()[0];
+    const Tensor columns = dy.columns(first, outputs);
+    if (weights[i].requires_grad()) {
+      const GradientSlot slot = weights[i].gradient_slot();
+      kernels::matmul_transposed_a(matrix(columns), matrix(x), mutable_matrix(slot.tensor), slot.accumulate);
+    }
+    if (biases[i].requires_grad()) {
+      const GradientSlot slot = biases[i].gradient_slot();
+      kernels::sum_rows(columns.data(), dy.rows(), outputs, dy.row_stride(), slot.tensor.data(),
+                        slot.accumulate);
+    }
+    first += outputs;
+  }
+}
+
+}  // namespace
+
+Variable linear(const Variable& x, const LinearWeights& weights) {
+  check("linear", x, weights);
+  const Tensor bias = LinearAccess::bias(weights);
+  Tensor y = Tensor::empty({x.value().rows(), weights.outputs()});
+  kernels::matmul(matrix(x.value()), LinearAccess::forward(weights), bias.defined() ? bias.data() : nullptr,
+                  mutable_matrix(y), Accumulate::no);
+  if (!Tape::records(LinearAccess::all(weights, x))) return y;
+  return Tape::result("linear", y, [x, &weights](const Tensor& dy) {
+    if (x.requires_grad()) {
+      const GradientSlot slot = x.gradient_slot();
+      kernels::matmul(matrix(dy), LinearAccess::backward(weights), nullptr, mutable_matrix(slot.tensor),
+                      slot.accumulate);
+    }
+    add_weight_gradients(x.value(), dy, weights.weights(), weights.biases());
+  });
+}
+
+CrossEntropyResult linear_cross_entropy(const Variable& x, const LinearWeights& weights, const Tensor& labels,
+                                        const CrossEntropyOptions& options) {
+  check("cross_entropy", x, weights);
+  const int64_t rows = x.value().rows(), vocabulary = weights.outputs();
+  if (labels.numel() != rows) {
+    throw ShapeError(
+        concat("cross_entropy: x ", x.shape(), " needs ", rows, " labels, found ", labels.shape()));
+  }
+  for (const int32_t label : labels.values<int32_t>()) {
+    if (label < 0 || label >= vocabulary) {
+      throw DataError(concat("cross_entropy: label ", label, " is outside the vocabulary of ", vocabulary));
+    }
+  }
+  const bool records = Tape::records(LinearAccess::all(weights, x));
+  const PackedMatrix forward = LinearAccess::forward(weights);
+  const Tensor bias = LinearAccess::bias(weights);
+  // The gradients for an upstream gradient of 1. Those of the weights wait in variables of their own until
+  // backward().
+  const Tensor dx = records && x.requires_grad() ? Tensor::empty(x.shape()) : Tensor();
+  std::vector<Variable> weight_gradients, bias_gradients;
+  for (const Variable& w : weights.weights()) {
+    weight_gradients.push_back(records && w.requires_grad() ? Variable::parameter(w.value())
+                                                            : Variable(w.value()));
+  }
+  for (const Variable& b : weights.biases()) {
+    bias_gradients.push_back(records && b.requires_grad() ? Variable::parameter(b.value()) : Variable());
+  }
+
+  CrossEntropyResult result;
+  const Tensor loss_rows = Tensor::empty({rows}), nll_rows = Tensor::empty({rows});
+  for (int64_t first = 0; first < rows; first += options.chunk_rows) {
+    const int64_t count = std::min(options.chunk_rows, rows - first);
+    const Tensor x_chunk = x.value().slice_rows(first, count);
+    const Tensor logits = Tensor::empty({count, vocabulary});
+    kernels::matmul(matrix(x_chunk), forward, nullptr, mutable_matrix(logits), Accumulate::no);
+    kernels::cross_entropy({.logits = logits.data(),
+                            .bias = bias.defined() ? bias.data() : nullptr,
+                            .labels = labels.data<int32_t>() + first,
+                            .rows = count,
+                            .cols = vocabulary,
+                            .smoothing = options.label_smoothing,
+                            .grad_scale = options.factor,
+                            .loss = loss_rows.data() + first,
+                            .nll = nll_rows.data() + first});
+    if (dx.defined()) {
+      kernels::matmul(matrix(logits), LinearAccess::backward(weights), nullptr,
+                      mutable_matrix(dx.slice_rows(first, count)), Accumulate::no);
+    }
+    if (records) add_weight_gradients(x_chunk, logits, weight_gradients, bias_gradients);
+  }
+  for (const float row : loss_rows.values()) result.loss_sum += row;
+  for (const float row : nll_rows.values()) result.nll_sum += row;
+  const Tensor loss = Tensor::full({1}, static_cast<float>(result.loss_sum * options.factor));
+  if (!records) {
+    result.loss = loss;
+    return result;
+  }
+  result.loss = Tape::result(
+      "cross_entropy", loss, [x, dx, &weights, weight_gradients, bias_gradients](const Tensor& upstream) {
+        const auto pass_on = [factor = upstream.item()](const Tensor& gradient, const Variable& to) {
+          const GradientSlot slot = to.gradient_slot();
+          kernels::scale(gradient.data(), factor, slot.tensor.data(), gradient.numel(), slot.accumulate);
+        };
+        if (dx.defined()) pass_on(dx, x);
+        for (size_t i = 0; i < weight_gradients.size(); ++i) {
+          if (weight_gradients[i].has_grad()) pass_on(weight_gradients[i].grad(), weights.weights()[i]);
+          if (bias_gradients[i].has_grad()) pass_on(bias_gradients[i].grad(), weights.biases()[i]);
+        }
+      });
+  return result;
+}
+
+}  // namespace qkv
