@@ -1,5 +1,6 @@
 #include "qkv/data/token_store.h"
 
+#include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <type_traits>
@@ -22,11 +23,23 @@ constexpr uint32_t kVersion = 1;
 struct Footer {
   uint64_t tokens = 0, pairs = 0, fingerprint = 0;
   int64_t skipped_empty = 0, skipped_long = 0, skipped_bad_utf8 = 0, source_tokens = 0, target_tokens = 0;
-  uint64_t token_hash = 0, index_hash = 0;
+  uint64_t hash = 0;  // of all before the footer
   uint64_t version = kVersion, magic = kMagic;
 };
-static_assert(std::is_trivially_copyable_v<Footer> && sizeof(Footer) == 12 * 8);
+static_assert(std::is_trivially_copyable_v<Footer> && sizeof(Footer) == 11 * 8);
 static_assert(sizeof(TokenStore::IndexEntry) == 24);
+
+// Calls visit(data, bytes) for a file's content in pieces: mapping it would count all of it as memory in use.
+template <class Visit>
+void read_in_pieces(const std::filesystem::path& path, Visit visit) {
+  std::ifstream stream(path, std::ios::binary);
+  std::vector<char> piece(size_t{1} << 18);
+  while (stream) {
+    stream.read(piece.data(), static_cast<std::streamsize>(piece.size()));
+    if (stream.gcount() > 0) visit(piece.data(), static_cast<size_t>(stream.gcount()));
+  }
+  if (!stream.eof()) throw IoError(concat("cannot read ", path.string()));
+}
 
 uint64_t padded_token_bytes(uint64_t tokens) { return (tokens + tokens % 2) * sizeof(int32_t); }
 
@@ -68,8 +81,8 @@ class StoreWriter {
     footer.skipped_bad_utf8 = report.skipped_bad_utf8;
     footer.source_tokens = report.source_tokens;
     footer.target_tokens = report.target_tokens;
-    footer.token_hash = token_hash_.value();
-    footer.index_hash = copy_index();
+    read_in_pieces(index_path_, [this](const void* data, size_t bytes) { write(data, bytes); });
+    footer.hash = hash_.value();
     file_.write(&footer, sizeof(footer));
     file_.commit();
   }
@@ -77,19 +90,13 @@ class StoreWriter {
  private:
   static constexpr size_t kBufferTokens = size_t{1} << 18;
 
-  void flush() {
-    const size_t bytes = buffer_.size() * sizeof(int32_t);
-    token_hash_.add(buffer_.data(), bytes);
-    file_.write(buffer_.data(), bytes);
-    buffer_.clear();
+  void write(const void* data, size_t bytes) {
+    hash_.add(data, bytes);
+    file_.write(data, bytes);
   }
-
-  uint64_t copy_index() {
-    Hash64 hash;
-    const MappedFile index(index_path_);
-    hash.add(index.data(), index.size());
-    file_.write(index.data(), index.size());
-    return hash.value();
+  void flush() {
+    write(buffer_.data(), buffer_.size() * sizeof(int32_t));
+    buffer_.clear();
   }
 
   AtomicFile file_;
@@ -97,13 +104,16 @@ class StoreWriter {
   std::ofstream index_;
   std::vector<int32_t> buffer_;
   uint64_t tokens_ = 0;
-  Hash64 token_hash_;
+  Hash64 hash_;
 };
 
 void hash_file(Hash64& hash, const std::filesystem::path& path) {
-  const MappedFile file(path);
-  hash.add(uint64_t{file.size()});
-  hash.add(file.data(), file.size());
+  uint64_t size = 0;
+  read_in_pieces(path, [&](const void* data, size_t bytes) {
+    hash.add(data, bytes);
+    size += bytes;
+  });
+  hash.add(size);  // so that a line cannot move from the end of one file to the beginning of the next unseen
 }
 
 }  // namespace
@@ -189,12 +199,14 @@ TokenStore TokenStore::open(const std::filesystem::path& path) {
   store.tokens_ = reinterpret_cast<const int32_t*>(data);
   store.index_ = reinterpret_cast<const IndexEntry*>(data + index_begin);
   store.pairs_ = static_cast<int64_t>(footer.pairs);
-  Hash64 tokens, index;
-  tokens.add(data, index_begin);
-  index.add(data + index_begin, body - index_begin);
-  if (tokens.value() != footer.token_hash || index.value() != footer.index_hash) {
-    throw DataError(concat(path.string(), ": expected the content that was written, found a damaged ",
-                           tokens.value() != footer.token_hash ? "token" : "index", " section"));
+  Hash64 hash;
+  uint64_t left = body;
+  read_in_pieces(path, [&](const void* piece, uint64_t bytes) {
+    hash.add(piece, std::min(bytes, left));
+    left -= std::min(bytes, left);
+  });
+  if (hash.value() != footer.hash) {
+    throw DataError(concat(path.string(), ": expected the content that was written, found it damaged"));
   }
   store.report_ = {.pairs = store.pairs_,
                    .skipped_empty = footer.skipped_empty,

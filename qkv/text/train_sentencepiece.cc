@@ -3,9 +3,10 @@
 #include <sentencepiece_trainer.h>
 
 #include <algorithm>
+#include <charconv>
 #include <exception>
 #include <memory>
-#include <regex>
+#include <string_view>
 #include <unordered_map>
 
 #include "qkv/base/error.h"
@@ -111,23 +112,27 @@ void validate(const TrainOptions& options) {
   }
 }
 
-// The largest vocabulary that the text yields, if SentencePiece's message says that this is what failed; else
-// 0. Its sizes are without </s> and <pad>.
-int64_t largest_possible(const std::string& message) {
-  std::smatch match;
-  if (!std::regex_search(message, match, std::regex("set it to a value <= ([0-9]+)"))) return 0;
-  return std::stoll(match[1]) + kOutsideModel;
+// The number that stands behind `before` in a message of SentencePiece, as a size of our vocabulary
+// (SentencePiece's are without </s> and <pad>); 0 if it does not say so.
+int64_t size_after(std::string_view message, std::string_view before) {
+  const size_t at = message.find(before);
+  int64_t size = 0;
+  if (at == message.npos) return 0;
+  std::from_chars(message.data() + at + before.size(), message.data() + message.size(), size);
+  return size > 0 ? size + kOutsideModel : 0;
 }
+
+int64_t largest_possible(std::string_view message) { return size_after(message, "set it to a value <= "); }
 
 [[noreturn]] void explain(const TrainOptions& options, const std::string& message) {
   if (const int64_t largest = largest_possible(message); largest > 0) {
     throw UsageError(concat("vocabulary size: expected at most ", largest,
                             ", the most that this text yields, found ", options.vocab_size));
   }
-  std::smatch match;
-  if (std::regex_search(message, match, std::regex("smaller than required_chars\\. [0-9]+ vs ([0-9]+)"))) {
+  if (const int64_t smallest = size_after(message, " vs ");
+      smallest > 0 && message.find("required_chars") != message.npos) {
     throw UsageError(
-        concat("vocabulary size: expected at least ", std::stoll(match[1]) + kOutsideModel,
+        concat("vocabulary size: expected at least ", smallest,
                ", one piece for each character of this text (or a lower character coverage), found ",
                options.vocab_size));
   }

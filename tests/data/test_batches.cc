@@ -83,6 +83,7 @@ TEST_F(Batches, WindowsMakeLengthsAlikeAndBatchesFull) {
   EXPECT_GT(static_cast<double>(tokens) / (400.0 * static_cast<double>(batches.size())), 0.9);
   // The order of the batches is random all the same: not by length.
   std::vector<int64_t> sizes;
+  sizes.reserve(batches.size());
   for (const Batch& batch : batches) sizes.push_back(static_cast<int64_t>(batch.pairs.size()));
   EXPECT_FALSE(std::ranges::is_sorted(sizes));
   EXPECT_FALSE(std::ranges::is_sorted(sizes, std::greater<>()));

@@ -198,7 +198,7 @@ TEST(Tokenizer, BrokenFoldersAreNamed) {
   const auto broken = [&](const std::string& name, const std::string& content) {
     tokenizer.save(folder);
     corpora.folder.write("model/" + name, content);
-    const std::string message = message_of<DataError>(load);
+    std::string message = message_of<DataError>(load);
     EXPECT_TRUE(contains(message, name)) << message;
     return message;
   };
@@ -273,7 +273,7 @@ TEST(TrainSentencepiece, SaysWhichSizesArePossible) {
 
 TEST(TrainSentencepiece, BadInputIsNamed) {
   const Scratch folder;
-  const auto train = [](TrainOptions options) { return [options] { train_sentencepiece(options); }; };
+  const auto train = [](const TrainOptions& options) { return [options] { train_sentencepiece(options); }; };
   EXPECT_TRUE(contains(message_of<UsageError>(train({})), "at least one text file"));
   EXPECT_TRUE(contains(message_of<IoError>(train({.inputs = {folder / "none"}})), "none"));
   const auto empty = folder.write("empty", "\n\n");
