@@ -23,7 +23,7 @@ struct TransformerConfig {
   int64_t heads = 8;
   int64_t d_k = 0, d_v = 0;  // per head; 0: d_model / heads
   int64_t d_ff = 2048;
-  nn::Activation activation = nn::Activation::relu;
+  Activation activation = Activation::relu;
   nn::NormPlacement norm = nn::NormPlacement::post;
   nn::PositionKind positions = nn::PositionKind::sinusoidal_halves;
   int64_t max_positions = 512;

@@ -1,0 +1,233 @@
+#include "qkv/models/config.h"
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <utility>
+
+#include "qkv/base/error.h"
+
+namespace qkv::models {
+namespace {
+
+// The words that files and command lines use for the values of an enum.
+template <class Enum>
+using Words = std::span<const std::pair<std::string_view, Enum>>;
+
+Words<Activation> words(Activation) {
+  static constexpr std::array<std::pair<std::string_view, Activation>, 4> kWords{
+      {{"relu", Activation::relu},
+       {"gelu", Activation::gelu_exact},
+       {"gelu_tanh", Activation::gelu_tanh},
+       {"silu", Activation::silu}}};
+  return kWords;
+}
+
+Words<nn::NormPlacement> words(nn::NormPlacement) {
+  static constexpr std::array<std::pair<std::string_view, nn::NormPlacement>, 2> kWords{
+      {{"post", nn::NormPlacement::post}, {"pre", nn::NormPlacement::pre}}};
+  return kWords;
+}
+
+Words<nn::PositionKind> words(nn::PositionKind) {
+  static constexpr std::array<std::pair<std::string_view, nn::PositionKind>, 4> kWords{
+      {{"sinusoidal_interleaved", nn::PositionKind::sinusoidal_interleaved},
+       {"sinusoidal_halves", nn::PositionKind::sinusoidal_halves},
+       {"learned", nn::PositionKind::learned},
+       {"none", nn::PositionKind::none}}};
+  return kWords;
+}
+
+Words<Tying> words(Tying) {
+  static constexpr std::array<std::pair<std::string_view, Tying>, 3> kWords{
+      {{"none", Tying::none}, {"two_way", Tying::two_way}, {"three_way", Tying::three_way}}};
+  return kWords;
+}
+
+// The one list of fields: whatever reads, writes, sets or prints a configuration goes through it.
+template <class Config, class Visitor>
+void visit_fields(Config& config, const Visitor& visitor) {
+  visitor("source_vocabulary", config.source_vocabulary);
+  visitor("target_vocabulary", config.target_vocabulary);
+  visitor("d_model", config.d_model);
+  visitor("encoder_layers", config.encoder_layers);
+  visitor("decoder_layers", config.decoder_layers);
+  visitor("heads", config.heads);
+  visitor("d_k", config.d_k);
+  visitor("d_v", config.d_v);
+  visitor("d_ff", config.d_ff);
+  visitor("activation", config.activation);
+  visitor("norm", config.norm);
+  visitor("positions", config.positions);
+  visitor("max_positions", config.max_positions);
+  visitor("tying", config.tying);
+  visitor("scale_embedding", config.scale_embedding);
+  visitor("final_norm", config.final_norm);
+  visitor("dropout", config.dropout);
+  visitor("embedding_dropout", config.embedding_dropout);
+  visitor("attention_dropout", config.attention_dropout);
+  visitor("activation_dropout", config.activation_dropout);
+  visitor("eos_id", config.eos_id);
+  visitor("pad_id", config.pad_id);
+  visitor("decoder_start_id", config.decoder_start_id);
+}
+
+[[noreturn]] void refuse(std::string_view name, const std::string& expected, std::string_view found) {
+  throw UsageError(concat(name, ": expected ", expected, ", found '", found, "'"));
+}
+
+template <class Number>
+void parse(std::string_view name, std::string_view text, Number& field, const char* expected) {
+  Number value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) refuse(name, expected, text);
+  field = value;
+}
+
+void assign(std::string_view name, std::string_view text, int64_t& field) {
+  parse(name, text, field, "a whole number");
+}
+void assign(std::string_view name, std::string_view text, float& field) {
+  parse(name, text, field, "a number");
+}
+
+void assign(std::string_view name, std::string_view text, bool& field) {
+  if (text != "true" && text != "false") refuse(name, "true or false", text);
+  field = text == "true";
+}
+
+template <class Enum>
+requires std::is_enum_v<Enum>
+void assign(std::string_view name, std::string_view text, Enum& field) {
+  std::string known;
+  for (const auto& [word, value] : words(field)) {
+    if (word == text) {
+      field = value;
+      return;
+    }
+    known += concat(known.empty() ? "" : ", ", word);
+  }
+  refuse(name, concat("one of ", known), text);
+}
+
+std::string to_text(int64_t field) { return std::to_string(field); }
+std::string to_text(float field) { return concat(field); }
+std::string to_text(bool field) { return field ? "true" : "false"; }
+
+template <class Enum>
+requires std::is_enum_v<Enum> std::string to_text(Enum field) {
+  for (const auto& [word, value] : words(field)) {
+    if (value == field) return std::string(word);
+  }
+  return "unknown";
+}
+
+nn::StackOptions stack(const TransformerConfig& config, int64_t layers) {
+  return {.layers = layers,
+          .layer = {.d_model = config.d_model,
+                    .heads = config.heads,
+                    .d_k = config.d_k,
+                    .d_v = config.d_v,
+                    .d_ff = config.d_ff,
+                    .activation = config.activation,
+                    .norm = config.norm,
+                    .dropout = config.dropout,
+                    .attention_dropout = config.attention_dropout,
+                    .activation_dropout = config.activation_dropout},
+          .final_norm = config.final_norm || config.norm == nn::NormPlacement::pre};
+}
+
+struct Preset {
+  std::string_view name;
+  int64_t layers, d_model, d_ff, heads;
+  float dropout;
+};
+
+constexpr std::array<Preset, 4> kPresets{{{"tiny", 2, 128, 512, 4, 0.1f},
+                                          {"small", 3, 256, 1024, 4, 0.1f},
+                                          {"base", 6, 512, 2048, 8, 0.1f},
+                                          {"big", 6, 1024, 4096, 16, 0.3f}}};
+
+}  // namespace
+
+void TransformerConfig::validate() const {
+  const auto at_least = [](const char* name, int64_t least, int64_t found) {
+    if (found < least) throw UsageError(concat(name, ": expected at least ", least, ", found ", found));
+  };
+  at_least("source_vocabulary", 1, source_vocabulary);
+  at_least("target_vocabulary", 1, target_vocabulary);
+  at_least("d_model", 1, d_model);
+  at_least("encoder_layers", 0, encoder_layers);
+  at_least("decoder_layers", 1, decoder_layers);
+  at_least("heads", 1, heads);
+  at_least("d_k", 0, d_k);
+  at_least("d_v", 0, d_v);
+  at_least("d_ff", 1, d_ff);
+  at_least("max_positions", 1, max_positions);
+  if ((d_k == 0 || d_v == 0) && d_model % heads != 0) {
+    throw UsageError(
+        concat("heads: expected a divisor of d_model ", d_model, " (or d_k and d_v), found ", heads));
+  }
+  const auto is_rate = [](const char* name, float rate) {
+    if (!(rate >= 0 && rate < 1)) throw UsageError(concat(name, ": expected a rate in [0, 1), found ", rate));
+  };
+  is_rate("dropout", dropout);
+  is_rate("embedding_dropout", embedding_dropout);
+  is_rate("attention_dropout", attention_dropout);
+  is_rate("activation_dropout", activation_dropout);
+  if (tying == Tying::three_way && source_vocabulary != target_vocabulary) {
+    throw UsageError(concat("tying: three_way needs one vocabulary, found ", source_vocabulary,
+                            " source and ", target_vocabulary, " target entries"));
+  }
+  for (const auto& [name, id] :
+       {std::pair{"eos_id", eos_id}, {"pad_id", pad_id}, {"decoder_start_id", decoder_start_id}}) {
+    if (id < 0 || id >= target_vocabulary) {
+      throw UsageError(concat(name, ": expected an id below ", target_vocabulary, ", found ", id));
+    }
+  }
+}
+
+nn::StackOptions TransformerConfig::encoder_stack() const { return stack(*this, encoder_layers); }
+nn::StackOptions TransformerConfig::decoder_stack() const { return stack(*this, decoder_layers); }
+
+TransformerConfig preset(std::string_view name) {
+  std::string known;
+  for (const Preset& entry : kPresets) {
+    if (entry.name == name) {
+      TransformerConfig config;
+      config.encoder_layers = config.decoder_layers = entry.layers;
+      config.d_model = entry.d_model;
+      config.d_ff = entry.d_ff;
+      config.heads = entry.heads;
+      config.dropout = config.embedding_dropout = entry.dropout;
+      return config;
+    }
+    known += concat(known.empty() ? "" : ", ", entry.name);
+  }
+  throw UsageError(concat("preset: expected one of ", known, ", found '", name, "'"));
+}
+
+std::vector<std::string> preset_names() {
+  std::vector<std::string> names;
+  for (const Preset& entry : kPresets) names.emplace_back(entry.name);
+  return names;
+}
+
+bool set_field(TransformerConfig& config, std::string_view name, std::string_view value) {
+  bool found = false;
+  visit_fields(config, [&](std::string_view field_name, auto& field) {
+    if (field_name != name) return;
+    assign(name, value, field);
+    found = true;
+  });
+  return found;
+}
+
+std::vector<std::pair<std::string, std::string>> fields(const TransformerConfig& config) {
+  std::vector<std::pair<std::string, std::string>> list;
+  visit_fields(config,
+               [&](std::string_view name, const auto& field) { list.emplace_back(name, to_text(field)); });
+  return list;
+}
+
+}  // namespace qkv::models

@@ -1,0 +1,90 @@
+#include "qkv/models/transformer.h"
+
+#include <cmath>
+
+#include "qkv/ops/scope.h"
+
+namespace qkv::models {
+namespace {
+
+const TransformerConfig& validated(const TransformerConfig& config) {
+  config.validate();
+  return config;
+}
+
+// Rows of deviation 1 / sqrt(d_model): of length 1 before the scaling by sqrt(d_model), and logits of
+// deviation 1.
+nn::Parameter table(int64_t vocabulary, int64_t d_model) {
+  const float deviation = 1.0f / std::sqrt(static_cast<float>(d_model));
+  return {Shape{vocabulary, d_model}, {nn::Initializer::Kind::normal, deviation}};
+}
+
+nn::EmbeddingConfig embedding_config(const TransformerConfig& config) {
+  return {.d_model = config.d_model,
+          .scale = config.scale_embedding,
+          .positions = config.positions,
+          .max_positions = config.max_positions,
+          .dropout = config.embedding_dropout};
+}
+
+}  // namespace
+
+Transformer::Transformer(const TransformerConfig& config)
+    : config_(validated(config)),
+      target_table_(table(config.target_vocabulary, config.d_model)),
+      source_table_(config.tying == Tying::three_way ? nn::Parameter()
+                                                     : table(config.source_vocabulary, config.d_model)),
+      output_table_(config.tying == Tying::none ? table(config.target_vocabulary, config.d_model)
+                                                : nn::Parameter()),
+      final_logits_bias_(Shape{1, config.target_vocabulary}, {nn::Initializer::Kind::zeros}),
+      source_embedding_(embedding_config(config), source_table().variable),
+      target_embedding_(embedding_config(config), target_table_.variable),
+      encoder_(config.encoder_stack()),
+      decoder_(config.decoder_stack()),
+      output_({output_table().variable}, {final_logits_bias_.variable}) {}
+
+const nn::Parameter& Transformer::source_table() const {
+  return source_table_.defined() ? source_table_ : target_table_;
+}
+
+const nn::Parameter& Transformer::output_table() const {
+  return output_table_.defined() ? output_table_ : target_table_;
+}
+
+nn::Memory Transformer::encode(const Ragged& source, nn::Pass& pass) const {
+  const NameScope scope("encoder");
+  const Variable x = source_embedding_(source, pass);
+  return {encoder_(x, source.offsets, pass), source.offsets};
+}
+
+Variable Transformer::decode(const Ragged& target, const nn::Memory& memory, nn::Pass& pass) const {
+  const NameScope scope("decoder");
+  const Variable x = target_embedding_(target, pass);
+  return decoder_(x, target.offsets, memory, pass);
+}
+
+nn::DecoderState Transformer::start(const nn::Memory& memory) const { return decoder_.start(memory); }
+
+Tensor Transformer::step(const Tensor& ids, nn::DecoderState& state) const {
+  nn::Pass pass;
+  const Ragged tokens{ids, Offsets::uniform(ids.numel(), 1)};
+  const Variable x = target_embedding_(tokens, pass, state.length);
+  return linear(decoder_.step(x.value(), state), output_).value();
+}
+
+void Transformer::visit(const nn::ParameterVisitor& visitor) const {
+  if (config_.tying == Tying::three_way) {
+    visitor("model.shared.weight", target_table_);
+  } else {
+    visitor("model.encoder.embed_tokens.weight", source_table_);
+    visitor("model.decoder.embed_tokens.weight", target_table_);
+  }
+  if (output_table_.defined()) visitor("lm_head.weight", output_table_);
+  visitor("final_logits_bias", final_logits_bias_);
+  nn::visit_part(visitor, "model.encoder", source_embedding_);
+  nn::visit_part(visitor, "model.encoder", encoder_);
+  nn::visit_part(visitor, "model.decoder", target_embedding_);
+  nn::visit_part(visitor, "model.decoder", decoder_);
+}
+
+}  // namespace qkv::models
