@@ -1,2 +1,68 @@
+#include <unistd.h>
+
+#include <exception>
+#include <iostream>
+
+#include "apps/command.h"
 #include "qkv/base/error.h"
-int main() { return 0; }
+#include "qkv/base/log.h"
+#include "qkv/base/parallel.h"
+
+namespace qkv::apps {
+
+void add_threads_option(CLI::App& command) {
+  command.add_option_function<int>("--threads", [](const int& count) { set_threads(count); },
+                                   "Threads to use (default: all cores); results do not depend on it");
+}
+
+bool stderr_is_terminal() { return ::isatty(STDERR_FILENO) == 1; }
+
+}  // namespace qkv::apps
+
+namespace {
+
+constexpr int kFailed = 1, kUsage = 2;
+
+int run(int argc, char** argv) {
+  CLI::App app{"qkv: train, run and look into Transformers\n"};
+  app.set_version_flag("--version", "qkv " QKV_VERSION);
+  app.require_subcommand(1);
+  app.footer("\nExample:\n  qkv demo --out demo && echo 'forty-two' | qkv translate demo\n\n'qkv COMMAND --help' explains a command.");
+  qkv::apps::add_train(app);
+  qkv::apps::add_translate(app);
+  qkv::apps::add_evaluate(app);
+  qkv::apps::add_bleu(app);
+  qkv::apps::add_inspect(app);
+  qkv::apps::add_attention(app);
+  qkv::apps::add_demo(app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error, std::cout, std::cerr) == 0 ? 0 : kUsage;
+  }
+  std::cout.flush();
+  if (!std::cout) throw qkv::IoError("cannot write to stdout: is the disk full?");
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  qkv::set_log_sink([](qkv::LogLevel level, const std::string& message) {
+    std::cerr << "qkv: " << (level == qkv::LogLevel::warning ? "warning: " : "") << message << '\n';
+  });
+  try {
+    return run(argc, argv);
+  } catch (const qkv::apps::ExitStatus& status) {
+    return status.value;
+  } catch (const qkv::UsageError& error) {
+    std::cerr << "qkv: " << error.what() << '\n';
+    return kUsage;
+  } catch (const std::bad_alloc&) {
+    std::cerr << "qkv: out of memory\n";
+    return kFailed;
+  } catch (const std::exception& error) {
+    std::cerr << "qkv: " << error.what() << '\n';
+    return kFailed;
+  }
+}

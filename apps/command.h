@@ -1,0 +1,40 @@
+#pragma once
+// The command line: one function for each subcommand, each in a file of its own (cmd_<name>.cc). A subcommand reads options,
+// calls the library and prints; what a library user could want lives in the library.
+//
+// Results go to stdout, talk to stderr. Exit status: 0 done; 2 the command line is wrong (CLI11's errors, UsageError); 1 any other
+// failure; 130 and 143 stopped by SIGINT and SIGTERM after saving.
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+namespace qkv::apps {
+
+void add_train(CLI::App& app);
+void add_translate(CLI::App& app);
+void add_evaluate(CLI::App& app);
+void add_bleu(CLI::App& app);
+void add_inspect(CLI::App& app);
+void add_attention(CLI::App& app);
+void add_demo(CLI::App& app);
+
+// A subcommand whose --help ends with an example.
+inline CLI::App* add_command(CLI::App& app, const std::string& name, const std::string& description,
+                             const std::string& example) {
+  CLI::App* command = app.add_subcommand(name, description);
+  command->footer("\nExample:\n  " + example);
+  return command;
+}
+
+// --threads, checked and put to use when it is given.
+void add_threads_option(CLI::App& command);
+
+// Whether stderr is a terminal: only then is progress drawn in place.
+bool stderr_is_terminal();
+
+// A callback ends with another exit status than 0 by throwing this.
+struct ExitStatus {
+  int value = 0;
+};
+
+}  // namespace qkv::apps
