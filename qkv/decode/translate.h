@@ -1,0 +1,78 @@
+#pragma once
+// From text to text.
+
+#include <cstdint>
+#include <functional>
+#include <istream>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "qkv/decode/search.h"
+#include "qkv/models/folder.h"
+
+namespace qkv::decode {
+
+struct TranslateOptions {
+  SearchOptions search;
+  int64_t batch_tokens = 1024;  // source tokens decoded at a time; decides memory and speed, never the result
+  // The most tokens of a source, </s> included; 0: as many as the model has positions for. A longer one is an
+  // error, or is cut to its first tokens where truncate is set.
+  int64_t max_source_tokens = 0;
+  bool truncate = false;
+};
+
+struct TranslatedHypothesis {
+  std::string text;
+  Hypothesis hypothesis;            // ids and log-probabilities
+  std::vector<std::string> tokens;  // the pieces that hypothesis.ids stand for
+};
+
+struct Translation {
+  std::string text;  // of the best hypothesis
+  // At most options.search.nbest, best first. None where the source is empty or blank, whose translation is
+  // the empty text, and none where there is an error.
+  std::vector<TranslatedHypothesis> hypotheses;
+  std::string error;          // why there is no translation; empty: there is one
+  int64_t source_tokens = 0;  // with </s>, before any cut; 0 for an empty source
+  bool truncated = false;     // only the first tokens were translated
+};
+
+// What a folder's generation_config.json asks for.
+TranslateOptions default_options(const models::TranslationModel& model);
+
+// Safe to use from several threads at once. The model must outlive it.
+class Translator {
+ public:
+  explicit Translator(const models::TranslationModel& model) : model_(model) {}
+
+  // One translation for each source, in their order. A source that is not UTF-8 or too long gets an error and
+  // leaves the others unharmed. A translation depends on its source and options.search alone. Throws
+  // UsageError for bad options, NumericError if the model yields numbers that are none.
+  std::vector<Translation> translate(std::span<const std::string> sources,
+                                     const TranslateOptions& options) const;
+
+ private:
+  std::vector<int32_t> read_source(const std::string& source, const TranslateOptions& options,
+                                   Translation& translation) const;
+
+  const models::TranslationModel& model_;
+};
+
+struct StreamOptions {
+  // Lines, and bytes of them, read before they are translated together: what memory grows with.
+  int64_t chunk_lines = 2048;
+  int64_t chunk_bytes = 1 << 20;
+};
+
+struct StreamCounts {
+  int64_t lines = 0, errors = 0, truncated = 0;
+};
+
+// Translates line by line, in order: sink(number of the line from 1 on, its translation). Lines end in LF or
+// CRLF, and the last one need not end. Throws what translate() throws, and IoError if reading fails.
+StreamCounts translate_lines(const Translator& translator, std::istream& in,
+                             const std::function<void(int64_t line, const Translation&)>& sink,
+                             const TranslateOptions& options, const StreamOptions& stream = {});
+
+}  // namespace qkv::decode

@@ -1,0 +1,76 @@
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "qkv/base/files.h"
+#include "qkv/decode/search.h"
+
+namespace qkv::decode {
+namespace {
+
+using nlohmann::json;
+using Table = std::vector<std::vector<std::vector<float>>>;  // [place][last token][token]
+
+// As in make_golden.py.
+class TableStepper : public Stepper {
+ public:
+  explicit TableStepper(const Table& table) : table_(table) {}
+  Tensor step(const Tensor& ids) override {
+    std::vector<float> logits;
+    for (const int32_t id : ids.values<int32_t>()) {
+      const auto& row = table_[place_].at(static_cast<size_t>(id));
+      logits.insert(logits.end(), row.begin(), row.end());
+    }
+    place_ = (place_ + 1) % table_.size();
+    return Tensor::from(logits, {ids.numel(), static_cast<int64_t>(table_[0].size())});
+  }
+  void reorder(std::span<const int32_t>, const Offsets&) override {}  // a row is its last token
+
+ private:
+  const Table& table_;
+  size_t place_ = 0;
+};
+
+EarlyStopping policy(const std::string& name) {
+  if (name == "true") return EarlyStopping::when_full;
+  return name == "never" ? EarlyStopping::exact : EarlyStopping::heuristic;
+}
+
+TEST(SearchGolden, FindsWhatTransformersFind) {
+  const json golden = json::parse(read_file(QKV_TEST_DATA "/decode/beam_search.json"));
+  const SpecialIds special{.start = golden["start"], .eos = golden["eos"]};
+  int searches = 0, cut = 0;
+  for (const json& one : golden["cases"]) {
+    const auto table = one["logits"].get<Table>();
+    for (const json& expected : one["searches"]) {
+      const SearchOptions options{.beam = expected["beam"],
+                                  .nbest = expected["beam"],
+                                  .length_penalty = expected["alpha"],
+                                  .form = LengthPenalty::power,
+                                  .early_stopping = policy(expected["early_stopping"]),
+                                  .max_length = expected["max_length"].get<int>() - 1,
+                                  .max_source_factor = 0,
+                                  .min_length = expected["min_length"],
+                                  .forbidden = {golden["pad"].get<int32_t>()}};
+      TableStepper stepper(table);
+      const int64_t lengths[] = {1};
+      const NBest found = search(stepper, special, lengths, options).at(0);
+      const json& hypotheses = expected["hypotheses"];
+      ASSERT_EQ(found.size(), hypotheses.size());
+      for (size_t i = 0; i < found.size(); ++i) {
+        json without = expected;
+        without.erase("hypotheses");
+        EXPECT_EQ(found[i].ids, hypotheses[i]["ids"].get<std::vector<int32_t>>()) << without << " " << i;
+        EXPECT_NEAR(found[i].score, hypotheses[i]["score"].get<double>(), 2e-5) << without << " " << i;
+        cut += found[i].complete ? 0 : 1;
+      }
+      ++searches;
+    }
+  }
+  EXPECT_GE(searches, 500);
+  EXPECT_GE(cut, 50);
+}
+
+}  // namespace
+}  // namespace qkv::decode
