@@ -1,0 +1,126 @@
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "qkv/base/error.h"
+#include "qkv/explain/attention_page.h"
+#include "qkv/explain/attention_report.h"
+#include "qkv/explain/palette.h"
+
+namespace qkv::explain {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr float kUnitsPerOne = 10000;  // the page's weights are whole numbers of 1/10000
+
+// The weights as text, by hand: there may be millions, and a JSON tree takes 16 bytes for each.
+std::string packed_weights(const Tensor& weights) {
+  std::string text = "[";
+  for (int64_t head = 0; head < weights.dim(0); ++head) {
+    text += head ? ",[" : "[";
+    for (int64_t query = 0; query < weights.dim(1); ++query) {
+      const float* row = weights.data() + (head * weights.dim(1) + query) * weights.row_stride();
+      for (int64_t key = 0; key < weights.dim(2); ++key) {
+        if (query + key > 0) text += ',';
+        text += std::to_string(std::lround(row[key] * kUnitsPerOne));
+      }
+    }
+    text += ']';
+  }
+  return text + "]";
+}
+
+// JSON in ASCII that may stand inside <script>: no tag, entity or line separator can begin in it.
+std::string inert(const Json& json) {
+  std::string text;
+  for (const char c : json.dump(-1, ' ', true, Json::error_handler_t::replace)) {
+    switch (c) {
+      case '<':
+        text += "\\u003c";
+        break;
+      case '>':
+        text += "\\u003e";
+        break;
+      case '&':
+        text += "\\u0026";
+        break;
+      default:
+        text += c;
+    }
+  }
+  return text;
+}
+
+Json ramp_json(const Ramp& ramp) {
+  Json colours = Json::array();
+  for (const uint32_t colour : ramp) colours.push_back(colour);
+  return colours;
+}
+
+std::string page_data(const AttentionReport& report) {
+  Json head = {{"title", report.title},
+               {"model", report.model},
+               {"source", report.source_tokens},
+               {"target", report.target_tokens},
+               {"inputs", report.keys(Part::decoder)},
+               {"palette", Json::object()}};
+  for (const Part part : {Part::encoder, Part::decoder, Part::cross}) {
+    const Palette palette = palette_of(part);
+    head["palette"][name_of(part)] = {{"light", ramp_json(palette.light)}, {"dark", ramp_json(palette.dark)}};
+  }
+  std::string text = inert(head);
+  text.pop_back();  // the closing brace, for the layers follow
+  text += ",\"layers\":[";
+  for (const AttentionLayer& layer : report.layers) {
+    if (text.back() == '}') text += ',';
+    text += concat("\n{\"part\":\"", name_of(layer.part), "\",\"layer\":", layer.index,
+                   ",\"heads\":", packed_weights(layer.weights), "}");
+  }
+  return text + "]}";
+}
+
+std::string html_text(std::string_view text) {
+  std::string escaped;
+  for (const char c : text) {
+    switch (c) {
+      case '<':
+        escaped += "&lt;";
+        break;
+      case '>':
+        escaped += "&gt;";
+        break;
+      case '&':
+        escaped += "&amp;";
+        break;
+      default:
+        escaped += c;
+    }
+  }
+  return escaped;
+}
+
+// Fills the {{NAMES}} of a text in one pass, so that a value may hold anything, even such a name.
+std::string filled(std::string_view text, const std::map<std::string, std::string, std::less<>>& values) {
+  std::string result;
+  for (;;) {
+    const size_t begin = text.find("{{"), end = text.find("}}", begin);
+    if (end == std::string_view::npos) return result.append(text);
+    result.append(text.substr(0, begin))
+        .append(values.at(std::string(text.substr(begin + 2, end - begin - 2))));
+    text.remove_prefix(end + 2);
+  }
+}
+
+}  // namespace
+
+std::string to_html(const AttentionReport& report) {
+  report.validate();
+  return filled(kPageMarkup, {{"TITLE", html_text(report.title.empty() ? "Attention" : report.title)},
+                              {"STYLE", kPageStyle},
+                              {"DATA", page_data(report)},
+                              {"SCRIPT", concat(kPageDrawing, kPageScript)}});
+}
+
+}  // namespace qkv::explain

@@ -1,0 +1,345 @@
+#include "qkv/explain/attention_page.h"
+
+namespace qkv::explain {
+
+const char* const kPageScript = R"js(
+(() => {
+const data = JSON.parse(document.getElementById('data').textContent);
+const $ = id => document.getElementById(id);
+const PARTS = {
+  encoder: {name: 'Encoder', rows: data.source, columns: data.source, rowName: 'source', columnName: 'source',
+            about: 'Source tokens look at source tokens.'},
+  decoder: {name: 'Decoder', rows: data.target, columns: data.inputs, rowName: 'target', columnName: 'target so far',
+            about: 'Each target token looks at what has been written so far.'},
+  cross: {name: 'Cross', rows: data.target, columns: data.source, rowName: 'target', columnName: 'source',
+          about: 'Each target token looks at the source.'},
+};
+const layersOf = part => data.layers.filter(layer => layer.part === part).sort((a, b) => a.layer - b.layer);
+const parts = Object.keys(PARTS).filter(part => layersOf(part).length > 0);
+
+// One head's weights with its labels; head number `heads` is the mean of all.
+const maps = new Map();
+function mapOf(part, layer, head) {
+  const key = `${part}/${layer}/${head}`;
+  if (!maps.has(key)) {
+    const heads = layersOf(part)[layer].heads, size = heads[0].length, weights = new Float32Array(size);
+    const used = head === heads.length ? heads : [heads[head]];
+    for (const values of used) for (let i = 0; i < size; i++) weights[i] += values[i] / 10000 / used.length;
+    const {rows, columns} = PARTS[part];
+    maps.set(key, {weights, rows: rows.length, columns: columns.length, rowLabels: rows.map(label),
+                   columnLabels: columns.map(label)});
+  }
+  return maps.get(key);
+}
+
+const best = parts[parts.length - 1];
+const state = {part: best, layer: layersOf(best).length - 1, head: layersOf(best)[0].heads.length, view: 'matrix',
+               scale: 'linear', theme: 'auto'};
+function readHash() {
+  const wanted = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
+  if (parts.includes(wanted.part)) state.part = wanted.part;
+  if (wanted.layer) state.layer = Number(wanted.layer) - 1;
+  if (wanted.head) state.head = wanted.head === 'mean' ? headCount() : Number(wanted.head) - 1;
+  if (['matrix', 'lines'].includes(wanted.view)) state.view = wanted.view;
+  if (['linear', 'root', 'max'].includes(wanted.scale)) state.scale = wanted.scale;
+  if (['light', 'dark'].includes(wanted.theme)) state.theme = wanted.theme;
+}
+function writeHash() {
+  const shown = {part: state.part, layer: state.layer + 1, head: state.head === headCount() ? 'mean' : state.head + 1};
+  if (state.view !== 'matrix') shown.view = state.view;
+  if (state.scale !== 'linear') shown.scale = state.scale;
+  if (state.theme !== 'auto') shown.theme = state.theme;
+  history.replaceState(null, '', '#' + new URLSearchParams(shown));
+}
+const headCount = () => layersOf(state.part)[0].heads.length;
+const layerName = layer => layersOf(state.part)[layer].layer + 1;
+const headName = head => head === headCount() ? 'mean of heads' : `head ${head + 1}`;
+const currentMap = () => mapOf(state.part, state.layer, state.head);
+
+const systemDark = matchMedia('(prefers-color-scheme: dark)');
+const isDark = () => state.theme === 'dark' || (state.theme === 'auto' && systemDark.matches);
+function look() {
+  const style = getComputedStyle(document.documentElement), ramp = data.palette[state.part][isDark() ? 'dark' : 'light'];
+  const variable = name => style.getPropertyValue(name).trim();
+  return {colours: colourTable(ramp), accent: hex(ramp[3]), ink: variable('--ink'), quiet: variable('--quiet'),
+          card: variable('--card'), scale: state.scale};
+}
+
+function choose(change) {
+  Object.assign(state, change);
+  state.layer = clamp(state.layer || 0, 0, layersOf(state.part).length - 1);
+  state.head = clamp(state.head || 0, 0, headCount());
+  point(null);
+  render();
+  writeHash();
+}
+
+function segments(box, options, chosen, pick) {
+  box.replaceChildren(...options.map(([value, text]) => {
+    const button = document.createElement('button');
+    button.type = 'button';
+    button.textContent = text;
+    button.setAttribute('aria-pressed', value === chosen);
+    button.onclick = () => {
+      pick(value);
+      [...box.children][options.findIndex(option => option[0] === value)].focus();
+    };
+    return button;
+  }));
+}
+function fillSelect(select, names, chosen) {
+  select.replaceChildren(...names.map((name, i) => new Option(name, i, false, i === chosen)));
+}
+
+function renderControls() {
+  segments($('parts'), parts.map(part => [part, PARTS[part].name]), state.part, part => choose({part}));
+  segments($('views'), [['matrix', 'Matrix'], ['lines', 'Lines']], state.view, view => choose({view}));
+  const layers = layersOf(state.part);
+  fillSelect($('layer'), layers.map(layer => layer.layer + 1), state.layer);
+  fillSelect($('head'), [...layers[0].heads.map((_, i) => i + 1), 'mean'], state.head);
+  $('scale').value = state.scale;
+  $('about').textContent = PARTS[state.part].about;
+}
+
+let overviewShows = '';
+function renderOverview(style) {
+  const box = $('overview'), layers = layersOf(state.part), heads = headCount();
+  const shows = [state.part, state.scale, isDark()].join();
+  if (shows !== overviewShows) {
+    overviewShows = shows;
+    const size = clamp(Math.floor(400 / (heads + 1)) - 4, 22, 56);
+    box.style.gridTemplateColumns = `auto repeat(${heads + 1}, auto)`;
+    const cells = [document.createElement('span')];
+    const name = text => Object.assign(document.createElement('span'), {textContent: text});
+    for (let head = 0; head <= heads; head++) cells.push(name(head < heads ? head + 1 : 'mean'));
+    layers.forEach((layer, l) => {
+      cells.push(Object.assign(name(layer.layer + 1), {className: 'row-name'}));
+      for (let head = 0; head <= heads; head++) {
+        const button = document.createElement('button'), canvas = document.createElement('canvas');
+        button.type = 'button';
+        button.className = head < heads ? 'thumb' : 'thumb mean';
+        button.dataset.at = `${l},${head}`;
+        button.setAttribute('aria-label', `Layer ${layer.layer + 1}, ${headName(head)}`);
+        drawThumbnail(canvas, mapOf(state.part, l, head), style.colours, state.scale, size);
+        canvas.style.width = canvas.style.height = `${size}px`;
+        button.append(canvas);
+        cells.push(button);
+      }
+    });
+    box.replaceChildren(...cells);
+  }
+  for (const button of box.querySelectorAll('button')) {
+    const here = button.dataset.at === `${state.layer},${state.head}`;
+    button.setAttribute('aria-current', here);
+    button.tabIndex = here ? 0 : -1;
+  }
+}
+
+// What the head does, in numbers: how many bits a row's choice of key holds, and its strongest weight, on average.
+function statistics(map) {
+  let entropy = 0, strongest = 0;
+  for (let i = 0; i < map.rows; i++) {
+    let most = 0;
+    for (let j = 0; j < map.columns; j++) {
+      const w = map.weights[i * map.columns + j];
+      if (w > 0) entropy -= w * Math.log2(w);
+      most = Math.max(most, w);
+    }
+    strongest += most;
+  }
+  return `Mean entropy ${(entropy / map.rows).toFixed(2)} bits of ${Math.log2(map.columns).toFixed(2)} · ` +
+         `strongest weight of a row ${(strongest / map.rows).toFixed(2)} on average`;
+}
+
+let place = null, focus = null;  // the layout on screen; the cell (or token) pointed at
+function renderStage(style) {
+  const map = currentMap(), canvas = $('canvas'), ctx = canvas.getContext('2d');
+  const room = Math.max($('scroll').clientWidth - 12, 280), dots = devicePixelRatio || 1;
+  place = (state.view === 'matrix' ? layOutMatrix : layOutLines)(ctx, map.rowLabels, map.columnLabels, room);
+  canvas.width = Math.ceil(place.width * dots);
+  canvas.height = Math.ceil(place.height * dots);
+  canvas.style.width = `${place.width}px`;
+  canvas.style.height = `${place.height}px`;
+  ctx.setTransform(dots, 0, 0, dots, 0, 0);
+  draw(ctx, map, style, focus);
+}
+function draw(ctx, map, style, at) {
+  if (state.view === 'matrix') drawMatrix(ctx, map, style, place);
+  else drawLines(ctx, map, style, place, at);
+}
+
+const caption = () => `${PARTS[state.part].name} attention · layer ${layerName(state.layer)} · ${headName(state.head)}`;
+function render() {
+  document.documentElement.dataset.theme = isDark() ? 'dark' : 'light';
+  const style = look(), map = currentMap(), {rowName, columnName} = PARTS[state.part];
+  document.documentElement.style.setProperty('--accent', style.accent);
+  $('theme').textContent = isDark() ? 'Light' : 'Dark';
+  renderControls();
+  renderOverview(style);
+  $('what').textContent = caption();
+  $('stats').textContent = statistics(map);
+  const legend = $('legend').getContext('2d');
+  style.colours.forEach((_, i) => {
+    const [r, g, b] = style.colours[colourIndex(state.scale === 'root' ? Math.sqrt : x => x, i / 255)];
+    legend.fillStyle = `rgb(${r} ${g} ${b})`;
+    legend.fillRect(i, 0, 1, 1);
+  });
+  $('legend-top').textContent = state.scale === 'max' ? map.weights.reduce((a, b) => Math.max(a, b), 0).toFixed(2) : '1';
+  document.querySelector('.legend').hidden = state.view !== 'matrix';
+  $('axes').textContent = `${state.view === 'matrix' ? 'Down' : 'Left'}: ${rowName} tokens, the queries. ` +
+    `${state.view === 'matrix' ? 'Across' : 'Right'}: ${columnName} tokens, the keys. The weights of a query sum to 1. ` +
+    'Point at them, or use Tab and the arrow keys, for the numbers.';
+  $('stage').setAttribute('aria-label', `${caption()}, ${map.rows} queries by ${map.columns} keys. Arrow keys move.`);
+  renderStage(style);
+}
+
+// The tooltip's lines; text only, so that no token is ever read as markup.
+function tell(lines, x, y) {
+  const tip = $('tip');
+  tip.replaceChildren(...lines);
+  tip.hidden = false;
+  const box = tip.getBoundingClientRect();
+  tip.style.left = `${clamp(x + 16, 8, innerWidth - box.width - 8)}px`;
+  tip.style.top = `${y + 18 + box.height > innerHeight ? Math.max(y - box.height - 14, 8) : y + 18}px`;
+}
+const element = (tag, className, text) => Object.assign(document.createElement(tag), {className, textContent: text});
+function setBox(id, box) {
+  $(id).hidden = !box;
+  if (box) ['left', 'top', 'width', 'height'].forEach((side, i) => $(id).style[side] = `${box[i]}px`);
+}
+function strongest(map, {row, column}) {
+  const list = row !== undefined ? Array.from({length: map.columns}, (_, j) => [j, map.weights[row * map.columns + j]])
+                                 : Array.from({length: map.rows}, (_, i) => [i, map.weights[i * map.columns + column]]);
+  return list.sort((a, b) => b[1] - a[1]).slice(0, 5);
+}
+
+// Points at {row, column} of the matrix, at {row} or {column} of the lines, or at nothing.
+function point(at, x, y) {
+  const changed = JSON.stringify(at) !== JSON.stringify(focus);
+  focus = at;
+  if (state.view === 'lines' && changed && place) renderStage(look());
+  const cell = at && state.view === 'matrix' ? place : null;
+  setBox('row-band', cell && [0, cell.above + at.row * cell.cell, cell.left, cell.cell]);
+  setBox('column-band', cell && [cell.left + at.column * cell.cell, 0, cell.cell, cell.above]);
+  setBox('cell-box', cell && [cell.left + at.column * cell.cell - 2, cell.above + at.row * cell.cell - 2,
+                              cell.cell - cell.gap + 4, cell.cell - cell.gap + 4]);
+  if (!at) {
+    $('tip').hidden = true;
+    return;
+  }
+  const map = currentMap(), {rows, columns} = PARTS[state.part], lines = [];
+  if (cell) {
+    const w = map.weights[at.row * map.columns + at.column];
+    lines.push(element('strong', '', w.toFixed(4)),
+               element('div', 'pair', `${visible(rows[at.row])} → ${visible(columns[at.column])}`),
+               element('div', 'place', `query ${at.row + 1} of ${map.rows}, key ${at.column + 1} of ${map.columns}`));
+  } else {
+    const query = at.row !== undefined, others = query ? columns : rows, table = element('table', '', '');
+    for (const [k, w] of strongest(map, at)) {
+      const line = table.insertRow();
+      line.insertCell().textContent = w.toFixed(4);
+      line.insertCell().textContent = visible(others[k]);
+    }
+    lines.push(element('div', 'pair', query ? `${visible(rows[at.row])} looks at` : `${visible(columns[at.column])} is seen by`),
+               table);
+  }
+  if (x === undefined) {  // the keyboard: beside what it points at, and read aloud
+    const box = $('stage').getBoundingClientRect();
+    x = box.left + (cell ? cell.left + (at.column + 0.5) * cell.cell : place.left);
+    y = box.top + (cell ? cell.above + (at.row + 0.5) * cell.cell : place.rowTop + ((at.row || 0) + 0.5) * place.step);
+    const spoken = line => line.rows ? [...line.rows].map(row => [...row.cells].map(c => c.textContent).join(' ')) : line.textContent;
+    $('live').textContent = lines.flatMap(spoken).join(', ');
+  }
+  tell(lines, x, y);
+}
+
+function under(event) {
+  const box = $('canvas').getBoundingClientRect(), x = event.clientX - box.left, y = event.clientY - box.top;
+  const map = currentMap(), inside = (k, count) => k >= 0 && k < count;
+  if (state.view === 'matrix') {
+    const row = Math.floor((y - place.above) / place.cell), column = Math.floor((x - place.left) / place.cell);
+    return inside(row, map.rows) && inside(column, map.columns) ? {row, column} : null;
+  }
+  if (x < place.left + place.span / 2) {
+    const row = Math.floor((y - place.rowTop) / place.step);
+    return inside(row, map.rows) ? {row} : null;
+  }
+  const column = Math.floor((y - place.columnTop) / place.step);
+  return inside(column, map.columns) ? {column} : null;
+}
+
+const stage = $('stage');
+stage.addEventListener('pointermove', event => point(under(event), event.clientX, event.clientY));
+stage.addEventListener('pointerleave', () => point(null));
+stage.addEventListener('blur', () => point(null));
+const ARROWS = {ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1]};
+stage.addEventListener('keydown', event => {
+  if (event.key === 'Escape') point(null);
+  const arrow = ARROWS[event.key], map = currentMap();
+  if (!arrow) return;
+  event.preventDefault();
+  if (state.view === 'lines') {
+    const row = focus?.row === undefined ? 0 : clamp(focus.row + arrow[0], 0, map.rows - 1);
+    point({row});
+  } else if (!focus) {
+    point({row: 0, column: 0});
+  } else {
+    point({row: clamp(focus.row + arrow[0], 0, map.rows - 1), column: clamp(focus.column + arrow[1], 0, map.columns - 1)});
+  }
+});
+$('overview').addEventListener('click', event => {
+  const button = event.target.closest('button');
+  if (!button) return;
+  const [layer, head] = button.dataset.at.split(',').map(Number);
+  choose({layer, head});
+});
+$('overview').addEventListener('keydown', event => {
+  const arrow = ARROWS[event.key];
+  if (!arrow) return;
+  event.preventDefault();
+  choose({layer: clamp(state.layer + arrow[0], 0, layersOf(state.part).length - 1),
+          head: clamp(state.head + arrow[1], 0, headCount())});
+  $('overview').querySelector('[aria-current="true"]').focus();
+});
+$('layer').onchange = event => choose({layer: Number(event.target.value)});
+$('head').onchange = event => choose({head: Number(event.target.value)});
+$('scale').onchange = event => choose({scale: event.target.value});
+$('theme').onclick = () => choose({theme: isDark() ? 'light' : 'dark'});
+$('save').onclick = () => {
+  const canvas = document.createElement('canvas'), ctx = canvas.getContext('2d'), style = look(), margin = 24, top = 34;
+  const factor = place.width > 1600 ? 2 : 3;
+  canvas.width = Math.max(place.width, 360) * factor + 2 * margin * factor;
+  canvas.height = (place.height + 2 * margin + top) * factor;
+  ctx.scale(factor, factor);
+  ctx.fillStyle = style.card;
+  ctx.fillRect(0, 0, canvas.width, canvas.height);
+  ctx.fillStyle = style.ink;
+  ctx.font = `600 16px ${FONT}`;
+  ctx.textBaseline = 'top';
+  ctx.fillText(caption(), margin, margin);
+  ctx.translate(margin, margin + top);
+  draw(ctx, currentMap(), style, null);
+  canvas.toBlob(blob => {
+    const link = document.createElement('a');
+    link.href = URL.createObjectURL(blob);
+    link.download = `${caption().toLowerCase().replace(/[^a-z0-9]+/g, '-')}.png`;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+  });
+};
+let waiting = 0;
+addEventListener('resize', () => {
+  cancelAnimationFrame(waiting);
+  waiting = requestAnimationFrame(() => { point(null); renderStage(look()); });
+});
+addEventListener('hashchange', () => { readHash(); choose({}); });
+systemDark.addEventListener('change', () => choose({}));
+
+$('title').textContent = data.title || 'Attention';
+$('model').textContent = data.model;
+readHash();
+choose({});
+})();
+)js";
+
+}  // namespace qkv::explain

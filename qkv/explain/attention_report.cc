@@ -1,0 +1,66 @@
+#include "qkv/explain/attention_report.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "qkv/base/error.h"
+#include "qkv/base/files.h"
+
+namespace qkv::explain {
+
+const std::vector<std::string>& AttentionReport::queries(Part part) const {
+  return part == Part::encoder ? source_tokens : target_tokens;
+}
+
+const std::vector<std::string>& AttentionReport::keys(Part part) const {
+  if (part != Part::decoder) return source_tokens;
+  return target_inputs.empty() ? target_tokens : target_inputs;
+}
+
+void AttentionReport::validate() const {
+  if (layers.empty()) throw UsageError("attention report: expected at least one layer, found none");
+  std::map<Part, int64_t> heads_of;
+  std::set<std::pair<Part, int>> seen;
+  for (const AttentionLayer& layer : layers) {
+    const std::string where = concat("attention report, ", name_of(layer.part), " layer ", layer.index);
+    if (!layer.weights.defined()) throw ShapeError(concat(where, ": expected weights, found none"));
+    if (!seen.emplace(layer.part, layer.index).second) {
+      throw UsageError(concat(where, ": expected each layer once, found it twice"));
+    }
+    const int64_t heads = layer.weights.rank() == 3 ? layer.weights.dim(0) : 0;
+    const auto known = heads_of.emplace(layer.part, heads).first;
+    const Shape expected{std::max<int64_t>(known->second, 1),
+                         static_cast<int64_t>(queries(layer.part).size()),
+                         static_cast<int64_t>(keys(layer.part).size())};
+    if (layer.weights.dtype() != DType::f32 || layer.weights.shape() != expected || expected.numel() == 0) {
+      throw ShapeError(concat(where, ": expected f32 weights [heads, queries, keys] = ", expected,
+                              ", as the tokens and the layers before say, found ",
+                              qkv::name_of(layer.weights.dtype()), " ", layer.weights.shape()));
+    }
+    if (!std::ranges::all_of(layer.weights.clone().values(), [](float w) { return std::isfinite(w); })) {
+      throw NumericError(concat(where, ": expected finite weights, found NaN or an infinity"));
+    }
+  }
+}
+
+void write_report(const AttentionReport& report, const std::filesystem::path& path) {
+  std::string extension = path.extension().string();
+  std::ranges::transform(extension, extension.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  if (extension == ".html") {
+    write_file_atomically(path, to_html(report));
+  } else if (extension == ".json") {
+    write_file_atomically(path, to_json(report));
+  } else if (extension == ".svg") {
+    write_file_atomically(path, to_svg(report));
+  } else {
+    throw UsageError(concat("attention report ", path.string(),
+                            ": expected a file name ending in .html, .json or .svg, found ",
+                            extension.empty() ? "none of them" : extension));
+  }
+}
+
+}  // namespace qkv::explain

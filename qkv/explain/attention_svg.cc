@@ -1,0 +1,298 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <string_view>
+
+#include "qkv/base/error.h"
+#include "qkv/explain/attention_report.h"
+#include "qkv/explain/palette.h"
+
+namespace qkv::explain {
+namespace {
+
+constexpr int kShades = 33;  // colours of a map; shade 0 is its ground
+constexpr double kMargin = 24, kPanelGap = 18, kLetterWidth = 0.58;  // the last in units of the font size
+constexpr const char* kInk = "#1b1f27";
+constexpr const char* kQuiet = "#5d6675";
+
+std::string number(double value) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.1f", value);
+  std::string result = text.data();
+  if (result.ends_with(".0")) result.resize(result.size() - 2);
+  return result;
+}
+
+// The bytes of the UTF-8 sequence that text begins with, 0 where it is none.
+size_t sequence_length(std::string_view text) {
+  const auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
+  const auto follows = [&](size_t i) { return (byte(i) & 0xC0u) == 0x80u; };
+  if (byte(0) < 0x80) return 1;
+  if (byte(0) >= 0xC2 && byte(0) < 0xE0) return follows(1) ? 2 : 0;
+  if (byte(0) >= 0xE0 && byte(0) < 0xF0) {
+    const bool overlong = byte(0) == 0xE0 && byte(1) < 0xA0, surrogate = byte(0) == 0xED && byte(1) >= 0xA0;
+    const bool noncharacter = byte(0) == 0xEF && byte(1) == 0xBF && byte(2) >= 0xBE;
+    return follows(1) && follows(2) && !overlong && !surrogate && !noncharacter ? 3 : 0;
+  }
+  const bool in_range = (byte(0) > 0xF0 || byte(1) >= 0x90) && (byte(0) < 0xF4 || byte(1) < 0x90);
+  return byte(0) >= 0xF0 && byte(0) <= 0xF4 && in_range && follows(1) && follows(2) && follows(3) ? 4 : 0;
+}
+
+constexpr std::string_view kWordMarks[] = {"\u2581", "\u0120"};  // SentencePiece's and byte-level BPE's
+
+struct Label {
+  std::string text;  // XML
+  double letters = 0;
+};
+
+// A token as XML text, cut to `most` letters. What XML cannot hold becomes a replacement character.
+Label xml_label(std::string_view token, int most = 20) {
+  Label label;
+  for (const std::string_view mark : kWordMarks) {
+    if (!token.starts_with(mark) || token == mark) continue;
+    label = {.text = concat("<tspan fill=\"#c3c9d4\">", mark, "</tspan>"), .letters = 1};
+    token.remove_prefix(mark.size());
+    break;
+  }
+  while (!token.empty()) {
+    if (label.letters == most - 1 && token.size() > sequence_length(token)) {
+      label.text += "\u2026";
+      ++label.letters;
+      break;
+    }
+    const size_t length = sequence_length(token);
+    const char first = token.front();
+    if (length == 0 || (length == 1 && (static_cast<unsigned char>(first) < 0x20 || first == 0x7f))) {
+      label.text += "\uFFFD";
+    } else if (first == '<') {
+      label.text += "&lt;";
+    } else if (first == '>') {
+      label.text += "&gt;";
+    } else if (first == '&') {
+      label.text += "&amp;";
+    } else {
+      label.text += token.substr(0, length);
+    }
+    ++label.letters;
+    token.remove_prefix(std::max<size_t>(length, 1));
+  }
+  return label;
+}
+
+std::vector<Label> labels_of(const std::vector<std::string>& tokens) {
+  std::vector<Label> labels;
+  for (const std::string& token : tokens) labels.push_back(xml_label(token));
+  return labels;
+}
+
+double widest(const std::vector<Label>& labels) {
+  double most = 0;
+  for (const Label& label : labels) most = std::max(most, label.letters);
+  return most;
+}
+
+uint32_t blend(const Ramp& ramp, double place) {
+  const double at = std::clamp(place, 0.0, 1.0) * static_cast<double>(ramp.size() - 1);
+  const size_t low = std::min(static_cast<size_t>(at), ramp.size() - 2);
+  const double part = at - static_cast<double>(low);
+  uint32_t colour = 0;
+  for (const int shift : {16, 8, 0}) {
+    const double a = ramp[low] >> shift & 255u, b = ramp[low + 1] >> shift & 255u;
+    colour |= static_cast<uint32_t>(std::lround(a + (b - a) * part)) << shift;
+  }
+  return colour;
+}
+
+std::string hex(uint32_t colour) {
+  std::array<char, 8> text{};
+  std::snprintf(text.data(), text.size(), "#%06x", colour & 0xFFFFFFu);
+  return text.data();
+}
+
+std::string text_at(double x, double y, double size, const char* fill, std::string_view extra,
+                    const std::string& xml) {
+  return concat("<text x=\"", number(x), "\" y=\"", number(y), "\" font-size=\"", number(size), "\" fill=\"",
+                fill, "\"", extra, ">", xml, "</text>\n");
+}
+
+// One head's map: where it stands and how it is drawn.
+struct Panel {
+  const float* weights = nullptr;  // [queries, keys], rows `stride` apart
+  int64_t stride = 0;
+  Part part = Part::encoder;
+  double x = 0, y = 0, cell = 0;
+};
+
+// Cells of one shade are one path: a map of 100 x 100 stays small.
+std::string draw_cells(const Panel& panel, int64_t queries, int64_t keys) {
+  const Ramp ramp = palette_of(panel.part).light;
+  std::array<std::string, kShades> paths;
+  for (int64_t i = 0; i < queries; ++i) {
+    for (int64_t j = 0; j < keys;) {
+      const auto shade_at = [&](int64_t k) {
+        const double weight = panel.weights[i * panel.stride + k];
+        return static_cast<size_t>(std::clamp<long>(std::lround(weight * (kShades - 1)), 0, kShades - 1));
+      };
+      const size_t shade = shade_at(j);
+      int64_t run = 1;
+      while (j + run < keys && shade_at(j + run) == shade) ++run;
+      if (shade > 0) paths[shade] += concat("M", j, " ", i, "h", run, "v1h-", run, "z");
+      j += run;
+    }
+  }
+  std::string svg = concat("<g transform=\"translate(", number(panel.x), " ", number(panel.y), ") scale(",
+                           number(panel.cell), ")\" shape-rendering=\"crispEdges\">\n<rect width=\"", keys,
+                           "\" height=\"", queries, "\" fill=\"", hex(ramp[0]), "\"/>\n");
+  for (size_t shade = 1; shade < kShades; ++shade) {
+    if (paths[shade].empty()) continue;
+    const uint32_t colour = blend(ramp, static_cast<double>(shade) / (kShades - 1));
+    svg += concat("<path fill=\"", hex(colour), "\" d=\"", paths[shade], "\"/>\n");
+  }
+  svg += "</g>\n";
+  return svg + concat("<rect x=\"", number(panel.x), "\" y=\"", number(panel.y), "\" width=\"",
+                      number(panel.cell * static_cast<double>(keys)), "\" height=\"",
+                      number(panel.cell * static_cast<double>(queries)),
+                      "\" fill=\"none\" stroke=\"#c9cfda\" stroke-width=\"0.7\"/>\n");
+}
+
+std::string draw_numbers(const Panel& panel, int64_t queries, int64_t keys) {
+  std::string svg;
+  for (int64_t i = 0; i < queries; ++i) {
+    for (int64_t j = 0; j < keys; ++j) {
+      const double weight = panel.weights[i * panel.stride + j];
+      if (weight < 0.005) continue;
+      std::array<char, 16> text{};
+      std::snprintf(text.data(), text.size(), "%.2f", weight);
+      svg +=
+          text_at(panel.x + (static_cast<double>(j) + 0.5) * panel.cell,
+                  panel.y + (static_cast<double>(i) + 0.5) * panel.cell + panel.cell * 0.1, panel.cell * 0.28,
+                  weight > 0.5 ? "#ffffff" : kInk, " text-anchor=\"middle\"", text.data());
+    }
+  }
+  return svg;
+}
+
+struct Drawing {
+  std::string svg;
+  double width = 0, height = 0;  // up to where it is drawn on
+};
+
+// The maps of one part, layers down and heads across, from drawing.height on.
+void draw_part(const AttentionReport& report, Part part, const std::vector<const AttentionLayer*>& layers,
+               const SvgOptions& options, Drawing& drawing) {
+  const std::vector<Label> rows = labels_of(report.queries(part)), columns = labels_of(report.keys(part));
+  const int64_t queries = static_cast<int64_t>(rows.size()), keys = static_cast<int64_t>(columns.size());
+  const int64_t first = options.head.value_or(0);
+  const int64_t heads = options.head ? 1 : layers.front()->weights.dim(0);
+  const bool alone = heads == 1 && layers.size() == 1;
+  const double most = static_cast<double>(std::max(queries, keys));
+  const double cell = alone ? std::clamp(900 / most, 12.0, 40.0) : std::clamp(170 / most, 8.0, 22.0);
+  const double font = std::clamp(cell * 0.72, 7.0, alone ? 14.0 : 12.0);
+  const double left = kMargin + 30 + widest(rows) * font * kLetterWidth;
+  const double above = widest(columns) * font * kLetterWidth * 0.71 + font + 6;
+  const double width = cell * static_cast<double>(keys), height = cell * static_cast<double>(queries);
+
+  drawing.height += 34;
+  const char* names[] = {"Encoder", "Decoder", "Cross-attention"};
+  const std::string heading = alone ? concat(names[static_cast<int>(part)], ", layer ",
+                                             layers.front()->index + 1, ", head ", first + 1)
+                                    : names[static_cast<int>(part)];
+  drawing.svg += concat("<g>\n", text_at(kMargin, drawing.height, 15, kInk, " font-weight=\"600\"", heading));
+  drawing.height += 10;
+  if (!alone) {
+    drawing.height += 18;
+    for (int64_t head = 0; head < heads; ++head) {
+      drawing.svg += text_at(left + static_cast<double>(head) * (width + kPanelGap), drawing.height, 12,
+                             kQuiet, "", concat("head ", first + head + 1));
+    }
+    drawing.height += 4;
+  }
+  for (int64_t head = 0; head < heads; ++head) {
+    for (size_t j = 0; j < columns.size(); ++j) {
+      const double x =
+          left + static_cast<double>(head) * (width + kPanelGap) + (static_cast<double>(j) + 0.5) * cell;
+      const std::string turn =
+          concat(" transform=\"rotate(-45 ", number(x), " ", number(drawing.height + above - 5), ")\"");
+      drawing.svg += text_at(x, drawing.height + above - 5, font, kInk, turn, columns[j].text);
+    }
+  }
+  drawing.height += above;
+  for (const AttentionLayer* layer : layers) {
+    if (!alone) {
+      const double x = kMargin + 10, y = drawing.height + height / 2;
+      drawing.svg +=
+          text_at(x, y, 12, kQuiet,
+                  concat(" text-anchor=\"middle\" transform=\"rotate(-90 ", number(x), " ", number(y), ")\""),
+                  concat("layer ", layer->index + 1));
+    }
+    for (size_t i = 0; i < rows.size(); ++i) {
+      drawing.svg += text_at(left - 6, drawing.height + (static_cast<double>(i) + 0.5) * cell + font * 0.35,
+                             font, kInk, " text-anchor=\"end\"", rows[i].text);
+    }
+    for (int64_t head = 0; head < heads; ++head) {
+      const int64_t stride = layer->weights.row_stride();
+      const Panel panel{.weights = layer->weights.data() + (first + head) * queries * stride,
+                        .stride = stride,
+                        .part = part,
+                        .x = left + static_cast<double>(head) * (width + kPanelGap),
+                        .y = drawing.height,
+                        .cell = cell};
+      drawing.svg += draw_cells(panel, queries, keys);
+      if (alone && cell >= 26) drawing.svg += draw_numbers(panel, queries, keys);
+    }
+    drawing.height += height + kPanelGap;
+  }
+  drawing.svg += "</g>\n";
+  const double overhang = widest(columns) * font * kLetterWidth * 0.71;
+  drawing.width =
+      std::max(drawing.width, left + static_cast<double>(heads) * (width + kPanelGap) - kPanelGap + overhang);
+}
+
+}  // namespace
+
+std::string to_svg(const AttentionReport& report, const SvgOptions& options) {
+  report.validate();
+  Drawing drawing;
+  drawing.height = kMargin;
+  if (!report.title.empty()) {
+    const Label title = xml_label(report.title, 120);
+    drawing.height += 20;
+    drawing.svg += text_at(kMargin, drawing.height, 19, kInk, " font-weight=\"650\"", title.text);
+    drawing.width = kMargin + title.letters * 19 * kLetterWidth;
+  }
+  if (!report.model.empty()) {
+    drawing.height += 20;
+    drawing.svg += text_at(kMargin, drawing.height, 12, kQuiet, "", xml_label(report.model, 160).text);
+  }
+  bool drawn = false;
+  for (const Part part : {Part::encoder, Part::decoder, Part::cross}) {
+    if (options.part.value_or(part) != part) continue;
+    std::vector<const AttentionLayer*> layers;
+    for (const AttentionLayer& layer : report.layers) {
+      const bool wanted = layer.part == part && options.layer.value_or(layer.index) == layer.index;
+      const int head = options.head.value_or(0);
+      if (wanted && head >= 0 && head < layer.weights.dim(0)) layers.push_back(&layer);
+    }
+    if (layers.empty()) continue;
+    std::ranges::sort(layers, {}, &AttentionLayer::index);
+    draw_part(report, part, layers, options, drawing);
+    drawn = true;
+  }
+  if (!drawn) {
+    throw UsageError(
+        concat("attention drawing: expected a part, layer and head that the report has, found part ",
+               options.part ? name_of(*options.part) : "any", ", layer ",
+               options.layer ? std::to_string(*options.layer) : "any", ", head ",
+               options.head ? std::to_string(*options.head) : "any"));
+  }
+  const std::string width = number(drawing.width + kMargin), height = number(drawing.height + kMargin / 2);
+  return concat(
+      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"", width,
+      "\" height=\"", height, "\" viewBox=\"0 0 ", width, " ", height,
+      "\" font-family=\"system-ui, 'Segoe UI', Roboto, 'Noto Sans', 'DejaVu Sans', sans-serif\">\n<title>",
+      xml_label(report.title.empty() ? "Attention" : report.title, 200).text,
+      "</title>\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n", drawing.svg, "</svg>\n");
+}
+
+}  // namespace qkv::explain
