@@ -69,6 +69,8 @@ Md row_major(int64_t rows, int64_t cols, int64_t stride) { return Md({rows, cols
 
 dnnl::matmul::primitive_desc describe(const Md& a, const Md& b, bool bias, const Md& c, bool accumulate) {
   dnnl::primitive_attr attributes;
+  // oneDNN's own scratch belongs to the thread that made a primitive, and these run on several at once.
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   if (accumulate) {
     dnnl::post_ops operations;
     operations.append_sum(1.0f);
@@ -123,16 +125,31 @@ struct KeyHash {
   }
 };
 
+// Scratch of this thread, grown as needed, one piece for each use.
+enum class Scratch { left, right, result, library };
+
+float* scratch(Scratch use, int64_t count) {
+  struct Buffer {
+    Storage memory;
+    int64_t count = 0;
+  };
+  thread_local std::array<Buffer, 4> buffers;
+  Buffer& buffer = buffers[static_cast<size_t>(use)];
+  if (buffer.count < count) buffer = {allocate(static_cast<size_t>(count) * sizeof(float)), count};
+  return reinterpret_cast<float*>(buffer.memory.get());
+}
+
 struct Product {
   dnnl::matmul primitive;
-  Md a, b, bias, c;
+  Md a, b, bias, c, work;
 
   explicit Product(const dnnl::matmul::primitive_desc& description)
       : primitive(description),
         a(description.src_desc()),
         b(description.weights_desc()),
         bias(description.bias_desc()),
-        c(description.dst_desc()) {}
+        c(description.dst_desc()),
+        work(description.scratchpad_desc()) {}
 
   void run(const float* a_data, const void* b_data, const float* bias_data, float* c_data) const {
     const auto memory = [](const Md& md, const void* data) {
@@ -142,6 +159,10 @@ struct Product {
                                                     {DNNL_ARG_WEIGHTS, memory(b, b_data)},
                                                     {DNNL_ARG_DST, memory(c, c_data)}};
     if (bias_data) arguments.emplace(DNNL_ARG_BIAS, memory(bias, bias_data));
+    if (const size_t bytes = work.get_size(); bytes > 0) {
+      const auto floats = static_cast<int64_t>((bytes + sizeof(float) - 1) / sizeof(float));
+      arguments.emplace(DNNL_ARG_SCRATCHPAD, memory(work, scratch(Scratch::library, floats)));
+    }
     primitive.execute(stream(), arguments);
   }
 };
@@ -158,14 +179,6 @@ const Product& product(const Key& key, const std::function<dnnl::matmul::primiti
   Product made(make());
   const std::unique_lock lock(mutex);
   return products->try_emplace(key, std::move(made)).first->second;
-}
-
-// Scratch of this thread; each caller has a slot of its own.
-float* scratch(int slot, int64_t count) {
-  thread_local std::array<std::vector<float>, 3> buffers;
-  auto& buffer = buffers[static_cast<size_t>(slot)];
-  if (static_cast<int64_t>(buffer.size()) < count) buffer.resize(static_cast<size_t>(count));
-  return buffer.data();
 }
 
 void copy_rows(const float* from, int64_t from_stride, float* to, int64_t to_stride, int64_t rows,
@@ -189,7 +202,9 @@ struct PackedMatrix::Impl {
 
   // `source` gives the columns [first, first + cols) as a strided matrix over contiguous memory.
   void pack(int64_t first, int64_t count, const float* source, const Dims& strides) {
-    Block block{.first_col = first, .cols = count};
+    Block block;
+    block.first_col = first;
+    block.cols = count;
     block.layout = runs_on_blocks() ? Layout::blocked : Layout::rows;
     block.description =
         block.layout == Layout::blocked ? blocked(rows, count) : row_major(rows, count, count);
@@ -266,18 +281,20 @@ void matmul(const Matrix& a, const PackedMatrix& b, const float* bias, const Mut
     const PackedMatrix::Impl::Block& block = packed.blocks[static_cast<size_t>(index / panels)];
     const int64_t first_row = index % panels * kPanelRows;
     const int64_t rows = std::min(kPanelRows, a.rows - first_row);
-    const int64_t run_rows = *std::ranges::lower_bound(kPanelCounts, rows);
+    // The kernel for plain rows sums in another order when there are few of them.
+    const int64_t run_rows =
+        block.layout == Layout::rows ? kPanelRows : *std::ranges::lower_bound(kPanelCounts, rows);
     const float* a_data = a.data + first_row * a.stride;
     float* const c_data = c.data + first_row * c.stride + block.first_col;
     // oneDNN's fast kernel takes operands without gaps only.
     if (run_rows != rows || a.stride != packed.rows) {
-      float* tight = scratch(0, run_rows * packed.rows);
+      float* tight = scratch(Scratch::left, run_rows * packed.rows);
       copy_rows(a_data, a.stride, tight, packed.rows, rows, packed.rows);
       std::fill(tight + rows * packed.rows, tight + run_rows * packed.rows, 0.0f);
       a_data = tight;
     }
     const bool direct = run_rows == rows && c.stride == block.cols;
-    float* result = direct ? c_data : scratch(1, run_rows * block.cols);
+    float* result = direct ? c_data : scratch(Scratch::result, run_rows * block.cols);
     if (add && !direct) {
       copy_rows(c_data, c.stride, result, block.cols, rows, block.cols);
       std::fill(result + rows * block.cols, result + run_rows * block.cols, 0.0f);
@@ -331,8 +348,8 @@ void matmul_transposed_a(const Matrix& a, const Matrix& b, const MutableMatrix& 
       done += depth;
     }
     if (const int64_t rest = a.rows - done; rest > 0) {  // filled up with rows of zeros
-      float* a_rest = scratch(0, kChunkStep * rows);
-      float* b_rest = scratch(1, kChunkStep * cols);
+      float* a_rest = scratch(Scratch::left, kChunkStep * rows);
+      float* b_rest = scratch(Scratch::right, kChunkStep * cols);
       copy_rows(a.data + done * a.stride + first_row, a.stride, a_rest, rows, rest, rows);
       copy_rows(b.data + done * b.stride + first_col, b.stride, b_rest, cols, rest, cols);
       std::fill(a_rest + rest * rows, a_rest + kChunkStep * rows, 0.0f);
