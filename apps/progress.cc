@@ -1,0 +1,78 @@
+#include "apps/progress.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "apps/command.h"
+
+namespace qkv::apps {
+namespace {
+
+template <class... Parts>
+std::string format(const char* pattern, Parts... parts) {
+  char text[256];
+  std::snprintf(text, sizeof(text), pattern, parts...);
+  return text;
+}
+
+}  // namespace
+
+std::string clock_time(double seconds) {
+  const long all = std::lround(std::clamp(seconds, 0.0, 3.6e9));
+  const long hours = all / 3600, minutes = all / 60 % 60;
+  return hours > 0 ? format("%ld:%02ld:%02ld", hours, minutes, all % 60)
+                   : format("%ld:%02ld", minutes, all % 60);
+}
+
+TrainProgress::TrainProgress(bool quiet) : quiet_(quiet), terminal_(stderr_is_terminal()) {}
+
+TrainProgress::~TrainProgress() { clear(); }
+
+void TrainProgress::clear() {
+  if (showing_) std::fputs("\r\033[K", stderr);
+  showing_ = false;
+}
+
+void TrainProgress::say(const std::string& line) {
+  if (quiet_) return;
+  clear();
+  std::fputs((line + "\n").c_str(), stderr);
+}
+
+void TrainProgress::on_stage(const std::string& what) { say(what + " ..."); }
+
+void TrainProgress::on_start(const train::StartReport& report) {
+  if (report.resumed_from > 0)
+    say(format("going on from step %lld", static_cast<long long>(report.resumed_from)));
+  say(format("%.2f million parameters, %lld pairs to learn from in %lld batches an epoch",
+             static_cast<double>(report.parameters) / 1e6, static_cast<long long>(report.train_pairs),
+             static_cast<long long>(report.batches_in_epoch)));
+}
+
+void TrainProgress::on_step(const train::StepReport& report) {
+  last_loss_ = format("%.3f", report.loss);
+  if (quiet_ || !terminal_) return;
+  const auto now = std::chrono::steady_clock::now();
+  if (showing_ && now - shown_ < std::chrono::milliseconds(200)) return;
+  shown_ = now;
+  std::string line = format("epoch %lld (%2.0f%%)  step %lld  loss %.3f  %.0f tokens/s",
+                            static_cast<long long>(report.epoch), 100 * report.epoch_progress,
+                            static_cast<long long>(report.step), report.loss, report.tokens_per_second);
+  if (report.seconds_left) line += "  left " + clock_time(*report.seconds_left);
+  std::fputs(("\r" + line + "\033[K").c_str(), stderr);
+  std::fflush(stderr);
+  showing_ = true;
+}
+
+void TrainProgress::on_validation(const train::ValidationReport& report) {
+  std::string line = format("%s  step %lld  epoch %lld", clock_time(report.run_seconds).c_str(),
+                            static_cast<long long>(report.step), static_cast<long long>(report.epoch));
+  if (!last_loss_.empty()) line += "  train loss " + last_loss_;
+  line += format("  valid loss %.4f  perplexity %.3f", report.loss, report.perplexity);
+  if (report.bleu) line += format("  BLEU %.2f", *report.bleu);
+  if (report.best) line += "  (best)";
+  say(line);
+}
+
+}  // namespace qkv::apps

@@ -1,0 +1,37 @@
+#pragma once
+// How training shows on standard error: on a terminal one line that is rewritten in place, elsewhere a plain
+// line for each validation.
+
+#include <chrono>
+#include <string>
+
+#include "qkv/train/observer.h"
+
+namespace qkv::apps {
+
+class TrainProgress : public train::TrainObserver {
+ public:
+  explicit TrainProgress(bool quiet = false);
+  ~TrainProgress() override;
+
+  void on_stage(const std::string& what) override;
+  void on_start(const train::StartReport& report) override;
+  void on_step(const train::StepReport& report) override;
+  void on_validation(const train::ValidationReport& report) override;
+
+  // A line of its own, above the one that is rewritten.
+  void say(const std::string& line);
+
+ private:
+  void clear();
+
+  bool quiet_, terminal_;
+  bool showing_ = false;
+  std::string last_loss_;
+  std::chrono::steady_clock::time_point shown_;
+};
+
+// 3725 -> "1:02:05", 65 -> "1:05".
+std::string clock_time(double seconds);
+
+}  // namespace qkv::apps

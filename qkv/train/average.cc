@@ -1,0 +1,34 @@
+#include "qkv/train/average.h"
+
+#include "qkv/base/error.h"
+
+namespace qkv::train {
+
+void average_weights(const std::vector<std::filesystem::path>& files,
+                     const std::vector<NamedParameter>& parameters) {
+  if (files.empty()) throw UsageError("average_weights: expected one file or more, found none");
+  std::vector<io::SafetensorsFile> opened(files.begin(), files.end());
+  std::vector<double> sum;
+  for (const auto& [name, parameter] : parameters) {
+    sum.assign(static_cast<size_t>(parameter.shape.numel()), 0.0);
+    for (const io::SafetensorsFile& file : opened) {
+      const Tensor values = file.tensor(name, parameter.shape);
+      const float* x = values.data();
+      for (size_t i = 0; i < sum.size(); ++i) sum[i] += x[i];
+    }
+    const Tensor mean = Tensor::empty(parameter.shape);
+    float* y = mean.data();
+    const double count = static_cast<double>(files.size());
+    for (size_t i = 0; i < sum.size(); ++i) y[i] = static_cast<float>(sum[i] / count);
+    Variable variable = parameter.variable;
+    variable.set_value(mean);
+  }
+}
+
+void save_weights(const std::filesystem::path& file, const std::vector<NamedParameter>& parameters) {
+  std::vector<io::NamedTensor> tensors;
+  for (const auto& [name, parameter] : parameters) tensors.push_back({name, parameter.variable.value()});
+  io::write_safetensors(file, tensors);
+}
+
+}  // namespace qkv::train

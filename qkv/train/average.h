@@ -1,0 +1,20 @@
+#pragma once
+// Averaging the weights of several moments of a run (Vaswani et al. 2017, section 6.1).
+
+#include <filesystem>
+#include <vector>
+
+#include "qkv/train/adam.h"
+
+namespace qkv::train {
+
+// Gives each parameter the mean of what the safetensors files have under its name; sums are in double
+// precision, in the order of the files. Throws UsageError for no files, IoError, and DataError for a tensor
+// that is missing or of another shape.
+void average_weights(const std::vector<std::filesystem::path>& files,
+                     const std::vector<NamedParameter>& parameters);
+
+// The weights alone, under their names, for average_weights(). Throws IoError.
+void save_weights(const std::filesystem::path& file, const std::vector<NamedParameter>& parameters);
+
+}  // namespace qkv::train

@@ -1,0 +1,73 @@
+#pragma once
+// Everything that a training run is at one moment, in one file, so that it can go on to the very same bits.
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "qkv/data/batches.h"
+#include "qkv/io/safetensors.h"
+
+namespace qkv::train {
+
+// What a run knows besides its tensors and its options. Random numbers need no state: they are functions of
+// the seed, `micro_steps` and the cursor.
+struct TrainState {
+  int64_t steps = 0;         // optimizer steps done
+  int64_t micro_steps = 0;   // batches run; what dropout is keyed by
+  data::CursorState cursor;  // the next batch
+  double seconds = 0;        // wall-clock time so far
+
+  // Sums over the steps since the last point of the training curves.
+  struct Window {
+    int64_t steps = 0, tokens = 0, labels = 0;
+    double loss = 0, nll = 0, gradient_norm = 0, seconds = 0;
+  } window;
+
+  bool validation_due = false;  // the next thing to do is to validate
+  int64_t validations = 0;
+  std::optional<double> best_score;  // BLEU, or the negative loss
+  int64_t best_step = 0;
+  int64_t validations_since_best = 0;
+  std::vector<int64_t> snapshots;  // steps whose weights are kept for averaging, oldest first
+};
+
+// Options and fingerprints by name, as text.
+using Fields = std::map<std::string, std::string>;
+
+struct Checkpoint {
+  TrainState state;
+  Fields fields;
+  io::SafetensorsFile file;
+};
+
+// A folder of checkpoints, `step-000000120.safetensors` each. A file appears whole or not at all, and an old
+// one goes only after the new one is safely on disk, so that a kill at any moment leaves something to go on
+// from.
+class CheckpointFolder {
+ public:
+  explicit CheckpointFolder(std::filesystem::path folder) : folder_(std::move(folder)) {}
+
+  // Writes one and then removes all but the newest `keep`. Throws IoError; earlier checkpoints then remain.
+  void save(const TrainState& state, const Fields& fields, const std::vector<io::NamedTensor>& tensors,
+            int64_t keep) const;
+
+  // The newest that is whole; ones that are not are told to the log and passed over. Nothing where there are
+  // none at all. Throws DataError where there are some, but none is whole.
+  std::optional<Checkpoint> load_latest() const;
+
+  // Whether there is any, whole or not.
+  bool empty() const { return list().empty(); }
+  // Removes what a killed run left half written.
+  void remove_partial_files() const;
+
+ private:
+  std::vector<std::pair<int64_t, std::filesystem::path>> list() const;  // by step, newest first
+
+  std::filesystem::path folder_;
+};
+
+}  // namespace qkv::train

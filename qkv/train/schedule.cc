@@ -1,0 +1,56 @@
+#include "qkv/train/schedule.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "qkv/base/error.h"
+
+namespace qkv::train {
+
+void ScheduleOptions::validate() const {
+  if (warmup_steps < 0) throw UsageError(concat("warmup_steps: expected 0 or more, found ", warmup_steps));
+  if (kind == ScheduleKind::paper) {
+    if (!(factor > 0)) throw UsageError(concat("schedule_factor: expected more than 0, found ", factor));
+    if (d_model < 1) throw UsageError(concat("d_model: expected 1 or more, found ", d_model));
+  } else if (!(learning_rate > 0) || !std::isfinite(learning_rate)) {
+    throw UsageError(concat("learning_rate: expected more than 0, found ", learning_rate));
+  }
+  if (kind != ScheduleKind::cosine) return;
+  if (total_steps <= warmup_steps) {
+    throw UsageError(concat("schedule_steps (or max_steps): the cosine schedule needs more steps than ",
+                            warmup_steps, " of warm-up, found ", total_steps));
+  }
+  if (!(minimum >= 0 && minimum <= learning_rate)) {
+    throw UsageError(
+        concat("minimum_learning_rate: expected 0 to learning_rate = ", learning_rate, ", found ", minimum));
+  }
+}
+
+double learning_rate(const ScheduleOptions& options, int64_t step) {
+  const double now = static_cast<double>(std::max<int64_t>(step, 1));
+  const double warmup = static_cast<double>(options.warmup_steps);
+  const double peak = options.learning_rate;
+  if (options.kind == ScheduleKind::paper) {
+    const double falling = 1 / std::sqrt(now);
+    const double shape = warmup > 0 ? std::min(falling, now * std::pow(warmup, -1.5)) : falling;
+    return options.factor / std::sqrt(static_cast<double>(options.d_model)) * shape;
+  }
+  if (now < warmup) return peak * now / warmup;
+  switch (options.kind) {
+    case ScheduleKind::inverse_sqrt:
+      return peak * std::sqrt(std::max(warmup, 1.0) / now);
+    case ScheduleKind::cosine: {
+      const double length = static_cast<double>(options.total_steps) - warmup;
+      const double progress = std::min((now - warmup) / length, 1.0);
+      const double low = options.minimum;
+      return low + (peak - low) * 0.5 * (1 + std::cos(std::numbers::pi * progress));
+    }
+    case ScheduleKind::paper:
+    case ScheduleKind::constant:
+      break;
+  }
+  return peak;
+}
+
+}  // namespace qkv::train

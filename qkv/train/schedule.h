@@ -1,0 +1,31 @@
+#pragma once
+// Learning-rate schedules: pure functions of the step.
+
+#include <cstdint>
+
+namespace qkv::train {
+
+enum class ScheduleKind {
+  paper,  // factor * d_model^-0.5 * min(step^-0.5, step * warmup^-1.5) (Vaswani et al. 2017, equation 3)
+  inverse_sqrt,  // a straight line up to learning_rate, then learning_rate * sqrt(warmup / step)
+  cosine,        // a straight line up to learning_rate, then half a cosine down to minimum at total_steps
+  constant,      // a straight line up to learning_rate, which stays
+};
+
+struct ScheduleOptions {
+  ScheduleKind kind = ScheduleKind::inverse_sqrt;
+  int64_t warmup_steps = 1000;  // 0: begins at the top
+  float learning_rate = 1e-3f;  // the highest; not used by `paper`
+  float factor = 1;             // multiplies the `paper` schedule
+  int64_t d_model = 512;        // for the `paper` schedule
+  float minimum = 0;            // where `cosine` ends
+  int64_t total_steps = 0;      // where `cosine` ends
+
+  // Throws UsageError naming the option, what was expected and what was found.
+  void validate() const;
+};
+
+// The learning rate of a step, counted from 1.
+double learning_rate(const ScheduleOptions& options, int64_t step);
+
+}  // namespace qkv::train

@@ -1,0 +1,428 @@
+#include "qkv/train/trainer.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "qkv/base/log.h"
+#include "qkv/models/folder.h"
+#include "qkv/ops/tape.h"
+#include "qkv/train/average.h"
+
+namespace qkv::train {
+namespace {
+
+Ragged ragged(const data::TokenRows& rows) {
+  return {Tensor::from(rows.ids, {rows.tokens()}), Offsets(rows.offsets)};
+}
+
+constexpr const char* kWeights = "weights/";
+
+}  // namespace
+
+Trainer::Trainer(const models::TransformerConfig& config, const TrainOptions& options,
+                 const TrainerInputs& inputs, Existing existing)
+    : options_(options),
+      inputs_(inputs),
+      special_(data::special_ids(inputs.tokenizer)),
+      checkpoints_(inputs.folder / "checkpoints") {
+  options_.schedule.d_model = config.d_model;
+  if (options_.schedule.total_steps == 0) options_.schedule.total_steps = options_.max_steps;
+  options_.validate();
+  config.validate();
+  make_writable_folder(inputs_.folder);
+
+  // What a resumed run must have in common with the checkpoint.
+  for (const auto& [name, value] : models::fields(config)) fields_[name] = value;
+  for (const auto& [name, value] : fields(options_)) fields_[name] = value;
+  if (options_.schedule.kind != ScheduleKind::cosine) fields_["schedule_steps"] = "0";  // it has no say then
+  fields_["training data"] = std::to_string(inputs_.train.fingerprint());
+
+  checkpoints_.remove_partial_files();
+  const bool something = !checkpoints_.empty() || std::filesystem::exists(inputs_.folder / "config.json");
+  if (something && existing == Existing::refuse) {
+    throw UsageError(concat(inputs_.folder.string(),
+                            ": holds a model or a training run already; resume it, replace it, or choose "
+                            "another folder"));
+  }
+  std::optional<Checkpoint> checkpoint;
+  if (existing == Existing::resume) checkpoint = checkpoints_.load_latest();
+  if (checkpoint) require_same_options(checkpoint->fields);
+  if (existing == Existing::resume && something && !checkpoint) {
+    throw UsageError(
+        concat(inputs_.folder.string(), ": expected checkpoints to resume from, found a model alone"));
+  }
+
+  model_ = std::make_unique<models::Transformer>(config);
+  nn::initialise(*model_, options_.seed);
+  adam_ = std::make_unique<Adam>(*model_, options_.adam);
+  cursor_ = std::make_unique<data::BatchCursor>(
+      inputs_.train,
+      data::BatchOptions{
+          .max_tokens = options_.batch_tokens, .window = options_.sort_window, .seed = options_.seed});
+  if (checkpoint) {
+    resume(*checkpoint);
+  } else {
+    start_anew();
+  }
+  remove_old_snapshots();
+}
+
+void Trainer::start_anew() {
+  std::filesystem::remove_all(inputs_.folder / "checkpoints");
+  std::filesystem::remove_all(inputs_.folder / "runs");
+  // An old model must not be found beside the new tokenizer.
+  for (const char* name : {"model.safetensors", "config.json", "generation_config.json"})
+    std::filesystem::remove(inputs_.folder / name);
+  inputs_.tokenizer.save(inputs_.folder);
+  events_ = std::make_unique<io::EventWriter>(inputs_.folder / "runs");
+}
+
+void Trainer::resume(const Checkpoint& checkpoint) {
+  for (const auto& [name, parameter] : adam_->parameters()) {
+    parameter.variable.value().copy_from(checkpoint.file.tensor(kWeights + name, parameter.shape));
+    Variable variable = parameter.variable;
+    variable.touch();
+  }
+  state_ = checkpoint.state;
+  adam_->restore(checkpoint.file, state_.steps);
+  cursor_->restore(state_.cursor);
+  saved_step_ = state_.steps;
+  events_ = std::make_unique<io::EventWriter>(inputs_.folder / "runs", state_.steps + 1);
+}
+
+void Trainer::require_same_options(const Fields& saved) const {
+  for (const auto& [name, value] : fields_) {
+    if (may_change(name)) continue;
+    const auto found = saved.find(name);
+    if (found != saved.end() && found->second == value) continue;
+    throw UsageError(concat("resume: ", name, ": expected ",
+                            found == saved.end() ? std::string("none") : found->second,
+                            " as in the checkpoint, found ", value));
+  }
+}
+
+TrainResult Trainer::run(TrainObserver& observer, const std::atomic<bool>* stop) {
+  observer_ = &observer;
+  stop_ = stop;
+  result_ = {};
+  started_ = std::chrono::steady_clock::now();
+  seconds_before_ = saved_seconds_ = state_.seconds;
+  first_step_ = state_.steps;
+  first_progress_ =
+      static_cast<double>(state_.cursor.epoch) +
+      static_cast<double>(state_.cursor.batch) / static_cast<double>(cursor_->batches_in_epoch());
+  observer.on_start({.parameters = nn::count_parameters(*model_),
+                     .train_pairs = inputs_.train.pairs(),
+                     .valid_pairs = inputs_.valid ? inputs_.valid->store.pairs() : 0,
+                     .source_vocabulary = model_->config().source_vocabulary,
+                     .target_vocabulary = model_->config().target_vocabulary,
+                     .batches_in_epoch = cursor_->batches_in_epoch(),
+                     .resumed_from = state_.steps});
+
+  std::optional<StopReason> reason;
+  while (!reason) {
+    if (stop_ && *stop_) {
+      reason = StopReason::requested;
+    } else if (state_.validation_due) {
+      if (validate(true)) save_checkpoint();
+    } else if (reason = limit_reached(); !reason) {
+      const int64_t epoch = state_.cursor.epoch;
+      train_step();
+      state_.validation_due = inputs_.valid && validation_falls_due(epoch);
+      if (!state_.validation_due && checkpoint_falls_due()) save_checkpoint();
+    }
+  }
+  if (saved_step_ != state_.steps) save_checkpoint();
+  // The last weights get their chance too. The checkpoint does not know of it: a run that goes on from there
+  // has to be as if it had never stopped.
+  const int64_t validated = result_.last_validation ? result_.last_validation->step : first_step_;
+  if (reason != StopReason::requested && inputs_.valid && validated != state_.steps) validate(false);
+  events_->flush();
+
+  result_.reason = *reason;
+  result_.steps = state_.steps;
+  result_.epochs = state_.cursor.epoch;
+  result_.seconds = seconds_now();
+  result_.train_loss = last_loss_;
+  result_.best_score = state_.best_score;
+  result_.best_step = state_.best_score ? state_.best_step : state_.steps;
+  return result_;
+}
+
+void Trainer::train_step() {
+  std::vector<data::TranslationRows> batches;
+  int64_t tokens = 0, labels = 0;
+  for (int64_t i = 0; i < options_.accumulate; ++i) {
+    const data::Batch batch = cursor_->next();
+    batches.push_back(data::make_rows(inputs_.train, batch.pairs, special_));
+    tokens += batch.tokens;
+    labels += batches.back().labels.tokens();
+  }
+  const double before = seconds_now();
+  const double loss_before = state_.window.loss;
+  for (const data::TranslationRows& rows : batches) run_batch(rows, 1.0f / static_cast<float>(labels));
+
+  const double rate = learning_rate(options_.schedule, state_.steps + 1);
+  double norm = 0;
+  try {
+    norm = adam_->step(rate);
+  } catch (const NumericError& error) {
+    fail_not_finite(error.what());
+  }
+  ++state_.steps;
+  state_.cursor = cursor_->state();
+  last_loss_ = (state_.window.loss - loss_before) / static_cast<double>(labels);
+  TrainState::Window& window = state_.window;
+  ++window.steps;
+  window.tokens += tokens;
+  window.labels += labels;
+  window.gradient_norm += norm;
+  window.seconds += seconds_now() - before;
+
+  const StepReport report = report_step(rate);
+  if (window.steps >= options_.log_every) log_window(report);
+  observer_->on_step(report);
+}
+
+void Trainer::run_batch(const data::TranslationRows& rows, float factor) {
+  ++state_.micro_steps;
+  nn::Pass pass;
+  pass.training = true;
+  pass.seed = options_.seed;
+  pass.step = static_cast<uint32_t>(state_.micro_steps);
+
+  Tape tape;
+  const nn::Memory memory = model_->encode(ragged(rows.source), pass);
+  const Variable hidden = model_->decode(ragged(rows.decoder_input), memory, pass);
+  const CrossEntropyResult result = linear_cross_entropy(
+      hidden, model_->output_projection(), Tensor::from(rows.labels.ids, {rows.labels.tokens()}),
+      {.label_smoothing = options_.label_smoothing, .factor = factor});
+  if (!std::isfinite(result.loss_sum)) {
+    const std::string where = tape.first_non_finite().value_or("the output projection's logits");
+    fail_not_finite(concat("step ", state_.steps + 1, ": the loss is ",
+                           std::isnan(result.loss_sum) ? "NaN" : "infinite", ", first seen in ", where));
+  }
+  tape.backward(result.loss);
+  state_.window.loss += result.loss_sum;
+  state_.window.nll += result.nll_sum;
+}
+
+void Trainer::fail_not_finite(const std::string& what) const {
+  const std::string weight = first_non_finite(adam_->parameters());
+  throw NumericError(concat(what, weight.empty() ? "" : "; the weights of " + weight + " are not finite",
+                            saved_step_ < 0 ? std::string("; there is no checkpoint yet")
+                                            : concat("; the checkpoint of step ", saved_step_, " remains")));
+}
+
+StepReport Trainer::report_step(double rate) {
+  const TrainState::Window& window = state_.window;
+  const double labels = static_cast<double>(window.labels), steps = static_cast<double>(window.steps);
+  StepReport report{.step = state_.steps,
+                    .epoch = state_.cursor.epoch + 1,
+                    .epoch_progress = static_cast<double>(state_.cursor.batch) /
+                                      static_cast<double>(cursor_->batches_in_epoch()),
+                    .loss = window.loss / labels,
+                    .nll = window.nll / labels,
+                    .gradient_norm = window.gradient_norm / steps,
+                    .learning_rate = rate,
+                    .tokens_per_second = static_cast<double>(window.tokens) / std::max(window.seconds, 1e-9),
+                    .seconds = seconds_now(),
+                    .seconds_left = std::nullopt};
+  const double spent = report.seconds - seconds_before_;
+  const auto left = [&report](double seconds) {
+    report.seconds_left = std::max(0.0, std::min(report.seconds_left.value_or(seconds), seconds));
+  };
+  if (options_.max_minutes > 0) left(options_.max_minutes * 60 - report.seconds);
+  if (options_.max_steps > 0) {
+    left(spent * static_cast<double>(options_.max_steps - state_.steps) /
+         static_cast<double>(state_.steps - first_step_));
+  }
+  const double epochs = static_cast<double>(state_.cursor.epoch) + report.epoch_progress;
+  if (options_.max_epochs > 0 && epochs > first_progress_) {
+    left(spent * (static_cast<double>(options_.max_epochs) - epochs) / (epochs - first_progress_));
+  }
+  return report;
+}
+
+void Trainer::log_window(const StepReport& report) {
+  events_->scalar("train/loss", report.loss, report.step);
+  events_->scalar("train/nll", report.nll, report.step);
+  events_->scalar("train/learning_rate", report.learning_rate, report.step);
+  events_->scalar("train/gradient_norm", report.gradient_norm, report.step);
+  events_->scalar("train/tokens_per_second", report.tokens_per_second, report.step);
+  state_.window = {};
+}
+
+std::optional<StopReason> Trainer::limit_reached() const {
+  if (options_.patience > 0 && state_.validations_since_best >= options_.patience)
+    return StopReason::no_improvement;
+  if (options_.max_steps > 0 && state_.steps >= options_.max_steps) return StopReason::max_steps;
+  if (options_.max_epochs > 0 && state_.cursor.epoch >= options_.max_epochs) return StopReason::max_epochs;
+  if (options_.max_minutes > 0 && seconds_now() >= options_.max_minutes * 60) return StopReason::max_minutes;
+  return std::nullopt;
+}
+
+bool Trainer::validation_falls_due(int64_t epoch_before) const {
+  if (options_.validate_every > 0) return state_.steps % options_.validate_every == 0;
+  return state_.cursor.epoch > epoch_before;
+}
+
+bool Trainer::checkpoint_falls_due() const {
+  if (options_.checkpoint_every > 0 && state_.steps % options_.checkpoint_every == 0) return true;
+  return options_.checkpoint_minutes > 0 &&
+         seconds_now() - saved_seconds_ >= options_.checkpoint_minutes * 60;
+}
+
+bool Trainer::validate(bool scheduled) {
+  const double before = seconds_now();
+  const models::Transformer& model = evaluated_model();
+  const std::optional<double> nll =
+      mean_nll(model, inputs_.valid->store, special_, options_.batch_tokens, stop_);
+  if (!nll) return false;
+  if (!std::isfinite(*nll)) fail_not_finite(concat("step ", state_.steps, ": the validation loss is ", *nll));
+  std::optional<double> bleu;
+  const bool with_bleu =
+      options_.bleu_every > 0 && (!scheduled || (state_.validations + 1) % options_.bleu_every == 0);
+  if (with_bleu) {
+    bleu = translation_bleu(model, inputs_.tokenizer, *inputs_.valid,
+                            {.sentences = options_.bleu_sentences,
+                             .beam = options_.bleu_beam,
+                             .batch_tokens = options_.batch_tokens},
+                            stop_);
+    if (!bleu) return false;
+  }
+
+  const bool by_loss = options_.best_by == EarlyStopMetric::loss || options_.bleu_every == 0;
+  const std::optional<double> score = by_loss ? std::optional(-*nll) : bleu;
+  const bool best = score && (!state_.best_score || *score > *state_.best_score);
+  if (best) export_model(model);
+  if (best) {
+    state_.best_score = score;
+    state_.best_step = state_.steps;
+    state_.validations_since_best = 0;
+  } else if (score) {
+    ++state_.validations_since_best;
+  }
+  if (scheduled) {
+    state_.validation_due = false;
+    ++state_.validations;
+    if (options_.average_last > 0) {
+      state_.snapshots.push_back(state_.steps);
+      if (std::ssize(state_.snapshots) >= options_.average_last)
+        state_.snapshots.erase(state_.snapshots.begin());
+    }
+  }
+
+  const double now = seconds_now();
+  const ValidationReport report{.step = state_.steps,
+                                .epoch = state_.cursor.epoch + (state_.cursor.batch > 0 ? 1 : 0),
+                                .loss = *nll,
+                                .perplexity = std::exp(*nll),
+                                .bleu = bleu,
+                                .best = best,
+                                .seconds = now - before,
+                                .run_seconds = now};
+  events_->scalar("valid/loss", report.loss, report.step);
+  events_->scalar("valid/perplexity", report.perplexity, report.step);
+  if (bleu) events_->scalar("valid/bleu", *bleu, report.step);
+  events_->flush();
+  result_.last_validation = report;
+  observer_->on_validation(report);
+  return true;
+}
+
+void Trainer::save_checkpoint() {
+  if (const std::string bad = first_non_finite(adam_->parameters()); !bad.empty())
+    fail_not_finite(concat("step ", state_.steps, ": the weights are not finite"));
+  state_.seconds = seconds_now();
+  std::vector<io::NamedTensor> tensors = adam_->state();
+  for (const auto& [name, parameter] : adam_->parameters())
+    tensors.push_back({kWeights + name, parameter.variable.value()});
+  checkpoints_.save(state_, fields_, tensors, options_.keep_checkpoints);
+  saved_step_ = state_.steps;
+  saved_seconds_ = state_.seconds;
+  // Until there is a best model, the latest one is what the folder offers.
+  if (!state_.best_score) export_model(evaluated_model());
+  remove_old_snapshots();
+  observer_->on_checkpoint(state_.steps);
+}
+
+void Trainer::export_model(const models::Transformer& model) const {
+  models::GenerationDefaults defaults;
+  defaults.max_length =
+      static_cast<int>(std::min<int64_t>(defaults.max_length, model.config().max_positions));
+  models::save_transformer(inputs_.folder, model, defaults);
+}
+
+const models::Transformer& Trainer::evaluated_model() {
+  if (!adam_->averages() && options_.average_last < 2) return *model_;
+  if (!averaged_) averaged_ = std::make_unique<models::Transformer>(model_->config());
+  const std::vector<NamedParameter> parameters = parameters_of(*averaged_);
+  if (adam_->averages()) {
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      Variable variable = parameters[i].parameter.variable;
+      variable.set_value(adam_->average(i));
+    }
+    return *averaged_;
+  }
+  make_writable_folder(inputs_.folder / "snapshots");
+  save_weights(snapshot_file(state_.steps), adam_->parameters());
+  std::vector<std::filesystem::path> files;
+  for (const int64_t step : state_.snapshots) {
+    if (step != state_.steps) files.push_back(snapshot_file(step));
+  }
+  files.push_back(snapshot_file(state_.steps));
+  average_weights(files, parameters);
+  return *averaged_;
+}
+
+std::filesystem::path Trainer::snapshot_file(int64_t step) const {
+  return inputs_.folder / "snapshots" / concat("step-", step, ".safetensors");
+}
+
+void Trainer::remove_old_snapshots() const {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(inputs_.folder / "snapshots", error)) {
+    const bool needed = std::ranges::any_of(state_.snapshots, [&](int64_t step) {
+      return entry.path().filename() == snapshot_file(step).filename();
+    });
+    std::error_code ignored;
+    if (!needed) std::filesystem::remove(entry.path(), ignored);
+  }
+}
+
+double Trainer::seconds_now() const {
+  return seconds_before_ + std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
+}
+
+const char* describe(StopReason reason) {
+  switch (reason) {
+    case StopReason::max_epochs:
+      return "the limit of epochs was reached";
+    case StopReason::max_steps:
+      return "the limit of steps was reached";
+    case StopReason::max_minutes:
+      return "the limit of minutes was reached";
+    case StopReason::no_improvement:
+      return "validation has stopped improving";
+    case StopReason::requested:
+      return "it was asked to stop";
+  }
+  return "";
+}
+
+models::TransformerConfig complete_config(models::TransformerConfig config,
+                                          const text::Tokenizer& tokenizer) {
+  if (config.tying == models::Tying::three_way && tokenizer.separate_vocabularies()) {
+    throw UsageError(
+        "tying: expected two_way or none with separate source and target vocabularies, found three_way");
+  }
+  config.source_vocabulary = tokenizer.size(text::Side::source);
+  config.target_vocabulary = tokenizer.size(text::Side::target);
+  config.eos_id = tokenizer.eos_id();
+  config.pad_id = config.decoder_start_id = tokenizer.pad_id();
+  config.validate();
+  return config;
+}
+
+}  // namespace qkv::train

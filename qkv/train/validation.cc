@@ -1,0 +1,79 @@
+#include "qkv/train/validation.h"
+
+#include <algorithm>
+
+#include "qkv/decode/transformer.h"
+#include "qkv/metrics/bleu.h"
+#include "qkv/text/lines.h"
+
+namespace qkv::train {
+namespace {
+
+Ragged ragged(const data::TokenRows& rows) {
+  return {Tensor::from(rows.ids, {rows.tokens()}), Offsets(rows.offsets)};
+}
+
+}  // namespace
+
+ValidationSet ValidationSet::open(data::TokenStore store, const std::filesystem::path& target) {
+  ValidationSet set{std::move(store), {}};
+  text::LineReader reader(target);
+  std::string line;
+  for (int64_t pair = 0; pair < set.store.pairs();) {
+    if (!reader.next(line)) {
+      throw DataError(concat(target.string(), ": expected at least ", set.store.line(pair), " lines, found ",
+                             reader.lines()));
+    }
+    if (reader.lines() != set.store.line(pair)) continue;
+    set.references.push_back(line);
+    ++pair;
+  }
+  return set;
+}
+
+std::optional<double> mean_nll(const models::Transformer& model, const data::TokenStore& store,
+                               data::SpecialIds special, int64_t batch_tokens,
+                               const std::atomic<bool>* stop) {
+  double sum = 0;
+  int64_t tokens = 0;
+  for (const data::Batch& batch : data::sequential_batches(store, batch_tokens)) {
+    if (stop && *stop) return std::nullopt;
+    const data::TranslationRows rows = data::make_rows(store, batch.pairs, special);
+    nn::Pass pass;
+    const nn::Memory memory = model.encode(ragged(rows.source), pass);
+    const Variable hidden = model.decode(ragged(rows.decoder_input), memory, pass);
+    sum += linear_cross_entropy(hidden, model.output_projection(),
+                                Tensor::from(rows.labels.ids, {rows.labels.tokens()}), {})
+               .nll_sum;
+    tokens += rows.labels.tokens();
+  }
+  return sum / static_cast<double>(tokens);
+}
+
+std::optional<double> translation_bleu(const models::Transformer& model, const text::Tokenizer& tokenizer,
+                                       const ValidationSet& set, const ValidationBleuOptions& options,
+                                       const std::atomic<bool>* stop) {
+  const int64_t all = set.store.pairs();
+  const int64_t sentences = options.sentences == 0 ? all : std::min(options.sentences, all);
+  std::vector<int64_t> lengths;
+  for (int64_t pair = 0; pair < sentences; ++pair) lengths.push_back(set.store.source_length(pair) + 1);
+
+  decode::SearchOptions search;
+  search.beam = static_cast<int>(options.beam);
+  std::vector<std::string> hypotheses(lengths.size());
+  for (const std::vector<int64_t>& batch : data::length_sorted_batches(lengths, options.batch_tokens)) {
+    if (stop && *stop) return std::nullopt;
+    std::vector<std::vector<int32_t>> sources;
+    for (const int64_t pair : batch) {
+      const auto ids = set.store.source(pair);
+      sources.emplace_back(ids.begin(), ids.end()).push_back(tokenizer.eos_id(text::Side::source));
+    }
+    const std::vector<decode::NBest> found = decode::search(model, sources, search, options.batch_tokens);
+    for (size_t i = 0; i < batch.size(); ++i)
+      hypotheses[static_cast<size_t>(batch[i])] = tokenizer.decode(found[i].front().ids);
+  }
+  const std::vector<std::string> references(set.references.begin(), set.references.begin() + sentences);
+  return metrics::corpus_bleu(hypotheses, references).score;
+}
+
+}  // namespace qkv::train
