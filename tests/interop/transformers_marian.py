@@ -1,0 +1,179 @@
+"""Opens a qkv model folder with Hugging Face transformers and compares: tokenizer, logits, scores and beam search.
+
+    python tests/interop/transformers_marian.py DIR --source held_out.en --qkv build/release/bin/qkv \
+        --dump-logits build/release/tests/dump_logits
+
+needs torch, transformers, sentencepiece and safetensors from PyPI, and the two programs (`ninja qkv_cli dump_logits`).
+Prints a Markdown table (docs/interop.md holds one) and ends with status 1 if something differs: token ids and texts have
+to be the same, logits to agree within --tolerance. Without --reference, logits are compared on qkv's own translations.
+
+Beam search runs as the folder's generation_config.json says, in transformers as in qkv. Where two hypotheses are closer
+to each other than the two implementations' rounding, either may come out on top: such a tie is told apart (by the scores
+that transformers gives both texts) and counted, but is a difference all the same.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import torch
+import transformers
+from safetensors.torch import load_file
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+transformers.utils.logging.disable_progress_bar()
+
+
+def read_lines(path, limit):
+    lines = Path(path).read_text(encoding="utf-8").splitlines()
+    lines = [" ".join(line.split()) for line in lines]
+    return [line for line in lines if line][:limit]
+
+
+def run(command, lines):
+    text = "".join(line + "\n" for line in lines)
+    result = subprocess.run(command, input=text.encode(), stdout=subprocess.PIPE, check=False)
+    if result.returncode != 0:
+        sys.exit(f"{' '.join(map(str, command))}: exit status {result.returncode}")
+    return result.stdout.decode().splitlines()
+
+
+def token_log_probabilities(model, source, target):
+    """log P of each target token, teacher-forced: source and target are ids with </s>, one pair."""
+    start = model.config.decoder_start_token_id
+    with torch.no_grad():
+        logits = model(input_ids=torch.tensor([source]), decoder_input_ids=torch.tensor([[start] + target[:-1]])).logits[0]
+    return logits, torch.log_softmax(logits, -1).gather(1, torch.tensor(target)[:, None])[:, 0]
+
+
+def length_penalised(log_probabilities, generation):
+    penalty = 1.0 if generation.length_penalty is None else generation.length_penalty
+    return float(log_probabilities.sum()) / len(log_probabilities) ** penalty
+
+
+class Comparison:
+    """Rows of the table."""
+
+    def __init__(self):
+        self.rows, self.passed = [], True
+
+    def add(self, what, found, wanted, holds):
+        self.rows.append((what, found, wanted, "yes" if holds else "NO"))
+        self.passed = self.passed and holds
+
+    def markdown(self):
+        header = [("what", "found", "wanted", "holds"), ("---",) * 4]
+        return "\n".join("| " + " | ".join(row) + " |" for row in header + self.rows)
+
+
+def compare_tokens_and_logits(arguments, model, tokenizer, sources, targets, table):
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "logits.safetensors"
+        run([arguments.dump_logits, arguments.model, out],
+            [f"{source}\t{target}" for source, target in zip(sources, targets)])
+        dump = load_file(out)
+    source_ids = [ids.tolist() for ids in dump["source_ids"].split(dump["source_lengths"].tolist())]
+    target_ids = [ids.tolist() for ids in dump["target_ids"].split(dump["target_lengths"].tolist())]
+    logits = dump["logits"].split(dump["target_lengths"].tolist())
+
+    same_source = sum(ids == wanted for ids, wanted in zip(source_ids, tokenizer(sources).input_ids))
+    same_target = sum(ids == wanted for ids, wanted in zip(target_ids, tokenizer(text_target=targets).input_ids))
+    table.add("token ids of sources", f"{same_source} of {len(sources)} equal", "all", same_source == len(sources))
+    table.add("token ids of targets", f"{same_target} of {len(targets)} equal", "all", same_target == len(targets))
+
+    largest, differing_argmax, tokens = 0.0, 0, 0
+    for source, target, found in zip(source_ids, target_ids, logits):
+        wanted, _ = token_log_probabilities(model, source, target)
+        largest = max(largest, float((found - wanted).abs().max()))
+        differing_argmax += int((found.argmax(-1) != wanted.argmax(-1)).sum())
+        tokens += len(target)
+    table.add(f"logits, {tokens} x {logits[0].shape[1]}, largest difference", f"{largest:.2e}",
+              f"{arguments.tolerance:g}", largest <= arguments.tolerance)
+    table.add("likeliest next token", f"{tokens - differing_argmax} of {tokens} equal", "all", differing_argmax == 0)
+
+
+def compare_translations(arguments, model, tokenizer, sources, translations, table):
+    generation = model.generation_config
+    texts, scores = [], []
+    for begin in range(0, len(sources), arguments.batch):
+        batch = tokenizer(sources[begin:begin + arguments.batch], return_tensors="pt", padding=True)
+        out = model.generate(**batch, output_scores=True, return_dict_in_generate=True)
+        texts += tokenizer.batch_decode(out.sequences, skip_special_tokens=True)
+        scores += out.sequences_scores.tolist() if getattr(out, "sequences_scores", None) is not None else []
+
+    same, ties, score_difference, token_difference = 0, 0, 0.0, 0.0
+    for i, (source, text, translation) in enumerate(zip(sources, texts, translations)):
+        best = translation["hypotheses"][0]
+        source_ids = tokenizer(source).input_ids
+        ids = tokenizer.convert_tokens_to_ids(best["tokens"])
+        _, wanted = token_log_probabilities(model, source_ids, ids)
+        if best["complete"]:
+            found = torch.tensor(best["token_log_probabilities"])
+            token_difference = max(token_difference, float((found - wanted).abs().max()))
+        if best["text"] == text:
+            same += 1
+            if scores:
+                score_difference = max(score_difference, abs(best["score"] - scores[i]))
+            continue
+        tie = bool(scores) and abs(length_penalised(wanted, generation) - scores[i]) < 1e-4
+        ties += tie
+        print(f"line {i + 1}: {source}\n  transformers: {text}\n  qkv:          {best['text']}"
+              f"{'  (a tie)' if tie else ''}", file=sys.stderr)
+    how = f"beam {generation.num_beams}, length penalty {generation.length_penalty}"
+    found = f"{same} of {len(sources)} equal" + (f", {ties} ties" if ties else "")
+    table.add(f"texts, {how}", found, "all", same == len(sources))
+    table.add("log-probabilities of the tokens of qkv's translations, largest difference", f"{token_difference:.2e}",
+              f"{arguments.tolerance:g}", token_difference <= arguments.tolerance)
+    if scores:
+        table.add("scores of equal texts, largest difference", f"{score_difference:.2e}", f"{arguments.tolerance:g}",
+                  score_difference <= arguments.tolerance)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", metavar="DIR", help="model folder")
+    parser.add_argument("--source", required=True, help="text to translate, a sentence a line")
+    parser.add_argument("--reference", help="translations to compare logits on (default: qkv's own)")
+    parser.add_argument("--qkv", default="build/release/bin/qkv", help="the program (default: %(default)s)")
+    parser.add_argument("--dump-logits", default="build/release/tests/dump_logits", help="(default: %(default)s)")
+    parser.add_argument("--limit", type=int, default=100, help="sentences (default: %(default)s)")
+    parser.add_argument("--batch", type=int, default=10, help="sentences in a batch of transformers (default: %(default)s)")
+    parser.add_argument("--tolerance", type=float, default=1e-4, help="(default: %(default)s)")
+    parser.add_argument("--threads", type=int, default=2)
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+
+    table = Comparison()
+    model, info = AutoModelForSeq2SeqLM.from_pretrained(arguments.model, output_loading_info=True)
+    model.eval()
+    tokenizer = AutoTokenizer.from_pretrained(arguments.model)
+    problems = [f"{key}: {len(value)}" for key, value in info.items() if value]
+    table.add(f"`AutoModelForSeq2SeqLM` opens it: {type(model).__name__}", ", ".join(problems) or "all tensors used",
+              "no tensor missing or left over", not problems)
+
+    sources = read_lines(arguments.source, arguments.limit)
+    begin = time.perf_counter()
+    translations = [json.loads(line) for line in
+                    run([arguments.qkv, "translate", arguments.model, "--json", "--scores"], sources)]
+    if len(translations) != len(sources):
+        sys.exit(f"expected {len(sources)} translations, found {len(translations)}")
+    print(f"qkv translated {len(sources)} sentences in {time.perf_counter() - begin:.1f} s", file=sys.stderr)
+    targets = read_lines(arguments.reference, arguments.limit) if arguments.reference else None
+    if targets is None:
+        targets = [translation["translation"] for translation in translations]
+    elif len(targets) != len(sources):
+        sys.exit(f"expected {len(sources)} references, found {len(targets)}")
+
+    compare_tokens_and_logits(arguments, model, tokenizer, sources, targets, table)
+    compare_translations(arguments, model, tokenizer, sources, translations, table)
+    print(f"transformers {transformers.__version__}, torch {torch.__version__}, {len(sources)} sentences\n")
+    print(table.markdown())
+    sys.exit(0 if table.passed else 1)
+
+
+if __name__ == "__main__":
+    main()
