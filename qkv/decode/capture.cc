@@ -70,6 +70,7 @@ TextCapture capture_text(const models::TranslationModel& model, const std::strin
   result.source_tokens = pieces(tokenizer, source_ids, text::Side::source);
   result.target_input_tokens = pieces(tokenizer, result.capture.target_inputs, text::Side::target);
   result.target_output_tokens = pieces(tokenizer, result.capture.target_outputs, text::Side::target);
+  result.source = source;
   result.target = target.empty() ? tokenizer.decode(target_ids) : target;
   return result;
 }

@@ -36,7 +36,7 @@ Capture capture(const models::Transformer& model, std::span<const int32_t> sourc
 struct TextCapture {
   Capture capture;
   std::vector<std::string> source_tokens, target_input_tokens, target_output_tokens;  // pieces
-  std::string target;  // as given, or what the model says
+  std::string source, target;  // the target as given, or what the model says
 };
 
 // `target` empty: the model's own translation, found with `options`. Throws DataError for text that is not
