@@ -1,0 +1,282 @@
+#include "qkv/decode/transformer.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "qkv/base/error.h"
+#include "qkv/base/parallel.h"
+#include "qkv/decode/batches.h"
+#include "qkv/decode/capture.h"
+#include "qkv/decode/score.h"
+#include "qkv/ops/linear.h"
+#include "tests/decode/random_transformer.h"
+
+namespace qkv::decode {
+namespace {
+
+using models::TransformerConfig;
+using testing::random_sentences;
+using testing::random_transformer;
+using testing::small_config;
+using Sentences = std::vector<std::vector<int32_t>>;
+
+std::vector<TransformerConfig> variants() {
+  TransformerConfig pre = small_config();
+  pre.norm = nn::NormPlacement::pre;
+  pre.positions = nn::PositionKind::learned;
+  pre.tying = models::Tying::none;
+  pre.activation = Activation::gelu_exact;
+  TransformerConfig free = small_config();
+  free.d_k = 5;
+  free.d_v = 7;
+  free.heads = 3;
+  free.positions = nn::PositionKind::sinusoidal_interleaved;
+  free.tying = models::Tying::two_way;
+  return {small_config(), pre, free};
+}
+
+Ragged all_of(const Sentences& sentences) {
+  std::vector<size_t> order(sentences.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  return lay_out(sentences, order);
+}
+
+// Logits of every position by one run of the decoder.
+Tensor full_logits(const models::Transformer& model, const Sentences& sources, const Sentences& inputs) {
+  nn::Pass pass;
+  const nn::Memory memory = model.encode(all_of(sources), pass);
+  return linear(model.decode(all_of(inputs), memory, pass), model.output_projection()).value();
+}
+
+TEST(TransformerStepper, StepsGiveWhatOneRunGives) {
+  for (const TransformerConfig& config : variants()) {
+    const auto model = random_transformer(config, 7);
+    const Sentences sources = random_sentences(4, 9, 22, 3);
+    constexpr size_t kLength = 37;  // the cache has to grow more than once
+    Sentences inputs = random_sentences(4, 1, 22, 1);
+    RandomStream random(5);
+    for (auto& input : inputs) {
+      input = {22};
+      while (input.size() < kLength) input.push_back(static_cast<int32_t>(random.below(22)));
+    }
+    const Tensor expected = full_logits(*model, sources, inputs);
+    TransformerStepper stepper(*model, all_of(sources));
+    for (size_t place = 0; place < kLength; ++place) {
+      std::vector<int32_t> ids;
+      for (const auto& input : inputs) ids.push_back(input[place]);
+      const Tensor logits = stepper.step(Tensor::from(ids, {4}));
+      ASSERT_EQ(logits.shape(), (Shape{4, 23}));
+      for (size_t s = 0; s < 4; ++s) {
+        for (int64_t c = 0; c < 23; ++c) {
+          ASSERT_NEAR(logits.data()[static_cast<int64_t>(s) * 23 + c],
+                      expected.data()[static_cast<int64_t>(s * kLength + place) * 23 + c], 1e-5)
+              << "sentence " << s << " place " << place;
+        }
+      }
+    }
+  }
+}
+
+TEST(TransformerStepper, ReorderedRowsGoOnFromTheirParents) {
+  const auto model = random_transformer(small_config(), 11);
+  const Sentences sources = random_sentences(3, 9, 22, 4);
+  TransformerStepper stepper(*model, all_of(sources));
+  Sentences rows = {{}, {}, {}};
+  Sentences row_sources = sources;
+  const auto step = [&](std::vector<int32_t> ids) {
+    for (size_t r = 0; r < rows.size(); ++r) rows[r].push_back(ids[r]);
+    const Tensor logits = stepper.step(Tensor::from(ids, {static_cast<int64_t>(ids.size())}));
+    const Tensor expected = full_logits(*model, row_sources, rows);
+    const auto length = static_cast<int64_t>(rows[0].size());
+    for (int64_t r = 0; r < static_cast<int64_t>(rows.size()); ++r) {
+      for (int64_t c = 0; c < 23; ++c) {
+        ASSERT_NEAR(logits.data()[r * 23 + c], expected.data()[((r + 1) * length - 1) * 23 + c], 1e-5);
+      }
+    }
+  };
+  const auto reorder = [&](std::vector<int32_t> parents, std::vector<int32_t> rows_of) {
+    stepper.reorder(parents, Offsets(rows_of));
+    Sentences new_rows;
+    row_sources.clear();
+    for (const int32_t parent : parents) new_rows.push_back(rows[static_cast<size_t>(parent)]);
+    for (size_t s = 0; s < 3; ++s) {
+      for (int32_t r = rows_of[s]; r < rows_of[s + 1]; ++r) row_sources.push_back(sources[s]);
+    }
+    rows = new_rows;
+  };
+  step({22, 22, 22});
+  reorder({0, 0, 1, 2, 2, 2}, {0, 2, 3, 6});
+  step({4, 5, 6, 7, 8, 9});
+  reorder({1, 0, 1, 5, 3}, {0, 3, 3, 5});  // the second sentence is done
+  step({1, 2, 3, 20, 21});
+  reorder({4, 3}, {0, 0, 0, 2});
+  step({17, 4});
+}
+
+TEST(TransformerSearch, GreedyIsTheLikeliestTokenByFullRuns) {
+  for (const TransformerConfig& config : variants()) {
+    const auto model = random_transformer(config, 21);
+    const Sentences sources = random_sentences(6, 8, 22, 6);
+    const std::vector<NBest> found = search(*model, sources, {.beam = 1, .max_length = 15});
+    for (size_t s = 0; s < sources.size(); ++s) {
+      std::vector<int32_t> input = {22};
+      while (input.size() < 15 && (input.size() == 1 || input.back() != 0)) {
+        const Tensor logits = full_logits(*model, {sources[s]}, {input});
+        const float* last = logits.data() + (logits.rows() - 1) * 23;
+        input.push_back(static_cast<int32_t>(std::max_element(last, last + 22) - last));  // 22 is padding
+      }
+      if (input.back() != 0) input.push_back(0);
+      EXPECT_EQ(found[s].at(0).ids, std::vector<int32_t>(input.begin() + 1, input.end()));
+    }
+  }
+}
+
+bool same_bits(const std::vector<NBest>& a, const std::vector<NBest>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const NBest& one, const NBest& other) {
+    return std::equal(one.begin(), one.end(), other.begin(), other.end(),
+                      [](const Hypothesis& x, const Hypothesis& y) {
+                        return x.ids == y.ids && x.score == y.score &&
+                               x.token_log_probabilities == y.token_log_probabilities;
+                      });
+  });
+}
+
+TEST(TransformerSearch, ResultsDoNotDependOnBatchesOrderOrThreads) {
+  const auto model = random_transformer(small_config(), 31);
+  const Sentences sources = random_sentences(25, 20, 22, 8);
+  const SearchOptions options{.beam = 4, .nbest = 3, .max_length = 25};
+  const int before = threads();
+  set_threads(1);
+  const std::vector<NBest> expected = search(*model, sources, options, 1);  // one at a time
+  ASSERT_EQ(expected.size(), sources.size());
+  for (const int count : {1, 2, 3}) {
+    set_threads(count);
+    for (const int64_t budget : {17, 60, 100000}) {
+      EXPECT_TRUE(same_bits(search(*model, sources, options, budget), expected)) << count << " " << budget;
+    }
+  }
+  set_threads(before);
+  Sentences reversed(sources.rbegin(), sources.rend());
+  std::vector<NBest> found = search(*model, reversed, options, 60);
+  std::reverse(found.begin(), found.end());
+  EXPECT_TRUE(same_bits(found, expected));
+  int different = 0;
+  for (size_t i = 1; i < expected.size(); ++i) different += expected[i].at(0).ids != expected[0].at(0).ids;
+  EXPECT_GT(different, 5);
+}
+
+TEST(TransformerSearch, NeverWritesPaddingNorMoreThanThereArePositionsFor) {
+  TransformerConfig config = small_config();
+  config.max_positions = 12;
+  const auto model = random_transformer(config, 5);
+  // Padding is the likeliest token and </s> the least.
+  model->visit([](const std::string& name, const nn::Parameter& parameter) {
+    if (name != "final_logits_bias") return;
+    Variable bias = parameter.variable;
+    bias.value().data()[22] = 50;
+    bias.value().data()[0] = -50;
+    bias.touch();
+  });
+  const Sentences sources = random_sentences(3, 8, 22, 2);
+  for (const NBest& nbest : search(*model, sources, {.nbest = 4, .max_length = 100})) {
+    ASSERT_EQ(nbest.size(), 4u);
+    for (const Hypothesis& hypothesis : nbest) {
+      EXPECT_EQ(hypothesis.ids.size(), 13u);  // 12 inputs: the start token and 11 more; 12 outputs and </s>
+      EXPECT_EQ(std::count(hypothesis.ids.begin(), hypothesis.ids.end(), 22), 0);
+    }
+  }
+}
+
+TEST(TransformerSearch, BadSourcesAreErrors) {
+  const auto model = random_transformer(small_config(), 1);
+  EXPECT_THROW(search(*model, Sentences{{3, 0}, {}}, {}), UsageError);
+  EXPECT_THROW(search(*model, Sentences{{3, 23, 0}}, {}), DataError);
+  EXPECT_THROW(search(*model, Sentences{{3, 0}}, {}, 0), UsageError);
+  EXPECT_TRUE(search(*model, Sentences{}, {}).empty());
+}
+
+TEST(Score, IsWhatSearchSaysAndDoesNotDependOnTheBatch) {
+  for (const TransformerConfig& config : variants()) {
+    const auto model = random_transformer(config, 41);
+    const Sentences sources = random_sentences(12, 15, 22, 9);
+    Sentences targets;
+    const std::vector<NBest> found = search(*model, sources, {.max_length = 40});
+    for (const NBest& nbest : found) targets.push_back(nbest.at(0).ids);
+    const auto scores = score(*model, sources, targets);
+    for (size_t s = 0; s < sources.size(); ++s) {
+      const Hypothesis& hypothesis = found[s][0];
+      ASSERT_EQ(scores[s].size(), hypothesis.ids.size());
+      const size_t said = hypothesis.ids.size() - (hypothesis.complete ? 0 : 1);  // the rest was forced
+      for (size_t t = 0; t < said; ++t) {
+        EXPECT_NEAR(scores[s][t], hypothesis.token_log_probabilities[t], 2e-5);
+      }
+    }
+    EXPECT_EQ(score(*model, sources, targets, 1), scores);
+    EXPECT_EQ(score(*model, sources, targets, 70), scores);
+  }
+}
+
+TEST(Score, EmptyAndBadPairs) {
+  const auto model = random_transformer(small_config(), 1);
+  const auto scores = score(*model, Sentences{{1, 0}, {2, 0}}, Sentences{{}, {3, 0}});
+  ASSERT_EQ(scores.size(), 2u);
+  EXPECT_TRUE(scores[0].empty());
+  EXPECT_EQ(scores[1].size(), 2u);
+  EXPECT_THROW(score(*model, Sentences{{1, 0}}, Sentences{}), UsageError);
+  EXPECT_THROW(score(*model, Sentences{{}}, Sentences{{1, 0}}), UsageError);
+  EXPECT_THROW(score(*model, Sentences{{1, 0}}, Sentences{{1, 23}}), DataError);
+}
+
+TEST(Capture, HoldsEveryAttentionOfThePair) {
+  for (const TransformerConfig& config : variants()) {
+    const auto model = random_transformer(config, 51);
+    const std::vector<int32_t> source = {4, 9, 2, 11, 0}, target = {7, 7, 1, 0};
+    const Capture captured = capture(*model, source, target);
+    EXPECT_EQ(captured.target_inputs, (std::vector<int32_t>{22, 7, 7, 1}));
+    EXPECT_EQ(captured.log_probabilities, score(*model, Sentences{source}, Sentences{target}).at(0));
+    const std::vector<std::pair<std::string, Shape>> expected = {
+        {"encoder.layers.0.self_attn", {config.heads, 5, 5}},
+        {"encoder.layers.1.self_attn", {config.heads, 5, 5}},
+        {"decoder.layers.0.self_attn", {config.heads, 4, 4}},
+        {"decoder.layers.0.encoder_attn", {config.heads, 4, 5}},
+        {"decoder.layers.1.self_attn", {config.heads, 4, 4}},
+        {"decoder.layers.1.encoder_attn", {config.heads, 4, 5}}};
+    ASSERT_EQ(captured.attentions.size(), expected.size());
+    for (size_t i = 0; i < expected.size(); ++i) {
+      const CapturedAttention& one = captured.attentions[i];
+      EXPECT_EQ(one.name, expected[i].first);
+      ASSERT_EQ(one.weights.shape(), expected[i].second);
+      const int64_t keys = one.weights.dim(2);
+      for (int64_t row = 0; row < one.weights.rows(); ++row) {
+        const float* weights = one.weights.data() + row * keys;
+        EXPECT_NEAR(std::accumulate(weights, weights + keys, 0.0), 1, 1e-5) << one.name;
+        for (int64_t key = row % 4 + 1; keys == 4 && key < keys; ++key) {
+          EXPECT_EQ(weights[key], 0) << one.name << ": a position attends to a later one";
+        }
+      }
+    }
+  }
+  const auto model = random_transformer(small_config(), 51);
+  EXPECT_THROW(capture(*model, {}, std::vector<int32_t>{1, 0}), UsageError);
+  EXPECT_THROW(capture(*model, std::vector<int32_t>{1, 0}, {}), UsageError);
+}
+
+TEST(Batches, LongestFirstWithinTheBudgetEachSequenceOnce) {
+  const std::vector<int64_t> lengths = {3, 9, 1, 9, 4, 20, 2};
+  const auto batches = batches_by_length(lengths, 12);
+  EXPECT_EQ(batches, (std::vector<std::vector<size_t>>{{5}, {1}, {3}, {4, 0, 6, 2}}));
+  EXPECT_TRUE(batches_by_length({}, 5).empty());
+  EXPECT_THROW(batches_by_length(lengths, 0), UsageError);
+  const Sentences sentences = {{1, 2}, {}, {3}};
+  const std::vector<size_t> batch = {2, 0, 1};
+  const Ragged laid = lay_out(sentences, batch);
+  EXPECT_EQ(laid.offsets.values(), (std::vector<int32_t>{0, 1, 3, 3}));
+  EXPECT_EQ(laid.values.data<int32_t>()[0], 3);
+  EXPECT_EQ(laid.values.data<int32_t>()[2], 2);
+}
+
+}  // namespace
+}  // namespace qkv::decode
