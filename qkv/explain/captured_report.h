@@ -1,0 +1,19 @@
+#pragma once
+// From attention as the model ran it to attention as people read it.
+
+#include <string>
+
+#include "qkv/decode/capture.h"
+#include "qkv/explain/attention_report.h"
+
+namespace qkv::explain {
+
+// A report on every attention that was captured; `model` is a line about the model, such as its folder. The
+// title is `source` and what it became. Throws DataError for an attention whose name says no part and layer.
+AttentionReport attention_report(const decode::TextCapture& captured, const std::string& source,
+                                 const std::string& model);
+
+// "decoder.layers.1.encoder_attn" with its weights as a layer of a report. Throws DataError as above.
+AttentionLayer attention_layer(const decode::CapturedAttention& attention);
+
+}  // namespace qkv::explain

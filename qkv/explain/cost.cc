@@ -1,0 +1,155 @@
+#include "qkv/explain/cost.h"
+
+#include <algorithm>
+
+#include "qkv/base/error.h"
+
+namespace qkv::explain {
+namespace {
+
+constexpr int64_t kMost = int64_t{1} << 60;  // so that flops() and bytes stay within 64 bits
+
+// A count that says so when it grows too large, instead of wrapping round.
+class Count {
+ public:
+  Count(int64_t value) : value_(value) {}  // NOLINT: counts and numbers mix freely here
+
+  friend Count operator+(Count a, Count b) {
+    int64_t sum = 0;
+    const bool overflow = __builtin_add_overflow(a.value_, b.value_, &sum);
+    return within(overflow, sum);
+  }
+  friend Count operator*(Count a, Count b) {
+    int64_t product = 0;
+    const bool overflow = __builtin_mul_overflow(a.value_, b.value_, &product);
+    return within(overflow, product);
+  }
+  int64_t value() const { return value_; }
+
+ private:
+  static Count within(bool overflow, int64_t value) {
+    if (overflow || value > kMost) {
+      throw UsageError("cost: expected sizes whose counts stay below 2^60, found larger ones");
+    }
+    return value;
+  }
+
+  int64_t value_;
+};
+
+Count size(const char* name, int64_t value) {
+  if (value < 1) throw UsageError(concat("cost: expected ", name, " of at least 1, found ", value));
+  return value;
+}
+
+Cost cost_of(Count parameters, Count macs, Count pointwise, Count activations) {
+  return {.parameters = parameters.value(),
+          .macs = macs.value(),
+          .pointwise = pointwise.value(),
+          .activations = activations.value()};
+}
+
+int64_t operations(Activation activation) {
+  switch (activation) {
+    case Activation::identity:
+      return 0;
+    case Activation::relu:
+      return 1;  // max(x, 0)
+    case Activation::gelu_exact:
+      return 5;  // x * 0.5 * (1 + erf(x * c))
+    case Activation::gelu_tanh:
+      return 9;  // 0.5 * x * (1 + tanh(c * (x + d * x * x * x)))
+    case Activation::silu:
+      return 4;  // x / (1 + exp(-x))
+  }
+  return 1;
+}
+
+constexpr int64_t kSoftmaxOperations = 5;  // scale, less the maximum, exp, sum, divide
+constexpr int64_t kNormOperations = 7;     // mean, less it, square and sum, scale, weight, bias
+
+}  // namespace
+
+Cost operator+(const Cost& a, const Cost& b) {
+  return cost_of(Count(a.parameters) + b.parameters, Count(a.macs) + b.macs, Count(a.pointwise) + b.pointwise,
+                 Count(a.activations) + b.activations);
+}
+
+Cost operator*(int64_t count, const Cost& layer) {
+  const Count n = count;
+  return cost_of(n * layer.parameters, n * layer.macs, n * layer.pointwise, n * layer.activations);
+}
+
+int64_t attended_pairs(int64_t query_length, int64_t key_length, bool causal) {
+  const Count queries = size("query_length", query_length), keys = size("key_length", key_length);
+  if (!causal) return (queries * keys).value();
+  // Query i may attend to i + 1 + keys - queries keys, where that is above 0.
+  const int64_t rows = std::min(query_length, key_length);  // that may attend to any
+  const Count first = key_length - rows + 1;
+  // An arithmetic series of `rows` terms from `first` to key_length; its doubled sum is even.
+  return (Count(rows) * (first + keys)).value() / 2;
+}
+
+Cost linear_cost(const LinearCostOptions& options) {
+  const Count inputs = size("inputs", options.inputs), outputs = size("outputs", options.outputs);
+  const Count tokens = size("tokens", options.tokens), bias = options.bias;
+  return cost_of((inputs + bias) * outputs, tokens * inputs * outputs, tokens * outputs * bias,
+                 tokens * outputs);
+}
+
+Cost attention_cost(const AttentionCostOptions& options) {
+  size("d_model", options.d_model);
+  size("heads", options.heads);
+  if ((options.d_k == 0 || options.d_v == 0) && options.d_model % options.heads != 0) {
+    throw UsageError(concat("cost: expected heads that divide d_model ", options.d_model,
+                            ", or d_k and d_v, found ", options.heads, " heads"));
+  }
+  const auto per_head = [&](int64_t given) { return given ? given : options.d_model / options.heads; };
+  const Count heads = options.heads, batch = size("batch", options.batch);
+  const Count d_k = size("d_k", per_head(options.d_k)), d_v = size("d_v", per_head(options.d_v));
+  const int64_t key_length = options.key_length ? options.key_length : options.query_length;
+  const Count pairs = batch * heads * attended_pairs(options.query_length, key_length, options.causal);
+  const Count queries = batch * size("query_length", options.query_length);
+  const Count keys = batch * size("key_length", key_length);
+
+  const auto projection = [&](Count inputs, Count outputs, Count tokens) {
+    return linear_cost({.inputs = inputs.value(),
+                        .outputs = outputs.value(),
+                        .tokens = tokens.value(),
+                        .bias = options.bias});
+  };
+  Cost cost = projection(options.d_model, heads * d_k, queries)  // Q W^Q
+              + projection(options.d_model, heads * d_k, keys)   // K W^K
+              + projection(options.d_model, heads * d_v, keys);  // V W^V
+  // Q K^T and P V; kept are the heads' outputs and the softmax's log-sum-exp.
+  cost = cost + cost_of(0, pairs * (d_k + d_v), pairs * kSoftmaxOperations, queries * heads * (d_v + 1));
+  if (options.output_projection) cost = cost + projection(heads * d_v, options.d_model, queries);
+  return cost;
+}
+
+Cost feed_forward_cost(const FeedForwardCostOptions& options) {
+  const Cost wide = linear_cost(
+      {.inputs = options.d_model, .outputs = options.d_ff, .tokens = options.tokens, .bias = options.bias});
+  const Cost narrow = linear_cost(
+      {.inputs = options.d_ff, .outputs = options.d_model, .tokens = options.tokens, .bias = options.bias});
+  const Count activated = Count(options.tokens) * options.d_ff * operations(options.activation);
+  return wide + cost_of(0, 0, activated, 0) + narrow;
+}
+
+Cost norm_cost(int64_t d_model, int64_t tokens) {
+  const Count features = size("d_model", d_model), rows = size("tokens", tokens);
+  return cost_of(2 * features, 0, rows * features * kNormOperations,
+                 rows * (features + 2));  // mean and deviation
+}
+
+Cost residual_cost(int64_t d_model, int64_t tokens) {
+  return norm_cost(d_model, tokens) + cost_of(0, 0, Count(tokens) * d_model, Count(tokens) * d_model);
+}
+
+Cost total(const std::vector<PartCost>& parts) {
+  Cost sum;
+  for (const PartCost& part : parts) sum = sum + part.cost;
+  return sum;
+}
+
+}  // namespace qkv::explain

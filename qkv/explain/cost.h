@@ -1,0 +1,93 @@
+#pragma once
+// What a model costs, from its sizes alone: parameters, multiplications, bytes. Of one forward run, all
+// positions at once; every number is f32. The multiplications are those of kernels::counted_macs().
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "qkv/models/config.h"
+
+namespace qkv::explain {
+
+struct Cost {
+  int64_t parameters = 0;
+  // Multiply-accumulates of the matrix products, those of attention's scores and sums among them.
+  int64_t macs = 0;
+  // Floating-point operations outside the products. Each addition, multiplication, division and function
+  // (exp, erf, tanh, max with zero) is one: bias 1 an element, softmax 5 a weight, norm 7 an element,
+  // residual 1.
+  int64_t pointwise = 0;
+  // Numbers that the operations write, each once: what a training step keeps for its way back. The weights of
+  // attention are not among them, for no operation stores them; a row's log-sum-exp is.
+  int64_t activations = 0;
+
+  int64_t flops() const { return 2 * macs + pointwise; }
+  int64_t weight_bytes() const { return 4 * parameters; }
+  int64_t activation_bytes() const { return 4 * activations; }
+
+  friend bool operator==(const Cost&, const Cost&) = default;
+};
+
+// The functions below throw UsageError for a size below 1 and where a count passes 2^60.
+
+Cost operator+(const Cost& a, const Cost& b);
+// `count` layers of the same cost.
+Cost operator*(int64_t count, const Cost& layer);
+
+// One multi-head attention layer (nn::MultiheadAttention), projections and all.
+struct AttentionCostOptions {
+  int64_t d_model = 512;
+  int64_t heads = 8;
+  int64_t d_k = 0, d_v = 0;  // per head; 0: d_model / heads, which must be whole then
+  int64_t batch = 1;
+  int64_t query_length = 1;
+  int64_t key_length = 0;  // 0: self-attention, query_length
+  bool causal = false;     // counts only the pairs that may attend, aligned to the last key
+  bool bias = true;
+  bool output_projection = true;
+};
+Cost attention_cost(const AttentionCostOptions& options);
+
+// Pairs of a query and a key that may attend, in one sequence.
+int64_t attended_pairs(int64_t query_length, int64_t key_length, bool causal);
+
+struct FeedForwardCostOptions {
+  int64_t d_model = 512, d_ff = 2048;
+  Activation activation = Activation::relu;
+  int64_t tokens = 1;
+  bool bias = true;
+};
+Cost feed_forward_cost(const FeedForwardCostOptions& options);
+
+// y = x W^T + b.
+struct LinearCostOptions {
+  int64_t inputs = 1, outputs = 1;
+  int64_t tokens = 1;
+  bool bias = true;
+};
+Cost linear_cost(const LinearCostOptions& options);
+
+// A layer norm over rows of d_model.
+Cost norm_cost(int64_t d_model, int64_t tokens);
+// A sublayer's frame: its norm and the addition to the residual stream.
+Cost residual_cost(int64_t d_model, int64_t tokens);
+
+// Equal sequences: what a model is run on.
+struct Workload {
+  int64_t batch = 1;
+  int64_t source_length = 32;
+  int64_t target_length = 32;
+};
+
+struct PartCost {
+  std::string name;  // "encoder.self_attention"
+  Cost cost;         // of all layers
+};
+
+// An encoder-decoder's parts in the order in which they run. A table that several parts share counts once,
+// where it is first used. Throws UsageError for a configuration that is not valid.
+std::vector<PartCost> transformer_cost(const models::TransformerConfig& config, const Workload& workload);
+Cost total(const std::vector<PartCost>& parts);
+
+}  // namespace qkv::explain

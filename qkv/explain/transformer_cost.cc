@@ -1,0 +1,91 @@
+#include "qkv/base/error.h"
+#include "qkv/explain/cost.h"
+
+namespace qkv::explain {
+namespace {
+
+Cost self_attention(const nn::LayerOptions& layer, int64_t batch, int64_t length, bool causal) {
+  return attention_cost({.d_model = layer.d_model,
+                         .heads = layer.heads,
+                         .d_k = layer.d_k,
+                         .d_v = layer.d_v,
+                         .batch = batch,
+                         .query_length = length,
+                         .causal = causal,
+                         .bias = layer.bias});
+}
+
+Cost cross_attention(const nn::LayerOptions& layer, const Workload& workload) {
+  return attention_cost({.d_model = layer.d_model,
+                         .heads = layer.heads,
+                         .d_k = layer.d_k,
+                         .d_v = layer.d_v,
+                         .batch = workload.batch,
+                         .query_length = workload.target_length,
+                         .key_length = workload.source_length,
+                         .bias = layer.bias});
+}
+
+Cost feed_forward(const nn::LayerOptions& layer, int64_t tokens) {
+  return feed_forward_cost({.d_model = layer.d_model,
+                            .d_ff = layer.d_ff,
+                            .activation = layer.activation,
+                            .tokens = tokens,
+                            .bias = layer.bias});
+}
+
+// The frames of a stack's sublayers, and its last norm.
+Cost norms(const nn::StackOptions& stack, int64_t sublayers, int64_t tokens) {
+  const Cost frames = stack.layers * (sublayers * residual_cost(stack.layer.d_model, tokens));
+  return stack.final_norm ? frames + norm_cost(stack.layer.d_model, tokens) : frames;
+}
+
+// Rows of a table, scaled, plus positions. `table_rows` is 0 where another part has the table.
+Cost embedding(const models::TransformerConfig& config, int64_t table_rows, int64_t tokens) {
+  const bool learned = config.positions == nn::PositionKind::learned;
+  const bool positions = config.positions != nn::PositionKind::none;
+  const int64_t operations = (config.scale_embedding ? 1 : 0) + (positions ? 1 : 0);
+  const Cost row{.parameters = 0, .macs = 0, .pointwise = operations, .activations = 1};
+  const Cost parameters{.parameters = config.d_model};
+  return config.d_model * (tokens * row) + (table_rows + (learned ? config.max_positions : 0)) * parameters;
+}
+
+// Hidden states to logits. A tied table counts where it embeds.
+Cost output(const models::TransformerConfig& config, int64_t tokens) {
+  Cost cost = linear_cost({.inputs = config.d_model, .outputs = config.target_vocabulary, .tokens = tokens});
+  if (config.tying != models::Tying::none) cost.parameters = config.target_vocabulary;  // the biases
+  return cost;
+}
+
+}  // namespace
+
+std::vector<PartCost> transformer_cost(const models::TransformerConfig& config, const Workload& workload) {
+  config.validate();
+  if (workload.batch < 1 || workload.source_length < 1 || workload.target_length < 1) {
+    throw UsageError(concat("cost: expected batch, source length and target length of at least 1, found ",
+                            workload.batch, ", ", workload.source_length, " and ", workload.target_length));
+  }
+  const nn::StackOptions encoder = config.encoder_stack(), decoder = config.decoder_stack();
+  int64_t source_tokens = 0, target_tokens = 0;
+  if (__builtin_mul_overflow(workload.batch, workload.source_length, &source_tokens) ||
+      __builtin_mul_overflow(workload.batch, workload.target_length, &target_tokens)) {
+    throw UsageError("cost: expected a batch whose tokens can be counted, found a larger one");
+  }
+  const int64_t source_rows = config.tying == models::Tying::three_way ? 0 : config.source_vocabulary;
+  return {
+      {"encoder.embedding", embedding(config, source_rows, source_tokens)},
+      {"encoder.self_attention",
+       encoder.layers * self_attention(encoder.layer, workload.batch, workload.source_length, false)},
+      {"encoder.feed_forward", encoder.layers * feed_forward(encoder.layer, source_tokens)},
+      {"encoder.norms", norms(encoder, 2, source_tokens)},
+      {"decoder.embedding", embedding(config, config.target_vocabulary, target_tokens)},
+      {"decoder.self_attention",
+       decoder.layers * self_attention(decoder.layer, workload.batch, workload.target_length, true)},
+      {"decoder.cross_attention", decoder.layers * cross_attention(decoder.layer, workload)},
+      {"decoder.feed_forward", decoder.layers * feed_forward(decoder.layer, target_tokens)},
+      {"decoder.norms", norms(decoder, 3, target_tokens)},
+      {"output", output(config, target_tokens)},
+  };
+}
+
+}  // namespace qkv::explain

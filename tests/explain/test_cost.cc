@@ -1,0 +1,158 @@
+#include <gtest/gtest.h>
+
+#include "qkv/base/error.h"
+#include "qkv/explain/cost.h"
+#include "qkv/kernels/counters.h"
+#include "qkv/models/transformer.h"
+
+namespace qkv::explain {
+namespace {
+
+TEST(AttentionCost, IsTheTextbooksSum) {
+  const int64_t d = 512, batch = 32, length = 1024;
+  AttentionCostOptions options{.d_model = d, .heads = 8, .batch = batch, .query_length = length};
+  EXPECT_EQ(attention_cost(options).macs, batch * length * 4 * d * d + 2 * batch * length * length * d);
+  EXPECT_EQ(attention_cost(options).macs, 68719476736);
+  EXPECT_EQ(attention_cost(options).parameters, 4 * d * d + 4 * d);
+  options.output_projection = false;
+  EXPECT_EQ(attention_cost(options).macs, 60129542144);
+  options.bias = false;
+  EXPECT_EQ(attention_cost(options).parameters, 3 * d * d);
+}
+
+TEST(AttentionCost, CountsFreeSizesAndMemories) {
+  // 3 queries and 5 keys of 7 features, 2 heads with d_k = 4 and d_v = 6.
+  const Cost cost = attention_cost(
+      {.d_model = 7, .heads = 2, .d_k = 4, .d_v = 6, .batch = 11, .query_length = 3, .key_length = 5});
+  EXPECT_EQ(cost.macs, 11 * (3 * 7 * 8 + 5 * 7 * 8 + 5 * 7 * 12 + 2 * 3 * 5 * (4 + 6) + 3 * 12 * 7));
+  EXPECT_EQ(cost.parameters, 8 * 7 + 8 + 8 * 7 + 8 + 12 * 7 + 12 + 7 * 12 + 7);
+  EXPECT_EQ(cost.pointwise, 11 * (3 * 8 + 5 * 8 + 5 * 12 + 2 * 3 * 5 * 5 + 3 * 7));
+  EXPECT_EQ(cost.activations, 11 * (3 * 8 + 5 * 8 + 5 * 12 + 3 * 12 + 3 * 2 + 3 * 7));
+  EXPECT_EQ(cost.flops(), 2 * cost.macs + cost.pointwise);
+  EXPECT_EQ(cost.weight_bytes(), 4 * cost.parameters);
+}
+
+TEST(AttentionCost, CausalCountsThePairsThatMayAttend) {
+  for (int64_t queries = 1; queries <= 6; ++queries) {
+    for (int64_t keys = 1; keys <= 6; ++keys) {
+      int64_t pairs = 0;
+      for (int64_t i = 0; i < queries; ++i) {
+        for (int64_t j = 0; j < keys; ++j) pairs += j <= i + keys - queries;
+      }
+      EXPECT_EQ(attended_pairs(queries, keys, true), pairs) << queries << " " << keys;
+      EXPECT_EQ(attended_pairs(queries, keys, false), queries * keys);
+    }
+  }
+}
+
+TEST(FeedForwardCost, CountsBothMapsAndTheActivation) {
+  const Cost relu = feed_forward_cost({.d_model = 3, .d_ff = 5, .tokens = 7});
+  EXPECT_EQ(relu.macs, 7 * 2 * 3 * 5);
+  EXPECT_EQ(relu.parameters, 2 * 3 * 5 + 5 + 3);
+  EXPECT_EQ(relu.pointwise, 7 * (5 + 5 + 3));
+  EXPECT_EQ(relu.activations, 7 * (5 + 3));
+  EXPECT_GT(feed_forward_cost({.d_model = 3, .d_ff = 5, .activation = Activation::gelu_exact, .tokens = 7})
+                .pointwise,
+            relu.pointwise);
+}
+
+std::vector<models::TransformerConfig> configurations() {
+  std::vector<models::TransformerConfig> configs;
+  for (const std::string& name : models::preset_names()) {
+    configs.push_back(models::preset(name));
+    configs.back().source_vocabulary = configs.back().target_vocabulary = 1000;
+  }
+  models::TransformerConfig odd;
+  odd.source_vocabulary = 17;
+  odd.target_vocabulary = 23;
+  odd.d_model = 12;
+  odd.heads = 3;
+  odd.d_k = 5;
+  odd.d_v = 2;
+  odd.d_ff = 20;
+  odd.encoder_layers = 2;
+  odd.decoder_layers = 3;
+  odd.norm = nn::NormPlacement::pre;
+  odd.positions = nn::PositionKind::learned;
+  odd.max_positions = 40;
+  odd.activation = Activation::silu;
+  odd.tying = models::Tying::none;
+  configs.push_back(odd);
+  odd.tying = models::Tying::two_way;
+  odd.norm = nn::NormPlacement::post;
+  odd.final_norm = true;
+  configs.push_back(odd);
+  return configs;
+}
+
+TEST(TransformerCost, CountsTheParametersThatTheModelHas) {
+  for (const models::TransformerConfig& config : configurations()) {
+    const models::Transformer model(config);
+    EXPECT_EQ(total(transformer_cost(config, {})).parameters, nn::count_parameters(model)) << config.d_model;
+  }
+}
+
+TEST(TransformerCost, BaseIsThePapers) {
+  models::TransformerConfig base = models::preset("base");
+  base.source_vocabulary = base.target_vocabulary = 37000;
+  EXPECT_NEAR(static_cast<double>(total(transformer_cost(base, {})).parameters), 65e6, 3e6);  // Table 3
+  models::TransformerConfig big = models::preset("big");
+  big.source_vocabulary = big.target_vocabulary = 37000;
+  EXPECT_NEAR(static_cast<double>(total(transformer_cost(big, {})).parameters), 213e6, 4e6);
+}
+
+Ragged tokens(int64_t batch, int64_t length, int32_t vocabulary) {
+  std::vector<int32_t> ids(static_cast<size_t>(batch * length));
+  for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int32_t>(i * 7 + 3) % vocabulary;
+  return {Tensor::from(ids, {batch * length}), Offsets::uniform(batch, length)};
+}
+
+// The model's own kernels count while they run.
+TEST(TransformerCost, CountsTheMultiplicationsThatARunMakes) {
+  for (models::TransformerConfig config : configurations()) {
+    if (config.d_model > 300) continue;  // the same code, only slower
+    const models::Transformer model(config);
+    nn::initialise(model, 1);
+    const Workload workload{.batch = 3, .source_length = 9, .target_length = 14};
+    const Ragged source = tokens(3, 9, static_cast<int32_t>(config.source_vocabulary));
+    const Ragged target = tokens(3, 14, static_cast<int32_t>(config.target_vocabulary));
+    const uint64_t before = kernels::counted_macs();
+    nn::Pass pass;
+    const nn::Memory memory = model.encode(source, pass);
+    linear(model.decode(target, memory, pass), model.output_projection());
+    const auto counted = static_cast<int64_t>(kernels::counted_macs() - before);
+    EXPECT_EQ(total(transformer_cost(config, workload)).macs, counted) << config.d_model;
+  }
+}
+
+TEST(TransformerCost, PartsGrowWithTheWorkloadAsTheyShould) {
+  models::TransformerConfig config = models::preset("tiny");
+  config.source_vocabulary = config.target_vocabulary = 100;
+  const auto once = transformer_cost(config, {.batch = 2, .source_length = 8, .target_length = 8});
+  const auto more = transformer_cost(config, {.batch = 6, .source_length = 8, .target_length = 8});
+  for (size_t i = 0; i < once.size(); ++i) {
+    EXPECT_EQ(3 * once[i].cost.macs, more[i].cost.macs) << once[i].name;
+    EXPECT_EQ(3 * once[i].cost.activations, more[i].cost.activations) << once[i].name;
+    EXPECT_EQ(once[i].cost.parameters, more[i].cost.parameters) << once[i].name;
+  }
+}
+
+TEST(Cost, RefusesSizesItCannotCount) {
+  EXPECT_THROW(attention_cost({.d_model = 512, .heads = 7}), UsageError);
+  EXPECT_NO_THROW(attention_cost({.d_model = 512, .heads = 7, .d_k = 3, .d_v = 3}));
+  EXPECT_THROW(attention_cost({.d_model = 0}), UsageError);
+  EXPECT_THROW(attention_cost({.heads = 0}), UsageError);
+  EXPECT_THROW(attention_cost({.batch = -1}), UsageError);
+  EXPECT_THROW(attention_cost({.query_length = 0}), UsageError);
+  EXPECT_THROW(attention_cost({.key_length = -3}), UsageError);
+  EXPECT_THROW(attention_cost({.query_length = int64_t{1} << 40}), UsageError);
+  EXPECT_THROW(feed_forward_cost({.d_ff = 0}), UsageError);
+  models::TransformerConfig config = models::preset("tiny");
+  config.source_vocabulary = config.target_vocabulary = 100;
+  EXPECT_THROW(transformer_cost(config, {.batch = 0}), UsageError);
+  EXPECT_THROW(transformer_cost(config, {.batch = int64_t{1} << 40, .source_length = int64_t{1} << 40}),
+               UsageError);
+}
+
+}  // namespace
+}  // namespace qkv::explain
