@@ -77,13 +77,17 @@ TransformerConfig from_marian(const Reader& reader) {
   }
   if (reader.whole("decoder_ffn_dim") != config.d_ff)
     reader.refuse("decoder_ffn_dim", concat("the encoder's ", config.d_ff));
-  if (!reader.flag("share_encoder_decoder_embeddings", true)) {
-    reader.refuse("share_encoder_decoder_embeddings", "true (one joint vocabulary)");
-  }
-  config.source_vocabulary = config.target_vocabulary = reader.whole("vocab_size");
+  const bool shared = reader.flag("share_encoder_decoder_embeddings", true);
+  const bool tied = reader.flag("tie_word_embeddings", true);
+  if (shared && !tied) reader.refuse("tie_word_embeddings", "true, as the embeddings are shared");
+  config.tying = shared ? Tying::three_way : tied ? Tying::two_way : Tying::none;
+  config.source_vocabulary = reader.whole("vocab_size");
+  config.target_vocabulary = reader.whole("decoder_vocab_size", config.source_vocabulary);
   config.max_positions = reader.whole("max_position_embeddings", 512);
   config.scale_embedding = reader.flag("scale_embedding", false);
-  config.dropout = config.embedding_dropout = reader.number("dropout", 0.1f);
+  config.dropout = reader.number("dropout", 0.1f);
+  config.embedding_dropout =
+      reader.number("embedding_dropout", config.dropout);  // Marian has one rate for both
   config.attention_dropout = reader.number("attention_dropout", 0.0f);
   config.activation_dropout = reader.number("activation_dropout", 0.0f);
   config.eos_id = reader.whole("eos_token_id", 0);
@@ -91,13 +95,11 @@ TransformerConfig from_marian(const Reader& reader) {
   config.decoder_start_id = reader.whole("decoder_start_token_id", config.pad_id);
   config.norm = nn::NormPlacement::post;
   config.positions = nn::PositionKind::sinusoidal_halves;
-  config.tying = Tying::three_way;
   const std::string activation = reader.text("activation_function");
   bool known = false;
   for (const auto candidate :
        {Activation::relu, Activation::gelu_exact, Activation::gelu_tanh, Activation::silu}) {
-    if (activation == activation_name(candidate) ||
-        (activation == "silu" && candidate == Activation::silu)) {
+    if (activation == activation_name(candidate) || (activation == "silu" && candidate == Activation::silu)) {
       config.activation = candidate;
       known = true;
     }
@@ -111,25 +113,23 @@ TransformerConfig from_marian(const Reader& reader) {
 bool fits_marian(const TransformerConfig& config) {
   const auto usual = [&](int64_t width) { return width == 0 || width * config.heads == config.d_model; };
   return config.norm == nn::NormPlacement::post && config.positions == nn::PositionKind::sinusoidal_halves &&
-         config.tying == Tying::three_way && !config.final_norm && usual(config.d_k) && usual(config.d_v) &&
-         config.d_model % 2 == 0 && config.dropout == config.embedding_dropout;
+         !config.final_norm && usual(config.d_k) && usual(config.d_v) && config.d_model % 2 == 0;
 }
 
 std::string config_json(const TransformerConfig& config) {
-  json object{{"vocab_size", config.target_vocabulary},
+  json object{{"vocab_size", config.source_vocabulary},
               {"d_model", config.d_model},
               {"eos_token_id", config.eos_id},
               {"pad_token_id", config.pad_id},
               {"decoder_start_token_id", config.decoder_start_id},
               {"is_encoder_decoder", true},
-              {"torch_dtype", "float32"}};
+              {"dtype", "float32"}};
   if (fits_marian(config)) {
     object.update({{"architectures", {"MarianMTModel"}},
                    {"model_type", "marian"},
                    {"decoder_vocab_size", config.target_vocabulary},
                    {"encoder_layers", config.encoder_layers},
                    {"decoder_layers", config.decoder_layers},
-                   {"num_hidden_layers", config.encoder_layers},
                    {"encoder_attention_heads", config.heads},
                    {"decoder_attention_heads", config.heads},
                    {"encoder_ffn_dim", config.d_ff},
@@ -140,17 +140,14 @@ std::string config_json(const TransformerConfig& config) {
                    {"activation_dropout", config.activation_dropout},
                    {"max_position_embeddings", config.max_positions},
                    {"scale_embedding", config.scale_embedding},
-                   {"share_encoder_decoder_embeddings", true},
-                   {"tie_word_embeddings", true},
-                   {"static_position_embeddings", true},
-                   {"normalize_before", false},
-                   {"normalize_embedding", false},
-                   {"add_final_layer_norm", false},
+                   {"share_encoder_decoder_embeddings", config.tying == Tying::three_way},
+                   {"tie_word_embeddings", config.tying != Tying::none},
+                   {"embedding_dropout", config.embedding_dropout},
                    {"encoder_layerdrop", 0.0},
                    {"decoder_layerdrop", 0.0},
                    {"init_std", 0.02},
                    {"use_cache", true},
-                   {"forced_eos_token_id", config.eos_id}});
+                   {"forced_eos_token_id", nullptr}});
   } else {
     json all = json::object();
     for (const auto& [name, value] : fields(config)) all[name] = value;

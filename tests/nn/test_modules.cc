@@ -1,0 +1,142 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "qkv/nn/decoder.h"
+#include "qkv/nn/embedding.h"
+#include "qkv/ops/functions.h"
+#include "tests/support/golden.h"
+#include "tests/support/random.h"
+
+namespace {
+
+using namespace qkv;
+using namespace qkv::testing;
+
+nn::StackOptions small_stack(nn::NormPlacement norm) {
+  return {.layers = 2,
+          .layer = {.d_model = 24,
+                    .heads = 3,
+                    .d_k = 5,
+                    .d_v = 11,
+                    .d_ff = 40,
+                    .activation = Activation::silu,
+                    .norm = norm},
+          .final_norm = norm == nn::NormPlacement::pre};
+}
+
+class Decoding : public ::testing::TestWithParam<nn::NormPlacement> {};
+
+// Position by position with a cache, past several growths of it, is the same as all positions at once.
+TEST_P(Decoding, StepsGiveWhatTheWholeGives) {
+  const nn::Decoder decoder(small_stack(GetParam()));
+  nn::initialise(decoder, 5);
+  const int64_t length = 37;
+  const Offsets memory_offsets({0, 4, 13}), offsets = Offsets::uniform(2, length);
+  const nn::Memory memory{random_tensor({13, 24}, 1), memory_offsets};
+  const Tensor x = random_tensor({2 * length, 24}, 2);
+  nn::Pass pass;
+  const Tensor whole = decoder(x, offsets, memory, pass).value();
+  nn::DecoderState state = decoder.start(memory);
+  for (int64_t i = 0; i < length; ++i) {
+    const Tensor rows = Tensor::empty({2, 24});
+    for (int64_t s = 0; s < 2; ++s) rows.slice_rows(s, 1).copy_from(x.slice_rows(s * length + i, 1));
+    const Tensor y = decoder.step(rows, state);
+    for (int64_t s = 0; s < 2; ++s)
+      expect_close(y.slice_rows(s, 1), whole.slice_rows(s * length + i, 1), "position", 2e-6);
+  }
+  EXPECT_EQ(state.length, length);
+}
+
+TEST_P(Decoding, ReorderedRowsContinueTheirParents) {
+  const nn::Decoder decoder(small_stack(GetParam()));
+  nn::initialise(decoder, 6);
+  const nn::Memory memory{random_tensor({9, 24}, 1), Offsets({0, 3, 9})};
+  nn::DecoderState state = decoder.start(memory);
+  const Tensor first = random_tensor({2, 24}, 2);
+  decoder.step(first, state);
+  // Sentence 0 ends with one hypothesis, sentence 1 continues as two.
+  state.reorder(std::vector<int32_t>{0, 1, 1}, Offsets({0, 1, 3}));
+  const Tensor next = random_tensor({3, 24}, 3);
+  const Tensor y = decoder.step(next, state);
+  for (int64_t row = 0; row < 3; ++row) {
+    const int64_t sentence = row == 0 ? 0 : 1;
+    const nn::Memory own{
+        memory.values.value().slice_rows(memory.offsets.begin(sentence), memory.offsets.length(sentence)),
+        Offsets::uniform(1, memory.offsets.length(sentence))};
+    nn::DecoderState alone = decoder.start(own);
+    decoder.step(first.slice_rows(sentence, 1), alone);
+    const Tensor expected = decoder.step(next.slice_rows(row, 1), alone);
+    for (int64_t c = 0; c < 24; ++c)
+      ASSERT_EQ(y.data()[row * 24 + c], expected.data()[c]) << "bits, row " << row;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Norms, Decoding, ::testing::Values(nn::NormPlacement::post, nn::NormPlacement::pre));
+
+TEST(Encoder, ASequenceHasTheSameBitsInAnyBatch) {
+  const nn::Encoder encoder(small_stack(nn::NormPlacement::post));
+  nn::initialise(encoder, 7);
+  const Offsets offsets({0, 7, 8, 40, 61});
+  const Tensor x = random_tensor({61, 24}, 8);
+  nn::Pass pass;
+  const Tensor together = encoder(x, offsets, pass).value();
+  for (int64_t s = 0; s < offsets.sequences(); ++s) {
+    const Tensor own = x.slice_rows(offsets.begin(s), offsets.length(s));
+    const Tensor alone = encoder(own, Offsets::uniform(1, offsets.length(s)), pass).value();
+    for (int64_t i = 0; i < alone.numel(); ++i) {
+      ASSERT_EQ(alone.data()[i], together.data()[offsets.begin(s) * 24 + i]) << "sequence " << s;
+    }
+  }
+}
+
+TEST(MultiheadAttention, RefusesWhatItCannotBe) {
+  EXPECT_THROW(nn::MultiheadAttention({.d_model = 10, .heads = 3}), UsageError);
+  EXPECT_NO_THROW(nn::MultiheadAttention({.d_model = 10, .heads = 3, .d_k = 4, .d_v = 2}));
+  const nn::MultiheadAttention attention({.d_model = 8, .heads = 2});
+  nn::initialise(attention, 1);
+  nn::Pass pass;
+  EXPECT_THROW(attention.self(random_tensor({5, 7}, 1), Offsets({0, 5}), {}, pass), ShapeError);
+  EXPECT_THROW(attention.self(random_tensor({5, 8}, 1), Offsets({0, 6}), {}, pass), ShapeError);
+}
+
+TEST(MultiheadAttention, WithoutOutputProjectionGivesTheHeads) {
+  const nn::MultiheadAttention attention(
+      {.d_model = 8, .heads = 2, .d_k = 3, .d_v = 5, .output_projection = false});
+  nn::initialise(attention, 1);
+  nn::Pass pass;
+  EXPECT_EQ(attention.self(random_tensor({6, 8}, 1), Offsets({0, 2, 6}), {}, pass).shape(), (Shape{6, 10}));
+  EXPECT_EQ(nn::count_parameters(attention), 2 * (3 * 2 * (8 + 1)) + 5 * 2 * (8 + 1));
+}
+
+TEST(Embedding, LearnedPositionsEndWhereTheyEnd) {
+  const nn::Parameter table(Shape{11, 6}, {nn::Initializer::Kind::normal, 1.0f});
+  const nn::Embedding embedding({.d_model = 6, .positions = nn::PositionKind::learned, .max_positions = 4},
+                                table.variable);
+  nn::initialise("table", table, 1);
+  nn::initialise(embedding, 2);
+  nn::Pass pass;
+  const auto ids = [](int n) { return Tensor::from(std::vector<int32_t>(static_cast<size_t>(n), 3), {n}); };
+  EXPECT_EQ(embedding({ids(4), Offsets({0, 4})}, pass).shape(), (Shape{4, 6}));
+  EXPECT_THROW(embedding({ids(5), Offsets({0, 5})}, pass), UsageError);
+}
+
+TEST(Initialise, DependsOnSeedAndNameOnly) {
+  const nn::LayerNorm norm(8);
+  const nn::Linear linear({.inputs = 20, .outputs = 30});
+  nn::initialise(linear, 3);
+  const Tensor first = linear.weight().variable.value().clone();
+  nn::initialise(linear, 3);
+  EXPECT_TRUE(std::ranges::equal(first.values(), linear.weight().variable.value().values()));
+  nn::initialise(linear, 4);
+  EXPECT_FALSE(std::ranges::equal(first.values(), linear.weight().variable.value().values()));
+  const float bound = std::sqrt(6.0f / 50.0f);
+  double squares = 0;
+  for (const float x : first.values()) {
+    ASSERT_LE(std::abs(x), bound);
+    squares += double{x} * x;
+  }
+  EXPECT_NEAR(squares / 600, bound * bound / 3, 0.1 * bound * bound / 3);
+}
+
+}  // namespace

@@ -1,0 +1,142 @@
+// Every differentiable operation under the generic gradient check.
+
+#include <gtest/gtest.h>
+
+#include "qkv/ops/attention.h"
+#include "qkv/ops/linear.h"
+#include "tests/ops/gradient_check.h"
+
+namespace {
+
+using namespace qkv;
+using namespace qkv::testing;
+
+const Dropout kDropout{.rate = 0.3f, .seed = 11, .step = 2, .site = 5, .first_row = 1};
+
+TEST(Gradients, Linear) {
+  check_gradients({.function =
+                       [](const std::vector<Variable>& in) {
+                         // The weights must outlive the tape, as a module's do.
+                         static std::vector<LinearWeights> kept;
+                         return linear(in[0], kept.emplace_back(LinearWeights({in[1], in[2]}, {in[3], {}})));
+                       },
+                   .inputs = {random_tensor({5, 7}, 1), random_tensor({4, 7}, 2), random_tensor({3, 7}, 3),
+                              random_tensor({4}, 4)}});
+}
+
+TEST(Gradients, LinearCrossEntropy) {
+  static const std::vector<int32_t> labels{3, 0, 8, 8, 1, 5, 2};
+  for (const float smoothing : {0.0f, 0.1f}) {
+    for (const int64_t chunk : {2, 512}) {
+      check_gradients(
+          {.function =
+               [=](const std::vector<Variable>& in) {
+                 static std::vector<std::unique_ptr<LinearWeights>> kept;
+                 kept.push_back(std::make_unique<LinearWeights>(std::vector{in[1]}, std::vector{in[2]}));
+                 return linear_cross_entropy(
+                            in[0], *kept.back(), Tensor::from(labels, {7}),
+                            {.label_smoothing = smoothing, .factor = 0.5f, .chunk_rows = chunk})
+                     .loss;
+               },
+           .inputs = {random_tensor({7, 6}, 1), random_tensor({9, 6}, 2), random_tensor({9}, 3)}});
+    }
+  }
+}
+
+TEST(Gradients, Activations) {
+  for (const Activation activation :
+       {Activation::identity, Activation::gelu_exact, Activation::gelu_tanh, Activation::silu}) {
+    for (const Dropout& dropout : {Dropout{}, kDropout}) {
+      check_gradients({.function = [=](const auto& in) { return activate(in[0], activation, dropout); },
+                       .inputs = {random_tensor({6, 21}, 1)}});
+    }
+  }
+}
+
+TEST(Gradients, ReluAwayFromItsCorner) {
+  const Tensor x = random_tensor({6, 21}, 1);
+  for (float& value : x.values()) value += value > 0 ? 0.1f : -0.1f;
+  check_gradients({.function = [](const auto& in) { return activate(in[0], Activation::relu, kDropout); },
+                   .inputs = {x}});
+}
+
+TEST(Gradients, Residual) {
+  for (const Dropout& dropout : {Dropout{}, kDropout}) {
+    check_gradients({.function = [=](const auto& in) { return residual(in[0], in[1], dropout); },
+                     .inputs = {random_tensor({4, 19}, 1), random_tensor({4, 19}, 2)}});
+  }
+}
+
+TEST(Gradients, LayerNorm) {
+  check_gradients({.function = [](const auto& in) { return layer_norm(in[0], in[1], in[2], 1e-3f); },
+                   .inputs = {random_tensor({5, 18}, 1), random_tensor({18}, 2), random_tensor({18}, 3)}});
+}
+
+TEST(Gradients, ResidualLayerNorm) {
+  for (const Dropout& dropout : {Dropout{}, kDropout}) {
+    check_gradients(
+        {.function =
+             [=](const auto& in) { return residual_layer_norm(in[0], in[1], dropout, in[2], in[3], 1e-3f); },
+         .inputs = {random_tensor({5, 18}, 1), random_tensor({5, 18}, 2), random_tensor({18}, 3),
+                    random_tensor({18}, 4)}});
+  }
+}
+
+TEST(Gradients, Embedding) {
+  const Tensor ids = Tensor::from(std::vector<int32_t>{4, 0, 4, 2, 1, 4}, {6});
+  const Tensor places = Tensor::from(std::vector<int32_t>{0, 1, 2, 0, 1, 2}, {6});
+  for (const Dropout& dropout : {Dropout{}, kDropout}) {
+    check_gradients({.function =
+                         [=](const auto& in) {
+                           return embedding(in[0], ids, in[1],
+                                            {.factor = 3.5f, .position = places, .dropout = dropout});
+                         },
+                     .inputs = {random_tensor({6, 10}, 1), random_tensor({3, 10}, 2)}});
+  }
+}
+
+TEST(Gradients, ReshapeAndColumns) {
+  check_gradients(
+      {.function =
+           [](const auto& in) {
+             const Variable x = reshape(in[0], {4, 6});
+             // Two views of one value, and the value itself: all three add to its gradient.
+             return residual(reshape(activate(reshape(in[0], {4, 6}), Activation::silu), {4, 6}), x);
+           },
+       .inputs = {random_tensor({8, 3}, 1)}});
+}
+
+// Queries, keys and values as columns of one matrix, as a fused projection gives them.
+TEST(Gradients, AttentionOnColumns) {
+  check_gradients(
+      {.function =
+           [](const auto& in) {
+             const Variable& qkv = in[0];
+             const AttentionOptions options{
+                 .causal = true, .query_offsets = Offsets({0, 2, 7}), .key_offsets = Offsets({0, 2, 7})};
+             return multihead_attention(qkv.columns(0, 6), qkv.columns(6, 6), qkv.columns(12, 8), 2, options)
+                 .output;
+           },
+       .inputs = {random_tensor({7, 20}, 1)}});
+}
+
+TEST(Gradients, AttentionWithEverything) {
+  const Offsets queries({0, 4, 9}), keys({0, 6, 11});
+  Tensor mask = Tensor::empty({2, 1, 5, 6}, DType::u8);
+  for (int64_t i = 0; i < mask.numel(); ++i) mask.data<uint8_t>()[i] = i % 4 != 1;
+  check_gradients({.function =
+                       [=](const auto& in) {
+                         const AttentionOptions options{.causal = true,
+                                                        .keep = mask,
+                                                        .bias = in[3],
+                                                        .scale = 0.4f,
+                                                        .dropout = kDropout,
+                                                        .query_offsets = queries,
+                                                        .key_offsets = keys};
+                         return scaled_dot_product_attention(in[0], in[1], in[2], options).output;
+                       },
+                   .inputs = {random_tensor({9, 3, 4}, 1), random_tensor({11, 3, 4}, 2),
+                              random_tensor({11, 3, 5}, 3), random_tensor({1, 3, 5, 6}, 4)}});
+}
+
+}  // namespace
