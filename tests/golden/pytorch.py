@@ -235,18 +235,19 @@ def function_cases():
         case.finish(F.cross_entropy(logits, labels, label_smoothing=smoothing).reshape(1))
 
     # The factor sqrt(d_model) and positions, as a model's first layer has them. Sinusoids of the paper (section 3.5)
-    # in both layouts: sin and cos in turn, and all sines before all cosines as in Marian.
+    # in both layouts: sin and cos in turn (added here), and all sines before all cosines as in Marian.
     vocabulary, features, places = 19, 24, 40
     case = Case("ops/golden/embedding", factor=math.sqrt(features))
     angle = torch.arange(places, dtype=F64)[:, None] / 10000.0 ** (torch.arange(0, features, 2, dtype=F64) / features)
-    case.keep("sinusoids_interleaved", torch.stack([angle.sin(), angle.cos()], -1).reshape(places, features))
-    halves = case.keep("sinusoids_halves", torch.cat([angle.sin(), angle.cos()], -1)).float().to(F64)
+    interleaved = torch.stack([angle.sin(), angle.cos()], -1).reshape(places, features)
+    positions = case.keep("sinusoids_interleaved", interleaved).float().to(F64)
+    case.keep("sinusoids_halves", torch.cat([angle.sin(), angle.cos()], -1))
     table = case.leaf("param.weight", case.draw(vocabulary, features))
     ids = torch.from_numpy(case.random.integers(0, vocabulary, 31))
     position = torch.cat([torch.arange(17), torch.arange(14)])
     case.keep("ids", ids.to(torch.int32))
     case.keep("position", position.to(torch.int32))
-    case.finish(F.embedding(ids, table) * math.sqrt(features) + halves[position])
+    case.finish(F.embedding(ids, table) * math.sqrt(features) + positions[position])
 
     case = Case("ops/golden/linear")
     linear = case.module(nn.Linear(21, 34))
