@@ -46,7 +46,7 @@ class TranslateTest : public ::testing::Test {
       for (const std::string& text : sentences(300, 1)) out << text << ".\n";
     }
     const std::string spm =
-        text::train_sentencepiece({.inputs = {corpus}, .vocab_size = 50, .character_coverage = 1});
+        text::train_sentencepiece({.inputs = {corpus}, .vocab_size = 30, .character_coverage = 1});
     std::filesystem::remove(corpus);
     model_ = new models::TranslationModel;
     model_->tokenizer = std::make_unique<const text::Tokenizer>(
