@@ -32,7 +32,7 @@ double Adam::step(double learning_rate) {
     const double own = kernels::sum_of_squares(gradient.data(), gradient.numel());
     if (!std::isfinite(own)) {
       throw NumericError(concat("step ", steps_ + 1, ": the gradient of ", name, " ", parameter.shape,
-                                " holds a ", std::isnan(own) ? "NaN" : "infinity"));
+                                " holds ", std::isnan(own) ? "a NaN" : "an infinity"));
     }
     squares += own;
   }

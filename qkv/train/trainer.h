@@ -25,6 +25,9 @@ enum class Existing {
   replace,  // begin anew, and write over it
 };
 
+// Throws UsageError where the folder holds a run or a model that `existing` does not allow for.
+void require_fitting_folder(const std::filesystem::path& folder, Existing existing);
+
 enum class StopReason { max_epochs, max_steps, max_minutes, no_improvement, requested };
 const char* describe(StopReason reason);  // "the limit of steps was reached"
 

@@ -40,6 +40,7 @@ void check(const TranslationJob& job) {
   if (job.valid.source.empty() && job.options.patience > 0) {
     throw UsageError(concat("patience: expected 0 without validation files, found ", job.options.patience));
   }
+  require_fitting_folder(job.folder, job.existing);
   require_equal_lines(job.train);
   if (!job.valid.source.empty()) require_equal_lines(job.valid);
   make_writable_folder(job.folder);

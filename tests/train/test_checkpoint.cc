@@ -1,0 +1,148 @@
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <csignal>
+
+#include "qkv/base/error.h"
+#include "qkv/base/files.h"
+#include "qkv/train/checkpoint.h"
+#include "tests/text/scratch.h"
+
+namespace qkv::train {
+namespace {
+
+using testing::message_of;
+using testing::Scratch;
+
+const Fields kFields{{"batch_tokens", "4096"}, {"schedule", "paper"}};
+
+std::vector<io::NamedTensor> tensors(float first) {
+  return {{"weights/a", Tensor::from(std::vector<float>{first, 2.5f, -3}, {3})},
+          {"adam.first/a", Tensor::from(std::vector<float>{0.1f, 0.2f, first}, {3})}};
+}
+
+TrainState state_at(int64_t steps) {
+  TrainState state;
+  state.steps = steps;
+  state.micro_steps = 3 * steps;
+  state.cursor = {.epoch = 2, .batch = 5};
+  state.seconds = 0.1;
+  state.window = {.steps = 1,
+                  .tokens = 2,
+                  .labels = 3,
+                  .loss = 1.0 / 3,
+                  .nll = 0.7,
+                  .gradient_norm = 1e-300,
+                  .seconds = 4.5};
+  state.validation_due = true;
+  state.validations = 6;
+  state.best_score = -1.0 / 7;
+  state.best_step = 4;
+  state.validations_since_best = 2;
+  state.snapshots = {3, 9};
+  return state;
+}
+
+std::vector<std::string> names_in(const std::filesystem::path& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    names.push_back(entry.path().filename());
+  std::ranges::sort(names);
+  return names;
+}
+
+TEST(Checkpoint, ComesBackAsItWas) {
+  const Scratch scratch;
+  const CheckpointFolder folder(scratch / "checkpoints");
+  EXPECT_TRUE(folder.empty());
+  EXPECT_FALSE(folder.load_latest().has_value());
+  folder.save(state_at(7), kFields, tensors(1), 2);
+  const std::optional<Checkpoint> found = folder.load_latest();
+  ASSERT_TRUE(found);
+  const TrainState expected = state_at(7);
+  EXPECT_EQ(found->fields, kFields);
+  EXPECT_EQ(found->state.steps, 7);
+  EXPECT_EQ(found->state.micro_steps, 21);
+  EXPECT_EQ(found->state.cursor, expected.cursor);
+  EXPECT_EQ(found->state.seconds, 0.1);
+  EXPECT_EQ(found->state.window.loss, 1.0 / 3);
+  EXPECT_EQ(found->state.window.gradient_norm, 1e-300);
+  EXPECT_EQ(found->state.window.labels, 3);
+  EXPECT_TRUE(found->state.validation_due);
+  EXPECT_EQ(found->state.validations, 6);
+  EXPECT_EQ(found->state.best_score, -1.0 / 7);
+  EXPECT_EQ(found->state.best_step, 4);
+  EXPECT_EQ(found->state.validations_since_best, 2);
+  EXPECT_EQ(found->state.snapshots, expected.snapshots);
+  EXPECT_EQ(found->file.tensor("weights/a").data()[2], -3);
+}
+
+TEST(Checkpoint, KeepsTheNewestAndForgetsWhatItWentBackBehind) {
+  const Scratch scratch;
+  const CheckpointFolder folder(scratch / "c");
+  for (const int64_t step : {5, 100, 20}) folder.save(state_at(step), kFields, tensors(1), 2);
+  EXPECT_EQ(names_in(scratch / "c"),
+            (std::vector<std::string>{"step-000000005.safetensors", "step-000000020.safetensors"}));
+  folder.save(state_at(30), kFields, tensors(1), 2);
+  EXPECT_EQ(names_in(scratch / "c"),
+            (std::vector<std::string>{"step-000000020.safetensors", "step-000000030.safetensors"}));
+  EXPECT_EQ(folder.load_latest()->state.steps, 30);
+}
+
+TEST(Checkpoint, DamagedOnesArePassedOver) {
+  const Scratch scratch;
+  const CheckpointFolder folder(scratch / "c");
+  folder.save(state_at(1), kFields, tensors(1), 3);
+  folder.save(state_at(2), kFields, tensors(2), 3);
+  folder.save(state_at(3), kFields, tensors(3), 3);
+  const auto file = [&](int step) { return scratch / concat("c/step-00000000", step, ".safetensors"); };
+  std::filesystem::resize_file(file(3), std::filesystem::file_size(file(3)) - 1);
+  EXPECT_EQ(folder.load_latest()->state.steps, 2);
+  // A flipped bit in the numbers, which only the checksum can see.
+  std::string bytes = read_file(file(2));
+  bytes[bytes.size() - 3] = static_cast<char>(bytes[bytes.size() - 3] ^ 1);
+  write_file_atomically(file(2), bytes);
+  EXPECT_EQ(folder.load_latest()->state.steps, 1);
+  io::write_safetensors(file(1), tensors(1));  // whole, but no checkpoint
+  const std::string message = message_of<DataError>([&] { folder.load_latest(); });
+  for (const char* part : {"step-000000003", "checksum", "expected a training checkpoint"})
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+}
+
+TEST(Checkpoint, WhatAKilledRunLeftIsNotTakenForOne) {
+  const Scratch scratch;
+  const CheckpointFolder folder(scratch / "c");
+  folder.save(state_at(4), kFields, tensors(1), 2);
+  scratch.write("c/step-000000005.safetensors.partial-1234", "half");
+  scratch.write("c/step-x.safetensors", "?");
+  EXPECT_EQ(folder.load_latest()->state.steps, 4);
+  folder.remove_partial_files();
+  EXPECT_EQ(names_in(scratch / "c"),
+            (std::vector<std::string>{"step-000000004.safetensors", "step-x.safetensors"}));
+}
+
+TEST(Checkpoint, AFullDiskLeavesThePreviousOne) {
+  const Scratch scratch;
+  const CheckpointFolder folder(scratch / "c");
+  folder.save(state_at(1), kFields, tensors(1), 1);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit small{.rlim_cur = 100, .rlim_max = before.rlim_max};
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  std::string message;
+  try {
+    folder.save(state_at(2), kFields, tensors(2), 1);
+  } catch (const IoError& error) {
+    message = error.what();
+  }
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_NE(message.find("step-000000002"), std::string::npos) << message;
+  EXPECT_EQ(folder.load_latest()->state.steps, 1);
+  EXPECT_EQ(names_in(scratch / "c").size(), 1u);
+}
+
+}  // namespace
+}  // namespace qkv::train

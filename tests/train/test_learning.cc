@@ -1,0 +1,124 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "qkv/decode/translate.h"
+#include "qkv/models/folder.h"
+#include "tests/train/reverse_task.h"
+
+namespace qkv::train {
+namespace {
+
+using testing::Scratch;
+using namespace testing_task;  // NOLINT(google-build-using-namespace)
+
+TEST(Learning, ReversesWordsItHasNotSeenInThisOrder) {
+  const Scratch scratch;
+  TranslationJob job = small_job(scratch, "out");
+  job.train = write_reversals(scratch, "train", 2000, 1);
+  job.config = {.d_model = 32,
+                .encoder_layers = 1,
+                .decoder_layers = 1,
+                .heads = 4,
+                .d_ff = 64,
+                .dropout = 0,
+                .embedding_dropout = 0};
+  job.options.batch_tokens = 800;
+  job.options.accumulate = 1;
+  job.options.label_smoothing = 0;
+  job.options.adam.average_decay = 0.99f;
+  job.options.schedule = {.warmup_steps = 50, .learning_rate = 0.01f};
+  job.options.max_steps = 500;
+  job.options.validate_every = 100;
+  job.options.best_by = EarlyStopMetric::bleu;
+
+  struct Curve : TrainObserver {
+    std::vector<double> losses;
+    std::vector<ValidationReport> validations;
+    void on_step(const StepReport& report) override { losses.push_back(report.loss); }
+    void on_validation(const ValidationReport& report) override { validations.push_back(report); }
+  } curve;
+  const TrainResult result = train_translation(job, curve);
+  EXPECT_EQ(result.reason, StopReason::max_steps);
+  ASSERT_EQ(curve.losses.size(), 500u);
+  EXPECT_GT(curve.losses.front(), 1.5);
+  EXPECT_LT(result.train_loss, 0.1);
+  ASSERT_EQ(curve.validations.size(), 5u);
+  const ValidationReport& last = curve.validations.back();
+  EXPECT_LT(last.loss, 0.1);
+  EXPECT_NEAR(last.perplexity, std::exp(last.loss), 1e-9);
+  EXPECT_GT(last.bleu.value(), 90);
+  EXPECT_EQ(result.best_score.value_or(0),
+            std::ranges::max(curve.validations, {}, [](const auto& v) { return *v.bleu; }).bleu);
+
+  const models::TranslationModel model = models::load_translation_model(job.folder);
+  const decode::Translator translator(model);
+  const std::vector<std::string> sources{"ba ko mi", "zo te"};
+  const auto translations = translator.translate(sources, decode::default_options(model));
+  EXPECT_EQ(translations[0].text, "mi ko ba");
+  EXPECT_EQ(translations[1].text, "te zo");
+}
+
+TEST(Learning, StopsWhereValidationNoLongerImproves) {
+  const Scratch scratch;
+  TranslationJob job = small_job(scratch, "out");
+  job.options.schedule.learning_rate = 1e-30f;  // nothing changes, so nothing improves
+  job.options.max_steps = 100;
+  job.options.validate_every = 2;
+  job.options.patience = 3;
+  const TrainResult result = train(job);
+  EXPECT_EQ(result.reason, StopReason::no_improvement);
+  EXPECT_EQ(result.steps, 8) << "one best validation and three that are not";
+  EXPECT_EQ(result.best_step, 2);
+}
+
+TEST(Learning, StopsAfterEpochs) {
+  const Scratch scratch;
+  TranslationJob job = small_job(scratch, "out");
+  job.options.max_steps = 0;
+  job.options.max_epochs = 2;
+  job.options.accumulate = 1;
+  job.options.validate_every = 0;
+  const TrainResult result = train(job);
+  EXPECT_EQ(result.reason, StopReason::max_epochs);
+  EXPECT_EQ(result.epochs, 2);
+  ASSERT_TRUE(result.last_validation);
+  EXPECT_EQ(result.last_validation->step, result.steps);
+}
+
+TEST(Learning, AveragesTheLastValidationsWeights) {
+  const Scratch scratch;
+  TranslationJob job = small_job(scratch, "out");
+  job.options.adam.average_decay = 0;
+  job.options.average_last = 2;
+  job.options.validate_every = 2;
+  job.options.keep_checkpoints = 10;
+  const TrainResult result = train(job);
+  ASSERT_EQ(result.best_step, 6) << "a falling loss";
+  const io::SafetensorsFile found(job.folder / "model.safetensors");
+  const io::SafetensorsFile four(job.folder / "checkpoints/step-000000004.safetensors");
+  const io::SafetensorsFile six(job.folder / "checkpoints/step-000000006.safetensors");
+  int64_t checked = 0;
+  for (const std::string& name : found.names()) {
+    if (!four.contains("weights/" + name)) continue;
+    const Tensor a = four.tensor("weights/" + name), b = six.tensor("weights/" + name);
+    const Tensor mean = found.tensor(name);
+    for (int64_t i = 0; i < mean.numel(); ++i, ++checked)
+      ASSERT_FLOAT_EQ(mean.data()[i], (a.data()[i] + b.data()[i]) / 2) << name;
+  }
+  EXPECT_GT(checked, 1000);
+}
+
+TEST(Learning, SeparateVocabularies) {
+  const Scratch scratch;
+  TranslationJob job = small_job(scratch, "out");
+  job.vocabulary.separate = true;
+  EXPECT_THROW(train(job), UsageError) << "three-way tying";
+  job.config.tying = models::Tying::two_way;
+  EXPECT_EQ(train(job).steps, 6);
+  EXPECT_NO_THROW(models::load_translation_model(job.folder));
+}
+
+}  // namespace
+}  // namespace qkv::train

@@ -1,0 +1,252 @@
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <limits>
+
+#include "qkv/base/parallel.h"
+#include "qkv/models/folder.h"
+#include "tests/train/reverse_task.h"
+
+namespace qkv::train {
+namespace {
+
+using testing::message_of;
+using testing::Scratch;
+using namespace testing_task;  // NOLINT(google-build-using-namespace)
+
+// Everything that decides how a run goes on, byte for byte.
+void expect_same_run(const std::filesystem::path& a, const std::filesystem::path& b) {
+  const Checkpoint one = CheckpointFolder(a / "checkpoints").load_latest().value();
+  const Checkpoint other = CheckpointFolder(b / "checkpoints").load_latest().value();
+  EXPECT_EQ(one.state.steps, other.state.steps);
+  EXPECT_EQ(one.state.micro_steps, other.state.micro_steps);
+  EXPECT_EQ(one.state.cursor, other.state.cursor);
+  EXPECT_EQ(one.state.window.loss, other.state.window.loss);
+  EXPECT_EQ(one.state.window.nll, other.state.window.nll);
+  EXPECT_EQ(one.state.window.gradient_norm, other.state.window.gradient_norm);
+  EXPECT_EQ(one.state.best_score, other.state.best_score);
+  EXPECT_EQ(one.state.best_step, other.state.best_step);
+  EXPECT_EQ(one.state.validations, other.state.validations);
+  EXPECT_EQ(one.state.validations_since_best, other.state.validations_since_best);
+  EXPECT_EQ(one.state.snapshots, other.state.snapshots);
+  ASSERT_EQ(one.file.names(), other.file.names());
+  EXPECT_GT(one.file.names().size(), 40u);
+  for (const std::string& name : one.file.names()) {
+    const Tensor x = one.file.tensor(name), y = other.file.tensor(name);
+    ASSERT_EQ(x.shape(), y.shape()) << name;
+    EXPECT_EQ(std::memcmp(x.data(), y.data(), x.bytes()), 0) << name;
+  }
+  EXPECT_EQ(read_file(a / "model.safetensors"), read_file(b / "model.safetensors"));
+}
+
+TranslationJob resumed(TranslationJob job) {
+  job.existing = Existing::resume;
+  return job;
+}
+
+// Asks for a stop after a step, or fails there as a killed process would.
+struct Interrupter : TrainObserver {
+  int64_t stop_after = 0, fail_after = 0;
+  std::atomic<bool> stop = false;
+  void on_step(const StepReport& report) override {
+    if (report.step == stop_after) stop = true;
+    if (report.step == fail_after) throw std::runtime_error("killed");
+  }
+};
+
+TEST(Resume, AfterALimitEndsInTheSameBits) {
+  const Scratch scratch;
+  const TranslationJob whole = small_job(scratch, "whole");
+  train(whole);
+  TranslationJob part = small_job(scratch, "part");
+  part.options.max_steps = 3;
+  EXPECT_EQ(train(part).steps, 3);
+  part.options.max_steps = 6;
+  EXPECT_EQ(train(resumed(part)).steps, 6);
+  expect_same_run(whole.folder, part.folder);
+}
+
+TEST(Resume, AfterARequestEndsInTheSameBits) {
+  const Scratch scratch;
+  const TranslationJob whole = small_job(scratch, "whole");
+  train(whole);
+  const TranslationJob part = small_job(scratch, "part");
+  for (const int64_t step : {1, 4, 5}) {  // at step 4 a validation is due, which then waits for the next part
+    Interrupter interrupter;
+    interrupter.stop_after = step;
+    const TrainResult result = train_translation(resumed(part), interrupter, &interrupter.stop);
+    EXPECT_EQ(result.reason, StopReason::requested);
+    EXPECT_EQ(result.steps, step);
+    EXPECT_NO_THROW(models::load_translation_model(part.folder));
+  }
+  EXPECT_EQ(train(resumed(part)).reason, StopReason::max_steps);
+  expect_same_run(whole.folder, part.folder);
+}
+
+TEST(Resume, AfterAKillGoesOnFromTheLastCheckpointToTheSameBits) {
+  const Scratch scratch;
+  TranslationJob job = small_job(scratch, "whole");
+  job.options.adam.average_decay = 0;
+  job.options.average_last = 3;
+  job.options.checkpoint_every = 3;
+  job.options.validate_every = 2;
+  job.options.max_steps = 9;
+  const TranslationJob whole = job;
+  train(whole);
+  job.folder = scratch / "part";
+  for (const int64_t step : {1, 5, 5, 8}) {
+    Interrupter interrupter;
+    interrupter.fail_after = step;
+    EXPECT_THROW(train_translation(resumed(job), interrupter), std::runtime_error);
+    scratch.write("part/checkpoints/step-000000007.safetensors.partial-1", "half a file");
+  }
+  train(resumed(job));
+  expect_same_run(whole.folder, job.folder);
+  for (const auto& entry : std::filesystem::directory_iterator(job.folder / "checkpoints"))
+    EXPECT_EQ(entry.path().extension(), ".safetensors") << "left over";
+}
+
+TEST(Resume, PassesOverATruncatedCheckpointToTheSameBits) {
+  const Scratch scratch;
+  TranslationJob job = small_job(scratch, "whole");
+  job.options.checkpoint_every = 1;
+  const TranslationJob whole = job;
+  train(whole);
+  job.folder = scratch / "part";
+  job.options.max_steps = 5;
+  train(job);
+  const auto newest = job.folder / "checkpoints/step-000000005.safetensors";
+  std::filesystem::resize_file(newest, std::filesystem::file_size(newest) / 2);
+  job.options.max_steps = 6;
+  train(resumed(job));
+  expect_same_run(whole.folder, job.folder);
+
+  for (const auto& entry : std::filesystem::directory_iterator(job.folder / "checkpoints"))
+    std::filesystem::resize_file(entry.path(), 100);
+  EXPECT_NE(
+      message_of<DataError>([&] { train(resumed(job)); }).find("expected a whole checkpoint, found none"),
+      std::string::npos);
+}
+
+TEST(Training, TheSameBitsForOneAndTwoThreads) {
+  const Scratch scratch;
+  const int before = threads();
+  set_threads(1);
+  const TranslationJob one = small_job(scratch, "one");
+  train(one);
+  set_threads(2);
+  const TranslationJob two = small_job(scratch, "two");
+  train(two);
+  set_threads(before);
+  expect_same_run(one.folder, two.folder);
+}
+
+TEST(Resume, NamesTheOptionThatContradicts) {
+  const Scratch scratch;
+  const TranslationJob job = small_job(scratch, "out");
+  train(job);
+  TranslationJob other = resumed(job);
+  other.options.batch_tokens = 300;
+  EXPECT_NE(message_of<UsageError>([&] {
+              train(other);
+            }).find("batch_tokens: expected 200 as in the checkpoint, found 300"),
+            std::string::npos);
+  other = resumed(job);
+  other.config.dropout = 0.5f;
+  EXPECT_NE(message_of<UsageError>([&] { train(other); }).find("dropout"), std::string::npos);
+  other = resumed(job);
+  other.train = write_reversals(scratch, "other", 120, 5);
+  EXPECT_NE(message_of<UsageError>([&] { train(other); }).find("training data"), std::string::npos);
+  other = resumed(job);
+  other.options.checkpoint_every = 2;
+  other.options.max_steps = 7;
+  EXPECT_EQ(train(other).steps, 7);
+}
+
+TEST(Training, LeavesAnEarlierRunAloneUnlessTold) {
+  const Scratch scratch;
+  TranslationJob job = small_job(scratch, "out");
+  train(job);
+  const std::string model = read_file(job.folder / "model.safetensors");
+  EXPECT_NE(message_of<UsageError>([&] { train(job); }).find("holds a model or a training run already"),
+            std::string::npos);
+  EXPECT_EQ(read_file(job.folder / "model.safetensors"), model);
+  std::filesystem::remove_all(job.folder / "checkpoints");
+  EXPECT_THROW(train(resumed(job)), UsageError) << "a model, but nothing to resume from";
+  EXPECT_EQ(read_file(job.folder / "model.safetensors"), model);
+  job.existing = Existing::replace;
+  job.options.seed = 12;
+  EXPECT_EQ(train(job).steps, 6);
+  EXPECT_NE(read_file(job.folder / "model.safetensors"), model);
+}
+
+// Puts a NaN into a weight after a step.
+struct Poisoner : TrainObserver {
+  Trainer* trainer = nullptr;
+  int64_t after = 0;
+  std::string name;
+  void on_step(const StepReport& report) override {
+    if (report.step != after) return;
+    trainer->model().visit([this](const std::string& own, const nn::Parameter& parameter) {
+      if (own.find(name) == std::string::npos) return;
+      parameter.variable.value().data()[3] = std::numeric_limits<float>::quiet_NaN();
+      Variable variable = parameter.variable;
+      variable.touch();
+    });
+  }
+};
+
+TEST(Training, ANaNStopsItNamingStepLayerAndTensor) {
+  const Scratch scratch;
+  TranslationJob job = small_job(scratch, "out");
+  train(job);  // makes tokenizer and stores
+  const text::Tokenizer tokenizer = text::Tokenizer::load(job.folder);
+  const data::TokenStore store = data::TokenStore::open(job.folder / "cache/train.tokens");
+  job.options.checkpoint_every = 2;
+  const auto message = [&](int64_t after) {
+    Trainer trainer(complete_config(job.config, tokenizer), job.options,
+                    {.tokenizer = tokenizer, .train = store, .folder = job.folder}, Existing::replace);
+    Poisoner poisoner;
+    poisoner.trainer = &trainer;
+    poisoner.after = after;
+    poisoner.name = "decoder.layers.0.fc1.weight";
+    return message_of<NumericError>([&] { trainer.run(poisoner); });
+  };
+  const std::string in_forward = message(3);
+  for (const char* part : {"step 4: the loss is NaN", "decoder", "layers.0", "the weights of ",
+                           "decoder.layers.0.fc1.weight are not finite", "the checkpoint of step 2 remains"})
+    EXPECT_NE(in_forward.find(part), std::string::npos) << part << " in: " << in_forward;
+  EXPECT_EQ(CheckpointFolder(job.folder / "checkpoints").load_latest()->state.steps, 2);
+  EXPECT_NO_THROW(models::load_translation_model(job.folder));
+  const std::string in_saving = message(4);
+  for (const char* part : {"step 4: the weights are not finite", "fc1.weight", "step 2 remains"})
+    EXPECT_NE(in_saving.find(part), std::string::npos) << part << " in: " << in_saving;
+}
+
+TEST(Training, FindsBadInputBeforeItBegins) {
+  const Scratch scratch;
+  const TranslationJob good = small_job(scratch, "out");
+  TranslationJob job = good;
+  job.train.target = scratch.write("short.target", "ba\nko\n");
+  EXPECT_NE(message_of<DataError>([&] { train(job); }).find("found 120 in"), std::string::npos);
+  job = good;
+  job.valid.source = scratch / "missing";
+  EXPECT_NE(message_of<IoError>([&] { train(job); }).find("missing"), std::string::npos);
+  job = good;
+  job.valid = {};
+  job.options.patience = 2;
+  EXPECT_NE(message_of<UsageError>([&] { train(job); }).find("patience"), std::string::npos);
+  job = good;
+  job.train = {scratch.write("a", ""), scratch.write("b", "")};
+  EXPECT_NE(message_of<DataError>([&] { train(job); }).find("empty file"), std::string::npos);
+  job = good;
+  job.config.heads = 3;
+  EXPECT_THROW(train(job), UsageError);
+  EXPECT_FALSE(std::filesystem::exists(good.folder)) << "nothing was written yet";
+  job = good;
+  job.folder = scratch.write("file", "x") / "out";
+  EXPECT_NE(message_of<IoError>([&] { train(job); }).find("file/out"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace qkv::train

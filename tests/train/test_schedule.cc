@@ -1,0 +1,76 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "qkv/base/error.h"
+#include "qkv/train/schedule.h"
+
+namespace qkv::train {
+namespace {
+
+TEST(Schedule, PaperRisesAndFalls) {
+  const ScheduleOptions options{.kind = ScheduleKind::paper, .warmup_steps = 4000, .d_model = 512};
+  // 512^-0.5 * 1 * 4000^-1.5, * 4000 * 4000^-1.5 = 4000^-0.5, * 16000^-0.5.
+  EXPECT_NEAR(learning_rate(options, 1), 1.7469281e-7, 1e-13);
+  EXPECT_NEAR(learning_rate(options, 4000), 6.9877124e-4, 1e-10);
+  EXPECT_NEAR(learning_rate(options, 16000), 3.4938562e-4, 1e-10);
+  ScheduleOptions doubled = options;
+  doubled.factor = 2;
+  EXPECT_DOUBLE_EQ(learning_rate(doubled, 16000), 2 * learning_rate(options, 16000));
+  ScheduleOptions cold = options;
+  cold.warmup_steps = 0;
+  EXPECT_NEAR(learning_rate(cold, 1), 1 / std::sqrt(512.0), 1e-12);
+}
+
+TEST(Schedule, InverseSqrt) {
+  const ScheduleOptions options{
+      .kind = ScheduleKind::inverse_sqrt, .warmup_steps = 100, .learning_rate = 0.5f};
+  EXPECT_DOUBLE_EQ(learning_rate(options, 1), 0.005);
+  EXPECT_DOUBLE_EQ(learning_rate(options, 50), 0.25);
+  EXPECT_DOUBLE_EQ(learning_rate(options, 100), 0.5);
+  EXPECT_DOUBLE_EQ(learning_rate(options, 400), 0.25);
+  EXPECT_DOUBLE_EQ(learning_rate(options, 10000), 0.05);
+}
+
+TEST(Schedule, Cosine) {
+  const ScheduleOptions options{.kind = ScheduleKind::cosine,
+                                .warmup_steps = 10,
+                                .learning_rate = 1,
+                                .minimum = 0.25f,
+                                .total_steps = 110};
+  EXPECT_DOUBLE_EQ(learning_rate(options, 5), 0.5);
+  EXPECT_DOUBLE_EQ(learning_rate(options, 10), 1);
+  EXPECT_NEAR(learning_rate(options, 35), 0.25 + 0.75 * 0.5 * (1 + std::sqrt(0.5)), 1e-12);
+  EXPECT_NEAR(learning_rate(options, 60), 0.625, 1e-12);
+  EXPECT_NEAR(learning_rate(options, 110), 0.25, 1e-12);
+  EXPECT_NEAR(learning_rate(options, 1000), 0.25, 1e-12);
+}
+
+TEST(Schedule, Constant) {
+  const ScheduleOptions options{.kind = ScheduleKind::constant, .warmup_steps = 4, .learning_rate = 2};
+  EXPECT_DOUBLE_EQ(learning_rate(options, 1), 0.5);
+  EXPECT_DOUBLE_EQ(learning_rate(options, 4), 2);
+  EXPECT_DOUBLE_EQ(learning_rate(options, 1'000'000), 2);
+}
+
+TEST(Schedule, NamesWhatIsWrong) {
+  const auto message = [](const ScheduleOptions& options) -> std::string {
+    try {
+      options.validate();
+    } catch (const UsageError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(message({}), "");
+  EXPECT_NE(message({.warmup_steps = -1}).find("warmup_steps: expected 0 or more, found -1"),
+            std::string::npos);
+  EXPECT_NE(message({.learning_rate = -2}).find("learning_rate: expected more than 0, found -2"),
+            std::string::npos);
+  EXPECT_NE(message({.kind = ScheduleKind::cosine, .warmup_steps = 50, .total_steps = 50}).find("found 50"),
+            std::string::npos);
+  EXPECT_NE(message({.kind = ScheduleKind::paper, .factor = 0}).find("schedule_factor"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace qkv::train
