@@ -28,8 +28,10 @@ Trainer::Trainer(const models::TransformerConfig& config, const TrainOptions& op
 
   // What a resumed run must have in common with the checkpoint.
   for (const auto& [name, value] : models::fields(config)) fields_[name] = value;
-  for (const auto& [name, value] : fields(options_)) fields_[name] = value;
-  if (options_.schedule.kind != ScheduleKind::cosine) fields_["schedule_steps"] = "0";  // it has no say then
+  TrainOptions deciding = options_;
+  if (deciding.schedule.kind != ScheduleKind::cosine)
+    deciding.schedule.total_steps = 0;  // it has no say then
+  for (const auto& [name, value] : fields(deciding)) fields_[name] = value;
   fields_["training data"] = std::to_string(inputs_.train.fingerprint());
 
   checkpoints_.remove_partial_files();
