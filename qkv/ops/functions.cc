@@ -93,13 +93,16 @@ Variable norm(const char* operation, const Variable& x, const Variable& branch, 
                          .inverse_deviation = inverse_deviation.data()});
   if (!records) return y;
   return Tape::result(operation, y, [=](const Tensor& dy) {
-    // Without a branch dz is x's own gradient; with one, x and the branch each get their share of it.
-    const bool into_x = !branch.defined() && x.requires_grad();
-    const GradientSlot dz =
-        into_x ? x.gradient_slot() : GradientSlot{Tensor::empty(dy.shape()), Accumulate::no};
+    // The gradient of the sum is x's, and with dropout the branch's.
+    const auto slot = [](const Variable& to, bool wanted) {
+      return wanted ? to.gradient_slot() : GradientSlot{};
+    };
+    const auto numbers = [](const GradientSlot& to) {
+      return to.tensor.defined() ? to.tensor.data() : nullptr;
+    };
     const bool learns = gain.requires_grad() && shift.requires_grad();
-    const GradientSlot d_gain = learns ? gain.gradient_slot() : GradientSlot{};
-    const GradientSlot d_shift = learns ? shift.gradient_slot() : GradientSlot{};
+    const GradientSlot dx = slot(x, x.requires_grad()), d_branch = slot(branch, branch.requires_grad());
+    const GradientSlot d_gain = slot(gain, learns), d_shift = slot(shift, learns);
     kernels::norm_backward({.z = branch.defined() ? sum.data() : x.value().data(),
                             .gain = gain.value().data(),
                             .mean = mean.data(),
@@ -107,15 +110,14 @@ Variable norm(const char* operation, const Variable& x, const Variable& branch, 
                             .dy = dy.data(),
                             .rows = rows,
                             .cols = cols,
-                            .dz = dz.tensor.data(),
-                            .dz_accumulate = dz.accumulate,
-                            .gain_gradient = learns ? d_gain.tensor.data() : nullptr,
-                            .shift_gradient = learns ? d_shift.tensor.data() : nullptr,
+                            .dz = numbers(dx),
+                            .dz_accumulate = dx.accumulate,
+                            .branch_gradient = numbers(d_branch),
+                            .branch_accumulate = d_branch.accumulate,
+                            .dropout = dropout,
+                            .gain_gradient = numbers(d_gain),
+                            .shift_gradient = numbers(d_shift),
                             .parameter_accumulate = d_gain.accumulate});
-    if (branch.defined()) {
-      if (x.requires_grad()) pass_through_dropout(dz.tensor, x, {});
-      if (branch.requires_grad()) pass_through_dropout(dz.tensor, branch, dropout);
-    }
   });
 }
 

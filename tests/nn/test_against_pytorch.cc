@@ -45,7 +45,8 @@ TEST_P(Multihead, AgreesWithPyTorch) {
   if (golden.has("bias")) mask.bias = four_axes(golden["bias"], query.dim(0));
 
   std::vector<Tensor> weights;
-  nn::Pass pass{.observer = [&](const std::string&, const std::vector<Tensor>& seen) { weights = seen; }};
+  nn::Pass pass;
+  pass.observer = [&](const std::string&, const std::vector<Tensor>& seen) { weights = seen; };
   const Variable q = Variable::parameter(unpad(query, offsets));
   const Variable k = Variable::parameter(unpad(key, key_offsets)),
                  v = Variable::parameter(unpad(value, key_offsets));
