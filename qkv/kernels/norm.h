@@ -20,17 +20,19 @@ struct NormInput {
 };
 
 struct NormOutput {
-  float* sum =
-      nullptr;         // [rows, cols]: z. Null where not wanted (then the backward needs x as z: no branch).
-  float* y = nullptr;  // [rows, cols]
-  float* mean = nullptr;               // [rows]
+  // [rows, cols]: z; may be x or branch. Null where not wanted (the backward pass then needs x as z: no
+  // branch).
+  float* sum = nullptr;
+  float* y = nullptr;                  // [rows, cols]; may be x or branch, and not `sum`
+  float* mean = nullptr;               // [rows]; this and the next may be null
   float* inverse_deviation = nullptr;  // [rows]: 1 / sqrt(var + epsilon)
 };
 
 void norm_forward(const NormInput& input, const NormOutput& output);
 
-// dz [rows, cols] (+)= the gradient of y at z; gain_gradient and shift_gradient [cols] likewise, each with
-// its own accumulate. Sums over rows are made in an order that depends on the number of rows only.
+// dz [rows, cols] (+)= the gradient of y at z; branch_gradient (+)= dropout(the same), the branch's share of
+// it in the same pass; gain_gradient and shift_gradient [cols] (+)= likewise. Sums over rows are made in an
+// order that depends on the number of rows only.
 struct NormBackward {
   const float* z = nullptr;
   const float* gain = nullptr;
@@ -38,8 +40,11 @@ struct NormBackward {
   const float* inverse_deviation = nullptr;
   const float* dy = nullptr;
   int64_t rows = 0, cols = 0;
-  float* dz = nullptr;
+  float* dz = nullptr;  // [rows, cols]; null: not wanted. May be dy with Accumulate::no, as may the next
   Accumulate dz_accumulate = Accumulate::no;
+  float* branch_gradient = nullptr;  // [rows, cols], not dz; null: not wanted
+  Accumulate branch_accumulate = Accumulate::no;
+  Dropout dropout = {};            // of the branch
   float* gain_gradient = nullptr;  // null: not wanted, with shift_gradient
   float* shift_gradient = nullptr;
   Accumulate parameter_accumulate = Accumulate::no;
@@ -47,7 +52,7 @@ struct NormBackward {
 
 void norm_backward(const NormBackward& arguments);
 
-// dx (+)= dropout(dy), the branch's share of a residual sum's gradient.
+// dx (+)= dropout(dy), the branch's share of a residual sum's gradient. dx may be dy.
 void dropout_backward(const float* dy, float* dx, int64_t rows, int64_t cols, const Dropout& dropout,
                       Accumulate accumulate);
 

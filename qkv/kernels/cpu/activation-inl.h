@@ -1,0 +1,101 @@
+// Activation functions and their derivatives on vectors. Included once for every target of Highway.
+
+#if defined(QKV_KERNELS_CPU_ACTIVATION_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef QKV_KERNELS_CPU_ACTIVATION_INL_H_
+#undef QKV_KERNELS_CPU_ACTIVATION_INL_H_
+#else
+#define QKV_KERNELS_CPU_ACTIVATION_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include "qkv/kernels/cpu/exponential-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace qkv::kernels::HWY_NAMESPACE {
+
+// Each activation has value(d, x) and derivative(d, x). NaN stays NaN in value().
+
+struct Identity {
+  static HWY_INLINE FloatVector value(Floats /*d*/, FloatVector x) { return x; }
+  static HWY_INLINE FloatVector derivative(Floats d, FloatVector /*x*/) { return hn::Set(d, 1.0f); }
+};
+
+struct Relu {
+  static HWY_INLINE FloatVector value(Floats d, FloatVector x) {
+    return hn::IfThenZeroElse(hn::Lt(x, hn::Zero(d)), x);
+  }
+  static HWY_INLINE FloatVector derivative(Floats d, FloatVector x) {
+    return hn::IfThenElseZero(hn::Gt(x, hn::Zero(d)), hn::Set(d, 1.0f));
+  }
+};
+
+// 1 / (1 + exp(-x))
+HWY_INLINE FloatVector sigmoid(Floats d, FloatVector x) {
+  const auto one = hn::Set(d, 1.0f);
+  return hn::Div(one, hn::Add(one, exponential(d, hn::Neg(x))));
+}
+
+struct Silu {
+  static HWY_INLINE FloatVector value(Floats d, FloatVector x) { return hn::Mul(x, sigmoid(d, x)); }
+  static HWY_INLINE FloatVector derivative(Floats d, FloatVector x) {
+    const auto s = sigmoid(d, x);
+    return hn::MulAdd(hn::Mul(x, s), hn::Sub(hn::Set(d, 1.0f), s), s);
+  }
+};
+
+// x / 2 (1 + tanh u) = x sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3).
+struct GeluTanh {
+  static constexpr float kTwoRoot = 1.59576912161f, kCubic = 0.044715f;  // 2 sqrt(2 / pi)
+
+  static HWY_INLINE FloatVector gate(Floats d, FloatVector x) {
+    const auto inner = hn::MulAdd(hn::Set(d, kCubic), hn::Mul(x, x), hn::Set(d, 1.0f));
+    return sigmoid(d, hn::Mul(hn::Mul(hn::Set(d, kTwoRoot), x), inner));
+  }
+  static HWY_INLINE FloatVector value(Floats d, FloatVector x) { return hn::Mul(x, gate(d, x)); }
+  static HWY_INLINE FloatVector derivative(Floats d, FloatVector x) {
+    // Past 20 the gate is 0 or 1 to the last bit; the squares of very large numbers would overflow.
+    const auto limit = hn::Set(d, 20.0f), one = hn::Set(d, 1.0f);
+    x = hn::IfThenElse(hn::Gt(x, limit), limit, hn::IfThenElse(hn::Lt(x, hn::Neg(limit)), hn::Neg(limit), x));
+    const auto s = gate(d, x);
+    const auto slope = hn::Mul(hn::Set(d, kTwoRoot), hn::MulAdd(hn::Set(d, 3 * kCubic), hn::Mul(x, x), one));
+    return hn::MulAdd(hn::Mul(hn::Mul(x, s), hn::Sub(one, s)), slope, s);
+  }
+};
+
+// x Phi(x), Phi being the normal distribution's.
+struct GeluExact {
+  // Phi(x), within 1.5e-7, and density = exp(-x^2 / 2). For x <= 0, Phi(x) = exp(-x^2 / 2) P(1 / (1 - 0.3
+  // x)), P being a minimax polynomial with a relative error of 9e-8 for -14 < x, and the rest follows from
+  // the symmetry.
+  static HWY_INLINE FloatVector distribution(Floats d, FloatVector x, FloatVector& density) {
+    const auto one = hn::Set(d, 1.0f);
+    const auto t = hn::Div(one, hn::MulAdd(hn::Set(d, 0.3f), hn::Abs(x), one));
+    auto p = hn::Set(d, 0.004483262542635202f);
+    p = hn::MulAdd(p, t, hn::Set(d, 0.015419968403875828f));
+    p = hn::MulAdd(p, t, hn::Set(d, -0.11857447773218155f));
+    p = hn::MulAdd(p, t, hn::Set(d, 0.16585992276668549f));
+    p = hn::MulAdd(p, t, hn::Set(d, -0.028241321444511414f));
+    p = hn::MulAdd(p, t, hn::Set(d, 0.11877794563770294f));
+    p = hn::MulAdd(p, t, hn::Set(d, 0.10215701162815094f));
+    p = hn::MulAdd(p, t, hn::Set(d, 0.12047386914491653f));
+    p = hn::MulAdd(p, t, hn::Set(d, 0.11964386701583862f));
+    density = exponential(d, hn::Mul(hn::Mul(x, x), hn::Set(d, -0.5f)));
+    const auto tail = hn::Mul(hn::Mul(p, t), density);
+    return hn::IfThenElse(hn::Gt(x, hn::Zero(d)), hn::Sub(one, tail), tail);
+  }
+  static HWY_INLINE FloatVector value(Floats d, FloatVector x) {
+    FloatVector density;
+    return hn::Mul(x, distribution(d, x, density));
+  }
+  static HWY_INLINE FloatVector derivative(Floats d, FloatVector x) {
+    FloatVector density;
+    const auto phi = distribution(d, x, density);
+    return hn::MulAdd(hn::Mul(x, density), hn::Set(d, 0.398942280401f), phi);  // 1 / sqrt(2 pi)
+  }
+};
+
+}  // namespace qkv::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,99 @@
+#include "qkv/kernels/embedding.h"
+
+#include <algorithm>
+
+#include "qkv/base/parallel.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "qkv/kernels/cpu/embedding.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "qkv/kernels/cpu/dropout-inl.h"
+#include "qkv/kernels/cpu/row-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace qkv::kernels::HWY_NAMESPACE {
+namespace {
+
+template <class Drop>
+void embed_rows(const EmbeddingForward& a, int64_t begin, int64_t end) {
+  const Floats d;
+  Drop drop(a.dropout);
+  const auto factor = hn::Set(d, a.factor);
+  for (int64_t t = begin; t < end; ++t) {
+    const float* from = a.table + a.ids[t] * a.cols;
+    const float* place = a.positions == nullptr ? nullptr : a.positions + a.position[t] * a.cols;
+    float* to = a.y + t * a.cols;
+    for_dropped_row(d, drop, t, a.cols, [&](auto part, int64_t column, int64_t i) HWY_ATTR {
+      auto v = hn::Mul(load(d, from + column, part), factor);
+      if (place != nullptr) v = hn::Add(v, load(d, place + column, part));
+      store(d, drop.apply(d, v, i), to + column, part);
+    });
+  }
+}
+
+void embed_range(const EmbeddingForward& a, int64_t begin, int64_t end) {
+  a.dropout.active() ? embed_rows<DropSome>(a, begin, end) : embed_rows<KeepAll>(a, begin, end);
+}
+
+// The columns [begin, end) of all tokens; begin is a multiple of 8, and there are kDropoutColumns at most.
+template <class Drop>
+void scatter_columns(const float* dy, const int32_t* ids, float factor, int64_t tokens, int64_t cols,
+                     const Dropout& dropout, float* table_gradient, int64_t begin, int64_t end) {
+  const Floats d;
+  Drop drop(dropout);
+  const auto factors = hn::Set(d, factor);
+  for (int64_t t = 0; t < tokens; ++t) {
+    const float* from = dy + t * cols + begin;
+    float* to = table_gradient + ids[t] * cols + begin;
+    drop.draw(t, begin, end - begin);
+    for_vectors(d, end - begin, [&](auto part, int64_t i) HWY_ATTR {
+      const auto v = drop.apply(d, load(d, from + i, part), i);
+      store(d, hn::MulAdd(v, factors, load(d, to + i, part)), to + i, part);
+    });
+  }
+}
+
+void scatter_range(const float* dy, const int32_t* ids, float factor, int64_t tokens, int64_t cols,
+                   const Dropout& dropout, float* table_gradient, int64_t begin, int64_t end) {
+  if (dropout.active()) {
+    scatter_columns<DropSome>(dy, ids, factor, tokens, cols, dropout, table_gradient, begin, end);
+  } else {
+    scatter_columns<KeepAll>(dy, ids, factor, tokens, cols, dropout, table_gradient, begin, end);
+  }
+}
+
+}  // namespace
+}  // namespace qkv::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace qkv::kernels {
+namespace {
+
+HWY_EXPORT(embed_range);
+HWY_EXPORT(scatter_range);
+
+// Columns of one piece of the backward pass: a whole vector's worth of Philox blocks with AVX-512.
+constexpr int64_t kScatterColumns = 128;
+
+}  // namespace
+
+void embedding_forward(const EmbeddingForward& arguments) {
+  const int64_t grain = std::max<int64_t>(1, 16384 / std::max<int64_t>(arguments.cols, 1));
+  parallel_for(arguments.tokens, grain, [&](int64_t begin, int64_t end) {
+    HWY_DYNAMIC_DISPATCH(embed_range)(arguments, begin, end);
+  });
+}
+
+void embedding_backward(const float* dy, const int32_t* ids, float factor, int64_t tokens, int64_t cols,
+                        int64_t /*vocabulary*/, const Dropout& dropout, float* table_gradient) {
+  // Tokens share rows of the table, columns do not.
+  parallel_for(cols, kScatterColumns, [&](int64_t begin, int64_t end) {
+    HWY_DYNAMIC_DISPATCH(scatter_range)(dy, ids, factor, tokens, cols, dropout, table_gradient, begin, end);
+  });
+}
+
+}  // namespace qkv::kernels
+#endif

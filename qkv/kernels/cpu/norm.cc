@@ -1,0 +1,216 @@
+#include "qkv/kernels/norm.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "qkv/base/parallel.h"
+#include "qkv/kernels/cpu/row_blocks.h"
+#include "qkv/kernels/pointwise.h"
+#include "qkv/tensor/storage.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "qkv/kernels/cpu/norm.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "qkv/kernels/cpu/dropout-inl.h"
+#include "qkv/kernels/cpu/row-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace qkv::kernels::HWY_NAMESPACE {
+namespace {
+
+// z = x + dropout(branch) of one row, where z is written only if not null; the sum of its elements.
+template <class Drop>
+double residual_row(Floats d, Drop& drop, int64_t row, const float* x, const float* branch, float* z,
+                    int64_t cols) {
+  if (branch == nullptr) {
+    return sum_of_row(d, cols, [&](auto part, int64_t i) HWY_ATTR {
+      const auto v = load(d, x + i, part);
+      if (z != nullptr) store(d, v, z + i, part);
+      return v;
+    });
+  }
+  double sum = 0;
+  for (int64_t first = 0; first < cols; first += kDropoutColumns) {
+    const int64_t count = std::min(kDropoutColumns, cols - first);
+    drop.draw(row, first, count);
+    sum += sum_of_row(d, count, [&](auto part, int64_t i) HWY_ATTR {
+      const int64_t column = first + i;
+      const auto v = hn::Add(load(d, x + column, part), drop.apply(d, load(d, branch + column, part), i));
+      store(d, v, z + column, part);
+      return v;
+    });
+  }
+  return sum;
+}
+
+template <class Drop>
+void norm_rows(const NormInput& input, const NormOutput& output, int64_t begin, int64_t end) {
+  const Floats d;
+  Drop drop(input.dropout);
+  const int64_t cols = input.cols;
+  const double count = static_cast<double>(cols);
+  for (int64_t row = begin; row < end; ++row) {
+    const int64_t first = row * cols;
+    const float* branch = input.branch == nullptr ? nullptr : input.branch + first;
+    // Where the sum is not wanted, it stands in y until the norm takes its place.
+    float* sum_to = output.sum != nullptr ? output.sum + first
+                    : branch != nullptr   ? output.y + first
+                                          : nullptr;
+    const double sum = residual_row(d, drop, row, input.x + first, branch, sum_to, cols);
+    if (input.gain == nullptr) continue;
+
+    const float* z = sum_to != nullptr ? sum_to : input.x + first;
+    const float mean = static_cast<float>(sum / count);
+    const auto means = hn::Set(d, mean);
+    const double squares = sum_of_row(d, cols, [&](auto part, int64_t i) HWY_ATTR {
+      const auto v = hn::Sub(load(d, z + i, part), means);
+      return hn::Mul(v, v);
+    });
+    const double variance = squares / count + static_cast<double>(input.epsilon);
+    const float inverse_deviation = static_cast<float>(1 / std::sqrt(variance));
+    const auto inverse = hn::Set(d, inverse_deviation);
+    float* y = output.y + first;
+    for_vectors(d, cols, [&](auto part, int64_t i) HWY_ATTR {
+      const auto v = hn::Mul(hn::Sub(load(d, z + i, part), means), inverse);
+      store(d, hn::MulAdd(v, load(d, input.gain + i, part), load(d, input.shift + i, part)), y + i, part);
+    });
+    if (output.mean != nullptr) output.mean[row] = mean;
+    if (output.inverse_deviation != nullptr) output.inverse_deviation[row] = inverse_deviation;
+  }
+}
+
+void norm_range(const NormInput& input, const NormOutput& output, int64_t begin, int64_t end) {
+  input.dropout.active() && input.branch != nullptr ? norm_rows<DropSome>(input, output, begin, end)
+                                                    : norm_rows<KeepAll>(input, output, begin, end);
+}
+
+// Rows [begin, end). The sums of their gradients of gain and shift are written to d_gain and d_shift, if
+// these are not null.
+template <class Drop>
+void norm_backward_rows(const NormBackward& a, int64_t begin, int64_t end, float* d_gain, float* d_shift) {
+  const Floats d;
+  Drop drop(a.dropout);
+  const double count = static_cast<double>(a.cols);
+  if (d_gain != nullptr) {
+    std::fill(d_gain, d_gain + a.cols, 0.0f);
+    std::fill(d_shift, d_shift + a.cols, 0.0f);
+  }
+  for (int64_t row = begin; row < end; ++row) {
+    const int64_t first = row * a.cols;
+    const float *z = a.z + first, *dy = a.dy + first;
+    const auto mean = hn::Set(d, a.mean[row]), inverse = hn::Set(d, a.inverse_deviation[row]);
+    // With g = gain dy and n = (z - mean) / deviation: dz = (g - mean(g) - n mean(g n)) / deviation.
+    const auto normal = [&](auto part, int64_t i)
+                            HWY_ATTR { return hn::Mul(hn::Sub(load(d, z + i, part), mean), inverse); };
+    const auto scaled = [&](auto part, int64_t i)
+                            HWY_ATTR { return hn::Mul(load(d, dy + i, part), load(d, a.gain + i, part)); };
+    const double sum = sum_of_row(d, a.cols, scaled);
+    const double product_sum = sum_of_row(d, a.cols, [&](auto part, int64_t i) HWY_ATTR {
+      const auto n = normal(part, i);
+      if (d_gain != nullptr) {
+        const auto v = load(d, dy + i, part);
+        store(d, hn::MulAdd(v, n, load(d, d_gain + i, part)), d_gain + i, part);
+        store(d, hn::Add(v, load(d, d_shift + i, part)), d_shift + i, part);
+      }
+      return hn::Mul(scaled(part, i), n);
+    });
+    const auto mean_g = hn::Set(d, static_cast<float>(sum / count));
+    const auto mean_gn = hn::Set(d, static_cast<float>(product_sum / count));
+    for_dropped_row(d, drop, row, a.cols, [&](auto part, int64_t column, int64_t i) HWY_ATTR {
+      const auto inner = hn::NegMulAdd(normal(part, column), mean_gn, hn::Sub(scaled(part, column), mean_g));
+      const auto dz = hn::Mul(inner, inverse);
+      const auto put = [&](auto v, float* to, Accumulate accumulate) HWY_ATTR {
+        if (accumulate == Accumulate::yes) v = hn::Add(v, load(d, to, part));
+        store(d, v, to, part);
+      };
+      if (a.dz != nullptr) put(dz, a.dz + first + column, a.dz_accumulate);
+      if (a.branch_gradient != nullptr) {
+        put(drop.apply(d, dz, i), a.branch_gradient + first + column, a.branch_accumulate);
+      }
+    });
+  }
+}
+
+void norm_backward_range(const NormBackward& a, int64_t begin, int64_t end, float* d_gain, float* d_shift) {
+  if (a.dropout.active() && a.branch_gradient != nullptr) {
+    norm_backward_rows<DropSome>(a, begin, end, d_gain, d_shift);
+  } else {
+    norm_backward_rows<KeepAll>(a, begin, end, d_gain, d_shift);
+  }
+}
+
+template <class Drop>
+void dropout_rows(const float* dy, float* dx, int64_t begin, int64_t end, int64_t cols,
+                  const Dropout& dropout, Accumulate accumulate) {
+  const Floats d;
+  Drop drop(dropout);
+  for (int64_t row = begin; row < end; ++row) {
+    const int64_t first = row * cols;
+    for_dropped_row(d, drop, row, cols, [&](auto part, int64_t column, int64_t i) HWY_ATTR {
+      const int64_t at = first + column;
+      auto v = drop.apply(d, load(d, dy + at, part), i);
+      if (accumulate == Accumulate::yes) v = hn::Add(v, load(d, dx + at, part));
+      store(d, v, dx + at, part);
+    });
+  }
+}
+
+void dropout_range(const float* dy, float* dx, int64_t begin, int64_t end, int64_t cols,
+                   const Dropout& dropout, Accumulate accumulate) {
+  dropout_rows<DropSome>(dy, dx, begin, end, cols, dropout, accumulate);
+}
+
+}  // namespace
+}  // namespace qkv::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace qkv::kernels {
+namespace {
+
+HWY_EXPORT(norm_range);
+HWY_EXPORT(norm_backward_range);
+HWY_EXPORT(dropout_range);
+
+int64_t rows_of_piece(int64_t cols) { return std::max<int64_t>(1, 16384 / std::max<int64_t>(cols, 1)); }
+
+}  // namespace
+
+void norm_forward(const NormInput& input, const NormOutput& output) {
+  parallel_for(input.rows, rows_of_piece(input.cols), [&](int64_t begin, int64_t end) {
+    HWY_DYNAMIC_DISPATCH(norm_range)(input, output, begin, end);
+  });
+}
+
+void norm_backward(const NormBackward& arguments) {
+  const int64_t rows = arguments.rows, cols = arguments.cols;
+  if (arguments.gain_gradient == nullptr) {
+    parallel_for(rows, rows_of_piece(cols), [&](int64_t begin, int64_t end) {
+      HWY_DYNAMIC_DISPATCH(norm_backward_range)(arguments, begin, end, nullptr, nullptr);
+    });
+    return;
+  }
+  const int64_t block = rows_of_block(rows), blocks = count_row_blocks(rows);
+  const Storage storage = allocate(static_cast<size_t>(2 * blocks * cols) * sizeof(float));
+  float* d_gain = reinterpret_cast<float*>(storage.get());  // [blocks, cols], and so is d_shift
+  float* d_shift = d_gain + blocks * cols;
+  parallel_for(rows, block, [&](int64_t begin, int64_t end) {
+    const int64_t at = begin / block * cols;
+    HWY_DYNAMIC_DISPATCH(norm_backward_range)(arguments, begin, end, d_gain + at, d_shift + at);
+  });
+  sum_rows(d_gain, blocks, cols, cols, arguments.gain_gradient, arguments.parameter_accumulate);
+  sum_rows(d_shift, blocks, cols, cols, arguments.shift_gradient, arguments.parameter_accumulate);
+}
+
+void dropout_backward(const float* dy, float* dx, int64_t rows, int64_t cols, const Dropout& dropout,
+                      Accumulate accumulate) {
+  if (!dropout.active()) return copy(dy, dx, rows * cols, accumulate);
+  parallel_for(rows, rows_of_piece(cols), [&](int64_t begin, int64_t end) {
+    HWY_DYNAMIC_DISPATCH(dropout_range)(dy, dx, begin, end, cols, dropout, accumulate);
+  });
+}
+
+}  // namespace qkv::kernels
+#endif

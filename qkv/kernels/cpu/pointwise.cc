@@ -1,0 +1,167 @@
+#include "qkv/kernels/pointwise.h"
+
+#include <algorithm>
+
+#include "qkv/base/parallel.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "qkv/kernels/cpu/pointwise.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "qkv/kernels/cpu/activation-inl.h"
+#include "qkv/kernels/cpu/dropout-inl.h"
+#include "qkv/kernels/cpu/row-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace qkv::kernels::HWY_NAMESPACE {
+namespace {
+
+void scale_range(const float* x, float factor, float* y, int64_t count, Accumulate accumulate) {
+  const Floats d;
+  const auto vector = hn::Set(d, factor);
+  if (accumulate == Accumulate::yes) {
+    for_vectors(d, count, [&](auto part, int64_t i) HWY_ATTR {
+      store(d, hn::MulAdd(load(d, x + i, part), vector, load(d, y + i, part)), y + i, part);
+    });
+  } else {
+    for_vectors(d, count, [&](auto part, int64_t i) HWY_ATTR {
+      store(d, hn::Mul(load(d, x + i, part), vector), y + i, part);
+    });
+  }
+}
+
+void add_range(const float* x, const float* y, float* z, int64_t count) {
+  const Floats d;
+  for_vectors(d, count, [&](auto part, int64_t i) HWY_ATTR {
+    store(d, hn::Add(load(d, x + i, part), load(d, y + i, part)), z + i, part);
+  });
+}
+
+template <class Function, class Drop>
+void activate_rows(const float* x, float* y, int64_t begin, int64_t end, int64_t cols,
+                   const Dropout& dropout) {
+  const Floats d;
+  Drop drop(dropout);
+  for (int64_t row = begin; row < end; ++row) {
+    const int64_t first = row * cols;
+    for_dropped_row(d, drop, row, cols, [&](auto part, int64_t column, int64_t i) HWY_ATTR {
+      const auto value = Function::value(d, load(d, x + first + column, part));
+      store(d, drop.apply(d, value, i), y + first + column, part);
+    });
+  }
+}
+
+template <class Function, class Drop>
+void activate_backward_rows(const float* x, const float* dy, float* dx, int64_t begin, int64_t end,
+                            int64_t cols, const Dropout& dropout, Accumulate accumulate) {
+  const Floats d;
+  Drop drop(dropout);
+  for (int64_t row = begin; row < end; ++row) {
+    const int64_t first = row * cols;
+    for_dropped_row(d, drop, row, cols, [&](auto part, int64_t column, int64_t i) HWY_ATTR {
+      const int64_t at = first + column;
+      const auto upstream = drop.apply(d, load(d, dy + at, part), i);
+      auto gradient = hn::Mul(Function::derivative(d, load(d, x + at, part)), upstream);
+      if (accumulate == Accumulate::yes) gradient = hn::Add(gradient, load(d, dx + at, part));
+      store(d, gradient, dx + at, part);
+    });
+  }
+}
+
+// call(function, drop) with objects of the classes for the activation and the dropout.
+template <class Call>
+void with_classes(Activation activation, const Dropout& dropout, const Call& call) {
+  const auto with_drop = [&](auto function) {
+    if (dropout.active()) {
+      call(function, static_cast<DropSome*>(nullptr));
+    } else {
+      call(function, static_cast<KeepAll*>(nullptr));
+    }
+  };
+  switch (activation) {
+    case Activation::identity:
+      return with_drop(Identity());
+    case Activation::relu:
+      return with_drop(Relu());
+    case Activation::gelu_exact:
+      return with_drop(GeluExact());
+    case Activation::gelu_tanh:
+      return with_drop(GeluTanh());
+    case Activation::silu:
+      return with_drop(Silu());
+  }
+}
+
+void activate_range(Activation activation, const float* x, float* y, int64_t begin, int64_t end, int64_t cols,
+                    const Dropout& dropout) {
+  with_classes(activation, dropout, [&]<class Function, class Drop>(Function, Drop*) {
+    activate_rows<Function, Drop>(x, y, begin, end, cols, dropout);
+  });
+}
+
+void activate_backward_range(Activation activation, const float* x, const float* dy, float* dx, int64_t begin,
+                             int64_t end, int64_t cols, const Dropout& dropout, Accumulate accumulate) {
+  with_classes(activation, dropout, [&]<class Function, class Drop>(Function, Drop*) {
+    activate_backward_rows<Function, Drop>(x, dy, dx, begin, end, cols, dropout, accumulate);
+  });
+}
+
+}  // namespace
+}  // namespace qkv::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace qkv::kernels {
+namespace {
+
+HWY_EXPORT(scale_range);
+HWY_EXPORT(add_range);
+HWY_EXPORT(activate_range);
+HWY_EXPORT(activate_backward_range);
+
+constexpr int64_t kPiece = 32768;  // elements, of one piece of work
+
+int64_t rows_of_piece(int64_t cols) { return std::max<int64_t>(1, kPiece / std::max<int64_t>(cols, 1)); }
+
+}  // namespace
+
+void copy(const float* x, float* y, int64_t count, Accumulate accumulate) {
+  parallel_for(count, kPiece, [&](int64_t begin, int64_t end) {
+    if (accumulate == Accumulate::yes) {
+      HWY_DYNAMIC_DISPATCH(add_range)(x + begin, y + begin, y + begin, end - begin);
+    } else {
+      std::copy(x + begin, x + end, y + begin);
+    }
+  });
+}
+
+void scale(const float* x, float factor, float* y, int64_t count, Accumulate accumulate) {
+  parallel_for(count, kPiece, [&](int64_t begin, int64_t end) {
+    HWY_DYNAMIC_DISPATCH(scale_range)(x + begin, factor, y + begin, end - begin, accumulate);
+  });
+}
+
+void add(const float* x, const float* y, float* z, int64_t count) {
+  parallel_for(count, kPiece, [&](int64_t begin, int64_t end) {
+    HWY_DYNAMIC_DISPATCH(add_range)(x + begin, y + begin, z + begin, end - begin);
+  });
+}
+
+void activate(Activation activation, const float* x, float* y, int64_t rows, int64_t cols,
+              const Dropout& dropout) {
+  parallel_for(rows, rows_of_piece(cols), [&](int64_t begin, int64_t end) {
+    HWY_DYNAMIC_DISPATCH(activate_range)(activation, x, y, begin, end, cols, dropout);
+  });
+}
+
+void activate_backward(Activation activation, const float* x, const float* dy, float* dx, int64_t rows,
+                       int64_t cols, const Dropout& dropout, Accumulate accumulate) {
+  parallel_for(rows, rows_of_piece(cols), [&](int64_t begin, int64_t end) {
+    HWY_DYNAMIC_DISPATCH(activate_backward_range)
+    (activation, x, dy, dx, begin, end, cols, dropout, accumulate);
+  });
+}
+
+}  // namespace qkv::kernels
+#endif

@@ -1,0 +1,120 @@
+// Loops over the elements of a row in vectors, with the last elements as a part of one. Included once for
+// every target of Highway (see hwy/foreach_target.h), hence the unusual guard.
+
+#if defined(QKV_KERNELS_CPU_ROW_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef QKV_KERNELS_CPU_ROW_INL_H_
+#undef QKV_KERNELS_CPU_ROW_INL_H_
+#else
+#define QKV_KERNELS_CPU_ROW_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cstdint>
+
+HWY_BEFORE_NAMESPACE();
+namespace qkv::kernels::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using Floats = hn::ScalableTag<float>;
+using FloatVector = hn::Vec<Floats>;
+
+// How much of a vector is meant: all lanes, or the first `count` (at least 1, fewer than all).
+struct Full {};
+struct Part {
+  size_t count;
+};
+
+template <class D>
+HWY_INLINE hn::Vec<D> load(D d, const hn::TFromD<D>* from, Full) {
+  return hn::LoadU(d, from);
+}
+
+template <class D>
+HWY_INLINE void store(D d, hn::Vec<D> v, hn::TFromD<D>* to, Full) {
+  hn::StoreU(v, d, to);
+}
+
+// Lanes past the part are zero, and nothing past it is read or written.
+template <class D>
+HWY_INLINE hn::Vec<D> load(D d, const hn::TFromD<D>* from, Part part) {
+#if HWY_MEM_OPS_MIGHT_FAULT
+  HWY_ALIGN hn::TFromD<D> lanes[hn::MaxLanes(d)] = {};
+  for (size_t i = 0; i < part.count; ++i) lanes[i] = from[i];
+  return hn::Load(d, lanes);
+#else
+  return hn::MaskedLoad(hn::FirstN(d, part.count), d, from);
+#endif
+}
+
+template <class D>
+HWY_INLINE void store(D d, hn::Vec<D> v, hn::TFromD<D>* to, Part part) {
+#if HWY_MEM_OPS_MIGHT_FAULT
+  HWY_ALIGN hn::TFromD<D> lanes[hn::MaxLanes(d)];
+  hn::Store(v, d, lanes);
+  for (size_t i = 0; i < part.count; ++i) to[i] = lanes[i];
+#else
+  hn::BlendedStore(v, hn::FirstN(d, part.count), d, to);
+#endif
+}
+
+template <class D>
+HWY_INLINE hn::Vec<D> zero_rest(D /*d*/, hn::Vec<D> v, Full) {
+  return v;
+}
+template <class D>
+HWY_INLINE hn::Vec<D> zero_rest(D d, hn::Vec<D> v, Part part) {
+  return hn::IfThenElseZero(hn::FirstN(d, part.count), v);
+}
+
+// body(part, i) for the vectors that cover [0, count).
+template <class D, class Body>
+HWY_INLINE void for_vectors(D d, int64_t count, const Body& body) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) body(Full{}, i);
+  if (i < count) body(Part{static_cast<size_t>(count - i)}, i);
+}
+
+template <class D>
+HWY_INLINE double sum_of_lanes(D d, hn::Vec<D> v) {
+  HWY_ALIGN hn::TFromD<D> lanes[hn::MaxLanes(d)];
+  hn::Store(v, d, lanes);
+  double sums[4] = {};  // four chains, to be done sooner
+  for (size_t i = 0; i < hn::Lanes(d); ++i) sums[i % 4] += static_cast<double>(lanes[i]);
+  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+
+// The sum over [0, count) of the vectors value(part, i), whose lanes past the part do not matter. No float
+// adds up more than 16 numbers one after the other; the rest is done in double precision. The order depends
+// on `count` only.
+template <class D, class Value>
+HWY_INLINE double sum_of_row(D d, int64_t count, const Value& value) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), block = 64 * lanes;
+  double total = 0;
+  for (int64_t begin = 0; begin < count; begin += block) {
+    const int64_t end = std::min(begin + block, count);
+    auto sum0 = hn::Zero(d), sum1 = sum0, sum2 = sum0, sum3 = sum0;
+    int64_t i = begin;
+    for (; i + 4 * lanes <= end; i += 4 * lanes) {
+      sum0 = hn::Add(sum0, value(Full{}, i));
+      sum1 = hn::Add(sum1, value(Full{}, i + lanes));
+      sum2 = hn::Add(sum2, value(Full{}, i + 2 * lanes));
+      sum3 = hn::Add(sum3, value(Full{}, i + 3 * lanes));
+    }
+    for (; i + lanes <= end; i += lanes) sum0 = hn::Add(sum0, value(Full{}, i));
+    if (i < end) {
+      const Part part{static_cast<size_t>(end - i)};
+      sum1 = hn::Add(sum1, zero_rest(d, value(part, i), part));
+    }
+    total += sum_of_lanes(d, hn::Add(hn::Add(sum0, sum1), hn::Add(sum2, sum3)));
+  }
+  return total;
+}
+
+}  // namespace qkv::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
