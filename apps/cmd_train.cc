@@ -1,7 +1,5 @@
 // qkv train
 
-#include <atomic>
-#include <csignal>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -10,22 +8,12 @@
 
 #include "apps/command.h"
 #include "apps/progress.h"
+#include "apps/stop.h"
 #include "qkv/base/error.h"
 #include "qkv/train/translation.h"
 
 namespace qkv::apps {
 namespace {
-
-std::atomic<bool> stop_requested = false;
-volatile std::sig_atomic_t received_signal = 0;
-static_assert(std::atomic<bool>::is_always_lock_free);
-
-// The first signal asks training to save and leave; a second one ends the process at once.
-void request_stop(int signal) {
-  received_signal = signal;
-  stop_requested = true;
-  std::signal(signal, SIG_DFL);
-}
 
 // An option that is only another way to say --set FIELD=VALUE.
 struct FieldFlag {
@@ -151,11 +139,8 @@ void train_translation(TrainArguments& arguments, bool preset_given) {
   fill_options(arguments, preset_given);
 
   TrainProgress progress(arguments.quiet);
-  std::signal(SIGINT, request_stop);
-  std::signal(SIGTERM, request_stop);
-  const train::TrainResult result = train::train_translation(job, progress, &stop_requested);
-  std::signal(SIGINT, SIG_DFL);
-  std::signal(SIGTERM, SIG_DFL);
+  const StopSignals stop;
+  const train::TrainResult result = train::train_translation(job, progress, stop.flag());
 
   if (result.reason == train::StopReason::requested) {
     progress.say(concat("stopped at step ", result.steps, " and saved; --resume goes on from here"));
@@ -165,7 +150,7 @@ void train_translation(TrainArguments& arguments, bool preset_given) {
                         job.folder.string()));
   }
   if (arguments.json) std::cout << json_of(job, result) << std::endl;
-  if (result.reason == train::StopReason::requested) throw ExitStatus{128 + received_signal};
+  if (result.reason == train::StopReason::requested) throw ExitStatus{stop.exit_status()};
 }
 
 }  // namespace

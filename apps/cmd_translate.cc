@@ -2,45 +2,28 @@
 
 #include <iomanip>
 #include <iostream>
-#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "apps/command.h"
+#include "apps/decode_options.h"
 #include "qkv/base/error.h"
 #include "qkv/decode/translate.h"
 
 namespace qkv::apps {
 namespace {
 
-using decode::LengthPenalty;
 using decode::TranslatedHypothesis;
 using decode::Translation;
 
-// What is not given is as the model's folder says, or as the library has it.
 struct Arguments {
   std::string model;
-  std::optional<int> beam, nbest, max_length, min_length;
-  std::optional<double> length_penalty;
-  LengthPenalty form = LengthPenalty::power;
-  std::optional<int64_t> batch_tokens, max_source_tokens, chunk_lines;
-  bool truncate = false, scores = false, json = false;
+  DecodeArguments decode;
+  std::optional<int> nbest;
+  std::optional<int64_t> chunk_lines;
+  bool scores = false, json = false;
 };
-
-decode::TranslateOptions options_for(const models::TranslationModel& model, const Arguments& arguments) {
-  decode::TranslateOptions options = decode::default_options(model);
-  options.search.beam = arguments.beam.value_or(options.search.beam);
-  options.search.nbest = arguments.nbest.value_or(options.search.nbest);
-  options.search.length_penalty = arguments.length_penalty.value_or(options.search.length_penalty);
-  options.search.form = arguments.form;
-  options.search.max_length = arguments.max_length.value_or(options.search.max_length);
-  options.search.min_length = arguments.min_length.value_or(options.search.min_length);
-  options.batch_tokens = arguments.batch_tokens.value_or(options.batch_tokens);
-  options.max_source_tokens = arguments.max_source_tokens.value_or(options.max_source_tokens);
-  options.truncate = arguments.truncate;
-  return options;
-}
 
 nlohmann::ordered_json to_json(int64_t line, const Translation& translation, bool scores) {
   nlohmann::ordered_json result{{"line", line}};
@@ -77,7 +60,8 @@ void print_text(int64_t line, const Translation& translation, int nbest, bool sc
 
 void translate(const Arguments& arguments) {
   const models::TranslationModel model = models::load_translation_model(arguments.model);
-  const decode::TranslateOptions options = options_for(model, arguments);
+  decode::TranslateOptions options = translate_options(model, arguments.decode);
+  options.search.nbest = arguments.nbest.value_or(options.search.nbest);
   options.search.validate();
   const bool interactive = ::isatty(STDIN_FILENO) == 1;
   decode::StreamOptions stream;
@@ -127,33 +111,13 @@ void add_translate(CLI::App& app) {
                                   "qkv translate model < test.en > test.de");
   const auto arguments = std::make_shared<Arguments>();
   command->add_option("model", arguments->model, "Model folder")->required()->type_name("DIR");
-  command->add_option("--beam", arguments->beam,
-                      "Hypotheses kept at each step; 1 is greedy (default: the model's)");
-  command->add_option("--length-penalty", arguments->length_penalty,
-                      "How much longer translations are favoured (default: the model's)");
-  command
-      ->add_option("--length-penalty-form", arguments->form,
-                   "Scores are log P divided by\n"
-                   "  transformers: length ^ penalty\n"
-                   "  gnmt: ((5 + length) / 6) ^ penalty (Wu et al. 2016)")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, LengthPenalty>{
-          {"transformers", LengthPenalty::power}, {"gnmt", LengthPenalty::gnmt}}))
-      ->default_str("transformers");
+  add_decode_options(*command, arguments->decode);
   command->add_option("--nbest", arguments->nbest,
                       "Translations printed for each line, best first, after the line's number and a tab");
   command->add_flag(
       "--scores", arguments->scores,
       "Print each translation's score and a tab before it; with --json also those of its tokens");
   command->add_flag("--json", arguments->json, "Print a JSON object for each line");
-  command->add_option("--max-length", arguments->max_length,
-                      "Most tokens of a translation, its end included (default: the model's)");
-  command->add_option("--min-length", arguments->min_length,
-                      "Fewest tokens of a translation, its end included");
-  command->add_option("--max-source-tokens", arguments->max_source_tokens,
-                      "Most tokens of a line, its end included (default: what the model has positions for)");
-  command->add_flag("--truncate", arguments->truncate, "Cut lines that are too long, and say so");
-  command->add_option("--batch-tokens", arguments->batch_tokens,
-                      "Source tokens translated at a time: memory against speed (default: 1024)");
   command->add_option("--chunk-lines", arguments->chunk_lines,
                       "Lines read before they are translated (default: 2048; 1 where stdin is a terminal)");
   add_threads_option(*command);

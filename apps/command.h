@@ -1,9 +1,9 @@
 #pragma once
-// The command line: one function for each subcommand, each in a file of its own (cmd_<name>.cc). A subcommand reads options,
-// calls the library and prints; what a library user could want lives in the library.
+// The command line: one function for each subcommand, each in a file of its own (cmd_<name>.cc). A subcommand
+// reads options, calls the library and prints; what a library user could want lives in the library.
 //
-// Results go to stdout, talk to stderr. Exit status: 0 done; 2 the command line is wrong (CLI11's errors, UsageError); 1 any other
-// failure; 130 and 143 stopped by SIGINT and SIGTERM after saving.
+// Results go to stdout, talk to stderr. Exit status: 0 done; 2 the command line is wrong (CLI11's errors,
+// UsageError); 1 any other failure; 130 and 143 stopped by SIGINT and SIGTERM after saving.
 
 #include <CLI/CLI.hpp>
 #include <string>

@@ -11,8 +11,9 @@
 namespace qkv::apps {
 
 void add_threads_option(CLI::App& command) {
-  command.add_option_function<int>("--threads", [](const int& count) { set_threads(count); },
-                                   "Threads to use (default: all cores); results do not depend on it");
+  command.add_option_function<int>(
+      "--threads", [](const int& count) { set_threads(count); },
+      "Threads to use (default: all cores); results do not depend on it");
 }
 
 bool stderr_is_terminal() { return ::isatty(STDERR_FILENO) == 1; }
@@ -27,7 +28,9 @@ int run(int argc, char** argv) {
   CLI::App app{"qkv: train, run and look into Transformers\n"};
   app.set_version_flag("--version", "qkv " QKV_VERSION);
   app.require_subcommand(1);
-  app.footer("\nExample:\n  qkv demo --out demo && echo 'forty-two' | qkv translate demo\n\n'qkv COMMAND --help' explains a command.");
+  app.footer(
+      "\nExample:\n  qkv demo --out demo && echo 'forty-two' | qkv translate demo\n\n'qkv COMMAND --help' "
+      "explains a command.");
   qkv::apps::add_train(app);
   qkv::apps::add_translate(app);
   qkv::apps::add_evaluate(app);

@@ -1,0 +1,52 @@
+// qkv bleu
+
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "apps/command.h"
+#include "apps/scores.h"
+
+namespace qkv::apps {
+namespace {
+
+struct Arguments {
+  std::string hypotheses;
+  std::vector<std::string> references;
+  ScoreArguments scores;
+};
+
+void print_scores(const Arguments& arguments) {
+  const std::vector<std::string> hypotheses = read_lines(arguments.hypotheses);
+  std::vector<std::vector<std::string>> reference_sets;
+  for (const std::string& path : arguments.references) {
+    reference_sets.push_back(read_lines(path));
+    require_as_many_lines(arguments.hypotheses, hypotheses.size(), path, reference_sets.back().size());
+  }
+  if (arguments.scores.json) {
+    std::cout << score_json(hypotheses, reference_sets, arguments.scores).dump(2) << '\n';
+  } else {
+    std::cout << score_text(hypotheses, reference_sets, arguments.scores);
+  }
+}
+
+}  // namespace
+
+void add_bleu(CLI::App& app) {
+  CLI::App* command = add_command(app, "bleu",
+                                  "BLEU and chrF2 of translations, to the digits that sacreBLEU prints.\n"
+                                  "BLEU with its tokenizer 13a and exponential smoothing; both over the "
+                                  "whole file, line against line.",
+                                  "qkv translate model < test.en | qkv bleu - test.de");
+  const auto arguments = std::make_shared<Arguments>();
+  command->add_option("HYP", arguments->hypotheses, "Translations, one a line; - is stdin")
+      ->required()
+      ->type_name("FILE");
+  command->add_option("REF", arguments->references, "What they should be; several files: several references")
+      ->required()
+      ->type_name("FILE");
+  add_score_options(*command, arguments->scores);
+  command->callback([arguments] { print_scores(*arguments); });
+}
+
+}  // namespace qkv::apps

@@ -1,0 +1,244 @@
+// qkv inspect
+
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "apps/command.h"
+#include "apps/terminal.h"
+#include "qkv/base/error.h"
+#include "qkv/explain/cost.h"
+#include "qkv/models/folder.h"
+
+namespace qkv::apps {
+namespace {
+
+struct Arguments {
+  std::string model, preset, layer;
+  std::vector<std::string> sets;
+  int64_t vocabulary = 8000;
+  explain::Workload workload;
+  explain::AttentionCostOptions attention;
+  explain::FeedForwardCostOptions feed_forward;
+  int64_t length = 32;
+  bool no_bias = false, no_output_projection = false, json = false;
+};
+
+nlohmann::ordered_json json_of(const explain::Cost& cost) {
+  return {{"parameters", cost.parameters},       {"macs", cost.macs},
+          {"pointwise", cost.pointwise},         {"flops", cost.flops()},
+          {"weight_bytes", cost.weight_bytes()}, {"activation_bytes", cost.activation_bytes()}};
+}
+
+std::vector<std::string> row(const std::string& name, const explain::Cost& cost) {
+  return {name,
+          grouped(cost.parameters),
+          bytes_text(cost.weight_bytes()),
+          grouped(cost.macs),
+          grouped(cost.flops()),
+          bytes_text(cost.activation_bytes())};
+}
+
+const std::vector<std::string> kHeadings = {"part", "parameters", "weights", "MACs", "FLOPs", "activations"};
+
+constexpr const char* kNote =
+    "\nMACs: multiply-accumulates of all matrix products of one forward run, attention's among them.\n"
+    "FLOPs: two a MAC, and one for each addition, exp, ... outside the products. Activations: what the\n"
+    "operations write, f32.\n";
+
+void set_fields(models::TransformerConfig& config, const std::vector<std::string>& sets) {
+  for (const std::string& set : sets) {
+    const size_t equals = set.find('=');
+    if (equals == std::string::npos || equals == 0)
+      throw UsageError(concat("--set: expected KEY=VALUE, found '", set, "'"));
+    const std::string name = set.substr(0, equals);
+    if (models::set_field(config, name, set.substr(equals + 1))) continue;
+    std::string known;
+    for (const auto& [field, value] : models::fields(config)) known += (known.empty() ? "" : ", ") + field;
+    throw UsageError(concat("--set: expected one of ", known, ", found '", name, "'"));
+  }
+}
+
+models::TransformerConfig config_of(const Arguments& arguments) {
+  if (!arguments.model.empty()) {
+    // The weights too, so that what is shown is what the folder holds.
+    return models::load_transformer(arguments.model)->config();
+  }
+  models::TransformerConfig config = models::preset(arguments.preset);
+  config.source_vocabulary = config.target_vocabulary = arguments.vocabulary;
+  set_fields(config, arguments.sets);
+  return config;
+}
+
+void inspect_model(const Arguments& arguments) {
+  const models::TransformerConfig config = config_of(arguments);
+  const explain::Workload& workload = arguments.workload;
+  const std::vector<explain::PartCost> parts = explain::transformer_cost(config, workload);
+  const explain::Cost total = explain::total(parts);
+  if (arguments.json) {
+    nlohmann::ordered_json result;
+    (arguments.model.empty() ? result["preset"] : result["model"]) =
+        arguments.model.empty() ? arguments.preset : arguments.model;
+    for (const auto& [name, value] : models::fields(config)) result["config"][name] = value;
+    result["batch"] = workload.batch;
+    result["source_length"] = workload.source_length;
+    result["target_length"] = workload.target_length;
+    result.update(json_of(total));
+    for (const explain::PartCost& part : parts) {
+      nlohmann::ordered_json entry{{"name", part.name}};
+      entry.update(json_of(part.cost));
+      result["parts"].push_back(std::move(entry));
+    }
+    std::cout << result.dump(2) << '\n';
+    return;
+  }
+  const Style style = Style::for_stdout();
+  std::cout << style.bold(arguments.model.empty() ? "preset " + arguments.preset : arguments.model) << '\n';
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& [name, value] : models::fields(config)) rows.push_back({"  " + name, value});
+  std::cout << table_text(rows) << '\n'
+            << style.bold(concat("one forward run: batch ", workload.batch, ", ", workload.source_length,
+                                 " source and ", workload.target_length, " target tokens"))
+            << '\n';
+  rows = {kHeadings};
+  for (const explain::PartCost& part : parts) rows.push_back(row(part.name, part.cost));
+  rows.push_back(row("total", total));
+  std::cout << table_text(rows) << style.dim(kNote);
+}
+
+explain::Cost layer_cost(const Arguments& arguments, nlohmann::ordered_json& described) {
+  if (arguments.layer == "attention") {
+    explain::AttentionCostOptions options = arguments.attention;
+    options.batch = arguments.workload.batch;
+    options.query_length = arguments.length;
+    options.bias = !arguments.no_bias;
+    options.output_projection = !arguments.no_output_projection;
+    const explain::Cost cost = explain::attention_cost(options);
+    described = {{"layer", "attention"},
+                 {"d_model", options.d_model},
+                 {"heads", options.heads},
+                 {"d_k", options.d_k ? options.d_k : options.d_model / options.heads},
+                 {"d_v", options.d_v ? options.d_v : options.d_model / options.heads},
+                 {"batch", options.batch},
+                 {"length", options.query_length},
+                 {"key_length", options.key_length ? options.key_length : options.query_length},
+                 {"causal", options.causal},
+                 {"bias", options.bias},
+                 {"output_projection", options.output_projection}};
+    return cost;
+  }
+  explain::FeedForwardCostOptions options = arguments.feed_forward;
+  options.d_model = arguments.attention.d_model;
+  options.bias = !arguments.no_bias;
+  if (__builtin_mul_overflow(arguments.workload.batch, arguments.length, &options.tokens)) {
+    throw UsageError("--batch and --length: expected sizes that can be counted, found larger ones");
+  }
+  const explain::Cost cost = explain::feed_forward_cost(options);
+  described = {{"layer", "feed-forward"},           {"d_model", options.d_model}, {"d_ff", options.d_ff},
+               {"batch", arguments.workload.batch}, {"length", arguments.length}, {"bias", options.bias}};
+  return cost;
+}
+
+void inspect_layer(const Arguments& arguments) {
+  nlohmann::ordered_json described;
+  const explain::Cost cost = layer_cost(arguments, described);
+  if (arguments.json) {
+    described.update(json_of(cost));
+    std::cout << described.dump(2) << '\n';
+    return;
+  }
+  const Style style = Style::for_stdout();
+  std::cout << style.bold("one " + arguments.layer + " layer") << '\n';
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& [name, value] : described.items()) {
+    if (name != "layer") rows.push_back({"  " + name, value.dump()});
+  }
+  std::cout << table_text(rows) << '\n'
+            << table_text({kHeadings, row(arguments.layer, cost)}) << style.dim(kNote);
+}
+
+void inspect(const Arguments& arguments) {
+  const int subjects = !arguments.model.empty() + !arguments.preset.empty() + !arguments.layer.empty();
+  if (subjects != 1) {
+    throw UsageError(concat("inspect: expected a model folder, --preset or --layer, found ",
+                            subjects == 0 ? "none of them" : "several of them"));
+  }
+  if (arguments.layer.empty()) {
+    inspect_model(arguments);
+  } else {
+    inspect_layer(arguments);
+  }
+}
+
+}  // namespace
+
+void add_inspect(CLI::App& app) {
+  CLI::App* command = add_command(
+      app, "inspect",
+      "What a model, or one layer, is made of and costs: parameters, multiplications, bytes, part by part.",
+      "qkv inspect model --batch 32 --src-len 30 --tgt-len 30\n"
+      "  qkv inspect --preset base --vocab 37000 --set d_ff=4096 --json\n"
+      "  qkv inspect --layer attention --d-model 512 --heads 8 --batch 32 --length 1024 --json");
+  const auto arguments = std::make_shared<Arguments>();
+  Arguments& a = *arguments;
+  CLI::Option* model = command->add_option("model", a.model, "Model folder")->type_name("DIR");
+  std::string known;
+  for (const std::string& name : models::preset_names()) known += (known.empty() ? "" : ", ") + name;
+  CLI::Option* preset = command->add_option("--preset", a.preset, "A model that need not exist: " + known);
+  CLI::Option* layer = command->add_option("--layer", a.layer, "One layer alone: attention or feed-forward")
+                           ->check(CLI::IsMember({"attention", "feed-forward"}));
+  preset->excludes(model);
+  layer->excludes(model)->excludes(preset);
+  command->add_option("--batch", a.workload.batch, "Sequences in a batch")->capture_default_str();
+  command->add_flag("--json", a.json, "Print one JSON object");
+
+  const auto with = [&](CLI::Option* needed, CLI::Option* option, const char* group) {
+    option->needs(needed)->group(group);
+  };
+  constexpr const char* kModel = "Of a model";
+  command->add_option("--src-len", a.workload.source_length, "Tokens of each source")
+      ->capture_default_str()
+      ->excludes(layer)
+      ->group(kModel);
+  command->add_option("--tgt-len", a.workload.target_length, "Tokens of each target")
+      ->capture_default_str()
+      ->excludes(layer)
+      ->group(kModel);
+  with(preset,
+       command->add_option("--vocab", a.vocabulary, "Entries of the vocabulary, which both sides share")
+           ->capture_default_str(),
+       kModel);
+  with(preset, command->add_option("--set", a.sets, "KEY=VALUE: a field of the model"), kModel);
+
+  constexpr const char* kLayer = "Of a layer";
+  with(layer,
+       command->add_option("--d-model", a.attention.d_model, "Features of a token")->capture_default_str(),
+       kLayer);
+  with(layer,
+       command->add_option("--length", a.length, "Tokens of each sequence (queries)")->capture_default_str(),
+       kLayer);
+  with(layer, command->add_option("--heads", a.attention.heads, "Heads")->capture_default_str(), kLayer);
+  with(layer,
+       command->add_option("--d-k", a.attention.d_k, "Features of a head's keys (default: d-model / heads)"),
+       kLayer);
+  with(
+      layer,
+      command->add_option("--d-v", a.attention.d_v, "Features of a head's values (default: d-model / heads)"),
+      kLayer);
+  with(layer,
+       command->add_option("--key-length", a.attention.key_length,
+                           "Tokens that are attended to (default: the same sequence)"),
+       kLayer);
+  with(layer, command->add_flag("--causal", a.attention.causal, "Count only the pairs that may attend"),
+       kLayer);
+  with(layer, command->add_flag("--no-output-projection", a.no_output_projection, "Without W^O"), kLayer);
+  with(layer,
+       command->add_option("--d-ff", a.feed_forward.d_ff, "Features inside a feed-forward")
+           ->capture_default_str(),
+       kLayer);
+  with(layer, command->add_flag("--no-bias", a.no_bias, "Without biases"), kLayer);
+  command->callback([arguments] { inspect(*arguments); });
+}
+
+}  // namespace qkv::apps

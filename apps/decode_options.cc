@@ -1,0 +1,45 @@
+#include "apps/decode_options.h"
+
+#include <map>
+
+namespace qkv::apps {
+
+void add_decode_options(CLI::App& command, DecodeArguments& arguments) {
+  command.add_option("--beam", arguments.beam,
+                     "Hypotheses kept at each step; 1 is greedy (default: the model's)");
+  command.add_option("--length-penalty", arguments.length_penalty,
+                     "How much longer translations are favoured (default: the model's)");
+  command
+      .add_option("--length-penalty-form", arguments.form,
+                  "Scores are log P divided by\n"
+                  "  transformers: length ^ penalty\n"
+                  "  gnmt: ((5 + length) / 6) ^ penalty (Wu et al. 2016)")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, decode::LengthPenalty>{
+          {"transformers", decode::LengthPenalty::power}, {"gnmt", decode::LengthPenalty::gnmt}}))
+      ->default_str("transformers");
+  command.add_option("--max-length", arguments.max_length,
+                     "Most tokens of a translation, its end included (default: the model's)");
+  command.add_option("--min-length", arguments.min_length,
+                     "Fewest tokens of a translation, its end included");
+  command.add_option("--max-source-tokens", arguments.max_source_tokens,
+                     "Most tokens of a line, its end included (default: what the model has positions for)");
+  command.add_flag("--truncate", arguments.truncate, "Cut lines that are too long, and say so");
+  command.add_option("--batch-tokens", arguments.batch_tokens,
+                     "Source tokens translated at a time: memory against speed (default: 1024)");
+}
+
+decode::TranslateOptions translate_options(const models::TranslationModel& model,
+                                           const DecodeArguments& arguments) {
+  decode::TranslateOptions options = decode::default_options(model);
+  options.search.beam = arguments.beam.value_or(options.search.beam);
+  options.search.length_penalty = arguments.length_penalty.value_or(options.search.length_penalty);
+  options.search.form = arguments.form;
+  options.search.max_length = arguments.max_length.value_or(options.search.max_length);
+  options.search.min_length = arguments.min_length.value_or(options.search.min_length);
+  options.batch_tokens = arguments.batch_tokens.value_or(options.batch_tokens);
+  options.max_source_tokens = arguments.max_source_tokens.value_or(options.max_source_tokens);
+  options.truncate = arguments.truncate;
+  return options;
+}
+
+}  // namespace qkv::apps

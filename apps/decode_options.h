@@ -1,0 +1,27 @@
+#pragma once
+// How to search for translations: the options that the commands share.
+
+#include <cstdint>
+#include <optional>
+
+#include "apps/command.h"
+#include "qkv/decode/translate.h"
+
+namespace qkv::apps {
+
+// What is not given is as the model's folder says, or as the library has it.
+struct DecodeArguments {
+  std::optional<int> beam, max_length, min_length;
+  std::optional<double> length_penalty;
+  decode::LengthPenalty form = decode::LengthPenalty::power;
+  std::optional<int64_t> batch_tokens, max_source_tokens;
+  bool truncate = false;
+};
+
+// `arguments` has to live as long as the command.
+void add_decode_options(CLI::App& command, DecodeArguments& arguments);
+
+decode::TranslateOptions translate_options(const models::TranslationModel& model,
+                                           const DecodeArguments& arguments);
+
+}  // namespace qkv::apps

@@ -1,0 +1,42 @@
+#pragma once
+// Text for people: colour where it is wanted, numbers in groups, columns that line up.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace qkv::apps {
+
+// Emphasis on a stream that is a terminal; elsewhere, where NO_COLOR is set, and on a dumb terminal the text
+// stays as it is.
+class Style {
+ public:
+  static Style for_stdout();
+  static Style for_stderr();
+
+  std::string bold(const std::string& text) const { return wrap("1", text); }
+  std::string dim(const std::string& text) const { return wrap("2", text); }
+  std::string good(const std::string& text) const { return wrap("32", text); }
+  std::string bad(const std::string& text) const { return wrap("31", text); }
+
+ private:
+  explicit Style(int descriptor);
+  std::string wrap(const char* code, const std::string& text) const;
+
+  bool colour_ = false;
+};
+
+// 1234567 -> "1,234,567".
+std::string grouped(int64_t number);
+
+// 1536000 -> "1.54 MB": three digits, powers of ten.
+std::string bytes_text(int64_t bytes);
+
+// The text with spaces up to `width` code points, after it or before it.
+std::string pad_right(const std::string& text, size_t width);
+std::string pad_left(const std::string& text, size_t width);
+
+// Rows as lines whose columns line up: the first to the left, the others to the right, two spaces between.
+std::string table_text(const std::vector<std::vector<std::string>>& rows);
+
+}  // namespace qkv::apps
