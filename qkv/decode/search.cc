@@ -119,9 +119,11 @@ class Batch {
 
   size_t select(float* log_probabilities, int64_t vocabulary, size_t sentence, int32_t row,
                 Candidate* best) const {
-    // One NaN or +infinity among the logits makes all log-probabilities of the row NaN.
-    if (std::isnan(log_probabilities[0])) {
-      throw NumericError(concat("search: expected finite logits, found NaN or infinity after ", "sentence ",
+    // +infinity among the logits leaves NaN too.
+    bool bad = false;
+    for (int64_t id = 0; id < vocabulary; ++id) bad |= std::isnan(log_probabilities[id]);
+    if (bad) {
+      throw NumericError(concat("search: expected finite logits, found NaN or infinity for sentence ",
                                 sentence, " of the batch, hypothesis ", row));
     }
     for (const int32_t id : options_.forbidden) {
