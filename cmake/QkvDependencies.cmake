@@ -1,8 +1,8 @@
-# Third-party libraries, all from the distribution. None appears in a public header of qkv.
+# The libraries that qkv is linked with, all from the distribution. None appears in a public header of qkv. This file
+# is installed beside the CMake package too: a program that links the static library needs them on its machine.
 find_package(Threads REQUIRED)
 find_package(OpenMP REQUIRED COMPONENTS CXX)
 find_package(hwy REQUIRED)
-find_package(nlohmann_json REQUIRED)
 
 # Debian's dnnl-config.cmake asks for OpenCL's headers, which nothing here uses.
 if(NOT TARGET qkv::dnnl)

@@ -1,0 +1,57 @@
+# What `cmake --install` puts where, and the package behind find_package(qkv).
+#   component development: the static library, its public headers, the CMake package
+#   component runtime:     the program
+include(CMakePackageConfigHelpers)
+
+# Public headers are all of qkv/ but these: kernels take raw pointers and check nothing, and a few headers are a
+# layer's own business. tests/install checks that what is installed needs nothing that is not.
+set(QKV_PRIVATE_HEADERS
+  "-inl\\.h$"
+  "/kernels/(cpu|reference)/"
+  "/kernels/(attention|embedding|loss|matmul|norm|optimizer)\\.h$"
+  "/base/hash\\.h$" "/data/shuffle\\.h$" "/decode/(batches|beam)\\.h$" "/explain/(attention_page|palette)\\.h$"
+  "/io/crc32c\\.h$" "/metrics/(lowercase_table|ngrams)\\.h$" "/models/marian\\.h$" "/text/vocabulary\\.h$")
+
+# qkv_public_headers(<variable>): their paths, relative to the source folder.
+function(qkv_public_headers variable)
+  file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/qkv/*.h)
+  foreach(pattern IN LISTS QKV_PRIVATE_HEADERS)
+    list(FILTER headers EXCLUDE REGEX "${pattern}")
+  endforeach()
+  set(${variable} ${headers} PARENT_SCOPE)
+endfunction()
+
+# A static library leaves its own libraries to whoever links it. They are listed here and not taken from the layers,
+# because headers alone (nlohmann-json) and this build's warning flags are no concern of theirs.
+set(link "")
+foreach(library qkv::sentencepiece qkv::dnnl hwy::hwy OpenMP::OpenMP_CXX Threads::Threads)
+  list(APPEND link $<LINK_ONLY:${library}>)
+endforeach()
+set_target_properties(qkv PROPERTIES INTERFACE_LINK_LIBRARIES "$<BUILD_INTERFACE:$<LINK_ONLY:qkv_flags>>;${link}")
+
+option(QKV_INSTALL "Make install rules" ${PROJECT_IS_TOP_LEVEL})
+if(NOT QKV_INSTALL)
+  return()
+endif()
+
+set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/qkv)
+install(TARGETS qkv EXPORT qkvTargets
+        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
+qkv_public_headers(headers)
+foreach(header IN LISTS headers)
+  get_filename_component(folder ${header} DIRECTORY)
+  install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/${folder} COMPONENT development)
+endforeach()
+
+install(EXPORT qkvTargets NAMESPACE qkv:: DESTINATION ${package_folder} COMPONENT development)
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/qkvConfig.cmake.in ${PROJECT_BINARY_DIR}/qkvConfig.cmake
+                              INSTALL_DESTINATION ${package_folder} NO_SET_AND_CHECK_MACRO)
+# Before 1.0 a minor version may break what the one before it promised.
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/qkvConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/qkvConfig.cmake ${PROJECT_BINARY_DIR}/qkvConfigVersion.cmake
+              ${PROJECT_SOURCE_DIR}/cmake/QkvDependencies.cmake
+        DESTINATION ${package_folder} COMPONENT development)
+
+if(TARGET qkv_cli)
+  install(TARGETS qkv_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime)
+endif()

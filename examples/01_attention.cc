@@ -1,0 +1,15 @@
+#include <qkv/qkv.h>
+
+#include <iostream>
+
+int main() {
+  // Three tokens of two features, as queries, keys and values of one head: [batch, tokens, heads, features].
+  const auto x = qkv::Tensor::from(std::vector{1.0f, 0.0f, 0.0f, 2.0f, 1.0f, 1.0f}, {1, 3, 1, 2});
+  const auto attention = qkv::scaled_dot_product_attention(x, x, x, {.causal = true, .return_weights = true});
+  const qkv::Tensor weights = attention.weights[0], y = attention.output.value();  // [heads, queries, keys]
+  for (int64_t i = 0; i < 3; ++i) {
+    std::cout << "token " << i << " attends with";
+    for (int64_t j = 0; j <= i; ++j) std::cout << ' ' << weights.values()[i * 3 + j];
+    std::cout << " and becomes " << y.values()[i * 2] << ' ' << y.values()[i * 2 + 1] << '\n';
+  }
+}

@@ -1,0 +1,83 @@
+#pragma once
+// All of qkv's public headers, lowest layer first. Each can be included alone too.
+
+#include "qkv/base/error.h"
+#include "qkv/base/files.h"
+#include "qkv/base/log.h"
+#include "qkv/base/parallel.h"
+#include "qkv/base/philox.h"
+
+#include "qkv/tensor/dtype.h"
+#include "qkv/tensor/ragged.h"
+#include "qkv/tensor/shape.h"
+#include "qkv/tensor/storage.h"
+#include "qkv/tensor/tensor.h"
+
+#include "qkv/text/lines.h"
+#include "qkv/text/tokenizer.h"
+#include "qkv/text/train_sentencepiece.h"
+#include "qkv/text/utf8.h"
+
+#include "qkv/metrics/bleu.h"
+#include "qkv/metrics/chrf.h"
+#include "qkv/metrics/exact_match.h"
+#include "qkv/metrics/perplexity.h"
+#include "qkv/metrics/tokenize_13a.h"
+#include "qkv/metrics/unicode.h"
+
+#include "qkv/kernels/accumulate.h"
+#include "qkv/kernels/counters.h"
+#include "qkv/kernels/dropout.h"
+#include "qkv/kernels/pointwise.h"
+
+#include "qkv/io/safetensors.h"
+#include "qkv/io/tensorboard.h"
+
+#include "qkv/data/batches.h"
+#include "qkv/data/corpus.h"
+#include "qkv/data/number_words.h"
+#include "qkv/data/token_store.h"
+
+#include "qkv/ops/attention.h"
+#include "qkv/ops/functions.h"
+#include "qkv/ops/linear.h"
+#include "qkv/ops/scope.h"
+#include "qkv/ops/tape.h"
+#include "qkv/ops/variable.h"
+
+#include "qkv/nn/attention.h"
+#include "qkv/nn/cache.h"
+#include "qkv/nn/decoder.h"
+#include "qkv/nn/embedding.h"
+#include "qkv/nn/encoder.h"
+#include "qkv/nn/feed_forward.h"
+#include "qkv/nn/linear.h"
+#include "qkv/nn/norm.h"
+#include "qkv/nn/parameter.h"
+#include "qkv/nn/pass.h"
+#include "qkv/nn/positions.h"
+
+#include "qkv/models/config.h"
+#include "qkv/models/folder.h"
+#include "qkv/models/transformer.h"
+
+#include "qkv/decode/capture.h"
+#include "qkv/decode/score.h"
+#include "qkv/decode/search.h"
+#include "qkv/decode/transformer.h"
+#include "qkv/decode/translate.h"
+
+#include "qkv/train/adam.h"
+#include "qkv/train/average.h"
+#include "qkv/train/checkpoint.h"
+#include "qkv/train/observer.h"
+#include "qkv/train/options.h"
+#include "qkv/train/schedule.h"
+#include "qkv/train/trainer.h"
+#include "qkv/train/translation.h"
+#include "qkv/train/validation.h"
+
+#include "qkv/explain/attention_report.h"
+#include "qkv/explain/captured_report.h"
+#include "qkv/explain/cost.h"
+#include "qkv/explain/translation_report.h"
