@@ -16,7 +16,7 @@ struct EmbeddingForward {
   const float* positions = nullptr;   // [max positions, cols], or null
   const int32_t* position = nullptr;  // [tokens], the row of `positions` of each token
   int64_t tokens = 0, cols = 0;
-  Dropout dropout;
+  Dropout dropout{};
   float* y = nullptr;  // [tokens, cols]
 };
 

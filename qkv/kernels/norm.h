@@ -12,7 +12,7 @@ namespace qkv::kernels {
 struct NormInput {
   const float* x = nullptr;       // [rows, cols]
   const float* branch = nullptr;  // [rows, cols], or null: z = x
-  Dropout dropout;                // of the branch
+  Dropout dropout{};              // of the branch
   const float* gain = nullptr;    // [cols]; null with `shift`: no normalisation, y is not written
   const float* shift = nullptr;   // [cols]
   float epsilon = 1e-5f;

@@ -36,11 +36,21 @@ HWY_INLINE FloatVector sigmoid(Floats d, FloatVector x) {
   return hn::Div(one, hn::Add(one, exponential(d, hn::Neg(x))));
 }
 
+// s = 1 / (1 + exp(-x)), and s (1 - s) without the loss of digits of 1 - s.
+HWY_INLINE FloatVector sigmoid(Floats d, FloatVector x, FloatVector& slope) {
+  const auto one = hn::Set(d, 1.0f);
+  const auto e = exponential(d, hn::Neg(hn::Abs(x)));
+  const auto larger = hn::Div(one, hn::Add(one, e)), smaller = hn::Mul(e, larger);
+  slope = hn::Mul(larger, smaller);
+  return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), smaller, larger);
+}
+
 struct Silu {
   static HWY_INLINE FloatVector value(Floats d, FloatVector x) { return hn::Mul(x, sigmoid(d, x)); }
   static HWY_INLINE FloatVector derivative(Floats d, FloatVector x) {
-    const auto s = sigmoid(d, x);
-    return hn::MulAdd(hn::Mul(x, s), hn::Sub(hn::Set(d, 1.0f), s), s);
+    FloatVector slope;
+    const auto s = sigmoid(d, x, slope);
+    return hn::MulAdd(x, slope, s);
   }
 };
 
@@ -48,18 +58,22 @@ struct Silu {
 struct GeluTanh {
   static constexpr float kTwoRoot = 1.59576912161f, kCubic = 0.044715f;  // 2 sqrt(2 / pi)
 
-  static HWY_INLINE FloatVector gate(Floats d, FloatVector x) {
+  static HWY_INLINE FloatVector argument(Floats d, FloatVector x) {
     const auto inner = hn::MulAdd(hn::Set(d, kCubic), hn::Mul(x, x), hn::Set(d, 1.0f));
-    return sigmoid(d, hn::Mul(hn::Mul(hn::Set(d, kTwoRoot), x), inner));
+    return hn::Mul(hn::Mul(hn::Set(d, kTwoRoot), x), inner);
   }
-  static HWY_INLINE FloatVector value(Floats d, FloatVector x) { return hn::Mul(x, gate(d, x)); }
+  static HWY_INLINE FloatVector value(Floats d, FloatVector x) {
+    return hn::Mul(x, sigmoid(d, argument(d, x)));
+  }
   static HWY_INLINE FloatVector derivative(Floats d, FloatVector x) {
-    // Past 20 the gate is 0 or 1 to the last bit; the squares of very large numbers would overflow.
-    const auto limit = hn::Set(d, 20.0f), one = hn::Set(d, 1.0f);
+    // Past 20 the sigmoid is 0 or 1 to the last bit; the squares of very large numbers would overflow.
+    const auto limit = hn::Set(d, 20.0f);
     x = hn::IfThenElse(hn::Gt(x, limit), limit, hn::IfThenElse(hn::Lt(x, hn::Neg(limit)), hn::Neg(limit), x));
-    const auto s = gate(d, x);
-    const auto slope = hn::Mul(hn::Set(d, kTwoRoot), hn::MulAdd(hn::Set(d, 3 * kCubic), hn::Mul(x, x), one));
-    return hn::MulAdd(hn::Mul(hn::Mul(x, s), hn::Sub(one, s)), slope, s);
+    FloatVector slope;
+    const auto s = sigmoid(d, argument(d, x), slope);
+    const auto inner =
+        hn::Mul(hn::Set(d, kTwoRoot), hn::MulAdd(hn::Set(d, 3 * kCubic), hn::Mul(x, x), hn::Set(d, 1.0f)));
+    return hn::MulAdd(hn::Mul(x, slope), inner, s);
   }
 };
 

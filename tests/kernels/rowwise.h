@@ -1,0 +1,103 @@
+#pragma once
+// What the tests of the row-wise kernels share.
+
+#include <gtest/gtest.h>
+#include <hwy/targets.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "qkv/base/parallel.h"
+#include "qkv/base/philox.h"
+#include "qkv/kernels/accumulate.h"
+#include "qkv/kernels/dropout.h"
+
+namespace qkv::kernels {
+
+// Numbers in [-size, size), after an offset that leaves data() misaligned by that many floats.
+class Numbers {
+ public:
+  Numbers(int64_t count, uint64_t seed, float size = 1, int64_t misaligned = 1)
+      : numbers_(static_cast<size_t>(count + misaligned + kGuard)), offset_(misaligned), count_(count) {
+    RandomStream random(seed);
+    for (float& x : numbers_) x = size * (2 * random.uniform() - 1);
+    before_ = numbers_;
+  }
+
+  float* data() { return numbers_.data() + offset_; }
+  const float* data() const { return numbers_.data() + offset_; }
+  int64_t size() const { return count_; }
+  float& operator[](int64_t i) { return data()[i]; }
+  float operator[](int64_t i) const { return data()[i]; }
+  // The number that stood there at first.
+  float before(int64_t i) const { return before_[static_cast<size_t>(offset_ + i)]; }
+
+  // Whether the numbers before and after the data are as they were.
+  bool surroundings_untouched() const {
+    for (size_t i = 0; i < numbers_.size(); ++i) {
+      const int64_t at = static_cast<int64_t>(i) - offset_;
+      if ((at < 0 || at >= count_) && numbers_[i] != before_[i]) return false;
+    }
+    return true;
+  }
+
+  bool same_bits(const Numbers& other) const {
+    return count_ == other.count_ && std::memcmp(data(), other.data(), static_cast<size_t>(count_) * 4) == 0;
+  }
+
+ private:
+  static constexpr int64_t kGuard = 40;  // floats after the data, more than two vectors
+  std::vector<float> numbers_, before_;
+  int64_t offset_, count_;
+};
+
+// `expected` (+ what stood there before) is `found`, within `absolute` + `relative` |expected| of each
+// element.
+inline void expect_near(const Numbers& found, const std::vector<double>& expected, double absolute,
+                        double relative, Accumulate accumulate, const std::string& what) {
+  ASSERT_EQ(static_cast<size_t>(found.size()), expected.size()) << what;
+  for (int64_t i = 0; i < found.size(); ++i) {
+    const double own = expected[static_cast<size_t>(i)];
+    const double full = own + (accumulate == Accumulate::yes ? double{found.before(i)} : 0.0);
+    ASSERT_NEAR(double{found[i]}, full, absolute + relative * std::abs(own)) << what << " at " << i;
+  }
+  ASSERT_TRUE(found.surroundings_untouched()) << what;
+}
+
+// Runs the test once with each instruction set that was compiled in and that this machine has.
+inline void for_each_target(const std::function<void()>& test) {
+  const int64_t all = hwy::SupportedTargets();
+  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    // Not compiled in: dispatch would fall back to the baseline, which is in the list.
+    if ((target & (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL)) != 0) continue;
+    SCOPED_TRACE(hwy::TargetName(target));
+    hwy::SetSupportedTargetsForTest(target);
+    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+    test();
+  }
+  hwy::SetSupportedTargetsForTest(0);
+  hwy::GetChosenTarget().Update(all);
+}
+
+// Runs `result` with 1, 2 and 3 threads: the numbers must be the same bits.
+inline void expect_same_for_any_threads(const std::function<Numbers()>& result) {
+  const int before = threads();
+  set_threads(1);
+  const Numbers one = result();
+  for (const int count : {2, 3}) {
+    set_threads(count);
+    EXPECT_TRUE(result().same_bits(one)) << count << " threads";
+  }
+  set_threads(before);
+}
+
+inline Dropout some_dropout(float rate = 0.3f) {
+  return {.rate = rate, .seed = 0x1234567890ABCDEFu, .step = 17, .site = 5, .first_row = 4000000000u};
+}
+
+}  // namespace qkv::kernels

@@ -1,0 +1,76 @@
+#include "qkv/kernels/embedding.h"
+
+#include <gtest/gtest.h>
+
+#include "qkv/kernels/reference/rowwise.h"
+#include "rowwise.h"
+
+namespace qkv::kernels {
+namespace {
+
+constexpr int64_t kVocabulary = 7, kPlaces = 11, kTokens = 23;
+
+std::vector<int32_t> numbers_below(int64_t bound, uint64_t seed) {
+  RandomStream random(seed);
+  std::vector<int32_t> result;
+  for (int64_t t = 0; t < kTokens; ++t) {
+    result.push_back(static_cast<int32_t>(random.below(static_cast<uint64_t>(bound))));
+  }
+  return result;
+}
+
+TEST(Embedding, Forward) {
+  for_each_target([] {
+    const auto ids = numbers_below(kVocabulary, 1), position = numbers_below(kPlaces, 2);
+    for (const int64_t cols : {1, 5, 16, 17, 33, 128, 520}) {
+      const Numbers table(kVocabulary * cols, 3), positions(kPlaces * cols, 4);
+      for (const bool placed : {false, true}) {
+        for (const float rate : {0.0f, 0.3f}) {
+          Numbers y(kTokens * cols, 5);
+          const EmbeddingForward arguments{.table = table.data(),
+                                           .ids = ids.data(),
+                                           .factor = 2.5f,
+                                           .positions = placed ? positions.data() : nullptr,
+                                           .position = placed ? position.data() : nullptr,
+                                           .tokens = kTokens,
+                                           .cols = cols,
+                                           .dropout = some_dropout(rate),
+                                           .y = y.data()};
+          embedding_forward(arguments);
+          expect_near(y, reference::embedding_forward(arguments), 2e-7, 2e-7, Accumulate::no,
+                      std::to_string(cols) + " columns");
+        }
+      }
+    }
+  });
+}
+
+TEST(Embedding, BackwardAddsInTheOrderOfTheTokens) {
+  for_each_target([] {
+    const auto ids = numbers_below(kVocabulary, 6);
+    for (const int64_t cols : {1, 5, 16, 17, 129, 600}) {
+      const Numbers dy(kTokens * cols, 7);
+      for (const float rate : {0.0f, 0.3f}) {
+        const Dropout dropout = some_dropout(rate);
+        std::vector<double> expected(static_cast<size_t>(kVocabulary * cols));
+        for (int64_t t = 0; t < kTokens; ++t) {
+          for (int64_t c = 0; c < cols; ++c) {
+            expected[static_cast<size_t>(ids[static_cast<size_t>(t)] * cols + c)] +=
+                1.5 * reference::dropout_factor(dropout, t, c) * double{dy[t * cols + c]};
+          }
+        }
+        const auto result = [&] {
+          Numbers gradient(kVocabulary * cols, 8);
+          embedding_backward(dy.data(), ids.data(), 1.5f, kTokens, cols, kVocabulary, dropout,
+                             gradient.data());
+          return gradient;
+        };
+        expect_near(result(), expected, 2e-6, 0, Accumulate::yes, std::to_string(cols) + " columns");
+        if (cols == 600) expect_same_for_any_threads(result);
+      }
+    }
+  });
+}
+
+}  // namespace
+}  // namespace qkv::kernels

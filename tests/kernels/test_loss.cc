@@ -1,0 +1,194 @@
+#include "qkv/kernels/loss.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "qkv/kernels/reference/rowwise.h"
+#include "rowwise.h"
+
+namespace qkv::kernels {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+std::vector<int64_t> columns() {
+  std::vector<int64_t> result;
+  for (int64_t c = 1; c <= 2 * 16 + 3; ++c) result.push_back(c);
+  result.insert(result.end(), {64, 127, 1023, 1025, 8000});
+  return result;
+}
+
+std::vector<int32_t> labels_for(int64_t rows, int64_t cols) {
+  std::vector<int32_t> labels;
+  for (int64_t r = 0; r < rows; ++r) labels.push_back(static_cast<int32_t>((7 * r + cols / 2) % cols));
+  labels.back() = static_cast<int32_t>(cols - 1);
+  return labels;
+}
+
+TEST(Loss, CrossEntropy) {
+  for_each_target([] {
+    for (const int64_t cols : columns()) {
+      const int64_t rows = 3;
+      const Numbers bias(cols, 1, 2);
+      const std::vector<int32_t> labels = labels_for(rows, cols);
+      for (const float size : {4.0f, 1e4f}) {
+        for (const float smoothing : {0.0f, 0.1f}) {
+          for (const bool has_bias : {false, true}) {
+            Numbers logits(rows * cols, 2, size, cols % 4), loss(rows, 3), nll(rows, 4);
+            const CrossEntropy arguments{.logits = logits.data(),
+                                         .bias = has_bias ? bias.data() : nullptr,
+                                         .labels = labels.data(),
+                                         .rows = rows,
+                                         .cols = cols,
+                                         .smoothing = smoothing,
+                                         .grad_scale = 0.5f,
+                                         .loss = loss.data(),
+                                         .nll = nll.data()};
+            const auto expected = reference::cross_entropy(arguments);
+            cross_entropy(arguments);
+            const std::string what = std::to_string(cols) + " columns of size " + std::to_string(size);
+            expect_near(loss, expected.loss, 3e-7, 5e-7, Accumulate::no, what + ": loss");
+            expect_near(nll, expected.nll, 3e-7, 3e-7, Accumulate::no, what + ": nll");
+            expect_near(logits, expected.gradient, 1e-7, 3e-7, Accumulate::no, what + ": gradient");
+          }
+        }
+      }
+    }
+  });
+}
+
+TEST(Loss, TheGradientIsTheSlope) {
+  const int64_t cols = 9;
+  const int32_t label = 4;
+  Numbers logits(cols, 5, 2);
+  const auto arguments = [&](Numbers& values, Numbers& loss) {
+    return CrossEntropy{.logits = values.data(),
+                        .labels = &label,
+                        .rows = 1,
+                        .cols = cols,
+                        .smoothing = 0.1f,
+                        .loss = loss.data(),
+                        .nll = loss.data() + 1};
+  };
+  Numbers gradient = logits, loss(2, 6);
+  cross_entropy(arguments(gradient, loss));
+  for (int64_t i = 0; i < cols; ++i) {
+    Numbers above = logits, below = logits;
+    above[i] += 0.0078125f;
+    below[i] -= 0.0078125f;
+    const double slope = reference::cross_entropy(arguments(above, loss)).loss[0] -
+                         reference::cross_entropy(arguments(below, loss)).loss[0];
+    EXPECT_NEAR(gradient[i], slope / 0.015625, 1e-5);
+  }
+}
+
+TEST(Loss, NothingThatIsNotANumberIsHidden) {
+  for_each_target([] {
+    for (const float smoothing : {0.0f, 0.1f}) {
+      for (const int64_t cols : {5, 16, 100}) {
+        for (const int64_t at : {int64_t{0}, cols / 2, cols - 1}) {
+          for (const float bad : {std::numeric_limits<float>::quiet_NaN(), kInfinity}) {
+            Numbers logits(cols, 7), loss(1, 8), nll(1, 9);
+            logits[at] = bad;
+            const int32_t label = 1;
+            cross_entropy({.logits = logits.data(),
+                           .labels = &label,
+                           .rows = 1,
+                           .cols = cols,
+                           .smoothing = smoothing,
+                           .loss = loss.data(),
+                           .nll = nll.data()});
+            EXPECT_FALSE(std::isfinite(loss[0])) << bad << " at " << at << " of " << cols;
+            EXPECT_FALSE(std::isfinite(nll[0])) << bad << " at " << at << " of " << cols;
+            Numbers probabilities(cols, 10);
+            probabilities[at] = bad;
+            softmax(probabilities.data(), probabilities.data(), 1, cols);
+            EXPECT_FALSE(std::isfinite(probabilities[at]));
+          }
+        }
+      }
+    }
+  });
+}
+
+// A logit of minus infinity rules a word out, which is no error unless it is the label's.
+TEST(Loss, MinusInfinityIsProbabilityZero) {
+  const int64_t cols = 40;
+  Numbers logits(cols, 11), loss(1, 12), nll(1, 13);
+  logits[3] = -kInfinity;
+  Numbers log_p(cols, 14);
+  log_softmax(logits.data(), nullptr, log_p.data(), 1, cols);
+  EXPECT_EQ(log_p[3], -kInfinity);
+  double sum = 0;
+  for (int64_t c = 0; c < cols; ++c) sum += std::exp(double{log_p[c]});
+  EXPECT_NEAR(sum, 1, 1e-6);
+  const int32_t label = 4;
+  cross_entropy({.logits = logits.data(),
+                 .labels = &label,
+                 .rows = 1,
+                 .cols = cols,
+                 .loss = loss.data(),
+                 .nll = nll.data()});
+  EXPECT_NEAR(loss[0], -log_p[4], 1e-6f);
+  EXPECT_EQ(logits[3], 0.0f);
+}
+
+TEST(Loss, LogSoftmaxAndSoftmax) {
+  for_each_target([] {
+    for (const int64_t cols : columns()) {
+      for (const float size : {3.0f, 1e4f}) {
+        const int64_t rows = 2;
+        const Numbers x(rows * cols, 15, size, cols % 3), bias(cols, 16);
+        for (const float* b : {static_cast<const float*>(nullptr), bias.data()}) {
+          const auto expected = reference::log_softmax(x.data(), b, rows, cols);
+          Numbers y(rows * cols, 17), in_place = x;
+          log_softmax(x.data(), b, y.data(), rows, cols);
+          expect_near(y, expected, 4e-7, 4e-7, Accumulate::no, std::to_string(cols) + " columns");
+          log_softmax(in_place.data(), b, in_place.data(), rows, cols);
+          EXPECT_TRUE(in_place.same_bits(y));
+        }
+        auto expected = reference::log_softmax(x.data(), nullptr, rows, cols);
+        for (double& v : expected) v = std::exp(v);
+        Numbers y(rows * cols, 18), in_place = x;
+        softmax(x.data(), y.data(), rows, cols);
+        expect_near(y, expected, 1e-7, 4e-7, Accumulate::no, std::to_string(cols) + " columns");
+        softmax(in_place.data(), in_place.data(), rows, cols);
+        EXPECT_TRUE(in_place.same_bits(y));
+      }
+    }
+  });
+}
+
+TEST(Loss, RowsDoNotKnowOfEachOtherNorOfThreads) {
+  const int64_t rows = 40, cols = 1001;
+  const Numbers logits(rows * cols, 19, 5);
+  const std::vector<int32_t> labels = labels_for(rows, cols);
+  Numbers nll(rows, 20);
+  const auto gradient = [&] {
+    Numbers x = logits, loss(rows, 21);
+    cross_entropy({.logits = x.data(),
+                   .labels = labels.data(),
+                   .rows = rows,
+                   .cols = cols,
+                   .smoothing = 0.1f,
+                   .loss = loss.data(),
+                   .nll = nll.data()});
+    return x;
+  };
+  expect_same_for_any_threads(gradient);
+  const Numbers all = gradient();
+  Numbers one(cols, 22), loss(1, 23);
+  std::copy(logits.data() + 17 * cols, logits.data() + 18 * cols, one.data());
+  cross_entropy({.logits = one.data(),
+                 .labels = &labels[17],
+                 .rows = 1,
+                 .cols = cols,
+                 .smoothing = 0.1f,
+                 .loss = loss.data(),
+                 .nll = nll.data()});
+  EXPECT_EQ(std::memcmp(one.data(), all.data() + 17 * cols, static_cast<size_t>(cols) * 4), 0);
+}
+
+}  // namespace
+}  // namespace qkv::kernels

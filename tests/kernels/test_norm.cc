@@ -1,0 +1,227 @@
+#include "qkv/kernels/norm.h"
+
+#include <gtest/gtest.h>
+
+#include "qkv/kernels/reference/rowwise.h"
+#include "rowwise.h"
+
+namespace qkv::kernels {
+namespace {
+
+constexpr int64_t kColumns[] = {2, 3, 8, 15, 16, 17, 31, 33, 64, 100, 511, 512, 513, 1030, 4099};
+
+// Numbers far from zero, as a long residual stream has them.
+Numbers features(int64_t rows, int64_t cols, uint64_t seed) {
+  Numbers x(rows * cols, seed, 2, 1 + static_cast<int64_t>(seed % 3));
+  for (int64_t i = 0; i < x.size(); ++i) x[i] += 0.5f * static_cast<float>(1 + i % 2);
+  return x;
+}
+
+struct Forward {
+  Numbers sum, y, mean, inverse_deviation;
+};
+
+Forward run(const NormInput& input, bool with_sum) {
+  const int64_t count = input.rows * input.cols;
+  Forward f{Numbers(count, 91), Numbers(count, 92), Numbers(input.rows, 93), Numbers(input.rows, 94)};
+  norm_forward(input, {.sum = with_sum ? f.sum.data() : nullptr,
+                       .y = f.y.data(),
+                       .mean = f.mean.data(),
+                       .inverse_deviation = f.inverse_deviation.data()});
+  return f;
+}
+
+TEST(Norm, ForwardWithAndWithoutBranchAndDropout) {
+  for_each_target([] {
+    for (const int64_t cols : kColumns) {
+      const int64_t rows = 5;
+      const Numbers x = features(rows, cols, 1), branch = features(rows, cols, 2), gain(cols, 3),
+                    shift(cols, 4);
+      for (const bool has_branch : {false, true}) {
+        for (const float rate : {0.0f, 0.25f}) {
+          for (const bool with_sum : {false, true}) {
+            const NormInput input{.x = x.data(),
+                                  .branch = has_branch ? branch.data() : nullptr,
+                                  .dropout = some_dropout(rate),
+                                  .gain = gain.data(),
+                                  .shift = shift.data(),
+                                  .epsilon = 1e-5f,
+                                  .rows = rows,
+                                  .cols = cols};
+            const auto expected = reference::norm_forward(input);
+            const Forward f = run(input, with_sum);
+            const std::string what = std::to_string(cols) + " columns, branch " + std::to_string(has_branch);
+            // With two columns or three, the deviation may be small, and the error grows with its inverse.
+            double inverse = 1;
+            for (const double v : expected.inverse_deviation) inverse = std::max(inverse, v);
+            expect_near(f.y, expected.y, 2e-6 * inverse, 0, Accumulate::no, what);
+            expect_near(f.mean, expected.mean, 5e-7, 5e-7, Accumulate::no, what);
+            expect_near(f.inverse_deviation, expected.inverse_deviation, 0, 1e-6 * inverse, Accumulate::no,
+                        what);
+            if (with_sum) expect_near(f.sum, expected.sum, 3e-7, 3e-7, Accumulate::no, what);
+          }
+        }
+      }
+    }
+  });
+}
+
+TEST(Norm, ResidualAloneAndInPlace) {
+  for_each_target([] {
+    const int64_t rows = 6, cols = 530;
+    Numbers x = features(rows, cols, 5);
+    const Numbers branch = features(rows, cols, 6), gain(cols, 7), shift(cols, 8);
+    NormInput input{
+        .x = x.data(), .branch = branch.data(), .dropout = some_dropout(), .rows = rows, .cols = cols};
+    const auto sum = reference::norm_forward(input).sum;
+    const Numbers y_before(rows * cols, 9);
+    Numbers y = y_before;
+    norm_forward(input, {.sum = x.data(), .y = y.data()});
+    expect_near(x, sum, 3e-7, 3e-7, Accumulate::no, "sum in the place of x");
+    EXPECT_TRUE(y.same_bits(y_before)) << "y is not written without gain";
+
+    Numbers in_place = features(rows, cols, 10), in_branch = branch;
+    input = {.x = in_place.data(),
+             .branch = branch.data(),
+             .gain = gain.data(),
+             .shift = shift.data(),
+             .rows = rows,
+             .cols = cols};
+    const auto expected = reference::norm_forward(input).y;
+    Numbers elsewhere(rows * cols, 11);
+    norm_forward(input, {.y = elsewhere.data()});
+    expect_near(elsewhere, expected, 3e-6, 0, Accumulate::no, "y");
+    input.branch = in_branch.data();
+    norm_forward(input, {.y = in_branch.data()});
+    EXPECT_TRUE(in_branch.same_bits(elsewhere)) << "y in the place of branch";
+    norm_forward(
+        {.x = elsewhere.data(), .gain = gain.data(), .shift = shift.data(), .rows = rows, .cols = cols},
+        {.y = in_branch.data()});
+    norm_forward(
+        {.x = elsewhere.data(), .gain = gain.data(), .shift = shift.data(), .rows = rows, .cols = cols},
+        {.y = elsewhere.data()});
+    EXPECT_TRUE(in_branch.same_bits(elsewhere)) << "y in the place of x";
+  });
+}
+
+TEST(Norm, RowsDoNotKnowOfEachOtherNorOfThreads) {
+  for_each_target([] {
+    const int64_t rows = 150, cols = 257;
+    const Numbers x = features(rows, cols, 12), branch = features(rows, cols, 13), gain(cols, 14),
+                  shift(cols, 15);
+    NormInput input{.x = x.data(),
+                    .branch = branch.data(),
+                    .dropout = some_dropout(),
+                    .gain = gain.data(),
+                    .shift = shift.data(),
+                    .rows = rows,
+                    .cols = cols};
+    expect_same_for_any_threads([&] { return run(input, true).y; });
+    const Numbers all = run(input, true).y;
+    input.x += 100 * cols;
+    input.branch += 100 * cols;
+    input.dropout.first_row += 100;
+    input.rows = 1;
+    const Numbers one = run(input, true).y;
+    EXPECT_EQ(std::memcmp(one.data(), all.data() + 100 * cols, static_cast<size_t>(cols) * 4), 0);
+  });
+}
+
+TEST(Norm, Backward) {
+  for_each_target([] {
+    for (const auto& [rows, cols] : {std::pair<int64_t, int64_t>{1, 17}, {3, 64}, {130, 33}, {70, 515}}) {
+      const Numbers z = features(rows, cols, 16), dy(rows * cols, 17), gain(cols, 18), shift(cols, 19);
+      const Forward f =
+          run({.x = z.data(), .gain = gain.data(), .shift = shift.data(), .rows = rows, .cols = cols}, false);
+      for (const Accumulate accumulate : {Accumulate::no, Accumulate::yes}) {
+        for (const float rate : {0.0f, 0.25f}) {
+          Numbers dz(rows * cols, 20), branch(rows * cols, 21), d_gain(cols, 22), d_shift(cols, 23);
+          NormBackward arguments{.z = z.data(),
+                                 .gain = gain.data(),
+                                 .mean = f.mean.data(),
+                                 .inverse_deviation = f.inverse_deviation.data(),
+                                 .dy = dy.data(),
+                                 .rows = rows,
+                                 .cols = cols,
+                                 .dz = dz.data(),
+                                 .dz_accumulate = accumulate,
+                                 .branch_gradient = branch.data(),
+                                 .branch_accumulate = accumulate,
+                                 .dropout = some_dropout(rate),
+                                 .gain_gradient = d_gain.data(),
+                                 .shift_gradient = d_shift.data(),
+                                 .parameter_accumulate = accumulate};
+          const auto expected = reference::norm_backward(arguments, 1e-5f);
+          norm_backward(arguments);
+          const std::string what = std::to_string(rows) + " x " + std::to_string(cols);
+          const double of_sums = 2e-6 * std::sqrt(static_cast<double>(rows));
+          expect_near(dz, expected.dz, 3e-6, 0, accumulate, what + " dz");
+          expect_near(branch, expected.branch, 4e-6, 0, accumulate, what + " branch");
+          expect_near(d_gain, expected.gain, of_sums, 0, accumulate, what + " gain");
+          expect_near(d_shift, expected.shift, of_sums, 0, accumulate, what + " shift");
+
+          // Each output may be left out, and dz may take the place of dy.
+          Numbers in_place = dy;
+          arguments.dz = in_place.data();
+          arguments.dy = in_place.data();
+          arguments.dz_accumulate = Accumulate::no;
+          arguments.branch_gradient = nullptr;
+          arguments.gain_gradient = arguments.shift_gradient = nullptr;
+          norm_backward(arguments);
+          expect_near(in_place, expected.dz, 3e-6, 0, Accumulate::no, what + " dz in the place of dy");
+        }
+      }
+    }
+  });
+}
+
+TEST(Norm, BackwardForAnyThreads) {
+  const int64_t rows = 700, cols = 130;
+  const Numbers z = features(rows, cols, 24), dy(rows * cols, 25), gain(cols, 26), shift(cols, 27);
+  const Forward f =
+      run({.x = z.data(), .gain = gain.data(), .shift = shift.data(), .rows = rows, .cols = cols}, false);
+  Numbers dz(rows * cols, 28);
+  expect_same_for_any_threads([&] {
+    Numbers gradients(2 * cols, 29);
+    norm_backward({.z = z.data(),
+                   .gain = gain.data(),
+                   .mean = f.mean.data(),
+                   .inverse_deviation = f.inverse_deviation.data(),
+                   .dy = dy.data(),
+                   .rows = rows,
+                   .cols = cols,
+                   .dz = dz.data(),
+                   .gain_gradient = gradients.data(),
+                   .shift_gradient = gradients.data() + cols});
+    return gradients;
+  });
+}
+
+// The oracle itself: its gradients are the slopes of its values.
+TEST(Norm, ReferenceGradientsAreTheSlopes) {
+  const int64_t rows = 2, cols = 6;
+  Numbers z = features(rows, cols, 30);
+  const Numbers dy(rows * cols, 31), gain(cols, 32), shift(cols, 33);
+  const NormInput input{
+      .x = z.data(), .gain = gain.data(), .shift = shift.data(), .rows = rows, .cols = cols};
+  const auto loss = [&] {
+    const auto y = reference::norm_forward(input).y;
+    double sum = 0;
+    for (int64_t i = 0; i < dy.size(); ++i) sum += y[static_cast<size_t>(i)] * double{dy[i]};
+    return sum;
+  };
+  const auto gradients = reference::norm_backward(
+      {.z = z.data(), .gain = gain.data(), .dy = dy.data(), .rows = rows, .cols = cols}, 1e-5f);
+  for (int64_t i = 0; i < z.size(); ++i) {
+    const float at = z[i], h = 1.0f / 1024;
+    z[i] = at + h;
+    const double above = loss(), high = double{z[i]};
+    z[i] = at - h;
+    const double below = loss(), low = double{z[i]};
+    z[i] = at;
+    EXPECT_NEAR(gradients.dz[static_cast<size_t>(i)], (above - below) / (high - low), 2e-5);
+  }
+}
+
+}  // namespace
+}  // namespace qkv::kernels
