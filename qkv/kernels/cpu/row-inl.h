@@ -78,13 +78,20 @@ HWY_INLINE void for_vectors(D d, int64_t count, const Body& body) {
   if (i < count) body(Part{static_cast<size_t>(count - i)}, i);
 }
 
-template <class D>
-HWY_INLINE double sum_of_lanes(D d, hn::Vec<D> v) {
-  HWY_ALIGN hn::TFromD<D> lanes[hn::MaxLanes(d)];
+HWY_INLINE double sum_of_lanes(Floats d, FloatVector v) {
+  const hn::ScalableTag<double> doubles;
+  const hn::Rebind<float, decltype(doubles)> part;
+  HWY_ALIGN float lanes[hn::MaxLanes(d)];
   hn::Store(v, d, lanes);
-  double sums[4] = {};  // four chains, to be done sooner
-  for (size_t i = 0; i < hn::Lanes(d); ++i) sums[i % 4] += static_cast<double>(lanes[i]);
-  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+  auto sum = hn::Zero(doubles);
+  for (size_t i = 0; i < hn::Lanes(d); i += hn::Lanes(doubles)) {
+    sum = hn::Add(sum, hn::PromoteTo(doubles, hn::Load(part, lanes + i)));
+  }
+  return hn::GetLane(hn::SumOfLanes(doubles, sum));
+}
+
+HWY_INLINE double sum_of_lanes(hn::ScalableTag<double> d, hn::Vec<hn::ScalableTag<double>> v) {
+  return hn::GetLane(hn::SumOfLanes(d, v));
 }
 
 // The sum over [0, count) of the vectors value(part, i), whose lanes past the part do not matter. No float
