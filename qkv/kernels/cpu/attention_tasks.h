@@ -1,0 +1,99 @@
+#pragma once
+// How attention's work is cut, and the memory in which a thread does it.
+
+#include <hwy/aligned_allocator.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+
+#include "qkv/kernels/attention.h"
+
+namespace qkv::kernels {
+
+// Queries are taken in tiles of one lane each, up to kTileQueries of them, and keys in tiles of kTileKeys
+// beginning at the first key. A row's bits depend on the bounds of its key tiles, which are the same for
+// every query, and not on its neighbours in the query tile.
+inline constexpr int64_t kTileQueries = 48, kTileKeys = 32;
+inline constexpr int64_t kLaneUnit = 16;  // tiles begin at multiples of the widest vector
+
+// Queries of one task of the forward pass.
+inline constexpr int64_t kForwardQueries = 192;
+
+// Some queries of one head of one sequence.
+struct AttentionTask {
+  int64_t sequence = 0, head = 0;
+  int64_t first = 0, count = 0;  // queries within the sequence
+};
+
+// What attention_backward() is called with.
+struct BackwardArguments {
+  const AttentionShape& shape;
+  const AttentionInput& input;
+  const float* output;
+  int64_t output_stride;
+  const float* log_sum_exp;
+  const float* grad_output;
+  int64_t grad_output_stride;
+  const AttentionGradients& gradients;
+};
+
+// One (sequence, head) as a task's code sees it.
+struct AttentionHead {
+  AttentionHead(const AttentionShape& shape, const AttentionTask& task)
+      : first_query(shape.query_offsets[task.sequence]),
+        first_key(shape.key_offsets[task.sequence]),
+        queries(shape.query_offsets[task.sequence + 1] - first_query),
+        keys(shape.key_offsets[task.sequence + 1] - first_key),
+        causal(shape.causal) {}
+
+  // The number of keys, from the first on, beyond which query i sees none.
+  int64_t key_limit(int64_t i) const {
+    return causal ? std::clamp<int64_t>(i + 1 + keys - queries, 0, keys) : keys;
+  }
+
+  int64_t first_query, first_key;  // rows in the batch
+  int64_t queries, keys;
+  bool causal;
+};
+
+// Calls body(task) for all (sequence, head), each cut into blocks of block_queries queries (0: not cut), on
+// several threads. How it is cut depends on the shape only.
+void for_attention_tasks(const AttentionShape& shape, int64_t block_queries, bool one_thread,
+                         const std::function<void(const AttentionTask&)>& body);
+
+// Cuts [0, count) queries into tiles of nearly equal numbers of lane units, and calls body(first, count).
+template <class Body>
+void for_query_tiles(int64_t count, int64_t most, const Body& body) {
+  const int64_t units = (count + kLaneUnit - 1) / kLaneUnit;
+  const int64_t tiles = (units * kLaneUnit + most - 1) / most;
+  int64_t first = 0;
+  for (int64_t t = 0; t < tiles; ++t) {
+    const int64_t lanes = (units / tiles + (t < units % tiles ? 1 : 0)) * kLaneUnit;
+    body(first, std::min(lanes, count - first));
+    first += lanes;
+  }
+}
+
+// The multiplications of one product of a width of 1, summed over sequences and heads: the pairs of a query
+// and a key that causality allows.
+uint64_t attention_pairs(const AttentionShape& shape);
+
+// A thread's own memory, kept from call to call. Parts are handed out one after the other, aligned; a part
+// is valid until the next call of start().
+class AttentionScratch {
+ public:
+  static AttentionScratch& of_this_thread();
+
+  // Makes room for `floats` numbers in up to 32 parts.
+  void start(int64_t floats);
+  float* take(int64_t floats);
+
+ private:
+  static constexpr int64_t kAlign = 32;  // floats; two cache lines
+
+  hwy::AlignedFreeUniquePtr<float[]> memory_;
+  int64_t capacity_ = 0, used_ = 0;
+};
+
+}  // namespace qkv::kernels

@@ -1,0 +1,203 @@
+#pragma once
+// A random problem for the attention kernels, with its inputs, masks and results in memory of its own.
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "qkv/base/philox.h"
+#include "qkv/kernels/attention.h"
+
+namespace qkv::kernels {
+
+enum class Mask { none, rows, full };  // repeated over queries, or one of its own for each (sequence, head)
+
+struct AttentionOptions {
+  std::vector<int> queries{7}, keys{7};
+  int64_t heads = 2, d_k = 8, d_v = 8;
+  bool causal = false;
+  Mask keep = Mask::none, bias = Mask::none;
+  float dropout = 0;
+  float size = 1;          // of queries and keys
+  int64_t spare = 0;       // elements between the rows of a matrix
+  bool empty_row = false;  // the first query of every sequence may attend to nothing (with Mask::full keep)
+  uint64_t seed = 1;
+};
+
+// Rows that are wider than what is read or written of them, beginning at an address that is not aligned.
+struct Rows {
+  Rows() = default;
+  Rows(int64_t rows, int64_t cols, int64_t spare)
+      : rows_(rows),
+        cols_(cols),
+        stride(cols + spare),
+        memory(static_cast<size_t>(rows * stride + 1), 777.0f) {}
+
+  float* data() { return memory.data() + 1; }
+  const float* data() const { return memory.data() + 1; }
+  float at(int64_t r, int64_t c) const { return memory[static_cast<size_t>(r * stride + c + 1)]; }
+
+  // Without what lies between the rows.
+  std::vector<float> values() const {
+    std::vector<float> all;
+    for (int64_t r = 0; r < rows_; ++r) {
+      for (int64_t c = 0; c < cols_; ++c) all.push_back(at(r, c));
+    }
+    return all;
+  }
+  bool spare_untouched() const {
+    for (int64_t r = 0; r < rows_; ++r) {
+      for (int64_t c = cols_; c < stride; ++c) {
+        if (at(r, c) != 777.0f) return false;
+      }
+    }
+    return memory[0] == 777.0f;
+  }
+
+  int64_t rows_ = 0, cols_ = 0;
+  int64_t stride = 0;
+  std::vector<float> memory;
+};
+
+class AttentionCase {
+ public:
+  explicit AttentionCase(const AttentionOptions& options) : options_(options), random_(options.seed) {
+    int most_queries = 0, most_keys = 0;
+    int64_t weights = 0;
+    for (size_t s = 0; s < options.queries.size(); ++s) {
+      query_offsets_.push_back(query_offsets_.back() + options.queries[s]);
+      key_offsets_.push_back(key_offsets_.back() + options.keys[s]);
+      weight_offsets.push_back(weights);
+      weights += options.heads * options.queries[s] * options.keys[s];
+      most_queries = std::max(most_queries, options.queries[s]);
+      most_keys = std::max(most_keys, options.keys[s]);
+    }
+    const int64_t heads = options.heads, width = options.heads * options.d_k;
+    query = random_rows(query_tokens(), width, options.size);
+    key = random_rows(key_tokens(), width, options.size);
+    value = random_rows(key_tokens(), heads * options.d_v, 1);
+    grad_output = random_rows(query_tokens(), heads * options.d_v, 1);
+    weight_count = weights;
+
+    shape.sequences = static_cast<int64_t>(options.queries.size());
+    shape.query_offsets = query_offsets_.data();
+    shape.key_offsets = key_offsets_.data();
+    shape.heads = heads;
+    shape.d_k = options.d_k;
+    shape.d_v = options.d_v;
+    shape.scale = 1 / std::sqrt(static_cast<float>(options.d_k));
+    shape.causal = options.causal;
+    shape.dropout = {
+        .rate = options.dropout, .seed = 0x123456789ABCDEFull, .step = 5, .site = 3, .first_row = 11};
+    if (options.keep == Mask::rows) shape.keep = {nullptr, most_keys, 0, 0};
+    if (options.keep == Mask::full) {
+      shape.keep = {nullptr, heads * most_queries * most_keys, most_queries * most_keys, most_keys};
+    }
+    if (options.keep != Mask::none) {
+      keep_.resize(static_cast<size_t>(shape.sequences * shape.keep.batch_stride));
+      for (auto& k : keep_) k = random_.next() % 4 != 0 ? 3 : 0;
+      if (options.empty_row) {
+        for (size_t i = 0; i < keep_.size(); ++i) {
+          if (static_cast<int>(i / static_cast<size_t>(most_keys)) % most_queries == 0) keep_[i] = 0;
+        }
+      }
+      shape.keep.data = keep_.data();
+    }
+    if (options.bias == Mask::rows) shape.bias = {nullptr, 0, most_keys, 0};
+    if (options.bias == Mask::full) {
+      shape.bias = {nullptr, heads * most_queries * most_keys, most_queries * most_keys, most_keys};
+    }
+    if (options.bias != Mask::none) {
+      bias_.resize(static_cast<size_t>(shape.bias.batch_stride > 0 ? shape.sequences * shape.bias.batch_stride
+                                                                   : heads * most_keys));
+      for (auto& b : bias_) {
+        b = random_.next() % 8 == 0 ? -std::numeric_limits<float>::infinity() : number(2);
+      }
+      shape.bias.data = bias_.data();
+    }
+    input = {query.data(), key.data(), value.data(), query.stride, key.stride, value.stride};
+  }
+  AttentionCase(const AttentionCase&) = delete;
+  AttentionCase& operator=(const AttentionCase&) = delete;
+
+  int64_t query_tokens() const { return query_offsets_.back(); }
+  int64_t key_tokens() const { return key_offsets_.back(); }
+  const AttentionOptions& options() const { return options_; }
+  size_t bias_count() const { return bias_.size(); }
+
+  // Uniform in [-size, size).
+  float number(float size) { return (random_.uniform() * 2 - 1) * size; }
+
+  Rows random_rows(int64_t rows, int64_t cols, float size) {
+    Rows matrix(rows, cols, options_.spare);
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t c = 0; c < cols; ++c) matrix.data()[r * matrix.stride + c] = number(size);
+    }
+    return matrix;
+  }
+
+  struct Forward {
+    Rows output;
+    std::vector<float> log_sum_exp, weights;
+  };
+  Forward forward(bool with_weights = false) const {
+    Forward result;
+    result.output = Rows(query_tokens(), options_.heads * options_.d_v, options_.spare);
+    result.log_sum_exp.resize(static_cast<size_t>(query_tokens() * options_.heads), 777.0f);
+    if (with_weights) result.weights.resize(static_cast<size_t>(weight_count), 777.0f);
+    attention_forward(shape, input,
+                      {.output = result.output.data(),
+                       .output_stride = result.output.stride,
+                       .log_sum_exp = result.log_sum_exp.data(),
+                       .weights = with_weights ? result.weights.data() : nullptr,
+                       .weight_offsets = weight_offsets.data()});
+    return result;
+  }
+
+  struct Backward {
+    Rows query, key, value;
+    std::vector<float> bias;
+  };
+  // start: what stands in the gradients before; with Accumulate::yes it is added to.
+  Backward backward(const Forward& result, Accumulate accumulate = Accumulate::no,
+                    float start = 777.0f) const {
+    Backward g;
+    g.query = Rows(query_tokens(), options_.heads * options_.d_k, options_.spare);
+    g.key = Rows(key_tokens(), options_.heads * options_.d_k, options_.spare);
+    g.value = Rows(key_tokens(), options_.heads * options_.d_v, options_.spare);
+    for (Rows* rows : {&g.query, &g.key, &g.value}) {
+      for (int64_t r = 0; r < rows->rows_; ++r)
+        std::fill_n(rows->data() + r * rows->stride, rows->cols_, start);
+    }
+    g.bias.resize(bias_.size(), 0.25f);
+    attention_backward(shape, input, result.output.data(), result.output.stride, result.log_sum_exp.data(),
+                       grad_output.data(), grad_output.stride,
+                       {.query = g.query.data(),
+                        .key = g.key.data(),
+                        .value = g.value.data(),
+                        .query_stride = g.query.stride,
+                        .key_stride = g.key.stride,
+                        .value_stride = g.value.stride,
+                        .query_accumulate = accumulate,
+                        .key_accumulate = accumulate,
+                        .value_accumulate = accumulate,
+                        .bias = g.bias.empty() ? nullptr : g.bias.data()});
+    return g;
+  }
+
+  AttentionShape shape;
+  AttentionInput input;
+  Rows query, key, value, grad_output;
+  std::vector<int64_t> weight_offsets;
+  int64_t weight_count = 0;
+
+ private:
+  AttentionOptions options_;
+  RandomStream random_;
+  std::vector<int32_t> query_offsets_{0}, key_offsets_{0};
+  std::vector<uint8_t> keep_;
+  std::vector<float> bias_;
+};
+
+}  // namespace qkv::kernels

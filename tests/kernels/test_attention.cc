@@ -1,0 +1,412 @@
+#include "qkv/kernels/attention.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <sstream>
+#include <string>
+
+#include "attention_case.h"
+#include "qkv/base/parallel.h"
+#include "qkv/kernels/counters.h"
+#include "qkv/kernels/reference/attention.h"
+
+namespace qkv::kernels {
+namespace {
+
+// Values and output gradients are below 1, so that errors are relative to the largest value possible.
+constexpr double kForwardError = 2e-6, kBackwardError = 5e-6;
+
+double largest_forward_error = 0, largest_backward_error = 0;
+
+double difference(const std::vector<float>& found, const std::vector<double>& expected) {
+  EXPECT_EQ(found.size(), expected.size());
+  double largest = 0;
+  for (size_t i = 0; i < found.size(); ++i) {
+    if (static_cast<double>(found[i]) == expected[i]) continue;  // infinities
+    const double d = std::abs(static_cast<double>(found[i]) - expected[i]);
+    largest = std::isnan(d) ? std::numeric_limits<double>::infinity() : std::max(largest, d);
+  }
+  return largest;
+}
+
+double magnitude(const std::vector<double>& values) {
+  double largest = 1;
+  for (const double v : values) largest = std::max(largest, std::abs(v));
+  return largest;
+}
+
+std::string name(const AttentionOptions& o) {
+  std::ostringstream text;
+  text << "queries";
+  for (const int q : o.queries) text << ' ' << q;
+  text << ", keys";
+  for (const int k : o.keys) text << ' ' << k;
+  text << ", heads " << o.heads << ", d_k " << o.d_k << ", d_v " << o.d_v << ", causal " << o.causal
+       << ", keep " << static_cast<int>(o.keep) << ", bias " << static_cast<int>(o.bias) << ", dropout "
+       << o.dropout << ", size " << o.size;
+  return text.str();
+}
+
+// The gradient of a bias, as the sum of the scores' gradients over what it repeats.
+std::vector<double> bias_gradient(const AttentionCase& problem, const std::vector<double>& scores) {
+  std::vector<double> sum(problem.bias_count(), 0.25);
+  const auto& o = problem.options();
+  const auto& bias = problem.shape.bias;
+  size_t at = 0;
+  for (size_t s = 0; s < o.queries.size(); ++s) {
+    for (int64_t h = 0; h < o.heads; ++h) {
+      for (int64_t i = 0; i < o.queries[s]; ++i) {
+        for (int64_t j = 0; j < o.keys[s]; ++j) {
+          sum[static_cast<size_t>(static_cast<int64_t>(s) * bias.batch_stride + h * bias.head_stride +
+                                  i * bias.query_stride + j)] += scores[at++];
+        }
+      }
+    }
+  }
+  return sum;
+}
+
+// Forward and backward against the reference. factor widens the bounds where scores are huge: a float of
+// 1e4 has an error of 5e-4, which is the relative error of its exponential.
+void check(const AttentionOptions& options, double factor = 1) {
+  SCOPED_TRACE(name(options));
+  const AttentionCase problem(options);
+  const auto expected = reference::attention_forward(problem.shape, problem.input);
+  const auto found = problem.forward(true);
+  const auto without_weights = problem.forward(false);
+  ASSERT_EQ(found.output.memory, without_weights.output.memory);
+  const double output_error = difference(found.output.values(), expected.output);
+  const double weight_error = difference(found.weights, expected.weights);
+  ASSERT_LT(output_error, kForwardError * factor);
+  ASSERT_LT(weight_error, kForwardError * factor);
+  const double log_scale = [&] {
+    double scale = 1;
+    for (const double l : expected.log_sum_exp) scale = std::isinf(l) ? scale : std::max(scale, std::abs(l));
+    return scale;
+  }();
+  ASSERT_LT(difference(found.log_sum_exp, expected.log_sum_exp), kForwardError * log_scale);
+  ASSERT_TRUE(found.output.spare_untouched());
+  if (factor == 1) largest_forward_error = std::max({largest_forward_error, output_error, weight_error});
+
+  const auto slope = reference::attention_backward(problem.shape, problem.input, problem.grad_output.data(),
+                                                   problem.grad_output.stride);
+  const auto gradients = problem.backward(found);
+  const auto compare = [&](const Rows& rows, const std::vector<double>& wanted, const char* what) {
+    const double error = difference(rows.values(), wanted) / magnitude(wanted);
+    EXPECT_LT(error, kBackwardError * factor) << what;
+    EXPECT_TRUE(rows.spare_untouched()) << what;
+    if (factor == 1) largest_backward_error = std::max(largest_backward_error, error);
+  };
+  compare(gradients.query, slope.query, "query");
+  compare(gradients.key, slope.key, "key");
+  compare(gradients.value, slope.value, "value");
+  if (options.bias != Mask::none) {
+    const auto wanted = bias_gradient(problem, slope.scores);
+    EXPECT_LT(difference(gradients.bias, wanted) / magnitude(wanted), kBackwardError * factor);
+  }
+}
+
+TEST(AttentionReference, GradientsAgreeWithDifferences) {
+  for (const bool causal : {false, true}) {
+    AttentionCase problem({.queries = {3, 5},
+                           .keys = {5, 4},
+                           .d_k = 3,
+                           .d_v = 4,
+                           .causal = causal,
+                           .keep = Mask::full,
+                           .bias = Mask::full,
+                           .dropout = 0.3f});
+    const auto slope = reference::attention_backward(problem.shape, problem.input, problem.grad_output.data(),
+                                                     problem.grad_output.stride);
+    const auto loss = [&] {
+      const auto result = reference::attention_forward(problem.shape, problem.input);
+      const auto weights = problem.grad_output.values();
+      double sum = 0;
+      for (size_t i = 0; i < weights.size(); ++i) sum += static_cast<double>(weights[i]) * result.output[i];
+      return sum;
+    };
+    const auto compare = [&](Rows& rows, const std::vector<double>& wanted) {
+      size_t at = 0;
+      double seen = 0;
+      for (int64_t r = 0; r < rows.rows_; ++r) {
+        for (int64_t c = 0; c < rows.cols_; ++c, ++at) {
+          float& x = rows.data()[r * rows.stride + c];
+          const float before = x, up = before + 1e-3f, down = before - 1e-3f;
+          x = up;
+          const double high = loss();
+          x = down;
+          const double low = loss();
+          x = before;
+          const double measured = (high - low) / (static_cast<double>(up) - static_cast<double>(down));
+          ASSERT_NEAR(measured, wanted[at], 1e-6);
+          seen = std::max(seen, std::abs(wanted[at]));
+        }
+      }
+      EXPECT_GT(seen, 0.01);
+    };
+    compare(problem.query, slope.query);
+    compare(problem.key, slope.key);
+    compare(problem.value, slope.value);
+  }
+}
+
+TEST(Attention, EveryLengthAroundTheTiles) {
+  uint64_t seed = 1;
+  for (int n = 1; n <= 130; n += (n < 20 || (n >= 30 && n < 34) || (n >= 46 && n < 50)) ? 1 : 7) {
+    for (const bool causal : {false, true}) {
+      check({.queries = {n}, .keys = {n}, .heads = 1, .d_k = 8, .d_v = 5, .causal = causal, .seed = ++seed});
+      check({.queries = {n},
+             .keys = {(n * 7) % 67 + 1},
+             .heads = 1,
+             .d_k = 8,
+             .d_v = 5,
+             .causal = causal,
+             .seed = ++seed});
+      check({.queries = {(n * 5) % 61 + 1},
+             .keys = {n},
+             .heads = 1,
+             .d_k = 8,
+             .d_v = 5,
+             .causal = causal,
+             .seed = ++seed});
+    }
+  }
+}
+
+TEST(Attention, EveryWidth) {
+  const int widths[] = {1, 3, 8, 16, 24, 32, 40, 64, 80, 96, 128, 160, 256};
+  for (size_t i = 0; i < std::size(widths); ++i) {
+    const int d_k = widths[i], d_v = widths[(i + 5) % std::size(widths)];
+    check({.queries = {37}, .keys = {41}, .heads = 2, .d_k = d_k, .d_v = d_v, .spare = 3, .seed = i});
+    check(
+        {.queries = {9, 50}, .keys = {9, 50}, .heads = 1, .d_k = d_k, .d_v = d_v, .causal = true, .seed = i});
+  }
+}
+
+TEST(Attention, SeveralBlocksOfKeysAndQueries) {
+  check({.queries = {400}, .keys = {530}, .heads = 1, .d_k = 64, .d_v = 80});
+  check({.queries = {530}, .keys = {530}, .heads = 1, .d_k = 80, .d_v = 64, .causal = true, .dropout = 0.1f});
+}
+
+TEST(Attention, MasksAndBiases) {
+  uint64_t seed = 100;
+  for (const Mask keep : {Mask::none, Mask::rows, Mask::full}) {
+    for (const Mask bias : {Mask::none, Mask::rows, Mask::full}) {
+      for (const bool causal : {false, true}) {
+        for (const float dropout : {0.0f, 0.25f}) {
+          check({.queries = {1, 37, 0, 70, 5},
+                 .keys = {3, 37, 4, 50, 0},
+                 .heads = 2,
+                 .d_k = 10,
+                 .d_v = 6,
+                 .causal = causal,
+                 .keep = keep,
+                 .bias = bias,
+                 .dropout = dropout,
+                 .spare = 5,
+                 .empty_row = keep == Mask::full,
+                 .seed = ++seed});
+        }
+      }
+    }
+  }
+}
+
+TEST(Attention, HugeAndTinyScores) {
+  for (const bool causal : {false, true}) {
+    check({.queries = {40}, .keys = {60}, .d_k = 16, .causal = causal, .size = 1e-6f});
+    check({.queries = {40}, .keys = {60}, .d_k = 16, .causal = causal, .size = 60}, 1e3);   // scores to 1e4
+    check({.queries = {40}, .keys = {60}, .d_k = 16, .causal = causal, .size = 200}, 1e4);  // and to 1e5
+  }
+}
+
+TEST(Attention, RowsThatMayAttendToNothingGiveZeros) {
+  // Causal with three more queries than keys: the first three see none.
+  const AttentionCase problem({.queries = {8}, .keys = {5}, .causal = true});
+  const auto found = problem.forward(true);
+  const auto gradients = problem.backward(found);
+  for (int64_t i = 0; i < 8; ++i) {
+    const bool nothing = i < 3;
+    EXPECT_EQ(std::isinf(found.log_sum_exp[static_cast<size_t>(i)]), nothing);
+    double output = 0, gradient = 0;
+    for (int64_t c = 0; c < found.output.cols_; ++c) {
+      output += std::abs(static_cast<double>(found.output.at(i, c)));
+      gradient += std::abs(static_cast<double>(gradients.query.at(i, c)));
+    }
+    EXPECT_EQ(output == 0, nothing);
+    EXPECT_EQ(gradient == 0, nothing);
+  }
+}
+
+TEST(Attention, NotANumberIsNotHidden) {
+  AttentionCase problem({.queries = {20}, .keys = {20}, .heads = 1});
+  problem.query.data()[3 * problem.query.stride + 2] = std::nanf("");
+  const auto found = problem.forward();
+  for (int64_t i = 0; i < 20; ++i) EXPECT_EQ(std::isnan(found.output.at(i, 0)), i == 3);
+}
+
+TEST(Attention, GradientsAreAddedWhereAsked) {
+  for (const bool causal : {false, true}) {
+    const AttentionCase problem(
+        {.queries = {5, 0, 60}, .keys = {9, 6, 60}, .d_k = 9, .d_v = 20, .causal = causal});
+    const auto found = problem.forward();
+    const auto written = problem.backward(found), added = problem.backward(found, Accumulate::yes, 2.0f);
+    const auto compare = [](const Rows& a, const Rows& b) {
+      const auto x = a.values(), y = b.values();
+      for (size_t i = 0; i < x.size(); ++i) ASSERT_NEAR(x[i] + 2.0f, y[i], 2e-6f);
+    };
+    compare(written.query, added.query);
+    compare(written.key, added.key);
+    compare(written.value, added.value);
+  }
+}
+
+TEST(Attention, SameBitsForAnyNumberOfThreads) {
+  const int before = threads();
+  for (const Mask bias : {Mask::none, Mask::rows, Mask::full}) {
+    const AttentionCase problem({.queries = {300, 64, 1, 20, 90},
+                                 .keys = {300, 70, 9, 25, 80},
+                                 .heads = 3,
+                                 .d_k = 32,
+                                 .d_v = 40,
+                                 .causal = true,
+                                 .bias = bias,
+                                 .dropout = 0.1f});
+    set_threads(1);
+    const auto forward = problem.forward(true);
+    const auto backward = problem.backward(forward);
+    for (const int count : {2, 3}) {
+      set_threads(count);
+      const auto again = problem.forward(true);
+      EXPECT_EQ(forward.output.memory, again.output.memory);
+      EXPECT_EQ(forward.log_sum_exp, again.log_sum_exp);
+      EXPECT_EQ(forward.weights, again.weights);
+      const auto slope = problem.backward(again);
+      EXPECT_EQ(backward.query.memory, slope.query.memory);
+      EXPECT_EQ(backward.key.memory, slope.key.memory);
+      EXPECT_EQ(backward.value.memory, slope.value.memory);
+      EXPECT_EQ(backward.bias, slope.bias);
+    }
+  }
+  set_threads(before);
+}
+
+std::vector<float> some_rows(const Rows& rows, int64_t first, int64_t count) {
+  std::vector<float> all;
+  for (int64_t r = first; r < first + count; ++r) {
+    for (int64_t c = 0; c < rows.cols_; ++c) all.push_back(rows.at(r, c));
+  }
+  return all;
+}
+
+// The same rows in a problem of their own: sequence `sequence` alone, or only its last queries.
+void take_rows(const AttentionCase& from, int64_t query_row, int64_t key_row, AttentionCase& to) {
+  const auto copy = [](const Rows& source, int64_t first, Rows& target) {
+    for (int64_t r = 0; r < target.rows_; ++r) {
+      std::copy_n(source.data() + (first + r) * source.stride, target.cols_,
+                  target.data() + r * target.stride);
+    }
+  };
+  copy(from.query, query_row, to.query);
+  copy(from.key, key_row, to.key);
+  copy(from.value, key_row, to.value);
+  copy(from.grad_output, query_row, to.grad_output);
+}
+
+TEST(Attention, SameBitsAloneAndInABatch) {
+  for (const bool causal : {false, true}) {
+    const AttentionCase batch({.queries = {17, 130, 250},
+                               .keys = {33, 120, 250},
+                               .heads = 2,
+                               .d_k = 24,
+                               .d_v = 40,
+                               .causal = causal,
+                               .spare = 7});
+    const auto together = batch.forward();
+    const auto slope = batch.backward(together);
+    for (size_t s = 0; s < 3; ++s) {
+      AttentionCase one({.queries = {batch.options().queries[s]},
+                         .keys = {batch.options().keys[s]},
+                         .heads = 2,
+                         .d_k = 24,
+                         .d_v = 40,
+                         .causal = causal,
+                         .seed = 2});
+      const int64_t query_row = batch.shape.query_offsets[s], key_row = batch.shape.key_offsets[s];
+      take_rows(batch, query_row, key_row, one);
+      const auto alone = one.forward();
+      const auto alone_slope = one.backward(alone);
+      EXPECT_EQ(alone.output.values(), some_rows(together.output, query_row, one.query_tokens()));
+      EXPECT_EQ(alone_slope.query.values(), some_rows(slope.query, query_row, one.query_tokens()));
+      EXPECT_EQ(alone_slope.key.values(), some_rows(slope.key, key_row, one.key_tokens()));
+      EXPECT_EQ(alone_slope.value.values(), some_rows(slope.value, key_row, one.key_tokens()));
+    }
+  }
+}
+
+// What a KV cache rests on: the last queries alone give the bits that they have among all.
+TEST(Attention, LastQueriesAloneGiveTheSameBits) {
+  const AttentionCase whole({.queries = {100}, .keys = {100}, .d_k = 24, .d_v = 40, .causal = true});
+  const auto all = whole.forward();
+  for (const int keys : {1, 2, 31, 32, 33, 64, 97, 100}) {
+    for (const int queries : {1, 5, 60}) {
+      if (queries > keys) continue;
+      AttentionCase last(
+          {.queries = {queries}, .keys = {keys}, .d_k = 24, .d_v = 40, .causal = true, .seed = 2});
+      take_rows(whole, keys - queries, 0, last);
+      EXPECT_EQ(last.forward().output.values(), some_rows(all.output, keys - queries, queries));
+    }
+  }
+}
+
+// Values that are unit vectors show every weight, so every random bit.
+TEST(Attention, DropsTheWeightsThatDropoutNames) {
+  constexpr int kKeys = 45;
+  AttentionCase problem(
+      {.queries = {21, 50}, .keys = {kKeys, kKeys}, .heads = 3, .d_v = kKeys, .dropout = 0.4f});
+  for (int64_t r = 0; r < problem.key_tokens(); ++r) {
+    for (int64_t c = 0; c < problem.value.cols_; ++c) {
+      problem.value.data()[r * problem.value.stride + c] = c % kKeys == r % kKeys ? 1.0f : 0.0f;
+    }
+  }
+  const auto output = problem.forward().output;
+  const Dropout& dropout = problem.shape.dropout;
+  int kept = 0;
+  for (int64_t i = 0; i < problem.query_tokens(); ++i) {
+    for (int64_t h = 0; h < 3; ++h) {
+      for (int64_t j = 0; j < kKeys; ++j) {
+        const bool keeps = dropout.keeps(static_cast<uint32_t>(i), static_cast<uint32_t>((h << 22) + j));
+        ASSERT_EQ(output.at(i, h * kKeys + j) != 0, keeps);
+        kept += keeps ? 1 : 0;
+      }
+    }
+  }
+  EXPECT_NEAR(kept / (71.0 * 3 * kKeys), 0.6, 0.02);
+}
+
+TEST(Attention, CountsMultiplications) {
+  const auto count = [](bool causal, bool backward) {
+    const AttentionCase problem(
+        {.queries = {4, 3}, .keys = {6, 2}, .heads = 3, .d_k = 8, .d_v = 5, .causal = causal});
+    const auto before_forward = counted_macs();
+    const auto result = problem.forward();
+    const auto before = counted_macs();
+    if (!backward) return before - before_forward;
+    problem.backward(result);
+    return counted_macs() - before;
+  };
+  EXPECT_EQ(count(false, false), 3u * 13 * (4 * 6 + 3 * 2));
+  EXPECT_EQ(count(true, false), 3u * 13 * ((3 + 4 + 5 + 6) + (1 + 2)));
+  EXPECT_EQ(count(true, true), 2 * 3u * 13 * ((3 + 4 + 5 + 6) + (1 + 2)));
+}
+
+// Last, so that what the other tests measured is on record.
+TEST(Attention, ZErrorsAreRecorded) {
+  RecordProperty("largest_forward_error", std::to_string(largest_forward_error * 1e6) + "e-6");
+  RecordProperty("largest_backward_error", std::to_string(largest_backward_error * 1e6) + "e-6");
+}
+
+}  // namespace
+}  // namespace qkv::kernels
