@@ -29,6 +29,7 @@ class KeyValueCache {
  private:
   Tensor keys_, values_;
   int64_t rows_ = 0, length_ = 0, capacity_ = 0;
+  int64_t most_rows_ = 0;  // that there have been
 };
 
 // One layer's keys and values of the encoder's output, computed once a sentence and shared by its hypotheses.
