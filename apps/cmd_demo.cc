@@ -1,0 +1,280 @@
+// qkv demo
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "apps/command.h"
+#include "apps/crossing.h"
+#include "apps/demo.h"
+#include "apps/demo_progress.h"
+#include "apps/progress.h"
+#include "apps/stop.h"
+#include "apps/terminal.h"
+#include "qkv/base/error.h"
+#include "qkv/base/files.h"
+#include "qkv/base/log.h"
+#include "qkv/explain/translation_report.h"
+#include "qkv/metrics/exact_match.h"
+
+namespace qkv::apps {
+namespace {
+
+struct Arguments {
+  std::string out = "qkv-demo";
+  std::optional<std::string> say;
+  uint64_t seed = 1;
+  std::optional<int64_t> steps;
+  bool retrain = false, json = false;
+};
+
+// Has units and tens that German swaps.
+bool crosses(int number) { return number % 100 > 20 && number % 10 != 0; }
+
+// What the user typed, in words; digits become words.
+struct Said {
+  std::string english, german;
+  std::optional<int> number;  // where it is one that the demo knows
+};
+
+Said read_said(std::string text, int largest) {
+  Said said;
+  int number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error == std::errc() && end == text.data() + text.size() && number >= 0 && number <= largest) {
+    text = data::english_number(number);
+  }
+  said.english = std::move(text);
+  for (int i = 0; i <= largest && !said.number; ++i) {
+    if (data::english_number(i) == said.english) said.number = i;
+  }
+  return said;
+}
+
+// Whether the folder now has a finished demo's model.
+void train_demo(train::TranslationJob& job, const data::NumberSplit& split, const NumberTexts& held_out) {
+  make_writable_folder(job.folder);
+  mark_folder(job, 0);
+  make_writable_folder(job.train.source.parent_path());
+  data::write_number_corpus(split.train, job.train.source, job.train.target);
+  data::write_number_corpus(split.held_out, job.valid.source, job.valid.target);
+
+  NumberTexts shown;  // the first with a crossing before the others, of which enough for a rough figure
+  const auto first = std::ranges::find_if(split.held_out, crosses) - split.held_out.begin();
+  for (const size_t i : {static_cast<size_t>(first), size_t{0}}) {
+    const size_t count = i == 0 ? std::min<size_t>(100, held_out.english.size()) : 1;
+    for (size_t k = i; k < std::min(i + count, held_out.english.size()); ++k) {
+      shown.english.push_back(held_out.english[k]);
+      shown.german.push_back(held_out.german[k]);
+    }
+  }
+  const StopSignals stop;
+  std::optional<train::TrainResult> result;
+  {
+    DemoProgress progress(job.folder, shown, job.options.max_steps);
+    result = train::train_translation(job, progress, stop.flag());
+  }
+  if (result->reason == train::StopReason::requested) {
+    std::cerr << "stopped at step " << result->steps << "; the next demo in " << job.folder.string()
+              << " begins anew\n";
+    throw ExitStatus{stop.exit_status()};
+  }
+  std::filesystem::remove_all(job.folder / "checkpoints");  // nothing will go on from here
+  std::filesystem::remove_all(job.folder / "cache");
+  mark_folder(job, result->seconds);
+}
+
+// The drawing of one translation, and where in it to look.
+struct Drawing {
+  std::filesystem::path path;
+  std::string title, hint;
+};
+
+Drawing draw(const models::TranslationModel& model, const std::filesystem::path& folder,
+             const std::string& english, std::optional<int> number) {
+  const explain::AttentionReport report = explain::translation_report(
+      model, "qkv demo: English to German number words", english, {}, decode::default_options(model).search);
+  Drawing drawing{.path = folder / "attention.html", .title = report.title, .hint = {}};
+  explain::write_report(report, drawing.path);
+  if (!number || !crosses(*number)) return drawing;
+  const int units = *number % 10, tens = *number % 100 - units;
+  std::string german_units = data::german_number(units);
+  if (units == 1) german_units = "ein";
+  const std::vector<WordPair> pairs = {{data::english_number(units), german_units + "und"},
+                                       {data::english_number(tens), data::german_number(tens)}};
+  const auto best = strongest_crossing(report, pairs);
+  if (!best) return drawing;
+  drawing.hint = concat("Cross attention, layer ", best->layer + 1, ", head ", best->head + 1, ": \"",
+                        pairs[0].target, "\" looks at \"", pairs[0].source, "\" (",
+                        std::lround(100 * best->shares[0]), "% of its weight), then \"", pairs[1].target,
+                        "\" at \"", pairs[1].source, "\" (", std::lround(100 * best->shares[1]),
+                        "%):\nthe two lines cross, because German says the units before the tens.");
+  return drawing;
+}
+
+struct Line {
+  std::string english, found, expected;  // expected: empty where nobody knows
+};
+
+std::vector<std::vector<std::string>> rows_of(const std::vector<Line>& lines, const Style& style) {
+  std::vector<std::vector<std::string>> rows;
+  for (const Line& line : lines) {
+    rows.push_back({"  " + line.english, line.found, ""});
+    if (line.expected.empty()) continue;
+    rows.back()[2] = line.found == line.expected ? style.good("right") : style.bad("not " + line.expected);
+  }
+  return rows;
+}
+
+std::string lines_text(const std::vector<Line>& lines, const Style& style) {
+  size_t widths[2] = {0, 0};
+  const auto rows = rows_of(lines, style);
+  for (const auto& row : rows) {
+    for (size_t i = 0; i < 2; ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string text;
+  for (const auto& row : rows)
+    text += pad_right(row[0], widths[0]) + "  " + pad_right(row[1], widths[1]) + "  " + row[2] + "\n";
+  return text;
+}
+
+void demo(const Arguments& arguments) {
+  train::TranslationJob job = demo_job(arguments.out);
+  job.options.seed = arguments.seed;
+  if (arguments.steps) {
+    job.options.max_steps = *arguments.steps;
+    job.options.validate_every = std::max<int64_t>(1, *arguments.steps / 10);
+  }
+  job.options.validate();
+  const data::NumberSplitOptions numbers = demo_numbers(arguments.seed);
+  const data::NumberSplit split = data::split_numbers(numbers);
+  const NumberTexts held_out = texts_of(split.held_out);
+  const std::string folder = job.folder.string();
+  set_log_sink([](LogLevel level, const std::string& message) {
+    if (level == LogLevel::warning) std::cerr << "qkv: warning: " << message << '\n';
+  });
+
+  const DemoFolder state = look_at(job);
+  const bool reuses = state == DemoFolder::finished && !arguments.retrain;
+  if (reuses) {
+    std::cerr << folder << " has the model of an earlier demo, which took "
+              << clock_time(training_seconds(job.folder))
+              << " to train: it is used again (--retrain: anew)\n";
+  } else {
+    if (state != DemoFolder::fresh) {
+      std::cerr << folder << " has "
+                << (state == DemoFolder::unfinished ? "a demo that was stopped"
+                    : state == DemoFolder::other    ? "a demo with other settings"
+                                                    : "a finished demo")
+                << ": training anew\n";
+    }
+    std::cerr << Style::for_stderr().bold(
+                     "A Transformer learns to turn English number words into German ones.")
+              << "\ncorpus  " << grouped(static_cast<int64_t>(split.train.size())) << " numbers of 0 to "
+              << grouped(numbers.largest) << " to learn from, the other "
+              << grouped(static_cast<int64_t>(split.held_out.size())) << " held out\n";
+    train_demo(job, split, held_out);
+    std::cerr << '\n';
+  }
+
+  const models::TranslationModel model = models::load_translation_model(job.folder);
+  const decode::TranslateOptions options = decode::default_options(model);
+  const std::vector<std::string> translations = translate_all(model, held_out.english, options);
+  const metrics::ExactMatch exact = metrics::exact_match(translations, held_out.german);
+
+  std::optional<Said> said;
+  if (arguments.say) {
+    said = read_said(*arguments.say, numbers.largest);
+    const std::vector<decode::Translation> result =
+        decode::Translator(model).translate(std::vector{said->english}, options);
+    if (!result[0].error.empty()) throw DataError(concat("--say: ", result[0].error));
+    if (result[0].hypotheses.empty()) throw UsageError("--say: expected some words, found none");
+    said->german = result[0].text;
+  }
+  std::vector<Line> samples;
+  for (size_t i = 0; i < std::min<size_t>(5, translations.size()); ++i)
+    samples.push_back({held_out.english[i], translations[i], held_out.german[i]});
+
+  // What is drawn: what the user said, or a number with a crossing.
+  const auto crossing = std::ranges::find_if(split.held_out, crosses);
+  const std::optional<int> drawn_number = said ? said->number : std::optional(*crossing);
+  const Drawing drawing =
+      draw(model, job.folder, said ? said->english : data::english_number(*crossing), drawn_number);
+
+  if (arguments.json) {
+    nlohmann::ordered_json result{{"folder", folder},
+                                  {"trained", !reuses},
+                                  {"training_seconds", training_seconds(job.folder)},
+                                  {"steps", job.options.max_steps},
+                                  {"held_out", exact.segments},
+                                  {"exact", exact.matches},
+                                  {"exact_match", exact.share()},
+                                  {"attention", drawing.path.string()}};
+    for (const Line& line : samples) {
+      result["samples"].push_back(
+          {{"source", line.english}, {"translation", line.found}, {"reference", line.expected}});
+    }
+    if (said) result["said"] = {{"source", said->english}, {"translation", said->german}};
+    std::cout << result.dump(2) << '\n';
+    return;
+  }
+
+  const Style style = Style::for_stdout();
+  char percent[32];
+  std::snprintf(percent, sizeof(percent), "%.1f%%", 100 * exact.share());
+  std::cout << style.bold(concat(exact.matches, " of ", exact.segments,
+                                 " held-out numbers translated exactly (", percent, ")"))
+            << '\n'
+            << lines_text(samples, style);
+  if (said) {
+    std::string known = "no number word that the demo knows";
+    if (said->number) {
+      known = std::ranges::find(split.held_out, *said->number) != split.held_out.end()
+                  ? "held out of training"
+                  : "seen in training";
+    }
+    const std::string expected = said->number ? data::german_number(*said->number) : "";
+    std::cout << '\n'
+              << style.bold("What you said") << " (" << known << ")\n"
+              << lines_text({{said->english, said->german, expected}}, style);
+  }
+  std::cout << '\n'
+            << style.bold("Look: ") << "open " << drawing.path.string() << " in a browser (" << drawing.title
+            << ").\n";
+  if (!drawing.hint.empty()) std::cout << drawing.hint << '\n';
+  std::cout << style.bold("Try:  ") << "echo 'ninety-eight' | qkv translate " << folder << '\n';
+}
+
+}  // namespace
+
+void add_demo(CLI::App& app) {
+  const auto arguments = std::make_shared<Arguments>();
+  CLI::App* command = add_command(
+      app, "demo",
+      "Train a small Transformer from nothing and look into it: it learns to turn English number\n"
+      "words into German ones (\"forty-one\" is \"einundvierzig\"), is tested on numbers that it has\n"
+      "not seen, and draws what it attends to. The corpus is made by the program itself. A folder\n"
+      "that has a finished demo of the same settings is used again.",
+      "qkv demo --say 'three hundred twenty-one'");
+  command
+      ->add_option("--out", arguments->out,
+                   "Folder for the model, its corpus and attention.html: new, empty or an earlier demo's")
+      ->capture_default_str()
+      ->type_name("DIR");
+  command->add_option("--say", arguments->say,
+                      "A number of 0 to 9999, in English words or digits, to translate and to draw");
+  command->add_option("--seed", arguments->seed, "Of the held-out numbers, initial weights and data order")
+      ->capture_default_str();
+  command->add_option("--steps", arguments->steps,
+                      concat("Training steps (default: ", demo_job({}).options.max_steps, ")"));
+  command->add_flag("--retrain", arguments->retrain, "Train anew even where the folder has a finished demo");
+  command->add_flag("--json", arguments->json, "Print the results as one JSON object");
+  add_threads_option(*command);
+  command->callback([arguments] { demo(*arguments); });
+}
+
+}  // namespace qkv::apps

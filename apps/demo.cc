@@ -1,0 +1,115 @@
+#include "apps/demo.h"
+
+#include <nlohmann/json.hpp>
+
+#include "qkv/base/error.h"
+#include "qkv/base/files.h"
+
+namespace qkv::apps {
+namespace {
+
+constexpr const char* kMark = "demo.json";
+
+// Whatever decides the weights.
+nlohmann::ordered_json settings_of(const train::TranslationJob& job) {
+  nlohmann::ordered_json settings{{"qkv", QKV_VERSION}, {"vocabulary", job.vocabulary.size}};
+  for (const auto& [name, value] : models::fields(job.config)) settings[name] = value;
+  for (const auto& [name, value] : train::fields(job.options)) settings[name] = value;
+  return settings;
+}
+
+nlohmann::ordered_json read_mark(const std::filesystem::path& folder) {
+  const std::filesystem::path path = folder / kMark;
+  const auto mark = nlohmann::ordered_json::parse(read_file(path), nullptr, false);
+  if (!mark.is_object() || !mark.contains("settings") || !mark.contains("training_seconds") ||
+      !mark["training_seconds"].is_number()) {
+    throw DataError(concat(path.string(), ": expected what qkv demo wrote, found something else"));
+  }
+  return mark;
+}
+
+}  // namespace
+
+train::TranslationJob demo_job(const std::filesystem::path& folder) {
+  train::TranslationJob job;
+  const std::filesystem::path corpus = folder / "corpus";
+  job.train = {.source = corpus / "train.en", .target = corpus / "train.de"};
+  job.valid = {.source = corpus / "held-out.en", .target = corpus / "held-out.de"};
+  job.folder = folder;
+  job.config = models::preset("tiny");
+  job.config.dropout = job.config.embedding_dropout = 0;
+  job.config.max_positions = 64;
+  job.vocabulary = {.model = {},
+                    .target_model = {},
+                    .separate = false,
+                    .size = 120,
+                    .kind = text::SubwordKind::unigram,
+                    .character_coverage = 1,
+                    .byte_fallback = false,
+                    .source_lang = "en",
+                    .target_lang = "de"};
+  job.options.batch_tokens = 4096;
+  job.options.label_smoothing = 0.1f;
+  job.options.adam.average_decay = 0.99f;
+  job.options.schedule = {.kind = train::ScheduleKind::cosine, .warmup_steps = 100, .learning_rate = 2e-3f};
+  job.options.max_steps = 1000;
+  job.options.validate_every = 100;
+  job.options.bleu_every = 0;  // a line is one long word
+  job.options.best_by = train::EarlyStopMetric::loss;
+  job.options.checkpoint_minutes = 0;
+  job.options.keep_checkpoints = 1;
+  job.existing = train::Existing::replace;
+  return job;
+}
+
+data::NumberSplitOptions demo_numbers(uint64_t seed) {
+  return {.largest = 9'999, .held_out = 500, .always_train = 100, .seed = seed};
+}
+
+DemoFolder look_at(const train::TranslationJob& job) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::file_status status = fs::status(job.folder, error);
+  if (status.type() == fs::file_type::not_found) return DemoFolder::fresh;
+  if (!fs::is_directory(status)) {
+    throw UsageError(concat("--out ", job.folder.string(), ": expected a folder, found a file"));
+  }
+  if (fs::is_empty(job.folder, error)) return DemoFolder::fresh;
+  if (error) throw IoError(concat(job.folder.string(), ": cannot be read: ", error.message()));
+  if (!fs::exists(job.folder / kMark)) {
+    throw UsageError(concat("--out ", job.folder.string(),
+                            ": expected a new folder, an empty one or an earlier demo's, found other files"));
+  }
+  const nlohmann::ordered_json mark = read_mark(job.folder);
+  if (mark["training_seconds"].get<double>() <= 0) return DemoFolder::unfinished;
+  return mark["settings"] == settings_of(job) ? DemoFolder::finished : DemoFolder::other;
+}
+
+void mark_folder(const train::TranslationJob& job, double seconds) {
+  const nlohmann::ordered_json mark{{"training_seconds", seconds}, {"settings", settings_of(job)}};
+  write_file_atomically(job.folder / kMark, mark.dump(2) + "\n");
+}
+
+double training_seconds(const std::filesystem::path& folder) {
+  return read_mark(folder)["training_seconds"].get<double>();
+}
+
+NumberTexts texts_of(std::span<const int> numbers) {
+  NumberTexts texts;
+  for (const int number : numbers) {
+    texts.english.push_back(data::english_number(number));
+    texts.german.push_back(data::german_number(number));
+  }
+  return texts;
+}
+
+std::vector<std::string> translate_all(const models::TranslationModel& model,
+                                       const std::vector<std::string>& sources,
+                                       const decode::TranslateOptions& options) {
+  std::vector<std::string> texts;
+  for (const decode::Translation& one : decode::Translator(model).translate(sources, options))
+    texts.push_back(one.text);
+  return texts;
+}
+
+}  // namespace qkv::apps

@@ -1,0 +1,80 @@
+#include "apps/demo_progress.h"
+
+#include <cstdio>
+
+#include "apps/command.h"
+#include "apps/progress.h"
+#include "qkv/metrics/exact_match.h"
+
+namespace qkv::apps {
+namespace {
+
+std::string table_row(const std::string& time, const std::string& step, const std::string& loss,
+                      const std::string& exact, const std::string& example) {
+  return "  " + pad_left(time, 5) + pad_left(step, 8) + pad_left(loss, 9) + pad_left(exact, 9) + "   " +
+         example;
+}
+
+std::string fixed(const char* pattern, double value) {
+  char text[32];
+  std::snprintf(text, sizeof(text), pattern, value);
+  return text;
+}
+
+}  // namespace
+
+DemoProgress::DemoProgress(std::filesystem::path folder, NumberTexts held_out, int64_t steps)
+    : folder_(std::move(folder)),
+      held_out_(std::move(held_out)),
+      steps_(steps),
+      terminal_(stderr_is_terminal()),
+      style_(Style::for_stderr()) {}
+
+DemoProgress::~DemoProgress() {
+  if (showing_) std::fputs("\r\033[K", stderr);
+}
+
+void DemoProgress::print(const std::string& line) {
+  if (showing_) std::fputs("\r\033[K", stderr);
+  showing_ = false;
+  std::fputs((line + "\n").c_str(), stderr);
+}
+
+void DemoProgress::on_start(const train::StartReport& report) {
+  char size[32];
+  std::snprintf(size, sizeof(size), "%.2f", static_cast<double>(report.parameters) / 1e6);
+  print(concat("model   ", size, " million parameters, ", report.source_vocabulary, " word pieces, ",
+               grouped(steps_), " steps\n"));
+  print(style_.dim(table_row("time", "step", "loss", "exact", held_out_.english.front())));
+}
+
+void DemoProgress::on_step(const train::StepReport& report) {
+  if (!terminal_) return;
+  const auto now = std::chrono::steady_clock::now();
+  if (showing_ && now - shown_ < std::chrono::milliseconds(200)) return;
+  shown_ = now;
+  std::string line =
+      table_row(clock_time(report.seconds), grouped(report.step), fixed("%.3f", report.nll), "",
+                concat(grouped(static_cast<int64_t>(report.tokens_per_second)), " tokens/s"));
+  if (report.seconds_left) line += ", " + clock_time(*report.seconds_left) + " left";
+  std::fputs(("\r" + style_.dim(line) + "\033[K").c_str(), stderr);
+  std::fflush(stderr);
+  showing_ = true;
+}
+
+void DemoProgress::on_validation(const train::ValidationReport& report) {
+  std::string exact, example;
+  if (report.best) {  // then the folder has this model
+    const models::TranslationModel model = models::load_translation_model(folder_);
+    decode::TranslateOptions options = decode::default_options(model);
+    options.search.beam = 1;
+    const std::vector<std::string> translations = translate_all(model, held_out_.english, options);
+    exact = fixed("%.1f%%", 100 * metrics::exact_match(translations, held_out_.german).share());
+    const bool right = translations.front() == held_out_.german.front();
+    example = right ? style_.good(translations.front()) : translations.front();
+  }
+  print(table_row(clock_time(report.run_seconds), grouped(report.step), fixed("%.3f", report.loss), exact,
+                  example));
+}
+
+}  // namespace qkv::apps
