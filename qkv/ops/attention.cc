@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
+#include <utility>
 
 #include "qkv/kernels/attention.h"
 #include "qkv/ops/functions.h"
@@ -119,9 +121,11 @@ AttentionResult multihead_attention(const Variable& query, const Variable& key, 
     result.output = output;
     return result;
   }
-  // The offsets, the mask and the inputs are kept alive by the copies in the capture.
+  // `shape` and `input` point into these.
+  auto keep_alive = std::tuple(query_offsets, key_offsets, options.keep, bias);
   result.output = Tape::result(
-      kName, output, [=, keep = options.keep, bias_variable = options.bias](const Tensor& grad_output) {
+      kName, output,
+      [=, keep_alive = std::move(keep_alive), bias_variable = options.bias](const Tensor& grad_output) {
         const auto slot = [](const Variable& x) {
           return x.requires_grad() ? x.gradient_slot()
                                    : GradientSlot{Tensor::empty(x.shape()), Accumulate::no};
@@ -143,7 +147,6 @@ AttentionResult multihead_attention(const Variable& query, const Variable& key, 
         }
         kernels::attention_backward(shape, input, output.data(), output.row_stride(), log_sum_exp.data(),
                                     grad_output.data(), grad_output.row_stride(), gradients);
-        static_cast<void>(query_offsets), static_cast<void>(key_offsets), static_cast<void>(keep);
       });
   return result;
 }
