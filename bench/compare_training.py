@@ -51,7 +51,8 @@ def qkv_command(arguments, folder, steps, *more):
 
 
 def qkv_round(arguments, folder):
-    command = qkv_command(arguments, folder, arguments.steps + WARMUP, "--vocab", arguments.vocabulary, "--json")
+    command = qkv_command(arguments, folder, arguments.steps + WARMUP, "--vocab",
+                          arguments.vocabulary / "source.spm", "--json")
     _, memory = run_measured(command)
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
     events = EventAccumulator(str(folder / "runs"))
@@ -68,13 +69,15 @@ def qkv_round(arguments, folder):
 
 def read_pairs(arguments):
     import sentencepiece
-    processor = sentencepiece.SentencePieceProcessor(model_file=str(arguments.vocabulary))
-    size = processor.vocab_size() + 1  # and <pad>
-    sides = [processor.encode(Path(path).read_text(encoding="utf-8").splitlines())
+    folder = Path(arguments.vocabulary)
+    processor = sentencepiece.SentencePieceProcessor(model_file=str(folder / "source.spm"))
+    numbers = json.loads((folder / "vocab.json").read_text(encoding="utf-8"))
+    unknown, eos = numbers["<unk>"], numbers["</s>"]
+    sides = [[[numbers.get(piece, unknown) for piece in pieces] for pieces in
+              processor.encode(Path(path).read_text(encoding="utf-8").splitlines(), out_type=str)]
              for path in (arguments.src, arguments.tgt)]
-    eos, pad = processor.eos_id(), size - 1
     pairs = [(source + [eos], target + [eos]) for source, target in zip(*sides) if source and target]
-    return pairs, size, pad
+    return pairs, len(numbers), numbers["<pad>"]
 
 
 def token_batches(pairs, budget, seed):
@@ -194,7 +197,7 @@ def compare(arguments):
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "prepared"
         run_measured(qkv_command(arguments, folder, 1))
-        arguments.vocabulary = folder / "source.spm"
+        arguments.vocabulary = folder
         config = folder / "config.json"
         results = {"qkv": [], arguments.peer: []}
         for round_ in range(arguments.rounds):
