@@ -51,9 +51,12 @@ def token_log_probabilities(model, source, target):
     return logits, torch.log_softmax(logits, -1).gather(1, torch.tensor(target)[:, None])[:, 0]
 
 
+def length_penalty(generation):
+    return 1.0 if generation.length_penalty is None else generation.length_penalty
+
+
 def length_penalised(log_probabilities, generation):
-    penalty = 1.0 if generation.length_penalty is None else generation.length_penalty
-    return float(log_probabilities.sum()) / len(log_probabilities) ** penalty
+    return float(log_probabilities.sum()) / len(log_probabilities) ** length_penalty(generation)
 
 
 class Comparison:
@@ -124,7 +127,7 @@ def compare_translations(arguments, model, tokenizer, sources, translations, tab
         ties += tie
         print(f"line {i + 1}: {source}\n  transformers: {text}\n  qkv:          {best['text']}"
               f"{'  (a tie)' if tie else ''}", file=sys.stderr)
-    how = f"beam {generation.num_beams}, length penalty {generation.length_penalty}"
+    how = f"beam {generation.num_beams}, length penalty {length_penalty(generation):g}"
     found = f"{same} of {len(sources)} equal" + (f", {ties} ties" if ties else "")
     table.add(f"texts, {how}", found, "all", same == len(sources))
     add_largest(arguments, table, "log-probabilities of the tokens of qkv's translations", token_differences)
