@@ -34,10 +34,10 @@ struct AttentionShape {
   float scale = 1;           // 1 / sqrt(d_k) in the paper
   // Query i attends to key j where j <= i + (keys - queries): aligned to the last key, as a KV cache needs.
   bool causal = false;
-  KeepMask keep;
-  ScoreBias bias;
-  Dropout dropout;  // of the weights; row = query row in the batch, column = head * 2^22 + key within the
-                    // sequence
+  KeepMask keep = {};
+  ScoreBias bias = {};
+  // Of the weights; row = query row in the batch, column = head * 2^22 + key within the sequence.
+  Dropout dropout = {};
 };
 
 struct AttentionInput {
@@ -48,8 +48,8 @@ struct AttentionInput {
 };
 
 struct AttentionOutput {
-  float* output =
-      nullptr;  // [query tokens, heads * d_v] with output_stride; a row that may attend to nothing is zeros
+  // [query tokens, heads * d_v] with output_stride; a row that may attend to nothing is zeros.
+  float* output = nullptr;
   int64_t output_stride = 0;
   // [heads, query tokens]: log(sum_j exp(score_ij)), -infinity for a row that may attend to nothing. Null:
   // not wanted.
