@@ -7,7 +7,7 @@
 #include "qkv/data/number_words.h"
 #include "qkv/text/tokenizer.h"
 #include "qkv/text/train_sentencepiece.h"
-#include "tests/text/scratch.h"
+#include "tests/support/scratch.h"
 
 namespace qkv::testing {
 

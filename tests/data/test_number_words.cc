@@ -7,7 +7,7 @@
 
 #include "qkv/base/error.h"
 #include "qkv/text/lines.h"
-#include "tests/text/scratch.h"
+#include "tests/support/scratch.h"
 
 namespace qkv::data {
 namespace {

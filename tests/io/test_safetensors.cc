@@ -12,7 +12,7 @@
 #include "qkv/base/files.h"
 #include "qkv/base/philox.h"
 #include "qkv/io/safetensors.h"
-#include "tests/io/temporary_folder.h"
+#include "tests/support/scratch.h"
 
 namespace qkv::io {
 namespace {
@@ -61,7 +61,7 @@ std::string complaint(const std::filesystem::path& path, const std::string& cont
 }
 
 TEST(Safetensors, WhatIsWrittenIsRead) {
-  const TemporaryFolder folder;
+  const qkv::testing::Scratch folder;
   const Tensor weight = random_tensor({3, 5}, 1), scalar = random_tensor({}, 2);
   const std::vector<int32_t> numbers = {-1, 1 << 30, 7};
   const std::vector<uint8_t> bytes = {0, 1, 255, 9, 8};
@@ -88,7 +88,7 @@ TEST(Safetensors, WhatIsWrittenIsRead) {
 }
 
 TEST(Safetensors, TheOrderOfTensorsDoesNotMatter) {
-  const TemporaryFolder folder;
+  const qkv::testing::Scratch folder;
   const NamedTensor a{"a", random_tensor({2}, 1)}, b{"b", random_tensor({3}, 2)};
   write_safetensors(folder / "ab", {a, b});
   write_safetensors(folder / "ba", {b, a});
@@ -97,7 +97,7 @@ TEST(Safetensors, TheOrderOfTensorsDoesNotMatter) {
 }
 
 TEST(Safetensors, ReadsAFileWrittenByHand) {
-  const TemporaryFolder folder;
+  const qkv::testing::Scratch folder;
   const float values[] = {1.5f, -2.0f};
   put(folder / "f", file_of(R"({"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})",
                             std::string(reinterpret_cast<const char*>(values), sizeof values)));
@@ -107,7 +107,7 @@ TEST(Safetensors, ReadsAFileWrittenByHand) {
 }
 
 TEST(Safetensors, UnalignedNumbersAreCopied) {
-  const TemporaryFolder folder;
+  const qkv::testing::Scratch folder;
   const float value = 3.25f;
   std::string data = "\x07";
   data.append(reinterpret_cast<const char*>(&value), sizeof value);
@@ -122,7 +122,7 @@ TEST(Safetensors, UnalignedNumbersAreCopied) {
 }
 
 TEST(Safetensors, HalfPrecisionIsWidenedExactly) {
-  const TemporaryFolder folder;
+  const qkv::testing::Scratch folder;
   const std::string data = bytes_of({0x3C00, 0xC500, 0x0001, 0x83FF, 0x7BFF, 0xFC00, 0x7E00, 0x8000}) +
                            bytes_of({0x3F80, 0xC0A0, 0x0001, 0x7F80});
   put(folder / "f", file_of(R"({"h":{"dtype":"F16","shape":[8],"data_offsets":[0,16]},)"
@@ -143,7 +143,7 @@ TEST(Safetensors, HalfPrecisionIsWidenedExactly) {
 }
 
 TEST(Safetensors, AViewOutlivesTheFileAndIsCopiedOnWrite) {
-  const TemporaryFolder folder;
+  const qkv::testing::Scratch folder;
   const Tensor written = random_tensor({100, 100}, 5);
   write_safetensors(folder / "f", {{"w", written}});
   Tensor tensor;
@@ -158,7 +158,7 @@ TEST(Safetensors, AViewOutlivesTheFileAndIsCopiedOnWrite) {
 }
 
 TEST(Safetensors, OpeningDoesNotReadTheNumbers) {
-  const TemporaryFolder folder;
+  const qkv::testing::Scratch folder;
   const std::string header = R"({"w":{"dtype":"F32","shape":[65000000],"data_offsets":[0,260000000]}})";
   put(folder / "f", file_of(header, ""));
   ASSERT_EQ(::truncate((folder / "f").c_str(), static_cast<off_t>(8 + header.size() + 260000000)), 0);
@@ -174,7 +174,7 @@ TEST(Safetensors, OpeningDoesNotReadTheNumbers) {
 }
 
 TEST(Safetensors, ErrorsNameFileTensorExpectedAndFound) {
-  const TemporaryFolder folder;
+  const qkv::testing::Scratch folder;
   const std::filesystem::path path = folder / "model.safetensors";
   const auto one = [](const std::string& entry) { return file_of("{\"w\":" + entry + "}", "01234567"); };
   const std::pair<std::string, std::vector<std::string>> cases[] = {
@@ -224,7 +224,7 @@ TEST(Safetensors, ErrorsNameFileTensorExpectedAndFound) {
 }
 
 TEST(Safetensors, DeepNestingIsAnErrorNotACrash) {
-  const TemporaryFolder folder;
+  const qkv::testing::Scratch folder;
   const size_t depth = 2'000'000;
   const std::string nested = std::string(depth, '[') + std::string(depth, ']');
   const std::string begin = R"({"w":{"dtype":"F32","data_offsets":[0,0],"shape":[)";
@@ -232,7 +232,7 @@ TEST(Safetensors, DeepNestingIsAnErrorNotACrash) {
 }
 
 TEST(Safetensors, AskingForWhatIsNotThere) {
-  const TemporaryFolder folder;
+  const qkv::testing::Scratch folder;
   const std::string data(16, '\x01');
   put(folder / "f", file_of(R"({"i":{"dtype":"I64","shape":[1],"data_offsets":[0,8]},)"
                             R"("w":{"dtype":"F32","shape":[2],"data_offsets":[8,16]}})",
@@ -257,7 +257,7 @@ TEST(Safetensors, AskingForWhatIsNotThere) {
 // Damage of every kind that disks and copies do: each damaged file opens, and can be read to the last number,
 // or is refused with a DataError.
 TEST(Safetensors, DamageNeverCrashes) {
-  const TemporaryFolder folder;
+  const qkv::testing::Scratch folder;
   const std::filesystem::path path = folder / "f";
   write_safetensors(path, {{"encoder.weight", random_tensor({4, 3}, 1)},
                            {"bias", random_tensor({5}, 2)},
@@ -302,7 +302,7 @@ TEST(Safetensors, DamageNeverCrashes) {
 }
 
 TEST(Safetensors, WritingRefusesWhatCannotBeRead) {
-  const TemporaryFolder folder;
+  const qkv::testing::Scratch folder;
   const Tensor tensor = random_tensor({2}, 1);
   const std::filesystem::path path = folder / "f";
   EXPECT_THROW(write_safetensors(path, {{"", tensor}}), UsageError);

@@ -12,7 +12,7 @@
 #include "qkv/base/files.h"
 #include "qkv/io/crc32c.h"
 #include "qkv/io/tensorboard.h"
-#include "tests/io/temporary_folder.h"
+#include "tests/support/scratch.h"
 
 namespace qkv::io {
 namespace {
@@ -87,7 +87,7 @@ Fields decode(std::string_view message) {
 }
 
 TEST(EventWriter, RecordsDecodeToWhatWasWritten) {
-  const TemporaryFolder folder;
+  const qkv::testing::Scratch folder;
   EventWriter writer(folder / "runs");
   EXPECT_THAT(writer.path().filename().string(), StartsWith("events.out.tfevents."));
   writer.scalar("loss/train", 2.5, 300);
@@ -120,7 +120,7 @@ TEST(EventWriter, RecordsDecodeToWhatWasWritten) {
 }
 
 TEST(EventWriter, AResumedRunOpensANewFileAndSaysWhereItStarts) {
-  const TemporaryFolder folder;
+  const qkv::testing::Scratch folder;
   EventWriter first(folder.path());
   EventWriter second(folder.path(), 40);
   EXPECT_NE(first.path(), second.path());
@@ -133,7 +133,7 @@ TEST(EventWriter, AResumedRunOpensANewFileAndSaysWhereItStarts) {
 }
 
 TEST(EventWriter, ManyRecordsReachTheFileWithoutFlush) {
-  const TemporaryFolder folder;
+  const qkv::testing::Scratch folder;
   std::filesystem::path path;
   {
     EventWriter writer(folder.path());
@@ -145,7 +145,7 @@ TEST(EventWriter, ManyRecordsReachTheFileWithoutFlush) {
 }
 
 TEST(EventWriter, ErrorsNameTheFile) {
-  const TemporaryFolder folder;
+  const qkv::testing::Scratch folder;
   write_file_atomically(folder / "file", "text");
   EXPECT_THROW(EventWriter(folder / "file/runs"), IoError);
 

@@ -10,7 +10,7 @@
 #include "qkv/base/philox.h"
 #include "qkv/text/lines.h"
 #include "qkv/text/train_sentencepiece.h"
-#include "tests/text/scratch.h"
+#include "tests/support/scratch.h"
 
 namespace qkv::text {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "qkv/base/philox.h"
 #include "qkv/train/translation.h"
-#include "tests/text/scratch.h"
+#include "tests/support/scratch.h"
 
 namespace qkv::train::testing_task {
 

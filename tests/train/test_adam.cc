@@ -7,7 +7,7 @@
 #include "qkv/nn/linear.h"
 #include "qkv/train/adam.h"
 #include "qkv/train/average.h"
-#include "tests/text/scratch.h"
+#include "tests/support/scratch.h"
 
 namespace qkv::train {
 namespace {

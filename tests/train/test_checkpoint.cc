@@ -7,7 +7,7 @@
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
 #include "qkv/train/checkpoint.h"
-#include "tests/text/scratch.h"
+#include "tests/support/scratch.h"
 
 namespace qkv::train {
 namespace {

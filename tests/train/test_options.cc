@@ -4,7 +4,7 @@
 
 #include "qkv/base/error.h"
 #include "qkv/train/options.h"
-#include "tests/text/scratch.h"
+#include "tests/support/scratch.h"
 
 namespace qkv::train {
 namespace {

@@ -1,0 +1,113 @@
+#include "qkv/models/config.h"
+
+#include <gtest/gtest.h>
+
+#include <tuple>
+
+#include "qkv/models/marian.h"
+#include "qkv/models/transformer.h"
+#include "tests/support/scratch.h"
+
+namespace {
+
+using namespace qkv;
+using namespace qkv::models;
+using qkv::testing::message_of;
+
+TransformerConfig with_vocabulary(TransformerConfig config, int64_t size) {
+  config.source_vocabulary = config.target_vocabulary = size;
+  return config;
+}
+
+// Every row of the paper's Table 3 that changes the size, in millions of parameters. The paper rounds and
+// does not give the size of its vocabulary (37,000 shared pieces, roughly), so rows that leave the
+// vocabulary's share alone are compared by their difference from base, to the rounding of both.
+TEST(Presets, HaveThePapersNumbersOfParameters) {
+  using Fields = std::vector<std::pair<std::string, std::string>>;
+  const auto millions = [](TransformerConfig config, const Fields& changes = {}) {
+    for (const auto& [name, value] : changes) EXPECT_TRUE(set_field(config, name, value)) << name;
+    return static_cast<double>(nn::count_parameters(Transformer(with_vocabulary(config, 37000)))) / 1e6;
+  };
+  const double base = millions(preset("base"));
+  EXPECT_NEAR(base, 65, 65 * 0.05);
+  EXPECT_NEAR(millions(preset("big")), 213, 213 * 0.05);
+  const std::vector<std::pair<Fields, double>> rows{
+      {{{"heads", "1"}}, 65},                                    // A
+      {{{"heads", "4"}}, 65},                                    // A
+      {{{"heads", "16"}}, 65},                                   // A
+      {{{"heads", "32"}, {"d_k", "16"}, {"d_v", "16"}}, 65},     // A
+      {{{"d_k", "16"}}, 58},                                     // B
+      {{{"d_k", "32"}}, 60},                                     // B
+      {{{"encoder_layers", "2"}, {"decoder_layers", "2"}}, 36},  // C
+      {{{"encoder_layers", "4"}, {"decoder_layers", "4"}}, 50},  // C
+      {{{"encoder_layers", "8"}, {"decoder_layers", "8"}}, 80},  // C
+      {{{"d_ff", "1024"}}, 53},                                  // C
+      {{{"d_ff", "4096"}}, 90},                                  // C
+      {{{"dropout", "0"}}, 65}};                                 // D
+  for (const auto& [changes, expected] : rows) {
+    EXPECT_NEAR(millions(preset("base"), changes) - base, expected - 65, 1)
+        << changes[0].first << changes[0].second;
+  }
+  EXPECT_NEAR(millions(preset("base"), {{"d_model", "256"}, {"d_k", "32"}, {"d_v", "32"}}), 28,
+              28 * 0.08);  // C
+  EXPECT_NEAR(millions(preset("base"), {{"d_model", "1024"}, {"d_k", "128"}, {"d_v", "128"}}), 168,
+              168 * 0.05);                                                                              // C
+  EXPECT_NEAR(millions(preset("base"), {{"positions", "learned"}}) - base, 2 * 512 * 512 / 1e6, 1e-6);  // E
+}
+
+TEST(Config, EveryFieldSurvivesBothLayouts) {
+  TransformerConfig config = with_vocabulary(preset("tiny"), 100);
+  config.pad_id = config.decoder_start_id = 99;
+  config.activation = Activation::silu;
+  config.dropout = 0.25f;
+  config.embedding_dropout = 0.125f;
+  config.attention_dropout = 0.0625f;
+  config.activation_dropout = 0.5f;
+  config.max_positions = 77;
+  config.scale_embedding = false;
+  ASSERT_TRUE(fits_marian(config));
+  EXPECT_EQ(fields(parse_config_json(config_json(config), "config.json")), fields(config));
+  config.tying = Tying::two_way;
+  config.source_vocabulary = 80;
+  ASSERT_TRUE(fits_marian(config));
+  EXPECT_EQ(fields(parse_config_json(config_json(config), "config.json")), fields(config));
+  config.norm = nn::NormPlacement::pre;
+  config.d_k = 3;
+  config.d_v = 5;
+  config.positions = nn::PositionKind::learned;
+  ASSERT_FALSE(fits_marian(config));
+  EXPECT_EQ(fields(parse_config_json(config_json(config), "config.json")), fields(config));
+}
+
+TEST(Config, SaysWhatIsWrong) {
+  EXPECT_NE(message_of<UsageError>([] { preset("huge"); }).find("tiny, small, base, big"), std::string::npos);
+  TransformerConfig config = with_vocabulary(preset("tiny"), 10);
+  EXPECT_FALSE(set_field(config, "wings", "2"));
+  EXPECT_EQ(message_of<UsageError>([&] { set_field(config, "norm", "middle"); }),
+            "norm: expected one of post, pre, found 'middle'");
+  EXPECT_EQ(message_of<UsageError>([&] { set_field(config, "d_model", "12x"); }),
+            "d_model: expected a whole number, found '12x'");
+  config.heads = 5;
+  EXPECT_NE(message_of<UsageError>([&] { config.validate(); }).find("found 5"), std::string::npos);
+  config.heads = 4;
+  config.dropout = 1;
+  EXPECT_NE(message_of<UsageError>([&] { config.validate(); }).find("dropout"), std::string::npos);
+}
+
+TEST(Config, ForeignFilesAreRefusedByName) {
+  const auto refusal = [](const std::string& text) {
+    return message_of<DataError>([&] { parse_config_json(text, "folder/config.json"); });
+  };
+  EXPECT_NE(refusal("{").find("folder/config.json: expected JSON"), std::string::npos);
+  EXPECT_NE(refusal("[1]").find("found array"), std::string::npos);
+  EXPECT_NE(refusal(R"({"model_type": "bert"})").find("expected \"marian\" or \"qkv\", found \"bert\""),
+            std::string::npos);
+  EXPECT_NE(
+      refusal(R"({"model_type": "marian"})").find("\"d_model\": expected a whole number, found nothing"),
+      std::string::npos);
+  EXPECT_NE(refusal(R"({"model_type": "qkv", "qkv": {"d_model": "many"}})").find("d_model"),
+            std::string::npos);
+  EXPECT_NE(refusal(R"({"model_type": "qkv", "qkv": {"wings": "2"}})").find("wings"), std::string::npos);
+}
+
+}  // namespace

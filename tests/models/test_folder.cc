@@ -1,0 +1,123 @@
+#include "qkv/models/folder.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "qkv/base/files.h"
+#include "qkv/io/safetensors.h"
+#include "tests/support/scratch.h"
+
+namespace {
+
+using namespace qkv;
+using namespace qkv::models;
+using qkv::testing::message_of;
+using qkv::testing::Scratch;
+
+TransformerConfig small(Tying tying = Tying::three_way) {
+  TransformerConfig config;
+  config.source_vocabulary = tying == Tying::three_way ? 30 : 20;
+  config.target_vocabulary = 30;
+  config.tying = tying;
+  config.d_model = 16;
+  config.heads = 2;
+  config.d_ff = 24;
+  config.encoder_layers = config.decoder_layers = 2;
+  config.pad_id = config.decoder_start_id = 29;
+  return config;
+}
+
+void expect_same_parameters(const Transformer& a, const Transformer& b) {
+  std::vector<std::pair<std::string, Tensor>> first;
+  a.visit(
+      [&](const std::string& name, const nn::Parameter& p) { first.emplace_back(name, p.variable.value()); });
+  size_t i = 0;
+  b.visit([&](const std::string& name, const nn::Parameter& p) {
+    ASSERT_LT(i, first.size());
+    EXPECT_EQ(name, first[i].first);
+    EXPECT_TRUE(std::ranges::equal(p.variable.value().values(), first[i].second.values())) << name;
+    ++i;
+  });
+  EXPECT_EQ(i, first.size());
+}
+
+class Saved : public ::testing::TestWithParam<Tying> {};
+
+TEST_P(Saved, ComesBackBitForBit) {
+  const Scratch folder;
+  Transformer model(small(GetParam()));
+  nn::initialise(model, 3);
+  save_transformer(folder.path(), model, {.beam = 3, .length_penalty = 1.5f, .max_length = 99});
+  const auto loaded = load_transformer(folder.path());
+  EXPECT_EQ(fields(loaded->config()), fields(model.config()));
+  expect_same_parameters(model, *loaded);
+}
+
+INSTANTIATE_TEST_SUITE_P(Tyings, Saved, ::testing::Values(Tying::none, Tying::two_way, Tying::three_way));
+
+// What other writers of Marian folders do: the shared table under another name, no bias of the logits, extra
+// tensors.
+TEST(Folder, TakesOthersNamesOfTheSharedTable) {
+  const Scratch folder;
+  Transformer model(small());
+  nn::initialise(model, 3);
+  save_transformer(folder.path(), model, {});
+  std::vector<io::NamedTensor> tensors{{"model.encoder.embed_positions.weight", Tensor::full({4, 16}, 2.0f)}};
+  model.visit([&](const std::string& name, const nn::Parameter& p) {
+    if (name == "final_logits_bias") return;
+    tensors.push_back({name == "model.shared.weight" ? "lm_head.weight" : name, p.variable.value()});
+  });
+  io::write_safetensors(folder / "model.safetensors", tensors);
+  expect_same_parameters(model, *load_transformer(folder.path()));
+}
+
+TEST(Folder, SaysWhatIsMissingOrWrong) {
+  const Scratch folder;
+  EXPECT_NE(
+      message_of<IoError>([&] { load_transformer(folder / "nowhere"); }).find("there is no such folder"),
+      std::string::npos);
+  EXPECT_NE(message_of<IoError>([&] { load_transformer(folder.path()); }).find("config.json"),
+            std::string::npos);
+  Transformer model(small());
+  nn::initialise(model, 3);
+  save_transformer(folder.path(), model, {});
+  const std::string weights = read_file(folder / "model.safetensors");
+
+  folder.write("model.safetensors", std::string_view(weights).substr(0, weights.size() - 100));
+  EXPECT_NE(message_of<DataError>([&] { load_transformer(folder.path()); }).find("model.safetensors"),
+            std::string::npos);
+  folder.write("model.safetensors", "");
+  EXPECT_NE(message_of<DataError>([&] { load_transformer(folder.path()); }).find("model.safetensors"),
+            std::string::npos);
+
+  // A tensor of another shape, and one that is not there.
+  TransformerConfig wider = small();
+  wider.d_ff = 25;
+  Transformer other(wider);
+  nn::initialise(other, 3);
+  std::vector<io::NamedTensor> tensors;
+  other.visit([&](const std::string& name, const nn::Parameter& p) {
+    tensors.push_back({name, p.variable.value()});
+  });
+  io::write_safetensors(folder / "model.safetensors", tensors);
+  const std::string message = message_of<DataError>([&] { load_transformer(folder.path()); });
+  EXPECT_NE(message.find("fc1.weight"), std::string::npos) << message;
+  EXPECT_NE(message.find("[24, 16]"), std::string::npos) << message;
+  EXPECT_NE(message.find("[25, 16]"), std::string::npos) << message;
+  io::write_safetensors(folder / "model.safetensors", {{"one", Tensor::full({2}, 1.0f)}});
+  EXPECT_NE(message_of<DataError>([&] { load_transformer(folder.path()); }).find("model.shared.weight"),
+            std::string::npos);
+}
+
+TEST(Folder, LoadedWeightsAreTheMappedFile) {
+  const Scratch folder;
+  Transformer model(small());
+  nn::initialise(model, 3);
+  save_transformer(folder.path(), model, {});
+  const size_t before = allocator_stats().in_use;
+  const auto loaded = load_transformer(folder.path());
+  EXPECT_EQ(allocator_stats().in_use, before) << "weights were copied";
+}
+
+}  // namespace
