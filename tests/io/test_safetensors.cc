@@ -17,9 +17,9 @@
 namespace qkv::io {
 namespace {
 
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 std::string file_of(const std::string& header, const std::string& data) {
   const uint64_t length = header.size();

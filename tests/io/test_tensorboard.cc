@@ -17,8 +17,8 @@
 namespace qkv::io {
 namespace {
 
-using testing::HasSubstr;
-using testing::StartsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 // RFC 3720, appendix B.4, and the usual check value.
 TEST(Crc32c, KnownAnswers) {
