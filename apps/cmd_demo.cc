@@ -148,6 +148,7 @@ void demo(const Arguments& arguments) {
   if (arguments.steps) {
     job.options.max_steps = *arguments.steps;
     job.options.validate_every = std::max<int64_t>(1, *arguments.steps / 10);
+    job.options.schedule.warmup_steps = std::min(job.options.schedule.warmup_steps, *arguments.steps / 4);
   }
   job.options.validate();
   const data::NumberSplitOptions numbers = demo_numbers(arguments.seed);

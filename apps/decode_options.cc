@@ -11,12 +11,12 @@ void add_decode_options(CLI::App& command, DecodeArguments& arguments) {
                      "How much longer translations are favoured (default: the model's)");
   command
       .add_option("--length-penalty-form", arguments.form,
-                  "Scores are log P divided by\n"
+                  "Scores are log P divided by (default: transformers)\n"
                   "  transformers: length ^ penalty\n"
                   "  gnmt: ((5 + length) / 6) ^ penalty (Wu et al. 2016)")
       ->transform(CLI::CheckedTransformer(std::map<std::string, decode::LengthPenalty>{
           {"transformers", decode::LengthPenalty::power}, {"gnmt", decode::LengthPenalty::gnmt}}))
-      ->default_str("transformers");
+      ->option_text("transformers|gnmt");
   command.add_option("--max-length", arguments.max_length,
                      "Most tokens of a translation, its end included (default: the model's)");
   command.add_option("--min-length", arguments.min_length,

@@ -42,17 +42,17 @@ train::TranslationJob demo_job(const std::filesystem::path& folder) {
   job.vocabulary = {.model = {},
                     .target_model = {},
                     .separate = false,
-                    .size = 120,
-                    .kind = text::SubwordKind::unigram,
+                    .size = 150,
+                    .kind = text::SubwordKind::bpe,
                     .character_coverage = 1,
                     .byte_fallback = false,
                     .source_lang = "en",
                     .target_lang = "de"};
-  job.options.batch_tokens = 4096;
-  job.options.label_smoothing = 0.1f;
-  job.options.adam.average_decay = 0.99f;
-  job.options.schedule = {.kind = train::ScheduleKind::cosine, .warmup_steps = 100, .learning_rate = 2e-3f};
-  job.options.max_steps = 1000;
+  job.options.batch_tokens = 1024;
+  job.options.label_smoothing = 0;
+  job.options.adam.average_decay = 0.98f;
+  job.options.schedule = {.kind = train::ScheduleKind::cosine, .warmup_steps = 50, .learning_rate = 2e-3f};
+  job.options.max_steps = 800;
   job.options.validate_every = 100;
   job.options.bleu_every = 0;  // a line is one long word
   job.options.best_by = train::EarlyStopMetric::loss;

@@ -25,7 +25,7 @@ namespace {
 constexpr int kFailed = 1, kUsage = 2;
 
 int run(int argc, char** argv) {
-  CLI::App app{"qkv: train, run and look into Transformers\n"};
+  CLI::App app{"qkv: train, run and look into Transformers\n", "qkv"};
   app.set_version_flag("--version", "qkv " QKV_VERSION);
   app.require_subcommand(1);
   app.footer(
