@@ -11,6 +11,7 @@
 #include "qkv/base/parallel.h"
 #include "qkv/kernels/counters.h"
 #include "qkv/kernels/reference/attention.h"
+#include "rowwise.h"
 
 namespace qkv::kernels {
 namespace {
@@ -176,13 +177,20 @@ TEST(Attention, EveryLengthAroundTheTiles) {
 }
 
 TEST(Attention, EveryWidth) {
-  const int widths[] = {1, 3, 8, 16, 24, 32, 40, 64, 80, 96, 128, 160, 256};
-  for (size_t i = 0; i < std::size(widths); ++i) {
-    const int d_k = widths[i], d_v = widths[(i + 5) % std::size(widths)];
-    check({.queries = {37}, .keys = {41}, .heads = 2, .d_k = d_k, .d_v = d_v, .spare = 3, .seed = i});
-    check(
-        {.queries = {9, 50}, .keys = {9, 50}, .heads = 1, .d_k = d_k, .d_v = d_v, .causal = true, .seed = i});
-  }
+  for_each_target([] {
+    const int widths[] = {1, 3, 8, 16, 24, 32, 40, 64, 80, 96, 128, 160, 256};
+    for (size_t i = 0; i < std::size(widths); ++i) {
+      const int d_k = widths[i], d_v = widths[(i + 5) % std::size(widths)];
+      check({.queries = {37}, .keys = {41}, .heads = 2, .d_k = d_k, .d_v = d_v, .spare = 3, .seed = i});
+      check({.queries = {9, 50},
+             .keys = {9, 50},
+             .heads = 1,
+             .d_k = d_k,
+             .d_v = d_v,
+             .causal = true,
+             .seed = i});
+    }
+  });
 }
 
 TEST(Attention, SeveralBlocksOfKeysAndQueries) {
@@ -191,27 +199,29 @@ TEST(Attention, SeveralBlocksOfKeysAndQueries) {
 }
 
 TEST(Attention, MasksAndBiases) {
-  uint64_t seed = 100;
-  for (const Mask keep : {Mask::none, Mask::rows, Mask::full}) {
-    for (const Mask bias : {Mask::none, Mask::rows, Mask::full}) {
-      for (const bool causal : {false, true}) {
-        for (const float dropout : {0.0f, 0.25f}) {
-          check({.queries = {1, 37, 0, 70, 5},
-                 .keys = {3, 37, 4, 50, 0},
-                 .heads = 2,
-                 .d_k = 10,
-                 .d_v = 6,
-                 .causal = causal,
-                 .keep = keep,
-                 .bias = bias,
-                 .dropout = dropout,
-                 .spare = 5,
-                 .empty_row = keep == Mask::full,
-                 .seed = ++seed});
+  for_each_target([] {
+    uint64_t seed = 100;
+    for (const Mask keep : {Mask::none, Mask::rows, Mask::full}) {
+      for (const Mask bias : {Mask::none, Mask::rows, Mask::full}) {
+        for (const bool causal : {false, true}) {
+          for (const float dropout : {0.0f, 0.25f}) {
+            check({.queries = {1, 37, 0, 70, 5},
+                   .keys = {3, 37, 4, 50, 0},
+                   .heads = 2,
+                   .d_k = 10,
+                   .d_v = 6,
+                   .causal = causal,
+                   .keep = keep,
+                   .bias = bias,
+                   .dropout = dropout,
+                   .spare = 5,
+                   .empty_row = keep == Mask::full,
+                   .seed = ++seed});
+          }
         }
       }
     }
-  }
+  });
 }
 
 TEST(Attention, HugeAndTinyScores) {
@@ -236,7 +246,13 @@ TEST(Attention, RowsThatMayAttendToNothingGiveZeros) {
       gradient += std::abs(static_cast<double>(gradients.query.at(i, c)));
     }
     EXPECT_EQ(output == 0, nothing);
-    EXPECT_EQ(gradient == 0, nothing);
+    if (nothing) {
+      EXPECT_EQ(gradient, 0);
+    } else if (i == 3) {
+      EXPECT_LT(gradient, 1e-5);  // the softmax of a single key does not change
+    } else {
+      EXPECT_GT(gradient, 1e-2);
+    }
   }
 }
 
@@ -371,19 +387,21 @@ TEST(Attention, DropsTheWeightsThatDropoutNames) {
       problem.value.data()[r * problem.value.stride + c] = c % kKeys == r % kKeys ? 1.0f : 0.0f;
     }
   }
-  const auto output = problem.forward().output;
-  const Dropout& dropout = problem.shape.dropout;
-  int kept = 0;
-  for (int64_t i = 0; i < problem.query_tokens(); ++i) {
-    for (int64_t h = 0; h < 3; ++h) {
-      for (int64_t j = 0; j < kKeys; ++j) {
-        const bool keeps = dropout.keeps(static_cast<uint32_t>(i), static_cast<uint32_t>((h << 22) + j));
-        ASSERT_EQ(output.at(i, h * kKeys + j) != 0, keeps);
-        kept += keeps ? 1 : 0;
+  for_each_target([&] {
+    const auto output = problem.forward().output;
+    const Dropout& dropout = problem.shape.dropout;
+    int kept = 0;
+    for (int64_t i = 0; i < problem.query_tokens(); ++i) {
+      for (int64_t h = 0; h < 3; ++h) {
+        for (int64_t j = 0; j < kKeys; ++j) {
+          const bool keeps = dropout.keeps(static_cast<uint32_t>(i), static_cast<uint32_t>((h << 22) + j));
+          ASSERT_EQ(output.at(i, h * kKeys + j) != 0, keeps);
+          kept += keeps ? 1 : 0;
+        }
       }
     }
-  }
-  EXPECT_NEAR(kept / (71.0 * 3 * kKeys), 0.6, 0.02);
+    EXPECT_NEAR(kept / (71.0 * 3 * kKeys), 0.6, 0.02);
+  });
 }
 
 TEST(Attention, CountsMultiplications) {
