@@ -5,9 +5,12 @@
 #include <exception>
 #include <mutex>
 #include <thread>
-#include <vector>
 
 #include "qkv/base/error.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 namespace qkv {
 namespace {
@@ -19,7 +22,7 @@ std::atomic<int>& thread_count() {
 
 thread_local bool inside_parallel_for = false;
 
-// One parallel_for under way: workers take pieces until none is left.
+// One parallel_for under way: whoever works on it takes pieces until none is left.
 class Job {
  public:
   Job(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& body)
@@ -53,17 +56,90 @@ class Job {
   std::exception_ptr error_;
 };
 
-void run_on_threads(int workers, Job& job) {
-#ifdef QKV_STD_THREADS
-  std::vector<std::thread> pool;
-  pool.reserve(static_cast<size_t>(workers - 1));
-  for (int i = 1; i < workers; ++i) pool.emplace_back([&job] { job.work(); });
-  job.work();
-  for (auto& thread : pool) thread.join();
+void pause() {
+#if defined(__x86_64__)
+  _mm_pause();
 #else
-#pragma omp parallel num_threads(workers)
-  job.work();
+  std::this_thread::yield();
 #endif
+}
+
+// Waits until `changed` is true: a little while spinning, as the next job of a training step comes within
+// microseconds, then asleep, as spinning takes the processor from whoever has work.
+template <class T, class Predicate>
+void await(std::atomic<T>& value, const Predicate& changed) {
+  constexpr int kSpins = 2000;  // some 20 to 40 microseconds
+  for (int i = 0; i < kSpins; ++i) {
+    if (changed(value.load(std::memory_order_acquire))) return;
+    pause();
+  }
+  for (T seen = value.load(std::memory_order_acquire); !changed(seen);
+       seen = value.load(std::memory_order_acquire)) {
+    value.wait(seen, std::memory_order_acquire);
+  }
+}
+
+// The threads that help the caller of parallel_for. A job does not wait for a helper that has not woken up by
+// the time the work is done, so a busy machine slows it down by no more than the processors it lacks.
+class Helpers {
+ public:
+  // Runs the job on the caller and up to `wanted` helpers. One job at a time: where another thread's is under
+  // way, false is returned and nothing done.
+  bool run(Job& job, int wanted) {
+    const std::unique_lock busy(one_at_a_time_, std::try_to_lock);
+    if (!busy) return false;
+    for (; started_ < wanted; ++started_) std::thread([this] { help(); }).detach();
+    {
+      const std::lock_guard lock(mutex_);
+      job_ = &job;
+      places_ = wanted;
+    }
+    jobs_.fetch_add(1, std::memory_order_release);
+    jobs_.notify_all();
+    job.work();
+    {
+      const std::lock_guard lock(mutex_);
+      job_ = nullptr;  // nobody joins any more
+    }
+    await(working_, [](int working) { return working == 0; });
+    return true;
+  }
+
+ private:
+  void help() {
+    for (uint64_t seen = 0;;) {
+      await(jobs_, [seen](uint64_t jobs) { return jobs != seen; });
+      seen = jobs_.load(std::memory_order_acquire);
+      Job* job = nullptr;
+      {
+        const std::lock_guard lock(mutex_);
+        if (job_ && places_ > 0) {
+          --places_;
+          job = job_;
+          working_.fetch_add(1, std::memory_order_relaxed);
+        }
+      }
+      if (!job) continue;
+      job->work();
+      if (working_.fetch_sub(1, std::memory_order_acq_rel) == 1) working_.notify_one();
+    }
+  }
+
+  std::mutex one_at_a_time_;
+  int started_ = 0;
+
+  std::mutex mutex_;  // of the next two
+  Job* job_ = nullptr;
+  int places_ = 0;
+
+  std::atomic<uint64_t> jobs_{0};  // counts them: what helpers wait on
+  std::atomic<int> working_{0};    // helpers inside the job: what the caller waits on
+};
+
+// Never destroyed: its threads sleep in it until the process ends.
+Helpers& helpers() {
+  static auto* instance = new Helpers;
+  return *instance;
 }
 
 }  // namespace
@@ -80,13 +156,14 @@ void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t
   grain = std::max<int64_t>(grain, 1);
   const int64_t pieces = (count + grain - 1) / grain;
   const int workers = static_cast<int>(std::min<int64_t>(pieces, threads()));
-  if (workers == 1 || inside_parallel_for) {
-    for (int64_t begin = 0; begin < count; begin += grain) body(begin, std::min(begin + grain, count));
-    return;
+  if (workers > 1 && !inside_parallel_for) {
+    Job job(count, grain, body);
+    if (helpers().run(job, workers - 1)) {
+      job.rethrow();
+      return;
+    }
   }
-  Job job(count, grain, body);
-  run_on_threads(workers, job);
-  job.rethrow();
+  for (int64_t begin = 0; begin < count; begin += grain) body(begin, std::min(begin + grain, count));
 }
 
 }  // namespace qkv
