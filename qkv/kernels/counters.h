@@ -5,7 +5,8 @@
 
 namespace qkv::kernels {
 
-// Adds to the multiplications counted; kernels call it once each, with what the mathematics needs (no padding).
+// Adds to the multiplications counted; kernels call it once each, with what the mathematics needs (no
+// padding).
 void count_macs(uint64_t macs);
 
 // The multiplications counted since the process began, those of all threads.

@@ -55,5 +55,4 @@ void matmul(const Matrix& a, const PackedMatrix& b, const float* bias, const Mut
 // in an order that depends on the number of rows only.
 void matmul_transposed_a(const Matrix& a, const Matrix& b, const MutableMatrix& c, Accumulate accumulate);
 
-
 }  // namespace qkv::kernels

@@ -26,8 +26,8 @@ Variable residual_layer_norm(const Variable& x, const Variable& branch, const Dr
                              const Variable& gain, const Variable& shift, float epsilon);
 
 struct EmbeddingOptions {
-  float factor = 1;  // sqrt(d_model) in the paper, section 3.4
-  Tensor position = {};   // i32 [tokens]: each token's row of `positions`; used where `positions` is given
+  float factor = 1;      // sqrt(d_model) in the paper, section 3.4
+  Tensor position = {};  // i32 [tokens]: each token's row of `positions`; used where `positions` is given
   Dropout dropout = {};
 };
 
