@@ -51,7 +51,7 @@ train::TranslationJob demo_job(const std::filesystem::path& folder) {
   job.options.batch_tokens = 1024;
   job.options.label_smoothing = 0;
   job.options.adam.average_decay = 0.98f;
-  job.options.schedule = {.kind = train::ScheduleKind::cosine, .warmup_steps = 50, .learning_rate = 2e-3f};
+  job.options.schedule = {.kind = train::ScheduleKind::cosine, .warmup_steps = 50, .learning_rate = 3e-3f};
   job.options.max_steps = 800;
   job.options.validate_every = 100;
   job.options.bleu_every = 0;  // a line is one long word

@@ -1,0 +1,46 @@
+#pragma once
+// A model folder with random weights and a tokenizer of number words, made without training.
+
+#include <filesystem>
+
+#include "qkv/data/number_words.h"
+#include "qkv/models/folder.h"
+#include "qkv/text/train_sentencepiece.h"
+#include "qkv/train/trainer.h"
+
+namespace qkv::testing {
+
+inline data::CorpusFiles write_numbers(const std::filesystem::path& folder, int largest) {
+  const data::CorpusFiles files{.source = folder / "numbers.en", .target = folder / "numbers.de"};
+  const data::NumberSplit split = data::split_numbers({.largest = largest, .held_out = 0});
+  data::write_number_corpus(split.train, files.source, files.target);
+  return files;
+}
+
+inline text::Tokenizer number_tokenizer(const data::CorpusFiles& files, int64_t size = 60) {
+  return text::Tokenizer::from_models(
+      {.source = text::train_sentencepiece(
+           {.inputs = {files.source, files.target}, .vocab_size = size, .character_coverage = 1}),
+       .target = {},
+       .source_lang = "en",
+       .target_lang = "de"});
+}
+
+// `corpus` is where the tokenizer's text goes.
+inline models::TransformerConfig write_random_model(const std::filesystem::path& folder,
+                                                    const std::filesystem::path& corpus) {
+  const text::Tokenizer tokenizer = number_tokenizer(write_numbers(corpus, 999));
+  models::TransformerConfig config = models::preset("tiny");
+  config.d_model = 32;
+  config.d_ff = 48;
+  config.max_positions = 64;
+  config = train::complete_config(config, tokenizer);
+  models::Transformer model(config);
+  nn::initialise(model, 7);
+  std::filesystem::create_directories(folder);
+  tokenizer.save(folder);
+  models::save_transformer(folder, model, {.beam = 2, .length_penalty = 0.6f, .max_length = 32});
+  return config;
+}
+
+}  // namespace qkv::testing
