@@ -23,7 +23,7 @@ TranslatedHypothesis spell(const text::Tokenizer& tokenizer, Hypothesis hypothes
 TranslateOptions default_options(const models::TranslationModel& model) {
   TranslateOptions options;
   options.search.beam = model.generation.beam;
-  options.search.length_penalty = static_cast<double>(model.generation.length_penalty);
+  options.search.length_penalty = model.generation.length_penalty;
   options.search.max_length = model.generation.max_length - 1;  // the file's counts the start token
   return options;
 }

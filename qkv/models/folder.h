@@ -14,7 +14,7 @@ namespace qkv::models {
 // How a folder's model likes to be decoded: generation_config.json.
 struct GenerationDefaults {
   int beam = 4;
-  float length_penalty = 0.6f;
+  double length_penalty = 0.6;
   int max_length = 512;
 };
 

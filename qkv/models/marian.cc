@@ -1,5 +1,7 @@
 #include "qkv/models/marian.h"
 
+#include <array>
+#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "qkv/base/error.h"
@@ -23,6 +25,15 @@ const char* activation_name(Activation activation) {
       return "linear";
   }
   return "unknown";
+}
+
+// The shortest decimal number that means this float: 0.2, not 0.20000000298023224.
+double decimal(float value) {
+  std::array<char, 32> text{};
+  const char* end = std::to_chars(text.begin(), text.end(), value).ptr;
+  double result = 0;
+  std::from_chars(text.begin(), end, result);
+  return result;
 }
 
 // Reads keys of one object and says what is wrong with them.
@@ -135,14 +146,14 @@ std::string config_json(const TransformerConfig& config) {
                    {"encoder_ffn_dim", config.d_ff},
                    {"decoder_ffn_dim", config.d_ff},
                    {"activation_function", activation_name(config.activation)},
-                   {"dropout", config.dropout},
-                   {"attention_dropout", config.attention_dropout},
-                   {"activation_dropout", config.activation_dropout},
+                   {"dropout", decimal(config.dropout)},
+                   {"attention_dropout", decimal(config.attention_dropout)},
+                   {"activation_dropout", decimal(config.activation_dropout)},
                    {"max_position_embeddings", config.max_positions},
                    {"scale_embedding", config.scale_embedding},
                    {"share_encoder_decoder_embeddings", config.tying == Tying::three_way},
                    {"tie_word_embeddings", config.tying != Tying::none},
-                   {"embedding_dropout", config.embedding_dropout},
+                   {"embedding_dropout", decimal(config.embedding_dropout)},
                    {"encoder_layerdrop", 0.0},
                    {"decoder_layerdrop", 0.0},
                    {"init_std", 0.02},

@@ -48,7 +48,7 @@ TEST_P(Saved, ComesBackBitForBit) {
   const Scratch folder;
   Transformer model(small(GetParam()));
   nn::initialise(model, 3);
-  save_transformer(folder.path(), model, {.beam = 3, .length_penalty = 1.5f, .max_length = 99});
+  save_transformer(folder.path(), model, {.beam = 3, .length_penalty = 1.5, .max_length = 99});
   const auto loaded = load_transformer(folder.path());
   EXPECT_EQ(fields(loaded->config()), fields(model.config()));
   expect_same_parameters(model, *loaded);
