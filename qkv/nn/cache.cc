@@ -19,7 +19,7 @@ template <class RowOf>
 Tensor rearranged(const Tensor& from, int64_t from_capacity, int64_t rows, int64_t most_rows,
                   int64_t capacity, int64_t length, const RowOf& row_of) {
   const int64_t width = from.cols();
-  const Tensor to = Tensor::empty({most_rows * capacity, width}).slice_rows(0, rows * capacity);
+  Tensor to = Tensor::empty({most_rows * capacity, width}).slice_rows(0, rows * capacity);
   const int64_t grain = std::max<int64_t>(1, 65536 / std::max<int64_t>(1, length * width));
   parallel_for(rows, grain, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
