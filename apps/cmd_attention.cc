@@ -3,7 +3,7 @@
 
 #include "apps/command.h"
 #include "qkv/decode/translate.h"
-#include "qkv/explain/translation_report.h"
+#include "qkv/explain/captured_report.h"
 
 namespace qkv::apps {
 namespace {
@@ -14,8 +14,9 @@ struct Arguments {
 
 void write_attention(const Arguments& arguments) {
   const models::TranslationModel model = models::load_translation_model(arguments.model);
-  const explain::AttentionReport report = explain::translation_report(
-      model, arguments.model, arguments.source, arguments.target, decode::default_options(model).search);
+  const explain::AttentionReport report = explain::attention_report(
+      decode::capture_text(model, arguments.source, arguments.target, decode::default_options(model).search),
+      arguments.model);
   explain::write_report(report, arguments.out);
   std::cout << report.title << '\n' << "written: " << arguments.out << '\n';
 }

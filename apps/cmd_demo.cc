@@ -18,7 +18,7 @@
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
 #include "qkv/base/log.h"
-#include "qkv/explain/translation_report.h"
+#include "qkv/explain/captured_report.h"
 #include "qkv/metrics/exact_match.h"
 
 namespace qkv::apps {
@@ -45,22 +45,22 @@ Said read_said(std::string text, int largest) {
   Said said;
   int number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error == std::errc() && end == text.data() + text.size() && number >= 0 && number <= largest) {
+  if (error == std::errc() && end == text.data() + text.size() && number >= kSmallest && number <= largest) {
     text = data::english_number(number);
   }
   said.english = std::move(text);
-  for (int i = 0; i <= largest && !said.number; ++i) {
+  for (int i = kSmallest; i <= largest && !said.number; ++i) {
     if (data::english_number(i) == said.english) said.number = i;
   }
   return said;
 }
 
-// Whether the folder now has a finished demo's model.
+// Leaves a finished demo's model in the folder. Throws ExitStatus where a signal stopped it.
 void train_demo(train::TranslationJob& job, const data::NumberSplit& split, const NumberTexts& held_out) {
   make_writable_folder(job.folder);
   mark_folder(job, 0);
   make_writable_folder(job.train.source.parent_path());
-  data::write_number_corpus(split.train, job.train.source, job.train.target);
+  data::write_number_corpus(demo_lines(split.train), job.train.source, job.train.target);
   data::write_number_corpus(split.held_out, job.valid.source, job.valid.target);
 
   NumberTexts shown;  // the first with a crossing before the others, of which enough for a rough figure
@@ -96,8 +96,9 @@ struct Drawing {
 
 Drawing draw(const models::TranslationModel& model, const std::filesystem::path& folder,
              const std::string& english, std::optional<int> number) {
-  const explain::AttentionReport report = explain::translation_report(
-      model, "qkv demo: English to German number words", english, {}, decode::default_options(model).search);
+  const explain::AttentionReport report = explain::attention_report(
+      decode::capture_text(model, english, {}, decode::default_options(model).search),
+      "qkv demo: English to German number words");
   Drawing drawing{.path = folder / "attention.html", .title = report.title, .hint = {}};
   explain::write_report(report, drawing.path);
   if (!number || !crosses(*number)) return drawing;
@@ -175,9 +176,11 @@ void demo(const Arguments& arguments) {
     }
     std::cerr << Style::for_stderr().bold(
                      "A Transformer learns to turn English number words into German ones.")
-              << "\ncorpus  " << grouped(static_cast<int64_t>(split.train.size())) << " numbers of 0 to "
-              << grouped(numbers.largest) << " to learn from, the other "
-              << grouped(static_cast<int64_t>(split.held_out.size())) << " held out\n";
+              << "\ncorpus  " << grouped(static_cast<int64_t>(split.train.size()) - kSmallest)
+              << " numbers of " << kSmallest << " to " << grouped(numbers.largest)
+              << " to learn from, the other " << grouped(static_cast<int64_t>(split.held_out.size()))
+              << " held out\n        (those below " << kRareBelow << " come " << kCopiesOfRare
+              << " times, as they are few)\n";
     train_demo(job, split, held_out);
     std::cerr << '\n';
   }
@@ -267,7 +270,7 @@ void add_demo(CLI::App& app) {
       ->capture_default_str()
       ->type_name("DIR");
   command->add_option("--say", arguments->say,
-                      "A number of 0 to 9999, in English words or digits, to translate and to draw");
+                      "A number of 1 to 9999, in English words or digits, to translate and to draw");
   command->add_option("--seed", arguments->seed, "Of the held-out numbers, initial weights and data order")
       ->capture_default_str();
   command->add_option("--steps", arguments->steps,

@@ -80,4 +80,3 @@
 #include "qkv/explain/attention_report.h"
 #include "qkv/explain/captured_report.h"
 #include "qkv/explain/cost.h"
-#include "qkv/explain/translation_report.h"

@@ -32,9 +32,8 @@ AttentionLayer attention_layer(const decode::CapturedAttention& attention) {
       concat("attention report: expected a name such as decoder.layers.0.encoder_attn, found ", name));
 }
 
-AttentionReport attention_report(const decode::TextCapture& captured, const std::string& source,
-                                 const std::string& model) {
-  AttentionReport report{.title = concat(source, " \u2192 ", captured.target),
+AttentionReport attention_report(const decode::TextCapture& captured, const std::string& model) {
+  AttentionReport report{.title = concat(captured.source, " \u2192 ", captured.target),
                          .model = model,
                          .source_tokens = captured.source_tokens,
                          .target_tokens = captured.target_output_tokens,

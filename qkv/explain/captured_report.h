@@ -9,9 +9,9 @@
 namespace qkv::explain {
 
 // A report on every attention that was captured; `model` is a line about the model, such as its folder. The
-// title is `source` and what it became. Throws DataError for an attention whose name says no part and layer.
-AttentionReport attention_report(const decode::TextCapture& captured, const std::string& source,
-                                 const std::string& model);
+// title is the source and what it became. Throws DataError for an attention whose name says no part and
+// layer.
+AttentionReport attention_report(const decode::TextCapture& captured, const std::string& model);
 
 // "decoder.layers.1.encoder_attn" with its weights as a layer of a report. Throws DataError as above.
 AttentionLayer attention_layer(const decode::CapturedAttention& attention);

@@ -27,12 +27,13 @@ TEST(CapturedReport, KeepsWhatWasReadApartFromWhatWasWritten) {
   captured.source_tokens = {"two", "</s>"};
   captured.target_input_tokens = {"<pad>", "zwei"};
   captured.target_output_tokens = {"zwei", "</s>"};
+  captured.source = "two";
   captured.target = "zwei";
   const Tensor weights = Tensor::full({1, 2, 2}, 0.5f);
   captured.capture.attentions = {{"encoder.layers.0.self_attn", weights},
                                  {"decoder.layers.0.self_attn", weights},
                                  {"decoder.layers.0.encoder_attn", weights}};
-  const AttentionReport report = attention_report(captured, "two", "a folder");
+  const AttentionReport report = attention_report(captured, "a folder");
   report.validate();
   EXPECT_EQ(report.title, "two \xe2\x86\x92 zwei");
   EXPECT_EQ(report.queries(Part::decoder), captured.target_output_tokens);
