@@ -16,6 +16,14 @@ namespace qkv::apps {
 train::TranslationJob demo_job(const std::filesystem::path& folder);
 data::NumberSplitOptions demo_numbers(uint64_t seed);
 
+// The demo's numbers begin here: no other is like "zero", and one example is none.
+inline constexpr int kSmallest = 1;
+
+// The lines to train on: each number once, but those below kRareBelow, which are few and have words of their
+// own ("ten", "zwölf"), kCopiesOfRare times.
+inline constexpr int kRareBelow = 100, kCopiesOfRare = 20;
+std::vector<int> demo_lines(const std::vector<int>& train);
+
 // What an output folder is to the demo.
 enum class DemoFolder {
   fresh,       // missing or empty
