@@ -105,7 +105,7 @@ Drawing draw(const models::TranslationModel& model, const std::filesystem::path&
   const int units = *number % 10, tens = *number % 100 - units;
   std::string german_units = data::german_number(units);
   if (units == 1) german_units = "ein";
-  const std::vector<WordPair> pairs = {{data::english_number(units), german_units + "und"},
+  const std::vector<WordPair> pairs = {{data::english_number(units), german_units, "und"},
                                        {data::english_number(tens), data::german_number(tens)}};
   const auto best = strongest_crossing(report, pairs);
   if (!best) return drawing;

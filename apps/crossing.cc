@@ -7,8 +7,9 @@ namespace {
 
 constexpr std::string_view kSpaceMark = "\u2581";  // how SentencePiece writes the space before a word
 
-// The tokens that write the last occurrence of `word`; none where there is none.
-std::vector<size_t> tokens_of(const std::vector<std::string>& tokens, const std::string& word) {
+// The tokens that write `word` where it last occurs before `followed_by`; none where it does not.
+std::vector<size_t> tokens_of(const std::vector<std::string>& tokens, const std::string& word,
+                              const std::string& followed_by = {}) {
   std::string text;
   std::vector<size_t> begins;
   for (const std::string& token : tokens) {
@@ -21,7 +22,7 @@ std::vector<size_t> tokens_of(const std::vector<std::string>& tokens, const std:
     }
   }
   begins.push_back(text.size());
-  const size_t begin = text.rfind(word);
+  const size_t begin = text.rfind(word + followed_by);
   if (begin == std::string::npos) return {};
   std::vector<size_t> found;
   for (size_t i = 0; i < tokens.size(); ++i) {
@@ -54,8 +55,8 @@ std::optional<CrossingHead> strongest_crossing(const explain::AttentionReport& r
   };
   std::vector<Places> places;
   for (const WordPair& pair : pairs) {
-    places.push_back(
-        {tokens_of(report.target_tokens, pair.target), tokens_of(report.source_tokens, pair.source)});
+    places.push_back({tokens_of(report.target_tokens, pair.target, pair.followed_by),
+                      tokens_of(report.source_tokens, pair.source)});
     if (places.back().rows.empty() || places.back().columns.empty()) return std::nullopt;
   }
   if (places.empty()) return std::nullopt;

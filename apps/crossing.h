@@ -12,6 +12,7 @@ namespace qkv::apps {
 // A word of the source and what it becomes.
 struct WordPair {
   std::string source, target;
+  std::string followed_by = {};  // what follows the target word directly, to tell it from others like it
 };
 
 struct CrossingHead {
