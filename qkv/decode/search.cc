@@ -54,7 +54,7 @@ class Batch {
     const int64_t rows = logits.rows(), vocabulary = logits.cols();
     kernels::log_softmax(logits.data(), nullptr, logits.data(), rows, vocabulary);
     // More than 2 * beam candidates can be wanted only where the vocabulary has them.
-    const size_t wanted = static_cast<size_t>(2 * options_.beam);
+    const size_t wanted = 2 * static_cast<size_t>(options_.beam);
     std::vector<Candidate> candidates(static_cast<size_t>(rows) * wanted);
     std::vector<size_t> found(static_cast<size_t>(rows));
     std::vector<int32_t> sentence_of(static_cast<size_t>(rows));
@@ -132,7 +132,7 @@ class Batch {
     const Beam& beam = beams_[sentence];
     if (!beam.eos_allowed()) log_probabilities[special_.eos] = kImpossible;
     return best_of_row(log_probabilities, vocabulary, beam.rows()[static_cast<size_t>(row)].total, row,
-                       static_cast<size_t>(2 * options_.beam), best);
+                       2 * static_cast<size_t>(options_.beam), best);
   }
 
   // Numbers the rows of the unfinished hypotheses anew.
