@@ -20,7 +20,7 @@ nlohmann::ordered_json settings_of(const train::TranslationJob& job) {
 
 nlohmann::ordered_json read_mark(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / kMark;
-  const auto mark = nlohmann::ordered_json::parse(read_file(path), nullptr, false);
+  auto mark = nlohmann::ordered_json::parse(read_file(path), nullptr, false);
   if (!mark.is_object() || !mark.contains("settings") || !mark.contains("training_seconds") ||
       !mark["training_seconds"].is_number()) {
     throw DataError(concat(path.string(), ": expected what qkv demo wrote, found something else"));
