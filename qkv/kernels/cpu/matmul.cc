@@ -167,15 +167,20 @@ struct Product {
   }
 };
 
-// Compiled products live as long as the process; there are few, see above.
+// Compiled products live as long as the process; there are few, see above. One thread compiles at a time: two
+// would often compile the same, and what oneDNN shares between them is not for ThreadSanitizer to see.
 const Product& product(const Key& key, const std::function<dnnl::matmul::primitive_desc()>& make) {
+  static std::mutex compiling;
   static std::shared_mutex mutex;
   static auto* products = new std::unordered_map<Key, Product, KeyHash>;
-  {
+  const auto find = [&key]() -> const Product* {
     const std::shared_lock lock(mutex);
     const auto found = products->find(key);
-    if (found != products->end()) return found->second;
-  }
+    return found == products->end() ? nullptr : &found->second;
+  };
+  if (const Product* known = find()) return *known;
+  const std::lock_guard one(compiling);
+  if (const Product* known = find()) return *known;
   Product made(make());
   const std::unique_lock lock(mutex);
   return products->try_emplace(key, std::move(made)).first->second;
