@@ -8,6 +8,8 @@
 #include "qkv/kernels/matmul.h"
 
 #include <omp.h>
+#include <pthread.h>
+#include <signal.h>
 
 #include <algorithm>
 #include <array>
@@ -49,20 +51,31 @@ dnnl::stream& stream() {
   return instance;
 }
 
-// oneDNN asks OpenMP how many threads there are, when it makes a primitive and when it runs one.
-class OneThread {
+// Around everything that oneDNN does on this thread.
+//
+// It asks OpenMP how many threads there are, when it makes a primitive and when it runs one: the answer has
+// to be one. And signals have to wait: its generated code (2.6) keeps values below the stack pointer where a
+// handler's frame is put, and a signal in the middle of a product destroys memory. (Those that the code
+// itself would raise are let through.)
+class OneDnnScope {
  public:
-  OneThread() : before_(omp_get_max_threads()) {
-    if (before_ != 1) omp_set_num_threads(1);
+  OneDnnScope() : threads_before_(omp_get_max_threads()) {
+    if (threads_before_ != 1) omp_set_num_threads(1);
+    sigset_t blocked;
+    ::sigfillset(&blocked);
+    for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT}) ::sigdelset(&blocked, own);
+    ::pthread_sigmask(SIG_BLOCK, &blocked, &signals_before_);
   }
-  ~OneThread() {
-    if (before_ != 1) omp_set_num_threads(before_);
+  ~OneDnnScope() {
+    ::pthread_sigmask(SIG_SETMASK, &signals_before_, nullptr);
+    if (threads_before_ != 1) omp_set_num_threads(threads_before_);
   }
-  OneThread(const OneThread&) = delete;
-  OneThread& operator=(const OneThread&) = delete;
+  OneDnnScope(const OneDnnScope&) = delete;
+  OneDnnScope& operator=(const OneDnnScope&) = delete;
 
  private:
-  int before_;
+  int threads_before_;
+  sigset_t signals_before_{};
 };
 
 Md row_major(int64_t rows, int64_t cols, int64_t stride) { return Md({rows, cols}, kF32, Dims{stride, 1}); }
@@ -244,7 +257,7 @@ Matrix stack(std::span<const Matrix> blocks, std::vector<float>& memory) {
 }  // namespace
 
 PackedMatrix PackedMatrix::transposed(std::span<const Matrix> blocks) {
-  const OneThread guard;
+  const OneDnnScope scope;
   std::vector<float> memory;
   const Matrix whole = stack(blocks, memory);
   auto impl = std::make_shared<Impl>();
@@ -260,7 +273,7 @@ PackedMatrix PackedMatrix::transposed(std::span<const Matrix> blocks) {
 }
 
 PackedMatrix PackedMatrix::plain(std::span<const Matrix> blocks) {
-  const OneThread guard;
+  const OneDnnScope scope;
   std::vector<float> memory;
   const Matrix whole = stack(blocks, memory);
   auto impl = std::make_shared<Impl>();
@@ -313,7 +326,7 @@ void matmul(const Matrix& a, const PackedMatrix& b, const float* bias, const Mut
     if (!direct) copy_rows(result, block.cols, c_data, c.stride, rows, block.cols);
   };
   parallel_for(panels * blocks, 1, [&](int64_t begin, int64_t end) {
-    const OneThread guard;
+    const OneDnnScope scope;
     for (int64_t index = begin; index < end; ++index) task(index);
   });
 }
@@ -363,7 +376,7 @@ void matmul_transposed_a(const Matrix& a, const Matrix& b, const MutableMatrix& 
     }
   };
   parallel_for(row_blocks * col_blocks, 1, [&](int64_t begin, int64_t end) {
-    const OneThread guard;
+    const OneDnnScope scope;
     for (int64_t index = begin; index < end; ++index) task(index);
   });
 }
