@@ -54,9 +54,9 @@ dnnl::stream& stream() {
 // Around everything that oneDNN does on this thread.
 //
 // It asks OpenMP how many threads there are, when it makes a primitive and when it runs one: the answer has
-// to be one. And signals have to wait: its generated code (2.6) keeps values below the stack pointer where a
-// handler's frame is put, and a signal in the middle of a product destroys memory. (Those that the code
-// itself would raise are let through.)
+// to be one. And signals have to wait: with oneDNN 2.6.3 a handler that runs in the middle of a product
+// leaves the heap destroyed (its generated code seems to keep values where the handler's frame is put). Those
+// that the code itself would raise pass.
 class OneDnnScope {
  public:
   OneDnnScope() : threads_before_(omp_get_max_threads()) {
