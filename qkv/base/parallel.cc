@@ -1,5 +1,8 @@
 #include "qkv/base/parallel.h"
 
+#include <pthread.h>
+#include <signal.h>
+
 #include <algorithm>
 #include <atomic>
 #include <exception>
@@ -88,7 +91,7 @@ class Helpers {
   bool run(Job& job, int wanted) {
     const std::unique_lock busy(one_at_a_time_, std::try_to_lock);
     if (!busy) return false;
-    for (; started_ < wanted; ++started_) std::thread([this] { help(); }).detach();
+    if (started_ < wanted) start(wanted);
     {
       const std::lock_guard lock(mutex_);
       job_ = &job;
@@ -106,6 +109,15 @@ class Helpers {
   }
 
  private:
+  // Helpers take no signals: those are for the program's own threads.
+  void start(int wanted) {
+    sigset_t all, before;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before);
+    for (; started_ < wanted; ++started_) std::thread([this] { help(); }).detach();
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
+
   void help() {
     for (uint64_t seen = 0;;) {
       await(jobs_, [seen](uint64_t jobs) { return jobs != seen; });

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 #include <sys/time.h>
 
+#include <atomic>
 #include <cmath>
 #include <csignal>
 #include <cstring>
@@ -132,8 +133,8 @@ TEST(Matmul, GradientsHaveTheSameBitsForAnyNumberOfThreads) {
 
 // Without OneDnnScope's mask this ends in a crash or in wrong numbers within seconds (oneDNN 2.6.3).
 TEST(Matmul, SignalsInTheMiddleDoNoHarm) {
-  static volatile sig_atomic_t signals = 0;
-  const auto handler_before = std::signal(SIGALRM, [](int) { signals = signals + 1; });
+  static std::atomic<int> signals = 0;
+  const auto handler_before = std::signal(SIGALRM, [](int) { ++signals; });
   const itimerval often{{0, 300}, {0, 300}}, never{};
   ::setitimer(ITIMER_REAL, &often, nullptr);
   const int64_t m = 700, k = 256, n = 512;
