@@ -131,7 +131,7 @@ TEST(Matmul, GradientsHaveTheSameBitsForAnyNumberOfThreads) {
   qkv::set_threads(before);
 }
 
-// Without OneDnnScope's mask this ends in a crash or in wrong numbers within seconds (oneDNN 2.6.3).
+// Without OneDnnScope's mask this crashed within seconds (oneDNN 2.6.3).
 TEST(Matmul, SignalsInTheMiddleDoNoHarm) {
   static std::atomic<int> signals = 0;
   const auto handler_before = std::signal(SIGALRM, [](int) { ++signals; });
