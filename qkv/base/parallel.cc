@@ -111,11 +111,17 @@ class Helpers {
  private:
   // Helpers take no signals: those are for the program's own threads.
   void start(int wanted) {
-    sigset_t all, before;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before);
+    struct Masked {
+      Masked() {
+        sigset_t all;
+        ::sigfillset(&all);
+        ::pthread_sigmask(SIG_SETMASK, &all, &before);
+      }
+      ~Masked() { ::pthread_sigmask(SIG_SETMASK, &before, nullptr); }
+      sigset_t before{};
+    };
+    const Masked masked;  // also where the system refuses another thread
     for (; started_ < wanted; ++started_) std::thread([this] { help(); }).detach();
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
 
   void help() {
