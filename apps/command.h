@@ -16,6 +16,7 @@ void add_evaluate(CLI::App& app);
 void add_bleu(CLI::App& app);
 void add_inspect(CLI::App& app);
 void add_attention(CLI::App& app);
+void add_bench(CLI::App& app);
 void add_demo(CLI::App& app);
 
 // A subcommand whose --help ends with an example.

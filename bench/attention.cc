@@ -10,10 +10,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "bench/support/peak.h"
 #include "qkv/base/parallel.h"
 #include "qkv/base/philox.h"
 #include "qkv/kernels/attention.h"
+#include "qkv/kernels/limits.h"
 
 namespace {
 
@@ -68,7 +68,7 @@ void attention(benchmark::State& state, const Options& options) {
   const int before = qkv::threads();
   set_threads(static_cast<int>(threads));
   attention_forward(shape, input, to);
-  double peak = bench::peak_gflops();
+  double peak = peak_gflops();
   for (auto _ : state) {
     if (options.backward) {
       attention_backward(shape, input, output.data(), kModel, log_sum_exp.data(), grad_output.data(), kModel,
@@ -78,7 +78,7 @@ void attention(benchmark::State& state, const Options& options) {
     }
     benchmark::ClobberMemory();
   }
-  peak = std::max(peak, bench::peak_gflops());
+  peak = std::max(peak, peak_gflops());
   set_threads(before);
 
   const double pairs = static_cast<double>(sequences * kHeads) * static_cast<double>(length) *

@@ -28,6 +28,7 @@
 #include "qkv/kernels/accumulate.h"
 #include "qkv/kernels/counters.h"
 #include "qkv/kernels/dropout.h"
+#include "qkv/kernels/limits.h"
 #include "qkv/kernels/pointwise.h"
 
 #include "qkv/io/safetensors.h"
@@ -80,3 +81,4 @@
 #include "qkv/explain/attention_report.h"
 #include "qkv/explain/captured_report.h"
 #include "qkv/explain/cost.h"
+#include "qkv/explain/kernel_speed.h"

@@ -5,9 +5,14 @@
 namespace qkv::kernels {
 namespace {
 std::atomic<uint64_t> macs_so_far{0};
+std::atomic<uint64_t> bytes_so_far{0};
 }  // namespace
 
 void count_macs(uint64_t macs) { macs_so_far.fetch_add(macs, std::memory_order_relaxed); }
+void count_numbers(int64_t numbers) {
+  bytes_so_far.fetch_add(static_cast<uint64_t>(numbers) * sizeof(float), std::memory_order_relaxed);
+}
 uint64_t counted_macs() { return macs_so_far.load(std::memory_order_relaxed); }
+uint64_t counted_bytes() { return bytes_so_far.load(std::memory_order_relaxed); }
 
 }  // namespace qkv::kernels

@@ -1,5 +1,5 @@
 #pragma once
-// Work counted while it is done, for holding cost models against.
+// Work counted while it is done, for holding cost models against and for profiles.
 
 #include <cstdint>
 
@@ -9,7 +9,13 @@ namespace qkv::kernels {
 // padding).
 void count_macs(uint64_t macs);
 
-// The multiplications counted since the process began, those of all threads.
+// Adds to the numbers (of 4 bytes) counted that had to be read or written; kernels call it once each, with
+// every input and every output once, and twice where a result is added to what is there. What comes from a
+// cache or is read again counts no more and no less.
+void count_numbers(int64_t numbers);
+
+// What has been counted since the process began, by all threads.
 uint64_t counted_macs();
+uint64_t counted_bytes();
 
 }  // namespace qkv::kernels

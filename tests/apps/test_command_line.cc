@@ -12,6 +12,7 @@ const std::vector<std::vector<std::string>> kCommands = {{},
                                                          {"inspect"},
                                                          {"bleu"},
                                                          {"attention"},
+                                                         {"bench"},
                                                          {"demo"}};
 
 std::vector<std::string> with(std::vector<std::string> arguments, const std::string& last) {

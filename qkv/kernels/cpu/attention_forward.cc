@@ -238,6 +238,7 @@ void attention_forward(const AttentionShape& shape, const AttentionInput& input,
     HWY_DYNAMIC_DISPATCH(forward_task)(shape, input, output, task);
   });
   count_macs(attention_pairs(shape) * static_cast<uint64_t>(shape.d_k + shape.d_v));
+  count_numbers(query_numbers(shape) + key_numbers(shape));
 }
 
 }  // namespace qkv::kernels

@@ -63,6 +63,19 @@ uint64_t attention_pairs(const AttentionShape& shape) {
   return static_cast<uint64_t>(pairs * shape.heads);
 }
 
+int64_t query_numbers(const AttentionShape& shape) {
+  return int64_t{shape.query_offsets[shape.sequences]} * shape.heads * (shape.d_k + shape.d_v);
+}
+
+int64_t key_numbers(const AttentionShape& shape) {
+  int64_t keys = 0;
+  for (int64_t s = 0; s < shape.sequences; ++s) {
+    if (shape.query_offsets[s + 1] > shape.query_offsets[s])
+      keys += shape.key_offsets[s + 1] - shape.key_offsets[s];
+  }
+  return keys * shape.heads * (shape.d_k + shape.d_v);
+}
+
 AttentionScratch& AttentionScratch::of_this_thread() {
   thread_local AttentionScratch scratch;
   return scratch;

@@ -78,6 +78,10 @@ void for_query_tiles(int64_t count, int64_t most, const Body& body) {
 // The multiplications of one product of a width of 1, summed over sequences and heads: the pairs of a query
 // and a key that causality allows.
 uint64_t attention_pairs(const AttentionShape& shape);
+// Numbers of the queries and the outputs together, and of the keys and the values of sequences that have
+// queries.
+int64_t query_numbers(const AttentionShape& shape);
+int64_t key_numbers(const AttentionShape& shape);
 
 // A thread's own memory, kept from call to call. Parts are handed out one after the other, aligned; a part
 // is valid until the next call of start().

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "qkv/base/parallel.h"
+#include "qkv/kernels/counters.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "qkv/kernels/cpu/embedding.cc"
@@ -81,6 +82,7 @@ constexpr int64_t kScatterColumns = 128;
 }  // namespace
 
 void embedding_forward(const EmbeddingForward& arguments) {
+  count_numbers(arguments.tokens * arguments.cols * (arguments.positions != nullptr ? 3 : 2));
   const int64_t grain = std::max<int64_t>(1, 16384 / std::max<int64_t>(arguments.cols, 1));
   parallel_for(arguments.tokens, grain, [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(embed_range)(arguments, begin, end);
@@ -89,6 +91,7 @@ void embedding_forward(const EmbeddingForward& arguments) {
 
 void embedding_backward(const float* dy, const int32_t* ids, float factor, int64_t tokens, int64_t cols,
                         int64_t /*vocabulary*/, const Dropout& dropout, float* table_gradient) {
+  count_numbers(tokens * cols * 3);
   // Tokens share rows of the table, columns do not.
   parallel_for(cols, kScatterColumns, [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(scatter_range)(dy, ids, factor, tokens, cols, dropout, table_gradient, begin, end);

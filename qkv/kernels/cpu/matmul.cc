@@ -260,6 +260,7 @@ PackedMatrix PackedMatrix::transposed(std::span<const Matrix> blocks) {
   const OneDnnScope scope;
   std::vector<float> memory;
   const Matrix whole = stack(blocks, memory);
+  count_numbers(2 * whole.rows * whole.cols);
   auto impl = std::make_shared<Impl>();
   impl->rows = whole.cols;
   impl->cols = whole.rows;
@@ -276,6 +277,7 @@ PackedMatrix PackedMatrix::plain(std::span<const Matrix> blocks) {
   const OneDnnScope scope;
   std::vector<float> memory;
   const Matrix whole = stack(blocks, memory);
+  count_numbers(2 * whole.rows * whole.cols);
   auto impl = std::make_shared<Impl>();
   impl->rows = whole.rows;
   impl->cols = whole.cols;
@@ -293,6 +295,8 @@ void matmul(const Matrix& a, const PackedMatrix& b, const float* bias, const Mut
   const PackedMatrix::Impl& packed = *b.impl();
   const bool add = accumulate == Accumulate::yes;
   count_macs(static_cast<uint64_t>(a.rows * packed.rows * packed.cols));
+  count_numbers(a.rows * packed.rows + packed.rows * packed.cols +
+                touches(accumulate) * a.rows * packed.cols);
   const int64_t panels = (a.rows + kPanelRows - 1) / kPanelRows;
   const int64_t blocks = static_cast<int64_t>(packed.blocks.size());
   const auto task = [&](int64_t index) {
@@ -333,6 +337,7 @@ void matmul(const Matrix& a, const PackedMatrix& b, const float* bias, const Mut
 
 void matmul_transposed_a(const Matrix& a, const Matrix& b, const MutableMatrix& c, Accumulate accumulate) {
   count_macs(static_cast<uint64_t>(a.rows * a.cols * b.cols));
+  count_numbers(a.rows * (a.cols + b.cols) + touches(accumulate) * a.cols * b.cols);
   if (a.rows == 0) {
     if (accumulate == Accumulate::no) {
       for (int64_t row = 0; row < c.rows; ++row) std::fill_n(c.data + row * c.stride, c.cols, 0.0f);

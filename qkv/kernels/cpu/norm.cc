@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "qkv/base/parallel.h"
+#include "qkv/kernels/counters.h"
 #include "qkv/kernels/cpu/row_blocks.h"
 #include "qkv/kernels/pointwise.h"
 #include "qkv/tensor/storage.h"
@@ -179,6 +180,9 @@ int64_t rows_of_piece(int64_t cols) { return std::max<int64_t>(1, 16384 / std::m
 }  // namespace
 
 void norm_forward(const NormInput& input, const NormOutput& output) {
+  const int64_t arrays = 1 + (input.branch != nullptr) + (output.sum != nullptr) +
+                         (input.gain != nullptr && output.y != nullptr);
+  count_numbers(input.rows * input.cols * arrays);
   parallel_for(input.rows, rows_of_piece(input.cols), [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(norm_range)(input, output, begin, end);
   });
@@ -186,6 +190,9 @@ void norm_forward(const NormInput& input, const NormOutput& output) {
 
 void norm_backward(const NormBackward& arguments) {
   const int64_t rows = arguments.rows, cols = arguments.cols;
+  const int64_t written = (arguments.dz != nullptr ? touches(arguments.dz_accumulate) : 0) +
+                          (arguments.branch_gradient != nullptr ? touches(arguments.branch_accumulate) : 0);
+  count_numbers(rows * cols * (2 + written));
   if (arguments.gain_gradient == nullptr) {
     parallel_for(rows, rows_of_piece(cols), [&](int64_t begin, int64_t end) {
       HWY_DYNAMIC_DISPATCH(norm_backward_range)(arguments, begin, end, nullptr, nullptr);
@@ -207,6 +214,7 @@ void norm_backward(const NormBackward& arguments) {
 void dropout_backward(const float* dy, float* dx, int64_t rows, int64_t cols, const Dropout& dropout,
                       Accumulate accumulate) {
   if (!dropout.active()) return copy(dy, dx, rows * cols, accumulate);
+  count_numbers(rows * cols * (1 + touches(accumulate)));
   parallel_for(rows, rows_of_piece(cols), [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(dropout_range)(dy, dx, begin, end, cols, dropout, accumulate);
   });

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "qkv/base/parallel.h"
+#include "qkv/kernels/counters.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "qkv/kernels/cpu/optimizer.cc"
@@ -117,7 +118,10 @@ void adam(const AdamStep& step, std::span<const AdamSlot> slots, float average_d
       .keep = static_cast<float>(1 - learning_rate * static_cast<double>(step.weight_decay)),
       .average = static_cast<float>(1 - static_cast<double>(average_decay))};
   int64_t total = 0;
-  for (const AdamSlot& slot : slots) total += slot.count;
+  for (const AdamSlot& slot : slots) {
+    total += slot.count;
+    count_numbers(slot.count * (slot.average != nullptr ? 9 : 7));
+  }
   // Pieces of all slots laid end to end, so that small ones cost no fork of their own.
   parallel_for(total, kPiece, [&](int64_t begin, int64_t end) {
     int64_t first = 0;
@@ -131,6 +135,7 @@ void adam(const AdamStep& step, std::span<const AdamSlot> slots, float average_d
 }
 
 double sum_of_squares(const float* x, int64_t count) {
+  count_numbers(count);
   // As many blocks as have room here, so that nothing is allocated.
   constexpr int64_t kMaxBlocks = 1024;
   const int64_t block = std::max(kPiece, (count + kMaxBlocks - 1) / kMaxBlocks);
@@ -145,6 +150,7 @@ double sum_of_squares(const float* x, int64_t count) {
 }
 
 bool all_finite(const float* x, int64_t count) {
+  count_numbers(count);
   std::atomic<bool> finite{true};
   parallel_for(count, kPiece, [&](int64_t begin, int64_t end) {
     if (finite.load(std::memory_order_relaxed) &&

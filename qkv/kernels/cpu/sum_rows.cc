@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "qkv/base/parallel.h"
+#include "qkv/kernels/counters.h"
 #include "qkv/kernels/cpu/row_blocks.h"
 #include "qkv/kernels/pointwise.h"
 #include "qkv/tensor/storage.h"
@@ -59,6 +60,7 @@ constexpr int64_t kColumns = 4096;  // of one piece of work, where one block of 
 
 void sum_rows(const float* dy, int64_t rows, int64_t cols, int64_t row_stride, float* sums,
               Accumulate accumulate) {
+  count_numbers(rows * cols + touches(accumulate) * cols);
   if (rows <= 0) {
     if (accumulate == Accumulate::no) std::fill(sums, sums + cols, 0.0f);
     return;

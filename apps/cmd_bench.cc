@@ -1,0 +1,126 @@
+// qkv bench
+
+#include <cmath>
+#include <cstdio>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "apps/command.h"
+#include "apps/stop.h"
+#include "apps/terminal.h"
+#include "qkv/explain/kernel_speed.h"
+#include "qkv/kernels/limits.h"
+
+namespace qkv::apps {
+namespace {
+
+struct Arguments {
+  explain::KernelSpeedOptions options;
+  bool json = false;
+};
+
+nlohmann::ordered_json json_of(const kernels::MachineLimits& limits) {
+  return {{"processor", kernels::processor_name()},
+          {"instructions", kernels::instructions()},
+          {"threads", limits.threads},
+          {"peak_gflops", limits.gflops},
+          {"read_gb_per_s", limits.read_gb_per_s},
+          {"triad_gb_per_s", limits.triad_gb_per_s}};
+}
+
+nlohmann::ordered_json json_of(const explain::KernelSpeed& speed, const kernels::MachineLimits& limits) {
+  nlohmann::ordered_json result = {
+      {"kernel", speed.kernel},       {"shape", speed.shape},
+      {"seconds", speed.seconds},     {"calls", speed.calls},
+      {"macs", speed.macs},           {"bytes", speed.bytes},
+      {"gb_per_s", speed.gb_per_s()}, {"of_bandwidth", speed.gb_per_s() / limits.bandwidth()}};
+  if (speed.multiplies()) {
+    result["gflops"] = speed.gflops();
+    result["of_peak"] = speed.gflops() / limits.gflops;
+  }
+  return result;
+}
+
+std::string fixed(double number, int digits) {
+  char text[64];
+  std::snprintf(text, sizeof(text), "%.*f", digits, number);
+  return text;
+}
+
+std::string percent(double share) { return fixed(100 * share, 0) + " %"; }
+
+constexpr const char* kNote =
+    "\nGFLOP/s: two a multiply-accumulate that the mathematics needs. GB/s: inputs and outputs once each; "
+    "above\n"
+    "100 % of the memory's bandwidth the numbers came from a cache. Medians.\n";
+
+void print(const kernels::MachineLimits& limits, const std::vector<explain::KernelSpeed>& speeds) {
+  const Style style = Style::for_stdout();
+  std::cout << style.bold(kernels::processor_name()) << '\n'
+            << table_text({{"  instructions", kernels::instructions()},
+                           {"  threads", std::to_string(limits.threads)},
+                           {"  multiply-add peak", fixed(limits.gflops, 0) + " GFLOP/s"},
+                           {"  memory, read", fixed(limits.read_gb_per_s, 1) + " GB/s"},
+                           {"  memory, triad", fixed(limits.triad_gb_per_s, 1) + " GB/s"}})
+            << '\n';
+  std::vector<std::vector<std::string>> rows = {
+      {"kernel", "ms", "GFLOP/s", "of peak", "GB/s", "of bandwidth"}};
+  for (const explain::KernelSpeed& speed : speeds) {
+    const bool multiplies = speed.multiplies();
+    rows.push_back({speed.kernel + ": " + speed.shape, fixed(1e3 * speed.seconds, 3),
+                    multiplies ? fixed(speed.gflops(), 1) : "",
+                    multiplies ? percent(speed.gflops() / limits.gflops) : "", fixed(speed.gb_per_s(), 1),
+                    percent(speed.gb_per_s() / limits.bandwidth())});
+  }
+  std::cout << table_text(rows) << style.dim(kNote);
+}
+
+void bench(Arguments& arguments) {
+  const StopSignals stop;
+  arguments.options.stop = [&stop] { return stop.flag()->load(); };
+  const bool talks = stderr_is_terminal();
+  if (talks) {
+    arguments.options.on_result = [](const explain::KernelSpeed& speed) {
+      std::cerr << "\r\033[K" << speed.kernel << ' ' << speed.shape << std::flush;
+    };
+  }
+  kernels::MachineLimits limits = kernels::measure_limits();
+  const std::vector<explain::KernelSpeed> speeds = explain::measure_kernels(arguments.options);
+  // Machines slow down and speed up: the better of two measurements, one from each end.
+  const kernels::MachineLimits after = kernels::measure_limits();
+  limits.gflops = std::max(limits.gflops, after.gflops);
+  limits.read_gb_per_s = std::max(limits.read_gb_per_s, after.read_gb_per_s);
+  limits.triad_gb_per_s = std::max(limits.triad_gb_per_s, after.triad_gb_per_s);
+  if (talks) std::cerr << "\r\033[K" << std::flush;
+
+  if (arguments.json) {
+    nlohmann::ordered_json result = json_of(limits);
+    result["kernels"] = nlohmann::ordered_json::array();
+    for (const explain::KernelSpeed& speed : speeds) result["kernels"].push_back(json_of(speed, limits));
+    std::cout << result.dump(2) << '\n';
+  } else {
+    print(limits, speeds);
+  }
+  if (*stop.flag()) throw ExitStatus{stop.exit_status()};
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app) {
+  CLI::App* command = add_command(
+      app, "bench",
+      "Measures this machine's limits (multiply-adds, memory) and how near to them the kernels come: matrix\n"
+      "products, attention, norm, activations, loss, optimizer, embedding. Takes some 15 seconds on a "
+      "machine\n"
+      "that does nothing else; Ctrl-C prints what is there.",
+      "qkv bench\n  qkv bench --threads 1 --json > bench.json");
+  const auto arguments = std::make_shared<Arguments>();
+  command->add_option("--seconds", arguments->options.seconds, "For each kernel at each shape")
+      ->capture_default_str();
+  command->add_flag("--json", arguments->json, "Print one JSON object");
+  add_threads_option(*command);
+  command->callback([arguments] { bench(*arguments); });
+}
+
+}  // namespace qkv::apps

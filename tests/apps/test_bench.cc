@@ -1,0 +1,43 @@
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "tests/apps/run.h"
+
+namespace qkv::testing {
+namespace {
+
+TEST(Bench, MeasuresLimitsAndKernels) {
+  const Outcome outcome = run_qkv({"bench", "--seconds", "0.0001", "--threads", "2", "--json"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  const auto report = nlohmann::json::parse(outcome.out);
+  EXPECT_EQ(report["threads"], 2);
+  EXPECT_GT(report["peak_gflops"], 1.0);
+  EXPECT_GT(report["read_gb_per_s"], 0.1);
+  std::set<std::string> names;
+  for (const auto& kernel : report["kernels"]) {
+    names.insert(kernel["kernel"]);
+    EXPECT_GT(kernel["seconds"], 0.0);
+    EXPECT_GE(kernel["calls"], 3);
+    EXPECT_GT(kernel["bytes"], 0) << kernel;
+    EXPECT_EQ(kernel.contains("of_peak"), kernel["macs"] > 0) << kernel;
+  }
+  for (const char* name : {"linear", "weight gradient", "attention", "attention backward", "Adam",
+                           "residual + norm backward", "softmax cross-entropy", "GELU", "embedding"})
+    EXPECT_TRUE(names.contains(name)) << name;
+  // 2048 x 512 x 512 multiplications, and both factors and the result in memory.
+  EXPECT_EQ(report["kernels"][0]["macs"], 536870912);
+  EXPECT_EQ(report["kernels"][0]["bytes"], 4 * (2048 * 512 + 512 * 512 + 2048 * 512));
+}
+
+TEST(Bench, PrintsATable) {
+  const Outcome outcome = run_qkv({"bench", "--seconds", "0.0001", "--threads", "1"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  for (const char* part :
+       {"multiply-add peak", "GFLOP/s", "of bandwidth", "2048 x 512 x 512", "causal", " %"})
+    EXPECT_NE(outcome.out.find(part), std::string::npos) << part;
+  EXPECT_EQ(outcome.out.find('\033'), std::string::npos) << "colour in a file";
+  expect_failure(run_qkv({"bench", "--seconds", "0"}), 2, {"seconds", "found 0"});
+}
+
+}  // namespace
+}  // namespace qkv::testing
