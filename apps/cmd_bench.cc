@@ -1,7 +1,5 @@
 // qkv bench
 
-#include <cmath>
-#include <cstdio>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -41,14 +39,6 @@ nlohmann::ordered_json json_of(const explain::KernelSpeed& speed, const kernels:
   }
   return result;
 }
-
-std::string fixed(double number, int digits) {
-  char text[64];
-  std::snprintf(text, sizeof(text), "%.*f", digits, number);
-  return text;
-}
-
-std::string percent(double share) { return fixed(100 * share, 0) + " %"; }
 
 constexpr const char* kNote =
     "\nGFLOP/s: two a multiply-accumulate that the mathematics needs. GB/s: inputs and outputs once each; "

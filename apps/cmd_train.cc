@@ -1,5 +1,6 @@
 // qkv train
 
+#include <fstream>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -7,8 +8,10 @@
 #include <set>
 
 #include "apps/command.h"
+#include "apps/profile_report.h"
 #include "apps/progress.h"
 #include "apps/stop.h"
+#include "apps/terminal.h"
 #include "qkv/base/error.h"
 #include "qkv/train/translation.h"
 
@@ -49,7 +52,8 @@ struct TrainArguments {
   std::string preset = "small", vocabulary_kind = "unigram";
   std::vector<std::string> sets;
   std::map<std::string, std::string> fields;  // from the flags above
-  bool resume = false, overwrite = false, skip_bad_utf8 = false, json = false, quiet = false;
+  std::filesystem::path save_batches;
+  bool resume = false, overwrite = false, skip_bad_utf8 = false, json = false, quiet = false, profile = false;
 };
 
 constexpr const char* kFooter = R"(Example:
@@ -108,7 +112,56 @@ void fill_options(TrainArguments& arguments, bool preset_given) {
   for (const auto& [name, value] : given) set_any(job, name, value);
 }
 
-std::string json_of(const train::TranslationJob& job, const train::TrainResult& result) {
+// Token ids sentence by sentence.
+nlohmann::json sentences(const data::TokenRows& rows) {
+  nlohmann::json result = nlohmann::json::array();
+  for (size_t i = 0; i + 1 < rows.offsets.size(); ++i) {
+    result.push_back(
+        std::vector<int32_t>(rows.ids.begin() + rows.offsets[i], rows.ids.begin() + rows.offsets[i + 1]));
+  }
+  return result;
+}
+
+// Shows progress, and beside it writes down batches and times operations where that is wanted.
+class Watcher : public TrainProgress {
+ public:
+  explicit Watcher(const TrainArguments& arguments)
+      : TrainProgress(arguments.quiet), arguments_(arguments), path_(arguments.save_batches.string()) {
+    if (path_.empty()) return;
+    batches_.open(path_);
+    if (!batches_) throw IoError(concat(path_, ": cannot be written"));
+  }
+
+  void on_start(const train::StartReport& report) override {
+    TrainProgress::on_start(report);
+    if (!arguments_.profile) return;
+    reset_allocator_peak();
+    profile_.emplace();
+  }
+
+  void on_batch(const data::TranslationRows& rows) override {
+    if (path_.empty()) return;
+    batches_ << nlohmann::json{{"source", sentences(rows.source)}, {"target", sentences(rows.labels)}}
+             << '\n';
+    if (!batches_) throw IoError(concat(path_, ": cannot be written: is the disk full?"));
+  }
+
+  // What was profiled, and no more from here on.
+  std::optional<ProfileReport> take_profile() {
+    std::optional<ProfileReport> report;
+    if (profile_) report.emplace(*profile_);
+    profile_.reset();
+    return report;
+  }
+
+ private:
+  const TrainArguments& arguments_;
+  std::string path_;
+  std::ofstream batches_;
+  std::optional<Profile> profile_;
+};
+
+nlohmann::ordered_json json_of(const train::TranslationJob& job, const train::TrainResult& result) {
   nlohmann::ordered_json out = {{"folder", job.folder.string()},
                                 {"stopped_because", train::describe(result.reason)},
                                 {"interrupted", result.reason == train::StopReason::requested},
@@ -123,7 +176,7 @@ std::string json_of(const train::TranslationJob& job, const train::TrainResult& 
     out["validation"] = {{"step", last.step}, {"loss", last.loss}, {"perplexity", last.perplexity}};
     if (last.bleu) out["validation"]["bleu"] = *last.bleu;
   }
-  return out.dump(2);
+  return out;
 }
 
 void train_translation(TrainArguments& arguments, bool preset_given) {
@@ -138,9 +191,10 @@ void train_translation(TrainArguments& arguments, bool preset_given) {
   job.bad_utf8 = arguments.skip_bad_utf8 ? data::OnBadLine::skip : data::OnBadLine::fail;
   fill_options(arguments, preset_given);
 
-  TrainProgress progress(arguments.quiet);
+  Watcher progress(arguments);
   const StopSignals stop;
   const train::TrainResult result = train::train_translation(job, progress, stop.flag());
+  const std::optional<ProfileReport> profile = progress.take_profile();
 
   if (result.reason == train::StopReason::requested) {
     progress.say(concat("stopped at step ", result.steps, " and saved; --resume goes on from here"));
@@ -149,7 +203,13 @@ void train_translation(TrainArguments& arguments, bool preset_given) {
                         train::describe(result.reason), "; the model of step ", result.best_step, " is in ",
                         job.folder.string()));
   }
-  if (arguments.json) std::cout << json_of(job, result) << std::endl;
+  if (arguments.json) {
+    nlohmann::ordered_json out = json_of(job, result);
+    if (profile) out["profile"] = profile->json();
+    std::cout << out.dump(2) << std::endl;
+  } else if (profile) {
+    std::cout << profile->text(Style::for_stdout()) << std::flush;
+  }
   if (result.reason == train::StopReason::requested) throw ExitStatus{stop.exit_status()};
 }
 
@@ -196,6 +256,12 @@ void add_train(CLI::App& app) {
                  "Go on from DIR's newest checkpoint, or begin if there is none");
   task->add_flag("--overwrite", arguments->overwrite, "Begin anew where DIR holds a model or a run already");
   task->add_flag("--skip-bad-utf8", arguments->skip_bad_utf8, "Leave out lines that are not UTF-8");
+  task->add_flag("--profile", arguments->profile,
+                 "Print afterwards where time and memory went, by operation; with --json as an object of it");
+  task->add_option(
+      "--save-batches", arguments->save_batches,
+      "A file for the token ids of each batch, a JSON object a line (for training another program "
+      "on the same)");
   task->add_flag("--json", arguments->json, "Print the result as JSON on standard output");
   task->add_flag("--quiet", arguments->quiet, "No progress on standard error");
   task->callback([arguments, preset] { train_translation(*arguments, preset->count() > 0); });

@@ -8,6 +8,7 @@
 
 #include "apps/command.h"
 #include "apps/decode_options.h"
+#include "apps/profile_report.h"
 #include "qkv/base/error.h"
 #include "qkv/decode/translate.h"
 
@@ -22,7 +23,7 @@ struct Arguments {
   DecodeArguments decode;
   std::optional<int> nbest;
   std::optional<int64_t> chunk_lines;
-  bool scores = false, json = false;
+  bool scores = false, json = false, profile = false;
 };
 
 nlohmann::ordered_json to_json(int64_t line, const Translation& translation, bool scores) {
@@ -89,8 +90,16 @@ void translate(const Arguments& arguments) {
     if (line % stream.chunk_lines == 0) std::cout.flush();
     if (!std::cout) throw IoError("cannot write to stdout: is the disk full?");
   };
+  std::optional<Profile> profile;
+  reset_allocator_peak();
+  if (arguments.profile) profile.emplace();
   const decode::StreamCounts counts =
       translate_lines(decode::Translator(model), std::cin, print, options, stream);
+  if (profile) {
+    std::cout.flush();
+    const ProfileReport report(*profile);
+    std::cerr << (arguments.json ? report.json().dump() + "\n" : report.text(Style::for_stderr()));
+  }
   if (counts.errors > 0) {
     std::cout.flush();
     std::cerr << "qkv: " << counts.errors << " of " << counts.lines << " lines could not be translated\n";
@@ -120,6 +129,9 @@ void add_translate(CLI::App& app) {
   command->add_flag("--json", arguments->json, "Print a JSON object for each line");
   command->add_option("--chunk-lines", arguments->chunk_lines,
                       "Lines read before they are translated (default: 2048; 1 where stdin is a terminal)");
+  command->add_flag(
+      "--profile", arguments->profile,
+      "Print afterwards, on stderr, where time and memory went, by operation; with --json as one object");
   add_threads_option(*command);
   command->callback([arguments] { translate(*arguments); });
 }

@@ -55,6 +55,14 @@ std::string bytes_text(int64_t bytes) {
   return text.data();
 }
 
+std::string fixed(double number, int digits) {
+  std::array<char, 64> text{};
+  std::snprintf(text.data(), text.size(), "%.*f", digits, number);
+  return text.data();
+}
+
+std::string percent(double share) { return fixed(100 * share, share < 0.0995 ? 1 : 0) + " %"; }
+
 std::string pad_right(const std::string& text, size_t width) {
   return text + std::string(width - std::min(width, code_points(text)), ' ');
 }

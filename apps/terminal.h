@@ -32,6 +32,10 @@ std::string grouped(int64_t number);
 // 1536000 -> "1.54 MB": three digits, powers of ten.
 std::string bytes_text(int64_t bytes);
 
+// fixed(3.14159, 2) -> "3.14"; percent(0.5) -> "50 %", with a digit after the point below 10 %.
+std::string fixed(double number, int digits);
+std::string percent(double share);
+
 // The text with spaces up to `width` code points, after it or before it.
 std::string pad_right(const std::string& text, size_t width);
 std::string pad_left(const std::string& text, size_t width);

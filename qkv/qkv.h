@@ -42,6 +42,7 @@
 #include "qkv/ops/attention.h"
 #include "qkv/ops/functions.h"
 #include "qkv/ops/linear.h"
+#include "qkv/ops/profile.h"
 #include "qkv/ops/scope.h"
 #include "qkv/ops/tape.h"
 #include "qkv/ops/variable.h"

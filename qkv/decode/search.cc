@@ -8,6 +8,7 @@
 #include "qkv/base/parallel.h"
 #include "qkv/decode/beam.h"
 #include "qkv/kernels/loss.h"
+#include "qkv/ops/profile.h"
 
 namespace qkv::decode {
 namespace {
@@ -200,6 +201,7 @@ double length_penalty(LengthPenalty form, double alpha, int64_t length) {
 
 std::vector<NBest> search(Stepper& stepper, const SpecialIds& special,
                           std::span<const int64_t> source_lengths, const SearchOptions& options) {
+  const ProfileScope profile("search");
   options.validate();
   Batch batch(special, source_lengths, options);
   while (!batch.done()) {

@@ -5,6 +5,7 @@
 #include "qkv/base/error.h"
 #include "qkv/base/parallel.h"
 #include "qkv/decode/transformer.h"
+#include "qkv/ops/profile.h"
 #include "qkv/text/utf8.h"
 
 namespace qkv::decode {
@@ -67,11 +68,14 @@ std::vector<Translation> Translator::translate(std::span<const std::string> sour
   }
   std::vector<Translation> translations(sources.size());
   std::vector<std::vector<int32_t>> ids(sources.size());
-  parallel_for(static_cast<int64_t>(sources.size()), 8, [&](int64_t begin, int64_t end) {
-    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
-      ids[i] = read_source(sources[i], options, translations[i]);
-    }
-  });
+  {
+    const ProfileScope profile("tokenizing");
+    parallel_for(static_cast<int64_t>(sources.size()), 8, [&](int64_t begin, int64_t end) {
+      for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+        ids[i] = read_source(sources[i], options, translations[i]);
+      }
+    });
+  }
   std::vector<size_t> kept;
   for (size_t i = 0; i < ids.size(); ++i) {
     if (ids[i].empty()) continue;

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "qkv/base/parallel.h"
+#include "qkv/ops/profile.h"
 
 namespace qkv::nn {
 namespace {
@@ -33,6 +34,7 @@ Tensor rearranged(const Tensor& from, int64_t from_capacity, int64_t rows, int64
 }  // namespace
 
 void KeyValueCache::append(const Tensor& keys, const Tensor& values) {
+  const ProfileScope profile("cache");
   if (capacity_ == 0) {
     rows_ = most_rows_ = keys.rows();
     capacity_ = 16;
@@ -59,6 +61,7 @@ void KeyValueCache::append(const Tensor& keys, const Tensor& values) {
 }
 
 void KeyValueCache::reorder(std::span<const int32_t> parents) {
+  const ProfileScope profile("cache");
   const auto rows = static_cast<int64_t>(parents.size());
   bool unchanged = rows == rows_;
   for (int64_t row = 0; row < rows; ++row) {

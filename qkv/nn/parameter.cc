@@ -18,6 +18,7 @@ uint64_t hash(const std::string& name) {
 }  // namespace
 
 void initialise(const std::string& name, const Parameter& parameter, uint64_t seed) {
+  const MemoryScope memory(MemoryUse::weights);
   Tensor value = Tensor::zeros(parameter.shape);
   RandomStream random(seed, hash(name));
   switch (parameter.initializer.kind) {

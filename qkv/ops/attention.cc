@@ -7,6 +7,7 @@
 
 #include "qkv/kernels/attention.h"
 #include "qkv/ops/functions.h"
+#include "qkv/ops/profile.h"
 
 namespace qkv {
 namespace {
@@ -56,6 +57,7 @@ int64_t width(const char* what, const Variable& x, int64_t heads) {
 
 AttentionResult multihead_attention(const Variable& query, const Variable& key, const Variable& value,
                                     int64_t heads, const AttentionOptions& options) {
+  const ProfileScope profile(kName);
   const int64_t d_k = width("query", query, heads), d_v = width("value", value, heads);
   if (width("key", key, heads) != d_k || key.value().rows() != value.value().rows()) {
     throw ShapeError(concat(kName, ": query ", query.shape(), ", key ", key.shape(), " and value ",

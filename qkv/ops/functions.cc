@@ -4,6 +4,7 @@
 
 #include "qkv/kernels/embedding.h"
 #include "qkv/kernels/norm.h"
+#include "qkv/ops/profile.h"
 
 namespace qkv {
 namespace {
@@ -38,6 +39,7 @@ void pass_through_dropout(const Tensor& dy, const Variable& to, const Dropout& d
 }  // namespace
 
 Variable activate(const Variable& x, Activation activation, const Dropout& dropout) {
+  const ProfileScope profile("activate");
   require_matrix("activate", x);
   const int64_t rows = x.value().rows(), cols = x.value().cols();
   Tensor y = Tensor::empty(x.shape());
@@ -51,6 +53,7 @@ Variable activate(const Variable& x, Activation activation, const Dropout& dropo
 }
 
 Variable residual(const Variable& x, const Variable& branch, const Dropout& dropout) {
+  const ProfileScope profile("residual");
   require_same("residual", x, branch);
   Tensor sum = Tensor::empty(x.shape());
   kernels::norm_forward({.x = x.value().data(),
@@ -71,6 +74,7 @@ namespace {
 // The norm of x, or of x + dropout(branch) where there is a branch.
 Variable norm(const char* operation, const Variable& x, const Variable& branch, const Dropout& dropout,
               const Variable& gain, const Variable& shift, float epsilon) {
+  const ProfileScope profile(operation);
   require_features(operation, x, gain, shift);
   if (branch.defined()) require_same(operation, x, branch);
   const int64_t rows = x.value().rows(), cols = x.value().cols();
@@ -134,6 +138,7 @@ Variable residual_layer_norm(const Variable& x, const Variable& branch, const Dr
 
 Variable embedding(const Variable& table, const Tensor& ids, const Variable& positions,
                    const EmbeddingOptions& options) {
+  const ProfileScope profile("embedding");
   require_matrix("embedding", table);
   const int64_t vocabulary = table.value().rows(), cols = table.value().cols(), tokens = ids.numel();
   for (const int32_t id : ids.values<int32_t>()) {

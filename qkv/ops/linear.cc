@@ -7,6 +7,7 @@
 #include "qkv/kernels/loss.h"
 #include "qkv/kernels/matmul.h"
 #include "qkv/kernels/pointwise.h"
+#include "qkv/ops/profile.h"
 
 namespace qkv {
 
@@ -34,6 +35,8 @@ class PackedForm {
     std::vector<uint64_t> versions;
     for (const Variable& weight : weights) versions.push_back(weight.version());
     if (packed_.empty() || versions != versions_) {
+      const ProfileScope profile("packing");
+      const MemoryScope memory(MemoryUse::packed);
       packed_ = pack(matrices(weights));
       versions_ = std::move(versions);
     }
@@ -109,6 +112,12 @@ void check(const char* operation, const Variable& x, const LinearWeights& weight
   }
 }
 
+// A tensor that lives no longer than the operation.
+Tensor scratch(const Shape& shape) {
+  const MemoryScope memory(MemoryUse::scratch);
+  return Tensor::empty(shape);
+}
+
 void add_weight_gradients(const Tensor& x, const Tensor& dy, const std::vector<Variable>& weights,
                           const std::vector<Variable>& biases) {
   int64_t first = 0;
@@ -131,6 +140,7 @@ void add_weight_gradients(const Tensor& x, const Tensor& dy, const std::vector<V
 }  // namespace
 
 Variable linear(const Variable& x, const LinearWeights& weights) {
+  const ProfileScope profile("linear");
   check("linear", x, weights);
   const Tensor bias = LinearAccess::bias(weights);
   Tensor y = Tensor::empty({x.value().rows(), weights.outputs()});
@@ -149,6 +159,7 @@ Variable linear(const Variable& x, const LinearWeights& weights) {
 
 CrossEntropyResult linear_cross_entropy(const Variable& x, const LinearWeights& weights, const Tensor& labels,
                                         const CrossEntropyOptions& options) {
+  const ProfileScope profile("cross_entropy");
   check("cross_entropy", x, weights);
   const int64_t rows = x.value().rows(), vocabulary = weights.outputs();
   if (labels.numel() != rows) {
@@ -180,7 +191,7 @@ CrossEntropyResult linear_cross_entropy(const Variable& x, const LinearWeights& 
   for (int64_t first = 0; first < rows; first += options.chunk_rows) {
     const int64_t count = std::min(options.chunk_rows, rows - first);
     const Tensor x_chunk = x.value().slice_rows(first, count);
-    const Tensor logits = Tensor::empty({count, vocabulary});
+    const Tensor logits = scratch({count, vocabulary});
     kernels::matmul(matrix(x_chunk), forward, nullptr, mutable_matrix(logits), Accumulate::no);
     kernels::cross_entropy({.logits = logits.data(),
                             .bias = bias.defined() ? bias.data() : nullptr,

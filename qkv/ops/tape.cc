@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "qkv/kernels/optimizer.h"
+#include "qkv/ops/profile.h"
 #include "qkv/ops/scope.h"
 
 namespace qkv {
@@ -37,7 +38,9 @@ void Tape::backward(const Variable& loss) {
   while (!records_.empty()) {
     const Record record = std::move(records_.back());
     records_.pop_back();
-    if (record.output.has_grad()) record.backward(record.output.grad());
+    if (!record.output.has_grad()) continue;
+    const ProfileScope profile = ProfileScope::backward(record.operation, record.scope);
+    record.backward(record.output.grad());
   }
 }
 

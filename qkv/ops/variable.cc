@@ -10,7 +10,7 @@ Variable::Variable(Tensor value) : node_(std::make_shared<Node>()) { node_->valu
 
 Variable Variable::parameter(Tensor value) {
   Variable leaf{std::move(value)};
-  leaf.node_->requires_grad = true;
+  leaf.node_->requires_grad = leaf.node_->leaf = true;
   return leaf;
 }
 
@@ -29,8 +29,10 @@ GradientSlot Variable::slot_of(Node& node) {
     return {node.grad, Accumulate::yes};
   }
   if (node.has_grad) return {node.grad, Accumulate::yes};
-  if (!node.grad.defined() || node.grad.shape() != node.value.shape())
+  if (!node.grad.defined() || node.grad.shape() != node.value.shape()) {
+    const MemoryScope memory(node.leaf ? MemoryUse::gradients : MemoryUse::activations);
     node.grad = Tensor::empty(node.value.shape());
+  }
   node.has_grad = true;
   return {node.grad, Accumulate::no};
 }

@@ -61,6 +61,7 @@ class Variable {
     Tensor grad;
     bool requires_grad = false;
     bool has_grad = false;
+    bool leaf = false;  // a parameter, whose gradient outlives the step
     uint64_t version = 0;
     // Set in a view: whose columns this is.
     std::shared_ptr<Node> base;

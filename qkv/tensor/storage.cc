@@ -24,9 +24,11 @@ size_t size_class(size_t bytes) {
   return (bytes + step - 1) / step * step;
 }
 
+thread_local MemoryUse current_use = MemoryUse::activations;
+
 class CachingAllocator {
  public:
-  std::byte* take(size_t bytes) {
+  std::byte* take(size_t bytes, MemoryUse use) {
     const std::lock_guard lock(mutex_);
     std::byte* block = nullptr;
     auto& kept = free_[bytes];
@@ -38,14 +40,16 @@ class CachingAllocator {
       block = request(bytes);
     }
     stats_.in_use += bytes;
-    stats_.peak_in_use = std::max(stats_.peak_in_use, stats_.in_use);
+    stats_.in_use_for[static_cast<size_t>(use)] += bytes;
+    if (stats_.in_use > stats_.peak_in_use) set_peak();
     return block;
   }
 
-  void give(std::byte* block, size_t bytes) {
+  void give(std::byte* block, size_t bytes, MemoryUse use) {
     const std::lock_guard lock(mutex_);
     free_[bytes].push_back(block);
     stats_.in_use -= bytes;
+    stats_.in_use_for[static_cast<size_t>(use)] -= bytes;
     stats_.cached += bytes;
   }
 
@@ -61,10 +65,15 @@ class CachingAllocator {
 
   void reset_peak() {
     const std::lock_guard lock(mutex_);
-    stats_.peak_in_use = stats_.in_use;
+    set_peak();
   }
 
  private:
+  void set_peak() {
+    stats_.peak_in_use = stats_.in_use;
+    stats_.at_peak = stats_.in_use_for;
+  }
+
   std::byte* request(size_t bytes) {
     ++stats_.system_requests;
     const size_t alignment = bytes >= kHugePage ? kHugePage : kAlignment;
@@ -101,7 +110,30 @@ CachingAllocator& allocator() {
 
 Storage allocate(size_t bytes) {
   const size_t rounded = size_class(bytes);
-  return {allocator().take(rounded), [rounded](std::byte* block) { allocator().give(block, rounded); }};
+  const MemoryUse use = current_use;
+  return {allocator().take(rounded, use),
+          [rounded, use](std::byte* block) { allocator().give(block, rounded, use); }};
+}
+
+MemoryScope::MemoryScope(MemoryUse use) : outer_(current_use) { current_use = use; }
+MemoryScope::~MemoryScope() { current_use = outer_; }
+
+const char* name_of(MemoryUse use) {
+  switch (use) {
+    case MemoryUse::activations:
+      return "activations";
+    case MemoryUse::weights:
+      return "weights";
+    case MemoryUse::gradients:
+      return "gradients";
+    case MemoryUse::optimizer:
+      return "optimizer";
+    case MemoryUse::packed:
+      return "packed weights";
+    case MemoryUse::scratch:
+      return "scratch";
+  }
+  return "";
 }
 
 AllocatorStats allocator_stats() { return allocator().stats(); }

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "qkv/kernels/optimizer.h"
+#include "qkv/ops/profile.h"
 
 namespace qkv::train {
 
@@ -17,6 +18,7 @@ std::string first_non_finite(const std::vector<NamedParameter>& parameters) {
 
 Adam::Adam(std::vector<NamedParameter> parameters, const AdamOptions& options)
     : parameters_(std::move(parameters)), options_(options) {
+  const MemoryScope memory(MemoryUse::optimizer);
   for (const auto& [name, parameter] : parameters_) {
     slots_.push_back({.first = Tensor::zeros(parameter.shape),
                       .second = Tensor::zeros(parameter.shape),
@@ -25,6 +27,7 @@ Adam::Adam(std::vector<NamedParameter> parameters, const AdamOptions& options)
 }
 
 double Adam::step(double learning_rate) {
+  const ProfileScope profile("optimizer");
   double squares = 0;
   for (const auto& [name, parameter] : parameters_) {
     if (!parameter.variable.has_grad()) continue;

@@ -6,6 +6,10 @@
 #include <optional>
 #include <string>
 
+namespace qkv::data {
+struct TranslationRows;
+}
+
 namespace qkv::train {
 
 struct StartReport {
@@ -46,6 +50,8 @@ class TrainObserver {
   // Something lengthy begins: "training a vocabulary".
   virtual void on_stage(const std::string& /*what*/) {}
   virtual void on_start(const StartReport& /*report*/) {}
+  // Before the step that trains on it; a step has as many as TrainOptions::accumulate says.
+  virtual void on_batch(const data::TranslationRows& /*rows*/) {}
   virtual void on_step(const StepReport& /*report*/) {}
   virtual void on_validation(const ValidationReport& /*report*/) {}
   virtual void on_checkpoint(int64_t /*step*/) {}

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "qkv/ops/profile.h"
 #include "qkv/ops/tape.h"
 
 namespace qkv::train {
@@ -141,8 +142,10 @@ void Trainer::train_step() {
   std::vector<data::TranslationRows> batches;
   int64_t tokens = 0, labels = 0;
   for (int64_t i = 0; i < options_.accumulate; ++i) {
+    const ProfileScope profile("data");
     const data::Batch batch = cursor_->next();
     batches.push_back(data::make_rows(inputs_.train, batch.pairs, special_));
+    observer_->on_batch(batches.back());
     tokens += batch.tokens;
     labels += batches.back().labels.tokens();
   }

@@ -4,12 +4,14 @@
 #include <cmath>
 
 #include "qkv/models/folder.h"
+#include "qkv/ops/profile.h"
 #include "qkv/train/average.h"
 #include "qkv/train/trainer.h"
 
 namespace qkv::train {
 
 bool Trainer::validate(bool scheduled) {
+  const ProfileScope profile = ProfileScope::whole("validation");
   const double before = seconds_now();
   const models::Transformer& model = evaluated_model();
   const std::optional<double> nll =
@@ -68,6 +70,7 @@ bool Trainer::validate(bool scheduled) {
 }
 
 void Trainer::save_checkpoint() {
+  const ProfileScope profile = ProfileScope::whole("checkpoint");
   if (const std::string bad = first_non_finite(adam_->parameters()); !bad.empty())
     fail_not_finite(concat("step ", state_.steps, ": the weights are not finite"));
   state_.seconds = seconds_now();

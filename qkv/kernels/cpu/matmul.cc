@@ -148,7 +148,10 @@ float* scratch(Scratch use, int64_t count) {
   };
   thread_local std::array<Buffer, 4> buffers;
   Buffer& buffer = buffers[static_cast<size_t>(use)];
-  if (buffer.count < count) buffer = {allocate(static_cast<size_t>(count) * sizeof(float)), count};
+  if (buffer.count < count) {
+    const MemoryScope memory(MemoryUse::scratch);
+    buffer = {allocate(static_cast<size_t>(count) * sizeof(float)), count};
+  }
   return reinterpret_cast<float*>(buffer.memory.get());
 }
 
