@@ -1,226 +1,130 @@
-"""Training steps of `qkv train translation` and of PyTorch, the same model on the same data, in turn.
+"""Training steps of `qkv train translation` and of PyTorch, in turn: the same work, then its time and memory.
 
-    python bench/compare_training.py --src train.en --tgt train.de --qkv build/release/bin/qkv --threads 2
+    python bench/compare_training.py --src train.en --tgt train.de --qkv build/release/bin/qkv --preset small --threads 2
 
-needs torch, transformers, sentencepiece and tensorboard from PyPI. Both train the preset's encoder-decoder (three-way
-tied embeddings, dropout, label smoothing, Adam, clipping at norm 1, a moving average of the weights on both sides) from
-the same vocabulary, in batches of the same token budget made of pairs of similar length. qkv runs them ragged, PyTorch
-padded, as each does by nature; tokens are those of the text, padding does not count. The peers are torch.nn.Transformer
-(--peer nn) and transformers' MarianMTModel (--peer marian), with PyTorch's fused Adam.
+needs torch, safetensors and tensorboard from PyPI. Both sides start from the same weights (a qkv model folder that PyTorch
+loads) and take the same sentences in the same batches (qkv writes them, PyTorch reads them): qkv as rows laid end to end,
+PyTorch padded, as each does by nature, in batches of sentences of similar length. The same label smoothing, Adam, clipping
+and moving average of the weights on both sides. The peer (bench/torch_transformer.py) uses scaled_dot_product_attention, one
+product for queries, keys and values, and PyTorch's fused Adam, with and without torch.compile.
 
-Runs alternate (qkv, PyTorch, qkv, PyTorch, ...), each in a process of its own; medians are printed. The first steps of
-each run do not count. Peak memory is the process's resident set; what PyTorch's libraries and the corpus in Python's lists
+First the check: without dropout, the losses of the first steps have to agree. Then runs with dropout take turns, each in a
+process of its own; the first steps of each do not count. Peak memory is the process's resident set; what PyTorch's libraries
 hold of it before the first step is printed too.
 """
 
 import argparse
 import json
-import os
-import random
-import resource
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
-WARMUP = 10  # steps that do not count; also qkv's log_every
+from measured import run_measured
+
+HERE = Path(__file__).resolve().parent
 
 
-def run_measured(command):
-    """Runs a command; gives its standard output and its peak resident memory in MB."""
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        process = subprocess.Popen([str(word) for word in command], stdout=out, stderr=err)
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        out.seek(0), err.seek(0)
-        if process.returncode != 0:
-            sys.exit(f"{command[0]}: exit status {process.returncode}\n{err.read().decode(errors='replace')[-2000:]}")
-        return out.read().decode(), usage.ru_maxrss / 1024
+class Comparison:
+    """A folder with what both sides start from, and the runs that start there."""
 
+    def __init__(self, arguments):
+        self.arguments = arguments
+        self.folder = Path(arguments.folder)
+        self.start, self.batches = self.folder / "start", self.folder / "batches.jsonl"
 
-# --- qkv ----------------------------------------------------------------------------------------------------------------
+    def qkv(self, folder, preset, steps, *more):
+        a = self.arguments
+        return run_measured([
+            a.qkv, "train", "translation", "--src", a.src, "--tgt", a.tgt, "--out", folder, "--overwrite", "--preset",
+            preset, "--batch-tokens", a.batch_tokens, "--max-steps", steps, "--schedule", "constant", "--label-smoothing",
+            a.label_smoothing, "--checkpoint-minutes", 0, "--threads", a.threads, "--quiet", *more])
 
+    def learning_rate(self, rate, warmup):
+        return ["--learning-rate", rate, "--warmup-steps", warmup]
 
-def qkv_command(arguments, folder, steps, *more):
-    return [arguments.qkv, "train", "translation", "--src", arguments.src, "--tgt", arguments.tgt, "--out", folder,
-            "--overwrite", "--preset", arguments.preset, "--batch-tokens", arguments.batch_tokens, "--max-steps", steps,
-            "--set", f"log_every={WARMUP}", "--set", f"dropout={arguments.dropout}", "--checkpoint-minutes", "0",
-            "--threads", arguments.threads, *more]
+    def prepare(self):
+        """The vocabulary and the initial weights, and the batches: those do not depend on the model, so a tiny one makes
+        them. A learning rate of 1e-38 leaves every weight as it is."""
+        a = self.arguments
+        self.qkv(self.start, a.preset, 1, "--vocab-size", a.vocab_size, *self.learning_rate(1e-38, 0))
+        self.qkv(self.folder / "tiny", "tiny", max(a.check, a.warmup + a.steps), "--vocab", self.start / "source.spm",
+                 "--save-batches", self.batches, "--set", "d_model=16", "--set", "d_ff=16")
 
+    def qkv_run(self, steps, dropout, rate, warmup):
+        """Seconds and losses of the steps, and peak memory. The first step's time is not known."""
+        folder = self.folder / "qkv"
+        _, memory = self.qkv(folder, self.arguments.preset, steps, "--vocab", self.start / "source.spm",
+                             "--set", "log_every=1", "--dropout", dropout, "--set", f"embedding_dropout={dropout}",
+                             *self.learning_rate(rate, warmup))
+        from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+        events = EventAccumulator(str(folder / "runs"), size_guidance={"scalars": 0})
+        events.Reload()
+        losses = events.Scalars("train/loss")
+        times = [event.wall_time for event in losses]
+        return {"losses": [event.value for event in losses], "peak_mb": memory,
+                "seconds": [None] + [after - before for before, after in zip(times, times[1:])]}
 
-def qkv_round(arguments, folder):
-    command = qkv_command(arguments, folder, arguments.steps + WARMUP, "--vocab",
-                          arguments.vocabulary / "source.spm", "--json")
-    _, memory = run_measured(command)
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-    events = EventAccumulator(str(folder / "runs"))
-    events.Reload()
-    rates = [event for event in events.Scalars("train/tokens_per_second")]
-    first, last = rates[0], rates[-1]  # the first window is the warm-up
-    milliseconds = 1000 * (last.wall_time - first.wall_time) / (last.step - first.step)
-    return {"ms_per_step": milliseconds, "tokens_per_s": statistics.mean(event.value for event in rates[1:]),
-            "peak_mb": memory}
+    def torch_run(self, steps, dropout, rate, warmup, compiled=False):
+        a = self.arguments
+        out, memory = run_measured([
+            sys.executable, HERE / "torch_training.py", "--model", self.start, "--batches", self.batches, "--steps", steps,
+            "--threads", a.threads, "--dropout", dropout, "--label-smoothing", a.label_smoothing, "--learning-rate", rate,
+            "--warmup-steps", warmup, *(["--compile"] if compiled else [])])
+        *lines, last = [json.loads(line) for line in out.splitlines()]
+        return {"losses": [line["loss"] for line in lines], "seconds": [line["seconds"] for line in lines],
+                "peak_mb": memory, "idle_mb": last["idle_mb"]}
 
+    def check(self):
+        """Whether both learn the same, at a rate at which the loss moves, so that gradients and optimizer show in it. (At
+        three times this rate rounding grows to 2e-4 within 20 steps; Adam divides small gradients by small numbers.)"""
+        a = self.arguments
+        rate, warmup = 1e-4, 10
+        ours = self.qkv_run(a.check, 0, rate, warmup)["losses"]
+        theirs = self.torch_run(a.check, 0, rate, warmup)["losses"]
+        print(f"\nLosses without dropout, the same {a.check} batches from the same weights:\n")
+        print("| step | qkv | PyTorch | difference |\n| --- | --- | --- | --- |")
+        for step, (one, other) in enumerate(zip(ours, theirs, strict=True), start=1):
+            print(f"| {step} | {one:.6f} | {other:.6f} | {one - other:+.1e} |")
+        worst = max(abs(one - other) for one, other in zip(ours, theirs))
+        moved = ours[0] - ours[-1]
+        print(f"\nLargest difference {worst:.1e}, while the loss fell by {moved:.3f}.", flush=True)
+        if worst > 1e-4:
+            sys.exit("the losses differ by more than 1e-4: this is not the same work")
 
-# --- PyTorch ------------------------------------------------------------------------------------------------------------
+    def time(self):
+        a = self.arguments
+        rows = [json.loads(line) for line in self.batches.read_text().splitlines()][a.warmup:a.warmup + a.steps]
+        sentences = sum(len(row["target"]) for row in rows)
+        tokens = sum(len(ids) for row in rows for ids in row["target"])
+        names = {"qkv": "qkv", "eager": "PyTorch, eager", "compile": "PyTorch, torch.compile"}
+        results = {name: [] for name in names if name == "qkv" or name in a.peers}
+        for round_ in range(a.rounds):
+            for name, runs in results.items():
+                steps = a.warmup + a.steps
+                runs.append(self.qkv_run(steps, a.dropout, 1e-3, 1000) if name == "qkv" else
+                            self.torch_run(steps, a.dropout, 1e-3, 1000, compiled=name == "compile"))
+                runs[-1]["total"] = sum(runs[-1]["seconds"][a.warmup:])
+                print(f"round {round_ + 1} {name}: {tokens / runs[-1]['total']:.0f} target tokens/s", file=sys.stderr)
 
+        def median(name, key):
+            return statistics.median(run[key] for run in results[name])
 
-def read_pairs(arguments):
-    import sentencepiece
-    folder = Path(arguments.vocabulary)
-    processor = sentencepiece.SentencePieceProcessor(model_file=str(folder / "source.spm"))
-    numbers = json.loads((folder / "vocab.json").read_text(encoding="utf-8"))
-    unknown, eos = numbers["<unk>"], numbers["</s>"]
-    sides = [[[numbers.get(piece, unknown) for piece in pieces] for pieces in
-              processor.encode(Path(path).read_text(encoding="utf-8").splitlines(), out_type=str)]
-             for path in (arguments.src, arguments.tgt)]
-    pairs = [(source + [eos], target + [eos]) for source, target in zip(*sides) if source and target]
-    return pairs, len(numbers), numbers["<pad>"]
-
-
-def token_batches(pairs, budget, seed):
-    """Batches of at most `budget` source and target tokens, of similar lengths, in random order, without end."""
-    order = random.Random(seed)
-    while True:
-        shuffled = order.sample(pairs, len(pairs))
-        batches = []
-        for begin in range(0, len(shuffled), 8192):
-            batch, tokens = [], 0
-            for pair in sorted(shuffled[begin:begin + 8192], key=lambda pair: (len(pair[1]), len(pair[0]))):
-                length = len(pair[0]) + len(pair[1])
-                if batch and tokens + length > budget:
-                    batches.append(batch)
-                    batch, tokens = [], 0
-                batch.append(pair)
-                tokens += length
-            batches.append(batch)
-        order.shuffle(batches)
-        yield from batches
-
-
-def make_peer(arguments, config, vocabulary, pad):
-    """The model as a function (source, target inputs, padded; where they are padding) -> logits."""
-    import torch
-    from torch import nn
-    if arguments.peer == "marian":
-        from transformers import MarianConfig, MarianMTModel
-        model = MarianMTModel(MarianConfig(
-            vocab_size=vocabulary, pad_token_id=pad, decoder_start_token_id=pad, eos_token_id=0,
-            **{key: config[key] for key in
-               ("d_model", "encoder_layers", "decoder_layers", "encoder_attention_heads", "decoder_attention_heads",
-                "encoder_ffn_dim", "decoder_ffn_dim", "activation_function", "scale_embedding", "dropout")}))
-
-        def forward(source, inputs, source_pad, _):
-            return model(input_ids=source, attention_mask=~source_pad, decoder_input_ids=inputs, use_cache=False).logits
-
-        return model, forward
-
-    d_model = config["d_model"]
-
-    class Peer(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.table = nn.Embedding(vocabulary, d_model)
-            nn.init.normal_(self.table.weight, std=d_model ** -0.5)
-            self.dropout = nn.Dropout(config["dropout"])
-            self.transformer = nn.Transformer(
-                d_model, config["encoder_attention_heads"], config["encoder_layers"], config["decoder_layers"],
-                config["encoder_ffn_dim"], config["dropout"], config["activation_function"], batch_first=True)
-            angle = torch.arange(512)[:, None] / 10000.0 ** (torch.arange(0, d_model, 2) / d_model)
-            self.register_buffer("positions", torch.cat([angle.sin(), angle.cos()], -1))
-
-        def embed(self, ids):
-            return self.dropout(self.table(ids) * d_model ** 0.5 + self.positions[:ids.shape[1]])
-
-        def forward(self, source, inputs, source_pad, target_pad):
-            causal = nn.Transformer.generate_square_subsequent_mask(inputs.shape[1]).isinf()
-            hidden = self.transformer(self.embed(source), self.embed(inputs), tgt_mask=causal, tgt_is_causal=True,
-                                      src_key_padding_mask=source_pad, memory_key_padding_mask=source_pad,
-                                      tgt_key_padding_mask=target_pad)
-            return hidden @ self.table.weight.T
-
-    model = Peer()
-    return model, model
-
-
-def torch_worker(arguments):
-    import torch
-    from torch.nn import functional as F
-    torch.set_num_threads(arguments.threads)
-    torch.manual_seed(1)
-    config = json.loads(Path(arguments.config).read_text())
-    pairs, vocabulary, pad = read_pairs(arguments)
-    model, forward = make_peer(arguments, config, vocabulary, pad)
-    model.train()
-    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    average = [parameter.detach().clone() for parameter in parameters]
-    optimizer = torch.optim.Adam(parameters, lr=1e-3, betas=(0.9, 0.98), eps=1e-9, fused=True)
-    idle = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-    def padded(rows):
-        length = max(map(len, rows))
-        return torch.tensor([row + [pad] * (length - len(row)) for row in rows])
-
-    tokens, begin = 0, None
-    for step, batch in enumerate(token_batches(pairs, arguments.batch_tokens, seed=1)):
-        if step == WARMUP:
-            tokens, begin = 0, time.perf_counter()
-        if step == WARMUP + arguments.steps:
-            break
-        source, labels = padded([pair[0] for pair in batch]), padded([pair[1] for pair in batch])
-        inputs = torch.cat([torch.full((len(batch), 1), pad), labels[:, :-1]], 1)
-        target_pad = labels == pad
-        logits = forward(source, inputs, source == pad, target_pad)
-        loss = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=pad, label_smoothing=0.1)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(parameters, 1.0)
-        optimizer.step()
-        optimizer.zero_grad()
-        torch._foreach_lerp_(average, parameters, 0.001)
-        tokens += sum(len(source) + len(target) for source, target in batch)
-    seconds = time.perf_counter() - begin
-    print(json.dumps({"ms_per_step": 1000 * seconds / arguments.steps, "tokens_per_s": tokens / seconds,
-                      "idle_mb": idle, "loss": float(loss.detach())}))
-
-
-def torch_round(arguments, config):
-    out, memory = run_measured([sys.executable, __file__, "--worker", "--config", config, "--src", arguments.src,
-                                "--tgt", arguments.tgt, "--vocabulary", arguments.vocabulary, "--peer", arguments.peer,
-                                "--batch-tokens", arguments.batch_tokens, "--steps", arguments.steps,
-                                "--threads", arguments.threads])
-    return json.loads(out.splitlines()[-1]) | {"peak_mb": memory}
-
-
-def compare(arguments):
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch) / "prepared"
-        run_measured(qkv_command(arguments, folder, 1))
-        arguments.vocabulary = folder
-        config = folder / "config.json"
-        results = {"qkv": [], arguments.peer: []}
-        for round_ in range(arguments.rounds):
-            results["qkv"].append(qkv_round(arguments, Path(scratch) / f"round{round_}"))
-            results[arguments.peer].append(torch_round(arguments, config))
-            for name, rows in results.items():
-                print(f"round {round_ + 1} {name}: {rows[-1]['tokens_per_s']:.0f} tokens/s", file=sys.stderr)
-
-    def median(name, key):
-        return statistics.median(row[key] for row in results[name])
-
-    print(f"preset {arguments.preset}, {arguments.batch_tokens} tokens a batch, {arguments.threads} threads, "
-          f"{arguments.rounds} rounds of {arguments.steps} steps\n")
-    print("| | tokens/s | ms/step | peak MB |\n| --- | --- | --- | --- |")
-    names = {"qkv": "qkv", "nn": "PyTorch nn.Transformer", "marian": "transformers MarianMTModel"}
-    for name in results:
-        print(f"| {names[name]} | {median(name, 'tokens_per_s'):.0f} | {median(name, 'ms_per_step'):.0f} | "
-              f"{median(name, 'peak_mb'):.0f} |")
-    ratios = [a["tokens_per_s"] / b["tokens_per_s"] for a, b in zip(results["qkv"], results[arguments.peer])]
-    print(f"| ratio (median of {len(ratios)}, {min(ratios):.2f} to {max(ratios):.2f}) | {statistics.median(ratios):.2f} | "
-          f"{median('qkv', 'ms_per_step') / median(arguments.peer, 'ms_per_step'):.2f} | "
-          f"{median('qkv', 'peak_mb') / median(arguments.peer, 'peak_mb'):.2f} |")
-    print(f"\nPyTorch's process held {median(arguments.peer, 'idle_mb'):.0f} MB before its first step.")
+        print(f"\n{a.preset}, {a.batch_tokens} tokens a batch, {a.threads} threads, dropout {a.dropout}, medians of {a.rounds} "
+              f"rounds of {a.steps} steps after {a.warmup}:\n")
+        print("| | sentences/s | target tokens/s | ms/step | peak MB | qkv's speed is | qkv's memory is |")
+        print("| --- | --- | --- | --- | --- | --- | --- |")
+        for name in results:
+            seconds, memory = median(name, "total"), median(name, "peak_mb")
+            ratios = [other["total"] / own["total"] for own, other in zip(results["qkv"], results[name])]
+            speed = "" if name == "qkv" else (f"{statistics.median(ratios):.2f} times ({min(ratios):.2f} to "
+                                              f"{max(ratios):.2f})")
+            share = "" if name == "qkv" else f"{median('qkv', 'peak_mb') / memory:.2f} of it"
+            print(f"| {names[name]} | {sentences / seconds:.1f} | {tokens / seconds:.0f} | {1000 * seconds / a.steps:.0f} | "
+                  f"{memory:.0f} | {speed} | {share} |")
+        for name in results:
+            if name != "qkv":
+                print(f"\n{names[name]}: the process held {median(name, 'idle_mb'):.0f} MB before its first step.")
 
 
 def main():
@@ -229,19 +133,31 @@ def main():
     parser.add_argument("--tgt", required=True, help="its translation")
     parser.add_argument("--qkv", default="build/release/bin/qkv", help="the program (default: %(default)s)")
     parser.add_argument("--preset", default="small", help="(default: %(default)s)")
-    parser.add_argument("--peer", choices=("nn", "marian"), default="nn", help="(default: %(default)s)")
+    parser.add_argument("--vocab-size", type=int, default=8000, help="(default: %(default)s)")
     parser.add_argument("--batch-tokens", type=int, default=4096, help="source and target (default: %(default)s)")
-    parser.add_argument("--dropout", type=float, default=0.1, help="(default: %(default)s)")
-    parser.add_argument("--steps", type=int, default=50, help="that count, in each round; tens (default: %(default)s)")
+    parser.add_argument("--dropout", type=float, default=0.1, help="of the timed runs (default: %(default)s)")
+    parser.add_argument("--label-smoothing", type=float, default=0.1, help="(default: %(default)s)")
+    parser.add_argument("--check", type=int, default=20, help="steps whose losses have to agree; 0: none (default: %(default)s)")
+    parser.add_argument("--steps", type=int, default=20, help="that count, in each round; 0: none (default: %(default)s)")
+    parser.add_argument("--warmup", type=int, default=5, help="that do not, before them (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=3, help="(default: %(default)s)")
+    parser.add_argument("--peers", nargs="+", choices=("eager", "compile"), default=["eager"], help="(default: eager)")
     parser.add_argument("--threads", type=int, default=2, help="(default: %(default)s)")
-    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--config", help=argparse.SUPPRESS)
-    parser.add_argument("--vocabulary", help=argparse.SUPPRESS)
+    parser.add_argument("--folder", help="where the prepared weights and batches are kept, and found again by the next run "
+                                         "(default: a temporary folder)")
     arguments = parser.parse_args()
-    if arguments.steps < WARMUP or arguments.steps % WARMUP != 0:
-        parser.error(f"--steps: expected a multiple of {WARMUP}, found {arguments.steps}")
-    torch_worker(arguments) if arguments.worker else compare(arguments)
+    if arguments.warmup < 1:
+        parser.error(f"--warmup: expected at least 1, found {arguments.warmup}")
+    with tempfile.TemporaryDirectory() as scratch:
+        arguments.folder = arguments.folder or scratch
+        comparison = Comparison(arguments)
+        needed = max(arguments.check, arguments.warmup + arguments.steps)
+        if not comparison.batches.exists() or len(comparison.batches.read_text().splitlines()) < needed:
+            comparison.prepare()
+        if arguments.check:
+            comparison.check()
+        if arguments.steps:
+            comparison.time()
 
 
 if __name__ == "__main__":

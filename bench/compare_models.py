@@ -1,0 +1,70 @@
+"""Training steps of an encoder shaped like BERT-base and a decoder shaped like GPT-2 small, in qkv and in PyTorch, in turn.
+
+    python bench/compare_models.py --qkv build/release/bench/bench_model_step --models bert:8:128 bert:2:512 gpt:1:1024
+
+needs torch and safetensors from PyPI. The same weights and random tokens on both sides, all sequences of one length, so that
+nobody pads. The losses of the first two steps without dropout are held against each other first; then both are timed with
+dropout 0.1 after their layers, each in a process of its own.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+
+from measured import run_measured
+
+HERE = Path(__file__).resolve().parent
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--qkv", default="build/release/bench/bench_model_step", help="(default: %(default)s)")
+    parser.add_argument("--models", nargs="+", default=["bert:8:128", "bert:2:512", "gpt:1:1024"],
+                        help="shape:sequences:length (default: %(default)s)")
+    parser.add_argument("--steps", type=int, default=3, help="that count, after one that does not (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=1, help="(default: %(default)s)")
+    parser.add_argument("--no-check", action="store_true", help="do not compare losses first")
+    parser.add_argument("--peers", nargs="+", choices=("eager", "compile"), default=["eager"], help="(default: eager)")
+    parser.add_argument("--threads", type=int, default=2, help="(default: %(default)s)")
+    arguments = parser.parse_args()
+
+    print("| | tokens | | tokens/s | ms/step | peak MB | qkv's speed is |\n| --- | --- | --- | --- | --- | --- | --- |")
+    for model in arguments.models:
+        shape, batch, length = model.split(":")
+        with tempfile.TemporaryDirectory() as folder:
+            def steps_of(name, steps, dropout):
+                common = ["--shape", shape, "--batch", batch, "--length", length, "--steps", steps, "--threads",
+                          arguments.threads, "--dropout", dropout, "--save", folder]
+                if name == "qkv":
+                    out, memory = run_measured([arguments.qkv, *common])
+                else:
+                    out, memory = run_measured([sys.executable, HERE / "torch_model_step.py", *common,
+                                                *(["--compile"] if name == "compile" else [])])
+                return [json.loads(line) for line in out.splitlines()], memory
+
+            if not arguments.no_check:
+                losses = [[line["loss"] for line in steps_of(name, 2, 0)[0]] for name in ("qkv", "eager")]
+                worst = max(abs(one - other) for one, other in zip(*losses, strict=True))
+                print(f"{model}: losses {losses[0]} and {losses[1]}", file=sys.stderr)
+                if worst > 1e-4:
+                    sys.exit(f"{model}: the losses differ by {worst:.1e}: this is not the same work")
+            results = {name: [] for name in ("qkv", *arguments.peers)}
+            for _ in range(arguments.rounds):
+                for name, rows in results.items():
+                    lines, memory = steps_of(name, 1 + arguments.steps, 0.1)
+                    rows.append((statistics.median(line["seconds"] for line in lines[1:]), memory))
+            ours = statistics.median(row[0] for row in results["qkv"])
+            names = {"qkv": "qkv", "eager": "PyTorch, eager", "compile": "PyTorch, torch.compile"}
+            tokens = int(batch) * int(length)
+            for name, rows in results.items():
+                seconds, memory = (statistics.median(column) for column in zip(*rows))
+                ratio = "" if name == "qkv" else f"{seconds / ours:.2f} times"
+                print(f"| {shape} | {batch} x {length} | {names[name]} | {tokens / seconds:.0f} | {1000 * seconds:.0f} | "
+                      f"{memory:.0f} | {ratio} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
