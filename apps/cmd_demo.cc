@@ -56,26 +56,20 @@ Said read_said(std::string text, int largest) {
 }
 
 // Leaves a finished demo's model in the folder. Throws ExitStatus where a signal stopped it.
-void train_demo(train::TranslationJob& job, const data::NumberSplit& split, const NumberTexts& held_out) {
+void train_demo(train::TranslationJob& job, const data::NumberSplit& split) {
   make_writable_folder(job.folder);
   mark_folder(job, 0);
   make_writable_folder(job.train.source.parent_path());
   data::write_number_corpus(demo_lines(split.train), job.train.source, job.train.target);
-  data::write_number_corpus(split.held_out, job.valid.source, job.valid.target);
+  data::write_number_corpus(split.validation, job.valid.source, job.valid.target);
 
-  NumberTexts shown;  // the first with a crossing before the others, of which enough for a rough figure
-  const auto first = std::ranges::find_if(split.held_out, crosses) - split.held_out.begin();
-  for (const size_t i : {static_cast<size_t>(first), size_t{0}}) {
-    const size_t count = i == 0 ? std::min<size_t>(100, held_out.english.size()) : 1;
-    for (size_t k = i; k < std::min(i + count, held_out.english.size()); ++k) {
-      shown.english.push_back(held_out.english[k]);
-      shown.german.push_back(held_out.german[k]);
-    }
-  }
+  // Enough for a rough figure; the first is shown, and has a crossing.
+  std::vector<int> watched(split.validation.begin(), split.validation.begin() + 100);
+  std::iter_swap(watched.begin(), std::ranges::find_if(watched, crosses));
   const StopSignals stop;
   std::optional<train::TrainResult> result;
   {
-    DemoProgress progress(job.folder, shown, job.options.max_steps);
+    DemoProgress progress(job.folder, texts_of(watched), job.options.max_steps);
     result = train::train_translation(job, progress, stop.flag());
   }
   if (result->reason == train::StopReason::requested) {
@@ -177,11 +171,11 @@ void demo(const Arguments& arguments) {
     std::cerr << Style::for_stderr().bold(
                      "A Transformer learns to turn English number words into German ones.")
               << "\ncorpus  " << grouped(static_cast<int64_t>(split.train.size()) - kSmallest)
-              << " numbers of " << kSmallest << " to " << grouped(numbers.largest)
-              << " to learn from, the other " << grouped(static_cast<int64_t>(split.held_out.size()))
-              << " held out\n        (those below " << kRareBelow << " come " << kCopiesOfRare
+              << " numbers of " << kSmallest << " to " << grouped(numbers.largest) << " to learn from, "
+              << split.validation.size() << " to choose the best weights by, " << split.held_out.size()
+              << " held out\n        for the end (those below " << kRareBelow << " come " << kCopiesOfRare
               << " times, as they are few)\n";
-    train_demo(job, split, held_out);
+    train_demo(job, split);
     std::cerr << '\n';
   }
 
@@ -237,8 +231,9 @@ void demo(const Arguments& arguments) {
   if (said) {
     std::string known = "no number word that the demo knows";
     if (said->number) {
-      known = std::ranges::find(split.held_out, *said->number) != split.held_out.end()
-                  ? "held out of training"
+      known = std::ranges::find(split.held_out, *said->number) != split.held_out.end() ? "held out"
+              : std::ranges::find(split.validation, *said->number) != split.validation.end()
+                  ? "used for validation"
                   : "seen in training";
     }
     const std::string expected = said->number ? data::german_number(*said->number) : "";

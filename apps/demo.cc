@@ -34,7 +34,7 @@ train::TranslationJob demo_job(const std::filesystem::path& folder) {
   train::TranslationJob job;
   const std::filesystem::path corpus = folder / "corpus";
   job.train = {.source = corpus / "train.en", .target = corpus / "train.de"};
-  job.valid = {.source = corpus / "held-out.en", .target = corpus / "held-out.de"};
+  job.valid = {.source = corpus / "validation.en", .target = corpus / "validation.de"};
   job.folder = folder;
   job.config = models::preset("tiny");
   job.config.dropout = job.config.embedding_dropout = 0;
@@ -49,7 +49,6 @@ train::TranslationJob demo_job(const std::filesystem::path& folder) {
                     .source_lang = "en",
                     .target_lang = "de"};
   job.options.batch_tokens = 1024;
-  job.options.sort_window = 64;  // short and long numbers in the same batch: it then learns much faster
   job.options.label_smoothing = 0;
   job.options.adam.average_decay = 0.98f;
   job.options.schedule = {.kind = train::ScheduleKind::cosine, .warmup_steps = 50, .learning_rate = 3e-3f};
@@ -64,7 +63,7 @@ train::TranslationJob demo_job(const std::filesystem::path& folder) {
 }
 
 data::NumberSplitOptions demo_numbers(uint64_t seed) {
-  return {.largest = 9'999, .held_out = 500, .always_train = 100, .seed = seed};
+  return {.largest = 9'999, .held_out = 500, .validation = 200, .always_train = 100, .seed = seed};
 }
 
 DemoFolder look_at(const train::TranslationJob& job) {

@@ -23,9 +23,9 @@ std::string fixed(const char* pattern, double value) {
 
 }  // namespace
 
-DemoProgress::DemoProgress(std::filesystem::path folder, NumberTexts held_out, int64_t steps)
+DemoProgress::DemoProgress(std::filesystem::path folder, NumberTexts watched, int64_t steps)
     : folder_(std::move(folder)),
-      held_out_(std::move(held_out)),
+      watched_(std::move(watched)),
       steps_(steps),
       terminal_(stderr_is_terminal()),
       style_(Style::for_stderr()) {}
@@ -45,7 +45,7 @@ void DemoProgress::on_start(const train::StartReport& report) {
   std::snprintf(size, sizeof(size), "%.2f", static_cast<double>(report.parameters) / 1e6);
   print(concat("model   ", size, " million parameters, ", report.source_vocabulary, " word pieces, ",
                grouped(steps_), " steps\n"));
-  print(style_.dim(table_row("time", "step", "loss", "exact", held_out_.english.front())));
+  print(style_.dim(table_row("time", "step", "loss", "exact", watched_.english.front())));
 }
 
 void DemoProgress::on_step(const train::StepReport& report) {
@@ -68,9 +68,9 @@ void DemoProgress::on_validation(const train::ValidationReport& report) {
     const models::TranslationModel model = models::load_translation_model(folder_);
     decode::TranslateOptions options = decode::default_options(model);
     options.search.beam = 1;
-    const std::vector<std::string> translations = translate_all(model, held_out_.english, options);
-    exact = fixed("%.1f%%", 100 * metrics::exact_match(translations, held_out_.german).share());
-    const bool right = translations.front() == held_out_.german.front();
+    const std::vector<std::string> translations = translate_all(model, watched_.english, options);
+    exact = fixed("%.1f%%", 100 * metrics::exact_match(translations, watched_.german).share());
+    const bool right = translations.front() == watched_.german.front();
     example = right ? style_.good(translations.front()) : translations.front();
   }
   print(table_row(clock_time(report.run_seconds), grouped(report.step), fixed("%.3f", report.loss), exact,

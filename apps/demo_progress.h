@@ -13,8 +13,8 @@ namespace qkv::apps {
 
 class DemoProgress : public train::TrainObserver {
  public:
-  // At each validation the model in `folder` translates `held_out`, of which the first is shown.
-  DemoProgress(std::filesystem::path folder, NumberTexts held_out, int64_t steps);
+  // At each validation the model in `folder` translates `watched`, of which the first is shown.
+  DemoProgress(std::filesystem::path folder, NumberTexts watched, int64_t steps);
   ~DemoProgress() override;
 
   void on_start(const train::StartReport& report) override;
@@ -25,7 +25,7 @@ class DemoProgress : public train::TrainObserver {
   void print(const std::string& line);
 
   std::filesystem::path folder_;
-  NumberTexts held_out_;
+  NumberTexts watched_;
   int64_t steps_;
   bool terminal_, showing_ = false;
   Style style_;

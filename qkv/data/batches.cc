@@ -98,27 +98,25 @@ void BatchCursor::plan_epoch(int64_t epoch) {
   order_.resize(static_cast<size_t>(pairs));
   std::iota(order_.begin(), order_.end(), int64_t{0});
   shuffle(order_, random);
-  const auto cost = [&](int64_t place) { return pair_cost(*store_, order_[static_cast<size_t>(place)]); };
+  for (int64_t begin = 0; begin < pairs; begin += options_.window) {
+    const auto window = std::span(order_).subspan(
+        static_cast<size_t>(begin), static_cast<size_t>(std::min(options_.window, pairs - begin)));
+    // Every other window goes down, so that where two of them meet lengths are alike too. Both lengths of a
+    // pair count: the sum, then the target's. Ties keep their random order.
+    const bool down = begin / options_.window % 2 == 1;
+    std::ranges::stable_sort(window, [&](int64_t a, int64_t b) {
+      if (down) std::swap(a, b);
+      const int64_t cost_a = pair_cost(*store_, a), cost_b = pair_cost(*store_, b);
+      return cost_a != cost_b ? cost_a < cost_b : store_->target_length(a) < store_->target_length(b);
+    });
+  }
   bounds_.clear();
-  for (int64_t begin = 0, end = 0; begin < pairs; begin = end) {
-    end = begin + std::min(options_.window, pairs - begin);
-    if (options_.window > 1) {
-      // Both lengths of a batch alike: by the sum, then by the target's. Ties keep their random order.
-      std::stable_sort(order_.begin() + begin, order_.begin() + end, [&](int64_t a, int64_t b) {
-        const int64_t cost_a = pair_cost(*store_, a), cost_b = pair_cost(*store_, b);
-        return cost_a != cost_b ? cost_a < cost_b : store_->target_length(a) < store_->target_length(b);
+  cut(
+      pairs, options_.max_tokens,
+      [&](int64_t place) { return pair_cost(*store_, order_[static_cast<size_t>(place)]); },
+      [&](int64_t begin, int64_t end) {
+        bounds_.push_back({begin, end});
       });
-      const int64_t first = begin;
-      cut(
-          end - begin, options_.max_tokens, [&](int64_t i) { return cost(first + i); },
-          [&](int64_t from, int64_t to) {
-            bounds_.push_back({first + from, first + to});
-          });
-    }
-  }
-  if (options_.window == 1) {
-    cut(pairs, options_.max_tokens, cost, [&](int64_t from, int64_t to) { bounds_.push_back({from, to}); });
-  }
   shuffle(bounds_, random);
 }
 

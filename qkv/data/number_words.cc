@@ -97,10 +97,12 @@ NumberSplit split_numbers(const NumberSplitOptions& options) {
   check_range(options.largest);
   const int count = options.largest + 1;
   const int free = count - std::clamp(options.always_train, 0, count);
-  if (options.held_out < 0 || options.held_out > free || options.held_out >= count) {
-    throw UsageError(concat("held-out numbers: expected 0 to ", std::min(free, count - 1), " of the ", count,
+  const int most = std::min(free, count - 1);
+  if (options.held_out < 0 || options.validation < 0 || options.held_out > most ||
+      options.validation > most - options.held_out) {
+    throw UsageError(concat("numbers held out and for validation: expected 0 to ", most, " of the ", count,
                             " numbers (", count - free, " of them are always trained on), found ",
-                            options.held_out));
+                            options.held_out, " and ", options.validation));
   }
   std::vector<int> numbers(static_cast<size_t>(count));
   for (int i = 0; i < count; ++i) numbers[static_cast<size_t>(i)] = i;
@@ -108,9 +110,14 @@ NumberSplit split_numbers(const NumberSplitOptions& options) {
   shuffle(numbers, random);
   NumberSplit split;
   for (const int number : numbers) {
-    const bool held =
-        number >= options.always_train && static_cast<int>(split.held_out.size()) < options.held_out;
-    (held ? split.held_out : split.train).push_back(number);
+    const bool free_to_keep = number >= options.always_train;
+    if (free_to_keep && std::ssize(split.held_out) < options.held_out) {
+      split.held_out.push_back(number);
+    } else if (free_to_keep && std::ssize(split.validation) < options.validation) {
+      split.validation.push_back(number);
+    } else {
+      split.train.push_back(number);
+    }
   }
   return split;
 }

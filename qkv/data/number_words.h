@@ -20,13 +20,14 @@ std::string german_number(int number);
 
 struct NumberSplitOptions {
   int largest = 9'999;     // the numbers are 0..largest
-  int held_out = 500;      // how many of them are kept from training
+  int held_out = 500;      // how many of them are kept for the test
+  int validation = 0;      // how many others are kept from training, to choose and to stop by
   int always_train = 100;  // smaller numbers are never held out: "zero" occurs in no other
   uint64_t seed = 1;
 };
 
 struct NumberSplit {
-  std::vector<int> train, held_out;  // disjoint, together all numbers, each in random order
+  std::vector<int> train, validation, held_out;  // disjoint, together all numbers, each in random order
 };
 
 // Throws UsageError unless the range is valid and leaves numbers to train on.

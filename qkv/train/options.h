@@ -19,7 +19,7 @@ struct TrainOptions {
   int64_t batch_tokens = 4096;  // source and target tokens in one batch
   int64_t accumulate = 1;       // batches whose gradients make one step
   int64_t max_length = 512;     // tokens of a pair's longer side; longer pairs are left out and counted
-  int64_t sort_window = 8192;   // pairs sorted by length together: see data::BatchOptions
+  int64_t sort_window = 1;      // pairs sorted by length together: see data::BatchOptions
 
   // Objective and optimizer. (Dropout belongs to the model's configuration.)
   float label_smoothing = 0.1f;

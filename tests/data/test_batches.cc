@@ -44,6 +44,14 @@ class Batches : public ::testing::Test {
     }
     return static_cast<double>(padded) / static_cast<double>(tokens) - 1;
   }
+  static int64_t tokens_of(const std::vector<Batch>& batches) {
+    return std::accumulate(batches.begin(), batches.end(), int64_t{0},
+                           [](int64_t sum, const Batch& batch) { return sum + batch.tokens; });
+  }
+  // The share of the batches' budgets that is used.
+  static double filled(const std::vector<Batch>& batches, int64_t budget) {
+    return static_cast<double>(tokens_of(batches)) / static_cast<double>(budget * std::ssize(batches));
+  }
 };
 
 TEST_F(Batches, EveryPairExactlyOnceAnEpochWithinTheBudget) {
@@ -74,19 +82,29 @@ TEST_F(Batches, EveryPairExactlyOnceAnEpochWithinTheBudget) {
 }
 
 TEST_F(Batches, WindowsMakeLengthsAlikeAndBatchesFull) {
-  BatchCursor sorted(store_, {.max_tokens = 400}), unsorted(store_, {.max_tokens = 400, .window = 1});
+  BatchCursor sorted(store_, {.max_tokens = 400, .window = 8192}), unsorted(store_, {.max_tokens = 400});
   const auto batches = epoch(sorted);
   EXPECT_LT(padding(batches), 0.15);
   EXPECT_GT(padding(epoch(unsorted)), 2 * padding(batches));
-  const int64_t tokens = std::accumulate(batches.begin(), batches.end(), int64_t{0},
-                                         [](int64_t sum, const Batch& b) { return sum + b.tokens; });
-  EXPECT_GT(static_cast<double>(tokens) / (400.0 * static_cast<double>(batches.size())), 0.9);
+  EXPECT_GT(filled(batches, 400), 0.9);
   // The order of the batches is random all the same: not by length.
   std::vector<int64_t> sizes;
   sizes.reserve(batches.size());
   for (const Batch& batch : batches) sizes.push_back(static_cast<int64_t>(batch.pairs.size()));
   EXPECT_FALSE(std::ranges::is_sorted(sizes));
   EXPECT_FALSE(std::ranges::is_sorted(sizes, std::greater<>()));
+}
+
+TEST_F(Batches, CrossTheBoundsOfSmallWindows) {
+  for (const int64_t window : {1, 5, 15}) {  // a batch holds some fifty pairs
+    BatchCursor cursor(store_, {.max_tokens = 2000, .window = window});
+    const auto batches = epoch(cursor);
+    EXPECT_GT(std::ssize(batches.front().pairs), 3 * window);
+    EXPECT_GT(filled(batches, 2000), 0.9) << window;
+  }
+  // Where two windows meet lengths are alike: sorting up and down pads less than a sort that starts again.
+  BatchCursor cursor(store_, {.max_tokens = 400, .window = 40}), unsorted(store_, {.max_tokens = 400});
+  EXPECT_LT(padding(epoch(cursor)), 0.8 * padding(epoch(unsorted)));
 }
 
 TEST_F(Batches, AreAFunctionOfSeedAndEpoch) {
@@ -204,7 +222,7 @@ TEST(BatchesOfRealText, AreFullAndLittlePadded) {
   const TokenStore store = TokenStore::build(files, tokenizer, scratch / "tokens");
   EXPECT_GT(store.pairs(), 28'900);
   EXPECT_EQ(store.report().lines(), 29'000);
-  BatchCursor cursor(store, {.max_tokens = 4096});
+  BatchCursor cursor(store, {.max_tokens = 4096, .window = 8192});
   const int64_t batches = cursor.batches_in_epoch();
   const int64_t tokens = store.report().source_tokens + store.report().target_tokens + 2 * store.pairs();
   EXPECT_LT(batches * 4096, tokens * 105 / 100);

@@ -60,15 +60,19 @@ TEST(NumberWords, NoTwoNumbersShareAName) {
 }
 
 TEST(NumberSplit, IsAPartitionBySeed) {
-  const NumberSplitOptions options{.largest = 2999, .held_out = 300, .always_train = 21, .seed = 5};
+  const NumberSplitOptions options{
+      .largest = 2999, .held_out = 300, .validation = 100, .always_train = 21, .seed = 5};
   const NumberSplit split = split_numbers(options);
   EXPECT_EQ(split.held_out.size(), 300u);
-  EXPECT_EQ(split.train.size(), 2700u);
+  EXPECT_EQ(split.validation.size(), 100u);
+  EXPECT_EQ(split.train.size(), 2600u);
   std::set<int> all(split.train.begin(), split.train.end());
+  all.insert(split.validation.begin(), split.validation.end());
   all.insert(split.held_out.begin(), split.held_out.end());
   EXPECT_EQ(all.size(), 3000u);
   EXPECT_EQ(*all.rbegin(), 2999);
   EXPECT_GE(*std::min_element(split.held_out.begin(), split.held_out.end()), 21);
+  EXPECT_GE(*std::min_element(split.validation.begin(), split.validation.end()), 21);
   EXPECT_FALSE(std::is_sorted(split.train.begin(), split.train.end()));
 
   EXPECT_EQ(split_numbers(options).held_out, split.held_out);
@@ -80,6 +84,9 @@ TEST(NumberSplit, IsAPartitionBySeed) {
   EXPECT_THROW(split_numbers({.largest = 99, .held_out = 1}), UsageError);
   EXPECT_THROW(split_numbers({.largest = 99, .held_out = 100, .always_train = 0}), UsageError);
   EXPECT_THROW(split_numbers({.held_out = -1}), UsageError);
+  EXPECT_THROW(split_numbers({.validation = -1}), UsageError);
+  EXPECT_THROW(split_numbers({.largest = 99, .held_out = 60, .validation = 60, .always_train = 0}),
+               UsageError);
 }
 
 TEST(NumberSplit, WritesAParallelCorpus) {
