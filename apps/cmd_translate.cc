@@ -9,6 +9,7 @@
 #include "apps/command.h"
 #include "apps/decode_options.h"
 #include "apps/profile_report.h"
+#include "apps/trace_file.h"
 #include "qkv/base/error.h"
 #include "qkv/decode/translate.h"
 
@@ -23,10 +24,13 @@ struct Arguments {
   DecodeArguments decode;
   std::optional<int> nbest;
   std::optional<int64_t> chunk_lines;
-  bool scores = false, json = false, profile = false;
+  decode::Sampling sampling;
+  std::vector<std::string> ensemble;
+  std::optional<std::string> trace;
+  bool sample = false, prefixes = false, alignments = false, scores = false, json = false, profile = false;
 };
 
-nlohmann::ordered_json to_json(int64_t line, const Translation& translation, bool scores) {
+nlohmann::ordered_json to_json(int64_t line, const Translation& translation, const Arguments& arguments) {
   nlohmann::ordered_json result{{"line", line}};
   if (!translation.error.empty()) {
     result["error"] = translation.error;
@@ -34,38 +38,64 @@ nlohmann::ordered_json to_json(int64_t line, const Translation& translation, boo
   }
   result["translation"] = translation.text;
   if (translation.truncated) result["truncated"] = true;
+  if (arguments.alignments) result["source_tokens"] = translation.source_pieces;
   result["hypotheses"] = nlohmann::ordered_json::array();
   for (const TranslatedHypothesis& one : translation.hypotheses) {
     nlohmann::ordered_json hypothesis{{"text", one.text}, {"score", one.hypothesis.score}};
-    if (scores) {
+    if (arguments.scores || arguments.alignments) hypothesis["tokens"] = one.tokens;
+    if (arguments.scores) {
       hypothesis["log_probability"] = one.hypothesis.log_probability;
       hypothesis["complete"] = one.hypothesis.complete;
-      hypothesis["tokens"] = one.tokens;
       hypothesis["token_log_probabilities"] = one.hypothesis.token_log_probabilities;
     }
+    if (arguments.alignments) hypothesis["alignment"] = one.alignment;
     result["hypotheses"].push_back(std::move(hypothesis));
   }
   return result;
 }
 
-// "[line <tab>] [score <tab>] text": the line's number where there may be several translations of one.
-void print_text(int64_t line, const Translation& translation, int nbest, bool scores) {
-  const auto print = [&](double score, const std::string& text) {
+// "[line <tab>] [score <tab>] text [ ||| alignment]": the line's number where there may be several
+// translations of one.
+void print_text(int64_t line, const Translation& translation, int nbest, const Arguments& arguments) {
+  const auto print = [&](const TranslatedHypothesis& one) {
     if (nbest > 1) std::cout << line << '\t';
-    if (scores) std::cout << std::fixed << std::setprecision(6) << score << '\t';
-    std::cout << text << '\n';
+    if (arguments.scores) std::cout << std::fixed << std::setprecision(6) << one.hypothesis.score << '\t';
+    std::cout << one.text;
+    if (arguments.alignments) std::cout << " |||";
+    for (size_t i = 0; i < one.alignment.size(); ++i) std::cout << ' ' << one.alignment[i] << '-' << i;
+    std::cout << '\n';
   };
-  if (translation.hypotheses.empty()) print(0, "");
-  for (const TranslatedHypothesis& one : translation.hypotheses) print(one.hypothesis.score, one.text);
+  if (translation.hypotheses.empty()) print({});
+  for (const TranslatedHypothesis& one : translation.hypotheses) print(one);
+}
+
+decode::TranslateOptions options_of(const models::TranslationModel& model, const Arguments& arguments) {
+  decode::TranslateOptions options = translate_options(model, arguments.decode);
+  options.search.nbest = arguments.nbest.value_or(options.search.nbest);
+  options.alignment = arguments.alignments;
+  options.trace = arguments.trace.has_value();
+  if (arguments.sample) {
+    options.search.sampling = arguments.sampling;
+    if (!arguments.decode.beam) options.search.beam = 1;
+  }
+  options.search.validate();
+  return options;
 }
 
 void translate(const Arguments& arguments) {
   const models::TranslationModel model = models::load_translation_model(arguments.model);
-  decode::TranslateOptions options = translate_options(model, arguments.decode);
-  options.search.nbest = arguments.nbest.value_or(options.search.nbest);
-  options.search.validate();
+  const decode::TranslateOptions options = options_of(model, arguments);
+  std::vector<models::TranslationModel> others;
+  for (const std::string& folder : arguments.ensemble)
+    others.push_back(models::load_translation_model(folder));
+  std::vector<const models::TranslationModel*> models{&model};
+  for (const models::TranslationModel& other : others) models.push_back(&other);
+  const decode::Translator translator(models);
+  std::optional<TraceFile> trace;
+  if (arguments.trace) trace.emplace(*arguments.trace, *model.tokenizer);
   const bool interactive = ::isatty(STDIN_FILENO) == 1;
   decode::StreamOptions stream;
+  stream.prefix_after_tab = arguments.prefixes;
   stream.chunk_lines = arguments.chunk_lines.value_or(interactive ? 1 : stream.chunk_lines);
   if (stream.chunk_lines < 1) {
     throw UsageError(concat("--chunk-lines: expected at least 1, found ", stream.chunk_lines));
@@ -81,20 +111,21 @@ void translate(const Arguments& arguments) {
     }
     if (arguments.json) {
       // What is no UTF-8 can come out of byte pieces.
-      std::cout << to_json(line, translation, arguments.scores)
+      std::cout << to_json(line, translation, arguments)
                        .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)
                 << '\n';
     } else {
-      print_text(line, translation, options.search.nbest, arguments.scores);
+      print_text(line, translation, options.search.nbest, arguments);
     }
+    if (trace) trace->add(line, translation);
     if (line % stream.chunk_lines == 0) std::cout.flush();
     if (!std::cout) throw IoError("cannot write to stdout: is the disk full?");
   };
   std::optional<Profile> profile;
   reset_allocator_peak();
   if (arguments.profile) profile.emplace();
-  const decode::StreamCounts counts =
-      translate_lines(decode::Translator(model), std::cin, print, options, stream);
+  const decode::StreamCounts counts = translate_lines(translator, std::cin, print, options, stream);
+  if (trace) trace->close();
   if (profile) {
     std::cout.flush();
     const ProfileReport report(*profile);
@@ -126,6 +157,44 @@ void add_translate(CLI::App& app) {
   command->add_flag(
       "--scores", arguments->scores,
       "Print each translation's score and a tab before it; with --json also those of its tokens");
+  command->add_flag("--alignments", arguments->alignments,
+                    "Print \" ||| \" and source-target pairs of token numbers after each translation: where\n"
+                    "its tokens came from, by cross attention; with --json as lists");
+  command->add_flag("--prefixes", arguments->prefixes,
+                    "A line may go on, after a tab, with the words that its translation begins with");
+  command
+      ->add_option("--ensemble", arguments->ensemble,
+                   "A further model that votes on each token; may be given several times")
+      ->type_name("DIR")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  CLI::Option* sample =
+      command->add_flag("--sample", arguments->sample, "Draw translations at random (--nbest: how many)");
+  command->add_option("--temperature", arguments->sampling.temperature, "Logits are divided by it")
+      ->capture_default_str()
+      ->needs(sample);
+  command->add_option("--top-k", arguments->sampling.top_k, "Draw from the so many likeliest tokens; 0: all")
+      ->capture_default_str()
+      ->needs(sample);
+  command
+      ->add_option("--top-p", arguments->sampling.top_p,
+                   "Draw from the likeliest tokens that together have this probability")
+      ->capture_default_str()
+      ->needs(sample);
+  command
+      ->add_option("--min-p", arguments->sampling.min_p,
+                   "Draw from tokens with at least this share of the likeliest one's probability")
+      ->capture_default_str()
+      ->needs(sample);
+  command
+      ->add_option("--seed", arguments->sampling.seed,
+                   "The same seed draws the same translation of a line, whatever the other lines are")
+      ->capture_default_str()
+      ->needs(sample);
+  command
+      ->add_option("--trace", arguments->trace,
+                   "Write what the beam search kept and pruned, a JSON object for each line")
+      ->type_name("FILE");
   command->add_flag("--json", arguments->json, "Print a JSON object for each line");
   command->add_option("--chunk-lines", arguments->chunk_lines,
                       "Lines read before they are translated (default: 2048; 1 where stdin is a terminal)");

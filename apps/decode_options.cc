@@ -2,6 +2,8 @@
 
 #include <map>
 
+#include "qkv/base/error.h"
+
 namespace qkv::apps {
 
 void add_decode_options(CLI::App& command, DecodeArguments& arguments) {
@@ -21,6 +23,14 @@ void add_decode_options(CLI::App& command, DecodeArguments& arguments) {
                      "Most tokens of a translation, its end included (default: the model's)");
   command.add_option("--min-length", arguments.min_length,
                      "Fewest tokens of a translation, its end included");
+  command.add_option("--no-repeat-ngram", arguments.no_repeat_ngram,
+                     "No so many tokens in a row come twice (default: 0, no such rule)");
+  command.add_option("--repetition-penalty", arguments.repetition_penalty,
+                     "Above 1: tokens that have come already are made less likely (default: 1)");
+  command.add_option("--forbid", arguments.forbidden, "Words that never come; may be given several times")
+      ->type_name("TEXT")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   command.add_option("--max-source-tokens", arguments.max_source_tokens,
                      "Most tokens of a line, its end included (default: what the model has positions for)");
   command.add_flag("--truncate", arguments.truncate, "Cut lines that are too long, and say so");
@@ -36,6 +46,15 @@ decode::TranslateOptions translate_options(const models::TranslationModel& model
   options.search.form = arguments.form;
   options.search.max_length = arguments.max_length.value_or(options.search.max_length);
   options.search.min_length = arguments.min_length.value_or(options.search.min_length);
+  options.search.no_repeat_ngram = arguments.no_repeat_ngram.value_or(options.search.no_repeat_ngram);
+  options.search.repetition_penalty =
+      arguments.repetition_penalty.value_or(options.search.repetition_penalty);
+  for (const std::string& text : arguments.forbidden) {
+    options.search.forbidden_sequences.push_back(model.tokenizer->encode_target(text));
+    if (options.search.forbidden_sequences.back().empty()) {
+      throw UsageError(concat("--forbid: expected text that the vocabulary can spell, found \"", text, "\""));
+    }
+  }
   options.batch_tokens = arguments.batch_tokens.value_or(options.batch_tokens);
   options.max_source_tokens = arguments.max_source_tokens.value_or(options.max_source_tokens);
   options.truncate = arguments.truncate;

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "apps/command.h"
 #include "qkv/decode/translate.h"
@@ -11,7 +13,9 @@ namespace qkv::apps {
 
 // What is not given is as the model's folder says, or as the library has it.
 struct DecodeArguments {
-  std::optional<int> beam, max_length, min_length;
+  std::optional<int> beam, max_length, min_length, no_repeat_ngram;
+  std::optional<float> repetition_penalty;
+  std::vector<std::string> forbidden;  // text that never comes
   std::optional<double> length_penalty;
   decode::LengthPenalty form = decode::LengthPenalty::power;
   std::optional<int64_t> batch_tokens, max_source_tokens;

@@ -63,6 +63,7 @@
 #include "qkv/models/folder.h"
 #include "qkv/models/transformer.h"
 
+#include "qkv/decode/alignment.h"
 #include "qkv/decode/capture.h"
 #include "qkv/decode/score.h"
 #include "qkv/decode/search.h"

@@ -3,10 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 
 #include "qkv/base/error.h"
 #include "qkv/base/parallel.h"
 #include "qkv/decode/beam.h"
+#include "qkv/decode/constraints.h"
+#include "qkv/decode/samples.h"
+#include "qkv/decode/sampling.h"
 #include "qkv/kernels/loss.h"
 #include "qkv/ops/profile.h"
 
@@ -15,35 +19,45 @@ namespace {
 
 constexpr float kImpossible = -std::numeric_limits<float>::infinity();
 
-// The `count` best continuations of one row, best first, into `best`, which has room for them; returns how
-// many there are. log_probabilities [vocabulary] + total is what they are ordered by: the sum, as rounding
-// can make candidates of it equal that were not before.
-size_t best_of_row(const float* log_probabilities, int64_t vocabulary, float total, int32_t row, size_t count,
-                   Candidate* best) {
+// The best continuations of one row, best first, as many as `best` has room for; returns how many there are.
+// What they are ordered by is the sum of log-probability and total, as rounding can make candidates of it
+// equal that were not before.
+size_t best_of_row(std::span<const float> log_probabilities, float total, int32_t row,
+                   std::span<Candidate> best) {
   size_t found = 0;
-  float worst = kImpossible;  // of the best so far, once there are `count`
-  for (int64_t id = 0; id < vocabulary; ++id) {
+  float worst = kImpossible;  // of the best so far, once there is no more room
+  for (size_t id = 0; id < log_probabilities.size(); ++id) {
     const float sum = total + log_probabilities[id];
     if (!(sum > worst)) continue;
-    size_t place = found < count ? found++ : count - 1;
+    size_t place = found < best.size() ? found++ : best.size() - 1;
     for (; place > 0 && best[place - 1].total < sum; --place) best[place] = best[place - 1];
     best[place] = {sum, log_probabilities[id], row, static_cast<int32_t>(id)};
-    if (found == count) worst = best[count - 1].total;
+    if (found == best.size()) worst = best.back().total;
   }
   return found;
 }
 
-// The beams of a batch, and where their rows are.
+// Where hypotheses are searched for one by one, tokens are chosen by logits, as transformers do; a repetition
+// penalty is the one thing that tells them from log-probabilities.
+bool needs_logits(const SearchOptions& options) {
+  return options.beam == 1 && options.repetition_penalty != 1;
+}
+
+// The hypotheses of a batch, and where their rows are.
 class Batch {
  public:
-  Batch(const SpecialIds& special, std::span<const int64_t> source_lengths, const SearchOptions& options)
+  Batch(const SpecialIds& special, std::span<const Request> requests, const SearchOptions& options)
       : special_(special), options_(options) {
-    beams_.reserve(source_lengths.size());
-    for (const int64_t length : source_lengths) {
-      beams_.emplace_back(options, special.eos, options.limit(length));
+    for (const Request& request : requests) {
+      const int limit = options.limit(std::ssize(request.source), std::ssize(request.prefix));
+      if (options.sampling) {
+        sentences_.push_back(std::make_unique<Samples>(options, request, special.eos, limit));
+      } else {
+        sentences_.push_back(std::make_unique<Beam>(options, request, special.eos, limit));
+      }
     }
     find_rows();
-    ids_.assign(source_lengths.size(), special.start);
+    ids_.assign(requests.size(), special.start);
   }
 
   bool done() const { return rows_of_.tokens() == 0; }
@@ -53,13 +67,12 @@ class Batch {
   bool advance(const Tensor& logits) {
     check_shape(logits);
     const int64_t rows = logits.rows(), vocabulary = logits.cols();
+    const Tensor raw = needs_logits(options_) ? logits.clone() : Tensor();
     kernels::log_softmax(logits.data(), nullptr, logits.data(), rows, vocabulary);
-    // More than 2 * beam candidates can be wanted only where the vocabulary has them.
-    const size_t wanted = 2 * static_cast<size_t>(options_.beam);
-    std::vector<Candidate> candidates(static_cast<size_t>(rows) * wanted);
-    std::vector<size_t> found(static_cast<size_t>(rows));
+
+    std::vector<std::vector<Candidate>> of_row(static_cast<size_t>(rows));
     std::vector<int32_t> sentence_of(static_cast<size_t>(rows));
-    for (size_t s = 0; s < beams_.size(); ++s) {
+    for (size_t s = 0; s < sentences_.size(); ++s) {
       for (int64_t r = begin(s); r < end(s); ++r)
         sentence_of[static_cast<size_t>(r)] = static_cast<int32_t>(s);
     }
@@ -67,30 +80,18 @@ class Batch {
     parallel_for(rows, std::max<int64_t>(1, 32768 / vocabulary), [&](int64_t first, int64_t last) {
       for (int64_t r = first; r < last; ++r) {
         const auto s = static_cast<size_t>(sentence_of[static_cast<size_t>(r)]);
-        const auto row = static_cast<int32_t>(r - begin(s));
-        found[static_cast<size_t>(r)] = select(logits.data() + r * vocabulary, vocabulary, s, row,
-                                               &candidates[static_cast<size_t>(r) * wanted]);
+        const auto span = [&](const Tensor& of) {
+          return std::span(of.data() + r * vocabulary, static_cast<size_t>(vocabulary));
+        };
+        of_row[static_cast<size_t>(r)] = select(span(logits), raw.defined() ? span(raw) : span(logits), s,
+                                                static_cast<int32_t>(r - begin(s)));
       }
     });
 
-    std::vector<Candidate> of_sentence;
-    for (size_t s = 0; s < beams_.size(); ++s) {
-      if (begin(s) == end(s)) continue;
-      of_sentence.clear();
-      for (int64_t r = begin(s); r < end(s); ++r) {
-        const auto first = candidates.begin() + static_cast<std::ptrdiff_t>(static_cast<size_t>(r) * wanted);
-        of_sentence.insert(of_sentence.end(), first,
-                           first + static_cast<std::ptrdiff_t>(found[static_cast<size_t>(r)]));
-      }
-      if (of_sentence.empty()) {
-        throw DataError(concat("search: sentence ", s,
-                               " of the batch: expected a token that may come next, found all ", vocabulary,
-                               " forbidden"));
-      }
-      const size_t kept = std::min(wanted, of_sentence.size());
-      std::partial_sort(of_sentence.begin(), of_sentence.begin() + static_cast<std::ptrdiff_t>(kept),
-                        of_sentence.end(), better);
-      beams_[s].advance(std::span(of_sentence).first(kept));
+    for (size_t s = 0; s < sentences_.size(); ++s) {
+      if (begin(s) < end(s))
+        advance(s, std::span(of_row).subspan(static_cast<size_t>(begin(s)),
+                                             static_cast<size_t>(end(s) - begin(s))));
     }
     return find_rows();
   }
@@ -99,7 +100,7 @@ class Batch {
   const Offsets& rows_of() const { return rows_of_; }
   std::vector<NBest> results() const {
     std::vector<NBest> results;
-    for (const Beam& beam : beams_) results.push_back(beam.result());
+    for (const auto& sentence : sentences_) results.push_back(sentence->result());
     return results;
   }
 
@@ -112,28 +113,85 @@ class Batch {
       throw ShapeError(concat("search: expected contiguous logits [", rows_of_.tokens(),
                               ", vocabulary], found ", logits.shape()));
     }
+    for (const auto& sentence : sentences_) {
+      if (sentence->length() == 0)
+        check_prefix(sentence->request().prefix, logits.dim(1), special_.eos, options_);
+    }
     if (special_.eos < 0 || special_.eos >= logits.dim(1)) {
       throw UsageError(
           concat("search: expected </s> to be one of the ", logits.dim(1), " ids, found ", special_.eos));
     }
   }
 
-  size_t select(float* log_probabilities, int64_t vocabulary, size_t sentence, int32_t row,
-                Candidate* best) const {
+  // The continuations of one row that its sentence can have use for. scores is the same memory as
+  // log_probabilities, or the logits.
+  std::vector<Candidate> select(std::span<float> log_probabilities, std::span<float> scores, size_t sentence,
+                                int32_t row) const {
+    const Hypotheses& hypotheses = *sentences_[sentence];
+    if (hypotheses.forced() != nullptr) return {};
     // +infinity among the logits leaves NaN too.
-    bool bad = false;
-    for (int64_t id = 0; id < vocabulary; ++id) bad |= std::isnan(log_probabilities[id]);
-    if (bad) {
+    if (std::ranges::any_of(log_probabilities, [](float x) { return std::isnan(x); })) {
       throw NumericError(concat("search: expected finite logits, found NaN or infinity for sentence ",
                                 sentence, " of the batch, hypothesis ", row));
     }
-    for (const int32_t id : options_.forbidden) {
-      if (id >= 0 && id < vocabulary) log_probabilities[id] = kImpossible;
+    const Hypotheses::Row& parent = hypotheses.rows()[static_cast<size_t>(row)];
+    std::vector<float> shaped;  // sampling changes the scores, and the log-probabilities are still wanted
+    if (options_.sampling && scores.data() == log_probabilities.data()) {
+      shaped.assign(scores.begin(), scores.end());
+      scores = shaped;
     }
-    const Beam& beam = beams_[sentence];
-    if (!beam.eos_allowed()) log_probabilities[special_.eos] = kImpossible;
-    return best_of_row(log_probabilities, vocabulary, beam.rows()[static_cast<size_t>(row)].total, row,
-                       2 * static_cast<size_t>(options_.beam), best);
+    std::vector<int32_t> history;
+    if (looks_back(options_)) {
+      history.push_back(special_.start);
+      hypotheses.append_tokens(parent, history);
+    }
+    constrain(scores, history, options_);
+    if (hypotheses.length() + 1 < options_.min_length) {
+      for (size_t id = 0; id < scores.size(); ++id) {
+        if (hypotheses.ends(static_cast<int32_t>(id))) scores[id] = kImpossible;
+      }
+    }
+
+    std::vector<Candidate> candidates;
+    const auto choose = [&](int32_t id) {
+      const float log_probability = log_probabilities[static_cast<size_t>(id)];
+      candidates.push_back({parent.total + log_probability, log_probability, row, id});
+    };
+    if (options_.sampling) {
+      if (!shape_distribution(scores, *options_.sampling)) return {};
+      for (size_t i = 0; i < hypotheses.wanted(); ++i) {
+        const auto sample = parent.sample + static_cast<int32_t>(i);
+        choose(pick(scores, random_number(options_.sampling->seed, hypotheses.request().key, sample,
+                                          hypotheses.length())));
+      }
+    } else if (needs_logits(options_)) {
+      const auto best = std::ranges::max_element(scores);
+      if (*best != kImpossible) choose(static_cast<int32_t>(best - scores.begin()));
+    } else {
+      candidates.resize(hypotheses.wanted());
+      candidates.resize(best_of_row(scores, parent.total, row, candidates));
+    }
+    return candidates;
+  }
+
+  void advance(size_t sentence, std::span<const std::vector<Candidate>> of_rows) {
+    Hypotheses& hypotheses = *sentences_[sentence];
+    if (const int32_t* id = hypotheses.forced()) {
+      hypotheses.advance_by(*id);
+      return;
+    }
+    std::vector<Candidate> candidates;
+    for (const auto& of_row : of_rows) candidates.insert(candidates.end(), of_row.begin(), of_row.end());
+    if (candidates.empty() && hypotheses.length() == std::ssize(hypotheses.request().prefix)) {
+      throw DataError(concat("search: sentence ", sentence,
+                             " of the batch: expected a token that may come first, found all forbidden"));
+    }
+    if (!options_.sampling) {
+      const size_t kept = std::min(hypotheses.wanted(), candidates.size());
+      std::ranges::partial_sort(candidates, candidates.begin() + static_cast<std::ptrdiff_t>(kept), better);
+      candidates.resize(kept);
+    }
+    hypotheses.advance(candidates);
   }
 
   // Numbers the rows of the unfinished hypotheses anew.
@@ -142,8 +200,8 @@ class Batch {
     std::vector<int32_t> offsets = {0};
     ids_.clear();
     parents_.clear();
-    for (size_t s = 0; s < beams_.size(); ++s) {
-      for (const Beam::Row& row : beams_[s].rows()) {
+    for (size_t s = 0; s < sentences_.size(); ++s) {
+      for (const Hypotheses::Row& row : sentences_[s]->rows()) {
         ids_.push_back(row.id);
         parents_.push_back(row.parent + (before.sequences() > 0 ? static_cast<int32_t>(begin(s)) : 0));
       }
@@ -159,51 +217,18 @@ class Batch {
 
   SpecialIds special_;
   const SearchOptions& options_;
-  std::vector<Beam> beams_;
+  std::vector<std::unique_ptr<Hypotheses>> sentences_;
   Offsets rows_of_;
   std::vector<int32_t> ids_, parents_;
 };
 
-void require(bool good, const char* field, const char* expected, double found) {
-  if (!good) throw UsageError(concat(field, ": expected ", expected, ", found ", found));
-}
-
 }  // namespace
 
-void SearchOptions::validate() const {
-  require(beam >= 1 && beam <= 1024, "beam", "1 to 1024", beam);
-  require(nbest >= 1, "nbest", "at least 1", nbest);
-  if (nbest > beam)
-    throw UsageError(concat("nbest: expected at most the beam's size of ", beam, ", found ", nbest));
-  require(std::isfinite(length_penalty), "length_penalty", "a finite number", length_penalty);
-  require(max_length >= 2, "max_length", "at least 2", max_length);
-  require(std::isfinite(max_source_factor) && max_source_factor >= 0, "max_source_factor",
-          "a number that is not negative", max_source_factor);
-  require(max_source_extra >= 2, "max_source_extra", "at least 2", max_source_extra);
-  require(min_length >= 0, "min_length", "a number that is not negative", min_length);
-  if (min_length > max_length) {
-    throw UsageError(
-        concat("min_length: expected at most max_length = ", max_length, ", found ", min_length));
-  }
-}
-
-int SearchOptions::limit(int64_t source_tokens) const {
-  if (max_source_factor == 0) return max_length;
-  const double by_source = max_source_factor * static_cast<double>(source_tokens) + max_source_extra;
-  // A smaller limit than min_length would contradict it.
-  return std::max(min_length, by_source < max_length ? static_cast<int>(by_source) : max_length);
-}
-
-double length_penalty(LengthPenalty form, double alpha, int64_t length) {
-  const auto tokens = static_cast<double>(length);
-  return std::pow(form == LengthPenalty::gnmt ? (5 + tokens) / 6 : tokens, alpha);
-}
-
-std::vector<NBest> search(Stepper& stepper, const SpecialIds& special,
-                          std::span<const int64_t> source_lengths, const SearchOptions& options) {
+std::vector<NBest> search(Stepper& stepper, const SpecialIds& special, std::span<const Request> requests,
+                          const SearchOptions& options) {
   const ProfileScope profile("search");
   options.validate();
-  Batch batch(special, source_lengths, options);
+  Batch batch(special, requests, options);
   while (!batch.done()) {
     const bool moved = batch.advance(stepper.step(batch.ids()));
     if (moved && !batch.done()) stepper.reorder(batch.parents(), batch.rows_of());

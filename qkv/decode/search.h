@@ -1,7 +1,9 @@
 #pragma once
-// Beam search: the most likely output of a model that says, token by token, how likely each next one is.
+// Outputs of a model that says, token by token, how likely each next one is: the most likely ones (greedy and
+// beam search), or some drawn at random.
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -27,10 +29,21 @@ enum class EarlyStopping {
   when_full,
 };
 
+// How tokens are drawn at random. Each option works on what the one before it has left.
+struct Sampling {
+  double temperature = 1;  // logits are divided by it
+  int top_k = 0;           // only the so many likeliest tokens (equal ones of the last too); 0: all
+  double top_p = 1;        // of them, the fewest likeliest with so much probability together
+  double min_p = 0;        // of them, those with at least so much of the likeliest one's probability
+  uint64_t seed = 1;
+};
+
 struct SearchOptions {
-  int beam = 4;   // hypotheses kept at each step; 1 is greedy search, whatever early_stopping says
-  int nbest = 1;  // hypotheses returned for a sentence, best first; at most `beam`
-  double length_penalty = 0.6;  // alpha
+  int beam = 4;  // hypotheses kept at each step; 1 is greedy search, whatever early_stopping says
+  // Hypotheses returned for a sentence, best first; at most `beam`. Where they are drawn, how many are drawn.
+  int nbest = 1;
+  std::optional<Sampling> sampling = {};  // draws instead of searching; beam is then 1
+  double length_penalty = 0.6;            // alpha
   LengthPenalty form = LengthPenalty::power;
   EarlyStopping early_stopping = EarlyStopping::heuristic;
   // The most tokens of an output, </s> included. An output that is still unfinished one token before is given
@@ -45,26 +58,66 @@ struct SearchOptions {
   // The fewest tokens of an output, </s> included: before that, </s> counts as impossible.
   int min_length = 1;
   std::vector<int32_t> forbidden = {};  // ids that are never chosen, such as padding's
+  // Sequences of ids that never come, within what the start token, a prefix and the output are together.
+  std::vector<std::vector<int32_t>> forbidden_sequences = {};
+  int no_repeat_ngram = 0;  // no sequence of so many tokens comes twice in the same; 0: no such rule
+  // Above 1: tokens that have come already are made less likely (Keskar et al. 2019): their log-probability
+  // (in greedy search and sampling: their logit) is multiplied by it where it is negative, else divided.
+  float repetition_penalty = 1;
+  std::vector<int32_t> stop = {};  // ids that end an output as </s> does
 
   // Throws UsageError naming the field, what was expected and what was found.
   void validate() const;
-  // The limit for a source of so many tokens.
-  int limit(int64_t source_tokens) const;
+  // The limit for a source and a prefix of so many tokens.
+  int limit(int64_t source_tokens, int64_t prefix_tokens = 0) const;
 };
 
 // What the log-probability of `length` tokens is divided by.
 double length_penalty(LengthPenalty form, double alpha, int64_t length);
 
 struct Hypothesis {
-  std::vector<int32_t> ids;  // with the final </s>, without the start token
-  double score = 0;          // log_probability / length_penalty(form, alpha, ids.size())
+  std::vector<int32_t> ids;  // with the prefix and the final </s> (or stop token), without the start token
+  // log_probability / length_penalty(form, alpha, tokens), where a prefix does not count.
+  double score = 0;
   // The sum of token_log_probabilities, added up in single precision from first to last as transformers do.
   double log_probability = 0;
-  std::vector<float> token_log_probabilities;  // natural logarithms, one for each id
-  bool complete = true;  // false where the length limit forced the </s>, whose log-probability is then 0
+  // Natural logarithms, one for each id; those of a prefix are 0. As the model has them; in a beam search
+  // with a repetition penalty, as that makes them.
+  std::vector<float> token_log_probabilities;
+  // False where the length limit, or that no token was allowed to come next, forced the </s>, whose
+  // log-probability is then 0.
+  bool complete = true;
 };
 
 using NBest = std::vector<Hypothesis>;  // of one sentence, best first
+
+// What a beam search thought of: a continuation of a hypothesis by a token.
+struct TraceEntry {
+  enum class Fate {
+    kept,      // goes on: the next step's row is its place among those that were kept
+    finished,  // ends, and was among the beam's best when it did, though later ones may have replaced it
+    pruned,    // not among the best
+  };
+  int32_t row = 0;  // the hypothesis: its place among those that the step before kept, best first
+  int32_t id = 0;
+  float log_probability = 0;  // of the token
+  float total = 0;            // of the hypothesis with it
+  double penalty = 1;         // length_penalty() of the hypothesis with it
+  double score = 0;           // total / penalty
+  Fate fate = Fate::pruned;
+};
+
+struct SearchTrace {
+  std::vector<std::vector<TraceEntry>> steps;  // after the prefix; each from likely to unlikely
+};
+
+// A sentence to decode.
+struct Request {
+  std::vector<int32_t> source;       // ids with their </s>; its length is for SearchOptions::limit()
+  std::vector<int32_t> prefix = {};  // how the output begins; costs nothing
+  uint64_t key = 0;                  // with the seed, decides what is drawn: nothing else does
+  SearchTrace* trace = nullptr;      // where to note a beam search's steps; null: nowhere
+};
 
 // A batch of sentences being decoded. At first each sentence has one row (one hypothesis).
 class Stepper {
@@ -83,11 +136,16 @@ struct SpecialIds {
   int32_t eos = 0;    // what ends it
 };
 
-// The best outputs of each sentence, at most options.nbest (fewer only where no more exist). A sentence's
-// result depends on its own logits alone. Candidates that are equally likely are taken in the order of their
-// parents, then of their ids. Throws UsageError for bad options, NumericError if a logit is NaN or +infinity,
-// DataError if every continuation of a sentence is forbidden.
-std::vector<NBest> search(Stepper& stepper, const SpecialIds& special,
-                          std::span<const int64_t> source_lengths, const SearchOptions& options);
+// The outputs of each sentence, at most options.nbest (fewer only where no more exist). A sentence's result
+// depends on its request and its own logits alone. Candidates that are equally likely are taken in the order
+// of their parents, then of their ids. Throws UsageError for bad options and for a prefix that is too long or
+// has an id that ends it or is none, NumericError if a logit is NaN or +infinity, DataError if every first
+// token of a sentence is forbidden.
+std::vector<NBest> search(Stepper& stepper, const SpecialIds& special, std::span<const Request> requests,
+                          const SearchOptions& options);
+
+// Throws the UsageError for a prefix that search() does. vocabulary: how many ids there are.
+void check_prefix(std::span<const int32_t> prefix, int64_t vocabulary, int32_t eos,
+                  const SearchOptions& options);
 
 }  // namespace qkv::decode

@@ -4,22 +4,57 @@
 
 #include "qkv/base/error.h"
 #include "qkv/base/parallel.h"
-#include "qkv/decode/transformer.h"
+#include "qkv/decode/alignment.h"
 #include "qkv/ops/profile.h"
 #include "qkv/text/utf8.h"
 
 namespace qkv::decode {
 namespace {
 
+std::vector<std::string> pieces(const text::Tokenizer& tokenizer, std::span<const int32_t> ids,
+                                text::Side side) {
+  std::vector<std::string> result;
+  for (const int32_t id : ids) result.push_back(tokenizer.piece(id, side));
+  return result;
+}
+
 TranslatedHypothesis spell(const text::Tokenizer& tokenizer, Hypothesis hypothesis) {
   TranslatedHypothesis result;
   result.text = tokenizer.decode(hypothesis.ids);
-  for (const int32_t id : hypothesis.ids) result.tokens.push_back(tokenizer.piece(id));
+  result.tokens = pieces(tokenizer, hypothesis.ids, text::Side::target);
   result.hypothesis = std::move(hypothesis);
   return result;
 }
 
+// Models can speak together only where an id means the same to all of them.
+void require_one_vocabulary(const text::Tokenizer& first, const text::Tokenizer& other) {
+  for (const text::Side side : {text::Side::source, text::Side::target}) {
+    const char* const name = side == text::Side::source ? "source" : "target";
+    if (first.size(side) != other.size(side)) {
+      throw UsageError(concat("ensemble: expected models of one ", name, " vocabulary, found ",
+                              first.size(side), " and ", other.size(side), " pieces"));
+    }
+    for (int32_t id = 0; id < first.size(side); ++id) {
+      if (first.piece(id, side) != other.piece(id, side)) {
+        throw UsageError(concat("ensemble: expected models of one ", name, " vocabulary, found piece ", id,
+                                " to be \"", first.piece(id, side), "\" and \"", other.piece(id, side),
+                                "\""));
+      }
+    }
+  }
+}
+
 }  // namespace
+
+Translator::Translator(const models::TranslationModel& model) : Translator(std::vector{&model}) {}
+
+Translator::Translator(std::vector<const models::TranslationModel*> models) : models_(std::move(models)) {
+  if (models_.empty()) throw UsageError("translator: expected at least one model, found none");
+  for (const models::TranslationModel* model : models_) {
+    require_one_vocabulary(*models_.front()->tokenizer, *model->tokenizer);
+    transformers_.push_back(model->transformer.get());
+  }
+}
 
 TranslateOptions default_options(const models::TranslationModel& model) {
   TranslateOptions options;
@@ -29,22 +64,29 @@ TranslateOptions default_options(const models::TranslationModel& model) {
   return options;
 }
 
-// The ids of a source with its </s>, none where there is nothing to translate.
-std::vector<int32_t> Translator::read_source(const std::string& source, const TranslateOptions& options,
-                                             Translation& translation) const {
-  if (const auto bad = text::first_bad_utf8(source)) {
+Request Translator::read(const Source& source, const TranslateOptions& options,
+                         Translation& translation) const {
+  if (const auto bad = text::first_bad_utf8(source.text)) {
     translation.error = concat("expected UTF-8, found a malformed character at byte ", *bad);
     return {};
   }
-  const text::Tokenizer& tokenizer = *model_.tokenizer;
-  std::vector<int32_t> ids = tokenizer.encode_source(source);
+  if (const auto bad = text::first_bad_utf8(source.prefix)) {
+    translation.error = concat("prefix: expected UTF-8, found a malformed character at byte ", *bad);
+    return {};
+  }
+  const text::Tokenizer& tokenizer = *models_.front()->tokenizer;
+  Request request{.source = tokenizer.encode_source(source.text),
+                  .prefix = tokenizer.encode_target(source.prefix),
+                  .key = source.key};
+  std::vector<int32_t>& ids = request.source;
   if (ids.empty()) return {};
   ids.push_back(tokenizer.eos_id(text::Side::source));
-  translation.source_tokens = static_cast<int64_t>(ids.size());
+  translation.source_tokens = std::ssize(ids);
 
   int64_t most = options.max_source_tokens;
-  if (model_.config.positions != nn::PositionKind::none) {
-    most = most > 0 ? std::min(most, model_.config.max_positions) : model_.config.max_positions;
+  for (const models::TranslationModel* model : models_) {
+    if (model->config.positions == nn::PositionKind::none) continue;
+    most = most > 0 ? std::min(most, model->config.max_positions) : model->config.max_positions;
   }
   if (most > 0 && translation.source_tokens > most) {
     if (!options.truncate) {
@@ -56,50 +98,73 @@ std::vector<int32_t> Translator::read_source(const std::string& source, const Tr
     ids.resize(static_cast<size_t>(most));
     translation.truncated = true;
   }
-  return ids;
+  try {
+    check_prefix(request.prefix, tokenizer.size(), tokenizer.eos_id(),
+                 fitting(transformers_, options.search));
+  } catch (const UsageError& error) {
+    translation.error = error.what();
+    return {};
+  }
+  translation.source_pieces = pieces(tokenizer, ids, text::Side::source);
+  return request;
 }
 
-std::vector<Translation> Translator::translate(std::span<const std::string> sources,
+std::vector<Translation> Translator::translate(std::span<const Source> sources,
                                                const TranslateOptions& options) const {
   options.search.validate();
   if (options.max_source_tokens < 0 || options.max_source_tokens == 1) {
     throw UsageError(
         concat("max_source_tokens: expected 0 or at least 2, found ", options.max_source_tokens));
   }
+  if (options.trace && options.search.sampling) {
+    throw UsageError("trace: expected a beam search, found that tokens are drawn at random");
+  }
   std::vector<Translation> translations(sources.size());
-  std::vector<std::vector<int32_t>> ids(sources.size());
+  std::vector<Request> requests(sources.size());
   {
     const ProfileScope profile("tokenizing");
-    parallel_for(static_cast<int64_t>(sources.size()), 8, [&](int64_t begin, int64_t end) {
+    parallel_for(std::ssize(sources), 8, [&](int64_t begin, int64_t end) {
       for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
-        ids[i] = read_source(sources[i], options, translations[i]);
+        requests[i] = read(sources[i], options, translations[i]);
       }
     });
   }
   std::vector<size_t> kept;
-  for (size_t i = 0; i < ids.size(); ++i) {
-    if (ids[i].empty()) continue;
-    if (kept.size() < i) ids[kept.size()] = std::move(ids[i]);
+  for (size_t i = 0; i < requests.size(); ++i) {
+    if (requests[i].source.empty()) continue;
+    if (options.trace) requests[i].trace = &translations[i].trace.emplace();
+    if (kept.size() < i) requests[kept.size()] = std::move(requests[i]);
     kept.push_back(i);
   }
-  ids.resize(kept.size());
+  requests.resize(kept.size());
 
-  std::vector<NBest> found = search(*model_.transformer, ids, options.search, options.batch_tokens);
+  std::vector<NBest> found = search(transformers_, requests, options.search, options.batch_tokens);
   for (size_t k = 0; k < kept.size(); ++k) {
     Translation& translation = translations[kept[k]];
     for (Hypothesis& hypothesis : found[k]) {
-      translation.hypotheses.push_back(spell(*model_.tokenizer, std::move(hypothesis)));
+      translation.hypotheses.push_back(spell(*models_.front()->tokenizer, std::move(hypothesis)));
+      TranslatedHypothesis& one = translation.hypotheses.back();
+      if (options.alignment) {
+        one.alignment = align(*transformers_.front(), requests[k].source, one.hypothesis.ids);
+      }
     }
     if (!translation.hypotheses.empty()) translation.text = translation.hypotheses.front().text;
   }
   return translations;
 }
 
+std::vector<Translation> Translator::translate(std::span<const std::string> sources,
+                                               const TranslateOptions& options) const {
+  std::vector<Source> keyed;
+  for (const std::string& text : sources) keyed.push_back({.text = text, .key = keyed.size()});
+  return translate(keyed, options);
+}
+
 StreamCounts translate_lines(const Translator& translator, std::istream& in,
                              const std::function<void(int64_t line, const Translation&)>& sink,
                              const TranslateOptions& options, const StreamOptions& stream) {
   StreamCounts counts;
-  std::vector<std::string> lines;
+  std::vector<Source> lines;
   int64_t bytes = 0;
   const auto flush = [&] {
     for (const Translation& translation : translator.translate(lines, options)) {
@@ -113,8 +178,14 @@ StreamCounts translate_lines(const Translator& translator, std::istream& in,
   };
   for (std::string line; std::getline(in, line);) {
     if (!line.empty() && line.back() == '\r') line.pop_back();
-    bytes += static_cast<int64_t>(line.size());
-    lines.push_back(std::move(line));
+    bytes += std::ssize(line);
+    Source source{.text = std::move(line),
+                  .key = static_cast<uint64_t>(counts.lines) + static_cast<uint64_t>(lines.size()) + 1};
+    if (const size_t tab = source.text.find('\t'); stream.prefix_after_tab && tab != std::string::npos) {
+      source.prefix = source.text.substr(tab + 1);
+      source.text.resize(tab);
+    }
+    lines.push_back(std::move(source));
     if (static_cast<int64_t>(lines.size()) >= stream.chunk_lines || bytes >= stream.chunk_bytes) flush();
   }
   if (in.bad()) throw IoError(concat("input: reading failed after line ", counts.lines));

@@ -4,11 +4,13 @@
 #include <cstdint>
 #include <functional>
 #include <istream>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "qkv/decode/search.h"
+#include "qkv/decode/transformer.h"
 #include "qkv/models/folder.h"
 
 namespace qkv::decode {
@@ -20,12 +22,23 @@ struct TranslateOptions {
   // error, or is cut to its first tokens where truncate is set.
   int64_t max_source_tokens = 0;
   bool truncate = false;
+  bool alignment = false;  // tell for each hypothesis where its tokens came from
+  bool trace = false;      // tell what a beam search thought of
+};
+
+// Text to translate.
+struct Source {
+  std::string text;
+  std::string prefix = {};  // how the translation begins, in whole words
+  uint64_t key = 0;         // what is drawn at random depends on it and on the seed
 };
 
 struct TranslatedHypothesis {
   std::string text;
   Hypothesis hypothesis;            // ids and log-probabilities
   std::vector<std::string> tokens;  // the pieces that hypothesis.ids stand for
+  // Where asked for: the source token of each, as align() finds it (in an ensemble, with the first model).
+  std::vector<int32_t> alignment;
 };
 
 struct Translation {
@@ -33,36 +46,44 @@ struct Translation {
   // At most options.search.nbest, best first. None where the source is empty or blank, whose translation is
   // the empty text, and none where there is an error.
   std::vector<TranslatedHypothesis> hypotheses;
-  std::string error;          // why there is no translation; empty: there is one
-  int64_t source_tokens = 0;  // with </s>, before any cut; 0 for an empty source
-  bool truncated = false;     // only the first tokens were translated
+  std::string error;                       // why there is no translation; empty: there is one
+  int64_t source_tokens = 0;               // with </s>, before any cut; 0 for an empty source
+  bool truncated = false;                  // only the first tokens were translated
+  std::vector<std::string> source_pieces;  // what was translated, with </s>
+  std::optional<SearchTrace> trace;        // where asked for, of a beam search
 };
 
 // What a folder's generation_config.json asks for.
 TranslateOptions default_options(const models::TranslationModel& model);
 
-// Safe to use from several threads at once. The model must outlive it.
+// Safe to use from several threads at once. The models must outlive it.
 class Translator {
  public:
-  explicit Translator(const models::TranslationModel& model) : model_(model) {}
+  explicit Translator(const models::TranslationModel& model);
+  // An ensemble: at least one model. Throws UsageError for models whose vocabularies differ.
+  explicit Translator(std::vector<const models::TranslationModel*> models);
 
   // One translation for each source, in their order. A source that is not UTF-8 or too long gets an error and
   // leaves the others unharmed. A translation depends on its source and options.search alone. Throws
   // UsageError for bad options, NumericError if the model yields numbers that are none.
+  std::vector<Translation> translate(std::span<const Source> sources, const TranslateOptions& options) const;
+  // The same for text alone, whose keys are 0, 1, ...
   std::vector<Translation> translate(std::span<const std::string> sources,
                                      const TranslateOptions& options) const;
 
  private:
-  std::vector<int32_t> read_source(const std::string& source, const TranslateOptions& options,
-                                   Translation& translation) const;
+  // What to decode; without a source where there is nothing to.
+  Request read(const Source& source, const TranslateOptions& options, Translation& translation) const;
 
-  const models::TranslationModel& model_;
+  std::vector<const models::TranslationModel*> models_;
+  ModelList transformers_;
 };
 
 struct StreamOptions {
   // Lines, and bytes of them, read before they are translated together: what memory grows with.
   int64_t chunk_lines = 2048;
   int64_t chunk_bytes = 1 << 20;
+  bool prefix_after_tab = false;  // a line is a source, and after a tab the prefix of its translation
 };
 
 struct StreamCounts {
@@ -70,7 +91,8 @@ struct StreamCounts {
 };
 
 // Translates line by line, in order: sink(number of the line from 1 on, its translation). Lines end in LF or
-// CRLF, and the last one need not end. Throws what translate() throws, and IoError if reading fails.
+// CRLF, and the last one need not end. A line's key is its number. Throws what translate() throws, and
+// IoError if reading fails.
 StreamCounts translate_lines(const Translator& translator, std::istream& in,
                              const std::function<void(int64_t line, const Translation&)>& sink,
                              const TranslateOptions& options, const StreamOptions& stream = {});

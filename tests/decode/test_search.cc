@@ -20,10 +20,17 @@ using testing::RandomStepper;
 constexpr int32_t kStart = 3, kEos = 0;
 constexpr SpecialIds kSpecial{.start = kStart, .eos = kEos};
 
+// Requests whose sources have so many tokens; each has its place as key.
+std::vector<Request> of_lengths(const std::vector<size_t>& lengths) {
+  std::vector<Request> requests;
+  for (const size_t length : lengths)
+    requests.push_back({.source = std::vector<int32_t>(length, 1), .key = requests.size()});
+  return requests;
+}
+
 NBest run(const RandomModel& model, uint64_t sentence, const SearchOptions& options) {
   RandomStepper stepper(model, {sentence});
-  const int64_t lengths[] = {10};
-  return search(stepper, kSpecial, lengths, options).at(0);
+  return search(stepper, kSpecial, of_lengths({10}), options).at(0);
 }
 
 struct Output {
@@ -165,21 +172,21 @@ TEST(Search, ASentencesResultDoesNotDependOnTheOthersNorOnThreads) {
   const SearchOptions options{
       .beam = 3, .nbest = 3, .max_length = 30, .max_source_factor = 2, .max_source_extra = 4};
   const std::vector<uint64_t> sentences = {11, 4, 7, 4, 19, 2, 23, 5};
-  const std::vector<int64_t> lengths = {9, 3, 12, 3, 1, 7, 20, 2};
+  const std::vector<Request> requests = of_lengths({9, 3, 12, 3, 1, 7, 20, 2});
   const int before = threads();
   std::vector<NBest> together;
   for (const int count : {1, 2, 5}) {
     set_threads(count);
     RandomStepper stepper(model, sentences);
-    together = search(stepper, kSpecial, lengths, options);
+    together = search(stepper, kSpecial, requests, options);
     ASSERT_EQ(together.size(), sentences.size());
     // Sentences that are done cost nothing more.
     EXPECT_LT(stepper.rows, stepper.steps * 3 * 8);
     for (size_t i = 0; i < sentences.size(); ++i) {
       RandomStepper alone(model, {sentences[i]});
-      const NBest expected = search(alone, kSpecial, std::span(lengths).subspan(i, 1), options).at(0);
+      const NBest expected = search(alone, kSpecial, std::span(requests).subspan(i, 1), options).at(0);
       EXPECT_TRUE(same_bits(together[i], expected)) << i;
-      EXPECT_LE(together[i].at(0).ids.size(), static_cast<size_t>(2 * lengths[i] + 4));
+      EXPECT_LE(together[i].at(0).ids.size(), 2 * requests[i].source.size() + 4);
     }
   }
   set_threads(before);
@@ -249,7 +256,7 @@ class BadStepper : public Stepper {
 };
 
 TEST(Search, BadNumbersAndOptionsAreErrors) {
-  const int64_t lengths[] = {3};
+  const std::vector<Request> lengths = of_lengths({3});
   BadStepper nan(std::numeric_limits<float>::quiet_NaN()), infinite(std::numeric_limits<float>::infinity()),
       good(0.25f);
   EXPECT_THROW(search(nan, kSpecial, lengths, {}), NumericError);

@@ -5,33 +5,14 @@
 
 #include "qkv/base/files.h"
 #include "qkv/decode/search.h"
+#include "tests/decode/table_stepper.h"
 
 namespace qkv::decode {
 namespace {
 
 using nlohmann::json;
-using Table = std::vector<std::vector<std::vector<float>>>;  // [place][last token][token]
-
-// As in make_golden.py.
-class TableStepper : public Stepper {
- public:
-  explicit TableStepper(const Table& table) : table_(table) {}
-  Tensor step(const Tensor& ids) override {
-    std::vector<float> logits;
-    for (const int32_t id : ids.values<int32_t>()) {
-      const auto& row = table_[place_].at(static_cast<size_t>(id));
-      logits.insert(logits.end(), row.begin(), row.end());
-    }
-    place_ = (place_ + 1) % table_.size();
-    return Tensor::from(logits, {ids.numel(), static_cast<int64_t>(table_[0].size())});
-  }
-  void reorder(std::span<const int32_t>, const Offsets&) override {}  // a row is its last token
-
- private:
-  const Table& table_;
-  size_t place_ = 0;
-};
-
+using testing::Table;
+using testing::TableStepper;
 EarlyStopping policy(const std::string& name) {
   if (name == "true") return EarlyStopping::when_full;
   return name == "never" ? EarlyStopping::exact : EarlyStopping::heuristic;
@@ -54,8 +35,8 @@ TEST(SearchGolden, FindsWhatTransformersFind) {
                                   .min_length = expected["min_length"],
                                   .forbidden = {golden["pad"].get<int32_t>()}};
       TableStepper stepper(table);
-      const int64_t lengths[] = {1};
-      const NBest found = search(stepper, special, lengths, options).at(0);
+      const Request request{.source = {1}};
+      const NBest found = search(stepper, special, std::span(&request, 1), options).at(0);
       const json& hypotheses = expected["hypotheses"];
       ASSERT_EQ(found.size(), hypotheses.size());
       for (size_t i = 0; i < found.size(); ++i) {

@@ -1,0 +1,28 @@
+#pragma once
+// What a beam search thought of, as a file: a JSON object for each line of input.
+
+#include <filesystem>
+#include <fstream>
+
+#include "qkv/decode/translate.h"
+
+namespace qkv::apps {
+
+class TraceFile {
+ public:
+  // Throws IoError where the file cannot be written. The tokenizer must outlive it.
+  TraceFile(const std::filesystem::path& path, const text::Tokenizer& tokenizer);
+  // {"line": 1, "steps": [[{"hypothesis": ["▁ein"], "token": "▁Haus", "log_probability", "total", "penalty",
+  // "score", "fate": "kept" | "finished" | "pruned"}, ...], ...]}: each step's candidates, best first.
+  void add(int64_t line, const decode::Translation& translation);
+  void close();
+
+ private:
+  void require_written();
+
+  std::filesystem::path path_;
+  const text::Tokenizer& tokenizer_;
+  std::ofstream out_;
+};
+
+}  // namespace qkv::apps

@@ -1,0 +1,128 @@
+// The ways to steer `qkv translate`, with a model that has learned nothing.
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/apps/random_model.h"
+#include "tests/apps/run.h"
+
+namespace qkv::testing {
+namespace {
+
+using nlohmann::json;
+
+class TranslateCommand : public ::testing::Test {
+ protected:
+  TranslateCommand() { write_random_model(model(), scratch_.path()); }
+
+  std::string model() const { return (scratch_ / "model").string(); }
+  Outcome translate(const std::vector<std::string>& options, const std::string& input = "forty-two\n") const {
+    std::vector<std::string> arguments{"translate", model(), "--max-length", "8"};
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    return run_qkv(arguments, {.input = input});
+  }
+  json translate_json(std::vector<std::string> options, const std::string& input = "forty-two\n") const {
+    options.insert(options.end(), {"--json", "--scores"});
+    const Outcome outcome = translate(options, input);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    return json::parse(outcome.out);
+  }
+
+  Scratch scratch_;
+};
+
+TEST_F(TranslateCommand, DrawsTheSameLineFromTheSameSeedWhateverItsCompanions) {
+  const std::vector<std::string> sample = {"--sample", "--nbest", "4", "--temperature", "1.3", "--seed", "9"};
+  const Outcome alone = translate(sample, "five\n");
+  EXPECT_EQ(alone.status, 0) << alone.err;
+  EXPECT_EQ(count_lines_of(alone.out), 4);
+  std::vector<std::string> elsewhere = sample;
+  elsewhere.insert(elsewhere.end(), {"--threads", "1", "--chunk-lines", "1", "--batch-tokens", "1"});
+  const Outcome among = translate(elsewhere, "five\nnine hundred eleven\nfive\n");
+  EXPECT_EQ(among.out.substr(0, alone.out.size()), alone.out);
+  EXPECT_EQ(count_lines_of(among.out), 12);
+  EXPECT_EQ(among.out.find("\n3" + alone.out.substr(1, alone.out.find('\n') - 1)), std::string::npos)
+      << "the same text on another line is drawn anew";
+}
+
+TEST_F(TranslateCommand, BeginsAsThePrefixSays) {
+  const Outcome outcome = translate({"--prefixes"}, "forty-two\tzwei\nforty-two\nforty-two\t\xff\n");
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_NE(outcome.err.find("line 3: prefix: expected UTF-8"), std::string::npos) << outcome.err;
+  std::istringstream lines(outcome.out);
+  std::string with, without;
+  std::getline(lines, with);
+  std::getline(lines, without);
+  EXPECT_EQ(with.substr(0, 4), "zwei");
+  EXPECT_NE(without.substr(0, 4), "zwei");
+  const Outcome tall = translate({"--prefixes"}, "two\tzwei zwei zwei zwei zwei zwei zwei zwei zwei\n");
+  EXPECT_EQ(tall.status, 1);
+  EXPECT_NE(tall.err.find("prefix: expected at most 6 tokens"), std::string::npos) << tall.err;
+}
+
+TEST_F(TranslateCommand, ForbiddenWordsDoNotCome) {
+  const std::vector<std::string> tokens = translate_json({})["hypotheses"][0]["tokens"];
+  ASSERT_GE(tokens.size(), 3u);
+  const json without = translate_json({"--no-repeat-ngram", "1"});
+  std::vector<std::string> unique = without["hypotheses"][0]["tokens"];
+  std::ranges::sort(unique);
+  EXPECT_EQ(std::ranges::adjacent_find(unique), unique.end());
+  const std::string text = translate({"--prefixes"}, "forty-two\tzwei\n").out;
+  const std::string next = text.substr(0, text.size() - 1);
+  EXPECT_EQ(translate({"--prefixes", "--forbid", next}, "forty-two\tzwei\n").out.find(next),
+            std::string::npos);
+}
+
+TEST_F(TranslateCommand, AlignsEachTokenWithTheSource) {
+  const json result = translate_json({"--alignments"});
+  const size_t source = result["source_tokens"].size();
+  const json& best = result["hypotheses"][0];
+  ASSERT_EQ(best["alignment"].size(), best["tokens"].size());
+  for (const size_t place : best["alignment"]) EXPECT_LT(place, source);
+  EXPECT_NE(translate({"--alignments"}).out.find(" ||| "), std::string::npos);
+}
+
+TEST_F(TranslateCommand, AModelAgreesWithItself) {
+  const json alone = translate_json({}), twice = translate_json({"--ensemble", model()});
+  EXPECT_EQ(alone["translation"], twice["translation"]);
+  EXPECT_NEAR(alone["hypotheses"][0]["score"].get<double>(), twice["hypotheses"][0]["score"].get<double>(),
+              1e-4);
+  const text::Tokenizer other =
+      number_tokenizer(write_numbers(scratch_.path(), 999), 50);  // fewer pieces than the model's
+  models::TransformerConfig config = models::preset("tiny");
+  config = train::complete_config(config, other);
+  models::Transformer stranger(config);
+  nn::initialise(stranger, 1);
+  const auto folder = scratch_ / "stranger";
+  std::filesystem::create_directories(folder);
+  other.save(folder);
+  models::save_transformer(folder, stranger, {.beam = 2, .length_penalty = 1, .max_length = 32});
+  expect_failure(translate({"--ensemble", folder.string()}), 2, {"one source vocabulary", "60", "50"});
+}
+
+TEST_F(TranslateCommand, TracesTheSearch) {
+  const std::string file = (scratch_ / "trace.json").string();
+  ASSERT_EQ(translate({"--trace", file, "--beam", "3"}, "two\n\nthree\n").status, 0);
+  std::istringstream lines(read_file(file));
+  std::string line;
+  std::vector<json> objects;
+  while (std::getline(lines, line)) objects.push_back(json::parse(line));
+  ASSERT_EQ(objects.size(), 3u);
+  EXPECT_EQ(objects[1]["steps"].size(), 0u) << "nothing to translate";
+  EXPECT_GE(objects[2]["steps"].size(), 2u);
+  EXPECT_EQ(objects[2]["line"], 3);
+  EXPECT_EQ(objects[2]["steps"][1][0]["hypothesis"].size(), 1u);
+}
+
+TEST_F(TranslateCommand, RefusesWhatContradictsItself) {
+  expect_failure(translate({"--sample", "--beam", "4"}), 2, {"beam", "1", "4"});
+  expect_failure(translate({"--top-k", "4"}), 2, {"--sample"});
+  expect_failure(translate({"--sample", "--temperature", "0"}), 2, {"temperature"});
+  expect_failure(translate({"--sample", "--trace", (scratch_ / "t").string()}), 2, {"trace"});
+  expect_failure(translate({"--trace", "/nonexistent/trace.json"}), 1, {"/nonexistent/trace.json"});
+  expect_failure(translate({"--forbid", ""}), 2, {"--forbid"});
+  expect_failure(translate({"--ensemble", (scratch_ / "no").string()}), 1, {"no"});
+}
+
+}  // namespace
+}  // namespace qkv::testing

@@ -1,0 +1,31 @@
+#pragma once
+// The model of make_golden.py: the next token's logits are a row of a table.
+
+#include <vector>
+
+#include "qkv/decode/search.h"
+
+namespace qkv::decode::testing {
+
+using Table = std::vector<std::vector<std::vector<float>>>;  // [place][last token][token]
+
+class TableStepper : public Stepper {
+ public:
+  explicit TableStepper(const Table& table) : table_(table) {}
+  Tensor step(const Tensor& ids) override {
+    std::vector<float> logits;
+    for (const int32_t id : ids.values<int32_t>()) {
+      const auto& row = table_[place_].at(static_cast<size_t>(id));
+      logits.insert(logits.end(), row.begin(), row.end());
+    }
+    place_ = (place_ + 1) % table_.size();
+    return Tensor::from(logits, {ids.numel(), static_cast<int64_t>(table_[0].size())});
+  }
+  void reorder(std::span<const int32_t>, const Offsets&) override {}  // a row is its last token
+
+ private:
+  const Table& table_;
+  size_t place_ = 0;
+};
+
+}  // namespace qkv::decode::testing
