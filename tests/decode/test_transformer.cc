@@ -63,6 +63,9 @@ TEST(TransformerStepper, StepsGiveWhatOneRunGives) {
       while (input.size() < kLength) input.push_back(static_cast<int32_t>(random.below(22)));
     }
     const Tensor expected = full_logits(*model, sources, inputs);
+    // A step's attention sums in another order than that of a whole sentence, and each layer passes it on.
+    float bound = 0;
+    for (const float logit : expected.values()) bound = std::max(bound, 4e-6f * std::abs(logit));
     TransformerStepper stepper(*model, all_of(sources));
     for (size_t place = 0; place < kLength; ++place) {
       std::vector<int32_t> ids;
@@ -72,7 +75,7 @@ TEST(TransformerStepper, StepsGiveWhatOneRunGives) {
       for (size_t s = 0; s < 4; ++s) {
         for (int64_t c = 0; c < 23; ++c) {
           ASSERT_NEAR(logits.data()[static_cast<int64_t>(s) * 23 + c],
-                      expected.data()[static_cast<int64_t>(s * kLength + place) * 23 + c], 1e-5)
+                      expected.data()[static_cast<int64_t>(s * kLength + place) * 23 + c], bound)
               << "sentence " << s << " place " << place;
         }
       }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "qkv/decode/translate.h"
 #include "qkv/models/folder.h"
@@ -43,7 +44,9 @@ TEST(Learning, ReversesWordsItHasNotSeenInThisOrder) {
   EXPECT_EQ(result.reason, StopReason::max_steps);
   ASSERT_EQ(curve.losses.size(), 500u);
   EXPECT_GT(curve.losses.front(), 1.5);
-  EXPECT_LT(result.train_loss, 0.1);
+  EXPECT_LT(result.train_loss, 0.5);
+  // One batch's loss goes up and down with every rounding, so the bound is on the mean of some.
+  EXPECT_LT(std::accumulate(curve.losses.end() - 25, curve.losses.end(), 0.0) / 25, 0.1);
   ASSERT_EQ(curve.validations.size(), 5u);
   const ValidationReport& last = curve.validations.back();
   EXPECT_LT(last.loss, 0.1);

@@ -26,116 +26,124 @@ namespace {
 // cache.
 constexpr int64_t kBlockFloats = int64_t{1} << 17;
 
+// Scores have queries as rows and keys as lanes, so that S = Q K^T and dP = dO V^T want keys and values in
+// lanes; the three other products take rows as they lie.
 class Backward {
  public:
-  Backward(const BackwardArguments& arguments, const AttentionTask& task)
-      : a_(arguments), shape_(a_.shape), task_(task), head_(shape_, task) {}
+  explicit Backward(const BackwardArguments& arguments)
+      : a_(arguments), shape_(a_.shape), dropped_(shape_.dropout.active()) {
+    const int64_t d_k = shape_.d_k, d_v = shape_.d_v, lanes = lanes_of(d_);
+    key_width_ = vectors_for(d_, d_k) * lanes;
+    value_width_ = vectors_for(d_, d_v) * lanes;
+    const int64_t key_floats = d_k + d_v + 2 * key_width_ + value_width_;
+    block_keys_ = std::max(kBlockFloats / key_floats / kTileKeys * kTileKeys, kTileKeys);
+    constexpr int64_t kScores = kTileQueries * kTileKeys;
+    scratch_.start(block_keys_ * key_floats + kTileQueries * (2 * key_width_ + value_width_ + 2) +
+                   2 * kScores + kDropoutFloats);
+    key_lanes_ = scratch_.take(block_keys_ * d_k);
+    value_lanes_ = scratch_.take(block_keys_ * d_v);
+    key_rows_ = scratch_.take(block_keys_ * key_width_);
+    key_gradient_ = scratch_.take(block_keys_ * key_width_);
+    value_gradient_ = scratch_.take(block_keys_ * value_width_);
+    query_rows_ = scratch_.take(kTileQueries * key_width_);
+    query_gradient_ = scratch_.take(kTileQueries * key_width_);
+    grad_rows_ = scratch_.take(kTileQueries * value_width_);
+    log_sum_exp_ = scratch_.take(kTileQueries);
+    delta_ = scratch_.take(kTileQueries);
+    weights_ = scratch_.take(kScores);
+    changes_ = scratch_.take(kScores);
+    random_.bits = reinterpret_cast<uint16_t*>(scratch_.take(kDropoutFloats));
+  }
 
-  void run() {
-    allocate();
-    const auto& g = a_.gradients;
-    if (g.query_accumulate == Accumulate::no) {
-      float* to = g.query + head_.first_query * g.query_stride + task_.head * shape_.d_k;
-      for (int64_t i = 0; i < head_.queries; ++i) std::fill_n(to + i * g.query_stride, shape_.d_k, 0.0f);
-    }
-    for (int64_t key = 0; key < head_.keys; key += block_keys_) {
-      first_key_ = key;
-      keys_ = std::min(block_keys_, head_.keys - key);
+  void run(const AttentionTask& task) {
+    task_ = task;
+    head_ = AttentionHead(shape_, task.sequence);
+    for (first_key_ = 0; first_key_ < std::max<int64_t>(head_.keys, 1); first_key_ += block_keys_) {
+      keys_ = std::min(block_keys_, head_.keys - first_key_);
       begin_keys();
-      for_query_tiles(head_.queries, kTileQueries,
-                      [&](int64_t first, int64_t count) { advance(first, count); });
+      for_even_parts(head_.queries, kTileQueries,
+                     [&](int64_t first, int64_t count) HWY_ATTR { advance(first, count); });
       end_keys();
     }
   }
 
  private:
-  void allocate() {
-    const int64_t d_k = shape_.d_k, d_v = shape_.d_v, lanes = lanes_of(d_);
-    key_width_ = vectors_for(d_, d_k) * lanes;
-    value_width_ = vectors_for(d_, d_v) * lanes;
-    const int64_t block = std::max<int64_t>(kBlockFloats / (2 * (d_k + d_v)), 1);
-    block_keys_ = (block + kTileKeys - 1) / kTileKeys * kTileKeys;
-    const int64_t keys = std::min(block_keys_, head_.keys), width = key_width_ + value_width_;
-    scratch_.start(keys * (d_k + d_v + width) + kTileQueries * width +
-                   kTileStride * (2 * d_k + d_v + 2 * kTileKeys + 2));
-    key_ = scratch_.take(keys * d_k);
-    value_ = scratch_.take(keys * d_v);
-    key_gradient_ = scratch_.take(keys * key_width_);
-    value_gradient_ = scratch_.take(keys * value_width_);
-    query_rows_ = scratch_.take(kTileQueries * key_width_);
-    grad_rows_ = scratch_.take(kTileQueries * value_width_);
-    query_lanes_ = scratch_.take(kTileStride * d_k);
-    grad_lanes_ = scratch_.take(kTileStride * d_v);
-    query_gradient_ = scratch_.take(kTileStride * d_k);
-    weights_ = scratch_.take(kTileStride * kTileKeys);
-    changes_ = scratch_.take(kTileStride * kTileKeys);
-    log_sum_exp_ = scratch_.take(kTileStride);
-    delta_ = scratch_.take(kTileStride);
-  }
+  static constexpr int64_t kDropoutFloats = kTileQueries * kTileKeys / 2 + 64;
 
   void begin_keys() {
-    const int64_t row = head_.first_key + first_key_, d_k = shape_.d_k, d_v = shape_.d_v;
+    const int64_t d_k = shape_.d_k, d_v = shape_.d_v;
     const AttentionInput& in = a_.input;
-    copy_rows(in.key + row * in.key_stride + task_.head * d_k, in.key_stride, keys_, d_k, key_, d_k);
-    copy_rows(in.value + row * in.value_stride + task_.head * d_v, in.value_stride, keys_, d_v, value_, d_v);
-    std::fill_n(key_gradient_, keys_ * key_width_, 0.0f);
-    std::fill_n(value_gradient_, keys_ * value_width_, 0.0f);
+    for (int64_t key = 0; key < keys_; key += kTileKeys) {
+      const int64_t keys = std::min(kTileKeys, keys_ - key), row = head_.first_key + first_key_ + key;
+      const float* from = in.key + row * in.key_stride + task_.head * d_k;
+      lay_in_lanes(from, in.key_stride, keys, d_k, shape_.scale, key_lanes_ + key * d_k, padded(keys));
+      copy_padded(d_, from, in.key_stride, keys, d_k, shape_.scale, key_rows_ + key * key_width_, key_width_);
+      lay_in_lanes(in.value + row * in.value_stride + task_.head * d_v, in.value_stride, keys, d_v, 1.0f,
+                   value_lanes_ + key * d_v, padded(keys));
+    }
+    summed_keys_ = 0;
   }
 
   void end_keys() {
     const auto& g = a_.gradients;
-    const int64_t row = head_.first_key + first_key_;
-    put(key_gradient_, key_width_, shape_.d_k, g.key_accumulate,
+    const int64_t row = head_.first_key + first_key_, unseen = keys_ - summed_keys_;
+    std::fill_n(key_gradient_ + summed_keys_ * key_width_, unseen * key_width_, 0.0f);
+    std::fill_n(value_gradient_ + summed_keys_ * value_width_, unseen * value_width_, 0.0f);
+    put(key_gradient_, key_width_, keys_, shape_.d_k, shape_.scale, g.key_accumulate,
         g.key + row * g.key_stride + task_.head * shape_.d_k, g.key_stride);
-    put(value_gradient_, value_width_, shape_.d_v, g.value_accumulate,
+    put(value_gradient_, value_width_, keys_, shape_.d_v, 1.0f, g.value_accumulate,
         g.value + row * g.value_stride + task_.head * shape_.d_v, g.value_stride);
   }
 
-  void put(const float* from, int64_t from_stride, int64_t cols, Accumulate accumulate, float* to,
-           int64_t to_stride) const {
-    if (accumulate == Accumulate::no) {
-      copy_rows(from, from_stride, keys_, cols, to, to_stride);
-      return;
-    }
-    for (int64_t j = 0; j < keys_; ++j, from += from_stride, to += to_stride) {
-      for (int64_t c = 0; c < cols; ++c) to[c] += from[c];
+  void put(const float* from, int64_t from_stride, int64_t rows, int64_t cols, float factor,
+           Accumulate accumulate, float* to, int64_t to_stride) const {
+    const auto factors = hn::Set(d_, factor);
+    for (int64_t j = 0; j < rows; ++j, from += from_stride, to += to_stride) {
+      if (accumulate == Accumulate::yes) {
+        put_row<true>(d_, from, cols, factors, to);
+      } else {
+        put_row<false>(d_, from, cols, factors, to);
+      }
     }
   }
 
   // The queries [first, first + count) and all keys of the block that they see.
   void advance(int64_t first, int64_t count) {
+    const auto& g = a_.gradients;
+    float* to = g.query + (head_.first_query + first) * g.query_stride + task_.head * shape_.d_k;
+    // The first block of keys writes, unless it is to add.
+    const Accumulate accumulate = first_key_ > 0 ? Accumulate::yes : g.query_accumulate;
     const int64_t end = std::min(first_key_ + keys_, head_.key_limit(first + count - 1));
-    if (end <= first_key_) return;
+    if (end <= first_key_) {
+      if (accumulate == Accumulate::yes) return;
+      for (int64_t i = 0; i < count; ++i) std::fill_n(to + i * g.query_stride, shape_.d_k, 0.0f);
+      return;
+    }
     prepare(first, count);
     for (int64_t key = first_key_; key < end; key += kTileKeys) {
-      add_tile({first, count, key, std::min(kTileKeys, end - key)});
+      add_tile({first, count, key, std::min(kTileKeys, first_key_ + keys_ - key)});
     }
-    const auto& g = a_.gradients;
-    transpose<true>(query_gradient_, kTileStride, shape_.d_k, count, shape_.scale,
-                    g.query + (head_.first_query + first) * g.query_stride + task_.head * shape_.d_k,
-                    g.query_stride);
+    put(query_gradient_, key_width_, count, shape_.d_k, 1.0f, accumulate, to, g.query_stride);
   }
 
   void prepare(int64_t first, int64_t count) {
     const int64_t row = head_.first_query + first, d_k = shape_.d_k, d_v = shape_.d_v;
-    const float* query = a_.input.query + row * a_.input.query_stride + task_.head * d_k;
-    lay_in_lanes(d_, query, a_.input.query_stride, count, d_k, shape_.scale, query_lanes_, kTileStride);
-    copy_padded(d_, query, a_.input.query_stride, count, d_k, shape_.scale, query_rows_, key_width_);
+    const AttentionInput& in = a_.input;
+    copy_padded(d_, in.query + row * in.query_stride + task_.head * d_k, in.query_stride, count, d_k, 1.0f,
+                query_rows_, key_width_);
     const float* grad = a_.grad_output + row * a_.grad_output_stride + task_.head * d_v;
     const float* output = a_.output + row * a_.output_stride + task_.head * d_v;
     // The factor of the weights that are kept goes to the gradient of the output, which all of them meet.
-    const float kept = shape_.dropout.active() ? shape_.dropout.scale() : 1.0f;
-    lay_in_lanes(d_, grad, a_.grad_output_stride, count, d_v, kept, grad_lanes_, kTileStride);
-    copy_padded(d_, grad, a_.grad_output_stride, count, d_v, kept, grad_rows_, value_width_);
+    copy_padded(d_, grad, a_.grad_output_stride, count, d_v, dropped_ ? shape_.dropout.scale() : 1.0f,
+                grad_rows_, value_width_);
     const float* log_sum_exp = a_.log_sum_exp + task_.head * shape_.query_offsets[shape_.sequences] + row;
-    // exp(score - infinity) = 0, for queries that see nothing and for lanes without a query.
-    std::fill_n(log_sum_exp_, kTileStride, -kMinusInfinity);
-    std::fill_n(delta_, kTileStride, 0.0f);
     for (int64_t i = 0; i < count; ++i) {
-      if (log_sum_exp[i] != kMinusInfinity) log_sum_exp_[i] = log_sum_exp[i];
+      // exp(score - infinity) = 0, for queries that see nothing.
+      log_sum_exp_[i] = log_sum_exp[i] != kMinusInfinity ? log_sum_exp[i] : -kMinusInfinity;
       delta_[i] = dot(grad + i * a_.grad_output_stride, output + i * a_.output_stride, d_v);
     }
-    std::fill_n(query_gradient_, kTileStride * d_k, 0.0f);
+    const int64_t unseeing = head_.first_query_of(first_key_, first) - first;
+    std::fill_n(query_gradient_, unseeing * key_width_, 0.0f);
   }
 
   float dot(const float* x, const float* y, int64_t count) const {
@@ -147,51 +155,113 @@ class Backward {
   }
 
   void add_tile(const ScoreTile& tile) {
-    const int64_t vectors = vectors_for(d_, tile.queries), offset = tile.key - first_key_;
-    const float* key = key_ + offset * shape_.d_k;
-    const float* value = value_ + offset * shape_.d_v;
-    multiply<Start::zero>({key, shape_.d_k, 1}, tile.keys, shape_.d_k, query_lanes_, kTileStride, weights_,
-                          kTileStride, vectors);
-    mask_scores(d_, shape_, task_, head_, tile, weights_);
-    multiply<Start::zero>({value, shape_.d_v, 1}, tile.keys, shape_.d_v, grad_lanes_, kTileStride, changes_,
-                          kTileStride, vectors);
-    find_changes(tile);
+    const int64_t offset = tile.key - first_key_, lanes = lanes_of(d_);
+    for_seeing_groups(head_, tile, [&](const ScoreTile& group) HWY_ATTR {
+      const int64_t row = group.query - tile.query;
+      float* const scores = weights_ + row * kTileKeys;
+      Product product{.a = {query_rows_ + row * key_width_, key_width_, 1},
+                      .rows = group.queries,
+                      .b = key_lanes_ + offset * shape_.d_k,
+                      .b_stride = padded(tile.keys),
+                      .c = scores,
+                      .c_stride = kTileKeys,
+                      .vectors = vectors_for(d_, padded(group.keys))};
+      multiply(product, [&](int64_t, int64_t) { return Depth{0, shape_.d_k}; });
+      mask_scores(d_, shape_, task_.sequence, task_.head, head_, group, scores);
+      product.a = {grad_rows_ + row * value_width_, value_width_, 1};
+      product.b = value_lanes_ + offset * shape_.d_v;
+      product.c = changes_ + row * kTileKeys;
+      multiply(product, [&](int64_t, int64_t) { return Depth{0, shape_.d_v}; });
+      if (dropped_) {
+        draw_bits(shape_.dropout, task_.head, head_.first_query, group, random_);
+        find_changes<true>(tile, group);
+      } else {
+        find_changes<false>(tile, group);
+      }
+    });
     if (a_.gradients.bias != nullptr) add_bias_gradient(tile);
-    multiply<Start::add>({key, 1, shape_.d_k}, shape_.d_k, tile.keys, changes_, kTileStride, query_gradient_,
-                         kTileStride, vectors);
-    // Queries before the first key of the tile see nothing of it.
-    const int64_t unseen = head_.causal ? tile.key - (head_.keys - head_.queries) - tile.query : 0;
-    const int64_t from = std::clamp<int64_t>(unseen, 0, tile.queries), seeing = tile.queries - from;
-    multiply<Start::add>({weights_ + from, kTileStride, 1}, tile.keys, seeing,
-                         grad_rows_ + from * value_width_, value_width_,
-                         value_gradient_ + offset * value_width_, value_width_, value_width_ / lanes_of(d_));
-    multiply<Start::add>({changes_ + from, kTileStride, 1}, tile.keys, seeing,
-                         query_rows_ + from * key_width_, key_width_, key_gradient_ + offset * key_width_,
-                         key_width_, key_width_ / lanes_of(d_));
+
+    const int64_t from = head_.first_query_of(tile.key, tile.query), row = from - tile.query;
+    const int64_t queries = tile.queries - row;
+    multiply({.a = {changes_ + row * kTileKeys, kTileKeys, 1},
+              .rows = queries,
+              .b = key_rows_ + offset * key_width_,
+              .b_stride = key_width_,
+              .c = query_gradient_ + row * key_width_,
+              .c_stride = key_width_,
+              .vectors = key_width_ / lanes,
+              .start = tile.key == first_key_ ? Start::zero : Start::add},
+             [&](int64_t first, int64_t count) {
+               return Depth{0, seen_keys(head_, tile, from + first + count - 1)};
+             });
+    // Keys as rows: queries before the first key of a block see nothing of it.
+    const auto seeing = [&](int64_t first, int64_t) {
+      return Depth{std::min(head_.first_query_of(tile.key + first, tile.query) - tile.query, tile.queries),
+                   tile.queries};
+    };
+    Product product{.a = {weights_, 1, kTileKeys},
+                    .rows = std::min(tile.keys, seen_keys(head_, tile, tile.query + tile.queries - 1)),
+                    .b = grad_rows_,
+                    .b_stride = value_width_,
+                    .c = value_gradient_ + offset * value_width_,
+                    .c_stride = value_width_,
+                    .vectors = value_width_ / lanes};
+    const int64_t rows = product.rows, summed = std::clamp<int64_t>(summed_keys_ - offset, 0, rows);
+    sum_keys(product, summed, seeing);
+    product.a.data = changes_;
+    product.b = query_rows_;
+    product.b_stride = product.c_stride = key_width_;
+    product.c = key_gradient_ + offset * key_width_;
+    product.vectors = key_width_ / lanes;
+    sum_keys(product, summed, seeing);
+    summed_keys_ = std::max(summed_keys_, offset + rows);
+  }
+
+  // Adds to the first `summed` rows and writes the others: no query before has seen those.
+  template <class DepthOf>
+  void sum_keys(Product product, int64_t summed, const DepthOf& depth_of) const {
+    const int64_t rows = product.rows;
+    product.start = Start::add;
+    product.rows = summed;
+    multiply(product, depth_of);
+    product.start = Start::zero;
+    product.rows = rows - summed;
+    product.a.data += summed * product.a.row;
+    product.c += summed * product.c_stride;
+    multiply(product, [&](int64_t first, int64_t count) { return depth_of(first + summed, count); });
   }
 
   // Scores and dP become the dropped weights and dS.
-  void find_changes(const ScoreTile& tile) const {
-    const auto change = [&](int64_t place, FloatVector shift, FloatVector delta, auto kept) HWY_ATTR {
-      const auto p = exponential(d_, hn::Sub(hn::Load(d_, weights_ + place), shift));
-      const auto dp = kept(hn::Load(d_, changes_ + place));
-      hn::Store(hn::Mul(p, hn::Sub(dp, delta)), d_, changes_ + place);
-      hn::Store(kept(p), d_, weights_ + place);
-    };
-    if (shape_.dropout.active()) {
-      for_kept(d_, shape_.dropout, task_.head, head_.first_query, tile,
-               [&](int64_t place, auto mask) HWY_ATTR {
-                 const int64_t lane = place % kTileStride;
-                 change(place, hn::Load(d_, log_sum_exp_ + lane), hn::Load(d_, delta_ + lane),
-                        [&](FloatVector v) HWY_ATTR { return hn::IfThenElseZero(mask, v); });
-               });
-      return;
-    }
-    for (int64_t lane = 0; lane < tile.queries; lane += lanes_of(d_)) {
-      const auto shift = hn::Load(d_, log_sum_exp_ + lane), delta = hn::Load(d_, delta_ + lane);
-      for (int64_t j = 0; j < tile.keys; ++j) {
-        change(j * kTileStride + lane, shift, delta, [](FloatVector v) HWY_ATTR { return v; });
+  template <bool kDropout>
+  void find_changes(const ScoreTile& tile, const ScoreTile& group) {
+    const int64_t lanes = lanes_of(d_), width = padded(tile.keys), row = group.query - tile.query;
+    float* HWY_RESTRICT weights = weights_ + row * kTileKeys;
+    float* HWY_RESTRICT changes = changes_ + row * kTileKeys;
+    const uint16_t* bits = random_.bits;
+    for (int64_t i = 0; i < group.queries; ++i) {
+      const auto shift = hn::Set(d_, log_sum_exp_[row + i]), delta = hn::Set(d_, delta_[row + i]);
+      const int64_t seen = seen_keys(head_, group, group.query + i);
+      for (int64_t j = 0; j < seen; j += lanes) {
+        const auto p = exponential_of_difference(d_, hn::Sub(hn::Load(d_, weights + j), shift));
+        auto dp = hn::Load(d_, changes + j), dropped = p;
+        if constexpr (kDropout) {
+          const auto kept = kept_lanes(d_, shape_.dropout, bits + j);
+          dp = hn::IfThenElseZero(kept, dp);
+          dropped = hn::IfThenElseZero(kept, p);
+        }
+        hn::Store(hn::Mul(p, hn::Sub(dp, delta)), d_, changes + j);
+        hn::Store(dropped, d_, weights + j);
       }
+      if (const int64_t full = seen / lanes * lanes; full < seen) {
+        const auto mask = hn::FirstN(d_, static_cast<size_t>(seen - full));
+        hn::Store(hn::IfThenElseZero(mask, hn::Load(d_, weights + full)), d_, weights + full);
+        hn::Store(hn::IfThenElseZero(mask, hn::Load(d_, changes + full)), d_, changes + full);
+      }
+      clear_unseen(d_, seen, width, weights);
+      clear_unseen(d_, seen, width, changes);
+      weights += kTileKeys;
+      changes += kTileKeys;
+      if constexpr (kDropout) bits += random_.stride;
     }
   }
 
@@ -200,29 +270,36 @@ class Backward {
     float* to = a_.gradients.bias + task_.sequence * bias.batch_stride + task_.head * bias.head_stride +
                 tile.query * bias.query_stride + tile.key;
     for (int64_t i = 0; i < tile.queries; ++i, to += bias.query_stride) {
-      for (int64_t j = 0; j < tile.keys; ++j) to[j] += changes_[j * kTileStride + i];
+      const int64_t seen = seen_keys(head_, tile, tile.query + i);
+      for (int64_t j = 0; j < seen; ++j) to[j] += changes_[i * kTileKeys + j];
     }
   }
 
   const Floats d_;
   const BackwardArguments& a_;
   const AttentionShape& shape_;
-  const AttentionTask& task_;
-  const AttentionHead head_;
+  const bool dropped_;
   AttentionScratch& scratch_ = AttentionScratch::of_this_thread();
-  int64_t key_width_ = 0, value_width_ = 0;                    // d_k and d_v in whole vectors
-  int64_t block_keys_ = 0, first_key_ = 0, keys_ = 0;          // the keys at hand
-  float *key_ = nullptr, *value_ = nullptr;                    // their rows
-  float *key_gradient_ = nullptr, *value_gradient_ = nullptr;  // their rows, widened
-  float *query_rows_ = nullptr, *grad_rows_ = nullptr;         // a tile's rows, scaled and widened
-  float *query_lanes_ = nullptr, *grad_lanes_ = nullptr;       // the same with the queries in the lanes
-  float* query_gradient_ = nullptr;                            // [d_k] rows of lanes
-  float *weights_ = nullptr, *changes_ = nullptr;              // P' and dS, [keys] rows of lanes
-  float *log_sum_exp_ = nullptr, *delta_ = nullptr;            // lanes
+  AttentionTask task_;
+  AttentionHead head_;
+  int64_t key_width_ = 0, value_width_ = 0;  // d_k and d_v in whole vectors
+  // A block of keys:
+  int64_t block_keys_ = 0, first_key_ = 0, keys_ = 0;
+  int64_t summed_keys_ = 0;                                    // that have a gradient so far
+  float *key_lanes_ = nullptr, *value_lanes_ = nullptr;        // by tile: [d] rows of lanes; keys are scaled
+  float* key_rows_ = nullptr;                                  // scaled and widened
+  float *key_gradient_ = nullptr, *value_gradient_ = nullptr;  // rows, widened
+  // A tile of queries:
+  float *query_rows_ = nullptr, *grad_rows_ = nullptr;  // widened; those of the output's gradient scaled
+  float* query_gradient_ = nullptr;
+  float *log_sum_exp_ = nullptr, *delta_ = nullptr;
+  float *weights_ = nullptr, *changes_ = nullptr;  // P' and dS: [kTileQueries, kTileKeys]
+  DropoutBits random_{};                           // of a group
 };
 
-void backward_task(const BackwardArguments& arguments, const AttentionTask& task) {
-  Backward(arguments, task).run();
+void backward_tasks(const BackwardArguments& arguments, const AttentionTask* tasks, size_t count) {
+  Backward backward(arguments);
+  for (size_t t = 0; t < count; ++t) backward.run(tasks[t]);
 }
 
 }  // namespace
@@ -232,7 +309,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace qkv::kernels {
 
-HWY_EXPORT(backward_task);
+HWY_EXPORT(backward_tasks);
 
 void attention_backward(const AttentionShape& shape, const AttentionInput& input, const float* output,
                         int64_t output_stride, const float* log_sum_exp, const float* grad_output,
@@ -243,8 +320,8 @@ void attention_backward(const AttentionShape& shape, const AttentionInput& input
   const bool shared_bias =
       gradients.bias != nullptr && ((shape.bias.batch_stride == 0 && shape.sequences > 1) ||
                                     (shape.bias.head_stride == 0 && shape.heads > 1));
-  for_attention_tasks(shape, 0, shared_bias, [&](const AttentionTask& task) {
-    HWY_DYNAMIC_DISPATCH(backward_task)(arguments, task);
+  for_attention_tasks(shape, 0, shared_bias, [&](const AttentionTask* tasks, size_t count) {
+    HWY_DYNAMIC_DISPATCH(backward_tasks)(arguments, tasks, count);
   });
   // dV, dP, dQ and dK; that the scores are computed again is this kernel's choice.
   count_macs(attention_pairs(shape) * static_cast<uint64_t>(2 * (shape.d_k + shape.d_v)));

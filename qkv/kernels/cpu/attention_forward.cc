@@ -1,6 +1,6 @@
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
+#include <type_traits>
 
 #include "qkv/kernels/attention.h"
 #include "qkv/kernels/counters.h"
@@ -18,184 +18,274 @@ HWY_BEFORE_NAMESPACE();
 namespace qkv::kernels::HWY_NAMESPACE {
 namespace {
 
-// Queries that share one copy of the keys and values; below kCopyQueries it does not pay.
-constexpr int64_t kCopyQueries = 96;
-// Floats of keys and values that are copied at a time: half of a megabyte of second cache.
+// Floats of keys and values that are packed at a time: a quarter of a megabyte of second cache.
 constexpr int64_t kBlockFloats = int64_t{1} << 16;
 
-// A tile of queries on its way through the keys.
-struct QueryTile {
-  int64_t first, count;  // within the task
-  float* query;          // [d_k] rows of lanes, scaled
-  float* output;         // [d_v] rows of lanes
-  SoftmaxState state;
-};
+// Up to this many queries of a sequence read keys and values where they lie: to pack them costs more than to
+// read them so often. A single query is what a step of decoding has.
+constexpr int64_t kFewQueries = 4;
 
+// Keys are packed with the keys in the lanes (S = Q K^T), values as they lie (O = P V), so that neither
+// queries nor outputs are transposed, and a causal row costs little more than the keys that it sees.
 class Forward {
  public:
-  Forward(const AttentionShape& shape, const AttentionInput& input, const AttentionOutput& output,
-          const AttentionTask& task)
-      : shape_(shape), input_(input), output_(output), task_(task), head_(shape, task) {}
+  explicit Forward(const ForwardArguments& arguments)
+      : shape_(arguments.shape), input_(arguments.input), output_(arguments.output) {
+    const int64_t d_k = shape_.d_k;
+    value_width_ = vectors_for(d_, shape_.d_v) * lanes_of(d_);
+    const int64_t block = kBlockFloats / (d_k + value_width_) / kTileKeys * kTileKeys;
+    block_keys_ = std::max(block, kTileKeys);
+    const int64_t row_floats = value_width_ + lanes_of(d_) + 3;
+    scratch_.start(block_keys_ * (d_k + value_width_) + kTileQueries * kTileKeys + kDropoutFloats +
+                   kForwardQueries * row_floats);
+    key_lanes_ = scratch_.take(block_keys_ * d_k);
+    value_rows_ = scratch_.take(block_keys_ * value_width_);
+    scores_ = scratch_.take(kTileQueries * kTileKeys);
+    random_.bits = reinterpret_cast<uint16_t*>(scratch_.take(kDropoutFloats));
+    outputs_ = scratch_.take(kForwardQueries * value_width_);
+    sums_ = scratch_.take(kForwardQueries * lanes_of(d_));
+    largest_ = scratch_.take(kForwardQueries);
+    factor_ = scratch_.take(kForwardQueries);
+    total_ = scratch_.take(kForwardQueries);
+  }
 
-  void run() {
-    if (task_.count <= 0) return;
-    allocate();
-    for_query_tiles(task_.count, most_queries(),
-                    [&](int64_t first, int64_t count) { prepare(first, count); });
-    for (int64_t key = 0; key < head_.keys; key += block_keys_) {
-      const int64_t keys = std::min(block_keys_, head_.keys - key);
-      find_keys(key, keys);
-      for (int64_t t = 0; t < tiles_; ++t) advance(tile_[t], key, keys);
+  // What a short task to come will read and write.
+  void expect(const AttentionTask& task) {
+    const AttentionHead head(shape_, task.sequence);
+    const AttentionInput& in = input_;
+    const int64_t d_k = shape_.d_k, d_v = shape_.d_v, row = head.first_query + task.first;
+    const int64_t keys = head.keys <= kTileKeys ? head.keys : 0;
+    ahead_ = {{in.query + row * in.query_stride + task.head * d_k, in.query_stride, task.count, d_k},
+              {in.key + head.first_key * in.key_stride + task.head * d_k, in.key_stride, keys, d_k},
+              {in.value + head.first_key * in.value_stride + task.head * d_v, in.value_stride, keys, d_v},
+              {output_.output + row * output_.output_stride + task.head * d_v, output_.output_stride,
+               task.count, d_v}};
+  }
+
+  void run(const AttentionTask& task) {
+    if (task.count <= 0) return;
+    task_ = task;
+    head_ = AttentionHead(shape_, task.sequence);
+    few_ = head_.queries <= kFewQueries;
+    const int64_t end = head_.key_limit(task.first + task.count - 1);
+    for (int64_t block = 0; block < end; block += block_keys_) {
+      pack(block);
+      for_even_parts(task.count, kTileQueries, [&](int64_t first, int64_t count) HWY_ATTR {
+        const int64_t seen = std::min(block + block_keys_, head_.key_limit(task.first + first + count - 1));
+        for (int64_t key = block; key < seen; key += kTileKeys) {
+          advance({task.first + first, count, key, std::min(kTileKeys, head_.keys - key)});
+        }
+      });
     }
-    for (int64_t t = 0; t < tiles_; ++t) finish(tile_[t]);
-    if (output_.weights != nullptr) {
-      for (int64_t t = 0; t < tiles_; ++t) write_weights(tile_[t]);
-    }
+    finish();
+    if (output_.weights != nullptr) write_weights(end);
   }
 
  private:
-  // Causality wastes part of a tile, the less the narrower it is.
-  int64_t most_queries() const { return shape_.causal ? 32 : kTileQueries; }
+  static constexpr int64_t kDropoutFloats = kTileQueries * kTileKeys / 2 + 64;
 
-  void allocate() {
-    const int64_t d_k = shape_.d_k, d_v = shape_.d_v;
-    const int64_t block = std::max<int64_t>(kBlockFloats / (d_k + d_v), 1);
-    block_keys_ = (block + kTileKeys - 1) / kTileKeys * kTileKeys;
-    copies_ = task_.count > kCopyQueries;
-    const int64_t copied = copies_ ? std::min(block_keys_, head_.keys) : 0;
-    const int64_t tile_floats = kTileStride * (d_k + d_v + 3);
-    const int64_t most_tiles = (task_.count + kLaneUnit - 1) / kLaneUnit;
-    scratch_.start(copied * (d_k + d_v) + kTileStride * kTileKeys + most_tiles * tile_floats);
-    scores_ = scratch_.take(kTileStride * kTileKeys);
-    key_copy_ = scratch_.take(copied * d_k);
-    value_copy_ = scratch_.take(copied * d_v);
+  // Where a row of queries has its state.
+  int64_t place(int64_t query) const { return query - task_.first; }
+  const float* query_row(int64_t query) const {
+    return input_.query + (head_.first_query + query) * input_.query_stride + task_.head * shape_.d_k;
+  }
+  const float* tile_keys(int64_t key) const { return key_lanes_ + (key - packed_block_) * shape_.d_k; }
+  const float* key_row(int64_t key) const {
+    return input_.key + (head_.first_key + key) * input_.key_stride + task_.head * shape_.d_k;
+  }
+  const float* value_row(int64_t key) const {
+    return input_.value + (head_.first_key + key) * input_.value_stride + task_.head * shape_.d_v;
+  }
+  // Whether values are read where they lie.
+  bool values_in_place() const { return few_ && value_width_ == shape_.d_v; }
+  const float* tile_values(int64_t key) const {
+    if (values_in_place()) return value_row(key);
+    return value_rows_ + (key - packed_block_) * value_width_;
   }
 
-  void prepare(int64_t first, int64_t count) {
-    QueryTile& tile = tile_[tiles_++];
-    tile.first = first;
-    tile.count = count;
-    tile.query = scratch_.take(kTileStride * shape_.d_k);
-    tile.output = scratch_.take(kTileStride * shape_.d_v);
-    float* state = scratch_.take(kTileStride * 3);
-    tile.state = {state, state + kTileStride, state + 2 * kTileStride};
-    std::fill_n(tile.state.largest, kTileStride, kMinusInfinity);
-    std::fill_n(tile.state.sum, kTileStride, 0.0f);
-    const int64_t row = head_.first_query + task_.first + first;
-    lay_in_lanes(d_, input_.query + row * input_.query_stride + task_.head * shape_.d_k, input_.query_stride,
-                 count, shape_.d_k, shape_.scale, tile.query, kTileStride);
-  }
-
-  // Makes the rows of keys [key, key + keys) known to score_tile() and advance(), copied where they are read
-  // often: rows that are far apart would push each other out of the first cache.
-  void find_keys(int64_t key, int64_t keys) {
-    key_ = input_.key + (head_.first_key + key) * input_.key_stride + task_.head * shape_.d_k;
-    value_ = input_.value + (head_.first_key + key) * input_.value_stride + task_.head * shape_.d_v;
-    key_stride_ = input_.key_stride;
-    value_stride_ = input_.value_stride;
-    first_known_ = key;
-    if (!copies_) return;
-    copy_rows(key_, key_stride_, keys, shape_.d_k, key_copy_, shape_.d_k);
-    copy_rows(value_, value_stride_, keys, shape_.d_v, value_copy_, shape_.d_v);
-    key_ = key_copy_;
-    value_ = value_copy_;
-    key_stride_ = shape_.d_k;
-    value_stride_ = shape_.d_v;
-  }
-
-  // The masked scores of a tile of queries and the keys [key, key + keys).
-  ScoreTile score_tile(const QueryTile& tile, int64_t key, int64_t keys) {
-    const ScoreTile place{task_.first + tile.first, tile.count, key, keys};
-    multiply<Start::zero>({key_ + (key - first_known_) * key_stride_, key_stride_, 1}, keys, shape_.d_k,
-                          tile.query, kTileStride, scores_, kTileStride, vectors_for(d_, tile.count));
-    mask_scores(d_, shape_, task_, head_, place, scores_);
-    return place;
-  }
-
-  int64_t key_limit(const QueryTile& tile) const {
-    return head_.key_limit(task_.first + tile.first + tile.count - 1);
-  }
-
-  // Takes the keys [first, first + count) into a tile's outputs.
-  void advance(const QueryTile& tile, int64_t first, int64_t count) {
-    const int64_t end = std::min(first + count, key_limit(tile)), vectors = vectors_for(d_, tile.count);
-    for (int64_t key = first; key < end; key += kTileKeys) {
+  // Makes keys and values of a block ready, unless they are from the task before.
+  void pack(int64_t block) {
+    if (packed_sequence_ == task_.sequence && packed_head_ == task_.head && packed_block_ == block) return;
+    packed_sequence_ = task_.sequence;
+    packed_head_ = task_.head;
+    packed_block_ = block;
+    const int64_t end = std::min(block + block_keys_, head_.keys), d_k = shape_.d_k, d_v = shape_.d_v;
+    for (int64_t key = block; key < end; key += kTileKeys) {
       const int64_t keys = std::min(kTileKeys, end - key);
-      const ScoreTile place = score_tile(tile, key, keys);
-      softmax_tile(d_, place, scores_, tile.state);
+      if (!few_) {
+        lay_in_lanes(key_row(key), input_.key_stride, keys, d_k, shape_.scale,
+                     key_lanes_ + (key - block) * d_k, padded(keys));
+      }
+      if (!values_in_place()) {
+        copy_padded(d_, value_row(key), input_.value_stride, keys, d_v, 1.0f,
+                    value_rows_ + (key - block) * value_width_, value_width_);
+      }
+    }
+  }
+
+  // The masked scores of a group, whose rows begin at `scores`.
+  void score(const ScoreTile& tile, const ScoreTile& group, float* scores) {
+    if (few_) {
+      for (int64_t i = 0; i < group.queries; ++i) {
+        dot_products(d_, query_row(group.query + i), shape_.d_k, key_row(tile.key), input_.key_stride,
+                     group.keys, shape_.scale, scores + i * kTileKeys);
+      }
+      mask_scores(d_, shape_, task_.sequence, task_.head, head_, group, scores);
+      return;
+    }
+    multiply({.a = {query_row(group.query), input_.query_stride, 1},
+              .rows = group.queries,
+              .b = tile_keys(tile.key),
+              .b_stride = padded(tile.keys),
+              .c = scores,
+              .c_stride = kTileKeys,
+              .vectors = vectors_for(d_, padded(group.keys))},
+             [&](int64_t, int64_t) {
+               return Depth{0, shape_.d_k};
+             });
+    mask_scores(d_, shape_, task_.sequence, task_.head, head_, group, scores);
+  }
+
+  // Takes a tile of keys into the outputs of a tile of queries.
+  void advance(const ScoreTile& tile) {
+    for_seeing_groups(head_, tile, [&](const ScoreTile& group) HWY_ATTR {
+      float* scores = scores_ + (group.query - tile.query) * kTileKeys;
+      score(tile, group, scores);
+      find_factors(group, scores);
       if (shape_.dropout.active()) {
-        for_kept(d_, shape_.dropout, task_.head, head_.first_query, place,
-                 [&](int64_t offset, auto kept) HWY_ATTR {
-                   hn::Store(hn::IfThenElseZero(kept, hn::Load(d_, scores_ + offset)), d_, scores_ + offset);
-                 });
-      }
-      const Left value{value_ + (key - first_known_) * value_stride_, 1, value_stride_};
-      if (key == 0) {
-        multiply<Start::zero>(value, shape_.d_v, keys, scores_, kTileStride, tile.output, kTileStride,
-                              vectors);
+        draw_bits(shape_.dropout, task_.head, head_.first_query, group, random_);
+        exponentiate<true>(tile, group, scores);
       } else {
-        multiply<Start::rescale>(value, shape_.d_v, keys, scores_, kTileStride, tile.output, kTileStride,
-                                 vectors, tile.state.factor);
+        exponentiate<false>(tile, group, scores);
       }
+    });
+    const int64_t from = head_.first_query_of(tile.key, tile.query);
+    const int64_t at = place(from);
+    multiply({.a = {scores_ + (from - tile.query) * kTileKeys, kTileKeys, 1},
+              .rows = tile.query + tile.queries - from,
+              .b = tile_values(tile.key),
+              .b_stride = values_in_place() ? input_.value_stride : value_width_,
+              .c = outputs_ + at * value_width_,
+              .c_stride = value_width_,
+              .vectors = value_width_ / lanes_of(d_),
+              .start = tile.key == 0 ? Start::zero : Start::rescale,
+              .factor = factor_ + at},
+             [&](int64_t first, int64_t count) {
+               return Depth{0, seen_keys(head_, tile, from + first + count - 1)};
+             });
+  }
+
+  // Each row's largest score so far, and by what that changes the scale of what was summed up before.
+  void find_factors(const ScoreTile& group, float* HWY_RESTRICT scores) {
+    const int64_t lanes = lanes_of(d_);
+    const bool first = group.key == 0;
+    float* const largest = largest_ + place(group.query);
+    float* const factor = factor_ + place(group.query);
+    const auto minus_infinity = hn::Set(d_, kMinusInfinity);
+    for (int64_t i = 0; i < group.queries; ++i) {
+      if (first) ahead_.key.fetch(group.query + i);
+      float* row = scores + i * kTileKeys;
+      const int64_t seen = seen_keys(head_, group, group.query + i), full = seen / lanes * lanes;
+      auto most = minus_infinity;
+      for (int64_t j = 0; j < full; j += lanes) most = hn::Max(most, hn::Load(d_, row + j));
+      if (full < seen) {
+        const auto mask = hn::FirstN(d_, static_cast<size_t>(seen - full));
+        const auto last = hn::IfThenElse(mask, hn::Load(d_, row + full), minus_infinity);
+        hn::Store(last, d_, row + full);
+        most = hn::Max(most, last);
+      }
+      const float row_largest = hn::GetLane(hn::MaxOfLanes(d_, most));
+      if (first) {
+        largest[i] = row_largest;
+      } else {
+        factor[i] = largest[i];
+        largest[i] = std::max(largest[i], row_largest);
+      }
+    }
+    if (first) return;
+    for_vectors(d_, group.queries, [&](auto part, int64_t i) HWY_ATTR {
+      const auto shift = shift_of(d_, load(d_, largest + i, part));
+      store(d_, exponential_of_difference(d_, hn::Sub(load(d_, factor + i, part), shift)), factor + i, part);
+    });
+  }
+
+  // Replaces the scores by exp(score - largest), and takes them into the sums.
+  template <bool kDropout>
+  void exponentiate(const ScoreTile& tile, const ScoreTile& group, float* HWY_RESTRICT scores) {
+    const int64_t lanes = lanes_of(d_), at = place(group.query), width = padded(tile.keys);
+    for (int64_t i = 0; i < group.queries; ++i, scores += kTileKeys) {
+      if (group.key == 0) ahead_.value.fetch(group.query + i);
+      const auto shift = shift_of(d_, hn::Set(d_, largest_[at + i]));
+      float* sums = sums_ + (at + i) * lanes;
+      auto sum = hn::Zero(d_);
+      const int64_t seen = seen_keys(head_, group, group.query + i);
+      for (int64_t j = 0; j < seen; j += lanes) {
+        auto e = exponential_of_difference(d_, hn::Sub(hn::Load(d_, scores + j), shift));
+        sum = hn::Add(sum, e);
+        if constexpr (kDropout) {
+          e = hn::IfThenElseZero(kept_lanes(d_, shape_.dropout, random_.bits + i * random_.stride + j), e);
+        }
+        hn::Store(e, d_, scores + j);
+      }
+      clear_unseen(d_, seen, width, scores);
+      if (group.key > 0) sum = hn::MulAdd(hn::Load(d_, sums), hn::Set(d_, factor_[at + i]), sum);
+      hn::Store(sum, d_, sums);
     }
   }
 
   // Divides by the sums and writes the outputs. A query that saw no key has a sum of 0.
-  void finish(const QueryTile& tile) {
-    const int64_t row = head_.first_query + task_.first + tile.first, lanes = lanes_of(d_);
+  void finish() {
+    const int64_t lanes = lanes_of(d_), row = head_.first_query + task_.first;
     float* to = output_.output + row * output_.output_stride + task_.head * shape_.d_v;
-    if (key_limit(tile) == 0) {
-      for (int64_t i = 0; i < tile.count; ++i) std::fill_n(to + i * output_.output_stride, shape_.d_v, 0.0f);
-    } else {
-      const auto zero = hn::Zero(d_),
-                 kept = hn::Set(d_, shape_.dropout.active() ? shape_.dropout.scale() : 1.0f);
-      for (int64_t i = 0; i < tile.count; i += lanes) {
-        const auto sum = hn::Load(d_, tile.state.sum + i);
-        const auto factor = hn::IfThenZeroElse(hn::Eq(sum, zero), hn::Div(kept, sum));
-        for (int64_t j = 0; j < shape_.d_v; ++j) {
-          float* place = tile.output + j * kTileStride + i;
-          hn::Store(hn::Mul(hn::Load(d_, place), factor), d_, place);
-        }
+    const float kept = shape_.dropout.active() ? shape_.dropout.scale() : 1.0f;
+    for (int64_t i = 0; i < task_.count; ++i, to += output_.output_stride) {
+      ahead_.query.fetch(i);
+      ahead_.output.fetch(i);
+      const bool sees = head_.key_limit(task_.first + i) > 0;
+      total_[i] = sees ? hn::GetLane(hn::SumOfLanes(d_, hn::Load(d_, sums_ + i * lanes))) : 0.0f;
+      if (total_[i] == 0) {
+        std::fill_n(to, shape_.d_v, 0.0f);
+      } else {
+        put_row<false>(d_, outputs_ + i * value_width_, shape_.d_v, hn::Set(d_, kept / total_[i]), to);
       }
-      transpose<false>(tile.output, kTileStride, shape_.d_v, tile.count, 1.0f, to, output_.output_stride);
     }
     if (output_.log_sum_exp == nullptr) return;
     float* log_sum_exp = output_.log_sum_exp + task_.head * shape_.query_offsets[shape_.sequences] + row;
-    for (int64_t i = 0; i < tile.count; ++i) {
-      const float sum = tile.state.sum[i];
-      log_sum_exp[i] = sum == 0 ? kMinusInfinity : tile.state.largest[i] + std::log(sum);
-    }
+    for_vectors(d_, task_.count, [&](auto part, int64_t i) HWY_ATTR {
+      const auto total = hn::Load(d_, total_ + i);
+      const auto sum = hn::Add(hn::Load(d_, largest_ + i), logarithm(d_, total));
+      const auto nothing = hn::Eq(total, hn::Zero(d_));
+      store(d_, hn::IfThenElse(nothing, hn::Set(d_, kMinusInfinity), sum), log_sum_exp + i, part);
+    });
   }
 
   // The scores once more, now that the sums are known.
-  void write_weights(const QueryTile& tile) {
-    const int64_t lanes = lanes_of(d_), limit = key_limit(tile);
-    float* to = output_.weights + output_.weight_offsets[task_.sequence] +
-                (task_.head * head_.queries + task_.first + tile.first) * head_.keys;
-    for (int64_t i = 0; i < tile.count; ++i) {
+  void write_weights(int64_t end) {
+    float* const to = output_.weights + output_.weight_offsets[task_.sequence] +
+                      (task_.head * head_.queries + task_.first) * head_.keys;
+    for (int64_t i = 0; i < task_.count; ++i) {
+      const int64_t limit = head_.key_limit(task_.first + i);
       std::fill_n(to + i * head_.keys + limit, head_.keys - limit, 0.0f);
     }
-    if (limit == 0) return;
-    for (int64_t i = 0; i < tile.count; i += lanes) {
-      const auto sum = hn::Load(d_, tile.state.sum + i);
-      hn::Store(hn::IfThenZeroElse(hn::Eq(sum, hn::Zero(d_)), hn::Div(hn::Set(d_, 1.0f), sum)), d_,
-                tile.state.factor + i);
-    }
-    copies_ = false;
-    find_keys(0, head_.keys);
-    for (int64_t key = 0; key < limit; key += kTileKeys) {
-      const int64_t keys = std::min(kTileKeys, limit - key);
-      score_tile(tile, key, keys);
-      for (int64_t i = 0; i < tile.count; i += lanes) {
-        const auto shift = shift_of(d_, hn::Load(d_, tile.state.largest + i));
-        const auto factor = hn::Load(d_, tile.state.factor + i);
-        for (int64_t j = 0; j < keys; ++j) {
-          float* place = scores_ + j * kTileStride + i;
-          const auto e = exponential(d_, hn::Sub(hn::Load(d_, place), shift));
-          hn::Store(hn::Mul(e, factor), d_, place);
-        }
-      }
-      transpose<false>(scores_, kTileStride, keys, tile.count, 1.0f, to + key, head_.keys);
+    for (int64_t key = 0; key < end; key += kTileKeys) {
+      pack(key / block_keys_ * block_keys_);
+      for_even_parts(task_.count, kTileQueries, [&](int64_t first, int64_t count) HWY_ATTR {
+        const ScoreTile tile{task_.first + first, count, key, std::min(kTileKeys, head_.keys - key)};
+        for_seeing_groups(head_, tile, [&](const ScoreTile& group) HWY_ATTR {
+          score(tile, group, scores_);
+          for (int64_t i = 0; i < group.queries; ++i) {
+            const int64_t at = place(group.query + i);
+            const auto shift = shift_of(d_, hn::Set(d_, largest_[at]));
+            const auto factor = hn::Set(d_, total_[at] == 0 ? 0.0f : 1.0f / total_[at]);
+            const float* row = scores_ + i * kTileKeys;
+            float* weights = to + at * head_.keys + key;
+            for_vectors(d_, seen_keys(head_, group, group.query + i), [&](auto part, int64_t j) HWY_ATTR {
+              const auto e = exponential_of_difference(d_, hn::Sub(hn::Load(d_, row + j), shift));
+              store(d_, hn::Mul(e, factor), weights + j, part);
+            });
+          }
+        });
+      });
     }
   }
 
@@ -203,24 +293,32 @@ class Forward {
   const AttentionShape& shape_;
   const AttentionInput& input_;
   const AttentionOutput& output_;
-  const AttentionTask& task_;
-  const AttentionHead head_;
   AttentionScratch& scratch_ = AttentionScratch::of_this_thread();
-  int64_t tiles_ = 0;
-  QueryTile tile_[kForwardQueries / kLaneUnit];
-  int64_t block_keys_ = 0, first_known_ = 0;
-  int64_t key_stride_ = 0, value_stride_ = 0;
-  bool copies_ = false;
-  const float* key_ = nullptr;
-  const float* value_ = nullptr;
-  float* scores_ = nullptr;  // [kTileKeys] rows of lanes
-  float* key_copy_ = nullptr;
-  float* value_copy_ = nullptr;
+  AttentionTask task_;
+  AttentionHead head_;
+  struct {
+    RowsAhead query, key, value, output;
+  } ahead_;
+  bool few_ = false;  // queries
+  int64_t packed_sequence_ = -1, packed_head_ = -1, packed_block_ = -1;
+  int64_t block_keys_ = 0, value_width_ = 0;
+  float* key_lanes_ = nullptr;   // by tile: [d_k] rows of lanes, scaled
+  float* value_rows_ = nullptr;  // [keys, value_width_]
+  float* scores_ = nullptr;      // [kTileQueries, kTileKeys]
+  DropoutBits random_{};         // of a group
+  // By row of the task:
+  float* outputs_ = nullptr;                      // [value_width_], not yet divided by the sum
+  float* sums_ = nullptr;                         // [lanes], of exp(score - largest)
+  float *largest_ = nullptr, *factor_ = nullptr;  // the largest score; what rescales what came before
+  float* total_ = nullptr;                        // the sum, at last
 };
 
-void forward_task(const AttentionShape& shape, const AttentionInput& input, const AttentionOutput& output,
-                  const AttentionTask& task) {
-  Forward(shape, input, output, task).run();
+void forward_tasks(const ForwardArguments& arguments, const AttentionTask* tasks, size_t count) {
+  Forward forward(arguments);
+  for (size_t t = 0; t < count; ++t) {
+    forward.expect(tasks[t + 1]);
+    forward.run(tasks[t]);
+  }
 }
 
 }  // namespace
@@ -230,12 +328,13 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace qkv::kernels {
 
-HWY_EXPORT(forward_task);
+HWY_EXPORT(forward_tasks);
 
 void attention_forward(const AttentionShape& shape, const AttentionInput& input,
                        const AttentionOutput& output) {
-  for_attention_tasks(shape, kForwardQueries, false, [&](const AttentionTask& task) {
-    HWY_DYNAMIC_DISPATCH(forward_task)(shape, input, output, task);
+  const ForwardArguments arguments{shape, input, output};
+  for_attention_tasks(shape, kForwardQueries, false, [&](const AttentionTask* tasks, size_t count) {
+    HWY_DYNAMIC_DISPATCH(forward_tasks)(arguments, tasks, count);
   });
   count_macs(attention_pairs(shape) * static_cast<uint64_t>(shape.d_k + shape.d_v));
   count_numbers(query_numbers(shape) + key_numbers(shape));

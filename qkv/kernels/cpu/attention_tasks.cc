@@ -15,7 +15,7 @@ constexpr int64_t kPieceWork = int64_t{1} << 18;
 }  // namespace
 
 void for_attention_tasks(const AttentionShape& shape, int64_t block_queries, bool one_thread,
-                         const std::function<void(const AttentionTask&)>& body) {
+                         const std::function<void(const AttentionTask*, size_t)>& body) {
   thread_local std::vector<AttentionTask> task_memory;
   thread_local std::vector<size_t> piece_memory;
   auto& tasks = task_memory;
@@ -26,9 +26,10 @@ void for_attention_tasks(const AttentionShape& shape, int64_t block_queries, boo
   for (int64_t sequence = 0; sequence < shape.sequences; ++sequence) {
     const int64_t queries = shape.query_offsets[sequence + 1] - shape.query_offsets[sequence];
     const int64_t keys = shape.key_offsets[sequence + 1] - shape.key_offsets[sequence];
+    if (block_queries > 0 && queries == 0) continue;
     const int64_t block = block_queries > 0 ? block_queries : std::max<int64_t>(queries, 1);
     for (int64_t head = 0; head < shape.heads; ++head) {
-      // A sequence of keys without queries is a task too: its keys have a gradient, of zeros.
+      // Uncut, a sequence of keys without queries is a task too: its keys have a gradient, of zeros.
       for (int64_t first = 0; first < std::max<int64_t>(queries, 1); first += block) {
         const int64_t count = std::min(block, queries - first);
         if (work >= kPieceWork && (!one_thread || pieces.empty())) {
@@ -40,10 +41,12 @@ void for_attention_tasks(const AttentionShape& shape, int64_t block_queries, boo
       }
     }
   }
+  if (tasks.empty()) return;
   pieces.push_back(tasks.size());
+  tasks.push_back(tasks.back());
   parallel_for(static_cast<int64_t>(pieces.size()) - 1, 1, [&](int64_t begin, int64_t end) {
-    const size_t last = pieces[static_cast<size_t>(end)];
-    for (size_t t = pieces[static_cast<size_t>(begin)]; t < last; ++t) body(tasks[t]);
+    const size_t first = pieces[static_cast<size_t>(begin)], last = pieces[static_cast<size_t>(end)];
+    body(tasks.data() + first, last - first);
   });
 }
 

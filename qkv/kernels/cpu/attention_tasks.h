@@ -11,11 +11,11 @@
 
 namespace qkv::kernels {
 
-// Queries are taken in tiles of one lane each, up to kTileQueries of them, and keys in tiles of kTileKeys
-// beginning at the first key. A row's bits depend on the bounds of its key tiles, which are the same for
-// every query, and not on its neighbours in the query tile.
-inline constexpr int64_t kTileQueries = 48, kTileKeys = 32;
-inline constexpr int64_t kLaneUnit = 16;  // tiles begin at multiples of the widest vector
+// Tiles of scores: queries by keys, which begin at the first key. A row's bits depend on the bounds of its
+// key tiles, which are the same for every query, and not on its neighbours in the tile.
+inline constexpr int64_t kTileQueries = 48, kTileKeys = 64;
+// Keys in lanes are padded to this many, the widest vector.
+inline constexpr int64_t kLaneUnit = 16;
 
 // Queries of one task of the forward pass.
 inline constexpr int64_t kForwardQueries = 192;
@@ -38,42 +38,42 @@ struct BackwardArguments {
   const AttentionGradients& gradients;
 };
 
-// One (sequence, head) as a task's code sees it.
+// What attention_forward() is called with.
+struct ForwardArguments {
+  const AttentionShape& shape;
+  const AttentionInput& input;
+  const AttentionOutput& output;
+};
+
+// One sequence as a task's code sees it.
 struct AttentionHead {
-  AttentionHead(const AttentionShape& shape, const AttentionTask& task)
-      : first_query(shape.query_offsets[task.sequence]),
-        first_key(shape.key_offsets[task.sequence]),
-        queries(shape.query_offsets[task.sequence + 1] - first_query),
-        keys(shape.key_offsets[task.sequence + 1] - first_key),
+  AttentionHead() = default;
+  AttentionHead(const AttentionShape& shape, int64_t sequence)
+      : first_query(shape.query_offsets[sequence]),
+        first_key(shape.key_offsets[sequence]),
+        queries(shape.query_offsets[sequence + 1] - first_query),
+        keys(shape.key_offsets[sequence + 1] - first_key),
         causal(shape.causal) {}
 
   // The number of keys, from the first on, beyond which query i sees none.
   int64_t key_limit(int64_t i) const {
     return causal ? std::clamp<int64_t>(i + 1 + keys - queries, 0, keys) : keys;
   }
+  // The first query from `from` on that sees key j.
+  int64_t first_query_of(int64_t j, int64_t from) const {
+    return causal ? std::max(from, j - (keys - queries)) : from;
+  }
 
-  int64_t first_query, first_key;  // rows in the batch
-  int64_t queries, keys;
-  bool causal;
+  int64_t first_query = 0, first_key = 0;  // rows in the batch
+  int64_t queries = 0, keys = 0;
+  bool causal = false;
 };
 
-// Calls body(task) for all (sequence, head), each cut into blocks of block_queries queries (0: not cut), on
-// several threads. How it is cut depends on the shape only.
+// Calls body(tasks, count) for pieces of all (sequence, head), each cut into blocks of block_queries queries
+// (0: not cut), on several threads. How it is cut depends on the shape only. tasks[count] is the task that
+// comes next in order, or the last one again.
 void for_attention_tasks(const AttentionShape& shape, int64_t block_queries, bool one_thread,
-                         const std::function<void(const AttentionTask&)>& body);
-
-// Cuts [0, count) queries into tiles of nearly equal numbers of lane units, and calls body(first, count).
-template <class Body>
-void for_query_tiles(int64_t count, int64_t most, const Body& body) {
-  const int64_t units = (count + kLaneUnit - 1) / kLaneUnit;
-  const int64_t tiles = (units * kLaneUnit + most - 1) / most;
-  int64_t first = 0;
-  for (int64_t t = 0; t < tiles; ++t) {
-    const int64_t lanes = (units / tiles + (t < units % tiles ? 1 : 0)) * kLaneUnit;
-    body(first, std::min(lanes, count - first));
-    first += lanes;
-  }
-}
+                         const std::function<void(const AttentionTask*, size_t)>& body);
 
 // The multiplications of one product of a width of 1, summed over sequences and heads: the pairs of a query
 // and a key that causality allows.

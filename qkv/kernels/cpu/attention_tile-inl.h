@@ -1,7 +1,5 @@
-// What happens to a tile of scores: masks, softmax, dropout. Included once for every target of Highway.
-//
-// A tile is transposed: row j holds key j's scores with the queries, which are the lanes. So every query's
-// softmax runs down a lane, and keys and values are read where they lie.
+// The scores of a tile of queries by keys: masks, softmax and dropout. Queries are rows, keys are lanes.
+// Included once for every target of Highway.
 
 #if defined(QKV_KERNELS_CPU_ATTENTION_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef QKV_KERNELS_CPU_ATTENTION_TILE_INL_H_
@@ -15,91 +13,107 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 
 #include "qkv/kernels/attention.h"
+#include "qkv/kernels/cpu/attention_product-inl.h"
 #include "qkv/kernels/cpu/attention_tasks.h"
+#include "qkv/kernels/cpu/dropout-inl.h"
 #include "qkv/kernels/cpu/exponential-inl.h"
-#include "qkv/kernels/cpu/philox-inl.h"
 #include "qkv/kernels/cpu/row-inl.h"
+// After highway.h
+#include <hwy/contrib/math/math-inl.h>
 
 HWY_BEFORE_NAMESPACE();
 namespace qkv::kernels::HWY_NAMESPACE {
 
 inline constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
-// Rows of a tile, and of everything else that has queries in its lanes, are this far apart.
-inline constexpr int64_t kTileStride = kTileQueries;
+HWY_INLINE int64_t lanes_of(Floats d) { return static_cast<int64_t>(hn::Lanes(d)); }
+HWY_INLINE int64_t vectors_for(Floats d, int64_t count) { return (count + lanes_of(d) - 1) / lanes_of(d); }
+HWY_INLINE int64_t padded(int64_t count) { return (count + kLaneUnit - 1) / kLaneUnit * kLaneUnit; }
 
-// Queries by keys, both counted within the sequence.
+// Some queries by some keys, both counted within the sequence. Rows of scores are kTileKeys apart.
 struct ScoreTile {
   int64_t query, queries;
   int64_t key, keys;
 };
 
-HWY_INLINE int64_t lanes_of(Floats d) { return static_cast<int64_t>(hn::Lanes(d)); }
-HWY_INLINE int64_t vectors_for(Floats d, int64_t count) { return (count + lanes_of(d) - 1) / lanes_of(d); }
+// The keys of a tile that query i sees.
+HWY_INLINE int64_t seen_keys(const AttentionHead& head, const ScoreTile& tile, int64_t i) {
+  return std::clamp<int64_t>(head.key_limit(i) - tile.key, 0, tile.keys);
+}
 
-// Adds the bias, and puts -infinity where a query may not attend.
-HWY_INLINE void mask_scores(Floats d, const AttentionShape& shape, const AttentionTask& task,
-                            const AttentionHead& head, const ScoreTile& tile, float* HWY_RESTRICT scores) {
-  const int64_t lanes = lanes_of(d), width = vectors_for(d, tile.queries) * lanes;
-  const auto minus_infinity = hn::Set(d, kMinusInfinity);
-  if (shape.bias.data != nullptr) {
-    const float* bias = shape.bias.data + task.sequence * shape.bias.batch_stride +
-                        task.head * shape.bias.head_stride + tile.query * shape.bias.query_stride + tile.key;
-    if (shape.bias.query_stride == 0) {
-      for (int64_t j = 0; j < tile.keys; ++j) {
-        const auto v = hn::Set(d, bias[j]);
-        float* row = scores + j * kTileStride;
-        for (int64_t i = 0; i < width; i += lanes) hn::Store(hn::Add(hn::Load(d, row + i), v), d, row + i);
-      }
-    } else {
-      for (int64_t i = 0; i < tile.queries; ++i, bias += shape.bias.query_stride) {
-        for (int64_t j = 0; j < tile.keys; ++j) scores[j * kTileStride + i] += bias[j];
-      }
-    }
+// Cuts a tile into groups of queries that see the same number of lane units, so that causality saves what it
+// can, and calls body(group); queries that see nothing of the tile are in none. Each group's `keys` are those
+// that its last query sees.
+template <class Body>
+HWY_INLINE void for_seeing_groups(const AttentionHead& head, const ScoreTile& tile, const Body& body) {
+  const int64_t end = tile.query + tile.queries;
+  if (!head.causal) {
+    body(tile);
+    return;
   }
-  if (shape.keep.data != nullptr) {
-    const uint8_t* keep = shape.keep.data + task.sequence * shape.keep.batch_stride +
-                          task.head * shape.keep.head_stride + tile.query * shape.keep.query_stride +
-                          tile.key;
-    if (shape.keep.query_stride == 0) {
-      for (int64_t j = 0; j < tile.keys; ++j) {
-        if (keep[j] != 0) continue;
-        for (int64_t i = 0; i < width; i += lanes) {
-          hn::Store(minus_infinity, d, scores + j * kTileStride + i);
-        }
-      }
-    } else {
-      for (int64_t i = 0; i < tile.queries; ++i, keep += shape.keep.query_stride) {
-        for (int64_t j = 0; j < tile.keys; ++j) {
-          float& score = scores[j * kTileStride + i];
-          score = keep[j] != 0 ? score : kMinusInfinity;
-        }
-      }
-    }
-  }
-  if (head.key_limit(tile.query) < tile.key + tile.keys) {
-    const hn::RebindToSigned<Floats> d32;
-    const auto last_key = hn::Iota(d32, static_cast<int32_t>(tile.query + head.keys - head.queries));
-    for (int64_t j = 0; j < tile.keys; ++j) {
-      float* row = scores + j * kTileStride;
-      for (int64_t i = 0; i < width; i += lanes) {
-        const auto last = hn::Add(last_key, hn::Set(d32, static_cast<int32_t>(i)));
-        const auto beyond = hn::RebindMask(d, hn::Lt(last, hn::Set(d32, static_cast<int32_t>(tile.key + j))));
-        hn::Store(hn::IfThenElse(beyond, minus_infinity, hn::Load(d, row + i)), d, row + i);
-      }
-    }
+  // Query i sees i + shift keys of the tile, within its bounds.
+  const int64_t shift = head.keys - head.queries + 1 - tile.key;
+  for (int64_t i = std::max(tile.query, 1 - shift); i < end;) {
+    const int64_t seen = std::min(i + shift, tile.keys);
+    const int64_t next = padded(seen) >= tile.keys ? end : std::min(end, padded(seen) - shift + 1);
+    body(ScoreTile{i, next - i, tile.key, std::min(next - 1 + shift, tile.keys)});
+    i = next;
   }
 }
 
-// The running state of the softmax of a tile's queries: the largest score so far and the sum of exp(score -
-// largest); and by what a tile of keys has changed the scale, for what was summed up before.
-struct SoftmaxState {
-  float* largest;
-  float* sum;
-  float* factor;
+// Rows that the next task will read or write, fetched one by one while this one computes: a head's part of a
+// row is too short for the processor to see where it goes on. Always inlined, as g++ takes a function that
+// does nothing but fetch for one without effect.
+struct RowsAhead {
+  const float* data = nullptr;
+  int64_t stride = 0, rows = 0, cols = 0;
+
+  HWY_INLINE void fetch(int64_t row) const {
+    constexpr int64_t kLine = 16;  // floats
+    if (row >= rows) return;
+    for (int64_t j = 0; j < cols; j += kLine) __builtin_prefetch(data + row * stride + j, 0, 2);
+  }
 };
+
+// Lanes that products may touch beyond the keys that a row sees: a block's last row sees up to that many
+// more.
+inline constexpr int64_t kSlack = kMostRows;
+
+// Adds the bias, and puts -infinity where a query may not attend, for the keys that it sees.
+HWY_INLINE void mask_scores(Floats d, const AttentionShape& shape, int64_t sequence, int64_t query_head,
+                            const AttentionHead& head, const ScoreTile& group, float* HWY_RESTRICT scores) {
+  const ScoreBias& bias = shape.bias;
+  const KeepMask& keep = shape.keep;
+  const float* add = bias.data == nullptr ? nullptr
+                                          : bias.data + sequence * bias.batch_stride +
+                                                query_head * bias.head_stride + group.key;
+  const uint8_t* allow = keep.data == nullptr ? nullptr
+                                              : keep.data + sequence * keep.batch_stride +
+                                                    query_head * keep.head_stride + group.key;
+  if (add == nullptr && allow == nullptr) return;
+  const hn::Rebind<uint8_t, Floats> bytes;
+  const hn::RebindToSigned<Floats> d32;
+  const auto minus_infinity = hn::Set(d, kMinusInfinity);
+  for (int64_t i = 0; i < group.queries; ++i, scores += kTileKeys) {
+    const int64_t query = group.query + i;
+    for_vectors(d, seen_keys(head, group, query), [&](auto part, int64_t j) HWY_ATTR {
+      auto v = hn::Load(d, scores + j);
+      if (add != nullptr) v = hn::Add(v, load(d, add + query * bias.query_stride + j, part));
+      if (allow != nullptr) {
+        uint8_t kept[HWY_MAX_BYTES] = {};
+        int64_t count = lanes_of(d);
+        if constexpr (std::is_same_v<decltype(part), Part>) count = static_cast<int64_t>(part.count);
+        std::copy_n(allow + query * keep.query_stride + j, count, kept);
+        const auto wide = hn::PromoteTo(d32, hn::LoadU(bytes, kept));
+        v = hn::IfThenElse(hn::RebindMask(d, hn::Eq(wide, hn::Zero(d32))), minus_infinity, v);
+      }
+      hn::Store(v, d, scores + j);
+    });
+  }
+}
 
 // exp(x - shift) where the largest x is meant to become 1; shift is 0 where there was nothing but -infinity,
 // so that this gives 0.
@@ -107,59 +121,41 @@ HWY_INLINE FloatVector shift_of(Floats d, FloatVector largest) {
   return hn::IfThenZeroElse(hn::Eq(largest, hn::Set(d, kMinusInfinity)), largest);
 }
 
-// Replaces the scores by exp(score - largest), and takes them into the state.
-HWY_INLINE void softmax_tile(Floats d, const ScoreTile& tile, float* HWY_RESTRICT scores,
-                             const SoftmaxState& state) {
-  const int64_t lanes = lanes_of(d);
-  for (int64_t i = 0; i < tile.queries; i += lanes) {
-    float* column = scores + i;
-    const auto before = hn::Load(d, state.largest + i);
-    auto largest0 = before, largest1 = before;
-    int64_t j = 0;
-    for (; j + 2 <= tile.keys; j += 2) {
-      largest0 = hn::Max(largest0, hn::Load(d, column + j * kTileStride));
-      largest1 = hn::Max(largest1, hn::Load(d, column + (j + 1) * kTileStride));
-    }
-    if (j < tile.keys) largest0 = hn::Max(largest0, hn::Load(d, column + j * kTileStride));
-    const auto largest = hn::Max(largest0, largest1);
-    const auto shift = shift_of(d, largest);
-    const auto factor = exponential(d, hn::Sub(before, shift));
-    auto sum = hn::Zero(d);
-    for (j = 0; j < tile.keys; ++j) {
-      const auto e = exponential(d, hn::Sub(hn::Load(d, column + j * kTileStride), shift));
-      sum = hn::Add(sum, e);
-      hn::Store(e, d, column + j * kTileStride);
-    }
-    hn::Store(largest, d, state.largest + i);
-    hn::Store(factor, d, state.factor + i);
-    hn::Store(hn::MulAdd(hn::Load(d, state.sum + i), factor, sum), d, state.sum + i);
-  }
+// log(x) for x >= 1e-30, with an absolute error of about 2e-7: a Newton step makes of the library's four
+// units in the last place what exp() gives.
+HWY_INLINE FloatVector logarithm(Floats d, FloatVector x) {
+  const auto y = hn::Log(d, x);
+  return hn::Add(y, hn::MulSub(x, exponential_of_difference(d, hn::Neg(y)), hn::Set(d, 1.0f)));
 }
 
-// body(offset, kept) for the vectors of a tile: offset is where the vector lies in a tile, kept is a mask of
-// the weights that dropout keeps. first_query and the tile's queries give the rows, as Dropout counts them.
-template <class Body>
-HWY_INLINE void for_kept(Floats d, const Dropout& dropout, int64_t head, int64_t first_query,
-                         const ScoreTile& tile, const Body& body) {
-  const hn::Rebind<uint32_t, Floats> du;
-  const hn::Rebind<int32_t, Floats> d32;
-  const int64_t lanes = lanes_of(d);
-  const auto below = hn::Set(d32, static_cast<int32_t>(dropout.threshold()) - 1);
-  const auto low = hn::Set(du, 0xFFFFu);
-  for (int64_t i = 0; i < tile.queries; i += lanes) {
-    const uint32_t row = dropout.first_row + static_cast<uint32_t>(first_query + tile.query + i);
-    for (int64_t j = 0; j < tile.keys; j += 8) {
-      const uint32_t block = static_cast<uint32_t>((head << 19) + (tile.key + j) / 8);
-      hn::Vec<decltype(du)> words[4];
-      philox_rows(du, dropout.seed, row, block, dropout.site, dropout.step, words);
-      const int64_t count = std::min<int64_t>(8, tile.keys - j);
-      for (int64_t k = 0; k < count; ++k) {
-        const auto word = words[k / 2];
-        const auto bits = hn::BitCast(d32, k % 2 == 0 ? hn::And(word, low) : hn::ShiftRight<16>(word));
-        body((j + k) * kTileStride + i, hn::RebindMask(d, hn::Gt(bits, below)));
-      }
-    }
-  }
+// Clears what products may touch beyond the first `seen` scores of a row; `width` ends the row.
+HWY_INLINE void clear_unseen(Floats d, int64_t seen, int64_t width, float* HWY_RESTRICT row) {
+  const int64_t lanes = lanes_of(d), end = std::min(seen + kSlack, width);
+  for (int64_t j = vectors_for(d, seen) * lanes; j < end; j += lanes) hn::Store(hn::Zero(d), d, row + j);
+}
+
+// The random numbers of the weights of a tile, 16 bits each: rows are `stride` apart.
+struct DropoutBits {
+  uint16_t* bits;
+  int64_t stride = 0;
+};
+
+// Draws them for the queries and keys of a group. first_query: the sequence's first query row in the batch.
+HWY_INLINE void draw_bits(const Dropout& dropout, int64_t query_head, int64_t first_query,
+                          const ScoreTile& group, DropoutBits& to) {
+  const int64_t blocks = (group.keys + 7) / 8;
+  to.stride = blocks * 8;
+  const uint32_t first_row = static_cast<uint32_t>(first_query + group.query);
+  const uint32_t first_block = static_cast<uint32_t>((query_head << 19) + group.key / 8);
+  draw_dropout_tile(dropout, first_row, group.queries, first_block, blocks, to.bits);
+}
+
+// Which weights of a vector are kept. At most kTileKeys numbers past the last may be read.
+HWY_INLINE hn::Mask<Floats> kept_lanes(Floats d, const Dropout& dropout, const uint16_t* bits) {
+  const hn::RebindToSigned<Floats> d32;
+  const hn::Rebind<uint16_t, Floats> d16;
+  const auto wide = hn::PromoteTo(d32, hn::LoadU(d16, bits));
+  return hn::RebindMask(d, hn::Gt(wide, hn::Set(d32, static_cast<int32_t>(dropout.threshold()) - 1)));
 }
 
 }  // namespace qkv::kernels::HWY_NAMESPACE

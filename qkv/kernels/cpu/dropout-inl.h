@@ -24,16 +24,17 @@ inline constexpr int64_t kDropoutColumns = 512;
 
 #if HWY_TARGET != HWY_SCALAR
 
-// The Philox blocks `block` (one per 64-bit lane), whose four words land in memory one after the other, block
-// after block; lane 2i holds block i, lane 2i + 1 block lanes / 2 + i, so that no shuffle crosses lanes.
+// The Philox blocks `block` of the rows `row` (one per 64-bit lane, whose upper halves do not matter), whose
+// four words land in memory one after the other, block after block; lane 2i holds block i, lane 2i + 1 block
+// lanes / 2 + i, so that no shuffle crosses lanes.
 template <class D64>
-HWY_INLINE void draw_blocks(D64 d64, const Dropout& dropout, uint32_t row, hn::Vec<D64> block,
+HWY_INLINE void draw_blocks(D64 d64, const Dropout& dropout, hn::Vec<D64> row, hn::Vec<D64> block,
                             uint64_t* HWY_RESTRICT out) {
   const hn::Repartition<uint32_t, D64> d32;
   // Only the lower half of each lane counts: MulEven multiplies just that.
   const auto multiplier0 = hn::Set(d32, philox::kMultiplier0),
              multiplier1 = hn::Set(d32, philox::kMultiplier1);
-  auto c0 = hn::Set(d64, uint64_t{dropout.first_row + row}), c1 = block;
+  auto c0 = hn::Add(row, hn::Set(d64, uint64_t{dropout.first_row})), c1 = block;
   auto c2 = hn::Set(d64, uint64_t{dropout.site}), c3 = hn::Set(d64, uint64_t{dropout.step});
   uint32_t k0 = static_cast<uint32_t>(dropout.seed), k1 = static_cast<uint32_t>(dropout.seed >> 32);
 #pragma GCC unroll 10
@@ -55,24 +56,52 @@ HWY_INLINE void draw_blocks(D64 d64, const Dropout& dropout, uint32_t row, hn::V
   hn::StoreU(hn::InterleaveUpper(d64, words01, words23), d64, out + hn::Lanes(d64));
 }
 
+// 0, lanes / 2, 1, lanes / 2 + 1, ...: which block a lane of draw_blocks() holds.
+template <class D64>
+HWY_INLINE hn::Vec<D64> block_of_lane(D64 d64) {
+  const auto lane = hn::Iota(d64, 0), one = hn::Set(d64, uint64_t{1});
+  const auto odd = hn::Eq(hn::And(lane, one), one);
+  return hn::Add(hn::ShiftRight<1>(lane), hn::IfThenElseZero(odd, hn::Set(d64, hn::Lanes(d64) / 2)));
+}
+
 // The 16 bits of each of the columns [first, first + count) of a row; first is a multiple of 8. Writes up to
 // kDropoutColumns numbers, in steps, so that more than count may be overwritten.
 HWY_INLINE void draw_dropout_bits(const Dropout& dropout, uint32_t row, int64_t first, int64_t count,
                                   uint16_t* HWY_RESTRICT out) {
   const hn::ScalableTag<uint64_t> d64;
   const uint64_t lanes = hn::Lanes(d64);
-  const auto lane = hn::Iota(d64, 0), one = hn::Set(d64, uint64_t{1});
-  const auto odd = hn::Eq(hn::And(lane, one), one);
-  auto block = hn::Add(hn::ShiftRight<1>(lane), hn::IfThenElseZero(odd, hn::Set(d64, lanes / 2)));
-  block = hn::Add(block, hn::Set(d64, static_cast<uint64_t>(first) / 8));
+  auto block = hn::Add(block_of_lane(d64), hn::Set(d64, static_cast<uint64_t>(first) / 8));
+  const auto rows = hn::Set(d64, uint64_t{row});
   const auto step = hn::Set(d64, lanes);
   auto* words = reinterpret_cast<uint64_t*>(out);
   for (int64_t column = 0; column < count; column += static_cast<int64_t>(16 * lanes)) {
-    draw_blocks(d64, dropout, row, block, words);
+    draw_blocks(d64, dropout, rows, block, words);
     block = hn::Add(block, step);
-    draw_blocks(d64, dropout, row, block, words + 2 * lanes);
+    draw_blocks(d64, dropout, rows, block, words + 2 * lanes);
     block = hn::Add(block, step);
     words += 4 * lanes;
+  }
+}
+
+// The 16 bits of each weight of a tile: `rows` rows from `row` on, `blocks` Philox blocks of eight columns in
+// each from `block` on, one row after the other. blocks <= 8, rows <= 64. Up to 128 bytes more may be
+// overwritten.
+HWY_INLINE void draw_dropout_tile(const Dropout& dropout, uint32_t row, int64_t rows, uint32_t block,
+                                  int64_t blocks, uint16_t* HWY_RESTRICT out) {
+  const hn::ScalableTag<uint64_t> d64;
+  const hn::Repartition<uint32_t, decltype(d64)> d32;
+  const uint64_t lanes = hn::Lanes(d64), per_row = static_cast<uint64_t>(blocks);
+  // The quotient of numbers below 512 by 1 to 8.
+  const auto reciprocal = hn::Set(d32, static_cast<uint32_t>((65536 + per_row - 1) / per_row));
+  const auto divisor = hn::Set(d32, static_cast<uint32_t>(per_row));
+  const auto first_row = hn::Set(d64, uint64_t{row}), first_block = hn::Set(d64, uint64_t{block});
+  auto place = block_of_lane(d64);
+  auto* words = reinterpret_cast<uint64_t*>(out);
+  for (uint64_t i = 0; i < static_cast<uint64_t>(rows) * per_row; i += lanes, words += 2 * lanes) {
+    const auto r = hn::ShiftRight<16>(hn::MulEven(hn::BitCast(d32, place), reciprocal));
+    const auto b = hn::Sub(place, hn::MulEven(hn::BitCast(d32, r), divisor));
+    draw_blocks(d64, dropout, hn::Add(first_row, r), hn::Add(first_block, b), words);
+    place = hn::Add(place, hn::Set(d64, lanes));
   }
 }
 
@@ -88,6 +117,14 @@ HWY_INLINE void draw_dropout_bits(const Dropout& dropout, uint32_t row, int64_t 
       out[column + 2 * i] = static_cast<uint16_t>(words[static_cast<size_t>(i)] & 0xFFFFu);
       out[column + 2 * i + 1] = static_cast<uint16_t>(words[static_cast<size_t>(i)] >> 16);
     }
+  }
+}
+
+HWY_INLINE void draw_dropout_tile(const Dropout& dropout, uint32_t row, int64_t rows, uint32_t block,
+                                  int64_t blocks, uint16_t* HWY_RESTRICT out) {
+  for (int64_t r = 0; r < rows; ++r) {
+    draw_dropout_bits(dropout, row + static_cast<uint32_t>(r), int64_t{block} * 8, blocks * 8,
+                      out + r * blocks * 8);
   }
 }
 
