@@ -53,10 +53,12 @@ class Comparison:
 
     def qkv_run(self, steps, dropout, rate, warmup):
         """Seconds and losses of the steps, and peak memory. The first step's time is not known."""
-        folder = self.folder / "qkv"
+        folder, own = self.folder / "qkv", self.folder / "own_batches.jsonl"
         _, memory = self.qkv(folder, self.arguments.preset, steps, "--vocab", self.start / "source.spm",
                              "--set", "log_every=1", "--dropout", dropout, "--set", f"embedding_dropout={dropout}",
-                             *self.learning_rate(rate, warmup))
+                             "--save-batches", own, *self.learning_rate(rate, warmup))
+        if own.read_text().splitlines()[:steps] != self.batches.read_text().splitlines()[:steps]:
+            sys.exit(f"{self.batches}: not the batches that qkv has trained on; is the folder from another version?")
         from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
         events = EventAccumulator(str(folder / "runs"), size_guidance={"scalars": 0})
         events.Reload()
