@@ -38,7 +38,8 @@ class Comparison:
         return run_measured([
             a.qkv, "train", "translation", "--src", a.src, "--tgt", a.tgt, "--out", folder, "--overwrite", "--preset",
             preset, "--batch-tokens", a.batch_tokens, "--max-steps", steps, "--schedule", "constant", "--label-smoothing",
-            a.label_smoothing, "--checkpoint-minutes", 0, "--threads", a.threads, "--quiet", *more])
+            a.label_smoothing, "--set", f"sort_window={a.sort_window}", "--checkpoint-minutes", 0, "--threads", a.threads,
+            "--quiet", *more])
 
     def learning_rate(self, rate, warmup):
         return ["--learning-rate", rate, "--warmup-steps", warmup]
@@ -137,6 +138,8 @@ def main():
     parser.add_argument("--preset", default="small", help="(default: %(default)s)")
     parser.add_argument("--vocab-size", type=int, default=8000, help="(default: %(default)s)")
     parser.add_argument("--batch-tokens", type=int, default=4096, help="source and target (default: %(default)s)")
+    parser.add_argument("--sort-window", type=int, default=8192, help="sentence pairs that are sorted by length together, for "
+                                                                      "PyTorch's sake; qkv gains nothing (default: %(default)s)")
     parser.add_argument("--dropout", type=float, default=0.1, help="of the timed runs (default: %(default)s)")
     parser.add_argument("--label-smoothing", type=float, default=0.1, help="(default: %(default)s)")
     parser.add_argument("--check", type=int, default=20, help="steps whose losses have to agree; 0: none (default: %(default)s)")
