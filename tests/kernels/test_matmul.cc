@@ -26,9 +26,9 @@ std::vector<float> random_numbers(int64_t count, uint64_t seed) {
 struct Size {
   int64_t m, k, n;
 };
-const std::vector<Size> kSizes{{1, 1, 1},      {1, 7, 3},      {2, 16, 16},   {5, 24, 40},
-                               {17, 64, 1000}, {63, 33, 65},   {64, 32, 64},  {65, 32, 512},
-                               {100, 48, 513}, {200, 128, 96}, {129, 300, 31}};
+const std::vector<Size> kSizes{{1, 1, 1},      {1, 7, 3},      {2, 16, 16},    {5, 24, 40},
+                               {17, 64, 1000}, {63, 33, 65},   {64, 32, 64},   {65, 32, 512},
+                               {100, 48, 513}, {200, 128, 96}, {129, 300, 31}, {3, 40, 2100}};
 
 // The sums of at most 300 products below 1 in magnitude: float's error stays far below this.
 constexpr float kTolerance = 2e-5f;
@@ -62,10 +62,12 @@ TEST(Matmul, PackedTransposedWithBiasAndAccumulation) {
 TEST(Matmul, PackedPlain) {
   for (const auto& [m, k, n] : kSizes) {
     const auto a = random_numbers(m * k, 1), w = random_numbers(k * n, 2);
-    const Matrix block{w.data(), k, n, n};
+    const Matrix blocks[] = {{w.data(), k / 3, n, n}, {w.data() + k / 3 * n, k - k / 3, n, n}};
+    const auto packed = PackedMatrix::plain(blocks);
+    ASSERT_EQ(packed.rows(), k);
+    ASSERT_EQ(packed.cols(), n);
     std::vector<float> c(static_cast<size_t>(m * n));
-    matmul({a.data(), m, k, k}, PackedMatrix::plain({&block, 1}), nullptr, {c.data(), m, n, n},
-           Accumulate::no);
+    matmul({a.data(), m, k, k}, packed, nullptr, {c.data(), m, n, n}, Accumulate::no);
     for (int64_t i = 0; i < m; ++i) {
       for (int64_t j = 0; j < n; ++j) {
         double sum = 0;

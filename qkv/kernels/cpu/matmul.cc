@@ -17,6 +17,7 @@
 #include <dnnl.hpp>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <shared_mutex>
 #include <string>
 #include <unordered_map>
@@ -24,6 +25,7 @@
 
 #include "qkv/base/parallel.h"
 #include "qkv/kernels/counters.h"
+#include "qkv/kernels/cpu/packed_matrix.h"
 #include "qkv/tensor/storage.h"
 
 namespace qkv::kernels {
@@ -34,7 +36,6 @@ using Dims = dnnl::memory::dims;
 constexpr auto kF32 = dnnl::memory::data_type::f32;
 
 constexpr int64_t kPanelRows = 64;
-constexpr int64_t kBlockCols = 2048;
 constexpr std::array<int64_t, 9> kPanelCounts{1, 2, 4, 8, 16, 24, 32, 48, kPanelRows};
 
 // Gradients of weights: the output block of one task, and how many rows are summed by one call.
@@ -94,33 +95,19 @@ dnnl::matmul::primitive_desc describe(const Md& a, const Md& b, bool bias, const
   return {description, attributes, engine()};
 }
 
-// How the right-hand side lies in memory: in the blocks that oneDNN's fast kernel reads (AVX-512), in rows,
-// or not packed at all, with the left-hand side transposed.
-enum class Layout { blocked, rows, gradient };
+// PackLayout::slabs.
+Md slabs(int64_t rows, int64_t cols) { return Md({rows, cols}, kF32, dnnl::memory::format_tag::BA16a64b); }
 
-Md blocked(int64_t rows, int64_t cols) { return Md({rows, cols}, kF32, dnnl::memory::format_tag::BA16a64b); }
-
-// Whether this machine's oneDNN has a fast kernel for the blocked layout. It is asked for by name, not with
-// format_tag::any: what that chooses depends on strides, and the bits of a row would with it.
-bool runs_on_blocks() {
-  static const bool answer = [] {
-    try {
-      const std::string name = describe(row_major(kPanelRows, 64, 64), blocked(64, 64), false,
-                                        row_major(kPanelRows, 64, 64), false)
-                                   .impl_info_str();
-      return name.starts_with("brg");
-    } catch (const dnnl::error&) {
-      return false;
-    }
-  }();
-  return answer;
+Md description_of(PackLayout layout, int64_t rows, int64_t cols) {
+  return layout == PackLayout::slabs ? slabs(rows, cols) : row_major(rows, cols, cols);
 }
 
 // What a compiled product is known by.
 struct Key {
   int64_t m, n, k;
   bool bias, accumulate;
-  Layout layout;
+  // How the right-hand side lies; none: in rows with a stride, and the left-hand side is transposed.
+  std::optional<PackLayout> layout;
   int64_t a_stride = 0, b_stride = 0, c_stride = 0;  // where they are not the columns
   friend bool operator==(const Key&, const Key&) = default;
 };
@@ -128,9 +115,9 @@ struct Key {
 struct KeyHash {
   size_t operator()(const Key& key) const {
     size_t value = 0;
-    for (const int64_t number :
-         {key.m, key.n, key.k, key.a_stride, key.b_stride, key.c_stride,
-          int64_t{key.bias} * 2 + int64_t{key.accumulate}, int64_t{static_cast<int>(key.layout)}}) {
+    for (const int64_t number : {key.m, key.n, key.k, key.a_stride, key.b_stride, key.c_stride,
+                                 int64_t{key.bias} * 2 + int64_t{key.accumulate},
+                                 int64_t{key.layout ? static_cast<int>(*key.layout) + 1 : 0}}) {
       value = (value ^ static_cast<size_t>(number)) * 0x9E3779B97F4A7C15u;
       value ^= value >> 29;
     }
@@ -167,19 +154,37 @@ struct Product {
         c(description.dst_desc()),
         work(description.scratchpad_desc()) {}
 
+  // Points an operand's memory object at numbers, and counts it in.
+  static void point(dnnl::memory& memory, const Md& md, const void* data, int argument,
+                    std::array<dnnl_exec_arg_t, 5>& arguments, int& count) {
+    void* const numbers = const_cast<void*>(data);
+    if (memory) {
+      memory.set_data_handle(numbers);
+    } else {
+      memory = dnnl::memory(md, engine(), numbers);
+    }
+    arguments[static_cast<size_t>(count++)] = {argument, memory.get()};
+  }
+
   void run(const float* a_data, const void* b_data, const float* bias_data, float* c_data) const {
-    const auto memory = [](const Md& md, const void* data) {
-      return dnnl::memory(md, engine(), const_cast<void*>(data));
+    // Making the library's objects takes as long as a small product does: they are made once a thread.
+    struct Operands {
+      dnnl::memory a, b, bias, c, work;
     };
-    std::unordered_map<int, dnnl::memory> arguments{{DNNL_ARG_SRC, memory(a, a_data)},
-                                                    {DNNL_ARG_WEIGHTS, memory(b, b_data)},
-                                                    {DNNL_ARG_DST, memory(c, c_data)}};
-    if (bias_data) arguments.emplace(DNNL_ARG_BIAS, memory(bias, bias_data));
+    thread_local std::unordered_map<const Product*, Operands> of_products;
+    Operands& operands = of_products[this];
+    std::array<dnnl_exec_arg_t, 5> arguments{};
+    int count = 0;
+    point(operands.a, a, a_data, DNNL_ARG_SRC, arguments, count);
+    point(operands.b, b, b_data, DNNL_ARG_WEIGHTS, arguments, count);
+    point(operands.c, c, c_data, DNNL_ARG_DST, arguments, count);
+    if (bias_data) point(operands.bias, bias, bias_data, DNNL_ARG_BIAS, arguments, count);
     if (const size_t bytes = work.get_size(); bytes > 0) {
       const auto floats = static_cast<int64_t>((bytes + sizeof(float) - 1) / sizeof(float));
-      arguments.emplace(DNNL_ARG_SCRATCHPAD, memory(work, scratch(Scratch::library, floats)));
+      point(operands.work, work, scratch(Scratch::library, floats), DNNL_ARG_SCRATCHPAD, arguments, count);
     }
-    primitive.execute(stream(), arguments);
+    dnnl::error::wrap_c_api(dnnl_primitive_execute(primitive.get(), stream().get(), count, arguments.data()),
+                            "oneDNN: a product failed");
   }
 };
 
@@ -211,86 +216,19 @@ void copy_rows(const float* from, int64_t from_stride, float* to, int64_t to_str
 
 }  // namespace
 
-struct PackedMatrix::Impl {
-  int64_t rows = 0, cols = 0;
-  struct Block {
-    int64_t first_col = 0, cols = 0;
-    Layout layout = Layout::rows;
-    Md description;
-    Storage data;
-  };
-  std::vector<Block> blocks;
-
-  // `source` gives the columns [first, first + cols) as a strided matrix over contiguous memory.
-  void pack(int64_t first, int64_t count, const float* source, const Dims& strides) {
-    Block block;
-    block.first_col = first;
-    block.cols = count;
-    block.layout = runs_on_blocks() ? Layout::blocked : Layout::rows;
-    block.description =
-        block.layout == Layout::blocked ? blocked(rows, count) : row_major(rows, count, count);
-    block.data = allocate(block.description.get_size());
-    dnnl::memory from(Md({rows, count}, kF32, strides), engine(), const_cast<float*>(source));
-    dnnl::memory to(block.description, engine(), block.data.get());
-    dnnl::reorder(from, to).execute(stream(), from, to);
-    blocks.push_back(std::move(block));
-  }
-};
-
-int64_t PackedMatrix::rows() const { return impl_ ? impl_->rows : 0; }
-int64_t PackedMatrix::cols() const { return impl_ ? impl_->cols : 0; }
-
-namespace {
-
-// The row blocks as one matrix: themselves where there is one, else a copy.
-Matrix stack(std::span<const Matrix> blocks, std::vector<float>& memory) {
-  if (blocks.size() == 1) return blocks[0];
-  Matrix whole{nullptr, 0, blocks[0].cols, blocks[0].cols};
-  for (const Matrix& block : blocks) whole.rows += block.rows;
-  memory.resize(static_cast<size_t>(whole.rows * whole.cols));
-  float* next = memory.data();
-  for (const Matrix& block : blocks) {
-    copy_rows(block.data, block.stride, next, whole.cols, block.rows, block.cols);
-    next += block.rows * whole.cols;
-  }
-  whole.data = memory.data();
-  return whole;
-}
-
-}  // namespace
-
-PackedMatrix PackedMatrix::transposed(std::span<const Matrix> blocks) {
-  const OneDnnScope scope;
-  std::vector<float> memory;
-  const Matrix whole = stack(blocks, memory);
-  count_numbers(2 * whole.rows * whole.cols);
-  auto impl = std::make_shared<Impl>();
-  impl->rows = whole.cols;
-  impl->cols = whole.rows;
-  for (int64_t first = 0; first < impl->cols; first += kBlockCols) {
-    const int64_t count = std::min(kBlockCols, impl->cols - first);
-    impl->pack(first, count, whole.data + first * whole.stride, {1, whole.stride});
-  }
-  PackedMatrix result;
-  result.impl_ = std::move(impl);
-  return result;
-}
-
-PackedMatrix PackedMatrix::plain(std::span<const Matrix> blocks) {
-  const OneDnnScope scope;
-  std::vector<float> memory;
-  const Matrix whole = stack(blocks, memory);
-  count_numbers(2 * whole.rows * whole.cols);
-  auto impl = std::make_shared<Impl>();
-  impl->rows = whole.rows;
-  impl->cols = whole.cols;
-  for (int64_t first = 0; first < impl->cols; first += kBlockCols) {
-    const int64_t count = std::min(kBlockCols, impl->cols - first);
-    impl->pack(first, count, whole.data + first, {whole.stride, 1});
-  }
-  PackedMatrix result;
-  result.impl_ = std::move(impl);
-  return result;
+bool runs_on_slabs() {
+  static const bool answer = [] {
+    try {
+      const OneDnnScope scope;
+      const std::string name =
+          describe(row_major(kPanelRows, 64, 64), slabs(64, 64), false, row_major(kPanelRows, 64, 64), false)
+              .impl_info_str();
+      return name.starts_with("brg");
+    } catch (const dnnl::error&) {
+      return false;
+    }
+  }();
+  return answer;
 }
 
 void matmul(const Matrix& a, const PackedMatrix& b, const float* bias, const MutableMatrix& c,
@@ -308,7 +246,7 @@ void matmul(const Matrix& a, const PackedMatrix& b, const float* bias, const Mut
     const int64_t rows = std::min(kPanelRows, a.rows - first_row);
     // The kernel for plain rows sums in another order when there are few of them.
     const int64_t run_rows =
-        block.layout == Layout::rows ? kPanelRows : *std::ranges::lower_bound(kPanelCounts, rows);
+        packed.layout == PackLayout::rows ? kPanelRows : *std::ranges::lower_bound(kPanelCounts, rows);
     const float* a_data = a.data + first_row * a.stride;
     float* const c_data = c.data + first_row * c.stride + block.first_col;
     // oneDNN's fast kernel takes operands without gaps only.
@@ -325,8 +263,9 @@ void matmul(const Matrix& a, const PackedMatrix& b, const float* bias, const Mut
       std::fill(result + rows * block.cols, result + run_rows * block.cols, 0.0f);
     }
     const Product& compiled =
-        product({run_rows, block.cols, packed.rows, bias != nullptr, add, block.layout}, [&] {
-          return describe(row_major(run_rows, packed.rows, packed.rows), block.description, bias != nullptr,
+        product({run_rows, block.cols, packed.rows, bias != nullptr, add, packed.layout}, [&] {
+          return describe(row_major(run_rows, packed.rows, packed.rows),
+                          description_of(packed.layout, packed.rows, block.cols), bias != nullptr,
                           row_major(run_rows, block.cols, block.cols), add);
         });
     compiled.run(a_data, block.data.get(), bias ? bias + block.first_col : nullptr, result);
@@ -358,7 +297,7 @@ void matmul_transposed_a(const Matrix& a, const Matrix& b, const MutableMatrix& 
     float* c_data = c.data + first_row * c.stride + first_col;
     const auto run = [&](const float* a_data, int64_t a_stride, const float* b_data, int64_t b_stride,
                          int64_t depth) {
-      const Key key{rows, cols, depth, false, add, Layout::gradient, a_stride, b_stride, c.stride};
+      const Key key{rows, cols, depth, false, add, std::nullopt, a_stride, b_stride, c.stride};
       const Product& compiled = product(key, [&] {
         return describe(Md({rows, depth}, kF32, Dims{1, a_stride}), row_major(depth, cols, b_stride), false,
                         row_major(rows, cols, c.stride), add);

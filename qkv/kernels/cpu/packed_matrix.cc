@@ -1,0 +1,115 @@
+#include "qkv/kernels/cpu/packed_matrix.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "qkv/base/parallel.h"
+#include "qkv/kernels/counters.h"
+
+namespace qkv::kernels {
+namespace {
+
+constexpr int64_t kBlockCols = 2048;
+constexpr int64_t kSlabCols = 64;  // divides kBlockCols
+constexpr int64_t kSlabRows = 16;  // a slab's rows are a multiple
+
+int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
+
+PackedMatrix::Impl allocate_blocks(int64_t rows, int64_t cols) {
+  PackedMatrix::Impl packed{rows, cols, runs_on_slabs() ? PackLayout::slabs : PackLayout::rows, {}};
+  for (int64_t first = 0; first < cols; first += kBlockCols) {
+    const int64_t count = std::min(kBlockCols, cols - first);
+    const int64_t numbers = packed.layout == PackLayout::slabs
+                                ? round_up(rows, kSlabRows) * round_up(count, kSlabCols)
+                                : rows * count;
+    packed.blocks.push_back({first, count, allocate(static_cast<size_t>(numbers) * sizeof(float))});
+  }
+  return packed;
+}
+
+// The columns [first, first + count) of a packed matrix: row i goes to data + i * stride.
+struct Slab {
+  int64_t first, count, stride;
+  float* data;
+};
+
+// fill(slab) for all columns, at most kSlabCols at a time, on all threads.
+template <class Fill>
+void for_slabs(const PackedMatrix::Impl& packed, const Fill& fill) {
+  const int64_t slabs = (packed.cols + kSlabCols - 1) / kSlabCols;
+  const int64_t grain = std::max<int64_t>(1, 32768 / (kSlabCols * std::max<int64_t>(packed.rows, 1)));
+  parallel_for(slabs, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t index = begin; index < end; ++index) {
+      const auto& block = packed.blocks[static_cast<size_t>(index * kSlabCols / kBlockCols)];
+      const int64_t within = index * kSlabCols % kBlockCols, count = std::min(kSlabCols, block.cols - within);
+      float* const data = reinterpret_cast<float*>(block.data.get());
+      if (packed.layout == PackLayout::rows) {
+        fill(Slab{block.first_col + within, count, block.cols, data + within});
+        continue;
+      }
+      const int64_t padded_rows = round_up(packed.rows, kSlabRows);
+      const Slab slab{block.first_col + within, count, kSlabCols, data + within * padded_rows};
+      fill(slab);
+      for (int64_t row = 0; row < padded_rows; ++row) {
+        float* const to = slab.data + row * kSlabCols;
+        std::fill(to + (row < packed.rows ? count : 0), to + kSlabCols, 0.0f);
+      }
+    }
+  });
+}
+
+int64_t count_rows(std::span<const Matrix> blocks) {
+  int64_t rows = 0;
+  for (const Matrix& block : blocks) rows += block.rows;
+  return rows;
+}
+
+// visit(i, pointer) for the rows [begin, end) of the blocks laid one below the other.
+template <class Visit>
+void for_rows(std::span<const Matrix> blocks, int64_t begin, int64_t end, const Visit& visit) {
+  int64_t first = 0;
+  for (const Matrix& block : blocks) {
+    for (int64_t i = std::max(begin, first); i < std::min(end, first + block.rows); ++i)
+      visit(i, block.data + (i - first) * block.stride);
+    first += block.rows;
+  }
+}
+
+}  // namespace
+
+int64_t PackedMatrix::rows() const { return impl_ ? impl_->rows : 0; }
+int64_t PackedMatrix::cols() const { return impl_ ? impl_->cols : 0; }
+
+PackedMatrix PackedMatrix::transposed(std::span<const Matrix> blocks) {
+  Impl packed = allocate_blocks(blocks[0].cols, count_rows(blocks));
+  count_numbers(2 * packed.rows * packed.cols);
+  for_slabs(packed, [&](const Slab& slab) {
+    std::array<const float*, kSlabCols> from{};
+    for_rows(blocks, slab.first, slab.first + slab.count,
+             [&](int64_t i, const float* row) { from[static_cast<size_t>(i - slab.first)] = row; });
+    // Written as it lies; of what is read, a cache line of each source row lasts for sixteen rows.
+    for (int64_t row = 0; row < packed.rows; ++row) {
+      float* const to = slab.data + row * slab.stride;
+      for (int64_t col = 0; col < slab.count; ++col) to[col] = from[static_cast<size_t>(col)][row];
+    }
+  });
+  PackedMatrix result;
+  result.impl_ = std::make_shared<const Impl>(std::move(packed));
+  return result;
+}
+
+PackedMatrix PackedMatrix::plain(std::span<const Matrix> blocks) {
+  Impl packed = allocate_blocks(count_rows(blocks), blocks[0].cols);
+  count_numbers(2 * packed.rows * packed.cols);
+  for_slabs(packed, [&](const Slab& slab) {
+    for_rows(blocks, 0, packed.rows, [&](int64_t i, const float* row) {
+      std::copy_n(row + slab.first, slab.count, slab.data + i * slab.stride);
+    });
+  });
+  PackedMatrix result;
+  result.impl_ = std::make_shared<const Impl>(std::move(packed));
+  return result;
+}
+
+}  // namespace qkv::kernels
