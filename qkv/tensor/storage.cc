@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
+#include <map>
 #include <mutex>
 #include <new>
-#include <unordered_map>
 #include <vector>
 
 namespace qkv {
@@ -24,33 +24,41 @@ size_t size_class(size_t bytes) {
   return (bytes + step - 1) / step * step;
 }
 
+struct Block {
+  std::byte* memory = nullptr;
+  size_t bytes = 0;
+};
+
 thread_local MemoryUse current_use = MemoryUse::activations;
 
 class CachingAllocator {
  public:
-  std::byte* take(size_t bytes, MemoryUse use) {
+  // A kept block may be half as large again as what is asked for: else each number of tokens in a batch would
+  // end in a stock of blocks of its own.
+  Block take(size_t bytes, MemoryUse use) {
     const std::lock_guard lock(mutex_);
-    std::byte* block = nullptr;
-    auto& kept = free_[bytes];
-    if (!kept.empty()) {
-      block = kept.back();
-      kept.pop_back();
-      stats_.cached -= bytes;
+    Block block;
+    const auto kept = free_.lower_bound(bytes);
+    if (kept != free_.end() && kept->first <= bytes + bytes / 2) {
+      block = {kept->second.back(), kept->first};
+      kept->second.pop_back();
+      if (kept->second.empty()) free_.erase(kept);
+      stats_.cached -= block.bytes;
     } else {
-      block = request(bytes);
+      block = {request(bytes), bytes};
     }
-    stats_.in_use += bytes;
-    stats_.in_use_for[static_cast<size_t>(use)] += bytes;
+    stats_.in_use += block.bytes;
+    stats_.in_use_for[static_cast<size_t>(use)] += block.bytes;
     if (stats_.in_use > stats_.peak_in_use) set_peak();
     return block;
   }
 
-  void give(std::byte* block, size_t bytes, MemoryUse use) {
+  void give(Block block, MemoryUse use) {
     const std::lock_guard lock(mutex_);
-    free_[bytes].push_back(block);
-    stats_.in_use -= bytes;
-    stats_.in_use_for[static_cast<size_t>(use)] -= bytes;
-    stats_.cached += bytes;
+    free_[block.bytes].push_back(block.memory);
+    stats_.in_use -= block.bytes;
+    stats_.in_use_for[static_cast<size_t>(use)] -= block.bytes;
+    stats_.cached += block.bytes;
   }
 
   void release() {
@@ -90,13 +98,13 @@ class CachingAllocator {
   void release_locked() {
     for (auto& [bytes, blocks] : free_) {
       for (std::byte* block : blocks) std::free(block);
-      blocks.clear();
     }
+    free_.clear();
     stats_.cached = 0;
   }
 
   std::mutex mutex_;
-  std::unordered_map<size_t, std::vector<std::byte*>> free_;
+  std::map<size_t, std::vector<std::byte*>> free_;  // by size; no list is empty
   AllocatorStats stats_;
 };
 
@@ -109,10 +117,9 @@ CachingAllocator& allocator() {
 }  // namespace
 
 Storage allocate(size_t bytes) {
-  const size_t rounded = size_class(bytes);
   const MemoryUse use = current_use;
-  return {allocator().take(rounded, use),
-          [rounded, use](std::byte* block) { allocator().give(block, rounded, use); }};
+  const Block block = allocator().take(size_class(bytes), use);
+  return {block.memory, [block, use](std::byte*) { allocator().give(block, use); }};
 }
 
 MemoryScope::MemoryScope(MemoryUse use) : outer_(current_use) { current_use = use; }
