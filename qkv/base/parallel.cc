@@ -1,8 +1,5 @@
 #include "qkv/base/parallel.h"
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <algorithm>
 #include <atomic>
 #include <exception>
@@ -10,6 +7,7 @@
 #include <thread>
 
 #include "qkv/base/error.h"
+#include "qkv/base/thread.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -109,19 +107,8 @@ class Helpers {
   }
 
  private:
-  // Helpers take no signals: those are for the program's own threads.
   void start(int wanted) {
-    struct Masked {
-      Masked() {
-        sigset_t all;
-        ::sigfillset(&all);
-        ::pthread_sigmask(SIG_SETMASK, &all, &before);
-      }
-      ~Masked() { ::pthread_sigmask(SIG_SETMASK, &before, nullptr); }
-      sigset_t before{};
-    };
-    const Masked masked;  // also where the system refuses another thread
-    for (; started_ < wanted; ++started_) std::thread([this] { help(); }).detach();
+    for (; started_ < wanted; ++started_) start_thread([this] { help(); }).detach();
   }
 
   void help() {

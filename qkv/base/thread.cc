@@ -1,0 +1,25 @@
+#include "qkv/base/thread.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <utility>
+
+namespace qkv {
+
+std::thread start_thread(std::function<void()> body) {
+  // A thread begins with the mask of the one that starts it.
+  struct Masked {
+    Masked() {
+      sigset_t all;
+      ::sigfillset(&all);
+      ::pthread_sigmask(SIG_SETMASK, &all, &before);
+    }
+    ~Masked() { ::pthread_sigmask(SIG_SETMASK, &before, nullptr); }
+    sigset_t before{};
+  };
+  const Masked masked;  // also where the system refuses another thread
+  return std::thread(std::move(body));
+}
+
+}  // namespace qkv
