@@ -252,6 +252,9 @@ void add_train(CLI::App& app) {
   task->add_option("--source-lang", job.vocabulary.source_lang, "Language code, such as en");
   task->add_option("--target-lang", job.vocabulary.target_lang, "Language code, such as de");
   add_threads_option(*task);
+  task->add_flag_callback(
+      "--recompute", [arguments] { arguments->fields["recompute"] = "true"; },
+      "Compute layers' activations again where gradients need them: less memory, more time, the same bits");
   task->add_flag("--resume", arguments->resume,
                  "Go on from DIR's newest checkpoint, or begin if there is none");
   task->add_flag("--overwrite", arguments->overwrite, "Begin anew where DIR holds a model or a run already");

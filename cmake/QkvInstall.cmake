@@ -9,10 +9,11 @@ set(QKV_PRIVATE_HEADERS
   "-inl\\.h$"
   "/kernels/(cpu|reference)/"
   "/kernels/(attention|embedding|loss|matmul|norm|optimizer)\\.h$"
-  "/base/hash\\.h$" "/data/shuffle\\.h$"
+  "/base/(hash|thread)\\.h$" "/data/shuffle\\.h$"
   "/decode/(batches|beam|constraints|hypotheses|samples|sampling)\\.h$"
   "/explain/(attention_page|palette)\\.h$"
-  "/io/crc32c\\.h$" "/metrics/(lowercase_table|ngrams)\\.h$" "/models/marian\\.h$" "/text/vocabulary\\.h$")
+  "/io/crc32c\\.h$" "/metrics/(lowercase_table|ngrams)\\.h$" "/nn/recompute\\.h$"
+  "/models/marian\\.h$" "/text/vocabulary\\.h$")
 
 # qkv_public_headers(<variable>): their paths, relative to the source folder.
 function(qkv_public_headers variable)

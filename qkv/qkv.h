@@ -43,6 +43,7 @@
 #include "qkv/ops/functions.h"
 #include "qkv/ops/linear.h"
 #include "qkv/ops/profile.h"
+#include "qkv/ops/recompute.h"
 #include "qkv/ops/scope.h"
 #include "qkv/ops/tape.h"
 #include "qkv/ops/variable.h"
@@ -72,6 +73,7 @@
 
 #include "qkv/train/adam.h"
 #include "qkv/train/average.h"
+#include "qkv/train/batch_feed.h"
 #include "qkv/train/checkpoint.h"
 #include "qkv/train/observer.h"
 #include "qkv/train/options.h"

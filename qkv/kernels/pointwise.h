@@ -24,6 +24,10 @@ void activate(Activation activation, const float* x, float* y, int64_t rows, int
 void activate_backward(Activation activation, const float* x, const float* dy, float* dx, int64_t rows,
                        int64_t cols, const Dropout& dropout, Accumulate accumulate);
 
+// dx = factor * dy where y > 0, else 0: the gradient of y = dropout(max(x, 0)), found without x, as what is
+// dropped is 0 too; factor = dropout.scale(). dx may be dy.
+void relu_backward(const float* y, const float* dy, float factor, float* dx, int64_t count);
+
 // bias_gradient[c] (+)= sum over rows of dy[row, c], in an order that depends on the number of rows only.
 void sum_rows(const float* dy, int64_t rows, int64_t cols, int64_t row_stride, float* sums,
               Accumulate accumulate);

@@ -1,5 +1,6 @@
 #include "qkv/nn/decoder.h"
 
+#include "qkv/nn/recompute.h"
 #include "qkv/ops/scope.h"
 
 namespace qkv::nn {
@@ -70,7 +71,9 @@ Variable Decoder::operator()(const Variable& x, const Offsets& offsets, const Me
   Variable rows = x;
   for (size_t i = 0; i < layers_.size(); ++i) {
     const NameScope scope("layers", static_cast<int>(i));
-    rows = layers_[i](rows, offsets, memory, pass);
+    rows = run_layer(pass, [&layer = layers_[i], rows, offsets, memory](Pass& own) {
+      return layer(rows, offsets, memory, own);
+    });
   }
   return layer_norm_ ? (*layer_norm_)(rows) : rows;
 }

@@ -1,5 +1,6 @@
 #include "qkv/nn/encoder.h"
 
+#include "qkv/nn/recompute.h"
 #include "qkv/ops/scope.h"
 
 namespace qkv::nn {
@@ -39,7 +40,9 @@ Variable Encoder::operator()(const Variable& x, const Offsets& offsets, Pass& pa
   Variable rows = x;
   for (size_t i = 0; i < layers_.size(); ++i) {
     const NameScope scope("layers", static_cast<int>(i));
-    rows = layers_[i](rows, offsets, mask, pass);
+    rows = run_layer(pass, [&layer = layers_[i], rows, offsets, mask](Pass& own) {
+      return layer(rows, offsets, mask, own);
+    });
   }
   return layer_norm_ ? (*layer_norm_)(rows) : rows;
 }

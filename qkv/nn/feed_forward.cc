@@ -9,7 +9,7 @@ FeedForward::FeedForward(const FeedForwardOptions& options)
       dropout_(options.dropout) {}
 
 Variable FeedForward::operator()(const Variable& x, Pass& pass) const {
-  return fc2_(activate(fc1_(x), activation_, pass.dropout(dropout_)));
+  return fc2_(fc1_(x, activation_, pass.dropout(dropout_)));
 }
 
 void FeedForward::visit(const ParameterVisitor& visitor) const {

@@ -16,6 +16,11 @@ class Linear {
   explicit Linear(const LinearOptions& options);
 
   Variable operator()(const Variable& x) const { return linear(x, weights_); }
+  // dropout(activation(y)).
+  Variable operator()(const Variable& x, kernels::Activation activation,
+                      const kernels::Dropout& dropout) const {
+    return linear_activate(x, weights_, activation, dropout);
+  }
   void visit(const ParameterVisitor& visitor) const;
 
   const Parameter& weight() const { return weight_; }

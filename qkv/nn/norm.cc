@@ -12,7 +12,8 @@ Variable LayerNorm::operator()(const Variable& x) const {
 }
 
 Variable LayerNorm::of_sum(const Variable& x, const Variable& branch, const Dropout& dropout) const {
-  return residual_layer_norm(x, branch, dropout, weight_.variable, bias_.variable, epsilon_);
+  return residual_layer_norm(x, branch, dropout, weight_.variable, bias_.variable, epsilon_,
+                             Afterwards::used_up);
 }
 
 void LayerNorm::visit(const ParameterVisitor& visitor) const {

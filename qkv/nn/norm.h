@@ -12,7 +12,7 @@ class LayerNorm {
   explicit LayerNorm(int64_t features, float epsilon = 1e-5f);
 
   Variable operator()(const Variable& x) const;
-  // The norm of x + dropout(branch), in one pass.
+  // The norm of x + dropout(branch), in one pass. The branch's numbers are used up.
   Variable of_sum(const Variable& x, const Variable& branch, const Dropout& dropout) const;
   void visit(const ParameterVisitor& visitor) const;
 

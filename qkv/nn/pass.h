@@ -22,6 +22,9 @@ struct Pass {
   uint64_t seed = 0;
   uint32_t step = 0;       // counts forward runs in training, micro-batches included
   uint32_t first_row = 0;  // of the whole batch, where several workers share one
+  // Layers keep only their results, and are run again when gradients are computed: less memory, more time,
+  // the same bits.
+  bool recompute = false;
   AttentionObserver observer = {};
 
   // The dropout of the next place in the model.

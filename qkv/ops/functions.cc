@@ -73,7 +73,7 @@ namespace {
 
 // The norm of x, or of x + dropout(branch) where there is a branch.
 Variable norm(const char* operation, const Variable& x, const Variable& branch, const Dropout& dropout,
-              const Variable& gain, const Variable& shift, float epsilon) {
+              const Variable& gain, const Variable& shift, float epsilon, Afterwards branch_afterwards) {
   const ProfileScope profile(operation);
   require_features(operation, x, gain, shift);
   if (branch.defined()) require_same(operation, x, branch);
@@ -81,7 +81,11 @@ Variable norm(const char* operation, const Variable& x, const Variable& branch, 
   const bool records = Tape::records({x, branch, gain, shift});
   Tensor y = Tensor::empty(x.shape());
   // Only the backward pass needs these.
-  const Tensor sum = branch.defined() && records ? Tensor::empty(x.shape()) : Tensor();
+  Tensor sum;
+  if (branch.defined() && records) {
+    const bool in_place = branch_afterwards == Afterwards::used_up && !(branch == x);
+    sum = in_place ? branch.value() : Tensor::empty(x.shape());
+  }
   const Tensor mean = Tensor::empty({rows}), inverse_deviation = Tensor::empty({rows});
   kernels::norm_forward({.x = x.value().data(),
                          .branch = branch.defined() ? branch.value().data() : nullptr,
@@ -128,12 +132,13 @@ Variable norm(const char* operation, const Variable& x, const Variable& branch, 
 }  // namespace
 
 Variable layer_norm(const Variable& x, const Variable& gain, const Variable& shift, float epsilon) {
-  return norm("layer_norm", x, {}, {}, gain, shift, epsilon);
+  return norm("layer_norm", x, {}, {}, gain, shift, epsilon, Afterwards::kept);
 }
 
 Variable residual_layer_norm(const Variable& x, const Variable& branch, const Dropout& dropout,
-                             const Variable& gain, const Variable& shift, float epsilon) {
-  return norm("residual_layer_norm", x, branch, dropout, gain, shift, epsilon);
+                             const Variable& gain, const Variable& shift, float epsilon,
+                             Afterwards branch_afterwards) {
+  return norm("residual_layer_norm", x, branch, dropout, gain, shift, epsilon, branch_afterwards);
 }
 
 Variable embedding(const Variable& table, const Tensor& ids, const Variable& positions,

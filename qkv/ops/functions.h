@@ -21,9 +21,14 @@ Variable residual(const Variable& x, const Variable& branch, const Dropout& drop
 // [features].
 Variable layer_norm(const Variable& x, const Variable& gain, const Variable& shift, float epsilon);
 
+// Whether the numbers of an argument are needed afterwards. Where they are not, the backward pass's copy of
+// a result may take their memory.
+enum class Afterwards : bool { kept, used_up };
+
 // layer_norm(x + dropout(branch)), the end of a post-norm block, in one pass.
 Variable residual_layer_norm(const Variable& x, const Variable& branch, const Dropout& dropout,
-                             const Variable& gain, const Variable& shift, float epsilon);
+                             const Variable& gain, const Variable& shift, float epsilon,
+                             Afterwards branch_afterwards = Afterwards::kept);
 
 struct EmbeddingOptions {
   float factor = 1;      // sqrt(d_model) in the paper, section 3.4

@@ -7,6 +7,7 @@
 #include "qkv/kernels/loss.h"
 #include "qkv/kernels/matmul.h"
 #include "qkv/kernels/pointwise.h"
+#include "qkv/ops/functions.h"
 #include "qkv/ops/profile.h"
 
 namespace qkv {
@@ -34,13 +35,18 @@ class PackedForm {
     const std::lock_guard lock(mutex_);
     std::vector<uint64_t> versions;
     for (const Variable& weight : weights) versions.push_back(weight.version());
-    if (packed_.empty() || versions != versions_) {
-      const ProfileScope profile("packing");
-      const MemoryScope memory(MemoryUse::packed);
-      packed_ = pack(matrices(weights));
+    if (!packed_.empty() && versions == versions_) return packed_;
+    packed_ = {};
+    const ProfileScope profile("packing");
+    const MemoryScope memory(MemoryUse::packed);
+    PackedMatrix packed = pack(matrices(weights));
+    // In training it will not be asked for again before the weights change: copies of all of them, twice,
+    // would only lie there.
+    if (!Tape::alive()) {
+      packed_ = packed;
       versions_ = std::move(versions);
     }
-    return packed_;
+    return packed;
   }
 
  private:
@@ -137,23 +143,48 @@ void add_weight_gradients(const Tensor& x, const Tensor& dy, const std::vector<V
   }
 }
 
+// x W^T + b.
+Tensor multiply(const Variable& x, const LinearWeights& weights) {
+  const Tensor bias = LinearAccess::bias(weights);
+  Tensor y = Tensor::empty({x.value().rows(), weights.outputs()});
+  kernels::matmul(matrix(x.value()), LinearAccess::forward(weights), bias.defined() ? bias.data() : nullptr,
+                  mutable_matrix(y), Accumulate::no);
+  return y;
+}
+
+// The shares of x, weights and biases in the gradient of x W^T + b.
+void pass_on(const Variable& x, const LinearWeights& weights, const Tensor& dy) {
+  if (x.requires_grad()) {
+    const GradientSlot slot = x.gradient_slot();
+    kernels::matmul(matrix(dy), LinearAccess::backward(weights), nullptr, mutable_matrix(slot.tensor),
+                    slot.accumulate);
+  }
+  add_weight_gradients(x.value(), dy, weights.weights(), weights.biases());
+}
+
 }  // namespace
 
 Variable linear(const Variable& x, const LinearWeights& weights) {
   const ProfileScope profile("linear");
   check("linear", x, weights);
-  const Tensor bias = LinearAccess::bias(weights);
-  Tensor y = Tensor::empty({x.value().rows(), weights.outputs()});
-  kernels::matmul(matrix(x.value()), LinearAccess::forward(weights), bias.defined() ? bias.data() : nullptr,
-                  mutable_matrix(y), Accumulate::no);
+  const Tensor y = multiply(x, weights);
   if (!Tape::records(LinearAccess::all(weights, x))) return y;
-  return Tape::result("linear", y, [x, &weights](const Tensor& dy) {
-    if (x.requires_grad()) {
-      const GradientSlot slot = x.gradient_slot();
-      kernels::matmul(matrix(dy), LinearAccess::backward(weights), nullptr, mutable_matrix(slot.tensor),
-                      slot.accumulate);
-    }
-    add_weight_gradients(x.value(), dy, weights.weights(), weights.biases());
+  return Tape::result("linear", y, [x, &weights](const Tensor& dy) { pass_on(x, weights, dy); });
+}
+
+Variable linear_activate(const Variable& x, const LinearWeights& weights, kernels::Activation activation,
+                         const kernels::Dropout& dropout) {
+  // Of the others the derivative is found from what went in, so that has to stay.
+  if (activation != kernels::Activation::relu) return activate(linear(x, weights), activation, dropout);
+  const ProfileScope profile("linear_activate");
+  check("linear_activate", x, weights);
+  const Tensor y = multiply(x, weights);
+  kernels::activate(activation, y.data(), y.data(), y.rows(), y.cols(), dropout);
+  if (!Tape::records(LinearAccess::all(weights, x))) return y;
+  return Tape::result("linear_activate", y, [x, &weights, y, factor = dropout.scale()](const Tensor& dy) {
+    // Nobody reads dy after this.
+    kernels::relu_backward(y.data(), dy.data(), factor, dy.data(), y.numel());
+    pass_on(x, weights, dy);
   });
 }
 
@@ -177,6 +208,7 @@ CrossEntropyResult linear_cross_entropy(const Variable& x, const LinearWeights& 
   // The gradients for an upstream gradient of 1. Those of the weights wait in variables of their own until
   // backward().
   const Tensor dx = records && x.requires_grad() ? Tensor::empty(x.shape()) : Tensor();
+  const PackedMatrix backward = dx.defined() ? LinearAccess::backward(weights) : PackedMatrix();
   std::vector<Variable> weight_gradients, bias_gradients;
   for (const Variable& w : weights.weights()) {
     weight_gradients.push_back(records && w.requires_grad() ? Variable::parameter(w.value())
@@ -203,8 +235,8 @@ CrossEntropyResult linear_cross_entropy(const Variable& x, const LinearWeights& 
                             .loss = loss_rows.data() + first,
                             .nll = nll_rows.data() + first});
     if (dx.defined()) {
-      kernels::matmul(matrix(logits), LinearAccess::backward(weights), nullptr,
-                      mutable_matrix(dx.slice_rows(first, count)), Accumulate::no);
+      kernels::matmul(matrix(logits), backward, nullptr, mutable_matrix(dx.slice_rows(first, count)),
+                      Accumulate::no);
     }
     if (records) add_weight_gradients(x_chunk, logits, weight_gradients, bias_gradients);
   }
@@ -217,14 +249,14 @@ CrossEntropyResult linear_cross_entropy(const Variable& x, const LinearWeights& 
   }
   result.loss = Tape::result(
       "cross_entropy", loss, [x, dx, &weights, weight_gradients, bias_gradients](const Tensor& upstream) {
-        const auto pass_on = [factor = upstream.item()](const Tensor& gradient, const Variable& to) {
+        const auto hand_on = [factor = upstream.item()](const Tensor& gradient, const Variable& to) {
           const GradientSlot slot = to.gradient_slot();
           kernels::scale(gradient.data(), factor, slot.tensor.data(), gradient.numel(), slot.accumulate);
         };
-        if (dx.defined()) pass_on(dx, x);
+        if (dx.defined()) hand_on(dx, x);
         for (size_t i = 0; i < weight_gradients.size(); ++i) {
-          if (weight_gradients[i].has_grad()) pass_on(weight_gradients[i].grad(), weights.weights()[i]);
-          if (bias_gradients[i].has_grad()) pass_on(bias_gradients[i].grad(), weights.biases()[i]);
+          if (weight_gradients[i].has_grad()) hand_on(weight_gradients[i].grad(), weights.weights()[i]);
+          if (bias_gradients[i].has_grad()) hand_on(bias_gradients[i].grad(), weights.biases()[i]);
         }
       });
   return result;

@@ -4,6 +4,8 @@
 #include <memory>
 #include <vector>
 
+#include "qkv/kernels/dropout.h"
+#include "qkv/kernels/pointwise.h"
 #include "qkv/ops/tape.h"
 
 namespace qkv {
@@ -11,7 +13,9 @@ namespace qkv {
 // The weights of one affine map, [n_i, k] each, and optional biases, [n_i] each: y = x [W_1; W_2; ...]^T +
 // [b_1, b_2, ...]. Several maps of one input (queries, keys, values) are one product. The packed forms that
 // the products read are made when first needed and again when a weight has changed; that is safe from several
-// threads at once.
+// threads at once. While a tape
+// lives they are made for each use: the weights change after it, and copies of all of them would be kept for
+// nothing.
 class LinearWeights {
  public:
   // `biases` is empty or as long as `weights`; an undefined one counts as zeros. Values may come later.
@@ -34,6 +38,11 @@ class LinearWeights {
 
 // x [tokens, k] -> [tokens, n]. Throws ShapeError.
 Variable linear(const Variable& x, const LinearWeights& weights);
+
+// dropout(activation(linear(x, weights))), the first half of a feed-forward. With relu, only the result is
+// kept for the backward pass.
+Variable linear_activate(const Variable& x, const LinearWeights& weights, kernels::Activation activation,
+                         const kernels::Dropout& dropout = {});
 
 struct CrossEntropyOptions {
   float label_smoothing = 0;

@@ -11,6 +11,7 @@
 namespace qkv {
 namespace {
 thread_local Tape* active = nullptr;
+thread_local int pauses = 0;  // that stopped a tape
 }  // namespace
 
 Tape::Tape() {
@@ -19,6 +20,20 @@ Tape::Tape() {
 }
 
 Tape::~Tape() { active = nullptr; }
+
+Tape::Pause::Pause() : paused_(active) {
+  active = nullptr;
+  if (paused_) ++pauses;
+}
+
+Tape::Pause::~Pause() {
+  active = paused_;
+  if (paused_) --pauses;
+}
+
+bool Tape::records() { return active != nullptr; }
+
+bool Tape::alive() { return active || pauses > 0; }
 
 bool Tape::records(std::span<const Variable> inputs) {
   return active && std::ranges::any_of(inputs, [](const Variable& input) { return input.requires_grad(); });
@@ -34,7 +49,16 @@ Variable Tape::result(const char* operation, Tensor value, std::function<void(co
 void Tape::backward(const Variable& loss) {
   if (loss.shape().numel() != 1)
     throw ShapeError(concat("backward: expected one element, found ", loss.shape()));
-  loss.add_grad(Tensor::full(loss.shape(), 1.0f));
+  backward(loss, Tensor::full(loss.shape(), 1.0f));
+}
+
+void Tape::backward(const Variable& output, const Tensor& gradient) {
+  if (output.has_grad() || output.node_->base) {
+    output.add_grad(gradient);
+  } else {
+    output.node_->grad = gradient;
+    output.node_->has_grad = true;
+  }
   while (!records_.empty()) {
     const Record record = std::move(records_.back());
     records_.pop_back();

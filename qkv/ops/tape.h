@@ -22,6 +22,23 @@ class Tape {
   Tape(const Tape&) = delete;
   Tape& operator=(const Tape&) = delete;
 
+  // While it lives, operations of this thread do not record, and another tape may.
+  class Pause {
+   public:
+    Pause();
+    ~Pause();
+    Pause(const Pause&) = delete;
+    Pause& operator=(const Pause&) = delete;
+
+   private:
+    Tape* paused_;
+  };
+
+  // Whether a tape lives on this thread, paused or not: gradients will be wanted and weights will change.
+  static bool alive();
+
+  // Whether operations on this thread may have to record themselves.
+  static bool records();
   // Whether an operation on these inputs has to record itself.
   static bool records(std::initializer_list<Variable> inputs) {
     return records(std::span(inputs.begin(), inputs.size()));
@@ -36,6 +53,8 @@ class Tape {
   // Runs the records in reverse, from a gradient of 1 at `loss` (one element), and forgets them as it goes:
   // memory falls while it runs. The gradients of leaves are left in them.
   void backward(const Variable& loss);
+  // The same from any recorded value, whose gradient is `gradient`. That may be used up.
+  void backward(const Variable& output, const Tensor& gradient);
 
   // The first recorded value that holds a NaN or an infinity, as "encoder.layers.3.self_attn: linear [12,
   // 64]: NaN at element 5"; for saying where a bad number came from.

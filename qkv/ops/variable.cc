@@ -19,22 +19,54 @@ void Variable::set_value(Tensor value) {
   touch();
 }
 
+Tensor Variable::grad() const {
+  if (!has_grad()) return {};
+  fill_unwritten(node_->base ? *node_->base : *node_);
+  return node_->grad;
+}
+
 GradientSlot Variable::slot_of(Node& node) {
-  if (node.base) {
-    GradientSlot whole = slot_of(*node.base);
-    // The other columns get their share from other views, so the whole starts from zeros.
-    if (whole.accumulate == Accumulate::no) whole.tensor.fill_zero();
-    node.grad = whole.tensor.columns(node.first_column, node.value.cols());
-    node.has_grad = true;
+  if (node.base) return slot_of_view(node);
+  if (node.has_grad) {
+    fill_unwritten(node);
     return {node.grad, Accumulate::yes};
   }
-  if (node.has_grad) return {node.grad, Accumulate::yes};
   if (!node.grad.defined() || node.grad.shape() != node.value.shape()) {
     const MemoryScope memory(node.leaf ? MemoryUse::gradients : MemoryUse::activations);
     node.grad = Tensor::empty(node.value.shape());
   }
   node.has_grad = true;
   return {node.grad, Accumulate::no};
+}
+
+GradientSlot Variable::slot_of_view(Node& view) {
+  Node& whole = *view.base;
+  if (!whole.has_grad) {
+    slot_of(whole);
+    whole.unwritten = {{0, whole.value.cols()}};
+  }
+  view.grad = whole.grad.columns(view.first_column, view.value.cols());
+  view.has_grad = true;
+  const Columns own{view.first_column, view.first_column + view.value.cols()};
+  for (size_t i = 0; i < whole.unwritten.size(); ++i) {
+    const Columns free = whole.unwritten[i];
+    if (own.begin >= free.end || own.end <= free.begin) continue;
+    if (own.begin < free.begin || own.end > free.end) {  // views that overlap
+      fill_unwritten(whole);
+      return {view.grad, Accumulate::yes};
+    }
+    whole.unwritten.erase(whole.unwritten.begin() + static_cast<std::ptrdiff_t>(i));
+    if (free.begin < own.begin) whole.unwritten.push_back({free.begin, own.begin});
+    if (own.end < free.end) whole.unwritten.push_back({own.end, free.end});
+    return {view.grad, Accumulate::no};
+  }
+  return {view.grad, Accumulate::yes};
+}
+
+void Variable::fill_unwritten(Node& node) {
+  for (const Columns columns : node.unwritten)
+    node.grad.columns(columns.begin, columns.end - columns.begin).fill_zero();
+  node.unwritten.clear();
 }
 
 GradientSlot Variable::gradient_slot() const { return slot_of(*node_); }
@@ -53,8 +85,8 @@ void Variable::add_grad(const Tensor& gradient) const {
 Variable Variable::columns(int64_t begin, int64_t count) const {
   Variable view{value().columns(begin, count)};
   view.node_->requires_grad = requires_grad();
-  view.node_->base = node_;
-  view.node_->first_column = begin;
+  view.node_->base = node_->base ? node_->base : node_;
+  view.node_->first_column = node_->first_column + begin;
   return view;
 }
 

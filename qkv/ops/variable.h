@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "qkv/kernels/accumulate.h"
 #include "qkv/tensor/tensor.h"
@@ -41,21 +42,28 @@ class Variable {
   uint64_t version() const { return node_->version; }
 
   // The gradient, undefined where none has arrived.
-  Tensor grad() const { return has_grad() ? node_->grad : Tensor(); }
+  Tensor grad() const;
   bool has_grad() const { return node_ && node_->has_grad; }
   // Forgets the gradient; a leaf keeps its memory for the next one.
-  void clear_grad() { node_->has_grad = false; }
+  void clear_grad() {
+    node_->has_grad = false;
+    node_->unwritten.clear();
+  }
   GradientSlot gradient_slot() const;
   // Adds to the gradient.
   void add_grad(const Tensor& gradient) const;
 
-  // Columns of a matrix as a variable of their own; value and gradient are views, nothing is copied.
+  // Columns of a matrix as a variable of their own; value and gradient are views, nothing is copied. A view's
+  // gradient is its columns of the whole's: columns that no gradient has reached are zeros there.
   Variable columns(int64_t begin, int64_t count) const;
 
   friend bool operator==(const Variable& a, const Variable& b) { return a.node_ == b.node_; }
 
  private:
   friend class Tape;
+  struct Columns {
+    int64_t begin, end;
+  };
   struct Node {
     Tensor value;
     Tensor grad;
@@ -63,11 +71,15 @@ class Variable {
     bool has_grad = false;
     bool leaf = false;  // a parameter, whose gradient outlives the step
     uint64_t version = 0;
-    // Set in a view: whose columns this is.
+    // Set in a view: whose columns this is. That is never a view itself.
     std::shared_ptr<Node> base;
     int64_t first_column = 0;
+    // Where views have written to the gradient: the columns that hold no numbers yet.
+    std::vector<Columns> unwritten;
   };
   static GradientSlot slot_of(Node& node);
+  static GradientSlot slot_of_view(Node& view);
+  static void fill_unwritten(Node& node);
 
   std::shared_ptr<Node> node_;
 };

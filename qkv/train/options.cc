@@ -26,6 +26,7 @@ void visit_fields(Options& o, const Visit& visit) {
   visit("batch_tokens", o.batch_tokens, Effect::weights);
   visit("accumulate", o.accumulate, Effect::weights);
   visit("max_length", o.max_length, Effect::weights);
+  visit("recompute", o.recompute, Effect::none);
   visit("sort_window", o.sort_window, Effect::weights);
   visit("label_smoothing", o.label_smoothing, Effect::weights);
   visit("beta1", o.adam.beta1, Effect::weights);
@@ -81,6 +82,11 @@ void parse(std::string_view field, std::string_view text, ScheduleKind& value) {
 void parse(std::string_view field, std::string_view text, EarlyStopMetric& value) {
   parse_name(kMetrics, field, text, value);
 }
+void parse(std::string_view field, std::string_view text, bool& value) {
+  if (text != "true" && text != "false")
+    throw UsageError(concat(field, ": expected true or false, found \"", text, "\""));
+  value = text == "true";
+}
 template <class Number>
 void parse(std::string_view field, std::string_view text, Number& value) {
   Number number{};
@@ -102,6 +108,7 @@ std::string name_of(const Names& names, Value value) {
 }
 std::string print(ScheduleKind value) { return name_of(kSchedules, value); }
 std::string print(EarlyStopMetric value) { return name_of(kMetrics, value); }
+std::string print(bool value) { return value ? "true" : "false"; }
 template <class Number>
 std::string print(Number value) {
   std::array<char, 64> text{};

@@ -20,6 +20,9 @@ struct TrainOptions {
   int64_t accumulate = 1;       // batches whose gradients make one step
   int64_t max_length = 512;     // tokens of a pair's longer side; longer pairs are left out and counted
   int64_t sort_window = 1;      // pairs sorted by length together: see data::BatchOptions
+  // Layers' activations are computed again in the backward pass instead of kept: less memory, more time, the
+  // same bits.
+  bool recompute = false;
 
   // Objective and optimizer. (Dropout belongs to the model's configuration.)
   float label_smoothing = 0.1f;

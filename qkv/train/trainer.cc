@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "qkv/ops/profile.h"
 #include "qkv/ops/tape.h"
@@ -44,16 +45,17 @@ Trainer::Trainer(const models::TransformerConfig& config, const TrainOptions& op
   model_ = std::make_unique<models::Transformer>(config);
   nn::initialise(*model_, options_.seed);
   adam_ = std::make_unique<Adam>(*model_, options_.adam);
-  cursor_ = std::make_unique<data::BatchCursor>(
+  data::BatchCursor cursor(
       inputs_.train,
-      data::BatchOptions{
-          .max_tokens = options_.batch_tokens, .window = options_.sort_window, .seed = options_.seed});
+      {.max_tokens = options_.batch_tokens, .window = options_.sort_window, .seed = options_.seed},
+      checkpoint ? checkpoint->state.cursor : data::CursorState{});
   if (checkpoint) {
     resume(*checkpoint);
   } else {
     start_anew();
   }
   remove_old_snapshots();
+  feed_ = std::make_unique<BatchFeed>(inputs_.train, std::move(cursor), special_, options_.accumulate);
 }
 
 void Trainer::start_anew() {
@@ -74,7 +76,6 @@ void Trainer::resume(const Checkpoint& checkpoint) {
   }
   state_ = checkpoint.state;
   adam_->restore(checkpoint.file, state_.steps);
-  cursor_->restore(state_.cursor);
   saved_step_ = state_.steps;
   events_ = std::make_unique<io::EventWriter>(inputs_.folder / "runs", state_.steps + 1);
 }
@@ -97,15 +98,14 @@ TrainResult Trainer::run(TrainObserver& observer, const std::atomic<bool>* stop)
   started_ = std::chrono::steady_clock::now();
   seconds_before_ = saved_seconds_ = state_.seconds;
   first_step_ = state_.steps;
-  first_progress_ =
-      static_cast<double>(state_.cursor.epoch) +
-      static_cast<double>(state_.cursor.batch) / static_cast<double>(cursor_->batches_in_epoch());
+  first_progress_ = static_cast<double>(state_.cursor.epoch) +
+                    static_cast<double>(state_.cursor.batch) / static_cast<double>(feed_->batches_in_epoch());
   observer.on_start({.parameters = nn::count_parameters(*model_),
                      .train_pairs = inputs_.train.pairs(),
                      .valid_pairs = inputs_.valid ? inputs_.valid->store.pairs() : 0,
                      .source_vocabulary = model_->config().source_vocabulary,
                      .target_vocabulary = model_->config().target_vocabulary,
-                     .batches_in_epoch = cursor_->batches_in_epoch(),
+                     .batches_in_epoch = feed_->batches_in_epoch(),
                      .resumed_from = state_.steps});
 
   std::optional<StopReason> reason;
@@ -139,19 +139,15 @@ TrainResult Trainer::run(TrainObserver& observer, const std::atomic<bool>* stop)
 }
 
 void Trainer::train_step() {
-  std::vector<data::TranslationRows> batches;
-  int64_t tokens = 0, labels = 0;
-  for (int64_t i = 0; i < options_.accumulate; ++i) {
+  const StepBatches batches = [this] {
     const ProfileScope profile("data");
-    const data::Batch batch = cursor_->next();
-    batches.push_back(data::make_rows(inputs_.train, batch.pairs, special_));
-    observer_->on_batch(batches.back());
-    tokens += batch.tokens;
-    labels += batches.back().labels.tokens();
-  }
+    return feed_->next();
+  }();
+  for (const data::TranslationRows& rows : batches.rows) observer_->on_batch(rows);
   const double before = seconds_now();
   const double loss_before = state_.window.loss;
-  for (const data::TranslationRows& rows : batches) run_batch(rows, 1.0f / static_cast<float>(labels));
+  for (const data::TranslationRows& rows : batches.rows)
+    run_batch(rows, 1.0f / static_cast<float>(batches.labels));
 
   const double rate = learning_rate(options_.schedule, state_.steps + 1);
   double norm = 0;
@@ -161,12 +157,12 @@ void Trainer::train_step() {
     fail_not_finite(error.what());
   }
   ++state_.steps;
-  state_.cursor = cursor_->state();
-  last_loss_ = (state_.window.loss - loss_before) / static_cast<double>(labels);
+  state_.cursor = batches.after;
+  last_loss_ = (state_.window.loss - loss_before) / static_cast<double>(batches.labels);
   TrainState::Window& window = state_.window;
   ++window.steps;
-  window.tokens += tokens;
-  window.labels += labels;
+  window.tokens += batches.tokens;
+  window.labels += batches.labels;
   window.gradient_norm += norm;
   window.seconds += seconds_now() - before;
 
@@ -179,6 +175,7 @@ void Trainer::run_batch(const data::TranslationRows& rows, float factor) {
   ++state_.micro_steps;
   nn::Pass pass;
   pass.training = true;
+  pass.recompute = options_.recompute;
   pass.seed = options_.seed;
   pass.step = static_cast<uint32_t>(state_.micro_steps);
 
@@ -211,7 +208,7 @@ StepReport Trainer::report_step(double rate) {
   StepReport report{.step = state_.steps,
                     .epoch = state_.cursor.epoch + 1,
                     .epoch_progress = static_cast<double>(state_.cursor.batch) /
-                                      static_cast<double>(cursor_->batches_in_epoch()),
+                                      static_cast<double>(feed_->batches_in_epoch()),
                     .loss = window.loss / labels,
                     .nll = window.nll / labels,
                     .gradient_norm = window.gradient_norm / steps,

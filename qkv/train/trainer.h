@@ -11,6 +11,7 @@
 #include "qkv/io/tensorboard.h"
 #include "qkv/models/transformer.h"
 #include "qkv/text/tokenizer.h"
+#include "qkv/train/batch_feed.h"
 #include "qkv/train/checkpoint.h"
 #include "qkv/train/observer.h"
 #include "qkv/train/options.h"
@@ -101,7 +102,7 @@ class Trainer {
   Fields fields_;
   std::unique_ptr<models::Transformer> model_, averaged_;
   std::unique_ptr<Adam> adam_;
-  std::unique_ptr<data::BatchCursor> cursor_;
+  std::unique_ptr<BatchFeed> feed_;
   std::unique_ptr<io::EventWriter> events_;
   CheckpointFolder checkpoints_;
   TrainState state_;

@@ -128,17 +128,50 @@ TEST(Resume, PassesOverATruncatedCheckpointToTheSameBits) {
       std::string::npos);
 }
 
-TEST(Training, TheSameBitsForOneAndTwoThreads) {
+TEST(Training, TheSameBitsForOneToFourThreadsAfterAHundredSteps) {
   const Scratch scratch;
   const int before = threads();
-  set_threads(1);
-  const TranslationJob one = small_job(scratch, "one");
-  train(one);
-  set_threads(2);
-  const TranslationJob two = small_job(scratch, "two");
-  train(two);
-  set_threads(before);
-  expect_same_run(one.folder, two.folder);
+  const auto train_with = [&](int count) {
+    set_threads(count);
+    TranslationJob job = small_job(scratch, concat(count, " threads"));
+    // Wide enough for every kernel to have work for four.
+    job.config.d_model = 128;
+    job.config.heads = 4;
+    job.config.d_ff = 256;
+    job.options.batch_tokens = 600;
+    job.options.max_steps = 100;
+    job.options.validate_every = 50;
+    train(job);
+    set_threads(before);
+    return job.folder;
+  };
+  const auto one = train_with(1);
+  for (const int count : {2, 3, 4}) expect_same_run(one, train_with(count));
+}
+
+TEST(Training, TheSameBitsWhereActivationsAreRecomputed) {
+  for (const nn::NormPlacement norm : {nn::NormPlacement::post, nn::NormPlacement::pre}) {
+    const Scratch scratch;
+    TranslationJob job = small_job(scratch, "kept");
+    job.config.encoder_layers = job.config.decoder_layers = 2;
+    job.config.norm = norm;
+    job.config.activation = norm == nn::NormPlacement::post ? Activation::relu : Activation::gelu_exact;
+    job.config.activation_dropout = 0.1f;
+    const auto kept = job.folder;
+    train(job);
+    job.folder = scratch / "recomputed";
+    job.options.recompute = true;
+    train(job);
+    expect_same_run(kept, job.folder);
+    // Part of a run may do so, too.
+    job.folder = scratch / "both";
+    job.options.max_steps = 3;
+    train(job);
+    job.options.recompute = false;
+    job.options.max_steps = 6;
+    train(resumed(job));
+    expect_same_run(kept, job.folder);
+  }
 }
 
 TEST(Resume, NamesTheOptionThatContradicts) {

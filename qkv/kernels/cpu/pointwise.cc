@@ -70,6 +70,15 @@ void activate_backward_rows(const float* x, const float* dy, float* dx, int64_t 
   }
 }
 
+void relu_backward_range(const float* y, const float* dy, float factor, float* dx, int64_t count) {
+  const Floats d;
+  const auto factors = hn::Set(d, factor);
+  for_vectors(d, count, [&](auto part, int64_t i) HWY_ATTR {
+    const auto passes = hn::Gt(load(d, y + i, part), hn::Zero(d));
+    store(d, hn::IfThenElseZero(passes, hn::Mul(load(d, dy + i, part), factors)), dx + i, part);
+  });
+}
+
 // call(function, drop) with objects of the classes for the activation and the dropout.
 template <class Call>
 void with_classes(Activation activation, const Dropout& dropout, const Call& call) {
@@ -120,6 +129,7 @@ HWY_EXPORT(scale_range);
 HWY_EXPORT(add_range);
 HWY_EXPORT(activate_range);
 HWY_EXPORT(activate_backward_range);
+HWY_EXPORT(relu_backward_range);
 
 constexpr int64_t kPiece = 32768;  // elements, of one piece of work
 
@@ -166,6 +176,13 @@ void activate_backward(Activation activation, const float* x, const float* dy, f
   parallel_for(rows, rows_of_piece(cols), [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(activate_backward_range)
     (activation, x, dy, dx, begin, end, cols, dropout, accumulate);
+  });
+}
+
+void relu_backward(const float* y, const float* dy, float factor, float* dx, int64_t count) {
+  count_numbers(3 * count);
+  parallel_for(count, kPiece, [&](int64_t begin, int64_t end) {
+    HWY_DYNAMIC_DISPATCH(relu_backward_range)(y + begin, dy + begin, factor, dx + begin, end - begin);
   });
 }
 
