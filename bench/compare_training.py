@@ -80,10 +80,10 @@ class Comparison:
 
     def check(self):
         """Whether both learn the same, at a rate at which the loss moves, so that gradients and optimizer show in it. (At
-        five times this rate rounding grows to 1e-3 in twelve layers within 20 steps: Adam divides gradients that are nothing
+        ten times this rate rounding grows to 1e-3 in twelve layers within 20 steps: Adam divides gradients that are nothing
         but rounding, such as those of the keys' biases, by their own size.)"""
         a = self.arguments
-        rate, warmup = 2e-5, 10
+        rate, warmup = 1e-5, 10
         ours = self.qkv_run(a.check, 0, rate, warmup)["losses"]
         theirs = self.torch_run(a.check, 0, rate, warmup)["losses"]
         print(f"\nLosses without dropout, the same {a.check} batches from the same weights:\n")
