@@ -11,6 +11,7 @@
 #include "qkv/base/philox.h"
 #include "qkv/kernels/counters.h"
 #include "qkv/kernels/matmul.h"
+#include "rowwise.h"
 
 namespace {
 
@@ -76,6 +77,27 @@ TEST(Matmul, PackedPlain) {
       }
     }
   }
+}
+
+// A transposed packing is the plain one of the transpose, with whatever instructions it is made.
+TEST(Matmul, PackingTransposesExactly) {
+  for_each_target([] {
+    for (const auto& [m, k, n] : kSizes) {
+      const auto a = random_numbers(m * k, 1), w = random_numbers(n * k, 2);
+      std::vector<float> transposed(w.size());
+      for (int64_t i = 0; i < n; ++i) {
+        for (int64_t j = 0; j < k; ++j) transposed[j * n + i] = w[i * k + j];
+      }
+      const Matrix rows{w.data(), n, k, k}, cols{transposed.data(), k, n, n};
+      std::vector<float> c(static_cast<size_t>(m * n)), expected = c;
+      matmul({a.data(), m, k, k}, PackedMatrix::transposed({&rows, 1}), nullptr, {c.data(), m, n, n},
+             Accumulate::no);
+      matmul({a.data(), m, k, k}, PackedMatrix::plain({&cols, 1}), nullptr, {expected.data(), m, n, n},
+             Accumulate::no);
+      ASSERT_EQ(std::memcmp(c.data(), expected.data(), c.size() * sizeof(float)), 0)
+          << m << ' ' << k << ' ' << n;
+    }
+  });
 }
 
 TEST(Matmul, TransposedA) {

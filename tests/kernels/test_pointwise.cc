@@ -72,6 +72,30 @@ TEST(Pointwise, ActivationsAndTheirGradients) {
   });
 }
 
+// Found from what came out instead of what went in; also where the gradient takes dy's place.
+TEST(Pointwise, ReluBackwardIsActivateBackward) {
+  for_each_target([] {
+    for (int64_t cols = 1; cols <= kLengths; ++cols) {
+      for (const float rate : {0.0f, 0.4f}) {
+        const int64_t rows = 3, count = rows * cols, misaligned = cols % 4;
+        const Dropout dropout{.rate = rate, .seed = 7, .step = 1, .site = 2, .first_row = 9};
+        const Numbers x(count, 5, 6, misaligned), dy(count, 6, 1, misaligned);
+        Numbers y(count, 7), expected(count, 8), found(count, 9), in_place = dy;
+        activate(Activation::relu, x.data(), y.data(), rows, cols, dropout);
+        activate_backward(Activation::relu, x.data(), dy.data(), expected.data(), rows, cols, dropout,
+                          Accumulate::no);
+        relu_backward(y.data(), dy.data(), dropout.scale(), found.data(), count);
+        relu_backward(y.data(), in_place.data(), dropout.scale(), in_place.data(), count);
+        for (int64_t i = 0; i < count; ++i) {
+          ASSERT_EQ(found[i], expected[i]) << cols << " columns, rate " << rate << ", at " << i;
+          ASSERT_EQ(in_place[i], expected[i]) << cols << " columns, rate " << rate << ", at " << i;
+        }
+        EXPECT_TRUE(found.surroundings_untouched() && in_place.surroundings_untouched());
+      }
+    }
+  });
+}
+
 // Every float of a dense grid, so that no seam of an approximation is missed.
 TEST(Pointwise, ActivationsAreAccurateEverywhere) {
   for_each_target([] {

@@ -7,8 +7,63 @@
 #include "qkv/base/parallel.h"
 #include "qkv/kernels/counters.h"
 
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "qkv/kernels/cpu/packed_matrix.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace qkv::kernels::HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+// to[(row - first) * stride + col] = from[col][row] for the rows [first, end).
+void transpose_part(const float* const* from, int64_t cols, int64_t first, int64_t end, float* to,
+                    int64_t stride) {
+  for (int64_t row = first; row < end; ++row) {
+    for (int64_t col = 0; col < cols; ++col) to[(row - first) * stride + col] = from[col][row];
+  }
+}
+
+// The same for all of [0, rows), four by four. The sources often lie powers of two apart, in the same few
+// places of the cache, so all of a cache line is taken before the next column's turn.
+void transpose(const float* const* from, int64_t cols, int64_t rows, float* to, int64_t stride) {
+  int64_t done = 0;
+#if HWY_TARGET != HWY_SCALAR
+  const hn::FixedTag<float, 4> d;
+  constexpr int64_t kLine = 16;
+  for (; done + kLine <= rows; done += kLine) {
+    float* const out = to + done * stride;
+    int64_t col = 0;
+    for (; col + 4 <= cols; col += 4) {
+      for (int64_t row = 0; row < kLine; row += 4) {
+        const auto column = [&](int64_t i) HWY_ATTR { return hn::LoadU(d, from[col + i] + done + row); };
+        const auto c0 = column(0), c1 = column(1), c2 = column(2), c3 = column(3);
+        const auto even_low = hn::InterleaveLower(d, c0, c2), odd_low = hn::InterleaveLower(d, c1, c3);
+        const auto even_high = hn::InterleaveUpper(d, c0, c2), odd_high = hn::InterleaveUpper(d, c1, c3);
+        float* const corner = out + row * stride + col;
+        hn::StoreU(hn::InterleaveLower(d, even_low, odd_low), d, corner);
+        hn::StoreU(hn::InterleaveUpper(d, even_low, odd_low), d, corner + stride);
+        hn::StoreU(hn::InterleaveLower(d, even_high, odd_high), d, corner + 2 * stride);
+        hn::StoreU(hn::InterleaveUpper(d, even_high, odd_high), d, corner + 3 * stride);
+      }
+    }
+    transpose_part(from + col, cols - col, done, done + kLine, out + col, stride);
+  }
+#endif
+  transpose_part(from, cols, done, rows, to + done * stride, stride);
+}
+
+}  // namespace
+}  // namespace qkv::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
 namespace qkv::kernels {
 namespace {
+
+HWY_EXPORT(transpose);
 
 constexpr int64_t kBlockCols = 2048;
 constexpr int64_t kSlabCols = 64;  // divides kBlockCols
@@ -88,11 +143,7 @@ PackedMatrix PackedMatrix::transposed(std::span<const Matrix> blocks) {
     std::array<const float*, kSlabCols> from{};
     for_rows(blocks, slab.first, slab.first + slab.count,
              [&](int64_t i, const float* row) { from[static_cast<size_t>(i - slab.first)] = row; });
-    // Written as it lies; of what is read, a cache line of each source row lasts for sixteen rows.
-    for (int64_t row = 0; row < packed.rows; ++row) {
-      float* const to = slab.data + row * slab.stride;
-      for (int64_t col = 0; col < slab.count; ++col) to[col] = from[static_cast<size_t>(col)][row];
-    }
+    HWY_DYNAMIC_DISPATCH(transpose)(from.data(), slab.count, packed.rows, slab.data, slab.stride);
   });
   PackedMatrix result;
   result.impl_ = std::make_shared<const Impl>(std::move(packed));
@@ -113,3 +164,4 @@ PackedMatrix PackedMatrix::plain(std::span<const Matrix> blocks) {
 }
 
 }  // namespace qkv::kernels
+#endif
