@@ -1,6 +1,6 @@
 // Attention, held against the multiply-add peak of the machine at the same moment. Forward counts two
-// products, backward five (the scores are computed again). Arguments: length, threads. It wants an idle
-// machine.
+// products, backward five (the scores are computed again), each over the pairs that causality allows.
+// Arguments: length, threads. It wants an idle machine.
 //
 //   bench_attention --benchmark_filter=forward/512
 
@@ -8,6 +8,9 @@
 
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
+#include <fstream>
+#include <string>
 #include <vector>
 
 #include "qkv/base/parallel.h"
@@ -30,40 +33,42 @@ std::vector<float> random(int64_t count, uint64_t seed) {
 struct Options {
   bool causal = false, backward = false;
   float dropout = 0;
+  int64_t tokens = 4096, heads = 8;
 };
 
-// A batch of about 4,096 tokens and 8 heads of 64, or one sequence where it is longer. Queries, keys and
-// values are columns of one matrix, as a fused projection leaves them.
+// A batch of about 4,096 tokens and 8 heads of 64 (33 MB, which no cache keeps), or one sequence where it is
+// longer. Queries, keys and values are columns of one matrix, as a fused projection leaves them.
 void attention(benchmark::State& state, const Options& options) {
-  constexpr int64_t kHeads = 8, kWidth = 64, kModel = kHeads * kWidth;
+  constexpr int64_t kWidth = 64;
+  const int64_t heads = options.heads, model = heads * kWidth;
   const int64_t length = state.range(0), threads = state.range(1);
-  const int64_t sequences = std::max<int64_t>(1, 4096 / length), tokens = sequences * length;
+  const int64_t sequences = std::max<int64_t>(1, options.tokens / length), tokens = sequences * length;
   std::vector<int32_t> offsets;
   for (int64_t s = 0; s <= sequences; ++s) offsets.push_back(static_cast<int32_t>(s * length));
-  const auto projections = random(tokens * 3 * kModel, 1), grad_output = random(tokens * kModel, 2);
-  std::vector<float> output(static_cast<size_t>(tokens * kModel)), gradients(projections.size());
-  std::vector<float> log_sum_exp(static_cast<size_t>(tokens * kHeads));
+  const auto projections = random(tokens * 3 * model, 1), grad_output = random(tokens * model, 2);
+  std::vector<float> output(static_cast<size_t>(tokens * model)), gradients(projections.size());
+  std::vector<float> log_sum_exp(static_cast<size_t>(tokens * heads));
 
   AttentionShape shape{.sequences = sequences,
                        .query_offsets = offsets.data(),
                        .key_offsets = offsets.data(),
-                       .heads = kHeads,
+                       .heads = heads,
                        .d_k = kWidth,
                        .d_v = kWidth,
                        .scale = 1 / std::sqrt(static_cast<float>(kWidth)),
                        .causal = options.causal};
   shape.dropout.rate = options.dropout;
   const float* q = projections.data();
-  const AttentionInput input{q, q + kModel, q + 2 * kModel, 3 * kModel, 3 * kModel, 3 * kModel};
+  const AttentionInput input{q, q + model, q + 2 * model, 3 * model, 3 * model, 3 * model};
   const AttentionOutput to{
-      .output = output.data(), .output_stride = kModel, .log_sum_exp = log_sum_exp.data()};
+      .output = output.data(), .output_stride = model, .log_sum_exp = log_sum_exp.data()};
   float* g = gradients.data();
   const AttentionGradients slopes{.query = g,
-                                  .key = g + kModel,
-                                  .value = g + 2 * kModel,
-                                  .query_stride = 3 * kModel,
-                                  .key_stride = 3 * kModel,
-                                  .value_stride = 3 * kModel};
+                                  .key = g + model,
+                                  .value = g + 2 * model,
+                                  .query_stride = 3 * model,
+                                  .key_stride = 3 * model,
+                                  .value_stride = 3 * model};
 
   const int before = qkv::threads();
   set_threads(static_cast<int>(threads));
@@ -71,7 +76,7 @@ void attention(benchmark::State& state, const Options& options) {
   double peak = peak_gflops();
   for (auto _ : state) {
     if (options.backward) {
-      attention_backward(shape, input, output.data(), kModel, log_sum_exp.data(), grad_output.data(), kModel,
+      attention_backward(shape, input, output.data(), model, log_sum_exp.data(), grad_output.data(), model,
                          slopes);
     } else {
       attention_forward(shape, input, to);
@@ -81,7 +86,7 @@ void attention(benchmark::State& state, const Options& options) {
   peak = std::max(peak, peak_gflops());
   set_threads(before);
 
-  const double pairs = static_cast<double>(sequences * kHeads) * static_cast<double>(length) *
+  const double pairs = static_cast<double>(sequences * heads) * static_cast<double>(length) *
                        static_cast<double>(options.causal ? (length + 1) : 2 * length) / 2;
   const double operations = 2 * pairs * static_cast<double>(kWidth) * (options.backward ? 5 : 2) *
                             static_cast<double>(state.iterations()) / 1e9;
@@ -91,9 +96,88 @@ void attention(benchmark::State& state, const Options& options) {
   state.counters["peak"] = peak;
 }
 
+// One step of decoding: a query for each of 64 sequences, over keys and values that lie as a cache has them.
+// They are read once, so the bound is the memory's speed. Arguments: keys, threads.
+void decode(benchmark::State& state) {
+  constexpr int64_t kRows = 64, kHeads = 8, kWidth = 64, kModel = kHeads * kWidth;
+  const int64_t keys = state.range(0), threads = state.range(1);
+  std::vector<int32_t> query_offsets, key_offsets;
+  for (int64_t row = 0; row <= kRows; ++row) {
+    query_offsets.push_back(static_cast<int32_t>(row));
+    key_offsets.push_back(static_cast<int32_t>(row * keys));
+  }
+  const auto query = random(kRows * kModel, 1), key = random(kRows * keys * kModel, 2);
+  const auto value = random(kRows * keys * kModel, 3);
+  std::vector<float> output(query.size());
+  const AttentionShape shape{.sequences = kRows,
+                             .query_offsets = query_offsets.data(),
+                             .key_offsets = key_offsets.data(),
+                             .heads = kHeads,
+                             .d_k = kWidth,
+                             .d_v = kWidth,
+                             .scale = 1 / std::sqrt(static_cast<float>(kWidth))};
+  const int before = qkv::threads();
+  set_threads(static_cast<int>(threads));
+  for (auto _ : state) {
+    attention_forward(shape, {query.data(), key.data(), value.data(), kModel, kModel, kModel},
+                      {.output = output.data(), .output_stride = kModel});
+    benchmark::ClobberMemory();
+  }
+  set_threads(before);
+  state.counters["GB/s"] =
+      benchmark::Counter(static_cast<double>((key.size() + value.size()) * sizeof(float)) *
+                             static_cast<double>(state.iterations()) / 1e9,
+                         benchmark::Counter::kIsRate);
+}
+
+// Kilobytes, from a line of /proc/self/status.
+int64_t memory_now(const std::string& name) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.rfind(name, 0) == 0) return std::atoll(line.c_str() + name.size() + 1);
+  }
+  return -1;
+}
+
+// What forward and backward of one long sequence need beyond inputs and outputs. Arguments: length, heads.
+void memory(benchmark::State& state) {
+  constexpr int64_t kWidth = 64;
+  const int64_t length = state.range(0), heads = state.range(1), model = heads * kWidth;
+  const std::vector<int32_t> offsets{0, static_cast<int32_t>(length)};
+  const auto projections = random(length * 3 * model, 1), grad_output = random(length * model, 2);
+  std::vector<float> output(grad_output.size()), gradients(projections.size());
+  std::vector<float> log_sum_exp(static_cast<size_t>(length * heads));
+  const AttentionShape shape{.sequences = 1,
+                             .query_offsets = offsets.data(),
+                             .key_offsets = offsets.data(),
+                             .heads = heads,
+                             .d_k = kWidth,
+                             .d_v = kWidth,
+                             .scale = 1 / std::sqrt(static_cast<float>(kWidth)),
+                             .causal = true};
+  const int64_t stride = 3 * model;
+  const float* q = projections.data();
+  float* g = gradients.data();
+  const AttentionInput input{q, q + model, q + 2 * model, stride, stride, stride};
+  for (auto _ : state) {
+    std::ofstream("/proc/self/clear_refs") << "5";  // the peak begins anew
+    const int64_t before = memory_now("VmRSS");
+    attention_forward(shape, input,
+                      {.output = output.data(), .output_stride = model, .log_sum_exp = log_sum_exp.data()});
+    attention_backward(shape, input, output.data(), model, log_sum_exp.data(), grad_output.data(), model,
+                       {.query = g,
+                        .key = g + model,
+                        .value = g + 2 * model,
+                        .query_stride = stride,
+                        .key_stride = stride,
+                        .value_stride = stride});
+    state.counters["beyond_MB"] = static_cast<double>(memory_now("VmHWM") - before) / 1024;
+  }
+}
+
 void every_case(benchmark::internal::Benchmark* b) {
   for (const int threads : {1, 2}) {
-    for (const int length : {25, 128, 512, 2048}) b->Args({length, threads});
+    for (const int length : {10, 25, 32, 128, 512, 2048}) b->Args({length, threads});
   }
   // Wall-clock time: the processor time of the first thread would hide what the second waits for.
   b->ArgNames({"", "threads"})->Unit(benchmark::kMillisecond)->MinTime(0.2)->UseRealTime();
@@ -107,6 +191,18 @@ QKV_BENCH(forward_dropout, .dropout = 0.1f);
 QKV_BENCH(backward, .backward = true);
 QKV_BENCH(backward_causal, .causal = true, .backward = true);
 QKV_BENCH(backward_dropout, .backward = true, .dropout = 0.1f);
+// About 256 tokens and 2 heads, which stay in a core's own cache.
+QKV_BENCH(cached_forward, .tokens = 256, .heads = 2);
+QKV_BENCH(cached_forward_causal, .causal = true, .tokens = 256, .heads = 2);
+QKV_BENCH(cached_backward, .backward = true, .tokens = 256, .heads = 2);
+QKV_BENCH(cached_backward_causal, .causal = true, .backward = true, .tokens = 256, .heads = 2);
+
+BENCHMARK(decode)->ArgsProduct({{32, 128, 512}, {1, 2}})->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK(memory)
+    ->ArgsProduct({{16384}, {1, 8}})
+    ->Unit(benchmark::kMillisecond)
+    ->Iterations(1)
+    ->UseRealTime();
 
 }  // namespace
 

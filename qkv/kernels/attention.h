@@ -24,20 +24,27 @@ struct ScoreBias {
 
 // What both directions need. Head h of query row t is query[t * query_stride + h * d_k .. + d_k]; keys,
 // values and outputs likewise (strides in elements), so that a fused projection's columns can be read in
-// place.
+// place. Query head h attends to the keys and values of head h / (heads / key_heads) (grouped-query
+// attention, Ainslie et al. 2023).
 struct AttentionShape {
   int64_t sequences = 0;
   const int32_t* query_offsets = nullptr;  // [sequences + 1]
   const int32_t* key_offsets = nullptr;    // [sequences + 1]
   int64_t heads = 1;
+  int64_t key_heads = 0;     // of keys and values, a divisor of heads; 0: as many
   int64_t d_k = 0, d_v = 0;  // per head
   float scale = 1;           // 1 / sqrt(d_k) in the paper
   // Query i attends to key j where j <= i + (keys - queries): aligned to the last key, as a KV cache needs.
   bool causal = false;
   KeepMask keep = {};
   ScoreBias bias = {};
+  // [heads], null: none. What lies n positions away (keys' and queries' last positions being the same) has
+  // slope * n taken from its score (Press et al. 2022, ALiBi), computed and never stored.
+  const float* alibi_slopes = nullptr;
   // Of the weights; row = query row in the batch, column = head * 2^22 + key within the sequence.
   Dropout dropout = {};
+
+  int64_t query_heads_per_key() const { return key_heads > 0 ? heads / key_heads : 1; }
 };
 
 struct AttentionInput {
@@ -47,6 +54,22 @@ struct AttentionInput {
   int64_t query_stride = 0, key_stride = 0, value_stride = 0;
 };
 
+// What is to be seen of the softmax's weights, before dropout; it is written on the way, by recomputing the
+// scores of the rows that are watched. Head h of query row t has the number n = h * query tokens + t.
+struct AttentionWatch {
+  // The weights of row n over all keys of its sequence are written to weights[places[n] ...]; a negative
+  // place: not wanted. Null: nowhere.
+  const int64_t* places = nullptr;
+  float* weights = nullptr;
+  // [n], null: not wanted: -sum_j p_j log(p_j), in nats.
+  float* entropy = nullptr;
+  // [n, top]: the largest weights of a row and their keys, counted within the sequence; the largest first,
+  // and of equals the earlier key. 0 and -1 where a row has fewer that are not zero.
+  int64_t top = 0;
+  float* top_weights = nullptr;
+  int32_t* top_keys = nullptr;
+};
+
 struct AttentionOutput {
   // [query tokens, heads * d_v] with output_stride; a row that may attend to nothing is zeros.
   float* output = nullptr;
@@ -54,10 +77,7 @@ struct AttentionOutput {
   // [heads, query tokens]: log(sum_j exp(score_ij)), -infinity for a row that may attend to nothing. Null:
   // not wanted.
   float* log_sum_exp = nullptr;
-  // Null: not wanted. Else the softmax weights before dropout: head h of query i and key j of sequence s at
-  // weights[weight_offsets[s] + (h * queries(s) + i) * keys(s) + j].
-  float* weights = nullptr;
-  const int64_t* weight_offsets = nullptr;
+  AttentionWatch watch = {};
 };
 
 void attention_forward(const AttentionShape& shape, const AttentionInput& input,

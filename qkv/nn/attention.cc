@@ -19,6 +19,11 @@ MultiheadAttentionOptions completed(MultiheadAttentionOptions options) {
   const auto fill = [](int64_t& field, int64_t value) {
     if (field == 0) field = value;
   };
+  fill(options.key_heads, options.heads);
+  if (options.key_heads < 1 || options.heads % options.key_heads != 0) {
+    throw UsageError(
+        concat("attention: key_heads must divide heads, found ", options.key_heads, " and ", options.heads));
+  }
   fill(options.d_k, options.d_model / options.heads);
   fill(options.d_v, options.d_model / options.heads);
   fill(options.key_features, options.d_model);
@@ -55,12 +60,12 @@ CacheOffsets offsets_of(const KeyValueCache& cache) {
 MultiheadAttention::MultiheadAttention(const MultiheadAttentionOptions& options)
     : options_(completed(options)),
       q_weight_(weight(options_.heads * options_.d_k, options_.d_model)),
-      k_weight_(weight(options_.heads * options_.d_k, options_.key_features)),
-      v_weight_(weight(options_.heads * options_.d_v, options_.value_features)),
+      k_weight_(weight(options_.key_heads * options_.d_k, options_.key_features)),
+      v_weight_(weight(options_.key_heads * options_.d_v, options_.value_features)),
       out_weight_(weight(options_.d_model, options_.heads * options_.d_v)),
       q_bias_(bias(options_.bias, options_.heads * options_.d_k)),
-      k_bias_(bias(options_.bias, options_.heads * options_.d_k)),
-      v_bias_(bias(options_.bias, options_.heads * options_.d_v)),
+      k_bias_(bias(options_.bias, options_.key_heads * options_.d_k)),
+      v_bias_(bias(options_.bias, options_.key_heads * options_.d_v)),
       out_bias_(bias(options_.bias, options_.d_model)),
       qkv_({q_weight_.variable, k_weight_.variable, v_weight_.variable},
            {q_bias_.variable, k_bias_.variable, v_bias_.variable}),
@@ -72,10 +77,11 @@ MultiheadAttention::MultiheadAttention(const MultiheadAttentionOptions& options)
 
 Variable MultiheadAttention::self(const Variable& x, const Offsets& offsets, const AttentionMask& mask,
                                   Pass& pass) const {
-  const int64_t keys = options_.heads * options_.d_k, values = options_.heads * options_.d_v;
+  const int64_t queries = options_.heads * options_.d_k;
+  const int64_t keys = options_.key_heads * options_.d_k, values = options_.key_heads * options_.d_v;
   const Variable qkv = linear(x, qkv_);
-  return attend(qkv.columns(0, keys), qkv.columns(keys, keys), qkv.columns(2 * keys, values), offsets,
-                offsets, mask, pass);
+  return attend(qkv.columns(0, queries), qkv.columns(queries, keys), qkv.columns(queries + keys, values),
+                offsets, offsets, mask, pass);
 }
 
 Variable MultiheadAttention::cross(const Variable& x, const Offsets& offsets, const Variable& keys,
@@ -84,7 +90,8 @@ Variable MultiheadAttention::cross(const Variable& x, const Offsets& offsets, co
   const Variable query = linear(x, q_);
   if (!(keys == values))
     return attend(query, linear(keys, k_), linear(values, v_), offsets, memory_offsets, mask, pass);
-  const int64_t key_width = options_.heads * options_.d_k, value_width = options_.heads * options_.d_v;
+  const int64_t key_width = options_.key_heads * options_.d_k,
+                value_width = options_.key_heads * options_.d_v;
   const Variable kv = linear(keys, kv_);
   return attend(query, kv.columns(0, key_width), kv.columns(key_width, value_width), offsets, memory_offsets,
                 mask, pass);
@@ -100,6 +107,7 @@ Variable MultiheadAttention::attend(const Variable& query, const Variable& key, 
                                                       .dropout = pass.dropout(options_.dropout),
                                                       .query_offsets = query_offsets,
                                                       .key_offsets = key_offsets,
+                                                      .key_heads = options_.key_heads,
                                                       .return_weights = static_cast<bool>(pass.observer)});
   if (pass.observer) pass.observer(NameScope::current(), result.weights);
   return project_output(result.output);
@@ -110,27 +118,28 @@ Variable MultiheadAttention::project_output(const Variable& heads) const {
 }
 
 Tensor MultiheadAttention::self_step(const Tensor& x, KeyValueCache& cache) const {
-  const int64_t keys = options_.heads * options_.d_k, values = options_.heads * options_.d_v;
+  const int64_t queries = options_.heads * options_.d_k;
+  const int64_t keys = options_.key_heads * options_.d_k, values = options_.key_heads * options_.d_v;
   const Tensor qkv = linear(x, qkv_).value();
-  cache.append(qkv.columns(keys, keys), qkv.columns(2 * keys, values));
+  cache.append(qkv.columns(queries, keys), qkv.columns(queries + keys, values));
   const CacheOffsets offsets = offsets_of(cache);
-  const AttentionResult result =
-      multihead_attention(qkv.columns(0, keys), cache.keys(), cache.values(), options_.heads,
-                          {.query_offsets = offsets.queries, .key_offsets = offsets.keys});
+  const AttentionResult result = multihead_attention(
+      qkv.columns(0, queries), cache.keys(), cache.values(), options_.heads,
+      {.query_offsets = offsets.queries, .key_offsets = offsets.keys, .key_heads = options_.key_heads});
   return project_output(result.output).value();
 }
 
 MemoryKeyValues MultiheadAttention::remember(const Tensor& memory) const {
-  const int64_t keys = options_.heads * options_.d_k, values = options_.heads * options_.d_v;
+  const int64_t keys = options_.key_heads * options_.d_k, values = options_.key_heads * options_.d_v;
   const Tensor kv = linear(memory, kv_).value();
   return {kv.columns(0, keys), kv.columns(keys, values)};
 }
 
 Tensor MultiheadAttention::cross_step(const Tensor& x, const Offsets& rows_of, const MemoryKeyValues& memory,
                                       const Offsets& memory_offsets) const {
-  const AttentionResult result =
-      multihead_attention(linear(x, q_), memory.keys, memory.values, options_.heads,
-                          {.query_offsets = rows_of, .key_offsets = memory_offsets});
+  const AttentionResult result = multihead_attention(
+      linear(x, q_), memory.keys, memory.values, options_.heads,
+      {.query_offsets = rows_of, .key_offsets = memory_offsets, .key_heads = options_.key_heads});
   return project_output(result.output).value();
 }
 

@@ -12,6 +12,7 @@ namespace qkv::nn {
 struct MultiheadAttentionOptions {
   int64_t d_model = 0;
   int64_t heads = 1;
+  int64_t key_heads = 0;       // of keys and values, a divisor of heads; 0: as many
   int64_t d_k = 0;             // per head; 0: d_model / heads
   int64_t d_v = 0;             // per head; 0: d_model / heads
   int64_t key_features = 0;    // of the rows that keys are made from; 0: d_model
@@ -31,7 +32,8 @@ struct AttentionMask {
 // MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W^O, head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V).
 class MultiheadAttention {
  public:
-  // Throws UsageError where heads do not divide d_model and d_k or d_v is left to follow from them.
+  // Throws UsageError where heads do not divide d_model and d_k or d_v is left to follow from them, and where
+  // key_heads do not divide heads.
   explicit MultiheadAttention(const MultiheadAttentionOptions& options);
 
   // Self-attention: x [tokens, d_model] -> [tokens, d_model].

@@ -53,16 +53,87 @@ int64_t width(const char* what, const Variable& x, int64_t heads) {
   return x.value().cols() / heads;
 }
 
+// What the kernel is to write beside the output, with memory for it in `result` and `places`.
+kernels::AttentionWatch watch_of(const AttentionOptions& options, int64_t heads, const Offsets& query_offsets,
+                                 const Offsets& key_offsets, std::vector<int64_t>& places,
+                                 AttentionResult& result) {
+  kernels::AttentionWatch watch;
+  const int64_t tokens = query_offsets.tokens();
+  if (options.return_entropy) {
+    result.entropy = Tensor::empty({heads, tokens});
+    watch.entropy = result.entropy.data();
+  }
+  if (options.return_top < 0) {
+    throw UsageError(concat(kName, ": return_top must not be negative, found ", options.return_top));
+  }
+  if (options.return_top > 0) {
+    watch.top = options.return_top;
+    result.top_weights = Tensor::empty({heads, tokens, watch.top});
+    result.top_keys = Tensor::empty({heads, tokens, watch.top}, DType::i32);
+    watch.top_weights = result.top_weights.data();
+    watch.top_keys = result.top_keys.data<int32_t>();
+  }
+  if (!options.return_weights) return watch;
+
+  std::vector<int64_t> chosen = options.weight_heads;
+  for (int64_t h = 0; options.weight_heads.empty() && h < heads; ++h) chosen.push_back(h);
+  const auto check = [&](const char* what, int64_t number, int64_t limit) {
+    if (number < 0 || number >= limit) {
+      throw UsageError(concat(kName, ": ", what, " ", number, " is not one of ", limit));
+    }
+  };
+  for (const int64_t h : chosen) check("weight_heads", h, heads);
+  for (const int64_t i : options.weight_queries) check("weight_queries", i, query_offsets.max_length());
+
+  places.assign(static_cast<size_t>(heads * tokens), -1);
+  int64_t total = 0;
+  std::vector<std::pair<int64_t, int64_t>> extents;  // where a sequence's weights begin, and how many rows
+  for (int64_t s = 0; s < query_offsets.sequences(); ++s) {
+    std::vector<int64_t> rows;
+    for (const int64_t i : options.weight_queries) {
+      if (i < query_offsets.length(s)) rows.push_back(i);
+    }
+    for (int64_t i = 0; options.weight_queries.empty() && i < query_offsets.length(s); ++i) rows.push_back(i);
+    extents.emplace_back(total, static_cast<int64_t>(rows.size()));
+    for (const int64_t h : chosen) {
+      for (const int64_t i : rows) {
+        int64_t& place = places[static_cast<size_t>(h * tokens + query_offsets.begin(s) + i)];
+        if (place >= 0)
+          throw UsageError(concat(kName, ": weights of head ", h, ", query ", i, " asked for twice"));
+        place = total;
+        total += key_offsets.length(s);
+      }
+    }
+  }
+  const Tensor weights = Tensor::empty({total});
+  for (int64_t s = 0; s < query_offsets.sequences(); ++s) {
+    const auto [first, rows] = extents[static_cast<size_t>(s)];
+    const Shape shape{static_cast<int64_t>(chosen.size()), rows, key_offsets.length(s)};
+    result.weights.push_back(weights.slice_rows(first, shape.numel()).reshape(shape));
+  }
+  watch.places = places.data();
+  watch.weights = weights.data();
+  return watch;
+}
+
 }  // namespace
 
 AttentionResult multihead_attention(const Variable& query, const Variable& key, const Variable& value,
                                     int64_t heads, const AttentionOptions& options) {
   const ProfileScope profile(kName);
-  const int64_t d_k = width("query", query, heads), d_v = width("value", value, heads);
-  if (width("key", key, heads) != d_k || key.value().rows() != value.value().rows()) {
+  const int64_t key_heads = options.key_heads == 0 ? heads : options.key_heads;
+  if (key_heads < 1 || heads % key_heads != 0) {
+    throw ShapeError(concat(kName, ": ", key_heads, " heads of keys do not divide ", heads, " of queries"));
+  }
+  const int64_t d_k = width("query", query, heads), d_v = width("value", value, key_heads);
+  if (width("key", key, key_heads) != d_k || key.value().rows() != value.value().rows()) {
     throw ShapeError(concat(kName, ": query ", query.shape(), ", key ", key.shape(), " and value ",
-                            value.shape(), " with ", heads,
+                            value.shape(), " with ", heads, " and ", key_heads,
                             " heads: keys need the queries' width and the values' rows"));
+  }
+  const Tensor& slopes = options.alibi_slopes;
+  if (slopes.defined() && slopes.shape() != Shape{heads}) {
+    throw ShapeError(concat(kName, ": alibi_slopes ", slopes.shape(), " is not [", heads, "]"));
   }
   const Offsets query_offsets = offsets_of("query", options.query_offsets, query.value());
   const Offsets key_offsets = offsets_of("key", options.key_offsets, key.value());
@@ -76,12 +147,14 @@ AttentionResult multihead_attention(const Variable& query, const Variable& key, 
       .query_offsets = query_offsets.data(),
       .key_offsets = key_offsets.data(),
       .heads = heads,
+      .key_heads = key_heads,
       .d_k = d_k,
       .d_v = d_v,
       .scale = options.scale.value_or(1.0f / std::sqrt(static_cast<float>(d_k))),
       .causal = options.causal,
       .keep = broadcast<kernels::KeepMask>("keep", options.keep, query_offsets, key_offsets, heads),
       .bias = broadcast<kernels::ScoreBias>("bias", bias, query_offsets, key_offsets, heads),
+      .alibi_slopes = slopes.defined() ? slopes.data() : nullptr,
       .dropout = options.dropout};
   if (options.keep.defined()) shape.keep.data = options.keep.data<uint8_t>();
   if (bias.defined()) shape.bias.data = bias.data();
@@ -91,22 +164,8 @@ AttentionResult multihead_attention(const Variable& query, const Variable& key, 
   Tensor output = Tensor::empty({tokens, heads * d_v});
   const Tensor log_sum_exp = records ? Tensor::empty({heads, tokens}) : Tensor();
   AttentionResult result;
-  std::vector<int64_t> weight_offsets;
-  Tensor weights;
-  if (options.return_weights) {
-    int64_t total = 0;
-    for (int64_t s = 0; s < shape.sequences; ++s) {
-      weight_offsets.push_back(total);
-      total += heads * query_offsets.length(s) * key_offsets.length(s);
-    }
-    weights = Tensor::empty({total});
-    for (int64_t s = 0; s < shape.sequences; ++s) {
-      const int64_t queries = query_offsets.length(s), keys = key_offsets.length(s);
-      result.weights.push_back(
-          weights.slice_rows(weight_offsets[static_cast<size_t>(s)], heads * queries * keys)
-              .reshape({heads, queries, keys}));
-    }
-  }
+  std::vector<int64_t> places;
+  const kernels::AttentionWatch watch = watch_of(options, heads, query_offsets, key_offsets, places, result);
   const kernels::AttentionInput input{.query = query.value().data(),
                                       .key = key.value().data(),
                                       .value = value.value().data(),
@@ -117,14 +176,13 @@ AttentionResult multihead_attention(const Variable& query, const Variable& key, 
                              {.output = output.data(),
                               .output_stride = output.row_stride(),
                               .log_sum_exp = records ? log_sum_exp.data() : nullptr,
-                              .weights = weights.defined() ? weights.data() : nullptr,
-                              .weight_offsets = weight_offsets.data()});
+                              .watch = watch});
   if (!records) {
     result.output = output;
     return result;
   }
   // `shape` and `input` point into these.
-  auto keep_alive = std::tuple(query_offsets, key_offsets, options.keep, bias);
+  auto keep_alive = std::tuple(query_offsets, key_offsets, options.keep, bias, slopes);
   result.output = Tape::result(
       kName, output,
       [=, keep_alive = std::move(keep_alive), bias_variable = options.bias](const Tensor& grad_output) {
@@ -173,12 +231,13 @@ AttentionResult scaled_dot_product_attention(const Variable& query, const Variab
   const Variable q = as_matrix("query", query), k = as_matrix("key", key), v = as_matrix("value", value);
   const int rank = query.value().rank();
   const int64_t heads = query.shape()[-2];
-  if (key.value().rank() != rank || value.value().rank() != rank || key.shape()[-2] != heads ||
-      value.shape()[-2] != heads || (rank == 4 && key.shape()[0] != query.shape()[0])) {
+  if (key.value().rank() != rank || value.value().rank() != rank || key.shape()[-2] != value.shape()[-2] ||
+      (rank == 4 && key.shape()[0] != query.shape()[0])) {
     throw ShapeError(concat(kName, ": query ", query.shape(), ", key ", key.shape(), " and value ",
-                            value.shape(), " need equal ranks, batches and heads"));
+                            value.shape(), " need equal ranks and batches, keys and values equal heads"));
   }
   AttentionOptions ragged = options;
+  ragged.key_heads = key.shape()[-2];
   if (rank == 4) {
     ragged.query_offsets = Offsets::uniform(query.shape()[0], query.shape()[1]);
     ragged.key_offsets = Offsets::uniform(key.shape()[0], key.shape()[1]);

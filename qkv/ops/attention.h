@@ -2,6 +2,7 @@
 // Scaled dot-product attention (Vaswani et al. 2017, section 3.2.1).
 
 #include <optional>
+#include <vector>
 
 #include "qkv/kernels/dropout.h"
 #include "qkv/ops/tape.h"
@@ -17,31 +18,48 @@ struct AttentionOptions {
   Tensor keep = {};
   // f32, shaped as `keep`; added to the scaled scores. -infinity forbids.
   Variable bias = {};
+  // f32 [heads]: the score of a key n positions away falls by slope * n (Press et al. 2022, ALiBi); where
+  // there are more keys than queries, both end at the same position.
+  Tensor alibi_slopes = {};
   // 1 / sqrt(d_k) where not given.
   std::optional<float> scale = {};
   // Of the weights.
   kernels::Dropout dropout = {};
   // Sequences of a ragged batch; without them rank-3 inputs are one sequence.
   std::optional<Offsets> query_offsets = {}, key_offsets = {};
+  // Heads of keys and values, a divisor of the queries' (grouped-query attention, Ainslie et al. 2023): query
+  // head h attends to key head h / (heads / key_heads). 0: as many.
+  int64_t key_heads = 0;
   bool return_weights = false;
+  // Of these only, in this order: heads, and queries counted within their sequence (those that a sequence
+  // does not have are left out). Empty: all.
+  std::vector<int64_t> weight_heads = {}, weight_queries = {};
+  bool return_entropy = false;
+  // The number of largest weights of each row to return; 0: none.
+  int64_t return_top = 0;
 };
 
 struct AttentionResult {
   Variable output;
   // Where asked for: one tensor [heads, queries, keys] a sequence, as the softmax gave them, before dropout.
   std::vector<Tensor> weights;
+  // [heads, query tokens], of each row's weights: -sum_j p_j log(p_j), in nats.
+  Tensor entropy;
+  // [heads, query tokens, return_top], f32 and i32: each row's largest weights, the largest first and of
+  // equals the earlier key, and their keys, counted within the sequence. 0 and -1 where a row has fewer.
+  Tensor top_weights, top_keys;
 };
 
 // softmax(Q K^T / sqrt(d_k)) V, by head. Dense: Q [batch, queries, heads, d_k], K [batch, keys, heads, d_k],
-// V [batch, keys, heads, d_v]
-// -> [batch, queries, heads, d_v]. Ragged: the same without the batch axis, rows laid end to end ([tokens,
-// heads, d]). What may attend is where causal, keep and bias all allow it; a row that may attend to nothing
-// gives zeros. Throws ShapeError.
+// V [batch, keys, heads, d_v] -> [batch, queries, heads, d_v]; keys and values may have fewer heads, a
+// divisor of the queries'. Ragged: the same without the batch axis, rows laid end to end ([tokens, heads,
+// d]). What may attend is where causal, keep and bias all allow it; a row that may attend to nothing gives
+// zeros. Throws ShapeError.
 AttentionResult scaled_dot_product_attention(const Variable& query, const Variable& key,
                                              const Variable& value, const AttentionOptions& options = {});
 
 // The same on matrices [tokens, heads * d], which may be columns of a fused projection. d_k and d_v follow
-// from the widths.
+// from the widths; keys and values have options.key_heads heads.
 AttentionResult multihead_attention(const Variable& query, const Variable& key, const Variable& value,
                                     int64_t heads, const AttentionOptions& options);
 

@@ -1,6 +1,7 @@
 #pragma once
 // A random problem for the attention kernels, with its inputs, masks and results in memory of its own.
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -16,12 +17,15 @@ enum class Mask { none, rows, full };  // repeated over queries, or one of its o
 struct AttentionOptions {
   std::vector<int> queries{7}, keys{7};
   int64_t heads = 2, d_k = 8, d_v = 8;
+  int64_t key_heads = 0;  // 0: as many
+  bool alibi = false;
   bool causal = false;
   Mask keep = Mask::none, bias = Mask::none;
   float dropout = 0;
   float size = 1;          // of queries and keys
   int64_t spare = 0;       // elements between the rows of a matrix
-  bool empty_row = false;  // the first query of every sequence may attend to nothing (with Mask::full keep)
+  bool empty_row = false;  // the first query of every sequence may attend to
+                           // nothing (with Mask::full keep)
   uint64_t seed = 1;
 };
 
@@ -68,22 +72,36 @@ class AttentionCase {
     for (size_t s = 0; s < options.queries.size(); ++s) {
       query_offsets_.push_back(query_offsets_.back() + options.queries[s]);
       key_offsets_.push_back(key_offsets_.back() + options.keys[s]);
-      weight_offsets.push_back(weights);
       weights += options.heads * options.queries[s] * options.keys[s];
       most_queries = std::max(most_queries, options.queries[s]);
       most_keys = std::max(most_keys, options.keys[s]);
     }
-    const int64_t heads = options.heads, width = options.heads * options.d_k;
-    query = random_rows(query_tokens(), width, options.size);
-    key = random_rows(key_tokens(), width, options.size);
-    value = random_rows(key_tokens(), heads * options.d_v, 1);
+    const int64_t heads = options.heads;
+    query = random_rows(query_tokens(), heads * options.d_k, options.size);
+    key = random_rows(key_tokens(), key_heads() * options.d_k, options.size);
+    value = random_rows(key_tokens(), key_heads() * options.d_v, 1);
     grad_output = random_rows(query_tokens(), heads * options.d_v, 1);
     weight_count = weights;
+    // The layout of the reference.
+    weight_places.resize(static_cast<size_t>(options.heads * query_tokens()));
+    int64_t place = 0;
+    for (size_t s = 0; s < options.queries.size(); ++s) {
+      for (int64_t h = 0; h < options.heads; ++h) {
+        for (int64_t i = 0; i < options.queries[s]; ++i, place += options.keys[s]) {
+          weight_places[static_cast<size_t>(h * query_tokens() + query_offsets_[s] + i)] = place;
+        }
+      }
+    }
 
     shape.sequences = static_cast<int64_t>(options.queries.size());
     shape.query_offsets = query_offsets_.data();
     shape.key_offsets = key_offsets_.data();
     shape.heads = heads;
+    shape.key_heads = options.key_heads;
+    if (options.alibi) {
+      for (int64_t h = 0; h < heads; ++h) slopes_.push_back(number(0.5f));
+      shape.alibi_slopes = slopes_.data();
+    }
     shape.d_k = options.d_k;
     shape.d_v = options.d_v;
     shape.scale = 1 / std::sqrt(static_cast<float>(options.d_k));
@@ -124,6 +142,7 @@ class AttentionCase {
   int64_t query_tokens() const { return query_offsets_.back(); }
   int64_t key_tokens() const { return key_offsets_.back(); }
   const AttentionOptions& options() const { return options_; }
+  int64_t key_heads() const { return options_.key_heads > 0 ? options_.key_heads : options_.heads; }
   size_t bias_count() const { return bias_.size(); }
 
   // Uniform in [-size, size).
@@ -150,8 +169,8 @@ class AttentionCase {
                       {.output = result.output.data(),
                        .output_stride = result.output.stride,
                        .log_sum_exp = result.log_sum_exp.data(),
-                       .weights = with_weights ? result.weights.data() : nullptr,
-                       .weight_offsets = weight_offsets.data()});
+                       .watch = {.places = with_weights ? weight_places.data() : nullptr,
+                                 .weights = result.weights.data()}});
     return result;
   }
 
@@ -164,8 +183,8 @@ class AttentionCase {
                     float start = 777.0f) const {
     Backward g;
     g.query = Rows(query_tokens(), options_.heads * options_.d_k, options_.spare);
-    g.key = Rows(key_tokens(), options_.heads * options_.d_k, options_.spare);
-    g.value = Rows(key_tokens(), options_.heads * options_.d_v, options_.spare);
+    g.key = Rows(key_tokens(), key_heads() * options_.d_k, options_.spare);
+    g.value = Rows(key_tokens(), key_heads() * options_.d_v, options_.spare);
     for (Rows* rows : {&g.query, &g.key, &g.value}) {
       for (int64_t r = 0; r < rows->rows_; ++r)
         std::fill_n(rows->data() + r * rows->stride, rows->cols_, start);
@@ -189,7 +208,7 @@ class AttentionCase {
   AttentionShape shape;
   AttentionInput input;
   Rows query, key, value, grad_output;
-  std::vector<int64_t> weight_offsets;
+  std::vector<int64_t> weight_places;
   int64_t weight_count = 0;
 
  private:
@@ -197,7 +216,29 @@ class AttentionCase {
   RandomStream random_;
   std::vector<int32_t> query_offsets_{0}, key_offsets_{0};
   std::vector<uint8_t> keep_;
-  std::vector<float> bias_;
+  std::vector<float> bias_, slopes_;
 };
+
+inline std::vector<float> some_rows(const Rows& rows, int64_t first, int64_t count) {
+  std::vector<float> all;
+  for (int64_t r = first; r < first + count; ++r) {
+    for (int64_t c = 0; c < rows.cols_; ++c) all.push_back(rows.at(r, c));
+  }
+  return all;
+}
+
+// The same rows in a problem of their own: sequence `sequence` alone, or only its last queries.
+inline void take_rows(const AttentionCase& from, int64_t query_row, int64_t key_row, AttentionCase& to) {
+  const auto copy = [](const Rows& source, int64_t first, Rows& target) {
+    for (int64_t r = 0; r < target.rows_; ++r) {
+      std::copy_n(source.data() + (first + r) * source.stride, target.cols_,
+                  target.data() + r * target.stride);
+    }
+  };
+  copy(from.query, query_row, to.query);
+  copy(from.key, key_row, to.key);
+  copy(from.value, key_row, to.value);
+  copy(from.grad_output, query_row, to.grad_output);
+}
 
 }  // namespace qkv::kernels

@@ -46,7 +46,7 @@ std::string name(const AttentionOptions& o) {
   for (const int k : o.keys) text << ' ' << k;
   text << ", heads " << o.heads << ", d_k " << o.d_k << ", d_v " << o.d_v << ", causal " << o.causal
        << ", keep " << static_cast<int>(o.keep) << ", bias " << static_cast<int>(o.bias) << ", dropout "
-       << o.dropout << ", size " << o.size;
+       << o.dropout << ", size " << o.size << ", key heads " << o.key_heads << ", alibi " << o.alibi;
   return text.str();
 }
 
@@ -113,8 +113,11 @@ TEST(AttentionReference, GradientsAgreeWithDifferences) {
   for (const bool causal : {false, true}) {
     AttentionCase problem({.queries = {3, 5},
                            .keys = {5, 4},
+                           .heads = 4,
                            .d_k = 3,
                            .d_v = 4,
+                           .key_heads = 2,
+                           .alibi = true,
                            .causal = causal,
                            .keep = Mask::full,
                            .bias = Mask::full,
@@ -231,11 +234,79 @@ TEST(Attention, MasksAndBiases) {
   });
 }
 
+TEST(Attention, GroupedHeadsAndDistances) {
+  for_each_target([] {
+    uint64_t seed = 500;
+    for (const int64_t key_heads : {1, 2, 3}) {
+      for (const bool causal : {false, true}) {
+        for (const Mask mask : {Mask::none, Mask::full}) {
+          check({.queries = {1, 37, 0, 70, 3},
+                 .keys = {30, 37, 4, 50, 100},
+                 .heads = 6,
+                 .d_k = 80,
+                 .d_v = 24,
+                 .key_heads = key_heads,
+                 .alibi = key_heads != 2,
+                 .causal = causal,
+                 .keep = mask,
+                 .bias = mask,
+                 .dropout = causal ? 0.2f : 0.0f,
+                 .spare = 5,
+                 .seed = ++seed});
+        }
+      }
+    }
+  });
+}
+
+// One head and thousands of keys: the backward pass cuts the keys.
+TEST(Attention, CutsLongSequences) {
+  const int before = threads();
+  for (const bool causal : {false, true}) {
+    const AttentionOptions options{.queries = {300, 20},
+                                   .keys = {3100, 30},
+                                   .heads = 2,
+                                   .d_k = 16,
+                                   .d_v = 8,
+                                   .key_heads = 1,
+                                   .causal = causal};
+    check(options);
+    const AttentionCase problem(options);
+    const auto forward = problem.forward();
+    set_threads(1);
+    const auto one = problem.backward(forward), added = problem.backward(forward, Accumulate::yes, 2.0f);
+    const auto x = one.query.values(), y = added.query.values();
+    for (size_t i = 0; i < x.size(); ++i) ASSERT_NEAR(x[i] + 2.0f, y[i], 2e-6f);
+    for (const int count : {2, 3, 4}) {
+      set_threads(count);
+      const auto slope = problem.backward(forward);
+      EXPECT_EQ(one.query.memory, slope.query.memory);
+      EXPECT_EQ(one.key.memory, slope.key.memory);
+      EXPECT_EQ(one.value.memory, slope.value.memory);
+    }
+    set_threads(before);
+    AttentionCase alone({.queries = {300},
+                         .keys = {3100},
+                         .heads = 2,
+                         .d_k = 16,
+                         .d_v = 8,
+                         .key_heads = 1,
+                         .causal = causal,
+                         .seed = 2});
+    take_rows(problem, 0, 0, alone);
+    const auto slope = alone.backward(alone.forward());
+    EXPECT_EQ(slope.query.values(), some_rows(one.query, 0, 300));
+    EXPECT_EQ(slope.key.values(), some_rows(one.key, 0, 3100));
+  }
+}
+
 TEST(Attention, HugeAndTinyScores) {
   for (const bool causal : {false, true}) {
     check({.queries = {40}, .keys = {60}, .d_k = 16, .causal = causal, .size = 1e-6f});
-    check({.queries = {40}, .keys = {60}, .d_k = 16, .causal = causal, .size = 60}, 1e3);   // scores to 1e4
-    check({.queries = {40}, .keys = {60}, .d_k = 16, .causal = causal, .size = 200}, 1e4);  // and to 1e5
+    check({.queries = {40}, .keys = {60}, .d_k = 16, .causal = causal, .size = 60},
+          1e3);  // scores to 1e4
+    check({.queries = {40}, .keys = {60}, .d_k = 16, .causal = causal, .size = 200},
+          1e4);  // and to 1e5
   }
 }
 
@@ -286,89 +357,6 @@ TEST(Attention, GradientsAreAddedWhereAsked) {
   }
 }
 
-TEST(Attention, SameBitsForAnyNumberOfThreads) {
-  const int before = threads();
-  for (const Mask bias : {Mask::none, Mask::rows, Mask::full}) {
-    const AttentionCase problem({.queries = {300, 64, 1, 20, 90},
-                                 .keys = {300, 70, 9, 25, 80},
-                                 .heads = 3,
-                                 .d_k = 32,
-                                 .d_v = 40,
-                                 .causal = true,
-                                 .bias = bias,
-                                 .dropout = 0.1f});
-    set_threads(1);
-    const auto forward = problem.forward(true);
-    const auto backward = problem.backward(forward);
-    for (const int count : {2, 3}) {
-      set_threads(count);
-      const auto again = problem.forward(true);
-      EXPECT_EQ(forward.output.memory, again.output.memory);
-      EXPECT_EQ(forward.log_sum_exp, again.log_sum_exp);
-      EXPECT_EQ(forward.weights, again.weights);
-      const auto slope = problem.backward(again);
-      EXPECT_EQ(backward.query.memory, slope.query.memory);
-      EXPECT_EQ(backward.key.memory, slope.key.memory);
-      EXPECT_EQ(backward.value.memory, slope.value.memory);
-      EXPECT_EQ(backward.bias, slope.bias);
-    }
-  }
-  set_threads(before);
-}
-
-std::vector<float> some_rows(const Rows& rows, int64_t first, int64_t count) {
-  std::vector<float> all;
-  for (int64_t r = first; r < first + count; ++r) {
-    for (int64_t c = 0; c < rows.cols_; ++c) all.push_back(rows.at(r, c));
-  }
-  return all;
-}
-
-// The same rows in a problem of their own: sequence `sequence` alone, or only its last queries.
-void take_rows(const AttentionCase& from, int64_t query_row, int64_t key_row, AttentionCase& to) {
-  const auto copy = [](const Rows& source, int64_t first, Rows& target) {
-    for (int64_t r = 0; r < target.rows_; ++r) {
-      std::copy_n(source.data() + (first + r) * source.stride, target.cols_,
-                  target.data() + r * target.stride);
-    }
-  };
-  copy(from.query, query_row, to.query);
-  copy(from.key, key_row, to.key);
-  copy(from.value, key_row, to.value);
-  copy(from.grad_output, query_row, to.grad_output);
-}
-
-TEST(Attention, SameBitsAloneAndInABatch) {
-  for (const bool causal : {false, true}) {
-    const AttentionCase batch({.queries = {17, 130, 250},
-                               .keys = {33, 120, 250},
-                               .heads = 2,
-                               .d_k = 24,
-                               .d_v = 40,
-                               .causal = causal,
-                               .spare = 7});
-    const auto together = batch.forward();
-    const auto slope = batch.backward(together);
-    for (size_t s = 0; s < 3; ++s) {
-      AttentionCase one({.queries = {batch.options().queries[s]},
-                         .keys = {batch.options().keys[s]},
-                         .heads = 2,
-                         .d_k = 24,
-                         .d_v = 40,
-                         .causal = causal,
-                         .seed = 2});
-      const int64_t query_row = batch.shape.query_offsets[s], key_row = batch.shape.key_offsets[s];
-      take_rows(batch, query_row, key_row, one);
-      const auto alone = one.forward();
-      const auto alone_slope = one.backward(alone);
-      EXPECT_EQ(alone.output.values(), some_rows(together.output, query_row, one.query_tokens()));
-      EXPECT_EQ(alone_slope.query.values(), some_rows(slope.query, query_row, one.query_tokens()));
-      EXPECT_EQ(alone_slope.key.values(), some_rows(slope.key, key_row, one.key_tokens()));
-      EXPECT_EQ(alone_slope.value.values(), some_rows(slope.value, key_row, one.key_tokens()));
-    }
-  }
-}
-
 // A few queries read keys and values where they lie.
 TEST(Attention, FewQueriesOverManyKeys) {
   for_each_target([] {
@@ -388,49 +376,6 @@ TEST(Attention, FewQueriesOverManyKeys) {
       }
     }
   });
-}
-
-// What batched decoding rests on: a row's bits do not depend on the rows beside it.
-TEST(Attention, SingleQueriesGiveTheSameBitsInAnyBatch) {
-  const AttentionCase batch({.queries = {1, 1, 0, 1, 1, 1},
-                             .keys = {3, 64, 9, 65, 200, 1},
-                             .heads = 3,
-                             .d_k = 64,
-                             .d_v = 48,
-                             .spare = 16});
-  const auto together = batch.forward();
-  for (size_t s = 0; s < 6; ++s) {
-    AttentionCase one({.queries = {batch.options().queries[s]},
-                       .keys = {batch.options().keys[s]},
-                       .heads = 3,
-                       .d_k = 64,
-                       .d_v = 48,
-                       .seed = 2});
-    take_rows(batch, batch.shape.query_offsets[s], batch.shape.key_offsets[s], one);
-    EXPECT_EQ(one.forward().output.values(),
-              some_rows(together.output, batch.shape.query_offsets[s], one.query_tokens()));
-  }
-}
-
-// The last queries alone give the bits that they have among all, unless they are so few that they take the
-// way of the KV cache, which rounds otherwise.
-TEST(Attention, LastQueriesAloneGiveTheSameBits) {
-  const AttentionCase whole({.queries = {100}, .keys = {100}, .d_k = 24, .d_v = 40, .causal = true});
-  const auto all = whole.forward();
-  for (const int keys : {1, 2, 31, 32, 33, 64, 97, 100}) {
-    for (const int queries : {1, 4, 5, 60}) {
-      if (queries > keys) continue;
-      AttentionCase last(
-          {.queries = {queries}, .keys = {keys}, .d_k = 24, .d_v = 40, .causal = true, .seed = 2});
-      take_rows(whole, keys - queries, 0, last);
-      const auto found = last.forward().output.values();
-      const auto expected = some_rows(all.output, keys - queries, queries);
-      if (queries > 4) {
-        EXPECT_EQ(found, expected);
-      }
-      for (size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], 5e-7f);
-    }
-  }
 }
 
 // Values that are unit vectors show every weight, so every random bit.
@@ -474,6 +419,64 @@ TEST(Attention, CountsMultiplications) {
   EXPECT_EQ(count(false, false), 3u * 13 * (4 * 6 + 3 * 2));
   EXPECT_EQ(count(true, false), 3u * 13 * ((3 + 4 + 5 + 6) + (1 + 2)));
   EXPECT_EQ(count(true, true), 2 * 3u * 13 * ((3 + 4 + 5 + 6) + (1 + 2)));
+}
+
+TEST(Attention, ShowsChosenRowsEntropyAndLargestWeights) {
+  for_each_target([] {
+    const AttentionCase problem({.queries = {2, 90},
+                                 .keys = {150, 80},
+                                 .heads = 3,
+                                 .causal = true,
+                                 .keep = Mask::full,
+                                 .dropout = 0.2f,
+                                 .size = 2});
+    const auto expected = reference::attention_forward(problem.shape, problem.input).weights;
+    const int64_t tokens = problem.query_tokens(), top = 4;
+    const auto rows = static_cast<size_t>(3 * tokens);
+    std::vector<int64_t> places(rows, -1);
+    std::vector<float> weights(2 * 150 + 80, 777.0f), entropy(rows), top_weights(rows * top);
+    std::vector<int32_t> top_keys(rows * top);
+    // Head 2 of the first sequence, whose rows are few, and head 1 of the last query of the second.
+    places[static_cast<size_t>(2 * tokens)] = 150;
+    places[static_cast<size_t>(2 * tokens + 1)] = 0;
+    places[static_cast<size_t>(2 * tokens - 1)] = 300;
+    Rows output(tokens, problem.value.cols_, 0);
+    attention_forward(problem.shape, problem.input,
+                      {.output = output.data(),
+                       .output_stride = output.stride,
+                       .watch = {.places = places.data(),
+                                 .weights = weights.data(),
+                                 .entropy = entropy.data(),
+                                 .top = top,
+                                 .top_weights = top_weights.data(),
+                                 .top_keys = top_keys.data()}});
+    EXPECT_EQ(output.values(), problem.forward().output.values());
+    int short_rows = 0;
+    for (size_t n = 0; n < rows; ++n) {
+      const auto row = static_cast<int64_t>(n) % tokens;
+      const size_t keys = row < 2 ? 150 : 80;
+      const double* const own = expected.data() + problem.weight_places[n];
+      double wanted = 0;
+      std::vector<size_t> order;
+      for (size_t j = 0; j < keys; ++j) {
+        if (own[j] == 0) continue;
+        wanted -= own[j] * std::log(own[j]);
+        order.push_back(j);
+        if (places[n] >= 0) {
+          ASSERT_NEAR(weights[static_cast<size_t>(places[n]) + j], own[j], kForwardError);
+        }
+      }
+      ASSERT_NEAR(entropy[n], wanted, 5e-6) << "row " << n;
+      std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return own[a] > own[b]; });
+      short_rows += order.size() < top ? 1 : 0;
+      for (size_t t = 0; t < top; ++t) {
+        const int64_t key = t < order.size() ? static_cast<int64_t>(order[t]) : -1;
+        ASSERT_EQ(top_keys[n * top + t], key) << "row " << n << " place " << t;
+        ASSERT_NEAR(top_weights[n * top + t], key < 0 ? 0.0 : own[key], kForwardError);
+      }
+    }
+    EXPECT_GT(short_rows, 10);
+  });
 }
 
 // Last, so that what the other tests measured is on record.

@@ -109,6 +109,26 @@ TEST(MultiheadAttention, WithoutOutputProjectionGivesTheHeads) {
   EXPECT_EQ(nn::count_parameters(attention), 2 * (3 * 2 * (8 + 1)) + 5 * 2 * (8 + 1));
 }
 
+TEST(MultiheadAttention, GroupedHeadsStepAsTheWholeGoes) {
+  EXPECT_THROW(nn::MultiheadAttention({.d_model = 24, .heads = 4, .key_heads = 3}), UsageError);
+  const nn::MultiheadAttention attention({.d_model = 24, .heads = 4, .key_heads = 2});
+  nn::initialise(attention, 9);
+  EXPECT_EQ(nn::count_parameters(attention), 2 * 24 * (24 + 1) + 2 * 12 * (24 + 1));
+  const int64_t length = 20;
+  const Tensor x = random_tensor({length, 24}, 3);
+  nn::Pass pass;
+  const Tensor whole = attention.self(x, Offsets::uniform(1, length), {.causal = true}, pass).value();
+  nn::KeyValueCache cache;
+  for (int64_t i = 0; i < length; ++i) {
+    expect_close(attention.self_step(x.slice_rows(i, 1), cache), whole.slice_rows(i, 1), "position", 2e-6);
+  }
+  const nn::MemoryKeyValues memory = attention.remember(x);
+  const Tensor queries = random_tensor({2, 24}, 4);
+  const Offsets two({0, 2}), all = Offsets::uniform(1, length);
+  expect_close(attention.cross_step(queries, two, memory, all),
+               attention.cross(queries, two, x, x, all, {}, pass).value(), "memory", 2e-6);
+}
+
 TEST(Embedding, LearnedPositionsEndWhereTheyEnd) {
   const nn::Parameter table(Shape{11, 6}, {nn::Initializer::Kind::normal, 1.0f});
   const nn::Embedding embedding({.d_model = 6, .positions = nn::PositionKind::learned, .max_positions = 4},

@@ -120,6 +120,21 @@ TEST(Gradients, AttentionOnColumns) {
        .inputs = {random_tensor({7, 20}, 1)}});
 }
 
+// Six heads of queries to two of keys, and scores that fall with the distance.
+TEST(Gradients, AttentionOfGroupedHeads) {
+  const Tensor slopes = Tensor::from(std::vector{0.5f, 0.3f, 0.2f, 0.1f, 0.05f, 0.0f}, {6});
+  check_gradients(
+      {.function =
+           [=](const auto& in) {
+             const AttentionOptions options{.causal = true,
+                                            .alibi_slopes = slopes,
+                                            .query_offsets = Offsets({0, 4, 9}),
+                                            .key_offsets = Offsets({0, 6, 11})};
+             return scaled_dot_product_attention(in[0], in[1], in[2], options).output;
+           },
+       .inputs = {random_tensor({9, 6, 4}, 1), random_tensor({11, 2, 4}, 2), random_tensor({11, 2, 5}, 3)}});
+}
+
 TEST(Gradients, AttentionWithEverything) {
   const Offsets queries({0, 4, 9}), keys({0, 6, 11});
   Tensor mask = Tensor::empty({2, 1, 5, 6}, DType::u8);

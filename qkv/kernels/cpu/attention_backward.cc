@@ -55,20 +55,52 @@ class Backward {
     random_.bits = reinterpret_cast<uint16_t*>(scratch_.take(kDropoutFloats));
   }
 
+  // What the next task will read and write, where it is short; advance() sees to the tiles of one task.
+  void expect(const AttentionTask& next) {
+    const AttentionHead head(shape_, next.sequence);
+    const int64_t keys = head.keys <= kTileQueries ? head.keys : 0, d_k = shape_.d_k, d_v = shape_.d_v;
+    const AttentionInput& in = a_.input;
+    const auto& g = a_.gradients;
+    ahead_ = {rows_ahead(head, next.head * shape_.query_heads_per_key(), 0),
+              {in.key + head.first_key * in.key_stride + next.head * d_k, in.key_stride, keys, d_k},
+              {in.value + head.first_key * in.value_stride + next.head * d_v, in.value_stride, keys, d_v},
+              {g.key + head.first_key * g.key_stride + next.head * d_k, g.key_stride, keys, d_k},
+              {g.value + head.first_key * g.value_stride + next.head * d_v, g.value_stride, keys, d_v}};
+  }
+
   void run(const AttentionTask& task) {
     task_ = task;
     head_ = AttentionHead(shape_, task.sequence);
-    for (first_key_ = 0; first_key_ < std::max<int64_t>(head_.keys, 1); first_key_ += block_keys_) {
-      keys_ = std::min(block_keys_, head_.keys - first_key_);
+    const int64_t group = shape_.query_heads_per_key(), end = task.first + task.count;
+    for (first_key_ = task.first; first_key_ < std::max(end, task.first + 1); first_key_ += block_keys_) {
+      keys_ = std::min(block_keys_, end - first_key_);
       begin_keys();
-      for_even_parts(head_.queries, kTileQueries,
-                     [&](int64_t first, int64_t count) HWY_ATTR { advance(first, count); });
+      for (query_head_ = task.head * group; query_head_ < (task.head + 1) * group; ++query_head_) {
+        for_even_parts(head_.queries, kTileQueries,
+                       [&](int64_t first, int64_t count) HWY_ATTR { advance(first, count); });
+      }
       end_keys();
     }
   }
 
  private:
   static constexpr int64_t kDropoutFloats = kTileQueries * kTileKeys / 2 + 64;
+
+  struct QueriesAhead {
+    RowsAhead query, grad, output, gradient;
+  };
+
+  // Those of a tile that begins at query `first`.
+  QueriesAhead rows_ahead(const AttentionHead& head, int64_t query_head, int64_t first) const {
+    const int64_t row = head.first_query + first, rows = std::min(head.queries - first, kTileQueries);
+    const int64_t d_k = shape_.d_k, d_v = shape_.d_v;
+    const auto& g = a_.gradients;
+    return {
+        {a_.input.query + row * a_.input.query_stride + query_head * d_k, a_.input.query_stride, rows, d_k},
+        {a_.grad_output + row * a_.grad_output_stride + query_head * d_v, a_.grad_output_stride, rows, d_v},
+        {a_.output + row * a_.output_stride + query_head * d_v, a_.output_stride, rows, d_v},
+        {g.query + row * g.query_stride + query_head * d_k, g.query_stride, rows, d_k}};
+  }
 
   void begin_keys() {
     const int64_t d_k = shape_.d_k, d_v = shape_.d_v;
@@ -89,6 +121,10 @@ class Backward {
     const int64_t row = head_.first_key + first_key_, unseen = keys_ - summed_keys_;
     std::fill_n(key_gradient_ + summed_keys_ * key_width_, unseen * key_width_, 0.0f);
     std::fill_n(value_gradient_ + summed_keys_ * value_width_, unseen * value_width_, 0.0f);
+    for (int64_t j = 0; j < keys_; ++j) {
+      ahead_.key_gradient.fetch(j);
+      ahead_.value_gradient.fetch(j);
+    }
     put(key_gradient_, key_width_, keys_, shape_.d_k, shape_.scale, g.key_accumulate,
         g.key + row * g.key_stride + task_.head * shape_.d_k, g.key_stride);
     put(value_gradient_, value_width_, keys_, shape_.d_v, 1.0f, g.value_accumulate,
@@ -110,35 +146,44 @@ class Backward {
   // The queries [first, first + count) and all keys of the block that they see.
   void advance(int64_t first, int64_t count) {
     const auto& g = a_.gradients;
-    float* to = g.query + (head_.first_query + first) * g.query_stride + task_.head * shape_.d_k;
+    const bool apart = task_.partial != nullptr;
+    const int64_t in_group = query_head_ - task_.head * shape_.query_heads_per_key();
+    float* const to = apart
+                          ? task_.partial + (in_group * head_.queries + first) * shape_.d_k
+                          : g.query + (head_.first_query + first) * g.query_stride + query_head_ * shape_.d_k;
+    const int64_t stride = apart ? shape_.d_k : g.query_stride;
     // The first block of keys writes, unless it is to add.
-    const Accumulate accumulate = first_key_ > 0 ? Accumulate::yes : g.query_accumulate;
+    const Accumulate start = apart ? Accumulate::no : g.query_accumulate;
+    const Accumulate accumulate = first_key_ > task_.first ? Accumulate::yes : start;
     const int64_t end = std::min(first_key_ + keys_, head_.key_limit(first + count - 1));
     if (end <= first_key_) {
       if (accumulate == Accumulate::yes) return;
-      for (int64_t i = 0; i < count; ++i) std::fill_n(to + i * g.query_stride, shape_.d_k, 0.0f);
+      for (int64_t i = 0; i < count; ++i) std::fill_n(to + i * stride, shape_.d_k, 0.0f);
       return;
     }
+    ahead_here_ =
+        first + count < head_.queries ? rows_ahead(head_, query_head_, first + count) : ahead_.queries;
     prepare(first, count);
     for (int64_t key = first_key_; key < end; key += kTileKeys) {
       add_tile({first, count, key, std::min(kTileKeys, first_key_ + keys_ - key)});
     }
-    put(query_gradient_, key_width_, count, shape_.d_k, 1.0f, accumulate, to, g.query_stride);
+    put(query_gradient_, key_width_, count, shape_.d_k, 1.0f, accumulate, to, stride);
   }
 
   void prepare(int64_t first, int64_t count) {
     const int64_t row = head_.first_query + first, d_k = shape_.d_k, d_v = shape_.d_v;
     const AttentionInput& in = a_.input;
-    copy_padded(d_, in.query + row * in.query_stride + task_.head * d_k, in.query_stride, count, d_k, 1.0f,
+    copy_padded(d_, in.query + row * in.query_stride + query_head_ * d_k, in.query_stride, count, d_k, 1.0f,
                 query_rows_, key_width_);
-    const float* grad = a_.grad_output + row * a_.grad_output_stride + task_.head * d_v;
-    const float* output = a_.output + row * a_.output_stride + task_.head * d_v;
+    const float* grad = a_.grad_output + row * a_.grad_output_stride + query_head_ * d_v;
+    const float* output = a_.output + row * a_.output_stride + query_head_ * d_v;
     // The factor of the weights that are kept goes to the gradient of the output, which all of them meet.
     copy_padded(d_, grad, a_.grad_output_stride, count, d_v, dropped_ ? shape_.dropout.scale() : 1.0f,
                 grad_rows_, value_width_);
-    const float* log_sum_exp = a_.log_sum_exp + task_.head * shape_.query_offsets[shape_.sequences] + row;
+    const float* log_sum_exp = a_.log_sum_exp + query_head_ * shape_.query_offsets[shape_.sequences] + row;
     for (int64_t i = 0; i < count; ++i) {
       // exp(score - infinity) = 0, for queries that see nothing.
+      ahead_.key.fetch(first + i);
       log_sum_exp_[i] = log_sum_exp[i] != kMinusInfinity ? log_sum_exp[i] : -kMinusInfinity;
       delta_[i] = dot(grad + i * a_.grad_output_stride, output + i * a_.output_stride, d_v);
     }
@@ -167,13 +212,13 @@ class Backward {
                       .c_stride = kTileKeys,
                       .vectors = vectors_for(d_, padded(group.keys))};
       multiply(product, [&](int64_t, int64_t) { return Depth{0, shape_.d_k}; });
-      mask_scores(d_, shape_, task_.sequence, task_.head, head_, group, scores);
+      mask_scores(d_, shape_, task_.sequence, query_head_, head_, group, scores);
       product.a = {grad_rows_ + row * value_width_, value_width_, 1};
       product.b = value_lanes_ + offset * shape_.d_v;
       product.c = changes_ + row * kTileKeys;
       multiply(product, [&](int64_t, int64_t) { return Depth{0, shape_.d_v}; });
       if (dropped_) {
-        draw_bits(shape_.dropout, task_.head, head_.first_query, group, random_);
+        draw_bits(shape_.dropout, query_head_, head_.first_query, group, random_);
         find_changes<true>(tile, group);
       } else {
         find_changes<false>(tile, group);
@@ -238,7 +283,15 @@ class Backward {
     float* HWY_RESTRICT weights = weights_ + row * kTileKeys;
     float* HWY_RESTRICT changes = changes_ + row * kTileKeys;
     const uint16_t* bits = random_.bits;
+    const bool fetches = tile.key == first_key_;
     for (int64_t i = 0; i < group.queries; ++i) {
+      if (fetches) {
+        ahead_.value.fetch(group.query + i);
+        ahead_here_.query.fetch(row + i);
+        ahead_here_.grad.fetch(row + i);
+        ahead_here_.output.fetch(row + i);
+        ahead_here_.gradient.fetch(row + i);
+      }
       const auto shift = hn::Set(d_, log_sum_exp_[row + i]), delta = hn::Set(d_, delta_[row + i]);
       const int64_t seen = seen_keys(head_, group, group.query + i);
       for (int64_t j = 0; j < seen; j += lanes) {
@@ -267,7 +320,7 @@ class Backward {
 
   void add_bias_gradient(const ScoreTile& tile) const {
     const ScoreBias& bias = shape_.bias;
-    float* to = a_.gradients.bias + task_.sequence * bias.batch_stride + task_.head * bias.head_stride +
+    float* to = a_.gradients.bias + task_.sequence * bias.batch_stride + query_head_ * bias.head_stride +
                 tile.query * bias.query_stride + tile.key;
     for (int64_t i = 0; i < tile.queries; ++i, to += bias.query_stride) {
       const int64_t seen = seen_keys(head_, tile, tile.query + i);
@@ -282,24 +335,36 @@ class Backward {
   AttentionScratch& scratch_ = AttentionScratch::of_this_thread();
   AttentionTask task_;
   AttentionHead head_;
+  struct {
+    QueriesAhead queries;
+    RowsAhead key, value, key_gradient, value_gradient;
+  } ahead_;                  // of the next task
+  QueriesAhead ahead_here_;  // the next tile's, or the next task's
+  int64_t query_head_ = 0;
   int64_t key_width_ = 0, value_width_ = 0;  // d_k and d_v in whole vectors
   // A block of keys:
   int64_t block_keys_ = 0, first_key_ = 0, keys_ = 0;
-  int64_t summed_keys_ = 0;                                    // that have a gradient so far
-  float *key_lanes_ = nullptr, *value_lanes_ = nullptr;        // by tile: [d] rows of lanes; keys are scaled
+  int64_t summed_keys_ = 0;  // that have a gradient so far
+  float *key_lanes_ = nullptr,
+        *value_lanes_ = nullptr;                               // by tile: [d] rows of lanes; keys are scaled
   float* key_rows_ = nullptr;                                  // scaled and widened
   float *key_gradient_ = nullptr, *value_gradient_ = nullptr;  // rows, widened
   // A tile of queries:
-  float *query_rows_ = nullptr, *grad_rows_ = nullptr;  // widened; those of the output's gradient scaled
+  float *query_rows_ = nullptr,
+        *grad_rows_ = nullptr;  // widened; those of the output's gradient scaled
   float* query_gradient_ = nullptr;
   float *log_sum_exp_ = nullptr, *delta_ = nullptr;
-  float *weights_ = nullptr, *changes_ = nullptr;  // P' and dS: [kTileQueries, kTileKeys]
-  DropoutBits random_{};                           // of a group
+  float *weights_ = nullptr,
+        *changes_ = nullptr;  // P' and dS: [kTileQueries, kTileKeys]
+  DropoutBits random_{};      // of a group
 };
 
 void backward_tasks(const BackwardArguments& arguments, const AttentionTask* tasks, size_t count) {
   Backward backward(arguments);
-  for (size_t t = 0; t < count; ++t) backward.run(tasks[t]);
+  for (size_t t = 0; t < count; ++t) {
+    backward.expect(tasks[t + 1]);
+    backward.run(tasks[t]);
+  }
 }
 
 }  // namespace
@@ -320,9 +385,17 @@ void attention_backward(const AttentionShape& shape, const AttentionInput& input
   const bool shared_bias =
       gradients.bias != nullptr && ((shape.bias.batch_stride == 0 && shape.sequences > 1) ||
                                     (shape.bias.head_stride == 0 && shape.heads > 1));
-  for_attention_tasks(shape, 0, shared_bias, [&](const AttentionTask* tasks, size_t count) {
+  AttentionPlan& plan = AttentionPlan::of_this_thread();
+  plan.backward(shape);
+  const auto body = [&](const AttentionTask* tasks, size_t count) {
     HWY_DYNAMIC_DISPATCH(backward_tasks)(arguments, tasks, count);
-  });
+  };
+  if (shared_bias) {
+    plan.run_on_one_thread(body);
+  } else {
+    plan.run(body);
+  }
+  plan.add_partials(shape, gradients.query, gradients.query_stride);
   // dV, dP, dQ and dK; that the scores are computed again is this kernel's choice.
   count_macs(attention_pairs(shape) * static_cast<uint64_t>(2 * (shape.d_k + shape.d_v)));
   // All that is read has a gradient that is written, and the output's gradient is read.

@@ -13,6 +13,7 @@
 
 #include "qkv/kernels/cpu/attention_product-inl.h"
 #include "qkv/kernels/cpu/attention_tile-inl.h"
+#include "qkv/kernels/cpu/attention_watch-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace qkv::kernels::HWY_NAMESPACE {
@@ -30,7 +31,10 @@ constexpr int64_t kFewQueries = 4;
 class Forward {
  public:
   explicit Forward(const ForwardArguments& arguments)
-      : shape_(arguments.shape), input_(arguments.input), output_(arguments.output) {
+      : shape_(arguments.shape),
+        input_(arguments.input),
+        output_(arguments.output),
+        watch_(arguments.output.watch) {
     const int64_t d_k = shape_.d_k;
     value_width_ = vectors_for(d_, shape_.d_v) * lanes_of(d_);
     const int64_t block = kBlockFloats / (d_k + value_width_) / kTileKeys * kTileKeys;
@@ -49,23 +53,26 @@ class Forward {
     total_ = scratch_.take(kForwardQueries);
   }
 
-  // What a short task to come will read and write.
-  void expect(const AttentionTask& task) {
-    const AttentionHead head(shape_, task.sequence);
+  // What the task after `now` will read and write, unless it is packed already.
+  void expect(const AttentionTask& now, const AttentionTask& next) {
+    const AttentionHead head(shape_, next.sequence);
     const AttentionInput& in = input_;
-    const int64_t d_k = shape_.d_k, d_v = shape_.d_v, row = head.first_query + task.first;
-    const int64_t keys = head.keys <= kTileKeys ? head.keys : 0;
-    ahead_ = {{in.query + row * in.query_stride + task.head * d_k, in.query_stride, task.count, d_k},
-              {in.key + head.first_key * in.key_stride + task.head * d_k, in.key_stride, keys, d_k},
-              {in.value + head.first_key * in.value_stride + task.head * d_v, in.value_stride, keys, d_v},
-              {output_.output + row * output_.output_stride + task.head * d_v, output_.output_stride,
-               task.count, d_v}};
+    const int64_t d_k = shape_.d_k, d_v = shape_.d_v, row = head.first_query + next.first;
+    const int64_t group = shape_.query_heads_per_key(), key_head = next.head / group;
+    const bool packed = now.sequence == next.sequence && now.head / group == key_head;
+    const int64_t keys = packed ? 0 : std::min(head.keys, block_keys_);
+    ahead_ = {{in.query + row * in.query_stride + next.head * d_k, in.query_stride, next.count, d_k},
+              {in.key + head.first_key * in.key_stride + key_head * d_k, in.key_stride, keys, d_k},
+              {in.value + head.first_key * in.value_stride + key_head * d_v, in.value_stride, keys, d_v},
+              {output_.output + row * output_.output_stride + next.head * d_v, output_.output_stride,
+               next.count, d_v}};
   }
 
   void run(const AttentionTask& task) {
     if (task.count <= 0) return;
     task_ = task;
     head_ = AttentionHead(shape_, task.sequence);
+    key_head_ = task.head / shape_.query_heads_per_key();
     few_ = head_.queries <= kFewQueries;
     const int64_t end = head_.key_limit(task.first + task.count - 1);
     for (int64_t block = 0; block < end; block += block_keys_) {
@@ -78,12 +85,16 @@ class Forward {
       });
     }
     finish();
-    if (output_.weights != nullptr) write_weights(end);
+    if (watch_.wanted()) watch(end);
   }
 
  private:
   static constexpr int64_t kDropoutFloats = kTileQueries * kTileKeys / 2 + 64;
 
+  // Numbers the rows of scores of a task: as many rows are fetched for the next one.
+  int64_t row_ahead(const ScoreTile& group, int64_t i) const {
+    return group.key / kTileKeys * task_.count + place(group.query + i);
+  }
   // Where a row of queries has its state.
   int64_t place(int64_t query) const { return query - task_.first; }
   const float* query_row(int64_t query) const {
@@ -91,10 +102,10 @@ class Forward {
   }
   const float* tile_keys(int64_t key) const { return key_lanes_ + (key - packed_block_) * shape_.d_k; }
   const float* key_row(int64_t key) const {
-    return input_.key + (head_.first_key + key) * input_.key_stride + task_.head * shape_.d_k;
+    return input_.key + (head_.first_key + key) * input_.key_stride + key_head_ * shape_.d_k;
   }
   const float* value_row(int64_t key) const {
-    return input_.value + (head_.first_key + key) * input_.value_stride + task_.head * shape_.d_v;
+    return input_.value + (head_.first_key + key) * input_.value_stride + key_head_ * shape_.d_v;
   }
   // Whether values are read where they lie.
   bool values_in_place() const { return few_ && value_width_ == shape_.d_v; }
@@ -105,9 +116,9 @@ class Forward {
 
   // Makes keys and values of a block ready, unless they are from the task before.
   void pack(int64_t block) {
-    if (packed_sequence_ == task_.sequence && packed_head_ == task_.head && packed_block_ == block) return;
+    if (packed_sequence_ == task_.sequence && packed_head_ == key_head_ && packed_block_ == block) return;
     packed_sequence_ = task_.sequence;
-    packed_head_ = task_.head;
+    packed_head_ = key_head_;
     packed_block_ = block;
     const int64_t end = std::min(block + block_keys_, head_.keys), d_k = shape_.d_k, d_v = shape_.d_v;
     for (int64_t key = block; key < end; key += kTileKeys) {
@@ -183,7 +194,7 @@ class Forward {
     float* const factor = factor_ + place(group.query);
     const auto minus_infinity = hn::Set(d_, kMinusInfinity);
     for (int64_t i = 0; i < group.queries; ++i) {
-      if (first) ahead_.key.fetch(group.query + i);
+      ahead_.key.fetch(row_ahead(group, i));
       float* row = scores + i * kTileKeys;
       const int64_t seen = seen_keys(head_, group, group.query + i), full = seen / lanes * lanes;
       auto most = minus_infinity;
@@ -214,7 +225,7 @@ class Forward {
   void exponentiate(const ScoreTile& tile, const ScoreTile& group, float* HWY_RESTRICT scores) {
     const int64_t lanes = lanes_of(d_), at = place(group.query), width = padded(tile.keys);
     for (int64_t i = 0; i < group.queries; ++i, scores += kTileKeys) {
-      if (group.key == 0) ahead_.value.fetch(group.query + i);
+      ahead_.value.fetch(row_ahead(group, i));
       const auto shift = shift_of(d_, hn::Set(d_, largest_[at + i]));
       float* sums = sums_ + (at + i) * lanes;
       auto sum = hn::Zero(d_);
@@ -259,46 +270,50 @@ class Forward {
     });
   }
 
-  // The scores once more, now that the sums are known.
-  void write_weights(int64_t end) {
-    float* const to = output_.weights + output_.weight_offsets[task_.sequence] +
-                      (task_.head * head_.queries + task_.first) * head_.keys;
+  // The scores once more, now that the sums are known, for the rows that are watched.
+  void watch(int64_t end) {
+    const int64_t first_row = head_.first_query + task_.first;
+    const int64_t number = task_.head * shape_.query_offsets[shape_.sequences] + first_row;
     for (int64_t i = 0; i < task_.count; ++i) {
-      const int64_t limit = head_.key_limit(task_.first + i);
-      std::fill_n(to + i * head_.keys + limit, head_.keys - limit, 0.0f);
+      watch_.begin(number + i, head_.key_limit(task_.first + i), head_.keys, sums_ + i * lanes_of(d_));
     }
+    const auto watched = [&](int64_t first, int64_t count) {
+      for (int64_t i = first; i < first + count; ++i) {
+        if (watch_.wants(number + i)) return true;
+      }
+      return false;
+    };
     for (int64_t key = 0; key < end; key += kTileKeys) {
       pack(key / block_keys_ * block_keys_);
       for_even_parts(task_.count, kTileQueries, [&](int64_t first, int64_t count) HWY_ATTR {
+        if (!watched(first, count)) return;
         const ScoreTile tile{task_.first + first, count, key, std::min(kTileKeys, head_.keys - key)};
         for_seeing_groups(head_, tile, [&](const ScoreTile& group) HWY_ATTR {
           score(tile, group, scores_);
           for (int64_t i = 0; i < group.queries; ++i) {
             const int64_t at = place(group.query + i);
-            const auto shift = shift_of(d_, hn::Set(d_, largest_[at]));
-            const auto factor = hn::Set(d_, total_[at] == 0 ? 0.0f : 1.0f / total_[at]);
-            const float* row = scores_ + i * kTileKeys;
-            float* weights = to + at * head_.keys + key;
-            for_vectors(d_, seen_keys(head_, group, group.query + i), [&](auto part, int64_t j) HWY_ATTR {
-              const auto e = exponential_of_difference(d_, hn::Sub(hn::Load(d_, row + j), shift));
-              store(d_, hn::Mul(e, factor), weights + j, part);
-            });
+            if (!watch_.wants(number + at)) continue;
+            watch_.add(number + at, key, seen_keys(head_, group, group.query + i), largest_[at], total_[at],
+                       scores_ + i * kTileKeys, sums_ + at * lanes_of(d_));
           }
         });
       });
     }
+    for (int64_t i = 0; i < task_.count; ++i) watch_.end(number + i, sums_ + i * lanes_of(d_));
   }
 
   const Floats d_;
   const AttentionShape& shape_;
   const AttentionInput& input_;
   const AttentionOutput& output_;
+  const Watch watch_;
   AttentionScratch& scratch_ = AttentionScratch::of_this_thread();
   AttentionTask task_;
   AttentionHead head_;
   struct {
     RowsAhead query, key, value, output;
   } ahead_;
+  int64_t key_head_ = 0;
   bool few_ = false;  // queries
   int64_t packed_sequence_ = -1, packed_head_ = -1, packed_block_ = -1;
   int64_t block_keys_ = 0, value_width_ = 0;
@@ -307,16 +322,17 @@ class Forward {
   float* scores_ = nullptr;      // [kTileQueries, kTileKeys]
   DropoutBits random_{};         // of a group
   // By row of the task:
-  float* outputs_ = nullptr;                      // [value_width_], not yet divided by the sum
-  float* sums_ = nullptr;                         // [lanes], of exp(score - largest)
-  float *largest_ = nullptr, *factor_ = nullptr;  // the largest score; what rescales what came before
-  float* total_ = nullptr;                        // the sum, at last
+  float* outputs_ = nullptr;  // [value_width_], not yet divided by the sum
+  float* sums_ = nullptr;     // [lanes], of exp(score - largest)
+  float* largest_ = nullptr;  // score
+  float* factor_ = nullptr;   // rescales what came before
+  float* total_ = nullptr;    // the sum, at last
 };
 
 void forward_tasks(const ForwardArguments& arguments, const AttentionTask* tasks, size_t count) {
   Forward forward(arguments);
   for (size_t t = 0; t < count; ++t) {
-    forward.expect(tasks[t + 1]);
+    forward.expect(tasks[t], tasks[t + 1]);
     forward.run(tasks[t]);
   }
 }
@@ -333,7 +349,9 @@ HWY_EXPORT(forward_tasks);
 void attention_forward(const AttentionShape& shape, const AttentionInput& input,
                        const AttentionOutput& output) {
   const ForwardArguments arguments{shape, input, output};
-  for_attention_tasks(shape, kForwardQueries, false, [&](const AttentionTask* tasks, size_t count) {
+  AttentionPlan& plan = AttentionPlan::of_this_thread();
+  plan.forward(shape);
+  plan.run([&](const AttentionTask* tasks, size_t count) {
     HWY_DYNAMIC_DISPATCH(forward_tasks)(arguments, tasks, count);
   });
   count_macs(attention_pairs(shape) * static_cast<uint64_t>(shape.d_k + shape.d_v));

@@ -167,7 +167,7 @@ HWY_INLINE void multiply(const Product& x, const DepthOf& depth_of) {
 #if HWY_TARGET != HWY_SCALAR
 // The sums of four vectors, in this order.
 template <class D>
-HWY_INLINE hn::Vec<hn::FixedTag<float, 4>> sum_blocks(D d, hn::Vec<D> v) {
+HWY_INLINE hn::Vec<hn::FixedTag<float, 4>> sum_blocks(D /*d*/, hn::Vec<D> v) {
   if constexpr (hn::MaxLanes(D()) == 4) {
     return v;
   } else {

@@ -12,42 +12,127 @@ namespace {
 // Multiplications worth handing to a thread.
 constexpr int64_t kPieceWork = int64_t{1} << 18;
 
+// A sequence of so many keys, and few heads, is cut for the backward pass, into parts of no fewer.
+constexpr int64_t kCutKeys = 1024;
+// Parts of all heads together that keep the threads of a usual machine busy, and shares of the queries'
+// gradients that may be kept apart for it.
+constexpr int64_t kEnoughParts = 8;
+
+int64_t parts_of_keys(const AttentionShape& shape, int64_t keys) {
+  const int64_t key_heads = shape.heads / shape.query_heads_per_key();
+  const int64_t wanted = (kEnoughParts + key_heads - 1) / key_heads;
+  const int64_t affordable = 1 + kEnoughParts / shape.heads;
+  return std::max<int64_t>(1, std::min({wanted, affordable, keys / kCutKeys}));
+}
+
 }  // namespace
 
-void for_attention_tasks(const AttentionShape& shape, int64_t block_queries, bool one_thread,
-                         const std::function<void(const AttentionTask*, size_t)>& body) {
-  thread_local std::vector<AttentionTask> task_memory;
-  thread_local std::vector<size_t> piece_memory;
-  auto& tasks = task_memory;
-  auto& pieces = piece_memory;  // the first task of each
-  tasks.clear();
-  pieces.clear();
-  int64_t work = kPieceWork;
-  for (int64_t sequence = 0; sequence < shape.sequences; ++sequence) {
-    const int64_t queries = shape.query_offsets[sequence + 1] - shape.query_offsets[sequence];
-    const int64_t keys = shape.key_offsets[sequence + 1] - shape.key_offsets[sequence];
-    if (block_queries > 0 && queries == 0) continue;
-    const int64_t block = block_queries > 0 ? block_queries : std::max<int64_t>(queries, 1);
+AttentionPlan& AttentionPlan::of_this_thread() {
+  thread_local AttentionPlan plan;
+  return plan;
+}
+
+void AttentionPlan::clear() {
+  tasks_.clear();
+  pieces_.clear();
+  piece_work_ = kPieceWork;
+}
+
+void AttentionPlan::add(const AttentionTask& task, int64_t work) {
+  if (piece_work_ >= kPieceWork) {
+    pieces_.push_back(tasks_.size());
+    piece_work_ = 0;
+  }
+  tasks_.push_back(task);
+  piece_work_ += work;
+}
+
+void AttentionPlan::end() {
+  pieces_.push_back(tasks_.size());
+  if (!tasks_.empty()) tasks_.push_back(tasks_.back());
+}
+
+void AttentionPlan::forward(const AttentionShape& shape) {
+  clear();
+  for (int64_t s = 0; s < shape.sequences; ++s) {
+    const int64_t queries = shape.query_offsets[s + 1] - shape.query_offsets[s];
+    const int64_t keys = shape.key_offsets[s + 1] - shape.key_offsets[s];
     for (int64_t head = 0; head < shape.heads; ++head) {
-      // Uncut, a sequence of keys without queries is a task too: its keys have a gradient, of zeros.
-      for (int64_t first = 0; first < std::max<int64_t>(queries, 1); first += block) {
-        const int64_t count = std::min(block, queries - first);
-        if (work >= kPieceWork && (!one_thread || pieces.empty())) {
-          pieces.push_back(tasks.size());
-          work = 0;
-        }
-        tasks.push_back({sequence, head, first, count});
-        work += (count * keys + 4 * (count + keys)) * (shape.d_k + shape.d_v);
+      for (int64_t first = 0; first < queries; first += kForwardQueries) {
+        const int64_t count = std::min(kForwardQueries, queries - first);
+        add({s, head, first, count}, (count * keys + 4 * (count + keys)) * (shape.d_k + shape.d_v));
       }
     }
   }
-  if (tasks.empty()) return;
-  pieces.push_back(tasks.size());
-  tasks.push_back(tasks.back());
-  parallel_for(static_cast<int64_t>(pieces.size()) - 1, 1, [&](int64_t begin, int64_t end) {
-    const size_t first = pieces[static_cast<size_t>(begin)], last = pieces[static_cast<size_t>(end)];
-    body(tasks.data() + first, last - first);
+  end();
+}
+
+void AttentionPlan::backward(const AttentionShape& shape) {
+  clear();
+  const int64_t group = shape.query_heads_per_key(), key_heads = shape.heads / group;
+  int64_t partial_floats = 0;
+  for (int64_t s = 0; s < shape.sequences; ++s) {
+    const int64_t queries = shape.query_offsets[s + 1] - shape.query_offsets[s];
+    const int64_t keys = shape.key_offsets[s + 1] - shape.key_offsets[s];
+    const int64_t parts = parts_of_keys(shape, keys);
+    const int64_t size = std::max<int64_t>(1, (keys + parts - 1) / parts);
+    const int64_t part_keys = parts == 1 ? size : (size + kTileKeys - 1) / kTileKeys * kTileKeys;
+    for (int64_t head = 0; head < key_heads; ++head) {
+      // A sequence of keys without queries is a task too: its keys have a gradient, of zeros.
+      for (int64_t first = 0; first < std::max<int64_t>(keys, 1); first += part_keys) {
+        const int64_t count = std::min(part_keys, keys - first);
+        add({s, head, first, count},
+            2 * group * (queries * count + 4 * (queries + count)) * (shape.d_k + shape.d_v));
+        if (first > 0) partial_floats += group * queries * shape.d_k;
+      }
+    }
+  }
+  end();
+  if (partial_floats == 0) return;
+  if (partial_floats > partial_capacity_) {
+    partial_capacity_ = 0;
+    partials_ = hwy::AllocateAligned<float>(static_cast<size_t>(partial_floats));
+    if (partials_ == nullptr) throw std::bad_alloc();
+    partial_capacity_ = partial_floats;
+  }
+  float* partial = partials_.get();
+  for (AttentionTask& task : tasks_) {
+    if (task.first == 0) continue;
+    task.partial = partial;
+    const int64_t queries = shape.query_offsets[task.sequence + 1] - shape.query_offsets[task.sequence];
+    if (&task != &tasks_.back()) partial += group * queries * shape.d_k;
+  }
+}
+
+void AttentionPlan::run(const std::function<void(const AttentionTask*, size_t)>& body) const {
+  parallel_for(static_cast<int64_t>(pieces_.size()) - 1, 1, [&](int64_t begin, int64_t end) {
+    const size_t first = pieces_[static_cast<size_t>(begin)], last = pieces_[static_cast<size_t>(end)];
+    body(tasks_.data() + first, last - first);
   });
+}
+
+void AttentionPlan::run_on_one_thread(const std::function<void(const AttentionTask*, size_t)>& body) const {
+  if (!tasks_.empty()) body(tasks_.data(), tasks_.size() - 1);
+}
+
+void AttentionPlan::add_partials(const AttentionShape& shape, float* query_gradient, int64_t stride) const {
+  const int64_t group = shape.query_heads_per_key(), d_k = shape.d_k;
+  constexpr int64_t kRows = 256;
+  for (size_t t = 0; t + 1 < tasks_.size(); ++t) {
+    const AttentionTask& task = tasks_[t];
+    if (task.partial == nullptr) continue;
+    const AttentionHead head(shape, task.sequence);
+    const int64_t from = std::min(head.first_query_of(task.first, 0), head.queries);
+    parallel_for(head.queries - from, kRows, [&](int64_t begin, int64_t end) {
+      for (int64_t g = 0; g < group; ++g) {
+        for (int64_t i = from + begin; i < from + end; ++i) {
+          const float* share = task.partial + (g * head.queries + i) * d_k;
+          float* to = query_gradient + (head.first_query + i) * stride + (task.head * group + g) * d_k;
+          for (int64_t c = 0; c < d_k; ++c) to[c] += share[c];
+        }
+      }
+    });
+  }
 }
 
 uint64_t attention_pairs(const AttentionShape& shape) {
@@ -76,7 +161,7 @@ int64_t key_numbers(const AttentionShape& shape) {
     if (shape.query_offsets[s + 1] > shape.query_offsets[s])
       keys += shape.key_offsets[s + 1] - shape.key_offsets[s];
   }
-  return keys * shape.heads * (shape.d_k + shape.d_v);
+  return keys * (shape.heads / shape.query_heads_per_key()) * (shape.d_k + shape.d_v);
 }
 
 AttentionScratch& AttentionScratch::of_this_thread() {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 #include "qkv/kernels/attention.h"
 
@@ -20,10 +21,14 @@ inline constexpr int64_t kLaneUnit = 16;
 // Queries of one task of the forward pass.
 inline constexpr int64_t kForwardQueries = 192;
 
-// Some queries of one head of one sequence.
+// What is done at a time. Forward: some queries of one head. Backward: some keys of one head of keys, with
+// all queries that see them.
 struct AttentionTask {
   int64_t sequence = 0, head = 0;
-  int64_t first = 0, count = 0;  // queries within the sequence
+  int64_t first = 0, count = 0;  // queries, or keys, within the sequence
+  // Backward, where a head's keys are cut: the place of this part's share of the queries' gradients, [query
+  // heads of the key head, queries, d_k]. Null: the gradient itself.
+  float* partial = nullptr;
 };
 
 // What attention_backward() is called with.
@@ -69,11 +74,34 @@ struct AttentionHead {
   bool causal = false;
 };
 
-// Calls body(tasks, count) for pieces of all (sequence, head), each cut into blocks of block_queries queries
-// (0: not cut), on several threads. How it is cut depends on the shape only. tasks[count] is the task that
-// comes next in order, or the last one again.
-void for_attention_tasks(const AttentionShape& shape, int64_t block_queries, bool one_thread,
-                         const std::function<void(const AttentionTask*, size_t)>& body);
+// The tasks of a call, in their order. How the work is cut depends on the shape only, and what a task of the
+// backward pass sums up on one sequence only.
+class AttentionPlan {
+ public:
+  static AttentionPlan& of_this_thread();
+
+  void forward(const AttentionShape& shape);
+  void backward(const AttentionShape& shape);
+
+  // Calls body(tasks, count) for pieces of the tasks, on several threads. tasks[count] is the task that comes
+  // next in order, or the last one again.
+  void run(const std::function<void(const AttentionTask*, size_t)>& body) const;
+  void run_on_one_thread(const std::function<void(const AttentionTask*, size_t)>& body) const;
+
+  // Adds the shares of the queries' gradients that were kept apart, in the order of their keys.
+  void add_partials(const AttentionShape& shape, float* query_gradient, int64_t stride) const;
+
+ private:
+  void clear();
+  void add(const AttentionTask& task, int64_t work);
+  void end();
+
+  std::vector<AttentionTask> tasks_;  // the last one is there twice
+  std::vector<size_t> pieces_;        // the first task of each, and their number
+  int64_t piece_work_ = 0;
+  hwy::AlignedFreeUniquePtr<float[]> partials_;
+  int64_t partial_capacity_ = 0;
+};
 
 // The multiplications of one product of a width of 1, summed over sequences and heads: the pairs of a query
 // and a key that causality allows.

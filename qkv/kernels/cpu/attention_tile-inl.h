@@ -82,7 +82,7 @@ struct RowsAhead {
 // more.
 inline constexpr int64_t kSlack = kMostRows;
 
-// Adds the bias, and puts -infinity where a query may not attend, for the keys that it sees.
+// Adds biases, and puts -infinity where a query may not attend, for the keys that it sees.
 HWY_INLINE void mask_scores(Floats d, const AttentionShape& shape, int64_t sequence, int64_t query_head,
                             const AttentionHead& head, const ScoreTile& group, float* HWY_RESTRICT scores) {
   const ScoreBias& bias = shape.bias;
@@ -93,14 +93,20 @@ HWY_INLINE void mask_scores(Floats d, const AttentionShape& shape, int64_t seque
   const uint8_t* allow = keep.data == nullptr ? nullptr
                                               : keep.data + sequence * keep.batch_stride +
                                                     query_head * keep.head_stride + group.key;
-  if (add == nullptr && allow == nullptr) return;
+  const float slope = shape.alibi_slopes == nullptr ? 0.0f : shape.alibi_slopes[query_head];
+  if (add == nullptr && allow == nullptr && slope == 0) return;
   const hn::Rebind<uint8_t, Floats> bytes;
   const hn::RebindToSigned<Floats> d32;
-  const auto minus_infinity = hn::Set(d, kMinusInfinity);
+  const auto minus_infinity = hn::Set(d, kMinusInfinity), lane = hn::Iota(d, 0);
   for (int64_t i = 0; i < group.queries; ++i, scores += kTileKeys) {
     const int64_t query = group.query + i;
     for_vectors(d, seen_keys(head, group, query), [&](auto part, int64_t j) HWY_ATTR {
       auto v = hn::Load(d, scores + j);
+      if (slope != 0) {
+        const int64_t offset = group.key + j - (query + head.keys - head.queries);
+        const auto distance = hn::Abs(hn::Add(hn::Set(d, static_cast<float>(offset)), lane));
+        v = hn::NegMulAdd(hn::Set(d, slope), distance, v);
+      }
       if (add != nullptr) v = hn::Add(v, load(d, add + query * bias.query_stride + j, part));
       if (allow != nullptr) {
         uint8_t kept[HWY_MAX_BYTES] = {};

@@ -11,7 +11,8 @@ constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
 
 // Calls body(row) for every query row of every head, in the order in which weights are laid out.
 struct Row {
-  int64_t sequence, head, query;     // query within the sequence
+  int64_t sequence, head, query;  // query within the sequence
+  int64_t key_head;
   int64_t query_row, first_key_row;  // in the batch
   int64_t queries, keys;
   size_t weights;  // where the row's weights begin
@@ -25,7 +26,8 @@ void for_rows(const AttentionShape& shape, const Body& body) {
     const int64_t first_key = shape.key_offsets[s], keys = shape.key_offsets[s + 1] - first_key;
     for (int64_t h = 0; h < shape.heads; ++h) {
       for (int64_t i = 0; i < queries; ++i) {
-        body(Row{s, h, i, first_query + i, first_key, queries, keys, weights});
+        body(Row{s, h, i, h / shape.query_heads_per_key(), first_query + i, first_key, queries, keys,
+                 weights});
         weights += static_cast<size_t>(keys);
       }
     }
@@ -40,10 +42,14 @@ double score(const AttentionShape& shape, const AttentionInput& input, const Row
     return kMinusInfinity;
   }
   const float* query = input.query + row.query_row * input.query_stride + row.head * shape.d_k;
-  const float* key = input.key + (row.first_key_row + j) * input.key_stride + row.head * shape.d_k;
+  const float* key = input.key + (row.first_key_row + j) * input.key_stride + row.key_head * shape.d_k;
   double sum = 0;
   for (int64_t c = 0; c < shape.d_k; ++c) sum += double{query[c]} * double{key[c]};
   sum *= double{shape.scale};
+  if (shape.alibi_slopes != nullptr) {
+    const int64_t distance = row.query + row.keys - row.queries - j;
+    sum -= double{shape.alibi_slopes[row.head]} * static_cast<double>(std::abs(distance));
+  }
   const ScoreBias& bias = shape.bias;
   if (bias.data == nullptr) return sum;
   return sum + double{bias.data[row.sequence * bias.batch_stride + row.head * bias.head_stride +
@@ -94,7 +100,8 @@ AttentionForward attention_forward(const AttentionShape& shape, const AttentionI
     double* weights = result.weights.data() + row.weights;
     result.log_sum_exp[index(row.head, tokens, row.query_row)] = softmax(shape, input, row, weights);
     for (int64_t j = 0; j < row.keys; ++j) {
-      const float* value = input.value + (row.first_key_row + j) * input.value_stride + row.head * shape.d_v;
+      const float* value =
+          input.value + (row.first_key_row + j) * input.value_stride + row.key_head * shape.d_v;
       const double weight = weights[j] * dropout_factor(shape, row, j);
       for (int64_t c = 0; c < shape.d_v; ++c) {
         result.output[index(row.query_row, width, row.head * shape.d_v + c)] += weight * double{value[c]};
@@ -106,11 +113,13 @@ AttentionForward attention_forward(const AttentionShape& shape, const AttentionI
 
 AttentionBackward attention_backward(const AttentionShape& shape, const AttentionInput& input,
                                      const float* grad_output, int64_t grad_output_stride) {
-  const int64_t key_width = shape.heads * shape.d_k, value_width = shape.heads * shape.d_v;
+  const int64_t key_heads = shape.heads / shape.query_heads_per_key();
+  const int64_t query_width = shape.heads * shape.d_k;
+  const int64_t key_width = key_heads * shape.d_k, value_width = key_heads * shape.d_v;
   const int64_t query_tokens = shape.query_offsets[shape.sequences];
   const int64_t key_tokens = shape.key_offsets[shape.sequences];
   AttentionBackward result;
-  result.query.resize(index(query_tokens, key_width, 0));
+  result.query.resize(index(query_tokens, query_width, 0));
   result.key.resize(index(key_tokens, key_width, 0));
   result.value.resize(index(key_tokens, value_width, 0));
   result.scores.resize(weight_count(shape));
@@ -124,10 +133,11 @@ AttentionBackward attention_backward(const AttentionShape& shape, const Attentio
     for (int64_t j = 0; j < row.keys; ++j) {
       const size_t at = static_cast<size_t>(j);
       const double factor = dropout_factor(shape, row, j);
-      const float* value = input.value + (row.first_key_row + j) * input.value_stride + row.head * shape.d_v;
+      const float* value =
+          input.value + (row.first_key_row + j) * input.value_stride + row.key_head * shape.d_v;
       for (int64_t c = 0; c < shape.d_v; ++c) {
         change[at] += factor * double{grad[c]} * double{value[c]};
-        result.value[index(row.first_key_row + j, value_width, row.head * shape.d_v + c)] +=
+        result.value[index(row.first_key_row + j, value_width, row.key_head * shape.d_v + c)] +=
             weights[at] * factor * double{grad[c]};
       }
       mean += weights[at] * change[at];
@@ -138,11 +148,11 @@ AttentionBackward attention_backward(const AttentionShape& shape, const Attentio
       const double score_gradient = weights[at] * (change[at] - mean);
       result.scores[row.weights + at] = score_gradient;
       const double product_gradient = score_gradient * double{shape.scale};
-      const float* key = input.key + (row.first_key_row + j) * input.key_stride + row.head * shape.d_k;
+      const float* key = input.key + (row.first_key_row + j) * input.key_stride + row.key_head * shape.d_k;
       for (int64_t c = 0; c < shape.d_k; ++c) {
-        result.query[index(row.query_row, key_width, row.head * shape.d_k + c)] +=
+        result.query[index(row.query_row, query_width, row.head * shape.d_k + c)] +=
             product_gradient * double{key[c]};
-        result.key[index(row.first_key_row + j, key_width, row.head * shape.d_k + c)] +=
+        result.key[index(row.first_key_row + j, key_width, row.key_head * shape.d_k + c)] +=
             product_gradient * double{query[c]};
       }
     }

@@ -19,8 +19,8 @@ AttentionForward attention_forward(const AttentionShape& shape, const AttentionI
 
 struct AttentionBackward {
   std::vector<double> query;  // [query tokens, heads * d_k]
-  std::vector<double> key;    // [key tokens, heads * d_k]
-  std::vector<double> value;  // [key tokens, heads * d_v]
+  std::vector<double> key;    // [key tokens, key heads * d_k]
+  std::vector<double> value;  // [key tokens, key heads * d_v]
   // Of the scores, which is that of a bias of their full shape, laid out as the weights.
   std::vector<double> scores;
 };
