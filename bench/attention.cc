@@ -17,16 +17,17 @@
 #include "qkv/base/philox.h"
 #include "qkv/kernels/attention.h"
 #include "qkv/kernels/limits.h"
+#include "qkv/tensor/tensor.h"
 
 namespace {
 
 using namespace qkv;
 using namespace qkv::kernels;
 
-std::vector<float> random(int64_t count, uint64_t seed) {
+Tensor random(int64_t count, uint64_t seed) {
   RandomStream stream(seed);
-  std::vector<float> numbers(static_cast<size_t>(count));
-  for (float& x : numbers) x = stream.uniform() * 2 - 1;
+  Tensor numbers = Tensor::empty({count});
+  for (float& x : numbers.values()) x = stream.uniform() * 2 - 1;
   return numbers;
 }
 
@@ -46,8 +47,8 @@ void attention(benchmark::State& state, const Options& options) {
   std::vector<int32_t> offsets;
   for (int64_t s = 0; s <= sequences; ++s) offsets.push_back(static_cast<int32_t>(s * length));
   const auto projections = random(tokens * 3 * model, 1), grad_output = random(tokens * model, 2);
-  std::vector<float> output(static_cast<size_t>(tokens * model)), gradients(projections.size());
-  std::vector<float> log_sum_exp(static_cast<size_t>(tokens * heads));
+  Tensor output = Tensor::zeros({tokens * model}), gradients = Tensor::zeros(projections.shape());
+  Tensor log_sum_exp = Tensor::zeros({tokens * heads});
 
   AttentionShape shape{.sequences = sequences,
                        .query_offsets = offsets.data(),
@@ -108,7 +109,7 @@ void decode(benchmark::State& state) {
   }
   const auto query = random(kRows * kModel, 1), key = random(kRows * keys * kModel, 2);
   const auto value = random(kRows * keys * kModel, 3);
-  std::vector<float> output(query.size());
+  Tensor output = Tensor::zeros(query.shape());
   const AttentionShape shape{.sequences = kRows,
                              .query_offsets = query_offsets.data(),
                              .key_offsets = key_offsets.data(),
@@ -125,7 +126,7 @@ void decode(benchmark::State& state) {
   }
   set_threads(before);
   state.counters["GB/s"] =
-      benchmark::Counter(static_cast<double>((key.size() + value.size()) * sizeof(float)) *
+      benchmark::Counter(static_cast<double>((key.numel() + value.numel()) * sizeof(float)) *
                              static_cast<double>(state.iterations()) / 1e9,
                          benchmark::Counter::kIsRate);
 }
@@ -145,8 +146,8 @@ void memory(benchmark::State& state) {
   const int64_t length = state.range(0), heads = state.range(1), model = heads * kWidth;
   const std::vector<int32_t> offsets{0, static_cast<int32_t>(length)};
   const auto projections = random(length * 3 * model, 1), grad_output = random(length * model, 2);
-  std::vector<float> output(grad_output.size()), gradients(projections.size());
-  std::vector<float> log_sum_exp(static_cast<size_t>(length * heads));
+  Tensor output = Tensor::zeros(grad_output.shape()), gradients = Tensor::zeros(projections.shape());
+  Tensor log_sum_exp = Tensor::zeros({length * heads});
   const AttentionShape shape{.sequences = 1,
                              .query_offsets = offsets.data(),
                              .key_offsets = offsets.data(),

@@ -56,16 +56,15 @@ class Forward {
   // What the task after `now` will read and write, unless it is packed already.
   void expect(const AttentionTask& now, const AttentionTask& next) {
     const AttentionHead head(shape_, next.sequence);
-    const AttentionInput& in = input_;
-    const int64_t d_k = shape_.d_k, d_v = shape_.d_v, row = head.first_query + next.first;
+    const int64_t row = head.first_query + next.first, d_k = shape_.d_k, d_v = shape_.d_v;
     const int64_t group = shape_.query_heads_per_key(), key_head = next.head / group;
-    const bool packed = now.sequence == next.sequence && now.head / group == key_head;
-    const int64_t keys = packed ? 0 : std::min(head.keys, block_keys_);
-    ahead_ = {{in.query + row * in.query_stride + next.head * d_k, in.query_stride, next.count, d_k},
-              {in.key + head.first_key * in.key_stride + key_head * d_k, in.key_stride, keys, d_k},
-              {in.value + head.first_key * in.value_stride + key_head * d_v, in.value_stride, keys, d_v},
-              {output_.output + row * output_.output_stride + next.head * d_v, output_.output_stride,
-               next.count, d_v}};
+    const bool packed =
+        now.sequence == next.sequence && now.head / group == key_head && head.keys <= block_keys_;
+    next_.query = {input_.query + row * input_.query_stride + next.head * d_k, input_.query_stride,
+                   next.count, d_k};
+    next_.output = {output_.output + row * output_.output_stride + next.head * d_v, output_.output_stride,
+                    next.count, d_v};
+    next_.keys = keys_ahead(head, key_head, 0, packed ? 0 : head.keys);
   }
 
   void run(const AttentionTask& task) {
@@ -77,6 +76,8 @@ class Forward {
     const int64_t end = head_.key_limit(task.first + task.count - 1);
     for (int64_t block = 0; block < end; block += block_keys_) {
       pack(block);
+      const int64_t following = block + block_keys_;
+      ahead_ = following < end ? keys_ahead(head_, key_head_, following, head_.keys) : next_.keys;
       for_even_parts(task.count, kTileQueries, [&](int64_t first, int64_t count) HWY_ATTR {
         const int64_t seen = std::min(block + block_keys_, head_.key_limit(task.first + first + count - 1));
         for (int64_t key = block; key < seen; key += kTileKeys) {
@@ -91,9 +92,21 @@ class Forward {
  private:
   static constexpr int64_t kDropoutFloats = kTileQueries * kTileKeys / 2 + 64;
 
-  // Numbers the rows of scores of a task: as many rows are fetched for the next one.
+  struct KeysAhead {
+    RowsAhead key, value;
+  };
+  // The rows of the keys [first, end), or of as many as are packed at a time.
+  KeysAhead keys_ahead(const AttentionHead& head, int64_t key_head, int64_t first, int64_t end) const {
+    const int64_t row = head.first_key + first;
+    const int64_t rows = head.queries <= kFewQueries ? end - first : std::min(end - first, block_keys_);
+    return {
+        {input_.key + row * input_.key_stride + key_head * shape_.d_k, input_.key_stride, rows, shape_.d_k},
+        {input_.value + row * input_.value_stride + key_head * shape_.d_v, input_.value_stride, rows,
+         shape_.d_v}};
+  }
+  // Numbers the rows of scores of a block of keys: as many rows of keys are fetched meanwhile.
   int64_t row_ahead(const ScoreTile& group, int64_t i) const {
-    return group.key / kTileKeys * task_.count + place(group.query + i);
+    return (group.key - packed_block_) / kTileKeys * task_.count + place(group.query + i);
   }
   // Where a row of queries has its state.
   int64_t place(int64_t query) const { return query - task_.first; }
@@ -137,6 +150,11 @@ class Forward {
   // The masked scores of a group, whose rows begin at `scores`.
   void score(const ScoreTile& tile, const ScoreTile& group, float* scores) {
     if (few_) {
+      // Memory is the limit here: what the next head reads is on its way while this one computes.
+      for (int64_t j = 0; j < group.keys; ++j) {
+        next_.keys.key.fetch(group.key + j);
+        next_.keys.value.fetch(group.key + j);
+      }
       for (int64_t i = 0; i < group.queries; ++i) {
         dot_products(d_, query_row(group.query + i), shape_.d_k, key_row(tile.key), input_.key_stride,
                      group.keys, shape_.scale, scores + i * kTileKeys);
@@ -250,8 +268,8 @@ class Forward {
     float* to = output_.output + row * output_.output_stride + task_.head * shape_.d_v;
     const float kept = shape_.dropout.active() ? shape_.dropout.scale() : 1.0f;
     for (int64_t i = 0; i < task_.count; ++i, to += output_.output_stride) {
-      ahead_.query.fetch(i);
-      ahead_.output.fetch(i);
+      next_.query.fetch(i);
+      next_.output.fetch(i);
       const bool sees = head_.key_limit(task_.first + i) > 0;
       total_[i] = sees ? hn::GetLane(hn::SumOfLanes(d_, hn::Load(d_, sums_ + i * lanes))) : 0.0f;
       if (total_[i] == 0) {
@@ -310,9 +328,11 @@ class Forward {
   AttentionScratch& scratch_ = AttentionScratch::of_this_thread();
   AttentionTask task_;
   AttentionHead head_;
+  KeysAhead ahead_;  // of the next block, or of the next task
   struct {
-    RowsAhead query, key, value, output;
-  } ahead_;
+    RowsAhead query, output;
+    KeysAhead keys;
+  } next_;  // task
   int64_t key_head_ = 0;
   bool few_ = false;  // queries
   int64_t packed_sequence_ = -1, packed_head_ = -1, packed_block_ = -1;

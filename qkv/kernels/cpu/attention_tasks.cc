@@ -58,8 +58,9 @@ void AttentionPlan::forward(const AttentionShape& shape) {
     const int64_t queries = shape.query_offsets[s + 1] - shape.query_offsets[s];
     const int64_t keys = shape.key_offsets[s + 1] - shape.key_offsets[s];
     for (int64_t head = 0; head < shape.heads; ++head) {
-      for (int64_t first = 0; first < queries; first += kForwardQueries) {
-        const int64_t count = std::min(kForwardQueries, queries - first);
+      const int64_t parts = (queries + kForwardQueries - 1) / kForwardQueries;
+      for (int64_t part = 0; part < parts; ++part) {
+        const int64_t first = queries * part / parts, count = queries * (part + 1) / parts - first;
         add({s, head, first, count}, (count * keys + 4 * (count + keys)) * (shape.d_k + shape.d_v));
       }
     }

@@ -18,8 +18,8 @@ inline constexpr int64_t kTileQueries = 48, kTileKeys = 64;
 // Keys in lanes are padded to this many, the widest vector.
 inline constexpr int64_t kLaneUnit = 16;
 
-// Queries of one task of the forward pass.
-inline constexpr int64_t kForwardQueries = 192;
+// Queries of one task of the forward pass, at most: they share the packed keys and values.
+inline constexpr int64_t kForwardQueries = 384;
 
 // What is done at a time. Forward: some queries of one head. Backward: some keys of one head of keys, with
 // all queries that see them.
