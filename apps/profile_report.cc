@@ -83,10 +83,10 @@ std::string ProfileReport::text(const Style& style) const {
   }
   memory.push_back({"  all of these", bytes_text(static_cast<int64_t>(memory_.peak_in_use))});
   memory.push_back({"  the process", bytes_text(static_cast<int64_t>(resident_))});
-  return concat(style.bold("where the time went"), " (", limits_.threads, " threads; peak ",
-                fixed(limits_.gflops, 0), " GFLOP/s, memory ", fixed(limits_.bandwidth(), 1), " GB/s)\n",
-                table_text(rows), style.dim(kNote), style.bold("memory at its peak"), '\n',
-                table_text(memory));
+  return concat(style.bold("where the time went"), " (", limits_.threads,
+                limits_.threads == 1 ? " thread" : " threads", "; peak ", fixed(limits_.gflops, 0),
+                " GFLOP/s, memory ", fixed(limits_.bandwidth(), 1), " GB/s)\n", table_text(rows),
+                style.dim(kNote), style.bold("memory at its peak"), '\n', table_text(memory));
 }
 
 nlohmann::ordered_json ProfileReport::json() const {
