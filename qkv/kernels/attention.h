@@ -83,6 +83,25 @@ struct AttentionOutput {
 void attention_forward(const AttentionShape& shape, const AttentionInput& input,
                        const AttentionOutput& output);
 
+// A step of decoding: one query a row, against keys and values that lie anywhere. entries[r][j] points to
+// position j of row r: its keys [key_heads * d_k], then its values [key_heads * d_v]. Hypotheses that share their
+// beginning share entries, and none is ever moved. A row without positions becomes zeros. A row's bits depend
+// on nothing beside it.
+struct CachedAttention {
+  int64_t rows = 0, heads = 1;
+  int64_t key_heads = 1;     // of keys and values, a divisor of heads
+  int64_t d_k = 0, d_v = 0;  // per head
+  float scale = 1;
+  const float* query = nullptr;  // [rows, heads * d_k] with query_stride
+  int64_t query_stride = 0;
+  const float* const* const* entries = nullptr;  // [rows]
+  const int32_t* lengths = nullptr;              // [rows]
+  float* output = nullptr;                       // [rows, heads * d_v] with output_stride
+  int64_t output_stride = 0;
+};
+
+void attention_cached(const CachedAttention& attention);
+
 struct AttentionGradients {
   float* query = nullptr;  // the layouts of the inputs, with strides of their own
   float* key = nullptr;

@@ -1,7 +1,10 @@
 #include "qkv/nn/attention.h"
 
+#include <cmath>
 #include <utility>
 
+#include "qkv/kernels/attention.h"
+#include "qkv/ops/profile.h"
 #include "qkv/ops/scope.h"
 
 namespace qkv::nn {
@@ -39,20 +42,29 @@ Parameter bias(bool wanted, int64_t outputs) {
   return wanted ? Parameter(Shape{outputs}, {Initializer::Kind::zeros}) : Parameter();
 }
 
-// Rows that each attend to their own keys of a cache; what is between one row's last position and the next
-// row's first is a sequence without queries.
-struct CacheOffsets {
-  Offsets queries, keys;
-};
-
-CacheOffsets offsets_of(const KeyValueCache& cache) {
-  std::vector<int32_t> queries{0}, keys{0};
+Tensor cached_attention(const Tensor& query, const KeyValueCache& cache,
+                        const MultiheadAttentionOptions& options) {
+  const ProfileScope profile("attention");
+  Tensor output = Tensor::empty({query.rows(), options.heads * options.d_v});
+  std::vector<const float* const*> entries;
+  std::vector<int32_t> lengths;
   for (int64_t row = 0; row < cache.rows(); ++row) {
-    queries.insert(queries.end(), 2, static_cast<int32_t>(row + 1));
-    keys.push_back(static_cast<int32_t>(row * cache.capacity() + cache.length()));
-    keys.push_back(static_cast<int32_t>((row + 1) * cache.capacity()));
+    entries.push_back(cache.entries(row).data());
+    lengths.push_back(static_cast<int32_t>(cache.entries(row).size()));
   }
-  return {Offsets(std::move(queries)), Offsets(std::move(keys))};
+  kernels::attention_cached({.rows = query.rows(),
+                             .heads = options.heads,
+                             .key_heads = options.key_heads,
+                             .d_k = options.d_k,
+                             .d_v = options.d_v,
+                             .scale = 1.0f / std::sqrt(static_cast<float>(options.d_k)),
+                             .query = query.data(),
+                             .query_stride = query.row_stride(),
+                             .entries = entries.data(),
+                             .lengths = lengths.data(),
+                             .output = output.data(),
+                             .output_stride = output.row_stride()});
+  return output;
 }
 
 }  // namespace
@@ -122,11 +134,7 @@ Tensor MultiheadAttention::self_step(const Tensor& x, KeyValueCache& cache) cons
   const int64_t keys = options_.key_heads * options_.d_k, values = options_.key_heads * options_.d_v;
   const Tensor qkv = linear(x, qkv_).value();
   cache.append(qkv.columns(queries, keys), qkv.columns(queries + keys, values));
-  const CacheOffsets offsets = offsets_of(cache);
-  const AttentionResult result = multihead_attention(
-      qkv.columns(0, queries), cache.keys(), cache.values(), options_.heads,
-      {.query_offsets = offsets.queries, .key_offsets = offsets.keys, .key_heads = options_.key_heads});
-  return project_output(result.output).value();
+  return project_output(cached_attention(qkv.columns(0, queries), cache, options_)).value();
 }
 
 MemoryKeyValues MultiheadAttention::remember(const Tensor& memory) const {

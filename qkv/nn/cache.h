@@ -3,33 +3,37 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "qkv/tensor/ragged.h"
 
 namespace qkv::nn {
 
-// One layer's self-attention keys and values for hypotheses that all have the same number of positions so
-// far.
+// One layer's self-attention keys and values. What a step appends stays where it is: hypotheses are lists of
+// pointers, those with a common beginning share it, and reordering copies lists only.
 class KeyValueCache {
  public:
-  int64_t rows() const { return rows_; }
-  int64_t length() const { return length_; }
+  KeyValueCache() = default;
+  // A copy would write where the original does.
+  KeyValueCache(KeyValueCache&&) = default;
+  KeyValueCache& operator=(KeyValueCache&&) = default;
 
-  // Appends a position to each row: keys [rows, width], values [rows, width], any strides. The first call
-  // sets rows and widths.
+  int64_t rows() const { return static_cast<int64_t>(entries_.size()); }
+  int64_t length() const { return entries_.empty() ? 0 : static_cast<int64_t>(entries_[0].size()); }
+
+  // Appends a position to each row: keys [rows, key width], values [rows, value width], any strides. The
+  // first call sets rows and widths.
   void append(const Tensor& keys, const Tensor& values);
   // Row i becomes what row parents[i] was; the number of rows becomes parents.size().
   void reorder(std::span<const int32_t> parents);
 
-  // [rows * capacity, width]: row i's positions begin at i * capacity().
-  const Tensor& keys() const { return keys_; }
-  const Tensor& values() const { return values_; }
-  int64_t capacity() const { return capacity_; }
+  // Of each position of a row: its keys, and behind them its values.
+  std::span<const float* const> entries(int64_t row) const { return entries_[static_cast<size_t>(row)]; }
 
  private:
-  Tensor keys_, values_;
-  int64_t rows_ = 0, length_ = 0, capacity_ = 0;
-  int64_t most_rows_ = 0;  // that there have been
+  std::vector<Tensor> blocks_;  // [positions, key width + value width]
+  int64_t free_ = 0;            // positions of the last block that nothing is in
+  std::vector<std::vector<const float*>> entries_;
 };
 
 // One layer's keys and values of the encoder's output, computed once a sentence and shared by its hypotheses.

@@ -156,8 +156,9 @@ class Forward {
         next_.keys.value.fetch(group.key + j);
       }
       for (int64_t i = 0; i < group.queries; ++i) {
-        dot_products(d_, query_row(group.query + i), shape_.d_k, key_row(tile.key), input_.key_stride,
-                     group.keys, shape_.scale, scores + i * kTileKeys);
+        dot_products(
+            d_, query_row(group.query + i), shape_.d_k, [&](int64_t j) { return key_row(tile.key + j); },
+            group.keys, shape_.scale, scores + i * kTileKeys);
       }
       mask_scores(d_, shape_, task_.sequence, task_.head, head_, group, scores);
       return;

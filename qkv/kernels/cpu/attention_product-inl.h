@@ -188,15 +188,15 @@ HWY_INLINE hn::Vec<hn::FixedTag<float, 4>> four_sums(Floats d, FloatVector v0, F
 }
 #endif
 
-// to[j] = factor * sum_k x[k] rows[j, k] for j < count, and some numbers in the place of up to three more:
+// to[j] = factor * sum_k x[k] row_at(j)[k] for j < count, and some numbers in the place of up to three more:
 // one row against many, whose elements are read once. The order of a sum depends on `cols` alone.
+template <class RowAt>
 HWY_INLINE void dot_products([[maybe_unused]] Floats d, const float* HWY_RESTRICT x, int64_t cols,
-                             const float* HWY_RESTRICT rows, int64_t stride, int64_t count, float factor,
-                             float* HWY_RESTRICT to) {
+                             const RowAt& row_at, int64_t count, float factor, float* HWY_RESTRICT to) {
 #if HWY_TARGET == HWY_SCALAR
   for (int64_t j = 0; j < count; ++j) {
     float sum = 0;
-    for (int64_t k = 0; k < cols; ++k) sum = x[k] * rows[j * stride + k] + sum;
+    for (int64_t k = 0; k < cols; ++k) sum = x[k] * row_at(j)[k] + sum;
     to[j] = sum * factor;
   }
 #else
@@ -204,7 +204,7 @@ HWY_INLINE void dot_products([[maybe_unused]] Floats d, const float* HWY_RESTRIC
   for (int64_t j = 0; j < count; j += 4) {
     const float* row[4];
 #pragma GCC unroll 4
-    for (int r = 0; r < 4; ++r) row[r] = rows + std::min(j + r, count - 1) * stride;
+    for (int r = 0; r < 4; ++r) row[r] = row_at(std::min(j + r, count - 1));
     auto sum0 = hn::Zero(d), sum1 = sum0, sum2 = sum0, sum3 = sum0;
     for_vectors(d, cols, [&](auto part, int64_t k) HWY_ATTR {
       const auto left = load(d, x + k, part);

@@ -1,0 +1,220 @@
+"""The same translation model and sentences with qkv and with CTranslate2, in turn.
+
+    python bench/compare_ctranslate2.py MODEL --source test.en --reference test.de --qkv build/release/bin/qkv
+
+needs ctranslate2, transformers, torch (for the conversion), sentencepiece and sacrebleu from PyPI. MODEL is a Marian folder;
+CTranslate2's converter makes its own model of it. Both read lines of text and give lines of text: CTranslate2's side cuts and
+joins them with sentencepiece, as its users do. For each beam size and number of threads there are two ways to work:
+
+  batched   all lines at once: qkv's process from its first to its last byte, less the time that one line takes it to start;
+            CTranslate2's translate_batch (max_batch_size=1024 tokens, its own sorting by length)
+  one line  a line is written when the translation of the one before has come: milliseconds a line, median and 95th percentile
+
+Runs alternate; medians of --rounds are printed. Peak memory is the process's resident set; what Python and its libraries hold
+of CTranslate2's before the model is loaded is taken off. Start-up is from starting the process to the first translated line
+(CTranslate2: from the call of its constructor on, so without Python's own start).
+"""
+
+import argparse
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+
+def percentile(values, share):
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+# --- CTranslate2 --------------------------------------------------------------------------------------------------------
+
+
+class Peer:
+    """CTranslate2 with the tokenizer of the folder."""
+
+    def __init__(self, arguments):
+        import ctranslate2
+        import sentencepiece
+        self.pieces = sentencepiece.SentencePieceProcessor(model_file=str(Path(arguments.model) / "source.spm"))
+        self.joiner = sentencepiece.SentencePieceProcessor(model_file=str(Path(arguments.model) / "target.spm"))
+        idle = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        began = time.perf_counter()
+        self.translator = ctranslate2.Translator(arguments.converted, device="cpu", inter_threads=1,
+                                                 intra_threads=arguments.threads, compute_type=arguments.compute_type)
+        self.idle, self.began, self.beam, self.alpha = idle, began, arguments.beam, arguments.length_penalty
+
+    def translate(self, lines, **options):
+        tokens = [self.pieces.encode(line, out_type=str) + ["</s>"] for line in lines]
+        results = self.translator.translate_batch(tokens, beam_size=self.beam, length_penalty=self.alpha,
+                                                  max_decoding_length=256, **options)
+        hypotheses = [result.hypotheses[0] for result in results]
+        return [self.joiner.decode(pieces) for pieces in hypotheses], sum(len(pieces) + 1 for pieces in hypotheses)
+
+
+def peer_worker(arguments):
+    lines = Path(arguments.source).read_text(encoding="utf-8").splitlines()[:arguments.lines]
+    peer = Peer(arguments)
+    peer.translate(lines[:1])
+    result = {"startup_ms": 1000 * (time.perf_counter() - peer.began)}
+    if arguments.one_line:
+        latencies, texts, tokens = [], [], 0
+        for line in lines:
+            began = time.perf_counter()
+            text, count = peer.translate([line])
+            latencies.append(1000 * (time.perf_counter() - began))
+            texts += text
+            tokens += count
+        result |= {"latencies": latencies, "seconds": sum(latencies) / 1000}
+    else:
+        began = time.perf_counter()
+        texts, tokens = peer.translate(lines, max_batch_size=1024, batch_type="tokens")
+        result["seconds"] = time.perf_counter() - began
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps(result | {"texts": texts, "tokens": tokens, "peak_mb": peak - peer.idle}))
+
+
+def peer_round(arguments, beam, threads, one_line):
+    command = [sys.executable, __file__, arguments.model, "--worker", "--source", arguments.source,
+               "--converted", arguments.converted, "--lines", arguments.lines, "--beam", beam, "--threads", threads,
+               "--compute-type", arguments.compute_type, "--length-penalty", arguments.length_penalty]
+    if one_line:
+        command.append("--one-line")
+    run = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
+    if run.returncode != 0:
+        sys.exit(run.stderr[-2000:])
+    return json.loads(run.stdout.splitlines()[-1])
+
+
+# --- qkv ----------------------------------------------------------------------------------------------------------------
+
+
+def qkv_round(arguments, beam, threads, one_line):
+    lines = Path(arguments.source).read_text(encoding="utf-8").splitlines()[:arguments.lines]
+    command = [str(word) for word in (arguments.qkv, "translate", arguments.model, "--beam", beam, "--threads", threads,
+                                      "--length-penalty", arguments.length_penalty, "--max-length", 257)]
+    command += arguments.qkv_options.split()
+    result = {}
+
+    def start(more):
+        return subprocess.Popen(command + more, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8")
+
+    def ask(process, line):
+        process.stdin.write(line + "\n")
+        process.stdin.flush()
+        return process.stdout.readline().rstrip("\n")
+
+    def end(process):
+        process.stdin.close()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode != 0:
+            sys.exit(f"qkv: exit status {process.returncode}")
+        return usage.ru_maxrss / 1024
+
+    began = time.perf_counter()
+    process = start(["--chunk-lines", "1"])
+    ask(process, lines[0])
+    result["startup_ms"] = 1000 * (time.perf_counter() - began)
+    if one_line:
+        latencies, texts = [], []
+        for line in lines:
+            began = time.perf_counter()
+            texts.append(ask(process, line))
+            latencies.append(1000 * (time.perf_counter() - began))
+        result |= {"latencies": latencies, "seconds": sum(latencies) / 1000, "peak_mb": end(process)}
+    else:
+        end(process)
+        with tempfile.TemporaryFile("w+", encoding="utf-8") as source, tempfile.TemporaryFile("w+", encoding="utf-8") as out:
+            source.write("\n".join(lines) + "\n")
+            source.seek(0)
+            began = time.perf_counter()
+            process = subprocess.Popen(command, stdin=source, stdout=out)
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+            if process.returncode != 0:
+                sys.exit(f"qkv: exit status {process.returncode}")
+            result |= {"seconds": time.perf_counter() - began - result["startup_ms"] / 1000,
+                       "peak_mb": usage.ru_maxrss / 1024}
+            out.seek(0)
+            texts = out.read().splitlines()
+    import sentencepiece
+    joiner = sentencepiece.SentencePieceProcessor(model_file=str(Path(arguments.model) / "target.spm"))
+    return result | {"texts": texts, "tokens": sum(len(joiner.encode(text)) + 1 for text in texts)}
+
+
+# --- Both ---------------------------------------------------------------------------------------------------------------
+
+
+def compare(arguments):
+    import ctranslate2
+    import sacrebleu
+    lines = Path(arguments.source).read_text(encoding="utf-8").splitlines()
+    arguments.lines = min(arguments.lines, len(lines))
+    with tempfile.TemporaryDirectory() as scratch:
+        arguments.converted = str(Path(scratch) / "ctranslate2")
+        ctranslate2.converters.TransformersConverter(arguments.model).convert(arguments.converted)
+        print(f"{arguments.lines} lines, CTranslate2 {ctranslate2.__version__} ({arguments.compute_type}); qkv"
+              f"{' ' + arguments.qkv_options if arguments.qkv_options else ''}; medians of {arguments.rounds}\n")
+        print("| beam | threads | way | | target tokens/s | ms a line, median | 95 % | peak MB | start-up ms | BLEU |")
+        print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+        for beam in arguments.beams:
+            for threads in arguments.thread_counts:
+                for one_line in (False, True):
+                    runs = {"qkv": [], "CTranslate2": []}
+                    for _ in range(arguments.rounds):
+                        runs["qkv"].append(qkv_round(arguments, beam, threads, one_line))
+                        runs["CTranslate2"].append(peer_round(arguments, beam, threads, one_line))
+                    report(arguments, beam, threads, one_line, runs, sacrebleu)
+
+
+def report(arguments, beam, threads, one_line, runs, sacrebleu):
+    def median(name, key):
+        return statistics.median(run[key] for run in runs[name])
+
+    way = "one line" if one_line else "batched"
+    for name, of_name in runs.items():
+        latencies = [value for run in of_name for value in run.get("latencies", [])]
+        bleu = "-"
+        if arguments.reference:
+            references = Path(arguments.reference).read_text(encoding="utf-8").splitlines()[:arguments.lines]
+            bleu = f"{sacrebleu.corpus_bleu(of_name[0]['texts'], [references]).score:.2f}"
+        rate = statistics.median(run["tokens"] / run["seconds"] for run in of_name)
+        shown = (f"{percentile(latencies, 0.5):.1f} | {percentile(latencies, 0.95):.1f}" if latencies else "- | -")
+        print(f"| {beam} | {threads} | {way} | {name} | {rate:.0f} | {shown} | {median(name, 'peak_mb'):.0f} | "
+              f"{median(name, 'startup_ms'):.0f} | {bleu} |", flush=True)
+    ratios = [(a["tokens"] / a["seconds"]) / (b["tokens"] / b["seconds"]) for a, b in zip(runs["qkv"], runs["CTranslate2"])]
+    equal = sum(a == b for a, b in zip(runs["qkv"][0]["texts"], runs["CTranslate2"][0]["texts"]))
+    print(f"| {beam} | {threads} | {way} | ratio | {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f}) | | | "
+          f"{median('qkv', 'peak_mb') / median('CTranslate2', 'peak_mb'):.2f} | | {equal} of {arguments.lines} texts equal |",
+          flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", help="a Marian folder")
+    parser.add_argument("--source", required=True, help="text to translate, a sentence a line")
+    parser.add_argument("--reference", help="its translation, for BLEU")
+    parser.add_argument("--qkv", default="build/release/bin/qkv", help="the program (default: %(default)s)")
+    parser.add_argument("--qkv-options", default="", help="more options of qkv translate, in one word")
+    parser.add_argument("--compute-type", default="float32", help="CTranslate2's (default: %(default)s)")
+    parser.add_argument("--lines", type=int, default=1000, help="(default: %(default)s)")
+    parser.add_argument("--beams", type=int, nargs="+", default=[1, 4], help="(default: 1 4)")
+    parser.add_argument("--thread-counts", type=int, nargs="+", default=[1, 2], help="(default: 1 2)")
+    parser.add_argument("--length-penalty", type=float, default=0.6, help="(default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=3, help="(default: %(default)s)")
+    for hidden in ("--worker", "--one-line"):
+        parser.add_argument(hidden, action="store_true", help=argparse.SUPPRESS)
+    for hidden in ("--converted", "--beam", "--threads"):
+        parser.add_argument(hidden, type=str if hidden == "--converted" else int, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    peer_worker(arguments) if arguments.worker else compare(arguments)
+
+
+if __name__ == "__main__":
+    main()

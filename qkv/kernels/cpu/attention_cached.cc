@@ -1,0 +1,137 @@
+#include <algorithm>
+#include <cstdint>
+
+#include "qkv/base/parallel.h"
+#include "qkv/kernels/attention.h"
+#include "qkv/kernels/counters.h"
+#include "qkv/kernels/cpu/attention_tasks.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "qkv/kernels/cpu/attention_cached.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "qkv/kernels/cpu/attention_product-inl.h"
+#include "qkv/kernels/cpu/exponential-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace qkv::kernels::HWY_NAMESPACE {
+namespace {
+
+// scores become exp(score - largest); gives their sum.
+float exponentiate(Floats d, float* HWY_RESTRICT scores, int64_t count) {
+  auto most = hn::Set(d, scores[0]);
+  for_vectors(d, count, [&](auto part, int64_t j) HWY_ATTR {
+    // Lanes past the end are 0 here, which would be too large where all scores are negative.
+    const auto v = load(d, scores + j, part);
+    if constexpr (std::is_same_v<decltype(part), Part>) {
+      most = hn::IfThenElse(hn::FirstN(d, part.count), hn::Max(most, v), most);
+    } else {
+      most = hn::Max(most, v);
+    }
+  });
+  const auto largest = hn::MaxOfLanes(d, most);
+  auto sum = hn::Zero(d);
+  for_vectors(d, count, [&](auto part, int64_t j) HWY_ATTR {
+    const auto e =
+        zero_rest(d, exponential_of_difference(d, hn::Sub(load(d, scores + j, part), largest)), part);
+    store(d, e, scores + j, part);
+    sum = hn::Add(sum, e);
+  });
+  return hn::GetLane(hn::SumOfLanes(d, sum));
+}
+
+// to[i] = factor * sum_j weights[j] values[j][i] for N vectors of i, of which the last may be a part.
+template <int N, class LastPart>
+HWY_INLINE void mix(Floats d, const float* HWY_RESTRICT weights, const float* const* entries, int64_t offset,
+                    int64_t count, float factor, LastPart last, float* HWY_RESTRICT to) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  FloatVector sum[N];
+#pragma GCC unroll 4
+  for (int n = 0; n < N; ++n) sum[n] = hn::Zero(d);
+  for (int64_t j = 0; j < count; ++j) {
+    const float* HWY_RESTRICT value = entries[j] + offset;
+    const auto weight = hn::Set(d, weights[j]);
+#pragma GCC unroll 4
+    for (int n = 0; n + 1 < N; ++n) sum[n] = hn::MulAdd(weight, hn::LoadU(d, value + n * lanes), sum[n]);
+    sum[N - 1] = hn::MulAdd(weight, load(d, value + (N - 1) * lanes, last), sum[N - 1]);
+  }
+  const auto factors = hn::Set(d, factor);
+#pragma GCC unroll 4
+  for (int n = 0; n + 1 < N; ++n) hn::StoreU(hn::Mul(sum[n], factors), d, to + n * lanes);
+  store(d, hn::Mul(sum[N - 1], factors), to + (N - 1) * lanes, last);
+}
+
+template <class LastPart>
+HWY_INLINE void mix_vectors(Floats d, const float* weights, const float* const* entries, int64_t offset,
+                            int64_t count, float factor, int64_t vectors, LastPart last, float* to) {
+  switch (vectors) {
+    case 1:
+      return mix<1>(d, weights, entries, offset, count, factor, last, to);
+    case 2:
+      return mix<2>(d, weights, entries, offset, count, factor, last, to);
+    case 3:
+      return mix<3>(d, weights, entries, offset, count, factor, last, to);
+    default:
+      return mix<4>(d, weights, entries, offset, count, factor, last, to);
+  }
+}
+
+void attend(const CachedAttention& a, int64_t row, int64_t head) {
+  const Floats d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), count = a.lengths[row];
+  float* to = a.output + row * a.output_stride + head * a.d_v;
+  if (count == 0) {
+    std::fill_n(to, a.d_v, 0.0f);
+    return;
+  }
+  AttentionScratch& scratch = AttentionScratch::of_this_thread();
+  scratch.start(count + 4);  // dot_products() writes up to three numbers more
+  float* scores = scratch.take(count + 4);
+  const float* const* entries = a.entries[row];
+  const int64_t key_head = head / (a.heads / a.key_heads);
+  dot_products(
+      d, a.query + row * a.query_stride + head * a.d_k, a.d_k,
+      [&](int64_t j) { return entries[j] + key_head * a.d_k; }, count, a.scale, scores);
+  const float factor = 1 / exponentiate(d, scores, count);
+  // Four vectors of values at a time stay in registers.
+  for (int64_t i = 0; i < a.d_v; i += 4 * lanes) {
+    const int64_t width = std::min(4 * lanes, a.d_v - i), vectors = (width + lanes - 1) / lanes;
+    const int64_t offset = a.key_heads * a.d_k + key_head * a.d_v + i;
+    if (const int64_t rest = width % lanes; rest > 0) {
+      mix_vectors(d, scores, entries, offset, count, factor, vectors, Part{static_cast<size_t>(rest)},
+                  to + i);
+    } else {
+      mix_vectors(d, scores, entries, offset, count, factor, vectors, Full{}, to + i);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace qkv::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace qkv::kernels {
+
+HWY_EXPORT(attend);
+
+void attention_cached(const CachedAttention& attention) {
+  int64_t positions = 0;
+  for (int64_t row = 0; row < attention.rows; ++row) positions += attention.lengths[row];
+  const int64_t width = attention.d_k + attention.d_v;
+  // A thread is worth waking for some ten microseconds of work.
+  const int64_t of_one = std::max<int64_t>(1, positions / std::max<int64_t>(1, attention.rows) * width);
+  const int64_t grain = std::max<int64_t>(1, 65536 / of_one);
+  parallel_for(attention.rows * attention.heads, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      HWY_DYNAMIC_DISPATCH(attend)(attention, i / attention.heads, i % attention.heads);
+    }
+  });
+  count_macs(static_cast<uint64_t>(positions * attention.heads * width));
+  count_numbers(
+      static_cast<uint64_t>((positions * attention.key_heads + attention.rows * attention.heads) * width));
+}
+
+}  // namespace qkv::kernels
+#endif  // HWY_ONCE

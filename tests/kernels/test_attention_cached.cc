@@ -1,0 +1,148 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+#include <vector>
+
+#include "qkv/base/parallel.h"
+#include "qkv/base/philox.h"
+#include "qkv/kernels/attention.h"
+#include "qkv/kernels/counters.h"
+
+namespace qkv::kernels {
+namespace {
+
+// Rows of a decoder, whose positions lie in a pool in random order, some of them shared.
+struct Case {
+  Case(int64_t rows, int64_t head_count, int64_t key_size, int64_t value_size,
+       std::vector<int32_t> row_lengths, float spread = 1, int64_t sharing = 1)
+      : heads(head_count),
+        key_heads(head_count / sharing),
+        d_k(key_size),
+        d_v(value_size),
+        lengths(std::move(row_lengths)) {
+    RandomStream random(7, static_cast<uint64_t>(rows * 1000 + d_k * 10 + d_v));
+    const auto number = [&] { return spread * (2 * random.uniform() - 1); };
+    query.resize(static_cast<size_t>(rows * heads * d_k));
+    for (float& x : query) x = number();
+    int64_t positions = 0;
+    for (const int32_t length : lengths) positions += length;
+    pool.resize(static_cast<size_t>(positions),
+                std::vector<float>(static_cast<size_t>(key_heads * (d_k + d_v))));
+    for (auto& entry : pool) {
+      for (float& x : entry) x = number();
+    }
+    entries.resize(static_cast<size_t>(rows));
+    for (size_t r = 0; r < entries.size(); ++r) {
+      for (int32_t j = 0; j < lengths[r]; ++j) entries[r].push_back(pool[random.below(pool.size())].data());
+    }
+  }
+
+  std::vector<float> run(size_t first, size_t count) const {
+    std::vector<float> output(count * static_cast<size_t>(heads * d_v), -7.0f);
+    std::vector<const float* const*> rows;
+    for (size_t r = first; r < first + count; ++r) rows.push_back(entries[r].data());
+    attention_cached({.rows = static_cast<int64_t>(count),
+                      .heads = heads,
+                      .key_heads = key_heads,
+                      .d_k = d_k,
+                      .d_v = d_v,
+                      .scale = scale,
+                      .query = query.data() + first * static_cast<size_t>(heads * d_k),
+                      .query_stride = heads * d_k,
+                      .entries = rows.data(),
+                      .lengths = lengths.data() + first,
+                      .output = output.data(),
+                      .output_stride = heads * d_v});
+    return output;
+  }
+
+  // In double precision.
+  double expected(size_t row, int64_t head, int64_t column) const {
+    std::vector<double> scores;
+    for (const float* entry : entries[row]) {
+      double score = 0;
+      for (int64_t i = 0; i < d_k; ++i) {
+        score += static_cast<double>(
+                     query[row * static_cast<size_t>(heads * d_k) + static_cast<size_t>(head * d_k + i)]) *
+                 static_cast<double>(entry[head * key_heads / heads * d_k + i]);
+      }
+      scores.push_back(score * static_cast<double>(scale));
+    }
+    if (scores.empty()) return 0;
+    const double largest = *std::ranges::max_element(scores);
+    double sum = 0, mixed = 0;
+    for (size_t j = 0; j < scores.size(); ++j) {
+      const double weight = std::exp(scores[j] - largest);
+      sum += weight;
+      mixed += weight * static_cast<double>(
+                            entries[row][j][key_heads * d_k + head * key_heads / heads * d_v + column]);
+    }
+    return mixed / sum;
+  }
+
+  int64_t heads, key_heads, d_k, d_v;
+  float scale = 0.4f;
+  std::vector<int32_t> lengths;
+  std::vector<float> query;
+  std::vector<std::vector<float>> pool;
+  std::vector<std::vector<const float*>> entries;
+};
+
+void expect_right(const Case& one, double tolerance) {
+  const std::vector<float> found = one.run(0, one.lengths.size());
+  size_t i = 0;
+  for (size_t row = 0; row < one.lengths.size(); ++row) {
+    for (int64_t head = 0; head < one.heads; ++head) {
+      for (int64_t column = 0; column < one.d_v; ++column, ++i) {
+        ASSERT_NEAR(found[i], one.expected(row, head, column), tolerance)
+            << "row " << row << " of " << one.lengths[row] << " positions, head " << head;
+      }
+    }
+  }
+}
+
+TEST(CachedAttention, EveryLengthAndWidth) {
+  std::vector<int32_t> lengths;
+  for (int32_t length = 0; length <= 130; ++length) lengths.push_back(length);
+  expect_right(Case(131, 2, 16, 16, lengths), 2e-6);
+  for (const int64_t d : {1, 3, 15, 17, 31, 64, 65, 80, 128, 200})
+    expect_right(Case(5, 3, d, 1 + (d * 7) % 140, {1, 2, 33, 70, 5}), 2e-6);
+}
+
+TEST(CachedAttention, HeadsThatShareKeysAndValues) {
+  expect_right(Case(4, 6, 16, 24, {9, 40, 1, 77}, 1, 3), 2e-6);
+  expect_right(Case(4, 4, 64, 64, {9, 40, 1, 77}, 1, 4), 2e-6);
+}
+
+TEST(CachedAttention, LargeAndTinyScores) {
+  expect_right(Case(3, 2, 64, 64, {40, 41, 50}, 30), 2e-3);  // scores of thousands; values up to 30
+  expect_right(Case(3, 2, 64, 64, {40, 41, 50}, 1e-12f), 1e-17);
+}
+
+TEST(CachedAttention, ARowsBitsAreItsOwnForAnyThreads) {
+  const Case one(40, 4, 64, 64, std::vector<int32_t>(40, 90));
+  const int before = threads();
+  set_threads(1);
+  const std::vector<float> expected = one.run(0, 40);
+  for (const int count : {1, 2, 3, 4}) {
+    set_threads(count);
+    EXPECT_EQ(one.run(0, 40), expected);
+    for (const size_t row : {size_t{0}, size_t{17}, size_t{39}}) {
+      const std::vector<float> alone = one.run(row, 1);
+      EXPECT_TRUE(std::ranges::equal(alone, std::span(expected).subspan(row * alone.size(), alone.size())));
+    }
+  }
+  set_threads(before);
+}
+
+TEST(CachedAttention, CountsItsWork) {
+  const Case one(3, 2, 8, 4, {5, 0, 7});
+  const uint64_t before = counted_macs();
+  one.run(0, 3);
+  EXPECT_EQ(counted_macs() - before, 12u * 2u * (8u + 4u));
+}
+
+}  // namespace
+}  // namespace qkv::kernels
