@@ -3,7 +3,8 @@
     python bench/compare_ctranslate2.py MODEL --source test.en --reference test.de --qkv build/release/bin/qkv
 
 needs ctranslate2, transformers, torch (for the conversion), sentencepiece and sacrebleu from PyPI. MODEL is a Marian folder;
-CTranslate2's converter makes its own model of it. Both read lines of text and give lines of text: CTranslate2's side cuts and
+CTranslate2's converter makes its own model of it, and takes it for granted that the embedding of <pad>, which begins every
+output, is zero, as in Marian. A copy of MODEL in which it is serves both sides. Both read lines of text and give lines of text: CTranslate2's side cuts and
 joins them with sentencepiece, as its users do. For each beam size and number of threads there are two ways to work:
 
   batched   all lines at once: qkv's process from its first to its last byte, less the time that one line takes it to start;
@@ -11,14 +12,14 @@ joins them with sentencepiece, as its users do. For each beam size and number of
   one line  a line is written when the translation of the one before has come: milliseconds a line, median and 95th percentile
 
 Runs alternate; medians of --rounds are printed. Peak memory is the process's resident set; what Python and its libraries hold
-of CTranslate2's before the model is loaded is taken off. Start-up is from starting the process to the first translated line
+before the model is loaded is taken off CTranslate2's. Start-up is from starting the process to the first translated line
 (CTranslate2: from the call of its constructor on, so without Python's own start).
 """
 
 import argparse
 import json
 import os
-import resource
+import shutil
 import statistics
 import subprocess
 import sys
@@ -32,6 +33,25 @@ def percentile(values, share):
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
+def resident_mb(key):
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(key + ":"):
+            return int(line.split()[1]) / 1024
+    raise KeyError(key)
+
+
+def with_zero_start(model, copy):
+    """A copy of a Marian folder in which the embedding of <pad> is zero."""
+    from safetensors.torch import load_file, save_file
+    shutil.copytree(model, copy, ignore=shutil.ignore_patterns("checkpoints", "snapshots", "cache", "runs"))
+    weights = load_file(Path(copy) / "model.safetensors")
+    pad = json.loads((Path(copy) / "config.json").read_text())["pad_token_id"]
+    for name in ("model.shared.weight", "model.decoder.embed_tokens.weight"):
+        if name in weights:
+            weights[name][pad] = 0
+    save_file(weights, Path(copy) / "model.safetensors", {"format": "pt"})
+
+
 # --- CTranslate2 --------------------------------------------------------------------------------------------------------
 
 
@@ -43,7 +63,8 @@ class Peer:
         import sentencepiece
         self.pieces = sentencepiece.SentencePieceProcessor(model_file=str(Path(arguments.model) / "source.spm"))
         self.joiner = sentencepiece.SentencePieceProcessor(model_file=str(Path(arguments.model) / "target.spm"))
-        idle = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+        idle = resident_mb("VmRSS")
         began = time.perf_counter()
         self.translator = ctranslate2.Translator(arguments.converted, device="cpu", inter_threads=1,
                                                  intra_threads=arguments.threads, compute_type=arguments.compute_type)
@@ -75,8 +96,7 @@ def peer_worker(arguments):
         began = time.perf_counter()
         texts, tokens = peer.translate(lines, max_batch_size=1024, batch_type="tokens")
         result["seconds"] = time.perf_counter() - began
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps(result | {"texts": texts, "tokens": tokens, "peak_mb": peak - peer.idle}))
+    print(json.dumps(result | {"texts": texts, "tokens": tokens, "peak_mb": resident_mb("VmHWM") - peer.idle}))
 
 
 def peer_round(arguments, beam, threads, one_line):
@@ -158,6 +178,8 @@ def compare(arguments):
     arguments.lines = min(arguments.lines, len(lines))
     with tempfile.TemporaryDirectory() as scratch:
         arguments.converted = str(Path(scratch) / "ctranslate2")
+        with_zero_start(arguments.model, Path(scratch) / "marian")
+        arguments.model = str(Path(scratch) / "marian")
         ctranslate2.converters.TransformersConverter(arguments.model).convert(arguments.converted)
         print(f"{arguments.lines} lines, CTranslate2 {ctranslate2.__version__} ({arguments.compute_type}); qkv"
               f"{' ' + arguments.qkv_options if arguments.qkv_options else ''}; medians of {arguments.rounds}\n")
