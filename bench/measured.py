@@ -1,18 +1,40 @@
-"""Running a program and seeing how much memory it took."""
+"""Running a program and seeing how much memory it took.
+
+    python -I -S measured.py PEAK_FILE COMMAND...   # runs the command, and writes its peak resident memory in MB
+
+A process's peak counts what it was forked from: a child of a Python that has loaded torch begins with torch's. So commands
+are run from a bare Python (8 MB), which is this file.
+"""
 
 import os
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
+
+
+def measuring(peak_file, command):
+    """The command line that runs `command` and writes its peak memory."""
+    return [sys.executable, "-I", "-S", __file__, str(peak_file), *map(str, command)]
+
+
+def read_peak(peak_file):
+    return float(Path(peak_file).read_text())
 
 
 def run_measured(command):
     """Runs a command; gives its standard output and its peak resident memory in MB."""
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        process = subprocess.Popen([str(word) for word in command], stdout=out, stderr=err)
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        out.seek(0), err.seek(0)
-        if process.returncode != 0:
-            sys.exit(f"{command[0]}: exit status {process.returncode}\n{err.read().decode(errors='replace')[-2000:]}")
-        return out.read().decode(), usage.ru_maxrss / 1024
+    with tempfile.TemporaryDirectory() as folder:
+        peak = Path(folder) / "peak"
+        run = subprocess.run(measuring(peak, command), capture_output=True, check=False)
+        if run.returncode != 0:
+            sys.exit(f"{command[0]}: exit status {run.returncode}\n{run.stderr.decode(errors='replace')[-2000:]}")
+        return run.stdout.decode(), read_peak(peak)
+
+
+if __name__ == "__main__":
+    process = subprocess.Popen(sys.argv[2:])
+    _, status, usage = os.wait4(process.pid, 0)
+    with open(sys.argv[1], "w", encoding="ascii") as file:
+        file.write(str(usage.ru_maxrss / 1024))
+    sys.exit(max(0, os.waitstatus_to_exitcode(status)) or (1 if status else 0))
