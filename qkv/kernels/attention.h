@@ -84,9 +84,9 @@ void attention_forward(const AttentionShape& shape, const AttentionInput& input,
                        const AttentionOutput& output);
 
 // A step of decoding: one query a row, against keys and values that lie anywhere. entries[r][j] points to
-// position j of row r: its keys [key_heads * d_k], then its values [key_heads * d_v]. Hypotheses that share their
-// beginning share entries, and none is ever moved. A row without positions becomes zeros. A row's bits depend
-// on nothing beside it.
+// position j of row r: its keys [key_heads * d_k], then its values [key_heads * d_v]. Hypotheses that share
+// their beginning share entries, and none is ever moved. A row without positions becomes zeros. A row's bits
+// depend on nothing beside it.
 struct CachedAttention {
   int64_t rows = 0, heads = 1;
   int64_t key_heads = 1;     // of keys and values, a divisor of heads
