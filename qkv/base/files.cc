@@ -1,6 +1,7 @@
 #include "qkv/base/files.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -97,6 +98,18 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view c
   file.write(content);
   file.commit();
 }
+
+FolderLock::FolderLock(const std::filesystem::path& folder)
+    : descriptor_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+  if (descriptor_ < 0) throw IoError(concat("cannot open ", folder.string(), ": ", reason()));
+  if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    ::close(descriptor_);
+    throw UsageError(concat(
+        folder.string(), ": expected a folder that nothing else works in, found another run at work there"));
+  }
+}
+
+FolderLock::~FolderLock() { ::close(descriptor_); }
 
 void make_writable_folder(const std::filesystem::path& path) {
   std::error_code error;

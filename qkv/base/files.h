@@ -52,6 +52,20 @@ class AtomicFile {
 
 void write_file_atomically(const std::filesystem::path& path, std::string_view content);
 
+// A folder that one process works in. Goes with the object, and with the process however that ends.
+class FolderLock {
+ public:
+  // Throws UsageError where another FolderLock holds the folder, in this process or in another. On file
+  // systems without locks it holds nothing.
+  explicit FolderLock(const std::filesystem::path& folder);
+  ~FolderLock();
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  int descriptor_ = -1;
+};
+
 // Creates the folder (and its parents) where it is missing, and checks that files can be made in it.
 void make_writable_folder(const std::filesystem::path& path);
 

@@ -27,6 +27,7 @@ Trainer::Trainer(const models::TransformerConfig& config, const TrainOptions& op
   options_.validate();
   config.validate();
   make_writable_folder(inputs_.folder);
+  lock_ = std::make_unique<FolderLock>(inputs_.folder);
 
   // What a resumed run must have in common with the checkpoint.
   for (const auto& [name, value] : models::fields(config)) fields_[name] = value;

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "qkv/base/files.h"
 #include "qkv/io/tensorboard.h"
 #include "qkv/models/transformer.h"
 #include "qkv/text/tokenizer.h"
@@ -57,8 +58,8 @@ struct TrainerInputs {
 class Trainer {
  public:
   // `config` has the tokenizer's vocabulary sizes and special ids (see complete_config). Throws UsageError
-  // for options out of range and, where it resumes, for one that contradicts the checkpoint, naming it;
-  // DataError or IoError for a checkpoint that cannot be read.
+  // for options out of range, for a folder that another trainer works in and, where it resumes, for one that
+  // contradicts the checkpoint, naming it; DataError or IoError for a checkpoint that cannot be read.
   Trainer(const models::TransformerConfig& config, const TrainOptions& options, const TrainerInputs& inputs,
           Existing existing);
 
@@ -104,6 +105,7 @@ class Trainer {
   std::unique_ptr<Adam> adam_;
   std::unique_ptr<BatchFeed> feed_;
   std::unique_ptr<io::EventWriter> events_;
+  std::unique_ptr<FolderLock> lock_;  // two runs in one folder would remove each other's files
   CheckpointFolder checkpoints_;
   TrainState state_;
 

@@ -256,6 +256,20 @@ TEST(Training, ANaNStopsItNamingStepLayerAndTensor) {
     EXPECT_NE(in_saving.find(part), std::string::npos) << part << " in: " << in_saving;
 }
 
+TEST(Training, TwoRunsDoNotWorkInOneFolder) {
+  const Scratch scratch;
+  const TranslationJob job = small_job(scratch, "out");
+  train(job);
+  TranslationJob again = job;
+  again.existing = Existing::resume;
+  again.options.max_steps += 2;
+  std::optional<FolderLock> other(job.folder);
+  EXPECT_NE(message_of<UsageError>([&] { train(again); }).find("another run at work"), std::string::npos);
+  EXPECT_EQ(CheckpointFolder(job.folder / "checkpoints").load_latest()->state.steps, job.options.max_steps);
+  other.reset();
+  EXPECT_EQ(train(again).steps, again.options.max_steps);
+}
+
 TEST(Training, FindsBadInputBeforeItBegins) {
   const Scratch scratch;
   const TranslationJob good = small_job(scratch, "out");
