@@ -13,23 +13,16 @@
 #include <string>
 #include <vector>
 
+#include "bench/attention_problem.h"
 #include "qkv/base/parallel.h"
-#include "qkv/base/philox.h"
-#include "qkv/kernels/attention.h"
 #include "qkv/kernels/limits.h"
-#include "qkv/tensor/tensor.h"
 
 namespace {
 
 using namespace qkv;
 using namespace qkv::kernels;
-
-Tensor random(int64_t count, uint64_t seed) {
-  RandomStream stream(seed);
-  Tensor numbers = Tensor::empty({count});
-  for (float& x : numbers.values()) x = stream.uniform() * 2 - 1;
-  return numbers;
-}
+using bench::AttentionProblem;
+using bench::random;
 
 struct Options {
   bool causal = false, backward = false;
@@ -38,49 +31,23 @@ struct Options {
 };
 
 // A batch of about 4,096 tokens and 8 heads of 64 (33 MB, which no cache keeps), or one sequence where it is
-// longer. Queries, keys and values are columns of one matrix, as a fused projection leaves them.
+// longer.
 void attention(benchmark::State& state, const Options& options) {
   constexpr int64_t kWidth = 64;
-  const int64_t heads = options.heads, model = heads * kWidth;
-  const int64_t length = state.range(0), threads = state.range(1);
-  const int64_t sequences = std::max<int64_t>(1, options.tokens / length), tokens = sequences * length;
-  std::vector<int32_t> offsets;
-  for (int64_t s = 0; s <= sequences; ++s) offsets.push_back(static_cast<int32_t>(s * length));
-  const auto projections = random(tokens * 3 * model, 1), grad_output = random(tokens * model, 2);
-  Tensor output = Tensor::zeros({tokens * model}), gradients = Tensor::zeros(projections.shape());
-  Tensor log_sum_exp = Tensor::zeros({tokens * heads});
-
-  AttentionShape shape{.sequences = sequences,
-                       .query_offsets = offsets.data(),
-                       .key_offsets = offsets.data(),
-                       .heads = heads,
-                       .d_k = kWidth,
-                       .d_v = kWidth,
-                       .scale = 1 / std::sqrt(static_cast<float>(kWidth)),
-                       .causal = options.causal};
-  shape.dropout.rate = options.dropout;
-  const float* q = projections.data();
-  const AttentionInput input{q, q + model, q + 2 * model, 3 * model, 3 * model, 3 * model};
-  const AttentionOutput to{
-      .output = output.data(), .output_stride = model, .log_sum_exp = log_sum_exp.data()};
-  float* g = gradients.data();
-  const AttentionGradients slopes{.query = g,
-                                  .key = g + model,
-                                  .value = g + 2 * model,
-                                  .query_stride = 3 * model,
-                                  .key_stride = 3 * model,
-                                  .value_stride = 3 * model};
+  const int64_t heads = options.heads, length = state.range(0), threads = state.range(1);
+  const int64_t sequences = std::max<int64_t>(1, options.tokens / length);
+  AttentionProblem problem(length, sequences, heads, kWidth, options.causal);
+  problem.shape.dropout.rate = options.dropout;
 
   const int before = qkv::threads();
   set_threads(static_cast<int>(threads));
-  attention_forward(shape, input, to);
+  problem.forward();
   double peak = peak_gflops();
   for (auto _ : state) {
     if (options.backward) {
-      attention_backward(shape, input, output.data(), model, log_sum_exp.data(), grad_output.data(), model,
-                         slopes);
+      problem.backward();
     } else {
-      attention_forward(shape, input, to);
+      problem.forward();
     }
     benchmark::ClobberMemory();
   }
@@ -143,35 +110,12 @@ int64_t memory_now(const std::string& name) {
 // What forward and backward of one long sequence need beyond inputs and outputs. Arguments: length, heads.
 void memory(benchmark::State& state) {
   constexpr int64_t kWidth = 64;
-  const int64_t length = state.range(0), heads = state.range(1), model = heads * kWidth;
-  const std::vector<int32_t> offsets{0, static_cast<int32_t>(length)};
-  const auto projections = random(length * 3 * model, 1), grad_output = random(length * model, 2);
-  Tensor output = Tensor::zeros(grad_output.shape()), gradients = Tensor::zeros(projections.shape());
-  Tensor log_sum_exp = Tensor::zeros({length * heads});
-  const AttentionShape shape{.sequences = 1,
-                             .query_offsets = offsets.data(),
-                             .key_offsets = offsets.data(),
-                             .heads = heads,
-                             .d_k = kWidth,
-                             .d_v = kWidth,
-                             .scale = 1 / std::sqrt(static_cast<float>(kWidth)),
-                             .causal = true};
-  const int64_t stride = 3 * model;
-  const float* q = projections.data();
-  float* g = gradients.data();
-  const AttentionInput input{q, q + model, q + 2 * model, stride, stride, stride};
+  AttentionProblem problem(state.range(0), 1, state.range(1), kWidth, true);
   for (auto _ : state) {
     std::ofstream("/proc/self/clear_refs") << "5";  // the peak begins anew
     const int64_t before = memory_now("VmRSS");
-    attention_forward(shape, input,
-                      {.output = output.data(), .output_stride = model, .log_sum_exp = log_sum_exp.data()});
-    attention_backward(shape, input, output.data(), model, log_sum_exp.data(), grad_output.data(), model,
-                       {.query = g,
-                        .key = g + model,
-                        .value = g + 2 * model,
-                        .query_stride = stride,
-                        .key_stride = stride,
-                        .value_stride = stride});
+    problem.forward();
+    problem.backward();
     state.counters["beyond_MB"] = static_cast<double>(memory_now("VmHWM") - before) / 1024;
   }
 }

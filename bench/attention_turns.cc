@@ -8,27 +8,18 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <cstdint>
 #include <iostream>
 #include <vector>
 
+#include "bench/attention_problem.h"
 #include "qkv/base/parallel.h"
-#include "qkv/base/philox.h"
-#include "qkv/kernels/attention.h"
 #include "qkv/kernels/limits.h"
 
 namespace {
 
 using namespace qkv;
 using namespace qkv::kernels;
-
-std::vector<float> random(int64_t count, uint64_t seed) {
-  RandomStream stream(seed);
-  std::vector<float> numbers(static_cast<size_t>(count));
-  for (float& x : numbers) x = stream.uniform() * 2 - 1;
-  return numbers;
-}
 
 // Seconds of one call, the median of at least half a second and three calls, or two seconds.
 template <class Call>
@@ -46,41 +37,10 @@ double median_seconds(const Call& call) {
 
 double seconds_of(int64_t length, int64_t sequences, int64_t heads, int64_t width, bool causal,
                   bool backward) {
-  const int64_t tokens = sequences * length, model = heads * width;
-  std::vector<int32_t> offsets;
-  for (int64_t s = 0; s <= sequences; ++s) offsets.push_back(static_cast<int32_t>(s * length));
-  const auto projections = random(tokens * 3 * model, 1), upstream = random(tokens * model, 2);
-  std::vector<float> output(static_cast<size_t>(tokens * model)), gradients(projections.size());
-  std::vector<float> log_sum_exp(static_cast<size_t>(tokens * heads));
-  const AttentionShape shape{.sequences = sequences,
-                             .query_offsets = offsets.data(),
-                             .key_offsets = offsets.data(),
-                             .heads = heads,
-                             .d_k = width,
-                             .d_v = width,
-                             .scale = 1 / std::sqrt(static_cast<float>(width)),
-                             .causal = causal};
-  const float* q = projections.data();
-  const AttentionInput input{.query = q,
-                             .key = q + model,
-                             .value = q + 2 * model,
-                             .query_stride = 3 * model,
-                             .key_stride = 3 * model,
-                             .value_stride = 3 * model};
-  float* g = gradients.data();
-  const AttentionGradients slopes{.query = g,
-                                  .key = g + model,
-                                  .value = g + 2 * model,
-                                  .query_stride = 3 * model,
-                                  .key_stride = 3 * model,
-                                  .value_stride = 3 * model};
+  bench::AttentionProblem problem(length, sequences, heads, width, causal);
   return median_seconds([&] {
-    attention_forward(shape, input,
-                      {.output = output.data(), .output_stride = model, .log_sum_exp = log_sum_exp.data()});
-    if (backward) {
-      attention_backward(shape, input, output.data(), model, log_sum_exp.data(), upstream.data(), model,
-                         slopes);
-    }
+    problem.forward();
+    if (backward) problem.backward();
   });
 }
 

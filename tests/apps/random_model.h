@@ -1,7 +1,9 @@
 #pragma once
-// A model folder with random weights and a tokenizer of number words, made without training.
+// Small models of number words: a folder with random weights, made without training, and a short training.
 
 #include <filesystem>
+#include <string>
+#include <vector>
 
 #include "qkv/data/number_words.h"
 #include "qkv/models/folder.h"
@@ -15,6 +17,15 @@ inline data::CorpusFiles write_numbers(const std::filesystem::path& folder, int 
   const data::NumberSplit split = data::split_numbers({.largest = largest, .held_out = 0});
   data::write_number_corpus(split.train, files.source, files.target);
   return files;
+}
+
+// A training of some seconds, which is also its own validation; what is missing is how long.
+inline std::vector<std::string> small_training(const data::CorpusFiles& corpus, const std::string& out) {
+  const std::string source = corpus.source.string(), target = corpus.target.string();
+  return {"train",        "translation", "--src",          source,       "--tgt",  target,
+          "--valid-src",  source,        "--valid-tgt",    target,       "--out",  out,
+          "--preset",     "tiny",        "--set",          "d_model=32", "--set",  "d_ff=64",
+          "--vocab-size", "60",          "--batch-tokens", "600",        "--quiet"};
 }
 
 inline text::Tokenizer number_tokenizer(const data::CorpusFiles& files, int64_t size = 60) {

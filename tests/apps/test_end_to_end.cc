@@ -14,38 +14,10 @@ TEST(EndToEnd, TrainTranslateEvaluateInspectAttention) {
   const Scratch scratch;
   const data::CorpusFiles corpus = write_numbers(scratch.path(), 199);
   const std::string model = (scratch / "model").string();
-  const Outcome train = run_qkv({"train",
-                                 "translation",
-                                 "--src",
-                                 corpus.source.string(),
-                                 "--tgt",
-                                 corpus.target.string(),
-                                 "--valid-src",
-                                 corpus.source.string(),
-                                 "--valid-tgt",
-                                 corpus.target.string(),
-                                 "--out",
-                                 model,
-                                 "--preset",
-                                 "tiny",
-                                 "--set",
-                                 "d_model=32",
-                                 "--set",
-                                 "d_ff=64",
-                                 "--vocab-size",
-                                 "60",
-                                 "--batch-tokens",
-                                 "600",
-                                 "--max-steps",
-                                 "6",
-                                 "--validate-every",
-                                 "3",
-                                 "--bleu-sentences",
-                                 "5",
-                                 "--threads",
-                                 "1",
-                                 "--json",
-                                 "--quiet"});
+  std::vector<std::string> training = small_training(corpus, model);
+  training.insert(training.end(), {"--max-steps", "6", "--validate-every", "3", "--bleu-sentences", "5",
+                                   "--threads", "1", "--json"});
+  const Outcome train = run_qkv(training);
   ASSERT_EQ(train.status, 0) << train.err;
   EXPECT_EQ(nlohmann::json::parse(train.out)["steps"], 6);
 

@@ -11,35 +11,8 @@ namespace {
 class ProfileCommand : public ::testing::Test {
  protected:
   Outcome train(const std::string& folder, const std::vector<std::string>& more) const {
-    std::vector<std::string> all = {"train",
-                                    "translation",
-                                    "--src",
-                                    corpus_.source.string(),
-                                    "--tgt",
-                                    corpus_.target.string(),
-                                    "--valid-src",
-                                    corpus_.source.string(),
-                                    "--valid-tgt",
-                                    corpus_.target.string(),
-                                    "--out",
-                                    (scratch_ / folder).string(),
-                                    "--preset",
-                                    "tiny",
-                                    "--set",
-                                    "d_model=32",
-                                    "--set",
-                                    "d_ff=64",
-                                    "--vocab-size",
-                                    "60",
-                                    "--batch-tokens",
-                                    "600",
-                                    "--max-steps",
-                                    "4",
-                                    "--bleu-sentences",
-                                    "3",
-                                    "--threads",
-                                    "2",
-                                    "--quiet"};
+    std::vector<std::string> all = small_training(corpus_, (scratch_ / folder).string());
+    all.insert(all.end(), {"--max-steps", "4", "--bleu-sentences", "3", "--threads", "2"});
     all.insert(all.end(), more.begin(), more.end());
     return run_qkv(all);
   }
