@@ -21,7 +21,7 @@ const char* describe(decode::TraceEntry::Fate fate) {
 
 }  // namespace
 
-TraceFile::TraceFile(const std::filesystem::path& path, const text::Tokenizer& tokenizer)
+TraceFile::TraceFile(const std::filesystem::path& path, const text::MarianTokenizer& tokenizer)
     : path_(path), tokenizer_(tokenizer), out_(path) {
   require_written();
 }

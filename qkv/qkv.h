@@ -14,7 +14,7 @@
 #include "qkv/tensor/tensor.h"
 
 #include "qkv/text/lines.h"
-#include "qkv/text/tokenizer.h"
+#include "qkv/text/marian_tokenizer.h"
 #include "qkv/text/train_sentencepiece.h"
 #include "qkv/text/utf8.h"
 

@@ -31,7 +31,8 @@ struct TranslationRows {
 struct SpecialIds {
   int32_t source_eos = 0, target_eos = 0, decoder_start = 0;
 };
-SpecialIds special_ids(const text::Tokenizer& tokenizer);  // the decoder starts with <pad>, as Marian's does
+// The decoder starts with <pad>, as Marian's does.
+SpecialIds special_ids(const text::MarianTokenizer& tokenizer);
 
 // The rows of some pairs, in their order.
 TranslationRows make_rows(const TokenStore& store, std::span<const int64_t> pairs, SpecialIds special);

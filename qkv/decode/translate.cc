@@ -11,14 +11,14 @@
 namespace qkv::decode {
 namespace {
 
-std::vector<std::string> pieces(const text::Tokenizer& tokenizer, std::span<const int32_t> ids,
+std::vector<std::string> pieces(const text::MarianTokenizer& tokenizer, std::span<const int32_t> ids,
                                 text::Side side) {
   std::vector<std::string> result;
   for (const int32_t id : ids) result.push_back(tokenizer.piece(id, side));
   return result;
 }
 
-TranslatedHypothesis spell(const text::Tokenizer& tokenizer, Hypothesis hypothesis) {
+TranslatedHypothesis spell(const text::MarianTokenizer& tokenizer, Hypothesis hypothesis) {
   TranslatedHypothesis result;
   result.text = tokenizer.decode(hypothesis.ids);
   result.tokens = pieces(tokenizer, hypothesis.ids, text::Side::target);
@@ -27,7 +27,7 @@ TranslatedHypothesis spell(const text::Tokenizer& tokenizer, Hypothesis hypothes
 }
 
 // Models can speak together only where an id means the same to all of them.
-void require_one_vocabulary(const text::Tokenizer& first, const text::Tokenizer& other) {
+void require_one_vocabulary(const text::MarianTokenizer& first, const text::MarianTokenizer& other) {
   for (const text::Side side : {text::Side::source, text::Side::target}) {
     const char* const name = side == text::Side::source ? "source" : "target";
     if (first.size(side) != other.size(side)) {
@@ -74,7 +74,7 @@ Request Translator::read(const Source& source, const TranslateOptions& options,
     translation.error = concat("prefix: expected UTF-8, found a malformed character at byte ", *bad);
     return {};
   }
-  const text::Tokenizer& tokenizer = *models_.front()->tokenizer;
+  const text::MarianTokenizer& tokenizer = *models_.front()->tokenizer;
   Request request{.source = tokenizer.encode_source(source.text),
                   .prefix = tokenizer.encode_target(source.prefix),
                   .key = source.key};

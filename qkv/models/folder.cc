@@ -81,7 +81,7 @@ TranslationModel load_translation_model(const std::filesystem::path& folder) {
   TranslationModel model;
   model.transformer = load_transformer(folder);
   model.config = model.transformer->config();
-  model.tokenizer = std::make_unique<const text::Tokenizer>(text::Tokenizer::load(
+  model.tokenizer = std::make_unique<const text::MarianTokenizer>(text::MarianTokenizer::load(
       folder, {.source = model.config.source_vocabulary, .target = model.config.target_vocabulary}));
   model.generation = load_generation(folder / kGeneration);
   return model;

@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "qkv/models/transformer.h"
-#include "qkv/text/tokenizer.h"
+#include "qkv/text/marian_tokenizer.h"
 
 namespace qkv::models {
 
@@ -21,7 +21,7 @@ struct GenerationDefaults {
 struct TranslationModel {
   TransformerConfig config;
   std::unique_ptr<const Transformer> transformer;
-  std::unique_ptr<const text::Tokenizer> tokenizer;
+  std::unique_ptr<const text::MarianTokenizer> tokenizer;
   GenerationDefaults generation;
 };
 

@@ -296,7 +296,7 @@ const char* describe(StopReason reason) {
 }
 
 models::TransformerConfig complete_config(models::TransformerConfig config,
-                                          const text::Tokenizer& tokenizer) {
+                                          const text::MarianTokenizer& tokenizer) {
   if (config.tying == models::Tying::three_way && tokenizer.separate_vocabularies()) {
     throw UsageError(
         "tying: expected two_way or none with separate source and target vocabularies, found three_way");

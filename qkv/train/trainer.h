@@ -11,7 +11,7 @@
 #include "qkv/base/files.h"
 #include "qkv/io/tensorboard.h"
 #include "qkv/models/transformer.h"
-#include "qkv/text/tokenizer.h"
+#include "qkv/text/marian_tokenizer.h"
 #include "qkv/train/batch_feed.h"
 #include "qkv/train/checkpoint.h"
 #include "qkv/train/observer.h"
@@ -45,7 +45,7 @@ struct TrainResult {
 
 // What a Trainer trains on. The tokenizer is saved with the model; the rest outlives the trainer.
 struct TrainerInputs {
-  const text::Tokenizer& tokenizer;
+  const text::MarianTokenizer& tokenizer;
   const data::TokenStore& train;
   const ValidationSet* valid = nullptr;  // null: no validation
   std::filesystem::path folder;
@@ -124,6 +124,7 @@ class Trainer {
 
 // The configuration with vocabulary sizes and special ids as the tokenizer has them. Throws UsageError where
 // three-way tying meets separate vocabularies, or the configuration is not valid.
-models::TransformerConfig complete_config(models::TransformerConfig config, const text::Tokenizer& tokenizer);
+models::TransformerConfig complete_config(models::TransformerConfig config,
+                                          const text::MarianTokenizer& tokenizer);
 
 }  // namespace qkv::train

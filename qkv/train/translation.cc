@@ -59,9 +59,9 @@ std::string model_for(const TranslationJob& job, const std::filesystem::path& gi
                                     .skip_bad_utf8 = job.bad_utf8 == data::OnBadLine::skip});
 }
 
-text::Tokenizer make_tokenizer(const TranslationJob& job) {
+text::MarianTokenizer make_tokenizer(const TranslationJob& job) {
   const VocabularyOptions& options = job.vocabulary;
-  text::TokenizerModels models{
+  text::MarianModels models{
       .source = {}, .target = {}, .source_lang = options.source_lang, .target_lang = options.target_lang};
   if (options.separate) {
     models.source = model_for(job, options.model, {job.train.source});
@@ -69,7 +69,7 @@ text::Tokenizer make_tokenizer(const TranslationJob& job) {
   } else {
     models.source = model_for(job, options.model, {job.train.source, job.train.target});
   }
-  return text::Tokenizer::from_models(models);
+  return text::MarianTokenizer::from_models(models);
 }
 
 }  // namespace
@@ -80,7 +80,8 @@ TrainResult train_translation(const TranslationJob& job, TrainObserver& observer
   const bool resumes =
       job.existing == Existing::resume && !CheckpointFolder(job.folder / "checkpoints").empty();
   observer.on_stage(resumes ? "reading the vocabulary" : "making the vocabulary");
-  const text::Tokenizer tokenizer = resumes ? text::Tokenizer::load(job.folder) : make_tokenizer(job);
+  const text::MarianTokenizer tokenizer =
+      resumes ? text::MarianTokenizer::load(job.folder) : make_tokenizer(job);
   const models::TransformerConfig config = complete_config(job.config, tokenizer);
 
   data::CorpusOptions corpus{.max_length = job.options.max_length, .bad_utf8 = job.bad_utf8};

@@ -28,8 +28,8 @@ inline std::vector<std::string> small_training(const data::CorpusFiles& corpus, 
           "--vocab-size", "60",          "--batch-tokens", "600",        "--quiet"};
 }
 
-inline text::Tokenizer number_tokenizer(const data::CorpusFiles& files, int64_t size = 60) {
-  return text::Tokenizer::from_models(
+inline text::MarianTokenizer number_tokenizer(const data::CorpusFiles& files, int64_t size = 60) {
+  return text::MarianTokenizer::from_models(
       {.source = text::train_sentencepiece(
            {.inputs = {files.source, files.target}, .vocab_size = size, .character_coverage = 1}),
        .target = {},
@@ -40,7 +40,7 @@ inline text::Tokenizer number_tokenizer(const data::CorpusFiles& files, int64_t 
 // `corpus` is where the tokenizer's text goes.
 inline models::TransformerConfig write_random_model(const std::filesystem::path& folder,
                                                     const std::filesystem::path& corpus) {
-  const text::Tokenizer tokenizer = number_tokenizer(write_numbers(corpus, 999));
+  const text::MarianTokenizer tokenizer = number_tokenizer(write_numbers(corpus, 999));
   models::TransformerConfig config = models::preset("tiny");
   config.d_model = 32;
   config.d_ff = 48;

@@ -49,8 +49,8 @@ class TranslateTest : public ::testing::Test {
         text::train_sentencepiece({.inputs = {corpus}, .vocab_size = 30, .character_coverage = 1});
     std::filesystem::remove(corpus);
     model_ = new models::TranslationModel;
-    model_->tokenizer = std::make_unique<const text::Tokenizer>(
-        text::Tokenizer::from_models({.source = spm, .target = {}, .source_lang = {}, .target_lang = {}}));
+    model_->tokenizer = std::make_unique<const text::MarianTokenizer>(text::MarianTokenizer::from_models(
+        {.source = spm, .target = {}, .source_lang = {}, .target_lang = {}}));
     models::TransformerConfig config = testing::small_config();
     config.source_vocabulary = config.target_vocabulary = model_->tokenizer->size();
     config.eos_id = model_->tokenizer->eos_id();

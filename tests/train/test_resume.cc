@@ -233,7 +233,7 @@ TEST(Training, ANaNStopsItNamingStepLayerAndTensor) {
   const Scratch scratch;
   TranslationJob job = small_job(scratch, "out");
   train(job);  // makes tokenizer and stores
-  const text::Tokenizer tokenizer = text::Tokenizer::load(job.folder);
+  const text::MarianTokenizer tokenizer = text::MarianTokenizer::load(job.folder);
   const data::TokenStore store = data::TokenStore::open(job.folder / "cache/train.tokens");
   job.options.checkpoint_every = 2;
   const auto message = [&](int64_t after) {

@@ -16,7 +16,7 @@ namespace qkv::text {
 enum class Side { source, target };
 
 // What a new tokenizer is made of.
-struct TokenizerModels {
+struct MarianModels {
   std::string source;  // a serialized SentencePiece model
   std::string target;  // the same of the target language; empty: one joint vocabulary, `source` serves both
   std::string source_lang;  // such as "en"; may be empty
@@ -30,13 +30,13 @@ struct ExpectedSizes {
 };
 
 // Immutable and cheap to copy; all member functions may be called from several threads at once.
-class Tokenizer {
+class MarianTokenizer {
  public:
   // Numbers the pieces of the models. Joint vocabulary, Marian's order: </s> = 0, <unk> = 1, the pieces in
   // the model's order, <pad> last. Separate vocabularies: </s> = 0, <unk> = 1, <pad> = 2, then the pieces, so
   // that the special tokens have the same id on both sides (a Marian configuration has one field for each).
   // Throws DataError if a model is not a SentencePiece model.
-  static Tokenizer from_models(const TokenizerModels& models);
+  static MarianTokenizer from_models(const MarianModels& models);
 
   // Reads vocab.json, source.spm, target.spm, and target_vocab.json if tokenizer_config.json says
   // separate_vocabs. Throws IoError for a missing file, and DataError naming the file for: a corrupt model or
@@ -44,7 +44,7 @@ class Tokenizer {
   // </s>, <unk> or <pad>, ids that are not exactly 0..n-1, a size other than the expected, or a vocabulary
   // that lacks more than one in ten of its model's pieces. (A few missing ones, as in some published folders,
   // become <unk> and are told to the log.)
-  static Tokenizer load(const std::filesystem::path& folder, ExpectedSizes expected = {});
+  static MarianTokenizer load(const std::filesystem::path& folder, ExpectedSizes expected = {});
 
   // Writes what load() reads, and tokenizer_config.json and special_tokens_map.json, so that transformers'
   // AutoTokenizer opens the folder. Creates the folder if missing; each file is replaced atomically. Throws
@@ -85,7 +85,7 @@ class Tokenizer {
 
  private:
   struct Parts;
-  explicit Tokenizer(std::shared_ptr<const Parts> parts) : parts_(std::move(parts)) {}
+  explicit MarianTokenizer(std::shared_ptr<const Parts> parts) : parts_(std::move(parts)) {}
 
   std::shared_ptr<const Parts> parts_;
 };

@@ -1,4 +1,4 @@
-#include "qkv/text/tokenizer.h"
+#include "qkv/text/marian_tokenizer.h"
 
 #include <sentencepiece_processor.h>
 
@@ -151,7 +151,7 @@ void check_size(const Vocabulary& vocabulary, int64_t expected, const std::strin
 
 }  // namespace
 
-struct Tokenizer::Parts {
+struct MarianTokenizer::Parts {
   // A joint vocabulary is held once, in `source`; a model that serves both sides too.
   std::shared_ptr<const PieceModel> source_model, target_model;
   Vocabulary source;
@@ -185,7 +185,7 @@ struct Tokenizer::Parts {
   }
 };
 
-Tokenizer Tokenizer::from_models(const TokenizerModels& models) {
+MarianTokenizer MarianTokenizer::from_models(const MarianModels& models) {
   auto parts = std::make_shared<Parts>();
   const bool separate = !models.target.empty();
   const auto vocabulary = [&](const PieceModel& model, const std::string& name) {
@@ -207,10 +207,10 @@ Tokenizer Tokenizer::from_models(const TokenizerModels& models) {
   parts->source_lang = models.source_lang;
   parts->target_lang = models.target_lang;
   parts->link(std::move(source), std::move(target), "the source vocabulary", "the target vocabulary");
-  return Tokenizer(std::move(parts));
+  return MarianTokenizer(std::move(parts));
 }
 
-Tokenizer Tokenizer::load(const std::filesystem::path& folder, ExpectedSizes expected) {
+MarianTokenizer MarianTokenizer::load(const std::filesystem::path& folder, ExpectedSizes expected) {
   const auto path = [&](const char* name) { return (folder / name).string(); };
   const Config config = read_config(folder / "tokenizer_config.json");
   auto parts = std::make_shared<Parts>();
@@ -230,10 +230,10 @@ Tokenizer Tokenizer::load(const std::filesystem::path& folder, ExpectedSizes exp
     target = std::make_shared<PieceModel>(std::move(target_bytes), path("target.spm"));
   }
   parts->link(std::move(source), std::move(target), source_name, target_name);
-  return Tokenizer(std::move(parts));
+  return MarianTokenizer(std::move(parts));
 }
 
-void Tokenizer::save(const std::filesystem::path& folder) const {
+void MarianTokenizer::save(const std::filesystem::path& folder) const {
   make_writable_folder(folder);
   write_file_atomically(folder / "source.spm", parts_->source_model->bytes());
   write_file_atomically(folder / "target.spm", parts_->target_model->bytes());
@@ -252,7 +252,7 @@ void Tokenizer::save(const std::filesystem::path& folder) const {
   write_file_atomically(folder / "special_tokens_map.json", special.dump(2) + "\n");
 }
 
-std::vector<int32_t> Tokenizer::encode(Side side, std::string_view text) const {
+std::vector<int32_t> MarianTokenizer::encode(Side side, std::string_view text) const {
   const Vocabulary& vocabulary = parts_->vocabulary(side);
   std::vector<int32_t> ids;
   if (text.starts_with(">>")) {
@@ -267,7 +267,7 @@ std::vector<int32_t> Tokenizer::encode(Side side, std::string_view text) const {
   return ids;
 }
 
-std::string Tokenizer::decode(std::span<const int32_t> ids, Side side) const {
+std::string MarianTokenizer::decode(std::span<const int32_t> ids, Side side) const {
   const Vocabulary& vocabulary = parts_->vocabulary(side);
   std::vector<std::string> pieces;
   pieces.reserve(ids.size());
@@ -279,7 +279,7 @@ std::string Tokenizer::decode(std::span<const int32_t> ids, Side side) const {
   return plain_text(parts_->model(separate_vocabularies() ? side : Side::source).decode(pieces));
 }
 
-const std::string& Tokenizer::piece(int32_t id, Side side) const {
+const std::string& MarianTokenizer::piece(int32_t id, Side side) const {
   const auto& pieces = parts_->vocabulary(side).pieces();
   if (id < 0 || static_cast<size_t>(id) >= pieces.size()) {
     throw UsageError(concat("token id: expected 0 to ", pieces.size() - 1, ", found ", id));
@@ -287,13 +287,13 @@ const std::string& Tokenizer::piece(int32_t id, Side side) const {
   return pieces[static_cast<size_t>(id)];
 }
 
-int32_t Tokenizer::eos_id(Side side) const { return parts_->vocabulary(side).eos(); }
-int32_t Tokenizer::unk_id(Side side) const { return parts_->vocabulary(side).unk(); }
-int32_t Tokenizer::pad_id(Side side) const { return parts_->vocabulary(side).pad(); }
-int64_t Tokenizer::size(Side side) const { return parts_->vocabulary(side).size(); }
-bool Tokenizer::separate_vocabularies() const { return parts_->separate_target.has_value(); }
-const std::string& Tokenizer::source_lang() const { return parts_->source_lang; }
-const std::string& Tokenizer::target_lang() const { return parts_->target_lang; }
-uint64_t Tokenizer::fingerprint() const { return parts_->fingerprint; }
+int32_t MarianTokenizer::eos_id(Side side) const { return parts_->vocabulary(side).eos(); }
+int32_t MarianTokenizer::unk_id(Side side) const { return parts_->vocabulary(side).unk(); }
+int32_t MarianTokenizer::pad_id(Side side) const { return parts_->vocabulary(side).pad(); }
+int64_t MarianTokenizer::size(Side side) const { return parts_->vocabulary(side).size(); }
+bool MarianTokenizer::separate_vocabularies() const { return parts_->separate_target.has_value(); }
+const std::string& MarianTokenizer::source_lang() const { return parts_->source_lang; }
+const std::string& MarianTokenizer::target_lang() const { return parts_->target_lang; }
+uint64_t MarianTokenizer::fingerprint() const { return parts_->fingerprint; }
 
 }  // namespace qkv::text

@@ -1,4 +1,4 @@
-#include "qkv/text/tokenizer.h"
+#include "qkv/text/marian_tokenizer.h"
 
 #include <gtest/gtest.h>
 
@@ -46,16 +46,16 @@ struct Corpora {
   std::filesystem::path english = folder.write("c.en", corpus(kEnglish, 1));
   std::filesystem::path german = folder.write("c.de", corpus(kGerman, 2));
 
-  Tokenizer joint(SubwordKind kind = SubwordKind::unigram) const {
-    return Tokenizer::from_models(
+  MarianTokenizer joint(SubwordKind kind = SubwordKind::unigram) const {
+    return MarianTokenizer::from_models(
         {.source = train_sentencepiece(
              {.inputs = {english, german}, .vocab_size = 120, .kind = kind, .character_coverage = 1}),
          .target = {},
          .source_lang = "en",
          .target_lang = "de"});
   }
-  Tokenizer separate() const {
-    return Tokenizer::from_models(
+  MarianTokenizer separate() const {
+    return MarianTokenizer::from_models(
         {.source = train_sentencepiece({.inputs = {english}, .vocab_size = 70, .character_coverage = 1}),
          .target = train_sentencepiece({.inputs = {german}, .vocab_size = 90, .character_coverage = 1}),
          .source_lang = "en",
@@ -65,9 +65,9 @@ struct Corpora {
 
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != text.npos; }
 
-TEST(Tokenizer, JointVocabularyIsInMariansOrder) {
+TEST(MarianTokenizer, JointVocabularyIsInMariansOrder) {
   for (const SubwordKind kind : {SubwordKind::unigram, SubwordKind::bpe}) {
-    const Tokenizer tokenizer = Corpora().joint(kind);
+    const MarianTokenizer tokenizer = Corpora().joint(kind);
     EXPECT_EQ(tokenizer.size(), 120);
     EXPECT_EQ(tokenizer.size(Side::source), 120);
     EXPECT_FALSE(tokenizer.separate_vocabularies());
@@ -82,9 +82,10 @@ TEST(Tokenizer, JointVocabularyIsInMariansOrder) {
   }
 }
 
-TEST(Tokenizer, EveryLineSurvivesTheRoundTrip) {
+TEST(MarianTokenizer, EveryLineSurvivesTheRoundTrip) {
   const Corpora corpora;
-  for (const Tokenizer& tokenizer : {corpora.joint(), corpora.joint(SubwordKind::bpe), corpora.separate()}) {
+  for (const MarianTokenizer& tokenizer :
+       {corpora.joint(), corpora.joint(SubwordKind::bpe), corpora.separate()}) {
     for (const Side side : {Side::source, Side::target}) {
       LineReader reader(side == Side::source ? corpora.english : corpora.german);
       std::string line;
@@ -106,8 +107,8 @@ TEST(Tokenizer, EveryLineSurvivesTheRoundTrip) {
   }
 }
 
-TEST(Tokenizer, UnknownTextIsUnkAndNeverASpecialToken) {
-  const Tokenizer tokenizer = Corpora().joint();
+TEST(MarianTokenizer, UnknownTextIsUnkAndNeverASpecialToken) {
+  const MarianTokenizer tokenizer = Corpora().joint();
   const auto count = [](const std::vector<int32_t>& ids, int32_t id) {
     return std::count(ids.begin(), ids.end(), id);
   };
@@ -128,29 +129,29 @@ TEST(Tokenizer, UnknownTextIsUnkAndNeverASpecialToken) {
       contains(message_of<UsageError>([&] { tokenizer.decode(std::vector<int32_t>{-1}); }), "found -1"));
 }
 
-TEST(Tokenizer, ByteFallbackSpellsWhatItDoesNotKnow) {
+TEST(MarianTokenizer, ByteFallbackSpellsWhatItDoesNotKnow) {
   const Corpora corpora;
-  const Tokenizer tokenizer =
-      Tokenizer::from_models({.source = train_sentencepiece({.inputs = {corpora.english},
-                                                             .vocab_size = 340,
-                                                             .kind = SubwordKind::bpe,
-                                                             .character_coverage = 1,
-                                                             .byte_fallback = true}),
-                              .target = {},
-                              .source_lang = {},
-                              .target_lang = {}});
+  const MarianTokenizer tokenizer =
+      MarianTokenizer::from_models({.source = train_sentencepiece({.inputs = {corpora.english},
+                                                                   .vocab_size = 340,
+                                                                   .kind = SubwordKind::bpe,
+                                                                   .character_coverage = 1,
+                                                                   .byte_fallback = true}),
+                                    .target = {},
+                                    .source_lang = {},
+                                    .target_lang = {}});
   const auto ids = tokenizer.encode_source("the 東 cat");
   for (const int32_t id : ids) EXPECT_NE(id, tokenizer.unk_id());
   EXPECT_EQ(tokenizer.decode(ids), "the 東 cat");
 }
 
-TEST(Tokenizer, SavedAndLoadedIsTheSame) {
+TEST(MarianTokenizer, SavedAndLoadedIsTheSame) {
   const Corpora corpora;
-  for (const Tokenizer& tokenizer : {corpora.joint(), corpora.separate()}) {
+  for (const MarianTokenizer& tokenizer : {corpora.joint(), corpora.separate()}) {
     const auto folder = corpora.folder / "model";
     tokenizer.save(folder);
-    const Tokenizer loaded =
-        Tokenizer::load(folder, {.source = tokenizer.size(Side::source), .target = tokenizer.size()});
+    const MarianTokenizer loaded =
+        MarianTokenizer::load(folder, {.source = tokenizer.size(Side::source), .target = tokenizer.size()});
     EXPECT_EQ(loaded.fingerprint(), tokenizer.fingerprint());
     EXPECT_EQ(loaded.separate_vocabularies(), tokenizer.separate_vocabularies());
     EXPECT_EQ(loaded.source_lang(), "en");
@@ -165,8 +166,8 @@ TEST(Tokenizer, SavedAndLoadedIsTheSame) {
   EXPECT_NE(corpora.joint().fingerprint(), corpora.separate().fingerprint());
 }
 
-TEST(Tokenizer, SeparateVocabulariesShareTheSpecialIds) {
-  const Tokenizer tokenizer = Corpora().separate();
+TEST(MarianTokenizer, SeparateVocabulariesShareTheSpecialIds) {
+  const MarianTokenizer tokenizer = Corpora().separate();
   EXPECT_EQ(tokenizer.size(Side::source), 70);
   EXPECT_EQ(tokenizer.size(Side::target), 90);
   for (const Side side : {Side::source, Side::target}) {
@@ -176,25 +177,25 @@ TEST(Tokenizer, SeparateVocabulariesShareTheSpecialIds) {
   }
 }
 
-TEST(Tokenizer, LanguageCodeIsOneToken) {
+TEST(MarianTokenizer, LanguageCodeIsOneToken) {
   const Corpora corpora;
   const auto folder = corpora.folder / "model";
   corpora.joint().save(folder);
   std::string vocabulary = read_file(folder / "vocab.json");
   vocabulary.replace(vocabulary.rfind("\n}"), 2, ",\n  \">>deu<<\": 120\n}");
   corpora.folder.write("model/vocab.json", vocabulary);
-  const Tokenizer tokenizer = Tokenizer::load(folder);
+  const MarianTokenizer tokenizer = MarianTokenizer::load(folder);
   auto expected = tokenizer.encode_source("the cat");
   expected.insert(expected.begin(), 120);
   EXPECT_EQ(tokenizer.encode_source(">>deu<< the cat"), expected);
   EXPECT_NE(tokenizer.encode_source(">>fra<< the cat").front(), 120);
 }
 
-TEST(Tokenizer, BrokenFoldersAreNamed) {
+TEST(MarianTokenizer, BrokenFoldersAreNamed) {
   const Corpora corpora;
-  const Tokenizer tokenizer = corpora.joint();
+  const MarianTokenizer tokenizer = corpora.joint();
   const auto folder = corpora.folder / "model";
-  const auto load = [&] { return Tokenizer::load(folder); };
+  const auto load = [&] { return MarianTokenizer::load(folder); };
   const auto broken = [&](const std::string& name, const std::string& content) {
     tokenizer.save(folder);
     corpora.folder.write("model/" + name, content);
@@ -227,7 +228,7 @@ TEST(Tokenizer, BrokenFoldersAreNamed) {
   tokenizer.save(folder);
   EXPECT_EQ(load().fingerprint(), tokenizer.fingerprint());
   const std::string size =
-      message_of<DataError>([&] { Tokenizer::load(folder, {.source = 119, .target = 0}); });
+      message_of<DataError>([&] { MarianTokenizer::load(folder, {.source = 119, .target = 0}); });
   EXPECT_TRUE(contains(size, "expected 119 pieces")) << size;
   EXPECT_TRUE(contains(size, "found 120")) << size;
   std::filesystem::remove(folder / "target.spm");
@@ -260,7 +261,7 @@ TEST(TrainSentencepiece, SaysWhichSizesArePossible) {
     ASSERT_TRUE(contains(message, "expected at most ")) << message;
     options.vocab_size = std::stoll(message.substr(message.find("at most ") + 8));
     const std::string largest = train_sentencepiece(options);
-    EXPECT_EQ(Tokenizer::from_models({largest, {}, {}, {}}).size(), options.vocab_size);
+    EXPECT_EQ(MarianTokenizer::from_models({largest, {}, {}, {}}).size(), options.vocab_size);
     ++options.vocab_size;
     EXPECT_THROW(train_sentencepiece(options), UsageError);
     options.smaller_if_needed = true;
