@@ -14,6 +14,7 @@ void add_train(CLI::App& app);
 void add_translate(CLI::App& app);
 void add_evaluate(CLI::App& app);
 void add_bleu(CLI::App& app);
+void add_tokenize(CLI::App& app);
 void add_inspect(CLI::App& app);
 void add_attention(CLI::App& app);
 void add_bench(CLI::App& app);

@@ -35,6 +35,7 @@ int run(int argc, char** argv) {
   qkv::apps::add_translate(app);
   qkv::apps::add_evaluate(app);
   qkv::apps::add_bleu(app);
+  qkv::apps::add_tokenize(app);
   qkv::apps::add_inspect(app);
   qkv::apps::add_attention(app);
   qkv::apps::add_bench(app);

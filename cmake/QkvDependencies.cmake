@@ -13,6 +13,22 @@ if(NOT TARGET qkv::dnnl)
   target_link_libraries(qkv::dnnl INTERFACE ${DNNL_LIBRARY})
 endif()
 
+# Debian's utf8proc and PCRE2 ship no CMake packages either.
+if(NOT TARGET qkv::utf8proc)
+  find_path(UTF8PROC_INCLUDE utf8proc.h REQUIRED)
+  find_library(UTF8PROC_LIBRARY utf8proc REQUIRED)
+  add_library(qkv::utf8proc INTERFACE IMPORTED)
+  target_include_directories(qkv::utf8proc INTERFACE ${UTF8PROC_INCLUDE})
+  target_link_libraries(qkv::utf8proc INTERFACE ${UTF8PROC_LIBRARY})
+endif()
+if(NOT TARGET qkv::pcre2)
+  find_path(PCRE2_INCLUDE pcre2.h REQUIRED)
+  find_library(PCRE2_LIBRARY pcre2-8 REQUIRED)
+  add_library(qkv::pcre2 INTERFACE IMPORTED)
+  target_include_directories(qkv::pcre2 INTERFACE ${PCRE2_INCLUDE})
+  target_link_libraries(qkv::pcre2 INTERFACE ${PCRE2_LIBRARY})
+endif()
+
 # SentencePiece ships no CMake package.
 if(NOT TARGET qkv::sentencepiece)
   find_path(SENTENCEPIECE_INCLUDE sentencepiece_processor.h REQUIRED)

@@ -13,7 +13,11 @@ set(QKV_PRIVATE_HEADERS
   "/decode/(batches|beam|constraints|hypotheses|samples|sampling)\\.h$"
   "/explain/(attention_page|palette)\\.h$"
   "/io/crc32c\\.h$" "/metrics/(lowercase_table|ngrams)\\.h$" "/nn/recompute\\.h$"
-  "/models/marian\\.h$" "/text/vocabulary\\.h$")
+  "/models/marian\\.h$" "/text/vocabulary\\.h$"
+  # Of the tokenizers, tokenizer.h is what others use.
+  "/text/(added_tokens|aligned_text|byte_letters|byte_tokens|byte_trie|decoders|json_part|normalizers|pattern)\\.h$"
+  "/text/(post_processing|pre_tokenizers|sentencepiece_model|string_index|token_models|token_table|tokenizer_json)\\.h$"
+  "/text/(tokenizer_parts|unicode|word_cache)\\.h$")
 
 # qkv_public_headers(<variable>): their paths, relative to the source folder.
 function(qkv_public_headers variable)
@@ -27,7 +31,7 @@ endfunction()
 # A static library leaves its own libraries to whoever links it. They are listed here and not taken from the layers,
 # because headers alone (nlohmann-json) and this build's warning flags are no concern of theirs.
 set(link "")
-foreach(library qkv::sentencepiece qkv::dnnl hwy::hwy OpenMP::OpenMP_CXX Threads::Threads)
+foreach(library qkv::sentencepiece qkv::utf8proc qkv::pcre2 qkv::dnnl hwy::hwy OpenMP::OpenMP_CXX Threads::Threads)
   list(APPEND link $<LINK_ONLY:${library}>)
 endforeach()
 set_target_properties(qkv PROPERTIES INTERFACE_LINK_LIBRARIES "$<BUILD_INTERFACE:$<LINK_ONLY:qkv_flags>>;${link}")

@@ -15,6 +15,7 @@
 
 #include "qkv/text/lines.h"
 #include "qkv/text/marian_tokenizer.h"
+#include "qkv/text/tokenizer.h"
 #include "qkv/text/train_sentencepiece.h"
 #include "qkv/text/utf8.h"
 

@@ -1,0 +1,162 @@
+// qkv tokenize
+
+#include <unistd.h>
+
+#include <charconv>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "apps/command.h"
+#include "qkv/base/error.h"
+#include "qkv/text/tokenizer.h"
+
+namespace qkv::apps {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct Arguments {
+  std::string tokenizer;
+  std::vector<std::string> texts;
+  bool json = false, ids = false, decode = false, pair = false, null = false;
+  bool no_special_tokens = false, special_tokens = false;
+  std::optional<int64_t> max_length;
+};
+
+std::string dump(const ordered_json& value) {
+  return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+class Tokenize {
+ public:
+  explicit Tokenize(const Arguments& arguments)
+      : arguments_(arguments), tokenizer_(text::Tokenizer::load(arguments.tokenizer)) {}
+
+  void line(int64_t number, std::string_view line) const {
+    try {
+      arguments_.decode ? decode(line) : encode(line);
+    } catch (const DataError& error) {
+      throw DataError(concat("line ", number, ": ", error.what()));
+    }
+  }
+
+ private:
+  void encode(std::string_view line) const {
+    text::EncodeOptions options;
+    options.special_tokens = !arguments_.no_special_tokens;
+    if (arguments_.max_length) options.truncation = {.max_length = *arguments_.max_length};
+    const size_t tab = arguments_.pair ? line.find('\t') : line.npos;
+    if (arguments_.pair && tab == line.npos)
+      throw DataError("expected two texts with a tab between them, found no tab");
+    print(tab == line.npos ? tokenizer_.encode(line, options)
+                           : tokenizer_.encode(line.substr(0, tab), line.substr(tab + 1), options));
+  }
+
+  void print(const text::Encoding& encoding) const {
+    if (arguments_.ids) {
+      for (size_t i = 0; i < encoding.size(); ++i) std::cout << (i > 0 ? " " : "") << encoding.ids[i];
+      std::cout << '\n';
+      return;
+    }
+    if (!arguments_.json) {
+      for (size_t i = 0; i < encoding.size(); ++i) {
+        std::cout << (i > 0 ? " " : "") << tokenizer_.token(encoding.ids[i]).value_or("");
+      }
+      std::cout << '\n';
+      return;
+    }
+    ordered_json tokens = ordered_json::array(), offsets = ordered_json::array();
+    for (const int32_t id : encoding.ids) tokens.push_back(tokenizer_.token(id).value_or(""));
+    for (const text::ByteRange range : encoding.offsets) offsets.push_back({range.begin, range.end});
+    std::cout << dump({{"ids", encoding.ids},
+                       {"tokens", tokens},
+                       {"offsets", offsets},
+                       {"type_ids", encoding.type_ids},
+                       {"special_mask", encoding.special_mask},
+                       {"text_index", encoding.text_index}})
+              << '\n';
+  }
+
+  void decode(std::string_view line) const {
+    std::vector<int32_t> ids;
+    const char* next = line.data();
+    const char* const end = next + line.size();
+    while (true) {
+      while (next < end && *next == ' ') ++next;
+      if (next == end) break;
+      int32_t id = 0;
+      const auto read = std::from_chars(next, end, id);
+      if (read.ec != std::errc() || (read.ptr < end && *read.ptr != ' ')) {
+        throw DataError(concat("expected ids with spaces between them, found '", line.substr(0, 40), "'"));
+      }
+      ids.push_back(id);
+      next = read.ptr;
+    }
+    const std::string decoded = tokenizer_.decode(ids, {.skip_special_tokens = !arguments_.special_tokens});
+    std::cout << (arguments_.json ? dump({{"text", decoded}}) : decoded) << '\n';
+  }
+
+  const Arguments& arguments_;
+  text::Tokenizer tokenizer_;
+};
+
+void tokenize(const Arguments& arguments) {
+  const Tokenize tokenize(arguments);
+  int64_t number = 0;
+  const bool interactive = ::isatty(STDIN_FILENO) == 1;
+  const auto each = [&](std::string_view line) {
+    tokenize.line(++number, line);
+    if (interactive) std::cout.flush();
+    if (!std::cout) throw IoError("cannot write to stdout: is the disk full?");
+  };
+  if (!arguments.texts.empty()) {
+    for (const std::string& text : arguments.texts) each(text);
+    return;
+  }
+  std::ios::sync_with_stdio(false);
+  const char end = arguments.null ? '\0' : '\n';
+  for (std::string line; std::getline(std::cin, line, end);) {
+    if (!arguments.null && line.ends_with('\r')) line.pop_back();
+    each(line);
+  }
+}
+
+}  // namespace
+
+void add_tokenize(CLI::App& app) {
+  CLI::App* command = add_command(
+      app, "tokenize",
+      "Cut text into tokens as Hugging Face's tokenizers do, line by line from stdin: the pieces, or their "
+      "ids, or with --json both, and the bytes that each stands for. --decode goes the other way.\n"
+      "Reads a tokenizer.json, BERT's vocab.txt, GPT-2's vocab.json and merges.txt, or a SentencePiece "
+      "model, in a folder as it comes from the hub or given by name.",
+      "echo 'Hello, world!' | qkv tokenize gpt2 --json");
+  const auto arguments = std::make_shared<Arguments>();
+  command->add_option("tokenizer", arguments->tokenizer, "Model folder, or a tokenizer's file")
+      ->required()
+      ->type_name("DIR|FILE");
+  command->add_option("--text", arguments->texts, "Texts in place of stdin")->type_name("TEXT");
+  CLI::Option* const ids = command->add_flag("--ids", arguments->ids, "Ids, as --decode reads them");
+  command->add_flag("--json", arguments->json, "An object a line")->excludes(ids);
+  CLI::Option* const decode =
+      command->add_flag("--decode", arguments->decode, "Read ids with spaces between them, write text");
+  decode->excludes(ids);
+  command
+      ->add_flag("--pair", arguments->pair,
+                 "A line is two texts that belong together, with a tab between them")
+      ->excludes(decode);
+  command->add_option("--max-length", arguments->max_length, "Leave out what is more than this many tokens")
+      ->type_name("N")
+      ->excludes(decode);
+  command
+      ->add_flag("--no-special-tokens", arguments->no_special_tokens,
+                 "Put nothing around a text ([CLS], </s>)")
+      ->excludes(decode);
+  command->add_flag("--special-tokens", arguments->special_tokens, "With --decode: write special tokens, too")
+      ->needs(decode);
+  command->add_flag("-0,--null", arguments->null, "Texts end in a zero byte in place of a line's end");
+  command->callback([arguments] { tokenize(*arguments); });
+}
+
+}  // namespace qkv::apps

@@ -1,0 +1,49 @@
+#pragma once
+// Tokens that are found in the text itself, before it is cut: special ones such as [MASK], and words that
+// somebody added.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "qkv/text/byte_trie.h"
+#include "qkv/text/normalizers.h"
+
+namespace qkv::text {
+
+struct AddedToken {
+  std::string content;
+  int32_t id = 0;
+  bool single_word = false;  // not where a word character stands next to it
+  bool lstrip = false;       // takes the white space before it, too
+  bool rstrip = false;       // and behind it
+  bool normalized = false;   // is looked for in normalized text, and normalized itself
+  bool special = false;      // may be left out when decoding
+};
+
+class AddedTokens {
+ public:
+  AddedTokens() = default;
+  AddedTokens(std::vector<AddedToken> tokens, const Normalizer* normalizer);
+
+  // A part of a text: an added token, or what lies between two of them (id -1).
+  struct Part {
+    Range range;
+    int32_t id = -1;
+  };
+  // Cuts text as it was given (normalized = false), or normalized, at the tokens that are to be found in it:
+  // the leftmost first, of those the longest. Empty text has no parts.
+  void find(std::string_view text, bool normalized, std::vector<Part>& parts) const;
+
+  const std::vector<AddedToken>& tokens() const { return tokens_; }
+  // What tokens()[i] looks like in the text that is searched.
+  const std::string& spelling(size_t i) const { return spellings_[i]; }
+
+ private:
+  std::vector<AddedToken> tokens_;
+  std::vector<std::string> spellings_;
+  ByteTrie as_given_, normalized_;  // of places in tokens_
+};
+
+}  // namespace qkv::text

@@ -1,0 +1,63 @@
+#pragma once
+// Which strings of a set does a text begin with? Read byte by byte.
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace qkv::text {
+
+class ByteTrie {
+ public:
+  ByteTrie() = default;
+  // Strings and their numbers (>= 0), which must outlive the constructor only. Of equal strings the last
+  // counts; empty ones are left out.
+  explicit ByteTrie(std::vector<std::pair<std::string_view, int32_t>> entries);
+
+  // Calls found(length, number) for each string of the set that `text` begins with, shortest first.
+  template <class Found>
+  void prefixes(std::string_view text, Found found) const {
+    uint32_t node = 0;
+    for (size_t i = 0; i < text.size(); ++i) {
+      node = child(node, static_cast<uint8_t>(text[i]));
+      if (node == 0) return;
+      if (nodes_[node].value >= 0) found(i + 1, nodes_[node].value);
+    }
+  }
+
+  // The longest of them; {0, -1} where there is none.
+  std::pair<size_t, int32_t> longest_prefix(std::string_view text) const {
+    std::pair<size_t, int32_t> best{0, -1};
+    prefixes(text, [&](size_t length, int32_t value) { best = {length, value}; });
+    return best;
+  }
+
+  bool empty() const { return nodes_.size() <= 1; }
+  // Whether a string of the set begins with this byte.
+  bool begins(uint8_t byte) const { return first_[byte] != 0; }
+
+ private:
+  // The children of a node lie side by side, in the order of their bytes.
+  struct Node {
+    uint32_t children = 0;  // the first
+    uint16_t count = 0;
+    uint8_t byte = 0;  // that leads here
+    int32_t value = -1;
+  };
+
+  uint32_t child(uint32_t node, uint8_t byte) const {
+    if (node == 0) return first_[byte];
+    const Node& parent = nodes_[node];
+    for (uint32_t i = parent.children; i < parent.children + parent.count; ++i) {
+      if (nodes_[i].byte >= byte) return nodes_[i].byte == byte ? i : 0;
+    }
+    return 0;
+  }
+
+  std::vector<Node> nodes_;
+  std::array<uint32_t, 256> first_{};  // the root's children; 0 = none
+};
+
+}  // namespace qkv::text

@@ -1,0 +1,42 @@
+#include "qkv/text/tokenizer.h"
+#include "qkv/text/unicode.h"
+
+namespace qkv::text {
+namespace {
+
+constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD: perhaps the beginning of a character
+
+// What of `text` comes behind `shown`. Bytes that were shown as characters may turn out to belong to a run
+// that is no UTF-8: as many characters count as shown.
+std::string rest(const std::string& text, const std::string& shown) {
+  if (text.starts_with(shown)) return text.substr(shown.size());
+  size_t at = 0;
+  for (size_t left = count_characters(shown); left > 0 && at < text.size(); --left) next_character(text, at);
+  return text.substr(at);
+}
+
+}  // namespace
+
+// Only a few of the last tokens are decoded again: those shown last, in whose company a token may look
+// different (a space before it), and those not shown yet.
+std::string StreamDecoder::add(int32_t id) {
+  if (options_.skip_special_tokens && tokenizer_.is_special(id)) return {};
+  ids_.push_back(id);
+  const std::string text = tokenizer_.decode(ids_, options_);
+  if (text.size() <= shown_.size() || text.ends_with(kReplacement)) return {};
+  std::string part = rest(text, shown_);
+  ids_.erase(ids_.begin(), ids_.begin() + static_cast<std::ptrdiff_t>(shown_ids_));
+  shown_ids_ = ids_.size();
+  shown_ = tokenizer_.decode(ids_, options_);
+  return part;
+}
+
+std::string StreamDecoder::finish() {
+  std::string part = rest(tokenizer_.decode(ids_, options_), shown_);
+  ids_.clear();
+  shown_ids_ = 0;
+  shown_.clear();
+  return part;
+}
+
+}  // namespace qkv::text

@@ -1,0 +1,307 @@
+#include "qkv/text/tokenizer.h"
+
+#include <algorithm>
+#include <limits>
+#include <mutex>
+
+#include "qkv/base/error.h"
+#include "qkv/text/byte_letters.h"
+#include "qkv/text/tokenizer_parts.h"
+#include "qkv/text/unicode.h"
+#include "qkv/text/utf8.h"
+#include "qkv/text/word_cache.h"
+
+namespace qkv::text {
+namespace {
+
+// White space at the ends of a token, in characters: as such, or as the letter that spells it.
+struct Margins {
+  uint32_t left = 0, right = 0;
+};
+
+Margins margins_of(std::string_view token) {
+  static const std::string_view kSpace = letter_of_byte(' ');
+  const auto blank = [&](std::string_view character) {
+    size_t at = 0;
+    return character == kSpace || is_white_space(next_character(character, at));
+  };
+  Margins margins;
+  for (size_t at = 0; at < token.size(); ++margins.left) {
+    const size_t begin = at;
+    next_character(token, at);
+    if (!blank(token.substr(begin, at - begin))) break;
+  }
+  for (size_t end = token.size(); end > 0; ++margins.right) {
+    const size_t begin = previous_character(token, end);
+    if (!blank(token.substr(begin, end - begin))) break;
+    end = begin;
+  }
+  return margins;
+}
+
+// The tokens of one text, and where they are in it.
+struct TextTokens {
+  std::vector<int32_t> ids;
+  std::vector<Range> offsets;
+  std::vector<Margins> margins;  // where offsets are trimmed
+
+  size_t size() const { return ids.size(); }
+
+  void truncate(size_t length, bool from_left) {
+    const auto cut = [&](auto& list) {
+      if (list.size() <= length) return;
+      if (from_left) list.erase(list.begin(), list.end() - static_cast<std::ptrdiff_t>(length));
+      list.resize(length);
+    };
+    cut(ids);
+    cut(offsets);
+    cut(margins);
+  }
+};
+
+// A position some characters further right or left; the end of the text stops it.
+size_t step(std::string_view text, size_t at, uint32_t characters) {
+  for (; characters > 0 && at < text.size(); --characters) next_character(text, at);
+  return at;
+}
+
+std::optional<size_t> step_back(std::string_view text, size_t at, uint32_t characters) {
+  for (; characters > 0; --characters) {
+    if (at == 0) return std::nullopt;
+    at = previous_character(text, at);
+  }
+  return at;
+}
+
+void trim(TextTokens& tokens, std::string_view text, bool add_prefix_space) {
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    auto [left, right] = tokens.margins[i];
+    size_t begin = tokens.offsets[i].begin, end = tokens.offsets[i].end;
+    // One space at the beginning of the text may be the one that was put there.
+    if ((i == 0 || begin == 0) && add_prefix_space && left == 1) left = 0;
+    begin = std::min(step(text, begin, left), end);
+    if (const auto before = step_back(text, end, right)) end = std::max(*before, begin);
+    tokens.offsets[i] = {static_cast<uint32_t>(begin), static_cast<uint32_t>(end)};
+  }
+}
+
+void truncate(TextTokens& first, TextTokens* second, const Truncation& options, int64_t added) {
+  if (options.max_length < added) {
+    throw UsageError(concat("max_length: expected at least ", added, ", the tokens put around a text, found ",
+                            options.max_length));
+  }
+  const auto most = static_cast<size_t>(options.max_length - added);
+  const size_t total = first.size() + (second ? second->size() : 0);
+  if (total <= most) return;
+  const size_t surplus = total - most;
+  if (options.strategy == TruncationStrategy::longest_first) {
+    if (!second) return first.truncate(most, options.from_left);
+    // The shorter text stays whole as long as it takes less than half.
+    const size_t shorter = std::min(first.size(), second->size());
+    const size_t small = std::min(shorter, most / 2), large = most - small;
+    const bool first_is_longer = first.size() > second->size();
+    first.truncate(first_is_longer ? large : small, options.from_left);
+    second->truncate(first_is_longer ? small : large, options.from_left);
+    return;
+  }
+  TextTokens* const target = options.strategy == TruncationStrategy::only_first ? &first : second;
+  const char* const which = options.strategy == TruncationStrategy::only_first ? "first" : "second";
+  if (!target || target->size() <= surplus) {
+    throw UsageError(concat("truncation: expected a ", which, " text of more than ", surplus,
+                            " tokens to leave that many out, found ", target ? target->size() : 0));
+  }
+  target->truncate(target->size() - surplus, options.from_left);
+}
+
+}  // namespace
+
+struct Tokenizer::State {
+  TokenizerParts parts;
+  AddedTokens added;
+  StringIndex added_ids;
+  std::vector<std::string> tokens;  // by id; added ones included
+  std::vector<uint8_t> known, special;
+  std::vector<Margins> margins;  // of each token, where offsets are trimmed
+  mutable WordCachePool caches;
+
+  explicit State(TokenizerParts given)
+      : parts(std::move(given)), added(std::move(parts.added_tokens), parts.normalizer.get()) {
+    const TokenTable& vocabulary = parts.model->vocabulary();
+    const auto resize = [&](size_t size) {
+      if (size <= tokens.size()) return;
+      tokens.resize(size);
+      known.resize(size);
+      special.resize(size);
+    };
+    resize(static_cast<size_t>(vocabulary.size()));
+    for (int32_t id = 0; id < vocabulary.size(); ++id) {
+      if (!vocabulary.has(id)) continue;
+      tokens[static_cast<size_t>(id)] = vocabulary.token(id);
+      known[static_cast<size_t>(id)] = 1;
+    }
+    for (size_t i = 0; i < added.tokens().size(); ++i) {
+      const AddedToken& token = added.tokens()[i];
+      const auto id = static_cast<size_t>(token.id);
+      resize(id + 1);
+      tokens[id] = added.spelling(i);
+      known[id] = 1;
+      special[id] = static_cast<uint8_t>(token.special);
+      added_ids.set(token.content, token.id);
+    }
+    for (const int32_t id : parts.symbols) special[static_cast<size_t>(id)] = 1;
+    if (parts.post_processing.trim_offsets) {
+      for (const std::string& token : tokens) margins.push_back(margins_of(token));
+    }
+  }
+
+  void add_token(int32_t id, Range offsets, TextTokens& result, const Margins* own = nullptr) const {
+    result.ids.push_back(id);
+    result.offsets.push_back(offsets);
+    if (!margins.empty()) result.margins.push_back(own ? *own : margins[static_cast<size_t>(id)]);
+  }
+
+  void add_found(const AddedTokens::Part& part, const AlignedText& text, TextTokens& result) const {
+    const Margins own = margins_of(std::string_view(text.text()).substr(part.range.begin, part.range.size()));
+    add_token(part.id, text.source(part.range), result, &own);
+  }
+
+  // A part of a text between added tokens: cut, and each piece given to the model.
+  void add_pieces(AlignedText text, WordCache& cache, TextTokens& result) const {
+    const auto size = static_cast<uint32_t>(text.text().size());
+    Pieces pieces{std::move(text), {{0, size}}};
+    if (parts.pre_tokenizer) parts.pre_tokenizer->apply(pieces);
+    const std::string_view all = pieces.text.text();
+    for (const Range piece : pieces.ranges) {
+      for (const Token& token : cache.tokens(all.substr(piece.begin, piece.size()), *parts.model)) {
+        add_token(token.id, pieces.text.source({piece.begin + token.begin, piece.begin + token.end}), result);
+      }
+    }
+  }
+
+  // The tokens of a text, which is UTF-8, without what is put around it.
+  TextTokens tokenize(std::string_view text, WordCache& cache) const {
+    TextTokens result;
+    std::vector<AddedTokens::Part> given, normalized;
+    added.find(text, /*normalized=*/false, given);
+    for (const AddedTokens::Part& part : given) {
+      AlignedText aligned(text.substr(part.range.begin, part.range.size()), part.range.begin);
+      if (part.id >= 0) {
+        add_found({{0, part.range.size()}, part.id}, aligned, result);
+        continue;
+      }
+      if (parts.normalizer) parts.normalizer->apply(aligned);
+      normalized.clear();
+      added.find(aligned.text(), /*normalized=*/true, normalized);
+      if (normalized.size() == 1 && normalized[0].id < 0) {
+        add_pieces(std::move(aligned), cache, result);
+        continue;
+      }
+      for (const AddedTokens::Part& inner : normalized) {
+        if (inner.id >= 0) {
+          add_found(inner, aligned, result);
+        } else {
+          add_pieces(aligned.slice(inner.range), cache, result);
+        }
+      }
+    }
+    return result;
+  }
+
+  Encoding encode(std::span<const std::string_view> given, const EncodeOptions& options) const {
+    std::vector<TextTokens> texts;
+    std::vector<std::optional<RepairedText>> repaired(given.size());
+    std::vector<std::string_view> valid(given.begin(), given.end());
+    {
+      const WordCachePool::Lease cache = caches.lease();
+      for (size_t i = 0; i < given.size(); ++i) {
+        if (given[i].size() >= size_t{std::numeric_limits<int32_t>::max()}) {
+          throw UsageError(concat("expected a text of less than 2 GiB, found ", given[i].size(), " bytes"));
+        }
+        if (!valid_utf8(given[i])) {
+          repaired[i] = repair_utf8(given[i]);
+          valid[i] = repaired[i]->text;
+        }
+        texts.push_back(tokenize(valid[i], *cache));
+      }
+    }
+    const PostProcessing& post = parts.post_processing;
+    const std::vector<PostProcessing::Part>& layout = given.size() == 1 ? post.single : post.pair;
+    if (options.truncation) {
+      truncate(texts[0], texts.size() > 1 ? &texts[1] : nullptr, *options.truncation,
+               options.special_tokens ? PostProcessing::added(layout) : 0);
+    }
+    for (size_t i = 0; i < texts.size(); ++i) {
+      if (post.trim_offsets) trim(texts[i], valid[i], post.add_prefix_space);
+    }
+    Encoding result;
+    const auto add = [&](int32_t id, ByteRange offsets, int32_t type_id, int text) {
+      result.ids.push_back(id);
+      result.offsets.push_back(offsets);
+      result.type_ids.push_back(type_id);
+      result.special_mask.push_back(static_cast<uint8_t>(text < 0));
+      result.text_index.push_back(static_cast<int8_t>(text));
+    };
+    for (const PostProcessing::Part& part : layout) {
+      if (part.text < 0) {
+        if (!options.special_tokens) continue;
+        for (const int32_t id : part.ids) add(id, {}, part.type_id, -1);
+        continue;
+      }
+      const auto at = static_cast<size_t>(part.text);
+      for (size_t i = 0; i < texts[at].size(); ++i) {
+        ByteRange offsets{texts[at].offsets[i].begin, texts[at].offsets[i].end};
+        if (repaired[at])
+          offsets = {repaired[at]->sources[offsets.begin], repaired[at]->sources[offsets.end]};
+        add(texts[at].ids[i], offsets, part.type_id, part.text);
+      }
+    }
+    return result;
+  }
+};
+
+Tokenizer::Tokenizer(TokenizerParts parts) : state_(std::make_shared<const State>(std::move(parts))) {}
+
+Encoding Tokenizer::encode(std::string_view text, const EncodeOptions& options) const {
+  return state_->encode({&text, 1}, options);
+}
+
+Encoding Tokenizer::encode(std::string_view first, std::string_view second,
+                           const EncodeOptions& options) const {
+  const std::string_view both[] = {first, second};
+  return state_->encode(both, options);
+}
+
+std::string Tokenizer::decode(std::span<const int32_t> ids, const DecodeOptions& options) const {
+  std::vector<std::string> tokens;
+  for (const int32_t id : ids) {
+    if (options.skip_special_tokens && is_special(id)) continue;
+    if (const auto spelled = token(id)) tokens.emplace_back(*spelled);
+  }
+  if (state_->parts.decoder) state_->parts.decoder->apply(tokens);
+  std::string text;
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    if (i > 0 && !state_->parts.decoder) text += ' ';
+    text += tokens[i];
+  }
+  return text;
+}
+
+std::optional<int32_t> Tokenizer::id_of(std::string_view token) const {
+  int32_t id = state_->added_ids.find(token);
+  if (id < 0) id = state_->parts.model->vocabulary().find(token);
+  return id < 0 ? std::nullopt : std::optional(id);
+}
+
+std::optional<std::string_view> Tokenizer::token(int32_t id) const {
+  if (id < 0 || id >= size() || !state_->known[static_cast<size_t>(id)]) return std::nullopt;
+  return state_->tokens[static_cast<size_t>(id)];
+}
+
+bool Tokenizer::is_special(int32_t id) const {
+  return id >= 0 && id < size() && state_->special[static_cast<size_t>(id)] != 0;
+}
+
+const SpecialTokens& Tokenizer::special_tokens() const { return state_->parts.special_tokens; }
+int64_t Tokenizer::size() const { return static_cast<int64_t>(state_->tokens.size()); }
+
+}  // namespace qkv::text

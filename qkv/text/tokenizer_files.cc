@@ -1,0 +1,301 @@
+// Which files of a folder make its tokenizer, and the formats that came before tokenizer.json.
+
+#include <algorithm>
+
+#include "qkv/base/error.h"
+#include "qkv/base/files.h"
+#include "qkv/text/sentencepiece_model.h"
+#include "qkv/text/tokenizer_json.h"
+
+namespace qkv::text {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The names of the tokens with a part to play, and what else the configuration files say of the tokenizer.
+struct FolderConfig {
+  std::string tokenizer_class, model_type;
+  bool do_lower_case = true, tokenize_chinese_chars = true, add_prefix_space = false, trim_offsets = true;
+  std::optional<bool> strip_accents, add_bos_token, add_eos_token;
+  std::optional<std::string> bos, eos, unk, sep, pad, cls, mask;
+  std::vector<AddedToken> added_tokens;
+};
+
+// Each special token of a folder by the name that files have for it.
+template <class Config, class Use>
+void for_each_special(Config& config, Use use) {
+  use("bos_token", config.bos);
+  use("eos_token", config.eos);
+  use("unk_token", config.unk);
+  use("sep_token", config.sep);
+  use("pad_token", config.pad);
+  use("cls_token", config.cls);
+  use("mask_token", config.mask);
+}
+
+// "[SEP]", or an object whose content that is.
+std::string token_name(const JsonPart& part) {
+  return part.is_object() ? part["content"].text() : part.text();
+}
+
+void read_special_names(const JsonPart& root, FolderConfig& config) {
+  for_each_special(config, [&](const char* key, std::optional<std::string>& name) {
+    if (const auto part = root.find(key)) name = token_name(*part);
+  });
+}
+
+int64_t id_from_key(const std::string& key, const JsonPart& part) {
+  const bool digits = !key.empty() && key.size() < 10 && key.find_first_not_of("0123456789") == key.npos;
+  if (!digits) part.fail("an id as its name");
+  return std::stoll(key);
+}
+
+void read_tokenizer_config(const JsonPart& root, FolderConfig& config) {
+  config.tokenizer_class = root.text_or("tokenizer_class", "");
+  config.do_lower_case = root.flag_or("do_lower_case", config.do_lower_case);
+  config.tokenize_chinese_chars = root.flag_or("tokenize_chinese_chars", config.tokenize_chinese_chars);
+  config.add_prefix_space = root.flag_or("add_prefix_space", config.add_prefix_space);
+  config.trim_offsets = root.flag_or("trim_offsets", config.trim_offsets);
+  if (const auto strip = root.find("strip_accents")) config.strip_accents = strip->flag();
+  if (const auto add = root.find("add_bos_token")) config.add_bos_token = add->flag();
+  if (const auto add = root.find("add_eos_token")) config.add_eos_token = add->flag();
+  read_special_names(root, config);
+  if (const auto added = root.find("added_tokens_decoder")) {
+    added->members([&](const std::string& key, const JsonPart& part) {
+      AddedToken token;
+      token.id = static_cast<int32_t>(id_from_key(key, part));
+      token.content = part["content"].text();
+      token.single_word = part.flag_or("single_word", false);
+      token.lstrip = part.flag_or("lstrip", false);
+      token.rstrip = part.flag_or("rstrip", false);
+      token.special = part.flag_or("special", false);
+      token.normalized = part.flag_or("normalized", !token.special);
+      config.added_tokens.push_back(std::move(token));
+    });
+  }
+}
+
+FolderConfig read_folder_config(const fs::path& folder) {
+  FolderConfig config;
+  const auto read = [&](const char* name, auto use) {
+    const fs::path path = folder / name;
+    if (!fs::exists(path)) return;
+    const JsonDocument document(read_file(path), path.string());
+    use(document.root());
+  };
+  read("special_tokens_map.json", [&](const JsonPart& root) { read_special_names(root, config); });
+  read("tokenizer_config.json", [&](const JsonPart& root) { read_tokenizer_config(root, config); });
+  read("config.json", [&](const JsonPart& root) { config.model_type = root.text_or("model_type", ""); });
+  return config;
+}
+
+// What tokenizer_config.json says of added tokens has to fit the vocabulary.
+void require_ids_of(const TokenTable& vocabulary, const std::vector<AddedToken>& tokens,
+                    const std::string& name) {
+  for (const AddedToken& token : tokens) {
+    const int32_t known = vocabulary.find(token.content);
+    if (token.id >= TokenTable::kMostIds || (known >= 0 && known != token.id) ||
+        (known < 0 && vocabulary.has(token.id))) {
+      throw DataError(concat(name, ": expected the vocabulary's ids for added tokens, found ", token.id,
+                             " for '", token.content, "' in tokenizer_config.json"));
+    }
+  }
+}
+
+// Special tokens are found in text: those that the vocabulary has, and those that tokenizer_config.json adds.
+std::vector<AddedToken> special_tokens(const FolderConfig& config, const TokenTable& vocabulary,
+                                       const std::string& name) {
+  require_ids_of(vocabulary, config.added_tokens, name);
+  std::vector<AddedToken> tokens = config.added_tokens;
+  for_each_special(config, [&](const char*, const std::optional<std::string>& content) {
+    if (!content) return;
+    const bool there = std::any_of(tokens.begin(), tokens.end(),
+                                   [&](const AddedToken& token) { return token.content == *content; });
+    const int32_t id = vocabulary.find(*content);
+    if (!there && id >= 0) tokens.push_back({.content = *content, .id = id, .special = true});
+  });
+  return tokens;
+}
+
+int32_t require_token(const TokenTable& vocabulary, const std::string& token, const std::string& name) {
+  const int32_t id = vocabulary.find(token);
+  if (id < 0) throw DataError(concat(name, ": expected the token '", token, "', found none"));
+  return id;
+}
+
+// BERT's vocab.txt: a token a line, its number the id.
+TokenizerParts read_wordpiece(const fs::path& path, FolderConfig& config) {
+  const std::string name = path.string(), content = read_file(path);
+  TokenTable vocabulary;
+  int64_t line = 0;
+  for (size_t at = 0; at < content.size(); ++line) {
+    const size_t end = std::min(content.find('\n', at), content.size());
+    std::string_view token = std::string_view(content).substr(at, end - at);
+    if (token.ends_with('\r')) token.remove_suffix(1);
+    vocabulary.add(token, line, name);
+    at = end + 1;
+  }
+  const auto otherwise = [](std::optional<std::string>& value, const char* usual) {
+    if (!value) value = usual;
+  };
+  otherwise(config.unk, "[UNK]");
+  otherwise(config.sep, "[SEP]");
+  otherwise(config.pad, "[PAD]");
+  otherwise(config.cls, "[CLS]");
+  otherwise(config.mask, "[MASK]");
+  TokenizerParts parts;
+  parts.added_tokens = special_tokens(config, vocabulary, name);
+  const std::vector<int32_t> cls{require_token(vocabulary, *config.cls, name)},
+      sep{require_token(vocabulary, *config.sep, name)};
+  parts.normalizer = bert_normalizer({.handle_chinese_chars = config.tokenize_chinese_chars,
+                                      .strip_accents = config.strip_accents,
+                                      .lowercase = config.do_lower_case});
+  parts.pre_tokenizer = bert_pre_tokenizer();
+  parts.model = wordpiece_model(std::move(vocabulary), {.unk_token = *config.unk}, name);
+  parts.post_processing.single = {{-1, cls, 0}, {0, {}, 0}, {-1, sep, 0}};
+  parts.post_processing.pair = {{-1, cls, 0}, {0, {}, 0}, {-1, sep, 0}, {1, {}, 1}, {-1, sep, 1}};
+  parts.decoder = wordpiece_decoder("##", /*cleanup=*/true);
+  return parts;
+}
+
+Merges read_merges(const fs::path& path) {
+  const std::string name = path.string(), content = read_file(path);
+  Merges merges;
+  int64_t number = 0;
+  for (size_t at = 0; at < content.size();) {
+    const size_t end = std::min(content.find('\n', at), content.size());
+    std::string_view line = std::string_view(content).substr(at, end - at);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    at = end + 1;
+    ++number;
+    if (line.empty() || line.starts_with("#version")) continue;
+    const size_t space = line.find(' ');
+    if (space == line.npos || line.find(' ', space + 1) != line.npos) {
+      throw DataError(
+          concat(name, ":", number, ": expected two tokens with a space between them, found '", line, "'"));
+    }
+    merges.emplace_back(line.substr(0, space), line.substr(space + 1));
+  }
+  return merges;
+}
+
+// The vocab.json and merges.txt of GPT-2, or of RoBERTa, which puts <s> and </s> around a text.
+TokenizerParts read_byte_level_bpe(const fs::path& vocabulary_path, const fs::path& merges_path,
+                                   FolderConfig& config) {
+  const std::string name = vocabulary_path.string();
+  TokenTable vocabulary;
+  const JsonDocument document(read_file(vocabulary_path), name);
+  document.root().members(
+      [&](const std::string& token, const JsonPart& id) { vocabulary.add(token, id.whole(), name); });
+  const bool roberta = config.tokenizer_class.starts_with("Roberta") ||
+                       (config.tokenizer_class.empty() && config.model_type == "roberta");
+  const auto otherwise = [](std::optional<std::string>& value, const char* usual) {
+    if (!value) value = usual;
+  };
+  if (roberta) {
+    otherwise(config.bos, "<s>");
+    otherwise(config.eos, "</s>");
+    otherwise(config.sep, "</s>");
+    otherwise(config.cls, "<s>");
+    otherwise(config.unk, "<unk>");
+    otherwise(config.pad, "<pad>");
+    otherwise(config.mask, "<mask>");
+  } else {
+    for (std::optional<std::string>* token : {&config.bos, &config.eos, &config.unk}) {
+      otherwise(*token, "<|endoftext|>");
+    }
+  }
+  TokenizerParts parts;
+  parts.added_tokens = special_tokens(config, vocabulary, name);
+  if (roberta) {
+    const std::vector<int32_t> cls{require_token(vocabulary, *config.cls, name)},
+        sep{require_token(vocabulary, *config.sep, name)};
+    parts.post_processing.single = {{-1, cls, 0}, {0, {}, 0}, {-1, sep, 0}};
+    parts.post_processing.pair = {{-1, cls, 0}, {0, {}, 0}, {-1, sep, 0},
+                                  {-1, sep, 0}, {1, {}, 0}, {-1, sep, 0}};
+    parts.post_processing.trim_offsets = config.trim_offsets;
+    parts.post_processing.add_prefix_space = config.add_prefix_space;
+  }
+  const bool bytes = spells_all_bytes(vocabulary);
+  parts.pre_tokenizer =
+      byte_level_pre_tokenizer({.add_prefix_space = config.add_prefix_space, .spell_bytes = !bytes});
+  parts.model =
+      bpe_model(std::move(vocabulary), read_merges(merges_path), {.bytes = bytes}, merges_path.string());
+  parts.decoder = byte_level_decoder();
+  return parts;
+}
+
+// A SentencePiece model. LLaMA's begin a text with <s>, T5's end it with </s>.
+TokenizerParts read_sentencepiece_file(const fs::path& path, const FolderConfig& config) {
+  TokenizerParts parts = read_sentencepiece(read_file(path), path.string());
+  parts.added_tokens = config.added_tokens;
+  require_ids_of(parts.model->vocabulary(), parts.added_tokens, path.string());
+  const auto is_a = [&](const char* tokenizer, const char* model) {
+    return config.tokenizer_class.starts_with(tokenizer) ||
+           (config.tokenizer_class.empty() && config.model_type == model);
+  };
+  std::vector<PostProcessing::Part> first{{0, {}, 0}}, second{{1, {}, 0}};
+  const auto put = [&](bool in_front, std::optional<int32_t> id) {
+    if (!id) return;
+    for (auto* text : {&first, &second}) {
+      text->insert(in_front ? text->begin() : text->end(), PostProcessing::Part{-1, {*id}, 0});
+    }
+  };
+  if (config.add_bos_token.value_or(is_a("Llama", "llama"))) put(true, parts.special_tokens.bos);
+  if (config.add_eos_token.value_or(is_a("T5", "t5"))) put(false, parts.special_tokens.eos);
+  parts.post_processing.single = first;
+  first.insert(first.end(), second.begin(), second.end());
+  parts.post_processing.pair = std::move(first);
+  return parts;
+}
+
+constexpr const char* kKnown =
+    "tokenizer.json, vocab.txt, vocab.json beside merges.txt, tokenizer.model or spiece.model";
+
+TokenizerParts read_parts(const fs::path& path, FolderConfig& config) {
+  const std::string file = path.filename().string();
+  if (file == "vocab.json" || file == "merges.txt") {
+    return read_byte_level_bpe(path.parent_path() / "vocab.json", path.parent_path() / "merges.txt", config);
+  }
+  if (file.ends_with(".json")) return parse_tokenizer_json(read_file(path), path.string());
+  if (file.ends_with(".txt")) return read_wordpiece(path, config);
+  if (file.ends_with(".model")) return read_sentencepiece_file(path, config);
+  throw DataError(concat(path.string(), ": expected a file named ", kKnown, ", found another name"));
+}
+
+fs::path find_file(const fs::path& folder) {
+  for (const char* name : {"tokenizer.json", "vocab.txt", "vocab.json", "tokenizer.model", "spiece.model"}) {
+    if (fs::exists(folder / name)) return folder / name;
+  }
+  throw IoError(concat(folder.string(), ": expected a tokenizer (", kKnown, "), found none of these files"));
+}
+
+}  // namespace
+
+Tokenizer Tokenizer::load(const fs::path& path) {
+  const fs::path file = fs::is_directory(path) ? find_file(path) : path;
+  FolderConfig config = read_folder_config(file.parent_path());
+  TokenizerParts parts = read_parts(file, config);
+  const auto id_of = [&](const std::optional<std::string>& name) -> std::optional<int32_t> {
+    if (!name) return std::nullopt;
+    for (const AddedToken& token : parts.added_tokens) {
+      if (token.content == *name) return token.id;
+    }
+    const int32_t id = parts.model->vocabulary().find(*name);
+    return id < 0 ? std::nullopt : std::optional(id);
+  };
+  const auto use = [&](std::optional<int32_t>& token, const std::optional<std::string>& name) {
+    if (const auto id = id_of(name)) token = id;
+  };
+  SpecialTokens& special = parts.special_tokens;
+  use(special.bos, config.bos);
+  use(special.eos, config.eos);
+  use(special.unk, config.unk);
+  use(special.sep, config.sep);
+  use(special.pad, config.pad);
+  use(special.cls, config.cls);
+  use(special.mask, config.mask);
+  return Tokenizer(std::move(parts));
+}
+
+}  // namespace qkv::text

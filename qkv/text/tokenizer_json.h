@@ -1,0 +1,20 @@
+#pragma once
+// The parts of a tokenizer.json, each from its JSON.
+
+#include "qkv/text/json_part.h"
+#include "qkv/text/tokenizer_parts.h"
+
+namespace qkv::text {
+
+// Each throws DataError naming the part's place and type where it is malformed or not supported.
+NormalizerPtr read_normalizer(const JsonPart& part);
+DecoderPtr read_decoder(const JsonPart& part);
+
+// `spell_bytes` is what the last ByteLevel does (ByteLevelOptions).
+PreTokenizerPtr read_pre_tokenizer(const JsonPart& part, bool spell_bytes);
+// Whether the last step is ByteLevel, which gives a model bytes, spelled as letters.
+bool ends_with_byte_level(const JsonPart& pre_tokenizer);
+
+void read_post_processor(const JsonPart& part, PostProcessing& result);
+
+}  // namespace qkv::text

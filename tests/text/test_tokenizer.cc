@@ -1,0 +1,167 @@
+// What a tokenizer does with text that is not text, with tokens that come one by one, and with several
+// threads.
+
+#include "qkv/text/tokenizer.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "qkv/base/error.h"
+#include "qkv/base/philox.h"
+#include "qkv/text/utf8.h"
+#include "tests/support/scratch.h"
+
+namespace qkv::text {
+namespace {
+
+Tokenizer golden(const std::string& name) {
+  return Tokenizer::load(std::filesystem::path(QKV_TEST_DATA) / "text/golden" / (name + ".json"));
+}
+
+// Characters of one to four bytes, marks, white space, and bytes that are no UTF-8.
+std::string random_text(RandomStream& random, bool valid) {
+  static const std::vector<std::string> kParts{"a",  "e",    " ",  "the ", "ing", "é", "e\u0301", "\u0323",
+                                               "中", "\n",   "👍",  "🏽", "ß",   "ﬁ", "\u200b",  "ｱ",
+                                               "9",  " \t ", "'s", "☺",    "א",   "ุ",  "Ω",       "."};
+  static const std::vector<std::string> kBroken{"\xFF",         "\xC3",         "\xE4\xB8",
+                                                "\xF0\x9F\x91", "\xED\xA0\x80", "\x80"};
+  std::string text;
+  for (uint64_t i = random.below(30); i > 0; --i) {
+    text += valid || random.below(4) > 0 ? kParts[random.below(kParts.size())]
+                                         : kBroken[random.below(kBroken.size())];
+  }
+  return text;
+}
+
+const std::vector<std::string> kNames{"wordpiece",     "byte_level",    "byte_level_few", "split_pattern",
+                                      "byte_fallback", "unigram_bytes", "unigram",        "word_suffix"};
+
+TEST(Tokenizer, BrokenUtf8IsReplacementCharacters) {
+  RandomStream random(7);
+  for (const std::string& name : kNames) {
+    const Tokenizer tokenizer = golden(name);
+    for (int i = 0; i < 100; ++i) {
+      const std::string broken = random_text(random, /*valid=*/false);
+      const RepairedText repaired = repair_utf8(broken);
+      ASSERT_TRUE(valid_utf8(repaired.text));
+      const Encoding found = tokenizer.encode(broken), expected = tokenizer.encode(repaired.text);
+      EXPECT_EQ(found.ids, expected.ids) << name;
+      for (size_t t = 0; t < found.size(); ++t) {
+        EXPECT_EQ(found.offsets[t].begin, repaired.sources[expected.offsets[t].begin]) << name;
+        EXPECT_EQ(found.offsets[t].end, repaired.sources[expected.offsets[t].end]) << name;
+        EXPECT_LE(found.offsets[t].end, broken.size());
+      }
+    }
+  }
+  // As Python's decode("utf-8", "replace"): one for each maximal part.
+  EXPECT_EQ(repair_utf8("a\xE4\xB8z\xF0\x9F\x91\xFF").text, "a\uFFFDz\uFFFD\uFFFD");
+  EXPECT_EQ(repair_utf8("\xED\xA0\x80").text, "\uFFFD\uFFFD\uFFFD");
+}
+
+TEST(Tokenizer, StreamedTextNeverEndsWithinACharacter) {
+  RandomStream random(11);
+  for (const std::string& name : kNames) {
+    const Tokenizer tokenizer = golden(name);
+    int64_t waited = 0;
+    for (int i = 0; i < 100; ++i) {
+      const std::vector<int32_t> ids = tokenizer.encode(random_text(random, /*valid=*/true)).ids;
+      StreamDecoder decoder(tokenizer);
+      std::string text;
+      for (const int32_t id : ids) {
+        const std::string part = decoder.add(id);
+        EXPECT_TRUE(valid_utf8(part)) << name;
+        waited += part.empty() && !tokenizer.is_special(id);
+        text += part;
+      }
+      text += decoder.finish();
+      EXPECT_EQ(text, tokenizer.decode(ids)) << name;
+    }
+    if (name == "byte_level" || name == "byte_fallback") {  // characters came in parts
+      EXPECT_GT(waited, 0) << name;
+    }
+  }
+}
+
+TEST(Tokenizer, StreamOfRandomIdsIsTheTextOfAll) {
+  RandomStream random(13);
+  for (const std::string name : {"byte_level", "split_pattern", "byte_fallback", "wordpiece"}) {
+    const Tokenizer tokenizer = golden(name);
+    for (int i = 0; i < 50; ++i) {
+      std::vector<int32_t> ids;
+      for (int n = 0; n < 40; ++n) {
+        ids.push_back(static_cast<int32_t>(random.below(static_cast<uint64_t>(tokenizer.size()))));
+      }
+      StreamDecoder decoder(tokenizer);
+      std::string text;
+      for (const int32_t id : ids) text += decoder.add(id);
+      text += decoder.finish();
+      EXPECT_TRUE(valid_utf8(text)) << name;
+      if (name != "byte_fallback") {
+        EXPECT_EQ(text, tokenizer.decode(ids)) << name;
+      }
+    }
+  }
+}
+
+TEST(Tokenizer, SeveralThreadsGetTheSame) {
+  const Tokenizer tokenizer = golden("split_pattern");
+  std::vector<std::string> texts;
+  std::vector<std::vector<int32_t>> expected;
+  RandomStream random(17);
+  for (int i = 0; i < 200; ++i) {
+    texts.push_back(random_text(random, /*valid=*/true));
+    expected.push_back(golden("split_pattern").encode(texts.back()).ids);  // with a cache that is empty
+  }
+  std::vector<std::thread> threads;
+  std::vector<int> wrong(4);
+  for (size_t t = 0; t < wrong.size(); ++t) {
+    threads.emplace_back([&, t] {
+      for (int round = 0; round < 5; ++round) {
+        for (size_t i = 0; i < texts.size(); ++i) wrong[t] += tokenizer.encode(texts[i]).ids != expected[i];
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, std::vector<int>(4));
+}
+
+TEST(Tokenizer, KnowsItsTokens) {
+  const Tokenizer tokenizer = golden("wordpiece");
+  EXPECT_EQ(tokenizer.id_of("[CLS]"), 2);
+  EXPECT_EQ(tokenizer.token(3), "[SEP]");
+  EXPECT_TRUE(tokenizer.is_special(4));
+  EXPECT_FALSE(tokenizer.is_special(*tokenizer.id_of("fox")));  // added, and no special token
+  EXPECT_EQ(tokenizer.id_of("no such token"), std::nullopt);
+  EXPECT_EQ(tokenizer.token(-1), std::nullopt);
+  EXPECT_EQ(tokenizer.token(1 << 30), std::nullopt);
+  EXPECT_EQ(tokenizer.decode(std::vector<int32_t>{-5, 1 << 30, *tokenizer.id_of("fox")}), "fox");
+  const Encoding pair = tokenizer.encode("a", "b");
+  EXPECT_EQ(pair.text_index, (std::vector<int8_t>{-1, 0, -1, 1, -1}));
+}
+
+TEST(Tokenizer, TruncationThatCannotBe) {
+  const Tokenizer tokenizer = golden("wordpiece");
+  using qkv::testing::message_of;
+  const auto encode = [&](Truncation truncation) {
+    return message_of<UsageError>([&] { tokenizer.encode("a b c", "d e", {.truncation = truncation}); });
+  };
+  EXPECT_NE(encode({.max_length = 2}).find("at least 3"), std::string::npos);
+  EXPECT_NE(encode({.max_length = 4, .strategy = TruncationStrategy::only_first}).find("first text"),
+            std::string::npos);
+  EXPECT_NE(encode({.max_length = 5, .strategy = TruncationStrategy::only_second}).find("second text"),
+            std::string::npos);
+  EXPECT_EQ(tokenizer.encode("a b c", "d e", {.truncation = Truncation{.max_length = 3}}).size(), 3u);
+}
+
+TEST(Tokenizer, OneLongPieceTakesNoLongerThanItsLength) {
+  // A merge at a time over all pairs would take hours.
+  const Tokenizer tokenizer = golden("byte_fallback");
+  std::string text;
+  for (int i = 0; i < 200'000; ++i) text += "the"[i % 3];
+  const Encoding encoding = tokenizer.encode(text);
+  EXPECT_EQ(tokenizer.decode(encoding.ids), text);
+}
+
+}  // namespace
+}  // namespace qkv::text

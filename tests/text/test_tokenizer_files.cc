@@ -1,0 +1,174 @@
+// Tokenizer files that are broken, contradict themselves or say what is not supported: each error names file
+// and part.
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "qkv/base/error.h"
+#include "qkv/base/files.h"
+#include "qkv/text/tokenizer.h"
+#include "tests/support/scratch.h"
+
+namespace qkv::text {
+namespace {
+
+using nlohmann::json;
+using qkv::testing::message_of;
+using qkv::testing::Scratch;
+
+json golden(const std::string& name) {
+  return json::parse(read_file(std::filesystem::path(QKV_TEST_DATA) / "text/golden" / (name + ".json")));
+}
+
+void expect_refused(const std::string& content, const std::vector<std::string>& parts) {
+  const std::string message = message_of<DataError>([&] { Tokenizer::from_json(content, "my.json"); });
+  EXPECT_NE(message.find("my.json"), std::string::npos) << message;
+  for (const std::string& part : parts)
+    EXPECT_NE(message.find(part), std::string::npos) << part << " in: " << message;
+}
+
+// A file with one thing changed.
+void expect_refused(const std::string& name, const char* pointer, const json& value,
+                    const std::vector<std::string>& parts) {
+  json content = golden(name);
+  content[json::json_pointer(pointer)] = value;
+  expect_refused(content.dump(), parts);
+}
+
+TEST(TokenizerJson, WhatIsNotJson) {
+  expect_refused("", {"expected JSON", "byte 1"});
+  expect_refused(R"({"model": {"type": "BPE")", {"expected JSON"});
+  expect_refused("[1, 2]", {"expected an object"});
+  expect_refused("{}", {"'model'"});
+  expect_refused(std::string(1'000'000, '['), {"expected JSON"});
+  std::string deep;
+  for (int i = 0; i < 100'000; ++i) deep += R"({"a":)";
+  expect_refused(deep, {"expected JSON"});
+}
+
+TEST(TokenizerJson, WhatIsNotSupportedIsNamed) {
+  expect_refused("wordpiece", "/version", "2.0", {"version", "2.0"});
+  expect_refused("wordpiece", "/normalizer", {{"type", "Nmt"}}, {"normalizer.type", "Nmt", "NFKC"});
+  expect_refused("wordpiece", "/pre_tokenizer", {{"type", "UnicodeScripts"}},
+                 {"pre_tokenizer.type", "UnicodeScripts"});
+  expect_refused("wordpiece", "/decoder", {{"type", "CTC"}}, {"decoder.type", "CTC"});
+  expect_refused("wordpiece", "/post_processor", {{"type", "Other"}}, {"post_processor.type", "Other"});
+  expect_refused("wordpiece", "/model/type", "Other", {"model.type", "Other", "WordPiece"});
+  expect_refused("byte_level", "/model/dropout", 0.1, {"model.dropout", "0.1"});
+  json nested = {{"type", "NFC"}};
+  for (int i = 0; i < 20; ++i) nested = {{"type", "Sequence"}, {"normalizers", json::array({nested})}};
+  expect_refused("wordpiece", "/normalizer", nested, {"normalizer.normalizers[0]", "8 deep"});
+}
+
+TEST(TokenizerJson, BrokenVocabularies) {
+  expect_refused("wordpiece", "/model/vocab/fox", 1.5, {"model.vocab.fox", "whole number"});
+  expect_refused("wordpiece", "/model/vocab/zzz", 7, {"model.vocab", "'zzz'", "7"});
+  expect_refused("wordpiece", "/model/vocab/zzz", -1, {"model.vocab", "'zzz'", "-1"});
+  expect_refused("wordpiece", "/model/vocab/zzz", 4294967295u, {"model.vocab", "4294967295"});
+  expect_refused("wordpiece", "/model/vocab/zzz", 18446744073709551615u, {"model.vocab.zzz", "whole number"});
+  expect_refused("wordpiece", "/model/vocab", json::array(), {"model.vocab", "object"});
+  expect_refused("wordpiece", "/model/unk_token", "[NONE]", {"model", "[NONE]"});
+  expect_refused("byte_level", "/model/merges/3", "onlyone", {"merges[3]", "two tokens"});
+  expect_refused("byte_level", "/model/merges/3", json::array({"a", "b", "c"}), {"merges[3]", "two tokens"});
+  expect_refused("byte_level", "/model/merges/3", json::array({"no such", "token"}),
+                 {"merge 4", "'no such'"});
+  expect_refused("byte_level", "/model/merges/3", "a 中", {"merge 4"});
+  expect_refused("byte_fallback", "/model/unk_token", "<none>", {"<none>"});
+  expect_refused("unigram", "/model/unk_id", 100'000, {"100000"});
+  expect_refused("unigram", "/model/unk_id", nullptr, {"unk_id", "whole number"});
+  expect_refused("unigram", "/model/vocab/4", "text", {"model.vocab[4]", "list"});
+  expect_refused("unigram", "/model/vocab/4/1", "text", {"model.vocab[4][1]", "number"});
+}
+
+TEST(TokenizerJson, BrokenSteps) {
+  expect_refused("unigram", "/normalizer/normalizers/0/precompiled_charsmap", "AAA!",
+                 {"precompiled_charsmap", "base64"});
+  expect_refused("unigram", "/normalizer/normalizers/0/precompiled_charsmap",
+                 "/////w==", {"precompiled_charsmap", "character map"});
+  expect_refused("unigram", "/normalizer/normalizers/1/pattern", {{"Regex", "(unclosed"}},
+                 {"normalizers[1].pattern", "(unclosed"});
+  expect_refused("unigram", "/normalizer/normalizers/1/pattern", {{"Regex", "[a[bc]]"}},
+                 {"a class within a class"});
+  expect_refused("unigram", "/normalizer/normalizers/1/pattern", json::object(), {"pattern"});
+  expect_refused("unigram", "/pre_tokenizer/replacement", "two", {"replacement", "one character"});
+  expect_refused("unigram", "/pre_tokenizer/prepend_scheme", "often", {"prepend_scheme", "often"});
+  expect_refused("wordpiece", "/post_processor/single/0/SpecialToken/id", "[NONE]",
+                 {"special_tokens", "[NONE]"});
+  expect_refused("wordpiece", "/post_processor/single/1/Sequence/id", "B",
+                 {"post_processor.single[1]", "\"B\""});
+  expect_refused("wordpiece_cased", "/post_processor/sep", json::array({"[SEP]"}), {"post_processor.sep"});
+  expect_refused("word_level", "/pre_tokenizer/pretokenizers/0/behavior", "Sometimes",
+                 {"behavior", "Sometimes"});
+}
+
+TEST(TokenizerJson, AddedTokensContradictingTheVocabulary) {
+  expect_refused("wordpiece", "/added_tokens/0/id", 77, {"added_tokens[0].id", "0"});
+  expect_refused("wordpiece", "/added_tokens/0/content", "brand-new", {"added_tokens[0].id", "no other token"});
+  json content = golden("wordpiece");
+  content["added_tokens"].push_back({{"id", content["added_tokens"].back()["id"]}, {"content", "another"}});
+  expect_refused(content.dump(), {"added_tokens[8]"});
+}
+
+TEST(TokenizerJson, ARegexThatTakesForeverGivesUp) {
+  json content = golden("word_suffix");
+  content["pre_tokenizer"] = {{"type", "Split"},
+                              {"pattern", {{"Regex", "(a|aa)+[bc]"}}},
+                              {"behavior", "Isolated"},
+                              {"invert", false}};
+  const Tokenizer tokenizer = Tokenizer::from_json(content.dump(), "my.json");
+  const std::string message = message_of<DataError>([&] { tokenizer.encode(std::string(60, 'a')); });
+  EXPECT_NE(message.find("my.json: pre_tokenizer.pattern"), std::string::npos) << message;
+  EXPECT_NE(message.find("(a|aa)+"), std::string::npos) << message;
+}
+
+TEST(TokenizerFolder, OlderFormats) {
+  const Scratch folder;
+  EXPECT_NE(message_of<IoError>([&] { Tokenizer::load(folder.path()); }).find("tokenizer.json"),
+            std::string::npos);
+  folder.write("vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\r\nhello\n##s\n,\n");
+  const Tokenizer bert = Tokenizer::load(folder.path());
+  EXPECT_EQ(bert.encode("HELLOs, you").ids, (std::vector<int32_t>{2, 4, 5, 6, 1, 3}));
+  EXPECT_EQ(bert.special_tokens().cls, 2);
+  EXPECT_EQ(bert.special_tokens().mask, std::nullopt);
+  folder.write("tokenizer_config.json",
+               R"({"do_lower_case": false, "cls_token": {"content": "hello"}, "added_tokens_decoder":
+                   {"4": {"content": "hello", "special": true}, "9": {"content": "mask it", "special": false}}})");
+  const Tokenizer cased = Tokenizer::load(folder.path());
+  EXPECT_EQ(cased.encode("HELLO mask it").ids, (std::vector<int32_t>{4, 1, 9, 3}));
+  EXPECT_EQ(cased.special_tokens().cls, 4);
+
+  folder.write("vocab.txt", "[UNK]\nno special tokens\n");
+  const std::string message = message_of<DataError>([&] { Tokenizer::load(folder.path()); });
+  EXPECT_NE(message.find("vocab.txt"), std::string::npos) << message;
+}
+
+TEST(TokenizerFolder, VocabularyAndMerges) {
+  const Scratch folder;
+  const json content = golden("byte_level");
+  folder.write("vocab.json", content["model"]["vocab"].dump());
+  std::string merges = "#version: 0.2\n";
+  for (const json& merge : content["model"]["merges"]) {
+    merges += merge[0].get<std::string>() + " " + merge[1].get<std::string>() + "\n";
+  }
+  folder.write("merges.txt", merges);
+  folder.write("tokenizer_config.json",
+               R"({"tokenizer_class": "RobertaTokenizer", "add_prefix_space": true})");
+  const Tokenizer roberta = Tokenizer::load(folder.path());
+  const Tokenizer same = Tokenizer::from_json(content.dump(), "byte_level.json");
+  for (const char* text : {"Hello world", "the library", " spaces  and é\n"}) {
+    const Encoding found = roberta.encode(text, "second"), expected = same.encode(text, "second");
+    EXPECT_EQ(found.ids, expected.ids);
+    EXPECT_EQ(found.offsets, expected.offsets);
+  }
+  EXPECT_EQ(roberta.special_tokens().eos, 2);
+  folder.write("merges.txt", "#version: 0.2\na b c\n");
+  const std::string message = message_of<DataError>([&] { Tokenizer::load(folder.path()); });
+  EXPECT_NE(message.find("merges.txt:2"), std::string::npos) << message;
+  std::filesystem::remove(folder / "merges.txt");
+  EXPECT_NE(message_of<IoError>([&] { Tokenizer::load(folder.path()); }).find("merges.txt"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace qkv::text
