@@ -43,7 +43,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
     lines = [line.rstrip("\r") for path in arguments.text
-             for line in Path(path).read_text(encoding="utf-8", newline="").split("\n")]
+             for line in Path(path).read_bytes().decode().split("\n")]
     content = "".join(line + "\n" for line in lines).encode()
     megabytes = len(content) / 1e6
     print(f"{len(lines)} lines, {megabytes:.1f} MB\n")

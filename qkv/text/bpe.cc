@@ -118,7 +118,8 @@ class Bpe : public TokenModel {
   void add_merges(const Merges& merges, const std::string& name) {
     const std::string& prefix = options_.continuing_subword_prefix;
     uint32_t rank = 0;
-    for (const auto& [left, right] : merges) {
+    for (const auto& merge : merges) {
+      const std::string &left = merge.first, &right = merge.second;
       const auto id_of = [&](const std::string& token) {
         const int32_t id = vocabulary_.find(token);
         if (id < 0) {

@@ -111,8 +111,8 @@ INSTANTIATE_TEST_SUITE_P(
         Source{"split_pattern", "split_pattern.json"}, Source{"byte_fallback", "byte_fallback.json"},
         Source{"word_suffix", "word_suffix.json"}, Source{"unigram", "unigram.json"},
         Source{"unigram_bytes", "unigram_bytes.json"}, Source{"word_level", "word_level.json"},
-                                           Source{"sentencepiece_unigram", "sentencepiece_unigram.model"},
-                                           Source{"sentencepiece_bpe", "sentencepiece_bpe.model"},
+        Source{"sentencepiece_unigram", "sentencepiece_unigram.model"},
+        Source{"sentencepiece_bpe", "sentencepiece_bpe.model"},
         Source{"bert_uncased", "shared/tokenizers/bert_uncased"}, Source{"gpt2", "shared/tokenizers/gpt2"}),
     [](const auto& test) { return test.param.name; });
 
