@@ -12,7 +12,7 @@ set(QKV_PRIVATE_HEADERS
   "/base/(hash|thread)\\.h$" "/data/shuffle\\.h$"
   "/decode/(batches|beam|constraints|hypotheses|samples|sampling)\\.h$"
   "/explain/(attention_page|palette)\\.h$"
-  "/io/crc32c\\.h$" "/metrics/(lowercase_table|ngrams)\\.h$" "/nn/recompute\\.h$"
+  "/io/crc32c\\.h$" "/metrics/ngrams\\.h$" "/nn/recompute\\.h$"
   "/models/marian\\.h$" "/text/vocabulary\\.h$"
   # Of the tokenizers, tokenizer.h is what others use.
   "/text/(added_tokens|aligned_text|byte_letters|byte_tokens|byte_trie|decoders|json_part|normalizers|pattern)\\.h$"

@@ -24,8 +24,8 @@ std::vector<std::u32string_view> split_whitespace(std::u32string_view text);
 // Without the white space at its end. Python: text.rstrip().
 std::u32string_view strip_right(std::u32string_view text);
 
-// Python's text.lower(), Unicode 14, with one simplification: whether a capital sigma ends its word is
-// decided by the Latin, Greek and Cyrillic letters around it only.
+// Python's text.lower(), with one simplification: whether a capital sigma ends its word is decided by the
+// letters around it whose category has a case (Lu, Ll, Lt).
 std::u32string lowercase(std::u32string_view text);
 
 }  // namespace qkv::metrics

@@ -127,7 +127,7 @@ class FuseDecoder : public Decoder {
   void apply(std::vector<std::string>& tokens) const override {
     std::string all;
     for (const std::string& token : tokens) all += token;
-    tokens.assign(1, std::move(all));
+    tokens.assign(1, all);
   }
 };
 

@@ -41,7 +41,7 @@ class Joiner : public Decoder {
     std::string text;
     const auto status = processor_->Decode(tokens, &text);
     if (!status.ok()) throw Error(concat("SentencePiece cannot decode: ", status.message()));
-    tokens.assign(1, std::move(text));
+    tokens.assign(1, text);
   }
 
  private:
