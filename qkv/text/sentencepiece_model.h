@@ -12,4 +12,8 @@ namespace qkv::text {
 // in errors. Throws DataError where the bytes are not a SentencePiece model.
 TokenizerParts read_sentencepiece(const std::string& bytes, const std::string& name);
 
+// The source side of a Marian folder: pieces are cut by source.spm and numbered by vocab.json, as
+// MarianTokenizer does. Texts end in </s>. Throws DataError where the vocabulary lacks </s> or <unk>.
+TokenizerParts read_marian_source(const std::string& model, TokenTable vocabulary, const std::string& name);
+
 }  // namespace qkv::text

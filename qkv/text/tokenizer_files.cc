@@ -179,14 +179,20 @@ Merges read_merges(const fs::path& path) {
   return merges;
 }
 
+TokenTable read_vocabulary(const fs::path& path) {
+  const std::string name = path.string();
+  const JsonDocument document(read_file(path), name);
+  TokenTable vocabulary;
+  document.root().members(
+      [&](const std::string& token, const JsonPart& id) { vocabulary.add(token, id.whole(), name); });
+  return vocabulary;
+}
+
 // The vocab.json and merges.txt of GPT-2, or of RoBERTa, which puts <s> and </s> around a text.
 TokenizerParts read_byte_level_bpe(const fs::path& vocabulary_path, const fs::path& merges_path,
                                    FolderConfig& config) {
   const std::string name = vocabulary_path.string();
-  TokenTable vocabulary;
-  const JsonDocument document(read_file(vocabulary_path), name);
-  document.root().members(
-      [&](const std::string& token, const JsonPart& id) { vocabulary.add(token, id.whole(), name); });
+  TokenTable vocabulary = read_vocabulary(vocabulary_path);
   const bool roberta = config.tokenizer_class.starts_with("Roberta") ||
                        (config.tokenizer_class.empty() && config.model_type == "roberta");
   const auto otherwise = [](std::optional<std::string>& value, const char* usual) {
@@ -250,7 +256,7 @@ TokenizerParts read_sentencepiece_file(const fs::path& path, const FolderConfig&
 }
 
 constexpr const char* kKnown =
-    "tokenizer.json, vocab.txt, vocab.json beside merges.txt, tokenizer.model or spiece.model";
+    "tokenizer.json, vocab.txt, vocab.json beside merges.txt or source.spm, tokenizer.model or spiece.model";
 
 TokenizerParts read_parts(const fs::path& path, FolderConfig& config) {
   const std::string file = path.filename().string();
@@ -259,12 +265,17 @@ TokenizerParts read_parts(const fs::path& path, FolderConfig& config) {
   }
   if (file.ends_with(".json")) return parse_tokenizer_json(read_file(path), path.string());
   if (file.ends_with(".txt")) return read_wordpiece(path, config);
+  if (file == "source.spm") {
+    return read_marian_source(read_file(path), read_vocabulary(path.parent_path() / "vocab.json"),
+                              path.string());
+  }
   if (file.ends_with(".model")) return read_sentencepiece_file(path, config);
   throw DataError(concat(path.string(), ": expected a file named ", kKnown, ", found another name"));
 }
 
 fs::path find_file(const fs::path& folder) {
-  for (const char* name : {"tokenizer.json", "vocab.txt", "vocab.json", "tokenizer.model", "spiece.model"}) {
+  for (const char* name :
+       {"tokenizer.json", "vocab.txt", "source.spm", "vocab.json", "tokenizer.model", "spiece.model"}) {
     if (fs::exists(folder / name)) return folder / name;
   }
   throw IoError(concat(folder.string(), ": expected a tokenizer (", kKnown, "), found none of these files"));

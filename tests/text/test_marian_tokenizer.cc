@@ -9,6 +9,7 @@
 #include "qkv/base/files.h"
 #include "qkv/base/philox.h"
 #include "qkv/text/lines.h"
+#include "qkv/text/tokenizer.h"
 #include "qkv/text/train_sentencepiece.h"
 #include "tests/support/scratch.h"
 
@@ -174,6 +175,29 @@ TEST(MarianTokenizer, SeparateVocabulariesShareTheSpecialIds) {
     EXPECT_EQ(tokenizer.eos_id(side), 0);
     EXPECT_EQ(tokenizer.unk_id(side), 1);
     EXPECT_EQ(tokenizer.pad_id(side), 2);
+  }
+}
+
+TEST(MarianTokenizer, AFolderOpensAsATokenizerOfItsSource) {
+  const Corpora corpora;
+  for (const MarianTokenizer& marian :
+       {corpora.joint(), corpora.separate(), corpora.joint(SubwordKind::bpe)}) {
+    const Scratch folder;
+    marian.save(folder.path());
+    const Tokenizer tokenizer = Tokenizer::load(folder.path());
+    EXPECT_EQ(tokenizer.special_tokens().eos, marian.eos_id(Side::source));
+    EXPECT_EQ(tokenizer.special_tokens().pad, marian.pad_id(Side::source));
+    for (const std::string text :
+         {"the small cat.", "", "white  dogs!", "</s> <pad> 中 Häuser", "childrenwalked"}) {
+      std::vector<int32_t> expected = marian.encode_source(text);
+      const Encoding found = tokenizer.encode(text);
+      EXPECT_EQ(tokenizer.decode(expected), marian.decode(expected, Side::source));
+      expected.push_back(marian.eos_id(Side::source));
+      EXPECT_EQ(found.ids, expected) << text;
+      if (found.size() > 1) {
+        EXPECT_EQ(found.offsets[found.size() - 2].end, text.size()) << text;
+      }
+    }
   }
 }
 
