@@ -61,6 +61,8 @@ int64_t operations(Activation activation) {
       return 9;  // 0.5 * x * (1 + tanh(c * (x + d * x * x * x)))
     case Activation::silu:
       return 4;  // x / (1 + exp(-x))
+    case Activation::tanh:
+      return 5;  // (exp(x) - exp(-x)) / (exp(x) + exp(-x))
   }
   return 1;
 }

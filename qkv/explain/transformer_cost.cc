@@ -12,7 +12,7 @@ Cost self_attention(const nn::LayerOptions& layer, int64_t batch, int64_t length
                          .batch = batch,
                          .query_length = length,
                          .causal = causal,
-                         .bias = layer.bias});
+                         .bias = layer.attention_bias});
 }
 
 Cost cross_attention(const nn::LayerOptions& layer, const Workload& workload) {
@@ -23,7 +23,7 @@ Cost cross_attention(const nn::LayerOptions& layer, const Workload& workload) {
                          .batch = workload.batch,
                          .query_length = workload.target_length,
                          .key_length = workload.source_length,
-                         .bias = layer.bias});
+                         .bias = layer.attention_bias});
 }
 
 Cost feed_forward(const nn::LayerOptions& layer, int64_t tokens) {
@@ -31,7 +31,7 @@ Cost feed_forward(const nn::LayerOptions& layer, int64_t tokens) {
                             .d_ff = layer.d_ff,
                             .activation = layer.activation,
                             .tokens = tokens,
-                            .bias = layer.bias});
+                            .bias = layer.feed_forward_bias});
 }
 
 // The frames of a stack's sublayers, and its last norm.
@@ -43,7 +43,8 @@ Cost norms(const nn::StackOptions& stack, int64_t sublayers, int64_t tokens) {
 // Rows of a table, scaled, plus positions. `table_rows` is 0 where another part has the table.
 Cost embedding(const models::TransformerConfig& config, int64_t table_rows, int64_t tokens) {
   const bool learned = config.positions == nn::PositionKind::learned;
-  const bool positions = config.positions != nn::PositionKind::none;
+  const bool positions =
+      config.positions != nn::PositionKind::none && config.positions != nn::PositionKind::rotary;
   const int64_t operations = (config.scale_embedding ? 1 : 0) + (positions ? 1 : 0);
   const Cost row{.parameters = 0, .macs = 0, .pointwise = operations, .activations = 1};
   const Cost parameters{.parameters = config.d_model};

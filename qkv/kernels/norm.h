@@ -1,5 +1,5 @@
 #pragma once
-// Layer normalisation (Ba et al. 2016), with the residual connection of a block in the same pass.
+// Normalisation of rows, with the residual connection of a block in the same pass.
 
 #include <cstdint>
 
@@ -8,13 +8,19 @@
 
 namespace qkv::kernels {
 
-// z = x + dropout(branch); y = (z - mean(z)) / sqrt(var(z) + epsilon) * gain + shift, by row.
+enum class NormKind {
+  layer,  // y = (z - mean(z)) / sqrt(var(z) + epsilon) * gain + shift (Ba et al. 2016)
+  rms,    // y = z / sqrt(mean(z^2) + epsilon) * gain (Zhang and Sennrich 2019)
+};
+
+// z = x + dropout(branch); y = norm(z), by row.
 struct NormInput {
   const float* x = nullptr;       // [rows, cols]
   const float* branch = nullptr;  // [rows, cols], or null: z = x
   Dropout dropout{};              // of the branch
-  const float* gain = nullptr;    // [cols]; null with `shift`: no normalisation, y is not written
-  const float* shift = nullptr;   // [cols]
+  NormKind kind = NormKind::layer;
+  const float* gain = nullptr;   // [cols]; null: no normalisation, y is not written
+  const float* shift = nullptr;  // [cols]; null with rms
   float epsilon = 1e-5f;
   int64_t rows = 0, cols = 0;
 };
@@ -23,9 +29,10 @@ struct NormOutput {
   // [rows, cols]: z; may be x or branch. Null where not wanted (the backward pass then needs x as z: no
   // branch).
   float* sum = nullptr;
-  float* y = nullptr;                  // [rows, cols]; may be x or branch, and not `sum`
-  float* mean = nullptr;               // [rows]; this and the next may be null
-  float* inverse_deviation = nullptr;  // [rows]: 1 / sqrt(var + epsilon)
+  float* y = nullptr;     // [rows, cols]; may be x or branch, and not `sum`
+  float* mean = nullptr;  // [rows], 0 with rms; this and the next may be null
+  float* inverse_deviation =
+      nullptr;  // [rows]: 1 / sqrt(var + epsilon), of rms 1 / sqrt(mean(z^2) + epsilon)
 };
 
 void norm_forward(const NormInput& input, const NormOutput& output);
@@ -34,6 +41,7 @@ void norm_forward(const NormInput& input, const NormOutput& output);
 // it in the same pass; gain_gradient and shift_gradient [cols] (+)= likewise. Sums over rows are made in an
 // order that depends on the number of rows only.
 struct NormBackward {
+  NormKind kind = NormKind::layer;
   const float* z = nullptr;
   const float* gain = nullptr;
   const float* mean = nullptr;
@@ -44,9 +52,9 @@ struct NormBackward {
   Accumulate dz_accumulate = Accumulate::no;
   float* branch_gradient = nullptr;  // [rows, cols], not dz; null: not wanted
   Accumulate branch_accumulate = Accumulate::no;
-  Dropout dropout = {};            // of the branch
-  float* gain_gradient = nullptr;  // null: not wanted, with shift_gradient
-  float* shift_gradient = nullptr;
+  Dropout dropout = {};             // of the branch
+  float* gain_gradient = nullptr;   // null: not wanted, with shift_gradient
+  float* shift_gradient = nullptr;  // null with rms
   Accumulate parameter_accumulate = Accumulate::no;
 };
 

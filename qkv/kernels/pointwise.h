@@ -8,7 +8,7 @@
 
 namespace qkv::kernels {
 
-enum class Activation { identity, relu, gelu_exact, gelu_tanh, silu };
+enum class Activation { identity, relu, gelu_exact, gelu_tanh, silu, tanh };
 
 // y[i] = x[i] + y[i] * (accumulate)
 void copy(const float* x, float* y, int64_t count, Accumulate accumulate);

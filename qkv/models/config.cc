@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "qkv/base/error.h"
+#include "qkv/models/validate.h"
 
 namespace qkv::models {
 namespace {
@@ -15,11 +16,12 @@ template <class Enum>
 using Words = std::span<const std::pair<std::string_view, Enum>>;
 
 Words<Activation> words(Activation) {
-  static constexpr std::array<std::pair<std::string_view, Activation>, 4> kWords{
+  static constexpr std::array<std::pair<std::string_view, Activation>, 5> kWords{
       {{"relu", Activation::relu},
        {"gelu", Activation::gelu_exact},
        {"gelu_tanh", Activation::gelu_tanh},
-       {"silu", Activation::silu}}};
+       {"silu", Activation::silu},
+       {"tanh", Activation::tanh}}};
   return kWords;
 }
 
@@ -30,10 +32,11 @@ Words<nn::NormPlacement> words(nn::NormPlacement) {
 }
 
 Words<nn::PositionKind> words(nn::PositionKind) {
-  static constexpr std::array<std::pair<std::string_view, nn::PositionKind>, 4> kWords{
+  static constexpr std::array<std::pair<std::string_view, nn::PositionKind>, 5> kWords{
       {{"sinusoidal_interleaved", nn::PositionKind::sinusoidal_interleaved},
        {"sinusoidal_halves", nn::PositionKind::sinusoidal_halves},
        {"learned", nn::PositionKind::learned},
+       {"rotary", nn::PositionKind::rotary},
        {"none", nn::PositionKind::none}}};
   return kWords;
 }
@@ -131,6 +134,7 @@ nn::StackOptions stack(const TransformerConfig& config, int64_t layers) {
                     .d_ff = config.d_ff,
                     .activation = config.activation,
                     .norm = config.norm,
+                    .positions = {.kind = config.positions, .max_positions = config.max_positions},
                     .dropout = config.dropout,
                     .attention_dropout = config.attention_dropout,
                     .activation_dropout = config.activation_dropout},
@@ -151,30 +155,28 @@ constexpr std::array<Preset, 4> kPresets{{{"tiny", 2, 128, 512, 4, 0.1f},
 }  // namespace
 
 void TransformerConfig::validate() const {
-  const auto at_least = [](const char* name, int64_t least, int64_t found) {
-    if (found < least) throw UsageError(concat(name, ": expected at least ", least, ", found ", found));
-  };
-  at_least("source_vocabulary", 1, source_vocabulary);
-  at_least("target_vocabulary", 1, target_vocabulary);
-  at_least("d_model", 1, d_model);
-  at_least("encoder_layers", 0, encoder_layers);
-  at_least("decoder_layers", 1, decoder_layers);
-  at_least("heads", 1, heads);
-  at_least("d_k", 0, d_k);
-  at_least("d_v", 0, d_v);
-  at_least("d_ff", 1, d_ff);
-  at_least("max_positions", 1, max_positions);
+  require_at_least("source_vocabulary", 1, source_vocabulary);
+  require_at_least("target_vocabulary", 1, target_vocabulary);
+  require_at_least("d_model", 1, d_model);
+  require_at_least("encoder_layers", 0, encoder_layers);
+  require_at_least("decoder_layers", 1, decoder_layers);
+  require_at_least("heads", 1, heads);
+  require_at_least("d_k", 0, d_k);
+  require_at_least("d_v", 0, d_v);
+  require_at_least("d_ff", 1, d_ff);
+  require_at_least("max_positions", 1, max_positions);
   if ((d_k == 0 || d_v == 0) && d_model % heads != 0) {
     throw UsageError(
         concat("heads: expected a divisor of d_model ", d_model, " (or d_k and d_v), found ", heads));
   }
-  const auto is_rate = [](const char* name, float rate) {
-    if (!(rate >= 0 && rate < 1)) throw UsageError(concat(name, ": expected a rate in [0, 1), found ", rate));
-  };
-  is_rate("dropout", dropout);
-  is_rate("embedding_dropout", embedding_dropout);
-  is_rate("attention_dropout", attention_dropout);
-  is_rate("activation_dropout", activation_dropout);
+  const int64_t width = d_k == 0 ? d_model / heads : d_k;
+  if (positions == nn::PositionKind::rotary && width % 2 != 0) {
+    throw UsageError(concat("positions: rotary needs an even d_k, found ", width));
+  }
+  require_rate("dropout", dropout);
+  require_rate("embedding_dropout", embedding_dropout);
+  require_rate("attention_dropout", attention_dropout);
+  require_rate("activation_dropout", activation_dropout);
   if (tying == Tying::three_way && source_vocabulary != target_vocabulary) {
     throw UsageError(concat("tying: three_way needs one vocabulary, found ", source_vocabulary,
                             " source and ", target_vocabulary, " target entries"));

@@ -1,82 +1,36 @@
 #include "qkv/models/marian.h"
 
 #include <array>
-#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "qkv/base/error.h"
+#include "qkv/models/config_reader.h"
 
 namespace qkv::models {
 namespace {
 
 using nlohmann::json;
 
-const char* activation_name(Activation activation) {
-  switch (activation) {
-    case Activation::relu:
-      return "relu";
-    case Activation::gelu_exact:
-      return "gelu";
-    case Activation::gelu_tanh:
-      return "gelu_new";
-    case Activation::silu:
-      return "swish";
-    case Activation::identity:
-      return "linear";
-  }
-  return "unknown";
-}
+// Of training, of decoding (generation_config.json says how to decode), and what repeats other fields.
+constexpr std::array<std::string_view, 17> kIrrelevant{"encoder_layerdrop",
+                                                       "decoder_layerdrop",
+                                                       "init_std",
+                                                       "forced_eos_token_id",
+                                                       "classif_dropout",
+                                                       "classifier_dropout",
+                                                       "extra_pos_embeddings",
+                                                       "max_length",
+                                                       "min_length",
+                                                       "num_beams",
+                                                       "length_penalty",
+                                                       "early_stopping",
+                                                       "bad_words_ids",
+                                                       "no_repeat_ngram_size",
+                                                       "num_hidden_layers",
+                                                       "add_bias_logits",
+                                                       "id2label"};
 
-// The shortest decimal number that means this float: 0.2, not 0.20000000298023224.
-double decimal(float value) {
-  std::array<char, 32> text{};
-  const char* end = std::to_chars(text.begin(), text.end(), value).ptr;
-  double result = 0;
-  std::from_chars(text.begin(), end, result);
-  return result;
-}
-
-// Reads keys of one object and says what is wrong with them.
-class Reader {
- public:
-  Reader(const json& object, std::string path) : object_(object), path_(std::move(path)) {}
-
-  [[noreturn]] void refuse(const std::string& key, const std::string& expected) const {
-    const std::string found = object_.contains(key) ? object_[key].dump() : "nothing";
-    throw DataError(concat(path_, ": \"", key, "\": expected ", expected, ", found ", found));
-  }
-
-  bool has(const std::string& key) const { return object_.contains(key) && !object_[key].is_null(); }
-
-  int64_t whole(const std::string& key) const {
-    if (!has(key) || !object_[key].is_number_integer()) refuse(key, "a whole number");
-    return object_[key].get<int64_t>();
-  }
-  int64_t whole(const std::string& key, int64_t otherwise) const { return has(key) ? whole(key) : otherwise; }
-
-  float number(const std::string& key, float otherwise) const {
-    if (!has(key)) return otherwise;
-    if (!object_[key].is_number()) refuse(key, "a number");
-    return object_[key].get<float>();
-  }
-
-  bool flag(const std::string& key, bool otherwise) const {
-    if (!has(key)) return otherwise;
-    if (!object_[key].is_boolean()) refuse(key, "true or false");
-    return object_[key].get<bool>();
-  }
-
-  std::string text(const std::string& key) const {
-    if (!has(key) || !object_[key].is_string()) refuse(key, "a string");
-    return object_[key].get<std::string>();
-  }
-
- private:
-  const json& object_;
-  std::string path_;
-};
-
-TransformerConfig from_marian(const Reader& reader) {
+TransformerConfig from_marian(const ConfigReader& reader) {
   TransformerConfig config;
   config.d_model = reader.whole("d_model");
   config.encoder_layers = reader.whole("encoder_layers");
@@ -96,26 +50,26 @@ TransformerConfig from_marian(const Reader& reader) {
   config.target_vocabulary = reader.whole("decoder_vocab_size", config.source_vocabulary);
   config.max_positions = reader.whole("max_position_embeddings", 512);
   config.scale_embedding = reader.flag("scale_embedding", false);
-  config.dropout = reader.number("dropout", 0.1f);
-  config.embedding_dropout =
-      reader.number("embedding_dropout", config.dropout);  // Marian has one rate for both
-  config.attention_dropout = reader.number("attention_dropout", 0.0f);
-  config.activation_dropout = reader.number("activation_dropout", 0.0f);
+  const auto rate = [&](const char* key, float otherwise) {
+    return static_cast<float>(reader.number(key, double{otherwise}));
+  };
+  config.dropout = rate("dropout", 0.1f);
+  config.embedding_dropout = rate("embedding_dropout", config.dropout);  // Marian has one rate for both
+  config.attention_dropout = rate("attention_dropout", 0);
+  config.activation_dropout = rate("activation_dropout", 0);
   config.eos_id = reader.whole("eos_token_id", 0);
   config.pad_id = reader.whole("pad_token_id");
   config.decoder_start_id = reader.whole("decoder_start_token_id", config.pad_id);
   config.norm = nn::NormPlacement::post;
   config.positions = nn::PositionKind::sinusoidal_halves;
-  const std::string activation = reader.text("activation_function");
-  bool known = false;
-  for (const auto candidate :
-       {Activation::relu, Activation::gelu_exact, Activation::gelu_tanh, Activation::silu}) {
-    if (activation == activation_name(candidate) || (activation == "silu" && candidate == Activation::silu)) {
-      config.activation = candidate;
-      known = true;
-    }
-  }
-  if (!known) reader.refuse("activation_function", "relu, gelu, gelu_new, swish or silu");
+  config.activation = reader.activation("activation_function");
+  // What other families of the same layout can say, and Marian's published folders repeat.
+  reader.require_flag("is_encoder_decoder", true);
+  reader.require_flag("normalize_before", false);
+  reader.require_flag("normalize_embedding", false);
+  reader.require_flag("add_final_layer_norm", false);
+  reader.require_flag("static_position_embeddings", true);
+  reader.refuse_the_rest(kIrrelevant);
   return config;
 }
 
@@ -168,26 +122,16 @@ std::string config_json(const TransformerConfig& config) {
 }
 
 TransformerConfig parse_config_json(const std::string& text, const std::string& path) {
-  json object;
-  try {
-    object = json::parse(text);
-  } catch (const json::parse_error& error) {
-    throw DataError(concat(path, ": expected JSON: ", error.what()));
-  }
-  if (!object.is_object())
-    throw DataError(concat(path, ": expected a JSON object, found ", object.type_name()));
-  const Reader reader(object, path);
+  const ConfigReader reader(text, path);
   const std::string type = reader.text("model_type");
   TransformerConfig config;
   if (type == "marian") {
     config = from_marian(reader);
   } else if (type == "qkv") {
-    if (!object["qkv"].is_object()) reader.refuse("qkv", "an object of fields");
-    for (const auto& [name, value] : object["qkv"].items()) {
-      if (!value.is_string())
-        throw DataError(concat(path, ": qkv.", name, ": expected a string, found ", value.dump()));
+    if (!reader.has("qkv")) reader.refuse("qkv", "an object of fields");
+    for (const auto& [name, value] : reader.entries("qkv")) {
       try {
-        if (!set_field(config, name, value.get<std::string>())) {
+        if (!set_field(config, name, value)) {
           throw DataError(concat(path, ": qkv.", name, ": there is no such field"));
         }
       } catch (const UsageError& error) {

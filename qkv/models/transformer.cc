@@ -22,8 +22,7 @@ nn::Parameter table(int64_t vocabulary, int64_t d_model) {
 nn::EmbeddingConfig embedding_config(const TransformerConfig& config) {
   return {.d_model = config.d_model,
           .scale = config.scale_embedding,
-          .positions = config.positions,
-          .max_positions = config.max_positions,
+          .positions = {.kind = config.positions, .max_positions = config.max_positions},
           .dropout = config.embedding_dropout};
 }
 
@@ -68,7 +67,7 @@ nn::DecoderState Transformer::start(const nn::Memory& memory) const { return dec
 Tensor Transformer::step(const Tensor& ids, nn::DecoderState& state) const {
   nn::Pass pass;
   const Ragged tokens{ids, Offsets::uniform(ids.numel(), 1)};
-  const Variable x = target_embedding_(tokens, pass, state.length);
+  const Variable x = target_embedding_(tokens, pass, {.positions = state.next_positions()});
   return linear(decoder_.step(x.value(), state), output_).value();
 }
 

@@ -1,5 +1,6 @@
 #include "qkv/nn/attention.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -29,6 +30,9 @@ MultiheadAttentionOptions completed(MultiheadAttentionOptions options) {
   }
   fill(options.d_k, options.d_model / options.heads);
   fill(options.d_v, options.d_model / options.heads);
+  if (options.positions.kind == PositionKind::rotary && options.d_k % 2 != 0) {
+    throw UsageError(concat("attention: rotary positions need an even d_k, found ", options.d_k));
+  }
   fill(options.key_features, options.d_model);
   fill(options.value_features, options.d_model);
   return options;
@@ -88,12 +92,31 @@ MultiheadAttention::MultiheadAttention(const MultiheadAttentionOptions& options)
       out_({out_weight_.variable}, {out_bias_.variable}) {}
 
 Variable MultiheadAttention::self(const Variable& x, const Offsets& offsets, const AttentionMask& mask,
-                                  Pass& pass) const {
+                                  Pass& pass, KeyValueCache* cache) const {
+  const Heads heads = project(x, [&] { return position_ids(offsets); });
+  if (cache != nullptr) {
+    if (cache->rows() > 0 && cache->length(0) > 0) {
+      throw UsageError("attention: expected a cache without positions, found one that has some");
+    }
+    cache->append(heads.key.value(), heads.value.value(), offsets);
+  }
+  return attend(heads.query, heads.key, heads.value, offsets, offsets, mask, pass);
+}
+
+MultiheadAttention::Heads MultiheadAttention::project(const Variable& x,
+                                                      const std::function<Tensor()>& positions) const {
   const int64_t queries = options_.heads * options_.d_k;
   const int64_t keys = options_.key_heads * options_.d_k, values = options_.key_heads * options_.d_v;
   const Variable qkv = linear(x, qkv_);
-  return attend(qkv.columns(0, queries), qkv.columns(queries, keys), qkv.columns(queries + keys, values),
-                offsets, offsets, mask, pass);
+  Variable qk = qkv;
+  if (options_.positions.kind == PositionKind::rotary) {
+    const Tensor places = positions();
+    const auto numbers = places.values<int32_t>();
+    const int64_t count = numbers.empty() ? 0 : *std::ranges::max_element(numbers) + 1;
+    qk = rotary(qkv.columns(0, queries + keys), options_.heads + options_.key_heads,
+                rotary_table(options_.positions.rotary_base, options_.d_k, count), places);
+  }
+  return {qk.columns(0, queries), qk.columns(queries, keys), qkv.columns(queries + keys, values)};
 }
 
 Variable MultiheadAttention::cross(const Variable& x, const Offsets& offsets, const Variable& keys,
@@ -130,11 +153,9 @@ Variable MultiheadAttention::project_output(const Variable& heads) const {
 }
 
 Tensor MultiheadAttention::self_step(const Tensor& x, KeyValueCache& cache) const {
-  const int64_t queries = options_.heads * options_.d_k;
-  const int64_t keys = options_.key_heads * options_.d_k, values = options_.key_heads * options_.d_v;
-  const Tensor qkv = linear(x, qkv_).value();
-  cache.append(qkv.columns(queries, keys), qkv.columns(queries + keys, values));
-  return project_output(cached_attention(qkv.columns(0, queries), cache, options_)).value();
+  const Heads heads = project(x, [&] { return cache.lengths(); });
+  cache.append(heads.key.value(), heads.value.value(), Offsets::uniform(x.rows(), 1));
+  return project_output(cached_attention(heads.query.value(), cache, options_)).value();
 }
 
 MemoryKeyValues MultiheadAttention::remember(const Tensor& memory) const {

@@ -1,9 +1,12 @@
 #pragma once
 // Multi-head attention (Vaswani et al. 2017, section 3.2.2).
 
+#include <functional>
+
 #include "qkv/nn/cache.h"
 #include "qkv/nn/parameter.h"
 #include "qkv/nn/pass.h"
+#include "qkv/nn/positions.h"
 #include "qkv/ops/attention.h"
 #include "qkv/ops/linear.h"
 
@@ -18,8 +21,9 @@ struct MultiheadAttentionOptions {
   int64_t key_features = 0;    // of the rows that keys are made from; 0: d_model
   int64_t value_features = 0;  // of the rows that values are made from; 0: d_model
   bool bias = true;
-  bool output_projection = true;  // without it the output is [tokens, heads * d_v]
-  float dropout = 0;              // of the weights
+  PositionOptions positions = {};  // of self-attention: rotary ones turn queries and keys
+  bool output_projection = true;   // without it the output is [tokens, heads * d_v]
+  float dropout = 0;               // of the weights
 };
 
 // What may attend to what; all that is given must allow it.
@@ -32,12 +36,14 @@ struct AttentionMask {
 // MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W^O, head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V).
 class MultiheadAttention {
  public:
-  // Throws UsageError where heads do not divide d_model and d_k or d_v is left to follow from them, and where
-  // key_heads do not divide heads.
+  // Throws UsageError where heads do not divide d_model and d_k or d_v is left to follow from them, where
+  // key_heads do not divide heads, and where positions are rotary and d_k is odd.
   explicit MultiheadAttention(const MultiheadAttentionOptions& options);
 
-  // Self-attention: x [tokens, d_model] -> [tokens, d_model].
-  Variable self(const Variable& x, const Offsets& offsets, const AttentionMask& mask, Pass& pass) const;
+  // Self-attention: x [tokens, d_model] -> [tokens, d_model]. Its keys and values are left in `cache`, if
+  // given, which has a row for each sequence and no positions yet.
+  Variable self(const Variable& x, const Offsets& offsets, const AttentionMask& mask, Pass& pass,
+                KeyValueCache* cache = nullptr) const;
   // Queries from x, keys and values from other rows: x [tokens, d_model], keys [memory tokens, key_features],
   // values [memory tokens, value_features]. Sequence i of one attends to sequence i of the other.
   Variable cross(const Variable& x, const Offsets& offsets, const Variable& keys, const Variable& values,
@@ -55,6 +61,11 @@ class MultiheadAttention {
   const MultiheadAttentionOptions& options() const { return options_; }  // with the sizes filled in
 
  private:
+  struct Heads {
+    Variable query, key, value;
+  };
+  // Of the same rows; positions i32 [tokens], read where they are rotary.
+  Heads project(const Variable& x, const std::function<Tensor()>& positions) const;
   Variable attend(const Variable& query, const Variable& key, const Variable& value,
                   const Offsets& query_offsets, const Offsets& key_offsets, const AttentionMask& mask,
                   Pass& pass) const;

@@ -14,16 +14,19 @@ namespace qkv::nn {
 class KeyValueCache {
  public:
   KeyValueCache() = default;
+  // Of rows without positions.
+  explicit KeyValueCache(int64_t rows) : entries_(static_cast<size_t>(rows)) {}
   // A copy would write where the original does.
   KeyValueCache(KeyValueCache&&) = default;
   KeyValueCache& operator=(KeyValueCache&&) = default;
 
   int64_t rows() const { return static_cast<int64_t>(entries_.size()); }
-  int64_t length() const { return entries_.empty() ? 0 : static_cast<int64_t>(entries_[0].size()); }
+  int64_t length(int64_t row) const { return static_cast<int64_t>(entries(row).size()); }
+  Tensor lengths() const;  // of all rows, i32 [rows]: where their next tokens stand
 
-  // Appends a position to each row: keys [rows, key width], values [rows, value width], any strides. The
-  // first call sets rows and widths.
-  void append(const Tensor& keys, const Tensor& values);
+  // Appends positions offsets.begin(i) to offsets.end(i) to row i: keys [positions, key width], values
+  // [positions, value width], any strides. The first call sets the widths.
+  void append(const Tensor& keys, const Tensor& values, const Offsets& offsets);
   // Row i becomes what row parents[i] was; the number of rows becomes parents.size().
   void reorder(std::span<const int32_t> parents);
 

@@ -5,65 +5,83 @@
 
 namespace qkv::nn {
 
+Tensor DecoderState::next_positions() const { return layers.front().self.lengths(); }
+
 void DecoderState::reorder(std::span<const int32_t> parents, const Offsets& new_rows_of) {
   for (DecoderLayerState& layer : layers) layer.self.reorder(parents);
   rows_of = new_rows_of;
 }
 
 DecoderLayer::DecoderLayer(const LayerOptions& options)
-    : self_attn_(options.attention()),
+    : self_attn_(options.self_attention()),
       self_attn_residual_(options.residual()),
-      encoder_attn_(options.attention()),
-      encoder_attn_residual_(options.residual()),
       feed_forward_(options.feed_forward()),
-      feed_forward_residual_(options.residual()) {}
+      feed_forward_residual_(options.residual()) {
+  if (options.reads_memory) {
+    encoder_attn_.emplace(CrossAttention{.attention = MultiheadAttention(options.cross_attention()),
+                                         .residual = Residual(options.residual())});
+  }
+}
 
-Variable DecoderLayer::operator()(const Variable& x, const Offsets& offsets, const Memory& memory, Pass& pass,
-                                  const AttentionMask& memory_mask) const {
-  const Variable attended = self_attn_residual_(x, pass, [&](const Variable& rows) {
-    const NameScope scope("self_attn");
-    return self_attn_.self(rows, offsets, {.causal = true}, pass);
-  });
-  const Variable informed = encoder_attn_residual_(attended, pass, [&](const Variable& rows) {
-    const NameScope scope("encoder_attn");
-    return encoder_attn_.cross(rows, offsets, memory.values, memory.values, memory.offsets, memory_mask,
-                               pass);
-  });
-  return feed_forward_residual_(informed, pass, [&](const Variable& rows) {
+template <class Self, class Cross>
+Variable DecoderLayer::run(const Variable& x, Pass& pass, const Self& self, const Cross& cross) const {
+  Variable rows = self_attn_residual_(x, pass, self);
+  if (encoder_attn_) rows = encoder_attn_->residual(rows, pass, cross);
+  return feed_forward_residual_(rows, pass, [&](const Variable& in) {
     const NameScope scope("feed_forward");
-    return feed_forward_(rows, pass);
+    return feed_forward_(in, pass);
   });
 }
 
+Variable DecoderLayer::operator()(const Variable& x, const Offsets& offsets, const Memory& memory, Pass& pass,
+                                  const AttentionMask& memory_mask, KeyValueCache* cache) const {
+  return run(
+      x, pass,
+      [&](const Variable& rows) {
+        const NameScope scope("self_attn");
+        return self_attn_.self(rows, offsets, {.causal = true}, pass, cache);
+      },
+      [&](const Variable& rows) {
+        const NameScope scope("encoder_attn");
+        return encoder_attn_->attention.cross(rows, offsets, memory.values, memory.values, memory.offsets,
+                                              memory_mask, pass);
+      });
+}
+
 DecoderLayerState DecoderLayer::start(const Memory& memory) const {
-  return {.self = {}, .memory = encoder_attn_.remember(memory.values.value())};
+  DecoderLayerState state{.self = KeyValueCache(memory.offsets.sequences())};
+  if (encoder_attn_) state.memory = encoder_attn_->attention.remember(memory.values.value());
+  return state;
 }
 
 Tensor DecoderLayer::step(const Tensor& x, DecoderLayerState& layer_state, const DecoderState& state) const {
   Pass pass;  // nothing is dropped, nothing observed
-  const Variable attended = self_attn_residual_(x, pass, [&](const Variable& rows) -> Variable {
-    return self_attn_.self_step(rows.value(), layer_state.self);
-  });
-  const Variable informed = encoder_attn_residual_(attended, pass, [&](const Variable& rows) -> Variable {
-    return encoder_attn_.cross_step(rows.value(), state.rows_of, layer_state.memory, state.memory_offsets);
-  });
-  return feed_forward_residual_(informed, pass,
-                                [&](const Variable& rows) { return feed_forward_(rows, pass); })
+  return run(
+             x, pass,
+             [&](const Variable& rows) -> Variable {
+               return self_attn_.self_step(rows.value(), layer_state.self);
+             },
+             [&](const Variable& rows) -> Variable {
+               return encoder_attn_->attention.cross_step(rows.value(), state.rows_of, layer_state.memory,
+                                                          state.memory_offsets);
+             })
       .value();
 }
 
 void DecoderLayer::visit(const ParameterVisitor& visitor) const {
   visit_part(visitor, "self_attn", self_attn_);
   visit_part(visitor, "self_attn_layer_norm", self_attn_residual_.norm());
-  visit_part(visitor, "encoder_attn", encoder_attn_);
-  visit_part(visitor, "encoder_attn_layer_norm", encoder_attn_residual_.norm());
+  if (encoder_attn_) {
+    visit_part(visitor, "encoder_attn", encoder_attn_->attention);
+    visit_part(visitor, "encoder_attn_layer_norm", encoder_attn_->residual.norm());
+  }
   feed_forward_.visit(visitor);
   visit_part(visitor, "final_layer_norm", feed_forward_residual_.norm());
 }
 
 Decoder::Decoder(const StackOptions& options) {
   for (int64_t i = 0; i < options.layers; ++i) layers_.emplace_back(options.layer);
-  if (options.final_norm) layer_norm_.emplace(options.layer.d_model, options.layer.epsilon);
+  if (options.final_norm) layer_norm_.emplace(options.layer.norm_options());
 }
 
 Variable Decoder::operator()(const Variable& x, const Offsets& offsets, const Memory& memory,
@@ -86,10 +104,18 @@ DecoderState Decoder::start(const Memory& memory) const {
   return state;
 }
 
+Tensor Decoder::read(const Tensor& x, const Offsets& offsets, DecoderState& state, Pass& pass) const {
+  Variable rows = x;
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    const NameScope scope("layers", static_cast<int>(i));
+    rows = layers_[i](rows, offsets, {}, pass, {}, &state.layers[i].self);
+  }
+  return layer_norm_ ? (*layer_norm_)(rows).value() : rows.value();
+}
+
 Tensor Decoder::step(const Tensor& x, DecoderState& state) const {
   Tensor rows = x;
   for (size_t i = 0; i < layers_.size(); ++i) rows = layers_[i].step(rows, state.layers[i], state);
-  ++state.length;
   return layer_norm_ ? (*layer_norm_)(rows).value() : rows;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // The decoder (Vaswani et al. 2017, section 3.1): an encoder layer that may not look ahead, with attention
-// over the encoder's output in its middle.
+// over the encoder's output in its middle. Without that middle (LayerOptions::reads_memory) it is the decoder
+// of a language model, which reads nothing but what it has written (Liu et al. 2018; Radford et al. 2018).
 
 #include <optional>
 #include <vector>
@@ -9,7 +10,8 @@
 
 namespace qkv::nn {
 
-// The encoder's output: [tokens, d_model] and its sequences.
+// The encoder's output: [tokens, d_model] and its sequences. For a decoder that reads none, only how many
+// sequences there are.
 struct Memory {
   Variable values = {};
   Offsets offsets = {};
@@ -21,14 +23,15 @@ struct DecoderLayerState {
   MemoryKeyValues memory = {};
 };
 
-// What a decoder remembers between steps, for hypotheses that have the same number of positions. The
-// hypotheses of sentence i are rows rows_of.begin(i) to rows_of.end(i).
+// What a decoder remembers between steps. The hypotheses of sentence i are rows rows_of.begin(i) to
+// rows_of.end(i).
 struct DecoderState {
   std::vector<DecoderLayerState> layers;
   Offsets memory_offsets;
   Offsets rows_of;
-  int64_t length = 0;  // positions so far
 
+  // Where the next token of each row stands: i32 [rows].
+  Tensor next_positions() const;
   // Row i continues what row parents[i] was; the sentences' rows become new_rows_of.
   void reorder(std::span<const int32_t> parents, const Offsets& new_rows_of);
 };
@@ -37,19 +40,27 @@ class DecoderLayer {
  public:
   explicit DecoderLayer(const LayerOptions& options);
 
-  // x [tokens, d_model] -> the same. The self-attention is causal whatever the mask says.
+  // x [tokens, d_model] -> the same. The self-attention is causal whatever the mask says. Its keys and values
+  // are left in `cache`, if given.
   Variable operator()(const Variable& x, const Offsets& offsets, const Memory& memory, Pass& pass,
-                      const AttentionMask& memory_mask = {}) const;
+                      const AttentionMask& memory_mask = {}, KeyValueCache* cache = nullptr) const;
   DecoderLayerState start(const Memory& memory) const;
   // One position: x [rows, d_model] -> the same.
   Tensor step(const Tensor& x, DecoderLayerState& layer_state, const DecoderState& state) const;
   void visit(const ParameterVisitor& visitor) const;
 
  private:
+  struct CrossAttention {
+    MultiheadAttention attention;
+    Residual residual;
+  };
+  // The three sublayers, with self(rows) and cross(rows) as the functions of the first two.
+  template <class Self, class Cross>
+  Variable run(const Variable& x, Pass& pass, const Self& self, const Cross& cross) const;
+
   MultiheadAttention self_attn_;
   Residual self_attn_residual_;
-  MultiheadAttention encoder_attn_;
-  Residual encoder_attn_residual_;
+  std::optional<CrossAttention> encoder_attn_;
   FeedForward feed_forward_;
   Residual feed_forward_residual_;
 };
@@ -61,13 +72,16 @@ class Decoder {
   Variable operator()(const Variable& x, const Offsets& offsets, const Memory& memory, Pass& pass) const;
   // The state before the first position, one hypothesis a sentence.
   DecoderState start(const Memory& memory) const;
+  // The first positions of each sequence at once, of a decoder without memory: x [tokens, d_model] -> the
+  // same. `state` is new.
+  Tensor read(const Tensor& x, const Offsets& offsets, DecoderState& state, Pass& pass) const;
   // One position for each hypothesis: x [rows, d_model] -> the same.
   Tensor step(const Tensor& x, DecoderState& state) const;
   void visit(const ParameterVisitor& visitor) const;
 
  private:
   std::vector<DecoderLayer> layers_;
-  std::optional<LayerNorm> layer_norm_;
+  std::optional<Norm> layer_norm_;
 };
 
 }  // namespace qkv::nn

@@ -22,42 +22,79 @@ Tensor shared_sinusoids(PositionKind kind, int64_t count, int64_t d_model) {
   return table;
 }
 
-}  // namespace
-
-Embedding::Embedding(const EmbeddingConfig& config, Variable table)
-    : config_(config), table_(std::move(table)) {
-  if (config.positions == PositionKind::learned) {
-    positions_ = Parameter(Shape{config.max_positions, config.d_model}, {Initializer::Kind::normal, 0.02f});
-  }
+Variable dropped(const Variable& x, const Dropout& dropout) {
+  return dropout.active() ? activate(x, Activation::identity, dropout) : x;
 }
 
-Variable Embedding::operator()(const Ragged& ids, Pass& pass, int64_t first_position) const {
-  const float factor = config_.scale ? std::sqrt(static_cast<float>(config_.d_model)) : 1.0f;
-  return embedding(table_, ids.values, positions_for(first_position + ids.offsets.max_length()),
-                   {.factor = factor,
-                    .position = position_ids(ids.offsets, first_position),
-                    .dropout = pass.dropout(config_.dropout)});
-}
+// The rows of tables that are added, one for each token.
+struct AddedPositions {
+  Variable table;
+  Tensor rows;
+};
 
-Variable Embedding::positions_for(int64_t count) const {
-  switch (config_.positions) {
+AddedPositions added_positions(const EmbeddingConfig& config, const Parameter& learned, Tensor positions) {
+  const PositionOptions& options = config.positions;
+  int32_t last = -1;
+  for (const int32_t position : positions.values<int32_t>()) last = std::max(last, position);
+  switch (options.kind) {
+    case PositionKind::rotary:
     case PositionKind::none:
       return {};
-    case PositionKind::learned:
-      if (count > config_.max_positions) {
-        throw UsageError(concat("a sequence of ", count, " tokens is longer than the model's ",
-                                config_.max_positions, " learned positions"));
+    case PositionKind::learned: {
+      const int64_t places = options.max_positions - options.first_row;
+      if (last >= places) {
+        throw UsageError(concat("a sequence of ", last + 1, " tokens is longer than the model's ", places,
+                                " learned positions"));
       }
-      return positions_.variable;
+      if (options.first_row == 0) return {learned.variable, std::move(positions)};
+      const Tensor rows = positions.clone();
+      for (int32_t& row : rows.values<int32_t>()) row += static_cast<int32_t>(options.first_row);
+      return {learned.variable, rows};
+    }
     case PositionKind::sinusoidal_interleaved:
     case PositionKind::sinusoidal_halves:
       break;
   }
-  return shared_sinusoids(config_.positions, count, config_.d_model);
+  return {shared_sinusoids(options.kind, last + 1, config.d_model), std::move(positions)};
+}
+
+}  // namespace
+
+Embedding::Embedding(const EmbeddingConfig& config, Variable table)
+    : config_(config), table_(std::move(table)) {
+  constexpr Initializer kNormal{Initializer::Kind::normal, 0.02f};
+  if (config.positions.kind == PositionKind::learned) {
+    positions_ = Parameter(Shape{config.positions.max_positions, config.d_model}, kNormal);
+  }
+  if (config.token_types > 0) types_ = Parameter(Shape{config.token_types, config.d_model}, kNormal);
+  if (config.norm) norm_.emplace(NormOptions{.features = config.d_model, .epsilon = config.epsilon});
+}
+
+Variable Embedding::operator()(const Ragged& ids, Pass& pass, const TokenPlaces& places) const {
+  const float factor = config_.scale ? std::sqrt(static_cast<float>(config_.d_model)) : 1.0f;
+  const Dropout dropout = pass.dropout(config_.dropout);
+  const AddedPositions added = added_positions(
+      config_, positions_, places.positions.defined() ? places.positions : position_ids(ids.offsets));
+  const bool last = !types_.defined() && !norm_;  // nothing comes after this sum
+  const Variable tokens =
+      embedding(table_, ids.values, added.table,
+                {.factor = factor, .position = added.rows, .dropout = last ? dropout : Dropout{}});
+  if (last) return tokens;
+  Variable sum = tokens;
+  if (types_.defined()) {
+    const Tensor types =
+        places.types.defined() ? places.types : Tensor::zeros({ids.values.numel()}, DType::i32);
+    const Variable of_types = embedding(types_.variable, types, {}, {});
+    if (norm_) return dropped(norm_->of_sum(tokens, of_types, {}), dropout);
+    sum = residual(tokens, of_types);
+  }
+  return dropped(norm_ ? (*norm_)(sum) : sum, dropout);
 }
 
 void Embedding::visit(const ParameterVisitor& visitor) const {
   if (positions_.defined()) visitor("embed_positions.weight", positions_);
+  if (types_.defined()) visitor("embed_types.weight", types_);
+  if (norm_) visit_part(visitor, "embed_layer_norm", *norm_);
 }
 
 }  // namespace qkv::nn

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <optional>
+
+#include "qkv/nn/norm.h"
 #include "qkv/nn/parameter.h"
 #include "qkv/nn/pass.h"
 #include "qkv/nn/positions.h"
@@ -10,28 +13,36 @@ namespace qkv::nn {
 struct EmbeddingConfig {
   int64_t d_model = 0;
   bool scale = true;  // multiply by sqrt(d_model) (Vaswani et al. 2017, section 3.4)
-  PositionKind positions = PositionKind::sinusoidal_interleaved;
-  int64_t max_positions = 512;  // for learned ones; sinusoids grow on demand
-  float dropout = 0;            // of the sum
+  PositionOptions positions = {.kind = PositionKind::sinusoidal_interleaved};  // those that are added
+  int64_t token_types = 0;  // kinds of tokens, each with a vector to add (Devlin et al. 2019); 0: none
+  bool norm = false;        // a layer norm of the sum
+  float epsilon = 1e-5f;    // its epsilon
+  float dropout = 0;        // of the result
 };
 
-// Token embeddings, scaled, plus positions. The table belongs to whoever shares it: the source's, the
-// target's and the output projection's may be one.
+// What is known of the tokens beside their ids.
+struct TokenPlaces {
+  Tensor positions = {};  // i32 [tokens]; undefined: 0, 1, ... in each sequence
+  Tensor types = {};      // i32 [tokens], below token_types; undefined: all 0
+};
+
+// Token embeddings, scaled, plus positions, plus token types, normalised. The table belongs to whoever shares
+// it: the source's, the target's and the output projection's may be one.
 class Embedding {
  public:
   Embedding(const EmbeddingConfig& config, Variable table);
 
-  // ids i32 [tokens] -> [tokens, d_model]; the first token of each sequence stands at place `first_position`.
-  // Throws UsageError for a place beyond max_positions where positions are learned.
-  Variable operator()(const Ragged& ids, Pass& pass, int64_t first_position = 0) const;
-  void visit(const ParameterVisitor& visitor) const;  // learned positions: "embed_positions.weight"
+  // ids i32 [tokens] -> [tokens, d_model]. Throws UsageError for a position that is learned and beyond the
+  // table, DataError for an id or a type that is none.
+  Variable operator()(const Ragged& ids, Pass& pass, const TokenPlaces& places = {}) const;
+  // "embed_positions.weight", "embed_types.weight", "embed_layer_norm.weight" and ".bias"
+  void visit(const ParameterVisitor& visitor) const;
 
  private:
-  Variable positions_for(int64_t count) const;
-
   EmbeddingConfig config_;
   Variable table_;
-  Parameter positions_;
+  Parameter positions_, types_;
+  std::optional<Norm> norm_;
 };
 
 }  // namespace qkv::nn

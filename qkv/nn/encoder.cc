@@ -6,7 +6,7 @@
 namespace qkv::nn {
 
 EncoderLayer::EncoderLayer(const LayerOptions& options)
-    : self_attn_(options.attention()),
+    : self_attn_(options.self_attention()),
       self_attn_residual_(options.residual()),
       feed_forward_(options.feed_forward()),
       feed_forward_residual_(options.residual()) {}
@@ -32,7 +32,7 @@ void EncoderLayer::visit(const ParameterVisitor& visitor) const {
 
 Encoder::Encoder(const StackOptions& options) {
   for (int64_t i = 0; i < options.layers; ++i) layers_.emplace_back(options.layer);
-  if (options.final_norm) layer_norm_.emplace(options.layer.d_model, options.layer.epsilon);
+  if (options.final_norm) layer_norm_.emplace(options.layer.norm_options());
 }
 
 Variable Encoder::operator()(const Variable& x, const Offsets& offsets, Pass& pass,

@@ -12,18 +12,26 @@ namespace qkv::nn {
 
 // The options of one layer, and of a stack of equal ones.
 struct LayerOptions {
-  int64_t d_model = 0, heads = 1, d_k = 0, d_v = 0, d_ff = 0;
+  int64_t d_model = 0, heads = 1;
+  int64_t key_heads = 0;  // of keys and values, a divisor of heads; 0: as many
+  int64_t d_k = 0, d_v = 0, d_ff = 0;
   Activation activation = Activation::relu;
+  bool gated = false;  // the feed-forward
   NormPlacement norm = NormPlacement::post;
+  NormKind norm_kind = NormKind::layer;
   float epsilon = 1e-5f;
-  bool bias = true;
-  float dropout = 0;             // after each sublayer
-  float attention_dropout = 0;   // of attention weights
-  float activation_dropout = 0;  // inside the feed-forward
+  bool attention_bias = true, feed_forward_bias = true;
+  PositionOptions positions = {};  // those that self-attention knows of
+  bool reads_memory = true;        // of a decoder's layer: attends to the encoder's output in its middle
+  float dropout = 0;               // after each sublayer
+  float attention_dropout = 0;     // of attention weights
+  float activation_dropout = 0;    // inside the feed-forward
 
   // What each part of a layer gets of these.
-  MultiheadAttentionOptions attention() const;
+  MultiheadAttentionOptions self_attention() const;
+  MultiheadAttentionOptions cross_attention() const;
   FeedForwardOptions feed_forward() const;
+  NormOptions norm_options() const;
   Residual::Options residual() const;
 };
 
@@ -58,7 +66,7 @@ class Encoder {
 
  private:
   std::vector<EncoderLayer> layers_;
-  std::optional<LayerNorm> layer_norm_;
+  std::optional<Norm> layer_norm_;
 };
 
 }  // namespace qkv::nn

@@ -6,15 +6,25 @@ FeedForward::FeedForward(const FeedForwardOptions& options)
     : fc1_({.inputs = options.d_model, .outputs = options.d_ff, .bias = options.bias}),
       fc2_({.inputs = options.d_ff, .outputs = options.d_model, .bias = options.bias}),
       activation_(options.activation),
-      dropout_(options.dropout) {}
+      dropout_(options.dropout) {
+  if (!options.gated) return;
+  gate_.emplace(LinearOptions{.inputs = options.d_model, .outputs = options.d_ff, .bias = options.bias});
+  both_.emplace(std::vector{gate_->weight().variable, fc1_.weight().variable},
+                std::vector{gate_->bias().variable, fc1_.bias().variable});
+}
 
 Variable FeedForward::operator()(const Variable& x, Pass& pass) const {
-  return fc2_(fc1_(x, activation_, pass.dropout(dropout_)));
+  const Dropout dropout = pass.dropout(dropout_);
+  if (!gate_) return fc2_(fc1_(x, activation_, dropout));
+  const Variable inner = linear(x, *both_);
+  const int64_t d_ff = inner.value().cols() / 2;
+  return fc2_(gated(inner.columns(0, d_ff), inner.columns(d_ff, d_ff), activation_, dropout));
 }
 
 void FeedForward::visit(const ParameterVisitor& visitor) const {
   visit_part(visitor, "fc1", fc1_);
   visit_part(visitor, "fc2", fc2_);
+  if (gate_) visit_part(visitor, "gate", *gate_);
 }
 
 }  // namespace qkv::nn

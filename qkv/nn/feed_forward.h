@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+
 #include "qkv/nn/linear.h"
 #include "qkv/nn/pass.h"
 #include "qkv/ops/functions.h"
@@ -9,20 +11,24 @@ namespace qkv::nn {
 struct FeedForwardOptions {
   int64_t d_model = 0, d_ff = 0;
   Activation activation = Activation::relu;
+  bool gated = false;
   bool bias = true;
   float dropout = 0;  // after the activation
 };
 
-// FFN(x) = dropout(activation(x W_1 + b_1)) W_2 + b_2 (Vaswani et al. 2017, equation 2).
+// FFN(x) = dropout(activation(x W_1 + b_1)) W_2 + b_2 (Vaswani et al. 2017, equation 2), or with a gate
+// FFN(x) = dropout(activation(x W_g + b_g) * (x W_1 + b_1)) W_2 + b_2 (Shazeer 2020; SwiGLU with silu).
 class FeedForward {
  public:
   explicit FeedForward(const FeedForwardOptions& options);
   Variable operator()(const Variable& x, Pass& pass) const;
-  // fc1 and fc2 under these names in the block that holds this.
+  // fc1, fc2 and where there is one gate, under these names in the block that holds this.
   void visit(const ParameterVisitor& visitor) const;
 
  private:
   Linear fc1_, fc2_;
+  std::optional<Linear> gate_;
+  std::optional<LinearWeights> both_;  // of gate and fc1, as one product
   Activation activation_;
   float dropout_;
 };

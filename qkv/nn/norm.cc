@@ -2,23 +2,29 @@
 
 namespace qkv::nn {
 
-LayerNorm::LayerNorm(int64_t features, float epsilon)
-    : weight_(Shape{features}, {Initializer::Kind::ones}),
-      bias_(Shape{features}, {Initializer::Kind::zeros}),
-      epsilon_(epsilon) {}
+Norm::Norm(const NormOptions& options)
+    : kind_(options.kind),
+      weight_(Shape{options.features}, {Initializer::Kind::ones}),
+      bias_(options.kind == NormKind::layer ? Parameter(Shape{options.features}, {Initializer::Kind::zeros})
+                                            : Parameter()),
+      epsilon_(options.epsilon) {}
 
-Variable LayerNorm::operator()(const Variable& x) const {
-  return layer_norm(x, weight_.variable, bias_.variable, epsilon_);
+Variable Norm::operator()(const Variable& x) const {
+  return kind_ == NormKind::rms ? rms_norm(x, weight_.variable, epsilon_)
+                                : layer_norm(x, weight_.variable, bias_.variable, epsilon_);
 }
 
-Variable LayerNorm::of_sum(const Variable& x, const Variable& branch, const Dropout& dropout) const {
+Variable Norm::of_sum(const Variable& x, const Variable& branch, const Dropout& dropout) const {
+  if (kind_ == NormKind::rms) {
+    return residual_rms_norm(x, branch, dropout, weight_.variable, epsilon_, Afterwards::used_up);
+  }
   return residual_layer_norm(x, branch, dropout, weight_.variable, bias_.variable, epsilon_,
                              Afterwards::used_up);
 }
 
-void LayerNorm::visit(const ParameterVisitor& visitor) const {
+void Norm::visit(const ParameterVisitor& visitor) const {
   visitor("weight", weight_);
-  visitor("bias", bias_);
+  if (bias_.defined()) visitor("bias", bias_);
 }
 
 }  // namespace qkv::nn

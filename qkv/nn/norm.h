@@ -6,10 +6,20 @@
 
 namespace qkv::nn {
 
-// (x - mean) / sqrt(var + epsilon) * weight + bias over the features (Ba et al. 2016).
-class LayerNorm {
+enum class NormKind {
+  layer,  // (x - mean) / sqrt(var + epsilon) * weight + bias over the features (Ba et al. 2016)
+  rms,    // x / sqrt(mean(x^2) + epsilon) * weight (Zhang and Sennrich 2019)
+};
+
+struct NormOptions {
+  int64_t features = 0;
+  NormKind kind = NormKind::layer;
+  float epsilon = 1e-5f;
+};
+
+class Norm {
  public:
-  explicit LayerNorm(int64_t features, float epsilon = 1e-5f);
+  explicit Norm(const NormOptions& options);
 
   Variable operator()(const Variable& x) const;
   // The norm of x + dropout(branch), in one pass. The branch's numbers are used up.
@@ -17,7 +27,8 @@ class LayerNorm {
   void visit(const ParameterVisitor& visitor) const;
 
  private:
-  Parameter weight_, bias_;
+  NormKind kind_;
+  Parameter weight_, bias_;  // rms has no bias
   float epsilon_;
 };
 
@@ -30,13 +41,12 @@ enum class NormPlacement { post, pre };
 class Residual {
  public:
   struct Options {
-    int64_t features = 0;
+    NormOptions norm = {};
     NormPlacement placement = NormPlacement::post;
     float dropout = 0;
-    float epsilon = 1e-5f;
   };
   explicit Residual(const Options& options)
-      : norm_(options.features, options.epsilon), placement_(options.placement), dropout_(options.dropout) {}
+      : norm_(options.norm), placement_(options.placement), dropout_(options.dropout) {}
 
   template <class Function>
   Variable operator()(const Variable& x, Pass& pass, const Function& f) const {
@@ -48,10 +58,10 @@ class Residual {
     return residual(x, branch, pass.dropout(dropout_));
   }
 
-  const LayerNorm& norm() const { return norm_; }
+  const Norm& norm() const { return norm_; }
 
  private:
-  LayerNorm norm_;
+  Norm norm_;
   NormPlacement placement_;
   float dropout_;
 };

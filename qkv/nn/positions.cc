@@ -1,6 +1,10 @@
 #include "qkv/nn/positions.h"
 
+#include <algorithm>
 #include <cmath>
+#include <map>
+#include <mutex>
+#include <utility>
 
 namespace qkv::nn {
 
@@ -23,11 +27,33 @@ Tensor sinusoidal_positions(PositionKind kind, int64_t count, int64_t d_model) {
   return table;
 }
 
-Tensor position_ids(const Offsets& offsets, int64_t first) {
+RotaryTable rotary_table(double base, int64_t d, int64_t count) {
+  static std::mutex mutex;
+  static auto* tables = new std::map<std::pair<double, int64_t>, RotaryTable>;
+  const std::lock_guard lock(mutex);
+  RotaryTable& table = (*tables)[{base, d}];
+  const int64_t half = d / 2, places = table.cosines.defined() ? table.cosines.rows() : 0;
+  if (places >= count) return table;
+  const int64_t longer = std::max(count, std::max<int64_t>(256, 2 * places));
+  table = {Tensor::empty({longer, half}), Tensor::empty({longer, half})};
+  for (int64_t i = 0; i < half; ++i) {
+    // In single precision, as the models that use these angles were trained with them.
+    const float exponent = static_cast<float>(2 * i) / static_cast<float>(d);
+    const float frequency = 1.0f / static_cast<float>(std::pow(base, double{exponent}));
+    for (int64_t place = 0; place < longer; ++place) {
+      const float angle = static_cast<float>(place) * frequency;
+      table.cosines.data()[place * half + i] = static_cast<float>(std::cos(double{angle}));
+      table.sines.data()[place * half + i] = static_cast<float>(std::sin(double{angle}));
+    }
+  }
+  return table;
+}
+
+Tensor position_ids(const Offsets& offsets) {
   Tensor ids = Tensor::empty({offsets.tokens()}, DType::i32);
   for (int64_t sequence = 0; sequence < offsets.sequences(); ++sequence) {
     for (int64_t i = 0; i < offsets.length(sequence); ++i) {
-      ids.data<int32_t>()[offsets.begin(sequence) + i] = static_cast<int32_t>(first + i);
+      ids.data<int32_t>()[offsets.begin(sequence) + i] = static_cast<int32_t>(i);
     }
   }
   return ids;

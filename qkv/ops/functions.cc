@@ -3,11 +3,15 @@
 #include <cmath>
 
 #include "qkv/kernels/embedding.h"
+#include "qkv/kernels/gated.h"
 #include "qkv/kernels/norm.h"
+#include "qkv/kernels/rotary.h"
 #include "qkv/ops/profile.h"
 
 namespace qkv {
 namespace {
+
+using kernels::NormKind;
 
 void require_matrix(const char* operation, const Variable& x) {
   if (x.value().rank() != 2 || !x.value().contiguous()) {
@@ -23,11 +27,12 @@ void require_same(const char* operation, const Variable& x, const Variable& y) {
   }
 }
 
-void require_features(const char* operation, const Variable& x, const Variable& gain, const Variable& shift) {
+void require_features(const char* operation, const Variable& x, const char* what, const Variable& features) {
   require_matrix(operation, x);
-  if (gain.shape() != Shape{x.value().cols()} || shift.shape() != gain.shape()) {
-    throw ShapeError(concat(operation, ": x ", x.shape(), " needs gain and shift [", x.value().cols(),
-                            "], found ", gain.shape(), " and ", shift.shape()));
+  const Shape found = features.defined() ? features.shape() : Shape{};
+  if (found != Shape{x.value().cols()}) {
+    throw ShapeError(
+        concat(operation, ": x ", x.shape(), " needs a ", what, " [", x.value().cols(), "], found ", found));
   }
 }
 
@@ -52,6 +57,86 @@ Variable activate(const Variable& x, Activation activation, const Dropout& dropo
   });
 }
 
+namespace {
+
+// Rows may be columns of a wider matrix.
+void require_rows(const char* operation, const Variable& x) {
+  if (x.value().rank() != 2)
+    throw ShapeError(concat(operation, ": expected [tokens, features], found ", x.shape()));
+}
+
+// A gradient's memory and stride, or null where it is not wanted.
+kernels::GradientRows gradient_rows(const Variable& x) {
+  if (!x.requires_grad()) return {};
+  const GradientSlot slot = x.gradient_slot();
+  return {slot.tensor.data(), slot.tensor.row_stride(), slot.accumulate};
+}
+
+}  // namespace
+
+Variable gated(const Variable& gate, const Variable& x, Activation activation, const Dropout& dropout) {
+  const ProfileScope profile("gated");
+  require_rows("gated", gate);
+  require_rows("gated", x);
+  if (gate.shape() != x.shape()) {
+    throw ShapeError(concat("gated: shapes differ: ", gate.shape(), " and ", x.shape()));
+  }
+  const kernels::Gated arguments{.activation = activation,
+                                 .gate = gate.value().data(),
+                                 .x = x.value().data(),
+                                 .gate_stride = gate.value().row_stride(),
+                                 .x_stride = x.value().row_stride(),
+                                 .rows = x.value().rows(),
+                                 .cols = x.value().cols(),
+                                 .dropout = dropout};
+  Tensor y = Tensor::empty(x.shape());
+  kernels::gated(arguments, y.data());
+  if (!Tape::records({gate, x})) return y;
+  return Tape::result("gated", y, [=](const Tensor& dy) {
+    kernels::gated_backward(arguments, dy.data(), gradient_rows(gate), gradient_rows(x));
+  });
+}
+
+Variable rotary(const Variable& x, int64_t heads, const RotaryTable& table, const Tensor& positions) {
+  const ProfileScope profile("rotary");
+  require_rows("rotary", x);
+  const int64_t rows = x.value().rows(), cols = x.value().cols();
+  if (heads < 1 || cols != heads * 2 * table.cosines.cols() || positions.numel() != rows) {
+    throw ShapeError(concat("rotary: x ", x.shape(), " with ", positions.numel(),
+                            " positions is not [tokens, ", heads, " heads * ", 2 * table.cosines.cols(),
+                            "]"));
+  }
+  for (const int32_t position : positions.values<int32_t>()) {
+    if (position < 0 || position >= table.cosines.rows()) {
+      throw DataError(
+          concat("rotary: expected a position from 0 to ", table.cosines.rows() - 1, ", found ", position));
+    }
+  }
+  const auto turn = [rows, heads, table, positions](const Tensor& from, const Tensor& to,
+                                                    kernels::Turn direction, Accumulate accumulate) {
+    kernels::rotary({.x = from.data(),
+                     .x_stride = from.row_stride(),
+                     .y = to.data(),
+                     .y_stride = to.row_stride(),
+                     .rows = rows,
+                     .heads = heads,
+                     .d = 2 * table.cosines.cols(),
+                     .cosines = table.cosines.data(),
+                     .sines = table.sines.data(),
+                     .positions = positions.data<int32_t>(),
+                     .direction = direction,
+                     .accumulate = accumulate});
+  };
+  Tensor y = Tensor::empty(x.shape());
+  turn(x.value(), y, kernels::Turn::forward, Accumulate::no);
+  if (!Tape::records({x})) return y;
+  // A rotation's transpose turns back.
+  return Tape::result("rotary", y, [x, turn](const Tensor& dy) {
+    const GradientSlot slot = x.gradient_slot();
+    turn(dy, slot.tensor, kernels::Turn::back, slot.accumulate);
+  });
+}
+
 Variable residual(const Variable& x, const Variable& branch, const Dropout& dropout) {
   const ProfileScope profile("residual");
   require_same("residual", x, branch);
@@ -71,11 +156,13 @@ Variable residual(const Variable& x, const Variable& branch, const Dropout& drop
 
 namespace {
 
-// The norm of x, or of x + dropout(branch) where there is a branch.
-Variable norm(const char* operation, const Variable& x, const Variable& branch, const Dropout& dropout,
-              const Variable& gain, const Variable& shift, float epsilon, Afterwards branch_afterwards) {
+// The norm of x, or of x + dropout(branch) where there is a branch. With rms there is no shift.
+Variable norm(const char* operation, NormKind kind, const Variable& x, const Variable& branch,
+              const Dropout& dropout, const Variable& gain, const Variable& shift, float epsilon,
+              Afterwards branch_afterwards) {
   const ProfileScope profile(operation);
-  require_features(operation, x, gain, shift);
+  require_features(operation, x, "gain", gain);
+  if (kind == NormKind::layer) require_features(operation, x, "shift", shift);
   if (branch.defined()) require_same(operation, x, branch);
   const int64_t rows = x.value().rows(), cols = x.value().cols();
   const bool records = Tape::records({x, branch, gain, shift});
@@ -90,8 +177,9 @@ Variable norm(const char* operation, const Variable& x, const Variable& branch, 
   kernels::norm_forward({.x = x.value().data(),
                          .branch = branch.defined() ? branch.value().data() : nullptr,
                          .dropout = dropout,
+                         .kind = kind,
                          .gain = gain.value().data(),
-                         .shift = shift.value().data(),
+                         .shift = shift.defined() ? shift.value().data() : nullptr,
                          .epsilon = epsilon,
                          .rows = rows,
                          .cols = cols},
@@ -108,10 +196,11 @@ Variable norm(const char* operation, const Variable& x, const Variable& branch, 
     const auto numbers = [](const GradientSlot& to) {
       return to.tensor.defined() ? to.tensor.data() : nullptr;
     };
-    const bool learns = gain.requires_grad() && shift.requires_grad();
+    const bool learns = gain.requires_grad() && (!shift.defined() || shift.requires_grad());
     const GradientSlot dx = slot(x, x.requires_grad()), d_branch = slot(branch, branch.requires_grad());
-    const GradientSlot d_gain = slot(gain, learns), d_shift = slot(shift, learns);
-    kernels::norm_backward({.z = branch.defined() ? sum.data() : x.value().data(),
+    const GradientSlot d_gain = slot(gain, learns), d_shift = slot(shift, learns && shift.defined());
+    kernels::norm_backward({.kind = kind,
+                            .z = branch.defined() ? sum.data() : x.value().data(),
                             .gain = gain.value().data(),
                             .mean = mean.data(),
                             .inverse_deviation = inverse_deviation.data(),
@@ -132,13 +221,23 @@ Variable norm(const char* operation, const Variable& x, const Variable& branch, 
 }  // namespace
 
 Variable layer_norm(const Variable& x, const Variable& gain, const Variable& shift, float epsilon) {
-  return norm("layer_norm", x, {}, {}, gain, shift, epsilon, Afterwards::kept);
+  return norm("layer_norm", NormKind::layer, x, {}, {}, gain, shift, epsilon, Afterwards::kept);
 }
 
 Variable residual_layer_norm(const Variable& x, const Variable& branch, const Dropout& dropout,
                              const Variable& gain, const Variable& shift, float epsilon,
                              Afterwards branch_afterwards) {
-  return norm("residual_layer_norm", x, branch, dropout, gain, shift, epsilon, branch_afterwards);
+  return norm("residual_layer_norm", NormKind::layer, x, branch, dropout, gain, shift, epsilon,
+              branch_afterwards);
+}
+
+Variable rms_norm(const Variable& x, const Variable& gain, float epsilon) {
+  return norm("rms_norm", NormKind::rms, x, {}, {}, gain, {}, epsilon, Afterwards::kept);
+}
+
+Variable residual_rms_norm(const Variable& x, const Variable& branch, const Dropout& dropout,
+                           const Variable& gain, float epsilon, Afterwards branch_afterwards) {
+  return norm("residual_rms_norm", NormKind::rms, x, branch, dropout, gain, {}, epsilon, branch_afterwards);
 }
 
 Variable embedding(const Variable& table, const Tensor& ids, const Variable& positions,

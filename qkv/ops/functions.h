@@ -14,12 +14,30 @@ using kernels::Dropout;
 // dropout(activation(x)); x [tokens, features].
 Variable activate(const Variable& x, Activation activation, const Dropout& dropout = {});
 
+// dropout(activation(gate) * x), the inside of a gated feed-forward (Shazeer 2020); both [tokens, features],
+// and may be columns of one matrix.
+Variable gated(const Variable& gate, const Variable& x, Activation activation, const Dropout& dropout = {});
+
+// The angles of rotary positions: cosines and sines f32 [places, d / 2] for heads of d features.
+struct RotaryTable {
+  Tensor cosines, sines;
+};
+
+// Rotary positions (Su et al. 2021): x [tokens, heads * d], maybe columns of a wider matrix, and positions
+// i32 [tokens], rows of the table. In each head, features i and i + d / 2 are the coordinates of a point,
+// which is turned by the position's angle i. The scores of queries and keys then depend on how far they are
+// apart. Throws DataError for a position outside the table.
+Variable rotary(const Variable& x, int64_t heads, const RotaryTable& table, const Tensor& positions);
+
 // x + dropout(branch).
 Variable residual(const Variable& x, const Variable& branch, const Dropout& dropout = {});
 
 // (x - mean) / sqrt(var + epsilon) * gain + shift, over the features (Ba et al. 2016); gain and shift
 // [features].
 Variable layer_norm(const Variable& x, const Variable& gain, const Variable& shift, float epsilon);
+
+// x / sqrt(mean(x^2) + epsilon) * gain, over the features (Zhang and Sennrich 2019); gain [features].
+Variable rms_norm(const Variable& x, const Variable& gain, float epsilon);
 
 // Whether the numbers of an argument are needed afterwards. Where they are not, the backward pass's copy of
 // a result may take their memory.
@@ -29,6 +47,11 @@ enum class Afterwards : bool { kept, used_up };
 Variable residual_layer_norm(const Variable& x, const Variable& branch, const Dropout& dropout,
                              const Variable& gain, const Variable& shift, float epsilon,
                              Afterwards branch_afterwards = Afterwards::kept);
+
+// rms_norm(x + dropout(branch)), likewise.
+Variable residual_rms_norm(const Variable& x, const Variable& branch, const Dropout& dropout,
+                           const Variable& gain, float epsilon,
+                           Afterwards branch_afterwards = Afterwards::kept);
 
 struct EmbeddingOptions {
   float factor = 1;      // sqrt(d_model) in the paper, section 3.4

@@ -8,6 +8,7 @@
 namespace qkv::kernels {
 namespace {
 
+constexpr NormKind kKinds[] = {NormKind::layer, NormKind::rms};
 constexpr int64_t kColumns[] = {2, 3, 8, 15, 16, 17, 31, 33, 64, 100, 511, 512, 513, 1030, 4099};
 
 // Numbers far from zero, as a long residual stream has them.
@@ -37,14 +38,17 @@ TEST(Norm, ForwardWithAndWithoutBranchAndDropout) {
       const int64_t rows = 5;
       const Numbers x = features(rows, cols, 1), branch = features(rows, cols, 2), gain(cols, 3),
                     shift(cols, 4);
-      for (const bool has_branch : {false, true}) {
-        for (const float rate : {0.0f, 0.25f}) {
-          for (const bool with_sum : {false, true}) {
+      for (const NormKind kind : kKinds) {
+        for (const bool has_branch : {false, true}) {
+          // The sum is wanted where something is dropped, and where nothing is, not.
+          for (const auto& [rate, with_sum] :
+               {std::pair{0.0f, false}, {0.25f, true}, {0.25f, false}, {0.0f, true}}) {
             const NormInput input{.x = x.data(),
                                   .branch = has_branch ? branch.data() : nullptr,
                                   .dropout = some_dropout(rate),
+                                  .kind = kind,
                                   .gain = gain.data(),
-                                  .shift = shift.data(),
+                                  .shift = kind == NormKind::rms ? nullptr : shift.data(),
                                   .epsilon = 1e-5f,
                                   .rows = rows,
                                   .cols = cols};
@@ -127,16 +131,22 @@ TEST(Norm, RowsDoNotKnowOfEachOtherNorOfThreads) {
   });
 }
 
-TEST(Norm, Backward) {
-  for_each_target([] {
+void check_backward(NormKind kind) {
+  for_each_target([kind] {
     for (const auto& [rows, cols] : {std::pair<int64_t, int64_t>{1, 17}, {3, 64}, {130, 33}, {70, 515}}) {
       const Numbers z = features(rows, cols, 16), dy(rows * cols, 17), gain(cols, 18), shift(cols, 19);
-      const Forward f =
-          run({.x = z.data(), .gain = gain.data(), .shift = shift.data(), .rows = rows, .cols = cols}, false);
+      const Forward f = run({.x = z.data(),
+                             .kind = kind,
+                             .gain = gain.data(),
+                             .shift = kind == NormKind::rms ? nullptr : shift.data(),
+                             .rows = rows,
+                             .cols = cols},
+                            false);
       for (const Accumulate accumulate : {Accumulate::no, Accumulate::yes}) {
         for (const float rate : {0.0f, 0.25f}) {
           Numbers dz(rows * cols, 20), branch(rows * cols, 21), d_gain(cols, 22), d_shift(cols, 23);
-          NormBackward arguments{.z = z.data(),
+          NormBackward arguments{.kind = kind,
+                                 .z = z.data(),
                                  .gain = gain.data(),
                                  .mean = f.mean.data(),
                                  .inverse_deviation = f.inverse_deviation.data(),
@@ -149,7 +159,7 @@ TEST(Norm, Backward) {
                                  .branch_accumulate = accumulate,
                                  .dropout = some_dropout(rate),
                                  .gain_gradient = d_gain.data(),
-                                 .shift_gradient = d_shift.data(),
+                                 .shift_gradient = kind == NormKind::rms ? nullptr : d_shift.data(),
                                  .parameter_accumulate = accumulate};
           const auto expected = reference::norm_backward(arguments, 1e-5f);
           norm_backward(arguments);
@@ -158,7 +168,9 @@ TEST(Norm, Backward) {
           expect_near(dz, expected.dz, 3e-6, 0, accumulate, what + " dz");
           expect_near(branch, expected.branch, 4e-6, 0, accumulate, what + " branch");
           expect_near(d_gain, expected.gain, of_sums, 0, accumulate, what + " gain");
-          expect_near(d_shift, expected.shift, of_sums, 0, accumulate, what + " shift");
+          if (kind == NormKind::layer) {
+            expect_near(d_shift, expected.shift, of_sums, 0, accumulate, what + " shift");
+          }
 
           // Each output may be left out, and dz may take the place of dy.
           Numbers in_place = dy;
@@ -174,6 +186,9 @@ TEST(Norm, Backward) {
     }
   });
 }
+
+TEST(Norm, Backward) { check_backward(NormKind::layer); }
+TEST(Norm, BackwardOfRms) { check_backward(NormKind::rms); }
 
 TEST(Norm, BackwardForAnyThreads) {
   const int64_t rows = 700, cols = 130;
@@ -198,12 +213,16 @@ TEST(Norm, BackwardForAnyThreads) {
 }
 
 // The oracle itself: its gradients are the slopes of its values.
-TEST(Norm, ReferenceGradientsAreTheSlopes) {
+void check_reference(NormKind kind) {
   const int64_t rows = 2, cols = 6;
   Numbers z = features(rows, cols, 30);
   const Numbers dy(rows * cols, 31), gain(cols, 32), shift(cols, 33);
-  const NormInput input{
-      .x = z.data(), .gain = gain.data(), .shift = shift.data(), .rows = rows, .cols = cols};
+  const NormInput input{.x = z.data(),
+                        .kind = kind,
+                        .gain = gain.data(),
+                        .shift = kind == NormKind::rms ? nullptr : shift.data(),
+                        .rows = rows,
+                        .cols = cols};
   const auto loss = [&] {
     const auto y = reference::norm_forward(input).y;
     double sum = 0;
@@ -211,7 +230,7 @@ TEST(Norm, ReferenceGradientsAreTheSlopes) {
     return sum;
   };
   const auto gradients = reference::norm_backward(
-      {.z = z.data(), .gain = gain.data(), .dy = dy.data(), .rows = rows, .cols = cols}, 1e-5f);
+      {.kind = kind, .z = z.data(), .gain = gain.data(), .dy = dy.data(), .rows = rows, .cols = cols}, 1e-5f);
   for (int64_t i = 0; i < z.size(); ++i) {
     const float at = z[i], h = 1.0f / 1024;
     z[i] = at + h;
@@ -221,6 +240,10 @@ TEST(Norm, ReferenceGradientsAreTheSlopes) {
     z[i] = at;
     EXPECT_NEAR(gradients.dz[static_cast<size_t>(i)], (above - below) / (high - low), 2e-5);
   }
+}
+
+TEST(Norm, ReferenceGradientsAreTheSlopes) {
+  for (const NormKind kind : kKinds) check_reference(kind);
 }
 
 }  // namespace

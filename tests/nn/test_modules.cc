@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 
 #include "qkv/nn/decoder.h"
 #include "qkv/nn/embedding.h"
@@ -45,7 +46,7 @@ TEST_P(Decoding, StepsGiveWhatTheWholeGives) {
     for (int64_t s = 0; s < 2; ++s)
       expect_close(y.slice_rows(s, 1), whole.slice_rows(s * length + i, 1), "position", 2e-6);
   }
-  EXPECT_EQ(state.length, length);
+  EXPECT_EQ(state.layers.front().self.length(0), length);
 }
 
 TEST_P(Decoding, ReorderedRowsContinueTheirParents) {
@@ -73,6 +74,124 @@ TEST_P(Decoding, ReorderedRowsContinueTheirParents) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Norms, Decoding, ::testing::Values(nn::NormPlacement::post, nn::NormPlacement::pre));
+
+// What LLaMA's blocks are made of: no memory to read, rotary positions, grouped heads, a gate, RMS norms.
+nn::StackOptions language_stack() {
+  return {.layers = 2,
+          .layer = {.d_model = 24,
+                    .heads = 4,
+                    .key_heads = 2,
+                    .d_k = 6,
+                    .d_v = 6,
+                    .d_ff = 40,
+                    .activation = Activation::silu,
+                    .gated = true,
+                    .norm = nn::NormPlacement::pre,
+                    .norm_kind = nn::NormKind::rms,
+                    .attention_bias = false,
+                    .feed_forward_bias = false,
+                    .positions = {.kind = nn::PositionKind::rotary},
+                    .reads_memory = false},
+          .final_norm = true};
+}
+
+TEST(LanguageDecoder, HasThePartsThatItSays) {
+  const nn::Decoder decoder(language_stack());
+  std::vector<std::string> names;
+  decoder.visit([&](const std::string& name, const nn::Parameter&) { names.push_back(name); });
+  const std::vector<std::string> of_a_layer{"self_attn.q_proj.weight",
+                                            "self_attn.k_proj.weight",
+                                            "self_attn.v_proj.weight",
+                                            "self_attn.out_proj.weight",
+                                            "self_attn_layer_norm.weight",
+                                            "fc1.weight",
+                                            "fc2.weight",
+                                            "gate.weight",
+                                            "final_layer_norm.weight"};
+  std::vector<std::string> expected;
+  for (const char* layer : {"layers.0.", "layers.1."}) {
+    for (const std::string& name : of_a_layer) expected.push_back(layer + name);
+  }
+  expected.emplace_back("layer_norm.weight");
+  EXPECT_EQ(names, expected);
+}
+
+// Sequences of different lengths, read at once and continued step by step, each at a position of its own.
+TEST(LanguageDecoder, ReadsAndThenStepsAsTheWholeGoes) {
+  const nn::Decoder decoder(language_stack());
+  nn::initialise(decoder, 15);
+  constexpr int64_t kMore = 19;
+  const Offsets whole_offsets({0, 24, 48, 69}), first_offsets({0, 5, 10, 12});
+  const Tensor x = random_tensor({69, 24}, 3);
+  nn::Pass pass;
+  const Tensor whole = decoder(x, whole_offsets, {}, pass).value();
+  std::vector<float> beginnings;
+  for (int64_t s = 0; s < 3; ++s) {
+    const auto rows = x.slice_rows(whole_offsets.begin(s), first_offsets.length(s)).values();
+    beginnings.insert(beginnings.end(), rows.begin(), rows.end());
+  }
+  nn::DecoderState state = decoder.start({.offsets = first_offsets});
+  const Tensor read = decoder.read(Tensor::from(beginnings, {12, 24}), first_offsets, state, pass);
+  for (int64_t s = 0; s < 3; ++s) {
+    const int64_t length = first_offsets.length(s);
+    expect_close(read.slice_rows(first_offsets.begin(s), length),
+                 whole.slice_rows(whole_offsets.begin(s), length), "read", 2e-6);
+  }
+  for (int64_t i = 0; i < kMore; ++i) {
+    const Tensor rows = Tensor::empty({3, 24});
+    for (int64_t s = 0; s < 3; ++s) {
+      const int64_t at = whole_offsets.begin(s) + first_offsets.length(s) + i;
+      EXPECT_EQ(state.next_positions().values<int32_t>()[static_cast<size_t>(s)],
+                first_offsets.length(s) + i);
+      rows.slice_rows(s, 1).copy_from(x.slice_rows(at, 1));
+    }
+    const Tensor y = decoder.step(rows, state);
+    for (int64_t s = 0; s < 3; ++s) {
+      const int64_t at = whole_offsets.begin(s) + first_offsets.length(s) + i;
+      expect_close(y.slice_rows(s, 1), whole.slice_rows(at, 1), "step", 4e-6);
+    }
+  }
+}
+
+// What rotary positions are for: attention does not change where a whole sequence moves, and does where its
+// order changes.
+TEST(LanguageDecoder, RotaryScoresDependOnDistances) {
+  const RotaryTable table = nn::rotary_table(10000, 6, 40);
+  const auto at = [](std::vector<int32_t> places) { return Tensor::from(places, {3}); };
+  const Tensor q = random_tensor({3, 6}, 1), k = random_tensor({3, 6}, 2);
+  const auto scores = [&](const Tensor& queries, const Tensor& keys) {
+    const Tensor a = rotary(q, 1, table, queries).value(), b = rotary(k, 1, table, keys).value();
+    std::vector<float> products;
+    for (int64_t i = 0; i < 3; ++i) {
+      float sum = 0;
+      for (int64_t c = 0; c < 6; ++c) sum += a.data()[i * 6 + c] * b.data()[i * 6 + c];
+      products.push_back(sum);
+    }
+    return products;
+  };
+  const auto here = scores(at({4, 9, 2}), at({1, 1, 0})), there = scores(at({30, 35, 28}), at({27, 27, 26}));
+  const auto closer = scores(at({4, 9, 2}), at({3, 8, 1}));
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_NEAR(here[i], there[i], 1e-5);
+    EXPECT_GT(std::abs(here[i] - closer[i]), 1e-3);
+  }
+}
+
+TEST(LanguageDecoder, LearnsThroughEveryParameter) {
+  const nn::Decoder decoder(language_stack());
+  nn::initialise(decoder, 16);
+  const Variable x = Variable::parameter(random_tensor({9, 24}, 5));
+  nn::Pass pass;
+  Tape tape;
+  const Variable y = decoder(x, Offsets({0, 4, 9}), {}, pass);
+  tape.backward(weighted_sum(y, random_tensor({9, 24}, 6)));
+  decoder.visit([](const std::string& name, const nn::Parameter& parameter) {
+    ASSERT_TRUE(parameter.variable.has_grad()) << name;
+    float largest = 0;
+    for (const float g : parameter.variable.grad().values()) largest = std::max(largest, std::abs(g));
+    EXPECT_GT(largest, 1e-4f) << name;
+  });
+}
 
 TEST(Encoder, ASequenceHasTheSameBitsInAnyBatch) {
   const nn::Encoder encoder(small_stack(nn::NormPlacement::post));
@@ -118,7 +237,7 @@ TEST(MultiheadAttention, GroupedHeadsStepAsTheWholeGoes) {
   const Tensor x = random_tensor({length, 24}, 3);
   nn::Pass pass;
   const Tensor whole = attention.self(x, Offsets::uniform(1, length), {.causal = true}, pass).value();
-  nn::KeyValueCache cache;
+  nn::KeyValueCache cache(1);
   for (int64_t i = 0; i < length; ++i) {
     expect_close(attention.self_step(x.slice_rows(i, 1), cache), whole.slice_rows(i, 1), "position", 2e-6);
   }
@@ -131,8 +250,8 @@ TEST(MultiheadAttention, GroupedHeadsStepAsTheWholeGoes) {
 
 TEST(Embedding, LearnedPositionsEndWhereTheyEnd) {
   const nn::Parameter table(Shape{11, 6}, {nn::Initializer::Kind::normal, 1.0f});
-  const nn::Embedding embedding({.d_model = 6, .positions = nn::PositionKind::learned, .max_positions = 4},
-                                table.variable);
+  const nn::Embedding embedding(
+      {.d_model = 6, .positions = {.kind = nn::PositionKind::learned, .max_positions = 4}}, table.variable);
   nn::initialise("table", table, 1);
   nn::initialise(embedding, 2);
   nn::Pass pass;
@@ -141,8 +260,49 @@ TEST(Embedding, LearnedPositionsEndWhereTheyEnd) {
   EXPECT_THROW(embedding({ids(5), Offsets({0, 5})}, pass), UsageError);
 }
 
+// Word, position and type are added up and normalised, as BERT does.
+TEST(Embedding, AddsTypesAndNormalises) {
+  const nn::Parameter table(Shape{11, 6}, {nn::Initializer::Kind::normal, 1.0f});
+  const nn::Embedding embedding(
+      {.d_model = 6,
+       .scale = false,
+       .positions = {.kind = nn::PositionKind::learned, .max_positions = 8, .first_row = 2},
+       .token_types = 2,
+       .norm = true,
+       .epsilon = 1e-12f},
+      table.variable);
+  nn::initialise("table", table, 1);
+  nn::initialise(embedding, 2);
+  std::map<std::string, Tensor> parts;
+  embedding.visit([&](const std::string& name, const nn::Parameter& p) { parts[name] = p.variable.value(); });
+  const std::vector<int32_t> ids{3, 10, 0}, types{0, 1, 1};
+  nn::Pass pass;
+  const Tensor y =
+      embedding({Tensor::from(ids, {3}), Offsets({0, 2, 3})}, pass, {.types = Tensor::from(types, {3})})
+          .value();
+  const int64_t places[] = {2, 3, 2};
+  for (int64_t i = 0; i < 3; ++i) {
+    double sum[6], mean = 0, variance = 0;
+    for (int64_t c = 0; c < 6; ++c) {
+      sum[c] = double{table.variable.value().data()[ids[static_cast<size_t>(i)] * 6 + c]} +
+               double{parts["embed_positions.weight"].data()[places[i] * 6 + c]} +
+               double{parts["embed_types.weight"].data()[types[static_cast<size_t>(i)] * 6 + c]};
+      mean += sum[c] / 6;
+    }
+    for (const double value : sum) variance += (value - mean) * (value - mean) / 6;
+    for (int64_t c = 0; c < 6; ++c) {
+      EXPECT_NEAR(y.data()[i * 6 + c], (sum[c] - mean) / std::sqrt(variance), 2e-5);
+    }
+  }
+  const auto of_type = [&](int32_t type) {
+    embedding({Tensor::from(std::vector<int32_t>{1}, {1}), Offsets({0, 1})}, pass,
+              {.types = Tensor::from(std::vector<int32_t>{type}, {1})});
+  };
+  EXPECT_NO_THROW(of_type(1));
+  EXPECT_THROW(of_type(2), DataError);
+}
+
 TEST(Initialise, DependsOnSeedAndNameOnly) {
-  const nn::LayerNorm norm(8);
   const nn::Linear linear({.inputs = 20, .outputs = 30});
   nn::initialise(linear, 3);
   const Tensor first = linear.weight().variable.value().clone();

@@ -44,8 +44,8 @@ TEST(Gradients, LinearCrossEntropy) {
 }
 
 TEST(Gradients, Activations) {
-  for (const Activation activation :
-       {Activation::identity, Activation::gelu_exact, Activation::gelu_tanh, Activation::silu}) {
+  for (const Activation activation : {Activation::identity, Activation::gelu_exact, Activation::gelu_tanh,
+                                      Activation::silu, Activation::tanh}) {
     for (const Dropout& dropout : {Dropout{}, kDropout}) {
       check_gradients({.function = [=](const auto& in) { return activate(in[0], activation, dropout); },
                        .inputs = {random_tensor({6, 21}, 1)}});
@@ -80,6 +80,40 @@ TEST(Gradients, ResidualLayerNorm) {
          .inputs = {random_tensor({5, 18}, 1), random_tensor({5, 18}, 2), random_tensor({18}, 3),
                     random_tensor({18}, 4)}});
   }
+}
+
+TEST(Gradients, RmsNorm) {
+  check_gradients({.function = [](const auto& in) { return rms_norm(in[0], in[1], 1e-3f); },
+                   .inputs = {random_tensor({5, 18}, 1), random_tensor({18}, 2)}});
+  for (const Dropout& dropout : {Dropout{}, kDropout}) {
+    check_gradients(
+        {.function = [=](const auto& in) { return residual_rms_norm(in[0], in[1], dropout, in[2], 1e-3f); },
+         .inputs = {random_tensor({5, 18}, 1), random_tensor({5, 18}, 2), random_tensor({18}, 3)}});
+  }
+}
+
+// Gate and what it gates as columns of one product.
+TEST(Gradients, Gated) {
+  for (const Dropout& dropout : {Dropout{}, kDropout}) {
+    check_gradients({.function =
+                         [=](const auto& in) {
+                           return gated(in[0].columns(0, 11), in[0].columns(11, 11), Activation::silu,
+                                        dropout);
+                         },
+                     .inputs = {random_tensor({4, 22}, 1)}});
+  }
+}
+
+TEST(Gradients, Rotary) {
+  const RotaryTable table{random_tensor({6, 3}, 2), random_tensor({6, 3}, 3)};
+  const Tensor positions = Tensor::from(std::vector<int32_t>{0, 5, 2, 2}, {4});
+  check_gradients({.function =
+                       [=](const auto& in) {
+                         return residual(
+                             rotary(in[0].columns(0, 12), 2, table, positions),
+                             activate(rotary(in[0].columns(12, 12), 2, table, positions), Activation::silu));
+                       },
+                   .inputs = {random_tensor({4, 24}, 1)}});
 }
 
 TEST(Gradients, Embedding) {

@@ -9,7 +9,9 @@
 
 #include <hwy/highway.h>
 
+#include "qkv/kernels/cpu/dropout-inl.h"
 #include "qkv/kernels/cpu/exponential-inl.h"
+#include "qkv/kernels/pointwise.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace qkv::kernels::HWY_NAMESPACE {
@@ -51,6 +53,28 @@ struct Silu {
     FloatVector slope;
     const auto s = sigmoid(d, x, slope);
     return hn::MulAdd(x, slope, s);
+  }
+};
+
+struct Tanh {
+  static HWY_INLINE FloatVector value(Floats d, FloatVector x) {
+    const auto one = hn::Set(d, 1.0f), size = hn::Abs(x);
+    const auto e = exponential(d, hn::Mul(size, hn::Set(d, -2.0f)));
+    const auto far = hn::CopySign(hn::Div(hn::Sub(one, e), hn::Add(one, e)), x);
+    // Near 0 the difference would lose digits: the Taylor series, whose next term is below 1e-8.
+    const auto square = hn::Mul(x, x);
+    auto p = hn::Set(d, 62.0f / 2835);
+    p = hn::MulAdd(p, square, hn::Set(d, -17.0f / 315));
+    p = hn::MulAdd(p, square, hn::Set(d, 2.0f / 15));
+    p = hn::MulAdd(p, square, hn::Set(d, -1.0f / 3));
+    const auto near = hn::MulAdd(hn::Mul(p, square), x, x);
+    return hn::IfThenElse(hn::Lt(size, hn::Set(d, 0.25f)), near, far);
+  }
+  // 1 - tanh(x)^2 = 4 e / (1 + e)^2, e = exp(-2 |x|).
+  static HWY_INLINE FloatVector derivative(Floats d, FloatVector x) {
+    const auto e = exponential(d, hn::Mul(hn::Abs(x), hn::Set(d, -2.0f)));
+    const auto sum = hn::Add(hn::Set(d, 1.0f), e);
+    return hn::Div(hn::Mul(hn::Set(d, 4.0f), e), hn::Mul(sum, sum));
   }
 };
 
@@ -108,6 +132,32 @@ struct GeluExact {
     return hn::MulAdd(hn::Mul(x, density), hn::Set(d, 0.398942280401f), phi);  // 1 / sqrt(2 pi)
   }
 };
+
+// call(function, drop) with objects of the classes for an activation and a dropout.
+template <class Call>
+void with_classes(Activation activation, const Dropout& dropout, const Call& call) {
+  const auto with_drop = [&](auto function) {
+    if (dropout.active()) {
+      call(function, static_cast<DropSome*>(nullptr));
+    } else {
+      call(function, static_cast<KeepAll*>(nullptr));
+    }
+  };
+  switch (activation) {
+    case Activation::identity:
+      return with_drop(Identity());
+    case Activation::relu:
+      return with_drop(Relu());
+    case Activation::gelu_exact:
+      return with_drop(GeluExact());
+    case Activation::gelu_tanh:
+      return with_drop(GeluTanh());
+    case Activation::silu:
+      return with_drop(Silu());
+    case Activation::tanh:
+      return with_drop(Tanh());
+  }
+}
 
 }  // namespace qkv::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -63,7 +63,7 @@ void norm_rows(const NormInput& input, const NormOutput& output, int64_t begin, 
     if (input.gain == nullptr) continue;
 
     const float* z = sum_to != nullptr ? sum_to : input.x + first;
-    const float mean = static_cast<float>(sum / count);
+    const float mean = input.kind == NormKind::rms ? 0.0f : static_cast<float>(sum / count);
     const auto means = hn::Set(d, mean);
     const double squares = sum_of_row(d, cols, [&](auto part, int64_t i) HWY_ATTR {
       const auto v = hn::Sub(load(d, z + i, part), means);
@@ -73,10 +73,17 @@ void norm_rows(const NormInput& input, const NormOutput& output, int64_t begin, 
     const float inverse_deviation = static_cast<float>(1 / std::sqrt(variance));
     const auto inverse = hn::Set(d, inverse_deviation);
     float* y = output.y + first;
-    for_vectors(d, cols, [&](auto part, int64_t i) HWY_ATTR {
-      const auto v = hn::Mul(hn::Sub(load(d, z + i, part), means), inverse);
-      store(d, hn::MulAdd(v, load(d, input.gain + i, part), load(d, input.shift + i, part)), y + i, part);
-    });
+    if (input.kind == NormKind::rms) {
+      for_vectors(d, cols, [&](auto part, int64_t i) HWY_ATTR {
+        const auto v = hn::Mul(load(d, z + i, part), inverse);
+        store(d, hn::Mul(v, load(d, input.gain + i, part)), y + i, part);
+      });
+    } else {
+      for_vectors(d, cols, [&](auto part, int64_t i) HWY_ATTR {
+        const auto v = hn::Mul(hn::Sub(load(d, z + i, part), means), inverse);
+        store(d, hn::MulAdd(v, load(d, input.gain + i, part), load(d, input.shift + i, part)), y + i, part);
+      });
+    }
     if (output.mean != nullptr) output.mean[row] = mean;
     if (output.inverse_deviation != nullptr) output.inverse_deviation[row] = inverse_deviation;
   }
@@ -87,33 +94,32 @@ void norm_range(const NormInput& input, const NormOutput& output, int64_t begin,
                                                     : norm_rows<KeepAll>(input, output, begin, end);
 }
 
-// Rows [begin, end). The sums of their gradients of gain and shift are written to d_gain and d_shift, if
-// these are not null.
+// Rows [begin, end). The sums of their gradients of gain and shift are written to d_gain and d_shift, where
+// these are not null (d_shift is with rms).
 template <class Drop>
 void norm_backward_rows(const NormBackward& a, int64_t begin, int64_t end, float* d_gain, float* d_shift) {
   const Floats d;
   Drop drop(a.dropout);
   const double count = static_cast<double>(a.cols);
-  if (d_gain != nullptr) {
-    std::fill(d_gain, d_gain + a.cols, 0.0f);
-    std::fill(d_shift, d_shift + a.cols, 0.0f);
-  }
+  if (d_gain != nullptr) std::fill(d_gain, d_gain + a.cols, 0.0f);
+  if (d_shift != nullptr) std::fill(d_shift, d_shift + a.cols, 0.0f);
   for (int64_t row = begin; row < end; ++row) {
     const int64_t first = row * a.cols;
     const float *z = a.z + first, *dy = a.dy + first;
     const auto mean = hn::Set(d, a.mean[row]), inverse = hn::Set(d, a.inverse_deviation[row]);
-    // With g = gain dy and n = (z - mean) / deviation: dz = (g - mean(g) - n mean(g n)) / deviation.
+    // With g = gain dy and n = (z - mean) / deviation: dz = (g - mean(g) - n mean(g n)) / deviation, and
+    // without the mean of g where none was taken from z.
     const auto normal = [&](auto part, int64_t i)
                             HWY_ATTR { return hn::Mul(hn::Sub(load(d, z + i, part), mean), inverse); };
     const auto scaled = [&](auto part, int64_t i)
                             HWY_ATTR { return hn::Mul(load(d, dy + i, part), load(d, a.gain + i, part)); };
-    const double sum = sum_of_row(d, a.cols, scaled);
+    const double sum = a.kind == NormKind::rms ? 0 : sum_of_row(d, a.cols, scaled);
     const double product_sum = sum_of_row(d, a.cols, [&](auto part, int64_t i) HWY_ATTR {
       const auto n = normal(part, i);
       if (d_gain != nullptr) {
         const auto v = load(d, dy + i, part);
         store(d, hn::MulAdd(v, n, load(d, d_gain + i, part)), d_gain + i, part);
-        store(d, hn::Add(v, load(d, d_shift + i, part)), d_shift + i, part);
+        if (d_shift != nullptr) store(d, hn::Add(v, load(d, d_shift + i, part)), d_shift + i, part);
       }
       return hn::Mul(scaled(part, i), n);
     });
@@ -202,13 +208,15 @@ void norm_backward(const NormBackward& arguments) {
   const int64_t block = rows_of_block(rows), blocks = count_row_blocks(rows);
   const Storage storage = allocate(static_cast<size_t>(2 * blocks * cols) * sizeof(float));
   float* d_gain = reinterpret_cast<float*>(storage.get());  // [blocks, cols], and so is d_shift
-  float* d_shift = d_gain + blocks * cols;
+  float* d_shift = arguments.shift_gradient == nullptr ? nullptr : d_gain + blocks * cols;
   parallel_for(rows, block, [&](int64_t begin, int64_t end) {
     const int64_t at = begin / block * cols;
-    HWY_DYNAMIC_DISPATCH(norm_backward_range)(arguments, begin, end, d_gain + at, d_shift + at);
+    HWY_DYNAMIC_DISPATCH(norm_backward_range)
+    (arguments, begin, end, d_gain + at, d_shift == nullptr ? nullptr : d_shift + at);
   });
   sum_rows(d_gain, blocks, cols, cols, arguments.gain_gradient, arguments.parameter_accumulate);
-  sum_rows(d_shift, blocks, cols, cols, arguments.shift_gradient, arguments.parameter_accumulate);
+  if (d_shift != nullptr)
+    sum_rows(d_shift, blocks, cols, cols, arguments.shift_gradient, arguments.parameter_accumulate);
 }
 
 void dropout_backward(const float* dy, float* dx, int64_t rows, int64_t cols, const Dropout& dropout,

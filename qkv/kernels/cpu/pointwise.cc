@@ -11,7 +11,6 @@
 #include <hwy/highway.h>
 
 #include "qkv/kernels/cpu/activation-inl.h"
-#include "qkv/kernels/cpu/dropout-inl.h"
 #include "qkv/kernels/cpu/row-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -77,30 +76,6 @@ void relu_backward_range(const float* y, const float* dy, float factor, float* d
     const auto passes = hn::Gt(load(d, y + i, part), hn::Zero(d));
     store(d, hn::IfThenElseZero(passes, hn::Mul(load(d, dy + i, part), factors)), dx + i, part);
   });
-}
-
-// call(function, drop) with objects of the classes for the activation and the dropout.
-template <class Call>
-void with_classes(Activation activation, const Dropout& dropout, const Call& call) {
-  const auto with_drop = [&](auto function) {
-    if (dropout.active()) {
-      call(function, static_cast<DropSome*>(nullptr));
-    } else {
-      call(function, static_cast<KeepAll*>(nullptr));
-    }
-  };
-  switch (activation) {
-    case Activation::identity:
-      return with_drop(Identity());
-    case Activation::relu:
-      return with_drop(Relu());
-    case Activation::gelu_exact:
-      return with_drop(GeluExact());
-    case Activation::gelu_tanh:
-      return with_drop(GeluTanh());
-    case Activation::silu:
-      return with_drop(Silu());
-  }
 }
 
 void activate_range(Activation activation, const float* x, float* y, int64_t begin, int64_t end, int64_t cols,

@@ -23,6 +23,8 @@ double activation(Activation activation, double x) {
       return x / 2 * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
     case Activation::silu:
       return x / (1 + std::exp(-x));
+    case Activation::tanh:
+      return std::tanh(x);
   }
   return NAN;
 }
@@ -45,6 +47,10 @@ double activation_derivative(Activation activation, double x) {
       const double s = 1 / (1 + std::exp(-x));
       return s + x * s * (1 - s);
     }
+    case Activation::tanh: {
+      const double cosh = std::cosh(x);
+      return 1 / (cosh * cosh);
+    }
   }
   return NAN;
 }
@@ -56,10 +62,10 @@ struct Moments {
 };
 
 template <class Number>
-Moments moments(const Number* z, int64_t cols, double epsilon) {
+Moments moments(NormKind kind, const Number* z, int64_t cols, double epsilon) {
   double sum = 0, squares = 0;
   for (int64_t c = 0; c < cols; ++c) sum += double{z[c]};
-  const double mean = sum / static_cast<double>(cols);
+  const double mean = kind == NormKind::rms ? 0 : sum / static_cast<double>(cols);
   for (int64_t c = 0; c < cols; ++c) squares += (double{z[c]} - mean) * (double{z[c]} - mean);
   return {mean, 1 / std::sqrt(squares / static_cast<double>(cols) + epsilon)};
 }
@@ -78,13 +84,13 @@ Norm norm_forward(const NormInput& input) {
       norm.sum.push_back(z);
     }
     const double* z = norm.sum.data() + r * cols;
-    const Moments m = moments(z, cols, double{input.epsilon});
+    const Moments m = moments(input.kind, z, cols, double{input.epsilon});
     norm.mean.push_back(m.mean);
     norm.inverse_deviation.push_back(m.inverse_deviation);
     if (input.gain == nullptr) continue;
     for (int64_t c = 0; c < cols; ++c) {
       norm.y.push_back((z[c] - m.mean) * m.inverse_deviation * double{input.gain[c]} +
-                       double{input.shift[c]});
+                       (input.shift == nullptr ? 0 : double{input.shift[c]}));
     }
   }
   return norm;
@@ -97,7 +103,7 @@ NormGradients norm_backward(const NormBackward& a, float epsilon) {
   const double count = static_cast<double>(a.cols);
   for (int64_t r = 0; r < a.rows; ++r) {
     const float *z = a.z + r * a.cols, *dy = a.dy + r * a.cols;
-    const Moments m = moments(z, a.cols, double{epsilon});
+    const Moments m = moments(a.kind, z, a.cols, double{epsilon});
     double sum = 0, product_sum = 0;
     for (int64_t c = 0; c < a.cols; ++c) {
       const double n = (double{z[c]} - m.mean) * m.inverse_deviation, g = double{dy[c]} * double{a.gain[c]};
@@ -108,12 +114,54 @@ NormGradients norm_backward(const NormBackward& a, float epsilon) {
     }
     for (int64_t c = 0; c < a.cols; ++c) {
       const double n = (double{z[c]} - m.mean) * m.inverse_deviation, g = double{dy[c]} * double{a.gain[c]};
-      const double dz = m.inverse_deviation * (g - sum / count - n * product_sum / count);
+      const double centre = a.kind == NormKind::rms ? 0 : sum / count;
+      const double dz = m.inverse_deviation * (g - centre - n * product_sum / count);
       gradients.dz.push_back(dz);
       gradients.branch.push_back(dz * dropout_factor(a.dropout, r, c));
     }
   }
   return gradients;
+}
+
+Doubles gated(const Gated& a) {
+  Doubles y;
+  for (int64_t r = 0; r < a.rows; ++r) {
+    for (int64_t c = 0; c < a.cols; ++c) {
+      y.push_back(activation(a.activation, double{a.gate[r * a.gate_stride + c]}) *
+                  double{a.x[r * a.x_stride + c]} * dropout_factor(a.dropout, r, c));
+    }
+  }
+  return y;
+}
+
+GatedGradients gated_backward(const Gated& a, const float* dy) {
+  GatedGradients gradients;
+  for (int64_t r = 0; r < a.rows; ++r) {
+    for (int64_t c = 0; c < a.cols; ++c) {
+      const double upstream = double{dy[r * a.cols + c]} * dropout_factor(a.dropout, r, c);
+      const double gate = a.gate[r * a.gate_stride + c], x = a.x[r * a.x_stride + c];
+      gradients.gate.push_back(upstream * x * activation_derivative(a.activation, gate));
+      gradients.x.push_back(upstream * activation(a.activation, gate));
+    }
+  }
+  return gradients;
+}
+
+Doubles rotary(const Rotary& a) {
+  Doubles y;
+  for (int64_t r = 0; r < a.rows; ++r) {
+    for (int64_t h = 0; h < a.heads; ++h) {
+      for (int64_t c = 0; c < a.d; ++c) {
+        const int64_t half = a.d / 2, i = c % half, angle = a.positions[r] * half + i;
+        const float* head = a.x + r * a.x_stride + h * a.d;
+        const double cosine = a.cosines[angle];
+        const double sine = a.direction == Turn::forward ? a.sines[angle] : -a.sines[angle];
+        y.push_back(c < half ? double{head[i]} * cosine - double{head[half + i]} * sine
+                             : double{head[half + i]} * cosine + double{head[i]} * sine);
+      }
+    }
+  }
+  return y;
 }
 
 Doubles log_softmax(const float* x, const float* bias, int64_t rows, int64_t cols) {

@@ -1,7 +1,7 @@
 #pragma once
 // The row-wise kernels once more, in double precision and one element after the other: what tests hold the
-// fast ones against. Arguments as in qkv/kernels/{pointwise,norm,loss,embedding,optimizer}.h; dropped
-// elements are those that Dropout::keeps says no to.
+// fast ones against. Arguments as in qkv/kernels/{pointwise,gated,rotary,norm,loss,embedding,optimizer}.h;
+// dropped elements are those that Dropout::keeps says no to.
 
 #include <cstdint>
 #include <span>
@@ -9,10 +9,12 @@
 
 #include "qkv/kernels/dropout.h"
 #include "qkv/kernels/embedding.h"
+#include "qkv/kernels/gated.h"
 #include "qkv/kernels/loss.h"
 #include "qkv/kernels/norm.h"
 #include "qkv/kernels/optimizer.h"
 #include "qkv/kernels/pointwise.h"
+#include "qkv/kernels/rotary.h"
 
 namespace qkv::kernels::reference {
 
@@ -23,6 +25,15 @@ double dropout_factor(const Dropout& dropout, int64_t row, int64_t column);
 
 double activation(Activation activation, double x);
 double activation_derivative(Activation activation, double x);
+
+Doubles gated(const Gated& arguments);
+struct GatedGradients {
+  Doubles gate, x;  // [rows, cols]
+};
+GatedGradients gated_backward(const Gated& arguments, const float* dy);
+
+// [rows, heads * d], whatever `accumulate` says.
+Doubles rotary(const Rotary& arguments);
 
 struct Norm {
   Doubles sum, y;                   // [rows, cols]

@@ -1,0 +1,36 @@
+#pragma once
+// The inside of a gated feed-forward (Shazeer 2020): one linear map decides how much of another passes.
+
+#include <cstdint>
+
+#include "qkv/kernels/accumulate.h"
+#include "qkv/kernels/pointwise.h"
+
+namespace qkv::kernels {
+
+// y = dropout(activation(gate) * x). Rows may be columns of a wider matrix: strides are in elements.
+struct Gated {
+  Activation activation = Activation::silu;
+  const float* gate = nullptr;  // [rows, cols]
+  const float* x = nullptr;     // [rows, cols]
+  int64_t gate_stride = 0, x_stride = 0;
+  int64_t rows = 0, cols = 0;
+  Dropout dropout = {};
+};
+
+// y [rows, cols], contiguous.
+void gated(const Gated& arguments, float* y);
+
+// Where the gradient of an input goes; null data: not wanted.
+struct GradientRows {
+  float* data = nullptr;
+  int64_t stride = 0;
+  Accumulate accumulate = Accumulate::no;
+};
+
+// d_gate (+)= activation'(gate) * x * dropout(dy), d_x (+)= activation(gate) * dropout(dy); dy [rows, cols]
+// contiguous.
+void gated_backward(const Gated& arguments, const float* dy, const GradientRows& d_gate,
+                    const GradientRows& d_x);
+
+}  // namespace qkv::kernels

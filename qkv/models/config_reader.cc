@@ -1,0 +1,227 @@
+#include "qkv/models/config_reader.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "qkv/base/error.h"
+
+namespace qkv::models {
+
+using kernels::Activation;
+using nlohmann::ordered_json;
+
+struct ConfigReader::Object {
+  ordered_json fields;
+  std::string where;  // the file, and the way to this object
+  std::set<std::string> asked_for;
+
+  // Null where there is no such field.
+  const ordered_json& at(const std::string& key) {
+    static const ordered_json kNull;
+    asked_for.insert(key);
+    const auto found = fields.find(key);
+    return found == fields.end() ? kNull : *found;
+  }
+};
+
+namespace {
+
+constexpr size_t kLongest = 80;  // characters of a file that a message repeats
+
+std::string excerpt(const ordered_json& value) {
+  if (value.is_null()) return "nothing";
+  if (value.is_structured() && value.size() > 8) return value.type_name();
+  const std::string text = value.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+  return text.size() <= kLongest ? text : text.substr(0, kLongest) + "...";
+}
+
+constexpr std::array<std::pair<std::string_view, Activation>, 8> kActivations{
+    {{"relu", Activation::relu},
+     {"gelu", Activation::gelu_exact},
+     {"gelu_new", Activation::gelu_tanh},
+     {"gelu_pytorch_tanh", Activation::gelu_tanh},
+     {"silu", Activation::silu},
+     {"swish", Activation::silu},
+     {"tanh", Activation::tanh},
+     {"linear", Activation::identity}}};
+
+constexpr std::array<std::string_view, 24> kIrrelevant{"model_type",
+                                                       "architectures",
+                                                       "_name_or_path",
+                                                       "name_or_path",
+                                                       "transformers_version",
+                                                       "torch_dtype",
+                                                       "dtype",
+                                                       "use_cache",
+                                                       "initializer_range",
+                                                       "output_attentions",
+                                                       "output_hidden_states",
+                                                       "return_dict",
+                                                       "problem_type",
+                                                       "label2id",
+                                                       "chunk_size_feed_forward",
+                                                       "finetuning_task",
+                                                       "task_specific_params",
+                                                       "gradient_checkpointing",
+                                                       "_num_labels",
+                                                       "bos_token_id",
+                                                       "eos_token_id",
+                                                       "pad_token_id",
+                                                       "language",
+                                                       "tokenizer_class"};
+
+}  // namespace
+
+const char* activation_name(Activation activation) {
+  for (const auto& [name, value] : kActivations) {
+    if (value == activation) return name.data();
+  }
+  return "unknown";
+}
+
+double decimal(float value) {
+  std::array<char, 32> text{};
+  const char* end = std::to_chars(text.begin(), text.end(), value).ptr;
+  double result = 0;
+  std::from_chars(text.begin(), end, result);
+  return result;
+}
+
+ConfigReader::ConfigReader(const std::string& text, const std::string& path)
+    : object_(std::make_shared<Object>()) {
+  object_->where = path;
+  try {
+    object_->fields = ordered_json::parse(text);
+  } catch (const ordered_json::parse_error& error) {
+    throw DataError(concat(path, ": expected JSON: ", error.what()));
+  }
+  if (!object_->fields.is_object()) {
+    throw DataError(concat(path, ": expected a JSON object, found ", object_->fields.type_name()));
+  }
+}
+
+void ConfigReader::refuse(const std::string& key, const std::string& expected) const {
+  throw DataError(
+      concat(object_->where, ": \"", key, "\": expected ", expected, ", found ", excerpt(object_->at(key))));
+}
+
+bool ConfigReader::has(const std::string& key) const { return !object_->at(key).is_null(); }
+
+int64_t ConfigReader::whole(const std::string& key) const {
+  const ordered_json& value = object_->at(key);
+  if (!value.is_number_integer()) refuse(key, "a whole number");
+  return value.get<int64_t>();
+}
+
+int64_t ConfigReader::whole(const std::string& key, int64_t otherwise) const {
+  return has(key) ? whole(key) : otherwise;
+}
+
+double ConfigReader::number(const std::string& key, double otherwise) const {
+  const ordered_json& value = object_->at(key);
+  if (value.is_null()) return otherwise;
+  if (!value.is_number()) refuse(key, "a number");
+  return value.get<double>();
+}
+
+bool ConfigReader::flag(const std::string& key, bool otherwise) const {
+  const ordered_json& value = object_->at(key);
+  if (value.is_null()) return otherwise;
+  if (!value.is_boolean()) refuse(key, "true or false");
+  return value.get<bool>();
+}
+
+std::string ConfigReader::text(const std::string& key) const {
+  const ordered_json& value = object_->at(key);
+  if (!value.is_string()) refuse(key, "a string");
+  return value.get<std::string>();
+}
+
+std::string ConfigReader::text(const std::string& key, const std::string& otherwise) const {
+  return has(key) ? text(key) : otherwise;
+}
+
+Activation ConfigReader::activation(const std::string& key) const {
+  const std::string name = text(key);
+  std::string known;
+  for (const auto& [word, value] : kActivations) {
+    if (word == name) return value;
+    known += concat(known.empty() ? "" : ", ", word);
+  }
+  refuse(key, concat("one of ", known));
+}
+
+Activation ConfigReader::activation(const std::string& key, const std::string& otherwise) const {
+  if (has(key)) return activation(key);
+  const auto* found = std::ranges::find(kActivations, otherwise, &decltype(kActivations)::value_type::first);
+  return found == kActivations.end() ? Activation::identity : found->second;
+}
+
+std::vector<int32_t> ConfigReader::ids(const std::string& key) const {
+  const ordered_json& value = object_->at(key);
+  if (value.is_null()) return {};
+  std::vector<int32_t> ids;
+  for (const ordered_json& id : value.is_array() ? value : ordered_json::array({value})) {
+    if (!id.is_number_unsigned() || id.get<uint64_t>() > INT32_MAX) refuse(key, "an id or a list of them");
+    ids.push_back(id.get<int32_t>());
+  }
+  return ids;
+}
+
+std::vector<std::string> ConfigReader::texts(const std::string& key) const {
+  const ordered_json& value = object_->at(key);
+  if (value.is_null()) return {};
+  if (!value.is_array() || !std::ranges::all_of(value, [](const auto& text) { return text.is_string(); })) {
+    refuse(key, "a list of strings");
+  }
+  return value.get<std::vector<std::string>>();
+}
+
+std::vector<std::pair<std::string, std::string>> ConfigReader::entries(const std::string& key) const {
+  const ordered_json& value = object_->at(key);
+  if (value.is_null()) return {};
+  if (!value.is_object()) refuse(key, "an object");
+  std::vector<std::pair<std::string, std::string>> entries;
+  for (const auto& [name, field] : value.items()) {
+    entries.emplace_back(name, field.is_string() ? field.get<std::string>() : field.dump());
+  }
+  return entries;
+}
+
+ConfigReader ConfigReader::object(const std::string& key) const {
+  const ordered_json& value = object_->at(key);
+  if (!value.is_object()) refuse(key, "an object");
+  auto inner = std::make_shared<Object>();
+  inner->fields = value;
+  inner->where = concat(object_->where, ": \"", key, "\"");
+  return ConfigReader(std::move(inner));
+}
+
+void ConfigReader::require_flag(const std::string& key, bool value) const {
+  if (flag(key, value) != value) refuse(key, value ? "true" : "false");
+}
+
+void ConfigReader::require_whole(const std::string& key, int64_t value) const {
+  if (whole(key, value) != value) refuse(key, std::to_string(value));
+}
+
+void ConfigReader::require_text(const std::string& key, const std::string& value) const {
+  if (text(key, value) != value) refuse(key, concat("\"", value, "\""));
+}
+
+void ConfigReader::refuse_the_rest(std::span<const std::string_view> irrelevant) const {
+  for (const auto& [key, value] : object_->fields.items()) {
+    const auto is_key = [&key = key](std::string_view name) { return name == key; };
+    if (value.is_null() || object_->asked_for.contains(key) || std::ranges::any_of(kIrrelevant, is_key) ||
+        std::ranges::any_of(irrelevant, is_key)) {
+      continue;
+    }
+    throw DataError(concat(object_->where, ": expected no field \"", key,
+                           "\", as nothing here knows what it means, found ", excerpt(value)));
+  }
+}
+
+}  // namespace qkv::models

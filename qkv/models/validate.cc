@@ -1,0 +1,60 @@
+#include "qkv/models/validate.h"
+
+#include "qkv/base/error.h"
+
+namespace qkv::models {
+namespace {
+
+void require_epsilon(float epsilon) {
+  if (!(epsilon >= 0 && epsilon < 1)) {
+    throw UsageError(concat("epsilon: expected a small number, found ", epsilon));
+  }
+}
+
+}  // namespace
+
+void require_at_least(const char* field, int64_t least, int64_t found) {
+  if (found < least) throw UsageError(concat(field, ": expected at least ", least, ", found ", found));
+}
+
+void require_rate(const char* field, float rate) {
+  if (!(rate >= 0 && rate < 1)) throw UsageError(concat(field, ": expected a rate in [0, 1), found ", rate));
+}
+
+void validate_stack(const nn::StackOptions& stack) {
+  const nn::LayerOptions& layer = stack.layer;
+  require_at_least("layers", 1, stack.layers);
+  require_at_least("d_model", 1, layer.d_model);
+  require_at_least("heads", 1, layer.heads);
+  require_at_least("key_heads", 0, layer.key_heads);
+  require_at_least("d_k", 0, layer.d_k);
+  require_at_least("d_v", 0, layer.d_v);
+  require_at_least("d_ff", 1, layer.d_ff);
+  if ((layer.d_k == 0 || layer.d_v == 0) && layer.d_model % layer.heads != 0) {
+    throw UsageError(concat("heads: expected a divisor of d_model ", layer.d_model, ", found ", layer.heads));
+  }
+  if (layer.key_heads > 0 && layer.heads % layer.key_heads != 0) {
+    throw UsageError(
+        concat("key_heads: expected a divisor of the ", layer.heads, " heads, found ", layer.key_heads));
+  }
+  require_epsilon(layer.epsilon);
+  require_rate("dropout", layer.dropout);
+  require_rate("attention_dropout", layer.attention_dropout);
+  require_rate("activation_dropout", layer.activation_dropout);
+}
+
+void validate_embedding(const nn::EmbeddingConfig& embedding, const nn::StackOptions& stack) {
+  if (embedding.d_model != stack.layer.d_model) {
+    throw UsageError(concat("embedding: expected the layers' d_model ", stack.layer.d_model, ", found ",
+                            embedding.d_model));
+  }
+  const nn::PositionOptions& positions = embedding.positions;
+  if (positions.kind == nn::PositionKind::learned) {
+    require_at_least("max_positions", positions.first_row + 1, positions.max_positions);
+  }
+  require_at_least("token_types", 0, embedding.token_types);
+  require_epsilon(embedding.epsilon);
+  require_rate("embedding_dropout", embedding.dropout);
+}
+
+}  // namespace qkv::models

@@ -1,0 +1,16 @@
+#pragma once
+// What the configurations of all models have to obey. These throw UsageError naming the field, what was
+// expected and what was found.
+
+#include "qkv/nn/embedding.h"
+#include "qkv/nn/encoder.h"
+
+namespace qkv::models {
+
+void require_at_least(const char* field, int64_t least, int64_t found);
+void require_rate(const char* field, float rate);  // in [0, 1)
+void validate_stack(const nn::StackOptions& stack);
+// An embedding whose results a stack takes.
+void validate_embedding(const nn::EmbeddingConfig& embedding, const nn::StackOptions& stack);
+
+}  // namespace qkv::models

@@ -1,0 +1,98 @@
+#include "qkv/kernels/rotary.h"
+
+#include <gtest/gtest.h>
+
+#include "qkv/kernels/reference/rowwise.h"
+#include "rowwise.h"
+
+namespace qkv::kernels {
+namespace {
+
+// Rows of several heads inside a wider matrix, at positions in no order.
+struct Case {
+  Case(int64_t rows_in, int64_t heads_in, int64_t d_in)
+      : rows(rows_in),
+        heads(heads_in),
+        d(d_in),
+        x(rows * stride(), 1),
+        cosines(kPlaces * d / 2, 2),
+        sines(kPlaces * d / 2, 3) {
+    for (int64_t r = 0; r < rows; ++r) positions.push_back(static_cast<int32_t>((5 * r + 3) % kPlaces));
+  }
+  int64_t stride() const { return heads * d + 7; }
+  Rotary arguments(float* y, int64_t y_stride) const {
+    return {.x = x.data(),
+            .x_stride = stride(),
+            .y = y,
+            .y_stride = y_stride,
+            .rows = rows,
+            .heads = heads,
+            .d = d,
+            .cosines = cosines.data(),
+            .sines = sines.data(),
+            .positions = positions.data()};
+  }
+
+  static constexpr int64_t kPlaces = 11;
+  int64_t rows, heads, d;
+  Numbers x, cosines, sines;
+  std::vector<int32_t> positions;
+};
+
+TEST(Rotary, IsTheReferenceForEveryWidth) {
+  for_each_target([] {
+    for (int64_t d = 2; d <= 70; d += 2) {
+      const Case one(4, 3, d);
+      for (const Turn direction : {Turn::forward, Turn::back}) {
+        for (const Accumulate accumulate : {Accumulate::no, Accumulate::yes}) {
+          Numbers y(one.rows * one.heads * d, 4);
+          Rotary arguments = one.arguments(y.data(), one.heads * d);
+          arguments.direction = direction;
+          arguments.accumulate = accumulate;
+          const auto expected = reference::rotary(arguments);
+          rotary(arguments);
+          expect_near(y, expected, 3e-7, 3e-7, accumulate, "d " + std::to_string(d));
+        }
+      }
+    }
+  });
+}
+
+TEST(Rotary, InPlaceAndBackAgain) {
+  const Case one(3, 2, 38);
+  Numbers angles = one.cosines, x = one.x, cosines = one.cosines, sines = one.sines;
+  for (int64_t i = 0; i < angles.size(); ++i) {
+    cosines[i] = std::cos(angles[i]);
+    sines[i] = std::sin(angles[i]);
+  }
+  Rotary arguments = one.arguments(x.data(), one.stride());
+  arguments.x = x.data();
+  arguments.cosines = cosines.data();
+  arguments.sines = sines.data();
+  rotary(arguments);
+  EXPECT_FALSE(x.same_bits(one.x));
+  arguments.direction = Turn::back;
+  rotary(arguments);
+  std::vector<double> expected;
+  for (int64_t i = 0; i < one.x.size(); ++i) expected.push_back(double{one.x[i]});
+  expect_near(x, expected, 5e-7, 0, Accumulate::no, "there and back");
+}
+
+TEST(Rotary, RowsDoNotKnowOfEachOtherNorOfThreads) {
+  const Case one(300, 2, 120);
+  const auto run = [&](int64_t first, int64_t count) {
+    Numbers y(count * 240, 5);
+    Rotary arguments = one.arguments(y.data(), 240);
+    arguments.x += first * one.stride();
+    arguments.positions += first;
+    arguments.rows = count;
+    rotary(arguments);
+    return y;
+  };
+  expect_same_for_any_threads([&] { return run(0, 300); });
+  const Numbers all = run(0, 300), alone = run(217, 1);
+  EXPECT_EQ(std::memcmp(alone.data(), all.data() + 217 * 240, 240 * 4), 0);
+}
+
+}  // namespace
+}  // namespace qkv::kernels
