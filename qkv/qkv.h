@@ -63,6 +63,9 @@
 
 #include "qkv/models/config.h"
 #include "qkv/models/folder.h"
+#include "qkv/models/language_model.h"
+#include "qkv/models/pretrained.h"
+#include "qkv/models/text_encoder.h"
 #include "qkv/models/transformer.h"
 
 #include "qkv/decode/alignment.h"

@@ -1,0 +1,40 @@
+#pragma once
+// Writing a config.json: the inverse of ConfigReader.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "qkv/kernels/pointwise.h"
+
+namespace qkv::models {
+
+// Fields in the order in which they are given.
+class ConfigWriter {
+ public:
+  // The fields that every file has: "architectures", "model_type", "dtype".
+  ConfigWriter(std::string_view model_type, std::string_view architecture);
+  ConfigWriter();  // of an object within
+
+  void whole(const std::string& key, int64_t value);
+  void number(const std::string& key, double value);
+  void number(const std::string& key, float value);  // in the fewest digits that mean it
+  void flag(const std::string& key, bool value);
+  void text(const std::string& key, std::string_view value);
+  void activation(const std::string& key, kernels::Activation value);
+  void id(const std::string& key, std::span<const int32_t> ids);  // null, a number or a list
+  void texts(const std::string& key, const std::vector<std::pair<std::string, std::string>>& fields);
+  void object(const std::string& key, const ConfigWriter& fields);
+
+  std::string json() const;
+
+ private:
+  struct Object;
+  std::shared_ptr<Object> object_;
+};
+
+}  // namespace qkv::models

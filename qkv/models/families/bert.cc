@@ -1,0 +1,105 @@
+// BERT (Devlin et al. 2019): post-norm, learned positions and token types, a norm of the embeddings.
+
+#include <array>
+
+#include "qkv/models/families/bert_family.h"
+#include "qkv/models/family.h"
+
+namespace qkv::models {
+namespace {
+
+constexpr std::array<EncoderArchitecture, 6> kArchitectures{
+    {{.name = "BertModel", .pooler = true},
+     {.name = "BertForPreTraining", .pooler = true, .masked_language = true, .next_sentence = true},
+     {.name = "BertForMaskedLM", .masked_language = true},
+     {.name = "BertForNextSentencePrediction", .pooler = true, .next_sentence = true},
+     {.name = "BertForSequenceClassification", .pooler = true, .labelled = Labelled::texts},
+     {.name = "BertForTokenClassification", .labelled = Labelled::tokens}}};
+
+TextEncoderConfig read(const ConfigReader& reader) {
+  const int64_t d_model = reader.whole("hidden_size");
+  const int64_t places = reader.whole("max_position_embeddings", 512);
+  const auto epsilon = static_cast<float>(reader.number("layer_norm_eps", 1e-12));
+  const auto dropout = static_cast<float>(reader.number("hidden_dropout_prob", 0.1));
+  const Activation activation = reader.activation("hidden_act", "gelu");
+  TextEncoderConfig config{
+      .vocabulary = reader.whole("vocab_size"),
+      .max_positions = places,
+      .embedding = {.d_model = d_model,
+                    .scale = false,
+                    .positions = {.kind = nn::PositionKind::learned, .max_positions = places},
+                    .token_types = reader.whole("type_vocab_size", 2),
+                    .norm = true,
+                    .epsilon = epsilon,
+                    .dropout = dropout},
+      .encoder = {.layers = reader.whole("num_hidden_layers"),
+                  .layer = {.d_model = d_model,
+                            .heads = reader.whole("num_attention_heads"),
+                            .d_ff = reader.whole("intermediate_size"),
+                            .activation = activation,
+                            .epsilon = epsilon,
+                            .dropout = dropout,
+                            .attention_dropout =
+                                static_cast<float>(reader.number("attention_probs_dropout_prob", 0.1))}},
+      .masked_language_activation = activation};
+  read_heads(reader, kArchitectures, config);
+  reader.require_text("position_embedding_type", "absolute");
+  reader.require_flag("is_decoder", false);
+  reader.require_flag("is_encoder_decoder", false);
+  reader.require_flag("add_cross_attention", false);
+  reader.require_flag("tie_word_embeddings", true);
+  // A dropout of training, and what TensorFlow's first folders said of a pooler that was never built.
+  constexpr std::array<std::string_view, 7> kIrrelevant{
+      "classifier_dropout",   "directionality",       "pooler_fc_size", "pooler_num_attention_heads",
+      "pooler_num_fc_layers", "pooler_size_per_head", "pooler_type"};
+  reader.refuse_the_rest(kIrrelevant);
+  return config;
+}
+
+std::string write(const TextEncoderConfig& config) {
+  require_bert_blocks(config, "bert");
+  const nn::LayerOptions& layer = config.encoder.layer;
+  ConfigWriter writer("bert", architecture_of(config, kArchitectures).name);
+  writer.whole("vocab_size", config.vocabulary);
+  writer.whole("max_position_embeddings", config.max_positions);
+  writer.whole("type_vocab_size", config.embedding.token_types);
+  writer.whole("hidden_size", layer.d_model);
+  writer.whole("num_hidden_layers", config.encoder.layers);
+  writer.whole("num_attention_heads", layer.heads);
+  writer.whole("intermediate_size", layer.d_ff);
+  writer.activation("hidden_act", layer.activation);
+  writer.number("layer_norm_eps", layer.epsilon);
+  writer.number("hidden_dropout_prob", layer.dropout);
+  writer.number("attention_probs_dropout_prob", layer.attention_dropout);
+  write_labels(config, writer);
+  return writer.json();
+}
+
+NameMap names(const TextEncoderConfig& /*config*/) {
+  return {
+      .rules = {{"embed_tokens", "bert.embeddings.word_embeddings"},
+                {"embed_positions", "bert.embeddings.position_embeddings"},
+                {"embed_types", "bert.embeddings.token_type_embeddings"},
+                {"embed_layer_norm", "bert.embeddings.LayerNorm"},
+                {"encoder.layers.#.self_attn.q_proj", "bert.encoder.layer.#.attention.self.query"},
+                {"encoder.layers.#.self_attn.k_proj", "bert.encoder.layer.#.attention.self.key"},
+                {"encoder.layers.#.self_attn.v_proj", "bert.encoder.layer.#.attention.self.value"},
+                {"encoder.layers.#.self_attn.out_proj", "bert.encoder.layer.#.attention.output.dense"},
+                {"encoder.layers.#.self_attn_layer_norm", "bert.encoder.layer.#.attention.output.LayerNorm"},
+                {"encoder.layers.#.fc1", "bert.encoder.layer.#.intermediate.dense"},
+                {"encoder.layers.#.fc2", "bert.encoder.layer.#.output.dense"},
+                {"encoder.layers.#.final_layer_norm", "bert.encoder.layer.#.output.LayerNorm"},
+                {"pooler", "bert.pooler.dense"},
+                {"masked_language.dense", "cls.predictions.transform.dense"},
+                {"masked_language.layer_norm", "cls.predictions.transform.LayerNorm"},
+                {"masked_language", "cls.predictions"},
+                {"next_sentence", "cls.seq_relationship"},
+                {"classifier", "classifier"}},
+      .prefix = "bert."};
+}
+
+}  // namespace
+
+EncoderFamily bert_family() { return {"bert", read, write, names}; }
+
+}  // namespace qkv::models

@@ -1,0 +1,76 @@
+#include "qkv/models/families/bert_family.h"
+
+#include <algorithm>
+
+#include "qkv/base/error.h"
+
+namespace qkv::models {
+
+void read_heads(const ConfigReader& reader, std::span<const EncoderArchitecture> known,
+                TextEncoderConfig& config) {
+  const std::vector<std::string> names = reader.texts("architectures");
+  const auto* found = known.data();
+  if (!names.empty()) {
+    const auto spelled = std::ranges::find(known, names.front(), &EncoderArchitecture::name);
+    if (spelled == known.end()) {
+      std::string list;
+      for (const EncoderArchitecture& one : known) list += concat(list.empty() ? "" : ", ", one.name);
+      reader.refuse("architectures", concat("one of ", list));
+    }
+    found = &*spelled;
+  }
+  config.pooler = found->pooler;
+  config.masked_language = found->masked_language;
+  config.next_sentence = found->next_sentence;
+  config.labelled = found->labelled;
+  std::vector<std::pair<std::string, std::string>> labels = reader.entries("id2label");
+  // transformers leaves out what it would assume anyway.
+  if (labels.empty()) labels = {{"0", "LABEL_0"}, {"1", "LABEL_1"}};
+  if (config.labelled == Labelled::nothing) return;
+  for (size_t i = 0; i < labels.size(); ++i) {
+    const auto label =
+        std::ranges::find(labels, std::to_string(i), [](const auto& one) { return one.first; });
+    if (label == labels.end()) {
+      reader.refuse("id2label", concat("the numbers from 0 to ", labels.size() - 1, " and their labels"));
+    }
+    config.labels.push_back(label->second);
+  }
+}
+
+const EncoderArchitecture& architecture_of(const TextEncoderConfig& config,
+                                           std::span<const EncoderArchitecture> known) {
+  for (const EncoderArchitecture& one : known) {
+    if (one.pooler == config.pooler && one.masked_language == config.masked_language &&
+        one.next_sentence == config.next_sentence && one.labelled == config.labelled) {
+      return one;
+    }
+  }
+  throw UsageError(concat("architecture: expected the heads of one of ", known.front().name, " to ",
+                          known.back().name, ", found others together"));
+}
+
+void write_labels(const TextEncoderConfig& config, ConfigWriter& writer) {
+  if (config.labelled == Labelled::nothing) return;
+  std::vector<std::pair<std::string, std::string>> labels;
+  for (const std::string& label : config.labels) labels.emplace_back(std::to_string(labels.size()), label);
+  writer.texts("id2label", labels);
+}
+
+void require_bert_blocks(const TextEncoderConfig& config, const char* family) {
+  const nn::LayerOptions& layer = config.encoder.layer;
+  const nn::EmbeddingConfig& embedding = config.embedding;
+  const auto usual = [&](int64_t width) { return width == 0 || width * layer.heads == layer.d_model; };
+  const bool fits = embedding.positions.kind == nn::PositionKind::learned && !embedding.scale &&
+                    embedding.norm && embedding.epsilon == layer.epsilon && !config.encoder.final_norm &&
+                    layer.norm == nn::NormPlacement::post && layer.norm_kind == nn::NormKind::layer &&
+                    !layer.gated && layer.attention_bias && layer.feed_forward_bias && usual(layer.d_k) &&
+                    usual(layer.d_v) && (layer.key_heads == 0 || layer.key_heads == layer.heads) &&
+                    layer.positions.kind == nn::PositionKind::none;
+  if (!fits) {
+    throw UsageError(concat(family,
+                            ": expected learned positions, a norm of the embeddings and post-norm "
+                            "blocks with layer norms and biases, found another model"));
+  }
+}
+
+}  // namespace qkv::models

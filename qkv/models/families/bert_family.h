@@ -1,0 +1,35 @@
+#pragma once
+// What BERT (Devlin et al. 2019), RoBERTa (Liu et al. 2019) and DistilBERT (Sanh et al. 2019) have in common.
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "qkv/models/config_reader.h"
+#include "qkv/models/config_writer.h"
+#include "qkv/models/text_encoder.h"
+
+namespace qkv::models {
+
+// The classes that transformers saves such a model as, and the heads that each has.
+struct EncoderArchitecture {
+  std::string_view name;
+  bool pooler = false, masked_language = false, next_sentence = false;
+  Labelled labelled = Labelled::nothing;
+};
+
+// Gives a configuration the heads of the class that "architectures" names; of the first in `known` where it
+// names none. Labels come from "id2label". Throws DataError for another class.
+void read_heads(const ConfigReader& reader, std::span<const EncoderArchitecture> known,
+                TextEncoderConfig& config);
+
+// The class with these heads. Throws UsageError where there is none.
+const EncoderArchitecture& architecture_of(const TextEncoderConfig& config,
+                                           std::span<const EncoderArchitecture> known);
+void write_labels(const TextEncoderConfig& config, ConfigWriter& writer);
+
+// Whether the blocks are those of all three: post-norm layer norms with biases after learned positions, of
+// which `first_row` in front are not used. Throws UsageError naming the family where not.
+void require_bert_blocks(const TextEncoderConfig& config, const char* family);
+
+}  // namespace qkv::models

@@ -1,0 +1,40 @@
+#pragma once
+// The registry of Hugging Face families: what each calls its settings and its tensors. A family is one file
+// in families/, and one line in registry.cc; docs/add-a-family.md walks through one.
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "qkv/models/config_reader.h"
+#include "qkv/models/language_model.h"
+#include "qkv/models/stored_names.h"
+#include "qkv/models/text_encoder.h"
+
+namespace qkv::models {
+
+// A family of one kind of model. `read` makes a configuration out of a config.json, and throws DataError for
+// fields that it does not know; `write` is its inverse, and throws UsageError for what the family's words
+// cannot say; `names` are the tensors of such a model.
+template <class Config>
+struct FamilyOf {
+  std::string_view model_type;  // as config.json spells it
+  Config (*read)(const ConfigReader& reader);
+  std::string (*write)(const Config& config);
+  NameMap (*names)(const Config& config);
+};
+
+using LanguageFamily = FamilyOf<LanguageModelConfig>;
+using EncoderFamily = FamilyOf<TextEncoderConfig>;
+
+std::span<const LanguageFamily> language_families();
+std::span<const EncoderFamily> encoder_families();
+
+// The files of families/.
+LanguageFamily gpt2_family();
+LanguageFamily llama_family();
+EncoderFamily bert_family();
+EncoderFamily roberta_family();
+EncoderFamily distilbert_family();
+
+}  // namespace qkv::models

@@ -1,0 +1,88 @@
+#include "qkv/models/language_model.h"
+
+#include <algorithm>
+
+#include "qkv/models/validate.h"
+#include "qkv/ops/scope.h"
+
+namespace qkv::models {
+namespace {
+
+const LanguageModelConfig& validated(const LanguageModelConfig& config) {
+  config.validate();
+  return config;
+}
+
+nn::StackOptions without_memory(nn::StackOptions options) {
+  options.layer.reads_memory = false;
+  return options;
+}
+
+nn::Parameter table(const LanguageModelConfig& config) {
+  return {Shape{config.vocabulary, config.embedding.d_model}, {nn::Initializer::Kind::normal, 0.02f}};
+}
+
+}  // namespace
+
+void LanguageModelConfig::validate() const {
+  require_at_least("vocabulary", 1, vocabulary);
+  require_at_least("max_positions", 1, max_positions);
+  validate_stack(decoder);
+  validate_embedding(embedding, decoder);
+  for (const auto* ids : {&bos_ids, &eos_ids}) {
+    for (const int32_t id : *ids) {
+      if (id < 0 || id >= vocabulary) {
+        throw UsageError(concat(ids == &bos_ids ? "bos_ids" : "eos_ids", ": expected ids below ", vocabulary,
+                                ", found ", id));
+      }
+    }
+  }
+}
+
+LanguageModel::LanguageModel(const LanguageModelConfig& config)
+    : config_(validated(config)),
+      table_(table(config)),
+      output_table_(config.tied ? nn::Parameter() : table(config)),
+      embedding_(config.embedding, table_.variable),
+      decoder_(without_memory(config.decoder)),
+      output_({config.tied ? table_.variable : output_table_.variable}) {}
+
+void LanguageModel::require_places(int64_t tokens) const {
+  if (tokens > config_.max_positions) {
+    throw UsageError(concat("a text of ", tokens, " tokens is longer than the ", config_.max_positions,
+                            " that the model can read"));
+  }
+}
+
+Variable LanguageModel::operator()(const Ragged& ids, nn::Pass& pass) const {
+  require_places(ids.offsets.max_length());
+  const NameScope scope("decoder");
+  return decoder_(embedding_(ids, pass), ids.offsets, {}, pass);
+}
+
+nn::DecoderState LanguageModel::start(const Ragged& beginnings) const {
+  require_places(beginnings.offsets.max_length());
+  nn::DecoderState state = decoder_.start({.offsets = beginnings.offsets});
+  if (beginnings.offsets.tokens() == 0) return state;
+  nn::Pass pass;
+  decoder_.read(embedding_(beginnings, pass).value(), beginnings.offsets, state, pass);
+  return state;
+}
+
+Tensor LanguageModel::step(const Tensor& ids, nn::DecoderState& state) const {
+  const Tensor positions = state.next_positions();
+  const auto places = positions.values<int32_t>();
+  require_places(places.empty() ? 0 : *std::ranges::max_element(places) + 1);
+  nn::Pass pass;
+  const Variable x = embedding_({ids, Offsets::uniform(ids.numel(), 1)}, pass, {.positions = positions});
+  return linear(decoder_.step(x.value(), state), output_).value();
+}
+
+void LanguageModel::visit(const nn::ParameterVisitor& visitor) const {
+  visitor("embed_tokens.weight", table_);
+  embedding_.visit(visitor);
+  nn::visit_part(visitor, "decoder", decoder_);
+  if (output_table_.defined()) visitor("lm_head.weight", output_table_);
+}
+
+}  // namespace qkv::models

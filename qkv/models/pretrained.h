@@ -1,0 +1,36 @@
+#pragma once
+// Model folders as they come from the hub: config.json, model.safetensors (or its shards). Their tokenizers
+// are text's business.
+
+#include <filesystem>
+#include <memory>
+#include <string_view>
+
+#include "qkv/models/language_model.h"
+#include "qkv/models/text_encoder.h"
+
+namespace qkv::models {
+
+enum class FolderKind { translation, language, encoder };
+
+// What a folder's config.json says it holds; translation models are opened by load_translation_model()
+// (qkv/models/folder.h). Throws IoError, and DataError for a model_type that nothing here opens.
+FolderKind folder_kind(const std::filesystem::path& folder);
+
+// Decoders: "gpt2", "llama". Which tokens end a text is taken from generation_config.json where that says so.
+// Throws IoError for what cannot be opened; DataError, naming the file and the field or tensor, what was
+// expected and what was found, for an unknown model_type, a field of config.json that asks for something
+// that is not here, a tensor that is missing or of another shape or dtype, a shard that is missing.
+std::unique_ptr<LanguageModel> load_language_model(const std::filesystem::path& folder);
+
+// Encoders, with the heads of the class that config.json names: "bert", "roberta", "distilbert".
+std::unique_ptr<TextEncoder> load_text_encoder(const std::filesystem::path& folder);
+
+// Writes config.json and model.safetensors in the words of a family, each atomically, the weights last.
+// Throws UsageError for a family that is unknown or cannot say what the model is, IoError.
+void save_language_model(const std::filesystem::path& folder, const LanguageModel& model,
+                         std::string_view model_type);
+void save_text_encoder(const std::filesystem::path& folder, const TextEncoder& model,
+                       std::string_view model_type);
+
+}  // namespace qkv::models

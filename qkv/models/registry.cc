@@ -1,0 +1,17 @@
+#include <array>
+
+#include "qkv/models/family.h"
+
+namespace qkv::models {
+
+std::span<const LanguageFamily> language_families() {
+  static const std::array kFamilies{gpt2_family(), llama_family()};
+  return kFamilies;
+}
+
+std::span<const EncoderFamily> encoder_families() {
+  static const std::array kFamilies{bert_family(), roberta_family(), distilbert_family()};
+  return kFamilies;
+}
+
+}  // namespace qkv::models

@@ -1,0 +1,44 @@
+#pragma once
+// Where the files of a family keep what a model's parameters hold: other names, and now and then another
+// layout.
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "qkv/models/tensor_files.h"
+#include "qkv/nn/parameter.h"
+
+namespace qkv::models {
+
+enum class Layout {
+  same,
+  transposed,  // a weight is [inputs, outputs]
+};
+
+// A module's name here and in the family's files, without ".weight" and ".bias"; '#' stands for the number of
+// a layer.
+struct NameRule {
+  std::string ours, theirs;
+  Layout layout = Layout::same;
+  // Of a tensor that is several modules' weights (or biases) side by side, along the outputs: which of how
+  // many, all of the same size.
+  int part = 0, parts = 1;
+};
+
+struct NameMap {
+  std::vector<NameRule> rules;
+  // What names in the rules begin with and files may leave out: the name of the model inside its heads.
+  std::string prefix = {};
+};
+
+// Gives every parameter that `visit` enumerates its numbers. Throws DataError for a tensor that is missing or
+// of another shape, naming it as the files do. What the files have beyond that is told to the log.
+void load_parameters(const TensorFiles& files, const NameMap& map,
+                     const std::function<void(const nn::ParameterVisitor&)>& visit);
+
+// The other way: the tensors as the family's files have them.
+std::vector<io::NamedTensor> stored_tensors(const NameMap& map,
+                                            const std::function<void(const nn::ParameterVisitor&)>& visit);
+
+}  // namespace qkv::models

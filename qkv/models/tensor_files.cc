@@ -1,0 +1,71 @@
+#include "qkv/models/tensor_files.h"
+
+#include "qkv/base/error.h"
+#include "qkv/base/files.h"
+#include "qkv/models/config_reader.h"
+
+namespace qkv::models {
+namespace {
+
+constexpr const char* kOneFile = "model.safetensors";
+constexpr const char* kIndex = "model.safetensors.index.json";
+
+}  // namespace
+
+TensorFiles::TensorFiles(const std::filesystem::path& folder) {
+  if (!std::filesystem::exists(folder / kOneFile) && std::filesystem::exists(folder / kIndex)) {
+    open_index(folder / kIndex);
+    return;
+  }
+  where_ = (folder / kOneFile).string();
+  files_.emplace_back(folder / kOneFile);
+  for (const std::string& name : files_.front().names()) file_of_[name] = 0;
+}
+
+void TensorFiles::open_index(const std::filesystem::path& path) {
+  where_ = path.string();
+  const ConfigReader index(read_file(path), where_);
+  if (!index.has("weight_map")) index.refuse("weight_map", "an object of tensors and their files");
+  std::map<std::string, size_t> numbers;
+  for (const auto& [tensor, file] : index.entries("weight_map")) {
+    const std::filesystem::path shard = path.parent_path() / file;
+    if (shard.parent_path() != path.parent_path()) {
+      throw DataError(concat(where_, ": ", tensor, ": expected the name of a file beside it, found ", file));
+    }
+    const auto [found, is_new] = numbers.emplace(file, files_.size());
+    if (is_new) {
+      if (!std::filesystem::exists(shard)) {
+        throw DataError(concat(where_, ": expected the shard ", file, " beside it, which holds ", tensor,
+                               ", found no such file"));
+      }
+      files_.emplace_back(shard);
+    }
+    if (!files_[found->second].contains(tensor)) {
+      throw DataError(
+          concat(where_, ": expected ", tensor, " in the shard ", file, ", found no tensor of that name"));
+    }
+    file_of_[tensor] = found->second;
+  }
+}
+
+std::vector<std::string> TensorFiles::names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, number] : file_of_) names.push_back(name);
+  return names;
+}
+
+Tensor TensorFiles::tensor(const std::string& name, const Shape& expected) const {
+  const auto found = file_of_.find(name);
+  if (found == file_of_.end()) {
+    throw DataError(concat(where_, ": expected a tensor ", name, " of shape ", expected, ", found none"));
+  }
+  const io::SafetensorsFile& file = files_[found->second];
+  const Tensor tensor = file.tensor(name, expected);
+  if (tensor.dtype() != DType::f32) {
+    throw DataError(concat(file.path().string(), ": ", name, ": expected dtype F32, F16 or BF16, found ",
+                           file.dtype(name)));
+  }
+  return tensor;
+}
+
+}  // namespace qkv::models

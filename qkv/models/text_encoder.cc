@@ -1,0 +1,112 @@
+#include "qkv/models/text_encoder.h"
+
+#include "qkv/models/validate.h"
+#include "qkv/ops/scope.h"
+
+namespace qkv::models {
+namespace {
+
+const TextEncoderConfig& validated(const TextEncoderConfig& config) {
+  config.validate();
+  return config;
+}
+
+// The first row of each sequence.
+Variable first_rows(const Variable& hidden, const Offsets& offsets) {
+  std::vector<int32_t> rows;
+  for (int64_t s = 0; s < offsets.sequences(); ++s) {
+    if (offsets.length(s) == 0) {
+      throw UsageError(concat("text ", s, ": expected at least one token, found none"));
+    }
+    rows.push_back(static_cast<int32_t>(offsets.begin(s)));
+  }
+  // A table of rows to choose from.
+  return embedding(hidden, Tensor::from(rows, {offsets.sequences()}), {}, {});
+}
+
+}  // namespace
+
+void TextEncoderConfig::validate() const {
+  require_at_least("vocabulary", 1, vocabulary);
+  require_at_least("max_positions", 1, max_positions);
+  validate_stack(encoder);
+  validate_embedding(embedding, encoder);
+  if ((next_sentence || labelled == Labelled::texts) && !pooler) {
+    throw UsageError("pooler: expected one, as judgements of whole texts are made from it, found none");
+  }
+  if (labelled != Labelled::nothing) require_at_least("labels", 1, std::ssize(labels));
+}
+
+TextEncoder::TextEncoder(const TextEncoderConfig& config)
+    : config_(validated(config)),
+      table_(Shape{config.vocabulary, config.embedding.d_model}, {nn::Initializer::Kind::normal, 0.02f}),
+      embedding_(config.embedding, table_.variable),
+      encoder_(config.encoder) {
+  const int64_t d_model = config.embedding.d_model;
+  const auto head = [d_model](bool wanted, int64_t outputs) {
+    return wanted ? std::optional<nn::Linear>(std::in_place,
+                                              nn::LinearOptions{.inputs = d_model, .outputs = outputs})
+                  : std::nullopt;
+  };
+  pooler_ = head(config.pooler, d_model);
+  next_sentence_ = head(config.next_sentence, 2);
+  classifier_ = head(config.labelled != Labelled::nothing, std::ssize(config.labels));
+  if (config.masked_language) {
+    nn::Parameter bias(Shape{config.vocabulary}, {nn::Initializer::Kind::zeros});
+    masked_language_.emplace(
+        MaskedLanguage{.dense = nn::Linear({.inputs = d_model, .outputs = d_model}),
+                       .layer_norm = nn::Norm({.features = d_model, .epsilon = config.encoder.layer.epsilon}),
+                       .bias = bias,
+                       .output = LinearWeights({table_.variable}, {bias.variable})});
+  }
+}
+
+Variable TextEncoder::operator()(const Ragged& ids, nn::Pass& pass, const Tensor& types) const {
+  if (ids.offsets.max_length() > config_.max_positions) {
+    throw UsageError(concat("a text of ", ids.offsets.max_length(), " tokens is longer than the ",
+                            config_.max_positions, " that the model can read"));
+  }
+  const NameScope scope("encoder");
+  return encoder_(embedding_(ids, pass, {.types = types}), ids.offsets, pass);
+}
+
+void TextEncoder::refuse(const char* head) const {
+  throw UsageError(concat("expected a model with ", head, ", found one without"));
+}
+
+Variable TextEncoder::pooled(const Variable& hidden, const Offsets& offsets) const {
+  if (!pooler_) refuse("a pooler");
+  return (*pooler_)(first_rows(hidden, offsets), config_.pooler_activation, {});
+}
+
+Variable TextEncoder::guesses(const Variable& hidden) const {
+  if (!masked_language_) refuse("a masked-language head");
+  const Variable x = masked_language_->dense(hidden, config_.masked_language_activation, {});
+  return linear(masked_language_->layer_norm(x), masked_language_->output);
+}
+
+Variable TextEncoder::next_sentence(const Variable& hidden, const Offsets& offsets) const {
+  if (!next_sentence_) refuse("a next-sentence head");
+  return (*next_sentence_)(pooled(hidden, offsets));
+}
+
+Variable TextEncoder::labels(const Variable& hidden, const Offsets& offsets) const {
+  if (!classifier_) refuse("labels");
+  return (*classifier_)(config_.labelled == Labelled::texts ? pooled(hidden, offsets) : hidden);
+}
+
+void TextEncoder::visit(const nn::ParameterVisitor& visitor) const {
+  visitor("embed_tokens.weight", table_);
+  embedding_.visit(visitor);
+  nn::visit_part(visitor, "encoder", encoder_);
+  if (pooler_) nn::visit_part(visitor, "pooler", *pooler_);
+  if (masked_language_) {
+    nn::visit_part(visitor, "masked_language.dense", masked_language_->dense);
+    nn::visit_part(visitor, "masked_language.layer_norm", masked_language_->layer_norm);
+    visitor("masked_language.bias", masked_language_->bias);
+  }
+  if (next_sentence_) nn::visit_part(visitor, "next_sentence", *next_sentence_);
+  if (classifier_) nn::visit_part(visitor, "classifier", *classifier_);
+}
+
+}  // namespace qkv::models

@@ -1,0 +1,87 @@
+"""Holds qkv's families to PyPI's transformers: random configurations with random numbers in every parameter.
+
+    python tests/interop/compare_families.py --dump build/release/tests/dump_family
+
+Each family and head, several seeds: hidden states and logits within 1e-4, attention weights within 1e-5, the same
+greedy text for 50 steps. Prints a table, and ends with status 1 where something does not hold. Needs torch,
+transformers and safetensors.
+"""
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import torch
+import transformers
+from safetensors.numpy import load_file, save_file
+
+from random_families import CASES, causal, greedy, outputs, random_model, random_texts
+
+LIMITS = {"attention": 1e-5}  # of everything else: 1e-4
+STEPS = 50
+
+
+def random_size(seed):
+    random = np.random.default_rng(seed)
+    heads = int(random.choice([2, 4, 6]))
+    return {"vocabulary": int(random.integers(80, 300)), "positions": 128,
+            "d_model": heads * int(random.choice([8, 10, 16, 22])), "layers": int(random.integers(1, 5)),
+            "heads": heads, "d_ff": int(random.integers(20, 200))}
+
+
+def compare(case, seed, dump, folder):
+    model = random_model(case, random_size(seed), seed)
+    model.save_pretrained(folder / "model")
+    texts, types = random_texts(model, (9, 1, 40, 64), seed)
+    expected = outputs(model, texts, types)
+    if causal(model):
+        expected["greedy"] = greedy(model, texts[0], STEPS)
+    save_file({name: expected[name] for name in ("ids", "types", "lengths")}, folder / "in.safetensors")
+    subprocess.run([dump, folder / "model", folder / "in.safetensors", folder / "out.safetensors", str(STEPS)],
+                   check=True)
+    found = load_file(folder / "out.safetensors")
+    worst = {}
+    for name, numbers in expected.items():
+        if name in ("ids", "types", "lengths"):
+            continue
+        kind = name.split(".")[0]
+        mine = found[name].reshape(-1)
+        assert mine.shape == numbers.shape, (case, name, mine.shape, numbers.shape)
+        difference = float(np.abs(mine.astype(np.float64) - numbers).max())
+        worst[kind] = max(worst.get(kind, 0.0), difference)
+    return worst
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--dump", required=True, help="the program built from tests/interop/dump_family.cc")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--cases", nargs="*", default=list(CASES))
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    print(f"transformers {transformers.__version__}, torch {torch.__version__.split('+')[0]}, "
+          f"{arguments.seeds} seeds; largest differences\n")
+    kinds = ["hidden", "attention", "logits", "labels", "next_sentence", "pooled", "greedy"]
+    print("| case | " + " | ".join(kinds) + " | holds |\n|" + " --- |" * (len(kinds) + 2))
+    holds = True
+    for case in arguments.cases:
+        worst = {}
+        for seed in range(1, arguments.seeds + 1):
+            with tempfile.TemporaryDirectory() as folder:
+                for kind, difference in compare(case, seed, arguments.dump, Path(folder)).items():
+                    worst[kind] = max(worst.get(kind, 0.0), difference)
+        good = all(found <= (0 if kind == "greedy" else LIMITS.get(kind, 1e-4)) for kind, found in worst.items())
+        holds &= good
+        cells = [("" if kind not in worst else f"{STEPS} of {STEPS} tokens" if kind == "greedy" and good
+                  else f"{worst[kind]:.1e}") for kind in kinds]
+        print(f"| {case} | " + " | ".join(cells) + f" | {'yes' if good else 'NO'} |", flush=True)
+    sys.exit(0 if holds else 1)
+
+
+if __name__ == "__main__":
+    main()

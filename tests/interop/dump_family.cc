@@ -1,0 +1,119 @@
+// What compare_families.py holds against transformers: everything that a model says of texts of token ids.
+//
+// dump_family DIR IN.safetensors OUT.safetensors STEPS. IN has ids and types, i32 [tokens], all texts end to
+// end, and their lengths. OUT gets hidden, attention.<layer>, and by kind of model logits, next_sentence,
+// labels, pooled; for a language model the STEPS likeliest tokens after the first text, one by one, as
+// greedy.
+
+#include <algorithm>
+#include <cstdlib>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "qkv/base/error.h"
+#include "qkv/base/files.h"
+#include "qkv/io/safetensors.h"
+#include "qkv/models/pretrained.h"
+
+namespace {
+
+using namespace qkv;
+
+struct Texts {
+  explicit Texts(const char* path) {
+    const io::SafetensorsFile file(path);
+    types = file.tensor("types");
+    all = {file.tensor("ids"), Offsets::of_lengths(file.tensor("lengths").values<int32_t>())};
+  }
+  Ragged all;
+  Tensor types;
+};
+
+// Collects each layer's weights, all texts end to end.
+class Watched {
+ public:
+  explicit Watched(nn::Pass& pass) {
+    pass.observer = [this](const std::string&, const std::vector<Tensor>& weights) {
+      std::vector<float>& all = layers_.emplace_back();
+      for (const Tensor& one : weights) all.insert(all.end(), one.values().begin(), one.values().end());
+    };
+  }
+  void add_to(std::vector<io::NamedTensor>& out) const {
+    for (size_t i = 0; i < layers_.size(); ++i) {
+      out.push_back(
+          {concat("attention.", i), Tensor::from(layers_[i], {static_cast<int64_t>(layers_[i].size())})});
+    }
+  }
+
+ private:
+  std::vector<std::vector<float>> layers_;
+};
+
+std::vector<io::NamedTensor> run_language(const char* folder, const Texts& texts, int steps) {
+  const auto model = models::load_language_model(folder);
+  nn::Pass pass;
+  const Watched watched(pass);
+  const Variable hidden = (*model)(texts.all, pass);
+  std::vector<io::NamedTensor> out{{"hidden", hidden.value()},
+                                   {"logits", linear(hidden, model->output_projection()).value()}};
+  watched.add_to(out);
+
+  const int64_t length = texts.all.offsets.length(0);
+  nn::DecoderState state =
+      model->start({texts.all.values.slice_rows(0, length - 1), Offsets::uniform(1, length - 1)});
+  Tensor logits = model->step(texts.all.values.slice_rows(length - 1, 1), state);
+  std::vector<int32_t> greedy;
+  while (std::ssize(greedy) < steps) {
+    for (const int32_t end : model->config().eos_ids) logits.values()[static_cast<size_t>(end)] = -1e30f;
+    greedy.push_back(
+        static_cast<int32_t>(std::ranges::max_element(logits.values()) - logits.values().begin()));
+    if (std::ssize(greedy) < steps)
+      logits = model->step(Tensor::from(std::vector{greedy.back()}, {1}), state);
+  }
+  if (steps > 0) out.push_back({"greedy", Tensor::from(greedy, {steps})});
+  return out;
+}
+
+std::vector<io::NamedTensor> run_encoder(const char* folder, const Texts& texts) {
+  const auto model = models::load_text_encoder(folder);
+  const models::TextEncoderConfig& config = model->config();
+  nn::Pass pass;
+  const Watched watched(pass);
+  const Variable hidden = (*model)(texts.all, pass, texts.types);
+  const Offsets& offsets = texts.all.offsets;
+  std::vector<io::NamedTensor> out{{"hidden", hidden.value()}};
+  watched.add_to(out);
+  if (config.masked_language) out.push_back({"logits", model->guesses(hidden).value()});
+  if (config.pooler) out.push_back({"pooled", model->pooled(hidden, offsets).value()});
+  if (config.next_sentence) out.push_back({"next_sentence", model->next_sentence(hidden, offsets).value()});
+  if (config.labelled != models::Labelled::nothing) {
+    out.push_back({"labels", model->labels(hidden, offsets).value()});
+  }
+  return out;
+}
+
+void run(char** argv) {
+  const Texts texts(argv[2]);
+  const std::string config = read_file(std::filesystem::path(argv[1]) / "config.json");
+  const bool language =
+      config.find("ForCausalLM\"") != std::string::npos || config.find("LMHeadModel\"") != std::string::npos;
+  io::write_safetensors(
+      argv[3], language ? run_language(argv[1], texts, std::atoi(argv[4])) : run_encoder(argv[1], texts));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 5) {
+    std::cerr << "usage: dump_family DIR IN.safetensors OUT.safetensors STEPS\n";
+    return 2;
+  }
+  try {
+    run(argv);
+  } catch (const std::exception& error) {
+    std::cerr << "dump_family: " << error.what() << '\n';
+    return 1;
+  }
+  return 0;
+}

@@ -1,0 +1,137 @@
+"""Small models of transformers' families with random numbers everywhere, and what they compute.
+
+Used by tests/golden/families.py, which writes small folders for CTest, and by compare_families.py.
+"""
+
+import numpy as np
+import torch
+import transformers as hf
+
+
+def gpt2(size, tied=True, **other):
+    config = hf.GPT2Config(vocab_size=size["vocabulary"], n_positions=size["positions"], n_embd=size["d_model"],
+                           n_layer=size["layers"], n_head=size["heads"], n_inner=size["d_ff"], bos_token_id=1,
+                           eos_token_id=2, tie_word_embeddings=tied, **other)
+    return hf.GPT2LMHeadModel(config)
+
+
+def llama(size, key_heads=None, **other):
+    config = hf.LlamaConfig(vocab_size=size["vocabulary"], max_position_embeddings=size["positions"],
+                            hidden_size=size["d_model"], intermediate_size=size["d_ff"],
+                            num_hidden_layers=size["layers"], num_attention_heads=size["heads"],
+                            num_key_value_heads=key_heads or size["heads"], bos_token_id=1, eos_token_id=2, **other)
+    return hf.LlamaForCausalLM(config)
+
+
+def bert(size, head="ForPreTraining", **other):
+    config = hf.BertConfig(vocab_size=size["vocabulary"], max_position_embeddings=size["positions"],
+                           hidden_size=size["d_model"], intermediate_size=size["d_ff"],
+                           num_hidden_layers=size["layers"], num_attention_heads=size["heads"], **other)
+    return getattr(hf, f"Bert{head}")(config)
+
+
+def roberta(size, head="ForMaskedLM", **other):
+    config = hf.RobertaConfig(vocab_size=size["vocabulary"], max_position_embeddings=size["positions"] + 2,
+                              hidden_size=size["d_model"], intermediate_size=size["d_ff"], pad_token_id=1,
+                              num_hidden_layers=size["layers"], num_attention_heads=size["heads"], **other)
+    return getattr(hf, f"Roberta{head}")(config)
+
+
+def distilbert(size, head="ForMaskedLM", **other):
+    config = hf.DistilBertConfig(vocab_size=size["vocabulary"], max_position_embeddings=size["positions"],
+                                 dim=size["d_model"], hidden_dim=size["d_ff"], n_layers=size["layers"],
+                                 n_heads=size["heads"], **other)
+    return getattr(hf, f"DistilBert{head}")(config)
+
+
+THREE = {"id2label": {0: "bad", 1: "so-so", 2: "good"}, "label2id": {"bad": 0, "so-so": 1, "good": 2}}
+
+# Every family, with each of its heads and each way of its configuration that changes what is computed.
+CASES = {
+    "gpt2": lambda size: gpt2(size),
+    "gpt2_untied_relu": lambda size: gpt2(size, tied=False, activation_function="relu"),
+    "llama": lambda size: llama(size),
+    "llama_grouped": lambda size: llama(size, key_heads=size["heads"] // 2, head_dim=6, tie_word_embeddings=True),
+    "llama_biased": lambda size: llama(size, key_heads=1, attention_bias=True, mlp_bias=True, rms_norm_eps=1e-3,
+                                       rope_parameters={"rope_type": "default", "rope_theta": 500.0}),
+    "bert_pretraining": lambda size: bert(size),
+    "bert_base": lambda size: bert(size, "Model"),
+    "bert_masked": lambda size: bert(size, "ForMaskedLM", hidden_act="gelu_new"),
+    "bert_texts": lambda size: bert(size, "ForSequenceClassification", **THREE),
+    "bert_tokens": lambda size: bert(size, "ForTokenClassification", type_vocab_size=3, **THREE),
+    "roberta_masked": lambda size: roberta(size),
+    "roberta_texts": lambda size: roberta(size, "ForSequenceClassification", **THREE),
+    "roberta_tokens": lambda size: roberta(size, "ForTokenClassification", type_vocab_size=1),
+    "distilbert_masked": lambda size: distilbert(size),
+    "distilbert_texts": lambda size: distilbert(size, "ForSequenceClassification", **THREE),
+}
+
+
+def random_model(name, size, seed):
+    """No parameter is left at zeros or ones, as biases and gains would be."""
+    torch.manual_seed(seed)
+    model = CASES[name](size).eval()
+    model.set_attn_implementation("eager")
+    random = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for key, parameter in model.named_parameters():
+            numbers = torch.randn(parameter.shape, generator=random)
+            norm = "norm" in key.lower() or ".ln_" in key
+            if parameter.dim() > 1 and "emb" not in key and ".wte" not in key and ".wpe" not in key:
+                numbers *= 1.3 / parameter.shape[-1] ** 0.5
+            elif parameter.dim() == 1:
+                numbers = 0.3 * numbers + (1.0 if norm and key.endswith("weight") else 0.0)
+            parameter.copy_(numbers)
+    model.tie_weights()
+    return model
+
+
+def causal(model):
+    return model.config.model_type in ("gpt2", "llama")
+
+
+def random_texts(model, lengths, seed):
+    random = np.random.default_rng(seed)
+    texts = [torch.from_numpy(random.integers(3, model.config.vocab_size, length)) for length in lengths]
+    kinds = getattr(model.config, "type_vocab_size", 0)
+    types = [torch.from_numpy(np.sort(random.integers(0, max(kinds, 1), length))) for length in lengths]
+    return texts, types
+
+
+def outputs(model, texts, types):
+    """Everything that the model says of each text, alone and without padding, laid end to end."""
+    parts = {}
+
+    def keep(name, value):
+        if value is not None:
+            parts.setdefault(name, []).append(value.detach().reshape(-1).float())
+
+    for ids, kinds in zip(texts, types):
+        more = {"token_type_ids": kinds[None]} if getattr(model.config, "type_vocab_size", 0) > 0 else {}
+        with torch.no_grad():
+            result = model(input_ids=ids[None], output_hidden_states=True, output_attentions=True, **more)
+        keep("hidden", result.hidden_states[-1])
+        for layer, weights in enumerate(result.attentions):
+            keep(f"attention.{layer}", weights)
+        head = type(model).__name__
+        if "ForPreTraining" in head:
+            keep("logits", result.prediction_logits)
+            keep("next_sentence", result.seq_relationship_logits)
+        elif "LM" in head:
+            keep("logits", result.logits)
+        elif "Classification" in head:
+            keep("labels", result.logits)
+        keep("pooled", getattr(result, "pooler_output", None))
+    flat = {name: torch.cat(values).numpy() for name, values in parts.items()}
+    flat["ids"] = torch.cat(texts).int().numpy()
+    flat["types"] = torch.cat(types).int().numpy()
+    flat["lengths"] = np.array([len(text) for text in texts], dtype=np.int32)
+    return flat
+
+
+def greedy(model, prompt, steps):
+    """What transformers writes, with its cache."""
+    with torch.no_grad():
+        found = model.generate(prompt[None], max_new_tokens=steps, min_new_tokens=steps, do_sample=False,
+                               pad_token_id=0)
+    return found[0, len(prompt):].int().numpy()

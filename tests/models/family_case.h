@@ -1,0 +1,52 @@
+#pragma once
+// The golden folders of the families (tests/golden/families.py), and what is in them.
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tests/support/golden.h"
+
+namespace qkv::testing {
+
+inline std::vector<std::string> family_cases(const std::string& prefix) {
+  std::vector<std::string> names;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(std::filesystem::path(QKV_TEST_DATA) / "models" / "golden")) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with(prefix)) names.push_back(name);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+struct FamilyCase {
+  explicit FamilyCase(const std::string& name)
+      : folder(std::filesystem::path(QKV_TEST_DATA) / "models" / "golden" / name),
+        expected((folder / "expected.safetensors").string()),
+        offsets(Offsets::of_lengths(expected["lengths"].values<int32_t>())),
+        texts{expected["ids"], offsets} {}
+
+  // A text alone.
+  Ragged text(int64_t i) const {
+    return {texts.values.slice_rows(offsets.begin(i), offsets.length(i)),
+            Offsets::uniform(1, offsets.length(i))};
+  }
+
+  std::filesystem::path folder;
+  Golden expected;
+  Offsets offsets;
+  Ragged texts;
+};
+
+// A test's name may not have all that a folder's may.
+inline std::string family_name(const std::string& folder) {
+  std::string name = folder;
+  for (char& c : name) {
+    if (c == '+') c = '_';
+  }
+  return name;
+}
+
+}  // namespace qkv::testing

@@ -1,0 +1,198 @@
+// Folders as transformers writes them give its numbers (tests/golden/families.py).
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "qkv/base/parallel.h"
+#include "qkv/models/pretrained.h"
+#include "tests/models/family_case.h"
+#include "tests/support/scratch.h"
+
+namespace {
+
+using namespace qkv;
+using namespace qkv::models;
+using namespace qkv::testing;
+
+// Each layer's attention weights, of all texts end to end.
+class Watched {
+ public:
+  explicit Watched(nn::Pass& pass) {
+    pass.observer = [this](const std::string&, const std::vector<Tensor>& weights) {
+      std::vector<float>& all = layers_.emplace_back();
+      for (const Tensor& one : weights) all.insert(all.end(), one.values().begin(), one.values().end());
+    };
+  }
+  void expect(const Golden& expected) const {
+    ASSERT_FALSE(layers_.empty());
+    for (size_t layer = 0; layer < layers_.size(); ++layer) {
+      const auto& found = layers_[layer];
+      expect_close(Tensor::from(found, {static_cast<int64_t>(found.size())}),
+                   expected[concat("attention.", layer)], concat("attention of layer ", layer), 2e-6);
+    }
+    EXPECT_FALSE(expected.has(concat("attention.", layers_.size()))) << "a layer is missing";
+  }
+
+ private:
+  std::vector<std::vector<float>> layers_;
+};
+
+const auto kCaseName = [](const auto& info) { return family_name(info.param); };
+
+// All of a prompt but its last token.
+Ragged beginning(std::span<const int32_t> prompt) {
+  const auto ids = prompt.subspan(0, prompt.size() - 1);
+  return {Tensor::from(ids, {std::ssize(ids)}), Offsets::uniform(1, std::ssize(ids))};
+}
+
+class LanguageFamilies : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(LanguageFamilies, GiveTransformersNumbers) {
+  const FamilyCase one(GetParam());
+  const auto model = load_language_model(one.folder);
+  nn::Pass pass;
+  const Watched watched(pass);
+  const Variable hidden = (*model)(one.texts, pass);
+  expect_close(hidden.value(), one.expected["hidden"], "hidden", 5e-6);
+  expect_close(linear(hidden, model->output_projection()).value(), one.expected["logits"], "logits", 5e-6);
+  watched.expect(one.expected);
+}
+
+TEST_P(LanguageFamilies, WriteTransformersText) {
+  const FamilyCase one(GetParam());
+  const auto model = load_language_model(one.folder);
+  const int64_t length = one.offsets.length(0);
+  const auto prompt = one.texts.values.values<int32_t>().subspan(0, static_cast<size_t>(length));
+  nn::DecoderState state = model->start(beginning(prompt));
+  Tensor logits = model->step(Tensor::from(std::vector{prompt.back()}, {1}), state);
+  std::vector<int32_t> found;
+  for (const int32_t expected : one.expected["greedy"].values<int32_t>()) {
+    // transformers was told to go on: the end, id 2, is never chosen.
+    logits.values()[2] = -1e30f;
+    found.push_back(
+        static_cast<int32_t>(std::ranges::max_element(logits.values()) - logits.values().begin()));
+    ASSERT_EQ(found.back(), expected) << "token " << found.size();
+    logits = model->step(Tensor::from(std::vector{found.back()}, {1}), state);
+  }
+  EXPECT_EQ(found.size(), 12u);
+}
+
+TEST_P(LanguageFamilies, HaveTheSameBitsInAnyBatchAndForAnyThreads) {
+  const FamilyCase one(GetParam());
+  const auto model = load_language_model(one.folder);
+  nn::Pass pass;
+  const int before = threads();
+  set_threads(1);
+  const Tensor together = (*model)(one.texts, pass).value();
+  nn::DecoderState state = model->start(one.texts);
+  const Tensor ids = Tensor::from(std::vector<int32_t>{4, 9, 5}, {3});
+  const Tensor next = model->step(ids, state);
+  for (const int count : {1, 3}) {
+    set_threads(count);
+    for (int64_t i = 0; i < one.offsets.sequences(); ++i) {
+      const Tensor alone = (*model)(one.text(i), pass).value();
+      EXPECT_TRUE(std::ranges::equal(
+          alone.values(), together.slice_rows(one.offsets.begin(i), one.offsets.length(i)).values()))
+          << i;
+      nn::DecoderState own = model->start(one.text(i));
+      EXPECT_TRUE(
+          std::ranges::equal(model->step(ids.slice_rows(i, 1), own).values(), next.slice_rows(i, 1).values()))
+          << i;
+    }
+  }
+  set_threads(before);
+}
+
+TEST_P(LanguageFamilies, AreWrittenAsTheyWereRead) {
+  const FamilyCase one(GetParam());
+  const auto model = load_language_model(one.folder);
+  const Scratch copy;
+  const std::string family = GetParam().substr(0, GetParam().find_first_of("_+"));
+  save_language_model(copy.path(), *model, family);
+  nn::Pass pass;
+  EXPECT_TRUE(std::ranges::equal((*load_language_model(copy.path()))(one.texts, pass).value().values(),
+                                 (*model)(one.texts, pass).value().values()));
+  if (!std::filesystem::exists(one.folder / "model.safetensors")) return;
+  const io::SafetensorsFile before(one.folder / "model.safetensors"), after(copy / "model.safetensors");
+  EXPECT_EQ(after.names(), before.names());
+  for (const std::string& name : before.names()) {
+    EXPECT_TRUE(std::ranges::equal(before.tensor(name).values(), after.tensor(name).values())) << name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Gpt2, LanguageFamilies, ::testing::ValuesIn(family_cases("gpt2")), kCaseName);
+INSTANTIATE_TEST_SUITE_P(Llama, LanguageFamilies, ::testing::ValuesIn(family_cases("llama")), kCaseName);
+
+class EncoderFamilies : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(EncoderFamilies, GiveTransformersNumbers) {
+  const FamilyCase one(GetParam());
+  const auto model = load_text_encoder(one.folder);
+  nn::Pass pass;
+  const Watched watched(pass);
+  const Variable hidden = (*model)(one.texts, pass, one.expected["types"]);
+  expect_close(hidden.value(), one.expected["hidden"], "hidden", 5e-6);
+  watched.expect(one.expected);
+  int heads = 0;
+  const auto expect_head = [&](const char* name, const auto& run) {
+    if (!one.expected.has(name)) {
+      EXPECT_THROW(run(), UsageError) << name;
+      return;
+    }
+    ++heads;
+    expect_close(run().value(), one.expected[name], name, 5e-6);
+  };
+  expect_head("logits", [&] { return model->guesses(hidden); });
+  expect_head("next_sentence", [&] { return model->next_sentence(hidden, one.offsets); });
+  expect_head("labels", [&] { return model->labels(hidden, one.offsets); });
+  if (one.expected.has("pooled")) {
+    expect_head("pooled", [&] { return model->pooled(hidden, one.offsets); });
+  }
+  EXPECT_GT(heads, 0);
+}
+
+TEST_P(EncoderFamilies, HaveTheSameBitsInAnyBatchAndForAnyThreads) {
+  const FamilyCase one(GetParam());
+  const auto model = load_text_encoder(one.folder);
+  const Tensor types = one.expected["types"];
+  nn::Pass pass;
+  const int before = threads();
+  set_threads(1);
+  const Tensor together = (*model)(one.texts, pass, types).value();
+  for (const int count : {1, 3}) {
+    set_threads(count);
+    for (int64_t i = 0; i < one.offsets.sequences(); ++i) {
+      const int64_t begin = one.offsets.begin(i), length = one.offsets.length(i);
+      const Tensor alone = (*model)(one.text(i), pass, types.slice_rows(begin, length)).value();
+      EXPECT_TRUE(std::ranges::equal(alone.values(), together.slice_rows(begin, length).values())) << i;
+    }
+  }
+  set_threads(before);
+}
+
+TEST_P(EncoderFamilies, AreWrittenAsTheyWereRead) {
+  const FamilyCase one(GetParam());
+  const auto model = load_text_encoder(one.folder);
+  const Scratch copy;
+  save_text_encoder(copy.path(), *model, GetParam().substr(0, GetParam().find('_')));
+  const auto again = load_text_encoder(copy.path());
+  nn::Pass pass;
+  EXPECT_TRUE(std::ranges::equal((*again)(one.texts, pass, one.expected["types"]).value().values(),
+                                 (*model)(one.texts, pass, one.expected["types"]).value().values()));
+  EXPECT_EQ(again->config().labels, model->config().labels);
+  const io::SafetensorsFile before(one.folder / "model.safetensors"), after(copy / "model.safetensors");
+  for (const std::string& name : after.names()) {
+    const std::string there = before.contains(name) ? name : name.substr(name.find('.') + 1);
+    ASSERT_TRUE(before.contains(there)) << name;
+    EXPECT_TRUE(std::ranges::equal(before.tensor(there).values(), after.tensor(name).values())) << name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Bert, EncoderFamilies, ::testing::ValuesIn(family_cases("bert")), kCaseName);
+INSTANTIATE_TEST_SUITE_P(Roberta, EncoderFamilies, ::testing::ValuesIn(family_cases("roberta")), kCaseName);
+INSTANTIATE_TEST_SUITE_P(Distilbert, EncoderFamilies, ::testing::ValuesIn(family_cases("distilbert")),
+                         kCaseName);
+
+}  // namespace

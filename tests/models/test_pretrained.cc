@@ -1,0 +1,219 @@
+// What is wrong with a folder is said by name; what is merely spelled otherwise is read.
+
+#include "qkv/models/pretrained.h"
+
+#include <gtest/gtest.h>
+
+#include "qkv/base/files.h"
+#include "qkv/models/tensor_files.h"
+#include "tests/models/family_case.h"
+#include "tests/support/scratch.h"
+
+namespace {
+
+using namespace qkv;
+using namespace qkv::models;
+using namespace qkv::testing;
+
+// A copy of a golden folder, to be spoiled.
+class Copy {
+ public:
+  explicit Copy(const std::string& name) : one(name) {
+    std::filesystem::copy(one.folder, folder.path(), std::filesystem::copy_options::recursive);
+  }
+  // Replaces text in a file, which has to have it once.
+  void replace(const char* file, const std::string& from, const std::string& to) const {
+    std::string text = read_file(folder / file);
+    const size_t at = text.find(from);
+    ASSERT_NE(at, std::string::npos) << from;
+    text.replace(at, from.size(), to);
+    folder.write(file, text);
+  }
+  void add_field(const std::string& field) const { replace("config.json", "{", "{" + field + ","); }
+  void rewrite(const std::function<void(std::vector<io::NamedTensor>&)>& change) const {
+    std::vector<io::NamedTensor> tensors;
+    {
+      const io::SafetensorsFile file(folder / "model.safetensors");
+      for (const std::string& name : file.names()) tensors.push_back({name, file.tensor(name).clone()});
+    }
+    change(tensors);
+    io::write_safetensors(folder / "model.safetensors", tensors);
+  }
+  std::string language_error() const {
+    return message_of<DataError>([&] { load_language_model(folder.path()); });
+  }
+  std::string encoder_error() const {
+    return message_of<DataError>([&] { load_text_encoder(folder.path()); });
+  }
+
+  FamilyCase one;
+  Scratch folder;
+};
+
+void expect_parts(const std::string& message, const std::vector<std::string>& parts) {
+  for (const std::string& part : parts) {
+    EXPECT_NE(message.find(part), std::string::npos) << "expected \"" << part << "\" in: " << message;
+  }
+}
+
+TEST(Pretrained, UnknownFamiliesAndFieldsAreRefusedByName) {
+  const Copy gpt2("gpt2");
+  expect_parts(gpt2.encoder_error(), {"config.json", "model_type", "bert, roberta, distilbert", "\"gpt2\""});
+  gpt2.add_field("\"wings\": 2");
+  expect_parts(gpt2.language_error(), {"config.json", "\"wings\"", "found 2"});
+
+  const Copy other("gpt2");
+  other.replace("config.json", "\"model_type\": \"gpt2\"", "\"model_type\": \"gpt-neox\"");
+  expect_parts(other.language_error(), {"model_type", "gpt2, llama", "gpt-neox"});
+
+  const Copy scaled("llama");
+  scaled.replace("config.json", "\"rope_type\": \"default\"", "\"rope_type\": \"yarn\"");
+  expect_parts(scaled.language_error(), {"rope_parameters", "rope_type", "default", "yarn"});
+  const Copy old_scaled("llama");
+  old_scaled.add_field(R"("rope_scaling": {"type": "linear", "factor": 2.0})");
+  expect_parts(old_scaled.language_error(), {"rope_scaling", "type", "linear"});
+
+  const Copy cross("bert_masked");
+  cross.replace("config.json", "\"is_decoder\": false", "\"is_decoder\": true");
+  expect_parts(cross.encoder_error(), {"is_decoder", "expected false, found true"});
+  const Copy head("bert_masked");
+  head.replace("config.json", "BertForMaskedLM", "BertForQuestionAnswering");
+  expect_parts(head.encoder_error(), {"architectures", "BertForMaskedLM", "BertForQuestionAnswering"});
+  const Copy activation("bert_masked");
+  activation.replace("config.json", "\"gelu_new\"", "\"mish\"");
+  expect_parts(activation.encoder_error(), {"hidden_act", "gelu", "mish"});
+}
+
+TEST(Pretrained, SaysWhatAFolderHolds) {
+  EXPECT_EQ(folder_kind(FamilyCase("gpt2").folder), FolderKind::language);
+  EXPECT_EQ(folder_kind(FamilyCase("bert_base").folder), FolderKind::encoder);
+  const Scratch folder;
+  folder.write("config.json", R"({"model_type": "marian"})");
+  EXPECT_EQ(folder_kind(folder.path()), FolderKind::translation);
+  folder.write("config.json", R"({"model_type": "wav2vec2"})");
+  expect_parts(message_of<DataError>([&] { folder_kind(folder.path()); }),
+               {"llama", "distilbert", "marian", "wav2vec2"});
+}
+
+TEST(Pretrained, ValuesThatCannotBeAreRefusedByName) {
+  const Copy heads("gpt2");
+  heads.replace("config.json", "\"n_head\": 2", "\"n_head\": 3");
+  expect_parts(heads.language_error(), {"config.json", "heads", "found 3"});
+  const Copy none("gpt2");
+  none.replace("config.json", "\"n_layer\": 2", "\"n_layer\": 0");
+  expect_parts(none.language_error(), {"layers", "at least 1, found 0"});
+  const Copy text("gpt2");
+  text.replace("config.json", "\"n_layer\": 2", "\"n_layer\": \"two\"");
+  expect_parts(text.language_error(), {"n_layer", "a whole number", "two"});
+  const Copy json("gpt2");
+  json.folder.write("config.json", "{\"model_type\": ");
+  expect_parts(json.language_error(), {"config.json", "expected JSON"});
+}
+
+TEST(Pretrained, TensorsThatAreMissingOrOfAnotherKindAreNamed) {
+  const Copy missing("gpt2");
+  missing.rewrite([](auto& tensors) {
+    std::erase_if(tensors, [](const auto& one) { return one.name == "transformer.h.1.attn.c_attn.weight"; });
+  });
+  expect_parts(missing.language_error(),
+               {"model.safetensors", "transformer.h.1.attn.c_attn.weight", "[8, 24]", "found none"});
+  const Copy shape("gpt2");
+  shape.replace("config.json", "\"n_inner\": 12", "\"n_inner\": 13");
+  expect_parts(shape.language_error(), {"transformer.h.0.mlp.c_fc.weight", "[8, 13]", "[8, 12]"});
+  const Copy dtype("gpt2");
+  dtype.rewrite([](auto& tensors) {
+    for (auto& one : tensors) {
+      if (one.name == "transformer.ln_f.bias") one.tensor = Tensor::zeros({8}, DType::i32);
+    }
+  });
+  expect_parts(dtype.language_error(), {"transformer.ln_f.bias", "F32", "I32"});
+}
+
+TEST(Pretrained, ShardsAreFoundByTheirIndex) {
+  const Copy whole("llama_grouped+shards");
+  nn::Pass pass;
+  EXPECT_NO_THROW((*load_language_model(whole.folder.path()))(whole.one.texts, pass));
+  std::string shard;
+  for (const auto& entry : std::filesystem::directory_iterator(whole.folder.path())) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("model-00002-of")) shard = name;
+  }
+  ASSERT_FALSE(shard.empty());
+  std::filesystem::rename(whole.folder / shard.c_str(), whole.folder / "elsewhere");
+  expect_parts(whole.language_error(), {"model.safetensors.index.json", shard, "no such file"});
+  whole.replace("model.safetensors.index.json", shard, "../" + shard);
+  expect_parts(whole.language_error(), {"the name of a file beside it", "../" + shard});
+}
+
+// What published folders of these families look like, and the same numbers all the same.
+TEST(Pretrained, OtherSpellingsAreRead) {
+  nn::Pass pass;
+  const auto expect_hidden = [&](const Copy& copy) {
+    expect_close(
+        (*load_text_encoder(copy.folder.path()))(copy.one.texts, pass, copy.one.expected["types"]).value(),
+        copy.one.expected["hidden"], "hidden", 5e-6);
+  };
+  const Copy bert("bert_pretraining");
+  bert.rewrite([](auto& tensors) {
+    for (auto& one : tensors) {
+      const auto respell = [&](const std::string& from, const std::string& to) {
+        if (one.name.ends_with(from)) one.name.replace(one.name.size() - from.size(), from.size(), to);
+      };
+      respell("LayerNorm.weight", "LayerNorm.gamma");
+      respell("LayerNorm.bias", "LayerNorm.beta");
+    }
+    tensors.push_back({"bert.embeddings.position_ids", Tensor::zeros({1, 20}, DType::i32)});
+  });
+  expect_hidden(bert);
+
+  const Copy gpt2("gpt2");
+  gpt2.rewrite([](auto& tensors) {
+    for (auto& one : tensors) one.name = one.name.substr(std::string("transformer.").size());
+  });
+  expect_close((*load_language_model(gpt2.folder.path()))(gpt2.one.texts, pass).value(),
+               gpt2.one.expected["hidden"], "hidden", 5e-6);
+
+  const Copy old("llama");
+  old.replace("config.json", "\"rope_parameters\"",
+              "\"rope_scaling\": null, \"rope_theta\": 10000.0, \"rope_parameters\"");
+  EXPECT_NO_THROW(load_language_model(old.folder.path()));
+}
+
+TEST(Pretrained, GenerationConfigSaysWhatEndsAText) {
+  const Copy copy("llama");
+  EXPECT_EQ(load_language_model(copy.folder.path())->config().eos_ids, std::vector<int32_t>{2});
+  copy.folder.write("generation_config.json", R"({"eos_token_id": [2, 7], "temperature": 0.6})");
+  EXPECT_EQ(load_language_model(copy.folder.path())->config().eos_ids, (std::vector<int32_t>{2, 7}));
+}
+
+TEST(Pretrained, TextsThatAreTooLongOrForeignAreRefused) {
+  const FamilyCase one("gpt2");
+  const auto model = load_language_model(one.folder);
+  nn::Pass pass;
+  const auto text = [](int64_t length, int32_t id) {
+    return Ragged{Tensor::from(std::vector<int32_t>(static_cast<size_t>(length), id), {length}),
+                  Offsets::uniform(1, length)};
+  };
+  EXPECT_NO_THROW((*model)(text(20, 5), pass));
+  expect_parts(message_of<UsageError>([&] { (*model)(text(21, 5), pass); }), {"21 tokens", "20"});
+  EXPECT_THROW((*model)(text(3, 23), pass), DataError);
+  EXPECT_THROW(model->start(text(21, 5)), UsageError);
+  nn::DecoderState state = model->start(text(20, 5));
+  EXPECT_THROW(model->step(Tensor::from(std::vector<int32_t>{5}, {1}), state), UsageError);
+  const FamilyCase bert("bert_base");
+  const auto encoder = load_text_encoder(bert.folder);
+  expect_parts(message_of<UsageError>([&] { (*encoder)(text(21, 5), pass); }), {"21 tokens", "20"});
+}
+
+TEST(Pretrained, WhatAFamilyCannotSayIsNotWritten) {
+  const Scratch folder;
+  const auto llama = load_language_model(FamilyCase("llama").folder);
+  const auto refusal = [&](const char* family) {
+    return message_of<UsageError>([&] { save_language_model(folder.path(), *llama, family); });
+  };
+  expect_parts(refusal("gpt2"), {"gpt2", "learned positions"});
+  expect_parts(refusal("opt"), {"gpt2, llama", "\"opt\""});
+  EXPECT_FALSE(std::filesystem::exists(folder / "config.json"));
+}
+
+}  // namespace
