@@ -22,6 +22,15 @@ struct ScoreBias {
   int64_t batch_stride = 0, head_stride = 0, query_stride = 0;
 };
 
+// A bias that depends on how far apart query and key are (Raffel et al. 2020, section 2.1): data[h *
+// head_stride + zero + n] is added to the score of a key that lies n positions after the query (before it: n
+// < 0), the last query and the last key of a sequence being at the same position.
+struct RelativeBias {
+  const float* data = nullptr;  // null: no such bias
+  int64_t head_stride = 0;
+  int64_t zero = 0;
+};
+
 // What both directions need. Head h of query row t is query[t * query_stride + h * d_k .. + d_k]; keys,
 // values and outputs likewise (strides in elements), so that a fused projection's columns can be read in
 // place. Query head h attends to the keys and values of head h / (heads / key_heads) (grouped-query
@@ -41,6 +50,7 @@ struct AttentionShape {
   // [heads], null: none. What lies n positions away (keys' and queries' last positions being the same) has
   // slope * n taken from its score (Press et al. 2022, ALiBi), computed and never stored.
   const float* alibi_slopes = nullptr;
+  RelativeBias relative = {};
   // Of the weights; row = query row in the batch, column = head * 2^22 + key within the sequence.
   Dropout dropout = {};
 
@@ -96,7 +106,10 @@ struct CachedAttention {
   int64_t query_stride = 0;
   const float* const* const* entries = nullptr;  // [rows]
   const int32_t* lengths = nullptr;              // [rows]
-  float* output = nullptr;                       // [rows, heads * d_v] with output_stride
+  // By distance, as in AttentionShape; a row's query is at its last position.
+  const float* alibi_slopes = nullptr;
+  RelativeBias relative = {};
+  float* output = nullptr;  // [rows, heads * d_v] with output_stride
   int64_t output_stride = 0;
 };
 
@@ -112,6 +125,8 @@ struct AttentionGradients {
   // Of the additive bias: null where not wanted, else always added to, laid out like the bias. With a
   // repeating stride the sum runs over what it repeats, in order; such a bias is computed on one thread.
   float* bias = nullptr;
+  // Of the relative bias: null where not wanted, else always added to, laid out like it.
+  float* relative = nullptr;
 };
 
 // output and log_sum_exp are those of the forward pass; grad_output is laid out as output with

@@ -141,6 +141,13 @@ AttentionResult multihead_attention(const Variable& query, const Variable& key, 
     throw ShapeError(concat(kName, ": ", query_offsets.sequences(), " sequences of queries, ",
                             key_offsets.sequences(), " of keys"));
   }
+  const Tensor relative = options.relative_bias.defined() ? options.relative_bias.value() : Tensor();
+  const int64_t longest = std::max(query_offsets.max_length(), key_offsets.max_length());
+  if (relative.defined() && (relative.rank() != 2 || !relative.contiguous() || relative.dim(0) != heads ||
+                             relative.dim(1) % 2 == 0 || relative.dim(1) < 2 * longest - 1)) {
+    throw ShapeError(concat(kName, ": relative_bias ", relative.shape(), " is not [", heads,
+                            ", 2 n - 1] with n of at least ", longest, " positions"));
+  }
   const Tensor bias = options.bias.defined() ? options.bias.value() : Tensor();
   AttentionShape shape{
       .sequences = query_offsets.sequences(),
@@ -155,12 +162,15 @@ AttentionResult multihead_attention(const Variable& query, const Variable& key, 
       .keep = broadcast<kernels::KeepMask>("keep", options.keep, query_offsets, key_offsets, heads),
       .bias = broadcast<kernels::ScoreBias>("bias", bias, query_offsets, key_offsets, heads),
       .alibi_slopes = slopes.defined() ? slopes.data() : nullptr,
+      .relative = relative.defined()
+                      ? kernels::RelativeBias{relative.data(), relative.dim(1), relative.dim(1) / 2}
+                      : kernels::RelativeBias{},
       .dropout = options.dropout};
   if (options.keep.defined()) shape.keep.data = options.keep.data<uint8_t>();
   if (bias.defined()) shape.bias.data = bias.data();
 
   const int64_t tokens = query.value().rows();
-  const bool records = Tape::records({query, key, value, options.bias});
+  const bool records = Tape::records({query, key, value, options.bias, options.relative_bias});
   Tensor output = Tensor::empty({tokens, heads * d_v});
   const Tensor log_sum_exp = records ? Tensor::empty({heads, tokens}) : Tensor();
   AttentionResult result;
@@ -182,10 +192,11 @@ AttentionResult multihead_attention(const Variable& query, const Variable& key, 
     return result;
   }
   // `shape` and `input` point into these.
-  auto keep_alive = std::tuple(query_offsets, key_offsets, options.keep, bias, slopes);
+  auto keep_alive = std::tuple(query_offsets, key_offsets, options.keep, bias, slopes, relative);
   result.output = Tape::result(
       kName, output,
-      [=, keep_alive = std::move(keep_alive), bias_variable = options.bias](const Tensor& grad_output) {
+      [=, keep_alive = std::move(keep_alive), bias_variable = options.bias,
+       relative_variable = options.relative_bias](const Tensor& grad_output) {
         const auto slot = [](const Variable& x) {
           return x.requires_grad() ? x.gradient_slot()
                                    : GradientSlot{Tensor::empty(x.shape()), Accumulate::no};
@@ -200,11 +211,14 @@ AttentionResult multihead_attention(const Variable& query, const Variable& key, 
                                               .query_accumulate = dq.accumulate,
                                               .key_accumulate = dk.accumulate,
                                               .value_accumulate = dv.accumulate};
-        if (bias_variable.requires_grad()) {
-          const GradientSlot d_bias = bias_variable.gradient_slot();
-          if (d_bias.accumulate == Accumulate::no) d_bias.tensor.fill_zero();
-          gradients.bias = d_bias.tensor.data();
-        }
+        const auto added_to = [](const Variable& x) -> float* {
+          if (!x.requires_grad()) return nullptr;
+          const GradientSlot gradient = x.gradient_slot();
+          if (gradient.accumulate == Accumulate::no) gradient.tensor.fill_zero();
+          return gradient.tensor.data();
+        };
+        gradients.bias = added_to(bias_variable);
+        gradients.relative = added_to(relative_variable);
         kernels::attention_backward(shape, input, output.data(), output.row_stride(), log_sum_exp.data(),
                                     grad_output.data(), grad_output.row_stride(), gradients);
       });

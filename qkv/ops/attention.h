@@ -21,6 +21,10 @@ struct AttentionOptions {
   // f32 [heads]: the score of a key n positions away falls by slope * n (Press et al. 2022, ALiBi); where
   // there are more keys than queries, both end at the same position.
   Tensor alibi_slopes = {};
+  // f32 [heads, 2 n - 1]: added to the score of a key that lies j positions after the query (before it: j <
+  // 0) is element [head, n - 1 + j] (Raffel et al. 2020, section 2.1); both end at the same position. n is at
+  // least as many positions as the longest sequence has.
+  Variable relative_bias = {};
   // 1 / sqrt(d_k) where not given.
   std::optional<float> scale = {};
   // Of the weights.

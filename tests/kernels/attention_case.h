@@ -19,6 +19,7 @@ struct AttentionOptions {
   int64_t heads = 2, d_k = 8, d_v = 8;
   int64_t key_heads = 0;  // 0: as many
   bool alibi = false;
+  bool relative = false;
   bool causal = false;
   Mask keep = Mask::none, bias = Mask::none;
   float dropout = 0;
@@ -102,6 +103,12 @@ class AttentionCase {
       for (int64_t h = 0; h < heads; ++h) slopes_.push_back(number(0.5f));
       shape.alibi_slopes = slopes_.data();
     }
+    if (options.relative) {
+      const int64_t longest = std::max(most_queries, most_keys);
+      shape.relative = {nullptr, 2 * longest + 1, longest};  // one number to spare on each side
+      for (int64_t i = 0; i < heads * shape.relative.head_stride; ++i) relative_.push_back(number(2));
+      shape.relative.data = relative_.data();
+    }
     shape.d_k = options.d_k;
     shape.d_v = options.d_v;
     shape.scale = 1 / std::sqrt(static_cast<float>(options.d_k));
@@ -144,6 +151,7 @@ class AttentionCase {
   const AttentionOptions& options() const { return options_; }
   int64_t key_heads() const { return options_.key_heads > 0 ? options_.key_heads : options_.heads; }
   size_t bias_count() const { return bias_.size(); }
+  size_t relative_count() const { return relative_.size(); }
 
   // Uniform in [-size, size).
   float number(float size) { return (random_.uniform() * 2 - 1) * size; }
@@ -176,7 +184,7 @@ class AttentionCase {
 
   struct Backward {
     Rows query, key, value;
-    std::vector<float> bias;
+    std::vector<float> bias, relative;
   };
   // start: what stands in the gradients before; with Accumulate::yes it is added to.
   Backward backward(const Forward& result, Accumulate accumulate = Accumulate::no,
@@ -190,6 +198,7 @@ class AttentionCase {
         std::fill_n(rows->data() + r * rows->stride, rows->cols_, start);
     }
     g.bias.resize(bias_.size(), 0.25f);
+    g.relative.resize(relative_.size(), 0.25f);
     attention_backward(shape, input, result.output.data(), result.output.stride, result.log_sum_exp.data(),
                        grad_output.data(), grad_output.stride,
                        {.query = g.query.data(),
@@ -201,7 +210,8 @@ class AttentionCase {
                         .query_accumulate = accumulate,
                         .key_accumulate = accumulate,
                         .value_accumulate = accumulate,
-                        .bias = g.bias.empty() ? nullptr : g.bias.data()});
+                        .bias = g.bias.empty() ? nullptr : g.bias.data(),
+                        .relative = g.relative.empty() ? nullptr : g.relative.data()});
     return g;
   }
 
@@ -216,7 +226,7 @@ class AttentionCase {
   RandomStream random_;
   std::vector<int32_t> query_offsets_{0}, key_offsets_{0};
   std::vector<uint8_t> keep_;
-  std::vector<float> bias_, slopes_;
+  std::vector<float> bias_, slopes_, relative_;
 };
 
 inline std::vector<float> some_rows(const Rows& rows, int64_t first, int64_t count) {

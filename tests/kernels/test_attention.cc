@@ -46,7 +46,8 @@ std::string name(const AttentionOptions& o) {
   for (const int k : o.keys) text << ' ' << k;
   text << ", heads " << o.heads << ", d_k " << o.d_k << ", d_v " << o.d_v << ", causal " << o.causal
        << ", keep " << static_cast<int>(o.keep) << ", bias " << static_cast<int>(o.bias) << ", dropout "
-       << o.dropout << ", size " << o.size << ", key heads " << o.key_heads << ", alibi " << o.alibi;
+       << o.dropout << ", size " << o.size << ", key heads " << o.key_heads << ", alibi " << o.alibi
+       << ", relative " << o.relative;
   return text.str();
 }
 
@@ -62,6 +63,25 @@ std::vector<double> bias_gradient(const AttentionCase& problem, const std::vecto
         for (int64_t j = 0; j < o.keys[s]; ++j) {
           sum[static_cast<size_t>(static_cast<int64_t>(s) * bias.batch_stride + h * bias.head_stride +
                                   i * bias.query_stride + j)] += scores[at++];
+        }
+      }
+    }
+  }
+  return sum;
+}
+
+// The same of a bias by distance.
+std::vector<double> relative_gradient(const AttentionCase& problem, const std::vector<double>& scores) {
+  std::vector<double> sum(problem.relative_count(), 0.25);
+  const auto& o = problem.options();
+  const auto& relative = problem.shape.relative;
+  size_t at = 0;
+  for (size_t s = 0; s < o.queries.size(); ++s) {
+    for (int64_t h = 0; h < o.heads; ++h) {
+      for (int64_t i = 0; i < o.queries[s]; ++i) {
+        for (int64_t j = 0; j < o.keys[s]; ++j) {
+          const int64_t distance = j - (i + o.keys[s] - o.queries[s]);
+          sum[static_cast<size_t>(h * relative.head_stride + relative.zero + distance)] += scores[at++];
         }
       }
     }
@@ -106,6 +126,10 @@ void check(const AttentionOptions& options, double factor = 1) {
   if (options.bias != Mask::none) {
     const auto wanted = bias_gradient(problem, slope.scores);
     EXPECT_LT(difference(gradients.bias, wanted) / magnitude(wanted), kBackwardError * factor);
+  }
+  if (options.relative) {
+    const auto wanted = relative_gradient(problem, slope.scores);
+    EXPECT_LT(difference(gradients.relative, wanted) / magnitude(wanted), kBackwardError * factor);
   }
 }
 
@@ -247,6 +271,7 @@ TEST(Attention, GroupedHeadsAndDistances) {
                  .d_v = 24,
                  .key_heads = key_heads,
                  .alibi = key_heads != 2,
+                 .relative = key_heads != 1,
                  .causal = causal,
                  .keep = mask,
                  .bias = mask,
@@ -269,6 +294,7 @@ TEST(Attention, CutsLongSequences) {
                                    .d_k = 16,
                                    .d_v = 8,
                                    .key_heads = 1,
+                                   .relative = true,
                                    .causal = causal};
     check(options);
     const AttentionCase problem(options);
@@ -283,6 +309,7 @@ TEST(Attention, CutsLongSequences) {
       EXPECT_EQ(one.query.memory, slope.query.memory);
       EXPECT_EQ(one.key.memory, slope.key.memory);
       EXPECT_EQ(one.value.memory, slope.value.memory);
+      EXPECT_EQ(one.relative, slope.relative);
     }
     set_threads(before);
     AttentionCase alone({.queries = {300},
@@ -291,9 +318,11 @@ TEST(Attention, CutsLongSequences) {
                          .d_k = 16,
                          .d_v = 8,
                          .key_heads = 1,
+                         .relative = true,
                          .causal = causal,
                          .seed = 2});
     take_rows(problem, 0, 0, alone);
+    alone.shape.relative = problem.shape.relative;
     const auto slope = alone.backward(alone.forward());
     EXPECT_EQ(slope.query.values(), some_rows(one.query, 0, 300));
     EXPECT_EQ(slope.key.values(), some_rows(one.key, 0, 3100));

@@ -17,6 +17,7 @@ TEST(AttentionBits, SameBitsForAnyNumberOfThreads) {
                                  .heads = 3,
                                  .d_k = 32,
                                  .d_v = 40,
+                                 .relative = bias == Mask::none,
                                  .causal = true,
                                  .bias = bias,
                                  .dropout = 0.1f});
@@ -34,6 +35,7 @@ TEST(AttentionBits, SameBitsForAnyNumberOfThreads) {
       EXPECT_EQ(backward.key.memory, slope.key.memory);
       EXPECT_EQ(backward.value.memory, slope.value.memory);
       EXPECT_EQ(backward.bias, slope.bias);
+      EXPECT_EQ(backward.relative, slope.relative);
     }
   }
   set_threads(before);

@@ -53,6 +53,8 @@ struct Case {
                       .query_stride = heads * d_k,
                       .entries = rows.data(),
                       .lengths = lengths.data() + first,
+                      .alibi_slopes = slopes.empty() ? nullptr : slopes.data(),
+                      .relative = relative.empty() ? RelativeBias{} : RelativeBias{relative.data(), 91, 90},
                       .output = output.data(),
                       .output_stride = heads * d_v});
     return output;
@@ -71,6 +73,11 @@ struct Case {
       scores.push_back(score * static_cast<double>(scale));
     }
     if (scores.empty()) return 0;
+    for (size_t j = 0; j < scores.size(); ++j) {
+      const size_t before = scores.size() - 1 - j, h = static_cast<size_t>(head);
+      if (!slopes.empty()) scores[j] -= static_cast<double>(slopes[h]) * static_cast<double>(before);
+      if (!relative.empty()) scores[j] += static_cast<double>(relative[h * 91 + 90 - before]);
+    }
     const double largest = *std::ranges::max_element(scores);
     double sum = 0, mixed = 0;
     for (size_t j = 0; j < scores.size(); ++j) {
@@ -86,6 +93,7 @@ struct Case {
   float scale = 0.4f;
   std::vector<int32_t> lengths;
   std::vector<float> query;
+  std::vector<float> slopes, relative;  // relative: [heads, 91], of up to 90 positions before
   std::vector<std::vector<float>> pool;
   std::vector<std::vector<const float*>> entries;
 };
@@ -114,6 +122,17 @@ TEST(CachedAttention, EveryLengthAndWidth) {
 TEST(CachedAttention, HeadsThatShareKeysAndValues) {
   expect_right(Case(4, 6, 16, 24, {9, 40, 1, 77}, 1, 3), 2e-6);
   expect_right(Case(4, 4, 64, 64, {9, 40, 1, 77}, 1, 4), 2e-6);
+}
+
+TEST(CachedAttention, ScoresThatDependOnTheDistance) {
+  Case one(4, 3, 16, 24, {9, 40, 1, 91});
+  one.slopes = {0.3f, 0.0f, 0.02f};
+  expect_right(one, 2e-6);
+  RandomStream random(3);
+  for (int i = 0; i < 3 * 91; ++i) one.relative.push_back(2 * random.uniform() - 1);
+  expect_right(one, 2e-6);
+  one.slopes.clear();
+  expect_right(one, 2e-6);
 }
 
 TEST(CachedAttention, LargeAndTinyScores) {

@@ -82,6 +82,9 @@ TEST(AttentionWatch, RefusesWhatIsNotThere) {
   EXPECT_THROW(batch.run({.return_weights = true, .weight_heads = {1, 1}}), UsageError);
   EXPECT_THROW(batch.run({.return_top = -1}), UsageError);
   EXPECT_THROW(batch.run({.alibi_slopes = random_tensor({3}, 4)}), ShapeError);
+  EXPECT_THROW(batch.run({.relative_bias = random_tensor({2, 3}, 4)}), ShapeError) << "too short";
+  EXPECT_THROW(batch.run({.relative_bias = random_tensor({2, 40}, 4)}), ShapeError) << "no middle";
+  EXPECT_THROW(batch.run({.relative_bias = random_tensor({3, 41}, 4)}), ShapeError) << "heads";
   const Tensor three = random_tensor({10, 3, 6}, 5);
   EXPECT_THROW(scaled_dot_product_attention(batch.query, three, three), ShapeError);
 }

@@ -169,6 +169,19 @@ TEST(Gradients, AttentionOfGroupedHeads) {
        .inputs = {random_tensor({9, 6, 4}, 1), random_tensor({11, 2, 4}, 2), random_tensor({11, 2, 5}, 3)}});
 }
 
+// Sequences of different lengths read the same bias by distance.
+TEST(Gradients, AttentionWithARelativeBias) {
+  check_gradients({.function =
+                       [](const auto& in) {
+                         const AttentionOptions options{.relative_bias = in[3],
+                                                        .query_offsets = Offsets({0, 4, 9}),
+                                                        .key_offsets = Offsets({0, 6, 11})};
+                         return scaled_dot_product_attention(in[0], in[1], in[2], options).output;
+                       },
+                   .inputs = {random_tensor({9, 4, 4}, 1), random_tensor({11, 2, 4}, 2),
+                              random_tensor({11, 2, 5}, 3), random_tensor({4, 13}, 4)}});
+}
+
 TEST(Gradients, AttentionWithEverything) {
   const Offsets queries({0, 4, 9}), keys({0, 6, 11});
   Tensor mask = Tensor::empty({2, 1, 5, 6}, DType::u8);

@@ -225,6 +225,7 @@ class Backward {
       }
     });
     if (a_.gradients.bias != nullptr) add_bias_gradient(tile);
+    if (task_.distances != nullptr) add_distances(tile);
 
     const int64_t from = head_.first_query_of(tile.key, tile.query), row = from - tile.query;
     const int64_t queries = tile.queries - row;
@@ -328,6 +329,18 @@ class Backward {
     }
   }
 
+  void add_distances(const ScoreTile& tile) const {
+    const int64_t in_group = query_head_ - task_.head * shape_.query_heads_per_key();
+    float* to = task_.distances + in_group * (head_.queries + task_.count) + tile.key - task_.first +
+                head_.queries - 1 - tile.query;
+    for (int64_t i = 0; i < tile.queries; ++i, --to) {
+      const float* change = changes_ + i * kTileKeys;
+      for_vectors(d_, seen_keys(head_, tile, tile.query + i), [&](auto part, int64_t j) HWY_ATTR {
+        store(d_, hn::Add(load(d_, to + j, part), load(d_, change + j, part)), to + j, part);
+      });
+    }
+  }
+
   const Floats d_;
   const BackwardArguments& a_;
   const AttentionShape& shape_;
@@ -386,7 +399,7 @@ void attention_backward(const AttentionShape& shape, const AttentionInput& input
       gradients.bias != nullptr && ((shape.bias.batch_stride == 0 && shape.sequences > 1) ||
                                     (shape.bias.head_stride == 0 && shape.heads > 1));
   AttentionPlan& plan = AttentionPlan::of_this_thread();
-  plan.backward(shape);
+  plan.backward(shape, gradients.relative != nullptr);
   const auto body = [&](const AttentionTask* tasks, size_t count) {
     HWY_DYNAMIC_DISPATCH(backward_tasks)(arguments, tasks, count);
   };
@@ -396,6 +409,7 @@ void attention_backward(const AttentionShape& shape, const AttentionInput& input
     plan.run(body);
   }
   plan.add_partials(shape, gradients.query, gradients.query_stride);
+  if (gradients.relative != nullptr) plan.add_distances(shape, gradients.relative);
   // dV, dP, dQ and dK; that the scores are computed again is this kernel's choice.
   count_macs(attention_pairs(shape) * static_cast<uint64_t>(2 * (shape.d_k + shape.d_v)));
   // All that is read has a gradient that is written, and the output's gradient is read.

@@ -77,6 +77,24 @@ HWY_INLINE void mix_vectors(Floats d, const float* weights, const float* const* 
   }
 }
 
+// Adds what depends on how far before the last position each one lies.
+void add_distances(Floats d, const CachedAttention& a, int64_t head, int64_t count,
+                   float* HWY_RESTRICT scores) {
+  const float slope = a.alibi_slopes == nullptr ? 0.0f : a.alibi_slopes[head];
+  const float* relative = a.relative.data == nullptr ? nullptr
+                                                     : a.relative.data + head * a.relative.head_stride +
+                                                           a.relative.zero - (count - 1);
+  if (slope == 0 && relative == nullptr) return;
+  for_vectors(d, count, [&](auto part, int64_t j) HWY_ATTR {
+    auto v = load(d, scores + j, part);
+    if (slope != 0) {
+      v = hn::MulAdd(hn::Set(d, slope), hn::Iota(d, static_cast<float>(j - (count - 1))), v);
+    }
+    if (relative != nullptr) v = hn::Add(v, load(d, relative + j, part));
+    store(d, v, scores + j, part);
+  });
+}
+
 void attend(const CachedAttention& a, int64_t row, int64_t head) {
   const Floats d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), count = a.lengths[row];
@@ -93,6 +111,7 @@ void attend(const CachedAttention& a, int64_t row, int64_t head) {
   dot_products(
       d, a.query + row * a.query_stride + head * a.d_k, a.d_k,
       [&](int64_t j) { return entries[j] + key_head * a.d_k; }, count, a.scale, scores);
+  add_distances(d, a, head, count, scores);
   const float factor = 1 / exponentiate(d, scores, count);
   // Four vectors of values at a time stay in registers.
   for (int64_t i = 0; i < a.d_v; i += 4 * lanes) {

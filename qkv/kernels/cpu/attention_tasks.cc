@@ -68,7 +68,7 @@ void AttentionPlan::forward(const AttentionShape& shape) {
   end();
 }
 
-void AttentionPlan::backward(const AttentionShape& shape) {
+void AttentionPlan::backward(const AttentionShape& shape, bool distances) {
   clear();
   const int64_t group = shape.query_heads_per_key(), key_heads = shape.heads / group;
   int64_t partial_floats = 0;
@@ -89,6 +89,7 @@ void AttentionPlan::backward(const AttentionShape& shape) {
     }
   }
   end();
+  if (distances) keep_distances(shape);
   if (partial_floats == 0) return;
   if (partial_floats > partial_capacity_) {
     partial_capacity_ = 0;
@@ -133,6 +134,36 @@ void AttentionPlan::add_partials(const AttentionShape& shape, float* query_gradi
         }
       }
     });
+  }
+}
+
+void AttentionPlan::keep_distances(const AttentionShape& shape) {
+  const int64_t group = shape.query_heads_per_key();
+  const auto size = [&](const AttentionTask& task) {
+    return group * (AttentionHead(shape, task.sequence).queries + task.count);
+  };
+  int64_t floats = 0;
+  for (size_t t = 0; t + 1 < tasks_.size(); ++t) floats += size(tasks_[t]);
+  distances_.assign(static_cast<size_t>(floats), 0.0f);
+  float* next = distances_.data();
+  for (size_t t = 0; t + 1 < tasks_.size(); ++t) {
+    tasks_[t].distances = next;
+    next += size(tasks_[t]);
+  }
+}
+
+void AttentionPlan::add_distances(const AttentionShape& shape, float* gradient) const {
+  const int64_t group = shape.query_heads_per_key();
+  for (size_t t = 0; t + 1 < tasks_.size(); ++t) {
+    const AttentionTask& task = tasks_[t];
+    const AttentionHead head(shape, task.sequence);
+    const int64_t width = head.queries + task.count;
+    for (int64_t g = 0; g < group; ++g) {
+      const float* share = task.distances + g * width;
+      float* to = gradient + (task.head * group + g) * shape.relative.head_stride + shape.relative.zero +
+                  task.first - (head.keys - 1);
+      for (int64_t n = 0; n + 1 < width; ++n) to[n] += share[n];
+    }
   }
 }
 

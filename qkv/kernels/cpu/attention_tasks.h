@@ -29,6 +29,10 @@ struct AttentionTask {
   // Backward, where a head's keys are cut: the place of this part's share of the queries' gradients, [query
   // heads of the key head, queries, d_k]. Null: the gradient itself.
   float* partial = nullptr;
+  // Backward, where the relative bias has a gradient: this task's share, [query heads of the key head,
+  // queries
+  // + count], by distance, the first number for the last query and the first key.
+  float* distances = nullptr;
 };
 
 // What attention_backward() is called with.
@@ -81,7 +85,8 @@ class AttentionPlan {
   static AttentionPlan& of_this_thread();
 
   void forward(const AttentionShape& shape);
-  void backward(const AttentionShape& shape);
+  // distances: whether shares of a relative bias's gradient are wanted.
+  void backward(const AttentionShape& shape, bool distances);
 
   // Calls body(tasks, count) for pieces of the tasks, on several threads. tasks[count] is the task that comes
   // next in order, or the last one again.
@@ -90,17 +95,21 @@ class AttentionPlan {
 
   // Adds the shares of the queries' gradients that were kept apart, in the order of their keys.
   void add_partials(const AttentionShape& shape, float* query_gradient, int64_t stride) const;
+  // Adds the shares of the relative bias's gradient, task by task.
+  void add_distances(const AttentionShape& shape, float* gradient) const;
 
  private:
   void clear();
   void add(const AttentionTask& task, int64_t work);
   void end();
+  void keep_distances(const AttentionShape& shape);
 
   std::vector<AttentionTask> tasks_;  // the last one is there twice
   std::vector<size_t> pieces_;        // the first task of each, and their number
   int64_t piece_work_ = 0;
   hwy::AlignedFreeUniquePtr<float[]> partials_;
   int64_t partial_capacity_ = 0;
+  std::vector<float> distances_;
 };
 
 // The multiplications of one product of a width of 1, summed over sequences and heads: the pairs of a query

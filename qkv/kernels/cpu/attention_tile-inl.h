@@ -94,19 +94,24 @@ HWY_INLINE void mask_scores(Floats d, const AttentionShape& shape, int64_t seque
                                               : keep.data + sequence * keep.batch_stride +
                                                     query_head * keep.head_stride + group.key;
   const float slope = shape.alibi_slopes == nullptr ? 0.0f : shape.alibi_slopes[query_head];
-  if (add == nullptr && allow == nullptr && slope == 0) return;
+  const RelativeBias& relative = shape.relative;
+  const float* by_distance =
+      relative.data == nullptr ? nullptr : relative.data + query_head * relative.head_stride + relative.zero;
+  if (add == nullptr && by_distance == nullptr && allow == nullptr && slope == 0) return;
   const hn::Rebind<uint8_t, Floats> bytes;
   const hn::RebindToSigned<Floats> d32;
   const auto minus_infinity = hn::Set(d, kMinusInfinity), lane = hn::Iota(d, 0);
   for (int64_t i = 0; i < group.queries; ++i, scores += kTileKeys) {
     const int64_t query = group.query + i;
+    // How far after the query the group's first key lies.
+    const int64_t offset = group.key - (query + head.keys - head.queries);
     for_vectors(d, seen_keys(head, group, query), [&](auto part, int64_t j) HWY_ATTR {
       auto v = hn::Load(d, scores + j);
       if (slope != 0) {
-        const int64_t offset = group.key + j - (query + head.keys - head.queries);
-        const auto distance = hn::Abs(hn::Add(hn::Set(d, static_cast<float>(offset)), lane));
+        const auto distance = hn::Abs(hn::Add(hn::Set(d, static_cast<float>(offset + j)), lane));
         v = hn::NegMulAdd(hn::Set(d, slope), distance, v);
       }
+      if (by_distance != nullptr) v = hn::Add(v, load(d, by_distance + offset + j, part));
       if (add != nullptr) v = hn::Add(v, load(d, add + query * bias.query_stride + j, part));
       if (allow != nullptr) {
         uint8_t kept[HWY_MAX_BYTES] = {};

@@ -50,6 +50,11 @@ double score(const AttentionShape& shape, const AttentionInput& input, const Row
     const int64_t distance = row.query + row.keys - row.queries - j;
     sum -= double{shape.alibi_slopes[row.head]} * static_cast<double>(std::abs(distance));
   }
+  const RelativeBias& relative = shape.relative;
+  if (relative.data != nullptr) {
+    const int64_t distance = j - (row.query + row.keys - row.queries);
+    sum += double{relative.data[row.head * relative.head_stride + relative.zero + distance]};
+  }
   const ScoreBias& bias = shape.bias;
   if (bias.data == nullptr) return sum;
   return sum + double{bias.data[row.sequence * bias.batch_stride + row.head * bias.head_stride +
