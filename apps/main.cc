@@ -24,6 +24,34 @@ namespace {
 
 constexpr int kFailed = 1, kUsage = 2;
 
+// The command that was asked for: `app`, or its subcommand's subcommand.
+const CLI::App& innermost(const CLI::App& app) {
+  const auto given = app.get_subcommands();
+  return given.empty() ? app : innermost(*given.front());
+}
+
+// A misspelt option leaves the one that was meant missing, and that is what CLI11 would tell.
+[[noreturn]] void name_the_unknown_first(const CLI::App& app, const CLI::RequiredError& missing) {
+  const CLI::App& command = innermost(app);
+  for (const std::string& argument : command.remaining()) {
+    if (argument.starts_with("-")) throw CLI::ExtrasError(command.get_name(), {argument});
+  }
+  throw missing;
+}
+
+int parse(CLI::App& app, int argc, char** argv) {
+  try {
+    try {
+      app.parse(argc, argv);
+    } catch (const CLI::RequiredError& missing) {
+      name_the_unknown_first(app, missing);
+    }
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error, std::cout, std::cerr) == 0 ? 0 : kUsage;
+  }
+}
+
 int run(int argc, char** argv) {
   CLI::App app{"qkv: train, run and look into Transformers\n", "qkv"};
   app.set_version_flag("--version", "qkv " QKV_VERSION);
@@ -40,11 +68,7 @@ int run(int argc, char** argv) {
   qkv::apps::add_attention(app);
   qkv::apps::add_bench(app);
   qkv::apps::add_demo(app);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error, std::cout, std::cerr) == 0 ? 0 : kUsage;
-  }
+  if (const int status = parse(app, argc, argv); status != 0) return status;
   std::cout.flush();
   if (!std::cout) throw qkv::IoError("cannot write to stdout: is the disk full?");
   return 0;

@@ -43,6 +43,7 @@ TEST(CommandLine, RefusesWhatItDoesNotKnow) {
   expect_failure(run_qkv({}), 2, {"subcommand"});
   expect_failure(run_qkv({"no-such-command"}), 2, {});
   expect_failure(run_qkv({"inspect", "--preset", "tiny", "--no-such-option"}), 2, {"--no-such-option"});
+  expect_failure(run_qkv({"train", "translation", "--srcs", "a", "--tgt", "b"}), 2, {"--srcs"});
   expect_failure(run_qkv({"inspect", "--preset", "huge"}), 2, {"tiny, small, base, big", "huge"});
   expect_failure(run_qkv({"inspect", "--preset", "tiny", "--set", "d_modell=3"}), 2,
                  {"d_model,", "d_modell"});
