@@ -155,7 +155,7 @@ TEST(Matmul, GradientsHaveTheSameBitsForAnyNumberOfThreads) {
   qkv::set_threads(before);
 }
 
-// Without OneDnnScope's mask this crashed within seconds (oneDNN 2.6.3).
+// Without SignalsWait this crashed within seconds (oneDNN 2.6.3).
 TEST(Matmul, SignalsInTheMiddleDoNoHarm) {
   static std::atomic<int> signals = 0;
   const auto handler_before = std::signal(SIGALRM, [](int) { ++signals; });

@@ -52,31 +52,40 @@ dnnl::stream& stream() {
   return instance;
 }
 
-// Around everything that oneDNN does on this thread.
-//
-// It asks OpenMP how many threads there are, when it makes a primitive and when it runs one: the answer has
-// to be one. And signals have to wait: with oneDNN 2.6.3 a handler that runs in the middle of a product
-// leaves the heap destroyed (its generated code seems to keep values where the handler's frame is put). Those
-// that the code itself would raise pass.
-class OneDnnScope {
+// Around everything that oneDNN does on a thread: it asks OpenMP how many threads there are, when it makes a
+// primitive and when it runs one, and the answer has to be one.
+class OneThread {
  public:
-  OneDnnScope() : threads_before_(omp_get_max_threads()) {
-    if (threads_before_ != 1) omp_set_num_threads(1);
+  OneThread() : before_(omp_get_max_threads()) {
+    if (before_ != 1) omp_set_num_threads(1);
+  }
+  ~OneThread() {
+    if (before_ != 1) omp_set_num_threads(before_);
+  }
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+
+ private:
+  int before_;
+};
+
+// And signals have to wait: with oneDNN 2.6.3 a handler that runs in the middle of a product leaves the heap
+// destroyed (its generated code seems to keep values where the handler's frame is put). Those that the code
+// itself would raise pass. Once a call, on the caller's thread: those of parallel_for take no signals.
+class SignalsWait {
+ public:
+  SignalsWait() {
     sigset_t blocked;
     ::sigfillset(&blocked);
     for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT}) ::sigdelset(&blocked, own);
-    ::pthread_sigmask(SIG_BLOCK, &blocked, &signals_before_);
+    ::pthread_sigmask(SIG_BLOCK, &blocked, &before_);
   }
-  ~OneDnnScope() {
-    ::pthread_sigmask(SIG_SETMASK, &signals_before_, nullptr);
-    if (threads_before_ != 1) omp_set_num_threads(threads_before_);
-  }
-  OneDnnScope(const OneDnnScope&) = delete;
-  OneDnnScope& operator=(const OneDnnScope&) = delete;
+  ~SignalsWait() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsWait(const SignalsWait&) = delete;
+  SignalsWait& operator=(const SignalsWait&) = delete;
 
  private:
-  int threads_before_;
-  sigset_t signals_before_{};
+  sigset_t before_{};
 };
 
 Md row_major(int64_t rows, int64_t cols, int64_t stride) { return Md({rows, cols}, kF32, Dims{stride, 1}); }
@@ -219,7 +228,8 @@ void copy_rows(const float* from, int64_t from_stride, float* to, int64_t to_str
 bool runs_on_slabs() {
   static const bool answer = [] {
     try {
-      const OneDnnScope scope;
+      const SignalsWait signals;
+      const OneThread one_thread;
       const std::string name =
           describe(row_major(kPanelRows, 64, 64), slabs(64, 64), false, row_major(kPanelRows, 64, 64), false)
               .impl_info_str();
@@ -271,8 +281,9 @@ void matmul(const Matrix& a, const PackedMatrix& b, const float* bias, const Mut
     compiled.run(a_data, block.data.get(), bias ? bias + block.first_col : nullptr, result);
     if (!direct) copy_rows(result, block.cols, c_data, c.stride, rows, block.cols);
   };
+  const SignalsWait signals;
   parallel_for(panels * blocks, 1, [&](int64_t begin, int64_t end) {
-    const OneDnnScope scope;
+    const OneThread one_thread;
     for (int64_t index = begin; index < end; ++index) task(index);
   });
 }
@@ -322,8 +333,9 @@ void matmul_transposed_a(const Matrix& a, const Matrix& b, const MutableMatrix& 
       run(a_rest, rows, b_rest, cols, kChunkStep);
     }
   };
+  const SignalsWait signals;
   parallel_for(row_blocks * col_blocks, 1, [&](int64_t begin, int64_t end) {
-    const OneDnnScope scope;
+    const OneThread one_thread;
     for (int64_t index = begin; index < end; ++index) task(index);
   });
 }
