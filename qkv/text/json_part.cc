@@ -25,6 +25,8 @@ JsonDocument::JsonDocument(std::string_view text, const std::string& name) {
     content->value = json::parse(text);
   } catch (const json::parse_error& error) {
     throw DataError(concat(name, ": expected JSON, found something else at byte ", error.byte));
+  } catch (const json::exception& error) {  // a number that is too large for one
+    throw DataError(concat(name, ": expected JSON, found what cannot be read (", error.what(), ')'));
   }
   content_ = std::move(content);
 }

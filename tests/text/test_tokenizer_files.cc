@@ -40,6 +40,7 @@ TEST(TokenizerJson, WhatIsNotJson) {
   expect_refused("", {"expected JSON", "byte 1"});
   expect_refused(R"({"model": {"type": "BPE")", {"expected JSON"});
   expect_refused("[1, 2]", {"expected an object"});
+  expect_refused("{\"model\": 1e999}", {"expected JSON", "1e999"});
   expect_refused("{}", {"'model'"});
   expect_refused(std::string(1'000'000, '['), {"expected JSON"});
   std::string deep;
@@ -104,7 +105,8 @@ TEST(TokenizerJson, BrokenSteps) {
 
 TEST(TokenizerJson, AddedTokensContradictingTheVocabulary) {
   expect_refused("wordpiece", "/added_tokens/0/id", 77, {"added_tokens[0].id", "0"});
-  expect_refused("wordpiece", "/added_tokens/0/content", "brand-new", {"added_tokens[0].id", "no other token"});
+  expect_refused("wordpiece", "/added_tokens/0/content", "brand-new",
+                 {"added_tokens[0].id", "no other token"});
   json content = golden("wordpiece");
   content["added_tokens"].push_back({{"id", content["added_tokens"].back()["id"]}, {"content", "another"}});
   expect_refused(content.dump(), {"added_tokens[8]"});
@@ -168,6 +170,41 @@ TEST(TokenizerFolder, VocabularyAndMerges) {
   std::filesystem::remove(folder / "merges.txt");
   EXPECT_NE(message_of<IoError>([&] { Tokenizer::load(folder.path()); }).find("merges.txt"),
             std::string::npos);
+}
+
+TEST(TokenizerFolder, SentencePieceModels) {
+  const Scratch folder;
+  const std::string model =
+      read_file(std::filesystem::path(QKV_TEST_DATA) / "text/golden/sentencepiece_bpe.model");
+  folder.write("spiece.model", model);
+  const std::vector<int32_t> plain = Tokenizer::load(folder.path()).encode("the texts </s>").ids;
+  ASSERT_GT(plain.size(), 3u);
+  const auto with = [&](std::vector<int32_t> front, std::vector<int32_t> back) {
+    front.insert(front.end(), plain.begin(), plain.end());
+    front.insert(front.end(), back.begin(), back.end());
+    return front;
+  };
+  constexpr int32_t kBos = 1, kEos = 2;
+  folder.write("config.json", R"({"model_type": "llama"})");
+  EXPECT_EQ(Tokenizer::load(folder.path()).encode("the texts </s>").ids, with({kBos}, {}));
+  folder.write("config.json", R"({"model_type": "t5"})");
+  const Tokenizer t5 = Tokenizer::load(folder.path());
+  EXPECT_EQ(t5.encode("the texts </s>").ids, with({}, {kEos}));
+  EXPECT_EQ(t5.encode("the texts </s>").special_mask.back(), 1);
+  EXPECT_EQ(t5.decode(t5.encode("the texts </s>").ids), "the texts </s>");  // the text </s> is text
+  folder.write("tokenizer_config.json", R"({"tokenizer_class": "LlamaTokenizer", "add_bos_token": false,
+    "add_eos_token": true, "added_tokens_decoder": {"2": {"content": "</s>", "special": true},
+                                                    "900": {"content": "<extra>", "special": true}}})");
+  const Tokenizer told = Tokenizer::load(folder.path());
+  EXPECT_EQ(told.encode("</s><extra>").ids, (std::vector<int32_t>{kEos, 900, kEos}));
+  EXPECT_EQ(told.size(), 901);
+
+  folder.write("spiece.model", model.substr(0, model.size() / 2));
+  const std::string message = message_of<DataError>([&] { Tokenizer::load(folder.path()); });
+  EXPECT_NE(message.find("spiece.model"), std::string::npos) << message;
+  folder.write("tokenizer_config.json", R"({"added_tokens_decoder": {"seven": {"content": "x"}}})");
+  const std::string named = message_of<DataError>([&] { Tokenizer::load(folder.path()); });
+  EXPECT_NE(named.find("tokenizer_config.json: added_tokens_decoder.seven"), std::string::npos) << named;
 }
 
 }  // namespace
