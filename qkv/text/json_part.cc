@@ -9,6 +9,13 @@ namespace {
 
 using nlohmann::json;
 
+// Vocabularies have many members: no stream for each.
+std::string member_path(const std::string& path, bool root, std::string_view key) {
+  std::string result;
+  result.reserve(path.size() + key.size() + 2);
+  return result.append(path).append(root ? ": " : ".").append(key);
+}
+
 const json& value_of(const void* value) { return *static_cast<const json*>(value); }
 
 }  // namespace
@@ -75,7 +82,7 @@ std::vector<JsonPart> JsonPart::items() const {
   std::vector<JsonPart> parts;
   parts.reserve(value_of(value_).size());
   for (const json& item : value_of(value_)) {
-    parts.push_back(JsonPart(&item, concat(path_, '[', parts.size(), ']')));
+    parts.push_back(JsonPart(&item, path_ + '[' + std::to_string(parts.size()) + ']'));
   }
   return parts;
 }
@@ -83,7 +90,7 @@ std::vector<JsonPart> JsonPart::items() const {
 void JsonPart::members(const std::function<void(const std::string&, const JsonPart&)>& each) const {
   if (!is_object()) fail("an object");
   for (const auto& [key, value] : value_of(value_).get_ref<const json::object_t&>()) {
-    each(key, JsonPart(&value, concat(path_, root_ ? ": " : ".", key)));
+    each(key, JsonPart(&value, member_path(path_, root_, key)));
   }
 }
 
@@ -92,7 +99,7 @@ JsonPart JsonPart::operator[](const std::string& key) const {
   const auto found = value_of(value_).find(key);
   if (found == value_of(value_).end())
     throw DataError(concat(path_, ": expected a member '", key, "', found none"));
-  return {&*found, concat(path_, root_ ? ": " : ".", key)};
+  return {&*found, member_path(path_, root_, key)};
 }
 
 std::optional<JsonPart> JsonPart::find(const std::string& key) const {
