@@ -22,7 +22,7 @@ using decode::Translation;
 struct Arguments {
   std::string model;
   DecodeArguments decode;
-  std::optional<int> nbest;
+  std::optional<int> nbest, alternatives;
   std::optional<int64_t> chunk_lines;
   decode::Sampling sampling;
   std::vector<std::string> ensemble;
@@ -72,6 +72,10 @@ void print_text(int64_t line, const Translation& translation, int nbest, const A
 decode::TranslateOptions options_of(const models::TranslationModel& model, const Arguments& arguments) {
   decode::TranslateOptions options = translate_options(model, arguments.decode);
   options.search.nbest = arguments.nbest.value_or(options.search.nbest);
+  if (arguments.alternatives) {
+    options.search.alternatives = true;
+    options.search.nbest = *arguments.alternatives;
+  }
   options.alignment = arguments.alignments;
   options.trace = arguments.trace.has_value();
   if (arguments.sample) {
@@ -152,8 +156,15 @@ void add_translate(CLI::App& app) {
   const auto arguments = std::make_shared<Arguments>();
   command->add_option("model", arguments->model, "Model folder")->required()->type_name("DIR");
   add_decode_options(*command, arguments->decode);
-  command->add_option("--nbest", arguments->nbest,
-                      "Translations printed for each line, best first, after the line's number and a tab");
+  CLI::Option* nbest = command->add_option(
+      "--nbest", arguments->nbest,
+      "Translations printed for each line, best first, after the line's number and a tab");
+  command
+      ->add_option(
+          "--alternatives", arguments->alternatives,
+          "The so many likeliest tokens at the first position, or behind a prefix, each with the best\n"
+          "translation that goes on from it")
+      ->excludes(nbest);
   command->add_flag(
       "--scores", arguments->scores,
       "Print each translation's score and a tab before it; with --json also those of its tokens");

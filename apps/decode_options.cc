@@ -19,6 +19,9 @@ void add_decode_options(CLI::App& command, DecodeArguments& arguments) {
       ->transform(CLI::CheckedTransformer(std::map<std::string, decode::LengthPenalty>{
           {"transformers", decode::LengthPenalty::power}, {"gnmt", decode::LengthPenalty::gnmt}}))
       ->option_text("transformers|gnmt");
+  command.add_option("--coverage-penalty", arguments.coverage_penalty,
+                     "How much translations that leave words of the source aside fall behind\n"
+                     "(Wu et al. 2016, beta; default: 0)");
   command.add_option("--max-length", arguments.max_length,
                      "Most tokens of a translation, its end included (default: the model's)");
   command.add_option("--min-length", arguments.min_length,
@@ -35,7 +38,7 @@ void add_decode_options(CLI::App& command, DecodeArguments& arguments) {
                      "Most tokens of a line, its end included (default: what the model has positions for)");
   command.add_flag("--truncate", arguments.truncate, "Cut lines that are too long, and say so");
   command.add_option("--batch-tokens", arguments.batch_tokens,
-                     "Source tokens translated at a time: memory against speed (default: 1024)");
+                     "Source tokens translated side by side: memory against speed (default: 1024)");
 }
 
 decode::TranslateOptions translate_options(const models::TranslationModel& model,
@@ -44,6 +47,7 @@ decode::TranslateOptions translate_options(const models::TranslationModel& model
   options.search.beam = arguments.beam.value_or(options.search.beam);
   options.search.length_penalty = arguments.length_penalty.value_or(options.search.length_penalty);
   options.search.form = arguments.form;
+  options.search.coverage_penalty = arguments.coverage_penalty.value_or(options.search.coverage_penalty);
   options.search.max_length = arguments.max_length.value_or(options.search.max_length);
   options.search.min_length = arguments.min_length.value_or(options.search.min_length);
   options.search.no_repeat_ngram = arguments.no_repeat_ngram.value_or(options.search.no_repeat_ngram);

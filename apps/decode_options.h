@@ -16,7 +16,7 @@ struct DecodeArguments {
   std::optional<int> beam, max_length, min_length, no_repeat_ngram;
   std::optional<float> repetition_penalty;
   std::vector<std::string> forbidden;  // text that never comes
-  std::optional<double> length_penalty;
+  std::optional<double> length_penalty, coverage_penalty;
   decode::LengthPenalty form = decode::LengthPenalty::power;
   std::optional<int64_t> batch_tokens, max_source_tokens;
   bool truncate = false;

@@ -41,6 +41,7 @@ void TraceFile::add(int64_t line, const decode::Translation& translation) {
                            {"log_probability", entry.log_probability},
                            {"total", entry.total},
                            {"penalty", entry.penalty},
+                           {"coverage", entry.coverage},
                            {"score", entry.score},
                            {"fate", describe(entry.fate)}});
         if (entry.fate != decode::TraceEntry::Fate::kept) continue;

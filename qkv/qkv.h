@@ -70,8 +70,10 @@
 
 #include "qkv/decode/alignment.h"
 #include "qkv/decode/capture.h"
+#include "qkv/decode/engine.h"
 #include "qkv/decode/score.h"
 #include "qkv/decode/search.h"
+#include "qkv/decode/stepper.h"
 #include "qkv/decode/transformer.h"
 #include "qkv/decode/translate.h"
 

@@ -7,11 +7,14 @@
 
 namespace qkv::decode {
 
+int64_t alignment_layer(const models::TransformerConfig& config) {
+  return std::max<int64_t>(0, config.decoder_layers - 2);
+}
+
 std::vector<int32_t> align(const models::Transformer& model, std::span<const int32_t> source,
                            std::span<const int32_t> target) {
   const Capture captured = capture(model, source, target);
-  const int64_t layer = std::max<int64_t>(0, model.config().decoder_layers - 2);
-  const std::string name = concat("decoder.layers.", layer, ".encoder_attn");
+  const std::string name = concat("decoder.layers.", alignment_layer(model.config()), ".encoder_attn");
   const auto found = std::ranges::find(captured.attentions, name, &CapturedAttention::name);
   if (found == captured.attentions.end()) {
     throw UsageError(concat("alignment: expected the model to have ", name, ", found no such attention"));

@@ -9,10 +9,13 @@
 
 namespace qkv::decode {
 
+// The layer whose cross attention tells best where a token came from: the last but one, or the only one (Garg
+// et al. 2019, section 4.1).
+int64_t alignment_layer(const models::TransformerConfig& config);
+
 // For each token of the target, </s> included, the position of the source token that cross attention weighs
-// most where it predicts that token: the mean of the heads of the last layer but one (of the only one), which
-// is where alignments are best (Garg et al. 2019, section 4.1). Ids with their </s>; throws what capture()
-// throws.
+// most where it predicts that token: the mean of the heads of alignment_layer(). Ids with their </s>; throws
+// what capture() throws.
 std::vector<int32_t> align(const models::Transformer& model, std::span<const int32_t> source,
                            std::span<const int32_t> target);
 

@@ -25,11 +25,11 @@ std::vector<std::vector<size_t>> batches_by_length(std::span<const int64_t> leng
   return batches;
 }
 
-Ragged lay_out(std::span<const std::vector<int32_t>> sequences, std::span<const size_t> batch) {
+Ragged lay_out(std::span<const Ids> sequences) {
   std::vector<int32_t> ids, lengths;
-  for (const size_t i : batch) {
-    ids.insert(ids.end(), sequences[i].begin(), sequences[i].end());
-    lengths.push_back(static_cast<int32_t>(sequences[i].size()));
+  for (const Ids sequence : sequences) {
+    ids.insert(ids.end(), sequence.begin(), sequence.end());
+    lengths.push_back(static_cast<int32_t>(sequence.size()));
   }
   return {Tensor::from(ids, {static_cast<int64_t>(ids.size())}), Offsets::of_lengths(lengths)};
 }

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "qkv/tensor/ragged.h"
+#include "qkv/decode/stepper.h"
 
 namespace qkv::decode {
 
@@ -13,7 +13,7 @@ namespace qkv::decode {
 // `budget` tokens; a longer sequence is a batch of its own. Throws UsageError for a budget below 1.
 std::vector<std::vector<size_t>> batches_by_length(std::span<const int64_t> lengths, int64_t budget);
 
-// The sequences of a batch laid end to end: ids i32 [tokens].
-Ragged lay_out(std::span<const std::vector<int32_t>> sequences, std::span<const size_t> batch);
+// Sequences laid end to end: ids i32 [tokens].
+Ragged lay_out(std::span<const Ids> sequences);
 
 }  // namespace qkv::decode

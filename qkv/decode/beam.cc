@@ -2,7 +2,24 @@
 
 #include <algorithm>
 
+#include "qkv/decode/candidates.h"
+
 namespace qkv::decode {
+
+size_t Beam::wanted() const {
+  if (options_.beam == 1 && (request_.trace == nullptr || needs_logits(options_))) return 1;
+  return (2 + options_.stop.size()) * static_cast<size_t>(options_.beam);
+}
+
+std::vector<Candidate> Beam::best_of(std::span<const RowStep> steps) const {
+  std::vector<Candidate> candidates;
+  for (const RowStep& step : steps)
+    candidates.insert(candidates.end(), step.candidates.begin(), step.candidates.end());
+  const size_t kept = std::min(wanted(), candidates.size());
+  std::ranges::partial_sort(candidates, candidates.begin() + static_cast<std::ptrdiff_t>(kept), better);
+  candidates.resize(kept);
+  return candidates;
+}
 
 void Beam::finish(const Finished& hypothesis) {
   const auto place = std::upper_bound(finished_.begin(), finished_.end(), hypothesis,
@@ -15,30 +32,34 @@ bool Beam::can_improve() const {
   if (rows_.empty()) return false;
   if (std::ssize(finished_) < options_.beam) return true;
   if (options_.beam == 1 || options_.early_stopping == EarlyStopping::when_full) return false;
-  // Log-probabilities only fall; a positive alpha forgives most at the greatest length.
+  // Log-probabilities only fall; a positive alpha forgives most at the greatest length. What is not covered
+  // yet may still be.
   const bool longest = options_.early_stopping == EarlyStopping::exact && options_.length_penalty > 0;
-  return score(rows_.front().total, longest ? limit_ : length_) > finished_.back().score;
+  return score(rows_.front().total, longest ? limit_ : length_, {}) > finished_.back().score;
 }
 
 void Beam::record(const Candidate& candidate, TraceEntry::Fate fate) const {
   if (request_.trace == nullptr) return;
-  const int64_t found = length_ - static_cast<int64_t>(request_.prefix.size());
+  const int64_t found = length_ - std::ssize(request_.prefix);
+  const std::vector<float>& attended = rows_[static_cast<size_t>(candidate.row)].attended;
   request_.trace->steps.back().push_back(
       {.row = candidate.row,
        .id = candidate.id,
        .log_probability = candidate.log_probability,
        .total = candidate.total,
        .penalty = length_penalty(options_.form, options_.length_penalty, found),
-       .score = score(candidate.total, length_),
+       .coverage = coverage_penalty(options_.coverage_penalty, attended),
+       .score = score(candidate.total, length_, attended),
        .fate = fate});
 }
 
-void Beam::advance(std::span<const Candidate> candidates) {
-  std::vector<Row> next;
-  const bool stuck = candidates.empty();
-  if (!stuck) {
+void Beam::advance(std::span<const RowStep> steps) {
+  for (size_t r = 0; r < rows_.size(); ++r) attend(rows_[r], steps[r].attended);
+  const std::vector<Candidate> candidates = best_of(steps);
+  if (!candidates.empty()) {
     ++length_;
     if (request_.trace != nullptr) request_.trace->steps.emplace_back();
+    std::vector<Row> next;
     int rank = 0;
     for (const Candidate& candidate : candidates) {
       const Row& row = rows_[static_cast<size_t>(candidate.row)];
@@ -49,11 +70,7 @@ void Beam::advance(std::span<const Candidate> candidates) {
           fate = TraceEntry::Fate::finished;
         }
       } else if (std::ssize(next) < options_.beam) {
-        next.push_back({.total = candidate.total,
-                        .parent = candidate.row,
-                        .id = candidate.id,
-                        .node = add_token(row.node, candidate.id, candidate.log_probability),
-                        .sample = 0});
+        next.push_back(continued(row, candidate));
         fate = TraceEntry::Fate::kept;
       }
       record(candidate, fate);
@@ -61,10 +78,26 @@ void Beam::advance(std::span<const Candidate> candidates) {
     }
     rows_ = std::move(next);
     if (!can_improve()) rows_.clear();
+    const bool greedy = options_.beam == 1;
+    if (greedy && !tell({sample_, candidates.front().id, candidates.front().log_probability}))
+      return cut_rows();
   }
-  if (stuck || at_limit()) {
-    for (const Row& row : rows_) finish(cut_off(row));
-    rows_.clear();
+  if (candidates.empty() || at_limit()) {
+    if (options_.beam == 1 && !rows_.empty()) tell({sample_, special_.eos, 0});
+    cut_rows();
+  }
+  if (rows_.empty() && options_.beam > 1) tell_best();
+}
+
+void Beam::cut_rows() {
+  for (const Row& row : rows_) finish(cut_off(row));
+  rows_.clear();
+}
+
+void Beam::tell_best() const {
+  const Hypothesis best = spell(finished_.front());
+  for (size_t i = request_.prefix.size(); i < best.ids.size(); ++i) {
+    if (!tell({sample_, best.ids[i], best.token_log_probabilities[i]})) return;
   }
 }
 

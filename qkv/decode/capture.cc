@@ -9,10 +9,7 @@
 namespace qkv::decode {
 namespace {
 
-Ragged one_sequence(const std::vector<int32_t>& ids) {
-  const size_t batch[] = {0};
-  return lay_out(std::span(&ids, 1), batch);
-}
+Ragged one_sequence(Ids ids) { return lay_out(std::span(&ids, 1)); }
 
 void require_utf8(const char* what, const std::string& text) {
   if (const auto bad = text::first_bad_utf8(text)) {

@@ -1,6 +1,11 @@
 #include "qkv/decode/hypotheses.h"
 
 #include <algorithm>
+#include <functional>
+
+#include "qkv/decode/alternatives.h"
+#include "qkv/decode/beam.h"
+#include "qkv/decode/samples.h"
 
 namespace qkv::decode {
 
@@ -9,29 +14,52 @@ const int32_t* Hypotheses::forced() const {
   return place < request_.prefix.size() ? &request_.prefix[place] : nullptr;
 }
 
-void Hypotheses::advance_by(int32_t forced_id) {
+void Hypotheses::advance_by(int32_t forced_id, std::span<const float> attended) {
   Row& row = rows_.front();
-  row = {.total = 0, .parent = 0, .id = forced_id, .node = add_token(row.node, forced_id, 0), .sample = 0};
+  attend(row, attended);
+  row.id = forced_id;
+  row.node = add_token(row.node, forced_id, 0);
   ++length_;
 }
 
-void Hypotheses::append_tokens(const Row& row, std::vector<int32_t>& tokens) const {
+std::vector<int32_t> Hypotheses::history(int32_t row) const {
+  std::vector<int32_t> tokens;
+  if (special_.start) {
+    tokens.push_back(*special_.start);
+  } else {
+    tokens = request_.source;
+  }
+  append_tokens(row, tokens);
+  return tokens;
+}
+
+void Hypotheses::append_tokens(int32_t row, std::vector<int32_t>& tokens) const {
   const auto before = static_cast<std::ptrdiff_t>(tokens.size());
-  for (int32_t node = row.node; node >= 0; node = nodes_[static_cast<size_t>(node)].parent)
+  int32_t node = rows_[static_cast<size_t>(row)].node;
+  for (; node >= 0; node = nodes_[static_cast<size_t>(node)].parent)
     tokens.push_back(nodes_[static_cast<size_t>(node)].id);
   std::reverse(tokens.begin() + before, tokens.end());
 }
 
-bool Hypotheses::ends(int32_t id) const { return id == eos_ || std::ranges::count(options_.stop, id) > 0; }
+bool Hypotheses::ends(int32_t id) const {
+  return id == special_.eos || std::ranges::count(options_.stop, id) > 0;
+}
+
+void Hypotheses::attend(Row& row, std::span<const float> attended) {
+  row.attended.resize(attended.size());
+  std::ranges::transform(row.attended, attended, row.attended.begin(), std::plus());
+}
 
 // In single precision, because transformers' scores are.
-float Hypotheses::score(float total, int length) const {
-  const int64_t found = length - static_cast<int64_t>(request_.prefix.size());
-  return total / static_cast<float>(length_penalty(options_.form, options_.length_penalty, found));
+float Hypotheses::score(float total, int length, std::span<const float> attended) const {
+  const int64_t found = length - std::ssize(request_.prefix);
+  const float score =
+      total / static_cast<float>(length_penalty(options_.form, options_.length_penalty, found));
+  return score + static_cast<float>(coverage_penalty(options_.coverage_penalty, attended));
 }
 
 Hypotheses::Finished Hypotheses::finished(const Row& row, const Candidate& end) const {
-  return {.score = score(end.total, length_),
+  return {.score = score(end.total, length_, row.attended),
           .total = end.total,
           .node = row.node,
           .end_id = end.id,
@@ -40,12 +68,21 @@ Hypotheses::Finished Hypotheses::finished(const Row& row, const Candidate& end) 
 }
 
 Hypotheses::Finished Hypotheses::cut_off(const Row& row) const {
-  return {.score = score(row.total, length_ + 1),
+  return {.score = score(row.total, length_ + 1, row.attended),
           .total = row.total,
           .node = row.node,
-          .end_id = eos_,
+          .end_id = special_.eos,
           .end_log_probability = 0,
           .complete = false};
+}
+
+Hypotheses::Row Hypotheses::continued(const Row& parent, const Candidate& candidate) {
+  return {.total = candidate.total,
+          .parent = candidate.row,
+          .id = candidate.id,
+          .node = add_token(parent.node, candidate.id, candidate.log_probability),
+          .sample = parent.sample,
+          .attended = parent.attended};
 }
 
 int32_t Hypotheses::add_token(int32_t parent, int32_t id, float log_probability) {
@@ -66,6 +103,13 @@ Hypothesis Hypotheses::spell(const Finished& hypothesis) const {
   std::reverse(result.ids.begin(), result.ids.end());
   std::reverse(result.token_log_probabilities.begin(), result.token_log_probabilities.end());
   return result;
+}
+
+std::unique_ptr<Hypotheses> make_hypotheses(const SearchOptions& options, const Request& request,
+                                            const SpecialIds& special, int limit) {
+  if (options.sampling) return std::make_unique<Samples>(options, request, special, limit);
+  if (options.alternatives) return std::make_unique<Alternatives>(options, request, special, limit);
+  return std::make_unique<Beam>(options, request, special, limit);
 }
 
 }  // namespace qkv::decode

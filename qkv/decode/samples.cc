@@ -4,33 +4,37 @@
 
 namespace qkv::decode {
 
-void Samples::advance(std::span<const Candidate> candidates) {
+void Samples::advance(std::span<const RowStep> steps) {
   const bool first = length_ == std::ssize(request_.prefix);
-  // A row without a candidate is stuck.
-  std::vector<bool> goes_on(rows_.size(), false);
-  for (const Candidate& candidate : candidates) goes_on[static_cast<size_t>(candidate.row)] = true;
   for (size_t r = 0; r < rows_.size(); ++r) {
-    if (!goes_on[r]) finished_.push_back(cut_off(rows_[r]));
+    attend(rows_[r], steps[r].attended);
+    if (steps[r].candidates.empty()) cut(rows_[r]);
   }
   ++length_;
   std::vector<Row> next;
-  for (size_t i = 0; i < candidates.size(); ++i) {
-    const Candidate& candidate = candidates[i];
-    const Row& row = rows_[static_cast<size_t>(candidate.row)];
-    if (ends(candidate.id)) {
-      finished_.push_back(finished(row, candidate));
-      continue;
+  for (size_t r = 0; r < rows_.size(); ++r) {
+    for (const Candidate& candidate : steps[r].candidates) {
+      Row row = continued(rows_[r], candidate);
+      if (first) row.sample = static_cast<int32_t>(&candidate - steps[r].candidates.data());
+      const bool wanted = tell({row.sample, candidate.id, candidate.log_probability});
+      if (ends(candidate.id)) {
+        finished_.push_back(finished(rows_[r], candidate));
+      } else if (wanted) {
+        next.push_back(std::move(row));
+      } else {
+        finished_.push_back(cut_off(row));
+      }
     }
-    next.push_back({.total = candidate.total,
-                    .parent = candidate.row,
-                    .id = candidate.id,
-                    .node = add_token(row.node, candidate.id, candidate.log_probability),
-                    .sample = first ? static_cast<int32_t>(i) : row.sample});
   }
   rows_ = std::move(next);
   if (!at_limit()) return;
-  for (const Row& row : rows_) finished_.push_back(cut_off(row));
+  for (const Row& row : rows_) cut(row);
   rows_.clear();
+}
+
+void Samples::cut(const Row& row) {
+  finished_.push_back(cut_off(row));
+  tell({row.sample, special_.eos, 0});
 }
 
 NBest Samples::result() const {

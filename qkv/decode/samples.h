@@ -15,11 +15,13 @@ class Samples : public Hypotheses {
   size_t wanted() const override {
     return static_cast<size_t>(length_ == std::ssize(request_.prefix) ? options_.nbest : 1);
   }
-  // candidates: wanted() of each row, in the order of rows, then of samples.
-  void advance(std::span<const Candidate> candidates) override;
+  // Each row's candidates: none, or wanted(), in the order of samples.
+  void advance(std::span<const RowStep> steps) override;
   NBest result() const override;
 
  private:
+  void cut(const Row& row);
+
   std::vector<Finished> finished_;
 };
 

@@ -63,13 +63,16 @@ std::vector<std::vector<float>> score(const models::Transformer& model,
   std::vector<std::vector<float>> results(sources.size());
   for (std::vector<size_t> batch : batches_by_length(lengths, batch_tokens)) {
     std::vector<int32_t> labels;
+    std::vector<Ids> source, input;
     for (size_t& i : batch) {
       i = pairs[i];
       labels.insert(labels.end(), targets[i].begin(), targets[i].end());
+      source.emplace_back(sources[i]);
+      input.emplace_back(inputs[i]);
     }
     nn::Pass pass;
-    const nn::Memory memory = model.encode(lay_out(sources, batch), pass);
-    const Variable hidden = model.decode(lay_out(inputs, batch), memory, pass);
+    const nn::Memory memory = model.encode(lay_out(source), pass);
+    const Variable hidden = model.decode(lay_out(input), memory, pass);
     const std::vector<float> found = label_log_probabilities(model, hidden.value(), labels);
     auto next = found.begin();
     for (const size_t i : batch) {

@@ -3,11 +3,12 @@
 // beam search), or some drawn at random.
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
 
-#include "qkv/tensor/ragged.h"
+#include "qkv/decode/stepper.h"
 
 namespace qkv::decode {
 
@@ -40,11 +41,18 @@ struct Sampling {
 
 struct SearchOptions {
   int beam = 4;  // hypotheses kept at each step; 1 is greedy search, whatever early_stopping says
-  // Hypotheses returned for a sentence, best first; at most `beam`. Where they are drawn, how many are drawn.
+  // Hypotheses returned for a sentence, best first; at most `beam`. Where they are drawn, how many are drawn;
+  // where alternatives are asked for, how many of them.
   int nbest = 1;
   std::optional<Sampling> sampling = {};  // draws instead of searching; beam is then 1
-  double length_penalty = 0.6;            // alpha
+  // Instead of one output's rivals: the nbest likeliest tokens at the first position behind the prefix, each
+  // with the best output that goes on from it, in the order of those tokens.
+  bool alternatives = false;
+  double length_penalty = 0.6;  // alpha
   LengthPenalty form = LengthPenalty::power;
+  // beta: a finished output's score has coverage_penalty() added, so that outputs which leave a part of the
+  // source aside fall behind. It takes a model with attention over a source.
+  double coverage_penalty = 0;
   EarlyStopping early_stopping = EarlyStopping::heuristic;
   // The most tokens of an output, </s> included. An output that is still unfinished one token before is given
   // its </s> there at no cost, as transformers' forced_eos_token_id does (whose max_length counts the start
@@ -75,17 +83,23 @@ struct SearchOptions {
 // What the log-probability of `length` tokens is divided by.
 double length_penalty(LengthPenalty form, double alpha, int64_t length);
 
+// beta * sum_i log(min(attended[i], 1)), where attended[i] is what all tokens of an output together have
+// attended to token i of the source: at most 0 (Wu et al. 2016, equation 14). Which attention that is:
+// alignment_layer() in qkv/decode/alignment.h, the mean of its heads.
+double coverage_penalty(double beta, std::span<const float> attended);
+
 struct Hypothesis {
   std::vector<int32_t> ids;  // with the prefix and the final </s> (or stop token), without the start token
-  // log_probability / length_penalty(form, alpha, tokens), where a prefix does not count.
+  // log_probability / length_penalty(form, alpha, tokens) + coverage_penalty(beta, ...), where a prefix does
+  // not count as tokens.
   double score = 0;
   // The sum of token_log_probabilities, added up in single precision from first to last as transformers do.
   double log_probability = 0;
   // Natural logarithms, one for each id; those of a prefix are 0. As the model has them; in a beam search
   // with a repetition penalty, as that makes them.
   std::vector<float> token_log_probabilities;
-  // False where the length limit, or that no token was allowed to come next, forced the </s>, whose
-  // log-probability is then 0.
+  // False where the length limit, that no token was allowed to come next, or Request::on_token forced the
+  // </s>, whose log-probability is then 0.
   bool complete = true;
 };
 
@@ -103,12 +117,19 @@ struct TraceEntry {
   float log_probability = 0;  // of the token
   float total = 0;            // of the hypothesis with it
   double penalty = 1;         // length_penalty() of the hypothesis with it
-  double score = 0;           // total / penalty
+  double coverage = 0;        // coverage_penalty() of the hypothesis with it
+  double score = 0;           // total / penalty + coverage
   Fate fate = Fate::pruned;
 };
 
 struct SearchTrace {
   std::vector<std::vector<TraceEntry>> steps;  // after the prefix; each from likely to unlikely
+};
+
+struct NewToken {
+  int32_t sample = 0;  // of several that are drawn, or of several alternatives: which
+  int32_t id = 0;
+  float log_probability = 0;
 };
 
 // A sentence to decode.
@@ -117,35 +138,22 @@ struct Request {
   std::vector<int32_t> prefix = {};  // how the output begins; costs nothing
   uint64_t key = 0;                  // with the seed, decides what is drawn: nothing else does
   SearchTrace* trace = nullptr;      // where to note a beam search's steps; null: nowhere
-};
-
-// A batch of sentences being decoded. At first each sentence has one row (one hypothesis).
-class Stepper {
- public:
-  virtual ~Stepper() = default;
-  // The last token of each row, i32 [rows] -> the logits of the next one, [rows, vocabulary]; they are the
-  // caller's to overwrite.
-  virtual Tensor step(const Tensor& ids) = 0;
-  // Row i continues what row parents[i] was; sentence s has rows rows_of.begin(s) to rows_of.end(s), none if
-  // it is done.
-  virtual void reorder(std::span<const int32_t> parents, const Offsets& rows_of) = 0;
-};
-
-struct SpecialIds {
-  int32_t start = 0;  // what every output begins with, unseen
-  int32_t eos = 0;    // what ends it
+  // Told each token behind the prefix, to the last, as soon as it is certain: at once in greedy search and
+  // where tokens are drawn; in a beam search, whose past may change until its end, the best output's then.
+  // What returns false has heard enough of that output, which ends there.
+  std::function<bool(const NewToken&)> on_token = {};
 };
 
 // The outputs of each sentence, at most options.nbest (fewer only where no more exist). A sentence's result
 // depends on its request and its own logits alone. Candidates that are equally likely are taken in the order
 // of their parents, then of their ids. Throws UsageError for bad options and for a prefix that is too long or
 // has an id that ends it or is none, NumericError if a logit is NaN or +infinity, DataError if every first
-// token of a sentence is forbidden.
+// token of a sentence is forbidden, and what Stepper::check() throws. An Engine (qkv/decode/engine.h) does
+// the same for sentences that come one by one.
 std::vector<NBest> search(Stepper& stepper, const SpecialIds& special, std::span<const Request> requests,
                           const SearchOptions& options);
 
 // Throws the UsageError for a prefix that search() does. vocabulary: how many ids there are.
-void check_prefix(std::span<const int32_t> prefix, int64_t vocabulary, int32_t eos,
-                  const SearchOptions& options);
+void check_prefix(Ids prefix, int64_t vocabulary, int32_t eos, const SearchOptions& options);
 
 }  // namespace qkv::decode

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "qkv/base/error.h"
 #include "qkv/decode/search.h"
@@ -16,6 +17,9 @@ void require(bool good, const char* field, const char* expected, double found) {
 void SearchOptions::validate() const {
   require(beam >= 1 && beam <= 1024, "beam", "1 to 1024", beam);
   require(nbest >= 1 && nbest <= 1024, "nbest", "1 to 1024", nbest);
+  if (sampling && alternatives) {
+    throw UsageError("alternatives: expected a search, found that tokens are drawn at random");
+  }
   if (sampling) {
     require(beam == 1, "beam", "1 where tokens are drawn at random", beam);
     const double temperature = sampling->temperature, top_p = sampling->top_p, min_p = sampling->min_p;
@@ -23,10 +27,12 @@ void SearchOptions::validate() const {
     require(sampling->top_k >= 0, "top_k", "0 (all) or more", sampling->top_k);
     require(top_p > 0 && top_p <= 1, "top_p", "above 0 to 1", top_p);
     require(min_p >= 0 && min_p <= 1, "min_p", "0 to 1", min_p);
-  } else if (nbest > beam) {
+  } else if (nbest > beam && !alternatives) {
     throw UsageError(concat("nbest: expected at most the beam's size of ", beam, ", found ", nbest));
   }
   require(std::isfinite(length_penalty), "length_penalty", "a finite number", length_penalty);
+  require(std::isfinite(coverage_penalty) && coverage_penalty >= 0, "coverage_penalty",
+          "a number that is not negative", coverage_penalty);
   require(max_length >= 2, "max_length", "at least 2", max_length);
   require(std::isfinite(max_source_factor) && max_source_factor >= 0, "max_source_factor",
           "a number that is not negative", max_source_factor);
@@ -57,8 +63,17 @@ double length_penalty(LengthPenalty form, double alpha, int64_t length) {
   return std::pow(form == LengthPenalty::gnmt ? (5 + tokens) / 6 : tokens, alpha);
 }
 
-void check_prefix(std::span<const int32_t> prefix, int64_t vocabulary, int32_t eos,
-                  const SearchOptions& options) {
+double coverage_penalty(double beta, std::span<const float> attended) {
+  double sum = 0;
+  for (const float weight : attended) {
+    // A weight may have been too small for a float: the least of those instead of a logarithm of 0.
+    const float least = std::numeric_limits<float>::min();
+    sum += std::log(static_cast<double>(std::clamp(weight, least, 1.0f)));
+  }
+  return beta * sum;
+}
+
+void check_prefix(Ids prefix, int64_t vocabulary, int32_t eos, const SearchOptions& options) {
   if (std::ssize(prefix) > options.max_length - 2) {
     throw UsageError(concat("prefix: expected at most ", options.max_length - 2, " tokens, as max_length is ",
                             options.max_length, ", found ", prefix.size()));

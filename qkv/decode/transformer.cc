@@ -2,18 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "qkv/base/error.h"
+#include "qkv/decode/alignment.h"
 #include "qkv/decode/batches.h"
 #include "qkv/kernels/loss.h"
 
 namespace qkv::decode {
 namespace {
-
-nn::DecoderState start(const models::Transformer& model, const Ragged& source) {
-  nn::Pass pass;
-  return model.start(model.encode(source, pass));
-}
 
 void require_alike(const ModelList& models) {
   if (models.empty()) throw UsageError("search: expected at least one model, found none");
@@ -36,8 +33,26 @@ void require_alike(const ModelList& models) {
 
 }  // namespace
 
-TransformerStepper::TransformerStepper(const models::Transformer& model, const Ragged& source)
-    : model_(model), state_(start(model, source)) {}
+TransformerStepper::TransformerStepper(const models::Transformer& model) : model_(model) {}
+
+void TransformerStepper::check(Ids source) const {
+  const models::TransformerConfig& config = model_.config();
+  if (source.empty()) throw UsageError("search: expected a source with at least one token, found none");
+  for (const int32_t id : source) {
+    if (id >= 0 && id < config.source_vocabulary) continue;
+    throw DataError(
+        concat("search: source: expected ids from 0 to ", config.source_vocabulary - 1, ", found ", id));
+  }
+  if (config.positions == nn::PositionKind::learned && std::ssize(source) > config.max_positions) {
+    throw DataError(concat("search: source: expected at most the model's ", config.max_positions,
+                           " positions, found ", source.size(), " tokens"));
+  }
+}
+
+void TransformerStepper::admit(std::span<const Ids> sources) {
+  nn::Pass pass;
+  state_.join(model_.start(model_.encode(lay_out(sources), pass)));
+}
 
 Tensor TransformerStepper::step(const Tensor& ids) { return model_.step(ids, state_); }
 
@@ -45,12 +60,24 @@ void TransformerStepper::reorder(std::span<const int32_t> parents, const Offsets
   state_.reorder(parents, rows_of);
 }
 
+bool TransformerStepper::watch_source(bool on) {
+  state_.watched_layer = on ? alignment_layer(model_.config()) : -1;
+  return true;
+}
+
 EnsembleStepper::EnsembleStepper(std::vector<std::unique_ptr<Stepper>> steppers)
     : steppers_(std::move(steppers)) {}
 
+void EnsembleStepper::check(Ids source) const {
+  for (const auto& stepper : steppers_) stepper->check(source);
+}
+
+void EnsembleStepper::admit(std::span<const Ids> sources) {
+  for (const auto& stepper : steppers_) stepper->admit(sources);
+}
+
 Tensor EnsembleStepper::step(const Tensor& ids) {
   Tensor mean = steppers_.front()->step(ids);
-  if (steppers_.size() == 1) return mean;
   const int64_t rows = mean.rows(), vocabulary = mean.cols();
   kernels::log_softmax(mean.data(), nullptr, mean.data(), rows, vocabulary);
   const auto to_probabilities = [](std::span<float> values) {
@@ -65,11 +92,43 @@ Tensor EnsembleStepper::step(const Tensor& ids) {
   }
   const float share = 1.0f / static_cast<float>(steppers_.size());
   for (float& x : mean.values()) x = std::log(x * share);
+  find_source_weights();
   return mean;
+}
+
+void EnsembleStepper::find_source_weights() {
+  const auto first = steppers_.front()->source_weights();
+  source_weights_.assign(first.begin(), first.end());
+  const float share = 1.0f / static_cast<float>(steppers_.size());
+  for (size_t row = 0; row < source_weights_.size(); ++row) {
+    std::vector<float>& mean = source_weights_[row];
+    for (size_t i = 1; i < steppers_.size(); ++i)
+      std::ranges::transform(mean, steppers_[i]->source_weights()[row], mean.begin(), std::plus());
+    for (float& weight : mean) weight *= share;
+  }
 }
 
 void EnsembleStepper::reorder(std::span<const int32_t> parents, const Offsets& rows_of) {
   for (const auto& stepper : steppers_) stepper->reorder(parents, rows_of);
+}
+
+bool EnsembleStepper::watch_source(bool on) {
+  return std::ranges::all_of(steppers_, [on](const auto& stepper) { return stepper->watch_source(on); });
+}
+
+std::unique_ptr<Stepper> make_stepper(const ModelList& models) {
+  require_alike(models);
+  std::vector<std::unique_ptr<Stepper>> steppers;
+  for (const models::Transformer* model : models)
+    steppers.push_back(std::make_unique<TransformerStepper>(*model));
+  if (steppers.size() == 1) return std::move(steppers.front());
+  return std::make_unique<EnsembleStepper>(std::move(steppers));
+}
+
+SpecialIds special_ids(const ModelList& models) {
+  require_alike(models);
+  const models::TransformerConfig& config = models.front()->config();
+  return {.start = static_cast<int32_t>(config.decoder_start_id), .eos = static_cast<int32_t>(config.eos_id)};
 }
 
 SearchOptions fitting(const ModelList& models, SearchOptions options) {
@@ -85,40 +144,17 @@ SearchOptions fitting(const ModelList& models, SearchOptions options) {
   return options;
 }
 
+std::vector<Decoded> search_each(const ModelList& models, std::span<const Request> requests,
+                                 const SearchOptions& options, int64_t batch_tokens) {
+  options.validate();
+  const std::unique_ptr<Stepper> stepper = make_stepper(models);
+  Engine engine(*stepper, special_ids(models), batch_tokens);
+  return decode_all(engine, requests, fitting(models, options));
+}
+
 std::vector<NBest> search(const ModelList& models, std::span<const Request> requests,
                           const SearchOptions& options, int64_t batch_tokens) {
-  options.validate();
-  require_alike(models);
-  const models::TransformerConfig& config = models.front()->config();
-  const SearchOptions used = fitting(models, options);
-  const SpecialIds special{.start = static_cast<int32_t>(config.decoder_start_id),
-                           .eos = static_cast<int32_t>(config.eos_id)};
-  std::vector<int64_t> lengths;
-  for (const Request& request : requests) {
-    if (request.source.empty()) {
-      throw UsageError(
-          concat("search: source ", lengths.size(), ": expected at least one token, found none"));
-    }
-    lengths.push_back(std::ssize(request.source));
-  }
-  std::vector<NBest> results(requests.size());
-  for (const std::vector<size_t>& batch : batches_by_length(lengths, batch_tokens)) {
-    std::vector<Request> together;
-    std::vector<std::vector<int32_t>> sources;
-    std::vector<size_t> order;
-    for (const size_t i : batch) {
-      together.push_back(requests[i]);
-      order.push_back(sources.size());
-      sources.push_back(requests[i].source);
-    }
-    std::vector<std::unique_ptr<Stepper>> steppers;
-    for (const models::Transformer* model : models)
-      steppers.push_back(std::make_unique<TransformerStepper>(*model, lay_out(sources, order)));
-    EnsembleStepper ensemble(std::move(steppers));
-    std::vector<NBest> found = search(ensemble, special, together, used);
-    for (size_t i = 0; i < batch.size(); ++i) results[batch[i]] = std::move(found[i]);
-  }
-  return results;
+  return hypotheses_of(search_each(models, requests, options, batch_tokens));
 }
 
 std::vector<NBest> search(const models::Transformer& model, std::span<const std::vector<int32_t>> sources,

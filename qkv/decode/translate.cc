@@ -1,6 +1,7 @@
 #include "qkv/decode/translate.h"
 
 #include <algorithm>
+#include <exception>
 
 #include "qkv/base/error.h"
 #include "qkv/base/parallel.h"
@@ -26,6 +27,15 @@ TranslatedHypothesis spell(const text::MarianTokenizer& tokenizer, Hypothesis hy
   return result;
 }
 
+// Of what went wrong with one source. What is no error of ours, as a lack of memory, concerns all.
+std::string message_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error& known) {
+    return known.what();
+  }
+}
+
 // Models can speak together only where an id means the same to all of them.
 void require_one_vocabulary(const text::MarianTokenizer& first, const text::MarianTokenizer& other) {
   for (const text::Side side : {text::Side::source, text::Side::target}) {
@@ -42,6 +52,24 @@ void require_one_vocabulary(const text::MarianTokenizer& first, const text::Mari
       }
     }
   }
+}
+
+// The next line without its end, of which `line` holds the first `most` bytes. Its length; none after the
+// last.
+std::optional<int64_t> read_line(std::istream& in, int64_t most, std::string& line) {
+  constexpr int kEnd = std::istream::traits_type::eof();
+  line.clear();
+  int next = in.get();
+  if (next == kEnd) return std::nullopt;
+  int64_t length = 0;
+  for (; next != kEnd && next != '\n'; next = in.get()) {
+    if (length++ < most) line.push_back(static_cast<char>(next));
+  }
+  if (length <= most && line.ends_with('\r')) {
+    line.pop_back();
+    --length;
+  }
+  return length;
 }
 
 }  // namespace
@@ -98,13 +126,6 @@ Request Translator::read(const Source& source, const TranslateOptions& options,
     ids.resize(static_cast<size_t>(most));
     translation.truncated = true;
   }
-  try {
-    check_prefix(request.prefix, tokenizer.size(), tokenizer.eos_id(),
-                 fitting(transformers_, options.search));
-  } catch (const UsageError& error) {
-    translation.error = error.what();
-    return {};
-  }
   translation.source_pieces = pieces(tokenizer, ids, text::Side::source);
   return request;
 }
@@ -116,8 +137,10 @@ std::vector<Translation> Translator::translate(std::span<const Source> sources,
     throw UsageError(
         concat("max_source_tokens: expected 0 or at least 2, found ", options.max_source_tokens));
   }
-  if (options.trace && options.search.sampling) {
-    throw UsageError("trace: expected a beam search, found that tokens are drawn at random");
+  if (options.trace && (options.search.sampling || options.search.alternatives)) {
+    throw UsageError(
+        concat("trace: expected one beam search, found that ",
+               options.search.sampling ? "tokens are drawn at random" : "alternatives are asked for"));
   }
   std::vector<Translation> translations(sources.size());
   std::vector<Request> requests(sources.size());
@@ -138,10 +161,11 @@ std::vector<Translation> Translator::translate(std::span<const Source> sources,
   }
   requests.resize(kept.size());
 
-  std::vector<NBest> found = search(transformers_, requests, options.search, options.batch_tokens);
+  std::vector<Decoded> found = search_each(transformers_, requests, options.search, options.batch_tokens);
   for (size_t k = 0; k < kept.size(); ++k) {
     Translation& translation = translations[kept[k]];
-    for (Hypothesis& hypothesis : found[k]) {
+    if (found[k].error) translation.error = message_of(found[k].error);
+    for (Hypothesis& hypothesis : found[k].hypotheses) {
       translation.hypotheses.push_back(spell(*models_.front()->tokenizer, std::move(hypothesis)));
       TranslatedHypothesis& one = translation.hypotheses.back();
       if (options.alignment) {
@@ -163,30 +187,40 @@ std::vector<Translation> Translator::translate(std::span<const std::string> sour
 StreamCounts translate_lines(const Translator& translator, std::istream& in,
                              const std::function<void(int64_t line, const Translation&)>& sink,
                              const TranslateOptions& options, const StreamOptions& stream) {
+  if (stream.max_line_bytes < 1)
+    throw UsageError(concat("max_line_bytes: expected at least 1, found ", stream.max_line_bytes));
   StreamCounts counts;
   std::vector<Source> lines;
+  std::vector<std::string> refusals;  // of each line: why it is not translated; empty: it is
   int64_t bytes = 0;
   const auto flush = [&] {
-    for (const Translation& translation : translator.translate(lines, options)) {
+    std::vector<Translation> translations = translator.translate(lines, options);
+    for (size_t i = 0; i < translations.size(); ++i) {
+      Translation& translation = translations[i];
+      if (!refusals[i].empty()) translation.error = refusals[i];
       ++counts.lines;
       counts.errors += translation.error.empty() ? 0 : 1;
       counts.truncated += translation.truncated ? 1 : 0;
       sink(counts.lines, translation);
     }
     lines.clear();
+    refusals.clear();
     bytes = 0;
   };
-  for (std::string line; std::getline(in, line);) {
-    if (!line.empty() && line.back() == '\r') line.pop_back();
+  std::string line;
+  while (const std::optional<int64_t> length = read_line(in, stream.max_line_bytes, line)) {
     bytes += std::ssize(line);
-    Source source{.text = std::move(line),
+    const bool whole = *length <= stream.max_line_bytes;
+    refusals.push_back(whole ? ""
+                             : concat("expected at most ", stream.max_line_bytes, " bytes, found ", *length));
+    Source source{.text = whole ? std::move(line) : "",
                   .key = static_cast<uint64_t>(counts.lines) + static_cast<uint64_t>(lines.size()) + 1};
     if (const size_t tab = source.text.find('\t'); stream.prefix_after_tab && tab != std::string::npos) {
       source.prefix = source.text.substr(tab + 1);
       source.text.resize(tab);
     }
     lines.push_back(std::move(source));
-    if (static_cast<int64_t>(lines.size()) >= stream.chunk_lines || bytes >= stream.chunk_bytes) flush();
+    if (std::ssize(lines) >= stream.chunk_lines || bytes >= stream.chunk_bytes) flush();
   }
   if (in.bad()) throw IoError(concat("input: reading failed after line ", counts.lines));
   flush();

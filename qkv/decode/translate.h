@@ -17,7 +17,8 @@ namespace qkv::decode {
 
 struct TranslateOptions {
   SearchOptions search;
-  int64_t batch_tokens = 1024;  // source tokens decoded at a time; decides memory and speed, never the result
+  // Source tokens decoded side by side; decides memory and speed, never the result.
+  int64_t batch_tokens = 1024;
   // The most tokens of a source, </s> included; 0: as many as the model has positions for. A longer one is an
   // error, or is cut to its first tokens where truncate is set.
   int64_t max_source_tokens = 0;
@@ -43,8 +44,8 @@ struct TranslatedHypothesis {
 
 struct Translation {
   std::string text;  // of the best hypothesis
-  // At most options.search.nbest, best first. None where the source is empty or blank, whose translation is
-  // the empty text, and none where there is an error.
+  // At most options.search.nbest, best first; alternatives in their order. None where the source is empty or
+  // blank, whose translation is the empty text, and none where there is an error.
   std::vector<TranslatedHypothesis> hypotheses;
   std::string error;                       // why there is no translation; empty: there is one
   int64_t source_tokens = 0;               // with </s>, before any cut; 0 for an empty source
@@ -63,9 +64,9 @@ class Translator {
   // An ensemble: at least one model. Throws UsageError for models whose vocabularies differ.
   explicit Translator(std::vector<const models::TranslationModel*> models);
 
-  // One translation for each source, in their order. A source that is not UTF-8 or too long gets an error and
-  // leaves the others unharmed. A translation depends on its source and options.search alone. Throws
-  // UsageError for bad options, NumericError if the model yields numbers that are none.
+  // One translation for each source, in their order. A source that is not UTF-8 or too long, a prefix that
+  // cannot be, and logits that are no numbers give an error and leave the others unharmed. A translation
+  // depends on its source and options.search alone. Throws UsageError for bad options.
   std::vector<Translation> translate(std::span<const Source> sources, const TranslateOptions& options) const;
   // The same for text alone, whose keys are 0, 1, ...
   std::vector<Translation> translate(std::span<const std::string> sources,
@@ -83,6 +84,8 @@ struct StreamOptions {
   // Lines, and bytes of them, read before they are translated together: what memory grows with.
   int64_t chunk_lines = 2048;
   int64_t chunk_bytes = 1 << 20;
+  // Bytes of the longest line; of a longer one no more is kept, and its translation is an error.
+  int64_t max_line_bytes = 1 << 20;
   bool prefix_after_tab = false;  // a line is a source, and after a tab the prefix of its translation
 };
 

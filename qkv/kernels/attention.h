@@ -111,6 +111,7 @@ struct CachedAttention {
   RelativeBias relative = {};
   float* output = nullptr;  // [rows, heads * d_v] with output_stride
   int64_t output_stride = 0;
+  float* const* weights = nullptr;  // [rows], each [heads, length]: what the softmax gave; null: not wanted
 };
 
 void attention_cached(const CachedAttention& attention);

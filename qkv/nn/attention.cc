@@ -46,16 +46,22 @@ Parameter bias(bool wanted, int64_t outputs) {
   return wanted ? Parameter(Shape{outputs}, {Initializer::Kind::zeros}) : Parameter();
 }
 
-Tensor cached_attention(const Tensor& query, const KeyValueCache& cache,
-                        const MultiheadAttentionOptions& options) {
-  const ProfileScope profile("attention");
-  Tensor output = Tensor::empty({query.rows(), options.heads * options.d_v});
+// What the rows of a step attend to: the keys and values of each row's positions.
+struct RowEntries {
   std::vector<const float* const*> entries;
   std::vector<int32_t> lengths;
-  for (int64_t row = 0; row < cache.rows(); ++row) {
-    entries.push_back(cache.entries(row).data());
-    lengths.push_back(static_cast<int32_t>(cache.entries(row).size()));
+
+  void add(std::span<const float* const> row) {
+    entries.push_back(row.data());
+    lengths.push_back(static_cast<int32_t>(row.size()));
   }
+};
+
+// weights: by row, where each [heads, length] is to be written; empty: nowhere.
+Tensor cached_attention(const Tensor& query, const RowEntries& rows, const MultiheadAttentionOptions& options,
+                        std::span<float* const> weights = {}) {
+  const ProfileScope profile("attention");
+  Tensor output = Tensor::empty({query.rows(), options.heads * options.d_v});
   kernels::attention_cached({.rows = query.rows(),
                              .heads = options.heads,
                              .key_heads = options.key_heads,
@@ -64,10 +70,11 @@ Tensor cached_attention(const Tensor& query, const KeyValueCache& cache,
                              .scale = 1.0f / std::sqrt(static_cast<float>(options.d_k)),
                              .query = query.data(),
                              .query_stride = query.row_stride(),
-                             .entries = entries.data(),
-                             .lengths = lengths.data(),
+                             .entries = rows.entries.data(),
+                             .lengths = rows.lengths.data(),
                              .output = output.data(),
-                             .output_stride = output.row_stride()});
+                             .output_stride = output.row_stride(),
+                             .weights = weights.empty() ? nullptr : weights.data()});
   return output;
 }
 
@@ -155,21 +162,46 @@ Variable MultiheadAttention::project_output(const Variable& heads) const {
 Tensor MultiheadAttention::self_step(const Tensor& x, KeyValueCache& cache) const {
   const Heads heads = project(x, [&] { return cache.lengths(); });
   cache.append(heads.key.value(), heads.value.value(), Offsets::uniform(x.rows(), 1));
-  return project_output(cached_attention(heads.query.value(), cache, options_)).value();
+  RowEntries rows;
+  for (int64_t row = 0; row < cache.rows(); ++row) rows.add(cache.entries(row));
+  return project_output(cached_attention(heads.query.value(), rows, options_)).value();
 }
 
-MemoryKeyValues MultiheadAttention::remember(const Tensor& memory) const {
-  const int64_t keys = options_.key_heads * options_.d_k, values = options_.key_heads * options_.d_v;
-  const Tensor kv = linear(memory, kv_).value();
-  return {kv.columns(0, keys), kv.columns(keys, values)};
+MemoryKeyValues MultiheadAttention::remember(const Tensor& memory, const Offsets& offsets) const {
+  return {linear(memory, kv_).value(), offsets};
 }
 
 Tensor MultiheadAttention::cross_step(const Tensor& x, const Offsets& rows_of, const MemoryKeyValues& memory,
-                                      const Offsets& memory_offsets) const {
-  const AttentionResult result = multihead_attention(
-      linear(x, q_), memory.keys, memory.values, options_.heads,
-      {.query_offsets = rows_of, .key_offsets = memory_offsets, .key_heads = options_.key_heads});
-  return project_output(result.output).value();
+                                      std::vector<std::vector<float>>* weights) const {
+  if (x.rows() != rows_of.tokens() || memory.sentences() != rows_of.sequences()) {
+    throw ShapeError(concat("attention: expected a row for each of the ", rows_of.tokens(), " hypotheses of ",
+                            rows_of.sequences(), " sentences, found ", x.shape(), " and the memory of ",
+                            memory.sentences(), " sentences"));
+  }
+  RowEntries rows;
+  for (int64_t s = 0; s < rows_of.sequences(); ++s) {
+    for (int64_t row = rows_of.begin(s); row < rows_of.end(s); ++row) rows.add(memory.entries(s));
+  }
+  const Tensor query = linear(x, q_).value();
+  if (weights == nullptr) return project_output(cached_attention(query, rows, options_)).value();
+
+  const auto heads = static_cast<size_t>(options_.heads);
+  std::vector<float*> places;
+  weights->resize(rows.lengths.size());
+  for (size_t row = 0; row < weights->size(); ++row) {
+    (*weights)[row].resize(heads * static_cast<size_t>(rows.lengths[row]));
+    places.push_back((*weights)[row].data());
+  }
+  const Tensor output = cached_attention(query, rows, options_, places);
+  for (std::vector<float>& row : *weights) {
+    const size_t keys = row.size() / heads;
+    for (size_t key = 0; key < keys; ++key) {
+      for (size_t head = 1; head < heads; ++head) row[key] += row[head * keys + key];
+      row[key] /= static_cast<float>(heads);
+    }
+    row.resize(keys);
+  }
+  return project_output(output).value();
 }
 
 void MultiheadAttention::visit(const ParameterVisitor& visitor) const {

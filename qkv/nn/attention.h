@@ -51,11 +51,12 @@ class MultiheadAttention {
 
   // One more position for each row of a cache: x [rows, d_model] -> [rows, d_model].
   Tensor self_step(const Tensor& x, KeyValueCache& cache) const;
-  MemoryKeyValues remember(const Tensor& memory) const;
-  // x [rows, d_model], the rows of sequence i being rows_of[i] to rows_of[i + 1], all of which attend to its
-  // memory.
+  // Keys and values of encoded sentences: [memory tokens, d_model].
+  MemoryKeyValues remember(const Tensor& memory, const Offsets& offsets) const;
+  // x [rows, d_model], the rows of sentence i being rows_of[i] to rows_of[i + 1], all of which attend to its
+  // memory. weights, if given: of each row, what it attended to, as the mean of the heads.
   Tensor cross_step(const Tensor& x, const Offsets& rows_of, const MemoryKeyValues& memory,
-                    const Offsets& memory_offsets) const;
+                    std::vector<std::vector<float>>* weights = nullptr) const;
 
   void visit(const ParameterVisitor& visitor) const;
   const MultiheadAttentionOptions& options() const { return options_; }  // with the sizes filled in

@@ -1,45 +1,86 @@
 #include "qkv/nn/cache.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace qkv::nn {
 namespace {
 
 constexpr int64_t kStepsOfBlock = 16;
 
+void require_sentences(size_t sentences, const Offsets& rows_of) {
+  if (static_cast<int64_t>(sentences) != rows_of.sequences()) {
+    throw ShapeError(concat("cache of ", sentences, " sentences: found rows of ", rows_of.sequences()));
+  }
+}
+
+// Drops the elements of the sentences that have no rows.
+template <class T>
+void keep_those_with_rows(std::vector<T>& sentences, const Offsets& rows_of) {
+  size_t kept = 0;
+  for (size_t s = 0; s < sentences.size(); ++s) {
+    if (rows_of.length(static_cast<int64_t>(s)) == 0) continue;
+    if (kept < s) sentences[kept] = std::move(sentences[s]);
+    ++kept;
+  }
+  sentences.erase(sentences.begin() + static_cast<std::ptrdiff_t>(kept), sentences.end());
+}
+
+template <class T>
+void move_behind(std::vector<T>& all, std::vector<T>& newcomers) {
+  all.insert(all.end(), std::make_move_iterator(newcomers.begin()), std::make_move_iterator(newcomers.end()));
+}
+
 }  // namespace
+
+KeyValueCache::KeyValueCache(int64_t sentences)
+    : sentences_(static_cast<size_t>(sentences)), entries_(static_cast<size_t>(sentences)) {}
 
 Tensor KeyValueCache::lengths() const {
   Tensor lengths = Tensor::empty({rows()}, DType::i32);
-  for (int64_t row = 0; row < rows(); ++row) {
-    lengths.data<int32_t>()[row] = static_cast<int32_t>(length(row));
-  }
+  for (int64_t row = 0; row < rows(); ++row) lengths.data<int32_t>()[row] = static_cast<int32_t>(length(row));
   return lengths;
 }
 
 void KeyValueCache::append(const Tensor& keys, const Tensor& values, const Offsets& offsets) {
   const int64_t width = keys.cols() + values.cols(), positions = offsets.tokens();
   if (offsets.sequences() != rows() || keys.rows() != positions || values.rows() != positions ||
-      (!blocks_.empty() && blocks_.back().cols() != width)) {
+      (width_ != 0 && width_ != width)) {
     throw ShapeError(concat("cache of ", rows(), " rows: cannot append keys ", keys.shape(), " and values ",
                             values.shape(), " to ", offsets.sequences(), " rows"));
   }
-  if (free_ < positions) {
-    free_ = std::max(positions, kStepsOfBlock * rows());
-    blocks_.push_back(Tensor::empty({free_, width}));
-  }
-  float* to = blocks_.back().data() + (blocks_.back().rows() - free_) * width;
-  for (int64_t row = 0; row < rows(); ++row) {
-    for (int64_t i = offsets.begin(row); i < offsets.end(row); ++i, to += width) {
-      std::copy_n(keys.data() + i * keys.row_stride(), keys.cols(), to);
-      std::copy_n(values.data() + i * values.row_stride(), values.cols(), to + keys.cols());
-      entries_[static_cast<size_t>(row)].push_back(to);
+  width_ = width;
+  int64_t row = 0;
+  for (Sentence& sentence : sentences_) {
+    const int64_t end = row + sentence.rows, own = offsets.begin(end) - offsets.begin(row);
+    if (sentence.free < own) {
+      sentence.free = std::max(own, kStepsOfBlock * sentence.rows);
+      sentence.blocks.push_back(Tensor::empty({sentence.free, width}));
     }
+    const Tensor& block = sentence.blocks.back();
+    float* to = block.data() + (block.rows() - sentence.free) * width;
+    for (; row < end; ++row) {
+      for (int64_t i = offsets.begin(row); i < offsets.end(row); ++i, to += width) {
+        std::copy_n(keys.data() + i * keys.row_stride(), keys.cols(), to);
+        std::copy_n(values.data() + i * values.row_stride(), values.cols(), to + keys.cols());
+        entries_[static_cast<size_t>(row)].push_back(to);
+      }
+    }
+    sentence.free -= own;
   }
-  free_ -= positions;
 }
 
-void KeyValueCache::reorder(std::span<const int32_t> parents) {
+void KeyValueCache::join(KeyValueCache newcomers) {
+  if (width_ != 0 && newcomers.width_ != 0 && width_ != newcomers.width_) {
+    throw ShapeError(concat("cache of width ", width_, ": cannot take in one of width ", newcomers.width_));
+  }
+  width_ = std::max(width_, newcomers.width_);
+  move_behind(sentences_, newcomers.sentences_);
+  move_behind(entries_, newcomers.entries_);
+}
+
+void KeyValueCache::reorder(std::span<const int32_t> parents, const Offsets& rows_of) {
+  require_sentences(sentences_.size(), rows_of);
   for (const int32_t parent : parents) {
     if (parent < 0 || parent >= rows())
       throw ShapeError(concat("cache of ", rows(), " rows: no row ", parent));
@@ -53,6 +94,26 @@ void KeyValueCache::reorder(std::span<const int32_t> parents) {
     reordered[row] = --children[parent] == 0 ? std::move(entries_[parent]) : entries_[parent];
   }
   entries_ = std::move(reordered);
+  for (size_t s = 0; s < sentences_.size(); ++s) sentences_[s].rows = rows_of.length(static_cast<int64_t>(s));
+  keep_those_with_rows(sentences_, rows_of);
+}
+
+MemoryKeyValues::MemoryKeyValues(const Tensor& keys_and_values, const Offsets& offsets) {
+  for (int64_t s = 0; s < offsets.sequences(); ++s) {
+    const Tensor own = keys_and_values.slice_rows(offsets.begin(s), offsets.length(s));
+    // A copy for each of several, so that a sentence's memory goes with it, and not with the last of its
+    // group.
+    Sentence& sentence = sentences_.emplace_back(Sentence{offsets.sequences() > 1 ? own.clone() : own});
+    for (int64_t token = 0; token < own.rows(); ++token)
+      sentence.entries.push_back(sentence.keys_and_values.data() + token * own.cols());
+  }
+}
+
+void MemoryKeyValues::join(MemoryKeyValues newcomers) { move_behind(sentences_, newcomers.sentences_); }
+
+void MemoryKeyValues::keep(const Offsets& rows_of) {
+  require_sentences(sentences_.size(), rows_of);
+  keep_those_with_rows(sentences_, rows_of);
 }
 
 }  // namespace qkv::nn

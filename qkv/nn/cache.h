@@ -9,13 +9,15 @@
 
 namespace qkv::nn {
 
-// One layer's self-attention keys and values. What a step appends stays where it is: hypotheses are lists of
-// pointers, those with a common beginning share it, and reordering copies lists only.
+// One layer's self-attention keys and values, of sentences that come (join) and go (reorder), each with rows:
+// its hypotheses. What is appended stays where it is: hypotheses are lists of pointers, those of a sentence
+// share their common beginning, and reordering copies lists only. The memory is the sentence's, and goes with
+// it.
 class KeyValueCache {
  public:
   KeyValueCache() = default;
-  // Of rows without positions.
-  explicit KeyValueCache(int64_t rows) : entries_(static_cast<size_t>(rows)) {}
+  // Of one row without positions each.
+  explicit KeyValueCache(int64_t sentences);
   // A copy would write where the original does.
   KeyValueCache(KeyValueCache&&) = default;
   KeyValueCache& operator=(KeyValueCache&&) = default;
@@ -27,21 +29,51 @@ class KeyValueCache {
   // Appends positions offsets.begin(i) to offsets.end(i) to row i: keys [positions, key width], values
   // [positions, value width], any strides. The first call sets the widths.
   void append(const Tensor& keys, const Tensor& values, const Offsets& offsets);
-  // Row i becomes what row parents[i] was; the number of rows becomes parents.size().
-  void reorder(std::span<const int32_t> parents);
+  // Takes in the sentences of another cache, behind those that are there.
+  void join(KeyValueCache newcomers);
+  // Row i becomes what row parents[i] of the same sentence was; sentence s has the rows rows_of.begin(s) to
+  // rows_of.end(s) now. One without rows is forgotten, and those behind it move up.
+  void reorder(std::span<const int32_t> parents, const Offsets& rows_of);
 
   // Of each position of a row: its keys, and behind them its values.
   std::span<const float* const> entries(int64_t row) const { return entries_[static_cast<size_t>(row)]; }
 
  private:
-  std::vector<Tensor> blocks_;  // [positions, key width + value width]
-  int64_t free_ = 0;            // positions of the last block that nothing is in
-  std::vector<std::vector<const float*>> entries_;
+  struct Sentence {
+    int64_t rows = 1;
+    std::vector<Tensor> blocks = {};  // [positions, key width + value width]
+    int64_t free = 0;                 // positions of the last block that nothing is in
+  };
+  std::vector<Sentence> sentences_;
+  std::vector<std::vector<const float*>> entries_;  // by row
+  int64_t width_ = 0;
 };
 
-// One layer's keys and values of the encoder's output, computed once a sentence and shared by its hypotheses.
-struct MemoryKeyValues {
-  Tensor keys, values;  // [memory tokens, width]
+// One layer's keys and values of the encoder's outputs, computed once a sentence and shared by its
+// hypotheses.
+class MemoryKeyValues {
+ public:
+  MemoryKeyValues() = default;
+  // [memory tokens, key width + value width]
+  MemoryKeyValues(const Tensor& keys_and_values, const Offsets& offsets);
+
+  int64_t sentences() const { return static_cast<int64_t>(sentences_.size()); }
+  // Takes in the sentences of another, behind those that are there.
+  void join(MemoryKeyValues newcomers);
+  // Forgets the sentences that have no rows; those behind them move up.
+  void keep(const Offsets& rows_of);
+
+  // Of each token of a sentence: its keys, and behind them its values.
+  std::span<const float* const> entries(int64_t sentence) const {
+    return sentences_[static_cast<size_t>(sentence)].entries;
+  }
+
+ private:
+  struct Sentence {
+    Tensor keys_and_values;
+    std::vector<const float*> entries = {};
+  };
+  std::vector<Sentence> sentences_;
 };
 
 }  // namespace qkv::nn

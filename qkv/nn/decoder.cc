@@ -7,9 +7,28 @@ namespace qkv::nn {
 
 Tensor DecoderState::next_positions() const { return layers.front().self.lengths(); }
 
+void DecoderState::join(DecoderState newcomers) {
+  layers.resize(newcomers.layers.size());
+  for (size_t i = 0; i < layers.size(); ++i) {
+    layers[i].self.join(std::move(newcomers.layers[i].self));
+    layers[i].memory.join(std::move(newcomers.layers[i].memory));
+  }
+  std::vector<int32_t> offsets = rows_of.values();
+  for (int64_t s = 0; s < newcomers.rows_of.sequences(); ++s)
+    offsets.push_back(offsets.back() + static_cast<int32_t>(newcomers.rows_of.length(s)));
+  rows_of = Offsets(std::move(offsets));
+}
+
 void DecoderState::reorder(std::span<const int32_t> parents, const Offsets& new_rows_of) {
-  for (DecoderLayerState& layer : layers) layer.self.reorder(parents);
-  rows_of = new_rows_of;
+  for (DecoderLayerState& layer : layers) {
+    layer.self.reorder(parents, new_rows_of);
+    if (layer.memory.sentences() > 0) layer.memory.keep(new_rows_of);  // else it reads none
+  }
+  std::vector<int32_t> offsets{0};
+  for (int64_t s = 0; s < new_rows_of.sequences(); ++s) {
+    if (new_rows_of.length(s) > 0) offsets.push_back(static_cast<int32_t>(new_rows_of.end(s)));
+  }
+  rows_of = Offsets(std::move(offsets));
 }
 
 DecoderLayer::DecoderLayer(const LayerOptions& options)
@@ -50,11 +69,12 @@ Variable DecoderLayer::operator()(const Variable& x, const Offsets& offsets, con
 
 DecoderLayerState DecoderLayer::start(const Memory& memory) const {
   DecoderLayerState state{.self = KeyValueCache(memory.offsets.sequences())};
-  if (encoder_attn_) state.memory = encoder_attn_->attention.remember(memory.values.value());
+  if (encoder_attn_) state.memory = encoder_attn_->attention.remember(memory.values.value(), memory.offsets);
   return state;
 }
 
-Tensor DecoderLayer::step(const Tensor& x, DecoderLayerState& layer_state, const DecoderState& state) const {
+Tensor DecoderLayer::step(const Tensor& x, DecoderLayerState& layer_state, const Offsets& rows_of,
+                          std::vector<std::vector<float>>* weights) const {
   Pass pass;  // nothing is dropped, nothing observed
   return run(
              x, pass,
@@ -62,8 +82,7 @@ Tensor DecoderLayer::step(const Tensor& x, DecoderLayerState& layer_state, const
                return self_attn_.self_step(rows.value(), layer_state.self);
              },
              [&](const Variable& rows) -> Variable {
-               return encoder_attn_->attention.cross_step(rows.value(), state.rows_of, layer_state.memory,
-                                                          state.memory_offsets);
+               return encoder_attn_->attention.cross_step(rows.value(), rows_of, layer_state.memory, weights);
              })
       .value();
 }
@@ -99,7 +118,6 @@ Variable Decoder::operator()(const Variable& x, const Offsets& offsets, const Me
 DecoderState Decoder::start(const Memory& memory) const {
   DecoderState state;
   for (const DecoderLayer& layer : layers_) state.layers.push_back(layer.start(memory));
-  state.memory_offsets = memory.offsets;
   state.rows_of = Offsets::uniform(memory.offsets.sequences(), 1);
   return state;
 }
@@ -115,7 +133,11 @@ Tensor Decoder::read(const Tensor& x, const Offsets& offsets, DecoderState& stat
 
 Tensor Decoder::step(const Tensor& x, DecoderState& state) const {
   Tensor rows = x;
-  for (size_t i = 0; i < layers_.size(); ++i) rows = layers_[i].step(rows, state.layers[i], state);
+  state.source_weights.clear();
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    const bool watched = state.watched_layer == static_cast<int64_t>(i);
+    rows = layers_[i].step(rows, state.layers[i], state.rows_of, watched ? &state.source_weights : nullptr);
+  }
   return layer_norm_ ? (*layer_norm_)(rows).value() : rows;
 }
 

@@ -23,16 +23,22 @@ struct DecoderLayerState {
   MemoryKeyValues memory = {};
 };
 
-// What a decoder remembers between steps. The hypotheses of sentence i are rows rows_of.begin(i) to
-// rows_of.end(i).
+// What a decoder remembers between steps, of sentences that come and go. The hypotheses of sentence i are
+// rows rows_of.begin(i) to rows_of.end(i).
 struct DecoderState {
   std::vector<DecoderLayerState> layers;
-  Offsets memory_offsets;
   Offsets rows_of;
+  // The layer whose attention over the memory each step leaves in source_weights: for each row, the weight of
+  // each of its memory's tokens, as the mean of the heads. -1: none.
+  int64_t watched_layer = -1;
+  std::vector<std::vector<float>> source_weights = {};
 
   // Where the next token of each row stands: i32 [rows].
   Tensor next_positions() const;
-  // Row i continues what row parents[i] was; the sentences' rows become new_rows_of.
+  // Takes in the sentences of another state of this decoder, behind those that are there.
+  void join(DecoderState newcomers);
+  // Row i continues what row parents[i] was; the sentences' rows become new_rows_of. A sentence without rows
+  // is forgotten, and those behind it move up.
   void reorder(std::span<const int32_t> parents, const Offsets& new_rows_of);
 };
 
@@ -45,8 +51,9 @@ class DecoderLayer {
   Variable operator()(const Variable& x, const Offsets& offsets, const Memory& memory, Pass& pass,
                       const AttentionMask& memory_mask = {}, KeyValueCache* cache = nullptr) const;
   DecoderLayerState start(const Memory& memory) const;
-  // One position: x [rows, d_model] -> the same.
-  Tensor step(const Tensor& x, DecoderLayerState& layer_state, const DecoderState& state) const;
+  // One position: x [rows, d_model] -> the same. weights: as MultiheadAttention::cross_step has them.
+  Tensor step(const Tensor& x, DecoderLayerState& layer_state, const Offsets& rows_of,
+              std::vector<std::vector<float>>* weights = nullptr) const;
   void visit(const ParameterVisitor& visitor) const;
 
  private:

@@ -1,6 +1,7 @@
 // The ways to steer `qkv translate`, with a model that has learned nothing.
 
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 #include "tests/apps/random_model.h"
@@ -114,9 +115,43 @@ TEST_F(TranslateCommand, TracesTheSearch) {
   EXPECT_EQ(objects[2]["steps"][1][0]["hypothesis"].size(), 1u);
 }
 
+TEST_F(TranslateCommand, OffersAlternativesBehindAPrefix) {
+  const Outcome outcome = translate({"--prefixes", "--alternatives", "3"}, "forty-two\tzwei\n");
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(count_lines_of(outcome.out), 3);
+  const json result = translate_json({"--prefixes", "--alternatives", "3"}, "forty-two\tzwei\n");
+  std::set<std::string> next;
+  for (const json& one : result["hypotheses"]) {
+    EXPECT_EQ(one["text"].get<std::string>().substr(0, 4), "zwei");
+    const std::vector<double> scores = one["token_log_probabilities"];
+    const auto place =
+        static_cast<size_t>(std::ranges::find_if(scores, [](double x) { return x != 0; }) - scores.begin());
+    next.insert(one["tokens"].at(place));
+  }
+  EXPECT_EQ(next.size(), 3u) << result;
+}
+
+TEST_F(TranslateCommand, ACoveragePenaltyIsInTheScoreAndTheTrace) {
+  const std::string file = (scratch_ / "trace.json").string();
+  const json without = translate_json({"--beam", "3"}),
+             with = translate_json({"--beam", "3", "--coverage-penalty", "0.5", "--trace", file});
+  EXPECT_LT(with["hypotheses"][0]["score"], without["hypotheses"][0]["score"]);
+  const json steps = json::parse(read_file(file))["steps"];
+  for (const json& entry : steps[0]) {
+    EXPECT_LT(entry["coverage"].get<double>(), 0);
+    EXPECT_NEAR(
+        entry["score"].get<double>(),
+        entry["total"].get<double>() / entry["penalty"].get<double>() + entry["coverage"].get<double>(),
+        1e-5);
+  }
+}
+
 TEST_F(TranslateCommand, RefusesWhatContradictsItself) {
   expect_failure(translate({"--sample", "--beam", "4"}), 2, {"beam", "1", "4"});
   expect_failure(translate({"--top-k", "4"}), 2, {"--sample"});
+  expect_failure(translate({"--sample", "--alternatives", "4"}), 2, {"alternatives"});
+  expect_failure(translate({"--nbest", "2", "--alternatives", "4"}), 2, {"--nbest", "--alternatives"});
+  expect_failure(translate({"--coverage-penalty", "-1"}), 2, {"coverage_penalty", "-1"});
   expect_failure(translate({"--sample", "--temperature", "0"}), 2, {"temperature"});
   expect_failure(translate({"--sample", "--trace", (scratch_ / "t").string()}), 2, {"trace"});
   expect_failure(translate({"--trace", "/nonexistent/trace.json"}), 1, {"/nonexistent/trace.json"});

@@ -2,9 +2,11 @@
 // A model of random numbers: the logits after a hypothesis are a pure function of the sentence and of all its
 // tokens so far, so that a search that mixes up rows finds something else.
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
+#include "qkv/base/error.h"
 #include "qkv/base/philox.h"
 #include "qkv/decode/search.h"
 
@@ -41,49 +43,122 @@ struct RandomModel {
   }
 };
 
-// Follows the rows as a decoder's cache does.
+// Follows the rows as a decoder's cache does. A source's first token is the number of its sentence; what a
+// row attends to is a pure function of the same things as its logits.
 class RandomStepper : public Stepper {
  public:
-  RandomStepper(const RandomModel& model, std::vector<uint64_t> sentences)
-      : model_(model), sentences_(std::move(sentences)), tokens_(sentences_.size()) {
-    for (size_t s = 0; s < sentences_.size(); ++s) sentence_of_.push_back(sentences_[s]);
+  explicit RandomStepper(const RandomModel& model) : model_(model) {}
+
+  int64_t vocabulary() const override { return model_.vocabulary; }
+  void check(Ids source) const override {
+    if (source.empty()) throw UsageError("source: no tokens");
+  }
+
+  void admit(std::span<const Ids> sources) override {
+    ++groups;
+    for (const Ids source : sources) {
+      sentences_.push_back({.rows = 1, .tokens = std::ssize(source)});
+      rows_.push_back({.sentence = static_cast<uint64_t>(source.front()), .source_tokens = source.size()});
+    }
+    int64_t tokens = 0;
+    for (const Sentence& sentence : sentences_) tokens += sentence.tokens;
+    most_source_tokens = std::max(most_source_tokens, tokens);
   }
 
   Tensor step(const Tensor& ids) override {
-    if (ids.numel() != static_cast<int64_t>(tokens_.size())) throw ShapeError("step: rows do not match");
+    if (ids.numel() != std::ssize(rows_)) throw ShapeError("step: rows do not match");
     ++steps;
     rows += ids.numel();
+    source_weights_.clear();
     std::vector<float> all;
-    for (size_t r = 0; r < tokens_.size(); ++r) {
-      tokens_[r].push_back(ids.data<int32_t>()[r]);
-      const std::vector<float> logits = model_.logits(sentence_of_[r], tokens_[r]);
+    for (size_t r = 0; r < rows_.size(); ++r) {
+      Row& row = rows_[r];
+      row.tokens.push_back(ids.data<int32_t>()[r]);
+      const std::vector<float> logits = model_.logits(row.sentence, row.tokens);
       all.insert(all.end(), logits.begin(), logits.end());
+      if (watching_) source_weights_.push_back(attention(row.sentence, row.source_tokens, row.tokens));
     }
     return Tensor::from(all, {ids.numel(), model_.vocabulary});
   }
 
-  void reorder(std::span<const int32_t> parents, const Offsets& rows_of) override {
-    std::vector<std::vector<int32_t>> tokens;
-    for (const int32_t parent : parents) tokens.push_back(tokens_.at(static_cast<size_t>(parent)));
-    std::vector<uint64_t> sentence_of;
-    for (int64_t s = 0; s < rows_of.sequences(); ++s) {
-      for (int64_t r = rows_of.begin(s); r < rows_of.end(s); ++r) {
-        sentence_of.push_back(sentences_.at(static_cast<size_t>(s)));
-        if (sentence_of_.at(static_cast<size_t>(parents[static_cast<size_t>(r)])) != sentence_of.back()) {
-          throw UsageError("reorder: a row's parent belongs to another sentence");
-        }
-      }
-    }
-    tokens_ = std::move(tokens);
-    sentence_of_ = std::move(sentence_of);
+  // What the position that has read `tokens` attends to.
+  std::vector<float> attention(uint64_t sentence, size_t source_tokens,
+                               const std::vector<int32_t>& tokens) const {
+    RandomModel weights = model_;
+    weights.seed += 1000;
+    weights.vocabulary = static_cast<int>(source_tokens);
+    std::vector<float> result;
+    for (const double logarithm : weights.log_probabilities(sentence, tokens))
+      result.push_back(static_cast<float>(std::exp(logarithm)));
+    return result;
   }
 
-  int64_t steps = 0, rows = 0;  // how many were asked for
+  void reorder(std::span<const int32_t> parents, const Offsets& rows_of) override {
+    if (rows_of.sequences() != std::ssize(sentences_)) throw ShapeError("reorder: other sentences");
+    std::vector<int64_t> sentence_of_row;
+    for (int64_t s = 0; s < std::ssize(sentences_); ++s)
+      sentence_of_row.insert(sentence_of_row.end(),
+                             static_cast<size_t>(sentences_[static_cast<size_t>(s)].rows), s);
+    std::vector<Sentence> left;
+    std::vector<Row> next;
+    for (int64_t s = 0; s < rows_of.sequences(); ++s) {
+      for (int64_t r = rows_of.begin(s); r < rows_of.end(s); ++r) {
+        const auto parent = static_cast<size_t>(parents[static_cast<size_t>(r)]);
+        if (sentence_of_row.at(parent) != s) {
+          throw UsageError("reorder: a row's parent belongs to another sentence");
+        }
+        next.push_back(rows_[parent]);
+      }
+      if (rows_of.length(s) == 0) continue;
+      left.push_back({.rows = rows_of.length(s), .tokens = sentences_[static_cast<size_t>(s)].tokens});
+    }
+    rows_ = std::move(next);
+    sentences_ = std::move(left);
+  }
+
+  bool watch_source(bool on) override {
+    watching_ = on;
+    return attends;
+  }
+  std::span<const std::vector<float>> source_weights() const override { return source_weights_; }
+
+  bool attends = true;
+  int64_t groups = 0, steps = 0, rows = 0;  // how many there were
+  int64_t most_source_tokens = 0;           // at a time
 
  private:
-  const RandomModel& model_;
-  std::vector<uint64_t> sentences_, sentence_of_;
-  std::vector<std::vector<int32_t>> tokens_;  // of each row, the start token first
+  struct Row {
+    uint64_t sentence = 0;
+    size_t source_tokens = 0;
+    std::vector<int32_t> tokens = {};  // the start token first
+  };
+  RandomModel model_;
+  bool watching_ = false;
+  struct Sentence {
+    int64_t rows = 0, tokens = 0;
+  };
+  std::vector<Sentence> sentences_;
+  std::vector<Row> rows_;
+  std::vector<std::vector<float>> source_weights_;
 };
+
+// Requests for sentences of a RandomModel, whose sources have so many tokens; each has its place as key.
+inline std::vector<Request> requests_for(const std::vector<uint64_t>& sentences,
+                                         const std::vector<size_t>& lengths) {
+  std::vector<Request> requests;
+  for (size_t i = 0; i < sentences.size(); ++i) {
+    std::vector<int32_t> source(lengths[i], 1);
+    source.front() = static_cast<int32_t>(sentences[i]);
+    requests.push_back({.source = std::move(source), .key = i});
+  }
+  return requests;
+}
+
+inline bool same_bits(const NBest& a, const NBest& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Hypothesis& x, const Hypothesis& y) {
+    return x.ids == y.ids && x.score == y.score && x.log_probability == y.log_probability &&
+           x.token_log_probabilities == y.token_log_probabilities && x.complete == y.complete;
+  });
+}
 
 }  // namespace qkv::decode::testing

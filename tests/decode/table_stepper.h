@@ -12,6 +12,8 @@ using Table = std::vector<std::vector<std::vector<float>>>;  // [place][last tok
 class TableStepper : public Stepper {
  public:
   explicit TableStepper(const Table& table) : table_(table) {}
+  int64_t vocabulary() const override { return static_cast<int64_t>(table_[0].size()); }
+  void admit(std::span<const Ids>) override {}
   Tensor step(const Tensor& ids) override {
     std::vector<float> logits;
     for (const int32_t id : ids.values<int32_t>()) {

@@ -30,9 +30,9 @@ const json& golden() {
   return file;
 }
 
-NBest run(const RandomModel& model, const Request& request, const SearchOptions& options,
-          uint64_t sentence = 1) {
-  RandomStepper stepper(model, {sentence});
+NBest run(const RandomModel& model, Request request, const SearchOptions& options, uint64_t sentence = 1) {
+  request.source.front() = static_cast<int32_t>(sentence);
+  RandomStepper stepper(model);
   return search(stepper, kSpecial, std::span(&request, 1), options).at(0);
 }
 
@@ -111,8 +111,8 @@ TEST(Sampling, DependsOnSeedAndKeyAlone) {
         .beam = 1, .nbest = 3, .sampling = Sampling{.top_p = 0.95, .seed = seed}, .max_length = 12};
   };
   std::vector<Request> requests;
-  for (uint64_t key = 0; key < 6; ++key) requests.push_back({.source = {1}, .key = key});
-  RandomStepper stepper(model, {5, 5, 5, 5, 5, 5});
+  for (uint64_t key = 0; key < 6; ++key) requests.push_back({.source = {5}, .key = key});
+  RandomStepper stepper(model);
   const std::vector<NBest> together = search(stepper, kSpecial, requests, options(1));
   std::set<std::vector<int32_t>> different;
   for (uint64_t key = 0; key < 6; ++key) {

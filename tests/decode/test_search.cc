@@ -16,21 +16,15 @@ namespace {
 
 using testing::RandomModel;
 using testing::RandomStepper;
+using testing::requests_for;
+using testing::same_bits;
 
 constexpr int32_t kStart = 3, kEos = 0;
 constexpr SpecialIds kSpecial{.start = kStart, .eos = kEos};
 
-// Requests whose sources have so many tokens; each has its place as key.
-std::vector<Request> of_lengths(const std::vector<size_t>& lengths) {
-  std::vector<Request> requests;
-  for (const size_t length : lengths)
-    requests.push_back({.source = std::vector<int32_t>(length, 1), .key = requests.size()});
-  return requests;
-}
-
 NBest run(const RandomModel& model, uint64_t sentence, const SearchOptions& options) {
-  RandomStepper stepper(model, {sentence});
-  return search(stepper, kSpecial, of_lengths({10}), options).at(0);
+  RandomStepper stepper(model);
+  return search(stepper, kSpecial, requests_for({sentence}, {10}), options).at(0);
 }
 
 struct Output {
@@ -160,30 +154,22 @@ TEST(Search, ABeamOfOneTakesTheLikeliestTokenEachTime) {
   EXPECT_LT(finished, 20);
 }
 
-bool same_bits(const NBest& a, const NBest& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Hypothesis& x, const Hypothesis& y) {
-    return x.ids == y.ids && x.score == y.score && x.log_probability == y.log_probability &&
-           x.token_log_probabilities == y.token_log_probabilities && x.complete == y.complete;
-  });
-}
-
 TEST(Search, ASentencesResultDoesNotDependOnTheOthersNorOnThreads) {
   const RandomModel model{.seed = 8, .vocabulary = 40, .eos_bonus = 2};
   const SearchOptions options{
       .beam = 3, .nbest = 3, .max_length = 30, .max_source_factor = 2, .max_source_extra = 4};
-  const std::vector<uint64_t> sentences = {11, 4, 7, 4, 19, 2, 23, 5};
-  const std::vector<Request> requests = of_lengths({9, 3, 12, 3, 1, 7, 20, 2});
+  const std::vector<Request> requests = requests_for({11, 4, 7, 4, 19, 2, 23, 5}, {9, 3, 12, 3, 1, 7, 20, 2});
   const int before = threads();
   std::vector<NBest> together;
   for (const int count : {1, 2, 5}) {
     set_threads(count);
-    RandomStepper stepper(model, sentences);
+    RandomStepper stepper(model);
     together = search(stepper, kSpecial, requests, options);
-    ASSERT_EQ(together.size(), sentences.size());
+    ASSERT_EQ(together.size(), requests.size());
     // Sentences that are done cost nothing more.
     EXPECT_LT(stepper.rows, stepper.steps * 3 * 8);
-    for (size_t i = 0; i < sentences.size(); ++i) {
-      RandomStepper alone(model, {sentences[i]});
+    for (size_t i = 0; i < requests.size(); ++i) {
+      RandomStepper alone(model);
       const NBest expected = search(alone, kSpecial, std::span(requests).subspan(i, 1), options).at(0);
       EXPECT_TRUE(same_bits(together[i], expected)) << i;
       EXPECT_LE(together[i].at(0).ids.size(), 2 * requests[i].source.size() + 4);
@@ -236,7 +222,7 @@ TEST(Search, LengthLimits) {
 
 TEST(Search, NoSentencesGiveNoResults) {
   const RandomModel model;
-  RandomStepper stepper(model, {});
+  RandomStepper stepper(model);
   EXPECT_TRUE(search(stepper, kSpecial, {}, {}).empty());
   EXPECT_EQ(stepper.steps, 0);
 }
@@ -244,6 +230,8 @@ TEST(Search, NoSentencesGiveNoResults) {
 class BadStepper : public Stepper {
  public:
   explicit BadStepper(float value) : value_(value) {}
+  int64_t vocabulary() const override { return 4; }
+  void admit(std::span<const Ids>) override {}
   Tensor step(const Tensor& ids) override {
     std::vector<float> logits;
     for (int64_t row = 0; row < ids.numel(); ++row) logits.insert(logits.end(), {0.5f, value_, 1, 2});
@@ -256,7 +244,7 @@ class BadStepper : public Stepper {
 };
 
 TEST(Search, BadNumbersAndOptionsAreErrors) {
-  const std::vector<Request> lengths = of_lengths({3});
+  const std::vector<Request> lengths = requests_for({1}, {3});
   BadStepper nan(std::numeric_limits<float>::quiet_NaN()), infinite(std::numeric_limits<float>::infinity()),
       good(0.25f);
   EXPECT_THROW(search(nan, kSpecial, lengths, {}), NumericError);

@@ -12,6 +12,7 @@
 #include "qkv/decode/capture.h"
 #include "qkv/decode/score.h"
 #include "qkv/ops/linear.h"
+#include "tests/decode/random_stepper.h"
 #include "tests/decode/random_transformer.h"
 
 namespace qkv::decode {
@@ -39,9 +40,11 @@ std::vector<TransformerConfig> variants() {
 }
 
 Ragged all_of(const Sentences& sentences) {
-  std::vector<size_t> order(sentences.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  return lay_out(sentences, order);
+  return lay_out(std::vector<Ids>(sentences.begin(), sentences.end()));
+}
+
+void admit(Stepper& stepper, const Sentences& sentences) {
+  stepper.admit(std::vector<Ids>(sentences.begin(), sentences.end()));
 }
 
 // Logits of every position by one run of the decoder.
@@ -66,7 +69,8 @@ TEST(TransformerStepper, StepsGiveWhatOneRunGives) {
     // A step's attention sums in another order than that of a whole sentence, and each layer passes it on.
     float bound = 0;
     for (const float logit : expected.values()) bound = std::max(bound, 4e-6f * std::abs(logit));
-    TransformerStepper stepper(*model, all_of(sources));
+    TransformerStepper stepper(*model);
+    admit(stepper, sources);
     for (size_t place = 0; place < kLength; ++place) {
       std::vector<int32_t> ids;
       for (const auto& input : inputs) ids.push_back(input[place]);
@@ -85,10 +89,11 @@ TEST(TransformerStepper, StepsGiveWhatOneRunGives) {
 
 TEST(TransformerStepper, ReorderedRowsGoOnFromTheirParents) {
   const auto model = random_transformer(small_config(), 11);
-  const Sentences sources = random_sentences(3, 9, 22, 4);
-  TransformerStepper stepper(*model, all_of(sources));
+  Sentences living = random_sentences(3, 9, 22, 4);
+  TransformerStepper stepper(*model);
+  admit(stepper, living);
   Sentences rows = {{}, {}, {}};
-  Sentences row_sources = sources;
+  Sentences row_sources = living;
   const auto step = [&](std::vector<int32_t> ids) {
     for (size_t r = 0; r < rows.size(); ++r) rows[r].push_back(ids[r]);
     const Tensor logits = stepper.step(Tensor::from(ids, {static_cast<int64_t>(ids.size())}));
@@ -105,9 +110,12 @@ TEST(TransformerStepper, ReorderedRowsGoOnFromTheirParents) {
     Sentences new_rows;
     row_sources.clear();
     for (const int32_t parent : parents) new_rows.push_back(rows[static_cast<size_t>(parent)]);
-    for (size_t s = 0; s < 3; ++s) {
-      for (int32_t r = rows_of[s]; r < rows_of[s + 1]; ++r) row_sources.push_back(sources[s]);
+    Sentences left;
+    for (size_t s = 0; s < living.size(); ++s) {
+      for (int32_t r = rows_of[s]; r < rows_of[s + 1]; ++r) row_sources.push_back(living[s]);
+      if (rows_of[s] < rows_of[s + 1]) left.push_back(living[s]);
     }
+    living = left;
     rows = new_rows;
   };
   step({22, 22, 22});
@@ -115,7 +123,7 @@ TEST(TransformerStepper, ReorderedRowsGoOnFromTheirParents) {
   step({4, 5, 6, 7, 8, 9});
   reorder({1, 0, 1, 5, 3}, {0, 3, 3, 5});  // the second sentence is done
   step({1, 2, 3, 20, 21});
-  reorder({4, 3}, {0, 0, 0, 2});
+  reorder({4, 3}, {0, 0, 2});  // and the first
   step({17, 4});
 }
 
@@ -138,13 +146,7 @@ TEST(TransformerSearch, GreedyIsTheLikeliestTokenByFullRuns) {
 }
 
 bool same_bits(const std::vector<NBest>& a, const std::vector<NBest>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const NBest& one, const NBest& other) {
-    return std::equal(one.begin(), one.end(), other.begin(), other.end(),
-                      [](const Hypothesis& x, const Hypothesis& y) {
-                        return x.ids == y.ids && x.score == y.score &&
-                               x.token_log_probabilities == y.token_log_probabilities;
-                      });
-  });
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), testing::same_bits);
 }
 
 TEST(TransformerSearch, ResultsDoNotDependOnBatchesOrderOrThreads) {
@@ -166,6 +168,32 @@ TEST(TransformerSearch, ResultsDoNotDependOnBatchesOrderOrThreads) {
   std::vector<NBest> found = search(*model, reversed, options, 60);
   std::reverse(found.begin(), found.end());
   EXPECT_TRUE(same_bits(found, expected));
+
+  // Requests that arrive while others are under way, in another order and with strangers among them.
+  for (const uint64_t seed : {1, 2, 3}) {
+    TransformerStepper stepper(*model);
+    Engine engine(stepper, special_ids({model.get()}), 70);
+    RandomStream random(seed);
+    std::vector<size_t> waiting(sources.size()), of_ticket;
+    std::iota(waiting.begin(), waiting.end(), size_t{0});
+    found.assign(sources.size(), {});
+    while (!waiting.empty() || !engine.idle()) {
+      for (uint64_t arrivals = random.below(4); arrivals > 0 && !waiting.empty(); --arrivals) {
+        const size_t place = random.below(waiting.size());
+        of_ticket.push_back(waiting[place]);
+        engine.submit({.source = sources[waiting[place]]}, fitting({model.get()}, options));
+        waiting.erase(waiting.begin() + static_cast<std::ptrdiff_t>(place));
+        if (random.below(2) == 0) {
+          of_ticket.push_back(sources.size());
+          engine.submit({.source = random_sentences(1, 30, 22, random.below(1000))[0]}, {.beam = 2});
+        }
+      }
+      for (Decoded& one : engine.step()) {
+        if (of_ticket[one.ticket] < sources.size()) found[of_ticket[one.ticket]] = std::move(one.hypotheses);
+      }
+    }
+    EXPECT_TRUE(same_bits(found, expected)) << seed;
+  }
   int different = 0;
   for (size_t i = 1; i < expected.size(); ++i) different += expected[i].at(0).ids != expected[0].at(0).ids;
   EXPECT_GT(different, 5);
@@ -267,15 +295,59 @@ TEST(Capture, HoldsEveryAttentionOfThePair) {
   EXPECT_THROW(capture(*model, std::vector<int32_t>{1, 0}, {}), UsageError);
 }
 
+TEST(TransformerStepper, TellsWhatItAttendsTo) {
+  const auto model = random_transformer(small_config(), 51), other = random_transformer(small_config(), 52);
+  const Sentences sources = {{4, 9, 2, 11, 0}, {8, 3, 0}};
+  const std::vector<int32_t> target = {7, 7, 1, 0};
+  TransformerStepper stepper(*model);
+  EXPECT_TRUE(stepper.watch_source(true));
+  const auto both = make_stepper({model.get(), other.get()});
+  EXPECT_TRUE(both->watch_source(true));
+  admit(stepper, sources);
+  admit(*both, sources);
+  const auto mean_of_heads = [&](const models::Transformer& of, const std::vector<int32_t>& source, size_t t,
+                                 size_t key) {
+    const Capture captured = capture(of, source, target);
+    const Tensor& weights =
+        std::ranges::find(captured.attentions, "decoder.layers.0.encoder_attn", &CapturedAttention::name)
+            ->weights;
+    double sum = 0;
+    for (int64_t head = 0; head < weights.dim(0); ++head) {
+      sum += static_cast<double>(
+          weights.data()[(head * weights.dim(1) + static_cast<int64_t>(t)) * weights.dim(2) +
+                         static_cast<int64_t>(key)]);
+    }
+    return sum / static_cast<double>(weights.dim(0));
+  };
+  std::vector<int32_t> input = {22, 7, 7, 1};
+  for (size_t t = 0; t < 4; ++t) {
+    const Tensor ids = Tensor::from(std::vector<int32_t>{input[t], input[t]}, {2});
+    stepper.step(ids);
+    both->step(ids);
+    ASSERT_EQ(stepper.source_weights().size(), 2u);
+    for (size_t s = 0; s < 2; ++s) {
+      ASSERT_EQ(stepper.source_weights()[s].size(), sources[s].size());
+      for (size_t key = 0; key < sources[s].size(); ++key) {
+        const double expected = mean_of_heads(*model, sources[s], t, key);
+        EXPECT_NEAR(stepper.source_weights()[s][key], expected, 1e-5) << t << " " << s << " " << key;
+        EXPECT_NEAR(both->source_weights()[s][key],
+                    (expected + mean_of_heads(*other, sources[s], t, key)) / 2, 1e-5);
+      }
+    }
+  }
+  stepper.watch_source(false);
+  stepper.step(Tensor::from(std::vector<int32_t>{1, 2}, {2}));
+  EXPECT_TRUE(stepper.source_weights().empty());
+}
+
 TEST(Batches, LongestFirstWithinTheBudgetEachSequenceOnce) {
   const std::vector<int64_t> lengths = {3, 9, 1, 9, 4, 20, 2};
   const auto batches = batches_by_length(lengths, 12);
   EXPECT_EQ(batches, (std::vector<std::vector<size_t>>{{5}, {1}, {3}, {4, 0, 6, 2}}));
   EXPECT_TRUE(batches_by_length({}, 5).empty());
   EXPECT_THROW(batches_by_length(lengths, 0), UsageError);
-  const Sentences sentences = {{1, 2}, {}, {3}};
-  const std::vector<size_t> batch = {2, 0, 1};
-  const Ragged laid = lay_out(sentences, batch);
+  const Sentences sentences = {{3}, {1, 2}, {}};
+  const Ragged laid = lay_out(std::vector<Ids>(sentences.begin(), sentences.end()));
   EXPECT_EQ(laid.offsets.values(), (std::vector<int32_t>{0, 1, 3, 3}));
   EXPECT_EQ(laid.values.data<int32_t>()[0], 3);
   EXPECT_EQ(laid.values.data<int32_t>()[2], 2);

@@ -138,6 +138,38 @@ TEST_F(TranslateTest, BadLinesLeaveTheOthersUnharmed) {
   EXPECT_EQ(first[0].text, translate({"the red dog"}, options())[0].text);  // three pieces and </s>
 }
 
+TEST_F(TranslateTest, ALineWithoutEndIsRefusedAndTheOthersGoOn) {
+  const std::string endless(100000, 'a');
+  std::istringstream in("the red dog\n" + endless + "\n" + std::string(18, 'a') + "\r\ngreen tree\n");
+  std::vector<Translation> found;
+  const StreamCounts counts =
+      translate_lines(Translator(*model_), in, [&](int64_t, const Translation& one) { found.push_back(one); },
+                      options(), {.max_line_bytes = 18});
+  ASSERT_EQ(counts.lines, 4);
+  EXPECT_EQ(counts.errors, 1);
+  EXPECT_EQ(found[1].error, "expected at most 18 bytes, found 100000");
+  EXPECT_EQ(found[1].text, "");
+  EXPECT_EQ(found[2].error, "");
+  EXPECT_EQ(found[0].text, translate({"the red dog"}, options())[0].text);
+  EXPECT_EQ(found[3].text, translate({"green tree"}, options())[0].text);
+  EXPECT_THROW(translate_lines(Translator(*model_), in, [](int64_t, const Translation&) {}, options(),
+                               {.max_line_bytes = 0}),
+               UsageError);
+}
+
+TEST_F(TranslateTest, APrefixThatCannotBeLeavesTheOthersUnharmed) {
+  TranslateOptions how = options();
+  how.search.max_length = 5;
+  const std::vector<Source> sources = {{.text = "the red dog", .prefix = "green"},
+                                       {.text = "the red dog", .prefix = "green house green house"},
+                                       {.text = "green tree"}};
+  const auto found = Translator(*model_).translate(sources, how);
+  EXPECT_EQ(found[0].text.substr(0, 5), "green");
+  EXPECT_EQ(found[1].error, "prefix: expected at most 3 tokens, as max_length is 5, found 4");
+  EXPECT_TRUE(found[1].hypotheses.empty());
+  EXPECT_EQ(found[2].text, translate({"green tree"}, how)[0].text);
+}
+
 TEST_F(TranslateTest, BadOptionsAreErrors) {
   TranslateOptions how = options();
   how.search.nbest = 9;
@@ -147,6 +179,9 @@ TEST_F(TranslateTest, BadOptionsAreErrors) {
   EXPECT_THROW(translate({"a"}, how), UsageError);
   how = options();
   how.batch_tokens = 0;
+  EXPECT_THROW(translate({"the"}, how), UsageError);
+  how = options();
+  how.trace = how.search.alternatives = true;
   EXPECT_THROW(translate({"the"}, how), UsageError);
 }
 

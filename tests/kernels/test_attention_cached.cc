@@ -39,7 +39,14 @@ struct Case {
     }
   }
 
-  std::vector<float> run(size_t first, size_t count) const {
+  // weights: where wanted, [heads, length] of each row.
+  std::vector<float> run(size_t first, size_t count,
+                         std::vector<std::vector<float>>* weights = nullptr) const {
+    std::vector<float*> places;
+    for (size_t r = 0; weights != nullptr && r < count; ++r) {
+      weights->emplace_back(static_cast<size_t>(heads * lengths[first + r]), -7.0f);
+      places.push_back(weights->back().data());
+    }
     std::vector<float> output(count * static_cast<size_t>(heads * d_v), -7.0f);
     std::vector<const float* const*> rows;
     for (size_t r = first; r < first + count; ++r) rows.push_back(entries[r].data());
@@ -56,7 +63,8 @@ struct Case {
                       .alibi_slopes = slopes.empty() ? nullptr : slopes.data(),
                       .relative = relative.empty() ? RelativeBias{} : RelativeBias{relative.data(), 91, 90},
                       .output = output.data(),
-                      .output_stride = heads * d_v});
+                      .output_stride = heads * d_v,
+                      .weights = weights == nullptr ? nullptr : places.data()});
     return output;
   }
 
@@ -133,6 +141,29 @@ TEST(CachedAttention, ScoresThatDependOnTheDistance) {
   expect_right(one, 2e-6);
   one.slopes.clear();
   expect_right(one, 2e-6);
+}
+
+TEST(CachedAttention, WritesTheWeightsThatItUses) {
+  const Case one(5, 4, 16, 5, {9, 0, 1, 77, 130}, 1, 2);
+  std::vector<std::vector<float>> weights;
+  const std::vector<float> found = one.run(0, 5, &weights);
+  EXPECT_EQ(found, one.run(0, 5)) << "to watch changes nothing";
+  for (size_t row = 0; row < 5; ++row) {
+    const auto count = static_cast<size_t>(one.lengths[row]);
+    for (size_t head = 0; count > 0 && head < 4; ++head) {
+      const std::span<const float> own = std::span(weights[row]).subspan(head * count, count);
+      double sum = 0;
+      std::vector<double> mixed(5);
+      for (size_t j = 0; j < count; ++j) {
+        sum += static_cast<double>(own[j]);
+        const float* values = one.entries[row][j] + 2 * 16 + head / 2 * 5;
+        for (size_t i = 0; i < 5; ++i)
+          mixed[i] += static_cast<double>(own[j]) * static_cast<double>(values[i]);
+      }
+      EXPECT_NEAR(sum, 1, 1e-6);
+      for (size_t i = 0; i < 5; ++i) EXPECT_NEAR(mixed[i], found[row * 20 + head * 5 + i], 1e-6);
+    }
+  }
 }
 
 TEST(CachedAttention, LargeAndTinyScores) {

@@ -46,31 +46,67 @@ TEST_P(Decoding, StepsGiveWhatTheWholeGives) {
     for (int64_t s = 0; s < 2; ++s)
       expect_close(y.slice_rows(s, 1), whole.slice_rows(s * length + i, 1), "position", 2e-6);
   }
-  EXPECT_EQ(state.layers.front().self.length(0), length);
+  EXPECT_EQ(state.layers[0].self.length(1), length);
 }
 
-TEST_P(Decoding, ReorderedRowsContinueTheirParents) {
+// Sentences come and go in the middle of others, and each has the bits that it has alone.
+TEST_P(Decoding, SentencesComeAndGo) {
   const nn::Decoder decoder(small_stack(GetParam()));
   nn::initialise(decoder, 6);
-  const nn::Memory memory{random_tensor({9, 24}, 1), Offsets({0, 3, 9})};
-  nn::DecoderState state = decoder.start(memory);
-  const Tensor first = random_tensor({2, 24}, 2);
-  decoder.step(first, state);
-  // Sentence 0 ends with one hypothesis, sentence 1 continues as two.
-  state.reorder(std::vector<int32_t>{0, 1, 1}, Offsets({0, 1, 3}));
-  const Tensor next = random_tensor({3, 24}, 3);
-  const Tensor y = decoder.step(next, state);
-  for (int64_t row = 0; row < 3; ++row) {
-    const int64_t sentence = row == 0 ? 0 : 1;
-    const nn::Memory own{
-        memory.values.value().slice_rows(memory.offsets.begin(sentence), memory.offsets.length(sentence)),
-        Offsets::uniform(1, memory.offsets.length(sentence))};
-    nn::DecoderState alone = decoder.start(own);
-    decoder.step(first.slice_rows(sentence, 1), alone);
-    const Tensor expected = decoder.step(next.slice_rows(row, 1), alone);
-    for (int64_t c = 0; c < 24; ++c)
-      ASSERT_EQ(y.data()[row * 24 + c], expected.data()[c]) << "bits, row " << row;
-  }
+  const Tensor encoded = random_tensor({15, 24}, 1);
+  const Offsets offsets({0, 3, 9, 15});
+  const auto memory_of = [&](int64_t first, int64_t count) {
+    std::vector<int32_t> lengths;
+    for (int64_t s = first; s < first + count; ++s)
+      lengths.push_back(static_cast<int32_t>(offsets.length(s)));
+    const Offsets own = Offsets::of_lengths(lengths);
+    return nn::Memory{encoded.slice_rows(offsets.begin(first), own.tokens()), own};
+  };
+  // Of each row: its sentence, and what it was given from the first step on.
+  struct Row {
+    int64_t sentence = 0;
+    std::vector<Tensor> inputs = {};
+  };
+  std::vector<Row> rows{{0}, {1}};
+  nn::DecoderState state = decoder.start(memory_of(0, 2));
+  uint64_t seed = 2;
+  const auto step = [&] {
+    const auto count = static_cast<int64_t>(rows.size());
+    const Tensor x = random_tensor({count, 24}, ++seed), y = decoder.step(x, state);
+    for (int64_t r = 0; r < count; ++r) {
+      Row& row = rows[static_cast<size_t>(r)];
+      row.inputs.push_back(x.slice_rows(r, 1));
+      EXPECT_EQ(state.layers[1].self.length(r), std::ssize(row.inputs));
+      nn::DecoderState alone = decoder.start(memory_of(row.sentence, 1));
+      Tensor expected;
+      for (const Tensor& input : row.inputs) expected = decoder.step(input, alone);
+      for (int64_t c = 0; c < 24; ++c)
+        ASSERT_EQ(y.data()[r * 24 + c], expected.data()[c]) << "bits, row " << r;
+    }
+  };
+  const auto reorder = [&](const std::vector<int32_t>& parents, std::vector<int32_t> rows_of) {
+    state.reorder(parents, Offsets(std::move(rows_of)));
+    std::vector<Row> next;
+    for (const int32_t parent : parents) next.push_back(rows[static_cast<size_t>(parent)]);
+    rows = next;
+  };
+  step();
+  reorder({0, 1, 1}, {0, 1, 3});  // sentence 1 goes on as two
+  step();
+  state.join(decoder.start(memory_of(2, 1)));
+  rows.push_back({2});
+  step();
+  reorder({2, 1, 3}, {0, 0, 2, 3});  // sentence 0 is done
+  step();
+  for (int i = 0; i < 20; ++i) step();  // past growths of the cache
+  reorder({2, 2, 2}, {0, 0, 3});        // and sentence 1
+  step();
+  state.join(decoder.start(memory_of(0, 1)));
+  rows.push_back({0});
+  step();
+  reorder({}, {0, 0, 0});
+  EXPECT_EQ(state.rows_of.sequences(), 0);
+  EXPECT_THROW(state.reorder(std::vector<int32_t>{0}, Offsets({0, 1})), ShapeError);
 }
 
 INSTANTIATE_TEST_SUITE_P(Norms, Decoding, ::testing::Values(nn::NormPlacement::post, nn::NormPlacement::pre));
@@ -241,10 +277,10 @@ TEST(MultiheadAttention, GroupedHeadsStepAsTheWholeGoes) {
   for (int64_t i = 0; i < length; ++i) {
     expect_close(attention.self_step(x.slice_rows(i, 1), cache), whole.slice_rows(i, 1), "position", 2e-6);
   }
-  const nn::MemoryKeyValues memory = attention.remember(x);
   const Tensor queries = random_tensor({2, 24}, 4);
   const Offsets two({0, 2}), all = Offsets::uniform(1, length);
-  expect_close(attention.cross_step(queries, two, memory, all),
+  const nn::MemoryKeyValues memory = attention.remember(x, all);
+  expect_close(attention.cross_step(queries, two, memory),
                attention.cross(queries, two, x, x, all, {}, pass).value(), "memory", 2e-6);
 }
 

@@ -113,6 +113,10 @@ void attend(const CachedAttention& a, int64_t row, int64_t head) {
       [&](int64_t j) { return entries[j] + key_head * a.d_k; }, count, a.scale, scores);
   add_distances(d, a, head, count, scores);
   const float factor = 1 / exponentiate(d, scores, count);
+  if (a.weights != nullptr) {
+    std::transform(scores, scores + count, a.weights[row] + head * count,
+                   [factor](float score) { return factor * score; });
+  }
   // Four vectors of values at a time stay in registers.
   for (int64_t i = 0; i < a.d_v; i += 4 * lanes) {
     const int64_t width = std::min(4 * lanes, a.d_v - i), vectors = (width + lanes - 1) / lanes;

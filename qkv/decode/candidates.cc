@@ -1,0 +1,88 @@
+#include "qkv/decode/candidates.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "qkv/base/error.h"
+#include "qkv/decode/constraints.h"
+#include "qkv/decode/sampling.h"
+
+namespace qkv::decode {
+namespace {
+
+constexpr float kImpossible = -std::numeric_limits<float>::infinity();
+
+// The best ids by sum of score and total, best first, as many as `best` has room for; returns how many there
+// are. The sum is what they are ordered by, as rounding can make candidates of it equal that were not before.
+size_t best_of_row(std::span<const float> scores, float total, int32_t row, std::span<Candidate> best) {
+  size_t found = 0;
+  float worst = kImpossible;  // of the best so far, once there is no more room
+  for (size_t id = 0; id < scores.size(); ++id) {
+    const float sum = total + scores[id];
+    if (!(sum > worst)) continue;
+    size_t place = found < best.size() ? found++ : best.size() - 1;
+    for (; place > 0 && best[place - 1].total < sum; --place) best[place] = best[place - 1];
+    best[place] = {sum, scores[id], row, static_cast<int32_t>(id)};
+    if (found == best.size()) worst = best.back().total;
+  }
+  return found;
+}
+
+void require_numbers(std::span<const float> log_probabilities, const Hypotheses& hypotheses, int32_t row) {
+  // +infinity among the logits leaves NaN too.
+  if (std::ranges::none_of(log_probabilities, [](float x) { return std::isnan(x); })) return;
+  throw NumericError(concat("search: expected finite logits, found NaN or infinity behind ",
+                            hypotheses.length(), " tokens, hypothesis ", row));
+}
+
+}  // namespace
+
+bool needs_logits(const SearchOptions& options) {
+  return options.beam == 1 && options.repetition_penalty != 1;
+}
+
+std::vector<Candidate> candidates_of(const Hypotheses& hypotheses, int32_t row, const RowNumbers& numbers) {
+  const SearchOptions& options = hypotheses.options();
+  const Hypotheses::Row& parent = hypotheses.rows()[static_cast<size_t>(row)];
+  const std::span<const float> log_probabilities = numbers.log_probabilities;
+  std::span<float> scores = numbers.scores;
+  require_numbers(log_probabilities, hypotheses, row);
+
+  std::vector<float> shaped;  // sampling changes the scores, and the log-probabilities are still wanted
+  if (options.sampling && scores.data() == log_probabilities.data()) {
+    shaped.assign(scores.begin(), scores.end());
+    scores = shaped;
+  }
+  constrain(scores, looks_back(options) ? hypotheses.history(row) : std::vector<int32_t>(), options);
+  if (hypotheses.length() + 1 < options.min_length) {
+    for (size_t id = 0; id < scores.size(); ++id) {
+      if (hypotheses.ends(static_cast<int32_t>(id))) scores[id] = kImpossible;
+    }
+  }
+
+  std::vector<Candidate> candidates;
+  const auto with_id = [&](int32_t id) {
+    const float log_probability = log_probabilities[static_cast<size_t>(id)];
+    return Candidate{parent.total + log_probability, log_probability, row, id};
+  };
+  if (options.sampling) {
+    if (!shape_distribution(scores, *options.sampling)) return {};
+    for (size_t i = 0; i < hypotheses.wanted(); ++i) {
+      const auto sample = parent.sample + static_cast<int32_t>(i);
+      candidates.push_back(
+          with_id(pick(scores, random_number(options.sampling->seed, hypotheses.request().key, sample,
+                                             hypotheses.length()))));
+    }
+    return candidates;
+  }
+  const bool by_logits = needs_logits(options);
+  candidates.resize(hypotheses.wanted());
+  candidates.resize(best_of_row(scores, by_logits ? 0 : parent.total, row, candidates));
+  if (by_logits) {
+    for (Candidate& candidate : candidates) candidate = with_id(candidate.id);
+  }
+  return candidates;
+}
+
+}  // namespace qkv::decode

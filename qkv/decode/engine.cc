@@ -1,0 +1,243 @@
+#include "qkv/decode/engine.h"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <unordered_map>
+#include <utility>
+
+#include "qkv/base/error.h"
+#include "qkv/base/parallel.h"
+#include "qkv/decode/candidates.h"
+#include "qkv/kernels/loss.h"
+#include "qkv/ops/profile.h"
+
+namespace qkv::decode {
+
+struct Engine::Sentence {
+  Sentence(uint64_t number, Request what, SearchOptions how, const SpecialIds& special)
+      : ticket(number),
+        request(std::move(what)),
+        options(std::move(how)),
+        hypotheses(make_hypotheses(options, request, special,
+                                   options.limit(std::ssize(request.source), std::ssize(request.prefix)))) {}
+
+  int64_t source_tokens() const { return std::ssize(request.source); }
+  bool watches_source() const { return options.coverage_penalty != 0; }
+  // Of those that go on.
+  std::span<const Hypotheses::Row> rows() const {
+    return error ? std::span<const Hypotheses::Row>() : std::span(hypotheses->rows());
+  }
+
+  // One token more.
+  void advance(std::span<const RowStep> steps) {
+    if (const int32_t* id = hypotheses->forced()) return hypotheses->advance_by(*id, steps.front().attended);
+    const bool first = hypotheses->length() == std::ssize(request.prefix);
+    const auto stuck = [](const RowStep& step) { return step.candidates.empty(); };
+    if (first && std::ranges::all_of(steps, stuck)) {
+      throw DataError("search: expected a token that may come first, found all forbidden");
+    }
+    hypotheses->advance(steps);
+  }
+
+  uint64_t ticket;
+  Request request;
+  SearchOptions options;
+  std::unique_ptr<Hypotheses> hypotheses;  // refers to both
+  std::exception_ptr error;
+};
+
+Engine::Engine(Stepper& stepper, const SpecialIds& special, int64_t batch_tokens)
+    : stepper_(stepper), special_(special), batch_tokens_(batch_tokens) {
+  if (batch_tokens < 1) throw UsageError(concat("batch_tokens: expected at least 1, found ", batch_tokens));
+  if (special.eos < 0 || special.eos >= stepper.vocabulary()) {
+    throw UsageError(
+        concat("search: expected </s> to be one of the ", stepper.vocabulary(), " ids, found ", special.eos));
+  }
+}
+
+Engine::~Engine() = default;
+
+uint64_t Engine::submit(Request request, const SearchOptions& options) {
+  options.validate();
+  stepper_.check(request.source);
+  if (!special_.start && request.source.empty()) {
+    throw UsageError("search: expected a prompt with at least one token, found none");
+  }
+  check_prefix(request.prefix, stepper_.vocabulary(), special_.eos, options);
+  if (request.trace != nullptr && (options.sampling || options.alternatives)) {
+    throw UsageError(concat("trace: expected one beam search, found that ",
+                            options.sampling ? "tokens are drawn at random" : "alternatives are asked for"));
+  }
+  auto sentence = std::make_unique<Sentence>(submitted_, std::move(request), options, special_);
+  if (sentence->watches_source() && !stepper_.watch_source(true)) {
+    throw UsageError("coverage_penalty: expected a model with attention over a source, found none");
+  }
+  waiting_.push_back(std::move(sentence));
+  return submitted_++;
+}
+
+std::vector<Decoded> Engine::step() {
+  const ProfileScope profile("search");
+  admit();
+  if (living_.empty()) return {};
+  stepper_.watch_source(std::ranges::any_of(living_, [](const auto& one) { return one->watches_source(); }));
+  advance(stepper_.step(Tensor::from(ids_, {rows_of_.tokens()})));
+  return close_up();
+}
+
+// Newcomers come in groups, which is what the encoder is fast with: all that wait, or else a quarter of the
+// room.
+void Engine::admit() {
+  int64_t tokens = 0;
+  size_t count = 0;
+  for (; count < waiting_.size(); ++count) {
+    const int64_t longer = tokens + waiting_[count]->source_tokens();
+    const bool first = living_.empty() && count == 0;
+    if (living_tokens_ + longer > batch_tokens_ && !first) break;
+    tokens = longer;
+  }
+  if (count < waiting_.size() && !living_.empty() && tokens < batch_tokens_ / 4) return;
+  if (count == 0) return;
+
+  std::vector<Ids> sources;
+  for (size_t i = 0; i < count; ++i) sources.push_back(waiting_[i]->request.source);
+  stepper_.admit(sources);
+  std::vector<int32_t> offsets = rows_of_.values();
+  for (const Ids source : sources) {
+    ids_.push_back(special_.start.value_or(source.empty() ? 0 : source.back()));
+    offsets.push_back(offsets.back() + 1);
+  }
+  rows_of_ = Offsets(std::move(offsets));
+  living_tokens_ += tokens;
+  for (; count > 0; --count) {
+    living_.push_back(std::move(waiting_.front()));
+    waiting_.pop_front();
+  }
+}
+
+// Takes logits [rows, vocabulary] and goes one token further.
+void Engine::advance(const Tensor& logits) {
+  const int64_t rows = rows_of_.tokens(), vocabulary = stepper_.vocabulary();
+  if (logits.shape() != Shape{rows, vocabulary} || !logits.contiguous()) {
+    throw ShapeError(
+        concat("search: expected contiguous logits [", rows, ", ", vocabulary, "], found ", logits.shape()));
+  }
+  const auto wants_logits = [](const auto& sentence) { return needs_logits(sentence->options); };
+  const Tensor raw = std::ranges::any_of(living_, wants_logits) ? logits.clone() : Tensor();
+  kernels::log_softmax(logits.data(), nullptr, logits.data(), rows, vocabulary);
+
+  struct Place {
+    Sentence* sentence;
+    int32_t row;
+  };
+  std::vector<Place> places;
+  for (const auto& sentence : living_) {
+    const auto count = static_cast<int32_t>(sentence->rows().size());
+    for (int32_t row = 0; row < count; ++row) places.push_back({sentence.get(), row});
+  }
+  std::vector<RowStep> steps(places.size());
+  std::vector<std::exception_ptr> errors(places.size());
+  // A thread is worth waking for some ten microseconds of work.
+  parallel_for(rows, std::max<int64_t>(1, 32768 / vocabulary), [&](int64_t first, int64_t last) {
+    for (int64_t r = first; r < last; ++r) {
+      const auto row_of = [&](const Tensor& of) {
+        return std::span(of.data() + r * vocabulary, static_cast<size_t>(vocabulary));
+      };
+      const auto [sentence, row] = places[static_cast<size_t>(r)];
+      if (sentence->hypotheses->forced() != nullptr) continue;
+      const std::span<float> scores = row_of(needs_logits(sentence->options) ? raw : logits);
+      try {
+        steps[static_cast<size_t>(r)].candidates =
+            candidates_of(*sentence->hypotheses, row, {row_of(logits), scores});
+      } catch (...) {
+        errors[static_cast<size_t>(r)] = std::current_exception();
+      }
+    }
+  });
+
+  const auto weights = stepper_.source_weights();
+  for (size_t s = 0; s < living_.size(); ++s) {
+    Sentence& sentence = *living_[s];
+    const auto first = static_cast<size_t>(rows_of_.begin(static_cast<int64_t>(s)));
+    const std::span<RowStep> own = std::span(steps).subspan(first, sentence.rows().size());
+    for (size_t r = 0; r < own.size(); ++r) {
+      if (sentence.watches_source()) own[r].attended = weights[first + r];
+      if (errors[first + r]) sentence.error = errors[first + r];
+    }
+    try {
+      if (!sentence.error) sentence.advance(own);
+    } catch (...) {
+      sentence.error = std::current_exception();
+    }
+  }
+}
+
+// Numbers the rows of what goes on anew, and gives what is done.
+std::vector<Decoded> Engine::close_up() {
+  std::vector<int32_t> offsets{0}, left{0}, parents;
+  ids_.clear();
+  for (size_t s = 0; s < living_.size(); ++s) {
+    for (const Hypotheses::Row& row : living_[s]->rows()) {
+      ids_.push_back(row.id);
+      parents.push_back(row.parent + static_cast<int32_t>(rows_of_.begin(static_cast<int64_t>(s))));
+    }
+    offsets.push_back(static_cast<int32_t>(ids_.size()));
+    if (!living_[s]->rows().empty()) left.push_back(offsets.back());
+  }
+  const Offsets after(std::move(offsets));
+  bool moved = !(after == rows_of_);
+  for (size_t r = 0; r < parents.size(); ++r) moved = moved || parents[r] != static_cast<int32_t>(r);
+  if (moved) stepper_.reorder(parents, after);
+  rows_of_ = Offsets(std::move(left));
+
+  std::vector<Decoded> done;
+  std::erase_if(living_, [&](const std::unique_ptr<Sentence>& sentence) {
+    if (!sentence->rows().empty()) return false;
+    done.push_back({.ticket = sentence->ticket, .hypotheses = {}, .error = sentence->error});
+    if (!sentence->error) done.back().hypotheses = sentence->hypotheses->result();
+    living_tokens_ -= sentence->source_tokens();
+    return true;
+  });
+  return done;
+}
+
+std::vector<Decoded> decode_all(Engine& engine, std::span<const Request> requests,
+                                const SearchOptions& options) {
+  if (!engine.idle()) throw UsageError("search: expected an idle engine, found one with other requests");
+  std::vector<size_t> order(requests.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  // The longest take longest: at the end there are short ones to fill up with.
+  std::ranges::stable_sort(order, std::greater(), [&](size_t i) { return requests[i].source.size(); });
+  std::vector<Decoded> results(requests.size());
+  std::unordered_map<uint64_t, size_t> place_of;
+  for (const size_t i : order) {
+    try {
+      place_of.emplace(engine.submit(requests[i], options), i);
+    } catch (...) {
+      results[i].error = std::current_exception();
+    }
+  }
+  while (!engine.idle()) {
+    for (Decoded& one : engine.step()) results[place_of.at(one.ticket)] = std::move(one);
+  }
+  return results;
+}
+
+std::vector<NBest> hypotheses_of(std::vector<Decoded> decoded) {
+  std::vector<NBest> result;
+  for (Decoded& one : decoded) {
+    if (one.error) std::rethrow_exception(one.error);
+    result.push_back(std::move(one.hypotheses));
+  }
+  return result;
+}
+
+std::vector<NBest> search(Stepper& stepper, const SpecialIds& special, std::span<const Request> requests,
+                          const SearchOptions& options) {
+  options.validate();
+  Engine engine(stepper, special);
+  return hypotheses_of(decode_all(engine, requests, options));
+}
+
+}  // namespace qkv::decode

@@ -1,0 +1,49 @@
+#pragma once
+// What a search sees of a model: logits, row by row.
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "qkv/tensor/ragged.h"
+
+namespace qkv::decode {
+
+using Ids = std::span<const int32_t>;  // a sequence of tokens
+
+struct SpecialIds {
+  // What every output begins with, unseen. None: an output goes on from the last token of its source, as in a
+  // decoder-only model, whose source is a prompt; Stepper::admit() then reads all of the source but that.
+  std::optional<int32_t> start = 0;
+  int32_t eos = 0;  // what ends it
+};
+
+// A model in the middle of sentences that come and go. Each has rows, which are hypotheses of how it goes on;
+// sentences and rows lie in the order in which they came. Rows know nothing of each other: the logits of one
+// are the same bits whatever the others are.
+class Stepper {
+ public:
+  virtual ~Stepper() = default;
+
+  virtual int64_t vocabulary() const = 0;
+  // Throws UsageError or DataError for a source that admit() cannot take.
+  virtual void check(Ids /*source*/) const {}
+  // Takes in new sentences behind those that are there, with one row each.
+  virtual void admit(std::span<const Ids> sources) = 0;
+  // The next token to read of each row, i32 [rows] -> the logits of the one after it, [rows, vocabulary];
+  // they are the caller's to overwrite.
+  virtual Tensor step(const Tensor& ids) = 0;
+  // Row i continues what row parents[i] was; sentence s has rows rows_of.begin(s) to rows_of.end(s). A
+  // sentence without rows is done and forgotten: those behind it move up.
+  virtual void reorder(std::span<const int32_t> parents, const Offsets& rows_of) = 0;
+
+  // Whether the steps from now on shall note what they attended to. False where the model has no source to
+  // attend to.
+  virtual bool watch_source(bool /*on*/) { return false; }
+  // Of the last step, if it was watched: for each row, the weight of each token of its source. Those of a row
+  // add up to 1.
+  virtual std::span<const std::vector<float>> source_weights() const { return {}; }
+};
+
+}  // namespace qkv::decode
