@@ -19,6 +19,7 @@ void add_inspect(CLI::App& app);
 void add_attention(CLI::App& app);
 void add_bench(CLI::App& app);
 void add_demo(CLI::App& app);
+void add_shortlist(CLI::App& app);
 
 // A subcommand whose --help ends with an example.
 inline CLI::App* add_command(CLI::App& app, const std::string& name, const std::string& description,

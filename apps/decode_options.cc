@@ -1,10 +1,26 @@
 #include "apps/decode_options.h"
 
 #include <map>
+#include <memory>
 
 #include "qkv/base/error.h"
 
 namespace qkv::apps {
+namespace {
+
+std::shared_ptr<const decode::Shortlist> load_shortlist(const std::string& path,
+                                                        const models::TransformerConfig& config) {
+  auto shortlist = std::make_shared<const decode::Shortlist>(decode::Shortlist::load(path));
+  if (shortlist->source_vocabulary() != config.source_vocabulary ||
+      shortlist->target_vocabulary() != config.target_vocabulary) {
+    throw DataError(concat(path, ": expected a shortlist for the model's ", config.source_vocabulary, " and ",
+                           config.target_vocabulary, " tokens, found one for ",
+                           shortlist->source_vocabulary(), " and ", shortlist->target_vocabulary()));
+  }
+  return shortlist;
+}
+
+}  // namespace
 
 void add_decode_options(CLI::App& command, DecodeArguments& arguments) {
   command.add_option("--beam", arguments.beam,
@@ -34,6 +50,10 @@ void add_decode_options(CLI::App& command, DecodeArguments& arguments) {
       ->type_name("TEXT")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command
+      .add_option("--shortlist", arguments.shortlist,
+                  "Write only what this file ('qkv shortlist') knows a line's words to become")
+      ->type_name("FILE");
   command.add_option("--max-source-tokens", arguments.max_source_tokens,
                      "Most tokens of a line, its end included (default: what the model has positions for)");
   command.add_flag("--truncate", arguments.truncate, "Cut lines that are too long, and say so");
@@ -59,6 +79,7 @@ decode::TranslateOptions translate_options(const models::TranslationModel& model
       throw UsageError(concat("--forbid: expected text that the vocabulary can spell, found \"", text, "\""));
     }
   }
+  if (arguments.shortlist) options.search.shortlist = load_shortlist(*arguments.shortlist, model.config);
   options.batch_tokens = arguments.batch_tokens.value_or(options.batch_tokens);
   options.max_source_tokens = arguments.max_source_tokens.value_or(options.max_source_tokens);
   options.truncate = arguments.truncate;

@@ -18,6 +18,7 @@ struct DecodeArguments {
   std::vector<std::string> forbidden;  // text that never comes
   std::optional<double> length_penalty, coverage_penalty;
   decode::LengthPenalty form = decode::LengthPenalty::power;
+  std::optional<std::string> shortlist;
   std::optional<int64_t> batch_tokens, max_source_tokens;
   bool truncate = false;
 };

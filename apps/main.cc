@@ -68,6 +68,7 @@ int run(int argc, char** argv) {
   qkv::apps::add_attention(app);
   qkv::apps::add_bench(app);
   qkv::apps::add_demo(app);
+  qkv::apps::add_shortlist(app);
   if (const int status = parse(app, argc, argv); status != 0) return status;
   std::cout.flush();
   if (!std::cout) throw qkv::IoError("cannot write to stdout: is the disk full?");

@@ -10,7 +10,7 @@ set(QKV_PRIVATE_HEADERS
   "/kernels/(cpu|reference)/"
   "/kernels/(attention|embedding|gated|loss|matmul|norm|optimizer|rotary)\\.h$"
   "/base/(hash|thread)\\.h$" "/data/shuffle\\.h$"
-  "/decode/(alternatives|batches|beam|candidates|constraints|hypotheses|samples|sampling)\\.h$"
+  "/decode/(alternatives|batches|beam|candidates|constraints|hypotheses|samples|sampling|step_numbers)\\.h$"
   "/explain/(attention_page|palette)\\.h$"
   "/io/crc32c\\.h$" "/metrics/ngrams\\.h$" "/nn/recompute\\.h$"
   "/models/families/"

@@ -73,6 +73,7 @@
 #include "qkv/decode/engine.h"
 #include "qkv/decode/score.h"
 #include "qkv/decode/search.h"
+#include "qkv/decode/shortlist.h"
 #include "qkv/decode/stepper.h"
 #include "qkv/decode/transformer.h"
 #include "qkv/decode/translate.h"

@@ -16,22 +16,34 @@ constexpr float kImpossible = -std::numeric_limits<float>::infinity();
 // The best ids by sum of score and total, best first, as many as `best` has room for; returns how many there
 // are. The sum is what they are ordered by, as rounding can make candidates of it equal that were not before.
 size_t best_of_row(std::span<const float> scores, float total, int32_t row, std::span<Candidate> best) {
+  constexpr size_t kBlock = 64;
   size_t found = 0;
   float worst = kImpossible;  // of the best so far, once there is no more room
-  for (size_t id = 0; id < scores.size(); ++id) {
+  const auto take = [&](size_t id) {
     const float sum = total + scores[id];
-    if (!(sum > worst)) continue;
+    if (!(sum > worst)) return;
     size_t place = found < best.size() ? found++ : best.size() - 1;
     for (; place > 0 && best[place - 1].total < sum; --place) best[place] = best[place - 1];
     best[place] = {sum, scores[id], row, static_cast<int32_t>(id)};
     if (found == best.size()) worst = best.back().total;
+  };
+  size_t id = 0;
+  for (; id + kBlock <= scores.size(); id += kBlock) {
+    // Most blocks have nothing better, which vectors see at once: there is no branch for each token.
+    int any = 0;
+    for (size_t i = id; i < id + kBlock; ++i) any |= total + scores[i] > worst ? 1 : 0;
+    if (any == 0) continue;
+    for (size_t i = id; i < id + kBlock; ++i) take(i);
   }
+  for (; id < scores.size(); ++id) take(id);
   return found;
 }
 
 void require_numbers(std::span<const float> log_probabilities, const Hypotheses& hypotheses, int32_t row) {
-  // +infinity among the logits leaves NaN too.
-  if (std::ranges::none_of(log_probabilities, [](float x) { return std::isnan(x); })) return;
+  // +infinity among the logits leaves NaN too. Without a way out of the loop, vectors do it.
+  int none = 0;
+  for (const float x : log_probabilities) none |= std::isnan(x) ? 1 : 0;
+  if (none == 0) return;
   throw NumericError(concat("search: expected finite logits, found NaN or infinity behind ",
                             hypotheses.length(), " tokens, hypothesis ", row));
 }

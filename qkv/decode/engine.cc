@@ -9,7 +9,7 @@
 #include "qkv/base/error.h"
 #include "qkv/base/parallel.h"
 #include "qkv/decode/candidates.h"
-#include "qkv/kernels/loss.h"
+#include "qkv/decode/step_numbers.h"
 #include "qkv/ops/profile.h"
 
 namespace qkv::decode {
@@ -20,10 +20,22 @@ struct Engine::Sentence {
         request(std::move(what)),
         options(std::move(how)),
         hypotheses(make_hypotheses(options, request, special,
-                                   options.limit(std::ssize(request.source), std::ssize(request.prefix)))) {}
+                                   options.limit(std::ssize(request.source), std::ssize(request.prefix)))) {
+    if (!options.shortlist) return;
+    std::vector<int32_t> ends = options.stop;
+    ends.push_back(special.eos);
+    allowed = options.shortlist->allowed(request.source, ends);
+  }
 
   int64_t source_tokens() const { return std::ssize(request.source); }
   bool watches_source() const { return options.coverage_penalty != 0; }
+  // Where its own tokens are among those that the logits are of; none: those of all tokens.
+  void find_columns(const std::vector<int32_t>& of_logits) {
+    columns = allowed;
+    if (of_logits.empty()) return;
+    for (int32_t& id : columns)
+      id = static_cast<int32_t>(std::ranges::lower_bound(of_logits, id) - of_logits.begin());
+  }
   // Of those that go on.
   std::span<const Hypotheses::Row> rows() const {
     return error ? std::span<const Hypotheses::Row>() : std::span(hypotheses->rows());
@@ -44,6 +56,8 @@ struct Engine::Sentence {
   Request request;
   SearchOptions options;
   std::unique_ptr<Hypotheses> hypotheses;  // refers to both
+  std::vector<int32_t> allowed;            // by the shortlist, ascending; empty: all
+  std::vector<int32_t> columns;            // of the logits: where those are
   std::exception_ptr error;
 };
 
@@ -69,6 +83,10 @@ uint64_t Engine::submit(Request request, const SearchOptions& options) {
     throw UsageError(concat("trace: expected one beam search, found that ",
                             options.sampling ? "tokens are drawn at random" : "alternatives are asked for"));
   }
+  if (options.shortlist && options.shortlist->target_vocabulary() != stepper_.vocabulary()) {
+    throw UsageError(concat("shortlist: expected one for the model's vocabulary of ", stepper_.vocabulary(),
+                            " tokens, found one for ", options.shortlist->target_vocabulary()));
+  }
   auto sentence = std::make_unique<Sentence>(submitted_, std::move(request), options, special_);
   if (sentence->watches_source() && !stepper_.watch_source(true)) {
     throw UsageError("coverage_penalty: expected a model with attention over a source, found none");
@@ -81,6 +99,7 @@ std::vector<Decoded> Engine::step() {
   const ProfileScope profile("search");
   admit();
   if (living_.empty()) return {};
+  restrict_logits();
   stepper_.watch_source(std::ranges::any_of(living_, [](const auto& one) { return one->watches_source(); }));
   advance(stepper_.step(Tensor::from(ids_, {rows_of_.tokens()})));
   return close_up();
@@ -109,6 +128,7 @@ void Engine::admit() {
     offsets.push_back(offsets.back() + 1);
   }
   rows_of_ = Offsets(std::move(offsets));
+  may_restrict_ = true;
   living_tokens_ += tokens;
   for (; count > 0; --count) {
     living_.push_back(std::move(waiting_.front()));
@@ -116,26 +136,49 @@ void Engine::admit() {
   }
 }
 
-// Takes logits [rows, vocabulary] and goes one token further.
+// The logits of no more tokens than the living may use together.
+void Engine::restrict_logits() {
+  if (!std::exchange(may_restrict_, false)) return;
+  const auto uses_all = [](const auto& sentence) { return sentence->allowed.empty(); };
+  std::vector<int32_t> together;
+  if (std::ranges::none_of(living_, uses_all)) {
+    for (const auto& sentence : living_)
+      together.insert(together.end(), sentence->allowed.begin(), sentence->allowed.end());
+    std::ranges::sort(together);
+    together.erase(std::ranges::unique(together).begin(), together.end());
+  }
+  // To restrict anew costs about what it saves in some steps: a few tokens too many may stay.
+  const bool enough = std::ranges::includes(columns_, together) && columns_.size() < 2 * together.size();
+  if (together != columns_ && !enough)
+    columns_ = stepper_.restrict_logits(together) ? std::move(together) : std::vector<int32_t>();
+  for (const auto& sentence : living_) sentence->find_columns(columns_);
+}
+
+// Takes logits, of all tokens or of columns_, and goes one token further.
 void Engine::advance(const Tensor& logits) {
   const int64_t rows = rows_of_.tokens(), vocabulary = stepper_.vocabulary();
-  if (logits.shape() != Shape{rows, vocabulary} || !logits.contiguous()) {
+  const int64_t columns = columns_.empty() ? vocabulary : std::ssize(columns_);
+  if (logits.shape() != Shape{rows, columns} || !logits.contiguous()) {
     throw ShapeError(
-        concat("search: expected contiguous logits [", rows, ", ", vocabulary, "], found ", logits.shape()));
+        concat("search: expected contiguous logits [", rows, ", ", columns, "], found ", logits.shape()));
   }
-  const auto wants_logits = [](const auto& sentence) { return needs_logits(sentence->options); };
-  const Tensor raw = std::ranges::any_of(living_, wants_logits) ? logits.clone() : Tensor();
-  kernels::log_softmax(logits.data(), nullptr, logits.data(), rows, vocabulary);
 
   struct Place {
     Sentence* sentence;
     int32_t row;
   };
   std::vector<Place> places;
+  std::vector<RowVocabulary> vocabularies;
   for (const auto& sentence : living_) {
     const auto count = static_cast<int32_t>(sentence->rows().size());
-    for (int32_t row = 0; row < count; ++row) places.push_back({sentence.get(), row});
+    for (int32_t row = 0; row < count; ++row) {
+      places.push_back({sentence.get(), row});
+      vocabularies.push_back({sentence->allowed, sentence->columns});
+    }
   }
+  const auto wants_logits = [](const auto& sentence) { return needs_logits(sentence->options); };
+  const StepNumbers numbers =
+      step_numbers(logits, vocabularies, vocabulary, std::ranges::any_of(living_, wants_logits));
   std::vector<RowStep> steps(places.size());
   std::vector<std::exception_ptr> errors(places.size());
   // A thread is worth waking for some ten microseconds of work.
@@ -146,10 +189,12 @@ void Engine::advance(const Tensor& logits) {
       };
       const auto [sentence, row] = places[static_cast<size_t>(r)];
       if (sentence->hypotheses->forced() != nullptr) continue;
-      const std::span<float> scores = row_of(needs_logits(sentence->options) ? raw : logits);
+      const std::span<float> log_probabilities = row_of(numbers.log_probabilities);
+      const bool by_logits = needs_logits(sentence->options);
       try {
         steps[static_cast<size_t>(r)].candidates =
-            candidates_of(*sentence->hypotheses, row, {row_of(logits), scores});
+            candidates_of(*sentence->hypotheses, row,
+                          {log_probabilities, by_logits ? row_of(numbers.logits) : log_probabilities});
       } catch (...) {
         errors[static_cast<size_t>(r)] = std::current_exception();
       }
@@ -197,6 +242,7 @@ std::vector<Decoded> Engine::close_up() {
     done.push_back({.ticket = sentence->ticket, .hypotheses = {}, .error = sentence->error});
     if (!sentence->error) done.back().hypotheses = sentence->hypotheses->result();
     living_tokens_ -= sentence->source_tokens();
+    may_restrict_ = true;
     return true;
   });
   return done;

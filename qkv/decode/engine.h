@@ -47,6 +47,7 @@ class Engine {
   using Sentences = std::deque<std::unique_ptr<Sentence>>;
 
   void admit();
+  void restrict_logits();
   void advance(const Tensor& logits);
   std::vector<Decoded> close_up();
 
@@ -55,9 +56,11 @@ class Engine {
   int64_t batch_tokens_;
   uint64_t submitted_ = 0;
   Sentences waiting_, living_;
-  int64_t living_tokens_ = 0;  // of the living sentences' sources
-  Offsets rows_of_;            // of the living
-  std::vector<int32_t> ids_;   // by row: what the next step reads
+  int64_t living_tokens_ = 0;     // of the living sentences' sources
+  Offsets rows_of_;               // of the living
+  std::vector<int32_t> ids_;      // by row: what the next step reads
+  std::vector<int32_t> columns_;  // the tokens that the logits are of; empty: all
+  bool may_restrict_ = false;     // differently than they are: somebody came or went
 };
 
 // Submits all, the longest source first, and steps until they are done. In the order of the requests; the

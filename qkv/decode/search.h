@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "qkv/decode/shortlist.h"
 #include "qkv/decode/stepper.h"
 
 namespace qkv::decode {
@@ -73,6 +75,9 @@ struct SearchOptions {
   // (in greedy search and sampling: their logit) is multiplied by it where it is negative, else divided.
   float repetition_penalty = 1;
   std::vector<int32_t> stop = {};  // ids that end an output as </s> does
+  // Where given: outputs are made of what it allows for their source, of </s> and of `stop` alone, as if the
+  // vocabulary had nothing else.
+  std::shared_ptr<const Shortlist> shortlist = {};
 
   // Throws UsageError naming the field, what was expected and what was found.
   void validate() const;

@@ -38,6 +38,10 @@ class Stepper {
   // sentence without rows is done and forgotten: those behind it move up.
   virtual void reorder(std::span<const int32_t> parents, const Offsets& rows_of) = 0;
 
+  // Restricts the logits of the steps from now on to these tokens, which are ascending: step() then gives
+  // [rows, ids]. None: to no tokens in particular. False where that cannot be done; all of them come then.
+  virtual bool restrict_logits(Ids /*ids*/) { return false; }
+
   // Whether the steps from now on shall note what they attended to. False where the model has no source to
   // attend to.
   virtual bool watch_source(bool /*on*/) { return false; }

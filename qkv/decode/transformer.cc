@@ -54,10 +54,31 @@ void TransformerStepper::admit(std::span<const Ids> sources) {
   state_.join(model_.start(model_.encode(lay_out(sources), pass)));
 }
 
-Tensor TransformerStepper::step(const Tensor& ids) { return model_.step(ids, state_); }
+Tensor TransformerStepper::step(const Tensor& ids) {
+  return restricted_ ? model_.step(ids, state_, *restricted_) : model_.step(ids, state_);
+}
 
 void TransformerStepper::reorder(std::span<const int32_t> parents, const Offsets& rows_of) {
   state_.reorder(parents, rows_of);
+}
+
+bool TransformerStepper::restrict_logits(Ids ids) {
+  restricted_.reset();
+  if (ids.empty()) return true;
+  const LinearWeights& output = model_.output_projection();
+  const Tensor& weights = output.weights().front().value();
+  if (weights.dtype() != DType::f32) return false;
+  const std::span<const float> biases = output.biases().front().value().values();
+  const Tensor rows = Tensor::empty({std::ssize(ids), weights.cols()});
+  std::vector<float> row_biases;
+  for (int64_t i = 0; i < rows.rows(); ++i) {
+    const int32_t id = ids[static_cast<size_t>(i)];
+    std::copy_n(weights.data() + id * weights.row_stride(), weights.cols(), rows.data() + i * rows.cols());
+    row_biases.push_back(biases[static_cast<size_t>(id)]);
+  }
+  restricted_.emplace(std::vector<Variable>{rows},
+                      std::vector<Variable>{Tensor::from(row_biases, {rows.rows()})});
+  return true;
 }
 
 bool TransformerStepper::watch_source(bool on) {

@@ -2,6 +2,7 @@
 // Searching with a Transformer, or with several.
 
 #include <memory>
+#include <optional>
 
 #include "qkv/decode/engine.h"
 #include "qkv/models/transformer.h"
@@ -20,12 +21,14 @@ class TransformerStepper : public Stepper {
   void admit(std::span<const Ids> sources) override;  // the encoder runs here
   Tensor step(const Tensor& ids) override;
   void reorder(std::span<const int32_t> parents, const Offsets& rows_of) override;
+  bool restrict_logits(Ids ids) override;
   bool watch_source(bool on) override;
   std::span<const std::vector<float>> source_weights() const override { return state_.source_weights; }
 
  private:
   const models::Transformer& model_;
   nn::DecoderState state_;
+  std::optional<LinearWeights> restricted_;  // rows of the output projection
 };
 
 // Several models that speak together: a token's probability is the mean of theirs.

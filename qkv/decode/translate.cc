@@ -62,12 +62,14 @@ std::optional<int64_t> read_line(std::istream& in, int64_t most, std::string& li
   int next = in.get();
   if (next == kEnd) return std::nullopt;
   int64_t length = 0;
+  char last = 0;
   for (; next != kEnd && next != '\n'; next = in.get()) {
-    if (length++ < most) line.push_back(static_cast<char>(next));
+    last = static_cast<char>(next);
+    if (length++ < most) line.push_back(last);
   }
-  if (length <= most && line.ends_with('\r')) {
-    line.pop_back();
+  if (last == '\r') {
     --length;
+    line.resize(std::min(line.size(), static_cast<size_t>(length)));
   }
   return length;
 }

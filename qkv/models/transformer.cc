@@ -64,11 +64,11 @@ Variable Transformer::decode(const Ragged& target, const nn::Memory& memory, nn:
 
 nn::DecoderState Transformer::start(const nn::Memory& memory) const { return decoder_.start(memory); }
 
-Tensor Transformer::step(const Tensor& ids, nn::DecoderState& state) const {
+Tensor Transformer::step(const Tensor& ids, nn::DecoderState& state, const LinearWeights& output) const {
   nn::Pass pass;
   const Ragged tokens{ids, Offsets::uniform(ids.numel(), 1)};
   const Variable x = target_embedding_(tokens, pass, {.positions = state.next_positions()});
-  return linear(decoder_.step(x.value(), state), output_).value();
+  return linear(decoder_.step(x.value(), state), output).value();
 }
 
 void Transformer::visit(const nn::ParameterVisitor& visitor) const {

@@ -26,10 +26,12 @@ class Transformer {
   // Hidden states to logits: what linear() and linear_cross_entropy() take.
   const LinearWeights& output_projection() const { return output_; }
 
-  // Decoding, position by position. `start` is for new sentences, one hypothesis each; `step` takes the last token of each hypothesis, i32 [rows], and gives the
-  // logits of the next one, [rows, vocabulary].
+  // Decoding, position by position. `start` is for new sentences, one hypothesis each; `step` takes the last
+  // token of each hypothesis, i32 [rows], and gives the logits of the next one, [rows, vocabulary].
   nn::DecoderState start(const nn::Memory& memory) const;
-  Tensor step(const Tensor& ids, nn::DecoderState& state) const;
+  Tensor step(const Tensor& ids, nn::DecoderState& state) const { return step(ids, state, output_); }
+  // The same with another projection, such as some rows of the model's own.
+  Tensor step(const Tensor& ids, nn::DecoderState& state, const LinearWeights& output) const;
 
   void visit(const nn::ParameterVisitor& visitor) const;
 

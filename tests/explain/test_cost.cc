@@ -56,12 +56,15 @@ TEST(FeedForwardCost, CountsBothMapsAndTheActivation) {
             relu.pointwise);
 }
 
+models::TransformerConfig preset(const std::string& name, int64_t vocabulary) {
+  models::TransformerConfig config = models::preset(name);
+  config.source_vocabulary = config.target_vocabulary = vocabulary;
+  return config;
+}
+
 std::vector<models::TransformerConfig> configurations() {
   std::vector<models::TransformerConfig> configs;
-  for (const std::string& name : models::preset_names()) {
-    configs.push_back(models::preset(name));
-    configs.back().source_vocabulary = configs.back().target_vocabulary = 1000;
-  }
+  for (const std::string& name : models::preset_names()) configs.push_back(preset(name, 1000));
   models::TransformerConfig odd;
   odd.source_vocabulary = 17;
   odd.target_vocabulary = 23;
@@ -93,12 +96,11 @@ TEST(TransformerCost, CountsTheParametersThatTheModelHas) {
 }
 
 TEST(TransformerCost, BaseIsThePapers) {
-  models::TransformerConfig base = models::preset("base");
-  base.source_vocabulary = base.target_vocabulary = 37000;
-  EXPECT_NEAR(static_cast<double>(total(transformer_cost(base, {})).parameters), 65e6, 3e6);  // Table 3
-  models::TransformerConfig big = models::preset("big");
-  big.source_vocabulary = big.target_vocabulary = 37000;
-  EXPECT_NEAR(static_cast<double>(total(transformer_cost(big, {})).parameters), 213e6, 4e6);
+  const auto parameters = [](const std::string& name) {
+    return static_cast<double>(total(transformer_cost(preset(name, 37000), {})).parameters);
+  };
+  EXPECT_NEAR(parameters("base"), 65e6, 3e6);  // Table 3
+  EXPECT_NEAR(parameters("big"), 213e6, 4e6);
 }
 
 Ragged tokens(int64_t batch, int64_t length, int32_t vocabulary) {
@@ -126,8 +128,7 @@ TEST(TransformerCost, CountsTheMultiplicationsThatARunMakes) {
 }
 
 TEST(TransformerCost, PartsGrowWithTheWorkloadAsTheyShould) {
-  models::TransformerConfig config = models::preset("tiny");
-  config.source_vocabulary = config.target_vocabulary = 100;
+  const models::TransformerConfig config = preset("tiny", 100);
   const auto once = transformer_cost(config, {.batch = 2, .source_length = 8, .target_length = 8});
   const auto more = transformer_cost(config, {.batch = 6, .source_length = 8, .target_length = 8});
   for (size_t i = 0; i < once.size(); ++i) {
@@ -147,8 +148,7 @@ TEST(Cost, RefusesSizesItCannotCount) {
   EXPECT_THROW(attention_cost({.key_length = -3}), UsageError);
   EXPECT_THROW(attention_cost({.query_length = int64_t{1} << 40}), UsageError);
   EXPECT_THROW(feed_forward_cost({.d_ff = 0}), UsageError);
-  models::TransformerConfig config = models::preset("tiny");
-  config.source_vocabulary = config.target_vocabulary = 100;
+  const models::TransformerConfig config = preset("tiny", 100);
   EXPECT_THROW(transformer_cost(config, {.batch = 0}), UsageError);
   EXPECT_THROW(transformer_cost(config, {.batch = int64_t{1} << 40, .source_length = int64_t{1} << 40}),
                UsageError);

@@ -1,0 +1,90 @@
+// qkv shortlist
+
+#include <iostream>
+#include <memory>
+
+#include "apps/command.h"
+#include "qkv/base/error.h"
+#include "qkv/base/parallel.h"
+#include "qkv/data/corpus.h"
+#include "qkv/decode/shortlist.h"
+#include "qkv/models/folder.h"
+
+namespace qkv::apps {
+namespace {
+
+struct Arguments {
+  std::string model, out;
+  data::CorpusFiles files;
+  int64_t max_lines = 500'000;
+  decode::ShortlistOptions options;
+};
+
+std::vector<data::LinePair> read_pairs(const Arguments& arguments) {
+  data::ParallelReader reader(arguments.files, {.bad_utf8 = data::OnBadLine::skip});
+  std::vector<data::LinePair> lines;
+  for (data::LinePair pair; std::ssize(lines) < arguments.max_lines && reader.next(pair);)
+    lines.push_back(pair);
+  return lines;
+}
+
+void make_shortlist(const Arguments& arguments) {
+  if (arguments.max_lines < 1)
+    throw UsageError(concat("--max-lines: expected at least 1, found ", arguments.max_lines));
+  arguments.options.validate();
+  const models::TranslationModel model = models::load_translation_model(arguments.model);
+  const std::vector<data::LinePair> lines = read_pairs(arguments);
+  std::vector<decode::TokenPair> pairs(lines.size());
+  parallel_for(std::ssize(lines), 64, [&](int64_t begin, int64_t end) {
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+      pairs[i] = {model.tokenizer->encode_source(lines[i].source),
+                  model.tokenizer->encode_target(lines[i].target)};
+    }
+  });
+  const auto shortlist = decode::Shortlist::learn(pairs, model.config.source_vocabulary,
+                                                  model.config.target_vocabulary, arguments.options);
+  shortlist.save(arguments.out);
+  int64_t allowed = 0;
+  for (const decode::TokenPair& pair : pairs) allowed += std::ssize(shortlist.allowed(pair.source, {}));
+  std::cerr << arguments.out << ": learned from " << pairs.size() << " pairs of lines; it allows them "
+            << allowed / std::ssize(pairs) << " of " << model.config.target_vocabulary
+            << " target tokens on average\n";
+}
+
+}  // namespace
+
+void add_shortlist(CLI::App& app) {
+  CLI::App* command = add_command(
+      app, "shortlist",
+      "Learn from translations which target tokens each source token may become, for 'qkv translate "
+      "--shortlist'.\n"
+      "Each target token is taken to come from one source token or none (Brown et al. 1993, model 1).",
+      "qkv shortlist --model model --src train.en --tgt train.de --out model.shortlist");
+  const auto arguments = std::make_shared<Arguments>();
+  command->add_option("--model", arguments->model, "Model folder, whose vocabularies are used")
+      ->required()
+      ->type_name("DIR");
+  command->add_option("--src", arguments->files.source, "Sentences, one a line")
+      ->required()
+      ->type_name("FILE");
+  command->add_option("--tgt", arguments->files.target, "Their translations, line by line")
+      ->required()
+      ->type_name("FILE");
+  command->add_option("--out", arguments->out, "File to write")->required()->type_name("FILE");
+  command
+      ->add_option("--per-token", arguments->options.per_token,
+                   "Target tokens of a source token, the likeliest ones")
+      ->capture_default_str();
+  command
+      ->add_option("--frequent", arguments->options.frequent,
+                   "The most frequent target tokens, which every source may become")
+      ->capture_default_str();
+  command->add_option("--iterations", arguments->options.iterations, "Of expectation maximisation")
+      ->capture_default_str();
+  command->add_option("--max-lines", arguments->max_lines, "Pairs of lines to learn from, from the first on")
+      ->capture_default_str();
+  add_threads_option(*command);
+  command->callback([arguments] { make_shortlist(*arguments); });
+}
+
+}  // namespace qkv::apps
