@@ -123,6 +123,21 @@ int32_t require_token(const TokenTable& vocabulary, const std::string& token, co
   return id;
 }
 
+// <s> before each text and </s> behind it, where they are given.
+void put_ends(PostProcessing& post, std::optional<int32_t> bos, std::optional<int32_t> eos,
+              int32_t second_type) {
+  const auto around = [&](int text, int32_t type_id) {
+    std::vector<PostProcessing::Part> parts;
+    if (bos) parts.push_back({-1, {*bos}, type_id});
+    parts.push_back({text, {}, type_id});
+    if (eos) parts.push_back({-1, {*eos}, type_id});
+    return parts;
+  };
+  post.single = post.pair = around(0, 0);
+  const std::vector<PostProcessing::Part> second = around(1, second_type);
+  post.pair.insert(post.pair.end(), second.begin(), second.end());
+}
+
 // BERT's vocab.txt: a token a line, its number the id.
 TokenizerParts read_wordpiece(const fs::path& path, FolderConfig& config) {
   const std::string name = path.string(), content = read_file(path);
@@ -221,6 +236,12 @@ TokenizerParts read_byte_level_bpe(const fs::path& vocabulary_path, const fs::pa
                                   {-1, sep, 0}, {1, {}, 0}, {-1, sep, 0}};
     parts.post_processing.trim_offsets = config.trim_offsets;
     parts.post_processing.add_prefix_space = config.add_prefix_space;
+  } else {
+    const auto end = [&](bool wanted, const std::string& token) {
+      return wanted ? std::optional(require_token(vocabulary, token, name)) : std::nullopt;
+    };
+    put_ends(parts.post_processing, end(config.add_bos_token.value_or(false), *config.bos),
+             end(config.add_eos_token.value_or(false), *config.eos), 1);
   }
   const bool bytes = spells_all_bytes(vocabulary);
   parts.pre_tokenizer =
@@ -240,18 +261,10 @@ TokenizerParts read_sentencepiece_file(const fs::path& path, const FolderConfig&
     return config.tokenizer_class.starts_with(tokenizer) ||
            (config.tokenizer_class.empty() && config.model_type == model);
   };
-  std::vector<PostProcessing::Part> first{{0, {}, 0}}, second{{1, {}, 0}};
-  const auto put = [&](bool in_front, std::optional<int32_t> id) {
-    if (!id) return;
-    for (auto* text : {&first, &second}) {
-      text->insert(in_front ? text->begin() : text->end(), PostProcessing::Part{-1, {*id}, 0});
-    }
-  };
-  if (config.add_bos_token.value_or(is_a("Llama", "llama"))) put(true, parts.special_tokens.bos);
-  if (config.add_eos_token.value_or(is_a("T5", "t5"))) put(false, parts.special_tokens.eos);
-  parts.post_processing.single = first;
-  first.insert(first.end(), second.begin(), second.end());
-  parts.post_processing.pair = std::move(first);
+  const bool t5 = is_a("T5", "t5");
+  put_ends(parts.post_processing,
+           config.add_bos_token.value_or(is_a("Llama", "llama")) ? parts.special_tokens.bos : std::nullopt,
+           config.add_eos_token.value_or(t5) ? parts.special_tokens.eos : std::nullopt, t5 ? 0 : 1);
   return parts;
 }
 

@@ -164,6 +164,13 @@ TEST(TokenizerFolder, VocabularyAndMerges) {
     EXPECT_EQ(found.offsets, expected.offsets);
   }
   EXPECT_EQ(roberta.special_tokens().eos, 2);
+  folder.write("tokenizer_config.json",
+               R"({"add_bos_token": true, "bos_token": "<s>", "eos_token": "</s>"})");
+  const Encoding begun = Tokenizer::load(folder.path()).encode("a", "b");
+  EXPECT_EQ(begun.ids.size(), 4u);
+  EXPECT_EQ(begun.special_mask, (std::vector<uint8_t>{1, 0, 1, 0}));
+  EXPECT_EQ(begun.type_ids, (std::vector<int32_t>{0, 0, 1, 1}));
+  EXPECT_EQ(begun.ids[0], 0);
   folder.write("merges.txt", "#version: 0.2\na b c\n");
   const std::string message = message_of<DataError>([&] { Tokenizer::load(folder.path()); });
   EXPECT_NE(message.find("merges.txt:2"), std::string::npos) << message;
