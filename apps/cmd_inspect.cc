@@ -9,7 +9,9 @@
 #include "apps/terminal.h"
 #include "qkv/base/error.h"
 #include "qkv/explain/cost.h"
+#include "qkv/explain/parts.h"
 #include "qkv/models/folder.h"
+#include "qkv/models/pretrained.h"
 
 namespace qkv::apps {
 namespace {
@@ -71,7 +73,39 @@ models::TransformerConfig config_of(const Arguments& arguments) {
   return config;
 }
 
+// A model of a family that has no encoder-decoder: where its parameters are.
+template <class Model>
+void inspect_parts(const Arguments& arguments, const Model& model) {
+  const std::vector<explain::PartCount> parts =
+      explain::count_parts([&](const nn::ParameterVisitor& visitor) { model.visit(visitor); });
+  const int64_t total = nn::count_parameters(model);
+  if (arguments.json) {
+    nlohmann::ordered_json result{{"model", arguments.model}, {"parameters", total}};
+    for (const explain::PartCount& part : parts) {
+      result["parts"].push_back({{"name", part.name}, {"parameters", part.parameters}});
+    }
+    std::cout << result.dump(2) << '\n';
+    return;
+  }
+  const Style style = Style::for_stdout();
+  std::cout << style.bold(arguments.model) << '\n';
+  std::vector<std::vector<std::string>> rows = {{"part", "parameters"}};
+  for (const explain::PartCount& part : parts) rows.push_back({part.name, grouped(part.parameters)});
+  rows.push_back({"total", grouped(total)});
+  std::cout << table_text(rows);
+}
+
 void inspect_model(const Arguments& arguments) {
+  if (!arguments.model.empty()) {
+    switch (models::folder_kind(arguments.model)) {
+      case models::FolderKind::language:
+        return inspect_parts(arguments, *models::load_language_model(arguments.model));
+      case models::FolderKind::encoder:
+        return inspect_parts(arguments, *models::load_text_encoder(arguments.model));
+      case models::FolderKind::translation:
+        break;
+    }
+  }
   const models::TransformerConfig config = config_of(arguments);
   const explain::Workload& workload = arguments.workload;
   const std::vector<explain::PartCost> parts = explain::transformer_cost(config, workload);
@@ -176,7 +210,8 @@ void inspect(const Arguments& arguments) {
 void add_inspect(CLI::App& app) {
   CLI::App* command = add_command(
       app, "inspect",
-      "What a model, or one layer, is made of and costs: parameters, multiplications, bytes, part by part.",
+      "What a model, or one layer, is made of and costs: parameters, multiplications, bytes, part by part.\n"
+      "Of a language model or an encoder alone (gpt2, llama, bert, ...): parameters.",
       "qkv inspect model --batch 32 --src-len 30 --tgt-len 30\n"
       "  qkv inspect --preset base --vocab 37000 --set d_ff=4096 --json\n"
       "  qkv inspect --layer attention --d-model 512 --heads 8 --batch 32 --length 1024 --json");

@@ -9,6 +9,7 @@
 #include "apps/command.h"
 #include "apps/decode_options.h"
 #include "apps/profile_report.h"
+#include "apps/sampling_options.h"
 #include "apps/trace_file.h"
 #include "qkv/base/error.h"
 #include "qkv/decode/translate.h"
@@ -24,10 +25,10 @@ struct Arguments {
   DecodeArguments decode;
   std::optional<int> nbest, alternatives;
   std::optional<int64_t> chunk_lines;
-  decode::Sampling sampling;
+  SamplingArguments sampling;
   std::vector<std::string> ensemble;
   std::optional<std::string> trace;
-  bool sample = false, prefixes = false, alignments = false, scores = false, json = false, profile = false;
+  bool prefixes = false, alignments = false, scores = false, json = false, profile = false;
 };
 
 nlohmann::ordered_json to_json(int64_t line, const Translation& translation, const Arguments& arguments) {
@@ -78,8 +79,8 @@ decode::TranslateOptions options_of(const models::TranslationModel& model, const
   }
   options.alignment = arguments.alignments;
   options.trace = arguments.trace.has_value();
-  if (arguments.sample) {
-    options.search.sampling = arguments.sampling;
+  if (arguments.sampling.sample) {
+    options.search.sampling = arguments.sampling.sampling;
     if (!arguments.decode.beam) options.search.beam = 1;
   }
   options.search.validate();
@@ -179,29 +180,7 @@ void add_translate(CLI::App& app) {
       ->type_name("DIR")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  CLI::Option* sample =
-      command->add_flag("--sample", arguments->sample, "Draw translations at random (--nbest: how many)");
-  command->add_option("--temperature", arguments->sampling.temperature, "Logits are divided by it")
-      ->capture_default_str()
-      ->needs(sample);
-  command->add_option("--top-k", arguments->sampling.top_k, "Draw from the so many likeliest tokens; 0: all")
-      ->capture_default_str()
-      ->needs(sample);
-  command
-      ->add_option("--top-p", arguments->sampling.top_p,
-                   "Draw from the likeliest tokens that together have this probability")
-      ->capture_default_str()
-      ->needs(sample);
-  command
-      ->add_option("--min-p", arguments->sampling.min_p,
-                   "Draw from tokens with at least this share of the likeliest one's probability")
-      ->capture_default_str()
-      ->needs(sample);
-  command
-      ->add_option("--seed", arguments->sampling.seed,
-                   "The same seed draws the same translation of a line, whatever the other lines are")
-      ->capture_default_str()
-      ->needs(sample);
+  add_sampling_options(*command, arguments->sampling, "Draw translations at random (--nbest: how many)");
   command
       ->add_option("--trace", arguments->trace,
                    "Write what the beam search kept and pruned, a JSON object for each line")

@@ -19,6 +19,12 @@ void add_inspect(CLI::App& app);
 void add_attention(CLI::App& app);
 void add_bench(CLI::App& app);
 void add_demo(CLI::App& app);
+void add_generate(CLI::App& app);
+void add_score(CLI::App& app);
+void add_fill_mask(CLI::App& app);
+void add_classify(CLI::App& app);
+void add_tag(CLI::App& app);
+void add_embed(CLI::App& app);
 void add_shortlist(CLI::App& app);
 
 // A subcommand whose --help ends with an example.

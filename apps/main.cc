@@ -68,6 +68,12 @@ int run(int argc, char** argv) {
   qkv::apps::add_attention(app);
   qkv::apps::add_bench(app);
   qkv::apps::add_demo(app);
+  qkv::apps::add_generate(app);
+  qkv::apps::add_score(app);
+  qkv::apps::add_fill_mask(app);
+  qkv::apps::add_classify(app);
+  qkv::apps::add_tag(app);
+  qkv::apps::add_embed(app);
   qkv::apps::add_shortlist(app);
   if (const int status = parse(app, argc, argv); status != 0) return status;
   std::cout.flush();

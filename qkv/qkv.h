@@ -70,11 +70,15 @@
 
 #include "qkv/decode/alignment.h"
 #include "qkv/decode/capture.h"
+#include "qkv/decode/generate.h"
+#include "qkv/decode/language.h"
 #include "qkv/decode/engine.h"
 #include "qkv/decode/score.h"
 #include "qkv/decode/search.h"
 #include "qkv/decode/shortlist.h"
 #include "qkv/decode/stepper.h"
+#include "qkv/decode/text_attention.h"
+#include "qkv/decode/text_tasks.h"
 #include "qkv/decode/transformer.h"
 #include "qkv/decode/translate.h"
 
@@ -93,3 +97,4 @@
 #include "qkv/explain/captured_report.h"
 #include "qkv/explain/cost.h"
 #include "qkv/explain/kernel_speed.h"
+#include "qkv/explain/parts.h"

@@ -44,7 +44,7 @@ Capture capture(const models::Transformer& model, std::span<const int32_t> sourc
   };
   const nn::Memory memory = model.encode(one_sequence(result.source), pass);
   const Variable hidden = model.decode(one_sequence(result.target_inputs), memory, pass);
-  result.log_probabilities = label_log_probabilities(model, hidden.value(), target);
+  result.log_probabilities = label_log_probabilities(model.output_projection(), hidden.value(), target);
   return result;
 }
 

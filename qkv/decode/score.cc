@@ -17,7 +17,7 @@ std::vector<int32_t> decoder_input(const models::Transformer& model, std::span<c
   return input;
 }
 
-std::vector<float> label_log_probabilities(const models::Transformer& model, const Tensor& hidden,
+std::vector<float> label_log_probabilities(const LinearWeights& output, const Tensor& hidden,
                                            std::span<const int32_t> labels) {
   constexpr int64_t kRows = 256;  // logits that exist at a time
   const auto tokens = static_cast<int64_t>(labels.size());
@@ -25,7 +25,7 @@ std::vector<float> label_log_probabilities(const models::Transformer& model, con
   result.reserve(labels.size());
   for (int64_t begin = 0; begin < tokens; begin += kRows) {
     const int64_t rows = std::min(kRows, tokens - begin);
-    const Tensor logits = linear(hidden.slice_rows(begin, rows), model.output_projection()).value();
+    const Tensor logits = linear(hidden.slice_rows(begin, rows), output).value();
     const int64_t vocabulary = logits.cols();
     kernels::log_softmax(logits.data(), nullptr, logits.data(), rows, vocabulary);
     for (int64_t r = 0; r < rows; ++r) {
@@ -73,7 +73,8 @@ std::vector<std::vector<float>> score(const models::Transformer& model,
     nn::Pass pass;
     const nn::Memory memory = model.encode(lay_out(source), pass);
     const Variable hidden = model.decode(lay_out(input), memory, pass);
-    const std::vector<float> found = label_log_probabilities(model, hidden.value(), labels);
+    const std::vector<float> found =
+        label_log_probabilities(model.output_projection(), hidden.value(), labels);
     auto next = found.begin();
     for (const size_t i : batch) {
       const auto end = next + static_cast<std::ptrdiff_t>(targets[i].size());

@@ -23,9 +23,9 @@ std::vector<std::vector<float>> score(const models::Transformer& model,
 // What the decoder reads to predict `target`: the start token and all tokens but the last.
 std::vector<int32_t> decoder_input(const models::Transformer& model, std::span<const int32_t> target);
 
-// log P(labels[t] | ...) from the decoder's hidden states [tokens, d_model]. Throws DataError for a label
-// outside the vocabulary.
-std::vector<float> label_log_probabilities(const models::Transformer& model, const Tensor& hidden,
+// log P(labels[t] | ...) from the decoder's hidden states [tokens, d_model] and the output projection. Throws
+// DataError for a label outside the vocabulary.
+std::vector<float> label_log_probabilities(const LinearWeights& output, const Tensor& hidden,
                                            std::span<const int32_t> labels);
 
 }  // namespace qkv::decode

@@ -32,6 +32,20 @@ AttentionLayer attention_layer(const decode::CapturedAttention& attention) {
       concat("attention report: expected a name such as decoder.layers.0.encoder_attn, found ", name));
 }
 
+AttentionReport attention_report(const decode::TextAttention& captured, const std::string& title,
+                                 const std::string& model) {
+  AttentionReport report{.title = title,
+                         .model = model,
+                         .source_tokens = captured.tokens,
+                         .target_tokens = captured.tokens,
+                         .target_inputs = {},
+                         .layers = {}};
+  for (const decode::CapturedAttention& attention : captured.attentions) {
+    report.layers.push_back(attention_layer(attention));
+  }
+  return report;
+}
+
 AttentionReport attention_report(const decode::TextCapture& captured, const std::string& model) {
   AttentionReport report{.title = concat(captured.source, " \u2192 ", captured.target),
                          .model = model,

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "qkv/decode/capture.h"
+#include "qkv/decode/text_attention.h"
 #include "qkv/explain/attention_report.h"
 
 namespace qkv::explain {
@@ -12,6 +13,11 @@ namespace qkv::explain {
 // title is the source and what it became. Throws DataError for an attention whose name says no part and
 // layer.
 AttentionReport attention_report(const decode::TextCapture& captured, const std::string& model);
+
+// The same of one text in a model that reads nothing else: its layers are encoder layers, or decoder layers
+// where each token sees those before it.
+AttentionReport attention_report(const decode::TextAttention& captured, const std::string& title,
+                                 const std::string& model);
 
 // "decoder.layers.1.encoder_attn" with its weights as a layer of a report. Throws DataError as above.
 AttentionLayer attention_layer(const decode::CapturedAttention& attention);

@@ -65,6 +65,7 @@ TransformerConfig from_marian(const ConfigReader& reader) {
   config.activation = reader.activation("activation_function");
   // What other families of the same layout can say, and Marian's published folders repeat.
   reader.require_flag("is_encoder_decoder", true);
+  reader.require_flag("is_decoder", false);
   reader.require_flag("normalize_before", false);
   reader.require_flag("normalize_embedding", false);
   reader.require_flag("add_final_layer_norm", false);

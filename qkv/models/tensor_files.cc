@@ -60,7 +60,7 @@ Tensor TensorFiles::tensor(const std::string& name, const Shape& expected) const
     throw DataError(concat(where_, ": expected a tensor ", name, " of shape ", expected, ", found none"));
   }
   const io::SafetensorsFile& file = files_[found->second];
-  const Tensor tensor = file.tensor(name, expected);
+  Tensor tensor = file.tensor(name, expected);
   if (tensor.dtype() != DType::f32) {
     throw DataError(concat(file.path().string(), ": ", name, ": expected dtype F32, F16 or BF16, found ",
                            file.dtype(name)));

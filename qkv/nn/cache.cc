@@ -53,6 +53,10 @@ void KeyValueCache::append(const Tensor& keys, const Tensor& values, const Offse
   int64_t row = 0;
   for (Sentence& sentence : sentences_) {
     const int64_t end = row + sentence.rows, own = offsets.begin(end) - offsets.begin(row);
+    if (own == 0) {
+      row = end;
+      continue;
+    }
     if (sentence.free < own) {
       sentence.free = std::max(own, kStepsOfBlock * sentence.rows);
       sentence.blocks.push_back(Tensor::empty({sentence.free, width}));

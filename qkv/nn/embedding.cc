@@ -76,7 +76,7 @@ Variable Embedding::operator()(const Ragged& ids, Pass& pass, const TokenPlaces&
   const AddedPositions added = added_positions(
       config_, positions_, places.positions.defined() ? places.positions : position_ids(ids.offsets));
   const bool last = !types_.defined() && !norm_;  // nothing comes after this sum
-  const Variable tokens =
+  Variable tokens =
       embedding(table_, ids.values, added.table,
                 {.factor = factor, .position = added.rows, .dropout = last ? dropout : Dropout{}});
   if (last) return tokens;

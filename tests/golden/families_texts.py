@@ -27,7 +27,8 @@ def wordpiece():
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)])
     return hf.PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="[UNK]", cls_token="[CLS]",
-                                      sep_token="[SEP]", pad_token="[PAD]", mask_token="[MASK]")
+                                      sep_token="[SEP]", pad_token="[PAD]", mask_token="[MASK]",
+                                      model_input_names=["input_ids", "token_type_ids", "attention_mask"])
 
 
 def words():
@@ -124,8 +125,8 @@ def continuations(name, texts, count=8):
             greedy = model.generate(**encoded, max_new_tokens=count, do_sample=False, pad_token_id=0)[0, ids.shape[1]:]
             logits = model(ids).logits[0, :-1].log_softmax(-1)
         scores = logits.gather(1, ids[0, 1:, None])[:, 0]
-        result.append({"input": text, "ids": greedy.tolist(),
-                       "text": tokenizer.decode(greedy, skip_special_tokens=True, clean_up_tokenization_spaces=False),
+        whole = tokenizer.decode([*ids[0], *greedy], skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        result.append({"input": text, "ids": greedy.tolist(), "text": whole[len(text):],
                        "token_log_probabilities": scores.tolist(), "log_probability": float(scores.sum()),
                        "perplexity": float((-scores.mean()).exp())})
     write(name, result)

@@ -1,0 +1,72 @@
+#include <iomanip>
+#include <memory>
+#include <sstream>
+
+#include "apps/line_results.h"
+#include "qkv/decode/text_tasks.h"
+
+namespace qkv::apps {
+namespace {
+
+struct Arguments {
+  LineArguments lines;
+  int64_t guesses = 5;
+};
+
+nlohmann::ordered_json fields_of(const decode::FilledText& filled) {
+  nlohmann::ordered_json masks = nlohmann::ordered_json::array();
+  for (const auto& guesses : filled.masks) {
+    nlohmann::ordered_json list = nlohmann::ordered_json::array();
+    for (const decode::Guess& guess : guesses) {
+      list.push_back({{"token", guess.token},
+                      {"id", guess.id},
+                      {"probability", guess.probability},
+                      {"text", guess.text}});
+    }
+    masks.push_back(std::move(list));
+  }
+  return {{"masks", std::move(masks)}};
+}
+
+void fill_mask(const Arguments& arguments) {
+  const decode::TextTasks tasks(arguments.lines.model);
+  for_lines(arguments.lines, [&](int64_t first, std::span<const std::string> lines, LinePrinter& printer) {
+    const std::vector<decode::FilledText> found = tasks.fill_masks(lines, arguments.guesses);
+    for (size_t i = 0; i < found.size(); ++i) {
+      const int64_t line = first + static_cast<int64_t>(i);
+      if (!found[i].error.empty()) {
+        printer.error(line, found[i].error);
+      } else if (printer.json()) {
+        printer.object(line, fields_of(found[i]));
+      } else {
+        for (size_t mask = 0; mask < found[i].masks.size(); ++mask) {
+          for (const decode::Guess& guess : found[i].masks[mask]) {
+            std::ostringstream text;
+            text << line << '\t' << mask + 1 << '\t' << std::fixed << std::setprecision(6)
+                 << guess.probability << '\t' << guess.token << '\t' << guess.text;
+            printer.text(text.str());
+          }
+        }
+      }
+    }
+  });
+}
+
+}  // namespace
+
+void add_fill_mask(CLI::App& app) {
+  CLI::App* command = add_command(
+      app, "fill-mask",
+      "Guess the words that are missing from each line of stdin, where it says [MASK] (or <mask>, as the\n"
+      "model spells it). Prints for each guess: the line's number, the mask's, its probability, the token, "
+      "and\n"
+      "the line with it.",
+      "echo 'Paris is the [MASK] of France.' | qkv fill-mask bert-base-uncased");
+  const auto arguments = std::make_shared<Arguments>();
+  add_line_options(*command, arguments->lines);
+  command->add_option("--guesses", arguments->guesses, "Guesses for each mask, the likeliest first")
+      ->capture_default_str();
+  command->callback([arguments] { fill_mask(*arguments); });
+}
+
+}  // namespace qkv::apps

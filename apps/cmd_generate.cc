@@ -1,0 +1,119 @@
+#include <iostream>
+#include <memory>
+#include <optional>
+
+#include "apps/line_results.h"
+#include "apps/sampling_options.h"
+#include "qkv/base/error.h"
+#include "qkv/decode/generate.h"
+
+namespace qkv::apps {
+namespace {
+
+struct Arguments {
+  LineArguments lines;
+  SamplingArguments sampling;
+  decode::GenerateOptions options;
+  std::optional<std::string> prompt;
+};
+
+decode::GenerateOptions options_of(const Arguments& arguments) {
+  decode::GenerateOptions options = arguments.options;
+  if (arguments.sampling.sample) options.search.sampling = arguments.sampling.sampling;
+  options.search.validate();
+  return options;
+}
+
+nlohmann::ordered_json fields_of(const decode::Generated& generated) {
+  nlohmann::ordered_json texts = nlohmann::ordered_json::array();
+  for (const decode::Writing& one : generated.writings) {
+    texts.push_back({{"text", one.text},
+                     {"complete", one.hypothesis.complete},
+                     {"log_probability", one.hypothesis.log_probability},
+                     {"ids", one.hypothesis.ids},
+                     {"token_log_probabilities", one.hypothesis.token_log_probabilities}});
+  }
+  return {{"prompt_tokens", generated.prompt_tokens}, {"texts", std::move(texts)}};
+}
+
+// One prompt, whose continuation is seen while it is written.
+void stream(const decode::Writer& writer, const Arguments& arguments,
+            const decode::GenerateOptions& options) {
+  decode::Prompt prompt{.text = *arguments.prompt, .key = 1};
+  const bool streams = !arguments.lines.json && options.search.nbest == 1 && options.search.beam == 1;
+  if (streams) {
+    std::cout << prompt.text << std::flush;
+    prompt.on_text = [](std::string_view text) { std::cout << text << std::flush; };
+  }
+  const decode::Generated generated = writer.generate(std::span(&prompt, 1), options).front();
+  if (!generated.error.empty()) throw DataError(concat("--prompt: ", generated.error));
+  if (streams) {
+    std::cout << '\n';
+  } else if (arguments.lines.json) {
+    std::cout << fields_of(generated).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
+  } else {
+    for (const decode::Writing& one : generated.writings) std::cout << prompt.text << one.text << '\n';
+  }
+}
+
+void generate(const Arguments& arguments) {
+  const decode::GenerateOptions options = options_of(arguments);
+  const decode::Writer writer(arguments.lines.model);
+  if (arguments.prompt) return stream(writer, arguments, options);
+  for_lines(arguments.lines, [&](int64_t first, std::span<const std::string> lines, LinePrinter& printer) {
+    std::vector<decode::Prompt> prompts;
+    for (const std::string& line : lines) {
+      prompts.push_back({.text = line, .key = static_cast<uint64_t>(first) + prompts.size()});
+    }
+    const std::vector<decode::Generated> found = writer.generate(prompts, options);
+    for (size_t i = 0; i < found.size(); ++i) {
+      const int64_t line = first + static_cast<int64_t>(i);
+      if (!found[i].error.empty()) {
+        printer.error(line, found[i].error);
+      } else if (printer.json()) {
+        printer.object(line, fields_of(found[i]));
+      } else {
+        for (const decode::Writing& one : found[i].writings) printer.text(lines[i] + one.text);
+      }
+    }
+  });
+}
+
+}  // namespace
+
+void add_generate(CLI::App& app) {
+  CLI::App* command = add_command(
+      app, "generate",
+      "Go on with a text: a prompt, or each line of stdin, as a language model (gpt2, llama) would.\n"
+      "Greedy unless --sample or --beam says otherwise. A prompt is printed as it grows.",
+      "qkv generate gpt2 --prompt 'Once upon a time' --sample --top-p 0.9 --max-new-tokens 100");
+  const auto arguments = std::make_shared<Arguments>();
+  add_line_options(*command, arguments->lines);
+  command->add_option("--prompt", arguments->prompt, "The text to go on with (default: the lines of stdin)")
+      ->type_name("TEXT");
+  decode::SearchOptions& search = arguments->options.search;
+  command->add_option("--max-new-tokens", search.max_length, "Most tokens to write")->capture_default_str();
+  command->add_option("--min-new-tokens", search.min_length, "Fewest tokens to write, the end included")
+      ->capture_default_str();
+  command->add_option("--beam", search.beam, "Texts kept at each step; 1 is greedy")->capture_default_str();
+  command->add_option("--nbest", search.nbest, "Texts for each prompt")->capture_default_str();
+  command
+      ->add_option("--length-penalty", search.length_penalty, "How much a beam search favours longer texts")
+      ->capture_default_str();
+  command
+      ->add_option("--no-repeat-ngram", search.no_repeat_ngram,
+                   "No so many tokens in a row come twice, those of the prompt among them; 0: no such rule")
+      ->capture_default_str();
+  command
+      ->add_option("--repetition-penalty", search.repetition_penalty,
+                   "Above 1: tokens that have come already are made less likely")
+      ->capture_default_str();
+  command
+      ->add_option("--batch-tokens", arguments->options.batch_tokens,
+                   "Prompt tokens worked on side by side: memory against speed")
+      ->capture_default_str();
+  add_sampling_options(*command, arguments->sampling, "Draw the text at random (--nbest: how many)");
+  command->callback([arguments] { generate(*arguments); });
+}
+
+}  // namespace qkv::apps

@@ -1,0 +1,47 @@
+#pragma once
+// A command that says something about each line of stdin.
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "apps/command.h"
+
+namespace qkv::apps {
+
+// What most of these commands are told.
+struct LineArguments {
+  std::string model;
+  bool json = false;
+  std::optional<int64_t> chunk_lines;
+};
+
+// The model folder, --json, --chunk-lines and --threads. `arguments` has to live as long as the command.
+void add_line_options(CLI::App& command, LineArguments& arguments);
+
+// Says it of one line: its text for people, or its JSON object.
+class LinePrinter {
+ public:
+  explicit LinePrinter(bool json) : json_(json) {}
+
+  // A line that nothing can be said of: a message on stderr, and an empty line or {"line", "error"}.
+  void error(int64_t line, const std::string& message);
+  void text(const std::string& text);
+  void object(int64_t line, nlohmann::ordered_json fields);
+  bool json() const { return json_; }
+  int64_t errors() const { return errors_; }
+
+ private:
+  bool json_;
+  int64_t errors_ = 0;
+};
+
+// Reads stdin to its end, some lines at a time (one, where somebody types them), calls say(number of the
+// first, lines, printer), and ends with status 1 where a line had an error.
+void for_lines(
+    const LineArguments& arguments,
+    const std::function<void(int64_t first, std::span<const std::string> lines, LinePrinter& printer)>& say);
+
+}  // namespace qkv::apps

@@ -1,0 +1,229 @@
+#include "qkv/decode/text_tasks.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "qkv/base/error.h"
+#include "qkv/base/parallel.h"
+#include "qkv/decode/batches.h"
+#include "qkv/kernels/loss.h"
+#include "qkv/models/pretrained.h"
+#include "qkv/text/utf8.h"
+
+namespace qkv::decode {
+namespace {
+
+// Rows of logits as probabilities.
+Tensor probabilities(const Variable& logits) {
+  Tensor values = logits.value().clone();
+  kernels::softmax(values.data(), values.data(), values.rows(), values.cols());
+  return values;
+}
+
+std::span<const float> row_of(const Tensor& matrix, int64_t row) {
+  return {matrix.data() + row * matrix.cols(), static_cast<size_t>(matrix.cols())};
+}
+
+// The places of the largest numbers, the largest first and of equals the earlier.
+std::vector<size_t> largest(std::span<const float> numbers, size_t count) {
+  std::vector<size_t> places(numbers.size());
+  std::iota(places.begin(), places.end(), size_t{0});
+  const auto end = places.begin() + static_cast<std::ptrdiff_t>(std::min(count, places.size()));
+  std::ranges::partial_sort(places, end, [&](size_t a, size_t b) {
+    return numbers[a] != numbers[b] ? numbers[a] > numbers[b] : a < b;
+  });
+  places.erase(end, places.end());
+  return places;
+}
+
+std::vector<float> pool(const Tensor& hidden, Pooling pooling, const models::TextEncoder& model) {
+  if (pooling == Pooling::pooler) {
+    const Tensor pooled = model.pooled(hidden, Offsets::uniform(1, hidden.rows())).value();
+    return {pooled.values().begin(), pooled.values().end()};
+  }
+  const auto first = row_of(hidden, 0);
+  if (pooling == Pooling::cls) return {first.begin(), first.end()};
+  std::vector<double> sums(first.size());
+  for (int64_t r = 0; r < hidden.rows(); ++r) {
+    const auto row = row_of(hidden, r);
+    for (size_t c = 0; c < sums.size(); ++c) sums[c] += double{row[c]};
+  }
+  std::vector<float> mean;
+  for (const double sum : sums) mean.push_back(static_cast<float>(sum / static_cast<double>(hidden.rows())));
+  return mean;
+}
+
+void scale_to_one(std::vector<float>& vector) {
+  double squares = 0;
+  for (const float x : vector) squares += double{x} * double{x};
+  if (squares == 0) return;
+  const double factor = 1 / std::sqrt(squares);
+  for (float& x : vector) x = static_cast<float>(double{x} * factor);
+}
+
+}  // namespace
+
+TextTasks::TextTasks(const std::filesystem::path& folder, int64_t batch_tokens)
+    : model_(models::load_text_encoder(folder)),
+      tokenizer_(text::Tokenizer::load(folder)),
+      batch_tokens_(batch_tokens) {
+  if (tokenizer_.size() > model_->config().vocabulary) {
+    throw DataError(concat(folder.string(), ": expected a tokenizer of at most the model's ",
+                           model_->config().vocabulary, " tokens, found ", tokenizer_.size()));
+  }
+}
+
+std::vector<TextTasks::Read> TextTasks::read(std::span<const std::string> texts, bool pairs) const {
+  std::vector<Read> result(texts.size());
+  parallel_for(std::ssize(texts), 8, [&](int64_t begin, int64_t end) {
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+      if (const auto bad = text::first_bad_utf8(texts[i])) {
+        result[i].error = concat("expected UTF-8, found a malformed character at byte ", *bad);
+        continue;
+      }
+      const std::string_view text = texts[i];
+      const size_t tab = pairs ? text.find('\t') : std::string_view::npos;
+      result[i].encoding = tab == std::string_view::npos
+                               ? tokenizer_.encode(text)
+                               : tokenizer_.encode(text.substr(0, tab), text.substr(tab + 1));
+      const int64_t found = std::ssize(result[i].encoding.ids), most = model_->config().max_positions;
+      if (found == 0) result[i].error = "expected text, found none";
+      if (found > most) {
+        result[i].error =
+            concat("expected at most the ", most, " tokens that the model can read, found ", found);
+      }
+    }
+  });
+  return result;
+}
+
+template <class Use>
+void TextTasks::run(std::span<const Read> texts, const Use& use) const {
+  std::vector<size_t> good;
+  std::vector<int64_t> lengths;
+  for (size_t i = 0; i < texts.size(); ++i) {
+    if (!texts[i].error.empty()) continue;
+    good.push_back(i);
+    lengths.push_back(std::ssize(texts[i].encoding.ids));
+  }
+  const bool typed = model_->config().embedding.token_types > 1;
+  for (const std::vector<size_t>& batch : batches_by_length(lengths, batch_tokens_)) {
+    std::vector<Ids> ids, types;
+    for (const size_t k : batch) {
+      ids.emplace_back(texts[good[k]].encoding.ids);
+      types.emplace_back(texts[good[k]].encoding.type_ids);
+    }
+    const Ragged laid = lay_out(ids);
+    nn::Pass pass;
+    const Tensor hidden = (*model_)(laid, pass, typed ? lay_out(types).values : Tensor()).value();
+    for (size_t k = 0; k < batch.size(); ++k) {
+      const auto s = static_cast<int64_t>(k);
+      use(good[batch[k]], hidden.slice_rows(laid.offsets.begin(s), laid.offsets.length(s)));
+    }
+  }
+}
+
+std::vector<TextVector> TextTasks::embed(std::span<const std::string> texts,
+                                         const EmbedOptions& options) const {
+  const std::vector<Read> encoded = read(texts);
+  std::vector<TextVector> results(texts.size());
+  for (size_t i = 0; i < texts.size(); ++i) results[i].error = encoded[i].error;
+  run(encoded, [&](size_t i, const Tensor& hidden) {
+    results[i].values = pool(hidden, options.pooling, *model_);
+    if (options.normalize) scale_to_one(results[i].values);
+  });
+  return results;
+}
+
+TextAttention TextTasks::attention(const std::string& text) const {
+  const Read one = read(std::span(&text, 1)).front();
+  if (!one.error.empty()) throw DataError(concat("text: ", one.error));
+  TextAttention result;
+  for (const int32_t id : one.encoding.ids) result.tokens.emplace_back(tokenizer_.token(id).value_or(""));
+  nn::Pass pass;
+  pass.observer = observer_of(result);
+  const Ids ids = one.encoding.ids;
+  (*model_)(lay_out(std::span(&ids, 1)), pass);
+  return result;
+}
+
+std::vector<ClassifiedText> TextTasks::classify(std::span<const std::string> texts, bool pairs) const {
+  const models::TextEncoderConfig& config = model_->config();
+  if (config.labelled != models::Labelled::texts) {
+    throw UsageError("classify: expected a model that labels texts, found one that does not");
+  }
+  const std::vector<Read> encoded = read(texts, pairs);
+  std::vector<ClassifiedText> results(texts.size());
+  for (size_t i = 0; i < texts.size(); ++i) results[i].error = encoded[i].error;
+  run(encoded, [&](size_t i, const Tensor& hidden) {
+    const Tensor found = probabilities(model_->labels(hidden, Offsets::uniform(1, hidden.rows())));
+    for (const size_t label : largest(found.values(), config.labels.size())) {
+      results[i].labels.push_back({config.labels[label], found.values()[label]});
+    }
+  });
+  return results;
+}
+
+std::vector<TaggedText> TextTasks::tag(std::span<const std::string> texts) const {
+  const models::TextEncoderConfig& config = model_->config();
+  if (config.labelled != models::Labelled::tokens) {
+    throw UsageError("tag: expected a model that labels tokens, found one that does not");
+  }
+  const std::vector<Read> encoded = read(texts);
+  std::vector<TaggedText> results(texts.size());
+  for (size_t i = 0; i < texts.size(); ++i) results[i].error = encoded[i].error;
+  run(encoded, [&](size_t i, const Tensor& hidden) {
+    const text::Encoding& encoding = encoded[i].encoding;
+    const Tensor found = probabilities(model_->labels(hidden, Offsets::uniform(1, hidden.rows())));
+    for (size_t t = 0; t < encoding.size(); ++t) {
+      if (encoding.special_mask[t] != 0) continue;
+      const auto row = row_of(found, static_cast<int64_t>(t));
+      const size_t label = largest(row, 1).front();
+      results[i].tokens.push_back(
+          {encoding.offsets[t].begin, encoding.offsets[t].end, {config.labels[label], row[label]}});
+    }
+  });
+  return results;
+}
+
+std::vector<FilledText> TextTasks::fill_masks(std::span<const std::string> texts, int64_t count) const {
+  if (!model_->config().masked_language) {
+    throw UsageError("fill-mask: expected a model with a masked-language head, found one without");
+  }
+  if (count < 1) throw UsageError(concat("fill-mask: expected at least 1 guess, found ", count));
+  const std::optional<int32_t> mask = tokenizer_.special_tokens().mask;
+  if (!mask) throw UsageError("fill-mask: expected a tokenizer that names its mask token, found none");
+  std::vector<Read> encoded = read(texts);
+  const std::string spelled(tokenizer_.token(*mask).value_or("[MASK]"));
+  std::vector<FilledText> results(texts.size());
+  for (size_t i = 0; i < texts.size(); ++i) {
+    if (encoded[i].error.empty() && std::ranges::count(encoded[i].encoding.ids, *mask) == 0) {
+      encoded[i].error = concat("expected at least one ", spelled, ", found none");
+    }
+    results[i].error = encoded[i].error;
+  }
+  run(encoded, [&](size_t i, const Tensor& hidden) {
+    const text::Encoding& encoding = encoded[i].encoding;
+    for (size_t t = 0; t < encoding.size(); ++t) {
+      if (encoding.ids[t] != *mask) continue;
+      const Tensor found = probabilities(model_->guesses(hidden.slice_rows(static_cast<int64_t>(t), 1)));
+      std::vector<Guess>& guesses = results[i].masks.emplace_back();
+      for (const size_t id : largest(found.values(), static_cast<size_t>(count))) {
+        std::vector<int32_t> filled = encoding.ids;
+        filled[t] = static_cast<int32_t>(id);
+        // Other masks stay to be seen; what was put around the text does not.
+        std::vector<int32_t> shown;
+        for (size_t place = 0; place < filled.size(); ++place) {
+          if (encoding.special_mask[place] == 0) shown.push_back(filled[place]);
+        }
+        guesses.push_back({static_cast<int32_t>(id),
+                           std::string(tokenizer_.token(static_cast<int32_t>(id)).value_or("")),
+                           found.values()[id], tokenizer_.decode(shown, {.skip_special_tokens = false})});
+      }
+    }
+  });
+  return results;
+}
+
+}  // namespace qkv::decode

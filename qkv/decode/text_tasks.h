@@ -1,0 +1,106 @@
+#pragma once
+// What an encoder says about texts: words that are missing, labels, vectors.
+
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "qkv/decode/text_attention.h"
+#include "qkv/models/text_encoder.h"
+#include "qkv/text/tokenizer.h"
+
+namespace qkv::decode {
+
+// How a text becomes one vector.
+enum class Pooling {
+  mean,    // of its tokens' vectors, those that the tokenizer puts around it included
+  cls,     // that of its first token
+  pooler,  // what the model makes of the first token's, where it has a pooler
+};
+
+struct EmbedOptions {
+  Pooling pooling = Pooling::mean;
+  bool normalize = false;  // to length 1
+};
+
+// In all results `error` says why there is nothing else: a text that is not UTF-8, or longer than the model
+// can read.
+struct TextVector {
+  std::vector<float> values;  // [d_model]
+  std::string error;
+};
+
+struct LabelProbability {
+  std::string label;
+  float probability = 0;
+};
+
+struct ClassifiedText {
+  std::vector<LabelProbability> labels;  // the likeliest first
+  std::string error;
+};
+
+// One token of a text, and what it is.
+struct TaggedToken {
+  size_t begin = 0, end = 0;  // its bytes in the text
+  LabelProbability label;     // the likeliest
+};
+
+struct TaggedText {
+  std::vector<TaggedToken> tokens;  // those that stand for text
+  std::string error;
+};
+
+struct Guess {
+  int32_t id = 0;
+  std::string token;  // as the vocabulary spells it
+  float probability = 0;
+  std::string text;  // with the token in the mask's place
+};
+
+struct FilledText {
+  std::vector<std::vector<Guess>> masks;  // of each mask in the text, the likeliest first
+  std::string error;                      // also where there is no mask
+};
+
+// An encoder and its tokenizer. Const: any number of threads may use one. Texts are batched by length; a
+// result does not depend on the other texts.
+class TextTasks {
+ public:
+  // Throws what models::load_text_encoder() and text::Tokenizer::load() throw, and DataError for a tokenizer
+  // with more tokens than the model has.
+  explicit TextTasks(const std::filesystem::path& folder, int64_t batch_tokens = 4096);
+
+  const models::TextEncoder& model() const { return *model_; }
+  const text::Tokenizer& tokenizer() const { return tokenizer_; }
+
+  // These throw UsageError where the model has no such head.
+  std::vector<TextVector> embed(std::span<const std::string> texts, const EmbedOptions& options = {}) const;
+  // A tab in a text parts it in two that are judged together, where `pairs` is set.
+  std::vector<ClassifiedText> classify(std::span<const std::string> texts, bool pairs = false) const;
+  std::vector<TaggedText> tag(std::span<const std::string> texts) const;
+  // `count` guesses for each mask. The mask is spelled as the vocabulary does: "[MASK]", "<mask>".
+  std::vector<FilledText> fill_masks(std::span<const std::string> texts, int64_t count = 5) const;
+
+  // What the model attends to in a text. Throws DataError for one that is not UTF-8, is too long or has no
+  // tokens.
+  TextAttention attention(const std::string& text) const;
+
+ private:
+  struct Read {
+    text::Encoding encoding;
+    std::string error;
+  };
+  std::vector<Read> read(std::span<const std::string> texts, bool pairs = false) const;
+  // use(text's number, its hidden states [tokens, d_model]) for each text without an error.
+  template <class Use>
+  void run(std::span<const Read> texts, const Use& use) const;
+
+  std::unique_ptr<const models::TextEncoder> model_;
+  text::Tokenizer tokenizer_;
+  int64_t batch_tokens_;
+};
+
+}  // namespace qkv::decode

@@ -1,0 +1,203 @@
+// The commands for folders of other families, held to what transformers makes of the same texts
+// (tests/golden/families_texts.py).
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "tests/apps/run.h"
+
+namespace {
+
+using namespace qkv;
+using namespace qkv::testing;
+using nlohmann::json;
+
+std::string folder(const std::string& name) {
+  return (std::filesystem::path(QKV_TEST_DATA) / "models" / "golden" / name).string();
+}
+
+json expected_of(const std::string& name) { return json::parse(read_file(folder(name) + "/texts.json")); }
+
+std::string inputs(const json& expected) {
+  std::string lines;
+  for (const json& one : expected) lines += one["input"].get<std::string>() + "\n";
+  return lines;
+}
+
+std::vector<json> json_lines(const std::string& text) {
+  std::vector<json> lines;
+  size_t begin = 0;
+  for (size_t end = text.find('\n'); end != std::string::npos;
+       begin = end + 1, end = text.find('\n', begin)) {
+    lines.push_back(json::parse(text.substr(begin, end - begin)));
+  }
+  return lines;
+}
+
+void expect_same(const json& found, const json& expected, const std::string& where) {
+  if (expected.is_number_float()) {
+    ASSERT_TRUE(found.is_number()) << where;
+    const double wanted = expected.get<double>();
+    EXPECT_NEAR(found.get<double>(), wanted, 2e-5 * std::max(1.0, std::abs(wanted))) << where;
+  } else if (expected.is_structured()) {
+    ASSERT_EQ(found.size(), expected.size()) << where << ": " << found.dump();
+    for (const auto& [key, value] : expected.items()) {
+      const json* own = found.is_array()      ? &found[std::stoul(key)]
+                        : found.contains(key) ? &found[key]
+                                              : nullptr;
+      ASSERT_NE(own, nullptr) << where << "." << key;
+      expect_same(*own, value, where + "." + key);
+    }
+  } else {
+    EXPECT_EQ(found, expected) << where;
+  }
+}
+
+// Runs a command over all inputs of a folder, with other threads and pieces too, which must not show.
+std::vector<json> run_json(const std::vector<std::string>& arguments, const json& expected) {
+  std::vector<std::string> with_json = arguments;
+  with_json.insert(with_json.end(), {"--json", "--threads", "1"});
+  const Outcome outcome = run_qkv(with_json, {.input = inputs(expected)});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  with_json.back() = "3";
+  with_json.insert(with_json.end(), {"--chunk-lines", "1"});
+  EXPECT_EQ(run_qkv(with_json, {.input = inputs(expected)}).out, outcome.out);
+  std::vector<json> lines = json_lines(outcome.out);
+  EXPECT_EQ(lines.size(), expected.size());
+  lines.resize(expected.size());
+  return lines;
+}
+
+TEST(FamilyCommands, FillMaskGuessesWhatTransformersDoes) {
+  const json expected = expected_of("bert_masked");
+  const auto found = run_json({"fill-mask", folder("bert_masked"), "--guesses", "3"}, expected);
+  for (size_t i = 0; i < found.size(); ++i) expect_same(found[i]["masks"], expected[i]["masks"], "masks");
+
+  const Outcome text =
+      run_qkv({"fill-mask", folder("bert_masked"), "--guesses", "1"}, {.input = "a red [MASK]\n"});
+  const json& best = expected[1]["masks"][0][0];
+  EXPECT_EQ(text.out.substr(0, 4), "1\t1\t");
+  EXPECT_NE(
+      text.out.find("\t" + best["token"].get<std::string>() + "\t" + best["text"].get<std::string>() + "\n"),
+      std::string::npos)
+      << text.out;
+}
+
+TEST(FamilyCommands, ClassifyLabelsTextsAndPairs) {
+  const json expected = expected_of("bert_texts");
+  const auto found = run_json({"classify", folder("bert_texts"), "--pairs"}, expected);
+  for (size_t i = 0; i < found.size(); ++i) expect_same(found[i]["labels"], expected[i]["labels"], "labels");
+  const Outcome text = run_qkv({"classify", folder("bert_texts")}, {.input = "a red dog\n"});
+  EXPECT_TRUE(text.out.starts_with(expected[1]["labels"][0]["label"].get<std::string>() + "\t")) << text.out;
+}
+
+TEST(FamilyCommands, TagLabelsTokens) {
+  const json expected = expected_of("bert_tokens");
+  const auto found = run_json({"tag", folder("bert_tokens")}, expected);
+  for (size_t i = 0; i < found.size(); ++i) expect_same(found[i]["tokens"], expected[i]["tokens"], "tokens");
+  const Outcome text = run_qkv({"tag", folder("bert_tokens")}, {.input = "a red dog\n"});
+  std::string line;
+  for (const json& token : expected[1]["tokens"]) {
+    line += concat(line.empty() ? "" : " ", token["text"].get<std::string>(), "/",
+                   token["label"].get<std::string>());
+  }
+  EXPECT_EQ(text.out, line + "\n");
+}
+
+TEST(FamilyCommands, EmbedPoolsInEachWay) {
+  const json expected = expected_of("bert_base");
+  const auto check = [&](std::vector<std::string> options, const char* name) {
+    options.insert(options.begin(), {"embed", folder("bert_base")});
+    const auto found = run_json(options, expected);
+    for (size_t i = 0; i < found.size(); ++i) expect_same(found[i]["vector"], expected[i][name], name);
+  };
+  check({}, "mean");
+  check({"--pool", "cls"}, "cls");
+  check({"--pool", "pooler"}, "pooler");
+  check({"--normalize"}, "normalized");
+}
+
+class LanguageCommands : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(LanguageCommands, GenerateWritesWhatTransformersDoes) {
+  const json expected = expected_of(GetParam());
+  const auto found = run_json({"generate", folder(GetParam()), "--max-new-tokens", "8"}, expected);
+  for (size_t i = 0; i < found.size(); ++i) {
+    EXPECT_EQ(found[i]["texts"][0]["ids"], expected[i]["ids"]);
+    EXPECT_EQ(found[i]["texts"][0]["text"], expected[i]["text"]);
+  }
+  // One prompt, seen while it is written.
+  const std::string prompt = expected[1]["input"];
+  const Outcome streamed =
+      run_qkv({"generate", folder(GetParam()), "--max-new-tokens", "8", "--prompt", prompt});
+  EXPECT_EQ(streamed.status, 0) << streamed.err;
+  const std::string text = expected[1]["text"];
+  EXPECT_TRUE(streamed.out.starts_with(prompt)) << streamed.out;
+  EXPECT_EQ(streamed.out.substr(prompt.size()), text + "\n");
+}
+
+TEST_P(LanguageCommands, ScoreIsTransformersProbability) {
+  const json expected = expected_of(GetParam());
+  const auto found = run_json({"score", folder(GetParam())}, expected);
+  for (size_t i = 0; i < found.size(); ++i) {
+    for (const char* name : {"log_probability", "perplexity", "token_log_probabilities"}) {
+      expect_same(found[i][name], expected[i][name], name);
+    }
+  }
+}
+
+TEST_P(LanguageCommands, DrawsTheSameForTheSameSeed) {
+  const json expected = expected_of(GetParam());
+  std::vector<std::string> arguments{"generate", folder(GetParam()), "--sample", "--top-k", "9", "--nbest",
+                                     "4",        "--max-new-tokens", "9"};
+  const auto first = run_json(arguments, expected), again = run_json(arguments, expected);
+  EXPECT_EQ(first, again);
+  arguments.insert(arguments.end(), {"--seed", "2"});
+  EXPECT_NE(run_json(arguments, expected), first);
+  std::set<std::string> different;
+  for (const json& one : first[0]["texts"]) different.insert(one["text"].get<std::string>());
+  EXPECT_GT(different.size(), 1u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, LanguageCommands, ::testing::Values("gpt2_untied_relu", "llama"));
+
+TEST(FamilyCommands, BadLinesLeaveTheOthersUnharmed) {
+  std::string long_line = "the";
+  for (int i = 0; i < 30; ++i) long_line += " dog";
+  const std::string lines = "the man\n" + long_line + "\nbad \xff bytes\na red dog\n";
+  const auto check = [&](const std::vector<std::string>& arguments) {
+    const Outcome outcome = run_qkv(arguments, {.input = lines});
+    EXPECT_EQ(outcome.status, 1);
+    EXPECT_NE(outcome.err.find("line 2: "), std::string::npos) << outcome.err;
+    EXPECT_NE(outcome.err.find("20 tokens that the model can read"), std::string::npos) << outcome.err;
+    EXPECT_NE(outcome.err.find("line 3: expected UTF-8"), std::string::npos) << outcome.err;
+    EXPECT_NE(outcome.err.find("2 of 4 lines"), std::string::npos) << outcome.err;
+    const Outcome good = run_qkv(arguments, {.input = "the man\na red dog\n"});
+    EXPECT_EQ(good.status, 0) << good.err;
+    const std::string first = good.out.substr(0, good.out.find('\n') + 1);
+    EXPECT_EQ(outcome.out, first + "\n\n" + good.out.substr(first.size()));
+  };
+  check({"generate", folder("gpt2_untied_relu"), "--max-new-tokens", "3"});
+  check({"score", folder("gpt2_untied_relu")});
+  check({"classify", folder("bert_texts")});
+  check({"tag", folder("bert_tokens")});
+  check({"embed", folder("bert_base")});
+}
+
+TEST(FamilyCommands, RefuseModelsWithoutTheHead) {
+  const RunOptions line{.input = "the man\n"};
+  expect_failure(run_qkv({"fill-mask", folder("bert_texts")}, line), 2, {"masked-language head"});
+  expect_failure(run_qkv({"classify", folder("bert_masked")}, line), 2, {"labels texts"});
+  expect_failure(run_qkv({"tag", folder("bert_texts")}, line), 2, {"labels tokens"});
+  expect_failure(run_qkv({"embed", folder("bert_masked"), "--pool", "pooler"}, line), 2, {"a pooler"});
+  expect_failure(run_qkv({"generate", folder("bert_base"), "--prompt", "a"}), 1,
+                 {"model_type", "gpt2, llama"});
+  expect_failure(run_qkv({"embed", folder("gpt2_untied_relu")}, line), 1,
+                 {"model_type", "bert, roberta, distilbert"});
+  expect_failure(run_qkv({"generate", folder("nowhere"), "--prompt", "a"}), 1, {"there is no such folder"});
+}
+
+}  // namespace
