@@ -145,7 +145,7 @@ void Engine::restrict_logits() {
     for (const auto& sentence : living_)
       together.insert(together.end(), sentence->allowed.begin(), sentence->allowed.end());
     std::ranges::sort(together);
-    together.erase(std::ranges::unique(together).begin(), together.end());
+    together.erase(std::unique(together.begin(), together.end()), together.end());
   }
   // To restrict anew costs about what it saves in some steps: a few tokens too many may stay.
   const bool enough = std::ranges::includes(columns_, together) && columns_.size() < 2 * together.size();

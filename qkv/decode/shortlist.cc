@@ -36,7 +36,7 @@ class TranslationTable {
       }
       if (some.size() < kKeysAtATime && p + 1 < pairs.size()) continue;
       std::ranges::sort(some);
-      some.erase(std::ranges::unique(some).begin(), some.end());
+      some.erase(std::unique(some.begin(), some.end()), some.end());
       std::vector<uint64_t> together;
       std::ranges::set_union(all, some, std::back_inserter(together));
       all = std::move(together);
@@ -206,7 +206,7 @@ std::vector<int32_t> Shortlist::allowed(Ids source, Ids always) const {
     result.insert(result.end(), lists_.begin() + begin_[token], lists_.begin() + begin_[token + 1]);
   }
   std::ranges::sort(result);
-  result.erase(std::ranges::unique(result).begin(), result.end());
+  result.erase(std::unique(result.begin(), result.end()), result.end());
   return result;
 }
 

@@ -8,6 +8,7 @@
 #include "qkv/decode/alignment.h"
 #include "qkv/decode/batches.h"
 #include "qkv/kernels/loss.h"
+#include "qkv/kernels/matmul.h"
 
 namespace qkv::decode {
 namespace {
@@ -67,7 +68,8 @@ bool TransformerStepper::restrict_logits(Ids ids) {
   if (ids.empty()) return true;
   const LinearWeights& output = model_.output_projection();
   const Tensor& weights = output.weights().front().value();
-  if (weights.dtype() != DType::f32) return false;
+  // Else a token's logit would depend on the companions whose tokens are computed beside it.
+  if (weights.dtype() != DType::f32 || !kernels::columns_keep_their_bits()) return false;
   const std::span<const float> biases = output.biases().front().value().values();
   const Tensor rows = Tensor::empty({std::ssize(ids), weights.cols()});
   std::vector<float> row_biases;

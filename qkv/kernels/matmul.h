@@ -51,6 +51,10 @@ class PackedMatrix {
 void matmul(const Matrix& a, const PackedMatrix& b, const float* bias, const MutableMatrix& c,
             Accumulate accumulate);
 
+// Whether a column of matmul()'s result has the same bits whatever the columns of b beside it are. It does
+// with AVX-512; oneDNN's kernel for AVX2 sums in an order that depends on the width.
+bool columns_keep_their_bits();
+
 // c (+)= a^T b, with a [rows, m], b [rows, n], c [m, n]: the gradient of a weight. The sum over rows is made
 // in an order that depends on the number of rows only.
 void matmul_transposed_a(const Matrix& a, const Matrix& b, const MutableMatrix& c, Accumulate accumulate);
