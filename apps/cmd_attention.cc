@@ -39,6 +39,9 @@ explain::AttentionReport report_of(const Arguments& arguments) {
       return report_of_text<decode::Writer>(arguments);
     case models::FolderKind::encoder:
       return report_of_text<decode::TextTasks>(arguments);
+    case models::FolderKind::image:
+      throw UsageError(
+          concat("attention: expected a model that reads text, found one of images: ", arguments.model));
     case models::FolderKind::translation:
       break;
   }

@@ -102,6 +102,8 @@ void inspect_model(const Arguments& arguments) {
         return inspect_parts(arguments, *models::load_language_model(arguments.model));
       case models::FolderKind::encoder:
         return inspect_parts(arguments, *models::load_text_encoder(arguments.model));
+      case models::FolderKind::image:
+        return inspect_parts(arguments, *models::load_image_encoder(arguments.model));
       case models::FolderKind::translation:
         break;
     }

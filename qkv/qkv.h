@@ -43,6 +43,7 @@
 #include "qkv/ops/attention.h"
 #include "qkv/ops/functions.h"
 #include "qkv/ops/linear.h"
+#include "qkv/ops/prepend.h"
 #include "qkv/ops/profile.h"
 #include "qkv/ops/recompute.h"
 #include "qkv/ops/scope.h"
@@ -63,6 +64,7 @@
 
 #include "qkv/models/config.h"
 #include "qkv/models/folder.h"
+#include "qkv/models/image_encoder.h"
 #include "qkv/models/language_model.h"
 #include "qkv/models/pretrained.h"
 #include "qkv/models/text_encoder.h"

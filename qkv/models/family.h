@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "qkv/models/config_reader.h"
+#include "qkv/models/image_encoder.h"
 #include "qkv/models/language_model.h"
 #include "qkv/models/stored_names.h"
 #include "qkv/models/text_encoder.h"
@@ -26,9 +27,11 @@ struct FamilyOf {
 
 using LanguageFamily = FamilyOf<LanguageModelConfig>;
 using EncoderFamily = FamilyOf<TextEncoderConfig>;
+using ImageFamily = FamilyOf<ImageEncoderConfig>;
 
 std::span<const LanguageFamily> language_families();
 std::span<const EncoderFamily> encoder_families();
+std::span<const ImageFamily> image_families();
 
 // The files of families/.
 LanguageFamily gpt2_family();
@@ -36,5 +39,7 @@ LanguageFamily llama_family();
 EncoderFamily bert_family();
 EncoderFamily roberta_family();
 EncoderFamily distilbert_family();
+ImageFamily vit_family();
+ImageFamily deit_family();
 
 }  // namespace qkv::models

@@ -44,7 +44,8 @@ void read_generation(const std::filesystem::path& path, LanguageModelConfig& con
   if (reader.has("eos_token_id")) config.eos_ids = reader.ids("eos_token_id");
 }
 
-void read_generation(const std::filesystem::path& /*path*/, TextEncoderConfig& /*config*/) {}
+template <class Config>
+void read_generation(const std::filesystem::path& /*path*/, Config& /*config*/) {}
 
 template <class Model, class Config>
 std::unique_ptr<Model> load(const std::filesystem::path& folder, const char* kind,
@@ -88,9 +89,11 @@ FolderKind folder_kind(const std::filesystem::path& folder) {
   const std::string model_type = reader.text("model_type");
   if (find(language_families(), model_type) != nullptr) return FolderKind::language;
   if (find(encoder_families(), model_type) != nullptr) return FolderKind::encoder;
+  if (find(image_families(), model_type) != nullptr) return FolderKind::image;
   if (model_type == "marian" || model_type == "qkv") return FolderKind::translation;
-  reader.refuse("model_type", concat("one of ", model_types(language_families()), ", ",
-                                     model_types(encoder_families()), ", marian, qkv"));
+  reader.refuse("model_type",
+                concat("one of ", model_types(language_families()), ", ", model_types(encoder_families()),
+                       ", ", model_types(image_families()), ", marian, qkv"));
 }
 
 std::unique_ptr<LanguageModel> load_language_model(const std::filesystem::path& folder) {
@@ -101,6 +104,10 @@ std::unique_ptr<TextEncoder> load_text_encoder(const std::filesystem::path& fold
   return load<TextEncoder>(folder, "an encoder of texts", encoder_families());
 }
 
+std::unique_ptr<ImageEncoder> load_image_encoder(const std::filesystem::path& folder) {
+  return load<ImageEncoder>(folder, "an encoder of images", image_families());
+}
+
 void save_language_model(const std::filesystem::path& folder, const LanguageModel& model,
                          std::string_view model_type) {
   save(folder, model, model_type, language_families());
@@ -109,6 +116,11 @@ void save_language_model(const std::filesystem::path& folder, const LanguageMode
 void save_text_encoder(const std::filesystem::path& folder, const TextEncoder& model,
                        std::string_view model_type) {
   save(folder, model, model_type, encoder_families());
+}
+
+void save_image_encoder(const std::filesystem::path& folder, const ImageEncoder& model,
+                        std::string_view model_type) {
+  save(folder, model, model_type, image_families());
 }
 
 }  // namespace qkv::models

@@ -6,12 +6,13 @@
 #include <memory>
 #include <string_view>
 
+#include "qkv/models/image_encoder.h"
 #include "qkv/models/language_model.h"
 #include "qkv/models/text_encoder.h"
 
 namespace qkv::models {
 
-enum class FolderKind { translation, language, encoder };
+enum class FolderKind { translation, language, encoder, image };
 
 // What a folder's config.json says it holds; translation models are opened by load_translation_model()
 // (qkv/models/folder.h). Throws IoError, and DataError for a model_type that nothing here opens.
@@ -26,11 +27,16 @@ std::unique_ptr<LanguageModel> load_language_model(const std::filesystem::path& 
 // Encoders, with the heads of the class that config.json names: "bert", "roberta", "distilbert".
 std::unique_ptr<TextEncoder> load_text_encoder(const std::filesystem::path& folder);
 
+// Encoders of images: "vit", "deit".
+std::unique_ptr<ImageEncoder> load_image_encoder(const std::filesystem::path& folder);
+
 // Writes config.json and model.safetensors in the words of a family, each atomically, the weights last.
 // Throws UsageError for a family that is unknown or cannot say what the model is, IoError.
 void save_language_model(const std::filesystem::path& folder, const LanguageModel& model,
                          std::string_view model_type);
 void save_text_encoder(const std::filesystem::path& folder, const TextEncoder& model,
                        std::string_view model_type);
+void save_image_encoder(const std::filesystem::path& folder, const ImageEncoder& model,
+                        std::string_view model_type);
 
 }  // namespace qkv::models

@@ -14,4 +14,9 @@ std::span<const EncoderFamily> encoder_families() {
   return kFamilies;
 }
 
+std::span<const ImageFamily> image_families() {
+  static const std::array kFamilies{vit_family(), deit_family()};
+  return kFamilies;
+}
+
 }  // namespace qkv::models

@@ -69,6 +69,7 @@ std::vector<std::string> spellings(const NameMap& map, const std::string& name) 
 
 // The shape of the tensor that a parameter is in, or a part of.
 Shape stored_shape(const Shape& shape, const NameRule& rule) {
+  if (rule.shape.rank() > 0 && shape.rank() == 2) return rule.shape;
   std::vector<int64_t> extents(shape.extents().begin(), shape.extents().end());
   extents.front() *= rule.parts;
   if (rule.layout == Layout::transposed && shape.rank() == 2) std::swap(extents[0], extents[1]);
@@ -92,6 +93,7 @@ Tensor transposed(const Tensor& x) {
 
 // What a parameter holds, out of the whole tensor.
 Tensor taken_out(const Tensor& whole, const Shape& shape, const NameRule& rule) {
+  if (rule.shape.rank() > 0) return whole.reshape(shape);
   const int64_t outputs = shape[0];
   if (rule.layout == Layout::transposed && shape.rank() == 2) {
     return transposed(rule.parts == 1 ? whole : whole.columns(rule.part * outputs, outputs));
@@ -142,7 +144,7 @@ std::vector<io::NamedTensor> stored_tensors(const NameMap& map,
     const Stored to = stored(map, name);
     const Tensor value = parameter.variable.value();
     if (to.rule.parts == 1 && to.rule.layout == Layout::same) {
-      tensors[to.name] = value;
+      tensors[to.name] = value.reshape(stored_shape(value.shape(), to.rule));
       return;
     }
     Tensor& whole = tensors[to.name];

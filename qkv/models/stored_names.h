@@ -24,6 +24,8 @@ struct NameRule {
   // Of a tensor that is several modules' weights (or biases) side by side, along the outputs: which of how
   // many, all of the same size.
   int part = 0, parts = 1;
+  // What is a matrix here and has other extents there.
+  Shape shape = {};
 };
 
 struct NameMap {

@@ -3,7 +3,7 @@ expected.safetensors what they compute.
 
 Run from the repository root, with torch, transformers and safetensors installed (a minute):
 
-    python tests/golden/families.py
+    python tests/golden/families.py [CASE...]
 """
 
 import json
@@ -16,7 +16,8 @@ import torch
 from safetensors.numpy import save_file
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "interop"))
-from random_families import CASES, causal, greedy, outputs, random_model, random_texts  # noqa: E402
+from random_families import (CASES, causal, greedy, of_images, outputs, outputs_of_images,  # noqa: E402
+                             random_images, random_model, random_texts)
 
 SIZE = {"vocabulary": 23, "positions": 20, "d_model": 8, "layers": 2, "heads": 2, "d_ff": 12}
 ROOT = Path("tests/models/golden")
@@ -34,6 +35,9 @@ def write(name, **how):
     del config["transformers_version"]  # the folders should not change with it
     (folder / "config.json").write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
     (folder / "generation_config.json").unlink(missing_ok=True)
+    if of_images(model):
+        save_file(outputs_of_images(model, random_images(model, 2, seed)), folder / "expected.safetensors")
+        return
     texts, types = random_texts(model, (7, 1, 10), seed)
     expected = outputs(model, texts, types)
     if causal(model):
@@ -41,6 +45,6 @@ def write(name, **how):
     save_file(expected, folder / "expected.safetensors")
 
 
-for case in CASES:
-    write(case)
-write("llama_grouped+shards", max_shard_size="3KB")
+chosen = sys.argv[1:] or [*CASES, "llama_grouped+shards"]
+for case in chosen:
+    write(case, **({"max_shard_size": "3KB"} if "shards" in case else {}))

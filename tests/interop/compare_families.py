@@ -18,9 +18,11 @@ import torch
 import transformers
 from safetensors.numpy import load_file, save_file
 
-from random_families import CASES, causal, greedy, outputs, random_model, random_texts
+from random_families import (CASES, causal, greedy, of_images, outputs, outputs_of_images, random_images, random_model,
+                             random_texts)
 
 LIMITS = {"attention": 1e-5}  # of everything else: 1e-4
+INPUTS = ("ids", "types", "lengths", "pixels")
 STEPS = 50
 
 
@@ -35,17 +37,20 @@ def random_size(seed):
 def compare(case, seed, dump, folder):
     model = random_model(case, random_size(seed), seed)
     model.save_pretrained(folder / "model")
-    texts, types = random_texts(model, (9, 1, 40, 64), seed)
-    expected = outputs(model, texts, types)
-    if causal(model):
-        expected["greedy"] = greedy(model, texts[0], STEPS)
-    save_file({name: expected[name] for name in ("ids", "types", "lengths")}, folder / "in.safetensors")
+    if of_images(model):
+        expected = outputs_of_images(model, random_images(model, 3, seed))
+    else:
+        texts, types = random_texts(model, (9, 1, 40, 64), seed)
+        expected = outputs(model, texts, types)
+        if causal(model):
+            expected["greedy"] = greedy(model, texts[0], STEPS)
+    save_file({name: expected[name] for name in INPUTS if name in expected}, folder / "in.safetensors")
     subprocess.run([dump, folder / "model", folder / "in.safetensors", folder / "out.safetensors", str(STEPS)],
                    check=True)
     found = load_file(folder / "out.safetensors")
     worst = {}
     for name, numbers in expected.items():
-        if name in ("ids", "types", "lengths"):
+        if name in INPUTS:
             continue
         kind = name.split(".")[0]
         mine = found[name].reshape(-1)

@@ -1,9 +1,9 @@
 // What compare_families.py holds against transformers: everything that a model says of texts of token ids.
 //
 // dump_family DIR IN.safetensors OUT.safetensors STEPS. IN has ids and types, i32 [tokens], all texts end to
-// end, and their lengths. OUT gets hidden, attention.<layer>, and by kind of model logits, next_sentence,
-// labels, pooled; for a language model the STEPS likeliest tokens after the first text, one by one, as
-// greedy.
+// end, and their lengths; or pixels, images as a model's preprocessing leaves them. OUT gets hidden,
+// attention.<layer>, and by kind of model logits, next_sentence, labels, pooled; for a language model the
+// STEPS likeliest tokens after the first text, one by one, as greedy.
 
 #include <algorithm>
 #include <cstdlib>
@@ -93,7 +93,22 @@ std::vector<io::NamedTensor> run_encoder(const char* folder, const Texts& texts)
   return out;
 }
 
+std::vector<io::NamedTensor> run_images(const char* folder, const Tensor& pixels) {
+  const auto model = models::load_image_encoder(folder);
+  nn::Pass pass;
+  const Watched watched(pass);
+  const Variable hidden = (*model)(pixels, pass);
+  std::vector<io::NamedTensor> out{{"hidden", hidden.value()}};
+  watched.add_to(out);
+  if (model->config().pooler) out.push_back({"pooled", model->pooled(hidden).value()});
+  if (!model->config().labels.empty()) out.push_back({"labels", model->labels(hidden).value()});
+  return out;
+}
+
 void run(char** argv) {
+  if (const io::SafetensorsFile in(argv[2]); in.contains("pixels")) {
+    return io::write_safetensors(argv[3], run_images(argv[1], in.tensor("pixels")));
+  }
   const Texts texts(argv[2]);
   const std::string config = read_file(std::filesystem::path(argv[1]) / "config.json");
   const bool language =

@@ -44,6 +44,13 @@ def distilbert(size, head="ForMaskedLM", **other):
     return getattr(hf, f"DistilBert{head}")(config)
 
 
+def vit(size, head="ForImageClassification", family="ViT", **other):
+    config = getattr(hf, f"{family}Config")(hidden_size=size["d_model"], intermediate_size=size["d_ff"],
+                                            num_hidden_layers=size["layers"], num_attention_heads=size["heads"],
+                                            image_size=12, patch_size=4, **other)
+    return getattr(hf, f"{family}{head}")(config)
+
+
 THREE = {"id2label": {0: "bad", 1: "so-so", 2: "good"}, "label2id": {"bad": 0, "so-so": 1, "good": 2}}
 
 # Every family, with each of its heads and each way of its configuration that changes what is computed.
@@ -63,6 +70,9 @@ CASES = {
     "roberta_texts": lambda size: roberta(size, "ForSequenceClassification", **THREE),
     "roberta_tokens": lambda size: roberta(size, "ForTokenClassification", type_vocab_size=1),
     "distilbert_masked": lambda size: distilbert(size),
+    "vit_images": lambda size: vit(size, **THREE),
+    "vit_base": lambda size: vit(size, "Model", hidden_act="gelu_new", num_channels=2),
+    "deit_images": lambda size: vit(size, family="DeiT", **THREE),
     "distilbert_texts": lambda size: distilbert(size, "ForSequenceClassification", **THREE),
 }
 
@@ -77,13 +87,17 @@ def random_model(name, size, seed):
         for key, parameter in model.named_parameters():
             numbers = torch.randn(parameter.shape, generator=random)
             norm = "norm" in key.lower() or ".ln_" in key
-            if parameter.dim() > 1 and "emb" not in key and ".wte" not in key and ".wpe" not in key:
+            if parameter.dim() > 1 and ("emb" not in key or "projection" in key) and ".wte" not in key and ".wpe" not in key:
                 numbers *= 1.3 / parameter.shape[-1] ** 0.5
             elif parameter.dim() == 1:
                 numbers = 0.3 * numbers + (1.0 if norm and key.endswith("weight") else 0.0)
             parameter.copy_(numbers)
     model.tie_weights()
     return model
+
+
+def of_images(model):
+    return model.config.model_type in ("vit", "deit")
 
 
 def causal(model):
@@ -96,6 +110,24 @@ def random_texts(model, lengths, seed):
     kinds = getattr(model.config, "type_vocab_size", 0)
     types = [torch.from_numpy(np.sort(random.integers(0, max(kinds, 1), length))) for length in lengths]
     return texts, types
+
+
+def random_images(model, count, seed):
+    config = model.config
+    shape = (count, config.num_channels, config.image_size, config.image_size)
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+def outputs_of_images(model, pixels):
+    with torch.no_grad():
+        result = model(pixel_values=pixels, output_hidden_states=True, output_attentions=True)
+    flat = {f"attention.{layer}": weights for layer, weights in enumerate(result.attentions)}
+    if "Classification" in type(model).__name__:
+        flat["labels"] = result.logits
+    else:
+        flat |= {"hidden": result.last_hidden_state, "pooled": result.pooler_output}
+    return {name: value.detach().reshape(-1).float().numpy() for name, value in flat.items()} | {
+        "pixels": pixels.numpy()}
 
 
 def outputs(model, texts, types):

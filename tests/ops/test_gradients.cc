@@ -4,6 +4,7 @@
 
 #include "qkv/ops/attention.h"
 #include "qkv/ops/linear.h"
+#include "qkv/ops/prepend.h"
 #include "tests/ops/gradient_check.h"
 
 namespace {
@@ -127,6 +128,11 @@ TEST(Gradients, Embedding) {
                          },
                      .inputs = {random_tensor({6, 10}, 1), random_tensor({3, 10}, 2)}});
   }
+}
+
+TEST(Gradients, Prepend) {
+  check_gradients({.function = [](const auto& in) { return prepend(in[0], in[1], 3); },
+                   .inputs = {random_tensor({1, 5}, 1), random_tensor({6, 5}, 2)}});
 }
 
 TEST(Gradients, ReshapeAndColumns) {

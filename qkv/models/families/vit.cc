@@ -1,0 +1,160 @@
+// ViT (Dosovitskiy et al. 2021) and DeiT (Touvron et al. 2021), which has one more token: pre-norm encoders
+// of patches.
+
+#include <array>
+
+#include "qkv/base/error.h"
+#include "qkv/models/config_writer.h"
+#include "qkv/models/family.h"
+
+namespace qkv::models {
+namespace {
+
+struct Words {
+  const char* model_type;
+  std::string base, classifier;  // classes
+  bool distilled;
+};
+
+const Words& vit() {
+  static const Words kWords{"vit", "ViTModel", "ViTForImageClassification", false};
+  return kWords;
+}
+
+const Words& deit() {
+  static const Words kWords{"deit", "DeiTModel", "DeiTForImageClassification", true};
+  return kWords;
+}
+
+std::vector<std::string> labels_of(const ConfigReader& reader) {
+  std::vector<std::pair<std::string, std::string>> entries = reader.entries("id2label");
+  if (entries.empty()) entries = {{"0", "LABEL_0"}, {"1", "LABEL_1"}};
+  std::vector<std::string> labels(entries.size());
+  for (const auto& [number, label] : entries) {
+    const size_t i = number.find_first_not_of("0123456789") == std::string::npos && number.size() < 7
+                         ? std::stoul(number)
+                         : labels.size();
+    if (i >= labels.size() || !labels[i].empty()) {
+      reader.refuse("id2label", concat("the numbers from 0 to ", labels.size() - 1, " and their labels"));
+    }
+    labels[i] = label;
+  }
+  return labels;
+}
+
+ImageEncoderConfig read(const ConfigReader& reader, const Words& words) {
+  const int64_t size = reader.whole("image_size", 224);
+  ImageEncoderConfig config{
+      .channels = reader.whole("num_channels", 3),
+      .height = size,
+      .width = size,
+      .patch = reader.whole("patch_size", 16),
+      .distilled = words.distilled,
+      .encoder = {.layers = reader.whole("num_hidden_layers"),
+                  .layer = {.d_model = reader.whole("hidden_size"),
+                            .heads = reader.whole("num_attention_heads"),
+                            .d_ff = reader.whole("intermediate_size"),
+                            .activation = reader.activation("hidden_act", "gelu"),
+                            .norm = nn::NormPlacement::pre,
+                            .epsilon = static_cast<float>(reader.number("layer_norm_eps", 1e-12)),
+                            .dropout = static_cast<float>(reader.number("hidden_dropout_prob", 0)),
+                            .attention_dropout =
+                                static_cast<float>(reader.number("attention_probs_dropout_prob", 0))},
+                  .final_norm = true},
+      .pooler_activation = reader.activation("pooler_act", "tanh")};
+  config.dropout = config.encoder.layer.dropout;
+  const std::vector<std::string> classes = reader.texts("architectures");
+  const std::vector<std::string> labels = labels_of(reader);
+  if (classes.empty() || classes.front() == words.base) {
+    config.pooler = true;
+  } else if (classes.front() == words.classifier) {
+    config.labels = labels;
+  } else {
+    reader.refuse("architectures", concat(words.base, " or ", words.classifier));
+  }
+  reader.require_flag("qkv_bias", true);
+  reader.require_whole("pooler_output_size", config.encoder.layer.d_model);
+  constexpr std::array<std::string_view, 1> kIrrelevant{
+      "encoder_stride"};  // of a head that paints masked patches
+  reader.refuse_the_rest(kIrrelevant);
+  return config;
+}
+
+std::string write(const ImageEncoderConfig& config, const Words& words) {
+  const nn::LayerOptions& layer = config.encoder.layer;
+  const bool fits = config.height == config.width && config.distilled == words.distilled &&
+                    config.pooler == config.labels.empty() && config.encoder.final_norm &&
+                    layer.norm == nn::NormPlacement::pre && layer.norm_kind == nn::NormKind::layer &&
+                    !layer.gated && layer.attention_bias && layer.feed_forward_bias && layer.key_heads == 0 &&
+                    layer.d_k == 0 && layer.d_v == 0 && layer.positions.kind == nn::PositionKind::none;
+  if (!fits) {
+    throw UsageError(concat(words.model_type,
+                            ": expected square images, pre-norm blocks with layer norms and "
+                            "biases, and labels or a pooler, found another model"));
+  }
+  ConfigWriter writer(words.model_type, config.pooler ? words.base : words.classifier);
+  writer.whole("image_size", config.height);
+  writer.whole("patch_size", config.patch);
+  writer.whole("num_channels", config.channels);
+  writer.whole("hidden_size", layer.d_model);
+  writer.whole("num_hidden_layers", config.encoder.layers);
+  writer.whole("num_attention_heads", layer.heads);
+  writer.whole("intermediate_size", layer.d_ff);
+  writer.activation("hidden_act", layer.activation);
+  writer.number("layer_norm_eps", layer.epsilon);
+  writer.number("hidden_dropout_prob", layer.dropout);
+  writer.number("attention_probs_dropout_prob", layer.attention_dropout);
+  writer.flag("qkv_bias", true);
+  if (config.pooler) {
+    writer.activation("pooler_act", config.pooler_activation);
+  } else {
+    std::vector<std::pair<std::string, std::string>> labels;
+    for (const std::string& label : config.labels) labels.emplace_back(std::to_string(labels.size()), label);
+    writer.texts("id2label", labels);
+  }
+  return writer.json();
+}
+
+NameMap names(const ImageEncoderConfig& config, const Words& words) {
+  const std::string base = concat(words.model_type, "."), layer = base + "encoder.layer.#.";
+  const int64_t d_model = config.encoder.layer.d_model;
+  return {
+      .rules = {{.ours = "class_token", .theirs = base + "embeddings.cls_token", .shape = {1, 1, d_model}},
+                {.ours = "distillation_token",
+                 .theirs = base + "embeddings.distillation_token",
+                 .shape = {1, 1, d_model}},
+                {.ours = "positions",
+                 .theirs = base + "embeddings.position_embeddings",
+                 .shape = {1, config.tokens(), d_model}},
+                {.ours = "patches",
+                 .theirs = base + "embeddings.patch_embeddings.projection",
+                 .shape = {d_model, config.channels, config.patch, config.patch}},
+                {"encoder.layers.#.self_attn_layer_norm", layer + "layernorm_before"},
+                {"encoder.layers.#.self_attn.q_proj", layer + "attention.attention.query"},
+                {"encoder.layers.#.self_attn.k_proj", layer + "attention.attention.key"},
+                {"encoder.layers.#.self_attn.v_proj", layer + "attention.attention.value"},
+                {"encoder.layers.#.self_attn.out_proj", layer + "attention.output.dense"},
+                {"encoder.layers.#.final_layer_norm", layer + "layernorm_after"},
+                {"encoder.layers.#.fc1", layer + "intermediate.dense"},
+                {"encoder.layers.#.fc2", layer + "output.dense"},
+                {"encoder.layer_norm", base + "layernorm"},
+                {"pooler", base + "pooler.dense"},
+                {"classifier", "classifier"}},
+      .prefix = base};
+}
+
+}  // namespace
+
+ImageFamily vit_family() {
+  return {"vit", [](const ConfigReader& reader) { return read(reader, vit()); },
+          [](const ImageEncoderConfig& config) { return write(config, vit()); },
+          [](const ImageEncoderConfig& config) { return names(config, vit()); }};
+}
+
+ImageFamily deit_family() {
+  return {"deit", [](const ConfigReader& reader) { return read(reader, deit()); },
+          [](const ImageEncoderConfig& config) { return write(config, deit()); },
+          [](const ImageEncoderConfig& config) { return names(config, deit()); }};
+}
+
+}  // namespace qkv::models

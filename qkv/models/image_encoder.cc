@@ -1,0 +1,130 @@
+#include "qkv/models/image_encoder.h"
+
+#include <algorithm>
+
+#include "qkv/models/validate.h"
+#include "qkv/ops/prepend.h"
+#include "qkv/ops/scope.h"
+
+namespace qkv::models {
+namespace {
+
+const ImageEncoderConfig& validated(const ImageEncoderConfig& config) {
+  config.validate();
+  return config;
+}
+
+std::optional<nn::Linear> head(bool wanted, int64_t inputs, int64_t outputs) {
+  if (!wanted) return std::nullopt;
+  return std::optional<nn::Linear>(std::in_place, nn::LinearOptions{.inputs = inputs, .outputs = outputs});
+}
+
+nn::Parameter vectors(int64_t count, int64_t d_model) {
+  return {Shape{count, d_model}, {nn::Initializer::Kind::normal, 0.02f}};
+}
+
+// 0, 1, ..., period - 1, again and again: i32 [count * period].
+Tensor counted(int64_t count, int64_t period) { return nn::position_ids(Offsets::uniform(count, period)); }
+
+}  // namespace
+
+Tensor patchify(const Tensor& images, int64_t side) {
+  const int rank = images.rank();
+  if ((rank != 3 && rank != 4) || side < 1 || images.dim(rank - 2) % side != 0 ||
+      images.dim(rank - 1) % side != 0) {
+    throw ShapeError(
+        concat("patchify: expected [channels, height, width], maybe of several images, whose height "
+               "and width ",
+               side, " divides, found ", images.shape()));
+  }
+  const int64_t width = images.dim(rank - 1), height = images.dim(rank - 2), channels = images.dim(rank - 3);
+  const int64_t count = rank == 4 ? images.dim(0) : 1, down = height / side, across = width / side;
+  const int64_t features = channels * side * side;
+  Tensor patches =
+      rank == 4 ? Tensor::empty({count, down, across, features}) : Tensor::empty({down, across, features});
+  const auto pixels = images.values();
+  float* to = patches.data();
+  for (int64_t patch = 0; patch < count * down * across; ++patch) {
+    const int64_t image = patch / (down * across), y = patch / across % down * side,
+                  x = patch % across * side;
+    for (int64_t c = 0; c < channels; ++c) {
+      for (int64_t row = 0; row < side; ++row, to += side) {
+        const int64_t from = ((image * channels + c) * height + y + row) * width + x;
+        std::copy_n(pixels.begin() + from, side, to);
+      }
+    }
+  }
+  return patches;
+}
+
+void ImageEncoderConfig::validate() const {
+  require_at_least("channels", 1, channels);
+  require_at_least("patch", 1, patch);
+  for (const auto& [name, size] : {std::pair{"height", height}, {"width", width}}) {
+    require_at_least(name, 1, size);
+    if (size % patch != 0) {
+      throw UsageError(concat(name, ": expected a multiple of the patches' ", patch, ", found ", size));
+    }
+  }
+  validate_stack(encoder);
+}
+
+ImageEncoder::ImageEncoder(const ImageEncoderConfig& config)
+    : config_(validated(config)),
+      class_token_(vectors(1, config.encoder.layer.d_model)),
+      distillation_token_(config.distilled ? vectors(1, config.encoder.layer.d_model) : nn::Parameter()),
+      positions_(vectors(config.tokens(), config.encoder.layer.d_model)),
+      patches_(
+          {.inputs = config.channels * config.patch * config.patch, .outputs = config.encoder.layer.d_model}),
+      encoder_(config.encoder),
+      pooler_(head(config.pooler, config.encoder.layer.d_model, config.encoder.layer.d_model)),
+      classifier_(head(!config.labels.empty(), config.encoder.layer.d_model, std::ssize(config.labels))) {}
+
+Variable ImageEncoder::operator()(const Tensor& pixels, nn::Pass& pass) const {
+  const Shape expected{pixels.rank() > 0 ? pixels.dim(0) : 0, config_.channels, config_.height,
+                       config_.width};
+  if (pixels.shape() != expected) {
+    throw ShapeError(concat("images: expected [images, ", config_.channels, ", ", config_.height, ", ",
+                            config_.width, "], found ", pixels.shape()));
+  }
+  const NameScope scope("encoder");
+  const int64_t images = pixels.dim(0), tokens = config_.tokens();
+  const Tensor patches = patchify(pixels, config_.patch);
+  Variable x = patches_(patches.reshape({patches.numel() / patches.dim(3), patches.dim(3)}));
+  // In front of the patches, the last that is put there being the first of all.
+  if (config_.distilled) x = prepend(distillation_token_.variable, x, images);
+  x = prepend(class_token_.variable, x, images);
+  const Dropout dropout = pass.dropout(config_.dropout);
+  x = residual(x, embedding(positions_.variable, counted(images, tokens), {}, {}));
+  if (dropout.active()) x = activate(x, Activation::identity, dropout);
+  return encoder_(x, Offsets::uniform(images, tokens), pass);
+}
+
+Variable ImageEncoder::first_tokens(const Variable& hidden) const {
+  const int64_t tokens = config_.tokens(), images = hidden.value().rows() / tokens;
+  std::vector<int32_t> rows;
+  for (int64_t i = 0; i < images; ++i) rows.push_back(static_cast<int32_t>(i * tokens));
+  return embedding(hidden, Tensor::from(rows, {images}), {}, {});
+}
+
+Variable ImageEncoder::pooled(const Variable& hidden) const {
+  if (!pooler_) throw UsageError("expected a model with a pooler, found one without");
+  return (*pooler_)(first_tokens(hidden), config_.pooler_activation, {});
+}
+
+Variable ImageEncoder::labels(const Variable& hidden) const {
+  if (!classifier_) throw UsageError("expected a model with labels, found one without");
+  return (*classifier_)(first_tokens(hidden));
+}
+
+void ImageEncoder::visit(const nn::ParameterVisitor& visitor) const {
+  visitor("class_token", class_token_);
+  if (distillation_token_.defined()) visitor("distillation_token", distillation_token_);
+  visitor("positions", positions_);
+  nn::visit_part(visitor, "patches", patches_);
+  nn::visit_part(visitor, "encoder", encoder_);
+  if (pooler_) nn::visit_part(visitor, "pooler", *pooler_);
+  if (classifier_) nn::visit_part(visitor, "classifier", *classifier_);
+}
+
+}  // namespace qkv::models

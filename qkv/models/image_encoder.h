@@ -1,0 +1,65 @@
+#pragma once
+// An encoder of images: patches are its tokens (Dosovitskiy et al. 2021, ViT; Touvron et al. 2021, DeiT).
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "qkv/nn/encoder.h"
+#include "qkv/nn/linear.h"
+
+namespace qkv::models {
+
+// Images cut into squares: [channels, height, width] -> [height / side, width / side, channels * side *
+// side], and with a leading axis of images likewise. A patch's numbers are in the order of the image's axes:
+// channel, row, column. Throws ShapeError unless side divides height and width.
+Tensor patchify(const Tensor& images, int64_t side);
+
+struct ImageEncoderConfig {
+  int64_t channels = 3, height = 224, width = 224;
+  int64_t patch = 16;      // side of a patch
+  bool distilled = false;  // a second token of its own beside the class token (DeiT)
+  nn::StackOptions encoder = {};
+  float dropout = 0;    // of the sum of tokens and positions
+  bool pooler = false;  // a vector of the whole image, out of its first token's
+  Activation pooler_activation = Activation::tanh;
+  std::vector<std::string> labels = {};  // of images; none: no classifier
+
+  int64_t own_tokens() const { return distilled ? 2 : 1; }
+  // Of an image.
+  int64_t tokens() const { return own_tokens() + (height / patch) * (width / patch); }
+  // Throws UsageError naming the field, what was expected and what was found.
+  void validate() const;
+};
+
+// Const after it has its numbers, as LanguageModel.
+class ImageEncoder {
+ public:
+  explicit ImageEncoder(const ImageEncoderConfig& config);
+
+  const ImageEncoderConfig& config() const { return config_; }
+
+  // pixels f32 [images, channels, height, width], as the model's preprocessing leaves them -> hidden states
+  // [images * tokens(), d_model]: of each image the tokens of its own, then its patches row by row. Throws
+  // ShapeError for images of another size.
+  Variable operator()(const Tensor& pixels, nn::Pass& pass) const;
+
+  // These take hidden states, and throw UsageError where the model has no such head.
+  Variable pooled(const Variable& hidden) const;  // -> [images, d_model]
+  Variable labels(const Variable& hidden) const;  // -> logits [images, labels]
+
+  // "class_token", "positions", "patches.weight", "encoder.layers.0.fc1.bias", "classifier.weight".
+  void visit(const nn::ParameterVisitor& visitor) const;
+
+ private:
+  Variable first_tokens(const Variable& hidden) const;
+
+  ImageEncoderConfig config_;
+  nn::Parameter class_token_, distillation_token_;  // [1, d_model]
+  nn::Parameter positions_;                         // [tokens, d_model]
+  nn::Linear patches_;
+  nn::Encoder encoder_;
+  std::optional<nn::Linear> pooler_, classifier_;
+};
+
+}  // namespace qkv::models

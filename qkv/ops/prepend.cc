@@ -1,0 +1,36 @@
+#include "qkv/ops/prepend.h"
+
+#include "qkv/kernels/pointwise.h"
+#include "qkv/ops/profile.h"
+
+namespace qkv {
+
+Variable prepend(const Variable& row, const Variable& x, int64_t sequences) {
+  const ProfileScope profile("prepend");
+  const int64_t features = row.value().cols();
+  if (row.shape() != Shape{1, features} || x.value().rank() != 2 || x.value().cols() != features ||
+      !x.value().contiguous() || sequences < 1 || x.value().rows() % sequences != 0) {
+    throw ShapeError(concat("prepend: row ", row.shape(), " does not fit in front of ", sequences,
+                            " equal sequences of ", x.shape()));
+  }
+  const int64_t length = x.value().rows() / sequences;
+  Tensor y = Tensor::empty({sequences * (length + 1), features});
+  for (int64_t s = 0; s < sequences; ++s) {
+    y.slice_rows(s * (length + 1), 1).copy_from(row.value());
+    y.slice_rows(s * (length + 1) + 1, length).copy_from(x.value().slice_rows(s * length, length));
+  }
+  if (!Tape::records({row, x})) return y;
+  return Tape::result("prepend", y, [=](const Tensor& dy) {
+    for (int64_t s = 0; s < sequences && row.requires_grad(); ++s) {
+      row.add_grad(dy.slice_rows(s * (length + 1), 1));
+    }
+    if (!x.requires_grad()) return;
+    const GradientSlot slot = x.gradient_slot();
+    for (int64_t s = 0; s < sequences; ++s) {
+      kernels::copy(dy.data() + (s * (length + 1) + 1) * features, slot.tensor.data() + s * length * features,
+                    length * features, slot.accumulate);
+    }
+  });
+}
+
+}  // namespace qkv

@@ -1,0 +1,115 @@
+// ViT and DeiT folders as transformers writes them give its numbers (tests/golden/families.py).
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+
+#include "qkv/base/parallel.h"
+#include "qkv/models/pretrained.h"
+#include "tests/models/family_case.h"
+#include "tests/support/random.h"
+#include "tests/support/scratch.h"
+
+namespace {
+
+using namespace qkv;
+using namespace qkv::models;
+using namespace qkv::testing;
+
+struct ImageCase {
+  explicit ImageCase(const std::string& name)
+      : folder(std::filesystem::path(QKV_TEST_DATA) / "models" / "golden" / name),
+        expected((folder / "expected.safetensors").string()),
+        model(load_image_encoder(folder)) {}
+  std::filesystem::path folder;
+  Golden expected;
+  std::unique_ptr<ImageEncoder> model;
+};
+
+class ImageFamilies : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(ImageFamilies, GiveTransformersNumbers) {
+  const ImageCase one(GetParam());
+  nn::Pass pass;
+  int layers = 0;
+  pass.observer = [&](const std::string&, const std::vector<Tensor>& weights) {
+    const Tensor all = one.expected[concat("attention.", layers++)];
+    const int64_t each = all.numel() / std::ssize(weights);
+    for (size_t image = 0; image < weights.size(); ++image) {
+      expect_close(weights[image], all.slice_rows(static_cast<int64_t>(image) * each, each), "attention",
+                   2e-6);
+    }
+  };
+  const Variable hidden = (*one.model)(one.expected["pixels"], pass);
+  EXPECT_EQ(layers, 2);
+  if (one.expected.has("hidden")) expect_close(hidden.value(), one.expected["hidden"], "hidden", 5e-6);
+  if (one.expected.has("pooled")) {
+    expect_close(one.model->pooled(hidden).value(), one.expected["pooled"], "pooled", 5e-6);
+    EXPECT_THROW(one.model->labels(hidden), UsageError);
+  } else {
+    expect_close(one.model->labels(hidden).value(), one.expected["labels"], "labels", 5e-6);
+    EXPECT_THROW(one.model->pooled(hidden), UsageError);
+  }
+}
+
+TEST_P(ImageFamilies, HaveTheSameBitsInAnyBatchAndForAnyThreads) {
+  const ImageCase one(GetParam());
+  const Tensor pixels = one.expected["pixels"];
+  nn::Pass pass;
+  const Tensor together = (*one.model)(pixels, pass).value();
+  const int64_t tokens = one.model->config().tokens();
+  const int before = threads();
+  for (const int count : {1, 3}) {
+    set_threads(count);
+    for (int64_t i = 0; i < pixels.dim(0); ++i) {
+      const Tensor alone = (*one.model)(pixels.slice_rows(i, 1), pass).value();
+      EXPECT_TRUE(std::ranges::equal(alone.values(), together.slice_rows(i * tokens, tokens).values()));
+    }
+  }
+  set_threads(before);
+}
+
+TEST_P(ImageFamilies, AreWrittenAsTheyWereRead) {
+  const ImageCase one(GetParam());
+  const Scratch copy;
+  save_image_encoder(copy.path(), *one.model, GetParam().substr(0, GetParam().find('_')));
+  const auto again = load_image_encoder(copy.path());
+  EXPECT_EQ(again->config().labels, one.model->config().labels);
+  const io::SafetensorsFile before(one.folder / "model.safetensors"), after(copy / "model.safetensors");
+  ASSERT_EQ(after.names().size(), before.names().size());
+  for (const std::string& name : after.names()) {
+    const std::string there = before.contains(name) ? name : name.substr(name.find('.') + 1);
+    EXPECT_EQ(before.shape(there), after.shape(name)) << name;
+    EXPECT_TRUE(std::ranges::equal(before.tensor(there).values(), after.tensor(name).values())) << name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, ImageFamilies, ::testing::Values("vit_images", "vit_base", "deit_images"));
+
+TEST(Patchify, CutsImagesAsSwinDoes) {
+  const Tensor image = random_tensor({3, 224, 224}, 1);
+  const Tensor patches = patchify(image, 4);
+  ASSERT_EQ(patches.shape(), (Shape{56, 56, 48}));
+  for (const auto& [y, x, c, row, column] :
+       {std::array<int64_t, 5>{0, 0, 0, 0, 0}, {7, 31, 2, 3, 1}, {55, 55, 1, 0, 3}}) {
+    EXPECT_EQ(patches.data()[(y * 56 + x) * 48 + (c * 4 + row) * 4 + column],
+              image.data()[(c * 224 + y * 4 + row) * 224 + x * 4 + column]);
+  }
+  const Tensor two = random_tensor({2, 3, 8, 12}, 2);
+  const Tensor cut = patchify(two, 4);
+  EXPECT_EQ(cut.shape(), (Shape{2, 2, 3, 48}));
+  EXPECT_TRUE(std::ranges::equal(cut.slice_rows(1, 1).values(),
+                                 patchify(two.slice_rows(1, 1).reshape({3, 8, 12}), 4).values()));
+  EXPECT_THROW(patchify(image, 5), ShapeError);
+  EXPECT_THROW(patchify(random_tensor({8, 8}, 1), 4), ShapeError);
+}
+
+TEST(ImageEncoder, RefusesImagesOfAnotherSize) {
+  const ImageCase one("vit_images");
+  nn::Pass pass;
+  EXPECT_THROW((*one.model)(random_tensor({1, 3, 12, 16}, 1), pass), ShapeError);
+  EXPECT_THROW((*one.model)(random_tensor({3, 12, 12}, 1), pass), ShapeError);
+}
+
+}  // namespace
