@@ -73,7 +73,7 @@ TEST(Shortlist, IsTheSameFromAFile) {
   for (int32_t source = 0; source < 8; ++source)
     EXPECT_EQ(loaded.allowed(std::vector{source}, {}), learned.allowed(std::vector{source}, {}));
 
-  const auto write = [&](std::vector<int32_t> begin, std::vector<int32_t> lists) {
+  const auto write = [&](const std::vector<int32_t>& begin, const std::vector<int32_t>& lists) {
     const auto tensor = [](const std::vector<int32_t>& ids) { return Tensor::from(ids, {std::ssize(ids)}); };
     io::write_safetensors(path, {{"begin", tensor(begin)},
                                  {"lists", tensor(lists)},
