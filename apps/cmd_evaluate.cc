@@ -22,6 +22,7 @@ struct Arguments {
   std::string model, source;
   std::vector<std::string> references;
   std::string save_output;
+  models::LoadOptions load;
   DecodeArguments decode;
   ScoreArguments scores;
 };
@@ -72,7 +73,7 @@ void evaluate(const Arguments& arguments) {
     reference_sets.push_back(read_lines(path));
     require_as_many_lines(arguments.source, sources.size(), path, reference_sets.back().size());
   }
-  const models::TranslationModel model = models::load_translation_model(arguments.model);
+  const models::TranslationModel model = models::load_translation_model(arguments.model, arguments.load);
   const decode::TranslateOptions options = translate_options(model, arguments.decode);
   options.search.validate();
   // Opened before the work, so that a folder that cannot be written to costs none.
@@ -130,6 +131,7 @@ void add_evaluate(CLI::App& app) {
       ->type_name("FILE");
   command->add_option("--save-output", arguments->save_output, "Write the model's translations to this file")
       ->type_name("FILE");
+  add_weights_option(*command, arguments->load.weights);
   add_decode_options(*command, arguments->decode);
   add_score_options(*command, arguments->scores);
   add_threads_option(*command);

@@ -20,6 +20,7 @@ struct Arguments {
   std::string model, preset, layer;
   std::vector<std::string> sets;
   int64_t vocabulary = 8000;
+  models::LoadOptions load;
   explain::Workload workload;
   explain::AttentionCostOptions attention;
   explain::FeedForwardCostOptions feed_forward;
@@ -27,16 +28,19 @@ struct Arguments {
   bool no_bias = false, no_output_projection = false, json = false;
 };
 
-nlohmann::ordered_json json_of(const explain::Cost& cost) {
-  return {{"parameters", cost.parameters},       {"macs", cost.macs},
-          {"pointwise", cost.pointwise},         {"flops", cost.flops()},
-          {"weight_bytes", cost.weight_bytes()}, {"activation_bytes", cost.activation_bytes()}};
+nlohmann::ordered_json json_of(const explain::Cost& cost, WeightForm form) {
+  return {{"parameters", cost.parameters},
+          {"macs", cost.macs},
+          {"pointwise", cost.pointwise},
+          {"flops", cost.flops()},
+          {"weight_bytes", cost.weight_bytes(form)},
+          {"activation_bytes", cost.activation_bytes()}};
 }
 
-std::vector<std::string> row(const std::string& name, const explain::Cost& cost) {
+std::vector<std::string> row(const std::string& name, const explain::Cost& cost, WeightForm form) {
   return {name,
           grouped(cost.parameters),
-          bytes_text(cost.weight_bytes()),
+          bytes_text(cost.weight_bytes(form)),
           grouped(cost.macs),
           grouped(cost.flops()),
           bytes_text(cost.activation_bytes())};
@@ -62,15 +66,22 @@ void set_fields(models::TransformerConfig& config, const std::vector<std::string
   }
 }
 
-models::TransformerConfig config_of(const Arguments& arguments) {
+// What is looked at, and the form of its weights.
+struct Subject {
+  models::TransformerConfig config;
+  WeightForm form;
+};
+
+Subject subject_of(const Arguments& arguments) {
   if (!arguments.model.empty()) {
     // The weights too, so that what is shown is what the folder holds.
-    return models::load_transformer(arguments.model)->config();
+    const auto model = models::load_transformer(arguments.model, arguments.load);
+    return {model->config(), models::form_of(*model)};
   }
   models::TransformerConfig config = models::preset(arguments.preset);
   config.source_vocabulary = config.target_vocabulary = arguments.vocabulary;
   set_fields(config, arguments.sets);
-  return config;
+  return {config, arguments.load.weights.value_or(WeightForm::f32)};
 }
 
 // A model of a family that has no encoder-decoder: where its parameters are.
@@ -108,7 +119,7 @@ void inspect_model(const Arguments& arguments) {
         break;
     }
   }
-  const models::TransformerConfig config = config_of(arguments);
+  const auto [config, form] = subject_of(arguments);
   const explain::Workload& workload = arguments.workload;
   const std::vector<explain::PartCost> parts = explain::transformer_cost(config, workload);
   const explain::Cost total = explain::total(parts);
@@ -117,13 +128,14 @@ void inspect_model(const Arguments& arguments) {
     (arguments.model.empty() ? result["preset"] : result["model"]) =
         arguments.model.empty() ? arguments.preset : arguments.model;
     for (const auto& [name, value] : models::fields(config)) result["config"][name] = value;
+    result["weights"] = name_of(form);
     result["batch"] = workload.batch;
     result["source_length"] = workload.source_length;
     result["target_length"] = workload.target_length;
-    result.update(json_of(total));
+    result.update(json_of(total, form));
     for (const explain::PartCost& part : parts) {
       nlohmann::ordered_json entry{{"name", part.name}};
-      entry.update(json_of(part.cost));
+      entry.update(json_of(part.cost, form));
       result["parts"].push_back(std::move(entry));
     }
     std::cout << result.dump(2) << '\n';
@@ -133,13 +145,14 @@ void inspect_model(const Arguments& arguments) {
   std::cout << style.bold(arguments.model.empty() ? "preset " + arguments.preset : arguments.model) << '\n';
   std::vector<std::vector<std::string>> rows;
   for (const auto& [name, value] : models::fields(config)) rows.push_back({"  " + name, value});
+  rows.push_back({"  weights", name_of(form)});
   std::cout << table_text(rows) << '\n'
             << style.bold(concat("one forward run: batch ", workload.batch, ", ", workload.source_length,
                                  " source and ", workload.target_length, " target tokens"))
             << '\n';
   rows = {kHeadings};
-  for (const explain::PartCost& part : parts) rows.push_back(row(part.name, part.cost));
-  rows.push_back(row("total", total));
+  for (const explain::PartCost& part : parts) rows.push_back(row(part.name, part.cost, form));
+  rows.push_back(row("total", total, form));
   std::cout << table_text(rows) << style.dim(kNote);
 }
 
@@ -178,9 +191,10 @@ explain::Cost layer_cost(const Arguments& arguments, nlohmann::ordered_json& des
 
 void inspect_layer(const Arguments& arguments) {
   nlohmann::ordered_json described;
+  const WeightForm form = arguments.load.weights.value_or(WeightForm::f32);
   const explain::Cost cost = layer_cost(arguments, described);
   if (arguments.json) {
-    described.update(json_of(cost));
+    described.update(json_of(cost, form));
     std::cout << described.dump(2) << '\n';
     return;
   }
@@ -191,7 +205,7 @@ void inspect_layer(const Arguments& arguments) {
     if (name != "layer") rows.push_back({"  " + name, value.dump()});
   }
   std::cout << table_text(rows) << '\n'
-            << table_text({kHeadings, row(arguments.layer, cost)}) << style.dim(kNote);
+            << table_text({kHeadings, row(arguments.layer, cost, form)}) << style.dim(kNote);
 }
 
 void inspect(const Arguments& arguments) {
@@ -228,6 +242,7 @@ void add_inspect(CLI::App& app) {
   preset->excludes(model);
   layer->excludes(model)->excludes(preset);
   command->add_option("--batch", a.workload.batch, "Sequences in a batch")->capture_default_str();
+  add_weights_option(*command, a.load.weights);
   command->add_flag("--json", a.json, "Print one JSON object");
 
   const auto with = [&](CLI::Option* needed, CLI::Option* option, const char* group) {

@@ -22,6 +22,7 @@ using decode::Translation;
 
 struct Arguments {
   std::string model;
+  models::LoadOptions load;
   DecodeArguments decode;
   std::optional<int> nbest, alternatives;
   std::optional<int64_t> chunk_lines;
@@ -88,11 +89,11 @@ decode::TranslateOptions options_of(const models::TranslationModel& model, const
 }
 
 void translate(const Arguments& arguments) {
-  const models::TranslationModel model = models::load_translation_model(arguments.model);
+  const models::TranslationModel model = models::load_translation_model(arguments.model, arguments.load);
   const decode::TranslateOptions options = options_of(model, arguments);
   std::vector<models::TranslationModel> others;
   for (const std::string& folder : arguments.ensemble)
-    others.push_back(models::load_translation_model(folder));
+    others.push_back(models::load_translation_model(folder, arguments.load));
   std::vector<const models::TranslationModel*> models{&model};
   for (const models::TranslationModel& other : others) models.push_back(&other);
   const decode::Translator translator(models);
@@ -156,6 +157,7 @@ void add_translate(CLI::App& app) {
                                   "qkv translate model < test.en > test.de");
   const auto arguments = std::make_shared<Arguments>();
   command->add_option("model", arguments->model, "Model folder")->required()->type_name("DIR");
+  add_weights_option(*command, arguments->load.weights);
   add_decode_options(*command, arguments->decode);
   CLI::Option* nbest = command->add_option(
       "--nbest", arguments->nbest,

@@ -6,7 +6,10 @@
 // UsageError); 1 any other failure; 130 and 143 stopped by SIGINT and SIGTERM after saving.
 
 #include <CLI/CLI.hpp>
+#include <optional>
 #include <string>
+
+#include "qkv/ops/weight_form.h"
 
 namespace qkv::apps {
 
@@ -16,6 +19,7 @@ void add_evaluate(CLI::App& app);
 void add_bleu(CLI::App& app);
 void add_tokenize(CLI::App& app);
 void add_inspect(CLI::App& app);
+void add_quantize(CLI::App& app);
 void add_attention(CLI::App& app);
 void add_bench(CLI::App& app);
 void add_demo(CLI::App& app);
@@ -34,6 +38,9 @@ inline CLI::App* add_command(CLI::App& app, const std::string& name, const std::
   command->footer("\nExample:\n  " + example);
   return command;
 }
+
+// --weights: the form in which a model's weights are kept.
+void add_weights_option(CLI::App& command, std::optional<WeightForm>& form);
 
 // --threads, checked and put to use when it is given.
 void add_threads_option(CLI::App& command);

@@ -65,6 +65,7 @@ int run(int argc, char** argv) {
   qkv::apps::add_bleu(app);
   qkv::apps::add_tokenize(app);
   qkv::apps::add_inspect(app);
+  qkv::apps::add_quantize(app);
   qkv::apps::add_attention(app);
   qkv::apps::add_bench(app);
   qkv::apps::add_demo(app);

@@ -11,6 +11,13 @@ joins them with sentencepiece, as its users do. For each beam size and number of
             CTranslate2's translate_batch (max_batch_size=1024 tokens, its own sorting by length)
   one line  a line is written when the translation of the one before has come: milliseconds a line, median and 95th percentile
 
+With --weights each form is compared with CTranslate2's compute type of that name (f32: float32, bf16: bfloat16, int8: int8),
+both from the same f32 folder. With --fixed-tokens both sides write exactly so many tokens a sentence, which makes a model
+that was hardly trained comparable (a few steps of `qkv train translation --preset base` make one of that size); there is no
+BLEU then, and no equality of texts. The last column of "one line" with beam 1 is the share of the memory's read bandwidth
+(`qkv bench`) that goes into the weights which a step has to read: the decoder's, without the keys and values of the source,
+and the output projection's.
+
 Runs alternate; medians of --rounds are printed. Peak memory is the process's resident set; what Python and its libraries hold
 before the model is loaded is taken off CTranslate2's. Start-up is from starting the process to the first translated line,
 the 10 ms of the bare Python that starts it included (CTranslate2: from the call of its constructor on, without Python's
@@ -28,6 +35,9 @@ import time
 from pathlib import Path
 
 from measured import measuring, read_peak
+
+
+COMPUTE_TYPES = {"f32": "float32", "bf16": "bfloat16", "int8": "int8"}
 
 
 def percentile(values, share):
@@ -71,13 +81,17 @@ class Peer:
         self.translator = ctranslate2.Translator(arguments.converted, device="cpu", inter_threads=1,
                                                  intra_threads=arguments.threads, compute_type=arguments.compute_type)
         self.idle, self.began, self.beam, self.alpha = idle, began, arguments.beam, arguments.length_penalty
+        self.lengths = {"max_decoding_length": 256}
+        if arguments.fixed_tokens:
+            self.lengths = {"min_decoding_length": arguments.fixed_tokens, "max_decoding_length": arguments.fixed_tokens}
 
     def translate(self, lines, **options):
         tokens = [self.pieces.encode(line, out_type=str) + ["</s>"] for line in lines]
         results = self.translator.translate_batch(tokens, beam_size=self.beam, length_penalty=self.alpha,
-                                                  max_decoding_length=256, **options)
+                                                  **self.lengths, **options)
         hypotheses = [result.hypotheses[0] for result in results]
-        return [self.joiner.decode(pieces) for pieces in hypotheses], sum(len(pieces) + 1 for pieces in hypotheses)
+        ends = "max_decoding_length" in self.lengths and "min_decoding_length" not in self.lengths
+        return [self.joiner.decode(pieces) for pieces in hypotheses], sum(len(pieces) + ends for pieces in hypotheses)
 
 
 def peer_worker(arguments):
@@ -101,10 +115,11 @@ def peer_worker(arguments):
     print(json.dumps(result | {"texts": texts, "tokens": tokens, "peak_mb": resident_mb("VmHWM") - peer.idle}))
 
 
-def peer_round(arguments, beam, threads, one_line):
+def peer_round(arguments, form, beam, threads, one_line):
     command = [sys.executable, __file__, arguments.model, "--worker", "--source", arguments.source,
                "--converted", arguments.converted, "--lines", arguments.lines, "--beam", beam, "--threads", threads,
-               "--compute-type", arguments.compute_type, "--length-penalty", arguments.length_penalty]
+               "--compute-type", COMPUTE_TYPES[form], "--length-penalty", arguments.length_penalty,
+               "--fixed-tokens", arguments.fixed_tokens]
     if one_line:
         command.append("--one-line")
     run = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
@@ -116,10 +131,13 @@ def peer_round(arguments, beam, threads, one_line):
 # --- qkv ----------------------------------------------------------------------------------------------------------------
 
 
-def qkv_round(arguments, beam, threads, one_line):
+def qkv_round(arguments, form, beam, threads, one_line):
     lines = Path(arguments.source).read_text(encoding="utf-8").splitlines()[:arguments.lines]
     command = [str(word) for word in (arguments.qkv, "translate", arguments.model, "--beam", beam, "--threads", threads,
-                                      "--length-penalty", arguments.length_penalty, "--max-length", 257)]
+                                      "--length-penalty", arguments.length_penalty, "--weights", form,
+                                      "--max-length", arguments.fixed_tokens or 257)]
+    if arguments.fixed_tokens:
+        command += ["--min-length", str(arguments.fixed_tokens)]
     command += arguments.qkv_options.split()
     result = {}
 
@@ -161,9 +179,28 @@ def qkv_round(arguments, beam, threads, one_line):
             sys.exit(f"qkv: exit status {run.returncode}\n{run.stderr[-2000:]}")
         result["peak_mb"] = read_peak(peak)
         texts = run.stdout.splitlines()
+    if arguments.fixed_tokens:
+        return result | {"texts": texts, "tokens": arguments.fixed_tokens * len(texts)}
     import sentencepiece
     joiner = sentencepiece.SentencePieceProcessor(model_file=str(Path(arguments.model) / "target.spm"))
     return result | {"texts": texts, "tokens": sum(len(joiner.encode(text)) + 1 for text in texts)}
+
+
+def asked(arguments, *command):
+    run = subprocess.run([arguments.qkv, *map(str, command), "--json"], capture_output=True, text=True, check=True)
+    return json.loads(run.stdout)
+
+
+def step_bytes(arguments, form):
+    """The bytes of weights that one decoding step has to read."""
+    parts = {part["name"]: part["weight_bytes"] for part in asked(arguments, "inspect", arguments.model, "--weights", form)["parts"]}
+    # The embedding's table is the output projection's where they are tied; half of the attention over the source is done once.
+    return (sum(parts[name] for name in ("decoder.embedding", "decoder.self_attention", "decoder.feed_forward", "output"))
+            + parts["decoder.cross_attention"] / 2)
+
+
+def read_bandwidth(arguments, threads):
+    return 1e9 * asked(arguments, "bench", "--threads", threads, "--seconds", 0.001)["read_gb_per_s"]
 
 
 # --- Both ---------------------------------------------------------------------------------------------------------------
@@ -180,40 +217,46 @@ def compare(arguments):
         with_zero_start(arguments.model, Path(scratch) / "marian")
         arguments.model = str(Path(scratch) / "marian")
         ctranslate2.converters.TransformersConverter(arguments.model).convert(arguments.converted)
-        print(f"{arguments.lines} lines, CTranslate2 {ctranslate2.__version__} ({arguments.compute_type}); qkv"
+        print(f"{arguments.lines} lines, CTranslate2 {ctranslate2.__version__}; qkv"
               f"{' ' + arguments.qkv_options if arguments.qkv_options else ''}; medians of {arguments.rounds}\n")
-        print("| beam | threads | way | | target tokens/s | ms a line, median | 95 % | peak MB | start-up ms | BLEU |")
-        print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
-        for beam in arguments.beams:
-            for threads in arguments.thread_counts:
-                for one_line in (False, True):
-                    runs = {"qkv": [], "CTranslate2": []}
-                    for _ in range(arguments.rounds):
-                        runs["qkv"].append(qkv_round(arguments, beam, threads, one_line))
-                        runs["CTranslate2"].append(peer_round(arguments, beam, threads, one_line))
-                    report(arguments, beam, threads, one_line, runs, sacrebleu)
+        print("| weights | beam | threads | way | | target tokens/s | ms a line, median | 95 % | peak MB | start-up ms | BLEU | "
+              "of bandwidth |")
+        print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+        bandwidth = {threads: read_bandwidth(arguments, threads) for threads in arguments.thread_counts}
+        for form in arguments.weights:
+            for beam in arguments.beams:
+                for threads in arguments.thread_counts:
+                    for one_line in (False, True):
+                        runs = {"qkv": [], "CTranslate2": []}
+                        for _ in range(arguments.rounds):
+                            runs["qkv"].append(qkv_round(arguments, form, beam, threads, one_line))
+                            runs["CTranslate2"].append(peer_round(arguments, form, beam, threads, one_line))
+                        of_bandwidth = step_bytes(arguments, form) / bandwidth[threads] if one_line and beam == 1 else 0
+                        what = f"| {form} | {beam} | {threads} | {'one line' if one_line else 'batched'} |"
+                        report(arguments, what, runs, of_bandwidth, sacrebleu)
 
 
-def report(arguments, beam, threads, one_line, runs, sacrebleu):
+def report(arguments, what, runs, of_bandwidth, sacrebleu):
+    """`of_bandwidth`: seconds that the memory needs for a step's weights; 0 where it is not to be shown."""
     def median(name, key):
         return statistics.median(run[key] for run in runs[name])
 
-    way = "one line" if one_line else "batched"
     for name, of_name in runs.items():
         latencies = [value for run in of_name for value in run.get("latencies", [])]
         bleu = "-"
-        if arguments.reference:
+        if arguments.reference and not arguments.fixed_tokens:
             references = Path(arguments.reference).read_text(encoding="utf-8").splitlines()[:arguments.lines]
             bleu = f"{sacrebleu.corpus_bleu(of_name[0]['texts'], [references]).score:.2f}"
         rate = statistics.median(run["tokens"] / run["seconds"] for run in of_name)
         shown = (f"{percentile(latencies, 0.5):.1f} | {percentile(latencies, 0.95):.1f}" if latencies else "- | -")
-        print(f"| {beam} | {threads} | {way} | {name} | {rate:.0f} | {shown} | {median(name, 'peak_mb'):.0f} | "
-              f"{median(name, 'startup_ms'):.0f} | {bleu} |", flush=True)
+        share = f"{100 * rate * of_bandwidth:.0f} %" if of_bandwidth else "-"
+        print(f"{what} {name} | {rate:.0f} | {shown} | {median(name, 'peak_mb'):.0f} | "
+              f"{median(name, 'startup_ms'):.0f} | {bleu} | {share} |", flush=True)
     ratios = [(a["tokens"] / a["seconds"]) / (b["tokens"] / b["seconds"]) for a, b in zip(runs["qkv"], runs["CTranslate2"])]
     equal = sum(a == b for a, b in zip(runs["qkv"][0]["texts"], runs["CTranslate2"][0]["texts"]))
-    print(f"| {beam} | {threads} | {way} | ratio | {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f}) | | | "
-          f"{median('qkv', 'peak_mb') / median('CTranslate2', 'peak_mb'):.2f} | | {equal} of {arguments.lines} texts equal |",
-          flush=True)
+    texts = "" if arguments.fixed_tokens else f"{equal} of {arguments.lines} texts equal"
+    print(f"{what} ratio | {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f}) | | | "
+          f"{median('qkv', 'peak_mb') / median('CTranslate2', 'peak_mb'):.2f} | | {texts} | |", flush=True)
 
 
 def main():
@@ -223,7 +266,9 @@ def main():
     parser.add_argument("--reference", help="its translation, for BLEU")
     parser.add_argument("--qkv", default="build/release/bin/qkv", help="the program (default: %(default)s)")
     parser.add_argument("--qkv-options", default="", help="more options of qkv translate, in one word")
-    parser.add_argument("--compute-type", default="float32", help="CTranslate2's (default: %(default)s)")
+    parser.add_argument("--weights", nargs="+", default=["f32", "int8"], choices=list(COMPUTE_TYPES),
+                        help="forms to compare (default: f32 int8)")
+    parser.add_argument("--fixed-tokens", type=int, default=0, help="tokens of every translation (default: as they end)")
     parser.add_argument("--lines", type=int, default=1000, help="(default: %(default)s)")
     parser.add_argument("--beams", type=int, nargs="+", default=[1, 4], help="(default: 1 4)")
     parser.add_argument("--thread-counts", type=int, nargs="+", default=[1, 2], help="(default: 1 2)")
@@ -231,8 +276,10 @@ def main():
     parser.add_argument("--rounds", type=int, default=3, help="(default: %(default)s)")
     for hidden in ("--worker", "--one-line"):
         parser.add_argument(hidden, action="store_true", help=argparse.SUPPRESS)
-    for hidden in ("--converted", "--beam", "--threads"):
-        parser.add_argument(hidden, type=str if hidden == "--converted" else int, help=argparse.SUPPRESS)
+    for hidden in ("--converted", "--compute-type"):
+        parser.add_argument(hidden, help=argparse.SUPPRESS)
+    for hidden in ("--beam", "--threads"):
+        parser.add_argument(hidden, type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     peer_worker(arguments) if arguments.worker else compare(arguments)
 

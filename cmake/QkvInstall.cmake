@@ -8,13 +8,13 @@ include(CMakePackageConfigHelpers)
 set(QKV_PRIVATE_HEADERS
   "-inl\\.h$"
   "/kernels/(cpu|reference)/"
-  "/kernels/(attention|embedding|gated|loss|matmul|norm|optimizer|rotary)\\.h$"
+  "/kernels/(attention|embedding|gated|loss|matmul|norm|optimizer|rotary|weight_rows)\\.h$"
   "/base/(hash|thread)\\.h$" "/data/shuffle\\.h$"
   "/decode/(alternatives|batches|beam|candidates|constraints|hypotheses|samples|sampling|step_numbers)\\.h$"
   "/explain/(attention_page|palette)\\.h$"
-  "/io/crc32c\\.h$" "/metrics/ngrams\\.h$" "/nn/recompute\\.h$"
+  "/io/crc32c\\.h$" "/ops/weight_rows\\.h$" "/metrics/ngrams\\.h$" "/nn/recompute\\.h$"
   "/models/families/"
-  "/models/(config_reader|config_writer|family|marian|stored_names|tensor_files|validate)\\.h$" "/text/vocabulary\\.h$"
+  "/models/(config_reader|config_writer|family|marian|stored_names|tensor_files|validate|weights)\\.h$" "/text/vocabulary\\.h$"
   # Of the tokenizers, tokenizer.h is what others use.
   "/text/(added_tokens|aligned_text|byte_letters|byte_tokens|byte_trie|decoders|json_part|normalizers|pattern)\\.h$"
   "/text/(post_processing|pre_tokenizers|sentencepiece_model|string_index|token_models|token_table|tokenizer_json)\\.h$"

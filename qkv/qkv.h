@@ -49,6 +49,7 @@
 #include "qkv/ops/scope.h"
 #include "qkv/ops/tape.h"
 #include "qkv/ops/variable.h"
+#include "qkv/ops/weight_form.h"
 
 #include "qkv/nn/attention.h"
 #include "qkv/nn/cache.h"
@@ -68,6 +69,7 @@
 #include "qkv/models/language_model.h"
 #include "qkv/models/pretrained.h"
 #include "qkv/models/text_encoder.h"
+#include "qkv/models/quantize.h"
 #include "qkv/models/transformer.h"
 
 #include "qkv/decode/alignment.h"

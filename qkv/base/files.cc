@@ -8,6 +8,8 @@
 
 #include <cerrno>
 #include <cstring>
+#include <map>
+#include <mutex>
 #include <system_error>
 
 #include "qkv/base/error.h"
@@ -28,32 +30,74 @@ int open_for_reading(const std::filesystem::path& path, struct stat& status) {
   return descriptor;
 }
 
+// The files that are mapped for reading: first byte and size of each.
+class ReadOnlyMaps {
+ public:
+  void add(std::byte* data, size_t size) {
+    const std::lock_guard lock(mutex_);
+    sizes_[data] = size;
+  }
+  void remove(std::byte* data) {
+    const std::lock_guard lock(mutex_);
+    sizes_.erase(data);
+  }
+  void release(std::byte* data, size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    auto after = sizes_.upper_bound(data);
+    if (after == sizes_.begin()) return;
+    const auto& [first, size] = *--after;
+    if (data + bytes > first + size) return;
+    // Whole pages: what else lies in them is read again too.
+    const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+    const size_t begin = static_cast<size_t>(data - first) / page * page;
+    ::madvise(first + begin, static_cast<size_t>(data - first) + bytes - begin, MADV_DONTNEED);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::byte*, size_t> sizes_;
+};
+
+// Never destroyed: static tensors may hold files until the process has ended.
+ReadOnlyMaps& read_only_maps() {
+  static auto* instance = new ReadOnlyMaps;
+  return *instance;
+}
+
 }  // namespace
 
 std::string read_file(const std::filesystem::path& path) {
-  const MappedFile file(path);
+  const MappedFile file(path, MapFor::reading);
   return file.size() == 0 ? std::string()
                           : std::string(reinterpret_cast<const char*>(file.data()), file.size());
 }
 
-MappedFile::MappedFile(const std::filesystem::path& path) {
+void release_mapped(const void* data, size_t bytes) {
+  read_only_maps().release(static_cast<std::byte*>(const_cast<void*>(data)), bytes);
+}
+
+MappedFile::MappedFile(const std::filesystem::path& path, MapFor use) : use_(use) {
   struct stat status {};
   const int descriptor = open_for_reading(path, status);
   size_ = static_cast<size_t>(status.st_size);
   if (size_ > 0) {
-    void* address = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE, descriptor, 0);
+    const int protection = use_ == MapFor::reading ? PROT_READ : PROT_READ | PROT_WRITE;
+    void* address = ::mmap(nullptr, size_, protection, MAP_PRIVATE, descriptor, 0);
     if (address == MAP_FAILED) {
       const std::string why = reason();
       ::close(descriptor);
       throw IoError(concat("cannot map ", path.string(), ": ", why));
     }
     data_ = static_cast<std::byte*>(address);
+    if (use_ == MapFor::reading) read_only_maps().add(data_, size_);
   }
   ::close(descriptor);
 }
 
 MappedFile::~MappedFile() {
-  if (data_) ::munmap(data_, size_);
+  if (!data_) return;
+  if (use_ == MapFor::reading) read_only_maps().remove(data_);
+  ::munmap(data_, size_);
 }
 
 AtomicFile::AtomicFile(std::filesystem::path path)

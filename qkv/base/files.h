@@ -13,11 +13,15 @@ namespace qkv {
 
 std::string read_file(const std::filesystem::path& path);
 
-// A file mapped into memory, copy-on-write: writing to data() changes this process's copy only, never the
-// file.
+// What a mapped file may be used for.
+enum class MapFor {
+  writing,  // copy-on-write: writing changes this process's copy only, never the file
+  reading,  // writing is a crash; in return release_mapped() can give pages back at any time
+};
+
 class MappedFile {
  public:
-  explicit MappedFile(const std::filesystem::path& path);
+  explicit MappedFile(const std::filesystem::path& path, MapFor use = MapFor::writing);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
@@ -28,7 +32,12 @@ class MappedFile {
  private:
   std::byte* data_ = nullptr;
   size_t size_ = 0;
+  MapFor use_;
 };
+
+// Gives back the memory of what lies in a file mapped for reading; it comes from the file again when it is
+// read again. Does nothing for any other memory.
+void release_mapped(const void* data, size_t bytes);
 
 // Writes beside the target and renames over it on commit(), after flushing to disk: whoever opens the target
 // sees the old content or the new one, whatever happens in between. Without commit() nothing remains.

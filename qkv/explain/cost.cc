@@ -73,13 +73,20 @@ constexpr int64_t kNormOperations = 7;     // mean, less it, square and sum, sca
 }  // namespace
 
 Cost operator+(const Cost& a, const Cost& b) {
-  return cost_of(Count(a.parameters) + b.parameters, Count(a.macs) + b.macs, Count(a.pointwise) + b.pointwise,
-                 Count(a.activations) + b.activations);
+  Cost sum = cost_of(Count(a.parameters) + b.parameters, Count(a.macs) + b.macs,
+                     Count(a.pointwise) + b.pointwise, Count(a.activations) + b.activations);
+  // No more than the parameters, so they can be counted.
+  sum.formed = a.formed + b.formed;
+  sum.formed_rows = a.formed_rows + b.formed_rows;
+  return sum;
 }
 
 Cost operator*(int64_t count, const Cost& layer) {
   const Count n = count;
-  return cost_of(n * layer.parameters, n * layer.macs, n * layer.pointwise, n * layer.activations);
+  Cost product = cost_of(n * layer.parameters, n * layer.macs, n * layer.pointwise, n * layer.activations);
+  product.formed = count * layer.formed;
+  product.formed_rows = count * layer.formed_rows;
+  return product;
 }
 
 int64_t attended_pairs(int64_t query_length, int64_t key_length, bool causal) {
@@ -95,8 +102,11 @@ int64_t attended_pairs(int64_t query_length, int64_t key_length, bool causal) {
 Cost linear_cost(const LinearCostOptions& options) {
   const Count inputs = size("inputs", options.inputs), outputs = size("outputs", options.outputs);
   const Count tokens = size("tokens", options.tokens), bias = options.bias;
-  return cost_of((inputs + bias) * outputs, tokens * inputs * outputs, tokens * outputs * bias,
-                 tokens * outputs);
+  Cost cost = cost_of((inputs + bias) * outputs, tokens * inputs * outputs, tokens * outputs * bias,
+                      tokens * outputs);
+  cost.formed = (inputs * outputs).value();
+  cost.formed_rows = outputs.value();
+  return cost;
 }
 
 Cost attention_cost(const AttentionCostOptions& options) {

@@ -1,12 +1,14 @@
 #pragma once
 // What a model costs, from its sizes alone: parameters, multiplications, bytes. Of one forward run, all
-// positions at once; every number is f32. The multiplications are those of kernels::counted_macs().
+// positions at once; every number that is computed is f32. The multiplications are those of
+// kernels::counted_macs().
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "qkv/models/config.h"
+#include "qkv/ops/weight_form.h"
 
 namespace qkv::explain {
 
@@ -21,9 +23,16 @@ struct Cost {
   // Numbers that the operations write, each once: what a training step keeps for its way back. The weights of
   // attention are not among them, for no operation stores them; a row's log-sum-exp is.
   int64_t activations = 0;
+  // Of the parameters, those that may be kept in another form (weights of affine maps, tables), and their
+  // rows.
+  int64_t formed = 0, formed_rows = 0;
 
   int64_t flops() const { return 2 * macs + pointwise; }
-  int64_t weight_bytes() const { return 4 * parameters; }
+  // int8 has a scale of 4 bytes for each row.
+  int64_t weight_bytes(WeightForm form = WeightForm::f32) const {
+    return 4 * (parameters - formed + (form == WeightForm::int8 ? formed_rows : 0)) +
+           static_cast<int64_t>(size_of(dtype_of_form(form))) * formed;
+  }
   int64_t activation_bytes() const { return 4 * activations; }
 
   friend bool operator==(const Cost&, const Cost&) = default;

@@ -16,6 +16,8 @@
 #include "qkv/kernels/norm.h"
 #include "qkv/kernels/optimizer.h"
 #include "qkv/kernels/pointwise.h"
+#include "qkv/ops/weight_form.h"
+#include "qkv/ops/weight_rows.h"
 #include "qkv/tensor/tensor.h"
 
 namespace qkv::explain {
@@ -105,6 +107,21 @@ void products(Stopwatch& watch) {
   const Tensor w = random({512, 512}, 4);
   watch.time("packing a weight", "512 x 512",
              [&] { kernels::PackedMatrix::transposed(std::vector{matrix(w)}); });
+}
+
+// Weights that are read where they lie, for many rows and as in decoding.
+void products_of_kept_weights(Stopwatch& watch) {
+  constexpr int64_t kInputs = 512, kOutputs = 2048;
+  const Tensor w = random({kOutputs, kInputs}, 1);
+  for (const WeightForm form : {WeightForm::bf16, WeightForm::int8}) {
+    const FormedWeight weight = in_form({w}, form);
+    const auto kept = kernels::PackedMatrix::kept(std::vector{weight_rows(weight.value, weight.scales)});
+    for (const int64_t rows : {2048, 64, 1}) {
+      const Tensor x = random({rows, kInputs}, 2), y = random({rows, kOutputs}, 3);
+      watch.time(concat("linear, ", name_of(form)), concat(rows, " x ", kInputs, " x ", kOutputs),
+                 [&] { kernels::matmul(matrix(x), kept, nullptr, mutable_matrix(y), Accumulate::no); });
+    }
+  }
 }
 
 // About 4,096 tokens in sequences of one length; queries, keys and values are columns of one matrix.
@@ -267,7 +284,7 @@ void embedding(Stopwatch& watch) {
   const Tensor ids = random_ids(kTokens, kVocabulary, 3), places = random_ids(kTokens, 64, 4);
   const Tensor y = random({kTokens, kCols}, 5);
   watch.time("embedding", "2048 x 512, dropout", [&] {
-    kernels::embedding_forward({.table = table.data(),
+    kernels::embedding_forward({.table = {.data = table.data(), .rows = kVocabulary, .cols = kCols},
                                 .ids = ids.data<int32_t>(),
                                 .factor = 22.6f,
                                 .positions = positions.data(),
@@ -291,6 +308,7 @@ std::vector<KernelSpeed> measure_kernels(const KernelSpeedOptions& options) {
   }
   Stopwatch watch(options);
   products(watch);
+  products_of_kept_weights(watch);
   for (const int64_t length : {32, 128, 512, 2048}) {
     attention(watch, length, false);
     attention(watch, length, true);

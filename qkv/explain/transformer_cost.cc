@@ -47,14 +47,19 @@ Cost embedding(const models::TransformerConfig& config, int64_t table_rows, int6
       config.positions != nn::PositionKind::none && config.positions != nn::PositionKind::rotary;
   const int64_t operations = (config.scale_embedding ? 1 : 0) + (positions ? 1 : 0);
   const Cost row{.parameters = 0, .macs = 0, .pointwise = operations, .activations = 1};
-  const Cost parameters{.parameters = config.d_model};
-  return config.d_model * (tokens * row) + (table_rows + (learned ? config.max_positions : 0)) * parameters;
+  const Cost position{.parameters = config.d_model};
+  const Cost entry{.parameters = config.d_model, .formed = config.d_model, .formed_rows = 1};
+  return config.d_model * (tokens * row) + table_rows * entry +
+         (learned ? config.max_positions : 0) * position;
 }
 
 // Hidden states to logits. A tied table counts where it embeds.
 Cost output(const models::TransformerConfig& config, int64_t tokens) {
   Cost cost = linear_cost({.inputs = config.d_model, .outputs = config.target_vocabulary, .tokens = tokens});
-  if (config.tying != models::Tying::none) cost.parameters = config.target_vocabulary;  // the biases
+  if (config.tying != models::Tying::none) {
+    cost.parameters = config.target_vocabulary;  // the biases
+    cost.formed = cost.formed_rows = 0;
+  }
   return cost;
 }
 

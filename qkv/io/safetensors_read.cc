@@ -18,7 +18,7 @@ static_assert(std::endian::native == std::endian::little, "safetensors files are
 
 constexpr size_t kLengthBytes = 8;
 constexpr const char* kMetadataKey = "__metadata__";
-constexpr const char* kReadable = "F32, F16, BF16, I32, U8 or BOOL";
+constexpr const char* kReadable = "F32, F16, BF16, I32, I8, U8 or BOOL";
 
 // Bytes per element, 0 for a dtype that safetensors does not have.
 size_t bytes_per_element(const std::string& dtype) {
@@ -150,8 +150,8 @@ Metadata metadata_of(const Json& value, const std::string& where) {
 
 }  // namespace
 
-SafetensorsFile::SafetensorsFile(const std::filesystem::path& path)
-    : path_(path), file_(std::make_shared<MappedFile>(path)) {
+SafetensorsFile::SafetensorsFile(const std::filesystem::path& path, MapFor use)
+    : path_(path), file_(std::make_shared<MappedFile>(path, use)) {
   read_header();
   check_layout();
 }
@@ -240,21 +240,8 @@ const Shape& SafetensorsFile::shape(const std::string& name) const { return entr
 
 const std::string& SafetensorsFile::dtype(const std::string& name) const { return entry(name).dtype; }
 
-Tensor SafetensorsFile::tensor(const std::string& name) const {
-  const Entry& found = entry(name);
-  std::byte* data = file_->data() + data_begin_ + found.begin;
-  if (found.dtype == "F16") return widened(data, found.shape, widen_f16);
-  if (found.dtype == "BF16") return widened(data, found.shape, widen_bf16);
-
-  DType dtype = DType::f32;
-  if (found.dtype == "I32") {
-    dtype = DType::i32;
-  } else if (found.dtype == "U8" || found.dtype == "BOOL") {
-    dtype = DType::u8;
-  } else if (found.dtype != "F32") {
-    throw DataError(
-        concat(path_.string(), ": ", name, ": expected dtype ", kReadable, ", found ", found.dtype));
-  }
+Tensor SafetensorsFile::view(const Entry& found, DType dtype) const {
+  std::byte* const data = file_->data() + data_begin_ + found.begin;
   if (reinterpret_cast<uintptr_t>(data) % size_of(dtype) == 0) {
     return Tensor::wrap(Storage(file_, data), found.shape, dtype);
   }
@@ -263,12 +250,35 @@ Tensor SafetensorsFile::tensor(const std::string& name) const {
   return Tensor::wrap(std::move(copy), found.shape, dtype);
 }
 
-Tensor SafetensorsFile::tensor(const std::string& name, const Shape& expected) const {
+Tensor SafetensorsFile::tensor(const std::string& name) const {
+  const Entry& found = entry(name);
+  const std::byte* const data = file_->data() + data_begin_ + found.begin;
+  if (found.dtype == "F16") return widened(data, found.shape, widen_f16);
+  if (found.dtype == "BF16") return widened(data, found.shape, widen_bf16);
+  if (found.dtype == "F32") return view(found, DType::f32);
+  if (found.dtype == "I32") return view(found, DType::i32);
+  if (found.dtype == "I8") return view(found, DType::i8);
+  if (found.dtype == "U8" || found.dtype == "BOOL") return view(found, DType::u8);
+  throw DataError(
+      concat(path_.string(), ": ", name, ": expected dtype ", kReadable, ", found ", found.dtype));
+}
+
+void SafetensorsFile::require_shape(const std::string& name, const Shape& expected) const {
   const Shape& found = shape(name);
   if (found != expected) {
     throw DataError(concat(path_.string(), ": ", name, ": expected shape ", expected, ", found ", found));
   }
+}
+
+Tensor SafetensorsFile::tensor(const std::string& name, const Shape& expected) const {
+  require_shape(name, expected);
   return tensor(name);
+}
+
+Tensor SafetensorsFile::as_stored(const std::string& name, const Shape& expected) const {
+  require_shape(name, expected);
+  const Entry& found = entry(name);
+  return found.dtype == "BF16" ? view(found, DType::bf16) : tensor(name);
 }
 
 }  // namespace qkv::io

@@ -10,7 +10,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr size_t kAlignment = 8;
+// Of the first number, as what reads rows of weights likes them to begin with a line of the cache.
+constexpr size_t kAlignment = 64;
+constexpr size_t kLengthBytes = 8;
 
 const char* spelling(DType dtype) {
   switch (dtype) {
@@ -20,6 +22,10 @@ const char* spelling(DType dtype) {
       return "I32";
     case DType::u8:
       return "U8";
+    case DType::bf16:
+      return "BF16";
+    case DType::i8:
+      return "I8";
   }
   return "U8";
 }
@@ -68,7 +74,7 @@ void write_safetensors(const std::filesystem::path& path, const std::vector<Name
   } catch (const Json::type_error&) {
     throw UsageError(concat(path.string(), ": expected names and metadata in UTF-8, found other bytes"));
   }
-  text.append((kAlignment - text.size() % kAlignment) % kAlignment, ' ');
+  text.append((kAlignment - (kLengthBytes + text.size()) % kAlignment) % kAlignment, ' ');
 
   AtomicFile file(path);
   const uint64_t length = text.size();
@@ -77,19 +83,7 @@ void write_safetensors(const std::filesystem::path& path, const std::vector<Name
   for (const NamedTensor* item : order) {
     const Tensor& tensor = item->tensor;
     const Tensor packed = tensor.contiguous() ? tensor : tensor.clone();
-    const std::byte* data = nullptr;
-    switch (packed.dtype()) {
-      case DType::f32:
-        data = reinterpret_cast<const std::byte*>(packed.data<float>());
-        break;
-      case DType::i32:
-        data = reinterpret_cast<const std::byte*>(packed.data<int32_t>());
-        break;
-      case DType::u8:
-        data = reinterpret_cast<const std::byte*>(packed.data<uint8_t>());
-        break;
-    }
-    file.write(data, packed.bytes());
+    file.write(packed.address(), packed.bytes());
   }
   file.commit();
 }

@@ -13,6 +13,8 @@ void count_macs(uint64_t macs);
 // every input and every output once, and twice where a result is added to what is there. What comes from a
 // cache or is read again counts no more and no less.
 void count_numbers(int64_t numbers);
+// The same in bytes.
+void count_bytes(int64_t bytes);
 
 // What has been counted since the process began, by all threads.
 uint64_t counted_macs();

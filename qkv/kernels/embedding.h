@@ -5,12 +5,13 @@
 
 #include "qkv/kernels/accumulate.h"
 #include "qkv/kernels/dropout.h"
+#include "qkv/kernels/weight_rows.h"
 
 namespace qkv::kernels {
 
 // y[t] = dropout(factor * table[ids[t]] + positions[position[t]]).
 struct EmbeddingForward {
-  const float* table = nullptr;       // [vocabulary, cols]
+  WeightRows table{};                 // [vocabulary, cols]
   const int32_t* ids = nullptr;       // [tokens], each in [0, vocabulary)
   float factor = 1;                   // sqrt(d_model) in the paper
   const float* positions = nullptr;   // [max positions, cols], or null

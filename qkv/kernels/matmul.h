@@ -1,5 +1,6 @@
 #pragma once
-// Matrix products, on oneDNN. Matrices are row-major with a stride (in elements) from row to row.
+// Matrix products: of packed matrices on oneDNN, for training; of weights as they are kept on a kernel of our
+// own, for everything else. Matrices are row-major with a stride (in elements) from row to row.
 //
 // Work is cut over outputs in blocks whose bounds depend on the shapes only, and each block is computed by
 // one thread: a row of the result has the same bits whatever the number of rows beside it and the number of
@@ -10,6 +11,7 @@
 #include <span>
 
 #include "qkv/kernels/accumulate.h"
+#include "qkv/kernels/weight_rows.h"
 
 namespace qkv::kernels {
 
@@ -35,10 +37,18 @@ class PackedMatrix {
   // Packs the row blocks laid one below the other, as they are: a [sum n_i, k] right-hand side, as dx = dy W
   // needs it.
   static PackedMatrix plain(std::span<const Matrix> blocks);
+  // The transpose of the blocks laid one below the other, all of one form, read where they lie: nothing is
+  // copied, and they must outlive this. Products with it sum in another order than those with transposed(),
+  // so their last bits differ.
+  static PackedMatrix kept(std::span<const WeightRows> blocks);
+  // Whether products with packed f32 are faster here than with kept ones: oneDNN has a kernel for them with
+  // AVX-512. Without one it is slow for few rows.
+  static bool worth_packing();
 
   bool empty() const { return impl_ == nullptr; }
   int64_t rows() const;  // the inner dimension of the product
   int64_t cols() const;
+  DType form() const;  // f32, bf16 or i8
 
   struct Impl;
   const Impl* impl() const { return impl_.get(); }
@@ -58,5 +68,8 @@ bool columns_keep_their_bits();
 // c (+)= a^T b, with a [rows, m], b [rows, n], c [m, n]: the gradient of a weight. The sum over rows is made
 // in an order that depends on the number of rows only.
 void matmul_transposed_a(const Matrix& a, const Matrix& b, const MutableMatrix& c, Accumulate accumulate);
+
+// How many products oneDNN has compiled since the process began.
+uint64_t compiled_products();
 
 }  // namespace qkv::kernels

@@ -8,6 +8,7 @@
 #include "qkv/base/files.h"
 #include "qkv/io/safetensors.h"
 #include "qkv/models/marian.h"
+#include "qkv/models/weights.h"
 
 namespace qkv::models {
 namespace {
@@ -25,8 +26,11 @@ void require_folder(const std::filesystem::path& folder) {
   }
 }
 
-void load_weights(const std::filesystem::path& path, const Transformer& model) {
-  const io::SafetensorsFile file(path);
+void load_weights(const std::filesystem::path& folder, const Transformer& model, const LoadOptions& options,
+                  MapFor use) {
+  const io::SafetensorsFile file(folder / kWeights, use);
+  const std::filesystem::path config = folder / kConfig;
+  const bool int8 = weights_of_config(read_file(config), config.string()) == WeightForm::int8;
   model.visit([&](const std::string& name, const nn::Parameter& parameter) {
     std::string stored = name;
     for (const std::string& other : tied_names(model.config(), name)) {
@@ -35,10 +39,21 @@ void load_weights(const std::filesystem::path& path, const Transformer& model) {
     Variable variable = parameter.variable;
     if (!file.contains(stored) && name == "final_logits_bias") {
       variable.set_value(Tensor::zeros(parameter.shape));  // what a file without it means
-    } else {
-      variable.set_value(file.tensor(stored, parameter.shape));
+      return;
     }
+    if (variable.takes_any_form() && (file.dtype(stored) == "I8") != int8) {
+      throw DataError(concat(file.path().string(), ": ", stored, ": expected ", int8 ? "I8" : "no I8",
+                             ", as \"dtype\" in ", config.string(), " says, found ", file.dtype(stored)));
+    }
+    load_parameter(file, stored, parameter, options.weights);
   });
+}
+
+std::unique_ptr<Transformer> load(const std::filesystem::path& folder, const LoadOptions& options,
+                                  MapFor use) {
+  auto model = std::make_unique<Transformer>(load_config(folder));
+  load_weights(folder, *model, options, use);
+  return model;
 }
 
 GenerationDefaults load_generation(const std::filesystem::path& path) {
@@ -71,15 +86,15 @@ TransformerConfig load_config(const std::filesystem::path& folder) {
   return parse_config_json(read_file(path), path.string());
 }
 
-std::unique_ptr<Transformer> load_transformer(const std::filesystem::path& folder) {
-  auto model = std::make_unique<Transformer>(load_config(folder));
-  load_weights(folder / kWeights, *model);
-  return model;
+std::unique_ptr<Transformer> load_transformer(const std::filesystem::path& folder,
+                                              const LoadOptions& options) {
+  return load(folder, options, MapFor::writing);
 }
 
-TranslationModel load_translation_model(const std::filesystem::path& folder) {
+TranslationModel load_translation_model(const std::filesystem::path& folder, const LoadOptions& options) {
   TranslationModel model;
-  model.transformer = load_transformer(folder);
+  // Nobody writes to it, so that pages which have been packed can be given back.
+  model.transformer = load(folder, options, MapFor::reading);
   model.config = model.transformer->config();
   model.tokenizer = std::make_unique<const text::MarianTokenizer>(text::MarianTokenizer::load(
       folder, {.source = model.config.source_vocabulary, .target = model.config.target_vocabulary}));
@@ -87,14 +102,18 @@ TranslationModel load_translation_model(const std::filesystem::path& folder) {
   return model;
 }
 
+WeightForm form_of(const Transformer& model) {
+  return qkv::form_of(model.output_projection().weights().front().value().dtype());
+}
+
 void save_transformer(const std::filesystem::path& folder, const Transformer& model,
                       const GenerationDefaults& defaults) {
   make_writable_folder(folder);
-  write_file_atomically(folder / kConfig, config_json(model.config()));
+  write_file_atomically(folder / kConfig, config_json(model.config(), form_of(model)));
   write_file_atomically(folder / kGeneration, generation_json(model.config(), defaults));
   std::vector<io::NamedTensor> tensors;
   model.visit([&](const std::string& name, const nn::Parameter& parameter) {
-    tensors.push_back({name, parameter.variable.value()});
+    append_parameter(tensors, name, parameter);
   });
   io::write_safetensors(folder / kWeights, tensors);
 }

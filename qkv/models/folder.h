@@ -5,8 +5,10 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #include "qkv/models/transformer.h"
+#include "qkv/ops/weight_form.h"
 #include "qkv/text/marian_tokenizer.h"
 
 namespace qkv::models {
@@ -25,15 +27,25 @@ struct TranslationModel {
   GenerationDefaults generation;
 };
 
-// The weights stay in the mapped file. Throws IoError, or DataError naming file, tensor, what was expected
-// and what was found.
-TranslationModel load_translation_model(const std::filesystem::path& folder);
+struct LoadOptions {
+  // The form in which weights are kept; nothing: as the folder has them (float16 as f32).
+  std::optional<WeightForm> weights = {};
+};
+
+// Weights that need no conversion stay in the mapped file. Throws IoError, or DataError naming file, tensor,
+// what was expected and what was found.
+TranslationModel load_translation_model(const std::filesystem::path& folder, const LoadOptions& options = {});
 
 // Only the configuration and the weights, for a folder without a tokenizer.
 TransformerConfig load_config(const std::filesystem::path& folder);
-std::unique_ptr<Transformer> load_transformer(const std::filesystem::path& folder);
+std::unique_ptr<Transformer> load_transformer(const std::filesystem::path& folder,
+                                              const LoadOptions& options = {});
 
-// Writes config.json, generation_config.json and model.safetensors, each atomically, the weights last.
+// The form of a model's weights.
+WeightForm form_of(const Transformer& model);
+
+// Writes config.json, generation_config.json and model.safetensors, each atomically, the weights last and in
+// the form that they have.
 void save_transformer(const std::filesystem::path& folder, const Transformer& model,
                       const GenerationDefaults& defaults);
 

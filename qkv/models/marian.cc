@@ -5,6 +5,7 @@
 
 #include "qkv/base/error.h"
 #include "qkv/models/config_reader.h"
+#include "qkv/models/weights.h"
 
 namespace qkv::models {
 namespace {
@@ -82,15 +83,15 @@ bool fits_marian(const TransformerConfig& config) {
          !config.final_norm && usual(config.d_k) && usual(config.d_v) && config.d_model % 2 == 0;
 }
 
-std::string config_json(const TransformerConfig& config) {
+std::string config_json(const TransformerConfig& config, WeightForm weights) {
   json object{{"vocab_size", config.source_vocabulary},
               {"d_model", config.d_model},
               {"eos_token_id", config.eos_id},
               {"pad_token_id", config.pad_id},
               {"decoder_start_token_id", config.decoder_start_id},
               {"is_encoder_decoder", true},
-              {"dtype", "float32"}};
-  if (fits_marian(config)) {
+              {"dtype", config_dtype(weights)}};
+  if (fits_marian(config) && weights != WeightForm::int8) {
     object.update({{"architectures", {"MarianMTModel"}},
                    {"model_type", "marian"},
                    {"decoder_vocab_size", config.target_vocabulary},

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "qkv/models/config.h"
+#include "qkv/ops/weight_form.h"
 
 namespace qkv::models {
 
@@ -13,8 +14,8 @@ namespace qkv::models {
 bool fits_marian(const TransformerConfig& config);
 
 // The text of config.json: "model_type": "marian" where it fits, else "qkv", with every field under the key
-// "qkv".
-std::string config_json(const TransformerConfig& config);
+// "qkv". int8 weights are qkv's own too: whoever knows Marian only would take them for numbers.
+std::string config_json(const TransformerConfig& config, WeightForm weights = WeightForm::f32);
 
 // Reads either. Throws DataError naming `path` and the key, what was expected and what was found.
 TransformerConfig parse_config_json(const std::string& text, const std::string& path);

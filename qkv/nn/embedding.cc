@@ -62,6 +62,7 @@ AddedPositions added_positions(const EmbeddingConfig& config, const Parameter& l
 
 Embedding::Embedding(const EmbeddingConfig& config, Variable table)
     : config_(config), table_(std::move(table)) {
+  table_.take_any_form();
   constexpr Initializer kNormal{Initializer::Kind::normal, 0.02f};
   if (config.positions.kind == PositionKind::learned) {
     positions_ = Parameter(Shape{config.positions.max_positions, config.d_model}, kNormal);

@@ -7,6 +7,7 @@
 #include "qkv/kernels/norm.h"
 #include "qkv/kernels/rotary.h"
 #include "qkv/ops/profile.h"
+#include "qkv/ops/weight_rows.h"
 
 namespace qkv {
 namespace {
@@ -265,8 +266,13 @@ Variable embedding(const Variable& table, const Tensor& ids, const Variable& pos
       }
     }
   }
+  const bool records = Tape::records({table, positions});
+  if (records && table.value().dtype() != DType::f32) {
+    throw UsageError(concat("embedding: only an f32 table can be trained, found ",
+                            name_of(table.value().dtype()), " ", table.shape()));
+  }
   Tensor y = Tensor::empty({tokens, cols});
-  kernels::embedding_forward({.table = table.value().data(),
+  kernels::embedding_forward({.table = weight_rows(table),
                               .ids = ids.data<int32_t>(),
                               .factor = options.factor,
                               .positions = positions.defined() ? positions.value().data() : nullptr,
@@ -275,7 +281,7 @@ Variable embedding(const Variable& table, const Tensor& ids, const Variable& pos
                               .cols = cols,
                               .dropout = options.dropout,
                               .y = y.data()});
-  if (!Tape::records({table, positions})) return y;
+  if (!records) return y;
   return Tape::result("embedding", y, [=](const Tensor& dy) {
     const auto scatter = [&](const Variable& to, const Tensor& rows, float factor) {
       const GradientSlot slot = to.gradient_slot();

@@ -4,11 +4,13 @@
 #include <mutex>
 #include <utility>
 
+#include "qkv/base/files.h"
 #include "qkv/kernels/loss.h"
 #include "qkv/kernels/matmul.h"
 #include "qkv/kernels/pointwise.h"
 #include "qkv/ops/functions.h"
 #include "qkv/ops/profile.h"
+#include "qkv/ops/weight_rows.h"
 
 namespace qkv {
 
@@ -27,43 +29,57 @@ std::vector<Matrix> matrices(const std::vector<Variable>& weights) {
   return blocks;
 }
 
-// A packed form and the versions of the weights that it was made from.
-class PackedForm {
+}  // namespace
+
+// What a product without a tape reads, and the versions of what it was made from.
+class LinearWeights::Prepared {
  public:
-  template <class Pack>
-  PackedMatrix get(const std::vector<Variable>& weights, const Pack& pack) {
+  struct Form {
+    PackedMatrix matrix;
+    Tensor bias;
+  };
+
+  template <class Make>
+  std::shared_ptr<const Form> get(const LinearWeights& of, const Make& make) {
     const std::lock_guard lock(mutex_);
-    std::vector<uint64_t> versions;
-    for (const Variable& weight : weights) versions.push_back(weight.version());
-    if (!packed_.empty() && versions == versions_) return packed_;
-    packed_ = {};
-    const ProfileScope profile("packing");
-    const MemoryScope memory(MemoryUse::packed);
-    PackedMatrix packed = pack(matrices(weights));
-    // In training it will not be asked for again before the weights change: copies of all of them, twice,
-    // would only lie there.
-    if (!Tape::alive()) {
-      packed_ = packed;
-      versions_ = std::move(versions);
+    if (!form_ || !current(of)) {
+      form_ = nullptr;
+      form_ = std::make_shared<const Form>(make());
+      versions_.clear();
+      for_each(of, [this](uint64_t version) { versions_.push_back(version); });
     }
-    return packed;
+    return form_;
+  }
+
+  // The weights are about to change.
+  void drop() {
+    const std::lock_guard lock(mutex_);
+    form_ = nullptr;
   }
 
  private:
+  template <class Visit>
+  static void for_each(const LinearWeights& of, const Visit& visit) {
+    for (const Variable& weight : of.weights_) visit(weight.version());
+    for (const Variable& bias : of.biases_) visit(bias.defined() ? bias.version() : 0);
+  }
+
+  bool current(const LinearWeights& of) const {
+    size_t i = 0;
+    bool same = true;
+    for_each(of, [&](uint64_t version) { same = same && version == versions_[i++]; });
+    return same;
+  }
+
   std::mutex mutex_;
-  PackedMatrix packed_;
+  std::shared_ptr<const Form> form_;
   std::vector<uint64_t> versions_;
 };
 
-}  // namespace
-
-struct LinearWeights::Packed {
-  PackedForm forward, backward;
-};
-
 LinearWeights::LinearWeights(std::vector<Variable> weights, std::vector<Variable> biases)
-    : weights_(std::move(weights)), biases_(std::move(biases)), packed_(std::make_unique<Packed>()) {
+    : weights_(std::move(weights)), biases_(std::move(biases)), prepared_(std::make_unique<Prepared>()) {
   biases_.resize(weights_.size());
+  for (const Variable& weight : weights_) weight.take_any_form();
 }
 LinearWeights::~LinearWeights() = default;
 LinearWeights::LinearWeights(LinearWeights&&) noexcept = default;
@@ -79,13 +95,47 @@ int64_t LinearWeights::outputs() const {
 
 // What linear() and linear_cross_entropy() do with the weights.
 struct LinearAccess {
-  static PackedMatrix forward(const LinearWeights& w) {
-    return w.packed_->forward.get(w.weights_,
-                                  [](const auto& blocks) { return PackedMatrix::transposed(blocks); });
+  using Form = LinearWeights::Prepared::Form;
+
+  // The right-hand side and the biases of x W^T + b.
+  static std::shared_ptr<const Form> forward(const LinearWeights& w) {
+    if (Tape::alive()) {
+      require_trainable(w);
+      w.prepared_->drop();
+      return std::make_shared<const Form>(Form{pack(w), bias(w)});
+    }
+    return w.prepared_->get(w, [&w] { return Form{for_inference(w), bias(w)}; });
   }
+
+  // The right-hand side of dy W.
   static PackedMatrix backward(const LinearWeights& w) {
-    return w.packed_->backward.get(w.weights_,
-                                   [](const auto& blocks) { return PackedMatrix::plain(blocks); });
+    const ProfileScope profile("packing");
+    const MemoryScope memory(MemoryUse::packed);
+    return PackedMatrix::plain(matrices(w.weights_));
+  }
+
+  static PackedMatrix pack(const LinearWeights& w) {
+    const ProfileScope profile("packing");
+    const MemoryScope memory(MemoryUse::packed);
+    return PackedMatrix::transposed(matrices(w.weights_));
+  }
+
+  static PackedMatrix for_inference(const LinearWeights& w) {
+    const ProfileScope profile("packing");
+    std::vector<kernels::WeightRows> rows;
+    for (const Variable& weight : w.weights_) {
+      rows.push_back(weight_rows(weight));
+      if (rows.back().form != rows.front().form) {
+        throw ShapeError(concat("linear: expected weights of one form, found ", name_of(rows.front().form),
+                                " ", w.weights_.front().shape(), " and ", name_of(rows.back().form), " ",
+                                weight.shape()));
+      }
+    }
+    if (rows.front().form != DType::f32 || !PackedMatrix::worth_packing()) return PackedMatrix::kept(rows);
+    PackedMatrix packed = pack(w);
+    for (const Variable& weight : w.weights_)
+      release_mapped(weight.value().address(), weight.value().bytes());
+    return packed;
   }
 
   // The biases laid end to end, or an undefined tensor where there are none.
@@ -99,6 +149,20 @@ struct LinearAccess {
       next += w.weights_[i].shape()[0];
     }
     return whole;
+  }
+
+  // Whether the product of x has to be recorded.
+  static bool records(const LinearWeights& w, const Variable& x) {
+    return Tape::records() && Tape::records(all(w, x));
+  }
+
+  static void require_trainable(const LinearWeights& w) {
+    for (const Variable& weight : w.weights_) {
+      if (weight.value().dtype() != DType::f32) {
+        throw UsageError(concat("linear: only f32 weights can be trained, found ",
+                                name_of(weight.value().dtype()), " ", weight.shape()));
+      }
+    }
   }
 
   static std::vector<Variable> all(const LinearWeights& w, const Variable& x) {
@@ -145,9 +209,9 @@ void add_weight_gradients(const Tensor& x, const Tensor& dy, const std::vector<V
 
 // x W^T + b.
 Tensor multiply(const Variable& x, const LinearWeights& weights) {
-  const Tensor bias = LinearAccess::bias(weights);
+  const auto form = LinearAccess::forward(weights);
   Tensor y = Tensor::empty({x.value().rows(), weights.outputs()});
-  kernels::matmul(matrix(x.value()), LinearAccess::forward(weights), bias.defined() ? bias.data() : nullptr,
+  kernels::matmul(matrix(x.value()), form->matrix, form->bias.defined() ? form->bias.data() : nullptr,
                   mutable_matrix(y), Accumulate::no);
   return y;
 }
@@ -168,7 +232,7 @@ Variable linear(const Variable& x, const LinearWeights& weights) {
   const ProfileScope profile("linear");
   check("linear", x, weights);
   const Tensor y = multiply(x, weights);
-  if (!Tape::records(LinearAccess::all(weights, x))) return y;
+  if (!LinearAccess::records(weights, x)) return y;
   return Tape::result("linear", y, [x, &weights](const Tensor& dy) { pass_on(x, weights, dy); });
 }
 
@@ -180,7 +244,7 @@ Variable linear_activate(const Variable& x, const LinearWeights& weights, kernel
   check("linear_activate", x, weights);
   const Tensor y = multiply(x, weights);
   kernels::activate(activation, y.data(), y.data(), y.rows(), y.cols(), dropout);
-  if (!Tape::records(LinearAccess::all(weights, x))) return y;
+  if (!LinearAccess::records(weights, x)) return y;
   return Tape::result("linear_activate", y, [x, &weights, y, factor = dropout.scale()](const Tensor& dy) {
     // Nobody reads dy after this.
     kernels::relu_backward(y.data(), dy.data(), factor, dy.data(), y.numel());
@@ -202,9 +266,9 @@ CrossEntropyResult linear_cross_entropy(const Variable& x, const LinearWeights& 
       throw DataError(concat("cross_entropy: label ", label, " is outside the vocabulary of ", vocabulary));
     }
   }
-  const bool records = Tape::records(LinearAccess::all(weights, x));
-  const PackedMatrix forward = LinearAccess::forward(weights);
-  const Tensor bias = LinearAccess::bias(weights);
+  const bool records = LinearAccess::records(weights, x);
+  const auto form = LinearAccess::forward(weights);
+  const Tensor& bias = form->bias;
   // The gradients for an upstream gradient of 1. Those of the weights wait in variables of their own until
   // backward().
   const Tensor dx = records && x.requires_grad() ? Tensor::empty(x.shape()) : Tensor();
@@ -224,7 +288,7 @@ CrossEntropyResult linear_cross_entropy(const Variable& x, const LinearWeights& 
     const int64_t count = std::min(options.chunk_rows, rows - first);
     const Tensor x_chunk = x.value().slice_rows(first, count);
     const Tensor logits = scratch({count, vocabulary});
-    kernels::matmul(matrix(x_chunk), forward, nullptr, mutable_matrix(logits), Accumulate::no);
+    kernels::matmul(matrix(x_chunk), form->matrix, nullptr, mutable_matrix(logits), Accumulate::no);
     kernels::cross_entropy({.logits = logits.data(),
                             .bias = bias.defined() ? bias.data() : nullptr,
                             .labels = labels.data<int32_t>() + first,

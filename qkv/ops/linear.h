@@ -11,11 +11,13 @@
 namespace qkv {
 
 // The weights of one affine map, [n_i, k] each, and optional biases, [n_i] each: y = x [W_1; W_2; ...]^T +
-// [b_1, b_2, ...]. Several maps of one input (queries, keys, values) are one product. The packed forms that
-// the products read are made when first needed and again when a weight has changed; that is safe from several
-// threads at once. While a tape
-// lives they are made for each use: the weights change after it, and copies of all of them would be kept for
-// nothing.
+// [b_1, b_2, ...]. Several maps of one input (queries, keys, values) are one product. Weights may have any
+// form (ops/weight_form.h), all of them the same.
+//
+// What the products read is made when first needed and again when a weight has changed; that is safe from
+// several threads at once. f32 is packed, once, and the pages of a file that it was mapped from are given
+// back; bf16 and int8 are read where they lie. While a tape lives f32 is packed for each use: the weights
+// change after it, and copies of all of them would be kept for nothing.
 class LinearWeights {
  public:
   // `biases` is empty or as long as `weights`; an undefined one counts as zeros. Values may come later.
@@ -30,13 +32,14 @@ class LinearWeights {
   int64_t outputs() const;
 
  private:
-  struct Packed;
+  class Prepared;
   friend struct LinearAccess;
   std::vector<Variable> weights_, biases_;
-  std::unique_ptr<Packed> packed_;
+  std::unique_ptr<Prepared> prepared_;
 };
 
-// x [tokens, k] -> [tokens, n]. Throws ShapeError.
+// x [tokens, k] -> [tokens, n]. Throws ShapeError, and UsageError where weights that are not f32 would be
+// trained.
 Variable linear(const Variable& x, const LinearWeights& weights);
 
 // dropout(activation(linear(x, weights))), the first half of a feed-forward. With relu, only the result is

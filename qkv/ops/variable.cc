@@ -14,8 +14,9 @@ Variable Variable::parameter(Tensor value) {
   return leaf;
 }
 
-void Variable::set_value(Tensor value) {
+void Variable::set_value(Tensor value, Tensor scales) {
   node_->value = std::move(value);
+  node_->scales = std::move(scales);
   touch();
 }
 

@@ -32,14 +32,20 @@ class Variable {
 
   bool defined() const { return node_ != nullptr; }
   const Tensor& value() const { return node_->value; }
+  // Of an i8 value, what one step of each row's numbers is worth: f32 [rows]. Undefined for other values.
+  const Tensor& scales() const { return node_->scales; }
   const Shape& shape() const { return node_->value.shape(); }
   bool requires_grad() const { return node_ && node_->requires_grad; }
 
   // Replaces a leaf's value, or says that its numbers were changed in place: what was derived from the old
   // ones (packed weights) is made anew.
-  void set_value(Tensor value);
+  void set_value(Tensor value, Tensor scales = {});
   void touch() { ++node_->version; }
   uint64_t version() const { return node_->version; }
+
+  // Whether the value may be kept in bf16 or i8. Said by what reads it in any form: affine maps and tables.
+  void take_any_form() const { node_->any_form = true; }
+  bool takes_any_form() const { return node_->any_form; }
 
   // The gradient, undefined where none has arrived.
   Tensor grad() const;
@@ -66,10 +72,12 @@ class Variable {
   };
   struct Node {
     Tensor value;
+    Tensor scales;
     Tensor grad;
     bool requires_grad = false;
     bool has_grad = false;
     bool leaf = false;  // a parameter, whose gradient outlives the step
+    bool any_form = false;
     uint64_t version = 0;
     // Set in a view: whose columns this is. That is never a view itself.
     std::shared_ptr<Node> base;

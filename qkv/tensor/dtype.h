@@ -6,11 +6,30 @@
 
 namespace qkv {
 
-enum class DType : uint8_t { f32, i32, u8 };
+// f32, i32 and u8 are what operations compute with. In bf16 and i8 only weights are kept.
+enum class DType : uint8_t { f32, i32, u8, bf16, i8 };
 
 enum class Device : uint8_t { cpu };
 
-constexpr size_t size_of(DType dtype) { return dtype == DType::u8 ? 1 : 4; }
+// Brain floating point: the upper half of an f32.
+struct BFloat16 {
+  uint16_t bits = 0;
+  friend bool operator==(BFloat16, BFloat16) = default;
+};
+
+constexpr size_t size_of(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+    case DType::i32:
+      return 4;
+    case DType::bf16:
+      return 2;
+    case DType::u8:
+    case DType::i8:
+      return 1;
+  }
+  return 1;
+}
 
 constexpr const char* name_of(DType dtype) {
   switch (dtype) {
@@ -20,6 +39,10 @@ constexpr const char* name_of(DType dtype) {
       return "i32";
     case DType::u8:
       return "u8";
+    case DType::bf16:
+      return "bf16";
+    case DType::i8:
+      return "i8";
   }
   return "unknown";
 }
@@ -31,5 +54,9 @@ template <>
 inline constexpr DType dtype_of<int32_t> = DType::i32;
 template <>
 inline constexpr DType dtype_of<uint8_t> = DType::u8;
+template <>
+inline constexpr DType dtype_of<BFloat16> = DType::bf16;
+template <>
+inline constexpr DType dtype_of<int8_t> = DType::i8;
 
 }  // namespace qkv

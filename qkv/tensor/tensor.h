@@ -52,6 +52,8 @@ class Tensor {
     require_dtype(dtype_of<T>);
     return reinterpret_cast<T*>(storage_.get());
   }
+  // Where the first element lies, whatever it is.
+  void* address() const { return storage_.get(); }
   // The elements of a contiguous tensor.
   template <class T = float>
   std::span<T> values() const {

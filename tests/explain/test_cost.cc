@@ -91,7 +91,17 @@ std::vector<models::TransformerConfig> configurations() {
 TEST(TransformerCost, CountsTheParametersThatTheModelHas) {
   for (const models::TransformerConfig& config : configurations()) {
     const models::Transformer model(config);
-    EXPECT_EQ(total(transformer_cost(config, {})).parameters, nn::count_parameters(model)) << config.d_model;
+    const Cost cost = total(transformer_cost(config, {}));
+    EXPECT_EQ(cost.parameters, nn::count_parameters(model)) << config.d_model;
+    int64_t formed = 0, rows = 0;
+    model.visit([&](const std::string&, const nn::Parameter& parameter) {
+      if (!parameter.variable.takes_any_form()) return;
+      formed += parameter.shape.numel();
+      rows += parameter.shape[0];
+    });
+    EXPECT_EQ(cost.weight_bytes(WeightForm::bf16), 4 * cost.parameters - 2 * formed) << config.d_model;
+    EXPECT_EQ(cost.weight_bytes(WeightForm::int8), 4 * cost.parameters - 3 * formed + 4 * rows)
+        << config.d_model;
   }
 }
 

@@ -88,8 +88,11 @@ TEST(Counters, RowsCountWhatIsReadAndWritten) {
             (Work{0, 3 * kAll}));
   const std::vector<int32_t> ids{2, 0, 1};
   EXPECT_EQ(counted([&] {
-              embedding_forward(
-                  {.table = x.data(), .ids = ids.data(), .tokens = kRows, .cols = kCols, .y = y.data()});
+              embedding_forward({.table = {.data = x.data(), .rows = kRows, .cols = kCols},
+                                 .ids = ids.data(),
+                                 .tokens = kRows,
+                                 .cols = kCols,
+                                 .y = y.data()});
             }),
             (Work{0, 2 * kAll}));
   EXPECT_EQ(counted([&] { softmax(x.data(), y.data(), kRows, kCols); }), (Work{0, 2 * kAll}));

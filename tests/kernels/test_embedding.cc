@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "qkv/base/error.h"
 #include "qkv/kernels/reference/rowwise.h"
 #include "rowwise.h"
 
@@ -27,7 +28,7 @@ TEST(Embedding, Forward) {
       for (const bool placed : {false, true}) {
         for (const float rate : {0.0f, 0.3f}) {
           Numbers y(kTokens * cols, 5);
-          const EmbeddingForward arguments{.table = table.data(),
+          const EmbeddingForward arguments{.table = {.data = table.data(), .rows = kVocabulary, .cols = cols},
                                            .ids = ids.data(),
                                            .factor = 2.5f,
                                            .positions = placed ? positions.data() : nullptr,
@@ -40,6 +41,35 @@ TEST(Embedding, Forward) {
           expect_near(y, reference::embedding_forward(arguments), 2e-7, 2e-7, Accumulate::no,
                       std::to_string(cols) + " columns");
         }
+      }
+    }
+  });
+}
+
+TEST(Embedding, ForwardFromTablesOfOtherForms) {
+  for_each_target([] {
+    const auto ids = numbers_below(kVocabulary, 1), position = numbers_below(kPlaces, 2);
+    for (const int64_t cols : {1, 5, 16, 17, 33, 128, 520}) {
+      const Numbers table(kVocabulary * cols, 3), positions(kPlaces * cols, 4);
+      std::vector<BFloat16> halves(static_cast<size_t>(table.size()));
+      round_to_bf16(table.data(), halves.data(), table.size());
+      std::vector<int8_t> bytes(halves.size());
+      std::vector<float> scales(kVocabulary);
+      quantize_rows(table.data(), kVocabulary, cols, bytes.data(), scales.data());
+      for (const WeightRows& form : {WeightRows{halves.data(), DType::bf16, nullptr, kVocabulary, cols},
+                                     WeightRows{bytes.data(), DType::i8, scales.data(), kVocabulary, cols}}) {
+        Numbers y(kTokens * cols, 5);
+        const EmbeddingForward arguments{.table = form,
+                                         .ids = ids.data(),
+                                         .factor = 2.5f,
+                                         .positions = positions.data(),
+                                         .position = position.data(),
+                                         .tokens = kTokens,
+                                         .cols = cols,
+                                         .y = y.data()};
+        embedding_forward(arguments);
+        expect_near(y, reference::embedding_forward(arguments), 3e-7, 3e-7, Accumulate::no,
+                    concat(name_of(form.form), ", ", cols, " columns"));
       }
     }
   });

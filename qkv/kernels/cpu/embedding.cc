@@ -17,17 +17,35 @@ HWY_BEFORE_NAMESPACE();
 namespace qkv::kernels::HWY_NAMESPACE {
 namespace {
 
-template <class Drop>
+// A vector of a row's numbers, whatever they are kept as.
+template <class P>
+HWY_INLINE FloatVector load_weight(const float* from, FloatVector /*scale*/, P part) {
+  return load(Floats(), from, part);
+}
+template <class P>
+HWY_INLINE FloatVector load_weight(const uint16_t* from, FloatVector /*scale*/, P part) {
+  return load_bf16(from, part);
+}
+template <class P>
+HWY_INLINE FloatVector load_weight(const int8_t* from, FloatVector scale, P part) {
+  const hn::Rebind<int8_t, Floats> bytes;
+  const hn::RebindToSigned<Floats> whole;
+  return hn::Mul(hn::ConvertTo(Floats(), hn::PromoteTo(whole, load(bytes, from, part))), scale);
+}
+
+template <class Drop, class Weight>
 void embed_rows(const EmbeddingForward& a, int64_t begin, int64_t end) {
   const Floats d;
   Drop drop(a.dropout);
+  const auto* const table = static_cast<const Weight*>(a.table.data);
   const auto factor = hn::Set(d, a.factor);
   for (int64_t t = begin; t < end; ++t) {
-    const float* from = a.table + a.ids[t] * a.cols;
+    const Weight* from = table + a.ids[t] * a.cols;
+    const auto scale = hn::Set(d, a.table.scales == nullptr ? 1.0f : a.table.scales[a.ids[t]]);
     const float* place = a.positions == nullptr ? nullptr : a.positions + a.position[t] * a.cols;
     float* to = a.y + t * a.cols;
     for_dropped_row(d, drop, t, a.cols, [&](auto part, int64_t column, int64_t i) HWY_ATTR {
-      auto v = hn::Mul(load(d, from + column, part), factor);
+      auto v = hn::Mul(load_weight(from + column, scale, part), factor);
       if (place != nullptr) v = hn::Add(v, load(d, place + column, part));
       store(d, drop.apply(d, v, i), to + column, part);
     });
@@ -35,7 +53,10 @@ void embed_rows(const EmbeddingForward& a, int64_t begin, int64_t end) {
 }
 
 void embed_range(const EmbeddingForward& a, int64_t begin, int64_t end) {
-  a.dropout.active() ? embed_rows<DropSome>(a, begin, end) : embed_rows<KeepAll>(a, begin, end);
+  // Only f32 is trained, and only in training something is dropped.
+  if (a.table.form == DType::bf16) return embed_rows<KeepAll, uint16_t>(a, begin, end);
+  if (a.table.form == DType::i8) return embed_rows<KeepAll, int8_t>(a, begin, end);
+  a.dropout.active() ? embed_rows<DropSome, float>(a, begin, end) : embed_rows<KeepAll, float>(a, begin, end);
 }
 
 // The columns [begin, end) of all tokens; begin is a multiple of 8, and there are kDropoutColumns at most.
@@ -82,7 +103,8 @@ constexpr int64_t kScatterColumns = 128;
 }  // namespace
 
 void embedding_forward(const EmbeddingForward& arguments) {
-  count_numbers(arguments.tokens * arguments.cols * (arguments.positions != nullptr ? 3 : 2));
+  count_numbers(arguments.tokens * arguments.cols * (arguments.positions != nullptr ? 2 : 1));
+  count_bytes(arguments.tokens * arguments.cols * static_cast<int64_t>(size_of(arguments.table.form)));
   const int64_t grain = std::max<int64_t>(1, 16384 / std::max<int64_t>(arguments.cols, 1));
   parallel_for(arguments.tokens, grain, [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(embed_range)(arguments, begin, end);

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <dnnl.hpp>
 #include <functional>
@@ -26,6 +27,7 @@
 #include "qkv/base/parallel.h"
 #include "qkv/kernels/counters.h"
 #include "qkv/kernels/cpu/packed_matrix.h"
+#include "qkv/kernels/cpu/row_product.h"
 #include "qkv/tensor/storage.h"
 
 namespace qkv::kernels {
@@ -197,6 +199,8 @@ struct Product {
   }
 };
 
+std::atomic<uint64_t> products_compiled{0};
+
 // Compiled products live as long as the process; there are few, see above. One thread compiles at a time: two
 // would often compile the same, and what oneDNN shares between them is not for ThreadSanitizer to see.
 const Product& product(const Key& key, const std::function<dnnl::matmul::primitive_desc()>& make) {
@@ -212,6 +216,7 @@ const Product& product(const Key& key, const std::function<dnnl::matmul::primiti
   const std::lock_guard one(compiling);
   if (const Product* known = find()) return *known;
   Product made(make());
+  products_compiled.fetch_add(1, std::memory_order_relaxed);
   const std::unique_lock lock(mutex);
   return products->try_emplace(key, std::move(made)).first->second;
 }
@@ -224,6 +229,8 @@ void copy_rows(const float* from, int64_t from_stride, float* to, int64_t to_str
 }
 
 }  // namespace
+
+uint64_t compiled_products() { return products_compiled.load(std::memory_order_relaxed); }
 
 bool runs_on_slabs() {
   static const bool answer = [] {
@@ -248,8 +255,9 @@ void matmul(const Matrix& a, const PackedMatrix& b, const float* bias, const Mut
   const PackedMatrix::Impl& packed = *b.impl();
   const bool add = accumulate == Accumulate::yes;
   count_macs(static_cast<uint64_t>(a.rows * packed.rows * packed.cols));
-  count_numbers(a.rows * packed.rows + packed.rows * packed.cols +
-                touches(accumulate) * a.rows * packed.cols);
+  count_numbers(a.rows * packed.rows + touches(accumulate) * a.rows * packed.cols);
+  count_bytes(packed.rows * packed.cols * static_cast<int64_t>(size_of(packed.form)));
+  if (packed.layout == PackLayout::kept) return row_product(a, packed, bias, c, accumulate);
   const int64_t panels = (a.rows + kPanelRows - 1) / kPanelRows;
   const int64_t blocks = static_cast<int64_t>(packed.blocks.size());
   const auto task = [&](int64_t index) {

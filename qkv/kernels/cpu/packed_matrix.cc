@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
+#include <iterator>
 #include <utility>
 
 #include "qkv/base/parallel.h"
 #include "qkv/kernels/counters.h"
+#include "qkv/kernels/cpu/row_product.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "qkv/kernels/cpu/packed_matrix.cc"
@@ -72,7 +75,10 @@ constexpr int64_t kSlabRows = 16;  // a slab's rows are a multiple
 int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
 
 PackedMatrix::Impl allocate_blocks(int64_t rows, int64_t cols) {
-  PackedMatrix::Impl packed{rows, cols, runs_on_slabs() ? PackLayout::slabs : PackLayout::rows, {}};
+  PackedMatrix::Impl packed;
+  packed.rows = rows;
+  packed.cols = cols;
+  packed.layout = runs_on_slabs() ? PackLayout::slabs : PackLayout::rows;
   for (int64_t first = 0; first < cols; first += kBlockCols) {
     const int64_t count = std::min(kBlockCols, cols - first);
     const int64_t numbers = packed.layout == PackLayout::slabs
@@ -135,6 +141,7 @@ void for_rows(std::span<const Matrix> blocks, int64_t begin, int64_t end, const 
 
 int64_t PackedMatrix::rows() const { return impl_ ? impl_->rows : 0; }
 int64_t PackedMatrix::cols() const { return impl_ ? impl_->cols : 0; }
+DType PackedMatrix::form() const { return impl_ ? impl_->form : DType::f32; }
 
 PackedMatrix PackedMatrix::transposed(std::span<const Matrix> blocks) {
   Impl packed = allocate_blocks(blocks[0].cols, count_rows(blocks));
@@ -160,6 +167,30 @@ PackedMatrix PackedMatrix::plain(std::span<const Matrix> blocks) {
   });
   PackedMatrix result;
   result.impl_ = std::make_shared<const Impl>(std::move(packed));
+  return result;
+}
+
+bool PackedMatrix::worth_packing() { return runs_on_slabs(); }
+
+PackedMatrix PackedMatrix::kept(std::span<const WeightRows> blocks) {
+  Impl whole;
+  whole.rows = blocks[0].cols;
+  whole.layout = PackLayout::kept;
+  whole.form = blocks[0].form;
+  for (const WeightRows& block : blocks) {
+    const int64_t row_bytes = block.cols * static_cast<int64_t>(size_of(block.form));
+    for (int64_t first = 0; first < block.rows; first += kPartCols) {
+      WeightRows part = block;
+      part.data = static_cast<const std::byte*>(block.data) + first * row_bytes;
+      if (part.scales) part.scales += first;
+      part.rows = std::min(kPartCols, block.rows - first);
+      whole.kept.push_back({part, whole.cols + first});
+    }
+    whole.cols += block.rows;
+    if (block.form == DType::i8) std::ranges::copy(sums_of_rows(block), std::back_inserter(whole.sums));
+  }
+  PackedMatrix result;
+  result.impl_ = std::make_shared<const Impl>(std::move(whole));
   return result;
 }
 

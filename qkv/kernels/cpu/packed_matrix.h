@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "qkv/kernels/matmul.h"
+#include "qkv/kernels/weight_rows.h"
 #include "qkv/tensor/storage.h"
 
 namespace qkv::kernels {
@@ -15,6 +16,7 @@ enum class PackLayout {
   // multiples of 64 columns and 16 rows. What oneDNN's AVX-512 kernel reads, and calls BA16a64b.
   slabs,
   rows,  // one after the other
+  kept,  // not packed: the transpose, where its owner keeps it
 };
 
 // Whether this machine's oneDNN has a fast kernel for slabs. They are asked for by name, not with
@@ -28,9 +30,20 @@ struct PackedMatrix::Impl {
     Storage data;
   };
 
+  // Some of the columns, each a row of weights in memory that somebody else owns. At most kPartCols
+  // (row_product.h).
+  struct Kept {
+    WeightRows weights;
+    int64_t first_col = 0;
+  };
+
   int64_t rows = 0, cols = 0;
   PackLayout layout = PackLayout::rows;
   std::vector<Block> blocks;
+  // Where the layout is `kept`:
+  DType form = DType::f32;
+  std::vector<Kept> kept;
+  std::vector<int32_t> sums;  // of int8, of each column
 };
 
 }  // namespace qkv::kernels

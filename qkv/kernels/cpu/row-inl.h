@@ -60,6 +60,14 @@ HWY_INLINE void store(D d, hn::Vec<D> v, hn::TFromD<D>* to, Part part) {
 #endif
 }
 
+// Brain floats, widened.
+template <class P>
+HWY_INLINE FloatVector load_bf16(const uint16_t* from, P part) {
+  const hn::RebindToUnsigned<Floats> bits;
+  const hn::Rebind<uint16_t, Floats> halves;
+  return hn::BitCast(Floats(), hn::ShiftLeft<16>(hn::PromoteTo(bits, load(halves, from, part))));
+}
+
 template <class D>
 HWY_INLINE hn::Vec<D> zero_rest(D /*d*/, hn::Vec<D> v, Full) {
   return v;

@@ -1,6 +1,7 @@
 #include "qkv/kernels/reference/rowwise.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <numbers>
 
@@ -198,11 +199,27 @@ Losses cross_entropy(const CrossEntropy& a) {
   return losses;
 }
 
+namespace {
+
+double element(const WeightRows& weights, int64_t row, int64_t col) {
+  const int64_t i = row * weights.cols + col;
+  switch (weights.form) {
+    case DType::bf16:
+      return std::bit_cast<float>(uint32_t{static_cast<const BFloat16*>(weights.data)[i].bits} << 16);
+    case DType::i8:
+      return double{weights.scales[row]} * static_cast<const int8_t*>(weights.data)[i];
+    default:
+      return static_cast<const float*>(weights.data)[i];
+  }
+}
+
+}  // namespace
+
 Doubles embedding_forward(const EmbeddingForward& a) {
   Doubles y;
   for (int64_t t = 0; t < a.tokens; ++t) {
     for (int64_t c = 0; c < a.cols; ++c) {
-      double v = double{a.factor} * double{a.table[a.ids[t] * a.cols + c]};
+      double v = double{a.factor} * element(a.table, a.ids[t], c);
       if (a.positions != nullptr) v += double{a.positions[a.position[t] * a.cols + c]};
       y.push_back(v * dropout_factor(a.dropout, t, c));
     }

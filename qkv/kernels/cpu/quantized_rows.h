@@ -1,0 +1,26 @@
+#pragma once
+// The inputs of int8 products, rounded to 8 bits.
+
+#include <cstdint>
+
+#include "qkv/kernels/matmul.h"
+#include "qkv/tensor/storage.h"
+
+namespace qkv::kernels {
+
+// Row r stands for (numbers[r * stride + i] - zeros[r]) * scales[r], with numbers 0..255.
+//
+// A row's range holds 0, so that one without negative numbers (behind a ReLU) has all 256 steps for the
+// others: with symmetric numbers half of them would be idle. A row that holds a NaN or an infinity has the
+// scale NaN.
+struct QuantizedRows {
+  Storage memory = {};
+  int64_t stride = 0;  // a multiple of 64; numbers past the columns are 0
+  uint8_t* numbers = nullptr;
+  float* scales = nullptr;
+  int32_t* zeros = nullptr;
+};
+
+QuantizedRows quantize_inputs(const Matrix& a);
+
+}  // namespace qkv::kernels

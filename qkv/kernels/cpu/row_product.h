@@ -1,0 +1,54 @@
+#pragma once
+// Products with weights as they are kept (kernels/weight_rows.h): nothing is packed, so a model's weights may
+// stay in the mapped file, and a step that computes few rows reads them once, at the memory's speed.
+//
+// Weights lie along the inner dimension, and so do the lanes: every element of the result is a sum of
+// vectors, whose lanes are added at the end, in an order that depends on the inner dimension only. Its bits
+// are the same in any company. (The products that training runs sum in another order: matmul.cc.)
+
+#include <cstdint>
+#include <vector>
+
+#include "qkv/kernels/matmul.h"
+#include "qkv/kernels/weight_rows.h"
+
+namespace qkv::kernels {
+
+// What one thread computes at a time: at most so many rows by so many columns of the result.
+inline constexpr int64_t kPartRows = 48, kPartCols = 64;
+
+// y [rows, cols] (+)= x w^T + bias, a part of a product. w and its companions begin at the part's first
+// column, of which each is a row of weights.
+struct RowPart {
+  int64_t rows = 0, cols = 0, inner = 0;
+  DType form = DType::f32;
+  const void* w = nullptr;
+  const float* bias = nullptr;  // [cols], or null
+  bool accumulate = false;
+  float* y = nullptr;
+  int64_t y_stride = 0;
+
+  const float* x = nullptr;  // of f32 and bf16
+  int64_t x_stride = 0;
+
+  // Of int8: x is (q - zero) * scale, of each row.
+  const uint8_t* q = nullptr;
+  int64_t q_stride = 0;             // a multiple of 64, and at least `inner`
+  const float* q_scales = nullptr;  // [rows]
+  const int32_t* q_zeros = nullptr;
+  const float* w_scales = nullptr;  // [cols]
+  const int32_t* w_sums = nullptr;  // of each row of numbers
+};
+
+// The same for a whole product. `b` holds weights as they are kept.
+void row_product(const Matrix& a, const PackedMatrix::Impl& b, const float* bias, const MutableMatrix& c,
+                 Accumulate accumulate);
+
+// The sum of each row of int8 numbers, which takes the inputs' zero points out of a product.
+std::vector<int32_t> sums_of_rows(const WeightRows& weights);
+
+// sums[r * kPartCols + c] = sum_i q[r][i] w[c][i], exactly, with the instructions of AVX-512 VNNI.
+void int8_sums_vnni(const RowPart& part, int32_t* sums);
+bool has_vnni();
+
+}  // namespace qkv::kernels

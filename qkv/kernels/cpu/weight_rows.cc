@@ -1,0 +1,88 @@
+#include "qkv/kernels/weight_rows.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include "qkv/base/parallel.h"
+
+namespace qkv::kernels {
+namespace {
+
+// Plain loops: the compiler makes vectors of them, and each weight passes here once.
+
+BFloat16 nearest_bf16(float value) {
+  const auto bits = std::bit_cast<uint32_t>(value);
+  if (std::isnan(value))
+    return {static_cast<uint16_t>((bits >> 16) | 0x40)};  // quiet: its payload may be cut off
+  return {static_cast<uint16_t>((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16)};
+}
+
+void quantize_row(const float* from, int64_t cols, int8_t* to, float& scale) {
+  // Without its sign, a float is as large as its bits are as a whole number.
+  uint32_t largest = 0;
+  for (int64_t i = 0; i < cols; ++i)
+    largest = std::max(largest, std::bit_cast<uint32_t>(from[i]) & 0x7FFFFFFFu);
+  scale = std::bit_cast<float>(largest) / 127;
+  if (scale == 0) {
+    std::fill_n(to, cols, int8_t{0});
+    return;
+  }
+  // By division, as 1 / scale may be infinite. Beside 1.5 * 2^23 there is no room for a fraction.
+  constexpr float kWhole = 12582912.0f;
+  for (int64_t i = 0; i < cols; ++i) {
+    const float steps = (from[i] / scale + kWhole) - kWhole;
+    to[i] = static_cast<int8_t>(std::clamp(steps, -127.0f, 127.0f));
+  }
+}
+
+void widen_row(const WeightRows& from, int64_t row, float* to) {
+  const int64_t first = row * from.cols;
+  switch (from.form) {
+    case DType::bf16: {
+      const auto* numbers = static_cast<const BFloat16*>(from.data) + first;
+      for (int64_t i = 0; i < from.cols; ++i) {
+        to[i] = std::bit_cast<float>(static_cast<uint32_t>(numbers[i].bits) << 16);
+      }
+      break;
+    }
+    case DType::i8: {
+      const auto* numbers = static_cast<const int8_t*>(from.data) + first;
+      const float scale = from.scales[row];
+      for (int64_t i = 0; i < from.cols; ++i) to[i] = static_cast<float>(numbers[i]) * scale;
+      break;
+    }
+    default:
+      std::memcpy(to, static_cast<const float*>(from.data) + first,
+                  static_cast<size_t>(from.cols) * sizeof(float));
+  }
+}
+
+constexpr int64_t kPiece = 65536;  // numbers
+
+int64_t rows_of_piece(int64_t cols) { return std::max<int64_t>(1, kPiece / std::max<int64_t>(cols, 1)); }
+
+}  // namespace
+
+void round_to_bf16(const float* from, BFloat16* to, int64_t count) {
+  parallel_for(count, kPiece, [&](int64_t begin, int64_t end) {
+    std::transform(from + begin, from + end, to + begin, nearest_bf16);
+  });
+}
+
+void quantize_rows(const float* from, int64_t rows, int64_t cols, int8_t* to, float* scales) {
+  parallel_for(rows, rows_of_piece(cols), [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      quantize_row(from + row * cols, cols, to + row * cols, scales[row]);
+    }
+  });
+}
+
+void widen_rows(const WeightRows& from, float* to) {
+  parallel_for(from.rows, rows_of_piece(from.cols), [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) widen_row(from, row, to + row * from.cols);
+  });
+}
+
+}  // namespace qkv::kernels

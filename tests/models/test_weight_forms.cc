@@ -1,0 +1,255 @@
+// Folders whose weights are kept in bf16 and int8.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "qkv/base/files.h"
+#include "qkv/io/safetensors.h"
+#include "qkv/kernels/matmul.h"
+#include "qkv/models/folder.h"
+#include "tests/support/scratch.h"
+
+namespace {
+
+using namespace qkv;
+using namespace qkv::models;
+using qkv::testing::message_of;
+using qkv::testing::Scratch;
+
+TransformerConfig small(Tying tying) {
+  TransformerConfig config;
+  config.source_vocabulary = tying == Tying::three_way ? 30 : 20;
+  config.target_vocabulary = 30;
+  config.tying = tying;
+  config.d_model = 16;
+  config.heads = 2;
+  config.d_ff = 24;
+  config.encoder_layers = config.decoder_layers = 2;
+  config.pad_id = config.decoder_start_id = 29;
+  return config;
+}
+
+std::unique_ptr<Transformer> random_model(Tying tying = Tying::three_way) {
+  auto model = std::make_unique<Transformer>(small(tying));
+  nn::initialise(*model, 3);
+  return model;
+}
+
+// Rounds the model's weights.
+void keep_as(WeightForm form, const Transformer& model) {
+  model.visit([&](const std::string&, const nn::Parameter& parameter) {
+    Variable variable = parameter.variable;
+    if (!variable.takes_any_form()) return;
+    const FormedWeight weight = in_form({variable.value(), variable.scales()}, form);
+    variable.set_value(weight.value, weight.scales);
+  });
+}
+
+Tensor logits(const Transformer& model) {
+  nn::Pass pass;
+  const Ragged source{Tensor::from(std::vector<int32_t>{3, 4, 5, 0, 9, 0}, {6}),
+                      Offsets(std::vector<int32_t>{0, 4, 6})},
+      target{Tensor::from(std::vector<int32_t>{29, 7, 8, 29}, {4}), Offsets(std::vector<int32_t>{0, 3, 4})};
+  return linear(model.decode(target, model.encode(source, pass), pass), model.output_projection()).value();
+}
+
+bool same_bits(const Tensor& a, const Tensor& b) {
+  return a.shape() == b.shape() && a.dtype() == b.dtype() &&
+         std::memcmp(a.address(), b.address(), a.bytes()) == 0;
+}
+
+class Kept : public ::testing::TestWithParam<std::tuple<Tying, WeightForm>> {};
+
+TEST_P(Kept, ComesBackBitForBit) {
+  const auto [tying, form] = GetParam();
+  const Scratch folder;
+  const auto model = random_model(tying);
+  keep_as(form, *model);
+  save_transformer(folder.path(), *model, {});
+  const size_t before = allocator_stats().in_use;
+  const auto loaded = load_transformer(folder.path());
+  EXPECT_EQ(allocator_stats().in_use, before) << "weights were copied";
+  EXPECT_EQ(form_of(*loaded), form);
+  EXPECT_EQ(fields(loaded->config()), fields(model->config()));
+  std::vector<nn::Parameter> expected;
+  model->visit([&](const std::string&, const nn::Parameter& p) { expected.push_back(p); });
+  size_t i = 0;
+  loaded->visit([&](const std::string& name, const nn::Parameter& p) {
+    EXPECT_TRUE(same_bits(p.variable.value(), expected[i].variable.value())) << name;
+    const bool scaled = form == WeightForm::int8 && p.variable.takes_any_form();
+    ASSERT_EQ(p.variable.scales().defined(), scaled) << name;
+    if (scaled) {
+      EXPECT_TRUE(same_bits(p.variable.scales(), expected[i].variable.scales())) << name;
+    }
+    ++i;
+  });
+  EXPECT_TRUE(same_bits(logits(*loaded), logits(*model)));
+}
+
+// Rounding when a folder is opened gives what rounding before it was written gives.
+TEST_P(Kept, RoundingOnLoadIsTheSame) {
+  const auto [tying, form] = GetParam();
+  const Scratch folder;
+  const auto model = random_model(tying);
+  save_transformer(folder.path(), *model, {});
+  const auto loaded = load_transformer(folder.path(), {.weights = form});
+  keep_as(form, *model);
+  EXPECT_EQ(form_of(*loaded), form);
+  EXPECT_TRUE(same_bits(logits(*loaded), logits(*model)));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Kept,
+                         ::testing::Combine(::testing::Values(Tying::none, Tying::two_way, Tying::three_way),
+                                            ::testing::Values(WeightForm::f32, WeightForm::bf16,
+                                                              WeightForm::int8)));
+
+TEST(WeightForms, AreNearToTheModel) {
+  const auto model = random_model();
+  const Tensor exact = logits(*model);
+  double largest = 0;
+  for (const float x : exact.values()) largest = std::max(largest, std::abs(double{x}));
+  for (const auto& [form, share] : {std::pair{WeightForm::bf16, 0.02}, std::pair{WeightForm::int8, 0.06}}) {
+    const auto rounded = random_model();
+    keep_as(form, *rounded);
+    const Tensor found = logits(*rounded);
+    for (int64_t i = 0; i < exact.numel(); ++i)
+      ASSERT_NEAR(found.data()[i], exact.data()[i], share * largest) << name_of(form) << " at " << i;
+  }
+}
+
+TEST(WeightForms, EveryMatrixButPositionsIsRounded) {
+  TransformerConfig config = small(Tying::none);
+  config.positions = nn::PositionKind::learned;
+  const Transformer model(config);
+  model.visit([](const std::string& name, const nn::Parameter& p) {
+    const bool matrix =
+        p.shape.rank() == 2 && name != "final_logits_bias" && name.find("positions") == std::string::npos;
+    EXPECT_EQ(p.variable.takes_any_form(), matrix) << name;
+  });
+}
+
+// Other writers' halves: F16 is widened, BF16 stays what it is.
+TEST(WeightForms, HalvesOfOtherWritersLoad) {
+  const Scratch folder;
+  const auto model = random_model();
+  save_transformer(folder.path(), *model, {});
+  keep_as(WeightForm::bf16, *model);
+  std::vector<io::NamedTensor> tensors;
+  model->visit([&](const std::string& name, const nn::Parameter& p) {
+    // Norms and biases in BF16 too, as transformers writes them.
+    tensors.push_back({name, in_form({p.variable.value()}, WeightForm::bf16).value});
+  });
+  io::write_safetensors(folder / "model.safetensors", tensors);
+  const auto loaded = load_transformer(folder.path());
+  EXPECT_EQ(form_of(*loaded), WeightForm::bf16);
+  loaded->visit([](const std::string& name, const nn::Parameter& p) {
+    EXPECT_EQ(p.variable.value().dtype(), p.variable.takes_any_form() ? DType::bf16 : DType::f32) << name;
+  });
+  const auto wide = load_transformer(folder.path(), {.weights = WeightForm::f32});
+  const auto int8 = load_transformer(folder.path(), {.weights = WeightForm::int8});
+  EXPECT_EQ(form_of(*wide), WeightForm::f32);
+  EXPECT_EQ(form_of(*int8), WeightForm::int8);
+}
+
+TEST(WeightForms, ConfigSaysWhatTheyAre) {
+  const Scratch folder;
+  for (const auto& [form, type, dtype] :
+       {std::tuple{WeightForm::f32, "marian", "float32"}, std::tuple{WeightForm::bf16, "marian", "bfloat16"},
+        std::tuple{WeightForm::int8, "qkv", "int8"}}) {
+    const auto model = random_model();
+    keep_as(form, *model);
+    save_transformer(folder.path(), *model, {});
+    const auto config = nlohmann::json::parse(read_file(folder / "config.json"));
+    EXPECT_EQ(config["model_type"], type);
+    EXPECT_EQ(config["dtype"], dtype);
+  }
+}
+
+class BadForms : public ::testing::Test {
+ protected:
+  BadForms() {
+    const auto model = random_model();
+    keep_as(WeightForm::int8, *model);
+    save_transformer(folder_.path(), *model, {});
+  }
+
+  // Writes the weights anew, with one tensor changed or, where `change` gives none, left out.
+  void rewrite(const std::string& name, const std::function<Tensor(const Tensor&)>& change) {
+    const io::SafetensorsFile file(folder_ / "model.safetensors");
+    std::vector<io::NamedTensor> tensors;
+    for (const std::string& one : file.names()) {
+      const Tensor tensor = one == name ? change(file.tensor(one)) : file.tensor(one).clone();
+      if (tensor.defined()) tensors.push_back({one, tensor});
+    }
+    io::write_safetensors(folder_ / "model.safetensors", tensors);
+  }
+
+  void expect_refusal(const std::vector<std::string>& parts) {
+    const std::string message = message_of<DataError>([&] { load_transformer(folder_.path()); });
+    for (const std::string& part : parts) EXPECT_NE(message.find(part), std::string::npos) << message;
+  }
+
+  void set_dtype(const std::string& dtype) {
+    auto config = nlohmann::json::parse(read_file(folder_ / "config.json"));
+    config["dtype"] = dtype;
+    folder_.write("config.json", config.dump());
+  }
+
+  const std::string weight_ = "model.encoder.layers.1.fc1.weight";
+  Scratch folder_;
+};
+
+TEST_F(BadForms, ScalesThatAreMissingOrWrong) {
+  rewrite(weight_ + "_scale", [](const Tensor&) { return Tensor::full({25}, 0.1f); });
+  expect_refusal({"model.safetensors", weight_ + "_scale", "[24]", "[25]"});
+  rewrite(weight_ + "_scale", [](const Tensor&) { return Tensor::full({24}, std::nanf("")); });
+  expect_refusal({weight_, "finite scales"});
+  rewrite(weight_ + "_scale", [](const Tensor&) { return Tensor::zeros({24}, DType::i32); });
+  expect_refusal({weight_, "F32", "I32"});
+  rewrite(weight_ + "_scale", [](const Tensor&) { return Tensor(); });
+  expect_refusal({weight_, weight_ + "_scale", "found none"});
+}
+
+TEST_F(BadForms, WhatTheConfigurationDoesNotSay) {
+  set_dtype("int4");
+  expect_refusal({"config.json", "dtype", "int8", "int4"});
+  set_dtype("float32");
+  expect_refusal({"model.safetensors", "expected no I8", "config.json"});
+  set_dtype("int8");
+  rewrite(weight_, [](const Tensor& numbers) { return Tensor::full(numbers.shape(), 0.5f); });
+  expect_refusal({weight_, "expected I8", "F32"});
+}
+
+TEST_F(BadForms, WhatIsNoWeight) {
+  rewrite("model.encoder.layers.0.fc1.bias",
+          [](const Tensor& bias) { return Tensor::zeros(bias.shape(), DType::i8); });
+  expect_refusal({"model.encoder.layers.0.fc1.bias", "expected F32, F16 or BF16", "I8"});
+}
+
+// After a first step nothing is compiled any more, and a second decoding asks the system for no memory.
+TEST(WeightForms, AStepIsLean) {
+  for (const WeightForm form : {WeightForm::f32, WeightForm::bf16, WeightForm::int8}) {
+    const auto model = random_model();
+    keep_as(form, *model);
+    const auto decode = [&] {
+      nn::Pass pass;
+      const Ragged source{Tensor::from(std::vector<int32_t>{3, 4, 5, 0}, {4}), Offsets::uniform(1, 4)};
+      nn::DecoderState state = model->start(model->encode(source, pass));
+      const Tensor ids = Tensor::from(std::vector<int32_t>{29}, {1});
+      model->step(ids, state);
+      const uint64_t compiled = kernels::compiled_products();
+      for (int i = 0; i < 20; ++i) model->step(ids, state);
+      EXPECT_EQ(kernels::compiled_products(), compiled) << name_of(form);
+    };
+    decode();
+    const uint64_t requests = allocator_stats().system_requests;
+    decode();
+    EXPECT_EQ(allocator_stats().system_requests, requests) << name_of(form);
+  }
+}
+
+}  // namespace
