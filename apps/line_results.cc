@@ -33,7 +33,7 @@ void LinePrinter::error(int64_t line, const std::string& message) {
 
 void LinePrinter::text(const std::string& text) { std::cout << text << '\n'; }
 
-void LinePrinter::object(int64_t line, nlohmann::ordered_json fields) {
+void LinePrinter::object(int64_t line, const nlohmann::ordered_json& fields) {
   nlohmann::ordered_json object{{"line", line}};
   object.update(fields);
   print(object);

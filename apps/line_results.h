@@ -29,7 +29,7 @@ class LinePrinter {
   // A line that nothing can be said of: a message on stderr, and an empty line or {"line", "error"}.
   void error(int64_t line, const std::string& message);
   void text(const std::string& text);
-  void object(int64_t line, nlohmann::ordered_json fields);
+  void object(int64_t line, const nlohmann::ordered_json& fields);
   bool json() const { return json_; }
   int64_t errors() const { return errors_; }
 

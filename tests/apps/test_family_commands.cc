@@ -49,7 +49,7 @@ void expect_same(const json& found, const json& expected, const std::string& whe
                         : found.contains(key) ? &found[key]
                                               : nullptr;
       ASSERT_NE(own, nullptr) << where << "." << key;
-      expect_same(*own, value, where + "." + key);
+      expect_same(*own, value, concat(where, ".", key));
     }
   } else {
     EXPECT_EQ(found, expected) << where;
