@@ -1,7 +1,10 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <exception>
 #include <iostream>
+#include <memory>
+#include <sstream>
 
 #include "apps/command.h"
 #include "qkv/base/error.h"
@@ -23,6 +26,21 @@ bool stderr_is_terminal() { return ::isatty(STDERR_FILENO) == 1; }
 namespace {
 
 constexpr int kFailed = 1, kUsage = 2;
+
+// A list of commands says of each what stands before its description's first stop; the rest is for its own
+// --help.
+class OneLineEach : public CLI::Formatter {
+ public:
+  std::string make_subcommand(const CLI::App* command) const override {
+    std::string sentence = command->get_description();
+    for (const char* stop : {". ", ".\n", ": ", "; "})
+      sentence.resize(std::min(sentence.find(stop), sentence.size()));
+    std::ranges::replace(sentence, '\n', ' ');
+    std::stringstream out;
+    CLI::detail::format_help(out, command->get_display_name(true), sentence, column_width_);
+    return out.str();
+  }
+};
 
 // The command that was asked for: `app`, or its subcommand's subcommand.
 const CLI::App& innermost(const CLI::App& app) {
@@ -56,6 +74,7 @@ int run(int argc, char** argv) {
   CLI::App app{"qkv: train, run and look into Transformers\n", "qkv"};
   app.set_version_flag("--version", "qkv " QKV_VERSION);
   app.require_subcommand(1);
+  app.formatter(std::make_shared<OneLineEach>());  // before the commands, which inherit it
   app.footer(
       "\nExample:\n  qkv demo --out demo && echo 'forty-two' | qkv translate demo\n\n'qkv COMMAND --help' "
       "explains a command.");
