@@ -17,7 +17,7 @@ std::string part_of(const std::string& name) {
        {".fc1.", "feed_forward"},
        {".fc2.", "feed_forward"},
        {".gate.", "feed_forward"}}};
-  const std::string head = name.substr(0, name.find('.'));
+  std::string head = name.substr(0, name.find('.'));
   if (head != "encoder" && head != "decoder" && !head.starts_with("embed_")) return head;
   for (const auto& [word, part] : kParts) {
     if (name.find(word) != std::string::npos) return part;

@@ -84,8 +84,7 @@ std::vector<Request> requests_of(const Texts& prompts) {
 Tensor whole_run(const LanguageModel& model, const std::vector<int32_t>& text) {
   const Ids ids = text;
   nn::Pass pass;
-  const Tensor logits =
-      linear(model(lay_out(std::span(&ids, 1)), pass), model.output_projection()).value().clone();
+  Tensor logits = linear(model(lay_out(std::span(&ids, 1)), pass), model.output_projection()).value().clone();
   kernels::log_softmax(logits.data(), nullptr, logits.data(), logits.rows(), logits.cols());
   return logits;
 }
