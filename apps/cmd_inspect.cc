@@ -87,6 +87,10 @@ Subject subject_of(const Arguments& arguments) {
 // A model of a family that has no encoder-decoder: where its parameters are.
 template <class Model>
 void inspect_parts(const Arguments& arguments, const Model& model) {
+  if (arguments.load.weights) {
+    throw UsageError(concat("inspect: --weights is for translation models and layers; those of ",
+                            arguments.model, " are counted as they are"));
+  }
   const std::vector<explain::PartCount> parts =
       explain::count_parts([&](const nn::ParameterVisitor& visitor) { model.visit(visitor); });
   const int64_t total = nn::count_parameters(model);
