@@ -10,8 +10,12 @@
 
 #include <algorithm>
 
-// GCC 12 takes the idle operands inside its own intrinsics for mistakes.
+// GCC 12 takes the idle operands inside its own intrinsics for mistakes; with sanitizers on, under the second
+// name.
 #pragma GCC diagnostic ignored "-Wuninitialized"
+#if !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
 
 #define QKV_VNNI __attribute__((target("avx512f,avx512bw,avx512vl,avx512vnni")))
 
