@@ -6,6 +6,7 @@
 
 #include "qkv/base/files.h"
 #include "qkv/io/safetensors.h"
+#include "tests/models/small_transformer.h"
 #include "tests/support/scratch.h"
 
 namespace {
@@ -14,19 +15,6 @@ using namespace qkv;
 using namespace qkv::models;
 using qkv::testing::message_of;
 using qkv::testing::Scratch;
-
-TransformerConfig small(Tying tying = Tying::three_way) {
-  TransformerConfig config;
-  config.source_vocabulary = tying == Tying::three_way ? 30 : 20;
-  config.target_vocabulary = 30;
-  config.tying = tying;
-  config.d_model = 16;
-  config.heads = 2;
-  config.d_ff = 24;
-  config.encoder_layers = config.decoder_layers = 2;
-  config.pad_id = config.decoder_start_id = 29;
-  return config;
-}
 
 void expect_same_parameters(const Transformer& a, const Transformer& b) {
   std::vector<std::pair<std::string, Tensor>> first;

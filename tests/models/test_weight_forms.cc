@@ -11,6 +11,7 @@
 #include "qkv/io/safetensors.h"
 #include "qkv/kernels/matmul.h"
 #include "qkv/models/folder.h"
+#include "tests/models/small_transformer.h"
 #include "tests/support/scratch.h"
 
 namespace {
@@ -19,19 +20,6 @@ using namespace qkv;
 using namespace qkv::models;
 using qkv::testing::message_of;
 using qkv::testing::Scratch;
-
-TransformerConfig small(Tying tying) {
-  TransformerConfig config;
-  config.source_vocabulary = tying == Tying::three_way ? 30 : 20;
-  config.target_vocabulary = 30;
-  config.tying = tying;
-  config.d_model = 16;
-  config.heads = 2;
-  config.d_ff = 24;
-  config.encoder_layers = config.decoder_layers = 2;
-  config.pad_id = config.decoder_start_id = 29;
-  return config;
-}
 
 std::unique_ptr<Transformer> random_model(Tying tying = Tying::three_way) {
   auto model = std::make_unique<Transformer>(small(tying));

@@ -58,19 +58,11 @@ TextEncoderConfig read(const ConfigReader& reader) {
 
 std::string write(const TextEncoderConfig& config) {
   require_bert_blocks(config, "bert");
-  const nn::LayerOptions& layer = config.encoder.layer;
   ConfigWriter writer("bert", architecture_of(config, kArchitectures).name);
   writer.whole("vocab_size", config.vocabulary);
   writer.whole("max_position_embeddings", config.max_positions);
   writer.whole("type_vocab_size", config.embedding.token_types);
-  writer.whole("hidden_size", layer.d_model);
-  writer.whole("num_hidden_layers", config.encoder.layers);
-  writer.whole("num_attention_heads", layer.heads);
-  writer.whole("intermediate_size", layer.d_ff);
-  writer.activation("hidden_act", layer.activation);
-  writer.number("layer_norm_eps", layer.epsilon);
-  writer.number("hidden_dropout_prob", layer.dropout);
-  writer.number("attention_probs_dropout_prob", layer.attention_dropout);
+  write_blocks(config.encoder, writer);
   write_labels(config, writer);
   return writer.json();
 }

@@ -56,6 +56,18 @@ void write_labels(const TextEncoderConfig& config, ConfigWriter& writer) {
   writer.texts("id2label", labels);
 }
 
+void write_blocks(const nn::StackOptions& blocks, ConfigWriter& writer) {
+  const nn::LayerOptions& layer = blocks.layer;
+  writer.whole("hidden_size", layer.d_model);
+  writer.whole("num_hidden_layers", blocks.layers);
+  writer.whole("num_attention_heads", layer.heads);
+  writer.whole("intermediate_size", layer.d_ff);
+  writer.activation("hidden_act", layer.activation);
+  writer.number("layer_norm_eps", layer.epsilon);
+  writer.number("hidden_dropout_prob", layer.dropout);
+  writer.number("attention_probs_dropout_prob", layer.attention_dropout);
+}
+
 void require_bert_blocks(const TextEncoderConfig& config, const char* family) {
   const nn::LayerOptions& layer = config.encoder.layer;
   const nn::EmbeddingConfig& embedding = config.embedding;

@@ -28,6 +28,9 @@ const EncoderArchitecture& architecture_of(const TextEncoderConfig& config,
                                            std::span<const EncoderArchitecture> known);
 void write_labels(const TextEncoderConfig& config, ConfigWriter& writer);
 
+// The sizes of the blocks in BERT's words, which RoBERTa and ViT took over.
+void write_blocks(const nn::StackOptions& blocks, ConfigWriter& writer);
+
 // Whether the blocks are those of all three: post-norm layer norms with biases after learned positions, of
 // which `first_row` in front are not used. Throws UsageError naming the family where not.
 void require_bert_blocks(const TextEncoderConfig& config, const char* family);

@@ -5,6 +5,7 @@
 
 #include "qkv/base/error.h"
 #include "qkv/models/config_writer.h"
+#include "qkv/models/families/bert_family.h"
 #include "qkv/models/family.h"
 
 namespace qkv::models {
@@ -96,14 +97,7 @@ std::string write(const ImageEncoderConfig& config, const Words& words) {
   writer.whole("image_size", config.height);
   writer.whole("patch_size", config.patch);
   writer.whole("num_channels", config.channels);
-  writer.whole("hidden_size", layer.d_model);
-  writer.whole("num_hidden_layers", config.encoder.layers);
-  writer.whole("num_attention_heads", layer.heads);
-  writer.whole("intermediate_size", layer.d_ff);
-  writer.activation("hidden_act", layer.activation);
-  writer.number("layer_norm_eps", layer.epsilon);
-  writer.number("hidden_dropout_prob", layer.dropout);
-  writer.number("attention_probs_dropout_prob", layer.attention_dropout);
+  write_blocks(config.encoder, writer);
   writer.flag("qkv_bias", true);
   if (config.pooler) {
     writer.activation("pooler_act", config.pooler_activation);

@@ -1,0 +1,21 @@
+#pragma once
+// A translation model small enough to be written and read many times.
+
+#include "qkv/models/config.h"
+
+namespace qkv::models {
+
+inline TransformerConfig small(Tying tying = Tying::three_way) {
+  TransformerConfig config;
+  config.source_vocabulary = tying == Tying::three_way ? 30 : 20;
+  config.target_vocabulary = 30;
+  config.tying = tying;
+  config.d_model = 16;
+  config.heads = 2;
+  config.d_ff = 24;
+  config.encoder_layers = config.decoder_layers = 2;
+  config.pad_id = config.decoder_start_id = 29;
+  return config;
+}
+
+}  // namespace qkv::models
