@@ -37,7 +37,9 @@
 
 #include "qkv/data/batches.h"
 #include "qkv/data/corpus.h"
+#include "qkv/data/image.h"
 #include "qkv/data/number_words.h"
+#include "qkv/data/resize.h"
 #include "qkv/data/token_store.h"
 
 #include "qkv/ops/attention.h"
@@ -66,6 +68,7 @@
 #include "qkv/models/config.h"
 #include "qkv/models/folder.h"
 #include "qkv/models/image_encoder.h"
+#include "qkv/models/image_processor.h"
 #include "qkv/models/language_model.h"
 #include "qkv/models/pretrained.h"
 #include "qkv/models/quantize.h"

@@ -171,6 +171,17 @@ std::vector<int32_t> ConfigReader::ids(const std::string& key) const {
   return ids;
 }
 
+std::vector<double> ConfigReader::numbers(const std::string& key) const {
+  const ordered_json& value = object_->at(key);
+  if (value.is_null()) return {};
+  std::vector<double> numbers;
+  for (const ordered_json& number : value.is_array() ? value : ordered_json::array({value})) {
+    if (!number.is_number()) refuse(key, "a number or a list of them");
+    numbers.push_back(number.get<double>());
+  }
+  return numbers;
+}
+
 std::vector<std::string> ConfigReader::texts(const std::string& key) const {
   const ordered_json& value = object_->at(key);
   if (value.is_null()) return {};
@@ -199,6 +210,8 @@ ConfigReader ConfigReader::object(const std::string& key) const {
   inner->where = concat(object_->where, ": \"", key, "\"");
   return ConfigReader(std::move(inner));
 }
+
+bool ConfigReader::is_object(const std::string& key) const { return object_->at(key).is_object(); }
 
 void ConfigReader::require_flag(const std::string& key, bool value) const {
   if (flag(key, value) != value) refuse(key, value ? "true" : "false");

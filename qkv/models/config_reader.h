@@ -33,12 +33,15 @@ class ConfigReader {
   kernels::Activation activation(const std::string& key, const std::string& otherwise) const;
   // A number, or a list of them; empty where there is no such field.
   std::vector<int32_t> ids(const std::string& key) const;
+  // The same of numbers.
+  std::vector<double> numbers(const std::string& key) const;
   // A list of strings; empty where there is no such field.
   std::vector<std::string> texts(const std::string& key) const;
   // The fields of an object in the order of the file; strings are as they are, other values as JSON. Empty
   // where there is no such field.
   std::vector<std::pair<std::string, std::string>> entries(const std::string& key) const;
   ConfigReader object(const std::string& key) const;
+  bool is_object(const std::string& key) const;
 
   // A field that has to have one value, or not to be there.
   void require_flag(const std::string& key, bool value) const;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "qkv/models/position_grid.h"
 #include "qkv/models/validate.h"
 #include "qkv/ops/prepend.h"
 #include "qkv/ops/scope.h"
@@ -25,6 +26,13 @@ nn::Parameter vectors(int64_t count, int64_t d_model) {
 
 // 0, 1, ..., period - 1, again and again: i32 [count * period].
 Tensor counted(int64_t count, int64_t period) { return nn::position_ids(Offsets::uniform(count, period)); }
+
+// The first row of each image.
+Variable first_rows(const Variable& hidden, const Offsets& offsets) {
+  std::vector<int32_t> rows;
+  for (int64_t i = 0; i < offsets.sequences(); ++i) rows.push_back(static_cast<int32_t>(offsets.begin(i)));
+  return embedding(hidden, Tensor::from(rows, {offsets.sequences()}), {}, {});
+}
 
 }  // namespace
 
@@ -80,41 +88,49 @@ ImageEncoder::ImageEncoder(const ImageEncoderConfig& config)
       pooler_(head(config.pooler, config.encoder.layer.d_model, config.encoder.layer.d_model)),
       classifier_(head(!config.labels.empty(), config.encoder.layer.d_model, std::ssize(config.labels))) {}
 
-Variable ImageEncoder::operator()(const Tensor& pixels, nn::Pass& pass) const {
-  const Shape expected{pixels.rank() > 0 ? pixels.dim(0) : 0, config_.channels, config_.height,
-                       config_.width};
+Variable ImageEncoder::positions_of(ImageSize size) const {
+  if (size == ImageSize{config_.height, config_.width}) return positions_.variable;
+  if (Tape::records({positions_.variable})) {
+    throw UsageError("positions: expected images of the model's size to train with, found another size");
+  }
+  const int64_t side = config_.patch;
+  return interpolate_positions(positions_.variable.value(), config_.own_tokens(),
+                               {config_.height / side, config_.width / side},
+                               {size.height / side, size.width / side});
+}
+
+Variable ImageEncoder::operator()(const Tensor& pixels, nn::Pass& pass, OtherSizes other_sizes) const {
+  const bool any_size = other_sizes == OtherSizes::interpolated && pixels.rank() == 4 &&
+                        std::min(pixels.dim(2), pixels.dim(3)) > 0 && pixels.dim(2) % config_.patch == 0 &&
+                        pixels.dim(3) % config_.patch == 0;
+  const ImageSize size =
+      any_size ? ImageSize{pixels.dim(2), pixels.dim(3)} : ImageSize{config_.height, config_.width};
+  const Shape expected{pixels.rank() > 0 ? pixels.dim(0) : 0, config_.channels, size.height, size.width};
   if (pixels.shape() != expected) {
-    throw ShapeError(concat("images: expected [images, ", config_.channels, ", ", config_.height, ", ",
-                            config_.width, "], found ", pixels.shape()));
+    throw ShapeError(concat("images: expected [images, ", config_.channels, ", ", size.height, ", ",
+                            size.width, "], found ", pixels.shape()));
   }
   const NameScope scope("encoder");
-  const int64_t images = pixels.dim(0), tokens = config_.tokens();
+  const int64_t images = pixels.dim(0), tokens = config_.tokens(size);
   const Tensor patches = patchify(pixels, config_.patch);
   Variable x = patches_(patches.reshape({patches.numel() / patches.dim(3), patches.dim(3)}));
   // In front of the patches, the last that is put there being the first of all.
   if (config_.distilled) x = prepend(distillation_token_.variable, x, images);
   x = prepend(class_token_.variable, x, images);
   const Dropout dropout = pass.dropout(config_.dropout);
-  x = residual(x, embedding(positions_.variable, counted(images, tokens), {}, {}));
+  x = residual(x, embedding(positions_of(size), counted(images, tokens), {}, {}));
   if (dropout.active()) x = activate(x, Activation::identity, dropout);
   return encoder_(x, Offsets::uniform(images, tokens), pass);
 }
 
-Variable ImageEncoder::first_tokens(const Variable& hidden) const {
-  const int64_t tokens = config_.tokens(), images = hidden.value().rows() / tokens;
-  std::vector<int32_t> rows;
-  for (int64_t i = 0; i < images; ++i) rows.push_back(static_cast<int32_t>(i * tokens));
-  return embedding(hidden, Tensor::from(rows, {images}), {}, {});
-}
-
-Variable ImageEncoder::pooled(const Variable& hidden) const {
+Variable ImageEncoder::pooled(const Variable& hidden, const Offsets& offsets) const {
   if (!pooler_) throw UsageError("expected a model with a pooler, found one without");
-  return (*pooler_)(first_tokens(hidden), config_.pooler_activation, {});
+  return (*pooler_)(first_rows(hidden, offsets), config_.pooler_activation, {});
 }
 
-Variable ImageEncoder::labels(const Variable& hidden) const {
+Variable ImageEncoder::labels(const Variable& hidden, const Offsets& offsets) const {
   if (!classifier_) throw UsageError("expected a model with labels, found one without");
-  return (*classifier_)(first_tokens(hidden));
+  return (*classifier_)(first_rows(hidden, offsets));
 }
 
 void ImageEncoder::visit(const nn::ParameterVisitor& visitor) const {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "qkv/models/image_processor.h"
 #include "qkv/nn/encoder.h"
 #include "qkv/nn/linear.h"
 
@@ -26,10 +27,17 @@ struct ImageEncoderConfig {
   std::vector<std::string> labels = {};  // of images; none: no classifier
 
   int64_t own_tokens() const { return distilled ? 2 : 1; }
-  // Of an image.
-  int64_t tokens() const { return own_tokens() + (height / patch) * (width / patch); }
+  // Of an image of the model's size, and of any that the patches' side divides.
+  int64_t tokens() const { return tokens({height, width}); }
+  int64_t tokens(ImageSize size) const { return own_tokens() + (size.height / patch) * (size.width / patch); }
   // Throws UsageError naming the field, what was expected and what was found.
   void validate() const;
+};
+
+// What is done with images of another size than the model's.
+enum class OtherSizes : uint8_t {
+  refused,
+  interpolated,  // the positions of their patches are interpolated between those that the model has learned
 };
 
 // Const after it has its numbers, as LanguageModel.
@@ -40,19 +48,22 @@ class ImageEncoder {
   const ImageEncoderConfig& config() const { return config_; }
 
   // pixels f32 [images, channels, height, width], as the model's preprocessing leaves them -> hidden states
-  // [images * tokens(), d_model]: of each image the tokens of its own, then its patches row by row. Throws
-  // ShapeError for images of another size.
-  Variable operator()(const Tensor& pixels, nn::Pass& pass) const;
+  // [images * tokens, d_model]: of each image the tokens of its own, then its patches row by row. Throws
+  // ShapeError for images of another size, or of one that the patches' side does not divide, and UsageError
+  // where interpolated positions would be trained.
+  Variable operator()(const Tensor& pixels, nn::Pass& pass,
+                      OtherSizes other_sizes = OtherSizes::refused) const;
 
-  // These take hidden states, and throw UsageError where the model has no such head.
-  Variable pooled(const Variable& hidden) const;  // -> [images, d_model]
-  Variable labels(const Variable& hidden) const;  // -> logits [images, labels]
+  // These take hidden states and the offsets of the images' tokens, and throw UsageError where the model has
+  // no such head.
+  Variable pooled(const Variable& hidden, const Offsets& offsets) const;  // -> [images, d_model]
+  Variable labels(const Variable& hidden, const Offsets& offsets) const;  // -> logits [images, labels]
 
   // "class_token", "positions", "patches.weight", "encoder.layers.0.fc1.bias", "classifier.weight".
   void visit(const nn::ParameterVisitor& visitor) const;
 
  private:
-  Variable first_tokens(const Variable& hidden) const;
+  Variable positions_of(ImageSize size) const;
 
   ImageEncoderConfig config_;
   nn::Parameter class_token_, distillation_token_;  // [1, d_model]

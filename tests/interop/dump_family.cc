@@ -97,11 +97,12 @@ std::vector<io::NamedTensor> run_images(const char* folder, const Tensor& pixels
   const auto model = models::load_image_encoder(folder);
   nn::Pass pass;
   const Watched watched(pass);
-  const Variable hidden = (*model)(pixels, pass);
+  const Variable hidden = (*model)(pixels, pass, models::OtherSizes::interpolated);
   std::vector<io::NamedTensor> out{{"hidden", hidden.value()}};
   watched.add_to(out);
-  if (model->config().pooler) out.push_back({"pooled", model->pooled(hidden).value()});
-  if (!model->config().labels.empty()) out.push_back({"labels", model->labels(hidden).value()});
+  const Offsets offsets = Offsets::uniform(pixels.dim(0), hidden.value().rows() / pixels.dim(0));
+  if (model->config().pooler) out.push_back({"pooled", model->pooled(hidden, offsets).value()});
+  if (!model->config().labels.empty()) out.push_back({"labels", model->labels(hidden, offsets).value()});
   return out;
 }
 

@@ -118,9 +118,9 @@ def random_images(model, count, seed):
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
 
 
-def outputs_of_images(model, pixels):
+def outputs_of_images(model, pixels, **how):
     with torch.no_grad():
-        result = model(pixel_values=pixels, output_hidden_states=True, output_attentions=True)
+        result = model(pixel_values=pixels, output_hidden_states=True, output_attentions=True, **how)
     flat = {f"attention.{layer}": weights for layer, weights in enumerate(result.attentions)}
     if "Classification" in type(model).__name__:
         flat["labels"] = result.logits

@@ -6,7 +6,9 @@
 #include <array>
 
 #include "qkv/base/parallel.h"
+#include "qkv/models/position_grid.h"
 #include "qkv/models/pretrained.h"
+#include "qkv/ops/tape.h"
 #include "tests/models/family_case.h"
 #include "tests/support/random.h"
 #include "tests/support/scratch.h"
@@ -27,30 +29,44 @@ struct ImageCase {
   std::unique_ptr<ImageEncoder> model;
 };
 
-class ImageFamilies : public ::testing::TestWithParam<std::string> {};
-
-TEST_P(ImageFamilies, GiveTransformersNumbers) {
-  const ImageCase one(GetParam());
+// Holds what the model says of a file's pixels against the rest of that file.
+void expect_numbers(const ImageEncoder& model, const Golden& expected, OtherSizes other_sizes) {
   nn::Pass pass;
   int layers = 0;
   pass.observer = [&](const std::string&, const std::vector<Tensor>& weights) {
-    const Tensor all = one.expected[concat("attention.", layers++)];
+    const Tensor all = expected[concat("attention.", layers++)];
     const int64_t each = all.numel() / std::ssize(weights);
     for (size_t image = 0; image < weights.size(); ++image) {
       expect_close(weights[image], all.slice_rows(static_cast<int64_t>(image) * each, each), "attention",
                    2e-6);
     }
   };
-  const Variable hidden = (*one.model)(one.expected["pixels"], pass);
+  const Tensor pixels = expected["pixels"];
+  const Variable hidden = model(pixels, pass, other_sizes);
+  const int64_t tokens = model.config().tokens({pixels.dim(2), pixels.dim(3)});
+  const Offsets offsets = Offsets::uniform(pixels.dim(0), tokens);
+  EXPECT_EQ(hidden.value().rows(), offsets.tokens());
   EXPECT_EQ(layers, 2);
-  if (one.expected.has("hidden")) expect_close(hidden.value(), one.expected["hidden"], "hidden", 5e-6);
-  if (one.expected.has("pooled")) {
-    expect_close(one.model->pooled(hidden).value(), one.expected["pooled"], "pooled", 5e-6);
-    EXPECT_THROW(one.model->labels(hidden), UsageError);
+  if (expected.has("hidden")) expect_close(hidden.value(), expected["hidden"], "hidden", 5e-6);
+  if (expected.has("pooled")) {
+    expect_close(model.pooled(hidden, offsets).value(), expected["pooled"], "pooled", 5e-6);
+    EXPECT_THROW(model.labels(hidden, offsets), UsageError);
   } else {
-    expect_close(one.model->labels(hidden).value(), one.expected["labels"], "labels", 5e-6);
-    EXPECT_THROW(one.model->pooled(hidden), UsageError);
+    expect_close(model.labels(hidden, offsets).value(), expected["labels"], "labels", 5e-6);
+    EXPECT_THROW(model.pooled(hidden, offsets), UsageError);
   }
+}
+
+class ImageFamilies : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(ImageFamilies, GiveTransformersNumbers) {
+  const ImageCase one(GetParam());
+  expect_numbers(*one.model, one.expected, OtherSizes::refused);
+}
+
+TEST_P(ImageFamilies, GiveTransformersNumbersForImagesOfAnotherSize) {
+  const ImageCase one(GetParam());
+  expect_numbers(*one.model, Golden((one.folder / "resized.safetensors").string()), OtherSizes::interpolated);
 }
 
 TEST_P(ImageFamilies, HaveTheSameBitsInAnyBatchAndForAnyThreads) {
@@ -110,6 +126,33 @@ TEST(ImageEncoder, RefusesImagesOfAnotherSize) {
   nn::Pass pass;
   EXPECT_THROW((*one.model)(random_tensor({1, 3, 12, 16}, 1), pass), ShapeError);
   EXPECT_THROW((*one.model)(random_tensor({3, 12, 12}, 1), pass), ShapeError);
+  for (const Shape& shape : {Shape{1, 3, 12, 18}, {1, 2, 12, 16}, {3, 12, 16}, {1, 3, 0, 12}}) {
+    EXPECT_THROW((*one.model)(Tensor::zeros(shape), pass, OtherSizes::interpolated), ShapeError) << shape;
+  }
+  // No gradient would reach the positions.
+  Tape tape;
+  EXPECT_THROW((*one.model)(random_tensor({1, 3, 12, 16}, 1), pass, OtherSizes::interpolated), UsageError);
+}
+
+TEST(InterpolatePositions, LeavesAStraightLineStraightAndOwnRowsAlone) {
+  const Tensor positions = Tensor::empty({2 + 3 * 5, 1});
+  positions.values()[0] = 70;
+  positions.values()[1] = -9;
+  for (int64_t y = 0; y < 3; ++y) {
+    for (int64_t x = 0; x < 5; ++x) positions.data()[2 + y * 5 + x] = static_cast<float>(x);
+  }
+  const Tensor wide = interpolate_positions(positions, 2, {3, 5}, {2, 15});
+  ASSERT_EQ(wide.shape(), (Shape{2 + 2 * 15, 1}));
+  EXPECT_EQ(wide.data()[0], 70);
+  EXPECT_EQ(wide.data()[1], -9);
+  // New place i lies at (i + 1/2) / 3 - 1/2; a cubic with a = -3/4 is not exact between them, but is on them.
+  for (const int64_t i : {4, 7, 10}) {
+    EXPECT_NEAR(wide.data()[2 + i], static_cast<double>(i - 1) / 3, 1e-6);
+    EXPECT_NEAR(wide.data()[2 + 15 + i], static_cast<double>(i - 1) / 3, 1e-6);
+  }
+  EXPECT_TRUE(
+      std::ranges::equal(interpolate_positions(positions, 2, {3, 5}, {3, 5}).values(), positions.values()));
+  EXPECT_THROW(interpolate_positions(positions, 1, {3, 5}, {3, 5}), ShapeError);
 }
 
 }  // namespace

@@ -1,0 +1,18 @@
+#pragma once
+// What stands between the pictures' bytes of a JPEG file (ISO/IEC 10918-1, annex B).
+
+#include <string_view>
+
+namespace qkv::data {
+
+struct JpegMarkers {
+  bool complete = false;  // the end-of-image marker is there
+  // How the stored picture has to be turned, as EXIF numbers it (JEITA CP-3451, tag 0x0112): 1 as it is, 2 to
+  // 8 mirrored or turned. 1 where the file does not say.
+  int orientation = 1;
+};
+
+// Any bytes will do; those that are no JPEG are not complete.
+JpegMarkers read_jpeg_markers(std::string_view bytes);
+
+}  // namespace qkv::data

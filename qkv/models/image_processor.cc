@@ -1,0 +1,211 @@
+#include "qkv/models/image_processor.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "qkv/base/error.h"
+#include "qkv/base/files.h"
+#include "qkv/models/config_reader.h"
+
+namespace qkv::models {
+namespace {
+
+constexpr int64_t kLongestSide = 16384;
+
+// What a file that leaves fields out means; each class of transformers has its own.
+struct Defaults {
+  std::string_view name;  // the beginning of the class's
+  int64_t size;
+  bool crops;
+  data::Resampling resampling;
+};
+
+constexpr std::array<Defaults, 2> kClasses{
+    {{"ViT", 224, false, data::Resampling::bilinear}, {"DeiT", 256, true, data::Resampling::bicubic}}};
+constexpr int64_t kDefaultCrop = 224;
+
+const Defaults& defaults_of(const ConfigReader& reader) {
+  const char* key = reader.has("image_processor_type") ? "image_processor_type" : "feature_extractor_type";
+  const std::string type = reader.text(key, "ViTImageProcessor");
+  for (const Defaults& one : kClasses) {
+    for (const char* ending :
+         {"ImageProcessor", "ImageProcessorFast", "ImageProcessorPil", "FeatureExtractor"}) {
+      if (type == concat(one.name, ending)) return one;
+    }
+  }
+  reader.refuse(key, "ViTImageProcessor or DeiTImageProcessor");
+}
+
+// Of a field such as 224, [224, 224] or {"height": 224, "width": 224}.
+ImageSize size_of(const ConfigReader& reader, const std::string& key, int64_t otherwise) {
+  if (reader.is_object(key)) {
+    const ConfigReader size = reader.object(key);
+    const ImageSize found{size.whole("height"), size.whole("width")};
+    size.refuse_the_rest({});
+    return found;
+  }
+  std::vector<double> sides = reader.numbers(key);
+  if (sides.empty()) return {otherwise, otherwise};
+  if (sides.size() == 1) sides.push_back(sides.front());
+  const auto is_side = [](double side) {
+    return side == std::floor(side) && side >= 1 && side <= kLongestSide;
+  };
+  if (sides.size() != 2 || !std::ranges::all_of(sides, is_side)) {
+    reader.refuse(key, concat("a height and a width of 1 to ", kLongestSide));
+  }
+  return {static_cast<int64_t>(sides[0]), static_cast<int64_t>(sides[1])};
+}
+
+void read_resizing(const ConfigReader& reader, const Defaults& defaults, ImageProcessorConfig& config) {
+  const int64_t resample = reader.whole("resample", static_cast<int64_t>(defaults.resampling));
+  if (resample < 0 || resample > 5) reader.refuse("resample", "one of Pillow's filters, 0 to 5");
+  config.resampling = static_cast<data::Resampling>(resample);
+  if (reader.is_object("size") && reader.object("size").has("shortest_edge")) {
+    const ConfigReader size = reader.object("size");
+    config.shortest_edge = size.whole("shortest_edge");
+    size.refuse_the_rest({});
+  } else {
+    config.resize = size_of(reader, "size", defaults.size);
+  }
+}
+
+std::array<float, 3> channels_of(const ConfigReader& reader, const std::string& key) {
+  std::vector<double> values = reader.numbers(key);
+  if (values.empty()) values = {0.5};
+  if (values.size() == 1) values.resize(3, values.front());
+  if (values.size() != 3) reader.refuse(key, "a number for each of 3 channels");
+  return {static_cast<float>(values[0]), static_cast<float>(values[1]), static_cast<float>(values[2])};
+}
+
+int64_t scaled(int64_t length, int64_t to, int64_t from) { return (length * to + from / 2) / from; }
+
+}  // namespace
+
+ImageProcessorConfig read_image_processor(const std::string& json, const std::string& path) {
+  const ConfigReader reader(json, path);
+  const Defaults& defaults = defaults_of(reader);
+  ImageProcessorConfig config{.crop = size_of(reader, "crop_size", kDefaultCrop),
+                              .scale = reader.number("rescale_factor", 1.0 / 255),
+                              .mean = channels_of(reader, "image_mean"),
+                              .deviation = channels_of(reader, "image_std")};
+  read_resizing(reader, defaults, config);
+  // All is read, and steps that are not taken are forgotten: a file describes those too.
+  const ImageProcessorConfig nothing{.scale = 1};
+  if (!reader.flag("do_resize", true)) {
+    config.resize = nothing.resize;
+    config.shortest_edge = nothing.shortest_edge;
+  }
+  if (!reader.flag("do_center_crop", defaults.crops)) config.crop = nothing.crop;
+  if (!reader.flag("do_rescale", true)) config.scale = nothing.scale;
+  if (!reader.flag("do_normalize", true)) {
+    config.mean = nothing.mean;
+    config.deviation = nothing.deviation;
+  }
+  reader.require_flag("do_pad", false);
+  reader.require_text("data_format", "channels_first");
+  // How transformers runs, and not what comes out. Pictures always become RGB.
+  constexpr std::array<std::string_view, 13> kIrrelevant{
+      "image_processor_type", "feature_extractor_type", "processor_class", "do_convert_rgb",
+      "input_data_format",    "return_tensors",         "device",          "disable_grouping",
+      "default_to_square",    "_valid_processor_keys",  "use_fast",        "pad_size",
+      "_valid_kwargs_names"};
+  reader.refuse_the_rest(kIrrelevant);
+  try {
+    config.validate();
+  } catch (const UsageError& error) {
+    throw DataError(concat(path, ": ", error.what()));
+  }
+  return config;
+}
+
+ImageProcessorConfig load_image_processor(const std::filesystem::path& folder) {
+  const std::filesystem::path path = folder / "preprocessor_config.json";
+  return read_image_processor(read_file(path), path.string());
+}
+
+void ImageProcessorConfig::validate() const {
+  const auto require_side = [](const char* field, int64_t side) {
+    if (side < 1 || side > kLongestSide) {
+      throw UsageError(concat(field, ": expected 1 to ", kLongestSide, " pixels a side, found ", side));
+    }
+  };
+  for (const auto& [field, size] : {std::pair{"size", resize}, {"crop_size", crop}}) {
+    if (!size) continue;
+    require_side(field, size->height);
+    require_side(field, size->width);
+  }
+  if (shortest_edge) require_side("shortest_edge", *shortest_edge);
+  if (resize && shortest_edge) throw UsageError("size: expected a size or a shortest edge, found both");
+  if (!std::isfinite(scale)) throw UsageError(concat("rescale_factor: expected a number, found ", scale));
+  for (size_t c = 0; c < 3; ++c) {
+    if (!std::isfinite(mean[c])) throw UsageError(concat("image_mean: expected numbers, found ", mean[c]));
+    if (!std::isfinite(deviation[c]) || deviation[c] == 0) {
+      throw UsageError(concat("image_std: expected numbers that are not 0, found ", deviation[c]));
+    }
+  }
+}
+
+ImageProcessorConfig ImageProcessorConfig::sized(ImageSize wanted) const {
+  const std::optional<ImageSize> now = size();
+  if (!now)
+    throw UsageError("image size: expected preprocessing that ends in one size, found none that does");
+  ImageProcessorConfig other = *this;
+  if (resize) {
+    other.resize = {scaled(resize->height, wanted.height, now->height),
+                    scaled(resize->width, wanted.width, now->width)};
+  }
+  if (shortest_edge) other.shortest_edge = scaled(*shortest_edge, wanted.height, now->height);
+  if (crop) other.crop = wanted;
+  return other;
+}
+
+ImageProcessor::ImageProcessor(const ImageProcessorConfig& config) : config_(config), values_() {
+  config.validate();
+  for (size_t c = 0; c < 3; ++c) {
+    for (size_t level = 0; level < 256; ++level) {
+      const auto value = static_cast<float>(static_cast<double>(level) * config.scale);
+      values_[c][level] = (value - config.mean[c]) / config.deviation[c];
+    }
+  }
+}
+
+data::Image ImageProcessor::seen(const data::Image& image) const {
+  data::Image result;
+  const data::Image* now = &image;
+  const auto resized = [&](int64_t height, int64_t width) {
+    result = data::resize(*now, height, width, config_.resampling);
+    now = &result;
+  };
+  if (config_.resize) resized(config_.resize->height, config_.resize->width);
+  if (config_.shortest_edge) {
+    const int64_t edge = *config_.shortest_edge, shorter = std::min(image.height, image.width);
+    // The longer side is rounded down.
+    resized(edge * image.height / shorter, edge * image.width / shorter);
+  }
+  return config_.crop ? data::center_crop(*now, config_.crop->height, config_.crop->width) : *now;
+}
+
+void ImageProcessor::normalize(const data::Image& seen, float* to) const {
+  const int64_t pixels = seen.height * seen.width;
+  for (int64_t i = 0; i < pixels; ++i) {
+    for (int64_t c = 0; c < 3; ++c) {
+      to[c * pixels + i] = values_[static_cast<size_t>(c)][seen.pixels[static_cast<size_t>(3 * i + c)]];
+    }
+  }
+}
+
+Tensor ImageProcessor::operator()(std::span<const data::Image> images) const {
+  Tensor pixels;
+  for (size_t i = 0; i < images.size(); ++i) {
+    const data::Image one = seen(images[i]);
+    if (i == 0) pixels = Tensor::empty({std::ssize(images), 3, one.height, one.width});
+    if (one.height != pixels.dim(2) || one.width != pixels.dim(3)) {
+      throw UsageError(concat("images: expected all to become ", pixels.dim(2), " x ", pixels.dim(3),
+                              " as the first, found ", one.height, " x ", one.width));
+    }
+    normalize(one, pixels.data() + static_cast<int64_t>(i) * 3 * one.height * one.width);
+  }
+  return pixels;
+}
+
+}  // namespace qkv::models

@@ -1,0 +1,74 @@
+#include "qkv/models/position_grid.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <vector>
+
+#include "qkv/base/error.h"
+
+namespace qkv::models {
+namespace {
+
+// Four old places and their weights, of which a new place is the sum.
+struct Taps {
+  std::array<int64_t, 4> places;
+  std::array<double, 4> weights;
+};
+
+double cubic(double distance) {
+  constexpr double a = -0.75;
+  const double d = std::abs(distance);
+  if (d <= 1) return ((a + 2) * d - (a + 3)) * d * d + 1;
+  return d < 2 ? ((a * d - 5 * a) * d + 8 * a) * d - 4 * a : 0;
+}
+
+std::vector<Taps> taps_of(int64_t from, int64_t to) {
+  std::vector<Taps> taps(static_cast<size_t>(to));
+  const double scale = static_cast<double>(from) / static_cast<double>(to);
+  for (int64_t i = 0; i < to; ++i) {
+    const double at = (static_cast<double>(i) + 0.5) * scale - 0.5;
+    const auto below = static_cast<int64_t>(std::floor(at));
+    for (int64_t k = 0; k < 4; ++k) {
+      const int64_t place = below - 1 + k;
+      Taps& one = taps[static_cast<size_t>(i)];
+      one.places[static_cast<size_t>(k)] = std::clamp<int64_t>(place, 0, from - 1);
+      one.weights[static_cast<size_t>(k)] = cubic(at - static_cast<double>(place));
+    }
+  }
+  return taps;
+}
+
+}  // namespace
+
+Tensor interpolate_positions(const Tensor& positions, int64_t own, ImageSize from, ImageSize to) {
+  const int64_t features = positions.cols();
+  if (positions.rank() != 2 || positions.dim(0) != own + from.height * from.width || to.height < 1 ||
+      to.width < 1) {
+    throw ShapeError(concat("positions: expected [", own, " + ", from.height, " * ", from.width,
+                            ", features] for a grid of at least 1 x 1, found ", positions.shape(), " for ",
+                            to.height, " x ", to.width));
+  }
+  Tensor result = Tensor::empty({own + to.height * to.width, features});
+  result.slice_rows(0, own).copy_from(positions.slice_rows(0, own));
+  const std::vector<Taps> down = taps_of(from.height, to.height), across = taps_of(from.width, to.width);
+  std::vector<double> sums(static_cast<size_t>(features));
+  float* out = result.data() + own * features;
+  for (const Taps& y : down) {
+    for (const Taps& x : across) {
+      std::ranges::fill(sums, 0.0);
+      for (size_t i = 0; i < 4; ++i) {
+        for (size_t j = 0; j < 4; ++j) {
+          const double weight = y.weights[i] * x.weights[j];
+          const int64_t row = own + y.places[i] * from.width + x.places[j];
+          const float* values = positions.data() + row * positions.row_stride();
+          for (size_t c = 0; c < sums.size(); ++c) sums[c] += weight * double{values[c]};
+        }
+      }
+      out = std::ranges::transform(sums, out, [](double sum) { return static_cast<float>(sum); }).out;
+    }
+  }
+  return result;
+}
+
+}  // namespace qkv::models

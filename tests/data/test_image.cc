@@ -1,0 +1,170 @@
+// Picture files, held to Pillow's pixels (tests/golden/images.py).
+
+#include "qkv/data/image.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "qkv/base/error.h"
+#include "qkv/base/files.h"
+#include "qkv/data/jpeg_markers.h"
+#include "tests/support/scratch.h"
+
+namespace {
+
+using namespace qkv;
+using namespace qkv::data;
+using namespace qkv::testing;
+
+const std::filesystem::path kPictures = std::filesystem::path(QKV_TEST_DATA) / "data" / "golden" / "images";
+
+std::vector<std::string> pictures(const std::string& ending) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(kPictures)) {
+    const std::string name = entry.path().filename().string();
+    const bool answer = name.ends_with(".rgb.png") || name.starts_with("resized");
+    if (name.ends_with(ending) && !answer) names.push_back(name);
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+Image pillows(const std::string& name) { return read_image(kPictures / (name + ".rgb.png")); }
+
+int largest_difference(const Image& a, const Image& b) {
+  int largest = 0;
+  for (size_t i = 0; i < a.pixels.size(); ++i) {
+    largest = std::max(largest, std::abs(int{a.pixels[i]} - int{b.pixels[i]}));
+  }
+  return largest;
+}
+
+TEST(ReadImage, HasThePixelsThatAreThere) {
+  // The first and last of a picture whose numbers are known, so that the comparisons below hold on to
+  // something.
+  const Image image = read_image(kPictures / "rgb.png");
+  EXPECT_EQ(image.height, 29);
+  EXPECT_EQ(image.width, 41);
+  ASSERT_EQ(image.pixels.size(), 29u * 41 * 3);
+}
+
+TEST(ReadImage, GivesPillowsPixelsOfPngs) {
+  const auto names = pictures(".png");
+  ASSERT_EQ(names.size(), 8u);
+  for (const std::string& name : names) {
+    const Image found = read_image(kPictures / name), expected = pillows(name);
+    ASSERT_EQ(found.pixels.size(), expected.pixels.size()) << name;
+    EXPECT_EQ(found.width, expected.width) << name;
+    EXPECT_EQ(largest_difference(found, expected), 0) << name;
+  }
+}
+
+TEST(ReadImage, IsNearPillowsPixelsOfJpegs) {
+  const auto names = pictures(".jpg");
+  ASSERT_EQ(names.size(), 13u);
+  for (const std::string& name : names) {
+    const Image found = read_image(kPictures / name), expected = pillows(name);
+    ASSERT_EQ(found.pixels.size(), expected.pixels.size()) << name;
+    EXPECT_EQ(found.width, expected.width) << name;  // upright, whichever way the camera was held
+    int largest = 0;
+    for (int64_t y = 0; y < found.height; ++y) {
+      for (int64_t x = 0; x < found.width; ++x) {
+        // Where colours are halved across only, stb_image makes the last column of the last but one.
+        if (name == "halved_across.jpg" && x == found.width - 1) continue;
+        for (int64_t c = 3 * x; c < 3 * x + 3; ++c) {
+          largest = std::max(largest, std::abs(int{found.row(y)[c]} - int{expected.row(y)[c]}));
+        }
+      }
+    }
+    EXPECT_LE(largest, 2) << name;
+  }
+}
+
+TEST(ReadImage, RefusesWhatIsNoPicture) {
+  const Scratch scratch;
+  const auto refused = [&](std::string_view bytes) {
+    const auto path = scratch.write("a picture.jpg", bytes);
+    const std::string message = message_of<DataError>([&] { read_image(path); });
+    EXPECT_NE(message.find(path.string()), std::string::npos) << message;
+    return message;
+  };
+  EXPECT_NE(refused("").find("an empty file"), std::string::npos);
+  EXPECT_NE(refused("hello, this is text").find("something else"), std::string::npos);
+  EXPECT_NE(refused("GIF89a\1\0\1").find("a GIF"), std::string::npos);
+  EXPECT_NE(refused(std::string_view("RIFF\0\0\0\0WEBPVP8 ", 16)).find("a WebP"), std::string::npos);
+  EXPECT_NE(refused("\xFF\xD8\xFF").find("JPEG"), std::string::npos);
+  EXPECT_NE(refused("\x89PNG\r\n\x1A\n").find("PNG"), std::string::npos);
+  EXPECT_THROW(read_image(scratch / "nothing.png"), IoError);
+  EXPECT_THROW(read_image(scratch.path()), IoError);
+}
+
+TEST(ReadImage, RefusesPicturesThatEndTooEarly) {
+  for (const char* name : {"whole.jpg", "progressive.jpg", "turned_6.jpg", "rgb.png", "palette.png"}) {
+    const std::string bytes = read_file(kPictures / name);
+    for (size_t length = 0; length < bytes.size(); length += length < 64 ? 1 : 37) {
+      EXPECT_THROW(decode_image(std::string_view(bytes).substr(0, length), name), DataError)
+          << name << ", " << length << " of " << bytes.size() << " bytes";
+    }
+    const size_t most = bytes.size() - (std::string_view(name).ends_with(".png") ? 9 : 1);
+    EXPECT_THROW(decode_image(std::string_view(bytes).substr(0, most), name), DataError) << name;
+    EXPECT_EQ(decode_image(bytes + "more", name), read_image(kPictures / name)) << name;
+  }
+}
+
+TEST(ReadImage, RefusesHugePicturesBeforeItMakesRoomForThem) {
+  std::string bytes = read_file(kPictures / "rgb.png");
+  const auto with_width = [&](const char* width) { return bytes.substr(0, 16) + width + bytes.substr(19); };
+  for (const char* width : {"\x01\x01\x01", "\x7f\xff\xff", "\xff\xff\xff"}) {
+    const std::string message = message_of<DataError>([&] { decode_image(with_width(width), "huge.png"); });
+    EXPECT_NE(message.find("huge.png: expected at most 134217728 pixels"), std::string::npos) << message;
+  }
+  // Larger than what is there, but not too large to be tried.
+  EXPECT_THROW(decode_image(bytes.substr(0, 16) + std::string("\0\0\x40", 3) + bytes.substr(19), "wide.png"),
+               DataError);
+}
+
+TEST(ReadImage, SurvivesDamage) {
+  for (const char* name : {"halved.jpg", "progressive.jpg", "cmyk.jpg", "palette.png", "rgba.png"}) {
+    const std::string bytes = read_file(kPictures / name);
+    for (size_t at = 2; at < bytes.size(); ++at) {
+      std::string damaged = bytes;
+      damaged[at] = static_cast<char>(~damaged[at]);
+      try {
+        const Image image = decode_image(damaged, name);
+        EXPECT_EQ(std::ssize(image.pixels), image.height * image.width * 3);
+      } catch (const DataError&) {
+        // Refused, as it may be.
+      }
+    }
+  }
+}
+
+TEST(WriteImage, IsReadAgain) {
+  const Image image = read_image(kPictures / "rgb.png");
+  EXPECT_EQ(decode_image(encode_png(image), "again"), image);
+  const Image near = decode_image(encode_jpeg(image, 95), "again");
+  ASSERT_EQ(near.pixels.size(), image.pixels.size());
+  EXPECT_GT(largest_difference(near, image), 0);
+  EXPECT_LT(encode_jpeg(image, 30).size(), encode_jpeg(image, 95).size());
+  EXPECT_THROW(encode_jpeg(image, 0), UsageError);
+  EXPECT_THROW(encode_png({}), UsageError);
+  EXPECT_THROW(encode_png({.height = 2, .width = 2, .pixels = {1, 2, 3}}), UsageError);
+}
+
+TEST(JpegMarkers, TellHowTheCameraWasHeld) {
+  for (char number = '2'; number <= '8'; ++number) {
+    const std::string bytes = read_file(kPictures / (std::string("turned_") + number + ".jpg"));
+    const JpegMarkers markers = read_jpeg_markers(bytes);
+    EXPECT_TRUE(markers.complete);
+    EXPECT_EQ(markers.orientation, number - '0');
+    for (size_t length = 0; length < bytes.size(); ++length) {
+      EXPECT_FALSE(read_jpeg_markers(std::string_view(bytes).substr(0, length)).complete) << length;
+    }
+  }
+  EXPECT_EQ(read_jpeg_markers(read_file(kPictures / "whole.jpg")).orientation, 1);
+  EXPECT_FALSE(read_jpeg_markers("").complete);
+}
+
+}  // namespace

@@ -1,0 +1,99 @@
+// Preprocessing as transformers' processors do it with Pillow (tests/golden/images.py).
+
+#include "qkv/models/image_processor.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "qkv/base/error.h"
+#include "qkv/base/files.h"
+#include "tests/support/golden.h"
+#include "tests/support/scratch.h"
+
+namespace {
+
+using namespace qkv;
+using namespace qkv::models;
+using namespace qkv::testing;
+
+const std::filesystem::path kData = QKV_TEST_DATA;
+
+class ImageProcessors : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(ImageProcessors, GiveTransformersNumbers) {
+  const auto path = kData / "models" / "golden" / "images" / (GetParam() + ".json");
+  const ImageProcessor processor(read_image_processor(read_file(path), path.string()));
+  const data::Image image = data::read_image(kData / "data" / "golden" / "images" / "rgb.png");
+  const Golden golden((path.parent_path() / "expected.safetensors").string());
+  const Tensor expected = golden[GetParam()], found = processor(std::span(&image, 1));
+  ASSERT_EQ(found.shape(), expected.shape());
+  EXPECT_TRUE(std::ranges::equal(found.values(), expected.values()));  // to the last bit
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, ImageProcessors,
+                         ::testing::Values("defaults", "bicubic", "shortest_edge", "deit", "crop_outside",
+                                           "unscaled", "as_it_is"));
+
+ImageProcessorConfig read(const std::string& json) { return read_image_processor(json, "p.json"); }
+
+TEST(ImageProcessorConfig, ReadsOlderFiles) {
+  const ImageProcessorConfig old = read(R"({"feature_extractor_type": "ViTFeatureExtractor", "size": 384})");
+  EXPECT_EQ(old.resize, (ImageSize{384, 384}));
+  EXPECT_EQ(old.resampling, data::Resampling::bilinear);
+  EXPECT_FALSE(old.crop);
+  EXPECT_EQ(old.mean[2], 0.5f);
+  const ImageProcessorConfig deit = read(R"({"image_processor_type": "DeiTImageProcessor"})");
+  EXPECT_EQ(deit.resize, (ImageSize{256, 256}));
+  EXPECT_EQ(deit.crop, (ImageSize{224, 224}));
+  EXPECT_EQ(deit.resampling, data::Resampling::bicubic);
+  EXPECT_EQ(read(R"({"size": [10, 20]})").resize, (ImageSize{10, 20}));
+  EXPECT_FALSE(read(R"({"do_resize": false, "do_rescale": false})").size());
+}
+
+TEST(ImageProcessorConfig, IsMadeForAnotherSize) {
+  const ImageProcessorConfig deit =
+      read(R"({"image_processor_type": "DeiTImageProcessor", "size": {"shortest_edge": 256}})");
+  const ImageProcessorConfig large = deit.sized({448, 448});
+  EXPECT_EQ(large.shortest_edge, 512);
+  EXPECT_EQ(large.crop, (ImageSize{448, 448}));
+  EXPECT_EQ(read("{}").sized({32, 48}).size(), (ImageSize{32, 48}));
+  EXPECT_THROW(read(R"({"do_resize": false})").sized({32, 48}), UsageError);
+}
+
+TEST(ImageProcessorConfig, RefusesWhatItCannotDoByName) {
+  const auto refused = [](const std::string& json) { return message_of<DataError>([&] { read(json); }); };
+  for (const auto& [json, part] : std::initializer_list<std::pair<const char*, const char*>>{
+           {R"({"image_processor_type": "CLIPImageProcessor"})", "\"image_processor_type\""},
+           {R"({"crop_pct": 0.9})", "\"crop_pct\""},
+           {R"({"do_pad": true})", "\"do_pad\""},
+           {R"({"size": {"shortest_edge": 224, "longest_edge": 500}})", "\"longest_edge\""},
+           {R"({"size": {"max_height": 224, "max_width": 224}})", "\"height\""},
+           {R"({"size": 0})", "\"size\""},
+           {R"({"size": {"height": 224, "width": 20000}})", "size"},
+           {R"({"size": [1, 2, 3]})", "\"size\""},
+           {R"({"size": "big"})", "\"size\""},
+           {R"({"resample": 6})", "\"resample\""},
+           {R"({"image_mean": [0.5, 0.5]})", "\"image_mean\""},
+           {R"({"image_std": [0.5, 0, 0.5]})", "image_std"},
+           {R"({"do_normalize": 1})", "\"do_normalize\""},
+           {R"([1])", "a JSON object"},
+           {R"({)", "JSON"}}) {
+    const std::string message = refused(json);
+    EXPECT_NE(message.find("p.json"), std::string::npos) << message;
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+  }
+  const Scratch empty;
+  EXPECT_NE(message_of<IoError>([&] { load_image_processor(empty.path()); }).find("preprocessor_config.json"),
+            std::string::npos);
+}
+
+TEST(ImageProcessor, WantsImagesThatEndInOneSize) {
+  const ImageProcessor processor(read(R"({"do_resize": false})"));
+  const std::vector<data::Image> images{{.height = 1, .width = 2, .pixels = {1, 2, 3, 4, 5, 6}},
+                                        {.height = 2, .width = 1, .pixels = {1, 2, 3, 4, 5, 6}}};
+  EXPECT_THROW(processor(images), UsageError);
+  EXPECT_EQ(processor(std::span(images).first(1)).shape(), (Shape{1, 3, 1, 2}));
+}
+
+}  // namespace
