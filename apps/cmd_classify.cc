@@ -13,28 +13,29 @@ struct Arguments {
   bool pairs = false;
 };
 
+std::string text_of(const decode::ClassifiedText& found, const Line& /*line*/) {
+  std::ostringstream text;
+  text << found.labels.front().label << '\t' << std::fixed << std::setprecision(6)
+       << found.labels.front().probability;
+  return text.str();
+}
+
+nlohmann::ordered_json fields_of(const decode::ClassifiedText& found, const Line& /*line*/) {
+  nlohmann::ordered_json labels = nlohmann::ordered_json::array();
+  for (const decode::LabelProbability& one : found.labels) {
+    labels.push_back({{"label", one.label}, {"probability", one.probability}});
+  }
+  return {{"labels", std::move(labels)}};
+}
+
 void classify(const Arguments& arguments) {
-  const decode::TextTasks tasks(arguments.lines.model);
-  for_lines(arguments.lines, [&](int64_t first, std::span<const std::string> lines, LinePrinter& printer) {
-    const std::vector<decode::ClassifiedText> found = tasks.classify(lines, arguments.pairs);
-    for (size_t i = 0; i < found.size(); ++i) {
-      const int64_t line = first + static_cast<int64_t>(i);
-      if (!found[i].error.empty()) {
-        printer.error(line, found[i].error);
-      } else if (printer.json()) {
-        nlohmann::ordered_json labels = nlohmann::ordered_json::array();
-        for (const decode::LabelProbability& one : found[i].labels) {
-          labels.push_back({{"label", one.label}, {"probability", one.probability}});
-        }
-        printer.object(line, {{"labels", std::move(labels)}});
-      } else {
-        std::ostringstream text;
-        text << found[i].labels.front().label << '\t' << std::fixed << std::setprecision(6)
-             << found[i].labels.front().probability;
-        printer.text(text.str());
-      }
-    }
-  });
+  const decode::TextTasks tasks(arguments.lines.model, arguments.lines.load);
+  print_results(
+      arguments.lines,
+      [&](int64_t /*first*/, std::span<const std::string> lines) {
+        return tasks.classify(lines, arguments.pairs);
+      },
+      text_of, fields_of);
 }
 
 }  // namespace

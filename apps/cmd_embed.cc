@@ -15,24 +15,25 @@ struct Arguments {
   decode::EmbedOptions options;
 };
 
+std::string text_of(const decode::TextVector& vector, const Line& /*line*/) {
+  std::ostringstream text;
+  text << std::setprecision(std::numeric_limits<float>::max_digits10);
+  for (size_t c = 0; c < vector.values.size(); ++c) text << (c > 0 ? " " : "") << vector.values[c];
+  return text.str();
+}
+
+nlohmann::ordered_json fields_of(const decode::TextVector& vector, const Line& /*line*/) {
+  return {{"vector", vector.values}};
+}
+
 void embed(const Arguments& arguments) {
-  const decode::TextTasks tasks(arguments.lines.model);
-  for_lines(arguments.lines, [&](int64_t first, std::span<const std::string> lines, LinePrinter& printer) {
-    const std::vector<decode::TextVector> found = tasks.embed(lines, arguments.options);
-    for (size_t i = 0; i < found.size(); ++i) {
-      const int64_t line = first + static_cast<int64_t>(i);
-      if (!found[i].error.empty()) {
-        printer.error(line, found[i].error);
-      } else if (printer.json()) {
-        printer.object(line, {{"vector", found[i].values}});
-      } else {
-        std::ostringstream text;
-        text << std::setprecision(std::numeric_limits<float>::max_digits10);
-        for (size_t c = 0; c < found[i].values.size(); ++c) text << (c > 0 ? " " : "") << found[i].values[c];
-        printer.text(text.str());
-      }
-    }
-  });
+  const decode::TextTasks tasks(arguments.lines.model, arguments.lines.load);
+  print_results(
+      arguments.lines,
+      [&](int64_t /*first*/, std::span<const std::string> lines) {
+        return tasks.embed(lines, arguments.options);
+      },
+      text_of, fields_of);
 }
 
 }  // namespace

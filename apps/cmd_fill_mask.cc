@@ -13,7 +13,7 @@ struct Arguments {
   int64_t guesses = 5;
 };
 
-nlohmann::ordered_json fields_of(const decode::FilledText& filled) {
+nlohmann::ordered_json fields_of(const decode::FilledText& filled, const Line& /*line*/) {
   nlohmann::ordered_json masks = nlohmann::ordered_json::array();
   for (const auto& guesses : filled.masks) {
     nlohmann::ordered_json list = nlohmann::ordered_json::array();
@@ -28,28 +28,27 @@ nlohmann::ordered_json fields_of(const decode::FilledText& filled) {
   return {{"masks", std::move(masks)}};
 }
 
-void fill_mask(const Arguments& arguments) {
-  const decode::TextTasks tasks(arguments.lines.model);
-  for_lines(arguments.lines, [&](int64_t first, std::span<const std::string> lines, LinePrinter& printer) {
-    const std::vector<decode::FilledText> found = tasks.fill_masks(lines, arguments.guesses);
-    for (size_t i = 0; i < found.size(); ++i) {
-      const int64_t line = first + static_cast<int64_t>(i);
-      if (!found[i].error.empty()) {
-        printer.error(line, found[i].error);
-      } else if (printer.json()) {
-        printer.object(line, fields_of(found[i]));
-      } else {
-        for (size_t mask = 0; mask < found[i].masks.size(); ++mask) {
-          for (const decode::Guess& guess : found[i].masks[mask]) {
-            std::ostringstream text;
-            text << line << '\t' << mask + 1 << '\t' << std::fixed << std::setprecision(6)
-                 << guess.probability << '\t' << guess.token << '\t' << guess.text;
-            printer.text(text.str());
-          }
-        }
-      }
+std::string text_of(const decode::FilledText& filled, const Line& line) {
+  std::ostringstream text;
+  text << std::fixed << std::setprecision(6);
+  for (size_t mask = 0; mask < filled.masks.size(); ++mask) {
+    for (const decode::Guess& guess : filled.masks[mask]) {
+      if (text.tellp() > 0) text << '\n';
+      text << line.number << '\t' << mask + 1 << '\t' << guess.probability << '\t' << guess.token << '\t'
+           << guess.text;
     }
-  });
+  }
+  return text.str();
+}
+
+void fill_mask(const Arguments& arguments) {
+  const decode::TextTasks tasks(arguments.lines.model, arguments.lines.load);
+  print_results(
+      arguments.lines,
+      [&](int64_t /*first*/, std::span<const std::string> lines) {
+        return tasks.fill_masks(lines, arguments.guesses);
+      },
+      text_of, fields_of);
 }
 
 }  // namespace

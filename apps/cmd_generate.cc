@@ -36,6 +36,16 @@ nlohmann::ordered_json fields_of(const decode::Generated& generated) {
   return {{"prompt_tokens", generated.prompt_tokens}, {"texts", std::move(texts)}};
 }
 
+// The prompt with what comes after it, once for each text.
+std::string text_of(const decode::Generated& generated, const Line& prompt) {
+  std::string text;
+  for (const decode::Writing& one : generated.writings) {
+    if (&one != &generated.writings.front()) text += '\n';
+    text += prompt.text + one.text;
+  }
+  return text;
+}
+
 // One prompt, whose continuation is seen while it is written.
 void stream(const decode::Writer& writer, const Arguments& arguments,
             const decode::GenerateOptions& options) {
@@ -58,25 +68,18 @@ void stream(const decode::Writer& writer, const Arguments& arguments,
 
 void generate(const Arguments& arguments) {
   const decode::GenerateOptions options = options_of(arguments);
-  const decode::Writer writer(arguments.lines.model);
+  const decode::Writer writer(arguments.lines.model, arguments.lines.load);
   if (arguments.prompt) return stream(writer, arguments, options);
-  for_lines(arguments.lines, [&](int64_t first, std::span<const std::string> lines, LinePrinter& printer) {
-    std::vector<decode::Prompt> prompts;
-    for (const std::string& line : lines) {
-      prompts.push_back({.text = line, .key = static_cast<uint64_t>(first) + prompts.size()});
-    }
-    const std::vector<decode::Generated> found = writer.generate(prompts, options);
-    for (size_t i = 0; i < found.size(); ++i) {
-      const int64_t line = first + static_cast<int64_t>(i);
-      if (!found[i].error.empty()) {
-        printer.error(line, found[i].error);
-      } else if (printer.json()) {
-        printer.object(line, fields_of(found[i]));
-      } else {
-        for (const decode::Writing& one : found[i].writings) printer.text(lines[i] + one.text);
-      }
-    }
-  });
+  print_results(
+      arguments.lines,
+      [&](int64_t first, std::span<const std::string> lines) {
+        std::vector<decode::Prompt> prompts;
+        for (const std::string& line : lines) {
+          prompts.push_back({.text = line, .key = static_cast<uint64_t>(first) + prompts.size()});
+        }
+        return writer.generate(prompts, options);
+      },
+      text_of, [](const decode::Generated& generated, const Line& /*line*/) { return fields_of(generated); });
 }
 
 }  // namespace

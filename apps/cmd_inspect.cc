@@ -87,26 +87,30 @@ Subject subject_of(const Arguments& arguments) {
 // A model of a family that has no encoder-decoder: where its parameters are.
 template <class Model>
 void inspect_parts(const Arguments& arguments, const Model& model) {
-  if (arguments.load.weights) {
-    throw UsageError(concat("inspect: --weights is for translation models and layers; those of ",
-                            arguments.model, " are counted as they are"));
-  }
   const std::vector<explain::PartCount> parts =
       explain::count_parts([&](const nn::ParameterVisitor& visitor) { model.visit(visitor); });
   const int64_t total = nn::count_parameters(model);
+  int64_t bytes = 0;
+  for (const explain::PartCount& part : parts) bytes += part.weight_bytes;
   if (arguments.json) {
-    nlohmann::ordered_json result{{"model", arguments.model}, {"parameters", total}};
+    nlohmann::ordered_json result{{"model", arguments.model},
+                                  {"weights", name_of(models::form_of(model))},
+                                  {"parameters", total},
+                                  {"weight_bytes", bytes}};
     for (const explain::PartCount& part : parts) {
-      result["parts"].push_back({{"name", part.name}, {"parameters", part.parameters}});
+      result["parts"].push_back(
+          {{"name", part.name}, {"parameters", part.parameters}, {"weight_bytes", part.weight_bytes}});
     }
     std::cout << result.dump(2) << '\n';
     return;
   }
   const Style style = Style::for_stdout();
   std::cout << style.bold(arguments.model) << '\n';
-  std::vector<std::vector<std::string>> rows = {{"part", "parameters"}};
-  for (const explain::PartCount& part : parts) rows.push_back({part.name, grouped(part.parameters)});
-  rows.push_back({"total", grouped(total)});
+  std::vector<std::vector<std::string>> rows = {{"part", "parameters", "weights"}};
+  for (const explain::PartCount& part : parts) {
+    rows.push_back({part.name, grouped(part.parameters), bytes_text(part.weight_bytes)});
+  }
+  rows.push_back({"total", grouped(total), bytes_text(bytes)});
   std::cout << table_text(rows);
 }
 
@@ -114,11 +118,11 @@ void inspect_model(const Arguments& arguments) {
   if (!arguments.model.empty()) {
     switch (models::folder_kind(arguments.model)) {
       case models::FolderKind::language:
-        return inspect_parts(arguments, *models::load_language_model(arguments.model));
+        return inspect_parts(arguments, *models::load_language_model(arguments.model, arguments.load));
       case models::FolderKind::encoder:
-        return inspect_parts(arguments, *models::load_text_encoder(arguments.model));
+        return inspect_parts(arguments, *models::load_text_encoder(arguments.model, arguments.load));
       case models::FolderKind::image:
-        return inspect_parts(arguments, *models::load_image_encoder(arguments.model));
+        return inspect_parts(arguments, *models::load_image_encoder(arguments.model, arguments.load));
       case models::FolderKind::translation:
         break;
     }

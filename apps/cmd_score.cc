@@ -8,28 +8,25 @@
 namespace qkv::apps {
 namespace {
 
+std::string text_of(const decode::ScoredText& scored, const Line& line) {
+  std::ostringstream text;
+  text << std::fixed << std::setprecision(6) << scored.log_probability << '\t' << scored.perplexity << '\t'
+       << line.text;
+  return text.str();
+}
+
+nlohmann::ordered_json fields_of(const decode::ScoredText& scored, const Line& /*line*/) {
+  return {{"log_probability", scored.log_probability},
+          {"perplexity", scored.perplexity},
+          {"tokens", scored.tokens},
+          {"token_log_probabilities", scored.log_probabilities}};
+}
+
 void score(const LineArguments& arguments) {
-  const decode::Writer writer(arguments.model);
-  for_lines(arguments, [&](int64_t first, std::span<const std::string> lines, LinePrinter& printer) {
-    const std::vector<decode::ScoredText> found = writer.score(lines);
-    for (size_t i = 0; i < found.size(); ++i) {
-      const decode::ScoredText& one = found[i];
-      const int64_t line = first + static_cast<int64_t>(i);
-      if (!one.error.empty()) {
-        printer.error(line, one.error);
-      } else if (printer.json()) {
-        printer.object(line, {{"log_probability", one.log_probability},
-                              {"perplexity", one.perplexity},
-                              {"tokens", one.tokens},
-                              {"token_log_probabilities", one.log_probabilities}});
-      } else {
-        std::ostringstream text;
-        text << std::fixed << std::setprecision(6) << one.log_probability << '\t' << one.perplexity << '\t'
-             << lines[i];
-        printer.text(text.str());
-      }
-    }
-  });
+  const decode::Writer writer(arguments.model, arguments.load);
+  print_results(
+      arguments, [&](int64_t /*first*/, std::span<const std::string> lines) { return writer.score(lines); },
+      text_of, fields_of);
 }
 
 }  // namespace

@@ -6,30 +6,35 @@
 namespace qkv::apps {
 namespace {
 
+std::string part_of(const Line& line, const decode::TaggedToken& token) {
+  return line.text.substr(token.begin, token.end - token.begin);
+}
+
+std::string text_of(const decode::TaggedText& tagged, const Line& line) {
+  std::string text;
+  for (const decode::TaggedToken& token : tagged.tokens) {
+    text += (text.empty() ? "" : " ") + part_of(line, token) + "/" + token.label.label;
+  }
+  return text;
+}
+
+nlohmann::ordered_json fields_of(const decode::TaggedText& tagged, const Line& line) {
+  nlohmann::ordered_json tokens = nlohmann::ordered_json::array();
+  for (const decode::TaggedToken& token : tagged.tokens) {
+    tokens.push_back({{"text", part_of(line, token)},
+                      {"begin", token.begin},
+                      {"end", token.end},
+                      {"label", token.label.label},
+                      {"probability", token.label.probability}});
+  }
+  return {{"tokens", std::move(tokens)}};
+}
+
 void tag(const LineArguments& arguments) {
-  const decode::TextTasks tasks(arguments.model);
-  for_lines(arguments, [&](int64_t first, std::span<const std::string> lines, LinePrinter& printer) {
-    const std::vector<decode::TaggedText> found = tasks.tag(lines);
-    for (size_t i = 0; i < found.size(); ++i) {
-      const int64_t line = first + static_cast<int64_t>(i);
-      if (!found[i].error.empty()) {
-        printer.error(line, found[i].error);
-        continue;
-      }
-      nlohmann::ordered_json tokens = nlohmann::ordered_json::array();
-      std::string text;
-      for (const decode::TaggedToken& token : found[i].tokens) {
-        const std::string part = lines[i].substr(token.begin, token.end - token.begin);
-        tokens.push_back({{"text", part},
-                          {"begin", token.begin},
-                          {"end", token.end},
-                          {"label", token.label.label},
-                          {"probability", token.label.probability}});
-        text += (text.empty() ? "" : " ") + part + "/" + token.label.label;
-      }
-      printer.json() ? printer.object(line, {{"tokens", std::move(tokens)}}) : printer.text(text);
-    }
-  });
+  const decode::TextTasks tasks(arguments.model, arguments.load);
+  print_results(
+      arguments, [&](int64_t /*first*/, std::span<const std::string> lines) { return tasks.tag(lines); },
+      text_of, fields_of);
 }
 
 }  // namespace

@@ -19,6 +19,7 @@ void print(const nlohmann::ordered_json& object) {
 
 void add_line_options(CLI::App& command, LineArguments& arguments) {
   command.add_option("model", arguments.model, "Model folder")->required()->type_name("DIR");
+  add_weights_option(command, arguments.load.weights);
   command.add_flag("--json", arguments.json, "Print a JSON object for each line");
   command.add_option("--chunk-lines", arguments.chunk_lines,
                      "Lines read before they are worked on (default: 1024; 1 where stdin is a terminal)");

@@ -70,6 +70,7 @@
 #include "qkv/models/image_encoder.h"
 #include "qkv/models/image_processor.h"
 #include "qkv/models/language_model.h"
+#include "qkv/models/load_options.h"
 #include "qkv/models/pretrained.h"
 #include "qkv/models/quantize.h"
 #include "qkv/models/text_encoder.h"

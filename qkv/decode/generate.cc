@@ -60,8 +60,8 @@ std::string continuation(const text::Tokenizer& tokenizer, Ids prompt, Ids ids) 
 
 }  // namespace
 
-Writer::Writer(const std::filesystem::path& folder)
-    : model_(models::load_language_model(folder)), tokenizer_(text::Tokenizer::load(folder)) {
+Writer::Writer(const std::filesystem::path& folder, const models::LoadOptions& options)
+    : model_(models::load_language_model(folder, options)), tokenizer_(text::Tokenizer::load(folder)) {
   if (tokenizer_.size() > model_->config().vocabulary) {
     throw DataError(concat(folder.string(), ": expected a tokenizer of at most the model's ",
                            model_->config().vocabulary, " tokens, found ", tokenizer_.size()));

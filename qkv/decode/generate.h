@@ -9,6 +9,7 @@
 
 #include "qkv/decode/language.h"
 #include "qkv/decode/text_attention.h"
+#include "qkv/models/load_options.h"
 #include "qkv/text/tokenizer.h"
 
 namespace qkv::decode {
@@ -52,7 +53,7 @@ class Writer {
  public:
   // Throws what models::load_language_model() and text::Tokenizer::load() throw, and DataError for a
   // tokenizer with more tokens than the model has.
-  explicit Writer(const std::filesystem::path& folder);
+  explicit Writer(const std::filesystem::path& folder, const models::LoadOptions& options = {});
 
   const models::LanguageModel& model() const { return *model_; }
   const text::Tokenizer& tokenizer() const { return tokenizer_; }

@@ -64,8 +64,9 @@ void scale_to_one(std::vector<float>& vector) {
 
 }  // namespace
 
-TextTasks::TextTasks(const std::filesystem::path& folder, int64_t batch_tokens)
-    : model_(models::load_text_encoder(folder)),
+TextTasks::TextTasks(const std::filesystem::path& folder, const models::LoadOptions& options,
+                     int64_t batch_tokens)
+    : model_(models::load_text_encoder(folder, options)),
       tokenizer_(text::Tokenizer::load(folder)),
       batch_tokens_(batch_tokens) {
   if (tokenizer_.size() > model_->config().vocabulary) {

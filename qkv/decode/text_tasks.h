@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "qkv/decode/text_attention.h"
+#include "qkv/models/load_options.h"
 #include "qkv/models/text_encoder.h"
 #include "qkv/text/tokenizer.h"
 
@@ -71,7 +72,8 @@ class TextTasks {
  public:
   // Throws what models::load_text_encoder() and text::Tokenizer::load() throw, and DataError for a tokenizer
   // with more tokens than the model has.
-  explicit TextTasks(const std::filesystem::path& folder, int64_t batch_tokens = 4096);
+  explicit TextTasks(const std::filesystem::path& folder, const models::LoadOptions& options = {},
+                     int64_t batch_tokens = 4096);
 
   const models::TextEncoder& model() const { return *model_; }
   const text::Tokenizer& tokenizer() const { return tokenizer_; }

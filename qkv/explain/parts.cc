@@ -25,6 +25,8 @@ std::string part_of(const std::string& name) {
   return head;
 }
 
+int64_t bytes(const Tensor& tensor) { return tensor.defined() ? static_cast<int64_t>(tensor.bytes()) : 0; }
+
 }  // namespace
 
 std::vector<PartCount> count_parts(const std::function<void(const nn::ParameterVisitor&)>& visit) {
@@ -34,6 +36,7 @@ std::vector<PartCount> count_parts(const std::function<void(const nn::ParameterV
     auto found = std::ranges::find(parts, part, &PartCount::name);
     if (found == parts.end()) found = parts.insert(parts.end(), {.name = part});
     found->parameters += parameter.shape.numel();
+    found->weight_bytes += bytes(parameter.variable.value()) + bytes(parameter.variable.scales());
   });
   return parts;
 }

@@ -30,7 +30,7 @@ void load_weights(const std::filesystem::path& folder, const Transformer& model,
                   MapFor use) {
   const io::SafetensorsFile file(folder / kWeights, use);
   const std::filesystem::path config = folder / kConfig;
-  const bool int8 = weights_of_config(read_file(config), config.string()) == WeightForm::int8;
+  const StoredForm says = stored_form(read_file(config), config.string());
   model.visit([&](const std::string& name, const nn::Parameter& parameter) {
     std::string stored = name;
     for (const std::string& other : tied_names(model.config(), name)) {
@@ -41,11 +41,7 @@ void load_weights(const std::filesystem::path& folder, const Transformer& model,
       variable.set_value(Tensor::zeros(parameter.shape));  // what a file without it means
       return;
     }
-    if (variable.takes_any_form() && (file.dtype(stored) == "I8") != int8) {
-      throw DataError(concat(file.path().string(), ": ", stored, ": expected ", int8 ? "I8" : "no I8",
-                             ", as \"dtype\" in ", config.string(), " says, found ", file.dtype(stored)));
-    }
-    load_parameter(file, stored, parameter, options.weights);
+    load_parameter(file, {.name = stored, .shape = parameter.shape}, says, parameter, options);
   });
 }
 
@@ -103,7 +99,7 @@ TranslationModel load_translation_model(const std::filesystem::path& folder, con
 }
 
 WeightForm form_of(const Transformer& model) {
-  return qkv::form_of(model.output_projection().weights().front().value().dtype());
+  return form_of([&](const nn::ParameterVisitor& visitor) { model.visit(visitor); });
 }
 
 void save_transformer(const std::filesystem::path& folder, const Transformer& model,

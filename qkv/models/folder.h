@@ -5,10 +5,9 @@
 
 #include <filesystem>
 #include <memory>
-#include <optional>
 
+#include "qkv/models/load_options.h"
 #include "qkv/models/transformer.h"
-#include "qkv/ops/weight_form.h"
 #include "qkv/text/marian_tokenizer.h"
 
 namespace qkv::models {
@@ -25,11 +24,6 @@ struct TranslationModel {
   std::unique_ptr<const Transformer> transformer;
   std::unique_ptr<const text::MarianTokenizer> tokenizer;
   GenerationDefaults generation;
-};
-
-struct LoadOptions {
-  // The form in which weights are kept; nothing: as the folder has them (float16 as f32).
-  std::optional<WeightForm> weights = {};
 };
 
 // Weights that need no conversion stay in the mapped file. Throws IoError, or DataError naming file, tensor,

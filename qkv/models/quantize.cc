@@ -1,20 +1,63 @@
 #include "qkv/models/quantize.h"
 
+#include <algorithm>
+#include <array>
+
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
 #include "qkv/models/folder.h"
+#include "qkv/models/pretrained.h"
 
 namespace qkv::models {
+namespace {
 
-void quantize_folder(const std::filesystem::path& from, const std::filesystem::path& to, WeightForm form) {
-  if (std::filesystem::exists(to) && !(std::filesystem::is_directory(to) && std::filesystem::is_empty(to))) {
-    throw UsageError(concat(to.string(), ": expected an empty folder or none, found ",
-                            std::filesystem::is_directory(to) ? "one with files in it" : "a file"));
+namespace fs = std::filesystem;
+
+// Beside config.json and the weights, in whatever format: small files of text, and SentencePiece models.
+bool goes_along(const fs::path& file) {
+  constexpr std::array<std::string_view, 6> kKinds{".json", ".txt", ".model", ".spm", ".jinja", ".md"};
+  const std::string name = file.filename().string();
+  return std::ranges::find(kKinds, file.extension().string()) != kKinds.end() && name != "config.json" &&
+         !name.ends_with(".index.json");
+}
+
+void copy_companions(const fs::path& from, const fs::path& to) {
+  for (const auto& entry : fs::directory_iterator(from)) {
+    if (entry.is_regular_file() && goes_along(entry.path()))
+      write_file_atomically(to / entry.path().filename(), read_file(entry.path()));
   }
-  const TranslationModel model = load_translation_model(from, {.weights = form});
+}
+
+// `save` writes config.json and the weights.
+template <class Model, class Save>
+void write(const fs::path& from, const fs::path& to, const Model& model, const Save& save) {
   make_writable_folder(to);
-  model.tokenizer->save(to);
-  save_transformer(to, *model.transformer, model.generation);
+  copy_companions(from, to);
+  save(to, *model, family_of(from));
+}
+
+}  // namespace
+
+void quantize_folder(const fs::path& from, const fs::path& to, WeightForm form) {
+  if (fs::exists(to) && !(fs::is_directory(to) && fs::is_empty(to))) {
+    throw UsageError(concat(to.string(), ": expected an empty folder or none, found ",
+                            fs::is_directory(to) ? "one with files in it" : "a file"));
+  }
+  const LoadOptions options{.weights = form};
+  switch (folder_kind(from)) {
+    case FolderKind::translation: {
+      const TranslationModel model = load_translation_model(from, options);
+      make_writable_folder(to);
+      model.tokenizer->save(to);
+      return save_transformer(to, *model.transformer, model.generation);
+    }
+    case FolderKind::language:
+      return write(from, to, load_language_model(from, options), save_language_model);
+    case FolderKind::encoder:
+      return write(from, to, load_text_encoder(from, options), save_text_encoder);
+    case FolderKind::image:
+      return write(from, to, load_image_encoder(from, options), save_image_encoder);
+  }
 }
 
 }  // namespace qkv::models

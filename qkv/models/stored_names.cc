@@ -7,6 +7,7 @@
 
 #include "qkv/base/error.h"
 #include "qkv/base/log.h"
+#include "qkv/base/parallel.h"
 
 namespace qkv::models {
 namespace {
@@ -76,18 +77,27 @@ Shape stored_shape(const Shape& shape, const NameRule& rule) {
   return Shape(extents);
 }
 
-Tensor transposed(const Tensor& x) {
-  Tensor y = Tensor::empty({x.dim(1), x.dim(0)});
+template <class T>
+void transpose(const Tensor& x, const Tensor& y) {
   constexpr int64_t kTile = 32;  // for the caches
-  for (int64_t i0 = 0; i0 < x.dim(0); i0 += kTile) {
-    for (int64_t j0 = 0; j0 < x.dim(1); j0 += kTile) {
-      for (int64_t i = i0; i < std::min(i0 + kTile, x.dim(0)); ++i) {
-        for (int64_t j = j0; j < std::min(j0 + kTile, x.dim(1)); ++j) {
-          y.data()[j * x.dim(0) + i] = x.data()[i * x.row_stride() + j];
+  const int64_t rows = x.dim(0), cols = x.dim(1);
+  const auto* const from = static_cast<const T*>(x.address());
+  auto* const to = static_cast<T*>(y.address());
+  parallel_for((cols + kTile - 1) / kTile, 4, [&](int64_t begin, int64_t end) {
+    for (int64_t first = begin * kTile; first < std::min(end * kTile, cols); first += kTile) {
+      for (int64_t i0 = 0; i0 < rows; i0 += kTile) {
+        for (int64_t j = first; j < std::min(first + kTile, cols); ++j) {
+          for (int64_t i = i0; i < std::min(i0 + kTile, rows); ++i)
+            to[j * rows + i] = from[i * x.row_stride() + j];
         }
       }
     }
-  }
+  });
+}
+
+Tensor transposed(const Tensor& x) {
+  Tensor y = Tensor::empty({x.dim(1), x.dim(0)}, x.dtype());
+  x.dtype() == DType::bf16 ? transpose<uint16_t>(x, y) : transpose<uint32_t>(x, y);
   return y;
 }
 
@@ -104,10 +114,7 @@ Tensor taken_out(const Tensor& whole, const Shape& shape, const NameRule& rule) 
 void put_in(const Tensor& value, const NameRule& rule, const Tensor& whole) {
   const int64_t outputs = value.dim(0);
   if (rule.layout == Layout::transposed && value.rank() == 2) {
-    const Tensor from = transposed(value), to = whole.columns(rule.part * outputs, outputs);
-    for (int64_t i = 0; i < from.dim(0); ++i) {
-      std::copy_n(from.data() + i * outputs, outputs, to.data() + i * to.row_stride());
-    }
+    whole.columns(rule.part * outputs, outputs).copy_from(transposed(value));
   } else {
     whole.slice_rows(rule.part * outputs, outputs).copy_from(value);
   }
@@ -115,17 +122,22 @@ void put_in(const Tensor& value, const NameRule& rule, const Tensor& whole) {
 
 }  // namespace
 
-void load_parameters(const TensorFiles& files, const NameMap& map,
-                     const std::function<void(const nn::ParameterVisitor&)>& visit) {
+void load_parameters(const TensorFiles& files, const NameMap& map, const StoredForm& says,
+                     const std::function<void(const nn::ParameterVisitor&)>& visit,
+                     const LoadOptions& options) {
   std::set<std::string> used;
   visit([&](const std::string& name, const nn::Parameter& parameter) {
     const Stored from = stored(map, name);
     const std::vector<std::string> names = spellings(map, from.name);
     auto spelling = std::ranges::find_if(names, [&](const auto& one) { return files.contains(one); });
     if (spelling == names.end()) spelling = names.begin();  // for the message
-    Variable variable = parameter.variable;
-    variable.set_value(taken_out(files.tensor(*spelling, stored_shape(parameter.shape, from.rule)),
-                                 parameter.shape, from.rule));
+    const Shape shape = stored_shape(parameter.shape, from.rule);
+    load_parameter(
+        files.file_of(*spelling, shape),
+        {.name = *spelling,
+         .shape = shape,
+         .taken_out = [&](const Tensor& whole) { return taken_out(whole, parameter.shape, from.rule); }},
+        says, parameter, options);
     used.insert(*spelling);
   });
   std::vector<std::string> rest;
@@ -148,7 +160,7 @@ std::vector<io::NamedTensor> stored_tensors(const NameMap& map,
       return;
     }
     Tensor& whole = tensors[to.name];
-    if (!whole.defined()) whole = Tensor::empty(stored_shape(parameter.shape, to.rule));
+    if (!whole.defined()) whole = Tensor::empty(stored_shape(parameter.shape, to.rule), value.dtype());
     put_in(value, to.rule, whole);
   });
   std::vector<io::NamedTensor> named;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "qkv/models/tensor_files.h"
-#include "qkv/nn/parameter.h"
+#include "qkv/models/weights.h"
 
 namespace qkv::models {
 
@@ -34,12 +34,15 @@ struct NameMap {
   std::string prefix = {};
 };
 
-// Gives every parameter that `visit` enumerates its numbers. Throws DataError for a tensor that is missing or
-// of another shape, naming it as the files do. What the files have beyond that is told to the log.
-void load_parameters(const TensorFiles& files, const NameMap& map,
-                     const std::function<void(const nn::ParameterVisitor&)>& visit);
+// Gives every parameter that `visit` enumerates its numbers, as load_parameter() does. Throws DataError for a
+// tensor that is missing or of another shape, naming it as the files do. What the files have beyond that is
+// told to the log.
+void load_parameters(const TensorFiles& files, const NameMap& map, const StoredForm& says,
+                     const std::function<void(const nn::ParameterVisitor&)>& visit,
+                     const LoadOptions& options);
 
-// The other way: the tensors as the family's files have them.
+// The other way: the tensors as the family's files have them, weights in the form that they have (not int8,
+// whose scales have no place in a tensor that lies otherwise).
 std::vector<io::NamedTensor> stored_tensors(const NameMap& map,
                                             const std::function<void(const nn::ParameterVisitor&)>& visit);
 

@@ -12,14 +12,14 @@ constexpr const char* kIndex = "model.safetensors.index.json";
 
 }  // namespace
 
-TensorFiles::TensorFiles(const std::filesystem::path& folder) {
+TensorFiles::TensorFiles(const std::filesystem::path& folder, MapFor use) : use_(use) {
   if (!std::filesystem::exists(folder / kOneFile) && std::filesystem::exists(folder / kIndex)) {
     open_index(folder / kIndex);
     return;
   }
   where_ = (folder / kOneFile).string();
-  files_.emplace_back(folder / kOneFile);
-  for (const std::string& name : files_.front().names()) file_of_[name] = 0;
+  files_.emplace_back(folder / kOneFile, use_);
+  for (const std::string& name : files_.front().names()) numbers_[name] = 0;
 }
 
 void TensorFiles::open_index(const std::filesystem::path& path) {
@@ -38,34 +38,28 @@ void TensorFiles::open_index(const std::filesystem::path& path) {
         throw DataError(concat(where_, ": expected the shard ", file, " beside it, which holds ", tensor,
                                ", found no such file"));
       }
-      files_.emplace_back(shard);
+      files_.emplace_back(shard, use_);
     }
     if (!files_[found->second].contains(tensor)) {
       throw DataError(
           concat(where_, ": expected ", tensor, " in the shard ", file, ", found no tensor of that name"));
     }
-    file_of_[tensor] = found->second;
+    numbers_[tensor] = found->second;
   }
 }
 
 std::vector<std::string> TensorFiles::names() const {
   std::vector<std::string> names;
-  for (const auto& [name, number] : file_of_) names.push_back(name);
+  for (const auto& [name, number] : numbers_) names.push_back(name);
   return names;
 }
 
-Tensor TensorFiles::tensor(const std::string& name, const Shape& expected) const {
-  const auto found = file_of_.find(name);
-  if (found == file_of_.end()) {
+const io::SafetensorsFile& TensorFiles::file_of(const std::string& name, const Shape& expected) const {
+  const auto found = numbers_.find(name);
+  if (found == numbers_.end()) {
     throw DataError(concat(where_, ": expected a tensor ", name, " of shape ", expected, ", found none"));
   }
-  const io::SafetensorsFile& file = files_[found->second];
-  Tensor tensor = file.tensor(name, expected);
-  if (tensor.dtype() != DType::f32) {
-    throw DataError(concat(file.path().string(), ": ", name, ": expected dtype F32, F16 or BF16, found ",
-                           file.dtype(name)));
-  }
-  return tensor;
+  return files_[found->second];
 }
 
 }  // namespace qkv::models

@@ -5,30 +5,50 @@
 // beside it under the weight's name and "_scale". What is no weight of an affine map or a table is F32. F16
 // is read, as f32.
 
+#include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "qkv/io/safetensors.h"
+#include "qkv/models/load_options.h"
 #include "qkv/nn/parameter.h"
-#include "qkv/ops/weight_form.h"
 
 namespace qkv::models {
 
-// Gives a parameter the numbers that the file has under the name `stored`; weights in `form`, or as they are
-// stored. What needs no conversion stays in the mapped file. Throws DataError naming file, tensor, what was
-// expected and what was found.
-void load_parameter(const io::SafetensorsFile& file, const std::string& stored,
-                    const nn::Parameter& parameter, std::optional<WeightForm> form);
+// A tensor that holds a parameter.
+struct StoredTensor {
+  std::string name;
+  Shape shape;  // of the tensor
+  // What of it is the parameter's numbers, in whatever dtype; none: all, as they lie.
+  std::function<Tensor(const Tensor& whole)> taken_out = {};
+};
+
+// What config.json's "dtype" ("torch_dtype" in older ones) says of a folder's weights.
+struct StoredForm {
+  std::string config;  // the file, for messages
+  // Nothing for float16 and where it says nothing.
+  std::optional<WeightForm> form = {};
+};
+
+// Throws DataError naming `path` for a form that is not known.
+StoredForm stored_form(const std::string& text, const std::string& path);
+
+// Gives a parameter its numbers, weights in the form that is asked for or as they are stored. What needs no
+// conversion stays in the mapped file. Throws DataError naming file, tensor, what was expected and what was
+// found, also where weights are I8 and config.json does not say so, or the other way round.
+void load_parameter(const io::SafetensorsFile& file, const StoredTensor& from, const StoredForm& says,
+                    const nn::Parameter& parameter, const LoadOptions& options);
 
 // Adds a parameter under its name, in the form that it has.
 void append_parameter(std::vector<io::NamedTensor>& tensors, const std::string& name,
                       const nn::Parameter& parameter);
 
-// What config.json's "dtype" ("torch_dtype" in older ones) says of the weights: nothing for float16 and where
-// it says nothing. Throws DataError naming `path` for a form that is not known.
-std::optional<WeightForm> weights_of_config(const std::string& text, const std::string& path);
 // As config.json spells it: "float32", "bfloat16", "int8".
 const char* config_dtype(WeightForm form);
+
+// The form of the weights that `visit` enumerates.
+WeightForm form_of(const std::function<void(const nn::ParameterVisitor&)>& visit);
 
 }  // namespace qkv::models

@@ -49,8 +49,6 @@ TEST(CommandLine, RefusesWhatItDoesNotKnow) {
                  {"d_model,", "d_modell"});
   expect_failure(run_qkv({"inspect", "--preset", "tiny", "--set", "d_model=x"}), 2, {"d_model", "'x'"});
   expect_failure(run_qkv({"inspect"}), 2, {"--preset", "--layer"});
-  expect_failure(run_qkv({"inspect", QKV_TEST_DATA "/models/golden/gpt2", "--weights", "int8"}), 2,
-                 {"--weights"});
   expect_failure(run_qkv({"inspect", "--layer", "attention", "--heads", "7"}), 2, {"7 heads"});
   expect_failure(run_qkv({"inspect", "--layer", "attention", "--d-model", "0"}), 2, {"d_model", "0"});
   expect_failure(run_qkv({"demo", "--steps", "0"}), 2, {"max_steps"});

@@ -164,6 +164,50 @@ TEST_P(LanguageCommands, DrawsTheSameForTheSameSeed) {
 
 INSTANTIATE_TEST_SUITE_P(Families, LanguageCommands, ::testing::Values("gpt2_untied_relu", "llama"));
 
+TEST(FamilyCommands, TakeWeightsInAnyForm) {
+  const Scratch scratch;
+  const auto check = [&](const char* command, const char* model, std::vector<std::string> more) {
+    const json expected = expected_of(model);
+    const auto run = [&](const std::string& from, const std::vector<std::string>& weights) {
+      std::vector<std::string> arguments{command, from};
+      arguments.insert(arguments.end(), more.begin(), more.end());
+      arguments.insert(arguments.end(), weights.begin(), weights.end());
+      return run_json(arguments, expected);
+    };
+    const auto exact = run(folder(model), {});
+    for (const std::string form : {"bf16", "int8"}) {
+      const std::string rounded = (scratch / (command + form)).string();
+      const Outcome quantized = run_qkv({"quantize", folder(model), "--weights", form, "--out", rounded});
+      ASSERT_EQ(quantized.status, 0) << quantized.err;
+      EXPECT_NE(quantized.err.find(form), std::string::npos) << quantized.err;
+      EXPECT_EQ(run(rounded, {}), run(folder(model), {"--weights", form})) << command << ", " << form;
+      EXPECT_NE(run(rounded, {}), exact) << command << ", " << form;
+    }
+  };
+  check("generate", "llama", {"--max-new-tokens", "4"});
+  check("score", "gpt2_untied_relu", {});
+  check("fill-mask", "bert_masked", {});
+  check("classify", "bert_texts", {});
+  check("tag", "bert_tokens", {});
+  check("embed", "bert_base", {"--pool", "pooler"});
+}
+
+TEST(FamilyCommands, InspectCountsBytesInAnyForm) {
+  const auto inspect = [](const std::string& form) {
+    const Outcome outcome = run_qkv({"inspect", folder("vit_images"), "--weights", form, "--json"});
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    return json::parse(outcome.out);
+  };
+  const json f32 = inspect("f32"), int8 = inspect("int8");
+  EXPECT_EQ(int8["weights"], "int8");
+  EXPECT_EQ(int8["parameters"], f32["parameters"]);
+  EXPECT_EQ(f32["weight_bytes"], 4 * f32["parameters"].get<int64_t>());
+  int64_t sum = 0;
+  for (const json& part : int8["parts"]) sum += part["weight_bytes"].get<int64_t>();
+  EXPECT_EQ(int8["weight_bytes"], sum);
+  EXPECT_LT(sum, f32["weight_bytes"].get<int64_t>());
+}
+
 TEST(FamilyCommands, BadLinesLeaveTheOthersUnharmed) {
   std::string long_line = "the";
   for (int i = 0; i < 30; ++i) long_line += " dog";

@@ -30,7 +30,12 @@ def write(name, **how):
     shutil.rmtree(folder, ignore_errors=True)
     seed = zlib.crc32(name.encode()) % 1000
     model = random_model(name.split("+")[0], SIZE, seed)
+    if name.endswith("16"):  # weights of 16 bits, and what they compute in 32
+        for parameter in model.parameters():
+            parameter.data = parameter.data.to(torch.bfloat16 if name.endswith("bf16") else torch.float16)
     model.save_pretrained(folder, **how)
+    for parameter in model.parameters():
+        parameter.data = parameter.data.float()
     config = json.loads((folder / "config.json").read_text())
     del config["transformers_version"]  # the folders should not change with it
     (folder / "config.json").write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
@@ -45,6 +50,6 @@ def write(name, **how):
     save_file(expected, folder / "expected.safetensors")
 
 
-chosen = sys.argv[1:] or [*CASES, "llama_grouped+shards"]
+chosen = sys.argv[1:] or [*CASES, "llama_grouped+shards", "gpt2+bf16", "bert_pretraining+bf16", "llama+f16"]
 for case in chosen:
     write(case, **({"max_shard_size": "3KB"} if "shards" in case else {}))

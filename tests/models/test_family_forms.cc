@@ -1,0 +1,267 @@
+// Folders of all families with their weights in bf16 and int8.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "qkv/base/files.h"
+#include "qkv/base/parallel.h"
+#include "qkv/models/pretrained.h"
+#include "qkv/models/quantize.h"
+#include "tests/models/family_case.h"
+#include "tests/support/scratch.h"
+
+namespace {
+
+using namespace qkv;
+using namespace qkv::models;
+using namespace qkv::testing;
+
+namespace fs = std::filesystem;
+
+fs::path golden(const std::string& name) { return fs::path(QKV_TEST_DATA) / "models" / "golden" / name; }
+
+Tensor first_of(const Tensor& rows, int64_t count) { return rows.slice_rows(0, count); }
+
+// A model of any family, as these tests see it.
+struct AnyModel {
+  WeightForm form;
+  std::function<void(const nn::ParameterVisitor&)> visit;
+  // What it makes of the golden inputs, all of them or the first alone: its heads' logits, or hidden states.
+  std::function<Tensor(bool first)> run;
+};
+
+template <class Model>
+AnyModel any(std::unique_ptr<Model> loaded, const std::function<Tensor(const Model&, bool)>& run) {
+  const std::shared_ptr<Model> model(std::move(loaded));
+  return {form_of(*model), [model](const nn::ParameterVisitor& visitor) { model->visit(visitor); },
+          [model, run](bool first) { return run(*model, first); }};
+}
+
+// Golden inputs lie in `inputs`, the model in `folder`.
+AnyModel open_model(const fs::path& inputs, const fs::path& folder, const LoadOptions& options = {}) {
+  switch (folder_kind(folder)) {
+    case FolderKind::language:
+      return any<LanguageModel>(load_language_model(folder, options), [=](const auto& model, bool first) {
+        const FamilyCase one(inputs.filename().string());
+        nn::Pass pass;
+        return linear(model(first ? one.text(0) : one.texts, pass), model.output_projection()).value();
+      });
+    case FolderKind::encoder:
+      return any<TextEncoder>(load_text_encoder(folder, options), [=](const auto& model, bool first) {
+        const FamilyCase one(inputs.filename().string());
+        const Ragged texts = first ? one.text(0) : one.texts;
+        nn::Pass pass;
+        const Tensor types = first_of(one.expected["types"], texts.values.numel());
+        const Variable hidden = model(texts, pass, types);
+        if (model.config().masked_language) return model.guesses(hidden).value();
+        return model.config().labels.empty() ? hidden.value() : model.labels(hidden, texts.offsets).value();
+      });
+    default:
+      return any<ImageEncoder>(load_image_encoder(folder, options), [=](const auto& model, bool first) {
+        const Tensor pixels = Golden((inputs / "expected.safetensors").string())["pixels"];
+        nn::Pass pass;
+        const int64_t images = first ? 1 : pixels.dim(0);
+        const Variable hidden = model(first_of(pixels, images), pass);
+        const Offsets offsets = Offsets::uniform(images, hidden.value().rows() / images);
+        const bool labels = !model.config().labels.empty();
+        return (labels ? model.labels(hidden, offsets) : model.pooled(hidden, offsets)).value();
+      });
+  }
+}
+
+bool same_bits(const Tensor& a, const Tensor& b) {
+  return a.shape() == b.shape() && a.dtype() == b.dtype() &&
+         std::memcmp(a.address(), b.address(), a.bytes()) == 0;
+}
+
+class FamilyForms : public ::testing::TestWithParam<std::tuple<std::string, WeightForm>> {
+ protected:
+  const std::string name_ = std::get<0>(GetParam());
+  const WeightForm form_ = std::get<1>(GetParam());
+  const fs::path folder_ = golden(name_);
+  const AnyModel rounded_ = open_model(folder_, folder_, {.weights = form_});
+};
+
+TEST_P(FamilyForms, AreNearToTheModel) {
+  EXPECT_EQ(rounded_.form, form_);
+  const Tensor exact = open_model(folder_, folder_, {.weights = WeightForm::f32}).run(false),
+               found = rounded_.run(false);
+  double largest = 0, difference = 0;
+  for (int64_t i = 0; i < exact.numel(); ++i) {
+    largest = std::max(largest, std::abs(double{exact.data()[i]}));
+    difference = std::max(difference, std::abs(double{exact.data()[i]} - found.data()[i]));
+  }
+  EXPECT_LT(difference, (form_ == WeightForm::bf16 ? 0.03 : 0.12) * largest);
+  EXPECT_GT(difference, 0) << "nothing was rounded";
+}
+
+TEST_P(FamilyForms, HaveTheSameBitsInAnyBatchAndForAnyThreads) {
+  const int before = threads();
+  set_threads(1);
+  const Tensor together = rounded_.run(false);
+  for (const int count : {1, 3}) {
+    set_threads(count);
+    const Tensor alone = rounded_.run(true);
+    EXPECT_TRUE(same_bits(alone, first_of(together, alone.rows())));
+  }
+  set_threads(before);
+}
+
+TEST_P(FamilyForms, AStoredFolderIsWhatIsRoundedOnLoad) {
+  const Scratch scratch;
+  quantize_folder(folder_, scratch / "rounded", form_);
+  const size_t before = allocator_stats().in_use;
+  const AnyModel stored = open_model(folder_, scratch / "rounded");
+  // Only what the family keeps the other way round is copied, to be turned.
+  if (form_ == WeightForm::int8) {
+    EXPECT_EQ(allocator_stats().in_use, before) << "weights were copied";
+  }
+  EXPECT_EQ(stored.form, form_);
+  std::vector<Variable> expected;
+  rounded_.visit([&](const std::string&, const nn::Parameter& p) { expected.push_back(p.variable); });
+  size_t i = 0;
+  stored.visit([&](const std::string& parameter, const nn::Parameter& p) {
+    EXPECT_TRUE(same_bits(p.variable.value(), expected[i].value())) << parameter;
+    EXPECT_EQ(p.variable.scales().defined(), form_ == WeightForm::int8 && p.variable.takes_any_form());
+    ++i;
+  });
+  EXPECT_TRUE(same_bits(stored.run(false), rounded_.run(false)));
+  // Widened again, and rounded once more: the numbers stay.
+  EXPECT_EQ(open_model(folder_, scratch / "rounded", {.weights = WeightForm::f32}).form, WeightForm::f32);
+  quantize_folder(scratch / "rounded", scratch / "again", form_);
+  EXPECT_EQ(read_file(scratch / "again/model.safetensors"), read_file(scratch / "rounded/model.safetensors"));
+  EXPECT_EQ(read_file(scratch / "again/config.json"), read_file(scratch / "rounded/config.json"));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, FamilyForms,
+    ::testing::Combine(::testing::Values("gpt2", "gpt2_untied_relu", "llama_grouped", "llama_biased",
+                                         "bert_pretraining", "bert_texts", "roberta_tokens",
+                                         "distilbert_masked", "vit_images", "vit_base", "deit_images"),
+                       ::testing::Values(WeightForm::bf16, WeightForm::int8)),
+    [](const auto& one) { return concat(std::get<0>(one.param), "_", name_of(std::get<1>(one.param))); });
+
+// What the hub has in 16 bits; what such folders compute is test_families.cc's.
+TEST(FamilyForms, FoldersKeepTheirForm) {
+  for (const char* name : {"gpt2+bf16", "bert_pretraining+bf16"}) {
+    const AnyModel model = open_model(golden(name), golden(name));
+    EXPECT_EQ(model.form, WeightForm::bf16) << name;
+    model.visit([&](const std::string& parameter, const nn::Parameter& p) {
+      EXPECT_EQ(p.variable.value().dtype(), p.variable.takes_any_form() ? DType::bf16 : DType::f32)
+          << parameter;
+    });
+  }
+  EXPECT_EQ(open_model(golden("llama+f16"), golden("llama+f16")).form, WeightForm::f32);
+  EXPECT_EQ(open_model(golden("gpt2"), golden("gpt2")).form, WeightForm::f32);
+}
+
+TEST(FamilyForms, EveryMatrixThatIsMultipliedTakesAnyForm) {
+  for (const char* name : {"gpt2_untied_relu", "llama", "bert_pretraining", "bert_texts", "deit_images"}) {
+    open_model(golden(name), golden(name)).visit([&](const std::string& parameter, const nn::Parameter& p) {
+      const bool added = parameter.find("position") != std::string::npos ||
+                         parameter.find("types") != std::string::npos || parameter.ends_with("_token");
+      EXPECT_EQ(p.variable.takes_any_form(), p.shape.rank() == 2 && !added) << name << ": " << parameter;
+    });
+  }
+}
+
+TEST(FamilyForms, ConfigSaysWhatTheyAre) {
+  const Scratch scratch;
+  for (const auto& [form, type, dtype] :
+       {std::tuple{WeightForm::bf16, "bert", "bfloat16"}, std::tuple{WeightForm::int8, "qkv-bert", "int8"}}) {
+    const fs::path to = scratch / name_of(form);
+    quantize_folder(golden("bert_masked"), to, form);
+    const auto config = nlohmann::json::parse(read_file(to / "config.json"));
+    EXPECT_EQ(config["model_type"], type);
+    EXPECT_EQ(config["dtype"], dtype);
+    EXPECT_EQ(folder_kind(to), FolderKind::encoder);
+    EXPECT_EQ(family_of(to), "bert");
+  }
+}
+
+TEST(FamilyForms, WhatABf16FolderHoldsHasTheFamilysNames) {
+  const Scratch scratch;
+  quantize_folder(golden("gpt2"), scratch / "out", WeightForm::bf16);
+  const io::SafetensorsFile before(golden("gpt2") / "model.safetensors"),
+      after(scratch / "out/model.safetensors");
+  EXPECT_EQ(after.names(), before.names());
+  for (const std::string& name : before.names()) EXPECT_EQ(after.shape(name), before.shape(name)) << name;
+  EXPECT_EQ(after.dtype("transformer.h.1.attn.c_attn.weight"), "BF16");
+  EXPECT_EQ(after.dtype("transformer.wte.weight"), "BF16");
+  EXPECT_EQ(after.dtype("transformer.h.1.attn.c_attn.bias"), "F32");
+}
+
+TEST(FamilyForms, OtherFilesGoAlong) {
+  const Scratch scratch;
+  const fs::path from = scratch / "from";
+  fs::copy(golden("bert_masked"), from);
+  scratch.write("from/pytorch_model.bin", "weights of another format");
+  scratch.write("from/preprocessor_config.json", "{}");
+  scratch.write("from/vocab.txt", "a\n");
+  quantize_folder(from, scratch / "to", WeightForm::int8);
+  for (const char* name :
+       {"tokenizer.json", "tokenizer_config.json", "preprocessor_config.json", "vocab.txt"})
+    EXPECT_EQ(read_file(scratch / "to" / name), read_file(from / name)) << name;
+  EXPECT_FALSE(fs::exists(scratch / "to/pytorch_model.bin"));
+  EXPECT_FALSE(fs::exists(scratch / "to/expected.safetensors"));
+}
+
+class BadFamilyForms : public ::testing::Test {
+ protected:
+  BadFamilyForms() { quantize_folder(golden("gpt2"), scratch_ / "int8", WeightForm::int8); }
+
+  void set(const std::string& key, const std::string& value) const {
+    auto config = nlohmann::json::parse(read_file(scratch_ / "int8/config.json"));
+    config[key] = value;
+    scratch_.write("int8/config.json", config.dump());
+  }
+  // Writes the weights anew, with one tensor changed or, where `change` gives none, left out.
+  void rewrite(const std::string& name, const std::function<Tensor(const Tensor&)>& change) const {
+    const fs::path path = scratch_ / "int8/model.safetensors";
+    std::vector<io::NamedTensor> tensors;
+    {
+      const io::SafetensorsFile file(path);
+      for (const std::string& one : file.names()) {
+        const Tensor tensor = one == name ? change(file.tensor(one)) : file.tensor(one).clone();
+        if (tensor.defined()) tensors.push_back({one, tensor});
+      }
+    }
+    io::write_safetensors(path, tensors);
+  }
+  void expect_refusal(const std::vector<std::string>& parts) const {
+    const std::string message = message_of<DataError>([&] { load_language_model(scratch_ / "int8"); });
+    for (const std::string& part : parts) EXPECT_NE(message.find(part), std::string::npos) << message;
+  }
+
+  Scratch scratch_;
+  const std::string weight_ = "decoder.layers.1.fc1.weight";
+};
+
+TEST_F(BadFamilyForms, ConfigurationsThatContradictThemselves) {
+  set("dtype", "int4");
+  expect_refusal({"config.json", "dtype", "int8", "int4"});
+  set("dtype", "bfloat16");
+  expect_refusal({"config.json", "dtype", "\"int8\"", "qkv-gpt2", "bfloat16"});
+  set("dtype", "int8");
+  set("model_type", "gpt2");
+  expect_refusal({"config.json", "dtype", "anything but \"int8\"", "gpt2"});
+  set("model_type", "qkv-gpt9");
+  expect_refusal({"config.json", "model_type", "gpt2, llama", "qkv-gpt9"});
+}
+
+TEST_F(BadFamilyForms, TensorsThatDoNotBelongTogether) {
+  rewrite(weight_ + "_scale", [](const Tensor&) { return Tensor::full({13}, 0.1f); });
+  expect_refusal({"model.safetensors", weight_ + "_scale", "[12]", "[13]"});
+  rewrite(weight_ + "_scale", [](const Tensor&) { return Tensor(); });
+  expect_refusal({"model.safetensors", weight_ + "_scale", "found none"});
+  rewrite(weight_, [](const Tensor& numbers) { return Tensor::full(numbers.shape(), 0.5f); });
+  expect_refusal({weight_, "expected I8", "config.json", "F32"});
+  rewrite(weight_, [](const Tensor&) { return Tensor(); });
+  expect_refusal({weight_, "[12, 8]", "found none"});
+}
+
+}  // namespace
