@@ -1,69 +1,15 @@
 #include "qkv/decode/text_tasks.h"
 
 #include <algorithm>
-#include <cmath>
-#include <numeric>
 
 #include "qkv/base/error.h"
 #include "qkv/base/parallel.h"
 #include "qkv/decode/batches.h"
-#include "qkv/kernels/loss.h"
+#include "qkv/decode/row_results.h"
 #include "qkv/models/pretrained.h"
 #include "qkv/text/utf8.h"
 
 namespace qkv::decode {
-namespace {
-
-// Rows of logits as probabilities.
-Tensor probabilities(const Variable& logits) {
-  Tensor values = logits.value().clone();
-  kernels::softmax(values.data(), values.data(), values.rows(), values.cols());
-  return values;
-}
-
-std::span<const float> row_of(const Tensor& matrix, int64_t row) {
-  return {matrix.data() + row * matrix.cols(), static_cast<size_t>(matrix.cols())};
-}
-
-// The places of the largest numbers, the largest first and of equals the earlier.
-std::vector<size_t> largest(std::span<const float> numbers, size_t count) {
-  std::vector<size_t> places(numbers.size());
-  std::iota(places.begin(), places.end(), size_t{0});
-  const auto end = places.begin() + static_cast<std::ptrdiff_t>(std::min(count, places.size()));
-  std::ranges::partial_sort(places, end, [&](size_t a, size_t b) {
-    return numbers[a] != numbers[b] ? numbers[a] > numbers[b] : a < b;
-  });
-  places.erase(end, places.end());
-  return places;
-}
-
-std::vector<float> pool(const Tensor& hidden, Pooling pooling, const models::TextEncoder& model) {
-  if (pooling == Pooling::pooler) {
-    const Tensor pooled = model.pooled(hidden, Offsets::uniform(1, hidden.rows())).value();
-    return {pooled.values().begin(), pooled.values().end()};
-  }
-  const auto first = row_of(hidden, 0);
-  if (pooling == Pooling::cls) return {first.begin(), first.end()};
-  std::vector<double> sums(first.size());
-  for (int64_t r = 0; r < hidden.rows(); ++r) {
-    const auto row = row_of(hidden, r);
-    for (size_t c = 0; c < sums.size(); ++c) sums[c] += double{row[c]};
-  }
-  std::vector<float> mean;
-  for (const double sum : sums) mean.push_back(static_cast<float>(sum / static_cast<double>(hidden.rows())));
-  return mean;
-}
-
-void scale_to_one(std::vector<float>& vector) {
-  double squares = 0;
-  for (const float x : vector) squares += double{x} * double{x};
-  if (squares == 0) return;
-  const double factor = 1 / std::sqrt(squares);
-  for (float& x : vector) x = static_cast<float>(double{x} * factor);
-}
-
-}  // namespace
-
 TextTasks::TextTasks(const std::filesystem::path& folder, const models::LoadOptions& options,
                      int64_t batch_tokens)
     : model_(models::load_text_encoder(folder, options)),
@@ -125,15 +71,13 @@ void TextTasks::run(std::span<const Read> texts, const Use& use) const {
   }
 }
 
-std::vector<TextVector> TextTasks::embed(std::span<const std::string> texts,
-                                         const EmbedOptions& options) const {
+std::vector<Embedded> TextTasks::embed(std::span<const std::string> texts,
+                                       const EmbedOptions& options) const {
   const std::vector<Read> encoded = read(texts);
-  std::vector<TextVector> results(texts.size());
+  std::vector<Embedded> results(texts.size());
   for (size_t i = 0; i < texts.size(); ++i) results[i].error = encoded[i].error;
-  run(encoded, [&](size_t i, const Tensor& hidden) {
-    results[i].values = pool(hidden, options.pooling, *model_);
-    if (options.normalize) scale_to_one(results[i].values);
-  });
+  run(encoded,
+      [&](size_t i, const Tensor& hidden) { results[i].values = embedded(hidden, options, *model_); });
   return results;
 }
 
@@ -149,19 +93,17 @@ TextAttention TextTasks::attention(const std::string& text) const {
   return result;
 }
 
-std::vector<ClassifiedText> TextTasks::classify(std::span<const std::string> texts, bool pairs) const {
+std::vector<Classified> TextTasks::classify(std::span<const std::string> texts, bool pairs) const {
   const models::TextEncoderConfig& config = model_->config();
   if (config.labelled != models::Labelled::texts) {
     throw UsageError("classify: expected a model that labels texts, found one that does not");
   }
   const std::vector<Read> encoded = read(texts, pairs);
-  std::vector<ClassifiedText> results(texts.size());
+  std::vector<Classified> results(texts.size());
   for (size_t i = 0; i < texts.size(); ++i) results[i].error = encoded[i].error;
   run(encoded, [&](size_t i, const Tensor& hidden) {
     const Tensor found = probabilities(model_->labels(hidden, Offsets::uniform(1, hidden.rows())));
-    for (const size_t label : largest(found.values(), config.labels.size())) {
-      results[i].labels.push_back({config.labels[label], found.values()[label]});
-    }
+    results[i].labels = ranked(found.values(), config.labels);
   });
   return results;
 }

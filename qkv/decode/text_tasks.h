@@ -7,41 +7,13 @@
 #include <string>
 #include <vector>
 
+#include "qkv/decode/task_results.h"
 #include "qkv/decode/text_attention.h"
 #include "qkv/models/load_options.h"
 #include "qkv/models/text_encoder.h"
 #include "qkv/text/tokenizer.h"
 
 namespace qkv::decode {
-
-// How a text becomes one vector.
-enum class Pooling {
-  mean,    // of its tokens' vectors, those that the tokenizer puts around it included
-  cls,     // that of its first token
-  pooler,  // what the model makes of the first token's, where it has a pooler
-};
-
-struct EmbedOptions {
-  Pooling pooling = Pooling::mean;
-  bool normalize = false;  // to length 1
-};
-
-// In all results `error` says why there is nothing else: a text that is not UTF-8, or longer than the model
-// can read.
-struct TextVector {
-  std::vector<float> values;  // [d_model]
-  std::string error;
-};
-
-struct LabelProbability {
-  std::string label;
-  float probability = 0;
-};
-
-struct ClassifiedText {
-  std::vector<LabelProbability> labels;  // the likeliest first
-  std::string error;
-};
 
 // One token of a text, and what it is.
 struct TaggedToken {
@@ -79,9 +51,9 @@ class TextTasks {
   const text::Tokenizer& tokenizer() const { return tokenizer_; }
 
   // These throw UsageError where the model has no such head.
-  std::vector<TextVector> embed(std::span<const std::string> texts, const EmbedOptions& options = {}) const;
+  std::vector<Embedded> embed(std::span<const std::string> texts, const EmbedOptions& options = {}) const;
   // A tab in a text parts it in two that are judged together, where `pairs` is set.
-  std::vector<ClassifiedText> classify(std::span<const std::string> texts, bool pairs = false) const;
+  std::vector<Classified> classify(std::span<const std::string> texts, bool pairs = false) const;
   std::vector<TaggedText> tag(std::span<const std::string> texts) const;
   // `count` guesses for each mask. The mask is spelled as the vocabulary does: "[MASK]", "<mask>".
   std::vector<FilledText> fill_masks(std::span<const std::string> texts, int64_t count = 5) const;

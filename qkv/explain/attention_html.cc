@@ -1,11 +1,10 @@
 #include <cmath>
-#include <map>
 #include <nlohmann/json.hpp>
-#include <string_view>
 
 #include "qkv/base/error.h"
 #include "qkv/explain/attention_page.h"
 #include "qkv/explain/attention_report.h"
+#include "qkv/explain/page_parts.h"
 #include "qkv/explain/palette.h"
 
 namespace qkv::explain {
@@ -32,27 +31,6 @@ std::string packed_weights(const Tensor& weights) {
   return text + "]";
 }
 
-// JSON in ASCII that may stand inside <script>: no tag, entity or line separator can begin in it.
-std::string inert(const Json& json) {
-  std::string text;
-  for (const char c : json.dump(-1, ' ', true, Json::error_handler_t::replace)) {
-    switch (c) {
-      case '<':
-        text += "\\u003c";
-        break;
-      case '>':
-        text += "\\u003e";
-        break;
-      case '&':
-        text += "\\u0026";
-        break;
-      default:
-        text += c;
-    }
-  }
-  return text;
-}
-
 Json ramp_json(const Ramp& ramp) {
   Json colours = Json::array();
   for (const uint32_t colour : ramp) colours.push_back(colour);
@@ -70,7 +48,7 @@ std::string page_data(const AttentionReport& report) {
     const Palette palette = palette_of(part);
     head["palette"][name_of(part)] = {{"light", ramp_json(palette.light)}, {"dark", ramp_json(palette.dark)}};
   }
-  std::string text = inert(head);
+  std::string text = inert(head.dump(-1, ' ', true, Json::error_handler_t::replace));
   text.pop_back();  // the closing brace, for the layers follow
   text += ",\"layers\":[";
   for (const AttentionLayer& layer : report.layers) {
@@ -81,38 +59,6 @@ std::string page_data(const AttentionReport& report) {
   return text + "]}";
 }
 
-std::string html_text(std::string_view text) {
-  std::string escaped;
-  for (const char c : text) {
-    switch (c) {
-      case '<':
-        escaped += "&lt;";
-        break;
-      case '>':
-        escaped += "&gt;";
-        break;
-      case '&':
-        escaped += "&amp;";
-        break;
-      default:
-        escaped += c;
-    }
-  }
-  return escaped;
-}
-
-// Fills the {{NAMES}} of a text in one pass, so that a value may hold anything, even such a name.
-std::string filled(std::string_view text, const std::map<std::string, std::string, std::less<>>& values) {
-  std::string result;
-  for (;;) {
-    const size_t begin = text.find("{{"), end = text.find("}}", begin);
-    if (end == std::string_view::npos) return result.append(text);
-    result.append(text.substr(0, begin))
-        .append(values.at(std::string(text.substr(begin + 2, end - begin - 2))));
-    text.remove_prefix(end + 2);
-  }
-}
-
 }  // namespace
 
 std::string to_html(const AttentionReport& report) {
@@ -120,7 +66,7 @@ std::string to_html(const AttentionReport& report) {
   return filled(kPageMarkup, {{"TITLE", html_text(report.title.empty() ? "Attention" : report.title)},
                               {"STYLE", kPageStyle},
                               {"DATA", page_data(report)},
-                              {"SCRIPT", concat(kPageDrawing, kPageScript)}});
+                              {"SCRIPT", concat(kPageCommon, kPageDrawing, kPageScript)}});
 }
 
 }  // namespace qkv::explain

@@ -1,6 +1,7 @@
 #pragma once
 // The page of to_html(), in its parts. Of the names in double braces in the markup, to_html() fills in
-// {{TITLE}} (HTML text), {{STYLE}}, {{DATA}} (JSON) and {{SCRIPT}}.
+// {{TITLE}} (HTML text), {{STYLE}}, {{DATA}} (JSON) and {{SCRIPT}}; scripts stand behind kPageCommon
+// (page_parts.h).
 
 namespace qkv::explain {
 

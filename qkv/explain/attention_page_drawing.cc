@@ -3,34 +3,6 @@
 namespace qkv::explain {
 
 const char* const kPageDrawing = R"js(
-'use strict';
-const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", sans-serif';
-const clamp = (x, low, high) => Math.min(Math.max(x, low), high);
-
-// A ramp of 0xRRGGBB colours as 256 entries [r, g, b].
-function colourTable(ramp) {
-  const table = [];
-  for (let i = 0; i < 256; i++) {
-    const at = i / 255 * (ramp.length - 1), low = Math.min(Math.floor(at), ramp.length - 2), t = at - low;
-    table.push([16, 8, 0].map(shift => {
-      const a = ramp[low] >> shift & 255, b = ramp[low + 1] >> shift & 255;
-      return Math.round(a + (b - a) * t);
-    }));
-  }
-  return table;
-}
-const hex = colour => '#' + colour.toString(16).padStart(6, '0');
-
-// How a weight becomes a place on the colour ramp, 0 to 1.
-function scaleOf(name, weights) {
-  if (name === 'root') return w => Math.sqrt(Math.max(w, 0));
-  if (name !== 'max') return w => w;
-  let top = 0;
-  for (const w of weights) top = Math.max(top, w);
-  return w => top > 0 ? w / top : 0;
-}
-const colourIndex = (scale, w) => clamp(Math.round(scale(w) * 255), 0, 255);
-
 // Tokens as labels: control characters made visible, long ones cut; a tokenizer's word-begin mark is drawn faint.
 function visible(token) {
   const shown = token.replace(/\n/g, '\u23ce').replace(/\t/g, '\u21e5').replace(/[\u0000-\u001f\u007f-\u009f]/g, '\u00b7');

@@ -5,7 +5,6 @@ namespace qkv::explain {
 const char* const kPageScript = R"js(
 (() => {
 const data = JSON.parse(document.getElementById('data').textContent);
-const $ = id => document.getElementById(id);
 const PARTS = {
   encoder: {name: 'Encoder', rows: data.source, columns: data.source, rowName: 'source', columnName: 'source',
             about: 'Source tokens look at source tokens.'},
@@ -72,23 +71,6 @@ function choose(change) {
   point(null);
   render();
   writeHash();
-}
-
-function segments(box, options, chosen, pick) {
-  box.replaceChildren(...options.map(([value, text]) => {
-    const button = document.createElement('button');
-    button.type = 'button';
-    button.textContent = text;
-    button.setAttribute('aria-pressed', value === chosen);
-    button.onclick = () => {
-      pick(value);
-      [...box.children][options.findIndex(option => option[0] === value)].focus();
-    };
-    return button;
-  }));
-}
-function fillSelect(select, names, chosen) {
-  select.replaceChildren(...names.map((name, i) => new Option(name, i, false, i === chosen)));
 }
 
 function renderControls() {
@@ -193,20 +175,6 @@ function render() {
   renderStage(style);
 }
 
-// The tooltip's lines; text only, so that no token is ever read as markup.
-function tell(lines, x, y) {
-  const tip = $('tip');
-  tip.replaceChildren(...lines);
-  tip.hidden = false;
-  const box = tip.getBoundingClientRect();
-  tip.style.left = `${clamp(x + 16, 8, innerWidth - box.width - 8)}px`;
-  tip.style.top = `${y + 18 + box.height > innerHeight ? Math.max(y - box.height - 14, 8) : y + 18}px`;
-}
-const element = (tag, className, text) => Object.assign(document.createElement(tag), {className, textContent: text});
-function setBox(id, box) {
-  $(id).hidden = !box;
-  if (box) ['left', 'top', 'width', 'height'].forEach((side, i) => $(id).style[side] = `${box[i]}px`);
-}
 function strongest(map, {row, column}) {
   const list = row !== undefined ? Array.from({length: map.columns}, (_, j) => [j, map.weights[row * map.columns + j]])
                                  : Array.from({length: map.rows}, (_, i) => [i, map.weights[i * map.columns + column]]);

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "qkv/base/error.h"
-#include "qkv/base/files.h"
+#include "qkv/explain/report_file.h"
 
 namespace qkv::explain {
 
@@ -46,21 +46,20 @@ void AttentionReport::validate() const {
   }
 }
 
-void write_report(const AttentionReport& report, const std::filesystem::path& path) {
+ReportKind report_kind(const std::filesystem::path& path) {
   std::string extension = path.extension().string();
   std::ranges::transform(extension, extension.begin(),
                          [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  if (extension == ".html") {
-    write_file_atomically(path, to_html(report));
-  } else if (extension == ".json") {
-    write_file_atomically(path, to_json(report));
-  } else if (extension == ".svg") {
-    write_file_atomically(path, to_svg(report));
-  } else {
-    throw UsageError(concat("attention report ", path.string(),
-                            ": expected a file name ending in .html, .json or .svg, found ",
-                            extension.empty() ? "none of them" : extension));
-  }
+  if (extension == ".html") return ReportKind::html;
+  if (extension == ".json") return ReportKind::json;
+  if (extension == ".svg") return ReportKind::svg;
+  throw UsageError(concat("attention report ", path.string(),
+                          ": expected a file name ending in .html, .json or .svg, found ",
+                          extension.empty() ? "none of them" : extension));
+}
+
+void write_report(const AttentionReport& report, const std::filesystem::path& path) {
+  write_as_named(report, path);
 }
 
 }  // namespace qkv::explain

@@ -1,0 +1,35 @@
+#pragma once
+// What the commands for images share.
+
+#include <optional>
+
+#include "apps/command.h"
+#include "qkv/base/error.h"
+#include "qkv/decode/image_tasks.h"
+
+namespace qkv::apps {
+
+struct ImageArguments {
+  std::optional<int64_t> side;
+};
+
+// --image-size. `arguments` has to live as long as the command.
+inline void add_image_options(CLI::App& command, ImageArguments& arguments) {
+  command.add_option("--image-size", arguments.side,
+                     "Side of the images that a model of images is shown, a multiple of its patches'; its\n"
+                     "positions are interpolated (default: the model's)");
+}
+
+inline decode::ImageTaskOptions image_task_options(const ImageArguments& arguments,
+                                                   const models::LoadOptions& load) {
+  decode::ImageTaskOptions options{.load = load};
+  if (arguments.side) options.size = models::ImageSize{*arguments.side, *arguments.side};
+  return options;
+}
+
+// For models that read text. Throws UsageError.
+inline void require_no_images(const ImageArguments& arguments) {
+  if (arguments.side) throw UsageError("--image-size: expected a model of images, found one that reads text");
+}
+
+}  // namespace qkv::apps

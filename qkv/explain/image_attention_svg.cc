@@ -1,0 +1,141 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "qkv/base/error.h"
+#include "qkv/data/resize.h"
+#include "qkv/explain/image_attention.h"
+#include "qkv/explain/page_parts.h"
+#include "qkv/explain/svg_parts.h"
+
+namespace qkv::explain {
+namespace {
+
+constexpr int kShades = 24;  // of a map, without the one that shows nothing
+constexpr double kPanelWidth = 132, kGap = 8, kLetters = 54;
+constexpr int64_t kPictureSide = 320;  // of the picture in the file; it is drawn smaller
+
+// Where one map stands.
+struct Place {
+  double x = 0, y = 0, width = 0, height = 0;
+};
+
+// The picture, and over it in dark what is not looked at: patches of one shade are one path.
+std::string draw_map(const std::vector<float>& weights, int64_t rows, int64_t columns, const Place& place) {
+  const float top = *std::ranges::max_element(weights);
+  std::array<std::string, kShades + 1> paths;
+  for (int64_t y = 0; y < rows; ++y) {
+    const auto shade_at = [&](int64_t x) {
+      const double weight = double{weights[static_cast<size_t>(y * columns + x)]};
+      const double light = top > 0 ? std::clamp(weight / double{top}, 0.0, 1.0) : 0.0;
+      return static_cast<size_t>(std::lround((1 - light) * kShades));
+    };
+    for (int64_t x = 0; x < columns;) {
+      const size_t shade = shade_at(x);
+      int64_t run = 1;
+      while (x + run < columns && shade_at(x + run) == shade) ++run;
+      if (shade > 0) paths[shade] += concat("M", x, " ", y, "h", run, "v1h-", run, "z");
+      x += run;
+    }
+  }
+  std::string svg = concat(
+      "<use href=\"#picture\" x=\"", number(place.x), "\" y=\"", number(place.y), "\" width=\"",
+      number(place.width), "\" height=\"", number(place.height), "\"/>\n<g transform=\"translate(",
+      number(place.x), " ", number(place.y), ") scale(", place.width / static_cast<double>(columns), " ",
+      place.height / static_cast<double>(rows), ")\" fill=\"#0b0a14\" shape-rendering=\"crispEdges\">\n");
+  for (size_t shade = 1; shade <= kShades; ++shade) {
+    if (paths[shade].empty()) continue;
+    const double opacity = 0.88 * static_cast<double>(shade) / kShades;
+    svg +=
+        concat("<path fill-opacity=\"", std::round(opacity * 1000) / 1000, "\" d=\"", paths[shade], "\"/>\n");
+  }
+  return svg + "</g>\n";
+}
+
+// The first token's weights of the patches: of a head, or with `head` equal to their number of the mean.
+std::vector<float> weights_of(const Tensor& layer, int64_t head, int64_t own) {
+  const int64_t heads = layer.dim(0), tokens = layer.dim(1);
+  std::vector<float> weights(static_cast<size_t>(tokens - own));
+  const int64_t first = head < heads ? head : 0, last = head < heads ? head + 1 : heads;
+  for (int64_t h = first; h < last; ++h) {
+    const float* row = layer.data() + h * tokens * layer.row_stride();
+    for (size_t i = 0; i < weights.size(); ++i) weights[i] += row[own + static_cast<int64_t>(i)];
+  }
+  return weights;
+}
+
+std::string embedded_picture(const data::Image& picture) {
+  const int64_t longest = std::max(picture.height, picture.width);
+  const auto side = [&](int64_t length) {
+    return longest <= kPictureSide ? length : std::max<int64_t>(length * kPictureSide / longest, 1);
+  };
+  const data::Image small =
+      data::resize(picture, side(picture.height), side(picture.width), data::Resampling::bilinear);
+  return concat("<symbol id=\"picture\" viewBox=\"0 0 ", small.width, " ", small.height,
+                "\" preserveAspectRatio=\"none\"><image width=\"", small.width, "\" height=\"", small.height,
+                "\" href=\"data:image/jpeg;base64,", base64(data::encode_jpeg(small)), "\"/></symbol>\n");
+}
+
+}  // namespace
+
+std::string to_svg(const ImageAttentionReport& report) {
+  report.validate();
+  const int64_t heads = report.layers.front().dim(0), own = std::ssize(report.own_tokens);
+  const double height =
+      kPanelWidth * static_cast<double>(report.picture.height) / static_cast<double>(report.picture.width);
+  const double left = kMargin + kLetters;
+  const auto column = [&](int64_t head) {
+    return left + static_cast<double>(head) * (kPanelWidth + kGap) + (head >= heads ? 2 * kGap : 0);
+  };
+  double y = kMargin;
+  std::string svg;
+  if (!report.title.empty()) {
+    y += 20;
+    svg += text_at(kMargin, y, 19, kInk, " font-weight=\"650\"", xml_label(report.title, 120).text);
+  }
+  if (!report.model.empty()) {
+    y += 20;
+    svg += text_at(kMargin, y, 12, kQuiet, "", xml_label(report.model, 160).text);
+  }
+  if (!report.labels.empty()) {
+    y += 20;
+    const auto& [label, probability] = report.labels.front();
+    svg += text_at(kMargin, y, 12, kQuiet, "",
+                   concat(xml_label(label, 80).text, ", ", number(100 * double{probability}), " %"));
+  }
+  y += 34;
+  svg += text_at(kMargin, y, 15, kInk, " font-weight=\"600\"",
+                 concat("Where ", xml_label(report.own_tokens.front()).text, " looks"));
+  y += 24;
+  for (int64_t head = 0; head <= heads + 1; ++head) {
+    const std::string name = head < heads    ? concat("head ", head + 1)
+                             : head == heads ? std::string("mean")
+                                             : std::string("rollout");
+    svg += text_at(column(head), y, 12, kQuiet, "", name);
+  }
+  y += 8;
+  const std::vector<Tensor> rollouts = attention_rollout(report.layers);
+  for (size_t layer = 0; layer < report.layers.size(); ++layer) {
+    svg += text_at(kMargin, y + height / 2 + 4, 12, kQuiet, "", concat("layer ", layer + 1));
+    for (int64_t head = 0; head <= heads; ++head) {
+      svg += draw_map(weights_of(report.layers[layer], head, own), report.rows, report.columns,
+                      {column(head), y, kPanelWidth, height});
+    }
+    const std::span<const float> rolled = rollouts[layer].values().subspan(static_cast<size_t>(own));
+    svg += draw_map({rolled.begin(), rolled.begin() + report.rows * report.columns}, report.rows,
+                    report.columns, {column(heads + 1), y, kPanelWidth, height});
+    y += height + kGap;
+  }
+  const std::string width = number(column(heads + 1) + kPanelWidth + kMargin), all = number(y + kMargin / 2);
+  return concat(
+      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"", width,
+      "\" height=\"", all, "\" viewBox=\"0 0 ", width, " ", all,
+      "\" font-family=\"system-ui, 'Segoe UI', Roboto, 'Noto Sans', 'DejaVu Sans', sans-serif\">\n<title>",
+      xml_label(report.title.empty() ? "Attention" : report.title, 200).text, "</title>\n",
+      embedded_picture(report.picture), "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n", svg,
+      "</svg>\n");
+}
+
+}  // namespace qkv::explain

@@ -1,0 +1,70 @@
+#include "qkv/explain/page_parts.h"
+
+namespace qkv::explain {
+
+const char* const kPageCommon = R"js(
+'use strict';
+const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", sans-serif';
+const clamp = (x, low, high) => Math.min(Math.max(x, low), high);
+
+// A ramp of 0xRRGGBB colours as 256 entries [r, g, b].
+function colourTable(ramp) {
+  const table = [];
+  for (let i = 0; i < 256; i++) {
+    const at = i / 255 * (ramp.length - 1), low = Math.min(Math.floor(at), ramp.length - 2), t = at - low;
+    table.push([16, 8, 0].map(shift => {
+      const a = ramp[low] >> shift & 255, b = ramp[low + 1] >> shift & 255;
+      return Math.round(a + (b - a) * t);
+    }));
+  }
+  return table;
+}
+const hex = colour => '#' + colour.toString(16).padStart(6, '0');
+
+// How a weight becomes a place on the colour ramp, 0 to 1.
+function scaleOf(name, weights) {
+  if (name === 'root') return w => Math.sqrt(Math.max(w, 0));
+  if (name !== 'max') return w => w;
+  let top = 0;
+  for (const w of weights) top = Math.max(top, w);
+  return w => top > 0 ? w / top : 0;
+}
+const colourIndex = (scale, w) => clamp(Math.round(scale(w) * 255), 0, 255);
+
+const $ = id => document.getElementById(id);
+
+function segments(box, options, chosen, pick) {
+  box.replaceChildren(...options.map(([value, text]) => {
+    const button = document.createElement('button');
+    button.type = 'button';
+    button.textContent = text;
+    button.setAttribute('aria-pressed', value === chosen);
+    button.onclick = () => {
+      pick(value);
+      [...box.children][options.findIndex(option => option[0] === value)].focus();
+    };
+    return button;
+  }));
+}
+function fillSelect(select, names, chosen) {
+  select.replaceChildren(...names.map((name, i) => new Option(name, i, false, i === chosen)));
+}
+
+
+// The tooltip's lines; text only, so that no token is ever read as markup.
+function tell(lines, x, y) {
+  const tip = $('tip');
+  tip.replaceChildren(...lines);
+  tip.hidden = false;
+  const box = tip.getBoundingClientRect();
+  tip.style.left = `${clamp(x + 16, 8, innerWidth - box.width - 8)}px`;
+  tip.style.top = `${y + 18 + box.height > innerHeight ? Math.max(y - box.height - 14, 8) : y + 18}px`;
+}
+const element = (tag, className, text) => Object.assign(document.createElement(tag), {className, textContent: text});
+function setBox(id, box) {
+  $(id).hidden = !box;
+  if (box) ['left', 'top', 'width', 'height'].forEach((side, i) => $(id).style[side] = `${box[i]}px`);
+}
+)js";
+
+}  // namespace qkv::explain
