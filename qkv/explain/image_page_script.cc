@@ -202,7 +202,7 @@ function statistics(weights) {
 
 let place = null, shown = null;  // the picture's size on screen; the weights that are drawn
 function renderStage() {
-  const room = Math.max($('scroll').clientWidth - 12, 200), tall = Math.max(innerHeight - 190, 320);
+  const room = Math.max($('scroll').clientWidth - 12, 200), tall = Math.max(innerHeight - 320, 320);
   const scale = Math.min(room / data.width, tall / data.height), dots = devicePixelRatio || 1;
   place = {width: Math.round(data.width * scale), height: Math.round(data.height * scale)};
   const canvas = $('canvas'), ctx = canvas.getContext('2d');
