@@ -20,7 +20,9 @@ struct Arguments {
 decode::GenerateOptions options_of(const Arguments& arguments) {
   decode::GenerateOptions options = arguments.options;
   if (arguments.sampling.sample) options.search.sampling = arguments.sampling.sampling;
-  options.search.validate();
+  decode::SearchOptions search = options.search;
+  ++search.max_length;  // as the writer does: a search counts the end
+  search.validate();
   return options;
 }
 
@@ -95,7 +97,9 @@ void add_generate(CLI::App& app) {
   command->add_option("--prompt", arguments->prompt, "The text to go on with (default: the lines of stdin)")
       ->type_name("TEXT");
   decode::SearchOptions& search = arguments->options.search;
-  command->add_option("--max-new-tokens", search.max_length, "Most tokens to write")->capture_default_str();
+  command->add_option("--max-new-tokens", search.max_length, "Most tokens to write")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   command->add_option("--min-new-tokens", search.min_length, "Fewest tokens to write, the end included")
       ->capture_default_str();
   command->add_option("--beam", search.beam, "Texts kept at each step; 1 is greedy")->capture_default_str();

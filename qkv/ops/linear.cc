@@ -238,13 +238,15 @@ Variable linear(const Variable& x, const LinearWeights& weights) {
 
 Variable linear_activate(const Variable& x, const LinearWeights& weights, kernels::Activation activation,
                          const kernels::Dropout& dropout) {
+  const bool records = LinearAccess::records(weights, x);
   // Of the others the derivative is found from what went in, so that has to stay.
-  if (activation != kernels::Activation::relu) return activate(linear(x, weights), activation, dropout);
+  if (records && activation != kernels::Activation::relu)
+    return activate(linear(x, weights), activation, dropout);
   const ProfileScope profile("linear_activate");
   check("linear_activate", x, weights);
   const Tensor y = multiply(x, weights);
   kernels::activate(activation, y.data(), y.data(), y.rows(), y.cols(), dropout);
-  if (!LinearAccess::records(weights, x)) return y;
+  if (!records) return y;
   return Tape::result("linear_activate", y, [x, &weights, y, factor = dropout.scale()](const Tensor& dy) {
     // Nobody reads dy after this.
     kernels::relu_backward(y.data(), dy.data(), factor, dy.data(), y.numel());

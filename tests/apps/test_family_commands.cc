@@ -139,6 +139,17 @@ TEST_P(LanguageCommands, GenerateWritesWhatTransformersDoes) {
   EXPECT_EQ(streamed.out.substr(prompt.size()), text + "\n");
 }
 
+TEST_P(LanguageCommands, GenerateWritesOneTokenWhereNoMoreAreWanted) {
+  const json expected = expected_of(GetParam());
+  const auto found = run_json({"generate", folder(GetParam()), "--max-new-tokens", "1"}, expected);
+  for (size_t i = 0; i < found.size(); ++i) {
+    const json ids = found[i]["texts"][0]["ids"];
+    EXPECT_EQ(ids, json::array({expected[i]["ids"][0]})) << i;
+  }
+  expect_failure(run_qkv({"generate", folder(GetParam()), "--prompt", "a", "--max-new-tokens", "0"}), 2,
+                 {"--max-new-tokens"});
+}
+
 TEST_P(LanguageCommands, ScoreIsTransformersProbability) {
   const json expected = expected_of(GetParam());
   const auto found = run_json({"score", folder(GetParam())}, expected);

@@ -9,6 +9,7 @@
 
 #include "qkv/base/files.h"
 #include "qkv/base/parallel.h"
+#include "qkv/kernels/matmul.h"
 #include "qkv/models/pretrained.h"
 #include "qkv/models/quantize.h"
 #include "tests/models/family_case.h"
@@ -208,6 +209,28 @@ TEST(FamilyForms, OtherFilesGoAlong) {
     EXPECT_EQ(read_file(scratch / "to" / name), read_file(from / name)) << name;
   EXPECT_FALSE(fs::exists(scratch / "to/pytorch_model.bin"));
   EXPECT_FALSE(fs::exists(scratch / "to/expected.safetensors"));
+}
+
+// After a first step nothing is compiled any more, and a second text asks the system for no memory.
+TEST(FamilyForms, AStepOfALanguageModelIsLean) {
+  for (const char* name : {"gpt2", "llama_grouped"}) {
+    for (const WeightForm form : {WeightForm::f32, WeightForm::bf16, WeightForm::int8}) {
+      const auto model = load_language_model(golden(name), {.weights = form});
+      const FamilyCase one(name);
+      const auto write = [&] {
+        nn::DecoderState state = model->start(one.text(0));
+        const Tensor ids = Tensor::from(std::vector<int32_t>{4}, {1});
+        model->step(ids, state);
+        const uint64_t compiled = kernels::compiled_products();
+        for (int i = 0; i < 10; ++i) model->step(ids, state);
+        EXPECT_EQ(kernels::compiled_products(), compiled) << name << ", " << name_of(form);
+      };
+      write();
+      const uint64_t requests = allocator_stats().system_requests;
+      write();
+      EXPECT_EQ(allocator_stats().system_requests, requests) << name << ", " << name_of(form);
+    }
+  }
 }
 
 class BadFamilyForms : public ::testing::Test {

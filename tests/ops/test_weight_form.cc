@@ -53,6 +53,19 @@ TEST_P(Forms, AMapIsThatOfTheNumbersItStandsFor) {
   }
 }
 
+// Without a tape the activation takes the product's place.
+TEST_P(Forms, AnActivatedMapIsTheActivationOfTheMap) {
+  const LinearWeights weights({kept_as(GetParam(), random_tensor({70, 40}, 1))},
+                              {Variable(random_tensor({70}, 2))});
+  const Tensor x = random_tensor({9, 40}, 3);
+  for (const auto activation :
+       {kernels::Activation::relu, kernels::Activation::gelu_exact, kernels::Activation::silu}) {
+    const Tensor found = linear_activate(x, weights, activation).value(),
+                 expected = activate(linear(x, weights), activation, {}).value();
+    EXPECT_EQ(std::memcmp(found.data(), expected.data(), expected.bytes()), 0);
+  }
+}
+
 TEST_P(Forms, ARowIsTheSameAloneAndFromManyThreads) {
   const LinearWeights weights({kept_as(GetParam(), random_tensor({130, 96}, 1))},
                               {Variable(random_tensor({130}, 2))});
