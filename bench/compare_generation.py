@@ -1,0 +1,351 @@
+"""Texts gone on with, and translations, by qkv and by others, in turn.
+
+    python bench/compare_generation.py --vocabulary DIR --text FILE --qkv build/release/bin/qkv
+    python bench/compare_generation.py --what translations --marian MODEL --text test.en --qkv build/release/bin/qkv
+
+needs torch and transformers from PyPI, and for llama.cpp xllamacpp and gguf (--no-llama does without). Three comparisons:
+
+  texts         GPT-2 small with random weights (random_models.py) and GPT-2's vocabulary in DIR: greedy, one text at a time, a
+                prompt of 32 tokens from FILE and 128 after it, the end forbidden. A rate is 128 tokens by the time from the prompt to the
+                last token, the prompt's reading included: transformers' generate() in f32 with sdpa, llama.cpp's completions of
+                token ids (int8 is its Q8_0), qkv generate with a line on its stdin. "the same" is how many of the first tokens
+                are those of qkv in f32: a random model's likeliest tokens are so close that rounding to bf16 or int8 soon changes one.
+  lengths       one text of 4,160 tokens by a LLaMA-shaped model with 8 layers of 512 features (positions that are free), drawn with
+                --top-k 40: milliseconds a token where so many stand before it, by when its letters come
+  translations  transformers' generate() and qkv translate with one Marian folder, by beam: one line at a time, and batched (by 32
+                there, padded, sorted by length; as qkv likes here). Both from text to text.
+
+Runs alternate; medians of --rounds. To load is from starting the process (qkv) or from making the model (peers, whose Python
+and libraries are there already) to the first token of another prompt. Peak memory is the process's resident set; what Python and
+its libraries hold before the model is loaded is taken off the peers'.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from gguf_gpt2 import write_gguf
+from measured import measuring, read_peak
+from random_models import write_model
+
+PROMPT, NEW = 32, 128
+
+
+def resident_mb(key):
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(key + ":"):
+            return int(line.split()[1]) / 1024
+    raise KeyError(key)
+
+
+def tokenizer_of(folder):
+    from tokenizers import ByteLevelBPETokenizer
+    return ByteLevelBPETokenizer(str(Path(folder) / "vocab.json"), str(Path(folder) / "merges.txt"))
+
+
+# --- The peers, each in a process of its own ----------------------------------------------------------------------------
+
+
+class Transformers:
+    """Goes on with ids."""
+
+    def __init__(self, job):
+        import torch
+        import transformers
+        torch.set_num_threads(job["threads"])
+        self.torch, self.transformers, self.job = torch, transformers, job
+
+    def load(self):
+        self.model = self.transformers.AutoModelForCausalLM.from_pretrained(
+            self.job["model"], dtype=self.torch.float32, attn_implementation="sdpa").eval()
+
+    def run(self, ids, count):
+        with self.torch.inference_mode():
+            found = self.model.generate(self.torch.tensor([ids]), attention_mask=self.torch.ones(1, len(ids), dtype=self.torch.long),
+                                        do_sample=False, min_new_tokens=count, max_new_tokens=count, pad_token_id=0)
+        return found[0, len(ids):].tolist()
+
+
+class LlamaCpp:
+    def __init__(self, job):
+        import xllamacpp
+        self.xllamacpp, self.job = xllamacpp, job
+
+    def load(self):
+        options = self.xllamacpp.CommonParams()
+        options.model.path = self.job["file"]
+        options.n_ctx, options.n_parallel, options.warmup, options.fit_params = 1024, 1, False, False
+        options.cpuparams.n_threads = options.cpuparams_batch.n_threads = self.job["threads"]
+        self.server = self.xllamacpp.Server(options)
+
+    def run(self, ids, count, **more):
+        answer = self.server.handle_completions({"prompt": ids, "n_predict": count, "temperature": 0, "samplers": ["top_k"], "top_k": 1,
+                                                 "ignore_eos": True, "cache_prompt": False, **more})
+        if answer.get("usage", {}).get("completion_tokens") != count:
+            sys.exit(f"llama.cpp: expected {count} tokens, found {str(answer)[:500]}")
+        return answer
+
+    def tell(self, ids, count):
+        """The tokens that it writes, which it says with their probabilities alone."""
+        return [token["id"] for token in self.run(ids, count, logprobs=1)["choices"][0]["logprobs"]["content"]]
+
+
+class Marian:
+    """Translates lines, at most `batch` at a time."""
+
+    def __init__(self, job):
+        import torch
+        import transformers
+        torch.set_num_threads(job["threads"])
+        self.torch, self.transformers, self.job = torch, transformers, job
+
+    def load(self):
+        self.model = self.transformers.MarianMTModel.from_pretrained(self.job["model"], attn_implementation="sdpa").eval()
+        self.tokenizer = self.transformers.AutoTokenizer.from_pretrained(self.job["model"])
+
+    def run(self, lines, batch):
+        texts = [""] * len(lines)
+        order = sorted(range(len(lines)), key=lambda i: len(lines[i]))
+        for first in range(0, len(order), batch):
+            some = order[first:first + batch]
+            read = self.tokenizer([lines[i] for i in some], return_tensors="pt", padding=True)
+            with self.torch.inference_mode():
+                found = self.model.generate(**read, num_beams=self.job["beam"])
+            for i, text in zip(some, self.tokenizer.batch_decode(found, skip_special_tokens=True)):
+                texts[i] = text
+        return texts
+
+
+PEERS = {"transformers": Transformers, "llama.cpp": LlamaCpp, "marian": Marian}
+
+
+def worker(arguments):
+    job = json.loads(Path(arguments.worker).read_text())
+    peer = PEERS[job["peer"]](job)
+    Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+    idle = resident_mb("VmRSS")
+    began = time.perf_counter()
+    peer.load()
+    peer.run(*job["first"])
+    result = {"load_ms": 1000 * (time.perf_counter() - began)}
+    peer.run(*job["warm"])
+    began = time.perf_counter()
+    found = peer.run(*job["work"])
+    result["seconds"] = time.perf_counter() - began
+    result["peak_mb"] = resident_mb("VmHWM") - idle
+    result["found"] = peer.tell(*job["work"]) if job["peer"] == "llama.cpp" else found
+    print("\n" + json.dumps(result))
+
+
+def peer_run(arguments, **job):
+    file = arguments.scratch / "job.json"
+    file.write_text(json.dumps(job))
+    run = subprocess.run([sys.executable, __file__, "--worker", str(file)], capture_output=True, text=True, check=False)
+    if run.returncode != 0:
+        sys.exit(run.stderr[-3000:])
+    return json.loads(run.stdout.splitlines()[-1])
+
+
+# --- qkv ----------------------------------------------------------------------------------------------------------------
+
+
+class Asked:
+    """A command that answers a line with a line."""
+
+    def __init__(self, arguments, command):
+        self.peak = arguments.scratch / "peak"
+        self.began = time.perf_counter()
+        self.process = subprocess.Popen(measuring(self.peak, [arguments.qkv, *map(str, command), "--chunk-lines", "1"]),
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8")
+
+    def ask(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        return self.process.stdout.readline()
+
+    def end(self):
+        self.process.stdin.close()
+        if self.process.wait() != 0:
+            sys.exit(f"qkv: exit status {self.process.returncode}")
+        return read_peak(self.peak)
+
+
+def qkv_generate(arguments, model, form, threads, prompts, new):
+    def command(count):
+        return ["generate", model, "--weights", form, "--threads", threads, "--json", "--max-new-tokens", count, "--min-new-tokens", count]
+
+    first = Asked(arguments, command(1))
+    first.ask(prompts[0])
+    result = {"load_ms": 1000 * (time.perf_counter() - first.began)}
+    first.end()
+    process = Asked(arguments, command(new))
+    process.ask(prompts[0])
+    began = time.perf_counter()
+    answer = json.loads(process.ask(prompts[1]))
+    result |= {"seconds": time.perf_counter() - began, "found": answer["texts"][0]["ids"]}
+    if answer["prompt_tokens"] != PROMPT or len(result["found"]) != new:
+        sys.exit(f"qkv: {answer['prompt_tokens']} tokens and {len(result['found'])}, expected {PROMPT} and {new}")
+    return result | {"peak_mb": process.end()}
+
+
+def qkv_translate(arguments, beam, threads, lines, batch):
+    command = ["translate", arguments.marian, "--beam", beam, "--threads", threads]
+    process = Asked(arguments, command)
+    process.ask(lines[0])
+    result = {"load_ms": 1000 * (time.perf_counter() - process.began)}
+    if batch == 1:
+        process.ask(lines[1])
+        began = time.perf_counter()
+        found = [process.ask(line).rstrip("\n") for line in lines]
+        return result | {"seconds": time.perf_counter() - began, "found": found, "peak_mb": process.end()}
+    process.end()
+    peak = arguments.scratch / "peak"
+    began = time.perf_counter()
+    run = subprocess.run(measuring(peak, [arguments.qkv, *map(str, command)]), input="\n".join(lines) + "\n", capture_output=True,
+                         text=True, encoding="utf-8", check=True)
+    seconds = time.perf_counter() - began - result["load_ms"] / 1000
+    return result | {"seconds": seconds, "found": run.stdout.splitlines(), "peak_mb": read_peak(peak)}
+
+
+# --- The comparisons ----------------------------------------------------------------------------------------------------
+
+
+def median(runs, key):
+    return statistics.median(run[key] for run in runs)
+
+
+def first_equal(found, expected):
+    return next((i for i, (a, b) in enumerate(zip(found, expected)) if a != b), min(len(found), len(expected)))
+
+
+def prompts_of(arguments, model):
+    """Two texts of as many tokens as a prompt has, that begin with a word: (texts, ids)."""
+    tokenizer = tokenizer_of(model)
+    texts = []
+    for line in Path(arguments.text).read_text(encoding="utf-8").splitlines():
+        for cut in range(len(line), 0, -1):
+            if len(tokenizer.encode(line[:cut]).ids) == PROMPT and line.isascii():
+                texts.append(line[:cut])
+                break
+        if len(texts) == 2:
+            return texts, [tokenizer.encode(text).ids for text in texts]
+    sys.exit(f"{arguments.text}: expected two lines of {PROMPT} tokens or more, found {len(texts)}")
+
+
+def compare_texts(arguments):
+    model = str(write_model("gpt2-small", arguments.vocabulary, arguments.scratch / "gpt2-small"))
+    texts, ids = prompts_of(arguments, model)
+
+    def ours(form):
+        return lambda threads: qkv_generate(arguments, model, form, threads, texts, NEW)
+
+    def theirs(peer, form):
+        file = str(write_gguf(model, form, arguments.scratch / f"gpt2-{form}.gguf")) if peer == "llama.cpp" else None
+        return lambda threads: peer_run(arguments, peer=peer, model=model, file=file, threads=threads, first=(ids[0], 1),
+                                        warm=(ids[0], NEW), work=(ids[1], NEW))
+
+    sides = {"qkv f32": ours("f32"), "transformers f32": theirs("transformers", "f32"), "qkv bf16": ours("bf16"), "qkv int8": ours("int8")}
+    if not arguments.no_llama:
+        sides |= {f"llama.cpp {form}": theirs("llama.cpp", form) for form in ("f32", "bf16", "int8")}
+    print("| | threads | tokens/s | ms a token | load ms | peak MB | the same |\n| --- | --- | --- | --- | --- | --- | --- |")
+    rates = {}
+    for threads in arguments.thread_counts:
+        runs = {name: [] for name in sides}
+        for _ in range(arguments.rounds):
+            for name, run in sides.items():
+                runs[name].append(run(threads))
+        expected = runs["qkv f32"][0]["found"]
+        for name, of_name in runs.items():
+            rates[name, threads] = NEW / median(of_name, "seconds")
+            same = f"{first_equal(of_name[0]['found'], expected)} of {NEW}" if name != "qkv f32" else ""
+            print(f"| {name} | {threads} | {rates[name, threads]:.1f} | {1000 / rates[name, threads]:.2f} | "
+                  f"{median(of_name, 'load_ms'):.0f} | {median(of_name, 'peak_mb'):.0f} | {same} |", flush=True)
+    print("\n| | threads | rate |\n| --- | --- | --- |")
+    for name in sides:
+        form = name.split()[-1]
+        for threads in arguments.thread_counts:
+            if not name.startswith("qkv"):
+                print(f"| qkv {form}, {name} | {threads} | {rates[f'qkv {form}', threads] / rates[name, threads]:.2f} times |")
+
+
+def compare_lengths(arguments):
+    model = str(write_model("llama-small", arguments.vocabulary, arguments.scratch / "llama-small"))
+    prompt, new, window = " ".join(["a"] * PROMPT), 4160 - PROMPT, 64
+    print("| tokens before | " + " | ".join(f"{form}, ms a token" for form in arguments.forms) + " |\n| --- |" +
+          " --- |" * len(arguments.forms))
+    columns = []
+    for form in arguments.forms:
+        command = [arguments.qkv, "generate", model, "--weights", form, "--threads", max(arguments.thread_counts), "--prompt", prompt,
+                   "--sample", "--top-k", 40, "--max-new-tokens", new, "--min-new-tokens", new]
+        process = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE)
+        times = []
+        while os.read(process.stdout.fileno(), 65536):
+            times.append(time.perf_counter())
+        if process.wait() != 0:
+            sys.exit(f"qkv: exit status {process.returncode}")
+        times = times[1:]  # the prompt
+        # Half of a character waits for the rest, so there are somewhat fewer pieces than tokens.
+        pieces = len(times) / new
+        milliseconds = {}
+        for before in (32, 64, 128, 256, 512, 1024, 2048, 4096):
+            first = int((before - PROMPT) * pieces)
+            last = min(first + int(window * pieces), len(times) - 1)
+            milliseconds[before] = 1000 * (times[last] - times[first]) / (last - first) * pieces
+        columns.append(milliseconds)
+    for before in columns[0]:
+        print(f"| {before} | " + " | ".join(f"{column[before]:.2f}" for column in columns) + " |")
+
+
+def compare_translations(arguments):
+    lines = Path(arguments.text).read_text(encoding="utf-8").splitlines()[:arguments.lines]
+    print("| beam | threads | way | | lines/s | load ms | peak MB | equal texts |\n| --- | --- | --- | --- | --- | --- | --- | --- |")
+    for beam in (1, 4):
+        for threads in arguments.thread_counts:
+            for batch in (1, 32):
+                runs = {"qkv": [], "transformers": []}
+                for _ in range(arguments.rounds):
+                    runs["qkv"].append(qkv_translate(arguments, beam, threads, lines, batch))
+                    runs["transformers"].append(peer_run(arguments, peer="marian", model=arguments.marian, threads=threads, beam=beam,
+                                                         first=(lines[:1], 1), warm=(lines[1:2], 1), work=(lines, batch)))
+                what = f"| {beam} | {threads} | {'one line' if batch == 1 else 'batched'} |"
+                for name, of_name in runs.items():
+                    print(f"{what} {name} | {len(lines) / median(of_name, 'seconds'):.1f} | {median(of_name, 'load_ms'):.0f} | "
+                          f"{median(of_name, 'peak_mb'):.0f} | |", flush=True)
+                equal = sum(a == b for a, b in zip(runs["qkv"][0]["found"], runs["transformers"][0]["found"]))
+                ratio = median(runs["transformers"], "seconds") / median(runs["qkv"], "seconds")
+                print(f"{what} ratio | {ratio:.2f} times | | | {equal} of {len(lines)} |", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--what", nargs="+", choices=("texts", "lengths", "translations"), default=["texts", "lengths"],
+                        help="(default: texts lengths)")
+    parser.add_argument("--vocabulary", help="a folder with GPT-2's vocab.json and merges.txt")
+    parser.add_argument("--text", help="a file of English text, a sentence a line")
+    parser.add_argument("--marian", help="a folder to translate with")
+    parser.add_argument("--lines", type=int, default=100, help="to translate (default: %(default)s)")
+    parser.add_argument("--qkv", default="build/release/bin/qkv", help="the program (default: %(default)s)")
+    parser.add_argument("--scratch", default="build/compare_generation",
+                        help="where the models are made, and found by the next run (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=3, help="(default: %(default)s)")
+    parser.add_argument("--thread-counts", type=int, nargs="+", default=[1, 2], help="(default: 1 2)")
+    parser.add_argument("--forms", nargs="+", default=["f32", "int8"], choices=("f32", "bf16", "int8"),
+                        help="of the weights, by length (default: f32 int8)")
+    parser.add_argument("--no-llama", action="store_true", help="leave llama.cpp out")
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.worker:
+        return worker(arguments)
+    arguments.scratch = Path(arguments.scratch)
+    arguments.scratch.mkdir(parents=True, exist_ok=True)
+    for what in arguments.what:
+        {"texts": compare_texts, "lengths": compare_lengths, "translations": compare_translations}[what](arguments)
+
+
+if __name__ == "__main__":
+    main()
