@@ -29,10 +29,12 @@ function(qkv_layer name)
   endif()
   add_library(qkv_${name} OBJECT ${sources})
   target_link_libraries(qkv_${name} PRIVATE qkv_flags ${ARG_LIBRARIES})
+  qkv_precompile(qkv_${name} layer)
   set_target_properties(qkv_${name} PROPERTIES QKV_USES "${ARG_USES}" QKV_LIBRARIES "${ARG_LIBRARIES}")
 endfunction()
 
-# qkv_link(<executable> <layers>...): the layers' objects, those of the layers they use, and their libraries.
+# qkv_link(<executable> <layers>...): the layers' objects, those of the layers they use, and their libraries to link
+# with; a library's flags are for the layers that include its headers.
 function(qkv_link target)
   set(todo ${ARGN})
   set(all "")
@@ -49,6 +51,8 @@ function(qkv_link target)
   foreach(layer IN LISTS all)
     get_target_property(libraries qkv_${layer} QKV_LIBRARIES)
     target_sources(${target} PRIVATE $<TARGET_OBJECTS:qkv_${layer}>)
-    target_link_libraries(${target} PRIVATE ${libraries})
+    foreach(library IN LISTS libraries)
+      target_link_libraries(${target} PRIVATE $<LINK_ONLY:${library}>)
+    endforeach()
   endforeach()
 endfunction()

@@ -1,0 +1,46 @@
+# What makes a build short, and changes no result: the compiler cache, precompiled headers, and little optimisation where
+# nothing is computed.
+
+# With precompiled headers the cache wants to be told that no source depends on the time or on macros set before them.
+find_program(CCACHE ccache)
+if(CCACHE AND (NOT CMAKE_CXX_COMPILER_LAUNCHER OR CMAKE_CXX_COMPILER_LAUNCHER MATCHES "ccache$"))
+  set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
+endif()
+
+# Commands and tests are long to compile and short to run; what they call is optimised like everything else.
+set(QKV_PROGRAM_OPTIONS $<$<CONFIG:Release>:-O1>)
+
+# Clang's are not worth the other rules that the cache has for them.
+set(default OFF)
+if(PROJECT_IS_TOP_LEVEL AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  set(default ON)
+endif()
+option(QKV_PCH "Precompile the headers from elsewhere that most files include" ${default})
+
+# The headers of the kinds of files. What is compiled with them still includes what it uses itself: clang-tidy in
+# .ci/run compiles without.
+set(QKV_PCH_layer <algorithm> <array> <charconv> <chrono> <cmath> <cstdint> <cstring> <filesystem> <fstream>
+                  <functional> <limits> <map> <memory> <mutex> <numeric> <optional> <set> <span> <sstream> <string>
+                  <string_view> <unordered_map> <utility> <vector>)
+set(QKV_PCH_test ${QKV_PCH_layer} <gtest/gtest.h>)
+set(QKV_PCH_command ${QKV_PCH_layer} <CLI/CLI.hpp> <iostream> <nlohmann/json.hpp>)
+
+# qkv_precompile(<target> <layer|test|command> <libraries>...): the headers of that kind, which are those libraries', are
+# compiled once for all its targets, which need the same flags for that.
+function(qkv_precompile target kind)
+  if(NOT QKV_PCH)
+    return()
+  endif()
+  set(first qkv_pch_${kind})
+  if(NOT TARGET ${first})
+    file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/${first}.cc CONTENT "")
+    add_library(${first} OBJECT ${CMAKE_CURRENT_BINARY_DIR}/${first}.cc)
+    target_link_libraries(${first} PRIVATE qkv_flags ${ARGN})
+    if(NOT kind STREQUAL layer)
+      set_target_properties(${first} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+      target_compile_options(${first} PRIVATE ${CMAKE_CXX_COMPILE_OPTIONS_PIE} ${QKV_PROGRAM_OPTIONS})
+    endif()
+    target_precompile_headers(${first} PRIVATE ${QKV_PCH_${kind}})
+  endif()
+  target_precompile_headers(${target} REUSE_FROM ${first})
+endfunction()
