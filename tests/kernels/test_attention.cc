@@ -450,64 +450,6 @@ TEST(Attention, CountsMultiplications) {
   EXPECT_EQ(count(true, true), 2 * 3u * 13 * ((3 + 4 + 5 + 6) + (1 + 2)));
 }
 
-TEST(Attention, ShowsChosenRowsEntropyAndLargestWeights) {
-  for_each_target([] {
-    const AttentionCase problem({.queries = {2, 90},
-                                 .keys = {150, 80},
-                                 .heads = 3,
-                                 .causal = true,
-                                 .keep = Mask::full,
-                                 .dropout = 0.2f,
-                                 .size = 2});
-    const auto expected = reference::attention_forward(problem.shape, problem.input).weights;
-    const int64_t tokens = problem.query_tokens(), top = 4;
-    const auto rows = static_cast<size_t>(3 * tokens);
-    std::vector<int64_t> places(rows, -1);
-    std::vector<float> weights(2 * 150 + 80, 777.0f), entropy(rows), top_weights(rows * top);
-    std::vector<int32_t> top_keys(rows * top);
-    // Head 2 of the first sequence, whose rows are few, and head 1 of the last query of the second.
-    places[static_cast<size_t>(2 * tokens)] = 150;
-    places[static_cast<size_t>(2 * tokens + 1)] = 0;
-    places[static_cast<size_t>(2 * tokens - 1)] = 300;
-    Rows output(tokens, problem.value.cols_, 0);
-    attention_forward(problem.shape, problem.input,
-                      {.output = output.data(),
-                       .output_stride = output.stride,
-                       .watch = {.places = places.data(),
-                                 .weights = weights.data(),
-                                 .entropy = entropy.data(),
-                                 .top = top,
-                                 .top_weights = top_weights.data(),
-                                 .top_keys = top_keys.data()}});
-    EXPECT_EQ(output.values(), problem.forward().output.values());
-    int short_rows = 0;
-    for (size_t n = 0; n < rows; ++n) {
-      const auto row = static_cast<int64_t>(n) % tokens;
-      const size_t keys = row < 2 ? 150 : 80;
-      const double* const own = expected.data() + problem.weight_places[n];
-      double wanted = 0;
-      std::vector<size_t> order;
-      for (size_t j = 0; j < keys; ++j) {
-        if (own[j] == 0) continue;
-        wanted -= own[j] * std::log(own[j]);
-        order.push_back(j);
-        if (places[n] >= 0) {
-          ASSERT_NEAR(weights[static_cast<size_t>(places[n]) + j], own[j], kForwardError);
-        }
-      }
-      ASSERT_NEAR(entropy[n], wanted, 5e-6) << "row " << n;
-      std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return own[a] > own[b]; });
-      short_rows += order.size() < top ? 1 : 0;
-      for (size_t t = 0; t < top; ++t) {
-        const int64_t key = t < order.size() ? static_cast<int64_t>(order[t]) : -1;
-        ASSERT_EQ(top_keys[n * top + t], key) << "row " << n << " place " << t;
-        ASSERT_NEAR(top_weights[n * top + t], key < 0 ? 0.0 : own[key], kForwardError);
-      }
-    }
-    EXPECT_GT(short_rows, 10);
-  });
-}
-
 // Last, so that what the other tests measured is on record.
 TEST(Attention, ZErrorsAreRecorded) {
   RecordProperty("largest_forward_error", std::to_string(largest_forward_error * 1e6) + "e-6");

@@ -42,7 +42,8 @@ TEST_P(Saved, ComesBackBitForBit) {
   expect_same_parameters(model, *loaded);
 }
 
-INSTANTIATE_TEST_SUITE_P(Tyings, Saved, ::testing::Values(Tying::none, Tying::two_way, Tying::three_way));
+INSTANTIATE_TEST_SUITE_P(Tyings, Saved, ::testing::Values(Tying::none, Tying::two_way, Tying::three_way),
+                         [](const auto& tying) { return name_of(tying.param); });
 
 // What other writers of Marian folders do: the shared table under another name, no bias of the logits, extra
 // tensors.

@@ -90,10 +90,11 @@ TEST_P(Kept, RoundingOnLoadIsTheSame) {
   EXPECT_TRUE(same_bits(logits(*loaded), logits(*model)));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Kept,
-                         ::testing::Combine(::testing::Values(Tying::none, Tying::two_way, Tying::three_way),
-                                            ::testing::Values(WeightForm::f32, WeightForm::bf16,
-                                                              WeightForm::int8)));
+INSTANTIATE_TEST_SUITE_P(
+    All, Kept,
+    ::testing::Combine(::testing::Values(Tying::none, Tying::two_way, Tying::three_way),
+                       ::testing::Values(WeightForm::f32, WeightForm::bf16, WeightForm::int8)),
+    [](const auto& one) { return name_of(std::get<0>(one.param)) + "_" + name_of(std::get<1>(one.param)); });
 
 TEST(WeightForms, AreNearToTheModel) {
   const auto model = random_model();

@@ -109,7 +109,10 @@ TEST_P(Decoding, SentencesComeAndGo) {
   EXPECT_THROW(state.reorder(std::vector<int32_t>{0}, Offsets({0, 1})), ShapeError);
 }
 
-INSTANTIATE_TEST_SUITE_P(Norms, Decoding, ::testing::Values(nn::NormPlacement::post, nn::NormPlacement::pre));
+INSTANTIATE_TEST_SUITE_P(Norms, Decoding, ::testing::Values(nn::NormPlacement::post, nn::NormPlacement::pre),
+                         [](const auto& norm) {
+                           return std::string(norm.param == nn::NormPlacement::post ? "post" : "pre");
+                         });
 
 // What LLaMA's blocks are made of: no memory to read, rotary positions, grouped heads, a gate, RMS norms.
 nn::StackOptions language_stack() {
