@@ -80,6 +80,9 @@ Json parse_header(const char* begin, const char* end, const std::string& file) {
   } catch (const Json::parse_error& error) {
     throw DataError(concat(file, ": expected a safetensors header in JSON, found a syntax error at byte ",
                            kLengthBytes + error.byte, "; the file is damaged or of another format"));
+  } catch (const Json::exception&) {
+    throw DataError(
+        concat(file, ": expected a safetensors header in JSON, found a number that is too large for one"));
   }
   if (!header.is_object()) {
     throw DataError(

@@ -30,6 +30,7 @@ struct ConfigReader::Object {
 namespace {
 
 constexpr size_t kLongest = 80;  // characters of a file that a message repeats
+constexpr int kDeepest = 64;     // values within values; to copy or to print more may take the whole stack
 
 std::string excerpt(const ordered_json& value) {
   if (value.is_null()) return "nothing";
@@ -93,9 +94,14 @@ double decimal(float value) {
 ConfigReader::ConfigReader(const std::string& text, const std::string& path)
     : object_(std::make_shared<Object>()) {
   object_->where = path;
+  const auto refuse_depth = [&](int depth, ordered_json::parse_event_t, ordered_json&) {
+    if (depth > kDeepest)
+      throw DataError(concat(path, ": expected values nested at most ", kDeepest, " deep, found more"));
+    return true;
+  };
   try {
-    object_->fields = ordered_json::parse(text);
-  } catch (const ordered_json::parse_error& error) {
+    object_->fields = ordered_json::parse(text, refuse_depth);
+  } catch (const ordered_json::exception& error) {  // of its syntax, or a number that is too large for one
     throw DataError(concat(path, ": expected JSON: ", error.what()));
   }
   if (!object_->fields.is_object()) {

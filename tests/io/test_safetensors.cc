@@ -184,6 +184,7 @@ TEST(Safetensors, ErrorsNameFileTensorExpectedAndFound) {
       {file_of("{}", "").replace(0, 8, 8, '\xff'), {"18446744073709551615", "truncated"}},
       {file_of("{\"w\": ", ""), {"syntax error"}},
       {file_of("{\"\xff\": {}}", ""), {"syntax error"}},
+      {file_of("{\"w\": 1e999}", ""), {"a number that is too large"}},
       {file_of("[1]", ""), {"found array"}},
       {file_of("7", ""), {"found number"}},
       {one("3"), {"w", "expected an object"}},

@@ -108,6 +108,13 @@ TEST(Pretrained, ValuesThatCannotBeAreRefusedByName) {
   const Copy json("gpt2");
   json.folder.write("config.json", "{\"model_type\": ");
   expect_parts(json.language_error(), {"config.json", "expected JSON"});
+  const Copy huge("gpt2");
+  huge.add_field("\"wings\": 1e999");
+  expect_parts(huge.language_error(), {"config.json", "expected JSON", "1e999"});
+  const Copy deep("gpt2");
+  const size_t depth = 1'000'000;
+  deep.add_field("\"wings\": " + std::string(depth, '[') + std::string(depth, ']'));
+  expect_parts(deep.language_error(), {"config.json", "nested at most 64 deep"});
 }
 
 TEST(Pretrained, TensorsThatAreMissingOrOfAnotherKindAreNamed) {

@@ -1,0 +1,41 @@
+// A model.safetensors.index.json beside one shard.
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "qkv/base/error.h"
+#include "qkv/base/files.h"
+#include "qkv/io/safetensors.h"
+#include "qkv/models/tensor_files.h"
+
+namespace {
+
+// A folder with a shard whose name the golden index knows.
+const std::filesystem::path& folder() {
+  static const std::filesystem::path path = [] {
+    std::string name = (std::filesystem::temp_directory_path() / "fuzz-shards-XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr) std::abort();
+    const qkv::Tensor numbers = qkv::Tensor::from(std::vector{0.5f, 1.5f}, {2});
+    qkv::io::write_safetensors(std::filesystem::path(name) / "model-00001-of-00002.safetensors",
+                               {{"model.norm.weight", numbers}});
+    return std::filesystem::path(name);
+  }();
+  return path;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  std::ofstream(folder() / "model.safetensors.index.json", std::ios::binary)
+      .write(reinterpret_cast<const char*>(data), static_cast<std::streamsize>(size));
+  try {
+    const qkv::models::TensorFiles files(folder());
+    for (const std::string& name : files.names()) files.tensor(name, {2});
+  } catch (const qkv::Error&) {
+    // Refused, as it should be.
+  }
+  return 0;
+}
