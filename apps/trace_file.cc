@@ -21,7 +21,7 @@ const char* describe(decode::TraceEntry::Fate fate) {
 
 }  // namespace
 
-TraceFile::TraceFile(const std::filesystem::path& path, const text::MarianTokenizer& tokenizer)
+TraceFile::TraceFile(const std::filesystem::path& path, const text::TranslationTokenizer& tokenizer)
     : path_(path), tokenizer_(tokenizer), out_(path) {
   require_written();
 }
@@ -35,7 +35,7 @@ void TraceFile::add(int64_t line, const decode::Translation& translation) {
       next.clear();
       for (const decode::TraceEntry& entry : step) {
         const std::vector<std::string>& hypothesis = kept.at(static_cast<size_t>(entry.row));
-        const std::string& token = tokenizer_.piece(entry.id);
+        const std::string token(tokenizer_.piece(entry.id));
         entries.push_back({{"hypothesis", hypothesis},
                            {"token", token},
                            {"log_probability", entry.log_probability},

@@ -11,7 +11,7 @@ namespace qkv::apps {
 class TraceFile {
  public:
   // Throws IoError where the file cannot be written. The tokenizer must outlive it.
-  TraceFile(const std::filesystem::path& path, const text::MarianTokenizer& tokenizer);
+  TraceFile(const std::filesystem::path& path, const text::TranslationTokenizer& tokenizer);
   // {"line": 1, "steps": [[{"hypothesis": ["▁ein"], "token": "▁Haus", "log_probability", "total", "penalty",
   // "score", "fate": "kept" | "finished" | "pruned"}, ...], ...]}: each step's candidates, best first.
   void add(int64_t line, const decode::Translation& translation);
@@ -21,7 +21,7 @@ class TraceFile {
   void require_written();
 
   std::filesystem::path path_;
-  const text::MarianTokenizer& tokenizer_;
+  const text::TranslationTokenizer& tokenizer_;
   std::ofstream out_;
 };
 

@@ -17,6 +17,7 @@
 #include "qkv/text/marian_tokenizer.h"
 #include "qkv/text/tokenizer.h"
 #include "qkv/text/train_sentencepiece.h"
+#include "qkv/text/translation_tokenizer.h"
 #include "qkv/text/utf8.h"
 
 #include "qkv/metrics/bleu.h"
@@ -43,6 +44,7 @@
 #include "qkv/data/token_store.h"
 
 #include "qkv/ops/attention.h"
+#include "qkv/ops/bias_by_distance.h"
 #include "qkv/ops/functions.h"
 #include "qkv/ops/linear.h"
 #include "qkv/ops/prepend.h"
@@ -64,9 +66,11 @@
 #include "qkv/nn/parameter.h"
 #include "qkv/nn/pass.h"
 #include "qkv/nn/positions.h"
+#include "qkv/nn/relative_positions.h"
 
 #include "qkv/models/config.h"
 #include "qkv/models/folder.h"
+#include "qkv/models/generation_defaults.h"
 #include "qkv/models/image_encoder.h"
 #include "qkv/models/image_processor.h"
 #include "qkv/models/language_model.h"

@@ -17,11 +17,11 @@ void require_utf8(const char* what, const std::string& text) {
   }
 }
 
-std::vector<std::string> pieces(const text::MarianTokenizer& tokenizer, std::span<const int32_t> ids,
+std::vector<std::string> pieces(const text::TranslationTokenizer& tokenizer, std::span<const int32_t> ids,
                                 text::Side side) {
   std::vector<std::string> result;
   result.reserve(ids.size());
-  for (const int32_t id : ids) result.push_back(tokenizer.piece(id, side));
+  for (const int32_t id : ids) result.emplace_back(tokenizer.piece(id, side));
   return result;
 }
 
@@ -52,7 +52,7 @@ TextCapture capture_text(const models::TranslationModel& model, const std::strin
                          const std::string& target, const SearchOptions& options) {
   require_utf8("source", source);
   require_utf8("target", target);
-  const text::MarianTokenizer& tokenizer = *model.tokenizer;
+  const text::TranslationTokenizer& tokenizer = *model.tokenizer;
   std::vector<int32_t> source_ids = tokenizer.encode_source(source);
   if (source_ids.empty()) throw UsageError("source: expected text to attend to, found none");
   source_ids.push_back(tokenizer.eos_id(text::Side::source));

@@ -70,16 +70,16 @@ bool TransformerStepper::restrict_logits(Ids ids) {
   const Tensor& weights = output.weights().front().value();
   // Else a token's logit would depend on the companions whose tokens are computed beside it.
   if (weights.dtype() != DType::f32 || !kernels::columns_keep_their_bits()) return false;
-  const std::span<const float> biases = output.biases().front().value().values();
+  const Variable& bias = output.biases().front();
   const Tensor rows = Tensor::empty({std::ssize(ids), weights.cols()});
-  std::vector<float> row_biases;
+  const Tensor row_biases = bias.defined() ? Tensor::empty({rows.rows()}) : Tensor();
   for (int64_t i = 0; i < rows.rows(); ++i) {
     const int32_t id = ids[static_cast<size_t>(i)];
     std::copy_n(weights.data() + id * weights.row_stride(), weights.cols(), rows.data() + i * rows.cols());
-    row_biases.push_back(biases[static_cast<size_t>(id)]);
+    if (bias.defined()) row_biases.data()[i] = bias.value().data()[id];
   }
   restricted_.emplace(std::vector<Variable>{rows},
-                      std::vector<Variable>{Tensor::from(row_biases, {rows.rows()})});
+                      std::vector<Variable>{bias.defined() ? Variable(row_biases) : Variable()});
   return true;
 }
 
@@ -159,9 +159,10 @@ SearchOptions fitting(const ModelList& models, SearchOptions options) {
     const models::TransformerConfig& config = model->config();
     const auto pad = static_cast<int32_t>(config.pad_id);
     if (pad != config.eos_id) options.forbidden.push_back(pad);
-    if (config.positions == nn::PositionKind::none) continue;
+    const std::optional<int64_t> most = config.most_tokens();
+    if (!most) continue;
     // The last token is never an input, so it needs no position.
-    options.max_length = static_cast<int>(std::min<int64_t>(options.max_length, config.max_positions + 1));
+    options.max_length = static_cast<int>(std::min<int64_t>(options.max_length, *most + 1));
     options.min_length = std::min(options.min_length, options.max_length);
   }
   return options;

@@ -12,14 +12,14 @@
 namespace qkv::decode {
 namespace {
 
-std::vector<std::string> pieces(const text::MarianTokenizer& tokenizer, std::span<const int32_t> ids,
+std::vector<std::string> pieces(const text::TranslationTokenizer& tokenizer, std::span<const int32_t> ids,
                                 text::Side side) {
   std::vector<std::string> result;
-  for (const int32_t id : ids) result.push_back(tokenizer.piece(id, side));
+  for (const int32_t id : ids) result.emplace_back(tokenizer.piece(id, side));
   return result;
 }
 
-TranslatedHypothesis spell(const text::MarianTokenizer& tokenizer, Hypothesis hypothesis) {
+TranslatedHypothesis spell(const text::TranslationTokenizer& tokenizer, Hypothesis hypothesis) {
   TranslatedHypothesis result;
   result.text = tokenizer.decode(hypothesis.ids);
   result.tokens = pieces(tokenizer, hypothesis.ids, text::Side::target);
@@ -37,7 +37,8 @@ std::string message_of(const std::exception_ptr& error) {
 }
 
 // Models can speak together only where an id means the same to all of them.
-void require_one_vocabulary(const text::MarianTokenizer& first, const text::MarianTokenizer& other) {
+void require_one_vocabulary(const text::TranslationTokenizer& first,
+                            const text::TranslationTokenizer& other) {
   for (const text::Side side : {text::Side::source, text::Side::target}) {
     const char* const name = side == text::Side::source ? "source" : "target";
     if (first.size(side) != other.size(side)) {
@@ -91,6 +92,13 @@ TranslateOptions default_options(const models::TranslationModel& model) {
   options.search.beam = model.generation.beam;
   options.search.length_penalty = model.generation.length_penalty;
   options.search.max_length = model.generation.max_length - 1;  // the file's counts the start token
+  for (const std::vector<int32_t>& ids : model.generation.bad_words) {
+    if (ids.size() == 1) {
+      options.search.forbidden.push_back(ids.front());
+    } else {
+      options.search.forbidden_sequences.push_back(ids);
+    }
+  }
   return options;
 }
 
@@ -104,7 +112,7 @@ Request Translator::read(const Source& source, const TranslateOptions& options,
     translation.error = concat("prefix: expected UTF-8, found a malformed character at byte ", *bad);
     return {};
   }
-  const text::MarianTokenizer& tokenizer = *models_.front()->tokenizer;
+  const text::TranslationTokenizer& tokenizer = *models_.front()->tokenizer;
   Request request{.source = tokenizer.encode_source(source.text),
                   .prefix = tokenizer.encode_target(source.prefix),
                   .key = source.key};
@@ -115,8 +123,7 @@ Request Translator::read(const Source& source, const TranslateOptions& options,
 
   int64_t most = options.max_source_tokens;
   for (const models::TranslationModel* model : models_) {
-    if (model->config.positions == nn::PositionKind::none) continue;
-    most = most > 0 ? std::min(most, model->config.max_positions) : model->config.max_positions;
+    if (const auto places = model->config.most_tokens()) most = most > 0 ? std::min(most, *places) : *places;
   }
   if (most > 0 && translation.source_tokens > most) {
     if (!options.truncate) {

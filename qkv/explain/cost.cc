@@ -69,6 +69,7 @@ int64_t operations(Activation activation) {
 
 constexpr int64_t kSoftmaxOperations = 5;  // scale, less the maximum, exp, sum, divide
 constexpr int64_t kNormOperations = 7;     // mean, less it, square and sum, scale, weight, bias
+constexpr int64_t kRmsNormOperations = 4;  // square and sum, scale, weight
 
 }  // namespace
 
@@ -134,7 +135,8 @@ Cost attention_cost(const AttentionCostOptions& options) {
               + projection(options.d_model, heads * d_k, keys)   // K W^K
               + projection(options.d_model, heads * d_v, keys);  // V W^V
   // Q K^T and P V; kept are the heads' outputs and the softmax's log-sum-exp.
-  cost = cost + cost_of(0, pairs * (d_k + d_v), pairs * kSoftmaxOperations, queries * heads * (d_v + 1));
+  const int64_t operations = kSoftmaxOperations + (options.by_distance ? 1 : 0);
+  cost = cost + cost_of(0, pairs * (d_k + d_v), pairs * operations, queries * heads * (d_v + 1));
   if (options.output_projection) cost = cost + projection(heads * d_v, options.d_model, queries);
   return cost;
 }
@@ -144,18 +146,23 @@ Cost feed_forward_cost(const FeedForwardCostOptions& options) {
       {.inputs = options.d_model, .outputs = options.d_ff, .tokens = options.tokens, .bias = options.bias});
   const Cost narrow = linear_cost(
       {.inputs = options.d_ff, .outputs = options.d_model, .tokens = options.tokens, .bias = options.bias});
-  const Count activated = Count(options.tokens) * options.d_ff * operations(options.activation);
-  return wide + cost_of(0, 0, activated, 0) + narrow;
+  const Count inner = Count(options.tokens) * options.d_ff;
+  const Cost activated = cost_of(0, 0, inner * operations(options.activation), 0);
+  if (!options.gated) return wide + activated + narrow;
+  // The gate is a second map as wide, and its product with the first is kept too.
+  return 2 * wide + activated + cost_of(0, 0, inner, inner) + narrow;
 }
 
-Cost norm_cost(int64_t d_model, int64_t tokens) {
+Cost norm_cost(int64_t d_model, int64_t tokens, nn::NormKind kind) {
   const Count features = size("d_model", d_model), rows = size("tokens", tokens);
+  if (kind == nn::NormKind::rms)
+    return cost_of(features, 0, rows * features * kRmsNormOperations, rows * (features + 1));  // the root
   return cost_of(2 * features, 0, rows * features * kNormOperations,
                  rows * (features + 2));  // mean and deviation
 }
 
-Cost residual_cost(int64_t d_model, int64_t tokens) {
-  return norm_cost(d_model, tokens) + cost_of(0, 0, Count(tokens) * d_model, Count(tokens) * d_model);
+Cost residual_cost(int64_t d_model, int64_t tokens, nn::NormKind kind) {
+  return norm_cost(d_model, tokens, kind) + cost_of(0, 0, Count(tokens) * d_model, Count(tokens) * d_model);
 }
 
 Cost total(const std::vector<PartCost>& parts) {

@@ -55,6 +55,7 @@ struct AttentionCostOptions {
   bool causal = false;     // counts only the pairs that may attend, aligned to the last key
   bool bias = true;
   bool output_projection = true;
+  bool by_distance = false;  // relative positions or ALiBi: a number more is added to each score
 };
 Cost attention_cost(const AttentionCostOptions& options);
 
@@ -66,6 +67,7 @@ struct FeedForwardCostOptions {
   Activation activation = Activation::relu;
   int64_t tokens = 1;
   bool bias = true;
+  bool gated = false;
 };
 Cost feed_forward_cost(const FeedForwardCostOptions& options);
 
@@ -77,10 +79,10 @@ struct LinearCostOptions {
 };
 Cost linear_cost(const LinearCostOptions& options);
 
-// A layer norm over rows of d_model.
-Cost norm_cost(int64_t d_model, int64_t tokens);
+// A norm over rows of d_model.
+Cost norm_cost(int64_t d_model, int64_t tokens, nn::NormKind kind = nn::NormKind::layer);
 // A sublayer's frame: its norm and the addition to the residual stream.
-Cost residual_cost(int64_t d_model, int64_t tokens);
+Cost residual_cost(int64_t d_model, int64_t tokens, nn::NormKind kind = nn::NormKind::layer);
 
 // Equal sequences: what a model is run on.
 struct Workload {

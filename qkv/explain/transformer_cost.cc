@@ -4,15 +4,25 @@
 namespace qkv::explain {
 namespace {
 
-Cost self_attention(const nn::LayerOptions& layer, int64_t batch, int64_t length, bool causal) {
-  return attention_cost({.d_model = layer.d_model,
-                         .heads = layer.heads,
-                         .d_k = layer.d_k,
-                         .d_v = layer.d_v,
-                         .batch = batch,
-                         .query_length = length,
-                         .causal = causal,
-                         .bias = layer.attention_bias});
+bool by_distance(const nn::LayerOptions& layer) {
+  return layer.positions.kind == nn::PositionKind::relative ||
+         layer.positions.kind == nn::PositionKind::alibi;
+}
+
+// Of all layers of a stack, and the table of relative positions that they share.
+Cost self_attention(const nn::StackOptions& stack, int64_t batch, int64_t length, bool causal) {
+  const nn::LayerOptions& layer = stack.layer;
+  const Cost one = attention_cost({.d_model = layer.d_model,
+                                   .heads = layer.heads,
+                                   .d_k = layer.d_k,
+                                   .d_v = layer.d_v,
+                                   .batch = batch,
+                                   .query_length = length,
+                                   .causal = causal,
+                                   .bias = layer.attention_bias,
+                                   .by_distance = by_distance(layer)});
+  const bool relative = layer.positions.kind == nn::PositionKind::relative;
+  return stack.layers * one + Cost{.parameters = relative ? layer.positions.buckets * layer.heads : 0};
 }
 
 Cost cross_attention(const nn::LayerOptions& layer, const Workload& workload) {
@@ -31,20 +41,22 @@ Cost feed_forward(const nn::LayerOptions& layer, int64_t tokens) {
                             .d_ff = layer.d_ff,
                             .activation = layer.activation,
                             .tokens = tokens,
-                            .bias = layer.feed_forward_bias});
+                            .bias = layer.feed_forward_bias,
+                            .gated = layer.gated});
 }
 
 // The frames of a stack's sublayers, and its last norm.
 Cost norms(const nn::StackOptions& stack, int64_t sublayers, int64_t tokens) {
-  const Cost frames = stack.layers * (sublayers * residual_cost(stack.layer.d_model, tokens));
-  return stack.final_norm ? frames + norm_cost(stack.layer.d_model, tokens) : frames;
+  const nn::LayerOptions& layer = stack.layer;
+  const Cost frames = stack.layers * (sublayers * residual_cost(layer.d_model, tokens, layer.norm_kind));
+  return stack.final_norm ? frames + norm_cost(layer.d_model, tokens, layer.norm_kind) : frames;
 }
 
 // Rows of a table, scaled, plus positions. `table_rows` is 0 where another part has the table.
 Cost embedding(const models::TransformerConfig& config, int64_t table_rows, int64_t tokens) {
   const bool learned = config.positions == nn::PositionKind::learned;
-  const bool positions =
-      config.positions != nn::PositionKind::none && config.positions != nn::PositionKind::rotary;
+  const bool positions = learned || config.positions == nn::PositionKind::sinusoidal_halves ||
+                         config.positions == nn::PositionKind::sinusoidal_interleaved;
   const int64_t operations = (config.scale_embedding ? 1 : 0) + (positions ? 1 : 0);
   const Cost row{.parameters = 0, .macs = 0, .pointwise = operations, .activations = 1};
   const Cost position{.parameters = config.d_model};
@@ -55,12 +67,16 @@ Cost embedding(const models::TransformerConfig& config, int64_t table_rows, int6
 
 // Hidden states to logits. A tied table counts where it embeds.
 Cost output(const models::TransformerConfig& config, int64_t tokens) {
-  Cost cost = linear_cost({.inputs = config.d_model, .outputs = config.target_vocabulary, .tokens = tokens});
-  if (config.tying != models::Tying::none) {
-    cost.parameters = config.target_vocabulary;  // the biases
+  Cost cost = linear_cost({.inputs = config.d_model,
+                           .outputs = config.target_vocabulary,
+                           .tokens = tokens,
+                           .bias = config.output_bias});
+  if (config.tying == models::Tying::two_way || config.tying == models::Tying::three_way) {
+    cost.parameters = config.output_bias ? config.target_vocabulary : 0;
     cost.formed = cost.formed_rows = 0;
   }
-  return cost;
+  const int64_t inputs = config.scale_output ? tokens * config.d_model : 0;
+  return cost + Cost{.pointwise = inputs, .activations = inputs};
 }
 
 }  // namespace
@@ -77,16 +93,14 @@ std::vector<PartCost> transformer_cost(const models::TransformerConfig& config, 
       __builtin_mul_overflow(workload.batch, workload.target_length, &target_tokens)) {
     throw UsageError("cost: expected a batch whose tokens can be counted, found a larger one");
   }
-  const int64_t source_rows = config.tying == models::Tying::three_way ? 0 : config.source_vocabulary;
+  const int64_t source_rows = config.shares_embeddings() ? 0 : config.source_vocabulary;
   return {
       {"encoder.embedding", embedding(config, source_rows, source_tokens)},
-      {"encoder.self_attention",
-       encoder.layers * self_attention(encoder.layer, workload.batch, workload.source_length, false)},
+      {"encoder.self_attention", self_attention(encoder, workload.batch, workload.source_length, false)},
       {"encoder.feed_forward", encoder.layers * feed_forward(encoder.layer, source_tokens)},
       {"encoder.norms", norms(encoder, 2, source_tokens)},
       {"decoder.embedding", embedding(config, config.target_vocabulary, target_tokens)},
-      {"decoder.self_attention",
-       decoder.layers * self_attention(decoder.layer, workload.batch, workload.target_length, true)},
+      {"decoder.self_attention", self_attention(decoder, workload.batch, workload.target_length, true)},
       {"decoder.cross_attention", decoder.layers * cross_attention(decoder.layer, workload)},
       {"decoder.feed_forward", decoder.layers * feed_forward(decoder.layer, target_tokens)},
       {"decoder.norms", norms(decoder, 3, target_tokens)},

@@ -31,19 +31,29 @@ Words<nn::NormPlacement> words(nn::NormPlacement) {
   return kWords;
 }
 
+Words<nn::NormKind> words(nn::NormKind) {
+  static constexpr std::array<std::pair<std::string_view, nn::NormKind>, 2> kWords{
+      {{"layer", nn::NormKind::layer}, {"rms", nn::NormKind::rms}}};
+  return kWords;
+}
+
 Words<nn::PositionKind> words(nn::PositionKind) {
-  static constexpr std::array<std::pair<std::string_view, nn::PositionKind>, 5> kWords{
+  static constexpr std::array<std::pair<std::string_view, nn::PositionKind>, 7> kWords{
       {{"sinusoidal_interleaved", nn::PositionKind::sinusoidal_interleaved},
        {"sinusoidal_halves", nn::PositionKind::sinusoidal_halves},
        {"learned", nn::PositionKind::learned},
        {"rotary", nn::PositionKind::rotary},
+       {"relative", nn::PositionKind::relative},
+       {"alibi", nn::PositionKind::alibi},
        {"none", nn::PositionKind::none}}};
   return kWords;
 }
 
 Words<Tying> words(Tying) {
-  static constexpr std::array<std::pair<std::string_view, Tying>, 3> kWords{
-      {{"none", Tying::none}, {"two_way", Tying::two_way}, {"three_way", Tying::three_way}}};
+  static constexpr std::array<std::pair<std::string_view, Tying>, 4> kWords{{{"none", Tying::none},
+                                                                             {"two_way", Tying::two_way},
+                                                                             {"three_way", Tying::three_way},
+                                                                             {"inputs", Tying::inputs}}};
   return kWords;
 }
 
@@ -60,11 +70,20 @@ void visit_fields(Config& config, const Visitor& visitor) {
   visitor("d_v", config.d_v);
   visitor("d_ff", config.d_ff);
   visitor("activation", config.activation);
+  visitor("gated", config.gated);
   visitor("norm", config.norm);
+  visitor("norm_kind", config.norm_kind);
+  visitor("epsilon", config.epsilon);
+  visitor("bias", config.bias);
+  visitor("output_bias", config.output_bias);
   visitor("positions", config.positions);
   visitor("max_positions", config.max_positions);
+  visitor("position_buckets", config.position_buckets);
+  visitor("position_max_distance", config.position_max_distance);
   visitor("tying", config.tying);
   visitor("scale_embedding", config.scale_embedding);
+  visitor("scale_attention", config.scale_attention);
+  visitor("scale_output", config.scale_output);
   visitor("final_norm", config.final_norm);
   visitor("dropout", config.dropout);
   visitor("embedding_dropout", config.embedding_dropout);
@@ -126,19 +145,29 @@ requires std::is_enum_v<Enum> std::string to_text(Enum field) {
 }
 
 nn::StackOptions stack(const TransformerConfig& config, int64_t layers) {
-  return {.layers = layers,
-          .layer = {.d_model = config.d_model,
-                    .heads = config.heads,
-                    .d_k = config.d_k,
-                    .d_v = config.d_v,
-                    .d_ff = config.d_ff,
-                    .activation = config.activation,
-                    .norm = config.norm,
-                    .positions = {.kind = config.positions, .max_positions = config.max_positions},
-                    .dropout = config.dropout,
-                    .attention_dropout = config.attention_dropout,
-                    .activation_dropout = config.activation_dropout},
-          .final_norm = config.final_norm || config.norm == nn::NormPlacement::pre};
+  nn::StackOptions options{.layers = layers,
+                           .layer = {.d_model = config.d_model,
+                                     .heads = config.heads,
+                                     .d_k = config.d_k,
+                                     .d_v = config.d_v,
+                                     .d_ff = config.d_ff,
+                                     .activation = config.activation,
+                                     .gated = config.gated,
+                                     .norm = config.norm,
+                                     .norm_kind = config.norm_kind,
+                                     .epsilon = config.epsilon,
+                                     .attention_bias = config.bias,
+                                     .feed_forward_bias = config.bias,
+                                     .positions = {.kind = config.positions,
+                                                   .max_positions = config.max_positions,
+                                                   .buckets = config.position_buckets,
+                                                   .max_distance = config.position_max_distance},
+                                     .dropout = config.dropout,
+                                     .attention_dropout = config.attention_dropout,
+                                     .activation_dropout = config.activation_dropout},
+                           .final_norm = config.final_norm || config.norm == nn::NormPlacement::pre};
+  if (!config.scale_attention) options.layer.attention_scale = 1.0f;
+  return options;
 }
 
 struct Preset {
@@ -173,12 +202,21 @@ void TransformerConfig::validate() const {
   if (positions == nn::PositionKind::rotary && width % 2 != 0) {
     throw UsageError(concat("positions: rotary needs an even d_k, found ", width));
   }
+  if (positions == nn::PositionKind::relative && (position_buckets < 4 || position_buckets % 2 != 0)) {
+    throw UsageError(
+        concat("position_buckets: expected an even number of at least 4, found ", position_buckets));
+  }
+  if (positions == nn::PositionKind::relative && position_max_distance <= position_buckets / 2) {
+    throw UsageError(concat("position_max_distance: expected more than half of the ", position_buckets,
+                            " buckets, found ", position_max_distance));
+  }
+  require_epsilon(epsilon);
   require_rate("dropout", dropout);
   require_rate("embedding_dropout", embedding_dropout);
   require_rate("attention_dropout", attention_dropout);
   require_rate("activation_dropout", activation_dropout);
-  if (tying == Tying::three_way && source_vocabulary != target_vocabulary) {
-    throw UsageError(concat("tying: three_way needs one vocabulary, found ", source_vocabulary,
+  if (shares_embeddings() && source_vocabulary != target_vocabulary) {
+    throw UsageError(concat("tying: ", to_text(tying), " needs one vocabulary, found ", source_vocabulary,
                             " source and ", target_vocabulary, " target entries"));
   }
   for (const auto& [name, id] :
@@ -186,6 +224,17 @@ void TransformerConfig::validate() const {
     if (id < 0 || id >= target_vocabulary) {
       throw UsageError(concat(name, ": expected an id below ", target_vocabulary, ", found ", id));
     }
+  }
+}
+
+std::optional<int64_t> TransformerConfig::most_tokens() const {
+  switch (positions) {
+    case nn::PositionKind::relative:
+    case nn::PositionKind::alibi:
+    case nn::PositionKind::none:
+      return std::nullopt;
+    default:
+      return max_positions;
   }
 }
 

@@ -76,6 +76,11 @@ constexpr std::array<std::string_view, 24> kIrrelevant{"model_type",
 
 }  // namespace
 
+std::optional<Activation> activation_of(std::string_view name) {
+  const auto* found = std::ranges::find(kActivations, name, &decltype(kActivations)::value_type::first);
+  return found == kActivations.end() ? std::nullopt : std::optional(found->second);
+}
+
 const char* activation_name(Activation activation) {
   for (const auto& [name, value] : kActivations) {
     if (value == activation) return name.data();
@@ -151,19 +156,14 @@ std::string ConfigReader::text(const std::string& key, const std::string& otherw
 }
 
 Activation ConfigReader::activation(const std::string& key) const {
-  const std::string name = text(key);
+  if (const auto found = activation_of(text(key))) return *found;
   std::string known;
-  for (const auto& [word, value] : kActivations) {
-    if (word == name) return value;
-    known += concat(known.empty() ? "" : ", ", word);
-  }
+  for (const auto& [word, value] : kActivations) known += concat(known.empty() ? "" : ", ", word);
   refuse(key, concat("one of ", known));
 }
 
 Activation ConfigReader::activation(const std::string& key, const std::string& otherwise) const {
-  if (has(key)) return activation(key);
-  const auto* found = std::ranges::find(kActivations, otherwise, &decltype(kActivations)::value_type::first);
-  return found == kActivations.end() ? Activation::identity : found->second;
+  return has(key) ? activation(key) : activation_of(otherwise).value_or(Activation::identity);
 }
 
 std::vector<int32_t> ConfigReader::ids(const std::string& key) const {

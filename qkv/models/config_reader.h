@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -60,6 +61,8 @@ class ConfigReader {
   std::shared_ptr<Object> object_;
 };
 
+// transformers' names for an activation, one of several; nothing for another word.
+std::optional<kernels::Activation> activation_of(std::string_view name);
 // For those who write one. The name that transformers has for an activation.
 const char* activation_name(kernels::Activation activation);
 // The shortest decimal number that means this float: 0.2, not 0.20000000298023224.

@@ -11,6 +11,7 @@
 #include "qkv/models/language_model.h"
 #include "qkv/models/stored_names.h"
 #include "qkv/models/text_encoder.h"
+#include "qkv/models/transformer.h"
 
 namespace qkv::models {
 
@@ -29,11 +30,19 @@ using LanguageFamily = FamilyOf<LanguageModelConfig>;
 using EncoderFamily = FamilyOf<TextEncoderConfig>;
 using ImageFamily = FamilyOf<ImageEncoderConfig>;
 
+// Encoder-decoders are saved in the words of the first family whose they are, so each says whether it `fits`.
+// Marian's layout, and qkv's own in its words, are in marian.h.
+struct TranslationFamily : FamilyOf<TransformerConfig> {
+  bool (*fits)(const TransformerConfig& config);
+};
+
+std::span<const TranslationFamily> translation_families();
 std::span<const LanguageFamily> language_families();
 std::span<const EncoderFamily> encoder_families();
 std::span<const ImageFamily> image_families();
 
 // The files of families/.
+TranslationFamily t5_family();
 LanguageFamily gpt2_family();
 LanguageFamily llama_family();
 EncoderFamily bert_family();

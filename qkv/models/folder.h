@@ -1,28 +1,22 @@
 #pragma once
-// Model folders: config.json, model.safetensors, generation_config.json and the tokenizer's files, as Hugging
-// Face lays them out. What Marian's layout can say is saved as "model_type": "marian"; the rest, in the same
-// files, as "qkv".
+// Model folders: config.json, model.safetensors (or its shards), generation_config.json and the tokenizer's
+// files, as Hugging Face lays them out. What the layout of T5 or Marian can say is saved as "model_type":
+// "t5" or "marian"; the rest, in Marian's files, as "qkv".
 
 #include <filesystem>
 #include <memory>
 
+#include "qkv/models/generation_defaults.h"
 #include "qkv/models/load_options.h"
 #include "qkv/models/transformer.h"
-#include "qkv/text/marian_tokenizer.h"
+#include "qkv/text/translation_tokenizer.h"
 
 namespace qkv::models {
-
-// How a folder's model likes to be decoded: generation_config.json.
-struct GenerationDefaults {
-  int beam = 4;
-  double length_penalty = 0.6;
-  int max_length = 512;
-};
 
 struct TranslationModel {
   TransformerConfig config;
   std::unique_ptr<const Transformer> transformer;
-  std::unique_ptr<const text::MarianTokenizer> tokenizer;
+  std::unique_ptr<const text::TranslationTokenizer> tokenizer;
   GenerationDefaults generation;
 };
 

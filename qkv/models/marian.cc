@@ -79,8 +79,11 @@ TransformerConfig from_marian(const ConfigReader& reader) {
 
 bool fits_marian(const TransformerConfig& config) {
   const auto usual = [&](int64_t width) { return width == 0 || width * config.heads == config.d_model; };
-  return config.norm == nn::NormPlacement::post && config.positions == nn::PositionKind::sinusoidal_halves &&
-         !config.final_norm && usual(config.d_k) && usual(config.d_v) && config.d_model % 2 == 0;
+  return config.norm == nn::NormPlacement::post && config.norm_kind == nn::NormKind::layer &&
+         config.epsilon == 1e-5f && !config.gated && config.bias && config.output_bias &&
+         config.positions == nn::PositionKind::sinusoidal_halves && config.tying != Tying::inputs &&
+         config.scale_attention && !config.scale_output && !config.final_norm && usual(config.d_k) &&
+         usual(config.d_v) && config.d_model % 2 == 0;
 }
 
 std::string config_json(const TransformerConfig& config, WeightForm weights) {

@@ -9,8 +9,8 @@
 
 namespace qkv::models {
 
-// Whether Marian's layout can say all of it: post-norm, sinusoidal positions in halves, d_k = d_v = d_model /
-// heads, one shared table.
+// Whether Marian's layout can say all of it: post-norm with layer norms, sinusoidal positions in halves, d_k
+// = d_v = d_model / heads, biases everywhere.
 bool fits_marian(const TransformerConfig& config);
 
 // The text of config.json: "model_type": "marian" where it fits, else "qkv", with every field under the key

@@ -139,10 +139,13 @@ FolderKind folder_kind(const std::filesystem::path& folder) {
   if (find(language_families(), family) != nullptr) return FolderKind::language;
   if (find(encoder_families(), family) != nullptr) return FolderKind::encoder;
   if (find(image_families(), family) != nullptr) return FolderKind::image;
+  for (const TranslationFamily& one : translation_families()) {
+    if (one.model_type == family) return FolderKind::translation;
+  }
   if (family == "marian" || family == "qkv") return FolderKind::translation;
   opened.reader.refuse(
       "model_type", concat("one of ", model_types(language_families()), ", ", model_types(encoder_families()),
-                           ", ", model_types(image_families()), ", marian, qkv"));
+                           ", ", model_types(image_families()), ", t5, marian, qkv"));
 }
 
 WeightForm form_of(const LanguageModel& model) { return form_of(parameters_of(model)); }

@@ -48,7 +48,7 @@ void quantize_folder(const fs::path& from, const fs::path& to, WeightForm form) 
     case FolderKind::translation: {
       const TranslationModel model = load_translation_model(from, options);
       make_writable_folder(to);
-      model.tokenizer->save(to);
+      copy_companions(from, to);
       return save_transformer(to, *model.transformer, model.generation);
     }
     case FolderKind::language:

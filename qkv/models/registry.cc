@@ -4,6 +4,11 @@
 
 namespace qkv::models {
 
+std::span<const TranslationFamily> translation_families() {
+  static const std::array kFamilies{t5_family()};
+  return kFamilies;
+}
+
 std::span<const LanguageFamily> language_families() {
   static const std::array kFamilies{gpt2_family(), llama_family()};
   return kFamilies;

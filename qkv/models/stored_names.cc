@@ -54,13 +54,15 @@ Stored stored(const NameMap& map, const std::string& parameter) {
 
 // The names that a tensor may have: with the prefix and without, and TensorFlow's words for a norm's weight
 // and bias, which BERT's first folders kept.
-std::vector<std::string> spellings(const NameMap& map, const std::string& name) {
+std::vector<std::string> spellings(const NameMap& map, const Stored& tensor) {
+  const std::string& name = tensor.name;
   std::vector<std::string> all{name};
   const auto as = [&](std::string_view from, std::string_view to) {
     if (name.ends_with(from)) all.push_back(name.substr(0, name.size() - from.size()) + std::string(to));
   };
   as("LayerNorm.weight", "LayerNorm.gamma");
   as("LayerNorm.bias", "LayerNorm.beta");
+  for (const std::string& other : tensor.rule.also) all.push_back(other + name.substr(name.rfind('.')));
   const size_t whole = all.size();
   for (size_t i = 0; i < whole && !map.prefix.empty(); ++i) {
     if (all[i].starts_with(map.prefix)) all.push_back(all[i].substr(map.prefix.size()));
@@ -128,7 +130,7 @@ void load_parameters(const TensorFiles& files, const NameMap& map, const StoredF
   std::set<std::string> used;
   visit([&](const std::string& name, const nn::Parameter& parameter) {
     const Stored from = stored(map, name);
-    const std::vector<std::string> names = spellings(map, from.name);
+    const std::vector<std::string> names = spellings(map, from);
     auto spelling = std::ranges::find_if(names, [&](const auto& one) { return files.contains(one); });
     if (spelling == names.end()) spelling = names.begin();  // for the message
     const Shape shape = stored_shape(parameter.shape, from.rule);

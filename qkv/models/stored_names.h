@@ -26,6 +26,9 @@ struct NameRule {
   int part = 0, parts = 1;
   // What is a matrix here and has other extents there.
   Shape shape = {};
+  // Other names for the same numbers, looked for in this order where the first is not there: tables that are
+  // tied, of which some writer kept another one.
+  std::vector<std::string> also = {};
 };
 
 struct NameMap {

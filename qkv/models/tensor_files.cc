@@ -10,6 +10,16 @@ namespace {
 constexpr const char* kOneFile = "model.safetensors";
 constexpr const char* kIndex = "model.safetensors.index.json";
 
+// Older folders have the weights as Python objects alone, which take running code to be read.
+void refuse_pickles(const std::filesystem::path& folder) {
+  for (const char* const name : {"pytorch_model.bin", "pytorch_model.bin.index.json"}) {
+    if (!std::filesystem::exists(folder / name)) continue;
+    throw IoError(concat((folder / kOneFile).string(), ": expected this file, found ", name,
+                         " alone; transformers writes the folder with it by from_pretrained(FOLDER)",
+                         ".save_pretrained(OTHER_FOLDER)"));
+  }
+}
+
 }  // namespace
 
 TensorFiles::TensorFiles(const std::filesystem::path& folder, MapFor use) : use_(use) {
@@ -17,6 +27,7 @@ TensorFiles::TensorFiles(const std::filesystem::path& folder, MapFor use) : use_
     open_index(folder / kIndex);
     return;
   }
+  if (!std::filesystem::exists(folder / kOneFile)) refuse_pickles(folder);
   where_ = (folder / kOneFile).string();
   files_.emplace_back(folder / kOneFile, use_);
   for (const std::string& name : files_.front().names()) numbers_[name] = 0;

@@ -13,8 +13,8 @@ namespace qkv::models {
 class TensorFiles {
  public:
   // Opens model.safetensors or, where there is none, the shards that model.safetensors.index.json names.
-  // Throws IoError where neither is there, DataError for an index that is none or that names a file which is
-  // missing or lacks a tensor, naming both.
+  // Throws IoError where neither is there (and says what to do where pytorch_model.bin is), DataError for an
+  // index that is none or that names a file which is missing or lacks a tensor, naming both.
   explicit TensorFiles(const std::filesystem::path& folder, MapFor use);
 
   bool contains(const std::string& name) const { return numbers_.contains(name); }

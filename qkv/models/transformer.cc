@@ -31,11 +31,14 @@ nn::EmbeddingConfig embedding_config(const TransformerConfig& config) {
 Transformer::Transformer(const TransformerConfig& config)
     : config_(validated(config)),
       target_table_(table(config.target_vocabulary, config.d_model)),
-      source_table_(config.tying == Tying::three_way ? nn::Parameter()
-                                                     : table(config.source_vocabulary, config.d_model)),
-      output_table_(config.tying == Tying::none ? table(config.target_vocabulary, config.d_model)
-                                                : nn::Parameter()),
-      final_logits_bias_(Shape{1, config.target_vocabulary}, {nn::Initializer::Kind::zeros}),
+      source_table_(config.shares_embeddings() ? nn::Parameter()
+                                               : table(config.source_vocabulary, config.d_model)),
+      output_table_(config.tying == Tying::none || config.tying == Tying::inputs
+                        ? table(config.target_vocabulary, config.d_model)
+                        : nn::Parameter()),
+      final_logits_bias_(config.output_bias ? nn::Parameter(Shape{1, config.target_vocabulary},
+                                                            {nn::Initializer::Kind::zeros})
+                                            : nn::Parameter()),
       source_embedding_(embedding_config(config), source_table().variable),
       target_embedding_(embedding_config(config), target_table_.variable),
       encoder_(config.encoder_stack()),
@@ -59,7 +62,12 @@ nn::Memory Transformer::encode(const Ragged& source, nn::Pass& pass) const {
 Variable Transformer::decode(const Ragged& target, const nn::Memory& memory, nn::Pass& pass) const {
   const NameScope scope("decoder");
   const Variable x = target_embedding_(target, pass);
-  return decoder_(x, target.offsets, memory, pass);
+  return to_project(decoder_(x, target.offsets, memory, pass));
+}
+
+Variable Transformer::to_project(const Variable& hidden) const {
+  if (!config_.scale_output) return hidden;
+  return scaled(hidden, 1.0f / std::sqrt(static_cast<float>(config_.d_model)));
 }
 
 nn::DecoderState Transformer::start(const nn::Memory& memory) const { return decoder_.start(memory); }
@@ -68,18 +76,18 @@ Tensor Transformer::step(const Tensor& ids, nn::DecoderState& state, const Linea
   nn::Pass pass;
   const Ragged tokens{ids, Offsets::uniform(ids.numel(), 1)};
   const Variable x = target_embedding_(tokens, pass, {.positions = state.next_positions()});
-  return linear(decoder_.step(x.value(), state), output).value();
+  return linear(to_project(decoder_.step(x.value(), state)), output).value();
 }
 
 void Transformer::visit(const nn::ParameterVisitor& visitor) const {
-  if (config_.tying == Tying::three_way) {
+  if (config_.shares_embeddings()) {
     visitor("model.shared.weight", target_table_);
   } else {
     visitor("model.encoder.embed_tokens.weight", source_table_);
     visitor("model.decoder.embed_tokens.weight", target_table_);
   }
   if (output_table_.defined()) visitor("lm_head.weight", output_table_);
-  visitor("final_logits_bias", final_logits_bias_);
+  if (final_logits_bias_.defined()) visitor("final_logits_bias", final_logits_bias_);
   nn::visit_part(visitor, "model.encoder", source_embedding_);
   nn::visit_part(visitor, "model.encoder", encoder_);
   nn::visit_part(visitor, "model.decoder", target_embedding_);

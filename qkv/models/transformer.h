@@ -21,9 +21,9 @@ class Transformer {
   // source: ids i32 [tokens] -> [tokens, d_model].
   nn::Memory encode(const Ragged& source, nn::Pass& pass) const;
   // target: ids i32 [tokens], each sequence beginning with decoder_start_id -> hidden states [tokens,
-  // d_model].
+  // d_model], scaled where the configuration says scale_output.
   Variable decode(const Ragged& target, const nn::Memory& memory, nn::Pass& pass) const;
-  // Hidden states to logits: what linear() and linear_cross_entropy() take.
+  // What decode() gives to logits: what linear() and linear_cross_entropy() take.
   const LinearWeights& output_projection() const { return output_; }
 
   // Decoding, position by position. `start` is for new sentences, one hypothesis each; `step` takes the last
@@ -36,12 +36,14 @@ class Transformer {
   void visit(const nn::ParameterVisitor& visitor) const;
 
  private:
+  // Hidden states as the output projection takes them.
+  Variable to_project(const Variable& hidden) const;
   const nn::Parameter& source_table() const;
   const nn::Parameter& output_table() const;
 
   TransformerConfig config_;
   nn::Parameter target_table_, source_table_, output_table_;  // the latter two only where they are not shared
-  nn::Parameter final_logits_bias_;                           // [1, target_vocabulary]
+  nn::Parameter final_logits_bias_;                           // [1, target_vocabulary], if there is one
   nn::Embedding source_embedding_, target_embedding_;
   nn::Encoder encoder_;
   nn::Decoder decoder_;

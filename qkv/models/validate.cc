@@ -3,22 +3,18 @@
 #include "qkv/base/error.h"
 
 namespace qkv::models {
-namespace {
-
-void require_epsilon(float epsilon) {
-  if (!(epsilon >= 0 && epsilon < 1)) {
-    throw UsageError(concat("epsilon: expected a small number, found ", epsilon));
-  }
-}
-
-}  // namespace
-
 void require_at_least(const char* field, int64_t least, int64_t found) {
   if (found < least) throw UsageError(concat(field, ": expected at least ", least, ", found ", found));
 }
 
 void require_rate(const char* field, float rate) {
   if (!(rate >= 0 && rate < 1)) throw UsageError(concat(field, ": expected a rate in [0, 1), found ", rate));
+}
+
+void require_epsilon(float epsilon) {
+  if (!(epsilon >= 0 && epsilon < 1)) {
+    throw UsageError(concat("epsilon: expected a small number, found ", epsilon));
+  }
 }
 
 void validate_stack(const nn::StackOptions& stack) {

@@ -9,6 +9,7 @@ namespace qkv::models {
 
 void require_at_least(const char* field, int64_t least, int64_t found);
 void require_rate(const char* field, float rate);  // in [0, 1)
+void require_epsilon(float epsilon);
 void validate_stack(const nn::StackOptions& stack);
 // An embedding whose results a stack takes.
 void validate_embedding(const nn::EmbeddingConfig& embedding, const nn::StackOptions& stack);

@@ -69,6 +69,12 @@ void append_parameter(std::vector<io::NamedTensor>& tensors, const std::string& 
     tensors.push_back({scales_name(name), parameter.variable.scales()});
 }
 
+std::string with_dtype(const std::string& config, WeightForm form) {
+  auto fields = nlohmann::ordered_json::parse(config);
+  fields["dtype"] = config_dtype(form);
+  return fields.dump(2) + "\n";
+}
+
 const char* config_dtype(WeightForm form) {
   switch (form) {
     case WeightForm::f32:

@@ -47,6 +47,8 @@ void append_parameter(std::vector<io::NamedTensor>& tensors, const std::string& 
 
 // As config.json spells it: "float32", "bfloat16", "int8".
 const char* config_dtype(WeightForm form);
+// A config.json that says so.
+std::string with_dtype(const std::string& config, WeightForm form);
 
 // The form of the weights that `visit` enumerates.
 WeightForm form_of(const std::function<void(const nn::ParameterVisitor&)>& visit);

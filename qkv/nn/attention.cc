@@ -33,6 +33,7 @@ MultiheadAttentionOptions completed(MultiheadAttentionOptions options) {
   if (options.positions.kind == PositionKind::rotary && options.d_k % 2 != 0) {
     throw UsageError(concat("attention: rotary positions need an even d_k, found ", options.d_k));
   }
+  if (!options.scale) options.scale = 1.0f / std::sqrt(static_cast<float>(options.d_k));
   fill(options.key_features, options.d_model);
   fill(options.value_features, options.d_model);
   return options;
@@ -57,24 +58,36 @@ struct RowEntries {
   }
 };
 
-// weights: by row, where each [heads, length] is to be written; empty: nowhere.
+// What a step may need beside its rows.
+struct CachedOptions {
+  Tensor alibi_slopes = {}, relative_bias = {};
+  // By row, where each [heads, length] is to be written; empty: nowhere.
+  std::span<float* const> weights = {};
+};
+
 Tensor cached_attention(const Tensor& query, const RowEntries& rows, const MultiheadAttentionOptions& options,
-                        std::span<float* const> weights = {}) {
+                        const CachedOptions& more = {}) {
   const ProfileScope profile("attention");
+  const Tensor& relative = more.relative_bias;
   Tensor output = Tensor::empty({query.rows(), options.heads * options.d_v});
-  kernels::attention_cached({.rows = query.rows(),
-                             .heads = options.heads,
-                             .key_heads = options.key_heads,
-                             .d_k = options.d_k,
-                             .d_v = options.d_v,
-                             .scale = 1.0f / std::sqrt(static_cast<float>(options.d_k)),
-                             .query = query.data(),
-                             .query_stride = query.row_stride(),
-                             .entries = rows.entries.data(),
-                             .lengths = rows.lengths.data(),
-                             .output = output.data(),
-                             .output_stride = output.row_stride(),
-                             .weights = weights.empty() ? nullptr : weights.data()});
+  kernels::attention_cached(
+      {.rows = query.rows(),
+       .heads = options.heads,
+       .key_heads = options.key_heads,
+       .d_k = options.d_k,
+       .d_v = options.d_v,
+       .scale = *options.scale,
+       .query = query.data(),
+       .query_stride = query.row_stride(),
+       .entries = rows.entries.data(),
+       .lengths = rows.lengths.data(),
+       .alibi_slopes = more.alibi_slopes.defined() ? more.alibi_slopes.data() : nullptr,
+       .relative = relative.defined()
+                       ? kernels::RelativeBias{relative.data(), relative.dim(1), relative.dim(1) / 2}
+                       : kernels::RelativeBias{},
+       .output = output.data(),
+       .output_stride = output.row_stride(),
+       .weights = more.weights.empty() ? nullptr : more.weights.data()});
   return output;
 }
 
@@ -82,6 +95,7 @@ Tensor cached_attention(const Tensor& query, const RowEntries& rows, const Multi
 
 MultiheadAttention::MultiheadAttention(const MultiheadAttentionOptions& options)
     : options_(completed(options)),
+      alibi_slopes_(options.positions.kind == PositionKind::alibi ? alibi_slopes(options.heads) : Tensor()),
       q_weight_(weight(options_.heads * options_.d_k, options_.d_model)),
       k_weight_(weight(options_.key_heads * options_.d_k, options_.key_features)),
       v_weight_(weight(options_.key_heads * options_.d_v, options_.value_features)),
@@ -107,7 +121,7 @@ Variable MultiheadAttention::self(const Variable& x, const Offsets& offsets, con
     }
     cache->append(heads.key.value(), heads.value.value(), offsets);
   }
-  return attend(heads.query, heads.key, heads.value, offsets, offsets, mask, pass);
+  return attend(heads.query, heads.key, heads.value, offsets, offsets, mask, pass, alibi_slopes_);
 }
 
 MultiheadAttention::Heads MultiheadAttention::project(const Variable& x,
@@ -121,7 +135,7 @@ MultiheadAttention::Heads MultiheadAttention::project(const Variable& x,
     const auto numbers = places.values<int32_t>();
     const int64_t count = numbers.empty() ? 0 : *std::ranges::max_element(numbers) + 1;
     qk = rotary(qkv.columns(0, queries + keys), options_.heads + options_.key_heads,
-                rotary_table(options_.positions.rotary_base, options_.d_k, count), places);
+                rotary_table(options_.positions, options_.d_k, count), places);
   }
   return {qk.columns(0, queries), qk.columns(queries, keys), qkv.columns(queries + keys, values)};
 }
@@ -141,11 +155,14 @@ Variable MultiheadAttention::cross(const Variable& x, const Offsets& offsets, co
 
 Variable MultiheadAttention::attend(const Variable& query, const Variable& key, const Variable& value,
                                     const Offsets& query_offsets, const Offsets& key_offsets,
-                                    const AttentionMask& mask, Pass& pass) const {
+                                    const AttentionMask& mask, Pass& pass, const Tensor& alibi_slopes) const {
   const AttentionResult result = multihead_attention(query, key, value, options_.heads,
                                                      {.causal = mask.causal,
                                                       .keep = mask.keep,
                                                       .bias = mask.bias,
+                                                      .alibi_slopes = alibi_slopes,
+                                                      .relative_bias = mask.relative_bias,
+                                                      .scale = options_.scale,
                                                       .dropout = pass.dropout(options_.dropout),
                                                       .query_offsets = query_offsets,
                                                       .key_offsets = key_offsets,
@@ -159,12 +176,14 @@ Variable MultiheadAttention::project_output(const Variable& heads) const {
   return options_.output_projection ? linear(heads, out_) : heads;
 }
 
-Tensor MultiheadAttention::self_step(const Tensor& x, KeyValueCache& cache) const {
+Tensor MultiheadAttention::self_step(const Tensor& x, KeyValueCache& cache,
+                                     const Tensor& relative_bias) const {
   const Heads heads = project(x, [&] { return cache.lengths(); });
   cache.append(heads.key.value(), heads.value.value(), Offsets::uniform(x.rows(), 1));
   RowEntries rows;
   for (int64_t row = 0; row < cache.rows(); ++row) rows.add(cache.entries(row));
-  return project_output(cached_attention(heads.query.value(), rows, options_)).value();
+  const CachedOptions more{.alibi_slopes = alibi_slopes_, .relative_bias = relative_bias};
+  return project_output(cached_attention(heads.query.value(), rows, options_, more)).value();
 }
 
 MemoryKeyValues MultiheadAttention::remember(const Tensor& memory, const Offsets& offsets) const {
@@ -192,7 +211,7 @@ Tensor MultiheadAttention::cross_step(const Tensor& x, const Offsets& rows_of, c
     (*weights)[row].resize(heads * static_cast<size_t>(rows.lengths[row]));
     places.push_back((*weights)[row].data());
   }
-  const Tensor output = cached_attention(query, rows, options_, places);
+  const Tensor output = cached_attention(query, rows, options_, {.weights = places});
   for (std::vector<float>& row : *weights) {
     const size_t keys = row.size() / heads;
     for (size_t key = 0; key < keys; ++key) {

@@ -2,6 +2,7 @@
 // Multi-head attention (Vaswani et al. 2017, section 3.2.2).
 
 #include <functional>
+#include <optional>
 
 #include "qkv/nn/cache.h"
 #include "qkv/nn/parameter.h"
@@ -21,16 +22,20 @@ struct MultiheadAttentionOptions {
   int64_t key_features = 0;    // of the rows that keys are made from; 0: d_model
   int64_t value_features = 0;  // of the rows that values are made from; 0: d_model
   bool bias = true;
-  PositionOptions positions = {};  // of self-attention: rotary ones turn queries and keys
-  bool output_projection = true;   // without it the output is [tokens, heads * d_v]
-  float dropout = 0;               // of the weights
+  // Of self-attention: rotary ones turn queries and keys, ALiBi lowers scores. Relative ones come with each
+  // run, as a stack of layers has them in common (RelativePositions).
+  PositionOptions positions = {};
+  std::optional<float> scale = {};  // of the scores; nothing: 1 / sqrt(d_k)
+  bool output_projection = true;    // without it the output is [tokens, heads * d_v]
+  float dropout = 0;                // of the weights
 };
 
-// What may attend to what; all that is given must allow it.
+// What may attend to what (all that is given must allow it), and how readily.
 struct AttentionMask {
   bool causal = false;
-  Tensor keep = {};    // as in AttentionOptions
-  Variable bias = {};  // likewise
+  Tensor keep = {};             // as in AttentionOptions
+  Variable bias = {};           // likewise
+  Variable relative_bias = {};  // likewise, [heads, 2 n - 1]
 };
 
 // MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W^O, head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V).
@@ -49,8 +54,9 @@ class MultiheadAttention {
   Variable cross(const Variable& x, const Offsets& offsets, const Variable& keys, const Variable& values,
                  const Offsets& memory_offsets, const AttentionMask& mask, Pass& pass) const;
 
-  // One more position for each row of a cache: x [rows, d_model] -> [rows, d_model].
-  Tensor self_step(const Tensor& x, KeyValueCache& cache) const;
+  // One more position for each row of a cache: x [rows, d_model] -> [rows, d_model]. relative_bias: as a mask
+  // has it, with the n of the longest row or more.
+  Tensor self_step(const Tensor& x, KeyValueCache& cache, const Tensor& relative_bias = {}) const;
   // Keys and values of encoded sentences: [memory tokens, d_model].
   MemoryKeyValues remember(const Tensor& memory, const Offsets& offsets) const;
   // x [rows, d_model], the rows of sentence i being rows_of[i] to rows_of[i + 1], all of which attend to its
@@ -67,12 +73,14 @@ class MultiheadAttention {
   };
   // Of the same rows; positions i32 [tokens], read where they are rotary.
   Heads project(const Variable& x, const std::function<Tensor()>& positions) const;
+  // alibi_slopes: of self-attention.
   Variable attend(const Variable& query, const Variable& key, const Variable& value,
                   const Offsets& query_offsets, const Offsets& key_offsets, const AttentionMask& mask,
-                  Pass& pass) const;
+                  Pass& pass, const Tensor& alibi_slopes = {}) const;
   Variable project_output(const Variable& heads) const;
 
   MultiheadAttentionOptions options_;
+  Tensor alibi_slopes_;  // undefined where positions are others
   Parameter q_weight_, k_weight_, v_weight_, out_weight_;
   Parameter q_bias_, k_bias_, v_bias_, out_bias_;
   // The same weights, grouped as they are used: one product for all that is made from the same rows.

@@ -1,5 +1,7 @@
 #include "qkv/nn/decoder.h"
 
+#include <algorithm>
+
 #include "qkv/nn/recompute.h"
 #include "qkv/ops/scope.h"
 
@@ -53,17 +55,18 @@ Variable DecoderLayer::run(const Variable& x, Pass& pass, const Self& self, cons
 }
 
 Variable DecoderLayer::operator()(const Variable& x, const Offsets& offsets, const Memory& memory, Pass& pass,
-                                  const AttentionMask& memory_mask, KeyValueCache* cache) const {
+                                  const DecoderLayerRun& options) const {
   return run(
       x, pass,
       [&](const Variable& rows) {
         const NameScope scope("self_attn");
-        return self_attn_.self(rows, offsets, {.causal = true}, pass, cache);
+        return self_attn_.self(rows, offsets, {.causal = true, .relative_bias = options.relative_bias}, pass,
+                               options.cache);
       },
       [&](const Variable& rows) {
         const NameScope scope("encoder_attn");
         return encoder_attn_->attention.cross(rows, offsets, memory.values, memory.values, memory.offsets,
-                                              memory_mask, pass);
+                                              options.memory_mask, pass);
       });
 }
 
@@ -74,15 +77,16 @@ DecoderLayerState DecoderLayer::start(const Memory& memory) const {
 }
 
 Tensor DecoderLayer::step(const Tensor& x, DecoderLayerState& layer_state, const Offsets& rows_of,
-                          std::vector<std::vector<float>>* weights) const {
+                          const DecoderLayerStep& options) const {
   Pass pass;  // nothing is dropped, nothing observed
   return run(
              x, pass,
              [&](const Variable& rows) -> Variable {
-               return self_attn_.self_step(rows.value(), layer_state.self);
+               return self_attn_.self_step(rows.value(), layer_state.self, options.relative_bias);
              },
              [&](const Variable& rows) -> Variable {
-               return encoder_attn_->attention.cross_step(rows.value(), rows_of, layer_state.memory, weights);
+               return encoder_attn_->attention.cross_step(rows.value(), rows_of, layer_state.memory,
+                                                          options.weights);
              })
       .value();
 }
@@ -98,18 +102,24 @@ void DecoderLayer::visit(const ParameterVisitor& visitor) const {
   visit_part(visitor, "final_layer_norm", feed_forward_residual_.norm());
 }
 
-Decoder::Decoder(const StackOptions& options) {
+Decoder::Decoder(const StackOptions& options)
+    : relative_positions_(relative_positions(options.layer, Direction::backwards)) {
   for (int64_t i = 0; i < options.layers; ++i) layers_.emplace_back(options.layer);
   if (options.final_norm) layer_norm_.emplace(options.layer.norm_options());
 }
 
+Variable Decoder::relative_bias(int64_t n) const {
+  return relative_positions_ ? (*relative_positions_)(n) : Variable();
+}
+
 Variable Decoder::operator()(const Variable& x, const Offsets& offsets, const Memory& memory,
                              Pass& pass) const {
+  const Variable bias = relative_bias(offsets.max_length());
   Variable rows = x;
   for (size_t i = 0; i < layers_.size(); ++i) {
     const NameScope scope("layers", static_cast<int>(i));
-    rows = run_layer(pass, [&layer = layers_[i], rows, offsets, memory](Pass& own) {
-      return layer(rows, offsets, memory, own);
+    rows = run_layer(pass, [&layer = layers_[i], rows, offsets, memory, bias](Pass& own) {
+      return layer(rows, offsets, memory, own, {.relative_bias = bias});
     });
   }
   return layer_norm_ ? (*layer_norm_)(rows) : rows;
@@ -123,25 +133,33 @@ DecoderState Decoder::start(const Memory& memory) const {
 }
 
 Tensor Decoder::read(const Tensor& x, const Offsets& offsets, DecoderState& state, Pass& pass) const {
+  const Variable bias = relative_bias(offsets.max_length());
   Variable rows = x;
   for (size_t i = 0; i < layers_.size(); ++i) {
     const NameScope scope("layers", static_cast<int>(i));
-    rows = layers_[i](rows, offsets, {}, pass, {}, &state.layers[i].self);
+    rows = layers_[i](rows, offsets, {}, pass, {.relative_bias = bias, .cache = &state.layers[i].self});
   }
   return layer_norm_ ? (*layer_norm_)(rows).value() : rows.value();
 }
 
 Tensor Decoder::step(const Tensor& x, DecoderState& state) const {
+  DecoderLayerStep options;
+  if (relative_positions_) {
+    int32_t last = 0;
+    for (const int32_t position : state.next_positions().values<int32_t>()) last = std::max(last, position);
+    options.relative_bias = relative_bias(last + 1).value();
+  }
   Tensor rows = x;
   state.source_weights.clear();
   for (size_t i = 0; i < layers_.size(); ++i) {
-    const bool watched = state.watched_layer == static_cast<int64_t>(i);
-    rows = layers_[i].step(rows, state.layers[i], state.rows_of, watched ? &state.source_weights : nullptr);
+    options.weights = state.watched_layer == static_cast<int64_t>(i) ? &state.source_weights : nullptr;
+    rows = layers_[i].step(rows, state.layers[i], state.rows_of, options);
   }
   return layer_norm_ ? (*layer_norm_)(rows).value() : rows;
 }
 
 void Decoder::visit(const ParameterVisitor& visitor) const {
+  if (relative_positions_) visit_part(visitor, "relative_positions", *relative_positions_);
   visit_parts(visitor, "layers", layers_);
   if (layer_norm_) visit_part(visitor, "layer_norm", *layer_norm_);
 }

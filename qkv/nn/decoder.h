@@ -42,18 +42,30 @@ struct DecoderState {
   void reorder(std::span<const int32_t> parents, const Offsets& new_rows_of);
 };
 
+// What a run of a layer may need beside what it works on.
+struct DecoderLayerRun {
+  AttentionMask memory_mask = {};
+  Variable relative_bias = {};     // of the self-attention, as AttentionMask has it
+  KeyValueCache* cache = nullptr;  // where the self-attention leaves its keys and values; null: nowhere
+};
+
+// Of a step likewise.
+struct DecoderLayerStep {
+  Tensor relative_bias = {};                           // as MultiheadAttention::self_step has it
+  std::vector<std::vector<float>>* weights = nullptr;  // as MultiheadAttention::cross_step has them
+};
+
 class DecoderLayer {
  public:
   explicit DecoderLayer(const LayerOptions& options);
 
-  // x [tokens, d_model] -> the same. The self-attention is causal whatever the mask says. Its keys and values
-  // are left in `cache`, if given.
+  // x [tokens, d_model] -> the same. The self-attention is causal.
   Variable operator()(const Variable& x, const Offsets& offsets, const Memory& memory, Pass& pass,
-                      const AttentionMask& memory_mask = {}, KeyValueCache* cache = nullptr) const;
+                      const DecoderLayerRun& options = {}) const;
   DecoderLayerState start(const Memory& memory) const;
-  // One position: x [rows, d_model] -> the same. weights: as MultiheadAttention::cross_step has them.
+  // One position: x [rows, d_model] -> the same.
   Tensor step(const Tensor& x, DecoderLayerState& layer_state, const Offsets& rows_of,
-              std::vector<std::vector<float>>* weights = nullptr) const;
+              const DecoderLayerStep& options = {}) const;
   void visit(const ParameterVisitor& visitor) const;
 
  private:
@@ -87,6 +99,10 @@ class Decoder {
   void visit(const ParameterVisitor& visitor) const;
 
  private:
+  // Of the self-attention, for sequences of at most n positions; undefined where positions are others.
+  Variable relative_bias(int64_t n) const;
+
+  std::optional<RelativePositions> relative_positions_;
   std::vector<DecoderLayer> layers_;
   std::optional<Norm> layer_norm_;
 };

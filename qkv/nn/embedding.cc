@@ -38,6 +38,8 @@ AddedPositions added_positions(const EmbeddingConfig& config, const Parameter& l
   for (const int32_t position : positions.values<int32_t>()) last = std::max(last, position);
   switch (options.kind) {
     case PositionKind::rotary:
+    case PositionKind::relative:
+    case PositionKind::alibi:
     case PositionKind::none:
       return {};
     case PositionKind::learned: {

@@ -30,24 +30,33 @@ void EncoderLayer::visit(const ParameterVisitor& visitor) const {
   visit_part(visitor, "final_layer_norm", feed_forward_residual_.norm());
 }
 
-Encoder::Encoder(const StackOptions& options) {
+std::optional<RelativePositions> relative_positions(const LayerOptions& layer, Direction direction) {
+  if (layer.positions.kind != PositionKind::relative) return std::nullopt;
+  return RelativePositions(layer.positions, layer.heads, direction);
+}
+
+Encoder::Encoder(const StackOptions& options)
+    : relative_positions_(relative_positions(options.layer, Direction::both)) {
   for (int64_t i = 0; i < options.layers; ++i) layers_.emplace_back(options.layer);
   if (options.final_norm) layer_norm_.emplace(options.layer.norm_options());
 }
 
 Variable Encoder::operator()(const Variable& x, const Offsets& offsets, Pass& pass,
                              const AttentionMask& mask) const {
+  AttentionMask own_mask = mask;
+  if (relative_positions_) own_mask.relative_bias = (*relative_positions_)(offsets.max_length());
   Variable rows = x;
   for (size_t i = 0; i < layers_.size(); ++i) {
     const NameScope scope("layers", static_cast<int>(i));
-    rows = run_layer(pass, [&layer = layers_[i], rows, offsets, mask](Pass& own) {
-      return layer(rows, offsets, mask, own);
+    rows = run_layer(pass, [&layer = layers_[i], rows, offsets, own_mask](Pass& own) {
+      return layer(rows, offsets, own_mask, own);
     });
   }
   return layer_norm_ ? (*layer_norm_)(rows) : rows;
 }
 
 void Encoder::visit(const ParameterVisitor& visitor) const {
+  if (relative_positions_) visit_part(visitor, "relative_positions", *relative_positions_);
   visit_parts(visitor, "layers", layers_);
   if (layer_norm_) visit_part(visitor, "layer_norm", *layer_norm_);
 }

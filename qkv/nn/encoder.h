@@ -7,6 +7,7 @@
 #include "qkv/nn/attention.h"
 #include "qkv/nn/feed_forward.h"
 #include "qkv/nn/norm.h"
+#include "qkv/nn/relative_positions.h"
 
 namespace qkv::nn {
 
@@ -21,11 +22,12 @@ struct LayerOptions {
   NormKind norm_kind = NormKind::layer;
   float epsilon = 1e-5f;
   bool attention_bias = true, feed_forward_bias = true;
-  PositionOptions positions = {};  // those that self-attention knows of
-  bool reads_memory = true;        // of a decoder's layer: attends to the encoder's output in its middle
-  float dropout = 0;               // after each sublayer
-  float attention_dropout = 0;     // of attention weights
-  float activation_dropout = 0;    // inside the feed-forward
+  PositionOptions positions = {};             // those that self-attention knows of
+  std::optional<float> attention_scale = {};  // of the scores; nothing: 1 / sqrt(d_k)
+  bool reads_memory = true;      // of a decoder's layer: attends to the encoder's output in its middle
+  float dropout = 0;             // after each sublayer
+  float attention_dropout = 0;   // of attention weights
+  float activation_dropout = 0;  // inside the feed-forward
 
   // What each part of a layer gets of these.
   MultiheadAttentionOptions self_attention() const;
@@ -56,15 +58,20 @@ struct StackOptions {
   bool final_norm = false;  // a norm after the last layer, as pre-norm stacks need
 };
 
+// The relative positions of a stack's self-attention, if it has them.
+std::optional<RelativePositions> relative_positions(const LayerOptions& layer, Direction direction);
+
 class Encoder {
  public:
   explicit Encoder(const StackOptions& options);
 
   Variable operator()(const Variable& x, const Offsets& offsets, Pass& pass,
                       const AttentionMask& mask = {}) const;
+  // "relative_positions.weight" where positions are relative, "layers.0.fc1.weight", "layer_norm.weight".
   void visit(const ParameterVisitor& visitor) const;
 
  private:
+  std::optional<RelativePositions> relative_positions_;
   std::vector<EncoderLayer> layers_;
   std::optional<Norm> layer_norm_;
 };

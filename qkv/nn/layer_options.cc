@@ -15,6 +15,7 @@ MultiheadAttentionOptions LayerOptions::cross_attention() const {
           .d_k = d_k,
           .d_v = d_v,
           .bias = attention_bias,
+          .scale = attention_scale,
           .dropout = attention_dropout};
 }
 

@@ -1,10 +1,12 @@
 #include "qkv/nn/positions.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <map>
 #include <mutex>
-#include <utility>
+#include <numbers>
+#include <tuple>
 
 namespace qkv::nn {
 
@@ -27,26 +29,81 @@ Tensor sinusoidal_positions(PositionKind kind, int64_t count, int64_t d_model) {
   return table;
 }
 
-RotaryTable rotary_table(double base, int64_t d, int64_t count) {
+namespace {
+
+// How far an angle moves from one position to the next. In single precision, as the models that use these
+// angles were trained with them.
+float frequency(const PositionOptions& options, int64_t i, int64_t d) {
+  constexpr double kTurn = 2 * std::numbers::pi;
+  const RotaryScaling& scaling = options.rotary_scaling;
+  const float exponent = static_cast<float>(2 * i) / static_cast<float>(d);
+  const auto power = static_cast<float>(std::pow(options.rotary_base, double{exponent}));
+  const float plain = 1.0f / power;
+  const auto factor = static_cast<float>(scaling.factor);
+  const auto first = static_cast<double>(scaling.first_positions);
+  switch (scaling.kind) {
+    case RotaryScalingKind::none:
+      return plain;
+    case RotaryScalingKind::linear:
+      return plain / factor;
+    case RotaryScalingKind::llama3: {
+      const auto low = static_cast<float>(scaling.low), high = static_cast<float>(scaling.high);
+      const float turns = static_cast<float>(first) / (static_cast<float>(kTurn) / plain);
+      if (turns < low) return plain / factor;
+      if (turns > high) return plain;
+      const float fast = (turns - low) / (high - low);
+      return (1 - fast) * plain / factor + fast * plain;
+    }
+    case RotaryScalingKind::yarn: {
+      // The angle that turns so often within first_positions, as a number that need not be whole.
+      const auto angle_of = [&](double turns) {
+        return static_cast<double>(d) * std::log(first / (turns * kTurn)) /
+               (2 * std::log(options.rotary_base));
+      };
+      const double begin = std::max(0.0, std::floor(angle_of(scaling.fast)));
+      double end = std::min(static_cast<double>(d - 1), std::ceil(angle_of(scaling.slow)));
+      if (end == begin) end += 0.001;
+      const auto slow =
+          static_cast<float>(std::clamp((static_cast<double>(i) - begin) / (end - begin), 0.0, 1.0));
+      return 1.0f / (factor * power) * slow + plain * (1 - slow);
+    }
+  }
+  return plain;
+}
+
+}  // namespace
+
+RotaryTable rotary_table(const PositionOptions& options, int64_t d, int64_t count) {
   static std::mutex mutex;
-  static auto* tables = new std::map<std::pair<double, int64_t>, RotaryTable>;
+  static auto* tables = new std::map<std::tuple<double, RotaryScaling, int64_t>, RotaryTable>;
   const std::lock_guard lock(mutex);
-  RotaryTable& table = (*tables)[{base, d}];
+  RotaryTable& table = (*tables)[{options.rotary_base, options.rotary_scaling, d}];
   const int64_t half = d / 2, places = table.cosines.defined() ? table.cosines.rows() : 0;
   if (places >= count) return table;
   const int64_t longer = std::max(count, std::max<int64_t>(256, 2 * places));
   table = {Tensor::empty({longer, half}), Tensor::empty({longer, half})};
+  const double magnitude = options.rotary_scaling.magnitude;
   for (int64_t i = 0; i < half; ++i) {
-    // In single precision, as the models that use these angles were trained with them.
-    const float exponent = static_cast<float>(2 * i) / static_cast<float>(d);
-    const float frequency = 1.0f / static_cast<float>(std::pow(base, double{exponent}));
+    const float step = frequency(options, i, d);
     for (int64_t place = 0; place < longer; ++place) {
-      const float angle = static_cast<float>(place) * frequency;
-      table.cosines.data()[place * half + i] = static_cast<float>(std::cos(double{angle}));
-      table.sines.data()[place * half + i] = static_cast<float>(std::sin(double{angle}));
+      const float angle = static_cast<float>(place) * step;
+      table.cosines.data()[place * half + i] = static_cast<float>(magnitude * std::cos(double{angle}));
+      table.sines.data()[place * half + i] = static_cast<float>(magnitude * std::sin(double{angle}));
     }
   }
   return table;
+}
+
+Tensor alibi_slopes(int64_t heads) {
+  const auto power = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(heads)));
+  const auto slope = [](int64_t number, int64_t of) {
+    return static_cast<float>(std::exp2(-8.0 * static_cast<double>(number) / static_cast<double>(of)));
+  };
+  Tensor slopes = Tensor::empty({heads});
+  for (int64_t h = 0; h < heads; ++h) {
+    slopes.data()[h] = h < power ? slope(h + 1, power) : slope(2 * (h - power) + 1, 2 * power);
+  }
+  return slopes;
 }
 
 Tensor position_ids(const Offsets& offsets) {

@@ -294,6 +294,19 @@ Variable embedding(const Variable& table, const Tensor& ids, const Variable& pos
   });
 }
 
+Variable scaled(const Variable& x, float factor) {
+  const ProfileScope profile("scaled");
+  const int64_t count = x.value().numel();
+  if (!x.value().contiguous()) throw ShapeError(concat("scaled: expected no view, found one: ", x.shape()));
+  Tensor y = Tensor::empty(x.shape());
+  kernels::scale(x.value().data(), factor, y.data(), count, Accumulate::no);
+  if (!Tape::records({x})) return y;
+  return Tape::result("scaled", y, [=](const Tensor& dy) {
+    const GradientSlot slot = x.gradient_slot();
+    kernels::scale(dy.data(), factor, slot.tensor.data(), count, slot.accumulate);
+  });
+}
+
 Variable reshape(const Variable& x, const Shape& shape) {
   const Tensor y = x.value().reshape(shape);
   if (!Tape::records({x})) return y;

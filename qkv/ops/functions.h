@@ -29,6 +29,9 @@ struct RotaryTable {
 // apart. Throws DataError for a position outside the table.
 Variable rotary(const Variable& x, int64_t heads, const RotaryTable& table, const Tensor& positions);
 
+// factor * x; x is contiguous.
+Variable scaled(const Variable& x, float factor);
+
 // x + dropout(branch).
 Variable residual(const Variable& x, const Variable& branch, const Dropout& dropout = {});
 

@@ -1,6 +1,7 @@
 // Which files of a folder make its tokenizer, and the formats that came before tokenizer.json.
 
 #include <algorithm>
+#include <set>
 
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
@@ -19,6 +20,7 @@ struct FolderConfig {
   std::optional<bool> strip_accents, add_bos_token, add_eos_token;
   std::optional<std::string> bos, eos, unk, sep, pad, cls, mask;
   std::vector<AddedToken> added_tokens;
+  int64_t extra_ids = 100;  // of T5: tokens "<extra_id_0>" and so on
 };
 
 // Each special token of a folder by the name that files have for it.
@@ -59,6 +61,10 @@ void read_tokenizer_config(const JsonPart& root, FolderConfig& config) {
   if (const auto strip = root.find("strip_accents")) config.strip_accents = strip->flag();
   if (const auto add = root.find("add_bos_token")) config.add_bos_token = add->flag();
   if (const auto add = root.find("add_eos_token")) config.add_eos_token = add->flag();
+  if (const auto extra = root.find("extra_ids")) {
+    config.extra_ids = extra->whole();
+    if (config.extra_ids < 0 || config.extra_ids > 10000) extra->fail("0 to 10000 tokens");
+  }
   read_special_names(root, config);
   if (const auto added = root.find("added_tokens_decoder")) {
     added->members([&](const std::string& key, const JsonPart& part) {
@@ -252,16 +258,30 @@ TokenizerParts read_byte_level_bpe(const fs::path& vocabulary_path, const fs::pa
   return parts;
 }
 
+// T5's sentinels, which stand for what is left out of a text: they come behind the model's pieces, the last
+// one first. tokenizer_config.json may list them too.
+void add_extra_ids(std::vector<AddedToken>& tokens, int64_t pieces, int64_t count) {
+  std::set<std::string> listed;
+  for (const AddedToken& token : tokens) listed.insert(token.content);
+  for (int64_t k = 0; k < count; ++k) {
+    std::string content = concat("<extra_id_", k, ">");
+    if (listed.contains(content)) continue;
+    const auto id = static_cast<int32_t>(pieces + count - 1 - k);
+    tokens.push_back({.content = std::move(content), .id = id, .special = true});
+  }
+}
+
 // A SentencePiece model. LLaMA's begin a text with <s>, T5's end it with </s>.
 TokenizerParts read_sentencepiece_file(const fs::path& path, const FolderConfig& config) {
   TokenizerParts parts = read_sentencepiece(read_file(path), path.string());
   parts.added_tokens = config.added_tokens;
-  require_ids_of(parts.model->vocabulary(), parts.added_tokens, path.string());
   const auto is_a = [&](const char* tokenizer, const char* model) {
     return config.tokenizer_class.starts_with(tokenizer) ||
            (config.tokenizer_class.empty() && config.model_type == model);
   };
   const bool t5 = is_a("T5", "t5");
+  if (t5) add_extra_ids(parts.added_tokens, parts.model->vocabulary().size(), config.extra_ids);
+  require_ids_of(parts.model->vocabulary(), parts.added_tokens, path.string());
   put_ends(parts.post_processing,
            config.add_bos_token.value_or(is_a("Llama", "llama")) ? parts.special_tokens.bos : std::nullopt,
            config.add_eos_token.value_or(t5) ? parts.special_tokens.eos : std::nullopt, t5 ? 0 : 1);

@@ -297,7 +297,7 @@ const char* describe(StopReason reason) {
 
 models::TransformerConfig complete_config(models::TransformerConfig config,
                                           const text::MarianTokenizer& tokenizer) {
-  if (config.tying == models::Tying::three_way && tokenizer.separate_vocabularies()) {
+  if (config.shares_embeddings() && tokenizer.separate_vocabularies()) {
     throw UsageError(
         "tying: expected two_way or none with separate source and target vocabularies, found three_way");
   }

@@ -24,7 +24,7 @@ void check(const TranslationJob& job) {
   models::TransformerConfig config = job.config;
   config.source_vocabulary = config.target_vocabulary = std::max<int64_t>(job.vocabulary.size, 4);
   config.validate();
-  if (job.vocabulary.separate && config.tying == models::Tying::three_way) {
+  if (job.vocabulary.separate && config.shares_embeddings()) {
     throw UsageError("tying: expected two_way or none with separate vocabularies, found three_way");
   }
   if (job.vocabulary.separate && job.vocabulary.model.empty() != job.vocabulary.target_model.empty()) {

@@ -32,7 +32,7 @@ TEST_F(MarianGolden, SameIds) {
     std::vector<int32_t> ids = model_.tokenizer->encode_source(one["source"].get<std::string>());
     ids.push_back(model_.tokenizer->eos_id());
     EXPECT_EQ(ids, one["source_ids"].get<std::vector<int32_t>>()) << one["source"];
-    unknown += static_cast<int>(std::ranges::count(ids, model_.tokenizer->unk_id()));
+    for (const int32_t id : ids) unknown += model_.tokenizer->piece(id) == "<unk>" ? 1 : 0;
   }
   EXPECT_GE(unknown, 5) << "some pieces are not in the vocabulary";
 }

@@ -36,7 +36,23 @@ std::vector<TransformerConfig> variants() {
   free.heads = 3;
   free.positions = nn::PositionKind::sinusoidal_interleaved;
   free.tying = models::Tying::two_way;
-  return {small_config(), pre, free};
+  TransformerConfig t5 = small_config();
+  t5.d_k = t5.d_v = 5;
+  t5.gated = true;
+  t5.activation = Activation::gelu_tanh;
+  t5.norm = nn::NormPlacement::pre;
+  t5.norm_kind = nn::NormKind::rms;
+  t5.positions = nn::PositionKind::relative;
+  t5.position_buckets = 8;
+  t5.position_max_distance = 20;
+  t5.bias = t5.output_bias = false;
+  t5.scale_embedding = false;
+  t5.scale_output = true;
+  TransformerConfig alibi = small_config();
+  alibi.heads = 4;
+  alibi.positions = nn::PositionKind::alibi;
+  alibi.tying = models::Tying::inputs;
+  return {small_config(), pre, free, t5, alibi};
 }
 
 Ragged all_of(const Sentences& sentences) {

@@ -49,12 +49,13 @@ class TranslateTest : public ::testing::Test {
         text::train_sentencepiece({.inputs = {corpus}, .vocab_size = 30, .character_coverage = 1});
     std::filesystem::remove(corpus);
     model_ = new models::TranslationModel;
-    model_->tokenizer = std::make_unique<const text::MarianTokenizer>(text::MarianTokenizer::from_models(
-        {.source = spm, .target = {}, .source_lang = {}, .target_lang = {}}));
+    const auto tokenizer = text::MarianTokenizer::from_models(
+        {.source = spm, .target = {}, .source_lang = {}, .target_lang = {}});
+    model_->tokenizer = std::make_unique<const text::TranslationTokenizer>(tokenizer);
     models::TransformerConfig config = testing::small_config();
-    config.source_vocabulary = config.target_vocabulary = model_->tokenizer->size();
-    config.eos_id = model_->tokenizer->eos_id();
-    config.pad_id = config.decoder_start_id = model_->tokenizer->pad_id();
+    config.source_vocabulary = config.target_vocabulary = tokenizer.size();
+    config.eos_id = tokenizer.eos_id();
+    config.pad_id = config.decoder_start_id = tokenizer.pad_id();
     model_->config = config;
     model_->transformer = testing::random_transformer(config, 13);
     model_->generation = {.beam = 3, .length_penalty = 1.5f, .max_length = 21};

@@ -85,6 +85,27 @@ std::vector<models::TransformerConfig> configurations() {
   odd.norm = nn::NormPlacement::post;
   odd.final_norm = true;
   configs.push_back(odd);
+  models::TransformerConfig t5;
+  t5.source_vocabulary = t5.target_vocabulary = 29;
+  t5.d_model = 12;
+  t5.heads = 3;
+  t5.d_k = t5.d_v = 5;
+  t5.d_ff = 20;
+  t5.encoder_layers = 2;
+  t5.decoder_layers = 3;
+  t5.norm = nn::NormPlacement::pre;
+  t5.norm_kind = nn::NormKind::rms;
+  t5.positions = nn::PositionKind::relative;
+  t5.activation = Activation::gelu_tanh;
+  t5.gated = true;
+  t5.bias = t5.output_bias = false;
+  t5.scale_embedding = t5.scale_attention = false;
+  t5.tying = models::Tying::inputs;
+  configs.push_back(t5);
+  t5.gated = false;
+  t5.tying = models::Tying::three_way;
+  t5.scale_output = true;
+  configs.push_back(t5);
   return configs;
 }
 

@@ -16,8 +16,8 @@ import torch
 from safetensors.numpy import save_file
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "interop"))
-from random_families import (CASES, causal, greedy, of_images, outputs, outputs_of_images,  # noqa: E402
-                             random_images, random_model, random_texts)
+from random_families import (CASES, causal, greedy, of_images, of_pairs, outputs, outputs_of_images,  # noqa: E402
+                             outputs_of_pairs, random_images, random_model, random_texts, written)
 
 SIZE = {"vocabulary": 23, "positions": 20, "d_model": 8, "layers": 2, "heads": 2, "d_ff": 12}
 ROOT = Path("tests/models/golden")
@@ -43,6 +43,12 @@ def write(name, **how):
     if of_images(model):
         save_file(outputs_of_images(model, random_images(model, 2, seed)), folder / "expected.safetensors")
         return
+    if of_pairs(model):
+        sources, targets = random_texts(model, (7, 1, 10), seed)[0], random_texts(model, (3, 8, 12), seed + 9)[0]
+        expected = outputs_of_pairs(model, sources, targets)
+        expected["greedy"] = written(model, sources[0], max_new_tokens=12, min_new_tokens=12)
+        save_file(expected, folder / "expected.safetensors")
+        return
     texts, types = random_texts(model, (7, 1, 10), seed)
     expected = outputs(model, texts, types)
     if causal(model):
@@ -50,6 +56,6 @@ def write(name, **how):
     save_file(expected, folder / "expected.safetensors")
 
 
-chosen = sys.argv[1:] or [*CASES, "llama_grouped+shards", "gpt2+bf16", "bert_pretraining+bf16", "llama+f16"]
+chosen = sys.argv[1:] or [*CASES, "llama_grouped+shards", "t5_gated+shards", "gpt2+bf16", "bert_pretraining+bf16", "llama+f16"]
 for case in chosen:
     write(case, **({"max_shard_size": "3KB"} if "shards" in case else {}))

@@ -1,9 +1,11 @@
 // What compare_families.py holds against transformers: everything that a model says of texts of token ids.
 //
 // dump_family DIR IN.safetensors OUT.safetensors STEPS. IN has ids and types, i32 [tokens], all texts end to
-// end, and their lengths; or pixels, images as a model's preprocessing leaves them. OUT gets hidden,
-// attention.<layer>, and by kind of model logits, next_sentence, labels, pooled; for a language model the
-// STEPS likeliest tokens after the first text, one by one, as greedy.
+// end, and their lengths; or ids, lengths, target_ids and target_lengths, sources and what is made of them;
+// or pixels, images as a model's preprocessing leaves them. OUT gets hidden, attention.<layer>, and by kind
+// of model logits, next_sentence, labels, pooled; for a language model the STEPS likeliest tokens after the
+// first text, one by one, as greedy; for an encoder-decoder the same of the first source, and the third one's
+// text by beam search as beam.
 
 #include <algorithm>
 #include <cstdlib>
@@ -13,7 +15,9 @@
 
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
+#include "qkv/decode/transformer.h"
 #include "qkv/io/safetensors.h"
+#include "qkv/models/folder.h"
 #include "qkv/models/pretrained.h"
 
 namespace {
@@ -75,6 +79,39 @@ std::vector<io::NamedTensor> run_language(const char* folder, const Texts& texts
   return out;
 }
 
+std::vector<int32_t> written(const models::Transformer& model, const Ragged& texts, int64_t which,
+                             const decode::SearchOptions& options) {
+  const auto ids = texts.values.values<int32_t>().subspan(static_cast<size_t>(texts.offsets.begin(which)),
+                                                          static_cast<size_t>(texts.offsets.length(which)));
+  const std::vector<std::vector<int32_t>> source{{ids.begin(), ids.end()}};
+  return decode::search(model, source, options).at(0).at(0).ids;
+}
+
+std::vector<io::NamedTensor> run_pairs(const char* folder, const io::SafetensorsFile& in, int steps) {
+  const auto model = models::load_transformer(folder);
+  const auto texts = [&](const char* ids, const char* lengths) {
+    return Ragged{in.tensor(ids), Offsets::of_lengths(in.tensor(lengths).values<int32_t>())};
+  };
+  const Ragged sources = texts("ids", "lengths"), targets = texts("target_ids", "target_lengths");
+  nn::Pass pass;
+  const Watched watched(pass);
+  const nn::Memory memory = model->encode(sources, pass);
+  const Variable decoded = model->decode(targets, memory, pass);
+  std::vector<io::NamedTensor> out{{"hidden", memory.values.value()},
+                                   {"logits", linear(decoded, model->output_projection()).value()}};
+  watched.add_to(out);
+  // The end is not to come within `steps` tokens; one more place is for the one that is forced then.
+  decode::SearchOptions greedy{
+      .beam = 1, .max_length = steps + 1, .max_source_factor = 0, .min_length = steps + 1};
+  std::vector<int32_t> ids = written(*model, sources, 0, greedy);
+  ids.pop_back();
+  out.push_back({"greedy", Tensor::from(ids, {std::ssize(ids)})});
+  ids = written(*model, sources, 2,
+                {.beam = 4, .length_penalty = 0.6, .max_length = 39, .max_source_factor = 0});
+  out.push_back({"beam", Tensor::from(ids, {std::ssize(ids)})});
+  return out;
+}
+
 std::vector<io::NamedTensor> run_encoder(const char* folder, const Texts& texts) {
   const auto model = models::load_text_encoder(folder);
   const models::TextEncoderConfig& config = model->config();
@@ -109,6 +146,9 @@ std::vector<io::NamedTensor> run_images(const char* folder, const Tensor& pixels
 void run(char** argv) {
   if (const io::SafetensorsFile in(argv[2]); in.contains("pixels")) {
     return io::write_safetensors(argv[3], run_images(argv[1], in.tensor("pixels")));
+  }
+  if (const io::SafetensorsFile in(argv[2]); in.contains("target_ids")) {
+    return io::write_safetensors(argv[3], run_pairs(argv[1], in, std::atoi(argv[4])));
   }
   const Texts texts(argv[2]);
   const std::string config = read_file(std::filesystem::path(argv[1]) / "config.json");

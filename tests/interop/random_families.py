@@ -51,6 +51,19 @@ def vit(size, head="ForImageClassification", family="ViT", **other):
     return getattr(hf, f"{family}{head}")(config)
 
 
+def t5(size, scaled=True, **other):
+    """scaled: as T5's first models, whose output projection is the table of embeddings; else one of its own."""
+    options = {"d_kv": 6, "relative_attention_num_buckets": 8, "relative_attention_max_distance": 20} | other
+    config = hf.T5Config(vocab_size=size["vocabulary"], d_model=size["d_model"], d_ff=size["d_ff"],
+                         num_layers=size["layers"], num_heads=size["heads"], tie_word_embeddings=scaled,
+                         decoder_start_token_id=0, **options)
+    model = hf.T5ForConditionalGeneration(config)
+    if not scaled:
+        model.lm_head.weight = torch.nn.Parameter(torch.empty(size["vocabulary"], size["d_model"]))
+    model.generation_config.decoder_start_token_id = 0
+    return model
+
+
 THREE = {"id2label": {0: "bad", 1: "so-so", 2: "good"}, "label2id": {"bad": 0, "so-so": 1, "good": 2}}
 
 # Every family, with each of its heads and each way of its configuration that changes what is computed.
@@ -61,6 +74,12 @@ CASES = {
     "llama_grouped": lambda size: llama(size, key_heads=size["heads"] // 2, head_dim=6, tie_word_embeddings=True),
     "llama_biased": lambda size: llama(size, key_heads=1, attention_bias=True, mlp_bias=True, rms_norm_eps=1e-3,
                                        rope_parameters={"rope_type": "default", "rope_theta": 500.0}),
+    "llama_rope_linear": lambda size: llama(size, rope_parameters={"rope_type": "linear", "rope_theta": 1e4, "factor": 2.5}),
+    "llama_rope_llama3": lambda size: llama(size, rope_parameters={
+        "rope_type": "llama3", "rope_theta": 500.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 16}),
+    "llama_rope_yarn": lambda size: llama(size, rope_parameters={
+        "rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0, "original_max_position_embeddings": 32}),
     "bert_pretraining": lambda size: bert(size),
     "bert_base": lambda size: bert(size, "Model"),
     "bert_masked": lambda size: bert(size, "ForMaskedLM", hidden_act="gelu_new"),
@@ -73,6 +92,11 @@ CASES = {
     "vit_images": lambda size: vit(size, **THREE),
     "vit_base": lambda size: vit(size, "Model", hidden_act="gelu_new", num_channels=2),
     "deit_images": lambda size: vit(size, family="DeiT", **THREE),
+    "t5": lambda size: t5(size),
+    "t5_gated": lambda size: t5(size, scaled=False, feed_forward_proj="gated-gelu", layer_norm_epsilon=1e-3,
+                                num_decoder_layers=3),
+    "t5_default": lambda size: t5(size, d_kv=8, relative_attention_num_buckets=32, feed_forward_proj="gated-silu",
+                                  relative_attention_max_distance=128),
     "distilbert_texts": lambda size: distilbert(size, "ForSequenceClassification", **THREE),
 }
 
@@ -89,11 +113,18 @@ def random_model(name, size, seed):
             norm = "norm" in key.lower() or ".ln_" in key
             if parameter.dim() > 1 and ("emb" not in key or "projection" in key) and ".wte" not in key and ".wpe" not in key:
                 numbers *= 1.3 / parameter.shape[-1] ** 0.5
+                if key.endswith("Attention.q.weight"):
+                    numbers *= model.config.d_kv**-0.5  # T5 does not scale its scores
             elif parameter.dim() == 1:
                 numbers = 0.3 * numbers + (1.0 if norm and key.endswith("weight") else 0.0)
             parameter.copy_(numbers)
-    model.tie_weights()
+    if not of_pairs(model):  # whose tables are tied as they were made
+        model.tie_weights()
     return model
+
+
+def of_pairs(model):
+    return model.config.is_encoder_decoder
 
 
 def of_images(model):
@@ -159,6 +190,41 @@ def outputs(model, texts, types):
     flat["types"] = torch.cat(types).int().numpy()
     flat["lengths"] = np.array([len(text) for text in texts], dtype=np.int32)
     return flat
+
+
+def outputs_of_pairs(model, sources, targets):
+    """The same of a source and what is made of it: the encoder's attention weights by layer, then each decoder layer's
+    own and those over the source."""
+    parts = {}
+
+    def keep(name, value):
+        parts.setdefault(name, []).append(value.detach().reshape(-1).float())
+
+    for source, target in zip(sources, targets):
+        with torch.no_grad():
+            result = model(input_ids=source[None], decoder_input_ids=target[None], output_attentions=True,
+                           use_cache=False)
+        keep("hidden", result.encoder_last_hidden_state)
+        keep("logits", result.logits)
+        pairs = zip(result.decoder_attentions, result.cross_attentions)
+        for layer, weights in enumerate([*result.encoder_attentions, *(one for pair in pairs for one in pair)]):
+            keep(f"attention.{layer}", weights)
+    flat = {name: torch.cat(values).numpy() for name, values in parts.items()}
+    for name, texts in (("ids", sources), ("target_ids", targets)):
+        flat[name] = torch.cat(texts).int().numpy()
+        flat[name.replace("ids", "lengths")] = np.array([len(text) for text in texts], dtype=np.int32)
+    return flat
+
+
+def written(model, source, **how):
+    """What transformers makes of a source, without its start; padding never comes."""
+    config = model.config
+    # transformers 5.23 makes its cache for as many layers as the encoder has.
+    cache = config.num_hidden_layers == getattr(config, "num_decoder_layers", config.num_hidden_layers)
+    with torch.no_grad():
+        found = model.generate(source[None], do_sample=False, bad_words_ids=[[config.pad_token_id]], use_cache=cache,
+                               **how)
+    return found[0, 1:].int().numpy()
 
 
 def greedy(model, prompt, steps):

@@ -9,7 +9,7 @@ namespace qkv::models {
 
 inline TransformerConfig small(Tying tying = Tying::three_way) {
   TransformerConfig config;
-  config.source_vocabulary = tying == Tying::three_way ? 30 : 20;
+  config.source_vocabulary = tying == Tying::three_way || tying == Tying::inputs ? 30 : 20;
   config.target_vocabulary = 30;
   config.tying = tying;
   config.d_model = 16;
@@ -27,6 +27,8 @@ inline std::string name_of(Tying tying) {
       return "none";
     case Tying::two_way:
       return "two_way";
+    case Tying::inputs:
+      return "inputs";
     case Tying::three_way:
       break;
   }

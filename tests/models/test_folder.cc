@@ -6,6 +6,8 @@
 
 #include "qkv/base/files.h"
 #include "qkv/io/safetensors.h"
+#include "qkv/models/generation_defaults.h"
+#include "qkv/models/marian.h"
 #include "tests/models/small_transformer.h"
 #include "tests/support/scratch.h"
 
@@ -42,8 +44,73 @@ TEST_P(Saved, ComesBackBitForBit) {
   expect_same_parameters(model, *loaded);
 }
 
-INSTANTIATE_TEST_SUITE_P(Tyings, Saved, ::testing::Values(Tying::none, Tying::two_way, Tying::three_way),
+INSTANTIATE_TEST_SUITE_P(Tyings, Saved,
+                         ::testing::Values(Tying::none, Tying::two_way, Tying::three_way, Tying::inputs),
                          [](const auto& tying) { return name_of(tying.param); });
+
+// Every field that Marian's layout has no word for comes back too.
+TEST(Folder, KeepsWhatOnlyItsOwnWordsSay) {
+  const std::pair<const char*, const char*> changes[] = {{"gated", "true"},
+                                                         {"norm_kind", "rms"},
+                                                         {"epsilon", "0.001"},
+                                                         {"bias", "false"},
+                                                         {"output_bias", "false"},
+                                                         {"positions", "relative"},
+                                                         {"positions", "alibi"},
+                                                         {"position_buckets", "8"},
+                                                         {"position_max_distance", "77"},
+                                                         {"scale_attention", "false"},
+                                                         {"scale_output", "true"}};
+  for (const auto& [name, value] : changes) {
+    const Scratch folder;
+    TransformerConfig config = small();
+    config.positions = nn::PositionKind::relative;
+    ASSERT_TRUE(set_field(config, name, value));
+    Transformer model(config);
+    nn::initialise(model, 3);
+    save_transformer(folder.path(), model, {});
+    const auto loaded = load_transformer(folder.path());
+    EXPECT_EQ(fields(loaded->config()), fields(config)) << name;
+    expect_same_parameters(model, *loaded);
+  }
+}
+
+TEST(Folder, SaysHowToDecode) {
+  const Scratch folder;
+  const GenerationDefaults otherwise{.beam = 1, .length_penalty = 1};
+  EXPECT_EQ(load_generation_defaults(folder.path(), otherwise).beam, 1);
+  // Old folders have it beside the model's sizes.
+  folder.write("config.json", R"({"d_model": 16, "num_beams": 6, "bad_words_ids": [[29]]})");
+  EXPECT_EQ(load_generation_defaults(folder.path(), otherwise).beam, 6);
+  EXPECT_EQ(load_generation_defaults(folder.path(), otherwise).length_penalty, 1);
+  folder.write(
+      "generation_config.json",
+      R"({"num_beams": null, "length_penalty": 2.5, "bad_words_ids": [[3], [4, 5]], "max_length": 9})");
+  const GenerationDefaults found = load_generation_defaults(folder.path(), otherwise);
+  EXPECT_EQ(found.beam, 1);
+  EXPECT_EQ(found.length_penalty, 2.5);
+  EXPECT_EQ(found.max_length, 9);
+  EXPECT_EQ(found.bad_words, (std::vector<std::vector<int32_t>>{{3}, {4, 5}}));
+  folder.write("generation_config.json", generation_json(small(), found));
+  EXPECT_EQ(load_generation_defaults(folder.path()).bad_words,
+            (std::vector<std::vector<int32_t>>{{3}, {4, 5}, {29}}))
+      << "and padding";
+  for (const char* const wrong : {"[1]", R"({"num_beams": "four"})", R"({"bad_words_ids": [[]]})"}) {
+    folder.write("generation_config.json", wrong);
+    const std::string message = message_of<DataError>([&] { load_generation_defaults(folder.path()); });
+    EXPECT_NE(message.find("generation_config.json"), std::string::npos) << message;
+  }
+}
+
+TEST(Folder, SaysHowToConvertPickles) {
+  const Scratch folder;
+  folder.write("config.json", config_json(small()));
+  folder.write("pytorch_model.bin", "PK");
+  const std::string message = message_of<IoError>([&] { load_transformer(folder.path()); });
+  EXPECT_NE(message.find("model.safetensors"), std::string::npos) << message;
+  EXPECT_NE(message.find("pytorch_model.bin"), std::string::npos) << message;
+  EXPECT_NE(message.find("save_pretrained"), std::string::npos) << message;
+}
 
 // What other writers of Marian folders do: the shared table under another name, no bias of the logits, extra
 // tensors.

@@ -67,11 +67,11 @@ TEST(Pretrained, UnknownFamiliesAndFieldsAreRefusedByName) {
   expect_parts(other.language_error(), {"model_type", "gpt2, llama", "gpt-neox"});
 
   const Copy scaled("llama");
-  scaled.replace("config.json", "\"rope_type\": \"default\"", "\"rope_type\": \"yarn\"");
-  expect_parts(scaled.language_error(), {"rope_parameters", "rope_type", "default", "yarn"});
+  scaled.replace("config.json", "\"rope_type\": \"default\"", "\"rope_type\": \"dynamic\"");
+  expect_parts(scaled.language_error(), {"rope_parameters", "rope_type", "llama3", "dynamic"});
   const Copy old_scaled("llama");
-  old_scaled.add_field(R"("rope_scaling": {"type": "linear", "factor": 2.0})");
-  expect_parts(old_scaled.language_error(), {"rope_scaling", "type", "linear"});
+  old_scaled.add_field(R"("rope_scaling": {"type": "dynamic", "factor": 2.0})");
+  expect_parts(old_scaled.language_error(), {"rope_scaling", "type", "dynamic"});
 
   const Copy cross("bert_masked");
   cross.replace("config.json", "\"is_decoder\": false", "\"is_decoder\": true");

@@ -195,7 +195,7 @@ TEST(LanguageDecoder, ReadsAndThenStepsAsTheWholeGoes) {
 // What rotary positions are for: attention does not change where a whole sequence moves, and does where its
 // order changes.
 TEST(LanguageDecoder, RotaryScoresDependOnDistances) {
-  const RotaryTable table = nn::rotary_table(10000, 6, 40);
+  const RotaryTable table = nn::rotary_table({.rotary_base = 10000}, 6, 40);
   const auto at = [](std::vector<int32_t> places) { return Tensor::from(places, {3}); };
   const Tensor q = random_tensor({3, 6}, 1), k = random_tensor({3, 6}, 2);
   const auto scores = [&](const Tensor& queries, const Tensor& keys) {

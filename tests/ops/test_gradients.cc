@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "qkv/ops/attention.h"
+#include "qkv/ops/bias_by_distance.h"
 #include "qkv/ops/linear.h"
 #include "qkv/ops/prepend.h"
 #include "tests/ops/gradient_check.h"
@@ -133,6 +134,24 @@ TEST(Gradients, Embedding) {
 TEST(Gradients, Prepend) {
   check_gradients({.function = [](const auto& in) { return prepend(in[0], in[1], 3); },
                    .inputs = {random_tensor({1, 5}, 1), random_tensor({6, 5}, 2)}});
+}
+
+TEST(Gradients, Scaled) {
+  check_gradients({.function = [](const auto& in) { return scaled(in[0], -0.7f); },
+                   .inputs = {random_tensor({3, 5}, 1)}});
+}
+
+// Distances share buckets, and some bucket has none.
+TEST(Gradients, BiasByDistance) {
+  const Tensor buckets = Tensor::from(std::vector<int32_t>{3, 3, 1, 0, 4, 4, 4}, {7});
+  const Tensor table = random_tensor({5, 2}, 1);
+  const Tensor y = bias_by_distance(table, buckets).value();
+  ASSERT_EQ(y.shape(), (Shape{2, 7}));
+  EXPECT_EQ(y.data()[7 + 2], table.data()[1 * 2 + 1]);
+  check_gradients(
+      {.function = [=](const auto& in) { return bias_by_distance(in[0], buckets); }, .inputs = {table}});
+  EXPECT_THROW(bias_by_distance(random_tensor({4, 2}, 1), buckets), ShapeError) << "bucket 4 of 4";
+  EXPECT_THROW(bias_by_distance(random_tensor({8}, 1), buckets), ShapeError);
 }
 
 TEST(Gradients, ReshapeAndColumns) {

@@ -1,0 +1,124 @@
+// A folder of T5 that transformers wrote (tests/golden/t5_folder.py), and what transformers make of it.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "qkv/base/files.h"
+#include "qkv/decode/capture.h"
+#include "qkv/decode/translate.h"
+#include "qkv/models/quantize.h"
+#include "tests/support/scratch.h"
+
+namespace qkv::decode {
+namespace {
+
+using nlohmann::json;
+using qkv::testing::Scratch;
+
+const std::filesystem::path kFolder = QKV_TEST_DATA "/decode/golden/t5";
+
+class T5Golden : public ::testing::Test {
+ protected:
+  const models::TranslationModel model_ = models::load_translation_model(kFolder);
+  const json cases_ = json::parse(read_file(kFolder / "expected.json"));
+};
+
+void expect_source_ids(const text::TranslationTokenizer& tokenizer, const json& cases) {
+  for (const json& one : cases) {
+    std::vector<int32_t> ids = tokenizer.encode_source(one["source"].get<std::string>());
+    ids.push_back(tokenizer.eos_id());
+    EXPECT_EQ(ids, one["source_ids"].get<std::vector<int32_t>>()) << one["source"];
+  }
+}
+
+TEST_F(T5Golden, SameIds) { expect_source_ids(*model_.tokenizer, cases_); }
+
+// An older folder has no tokenizer.json: the model's pieces, and a hundred sentinels behind them, the last
+// first.
+TEST_F(T5Golden, SameIdsOutOfTheSentencePieceModelAlone) {
+  const Scratch folder;
+  std::filesystem::copy_file(kFolder / "spiece.model", folder / "spiece.model");
+  std::filesystem::copy_file(kFolder / "config.json", folder / "config.json");
+  const auto tokenizer = text::TranslationTokenizer::load(folder.path());
+  EXPECT_EQ(tokenizer.size(), 144);
+  EXPECT_EQ(tokenizer.piece(143), "<extra_id_0>");
+  EXPECT_EQ(tokenizer.piece(44), "<extra_id_99>");
+  json plain = cases_;  // where </s> is text, as it is to SentencePiece
+  std::erase_if(plain.get_ref<json::array_t&>(), [](const json& one) {
+    return one["source"].get<std::string>().find("</s>") != std::string::npos;
+  });
+  EXPECT_EQ(plain.size() + 1, cases_.size());
+  expect_source_ids(tokenizer, plain);
+  for (const json& one : cases_)
+    EXPECT_EQ(tokenizer.decode(one["beam_ids"].get<std::vector<int32_t>>()),
+              one["beam_text"].get<std::string>());
+  folder.write("tokenizer_config.json", R"({"extra_ids": 3})");
+  EXPECT_EQ(text::TranslationTokenizer::load(folder.path()).size(), 47);
+  folder.write("tokenizer_config.json", R"({"extra_ids": -3})");
+  EXPECT_THROW(text::TranslationTokenizer::load(folder.path()), DataError);
+}
+
+TEST_F(T5Golden, SameText) {
+  const Translator translator(model_);
+  TranslateOptions options = default_options(model_);
+  EXPECT_EQ(options.search.beam, 3) << "from generation_config.json";
+  options.search.max_source_factor = 0;
+  int ended = 0;
+  for (const json& one : cases_) {
+    const std::vector<std::string> source{one["source"].get<std::string>()};
+    options.search.beam = 3;
+    const Translation beam = translator.translate(source, options).at(0);
+    EXPECT_EQ(beam.hypotheses.at(0).hypothesis.ids, one["beam_ids"].get<std::vector<int32_t>>());
+    EXPECT_EQ(beam.text, one["beam_text"].get<std::string>());
+    options.search.beam = 1;
+    const Translation greedy = translator.translate(source, options).at(0);
+    EXPECT_EQ(greedy.hypotheses.at(0).hypothesis.ids, one["greedy_ids"].get<std::vector<int32_t>>());
+    ended += greedy.hypotheses.at(0).hypothesis.complete ? 1 : 0;
+  }
+  EXPECT_GT(ended, 0);
+}
+
+// Rows that the tokenizer has no token for, as T5's tables end with some, stand for nothing.
+TEST_F(T5Golden, RowsWithoutTokensAreNothing) {
+  EXPECT_EQ(model_.config.target_vocabulary, 148);
+  EXPECT_EQ(model_.tokenizer->size(), 144);
+  EXPECT_EQ(model_.tokenizer->piece(147), "");
+  const std::vector<int32_t> ids{14, 147, 8, 19};
+  EXPECT_EQ(model_.tokenizer->decode(ids), "twenty-one");
+}
+
+// A folder with smaller weights is the same model as this one opened with them.
+TEST_F(T5Golden, CanBeQuantized) {
+  for (const WeightForm form : {WeightForm::bf16, WeightForm::int8}) {
+    const Scratch folder;
+    models::quantize_folder(kFolder, folder / "smaller", form);
+    const models::TranslationModel found = models::load_translation_model(folder / "smaller");
+    const models::TranslationModel expected = models::load_translation_model(kFolder, {.weights = form});
+    EXPECT_EQ(models::form_of(*found.transformer), form);
+    EXPECT_EQ(found.generation.beam, 3);
+    const std::string config = read_file(folder / "smaller" / "config.json");
+    EXPECT_EQ(config.find("\"model_type\": \"t5\"") != std::string::npos, form == WeightForm::bf16) << config;
+    std::vector<std::string> sources;
+    for (const json& one : cases_) sources.push_back(one["source"].get<std::string>());
+    const auto texts = Translator(found).translate(sources, default_options(found));
+    const auto wanted = Translator(expected).translate(sources, default_options(expected));
+    for (size_t i = 0; i < sources.size(); ++i) {
+      EXPECT_EQ(texts[i].text, wanted[i].text);
+      EXPECT_EQ(texts[i].hypotheses.at(0).hypothesis.score, wanted[i].hypotheses.at(0).hypothesis.score);
+    }
+  }
+}
+
+TEST_F(T5Golden, AttentionOfAPairIsCaptured) {
+  const TextCapture found = capture_text(model_, "twenty-one", "two", {});
+  EXPECT_EQ(found.source_tokens, (std::vector<std::string>{"▁twenty", "-", "one", "</s>"}));
+  ASSERT_EQ(found.capture.attentions.size(), 6u) << "two layers of an encoder, two of a decoder";
+  EXPECT_EQ(found.capture.attentions[0].name, "encoder.layers.0.self_attn");
+  EXPECT_EQ(found.target_input_tokens.front(), "<pad>");
+}
+
+}  // namespace
+}  // namespace qkv::decode

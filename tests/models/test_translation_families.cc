@@ -1,0 +1,174 @@
+// Folders of encoder-decoders as transformers writes them give its numbers (tests/golden/families.py).
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "qkv/base/error.h"
+#include "qkv/base/files.h"
+#include "qkv/base/parallel.h"
+#include "qkv/models/folder.h"
+#include "qkv/models/pretrained.h"
+#include "tests/models/family_case.h"
+#include "tests/support/scratch.h"
+
+namespace {
+
+using namespace qkv;
+using namespace qkv::models;
+using namespace qkv::testing;
+
+const auto kCaseName = [](const auto& info) { return family_name(info.param); };
+
+Ragged part(const Ragged& texts, int64_t i) {
+  const int64_t length = texts.offsets.length(i);
+  return {texts.values.slice_rows(texts.offsets.begin(i), length), Offsets::uniform(1, length)};
+}
+
+class TranslationFamilies : public ::testing::TestWithParam<std::string> {
+ protected:
+  Tensor logits(const Transformer& model, const Ragged& sources, const Ragged& targets) const {
+    nn::Pass pass;
+    const nn::Memory memory = model.encode(sources, pass);
+    return linear(model.decode(targets, memory, pass), model.output_projection()).value();
+  }
+
+  const FamilyCase case_ = FamilyCase(GetParam());
+  const Ragged targets_{case_.expected["target_ids"],
+                        Offsets::of_lengths(case_.expected["target_lengths"].values<int32_t>())};
+  const std::unique_ptr<Transformer> model_ = load_transformer(case_.folder);
+};
+
+TEST_P(TranslationFamilies, GiveTransformersNumbers) {
+  std::vector<std::vector<float>> layers;
+  nn::Pass pass;
+  pass.observer = [&](const std::string&, const std::vector<Tensor>& weights) {
+    std::vector<float>& all = layers.emplace_back();
+    for (const Tensor& one : weights) all.insert(all.end(), one.values().begin(), one.values().end());
+  };
+  const nn::Memory memory = model_->encode(case_.texts, pass);
+  const Variable decoded = model_->decode(targets_, memory, pass);
+  expect_close(memory.values.value(), case_.expected["hidden"], "hidden", 5e-6);
+  expect_close(linear(decoded, model_->output_projection()).value(), case_.expected["logits"], "logits",
+               5e-6);
+  ASSERT_FALSE(layers.empty());
+  for (size_t i = 0; i < layers.size(); ++i) {
+    expect_close(Tensor::from(layers[i], {std::ssize(layers[i])}), case_.expected[concat("attention.", i)],
+                 concat("attention ", i), 4e-6);
+  }
+  EXPECT_FALSE(case_.expected.has(concat("attention.", layers.size()))) << "a layer is missing";
+}
+
+TEST_P(TranslationFamilies, WriteTransformersText) {
+  nn::Pass pass;
+  nn::DecoderState state = model_->start(model_->encode(part(case_.texts, 0), pass));
+  std::vector<int32_t> found{static_cast<int32_t>(model_->config().decoder_start_id)};
+  for (const int32_t expected : case_.expected["greedy"].values<int32_t>()) {
+    const Tensor next = model_->step(Tensor::from(std::vector{found.back()}, {1}), state);
+    // transformers was told to go on, and not to write padding.
+    for (const int64_t never : {model_->config().eos_id, model_->config().pad_id})
+      next.data()[never] = -1e30f;
+    found.push_back(static_cast<int32_t>(std::ranges::max_element(next.values()) - next.values().begin()));
+    ASSERT_EQ(found.back(), expected) << "token " << found.size();
+  }
+  EXPECT_EQ(found.size(), 13u);
+}
+
+TEST_P(TranslationFamilies, HaveTheSameBitsInAnyBatchAndForAnyThreads) {
+  const int before = threads();
+  set_threads(1);
+  const Tensor together = logits(*model_, case_.texts, targets_);
+  for (const int count : {1, 3}) {
+    set_threads(count);
+    for (int64_t i = 0; i < targets_.offsets.sequences(); ++i) {
+      const Tensor alone = logits(*model_, part(case_.texts, i), part(targets_, i));
+      const Tensor own = together.slice_rows(targets_.offsets.begin(i), targets_.offsets.length(i));
+      EXPECT_TRUE(std::ranges::equal(alone.values(), own.values())) << i;
+    }
+  }
+  set_threads(before);
+}
+
+TEST_P(TranslationFamilies, AreWrittenAsTheyWereRead) {
+  const Scratch copy;
+  save_transformer(copy.path(), *model_, {});
+  EXPECT_EQ(folder_kind(copy.path()), FolderKind::translation);
+  EXPECT_NE(read_file(copy / "config.json").find("\"t5\""), std::string::npos);
+  const auto again = load_transformer(copy.path());
+  EXPECT_EQ(fields(again->config()), fields(model_->config()));
+  EXPECT_TRUE(std::ranges::equal(logits(*again, case_.texts, targets_).values(),
+                                 logits(*model_, case_.texts, targets_).values()));
+  if (!std::filesystem::exists(case_.folder / "model.safetensors")) return;
+  const io::SafetensorsFile first(case_.folder / "model.safetensors"), second(copy / "model.safetensors");
+  EXPECT_EQ(second.names(), first.names());
+  for (const std::string& name : first.names()) {
+    EXPECT_TRUE(std::ranges::equal(first.tensor(name).values(), second.tensor(name).values())) << name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(T5, TranslationFamilies, ::testing::ValuesIn(family_cases("t5")), kCaseName);
+
+// A copy of a golden folder with a part of its config.json replaced.
+class T5Config : public ::testing::Test {
+ protected:
+  std::string message_with(const std::string& from, const std::string& to) {
+    std::string text = read_file(FamilyCase("t5").folder / "config.json");
+    const size_t at = text.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    folder_.write("config.json", text.replace(at, from.size(), to));
+    try {
+      load_config(folder_.path());
+    } catch (const DataError& error) {
+      return error.what();
+    }
+    return "";
+  }
+  const Scratch folder_;
+};
+
+TEST_F(T5Config, SaysWhatItCannotBe) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"\"feed_forward_proj\": \"relu\"", "\"feed_forward_proj\": \"gated-mish\""},
+      {"\"is_encoder_decoder\": true", "\"is_encoder_decoder\": false"},
+      {"\"T5ForConditionalGeneration\"", "\"T5ForQuestionAnswering\""},
+      {"\"d_kv\": 6", "\"d_kv\": \"6\""},
+      {"\"relative_attention_num_buckets\": 8", "\"relative_attention_num_buckets\": 7"},
+      {"\"d_ff\": 12", "\"d_ff\": 12, \"num_experts\": 4"},
+  };
+  const char* const names[] = {"feed_forward_proj", "is_encoder_decoder", "architectures", "d_kv",
+                               "position_buckets",  "num_experts"};
+  for (size_t i = 0; i < std::size(cases); ++i) {
+    const std::string message = message_with(cases[i].first, cases[i].second);
+    EXPECT_NE(message.find(names[i]), std::string::npos) << message;
+    EXPECT_NE(message.find("config.json"), std::string::npos) << message;
+  }
+}
+
+// Writers before transformers 5 said with one field what two say now, and kept another of the tied tables.
+TEST_F(T5Config, OlderFoldersAreRead) {
+  const FamilyCase one("t5_gated");
+  const auto expected = load_transformer(one.folder);
+  std::string text = read_file(one.folder / "config.json");
+  for (const auto& [from, to] : {std::pair<std::string, std::string>{"\"scale_decoder_outputs\": false,", ""},
+                                 {"\"tie_word_embeddings\": true", "\"tie_word_embeddings\": false"}}) {
+    ASSERT_NE(text.find(from), std::string::npos);
+    text.replace(text.find(from), from.size(), to);
+  }
+  folder_.write("config.json", text);
+  const io::SafetensorsFile file(one.folder / "model.safetensors");
+  std::vector<io::NamedTensor> tensors;
+  for (const std::string& name : file.names())
+    tensors.push_back({name == "shared.weight" ? "encoder.embed_tokens.weight" : name, file.tensor(name)});
+  io::write_safetensors(folder_ / "model.safetensors", tensors);
+  const auto found = load_transformer(folder_.path());
+  EXPECT_EQ(fields(found->config()), fields(expected->config()));
+  found->visit([&](const std::string& name, const nn::Parameter& parameter) {
+    expected->visit([&](const std::string& other, const nn::Parameter& same) {
+      if (name != other) return;
+      EXPECT_TRUE(std::ranges::equal(parameter.variable.value().values(), same.variable.value().values()))
+          << name;
+    });
+  });
+}
+
+}  // namespace

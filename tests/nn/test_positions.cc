@@ -1,0 +1,233 @@
+// Positions that attention knows of, held to transformers (tests/golden/positions.py), to a dense oracle, and
+// to the whole where they are used step by step.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "qkv/base/error.h"
+#include "qkv/nn/decoder.h"
+#include "qkv/nn/relative_positions.h"
+#include "qkv/ops/functions.h"
+#include "tests/support/golden.h"
+#include "tests/support/random.h"
+
+namespace {
+
+using namespace qkv;
+using namespace qkv::testing;
+
+Golden golden() { return Golden(QKV_TEST_DATA "/nn/golden/positions.safetensors"); }
+
+TEST(RelativePositions, BucketsAreTransformers) {
+  const Golden expected = golden();
+  int cases = 0;
+  for (const std::string& name : expected.names()) {
+    if (!name.starts_with("buckets.")) continue;
+    ++cases;
+    const size_t first = name.find('.') + 1, second = name.find('.', first) + 1;
+    const nn::PositionOptions options{.kind = nn::PositionKind::relative,
+                                      .buckets = std::stoll(name.substr(first)),
+                                      .max_distance = std::stoll(name.substr(second))};
+    const auto direction = name.ends_with("both") ? nn::Direction::both : nn::Direction::backwards;
+    const Tensor buckets = expected[name];
+    for (int64_t distance = -300; distance <= 300; ++distance) {
+      ASSERT_EQ(nn::relative_bucket(distance, options, direction),
+                buckets.values<int32_t>()[static_cast<size_t>(distance + 300)])
+          << name << ", distance " << distance;
+    }
+  }
+  EXPECT_EQ(cases, 8);
+}
+
+TEST(Alibi, SlopesAreTransformers) {
+  const Golden expected = golden();
+  int cases = 0;
+  for (const std::string& name : expected.names()) {
+    if (!name.starts_with("slopes.")) continue;
+    ++cases;
+    expect_close(nn::alibi_slopes(std::stoll(name.substr(7))), expected[name], name, 1e-7);
+  }
+  EXPECT_EQ(cases, 6);
+}
+
+TEST(Rotary, ScaledAnglesAreTransformers) {
+  using Kind = nn::RotaryScalingKind;
+  const nn::RotaryScaling linear{.kind = Kind::linear, .factor = 2.5},
+      llama3{.kind = Kind::llama3, .factor = 8, .first_positions = 64, .low = 1, .high = 4},
+      yarn{.kind = Kind::yarn, .factor = 4, .first_positions = 256, .magnitude = 0.1 * std::log(4.0) + 1};
+  const Golden expected = golden();
+  for (const auto& [name, scaling] : {std::pair<const char*, nn::RotaryScaling>{"rotary.none", {}},
+                                      {"rotary.linear", linear},
+                                      {"rotary.llama3", llama3},
+                                      {"rotary.yarn", yarn}}) {
+    const RotaryTable table = nn::rotary_table({.rotary_base = 5000, .rotary_scaling = scaling}, 24, 901);
+    const Tensor numbers = expected[name];
+    const int64_t places[] = {1, 7, 900};
+    for (int64_t i = 0; i < 36; ++i) {
+      // An angle of position 900 is as exact as a float of its size.
+      const int64_t place = places[i / 12], angle = i % 12;
+      EXPECT_NEAR(table.cosines.data()[place * 12 + angle], numbers.data()[i], 2e-4) << name << ' ' << i;
+      EXPECT_NEAR(table.sines.data()[place * 12 + angle], numbers.data()[36 + i], 2e-4) << name << ' ' << i;
+      if (place > 7) continue;
+      EXPECT_NEAR(table.cosines.data()[place * 12 + angle], numbers.data()[i], 2e-6) << name << ' ' << i;
+    }
+  }
+}
+
+nn::StackOptions stack(nn::PositionKind kind, int64_t layers = 2) {
+  return {.layers = layers,
+          .layer = {.d_model = 12,
+                    .heads = 3,
+                    .d_k = 4,
+                    .d_v = 4,
+                    .d_ff = 20,
+                    .activation = Activation::silu,
+                    .positions = {.kind = kind, .buckets = 8, .max_distance = 12},
+                    .reads_memory = false}};
+}
+
+Tensor parameter_of(const nn::Encoder& encoder, const std::string& wanted) {
+  Tensor found;
+  encoder.visit([&](const std::string& name, const nn::Parameter& parameter) {
+    if (name == wanted) found = parameter.variable.value();
+  });
+  return found;
+}
+
+// What a mask says of each pair is what positions by distance say: the same attention with a bias that is
+// written out.
+TEST(RelativePositions, AreABiasByDistance) {
+  for (const auto kind : {nn::PositionKind::relative, nn::PositionKind::alibi}) {
+    const nn::Encoder encoder(stack(kind)), plain(stack(nn::PositionKind::none));
+    nn::initialise(encoder, 3);
+    nn::initialise(plain, 3);  // numbers are a function of the name
+    const int64_t n = 17;
+    const Tensor bias = Tensor::empty({1, 3, n, n});
+    const nn::PositionOptions options = stack(kind).layer.positions;
+    for (int64_t h = 0; h < 3; ++h) {
+      for (int64_t i = 0; i < n; ++i) {
+        for (int64_t j = 0; j < n; ++j) {
+          bias.data()[(h * n + i) * n + j] =
+              kind == nn::PositionKind::alibi
+                  ? -nn::alibi_slopes(3).data()[h] * static_cast<float>(std::abs(i - j))
+                  : parameter_of(encoder, "relative_positions.weight")
+                        .data()[nn::relative_bucket(j - i, options, nn::Direction::both) * 3 + h];
+        }
+      }
+    }
+    const Tensor x = random_tensor({n, 12}, 1);
+    nn::Pass pass;
+    const Tensor found = encoder(x, Offsets({0, n}), pass).value();
+    expect_close(found, plain(x, Offsets({0, n}), pass, {.bias = bias}).value(), "biased", 2e-6);
+    const Tensor without = plain(x, Offsets({0, n}), pass).value();
+    float most = 0;
+    for (int64_t i = 0; i < without.numel(); ++i)
+      most = std::max(most, std::abs(without.data()[i] - found.data()[i]));
+    EXPECT_GT(most, 1e-2f) << "positions are to be seen";
+  }
+}
+
+TEST(RelativePositions, StepsGiveWhatTheWholeGives) {
+  for (const auto kind : {nn::PositionKind::relative, nn::PositionKind::alibi}) {
+    const nn::Decoder decoder(stack(kind));
+    nn::initialise(decoder, 4);
+    // Read at once, and continued from different places.
+    const Offsets whole_offsets({0, 24, 45}), first({0, 5, 7});
+    const Tensor x = random_tensor({45, 12}, 2);
+    nn::Pass pass;
+    const Tensor whole = decoder(x, whole_offsets, {}, pass).value();
+    const Tensor beginnings = Tensor::empty({7, 12});
+    for (int64_t s = 0; s < 2; ++s) {
+      beginnings.slice_rows(first.begin(s), first.length(s))
+          .copy_from(x.slice_rows(whole_offsets.begin(s), first.length(s)));
+    }
+    nn::DecoderState state = decoder.start({.offsets = first});
+    decoder.read(beginnings, first, state, pass);
+    for (int64_t i = 0; i < 19; ++i) {
+      const Tensor rows = Tensor::empty({2, 12});
+      const auto at = [&](int64_t s) { return whole_offsets.begin(s) + first.length(s) + i; };
+      for (int64_t s = 0; s < 2; ++s) rows.slice_rows(s, 1).copy_from(x.slice_rows(at(s), 1));
+      const Tensor y = decoder.step(rows, state);
+      for (int64_t s = 0; s < 2; ++s)
+        expect_close(y.slice_rows(s, 1), whole.slice_rows(at(s), 1), "step", 4e-6);
+    }
+  }
+}
+
+// A sequence's bits do not hang on how long the others are, though the table by distance is the longest's.
+TEST(RelativePositions, HaveTheSameBitsInAnyBatch) {
+  const nn::Encoder encoder(stack(nn::PositionKind::relative));
+  nn::initialise(encoder, 7);
+  const Offsets offsets({0, 7, 8, 40});
+  const Tensor x = random_tensor({40, 12}, 8);
+  nn::Pass pass;
+  const Tensor together = encoder(x, offsets, pass).value();
+  for (int64_t s = 0; s < 3; ++s) {
+    const int64_t begin = offsets.begin(s), length = offsets.length(s);
+    const Tensor alone =
+        encoder(x.slice_rows(begin, length), Offsets({0, static_cast<int32_t>(length)}), pass).value();
+    EXPECT_TRUE(std::ranges::equal(alone.values(), together.slice_rows(begin, length).values())) << s;
+  }
+}
+
+TEST(RelativePositions, LearnInEveryLayerWithAndWithoutRecomputing) {
+  const nn::Encoder encoder(stack(nn::PositionKind::relative));
+  nn::initialise(encoder, 5);
+  const Tensor x = random_tensor({11, 12}, 6);
+  Variable table;
+  encoder.visit([&](const std::string& name, const nn::Parameter& parameter) {
+    if (name == "relative_positions.weight") table = parameter.variable;
+  });
+  ASSERT_TRUE(table.defined());
+  const Tensor coefficients = random_tensor({11, 12}, 9);
+  const Offsets offsets({0, 4, 11});
+  std::vector<Tensor> gradients;
+  for (const bool recompute : {false, true}) {
+    table.clear_grad();
+    nn::Pass pass;
+    pass.recompute = recompute;
+    Tape tape;
+    tape.backward(weighted_sum(encoder(x, offsets, pass), coefficients));
+    gradients.push_back(table.grad().clone());
+  }
+  EXPECT_TRUE(std::ranges::equal(gradients[0].values(), gradients[1].values()));
+
+  const auto value = [&] {
+    nn::Pass pass;
+    const Tensor y = encoder(x, offsets, pass).value();
+    double sum = 0;
+    for (int64_t i = 0; i < y.numel(); ++i) sum += double{y.data()[i]} * coefficients.data()[i];
+    return sum;
+  };
+  constexpr float kStep = 1e-2f;
+  float largest = 0;
+  for (int64_t i = 0; i < table.value().numel(); ++i) {
+    float& number = table.value().data()[i];
+    const float before = number;
+    number = before + kStep;
+    const double above = value();
+    number = before - kStep;
+    const double below = value();
+    number = before;
+    EXPECT_NEAR(gradients[0].data()[i], (above - below) / (2 * double{kStep}), 2e-3) << i;
+    largest = std::max(largest, std::abs(gradients[0].data()[i]));
+  }
+  EXPECT_GT(largest, 0.05f);
+}
+
+TEST(RelativePositions, RefuseWhatTheyCannotBe) {
+  const auto make = [](int64_t buckets, int64_t max_distance, nn::Direction direction) {
+    nn::RelativePositions(
+        {.kind = nn::PositionKind::relative, .buckets = buckets, .max_distance = max_distance}, 2, direction);
+  };
+  EXPECT_THROW(make(2, 128, nn::Direction::both), UsageError);
+  EXPECT_THROW(make(9, 128, nn::Direction::both), UsageError);
+  EXPECT_THROW(make(32, 16, nn::Direction::backwards), UsageError);
+  EXPECT_NO_THROW(make(32, 17, nn::Direction::backwards));
+  EXPECT_NO_THROW(make(32, 16, nn::Direction::both));
+}
+
+}  // namespace
