@@ -17,7 +17,8 @@ namespace {
 // any size.
 thread_local size_t most_bytes = 0;
 
-void* limited_malloc(size_t bytes) { return bytes > most_bytes ? nullptr : std::malloc(bytes); }
+// Zeros: it reads tables and pixels that a damaged file has left out, and results are to be the same bits.
+void* limited_malloc(size_t bytes) { return bytes > most_bytes ? nullptr : std::calloc(bytes, 1); }
 void* limited_realloc(void* memory, size_t bytes) {
   return bytes > most_bytes ? nullptr : std::realloc(memory, bytes);
 }
@@ -144,6 +145,7 @@ Image decode_image(std::string_view bytes, const std::string& name) {
   };
   const JpegMarkers markers = png ? JpegMarkers{.complete = true} : read_jpeg_markers(bytes);
   if (bytes.size() > INT32_MAX) refuse(concat(bytes.size(), " bytes"));
+  if (!markers.tables_fit) refuse("one whose Huffman tables are too long");
   int width = 0, height = 0, channels = 0;
   most_bytes = size_t{1} << 20;
   if (png) {

@@ -6,7 +6,7 @@
 namespace qkv::data {
 namespace {
 
-constexpr unsigned kStartOfScan = 0xDA, kEndOfImage = 0xD9, kExif = 0xE1;
+constexpr unsigned kHuffmanTables = 0xC4, kStartOfScan = 0xDA, kEndOfImage = 0xD9, kExif = 0xE1;
 constexpr unsigned kOrientationTag = 0x0112, kShort = 3;
 
 // Numbers out of bytes, of either byte order; 0 behind their end.
@@ -42,6 +42,19 @@ int orientation_of(std::string_view tiff) {
   return 1;
 }
 
+// Whether each of the tables of a segment's content has at most 256 codes and a symbol for each: a byte, 16
+// numbers of codes, the symbols.
+bool huffman_tables_fit(std::string_view content) {
+  constexpr size_t kLengths = 16, kMostCodes = 256;
+  while (!content.empty()) {
+    size_t codes = 0;
+    for (size_t i = 1; i <= kLengths; ++i) codes += Numbers(content, true).at(i, 1);
+    if (codes > kMostCodes || 1 + kLengths + codes > content.size()) return false;
+    content.remove_prefix(1 + kLengths + codes);
+  }
+  return true;
+}
+
 // The place of the next marker at or behind `place`, within data in which 0xFF is followed by 0.
 size_t end_of_scan(std::string_view bytes, size_t place) {
   for (;;) {
@@ -73,6 +86,10 @@ JpegMarkers read_jpeg_markers(std::string_view bytes) {
     const size_t length = numbers.at(place + 2, 2);
     if (length < 2) return found;
     const std::string_view segment = bytes.substr(place, length + 2);
+    if (marker == kHuffmanTables &&
+        (segment.size() != length + 2 || !huffman_tables_fit(segment.substr(4)))) {
+      found.tables_fit = false;
+    }
     constexpr std::string_view kExifName{"Exif\0\0", 6};
     if (marker == kExif && segment.substr(4).starts_with(kExifName)) {
       found.orientation = orientation_of(segment.substr(4 + kExifName.size()));

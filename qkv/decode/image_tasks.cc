@@ -39,6 +39,20 @@ models::ImageProcessorConfig preprocessing(const std::filesystem::path& folder,
   return config;
 }
 
+// A picture to draw on: the part that preprocessing leaves.
+data::Image picture_of(const data::Image& image, const models::ImageProcessorConfig& config) {
+  if (config.crop) {
+    const auto& [height, width] = *config.crop;
+    const int64_t times = std::max<int64_t>(
+        std::min({image.height / height, image.width / width, kPictureSide / std::max(height, width)}), 1);
+    return models::ImageProcessor(config.sized({times * height, times * width})).seen(image);
+  }
+  const int64_t longest = std::max(image.height, image.width);
+  if (longest <= kPictureSide) return image;
+  const auto side = [&](int64_t length) { return std::max<int64_t>(length * kPictureSide / longest, 1); };
+  return data::resize(image, side(image.height), side(image.width), data::Resampling::bilinear);
+}
+
 }  // namespace
 
 ImageTasks::ImageTasks(const std::filesystem::path& folder, const ImageTaskOptions& options)
@@ -113,16 +127,11 @@ std::vector<Embedded> ImageTasks::embed(std::span<const std::string> paths,
 ImageAttention ImageTasks::attention(const data::Image& image) const {
   const models::ImageEncoderConfig& config = model_->config();
   const models::ImageSize size = *processor_.config().size();
-  const int64_t times = std::max<int64_t>(std::min({image.height / size.height, image.width / size.width,
-                                                    kPictureSide / std::max(size.height, size.width)}),
-                                          1);
-  ImageAttention result{
-      .picture = models::ImageProcessor(processor_.config().sized({times * size.height, times * size.width}))
-                     .seen(image),
-      .own_tokens = {"[CLS]"},
-      .patches = {size.height / config.patch, size.width / config.patch},
-      .attentions = {},
-      .labels = {}};
+  ImageAttention result{.picture = picture_of(image, processor_.config()),
+                        .own_tokens = {"[CLS]"},
+                        .patches = {size.height / config.patch, size.width / config.patch},
+                        .attentions = {},
+                        .labels = {}};
   if (config.distilled) result.own_tokens.emplace_back("[DISTILL]");
   nn::Pass pass;
   pass.observer = [&](const std::string& name, const std::vector<Tensor>& weights) {

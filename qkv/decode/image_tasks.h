@@ -26,8 +26,8 @@ struct ImageTaskOptions {
 
 // The attention weights of one image, and what there is to draw them on.
 struct ImageAttention {
-  // What the model has seen: the same part of the picture, with a whole number of times as many pixels a side
-  // where the file has them.
+  // What the model has seen, with as many pixels as the file has up to a point, and in its own proportions
+  // where the model sees all of it squeezed into its size.
   data::Image picture;
   std::vector<std::string> own_tokens;  // in front of the patches: "[CLS]", and DeiT's "[DISTILL]"
   models::ImageSize patches;            // rows and columns of them

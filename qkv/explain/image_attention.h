@@ -44,11 +44,11 @@ std::string to_json(const ImageAttentionReport& report);
 
 // One page that needs nothing else and loads nothing from the network: the picture under the weights of each
 // head, layer by layer, of their mean and of the rollout, for the token that is chosen; patches are chosen by
-// clicking on them. Weights are rounded to 1/255 of a row's largest.
+// clicking on them. Weights of patches are rounded to 1/255 of a row's largest.
 std::string to_html(const ImageAttentionReport& report);
 
 // A drawing for papers and slides: layers down, heads across, their mean and the rollout behind them, for the
-// first token; each map in its own scale.
+// first token; each map from its lowest to its highest weight.
 std::string to_svg(const ImageAttentionReport& report);
 
 // Writes the report as what the file's extension says, as write_report() of texts does.

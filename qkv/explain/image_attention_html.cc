@@ -17,22 +17,30 @@ using Json = nlohmann::ordered_json;
 
 constexpr int64_t kSmallPicture = 128 * 128;  // pixels: smaller ones are kept exactly
 
-// Rows of weights as bytes of 1/255 of the row's largest, and behind them those largest as little-endian
-// floats: a page of a large model holds millions of weights.
-std::string packed(const Tensor& weights) {
-  std::string levels, tops;
+void add_float(float value, std::string& bytes) {
+  const auto bits = std::bit_cast<uint32_t>(value);
+  for (const int shift : {0, 8, 16, 24})
+    bytes += static_cast<char>(static_cast<unsigned char>(bits >> shift));
+}
+
+// Rows of weights, of which a page holds millions. Of each: those of the `own` tokens and the largest of the
+// patches' as floats, then the patches' as shares of that largest, in units of 1/255 (1 byte) or 1/65535
+// (2 bytes, little-endian).
+std::string packed(const Tensor& weights, int64_t own, int bytes) {
+  const long units = (1L << (8 * bytes)) - 1;
+  std::string text;
   for (int64_t row = 0; row < weights.rows(); ++row) {
     const float* from = weights.data() + row * weights.row_stride();
-    const float top = *std::max_element(from, from + weights.cols());
-    for (int64_t i = 0; i < weights.cols(); ++i) {
-      const float share = top > 0 ? std::clamp(from[i] / top, 0.0f, 1.0f) : 0.0f;
-      levels += static_cast<char>(static_cast<unsigned char>(std::lround(share * 255)));
+    const float top = *std::max_element(from + own, from + weights.cols());
+    for (int64_t i = 0; i < own; ++i) add_float(from[i], text);
+    add_float(top, text);
+    for (int64_t i = own; i < weights.cols(); ++i) {
+      const double share = top > 0 ? std::clamp(double{from[i]} / double{top}, 0.0, 1.0) : 0.0;
+      const auto level = static_cast<unsigned>(std::lround(share * static_cast<double>(units)));
+      for (int k = 0; k < bytes; ++k) text += static_cast<char>(static_cast<unsigned char>(level >> (8 * k)));
     }
-    const auto bits = std::bit_cast<uint32_t>(top);
-    for (const int shift : {0, 8, 16, 24})
-      tops += static_cast<char>(static_cast<unsigned char>(bits >> shift));
   }
-  return base64(levels + tops);
+  return base64(text);
 }
 
 std::string picture_uri(const data::Image& picture) {
@@ -59,8 +67,12 @@ std::string page_data(const ImageAttentionReport& report) {
     if (data["labels"].size() == 5) break;
     data["labels"].push_back({label, probability});
   }
-  for (const Tensor& layer : report.layers) data["layers"].push_back(packed(layer));
-  for (const Tensor& rollout : attention_rollout(report.layers)) data["rollout"].push_back(packed(rollout));
+  const int64_t own = std::ssize(report.own_tokens);
+  for (const Tensor& layer : report.layers) data["layers"].push_back(packed(layer, own, 1));
+  // A patch's rollout is mostly itself, and there are few of them: two bytes.
+  for (const Tensor& rollout : attention_rollout(report.layers)) {
+    data["rollout"].push_back(packed(rollout, own, 2));
+  }
   return inert(data.dump(-1, ' ', true, Json::error_handler_t::replace));
 }
 

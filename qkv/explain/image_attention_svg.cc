@@ -22,34 +22,36 @@ struct Place {
   double x = 0, y = 0, width = 0, height = 0;
 };
 
-// The picture, and over it in dark what is not looked at: patches of one shade are one path.
+std::string picture_at(const char* symbol, const Place& place) {
+  return concat("<use href=\"#", symbol, "\" x=\"", number(place.x), "\" y=\"", number(place.y),
+                "\" width=\"", number(place.width), "\" height=\"", number(place.height), "\"/>\n");
+}
+
+// The grey picture, and over it the heat: patches of one shade are one path.
 std::string draw_map(const std::vector<float>& weights, int64_t rows, int64_t columns, const Place& place) {
-  const float top = *std::ranges::max_element(weights);
+  const auto [low, top] = std::ranges::minmax(weights);
   std::array<std::string, kShades + 1> paths;
   for (int64_t y = 0; y < rows; ++y) {
-    const auto shade_at = [&](int64_t x) {
-      const double weight = double{weights[static_cast<size_t>(y * columns + x)]};
-      const double light = top > 0 ? std::clamp(weight / double{top}, 0.0, 1.0) : 0.0;
-      return static_cast<size_t>(std::lround((1 - light) * kShades));
+    const auto shade_at = [&, low = double{low}, span = double{top} - double{low}](int64_t x) {
+      const double above = double{weights[static_cast<size_t>(y * columns + x)]} - low;
+      return static_cast<size_t>(std::lround((span > 0 ? above / span : 0.5) * kShades));
     };
     for (int64_t x = 0; x < columns;) {
       const size_t shade = shade_at(x);
       int64_t run = 1;
       while (x + run < columns && shade_at(x + run) == shade) ++run;
-      if (shade > 0) paths[shade] += concat("M", x, " ", y, "h", run, "v1h-", run, "z");
+      paths[shade] += concat("M", x, " ", y, "h", run, "v1h-", run, "z");
       x += run;
     }
   }
-  std::string svg = concat(
-      "<use href=\"#picture\" x=\"", number(place.x), "\" y=\"", number(place.y), "\" width=\"",
-      number(place.width), "\" height=\"", number(place.height), "\"/>\n<g transform=\"translate(",
-      number(place.x), " ", number(place.y), ") scale(", place.width / static_cast<double>(columns), " ",
-      place.height / static_cast<double>(rows), ")\" fill=\"#0b0a14\" shape-rendering=\"crispEdges\">\n");
-  for (size_t shade = 1; shade <= kShades; ++shade) {
+  std::string svg = concat(picture_at("grey", place), "<g transform=\"translate(", number(place.x), " ",
+                           number(place.y), ") scale(", place.width / static_cast<double>(columns), " ",
+                           place.height / static_cast<double>(rows), ")\" shape-rendering=\"crispEdges\">\n");
+  for (size_t shade = 0; shade <= kShades; ++shade) {
     if (paths[shade].empty()) continue;
-    const double opacity = 0.88 * static_cast<double>(shade) / kShades;
-    svg +=
-        concat("<path fill-opacity=\"", std::round(opacity * 1000) / 1000, "\" d=\"", paths[shade], "\"/>\n");
+    const double heat = static_cast<double>(shade) / kShades, opacity = 0.5 + 0.3 * heat;
+    svg += concat("<path fill=\"", hex(blend(kHeat, heat)), "\" fill-opacity=\"",
+                  std::round(opacity * 1000) / 1000, "\" d=\"", paths[shade], "\"/>\n");
   }
   return svg + "</g>\n";
 }
@@ -66,16 +68,26 @@ std::vector<float> weights_of(const Tensor& layer, int64_t head, int64_t own) {
   return weights;
 }
 
-std::string embedded_picture(const data::Image& picture) {
+// The picture in its colours, and in grey for the heat to stand on.
+std::string embedded_pictures(const data::Image& picture) {
   const int64_t longest = std::max(picture.height, picture.width);
   const auto side = [&](int64_t length) {
     return longest <= kPictureSide ? length : std::max<int64_t>(length * kPictureSide / longest, 1);
   };
-  const data::Image small =
+  data::Image small =
       data::resize(picture, side(picture.height), side(picture.width), data::Resampling::bilinear);
-  return concat("<symbol id=\"picture\" viewBox=\"0 0 ", small.width, " ", small.height,
-                "\" preserveAspectRatio=\"none\"><image width=\"", small.width, "\" height=\"", small.height,
-                "\" href=\"data:image/jpeg;base64,", base64(data::encode_jpeg(small)), "\"/></symbol>\n");
+  const auto symbol = [&](const char* name) {
+    return concat("<symbol id=\"", name, "\" viewBox=\"0 0 ", small.width, " ", small.height,
+                  "\" preserveAspectRatio=\"none\"><image width=\"", small.width, "\" height=\"",
+                  small.height, "\" href=\"data:image/jpeg;base64,", base64(data::encode_jpeg(small)),
+                  "\"/></symbol>\n");
+  };
+  const std::string colours = symbol("picture");
+  for (size_t i = 0; i < small.pixels.size(); i += 3) {
+    const double grey = 0.27 * small.pixels[i] + 0.64 * small.pixels[i + 1] + 0.09 * small.pixels[i + 2];
+    std::fill_n(small.pixels.begin() + static_cast<std::ptrdiff_t>(i), 3, static_cast<uint8_t>(grey));
+  }
+  return colours + symbol("grey");
 }
 
 }  // namespace
@@ -89,22 +101,25 @@ std::string to_svg(const ImageAttentionReport& report) {
   const auto column = [&](int64_t head) {
     return left + static_cast<double>(head) * (kPanelWidth + kGap) + (head >= heads ? 2 * kGap : 0);
   };
+  // The picture, and beside it what it is.
+  std::string svg = picture_at("picture", {kMargin, kMargin, kPanelWidth, height});
+  const double beside = kMargin + kPanelWidth + 2 * kGap;
   double y = kMargin;
-  std::string svg;
   if (!report.title.empty()) {
     y += 20;
-    svg += text_at(kMargin, y, 19, kInk, " font-weight=\"650\"", xml_label(report.title, 120).text);
+    svg += text_at(beside, y, 19, kInk, " font-weight=\"650\"", xml_label(report.title, 120).text);
   }
   if (!report.model.empty()) {
     y += 20;
-    svg += text_at(kMargin, y, 12, kQuiet, "", xml_label(report.model, 160).text);
+    svg += text_at(beside, y, 12, kQuiet, "", xml_label(report.model, 160).text);
   }
-  if (!report.labels.empty()) {
+  for (size_t i = 0; i < std::min<size_t>(report.labels.size(), 3); ++i) {
     y += 20;
-    const auto& [label, probability] = report.labels.front();
-    svg += text_at(kMargin, y, 12, kQuiet, "",
-                   concat(xml_label(label, 80).text, ", ", number(100 * double{probability}), " %"));
+    const auto& [label, probability] = report.labels[i];
+    svg += text_at(beside, y, 12, kInk, "",
+                   concat(number(100 * double{probability}), " % ", xml_label(label, 80).text));
   }
+  y = std::max(y, kMargin + height);
   y += 34;
   svg += text_at(kMargin, y, 15, kInk, " font-weight=\"600\"",
                  concat("Where ", xml_label(report.own_tokens.front()).text, " looks"));
@@ -134,7 +149,7 @@ std::string to_svg(const ImageAttentionReport& report) {
       "\" height=\"", all, "\" viewBox=\"0 0 ", width, " ", all,
       "\" font-family=\"system-ui, 'Segoe UI', Roboto, 'Noto Sans', 'DejaVu Sans', sans-serif\">\n<title>",
       xml_label(report.title.empty() ? "Attention" : report.title, 200).text, "</title>\n",
-      embedded_picture(report.picture), "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n", svg,
+      embedded_pictures(report.picture), "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n", svg,
       "</svg>\n");
 }
 

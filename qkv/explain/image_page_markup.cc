@@ -41,8 +41,6 @@ const char* const kImagePageMarkup = R"html(<!doctype html>
         <option value="max">0 to highest</option>
         <option value="same">same for all</option>
       </select></label>
-      <label class="check"><input id="smooth" type="checkbox"> Smooth</label>
-      <button id="save" class="plain push" type="button">Save PNG</button>
     </div>
     <div class="heading">
       <h2 id="what"></h2>
@@ -51,7 +49,9 @@ const char* const kImagePageMarkup = R"html(<!doctype html>
     </div>
     <p id="stats" class="quiet"></p>
     <div class="bar queries"><span>Query</span> <div id="queries" class="segments small" role="group"
-      aria-label="Whose attention"></div> <span class="quiet">or click on a patch</span></div>
+      aria-label="Whose attention"></div> <span>or click on a patch</span>
+      <label class="check push"><input id="smooth" type="checkbox"> Smooth</label>
+      <button id="save" class="plain" type="button">Save PNG</button></div>
     <div id="scroll" class="scroll">
       <div id="stage" class="stage picture" tabindex="0" role="application">
         <canvas id="canvas"></canvas>

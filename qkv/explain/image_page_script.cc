@@ -7,17 +7,21 @@ const char* const kImagePageScript = R"js(
 const data = JSON.parse($('data').textContent);
 const {rows, columns} = data, own = data.own.length, tokens = own + rows * columns;
 const MEAN = data.heads, ROLLOUT = data.heads + 1;
-const VIEWS = [['light', 'Light'], ['heat', 'Heat'], ['picture', 'Picture']];
+const VIEWS = [['heat', 'Heat'], ['light', 'Light'], ['picture', 'Picture']];
 
-// Bytes of each row, and behind all rows the largest weight of each.
-function unpacked(text) {
-  const bytes = Uint8Array.from(atob(text), c => c.charCodeAt(0)), count = bytes.length / (tokens + 4);
-  const view = new DataView(bytes.buffer), tops = Array.from({length: count}, (_, i) => view.getFloat32(count * tokens + 4 * i, true));
-  return {bytes, tops};
+// Of each row: own weights and the largest of the patches' as floats, then the patches' as shares of that.
+function unpacked(text, width) {
+  const bytes = Uint8Array.from(atob(text), c => c.charCodeAt(0));
+  return {view: new DataView(bytes.buffer), width, size: 4 * (own + 1) + width * (tokens - own)};
 }
-const layers = data.layers.map(unpacked), rollouts = data.rollout.map(unpacked);
-function addRow(sums, {bytes, tops}, row, factor) {
-  for (let i = 0; i < tokens; i++) sums[i] += bytes[row * tokens + i] / 255 * tops[row] * factor;
+const layers = data.layers.map(text => unpacked(text, 1)), rollouts = data.rollout.map(text => unpacked(text, 2));
+function addRow(sums, {view, width, size}, row, factor) {
+  const at = row * size, levels = at + 4 * (own + 1);
+  for (let i = 0; i < own; i++) sums[i] += view.getFloat32(at + 4 * i, true) * factor;
+  const unit = view.getFloat32(at + 4 * own, true) * factor / (width === 1 ? 255 : 65535);
+  for (let i = 0; i < tokens - own; i++) {
+    sums[own + i] += unit * (width === 1 ? view.getUint8(levels + i) : view.getUint16(levels + 2 * i, true));
+  }
 }
 // What the query looks at: the weights of all tokens, own ones first.
 function weightsOf(layer, head, query) {
@@ -29,7 +33,7 @@ function weightsOf(layer, head, query) {
 }
 const largest = weights => weights.reduce((a, b) => Math.max(a, b), 0);
 
-const state = {layer: data.layers.length - 1, head: MEAN, query: 0, view: 'light', scale: 'range', smooth: true, theme: 'auto'};
+const state = {layer: data.layers.length - 1, head: MEAN, query: 0, view: 'heat', scale: 'range', smooth: true, theme: 'auto'};
 const headWord = head => head === MEAN ? 'mean' : head === ROLLOUT ? 'rollout' : head + 1;
 const headName = head => head === MEAN ? 'mean of heads' : head === ROLLOUT ? 'rollout' : `head ${head + 1}`;
 function readHash() {
@@ -45,7 +49,7 @@ function readHash() {
 function writeHash() {
   const shown = {layer: state.layer + 1, head: headWord(state.head)};
   if (state.query) shown.query = state.query;
-  if (state.view !== 'light') shown.view = state.view;
+  if (state.view !== 'heat') shown.view = state.view;
   if (state.scale !== 'range') shown.scale = state.scale;
   if (!state.smooth) shown.smooth = 0;
   if (state.theme !== 'auto') shown.theme = state.theme;
@@ -81,8 +85,7 @@ function brightness(weights) {
   const patches = weights.subarray(own);
   const low = state.scale === 'range' ? patches.reduce((a, b) => Math.min(a, b)) : 0;
   const top = state.scale === 'same' ? sameForAll().top : largest(patches), span = top - low;
-  // What differs by less than a step of the page's weights is even.
-  const even = span < 0.004 * top;
+  const even = span <= 1e-4 * top;  // nothing to see but rounding
   return {low, top, of: w => even ? 0.5 : clamp((w - low) / span, 0, 1)};
 }
 

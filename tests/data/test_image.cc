@@ -141,6 +141,17 @@ TEST(ReadImage, SurvivesDamage) {
   }
 }
 
+TEST(ReadImage, RefusesHuffmanTablesThatAreTooLong) {
+  std::string bytes = read_file(kPictures / "whole.jpg");
+  const size_t table = bytes.find("\xFF\xC4");
+  ASSERT_NE(table, std::string::npos);
+  ASSERT_TRUE(read_jpeg_markers(bytes).tables_fit);
+  bytes[table + 5 + 8] = '\xFF';  // the number of codes of 9 bits
+  EXPECT_FALSE(read_jpeg_markers(bytes).tables_fit);
+  const std::string message = message_of<DataError>([&] { decode_image(bytes, "long.jpg"); });
+  EXPECT_NE(message.find("Huffman"), std::string::npos) << message;
+}
+
 TEST(WriteImage, IsReadAgain) {
   const Image image = read_image(kPictures / "rgb.png");
   EXPECT_EQ(decode_image(encode_png(image), "again"), image);

@@ -118,15 +118,17 @@ TEST(ImageReport, HtmlStandsAloneAndCannotBeBrokenOutOf) {
   EXPECT_EQ(data["title"], "<b>&</title></script>");
   EXPECT_EQ(data["labels"][0][0], "</script>");
   EXPECT_EQ(data["picture"].get<std::string>().substr(0, 22), "data:image/png;base64,");
-  // 3 heads of 8 rows: 8 bytes and a float each, 4 letters for 3 bytes.
-  EXPECT_EQ(data["layers"][0].get<std::string>().size(), 3u * 8 * (8 + 4) * 4 / 3);
+  // 3 heads of 8 rows: 2 + 1 floats and 6 bytes each, 4 letters for 3 bytes.
+  EXPECT_EQ(data["layers"][0].get<std::string>().size(), 3u * 8 * (3 * 4 + 6) * 4 / 3);
+  EXPECT_EQ(data["rollout"][1].get<std::string>().size(), 8u * (3 * 4 + 2 * 6) * 4 / 3);
   EXPECT_EQ(data["rollout"].size(), 2u);
 }
 
 TEST(ImageReport, SvgHasAMapForEachHead) {
   const std::string svg = to_svg(small_report());
   size_t maps = 0;
-  for (size_t at = svg.find("<use "); at != std::string::npos; at = svg.find("<use ", at + 1)) ++maps;
+  constexpr const char* kMap = "<use href=\"#grey\"";
+  for (size_t at = svg.find(kMap); at != std::string::npos; at = svg.find(kMap, at + 1)) ++maps;
   EXPECT_EQ(maps, 2u * (3 + 2));
   EXPECT_THAT(svg, HasSubstr("&lt;b&gt;&amp;&lt;/title&gt;"));
   EXPECT_THAT(svg, HasSubstr("Where [CLS] looks"));
