@@ -145,6 +145,8 @@ Image decode_image(std::string_view bytes, const std::string& name) {
   };
   const JpegMarkers markers = png ? JpegMarkers{.complete = true} : read_jpeg_markers(bytes);
   if (bytes.size() > INT32_MAX) refuse(concat(bytes.size(), " bytes"));
+  // Before stb_image sees any of it.
+  if (!markers.complete) refuse("one that ends before its picture does");
   if (!markers.tables_fit) refuse("one whose Huffman tables are too long");
   int width = 0, height = 0, channels = 0;
   most_bytes = size_t{1} << 20;
@@ -153,7 +155,6 @@ Image decode_image(std::string_view bytes, const std::string& name) {
   }
   if (stbi_info_from_memory(data, size, &width, &height, &channels) == 0) refuse(stbi_failure_reason());
   require_few_pixels(width, height, name);
-  if (!markers.complete) refuse("one that ends before its picture does");
   // Generous for both formats: 4 channels of 16 bits and a margin on each side, twice as the space grows.
   most_bytes = (size_t{1} << 20) + 2 * bytes.size() +
                32 * (static_cast<size_t>(width) + 64) * (static_cast<size_t>(height) + 64);

@@ -84,15 +84,12 @@ JpegMarkers read_jpeg_markers(std::string_view bytes) {
       return found;
     }
     const size_t length = numbers.at(place + 2, 2);
-    if (length < 2) return found;
-    const std::string_view segment = bytes.substr(place, length + 2);
-    if (marker == kHuffmanTables &&
-        (segment.size() != length + 2 || !huffman_tables_fit(segment.substr(4)))) {
-      found.tables_fit = false;
-    }
+    if (length < 2 || place + 2 + length > bytes.size()) return found;
+    const std::string_view content = bytes.substr(place + 4, length - 2);
+    if (marker == kHuffmanTables && !huffman_tables_fit(content)) found.tables_fit = false;
     constexpr std::string_view kExifName{"Exif\0\0", 6};
-    if (marker == kExif && segment.substr(4).starts_with(kExifName)) {
-      found.orientation = orientation_of(segment.substr(4 + kExifName.size()));
+    if (marker == kExif && content.starts_with(kExifName)) {
+      found.orientation = orientation_of(content.substr(kExifName.size()));
     }
     place += length + 2;
     if (marker == kStartOfScan) place = end_of_scan(bytes, place);

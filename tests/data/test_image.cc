@@ -176,6 +176,7 @@ TEST(JpegMarkers, TellHowTheCameraWasHeld) {
   }
   EXPECT_EQ(read_jpeg_markers(read_file(kPictures / "whole.jpg")).orientation, 1);
   EXPECT_FALSE(read_jpeg_markers("").complete);
+  EXPECT_FALSE(read_jpeg_markers("\xFF\xD8\xFF\xE1\x7F").complete);  // ends within a length
 }
 
 }  // namespace
