@@ -187,12 +187,14 @@ void TransformerConfig::validate() const {
   require_at_least("source_vocabulary", 1, source_vocabulary);
   require_at_least("target_vocabulary", 1, target_vocabulary);
   require_at_least("d_model", 1, d_model);
-  require_at_least("encoder_layers", 0, encoder_layers);
-  require_at_least("decoder_layers", 1, decoder_layers);
+  require_at_least("encoder_layers", 0, encoder_layers, kMostLayers);
+  require_at_least("decoder_layers", 1, decoder_layers, kMostLayers);
   require_at_least("heads", 1, heads);
   require_at_least("d_k", 0, d_k);
   require_at_least("d_v", 0, d_v);
   require_at_least("d_ff", 1, d_ff);
+  require_at_least("d_k of all heads", 0, heads * d_k);
+  require_at_least("d_v of all heads", 0, heads * d_v);
   require_at_least("max_positions", 1, max_positions);
   if ((d_k == 0 || d_v == 0) && d_model % heads != 0) {
     throw UsageError(

@@ -3,8 +3,10 @@
 #include "qkv/base/error.h"
 
 namespace qkv::models {
-void require_at_least(const char* field, int64_t least, int64_t found) {
+
+void require_at_least(const char* field, int64_t least, int64_t found, int64_t most) {
   if (found < least) throw UsageError(concat(field, ": expected at least ", least, ", found ", found));
+  if (found > most) throw UsageError(concat(field, ": expected at most ", most, ", found ", found));
 }
 
 void require_rate(const char* field, float rate) {
@@ -19,13 +21,15 @@ void require_epsilon(float epsilon) {
 
 void validate_stack(const nn::StackOptions& stack) {
   const nn::LayerOptions& layer = stack.layer;
-  require_at_least("layers", 1, stack.layers);
+  require_at_least("layers", 1, stack.layers, kMostLayers);
   require_at_least("d_model", 1, layer.d_model);
   require_at_least("heads", 1, layer.heads);
   require_at_least("key_heads", 0, layer.key_heads);
   require_at_least("d_k", 0, layer.d_k);
   require_at_least("d_v", 0, layer.d_v);
   require_at_least("d_ff", 1, layer.d_ff);
+  require_at_least("d_k of all heads", 0, layer.heads * layer.d_k);
+  require_at_least("d_v of all heads", 0, layer.heads * layer.d_v);
   if ((layer.d_k == 0 || layer.d_v == 0) && layer.d_model % layer.heads != 0) {
     throw UsageError(concat("heads: expected a divisor of d_model ", layer.d_model, ", found ", layer.heads));
   }
