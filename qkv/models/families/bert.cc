@@ -68,26 +68,14 @@ std::string write(const TextEncoderConfig& config) {
 }
 
 NameMap names(const TextEncoderConfig& /*config*/) {
-  return {
-      .rules = {{"embed_tokens", "bert.embeddings.word_embeddings"},
-                {"embed_positions", "bert.embeddings.position_embeddings"},
-                {"embed_types", "bert.embeddings.token_type_embeddings"},
-                {"embed_layer_norm", "bert.embeddings.LayerNorm"},
-                {"encoder.layers.#.self_attn.q_proj", "bert.encoder.layer.#.attention.self.query"},
-                {"encoder.layers.#.self_attn.k_proj", "bert.encoder.layer.#.attention.self.key"},
-                {"encoder.layers.#.self_attn.v_proj", "bert.encoder.layer.#.attention.self.value"},
-                {"encoder.layers.#.self_attn.out_proj", "bert.encoder.layer.#.attention.output.dense"},
-                {"encoder.layers.#.self_attn_layer_norm", "bert.encoder.layer.#.attention.output.LayerNorm"},
-                {"encoder.layers.#.fc1", "bert.encoder.layer.#.intermediate.dense"},
-                {"encoder.layers.#.fc2", "bert.encoder.layer.#.output.dense"},
-                {"encoder.layers.#.final_layer_norm", "bert.encoder.layer.#.output.LayerNorm"},
-                {"pooler", "bert.pooler.dense"},
-                {"masked_language.dense", "cls.predictions.transform.dense"},
-                {"masked_language.layer_norm", "cls.predictions.transform.LayerNorm"},
-                {"masked_language", "cls.predictions"},
-                {"next_sentence", "cls.seq_relationship"},
-                {"classifier", "classifier"}},
-      .prefix = "bert."};
+  NameMap map = bert_names("bert");
+  map.rules.insert(map.rules.end(), {{"pooler", "bert.pooler.dense"},
+                                     {"masked_language.dense", "cls.predictions.transform.dense"},
+                                     {"masked_language.layer_norm", "cls.predictions.transform.LayerNorm"},
+                                     {"masked_language", "cls.predictions"},
+                                     {"next_sentence", "cls.seq_relationship"},
+                                     {"classifier", "classifier"}});
+  return map;
 }
 
 }  // namespace

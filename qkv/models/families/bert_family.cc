@@ -85,4 +85,21 @@ void require_bert_blocks(const TextEncoderConfig& config, const char* family) {
   }
 }
 
+NameMap bert_names(const std::string& model) {
+  const std::string embeddings = model + ".embeddings.", layer = model + ".encoder.layer.#.";
+  return {.rules = {{"embed_tokens", embeddings + "word_embeddings"},
+                    {"embed_positions", embeddings + "position_embeddings"},
+                    {"embed_types", embeddings + "token_type_embeddings"},
+                    {"embed_layer_norm", embeddings + "LayerNorm"},
+                    {"encoder.layers.#.self_attn.q_proj", layer + "attention.self.query"},
+                    {"encoder.layers.#.self_attn.k_proj", layer + "attention.self.key"},
+                    {"encoder.layers.#.self_attn.v_proj", layer + "attention.self.value"},
+                    {"encoder.layers.#.self_attn.out_proj", layer + "attention.output.dense"},
+                    {"encoder.layers.#.self_attn_layer_norm", layer + "attention.output.LayerNorm"},
+                    {"encoder.layers.#.fc1", layer + "intermediate.dense"},
+                    {"encoder.layers.#.fc2", layer + "output.dense"},
+                    {"encoder.layers.#.final_layer_norm", layer + "output.LayerNorm"}},
+          .prefix = model + "."};
+}
+
 }  // namespace qkv::models

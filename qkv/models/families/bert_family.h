@@ -7,6 +7,7 @@
 
 #include "qkv/models/config_reader.h"
 #include "qkv/models/config_writer.h"
+#include "qkv/models/stored_names.h"
 #include "qkv/models/text_encoder.h"
 
 namespace qkv::models {
@@ -34,5 +35,9 @@ void write_blocks(const nn::StackOptions& blocks, ConfigWriter& writer);
 // Whether the blocks are those of all three: post-norm layer norms with biases after learned positions, of
 // which `first_row` in front are not used. Throws UsageError naming the family where not.
 void require_bert_blocks(const TextEncoderConfig& config, const char* family);
+
+// The names of embeddings and blocks in BERT's files, which RoBERTa took over: `model` is "bert" or
+// "roberta".
+NameMap bert_names(const std::string& model);
 
 }  // namespace qkv::models

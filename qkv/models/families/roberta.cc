@@ -67,25 +67,13 @@ std::string write(const TextEncoderConfig& config) {
 NameMap names(const TextEncoderConfig& config) {
   // The classifier of texts is two layers, the first of which is what BERT's pooler is.
   const bool of_texts = config.labelled == Labelled::texts;
-  return {.rules = {{"embed_tokens", "roberta.embeddings.word_embeddings"},
-                    {"embed_positions", "roberta.embeddings.position_embeddings"},
-                    {"embed_types", "roberta.embeddings.token_type_embeddings"},
-                    {"embed_layer_norm", "roberta.embeddings.LayerNorm"},
-                    {"encoder.layers.#.self_attn.q_proj", "roberta.encoder.layer.#.attention.self.query"},
-                    {"encoder.layers.#.self_attn.k_proj", "roberta.encoder.layer.#.attention.self.key"},
-                    {"encoder.layers.#.self_attn.v_proj", "roberta.encoder.layer.#.attention.self.value"},
-                    {"encoder.layers.#.self_attn.out_proj", "roberta.encoder.layer.#.attention.output.dense"},
-                    {"encoder.layers.#.self_attn_layer_norm",
-                     "roberta.encoder.layer.#.attention.output.LayerNorm"},
-                    {"encoder.layers.#.fc1", "roberta.encoder.layer.#.intermediate.dense"},
-                    {"encoder.layers.#.fc2", "roberta.encoder.layer.#.output.dense"},
-                    {"encoder.layers.#.final_layer_norm", "roberta.encoder.layer.#.output.LayerNorm"},
-                    {"pooler", of_texts ? "classifier.dense" : "roberta.pooler.dense"},
-                    {"masked_language.dense", "lm_head.dense"},
-                    {"masked_language.layer_norm", "lm_head.layer_norm"},
-                    {"masked_language", "lm_head"},
-                    {"classifier", of_texts ? "classifier.out_proj" : "classifier"}},
-          .prefix = "roberta."};
+  NameMap map = bert_names("roberta");
+  map.rules.insert(map.rules.end(), {{"pooler", of_texts ? "classifier.dense" : "roberta.pooler.dense"},
+                                     {"masked_language.dense", "lm_head.dense"},
+                                     {"masked_language.layer_norm", "lm_head.layer_norm"},
+                                     {"masked_language", "lm_head"},
+                                     {"classifier", of_texts ? "classifier.out_proj" : "classifier"}});
+  return map;
 }
 
 }  // namespace
