@@ -26,14 +26,23 @@ struct Arguments {
   std::string model, form, out;
 };
 
+// One file, or shards.
+int64_t weight_bytes(const std::string& folder) {
+  int64_t bytes = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("model") && name.ends_with(".safetensors")) {
+      bytes += static_cast<int64_t>(entry.file_size());
+    }
+  }
+  return bytes;
+}
+
 void quantize(const Arguments& arguments) {
   models::quantize_folder(arguments.model, arguments.out, weight_form(arguments.form));
-  const auto size = [](const std::string& folder) {
-    return static_cast<int64_t>(
-        std::filesystem::file_size(std::filesystem::path(folder) / "model.safetensors"));
-  };
-  std::cerr << arguments.out << ": weights in " << arguments.form << ", " << bytes_text(size(arguments.out))
-            << " (" << bytes_text(size(arguments.model)) << " in " << arguments.model << ")\n";
+  std::cerr << arguments.out << ": weights in " << arguments.form << ", "
+            << bytes_text(weight_bytes(arguments.out)) << " (" << bytes_text(weight_bytes(arguments.model))
+            << " in " << arguments.model << ")\n";
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ needs torch and transformers from PyPI, and for llama.cpp xllamacpp and gguf (--
                 last token, the prompt's reading included: transformers' generate() in f32 with sdpa, llama.cpp's completions of
                 token ids (int8 is its Q8_0), qkv generate with a line on its stdin. "the same" is how many of the first tokens
                 are those of qkv in f32: a random model's likeliest tokens are so close that rounding to bf16 or int8 soon changes one.
-  lengths       one text of 4,160 tokens by a LLaMA-shaped model with 8 layers of 512 features (positions that are free), drawn with
+  lengths       one text of --longest tokens and some more by a LLaMA-shaped model with 8 layers of 512 features (positions that are free), drawn with
                 --top-k 40: milliseconds a token where so many stand before it, by when its letters come
   translations  transformers' generate() and qkv translate with one Marian folder, by beam: one line at a time, and batched (by 32
                 there, padded, sorted by length; as qkv likes here). Both from text to text.
@@ -275,7 +275,8 @@ def compare_texts(arguments):
 
 def compare_lengths(arguments):
     model = str(write_model("llama-small", arguments.vocabulary, arguments.scratch / "llama-small"))
-    prompt, new, window = " ".join(["a"] * PROMPT), 4160 - PROMPT, 64
+    window = 64
+    prompt, new = " ".join(["a"] * PROMPT), arguments.longest + window - PROMPT
     print("| tokens before | " + " | ".join(f"{form}, ms a token" for form in arguments.forms) + " |\n| --- |" +
           " --- |" * len(arguments.forms))
     columns = []
@@ -292,7 +293,7 @@ def compare_lengths(arguments):
         # Half of a character waits for the rest, so there are somewhat fewer pieces than tokens.
         pieces = len(times) / new
         milliseconds = {}
-        for before in (32, 64, 128, 256, 512, 1024, 2048, 4096):
+        for before in (2 ** power for power in range(5, arguments.longest.bit_length())):
             first = int((before - PROMPT) * pieces)
             last = min(first + int(window * pieces), len(times) - 1)
             milliseconds[before] = 1000 * (times[last] - times[first]) / (last - first) * pieces
@@ -336,6 +337,7 @@ def main():
     parser.add_argument("--thread-counts", type=int, nargs="+", default=[1, 2], help="(default: 1 2)")
     parser.add_argument("--forms", nargs="+", default=["f32", "int8"], choices=("f32", "bf16", "int8"),
                         help="of the weights, by length (default: f32 int8)")
+    parser.add_argument("--longest", type=int, default=4096, help="tokens before a token (default: %(default)s)")
     parser.add_argument("--no-llama", action="store_true", help="leave llama.cpp out")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     arguments = parser.parse_args()

@@ -203,6 +203,20 @@ TEST(FamilyCommands, TakeWeightsInAnyForm) {
   check("embed", "bert_base", {"--pool", "pooler"});
 }
 
+TEST(FamilyCommands, QuantizeReadsShards) {
+  const Scratch scratch;
+  const std::string out = (scratch / "out").string();
+  const Outcome outcome =
+      run_qkv({"quantize", folder("llama_grouped+shards"), "--weights", "bf16", "--out", out});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  const auto bytes = [](const std::string& from, const std::vector<std::string>& more) {
+    std::vector<std::string> arguments{"inspect", from, "--json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return json::parse(run_qkv(arguments).out)["weight_bytes"];
+  };
+  EXPECT_EQ(bytes(out, {}), bytes(folder("llama_grouped+shards"), {"--weights", "bf16"}));
+}
+
 TEST(FamilyCommands, InspectCountsBytesInAnyForm) {
   const auto inspect = [](const std::string& form) {
     const Outcome outcome = run_qkv({"inspect", folder("vit_images"), "--weights", form, "--json"});
