@@ -10,6 +10,7 @@
 #include "qkv/base/files.h"
 #include "qkv/base/parallel.h"
 #include "qkv/kernels/matmul.h"
+#include "qkv/models/folder.h"
 #include "qkv/models/pretrained.h"
 #include "qkv/models/quantize.h"
 #include "tests/models/family_case.h"
@@ -61,6 +62,19 @@ AnyModel open_model(const fs::path& inputs, const fs::path& folder, const LoadOp
         if (model.config().masked_language) return model.guesses(hidden).value();
         return model.config().labels.empty() ? hidden.value() : model.labels(hidden, texts.offsets).value();
       });
+    case FolderKind::translation:
+      return any<Transformer>(load_transformer(folder, options), [=](const auto& model, bool first) {
+        const FamilyCase one(inputs.filename().string());
+        const Ragged targets{one.expected["target_ids"],
+                             Offsets::of_lengths(one.expected["target_lengths"].values<int32_t>())};
+        const auto some = [first](const Ragged& texts) {
+          const int64_t length = texts.offsets.length(0);
+          return first ? Ragged{first_of(texts.values, length), Offsets::uniform(1, length)} : texts;
+        };
+        nn::Pass pass;
+        const nn::Memory memory = model.encode(some(one.texts), pass);
+        return linear(model.decode(some(targets), memory, pass), model.output_projection()).value();
+      });
     default:
       return any<ImageEncoder>(load_image_encoder(folder, options), [=](const auto& model, bool first) {
         const Tensor pixels = Golden((inputs / "expected.safetensors").string())["pixels"];
@@ -71,6 +85,15 @@ AnyModel open_model(const fs::path& inputs, const fs::path& folder, const LoadOp
         const bool labels = !model.config().labels.empty();
         return (labels ? model.labels(hidden, offsets) : model.pooled(hidden, offsets)).value();
       });
+  }
+}
+
+// As quantize_folder() does; the golden encoder-decoders have no tokenizers, which that opens.
+void store(const fs::path& from, const fs::path& to, WeightForm form) {
+  if (folder_kind(from) == FolderKind::translation) {
+    save_transformer(to, *load_transformer(from, {.weights = form}), {});
+  } else {
+    quantize_folder(from, to, form);
   }
 }
 
@@ -114,7 +137,7 @@ TEST_P(FamilyForms, HaveTheSameBitsInAnyBatchAndForAnyThreads) {
 
 TEST_P(FamilyForms, AStoredFolderIsWhatIsRoundedOnLoad) {
   const Scratch scratch;
-  quantize_folder(folder_, scratch / "rounded", form_);
+  store(folder_, scratch / "rounded", form_);
   const size_t before = allocator_stats().in_use;
   const AnyModel stored = open_model(folder_, scratch / "rounded");
   // Only what the family keeps the other way round is copied, to be turned.
@@ -133,7 +156,7 @@ TEST_P(FamilyForms, AStoredFolderIsWhatIsRoundedOnLoad) {
   EXPECT_TRUE(same_bits(stored.run(false), rounded_.run(false)));
   // Widened again, and rounded once more: the numbers stay.
   EXPECT_EQ(open_model(folder_, scratch / "rounded", {.weights = WeightForm::f32}).form, WeightForm::f32);
-  quantize_folder(scratch / "rounded", scratch / "again", form_);
+  store(scratch / "rounded", scratch / "again", form_);
   EXPECT_EQ(read_file(scratch / "again/model.safetensors"), read_file(scratch / "rounded/model.safetensors"));
   EXPECT_EQ(read_file(scratch / "again/config.json"), read_file(scratch / "rounded/config.json"));
 }
@@ -142,7 +165,7 @@ INSTANTIATE_TEST_SUITE_P(
     All, FamilyForms,
     ::testing::Combine(::testing::Values("gpt2", "gpt2_untied_relu", "llama_grouped", "llama_biased",
                                          "bert_pretraining", "bert_texts", "roberta_tokens",
-                                         "distilbert_masked", "vit_images", "vit_base", "deit_images"),
+                                         "distilbert_masked", "vit_images", "vit_base", "deit_images", "t5"),
                        ::testing::Values(WeightForm::bf16, WeightForm::int8)),
     [](const auto& one) { return concat(std::get<0>(one.param), "_", name_of(std::get<1>(one.param))); });
 
