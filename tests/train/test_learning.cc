@@ -63,6 +63,44 @@ TEST(Learning, ReversesWordsItHasNotSeenInThisOrder) {
   EXPECT_EQ(translations[1].text, "te zo");
 }
 
+// Positions that only attention knows of are learned with, and saved and loaded with the model.
+TEST(Learning, ReversesWordsWithPositionsByDistance) {
+  for (const auto positions : {nn::PositionKind::relative, nn::PositionKind::alibi}) {
+    const Scratch scratch;
+    TranslationJob job = small_job(scratch, "out");
+    job.train = write_reversals(scratch, "train", 2000, 1);
+    job.valid = {};
+    job.config = {.d_model = 32,
+                  .encoder_layers = 1,
+                  .decoder_layers = 1,
+                  .heads = 4,
+                  .d_ff = 64,
+                  .positions = positions,
+                  .dropout = 0,
+                  .embedding_dropout = 0};
+    job.options.batch_tokens = 800;
+    job.options.accumulate = 1;
+    job.options.label_smoothing = 0;
+    job.options.adam.average_decay = 0;
+    job.options.schedule = {.warmup_steps = 50, .learning_rate = 0.01f};
+    job.options.max_steps = 500;
+    struct Curve : TrainObserver {
+      std::vector<double> losses;
+      void on_step(const StepReport& report) override { losses.push_back(report.loss); }
+    } curve;
+    train_translation(job, curve);
+    ASSERT_EQ(curve.losses.size(), 500u);
+    EXPECT_GT(curve.losses.front(), 1.5);
+    EXPECT_LT(std::accumulate(curve.losses.end() - 25, curve.losses.end(), 0.0) / 25, 0.1);
+    const models::TranslationModel model = models::load_translation_model(job.folder);
+    EXPECT_EQ(model.config.positions, positions);
+    const std::vector<std::string> sources{"ba ko mi", "zo te"};
+    const auto translations = decode::Translator(model).translate(sources, decode::default_options(model));
+    EXPECT_EQ(translations[0].text, "mi ko ba");
+    EXPECT_EQ(translations[1].text, "te zo");
+  }
+}
+
 TEST(Learning, StopsWhereValidationNoLongerImproves) {
   const Scratch scratch;
   TranslationJob job = small_job(scratch, "out");
