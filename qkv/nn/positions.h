@@ -38,7 +38,9 @@ struct RotaryScaling {
   // Of yarn: likewise; and what the turned queries and keys are multiplied by.
   double slow = 1, fast = 32, magnitude = 1;
 
-  friend auto operator<=>(const RotaryScaling&, const RotaryScaling&) = default;
+  // clang-tidy takes the 0 that <=> is compared with for a pointer.
+  friend auto operator<=>(const RotaryScaling&,
+                          const RotaryScaling&) = default;  // NOLINT(modernize-use-nullptr)
 };
 
 // One description for all who need to know: an embedding acts on the kinds that are added, self-attention on
