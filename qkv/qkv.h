@@ -45,6 +45,7 @@
 
 #include "qkv/ops/attention.h"
 #include "qkv/ops/bias_by_distance.h"
+#include "qkv/ops/convert.h"
 #include "qkv/ops/functions.h"
 #include "qkv/ops/linear.h"
 #include "qkv/ops/prepend.h"

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <functional>
 
 #include "qkv/base/error.h"
 #include "qkv/decode/alignment.h"
 #include "qkv/decode/batches.h"
 #include "qkv/kernels/loss.h"
-#include "qkv/kernels/matmul.h"
 
 namespace qkv::decode {
 namespace {
@@ -30,6 +30,18 @@ void require_alike(const ModelList& models) {
     same("eos_id", first.eos_id, config.eos_id);
     same("pad_id", first.pad_id, config.pad_id);
   }
+}
+
+// Some of the rows of a tensor of any dtype, as a tensor of this shape.
+Tensor rows_of(const Tensor& from, Ids ids, const Shape& shape) {
+  const Tensor rows = Tensor::empty(shape, from.dtype());
+  const size_t bytes = rows.bytes() / ids.size();
+  auto* to = static_cast<std::byte*>(rows.address());
+  for (const int32_t id : ids) {
+    std::memcpy(to, static_cast<const std::byte*>(from.address()) + static_cast<size_t>(id) * bytes, bytes);
+    to += bytes;
+  }
+  return rows;
 }
 
 }  // namespace
@@ -67,19 +79,14 @@ bool TransformerStepper::restrict_logits(Ids ids) {
   restricted_.reset();
   if (ids.empty()) return true;
   const LinearWeights& output = model_.output_projection();
-  const Tensor& weights = output.weights().front().value();
-  // Else a token's logit would depend on the companions whose tokens are computed beside it.
-  if (weights.dtype() != DType::f32 || !kernels::columns_keep_their_bits()) return false;
+  const Variable& weights = output.weights().front();
+  const int64_t count = std::ssize(ids);
+  Variable rows(rows_of(weights.value(), ids, {count, output.inputs()}));
+  if (weights.scales().defined()) rows.set_value(rows.value(), rows_of(weights.scales(), ids, {count}));
   const Variable& bias = output.biases().front();
-  const Tensor rows = Tensor::empty({std::ssize(ids), weights.cols()});
-  const Tensor row_biases = bias.defined() ? Tensor::empty({rows.rows()}) : Tensor();
-  for (int64_t i = 0; i < rows.rows(); ++i) {
-    const int32_t id = ids[static_cast<size_t>(i)];
-    std::copy_n(weights.data() + id * weights.row_stride(), weights.cols(), rows.data() + i * rows.cols());
-    if (bias.defined()) row_biases.data()[i] = bias.value().data()[id];
-  }
-  restricted_.emplace(std::vector<Variable>{rows},
-                      std::vector<Variable>{bias.defined() ? Variable(row_biases) : Variable()});
+  restricted_.emplace(
+      std::vector<Variable>{rows},
+      std::vector<Variable>{bias.defined() ? Variable(rows_of(bias.value(), ids, {count})) : Variable()});
   return true;
 }
 

@@ -92,14 +92,13 @@ void products(Stopwatch& watch) {
     int64_t rows, inputs, outputs;
   };
   for (const Size size : {Size{2048, 512, 512}, Size{2048, 512, 2048}, Size{2048, 2048, 512},
-                          Size{2048, 256, 1024}, Size{2048, 256, 256}, Size{4, 512, 2048}}) {
+                          Size{2048, 256, 1024}, Size{2048, 256, 256}}) {
     const std::string shape = concat(size.rows, " x ", size.inputs, " x ", size.outputs);
     const Tensor x = random({size.rows, size.inputs}, 1), w = random({size.outputs, size.inputs}, 2);
     const Tensor y = random({size.rows, size.outputs}, 3);
     const auto packed = kernels::PackedMatrix::transposed(std::vector{matrix(w)});
-    watch.time("linear", shape,
+    watch.time("linear, packed", shape,
                [&] { kernels::matmul(matrix(x), packed, nullptr, mutable_matrix(y), Accumulate::no); });
-    if (size.rows < 64) continue;
     watch.time("weight gradient", shape, [&] {
       kernels::matmul_transposed_a(matrix(y), matrix(x), mutable_matrix(w), Accumulate::no);
     });
@@ -113,10 +112,10 @@ void products(Stopwatch& watch) {
 void products_of_kept_weights(Stopwatch& watch) {
   constexpr int64_t kInputs = 512, kOutputs = 2048;
   const Tensor w = random({kOutputs, kInputs}, 1);
-  for (const WeightForm form : {WeightForm::bf16, WeightForm::int8}) {
+  for (const WeightForm form : {WeightForm::f32, WeightForm::bf16, WeightForm::int8}) {
     const FormedWeight weight = in_form({w}, form);
     const auto kept = kernels::PackedMatrix::kept(std::vector{weight_rows(weight.value, weight.scales)});
-    for (const int64_t rows : {2048, 64, 1}) {
+    for (const int64_t rows : {2048, 64, 4, 1}) {
       const Tensor x = random({rows, kInputs}, 2), y = random({rows, kOutputs}, 3);
       watch.time(concat("linear, ", name_of(form)), concat(rows, " x ", kInputs, " x ", kOutputs),
                  [&] { kernels::matmul(matrix(x), kept, nullptr, mutable_matrix(y), Accumulate::no); });

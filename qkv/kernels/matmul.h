@@ -1,5 +1,5 @@
 #pragma once
-// Matrix products: of packed matrices on oneDNN, for training; of weights as they are kept on a kernel of our
+// Matrix products: of packed matrices on oneDNN, for training; of weights as they are kept on kernels of our
 // own, for everything else. Matrices are row-major with a stride (in elements) from row to row.
 //
 // Work is cut over outputs in blocks whose bounds depend on the shapes only, and each block is computed by
@@ -39,11 +39,8 @@ class PackedMatrix {
   static PackedMatrix plain(std::span<const Matrix> blocks);
   // The transpose of the blocks laid one below the other, all of one form, read where they lie: nothing is
   // copied, and they must outlive this. Products with it sum in another order than those with transposed(),
-  // so their last bits differ.
+  // so their last bits differ; a column's bits do not depend on the columns beside it.
   static PackedMatrix kept(std::span<const WeightRows> blocks);
-  // Whether products with packed f32 are faster here than with kept ones: oneDNN has a kernel for them with
-  // AVX-512. Without one it is slow for few rows.
-  static bool worth_packing();
 
   bool empty() const { return impl_ == nullptr; }
   int64_t rows() const;  // the inner dimension of the product
@@ -60,10 +57,6 @@ class PackedMatrix {
 // c (+)= a b, with a [m, k], b [k, n], c [m, n]; bias [n] is added where given.
 void matmul(const Matrix& a, const PackedMatrix& b, const float* bias, const MutableMatrix& c,
             Accumulate accumulate);
-
-// Whether a column of matmul()'s result has the same bits whatever the columns of b beside it are. It does
-// with AVX-512; oneDNN's kernel for AVX2 sums in an order that depends on the width.
-bool columns_keep_their_bits();
 
 // c (+)= a^T b, with a [rows, m], b [rows, n], c [m, n]: the gradient of a weight. The sum over rows is made
 // in an order that depends on the number of rows only.

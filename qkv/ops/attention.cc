@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "qkv/kernels/attention.h"
+#include "qkv/ops/convert.h"
 #include "qkv/ops/functions.h"
 #include "qkv/ops/profile.h"
 
@@ -51,6 +52,18 @@ int64_t width(const char* what, const Variable& x, int64_t heads) {
     throw ShapeError(concat(kName, ": ", what, " ", x.shape(), " is not [tokens, ", heads, " heads * d]"));
   }
   return x.value().cols() / heads;
+}
+
+// Whether the inputs are bf16: all of them or none.
+bool in_bf16(const Variable& query, const Variable& key, const Variable& value) {
+  const DType dtype = query.value().dtype();
+  if ((dtype != DType::f32 && dtype != DType::bf16) || key.value().dtype() != dtype ||
+      value.value().dtype() != dtype) {
+    throw ShapeError(concat(kName, ": query ", name_of(dtype), ", key ", name_of(key.value().dtype()),
+                            " and value ", name_of(value.value().dtype()),
+                            ": expected f32 or bf16, and all alike"));
+  }
+  return dtype == DType::bf16;
 }
 
 // What the kernel is to write beside the output, with memory for it in `result` and `places`.
@@ -121,6 +134,11 @@ kernels::AttentionWatch watch_of(const AttentionOptions& options, int64_t heads,
 AttentionResult multihead_attention(const Variable& query, const Variable& key, const Variable& value,
                                     int64_t heads, const AttentionOptions& options) {
   const ProfileScope profile(kName);
+  if (in_bf16(query, key, value)) {
+    AttentionResult result = multihead_attention(to_f32(query), to_f32(key), to_f32(value), heads, options);
+    result.output = to_bf16(result.output);
+    return result;
+  }
   const int64_t key_heads = options.key_heads == 0 ? heads : options.key_heads;
   if (key_heads < 1 || heads % key_heads != 0) {
     throw ShapeError(concat(kName, ": ", key_heads, " heads of keys do not divide ", heads, " of queries"));

@@ -131,11 +131,7 @@ struct LinearAccess {
                                 weight.shape()));
       }
     }
-    if (rows.front().form != DType::f32 || !PackedMatrix::worth_packing()) return PackedMatrix::kept(rows);
-    PackedMatrix packed = pack(w);
-    for (const Variable& weight : w.weights_)
-      release_mapped(weight.value().address(), weight.value().bytes());
-    return packed;
+    return PackedMatrix::kept(rows);
   }
 
   // The biases laid end to end, or an undefined tensor where there are none.

@@ -14,10 +14,10 @@ namespace qkv {
 // [b_1, b_2, ...]. Several maps of one input (queries, keys, values) are one product. Weights may have any
 // form (ops/weight_form.h), all of them the same.
 //
-// What the products read is made when first needed and again when a weight has changed; that is safe from
-// several threads at once. f32 is packed, once, and the pages of a file that it was mapped from are given
-// back; bf16 and int8 are read where they lie. While a tape lives f32 is packed for each use: the weights
-// change after it, and copies of all of them would be kept for nothing.
+// While a tape lives, f32 is packed for each use: the weights change after it, and copies of all of them
+// would be kept for nothing. Without one, weights are read where they lie, be it in a mapped file; what that
+// needs beside them (sums of int8 rows, biases laid end to end) is made when first needed and again when a
+// weight has changed, safely from several threads at once.
 class LinearWeights {
  public:
   // `biases` is empty or as long as `weights`; an undefined one counts as zeros. Values may come later.

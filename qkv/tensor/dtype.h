@@ -6,7 +6,7 @@
 
 namespace qkv {
 
-// f32, i32 and u8 are what operations compute with. In bf16 and i8 only weights are kept.
+// f32, i32 and u8 are what operations compute with. In bf16 and i8 numbers are kept.
 enum class DType : uint8_t { f32, i32, u8, bf16, i8 };
 
 enum class Device : uint8_t { cpu };

@@ -21,8 +21,9 @@ TEST(Bench, MeasuresLimitsAndKernels) {
     EXPECT_GT(kernel["bytes"], 0) << kernel;
     EXPECT_EQ(kernel.contains("of_peak"), kernel["macs"] > 0) << kernel;
   }
-  for (const char* name : {"linear", "weight gradient", "attention", "attention backward", "Adam",
-                           "residual + norm backward", "softmax cross-entropy", "GELU", "embedding"})
+  for (const char* name :
+       {"linear, packed", "linear, f32", "weight gradient", "attention", "attention backward", "Adam",
+        "residual + norm backward", "softmax cross-entropy", "GELU", "embedding"})
     EXPECT_TRUE(names.contains(name)) << name;
   // 2048 x 512 x 512 multiplications, and both factors and the result in memory.
   EXPECT_EQ(report["kernels"][0]["macs"], 536870912);

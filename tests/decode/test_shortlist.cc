@@ -15,10 +15,12 @@
 #include "qkv/io/safetensors.h"
 #include "tests/decode/random_stepper.h"
 #include "tests/decode/random_transformer.h"
+#include "tests/support/keep_as.h"
 
 namespace qkv::decode {
 namespace {
 
+using qkv::testing::keep_as;
 using testing::random_sentences;
 using testing::random_transformer;
 using testing::RandomModel;
@@ -153,8 +155,11 @@ TEST(Shortlist, OutputsAreAsIfNothingElseWereInTheVocabulary) {
 
 // A projection to a few rows of the table, which depend on who is under way, gives the bits that it gives
 // alone.
-TEST(Shortlist, ATransformersBitsDoNotDependOnTheCompanions) {
+class Restricted : public ::testing::TestWithParam<WeightForm> {};
+
+TEST_P(Restricted, ATransformersBitsDoNotDependOnTheCompanions) {
   const auto model = random_transformer(small_config(), 31);
+  keep_as(GetParam(), *model);
   const auto sources = random_sentences(30, 12, 22, 8);
   std::vector<Request> requests;
   for (const auto& source : sources) requests.push_back({.source = source});
@@ -194,6 +199,10 @@ TEST(Shortlist, ATransformersBitsDoNotDependOnTheCompanions) {
   const auto alike = search(ModelList{model.get(), model.get()}, requests, options);
   for (size_t i = 0; i < alike.size(); ++i) EXPECT_NEAR(alike[i][0].score, expected[i][0].score, 1e-4) << i;
 }
+
+INSTANTIATE_TEST_SUITE_P(Forms, Restricted,
+                         ::testing::Values(WeightForm::f32, WeightForm::bf16, WeightForm::int8),
+                         [](const auto& test) { return std::string(name_of(test.param)); });
 
 }  // namespace
 }  // namespace qkv::decode

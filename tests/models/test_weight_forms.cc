@@ -12,12 +12,14 @@
 #include "qkv/kernels/matmul.h"
 #include "qkv/models/folder.h"
 #include "tests/models/small_transformer.h"
+#include "tests/support/keep_as.h"
 #include "tests/support/scratch.h"
 
 namespace {
 
 using namespace qkv;
 using namespace qkv::models;
+using qkv::testing::keep_as;
 using qkv::testing::message_of;
 using qkv::testing::Scratch;
 
@@ -25,16 +27,6 @@ std::unique_ptr<Transformer> random_model(Tying tying = Tying::three_way) {
   auto model = std::make_unique<Transformer>(small(tying));
   nn::initialise(*model, 3);
   return model;
-}
-
-// Rounds the model's weights.
-void keep_as(WeightForm form, const Transformer& model) {
-  model.visit([&](const std::string&, const nn::Parameter& parameter) {
-    Variable variable = parameter.variable;
-    if (!variable.takes_any_form()) return;
-    const FormedWeight weight = in_form({variable.value(), variable.scales()}, form);
-    variable.set_value(weight.value, weight.scales);
-  });
 }
 
 Tensor logits(const Transformer& model) {

@@ -248,8 +248,6 @@ bool runs_on_slabs() {
   return answer;
 }
 
-bool columns_keep_their_bits() { return runs_on_slabs(); }
-
 void matmul(const Matrix& a, const PackedMatrix& b, const float* bias, const MutableMatrix& c,
             Accumulate accumulate) {
   const PackedMatrix::Impl& packed = *b.impl();

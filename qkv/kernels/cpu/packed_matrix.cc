@@ -170,8 +170,6 @@ PackedMatrix PackedMatrix::plain(std::span<const Matrix> blocks) {
   return result;
 }
 
-bool PackedMatrix::worth_packing() { return runs_on_slabs(); }
-
 PackedMatrix PackedMatrix::kept(std::span<const WeightRows> blocks) {
   Impl whole;
   whole.rows = blocks[0].cols;

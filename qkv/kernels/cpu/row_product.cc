@@ -6,34 +6,18 @@
 #include "qkv/kernels/counters.h"
 #include "qkv/kernels/cpu/packed_matrix.h"
 #include "qkv/kernels/cpu/quantized_rows.h"
+#include "qkv/tensor/storage.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "qkv/kernels/cpu/row_product.cc"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "qkv/kernels/cpu/row-inl.h"
+#include "qkv/kernels/cpu/float_rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace qkv::kernels::HWY_NAMESPACE {
 namespace {
-
-// The sums of a tile, of so many rows and columns, stay in registers.
-constexpr int kTileRows = 3;
-#if HWY_ARCH_X86 && HWY_TARGET > HWY_AVX3  // sixteen registers
-constexpr int kTileCols = 4;
-#else
-constexpr int kTileCols = 8;
-#endif
-constexpr int kMostTileCols = 8;
-
-// So many numbers are multiplied before their sums leave the registers: a tile's columns stay in the first
-// cache for all rows of a part.
-constexpr int64_t kDepth = 512;
-// With more rows than this, a tile's columns are first brought together, in f32: rows of weights are often
-// powers of two apart, in the same few places of the cache, and bf16 would be widened anew for each three
-// rows.
-constexpr int64_t kGatherRows = 9;
 
 #if HWY_TARGET != HWY_SCALAR
 template <class D, class V>
@@ -64,140 +48,6 @@ HWY_INLINE void store_sums_of_lanes(D d, V a, V b, V c, V e, hn::TFromD<D>* to) 
   const auto sums = hn::Add(hn::BitCast(d, low), hn::BitCast(d, high));
   hn::StoreU(add_halves(d, sums), hn::FixedTag<hn::TFromD<D>, 4>(), to);
 #endif
-}
-
-template <class P>
-HWY_INLINE FloatVector load_weights(const float* from, P part) {
-  return load(Floats(), from, part);
-}
-
-template <class P>
-HWY_INLINE FloatVector load_weights(const uint16_t* from, P part) {
-  return load_bf16(from, part);
-}
-
-// One vector of each of R rows times one of each of C columns.
-template <int R, int C, class W, class P>
-HWY_INLINE void float_step(const float* x, int64_t x_stride, const W* const* w, int64_t i, int64_t ahead,
-                           P part, FloatVector (&sum)[R][C]) {
-  const Floats d;
-  FloatVector left[R];
-#pragma GCC unroll 4
-  for (int r = 0; r < R; ++r) left[r] = load(d, x + r * x_stride + i, part);
-#pragma GCC unroll 8
-  for (int c = 0; c < C; ++c) {
-    const auto right = load_weights(w[c] + i, part);
-    // One row waits for the memory: the columns after these are asked for.
-    if constexpr (R == 1) __builtin_prefetch(w[c] + i + ahead, 0, 2);
-#pragma GCC unroll 4
-    for (int r = 0; r < R; ++r) sum[r][c] = hn::MulAdd(left[r], right, sum[r][c]);
-  }
-}
-
-// sums[r * kMostTileCols + c] = sum_i x[r][i] w[c][i], for R rows and C columns, a multiple of four. The
-// weights of the column that follows in a place of `w` lie `ahead` numbers further on.
-template <int R, int C, class W>
-HWY_NOINLINE void float_tile(const float* x, int64_t x_stride, const W* const* w, int64_t count,
-                             int64_t ahead, float* sums) {
-  const Floats d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  FloatVector sum[R][C];
-#pragma GCC unroll 4
-  for (int r = 0; r < R; ++r) {
-#pragma GCC unroll 8
-    for (int c = 0; c < C; ++c) sum[r][c] = hn::Zero(d);
-  }
-  int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) float_step<R, C>(x, x_stride, w, i, ahead, Full{}, sum);
-  if (i < count) float_step<R, C>(x, x_stride, w, i, ahead, Part{static_cast<size_t>(count - i)}, sum);
-#pragma GCC unroll 4
-  for (int r = 0; r < R; ++r) {
-#pragma GCC unroll 2
-    for (int c = 0; c < C; c += 4) {
-      store_sums_of_lanes(d, sum[r][c], sum[r][c + 1], sum[r][c + 2], sum[r][c + 3],
-                          sums + r * kMostTileCols + c);
-    }
-  }
-}
-
-// y (+)= sums + bias for one row of `count` columns.
-HWY_INLINE void put_row(const float* sums, const float* bias, bool add, float* y, int64_t count) {
-  const hn::CappedTag<float, kMostTileCols> d;
-  for_vectors(d, count, [&](auto part, int64_t i) HWY_ATTR {
-    auto v = load(d, sums + i, part);
-    if (bias != nullptr) v = hn::Add(v, load(d, bias + i, part));
-    if (add) v = hn::Add(load(d, y + i, part), v);
-    store(d, v, y + i, part);
-  });
-}
-
-template <class W>
-struct Columns {
-  const W* first[kMostTileCols];
-};
-
-// The rows from `row` on for the columns [col, col + C), as many of them as there are.
-template <int R, int C, class W>
-HWY_INLINE void run_tile(const RowPart& p, const Columns<W>& w, int64_t row, int64_t col, int64_t first,
-                         int64_t count) {
-  HWY_ALIGN float sums[R * kMostTileCols];
-  float_tile<R, C, W>(p.x + row * p.x_stride + first, p.x_stride, w.first, count, C * p.inner, sums);
-  const int64_t cols = std::min<int64_t>(C, p.cols - col);
-  for (int r = 0; r < R; ++r) {
-    put_row(sums + r * kMostTileCols, p.bias != nullptr && first == 0 ? p.bias + col : nullptr,
-            p.accumulate || first > 0, p.y + (row + r) * p.y_stride + col, cols);
-  }
-}
-
-template <class W>
-HWY_INLINE void run_rows(const RowPart& p, const Columns<W>& w, int64_t col, int64_t first, int64_t count) {
-  int64_t row = 0;
-  for (; row + kTileRows <= p.rows; row += kTileRows)
-    run_tile<kTileRows, kTileCols>(p, w, row, col, first, count);
-  if (row + 2 == p.rows) run_tile<2, kTileCols>(p, w, row, col, first, count);
-  if (row + 1 == p.rows) run_tile<1, kTileCols>(p, w, row, col, first, count);
-}
-
-// The same columns one after the other, in f32.
-template <class W>
-HWY_INLINE Columns<float> gather(const Columns<W>& w, int64_t count, float* to) {
-  Columns<float> together{};
-  for (int c = 0; c < kTileCols; ++c, to += kDepth) {
-    for_vectors(Floats(), count, [&](auto part, int64_t i) HWY_ATTR {
-      store(Floats(), load_weights(w.first[c] + i, part), to + i, part);
-    });
-    together.first[c] = to;
-  }
-  return together;
-}
-
-template <class W>
-void float_part(const RowPart& p) {
-  const W* const weights = static_cast<const W*>(p.w);
-  for (int64_t first = 0; first == 0 || first < p.inner; first += kDepth) {
-    const int64_t count = std::min(kDepth, p.inner - first);
-    const auto columns = [&](int64_t col, int64_t wanted) {
-      Columns<W> w{};
-      // Past the last column the last one is computed again.
-      for (int64_t c = 0; c < wanted; ++c)
-        w.first[c] = weights + std::min(col + c, p.cols - 1) * p.inner + first;
-      return w;
-    };
-    if (p.rows == 1) {
-      for (int64_t col = 0; col < p.cols; col += kMostTileCols)
-        run_tile<1, kMostTileCols>(p, columns(col, kMostTileCols), 0, col, first, count);
-      continue;
-    }
-    for (int64_t col = 0; col < p.cols; col += kTileCols) {
-      const Columns<W> w = columns(col, kTileCols);
-      if (p.rows > kGatherRows) {
-        HWY_ALIGN float numbers[kTileCols * kDepth];
-        run_rows(p, gather(w, count, numbers), col, first, count);
-      } else {
-        run_rows(p, w, col, first, count);
-      }
-    }
-  }
 }
 
 using Wide = hn::ScalableTag<int16_t>;
@@ -313,6 +163,15 @@ HWY_EXPORT(run_part);
 // The least that another thread is called for: so many bytes of weights, or as much arithmetic.
 constexpr int64_t kPieceBytes = 65536;
 
+float* scratch_of_this_thread() {
+  constexpr size_t kBytes = kDepth * kPartCols * sizeof(float);
+  thread_local const Storage memory = [] {
+    const MemoryScope scope(MemoryUse::scratch);
+    return allocate(kBytes);
+  }();
+  return reinterpret_cast<float*>(memory.get());
+}
+
 }  // namespace
 
 std::vector<int32_t> sums_of_rows(const WeightRows& weights) {
@@ -333,13 +192,14 @@ void row_product(const Matrix& a, const PackedMatrix::Impl& b, const float* bias
                  Accumulate accumulate) {
   const bool whole_numbers = b.form == DType::i8;
   const QuantizedRows q = whole_numbers ? quantize_inputs(a) : QuantizedRows();
-  const int64_t panels = (a.rows + kPartRows - 1) / kPartRows;
+  const int64_t part_rows = whole_numbers ? kPartRows : kFloatRows;
+  const int64_t panels = (a.rows + part_rows - 1) / part_rows;
   const auto run = [&](int64_t index) {
     const PackedMatrix::Impl::Kept& columns = b.kept[static_cast<size_t>(index / panels)];
     const WeightRows& w = columns.weights;
-    const int64_t row = index % panels * kPartRows;
+    const int64_t row = index % panels * part_rows;
     HWY_DYNAMIC_DISPATCH(run_part)
-    ({.rows = std::min(kPartRows, a.rows - row),
+    ({.rows = std::min(part_rows, a.rows - row),
       .cols = w.rows,
       .inner = w.cols,
       .form = w.form,
@@ -350,6 +210,7 @@ void row_product(const Matrix& a, const PackedMatrix::Impl& b, const float* bias
       .y_stride = c.stride,
       .x = a.data + row * a.stride,
       .x_stride = a.stride,
+      .scratch = whole_numbers ? nullptr : scratch_of_this_thread(),
       .q = whole_numbers ? q.numbers + row * q.stride : nullptr,
       .q_stride = q.stride,
       .q_scales = whole_numbers ? q.scales + row : nullptr,
@@ -359,7 +220,7 @@ void row_product(const Matrix& a, const PackedMatrix::Impl& b, const float* bias
   };
   // A part's cost: its weights, and for each four rows as much again.
   const int64_t part_bytes = kPartCols * b.rows * static_cast<int64_t>(size_of(b.form));
-  const int64_t turns = std::max<int64_t>(1, std::min(kPartRows, a.rows) / 4);
+  const int64_t turns = std::max<int64_t>(1, std::min(part_rows, a.rows) / 4);
   parallel_for(panels * static_cast<int64_t>(b.kept.size()),
                std::max<int64_t>(1, kPieceBytes / (part_bytes * turns)), [&](int64_t begin, int64_t end) {
                  for (int64_t index = begin; index < end; ++index) run(index);

@@ -1,10 +1,11 @@
 #pragma once
-// Products with weights as they are kept (kernels/weight_rows.h): nothing is packed, so a model's weights may
-// stay in the mapped file, and a step that computes few rows reads them once, at the memory's speed.
+// Products with weights as they are kept (kernels/weight_rows.h): nothing is packed for longer than a product
+// takes, so a model's weights may stay in the mapped file, and a step that computes few rows reads them once,
+// at the memory's speed.
 //
-// Weights lie along the inner dimension, and so do the lanes: every element of the result is a sum of
-// vectors, whose lanes are added at the end, in an order that depends on the inner dimension only. Its bits
-// are the same in any company. (The products that training runs sum in another order: matmul.cc.)
+// An element's bits depend on the inner dimension only: on nothing in whose company it is computed
+// (float_rows-inl.h; whole numbers have no order). The products that training runs sum in another order
+// (matmul.cc).
 
 #include <cstdint>
 #include <vector>
@@ -14,8 +15,11 @@
 
 namespace qkv::kernels {
 
-// What one thread computes at a time: at most so many rows by so many columns of the result.
-inline constexpr int64_t kPartRows = 48, kPartCols = 64;
+// What one thread computes at a time: at most so many rows (of whole numbers, and of others) by so many
+// columns of the result.
+inline constexpr int64_t kPartRows = 48, kFloatRows = 192, kPartCols = 64;
+// So much of the inner dimension is summed before anything is rounded into y.
+inline constexpr int64_t kDepth = 512;
 
 // y [rows, cols] (+)= x w^T + bias, a part of a product. w and its companions begin at the part's first
 // column, of which each is a row of weights.
@@ -28,8 +32,10 @@ struct RowPart {
   float* y = nullptr;
   int64_t y_stride = 0;
 
-  const float* x = nullptr;  // of f32 and bf16
+  // Of f32 and bf16.
+  const float* x = nullptr;
   int64_t x_stride = 0;
+  float* scratch = nullptr;  // [kDepth, kPartCols]
 
   // Of int8: x is (q - zero) * scale, of each row.
   const uint8_t* q = nullptr;

@@ -1,0 +1,313 @@
+// Products of f32 rows with rows of f32 or bf16 weights. Included once for every target of Highway.
+//
+// An element of the result is four chains of multiply-adds: chain c takes in the numbers c, c + 4, c + 8, ...
+// of a block of kDepth of the inner dimension, in order; then (c0 + c1) + (c2 + c3), and the blocks are added
+// up in order. Four numbers are what the narrowest vector holds, so wider ones compute several columns side
+// by side, and all machines with fused multiply-adds find the same bits.
+
+#if defined(QKV_KERNELS_CPU_FLOAT_ROWS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef QKV_KERNELS_CPU_FLOAT_ROWS_INL_H_
+#undef QKV_KERNELS_CPU_FLOAT_ROWS_INL_H_
+#else
+#define QKV_KERNELS_CPU_FLOAT_ROWS_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "qkv/kernels/cpu/row-inl.h"
+#include "qkv/kernels/cpu/row_product.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace qkv::kernels::HWY_NAMESPACE {
+
+#if HWY_TARGET == HWY_SCALAR
+
+inline float widened(float number) { return number; }
+inline float widened(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+
+template <class W>
+void float_part(const RowPart& p) {
+  const W* const w = static_cast<const W*>(p.w);
+  for (int64_t row = 0; row < p.rows; ++row) {
+    for (int64_t col = 0; col < p.cols; ++col) {
+      float& y = p.y[row * p.y_stride + col];
+      for (int64_t first = 0; first == 0 || first < p.inner; first += kDepth) {
+        float chain[4] = {};
+        for (int64_t i = first; i < std::min(first + kDepth, p.inner); ++i) {
+          float& sum = chain[i % 4];
+          sum = p.x[row * p.x_stride + i] * widened(w[col * p.inner + i]) + sum;
+        }
+        float sum = (chain[0] + chain[1]) + (chain[2] + chain[3]);
+        if (first == 0 && p.bias != nullptr) sum += p.bias[col];
+        y = first > 0 || p.accumulate ? y + sum : sum;
+      }
+    }
+  }
+}
+
+#else
+
+// A vector has so many blocks of four lanes: each is a column's four chains.
+inline constexpr int kBlocks = static_cast<int>(hn::MaxLanes(Floats()) / 4);
+
+// Rows of a tile, and vectors of columns, whose chains stay in registers. Columns that are read where they
+// lie may all be in one and the same set of the first cache, which has room for eight of them.
+#if HWY_ARCH_X86 && HWY_TARGET > HWY_AVX3  // sixteen registers
+inline constexpr int kTileRows = 6, kTileVectors = 2;
+inline constexpr int kNarrowVectors = 4;
+#else
+inline constexpr int kTileRows = 6, kTileVectors = 4;
+inline constexpr int kNarrowVectors = kBlocks == 4 ? 2 : 4;
+#endif
+inline constexpr int kMostColumns = 16;  // of a tile
+
+// With more rows than this, columns are laid side by side, in f32: what that takes is shared by the rows.
+inline constexpr int64_t kFewRows = 12;
+// So many numbers of all columns of a part are laid out at a time: they stay in the first cache meanwhile.
+inline constexpr int64_t kPackDepth = 64;
+
+// Four numbers of each of some columns, w[b] + i in block b: for a part of four, zeros behind it.
+template <class D, class P>
+HWY_INLINE hn::Vec<D> blocks_of(D d, const float* const* w, int64_t i, P part) {
+  if constexpr (hn::MaxLanes(D()) == 4) {
+    return load(d, w[0] + i, part);
+  } else {
+    const hn::Half<D> half;
+    constexpr size_t kHalf = hn::MaxLanes(D()) / 8;
+    return hn::Combine(d, blocks_of(half, w + kHalf, i, part), blocks_of(half, w, i, part));
+  }
+}
+template <class P>
+HWY_INLINE FloatVector columns_of(const float* const* w, int64_t i, P part) {
+  return blocks_of(Floats(), w, i, part);
+}
+
+template <class D, class P>
+HWY_INLINE hn::Vec<D> blocks_of(D d, const uint16_t* const* w, int64_t i, P part) {
+  if constexpr (hn::MaxLanes(D()) == 4) {
+    return load(d, w[0] + i, part);
+  } else {
+    const hn::Half<D> half;
+    constexpr size_t kHalf = hn::MaxLanes(D()) / 8;
+    return hn::Combine(d, blocks_of(half, w + kHalf, i, part), blocks_of(half, w, i, part));
+  }
+}
+template <class P>
+HWY_INLINE FloatVector columns_of(const uint16_t* const* w, int64_t i, P part) {
+  const hn::Rebind<uint16_t, Floats> halves;
+  const hn::RebindToUnsigned<Floats> bits;
+  return hn::BitCast(Floats(), hn::ShiftLeft<16>(hn::PromoteTo(bits, blocks_of(halves, w, i, part))));
+}
+
+// The columns of a tile where their owner keeps them. Block b of vector v is column b * V + v.
+template <class W, int V>
+struct InPlace {
+  static constexpr int kVectors = V;
+  const W* column[V * kBlocks];  // in the order of the blocks, vector by vector
+  // The weights of the columns after these lie so many numbers further on.
+  int64_t ahead = 0;
+
+  // Asks for what comes next: few rows wait for the memory.
+  HWY_INLINE void expect(int64_t i) const {
+#pragma GCC unroll 16
+    for (int c = 0; c < V * kBlocks; ++c) __builtin_prefetch(column[c] + i + ahead, 0, 2);
+  }
+  template <class P>
+  HWY_INLINE FloatVector at(int v, int64_t i, P part) const {
+    return columns_of(column + v * kBlocks, i, part);
+  }
+};
+
+// The columns of a tile that were laid side by side: their numbers i to i + 4, of one column after the other,
+// lie at i * stride. Where a column ends within four there are zeros.
+template <class W, int V>
+struct Panel {
+  static constexpr int kVectors = V;
+  const float* first = nullptr;
+  int64_t stride = 0;
+  InPlace<W, V> following;  // what will be laid out next, fetched while these are multiplied
+
+  HWY_INLINE void expect(int64_t i) const { following.expect(i); }
+  template <class P>
+  HWY_INLINE FloatVector at(int v, int64_t i, P) const {
+    return hn::LoadU(Floats(), first + i * stride + v * 4 * kBlocks);
+  }
+};
+
+// Takes four numbers of each row and column, or a part of four, into the chains.
+template <int R, class Columns, class P>
+HWY_INLINE void take_in(const float* x, int64_t x_stride, const Columns& columns, int64_t i, P part,
+                        FloatVector (&sum)[R][Columns::kVectors]) {
+  const Floats d;
+  FloatVector left[R];
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r) left[r] = hn::LoadDup128(d, x + r * x_stride);
+#pragma GCC unroll 4
+  for (int v = 0; v < Columns::kVectors; ++v) {
+    const auto right = columns.at(v, i, part);
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) sum[r][v] = hn::MulAdd(left[r], right, sum[r][v]);
+  }
+}
+
+// Adds up each block of four vectors: element 4 b + v of the result is the sum of block b of vector v.
+HWY_INLINE FloatVector sums_of_blocks(FloatVector v0, FloatVector v1, FloatVector v2, FloatVector v3) {
+  const Floats d;
+  const hn::Repartition<double, Floats> pairs;
+  // Transposed in each block, so that chains 0 to 3 of the four vectors lie in one vector each.
+  const auto low01 = hn::BitCast(pairs, hn::InterleaveLower(d, v0, v1));
+  const auto low23 = hn::BitCast(pairs, hn::InterleaveLower(d, v2, v3));
+  const auto high01 = hn::BitCast(pairs, hn::InterleaveUpper(d, v0, v1));
+  const auto high23 = hn::BitCast(pairs, hn::InterleaveUpper(d, v2, v3));
+  const auto c0 = hn::BitCast(d, hn::InterleaveLower(pairs, low01, low23));
+  const auto c1 = hn::BitCast(d, hn::InterleaveUpper(pairs, low01, low23));
+  const auto c2 = hn::BitCast(d, hn::InterleaveLower(pairs, high01, high23));
+  const auto c3 = hn::BitCast(d, hn::InterleaveUpper(pairs, high01, high23));
+  return hn::Add(hn::Add(c0, c1), hn::Add(c2, c3));
+}
+
+// y (+)= sums + bias for some columns of one row.
+HWY_INLINE void put_row(const float* sums, const float* bias, bool add, float* y, int64_t count) {
+  const hn::CappedTag<float, kMostColumns> d;
+  for_vectors(d, count, [&](auto part, int64_t i) HWY_ATTR {
+    auto v = load(d, sums + i, part);
+    if (bias != nullptr) v = hn::Add(v, load(d, bias + i, part));
+    if (add) v = hn::Add(load(d, y + i, part), v);
+    store(d, v, y + i, part);
+  });
+}
+
+// R rows and the columns of a tile over the block of the inner dimension that begins at `first`; the columns
+// begin there, and `col` is the first one's number.
+template <int R, class W, class Columns>
+HWY_NOINLINE void float_tile(const RowPart& p, const Columns& columns, int64_t row, int64_t col,
+                             int64_t first) {
+  constexpr int V = Columns::kVectors;
+  constexpr auto kLine = static_cast<int64_t>(64 / sizeof(W));
+  const Floats d;
+  const int64_t count = std::min(kDepth, p.inner - first), full = count / 4 * 4;
+  const float* const x = p.x + row * p.x_stride + first;
+  FloatVector sum[R][V];
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 4
+    for (int v = 0; v < V; ++v) sum[r][v] = hn::Zero(d);
+  }
+  for (int64_t line = 0; line < full; line += kLine) {
+    if (row == 0) columns.expect(line);
+    for (int64_t i = line; i < std::min(line + kLine, full); i += 4)
+      take_in<R>(x + i, p.x_stride, columns, i, Full{}, sum);
+  }
+  if (full < count) {
+    HWY_ALIGN float rest[R * 4] = {};
+    for (int r = 0; r < R; ++r)
+      std::copy(x + r * p.x_stride + full, x + r * p.x_stride + count, rest + r * 4);
+    take_in<R>(rest, 4, columns, full, Part{static_cast<size_t>(count - full)}, sum);
+  }
+  const int64_t cols = std::min<int64_t>(V * kBlocks, p.cols - col);
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r) {
+    HWY_ALIGN float sums[4 * kBlocks];
+    const auto vector = [&](int v) HWY_ATTR { return v < V ? sum[r][v < V ? v : 0] : hn::Zero(d); };
+    hn::Store(sums_of_blocks(vector(0), vector(1), vector(2), vector(3)), d, sums);
+    if constexpr (V < 4) {
+      for (int b = 1; b < kBlocks; ++b) std::copy_n(sums + 4 * b, V, sums + V * b);
+    }
+    put_row(sums, first == 0 && p.bias != nullptr ? p.bias + col : nullptr, p.accumulate || first > 0,
+            p.y + (row + r) * p.y_stride + col, cols);
+  }
+}
+
+template <int R, class W, class Columns>
+HWY_INLINE void float_tile_of(int64_t rows, const RowPart& p, const Columns& columns, int64_t row,
+                              int64_t col, int64_t first) {
+  if constexpr (R > 1) {
+    if (rows < R) return float_tile_of<R - 1, W>(rows, p, columns, row, col, first);
+  }
+  float_tile<R, W>(p, columns, row, col, first);
+}
+
+// All rows of a tile's columns, at most R at a time, in as even parts as can be.
+template <int R, class W, class Columns>
+HWY_INLINE void all_rows(const RowPart& p, const Columns& columns, int64_t col, int64_t first) {
+  const int64_t parts = (p.rows + R - 1) / R;
+  for (int64_t part = 0; part < parts; ++part) {
+    const int64_t row = p.rows * part / parts, end = p.rows * (part + 1) / parts;
+    float_tile_of<R, W>(end - row, p, columns, row, col, first);
+  }
+}
+
+template <class W>
+HWY_INLINE const W* column_of(const RowPart& p, int64_t col, int64_t first) {
+  // Past the last column the last one is computed again.
+  return static_cast<const W*>(p.w) + std::min(col, p.cols - 1) * p.inner + first;
+}
+
+// The columns of the tile that begins with `col`; those `ahead` of them are expected next.
+template <class W, int V>
+HWY_INLINE InPlace<W, V> in_place(const RowPart& p, int64_t col, int64_t first, int64_t ahead) {
+  InPlace<W, V> columns;
+  for (int v = 0; v < V; ++v) {
+    for (int b = 0; b < kBlocks; ++b)
+      columns.column[v * kBlocks + b] = column_of<W>(p, col + b * V + v, first);
+  }
+  columns.ahead = ahead * p.inner;
+  return columns;
+}
+
+// Lays the columns of a part side by side, in the order of the tiles: numbers i to i + 4 of all of them begin
+// at i * kPartCols.
+template <class W>
+HWY_INLINE void lay_columns(const RowPart& p, int64_t first, float* panel) {
+  constexpr int V = kTileVectors;
+  const Floats d;
+  const int64_t count = std::min(kDepth, p.inner - first);
+  for (int64_t begin = 0; begin < count; begin += kPackDepth) {
+    const int64_t end = std::min(begin + kPackDepth, count), full = end / 4 * 4;
+    for (int64_t col = 0; col < p.cols; col += V * kBlocks) {
+      const auto columns = in_place<W, V>(p, col, first, 0);
+#pragma GCC unroll 4
+      for (int v = 0; v < V; ++v) {
+        float* const to = panel + 4 * (col + v * kBlocks);
+        for (int64_t i = begin; i < full; i += 4) hn::StoreU(columns.at(v, i, Full{}), d, to + i * kPartCols);
+        if (full < end)
+          hn::StoreU(columns.at(v, full, Part{static_cast<size_t>(end - full)}), d, to + full * kPartCols);
+      }
+    }
+  }
+}
+
+template <int R, int V, class W>
+HWY_INLINE void part_in_place(const RowPart& p, int64_t first) {
+  for (int64_t col = 0; col < p.cols; col += V * kBlocks)
+    all_rows<R, W>(p, in_place<W, V>(p, col, first, V * kBlocks), col, first);
+}
+
+template <class W>
+void float_part(const RowPart& p) {
+  for (int64_t first = 0; first == 0 || first < p.inner; first += kDepth) {
+    constexpr int V = kTileVectors;
+    const bool crowded = p.inner * static_cast<int64_t>(sizeof(W)) % 4096 == 0;
+    if (p.rows <= 2 || (crowded && p.rows <= kFewRows)) {
+      part_in_place<kTileRows, kNarrowVectors, W>(p, first);
+    } else if (p.rows <= kFewRows) {
+      part_in_place<kTileRows, V, W>(p, first);
+    } else {
+      lay_columns<W>(p, first, p.scratch);
+      for (int64_t col = 0; col < p.cols; col += V * kBlocks) {
+        const Panel<W, V> panel{p.scratch + 4 * col, kPartCols, in_place<W, V>(p, col, first, kPartCols)};
+        all_rows<kTileRows, float>(p, panel, col, first);
+      }
+    }
+  }
+}
+
+#endif  // HWY_SCALAR
+
+}  // namespace qkv::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

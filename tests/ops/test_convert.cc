@@ -1,0 +1,101 @@
+// Numbers in bf16: conversions, and attention over them.
+
+#include "qkv/ops/convert.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+
+#include "qkv/ops/attention.h"
+#include "qkv/ops/functions.h"
+#include "tests/support/random.h"
+
+namespace qkv {
+namespace {
+
+using testing::random_tensor;
+
+TEST(Convert, RoundsToTheNearestAndComesBackExactly) {
+  const Tensor x = random_tensor({5, 7}, 1);
+  const Tensor halves = to_bf16(x).value(), back = to_f32(halves).value();
+  ASSERT_EQ(halves.dtype(), DType::bf16);
+  ASSERT_EQ(back.shape(), x.shape());
+  for (int64_t i = 0; i < x.numel(); ++i) {
+    const float number = x.data()[i], near = back.data()[i];
+    EXPECT_EQ(std::bit_cast<uint32_t>(near) & 0xFFFF, 0u);
+    EXPECT_LE(std::abs(near - number), std::ldexp(std::abs(number), -8)) << number;
+  }
+  EXPECT_EQ(to_bf16(halves).value().address(), halves.address()) << "nothing to do";
+  EXPECT_THROW(to_f32(Tensor::from(std::vector<int32_t>{1, 2}, {2})), ShapeError);
+}
+
+TEST(Convert, ColumnsOfAMatrixAndTheirGradients) {
+  const Variable x = Variable::parameter(random_tensor({4, 6}, 2));
+  const Tensor coefficients = random_tensor({4, 3}, 3);
+  Tape tape;
+  const Variable part = to_f32(to_bf16(x.columns(2, 3)));
+  for (int64_t i = 0; i < 4; ++i) {
+    for (int64_t j = 0; j < 3; ++j)
+      EXPECT_NEAR(part.value().data()[i * 3 + j], x.value().data()[i * 6 + 2 + j], 0x1p-9);
+  }
+  tape.backward(weighted_sum(part, coefficients));
+  const Tensor gradient = x.grad();
+  for (int64_t i = 0; i < 4; ++i) {
+    for (int64_t j = 0; j < 6; ++j) {
+      const float expected = j < 2 || j > 4 ? 0 : coefficients.data()[i * 3 + j - 2];
+      EXPECT_EQ(gradient.data()[i * 6 + j], expected) << i << ", " << j;
+    }
+  }
+}
+
+// Attention over bf16 is attention over the same numbers in f32, its output rounded once.
+TEST(Bf16Attention, IsThatOfTheSameNumbersInF32) {
+  const Variable query = Variable::parameter(to_bf16(random_tensor({9, 4, 6}, 1)).value());
+  const Variable key = Variable::parameter(to_bf16(random_tensor({11, 2, 6}, 2)).value());
+  const Variable value = Variable::parameter(to_bf16(random_tensor({11, 2, 5}, 3)).value());
+  const Tensor coefficients = random_tensor({9, 4, 5}, 4);
+  const AttentionOptions options{.causal = true,
+                                 .query_offsets = Offsets({0, 4, 9}),
+                                 .key_offsets = Offsets({0, 6, 11}),
+                                 .return_weights = true};
+  AttentionResult result;
+  {
+    Tape tape;
+    result = scaled_dot_product_attention(query, key, value, options);
+    tape.backward(weighted_sum(to_f32(result.output), coefficients));
+  }
+  const auto wide = [](const Variable& x) { return Variable::parameter(to_f32(x.value()).value()); };
+  const Variable wide_query = wide(query), wide_key = wide(key), wide_value = wide(value);
+  AttentionResult expected;
+  {
+    Tape tape;
+    expected = scaled_dot_product_attention(wide_query, wide_key, wide_value, options);
+    tape.backward(weighted_sum(expected.output, coefficients));
+  }
+  ASSERT_EQ(result.output.value().dtype(), DType::bf16);
+  ASSERT_EQ(result.output.shape(), (Shape{9, 4, 5}));
+  const Tensor rounded = to_bf16(expected.output.value()).value();
+  for (int64_t i = 0; i < rounded.numel(); ++i)
+    EXPECT_EQ(result.output.value().data<BFloat16>()[i], rounded.data<BFloat16>()[i]) << i;
+  const auto same = [](const Tensor& a, const Tensor& b) {
+    ASSERT_EQ(a.shape(), b.shape());
+    for (int64_t i = 0; i < a.numel(); ++i) ASSERT_EQ(a.data()[i], b.data()[i]) << i;
+  };
+  for (size_t s = 0; s < 2; ++s) same(result.weights[s], expected.weights[s]);
+  same(query.grad(), wide_query.grad());
+  same(key.grad(), wide_key.grad());
+  same(value.grad(), wide_value.grad());
+  EXPECT_NE(query.grad().data()[7], 0);
+}
+
+TEST(Bf16Attention, InputsHaveToBeAlike) {
+  const Tensor x = random_tensor({3, 2, 4}, 1), halves = to_bf16(x).value();
+  EXPECT_THROW(scaled_dot_product_attention(halves, x, x), ShapeError);
+  EXPECT_THROW(scaled_dot_product_attention(x, x, halves), ShapeError);
+  const Tensor whole = Tensor::zeros({3, 2, 4}, DType::i32);
+  EXPECT_THROW(scaled_dot_product_attention(whole, whole, whole), ShapeError);
+}
+
+}  // namespace
+}  // namespace qkv
