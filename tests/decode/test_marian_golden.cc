@@ -49,7 +49,7 @@ TEST_F(MarianGolden, SameLogits) {
     for (int64_t row = 0; row < 4; ++row) {
       for (int64_t id = 0; id < logits.cols(); ++id) {
         EXPECT_NEAR(logits.data()[row * logits.cols() + id],
-                    one["logits"][static_cast<size_t>(row)][static_cast<size_t>(id)].get<float>(), 2e-5)
+                    one["logits"][static_cast<size_t>(row)][static_cast<size_t>(id)].get<float>(), 5e-5)
             << one["source"] << ", token " << id << " after " << row + 1;
       }
     }
