@@ -101,8 +101,8 @@ TEST(TransformerStepper, StepsGiveWhatOneRunGives) {
     const Tensor expected = full_logits(*model, sources, inputs);
     // A step's attention sums in another order than that of a whole sentence, and each layer passes it on.
     // Logits are not known better than rounding the weights lets them be.
-    float bound = rounding_error(config, 7, expected, sources, inputs);
-    ASSERT_LT(bound, 2e-4f);
+    float bound = rounding_error(config, 7, expected, sources, inputs) / 4;
+    ASSERT_LT(bound, 1e-4f);
     for (const float logit : expected.values()) bound = std::max(bound, 4e-6f * std::abs(logit));
     TransformerStepper stepper(*model);
     admit(stepper, sources);
