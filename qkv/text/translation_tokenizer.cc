@@ -7,7 +7,8 @@
 namespace qkv::text {
 
 TranslationTokenizer TranslationTokenizer::load(const std::filesystem::path& folder, ExpectedSizes expected) {
-  if (std::filesystem::exists(folder / "source.spm"))
+  // One of the pair says what the other is missing from.
+  if (std::filesystem::exists(folder / "source.spm") || std::filesystem::exists(folder / "target.spm"))
     return TranslationTokenizer(MarianTokenizer::load(folder, expected));
   const Tokenizer tokenizer = Tokenizer::load(folder);
   for (const int64_t most : {expected.source, expected.target}) {

@@ -18,9 +18,9 @@ namespace qkv::text {
 // copy; all member functions may be called from several threads at once.
 class TranslationTokenizer {
  public:
-  // Marian's where there is a source.spm, else what Tokenizer::load() finds. Throws what these throw, and
-  // DataError naming the folder for a tokenizer of another size than a Marian model expects, or a larger one
-  // than another model does.
+  // Marian's where there is a source.spm or a target.spm, else what Tokenizer::load() finds. Throws what
+  // these throw, and DataError naming the folder for a tokenizer of another size than a Marian model expects,
+  // or a larger one than another model does.
   static TranslationTokenizer load(const std::filesystem::path& folder, ExpectedSizes expected = {});
 
   explicit TranslationTokenizer(MarianTokenizer tokenizer) : tokenizer_(std::move(tokenizer)) {}
