@@ -58,8 +58,8 @@ struct AttentionResult {
 // V [batch, keys, heads, d_v] -> [batch, queries, heads, d_v]; keys and values may have fewer heads, a
 // divisor of the queries'. Ragged: the same without the batch axis, rows laid end to end ([tokens, heads,
 // d]). All f32, or all bf16: then computed in f32, and the output is the nearest bf16; weights and gradients
-// are f32. What may attend is where causal, keep and bias all allow it; a row that may attend to nothing gives
-// zeros. Throws ShapeError.
+// are f32. What may attend is where causal, keep and bias all allow it; a row that may attend to nothing
+// gives zeros. Throws ShapeError.
 AttentionResult scaled_dot_product_attention(const Variable& query, const Variable& key,
                                              const Variable& value, const AttentionOptions& options = {});
 

@@ -71,7 +71,9 @@ void Tape::backward(const Variable& output, const Tensor& gradient) {
 std::optional<std::string> Tape::first_non_finite() const {
   for (const Record& record : records_) {
     const Tensor& value = record.output.value();
-    if (value.dtype() != DType::f32 || !value.contiguous() || kernels::all_finite(value.data(), value.numel())) continue;
+    if (value.dtype() != DType::f32 || !value.contiguous() ||
+        kernels::all_finite(value.data(), value.numel()))
+      continue;
     const auto numbers = value.values();
     const auto bad = std::ranges::find_if(numbers, [](float x) { return !std::isfinite(x); });
     return concat(record.scope, ": ", record.operation, " ", value.shape(), ": ",
