@@ -153,18 +153,23 @@ TEST(RowProduct, ARowHasTheSameBitsInAnyCompanyAndForAnyThreads) {
   });
 }
 
-// Whole numbers are summed exactly, so int8 products are the same with all instructions.
-TEST(RowProduct, Int8IsTheSameOnAllTargets) {
-  const int64_t m = 13, k = 333, n = 70;
-  const Numbers a(m * k, 1);
+// Whole numbers are summed exactly, and the others in an order that the width of a vector does not decide.
+TEST(RowProduct, IsTheSameWithAllInstructions) {
+  const int64_t k = 1333, n = 70;
   const Forms weights(n, k, 3);
-  const WeightRows rows = weights.in(DType::i8);
-  std::vector<std::vector<float>> results;
-  for_each_target([&] {
-    auto& c = results.emplace_back(static_cast<size_t>(m * n));
-    matmul({a.data(), m, k, k}, PackedMatrix::kept({&rows, 1}), nullptr, {c.data(), m, n, n}, Accumulate::no);
-    EXPECT_EQ(c, results.front());
-  });
+  for (const DType form : kForms) {
+    for (const int64_t m : {1, 5, 13}) {
+      const Numbers a(m * k, 1);
+      const WeightRows rows = weights.in(form);
+      std::vector<std::vector<float>> results;
+      for_each_target([&] {
+        auto& c = results.emplace_back(static_cast<size_t>(m * n));
+        matmul({a.data(), m, k, k}, PackedMatrix::kept({&rows, 1}), nullptr, {c.data(), m, n, n},
+               Accumulate::no);
+        EXPECT_EQ(c, results.front()) << name_of(form) << ", " << m << " rows";
+      });
+    }
+  }
 }
 
 TEST(RowProduct, Int8TakesTheLargestSumsAndOneSidedRows) {

@@ -15,6 +15,7 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 
 #include "qkv/kernels/cpu/row-inl.h"
@@ -246,7 +247,7 @@ HWY_INLINE const W* column_of(const RowPart& p, int64_t col, int64_t first) {
   return static_cast<const W*>(p.w) + std::min(col, p.cols - 1) * p.inner + first;
 }
 
-// The columns of the tile that begins with `col`; those `ahead` of them are expected next.
+// The columns of the tile that begins with `col`. What lies `ahead` numbers behind is expected next.
 template <class W, int V>
 HWY_INLINE InPlace<W, V> in_place(const RowPart& p, int64_t col, int64_t first, int64_t ahead) {
   InPlace<W, V> columns;
@@ -254,7 +255,7 @@ HWY_INLINE InPlace<W, V> in_place(const RowPart& p, int64_t col, int64_t first, 
     for (int b = 0; b < kBlocks; ++b)
       columns.column[v * kBlocks + b] = column_of<W>(p, col + b * V + v, first);
   }
-  columns.ahead = ahead * p.inner;
+  columns.ahead = ahead;
   return columns;
 }
 
@@ -283,7 +284,7 @@ HWY_INLINE void lay_columns(const RowPart& p, int64_t first, float* panel) {
 template <int R, int V, class W>
 HWY_INLINE void part_in_place(const RowPart& p, int64_t first) {
   for (int64_t col = 0; col < p.cols; col += V * kBlocks)
-    all_rows<R, W>(p, in_place<W, V>(p, col, first, V * kBlocks), col, first);
+    all_rows<R, W>(p, in_place<W, V>(p, col, first, V * kBlocks * p.inner), col, first);
 }
 
 template <class W>
@@ -297,8 +298,10 @@ void float_part(const RowPart& p) {
       part_in_place<kTileRows, V, W>(p, first);
     } else {
       lay_columns<W>(p, first, p.scratch);
+      // The next block of these columns, or the first one of those that follow.
+      const int64_t next = first + kDepth < p.inner ? kDepth : kPartCols * p.inner - first;
       for (int64_t col = 0; col < p.cols; col += V * kBlocks) {
-        const Panel<W, V> panel{p.scratch + 4 * col, kPartCols, in_place<W, V>(p, col, first, kPartCols)};
+        const Panel<W, V> panel{p.scratch + 4 * col, kPartCols, in_place<W, V>(p, col, first, next)};
         all_rows<kTileRows, float>(p, panel, col, first);
       }
     }
