@@ -34,7 +34,7 @@ void require_alike(const ModelList& models) {
 
 // Some of the rows of a tensor of any dtype, as a tensor of this shape.
 Tensor rows_of(const Tensor& from, Ids ids, const Shape& shape) {
-  const Tensor rows = Tensor::empty(shape, from.dtype());
+  Tensor rows = Tensor::empty(shape, from.dtype());
   const size_t bytes = rows.bytes() / ids.size();
   auto* to = static_cast<std::byte*>(rows.address());
   for (const int32_t id : ids) {
