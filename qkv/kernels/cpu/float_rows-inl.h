@@ -58,10 +58,10 @@ inline constexpr int kBlocks = static_cast<int>(hn::MaxLanes(Floats()) / 4);
 // lie may all be in one and the same set of the first cache, which has room for eight of them.
 #if HWY_ARCH_X86 && HWY_TARGET > HWY_AVX3  // sixteen registers
 inline constexpr int kTileRows = 6, kTileVectors = 2;
-inline constexpr int kNarrowVectors = 4;
+inline constexpr int kNarrowRows = 2, kNarrowVectors = 4;
 #else
 inline constexpr int kTileRows = 6, kTileVectors = 4;
-inline constexpr int kNarrowVectors = kBlocks == 4 ? 2 : 4;
+inline constexpr int kNarrowRows = 6, kNarrowVectors = kBlocks == 4 ? 2 : 4;
 #endif
 inline constexpr int kMostColumns = 16;  // of a tile
 
@@ -72,7 +72,7 @@ inline constexpr int64_t kPackDepth = 64;
 
 // Four numbers of each of some columns, w[b] + i in block b: for a part of four, zeros behind it.
 template <class D, class P>
-HWY_INLINE hn::Vec<D> blocks_of(D d, const float* const* w, int64_t i, P part) {
+HWY_INLINE hn::Vec<D> blocks_of(D d, const hn::TFromD<D>* const* w, int64_t i, P part) {
   if constexpr (hn::MaxLanes(D()) == 4) {
     return load(d, w[0] + i, part);
   } else {
@@ -86,16 +86,6 @@ HWY_INLINE FloatVector columns_of(const float* const* w, int64_t i, P part) {
   return blocks_of(Floats(), w, i, part);
 }
 
-template <class D, class P>
-HWY_INLINE hn::Vec<D> blocks_of(D d, const uint16_t* const* w, int64_t i, P part) {
-  if constexpr (hn::MaxLanes(D()) == 4) {
-    return load(d, w[0] + i, part);
-  } else {
-    const hn::Half<D> half;
-    constexpr size_t kHalf = hn::MaxLanes(D()) / 8;
-    return hn::Combine(d, blocks_of(half, w + kHalf, i, part), blocks_of(half, w, i, part));
-  }
-}
 template <class P>
 HWY_INLINE FloatVector columns_of(const uint16_t* const* w, int64_t i, P part) {
   const hn::Rebind<uint16_t, Floats> halves;
@@ -293,7 +283,7 @@ void float_part(const RowPart& p) {
     constexpr int V = kTileVectors;
     const bool crowded = p.inner * static_cast<int64_t>(sizeof(W)) % 4096 == 0;
     if (p.rows <= 2 || (crowded && p.rows <= kFewRows)) {
-      part_in_place<kTileRows, kNarrowVectors, W>(p, first);
+      part_in_place<kNarrowRows, kNarrowVectors, W>(p, first);
     } else if (p.rows <= kFewRows) {
       part_in_place<kTileRows, V, W>(p, first);
     } else {
