@@ -2,7 +2,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <string_view>
 
@@ -32,8 +34,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::ofstream(folder() / "model.safetensors.index.json", std::ios::binary)
       .write(reinterpret_cast<const char*>(data), static_cast<std::streamsize>(size));
   try {
-    const qkv::models::TensorFiles files(folder());
-    for (const std::string& name : files.names()) files.tensor(name, {2});
+    const qkv::models::TensorFiles files(folder(), qkv::MapFor::reading);
+    for (const std::string& name : files.names()) files.file_of(name, {2}).as_stored(name, {2});
   } catch (const qkv::Error&) {
     // Refused, as it should be.
   }
