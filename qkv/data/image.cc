@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <utility>
 
@@ -23,6 +24,11 @@ void* limited_realloc(void* memory, size_t bytes) {
   return bytes > most_bytes ? nullptr : std::realloc(memory, bytes);
 }
 
+// A PNG's first chunk of pixels may be empty: nothing is copied then, to where no memory is yet.
+void* copy_bytes(void* to, const void* from, size_t bytes) {
+  return bytes > 0 ? std::memcpy(to, from, bytes) : to;
+}
+
 }  // namespace
 
 // Compiled in, so that nothing has to be linked, and for the two formats alone: its other readers are where
@@ -38,7 +44,9 @@ void* limited_realloc(void* memory, size_t bytes) {
 #define STBI_MALLOC(bytes) limited_malloc(bytes)
 #define STBI_REALLOC(memory, bytes) limited_realloc(memory, bytes)
 #define STBI_FREE(memory) std::free(memory)
+#define memcpy copy_bytes
 #include <stb/stb_image.h>
+#undef memcpy
 #define STB_IMAGE_WRITE_IMPLEMENTATION
 #define STB_IMAGE_WRITE_STATIC
 #define STBI_WRITE_NO_STDIO

@@ -141,6 +141,14 @@ TEST(ReadImage, SurvivesDamage) {
   }
 }
 
+// As the sanitizers see it: stb_image copies nothing to a null pointer.
+TEST(ReadImage, ChunksOfPixelsMayBeEmpty) {
+  std::string bytes = read_file(kPictures / "rgb.png");
+  ASSERT_EQ(bytes.substr(12, 4), "IHDR");
+  bytes.insert(33, std::string("\0\0\0\0IDAT\x35\xAF\x06\x1E", 12));
+  EXPECT_EQ(decode_image(bytes, "empty chunk"), read_image(kPictures / "rgb.png"));
+}
+
 TEST(ReadImage, RefusesHuffmanTablesThatAreTooLong) {
   std::string bytes = read_file(kPictures / "whole.jpg");
   const size_t table = bytes.find("\xFF\xC4");
