@@ -34,7 +34,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from measured import measuring, read_peak
+from measured import measuring, read_peak, resident_mb
 
 
 COMPUTE_TYPES = {"f32": "float32", "bf16": "bfloat16", "int8": "int8"}
@@ -43,13 +43,6 @@ COMPUTE_TYPES = {"f32": "float32", "bf16": "bfloat16", "int8": "int8"}
 def percentile(values, share):
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
-
-
-def resident_mb(key):
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(key + ":"):
-            return int(line.split()[1]) / 1024
-    raise KeyError(key)
 
 
 def with_zero_start(model, copy):

@@ -28,17 +28,10 @@ import sys
 import time
 from pathlib import Path
 
-from measured import measuring, read_peak
+from measured import measuring, read_peak, resident_mb
 from random_models import write_model
 
 SHORT = "a man sleeps"
-
-
-def resident_mb(key):
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(key + ":"):
-            return int(line.split()[1]) / 1024
-    raise KeyError(key)
 
 
 def tokenizer_of(model):

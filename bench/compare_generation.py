@@ -30,17 +30,10 @@ import time
 from pathlib import Path
 
 from gguf_gpt2 import write_gguf
-from measured import measuring, read_peak
+from measured import measuring, read_peak, resident_mb
 from random_models import write_model
 
 PROMPT, NEW = 32, 128
-
-
-def resident_mb(key):
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(key + ":"):
-            return int(line.split()[1]) / 1024
-    raise KeyError(key)
 
 
 def tokenizer_of(folder):

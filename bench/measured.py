@@ -22,6 +22,14 @@ def read_peak(peak_file):
     return float(Path(peak_file).read_text())
 
 
+def resident_mb(key):
+    """What /proc says of this process's memory: "VmRSS" now, "VmHWM" at its peak."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(key + ":"):
+            return int(line.split()[1]) / 1024
+    raise KeyError(key)
+
+
 def run_measured(command):
     """Runs a command; gives its standard output and its peak resident memory in MB."""
     with tempfile.TemporaryDirectory() as folder:
