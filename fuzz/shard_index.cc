@@ -1,8 +1,9 @@
 // A model.safetensors.index.json beside one shard.
 
+#include <unistd.h>
+
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -18,12 +19,11 @@ namespace {
 // A folder with a shard whose name the golden index knows.
 const std::filesystem::path& folder() {
   static const std::filesystem::path path = [] {
-    std::string name = (std::filesystem::temp_directory_path() / "fuzz-shards-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) std::abort();
+    const auto made = std::filesystem::temp_directory_path() / ("fuzz-shards-" + std::to_string(::getpid()));
+    std::filesystem::create_directories(made);
     const qkv::Tensor numbers = qkv::Tensor::from(std::vector{0.5f, 1.5f}, {2});
-    qkv::io::write_safetensors(std::filesystem::path(name) / "model-00001-of-00002.safetensors",
-                               {{"model.norm.weight", numbers}});
-    return std::filesystem::path(name);
+    qkv::io::write_safetensors(made / "model-00001-of-00002.safetensors", {{"model.norm.weight", numbers}});
+    return made;
   }();
   return path;
 }
