@@ -9,8 +9,8 @@
 
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
-#include "qkv/base/philox.h"
 #include "qkv/explain/attention_report.h"
+#include "tests/explain/random_weights.h"
 
 namespace qkv::explain {
 namespace {
@@ -19,19 +19,6 @@ using nlohmann::json;
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
-
-// Rows that sum to 1, as softmax gives them.
-Tensor random_weights(int64_t heads, int64_t queries, int64_t keys, uint64_t seed) {
-  Tensor tensor = Tensor::empty({heads, queries, keys});
-  RandomStream random(seed);
-  for (int64_t row = 0; row < heads * queries; ++row) {
-    float* weights = tensor.data() + row * keys;
-    float sum = 0;
-    for (int64_t key = 0; key < keys; ++key) sum += weights[key] = 0.01f + random.uniform();
-    for (int64_t key = 0; key < keys; ++key) weights[key] /= sum;
-  }
-  return tensor;
-}
 
 const std::vector<std::string> kHostile = {"</script><script>alert(1)</script>",
                                            "<!--",

@@ -8,8 +8,8 @@
 
 #include "qkv/base/error.h"
 #include "qkv/base/parallel.h"
-#include "qkv/base/philox.h"
 #include "qkv/explain/page_parts.h"
+#include "tests/explain/random_weights.h"
 
 namespace qkv::explain {
 namespace {
@@ -17,19 +17,6 @@ namespace {
 using nlohmann::json;
 using testing::HasSubstr;
 using testing::Not;
-
-// Rows that sum to 1, as softmax gives them.
-Tensor random_weights(int64_t heads, int64_t tokens, uint64_t seed) {
-  Tensor tensor = Tensor::empty({heads, tokens, tokens});
-  RandomStream random(seed);
-  for (int64_t row = 0; row < heads * tokens; ++row) {
-    float* weights = tensor.data() + row * tokens;
-    float sum = 0;
-    for (int64_t key = 0; key < tokens; ++key) sum += weights[key] = 0.01f + random.uniform();
-    for (int64_t key = 0; key < tokens; ++key) weights[key] /= sum;
-  }
-  return tensor;
-}
 
 ImageAttentionReport small_report() {
   ImageAttentionReport report;
@@ -40,7 +27,7 @@ ImageAttentionReport small_report() {
   report.rows = 2;
   report.columns = 3;
   report.own_tokens = {"[CLS]", "<!--\xff"};
-  report.layers = {random_weights(3, 8, 1), random_weights(3, 8, 2)};
+  report.layers = {random_weights(3, 8, 8, 1), random_weights(3, 8, 8, 2)};
   report.labels = {{"</script>", 0.75f}, {"cat", 0.25f}};
   return report;
 }
@@ -61,7 +48,7 @@ TEST(Rollout, IsTheProductOfStepsThatKeepHalf) {
 }
 
 TEST(Rollout, GoesUpwardsHasRowsOfOneAndTheSameBitsForAnyThreads) {
-  const std::vector<Tensor> layers{random_weights(3, 20, 1), random_weights(3, 20, 2)};
+  const std::vector<Tensor> layers{random_weights(3, 20, 20, 1), random_weights(3, 20, 20, 2)};
   const std::vector<Tensor> turned{layers[1], layers[0]};
   const int before = threads();
   set_threads(1);
@@ -83,7 +70,7 @@ TEST(Rollout, GoesUpwardsHasRowsOfOneAndTheSameBitsForAnyThreads) {
     for (int64_t key = 0; key < 20; ++key) sum += double{found[1].data()[row * 20 + key]};
     EXPECT_NEAR(sum, 1, 1e-6);
   }
-  const std::vector<Tensor> unequal{layers[0], random_weights(3, 19, 3)};
+  const std::vector<Tensor> unequal{layers[0], random_weights(3, 19, 19, 3)};
   EXPECT_THROW(attention_rollout(unequal), ShapeError);
 }
 
@@ -144,7 +131,7 @@ TEST(ImageReport, RefusesWhatDoesNotFit) {
   EXPECT_THROW(to_html(broken([](auto& r) { r.own_tokens.clear(); })), UsageError);
   EXPECT_THROW(to_html(broken([](auto& r) { r.picture = {}; })), UsageError);
   EXPECT_THROW(to_svg(broken([](auto& r) { r.columns = 4; })), ShapeError);
-  EXPECT_THROW(to_json(broken([](auto& r) { r.layers[1] = random_weights(2, 8, 1); })), ShapeError);
+  EXPECT_THROW(to_json(broken([](auto& r) { r.layers[1] = random_weights(2, 8, 8, 1); })), ShapeError);
   EXPECT_THROW(to_json(broken([](auto& r) { r.layers[0] = {}; })), ShapeError);
   EXPECT_THROW(
       to_json(broken([](auto& r) { r.layers[1].values()[3] = std::numeric_limits<float>::quiet_NaN(); })),
