@@ -2,10 +2,12 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <sstream>
 
 #include "apps/image_options.h"
 #include "apps/line_results.h"
+#include "qkv/base/error.h"
 #include "qkv/decode/image_tasks.h"
 #include "qkv/decode/text_tasks.h"
 #include "qkv/models/pretrained.h"
@@ -16,8 +18,24 @@ namespace {
 struct Arguments {
   LineArguments lines;
   ImageArguments images;
-  decode::EmbedOptions options;
+  // Where nothing is said, the folder decides.
+  std::optional<decode::Pooling> pooling;
+  std::optional<bool> normalize;
+  std::optional<int64_t> max_length;
+  std::optional<std::string> prompt;
 };
+
+// What the folder says, and over it what the command line says.
+decode::EmbedOptions vector_options(const Arguments& arguments, const decode::EmbedOptions& folder) {
+  return {.pooling = arguments.pooling.value_or(folder.pooling),
+          .normalize = arguments.normalize.value_or(folder.normalize)};
+}
+
+decode::TextEmbedOptions text_options(const Arguments& arguments, const decode::TextEmbedOptions& folder) {
+  return {.vector = vector_options(arguments, folder.vector),
+          .max_length = arguments.max_length ? arguments.max_length : folder.max_length,
+          .prompt = arguments.prompt.value_or(folder.prompt)};
+}
 
 std::string text_of(const decode::Embedded& vector, const Line& /*line*/) {
   std::ostringstream text;
@@ -40,13 +58,18 @@ void embed_lines(const Arguments& arguments, const Find& find) {
 
 void embed(const Arguments& arguments) {
   if (models::folder_kind(arguments.lines.model) == models::FolderKind::image) {
+    if (arguments.max_length || arguments.prompt) {
+      throw UsageError("--max-length, --prompt: expected a model that reads text, found one of images");
+    }
     const decode::ImageTasks tasks(arguments.lines.model,
                                    image_task_options(arguments.images, arguments.lines.load));
-    return embed_lines(arguments, [&](auto lines) { return tasks.embed(lines, arguments.options); });
+    const decode::EmbedOptions options = vector_options(arguments, {});
+    return embed_lines(arguments, [&](auto lines) { return tasks.embed(lines, options); });
   }
   require_no_images(arguments.images);
   const decode::TextTasks tasks(arguments.lines.model, arguments.lines.load);
-  embed_lines(arguments, [&](auto lines) { return tasks.embed(lines, arguments.options); });
+  const decode::TextEmbedOptions options = text_options(arguments, tasks.embed_options());
+  embed_lines(arguments, [&](auto lines) { return tasks.embed(lines, options); });
 }
 
 }  // namespace
@@ -55,25 +78,40 @@ void add_embed(CLI::App& app) {
   CLI::App* command = add_command(
       app, "embed",
       "A vector for each line of stdin, as an encoder (bert, roberta, distilbert) sees it: its\n"
-      "numbers with spaces between them. With a model of images (vit, deit) lines are the paths of\n"
-      "PNG and JPEG files.",
-      "qkv embed bert-base-uncased --pool mean --normalize < sentences.txt\n"
+      "numbers with spaces between them. A folder of sentence-transformers (modules.json) says itself\n"
+      "how: its pooling, its length, how much of a line it reads. With a model of images (vit, deit)\n"
+      "lines are the paths of PNG and JPEG files.",
+      "qkv embed all-MiniLM-L6-v2 < sentences.txt\n"
+      "  qkv embed bert-base-uncased --pool mean --normalize < sentences.txt\n"
       "  ls *.jpg | qkv embed vit-base-patch16-224-in21k --pool cls");
   const auto arguments = std::make_shared<Arguments>();
   add_line_options(*command, arguments->lines);
   add_image_options(*command, arguments->images);
   command
-      ->add_option("--pool", arguments->options.pooling,
-                   "Which vector (default: mean)\n"
+      ->add_option("--pool", arguments->pooling,
+                   "Which vector (default: as the folder says, else mean)\n"
                    "  mean: the mean of all tokens'\n"
                    "  cls: the first token's\n"
+                   "  max: the largest of all tokens', number by number\n"
                    "  pooler: what the model makes of the first token's")
       ->transform(CLI::CheckedTransformer(
           std::map<std::string, decode::Pooling>{{"mean", decode::Pooling::mean},
                                                  {"cls", decode::Pooling::cls},
+                                                 {"max", decode::Pooling::max},
                                                  {"pooler", decode::Pooling::pooler}}))
-      ->option_text("mean|cls|pooler");
-  command->add_flag("--normalize", arguments->options.normalize, "Make vectors of length 1");
+      ->option_text("mean|cls|max|pooler");
+  // Not bound to the variable itself: CLI11 would make its nothing a false before anything is read.
+  command->add_flag_function(
+      "--normalize,!--no-normalize", [arguments](int64_t count) { arguments->normalize = count > 0; },
+      "Make vectors of length 1, or leave them (default: as the folder says, else left)");
+  command
+      ->add_option(
+          "--max-length", arguments->max_length,
+          "Tokens of a line that are read, those around it among them; the rest is left out (default:\n"
+          "as the folder says, else a line of more than the model can read is an error)")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--prompt", arguments->prompt,
+                      "Text to put before each line (default: the folder's default prompt, if it has one)");
   command->callback([arguments] { embed(*arguments); });
 }
 

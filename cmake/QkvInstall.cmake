@@ -10,7 +10,7 @@ set(QKV_PRIVATE_HEADERS
   "/kernels/(cpu|reference)/"
   "/kernels/(attention|embedding|gated|loss|matmul|norm|optimizer|rotary|weight_rows)\\.h$"
   "/base/(hash|thread)\\.h$" "/data/(jpeg_markers|shuffle)\\.h$"
-  "/decode/(alternatives|batches|beam|candidates|constraints|hypotheses|row_results|samples|sampling|step_numbers)\\.h$"
+  "/decode/(alternatives|batches|beam|candidates|constraints|hypotheses|row_results|samples|sampling|sentence_transformer|step_numbers)\\.h$"
   "/explain/(attention_page|image_page|page_parts|palette|report_file|svg_parts)\\.h$"
   "/io/crc32c\\.h$" "/ops/weight_rows\\.h$" "/metrics/ngrams\\.h$" "/nn/recompute\\.h$"
   "/models/families/"

@@ -47,6 +47,15 @@ std::vector<float> mean_of_rows(const Tensor& hidden) {
   return mean;
 }
 
+std::vector<float> max_of_rows(const Tensor& hidden) {
+  std::vector<float> most = first_row(hidden);
+  for (int64_t r = 1; r < hidden.rows(); ++r) {
+    const auto row = row_of(hidden, r);
+    for (size_t c = 0; c < most.size(); ++c) most[c] = std::max(most[c], row[c]);
+  }
+  return most;
+}
+
 std::vector<float> first_row(const Tensor& hidden) {
   const auto first = row_of(hidden, 0);
   return {first.begin(), first.end()};

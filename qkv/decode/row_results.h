@@ -22,6 +22,7 @@ std::vector<LabelProbability> ranked(std::span<const float> numbers, const std::
 
 // One vector of hidden states [tokens, features], by all tokens or the first.
 std::vector<float> mean_of_rows(const Tensor& hidden);
+std::vector<float> max_of_rows(const Tensor& hidden);
 std::vector<float> first_row(const Tensor& hidden);
 
 // To length 1; zeros stay.
@@ -37,6 +38,9 @@ std::vector<float> embedded(const Tensor& hidden, const EmbedOptions& options, c
       break;
     case Pooling::cls:
       vector = first_row(hidden);
+      break;
+    case Pooling::max:
+      vector = max_of_rows(hidden);
       break;
     case Pooling::pooler:
       vector = first_row(model.pooled(hidden, Offsets::uniform(1, hidden.rows())).value());

@@ -11,6 +11,7 @@ namespace qkv::decode {
 enum class Pooling : uint8_t {
   mean,    // of its tokens' vectors, those that are put around or in front of it included
   cls,     // that of its first token
+  max,     // the largest of all tokens', number by number
   pooler,  // what the model makes of the first token's, where it has a pooler
 };
 

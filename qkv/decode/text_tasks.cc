@@ -6,13 +6,15 @@
 #include "qkv/base/parallel.h"
 #include "qkv/decode/batches.h"
 #include "qkv/decode/row_results.h"
+#include "qkv/decode/sentence_transformer.h"
 #include "qkv/models/pretrained.h"
 #include "qkv/text/utf8.h"
 
 namespace qkv::decode {
 TextTasks::TextTasks(const std::filesystem::path& folder, const models::LoadOptions& options,
                      int64_t batch_tokens)
-    : model_(models::load_text_encoder(folder, options)),
+    : folder_(folder),
+      model_(models::load_text_encoder(folder, options)),
       tokenizer_(text::Tokenizer::load(folder)),
       batch_tokens_(batch_tokens) {
   if (tokenizer_.size() > model_->config().vocabulary) {
@@ -21,7 +23,8 @@ TextTasks::TextTasks(const std::filesystem::path& folder, const models::LoadOpti
   }
 }
 
-std::vector<TextTasks::Read> TextTasks::read(std::span<const std::string> texts, bool pairs) const {
+std::vector<TextTasks::Read> TextTasks::read(std::span<const std::string> texts, bool pairs,
+                                             const text::EncodeOptions& options) const {
   std::vector<Read> result(texts.size());
   parallel_for(std::ssize(texts), 8, [&](int64_t begin, int64_t end) {
     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
@@ -32,8 +35,8 @@ std::vector<TextTasks::Read> TextTasks::read(std::span<const std::string> texts,
       const std::string_view text = texts[i];
       const size_t tab = pairs ? text.find('\t') : std::string_view::npos;
       result[i].encoding = tab == std::string_view::npos
-                               ? tokenizer_.encode(text)
-                               : tokenizer_.encode(text.substr(0, tab), text.substr(tab + 1));
+                               ? tokenizer_.encode(text, options)
+                               : tokenizer_.encode(text.substr(0, tab), text.substr(tab + 1), options);
       const int64_t found = std::ssize(result[i].encoding.ids), most = model_->config().max_positions;
       if (found == 0) result[i].error = "expected text, found none";
       if (found > most) {
@@ -71,13 +74,24 @@ void TextTasks::run(std::span<const Read> texts, const Use& use) const {
   }
 }
 
+TextEmbedOptions TextTasks::embed_options() const {
+  return sentence_transformer_options(folder_, *model_, tokenizer_);
+}
+
 std::vector<Embedded> TextTasks::embed(std::span<const std::string> texts,
-                                       const EmbedOptions& options) const {
-  const std::vector<Read> encoded = read(texts);
+                                       const TextEmbedOptions& options) const {
+  text::EncodeOptions reading;
+  if (options.max_length) reading.truncation = text::Truncation{.max_length = *options.max_length};
+  std::vector<std::string> prompted;
+  if (!options.prompt.empty()) {
+    for (const std::string& text : texts) prompted.push_back(options.prompt + text);
+    texts = prompted;
+  }
+  const std::vector<Read> encoded = read(texts, false, reading);
   std::vector<Embedded> results(texts.size());
   for (size_t i = 0; i < texts.size(); ++i) results[i].error = encoded[i].error;
   run(encoded,
-      [&](size_t i, const Tensor& hidden) { results[i].values = embedded(hidden, options, *model_); });
+      [&](size_t i, const Tensor& hidden) { results[i].values = embedded(hidden, options.vector, *model_); });
   return results;
 }
 

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,6 +15,15 @@
 #include "qkv/text/tokenizer.h"
 
 namespace qkv::decode {
+
+// How a text becomes a vector.
+struct TextEmbedOptions {
+  EmbedOptions vector = {};
+  // What is read of a text, in tokens with those that are put around it; the rest is left out. Nothing: all,
+  // and a text of more than the model can read is an error.
+  std::optional<int64_t> max_length = {};
+  std::string prompt = {};  // put before each text
+};
 
 // One token of a text, and what it is.
 struct TaggedToken {
@@ -50,8 +60,13 @@ class TextTasks {
   const models::TextEncoder& model() const { return *model_; }
   const text::Tokenizer& tokenizer() const { return tokenizer_; }
 
+  // How sentence-transformers makes vectors with this folder, where it has files that say so (modules.json
+  // and those that it names); what TextEmbedOptions begins with where it has none. Throws DataError naming
+  // the file and the module or field that asks for something that is not here.
+  TextEmbedOptions embed_options() const;
+
   // These throw UsageError where the model has no such head.
-  std::vector<Embedded> embed(std::span<const std::string> texts, const EmbedOptions& options = {}) const;
+  std::vector<Embedded> embed(std::span<const std::string> texts, const TextEmbedOptions& options = {}) const;
   // A tab in a text parts it in two that are judged together, where `pairs` is set.
   std::vector<Classified> classify(std::span<const std::string> texts, bool pairs = false) const;
   std::vector<TaggedText> tag(std::span<const std::string> texts) const;
@@ -67,11 +82,13 @@ class TextTasks {
     text::Encoding encoding;
     std::string error;
   };
-  std::vector<Read> read(std::span<const std::string> texts, bool pairs = false) const;
+  std::vector<Read> read(std::span<const std::string> texts, bool pairs = false,
+                         const text::EncodeOptions& options = {}) const;
   // use(text's number, its hidden states [tokens, d_model]) for each text without an error.
   template <class Use>
   void run(std::span<const Read> texts, const Use& use) const;
 
+  std::filesystem::path folder_;
   std::unique_ptr<const models::TextEncoder> model_;
   text::Tokenizer tokenizer_;
   int64_t batch_tokens_;

@@ -49,10 +49,12 @@ constexpr std::array<std::pair<std::string_view, Activation>, 8> kActivations{
      {"tanh", Activation::tanh},
      {"linear", Activation::identity}}};
 
-constexpr std::array<std::string_view, 24> kIrrelevant{"model_type",
+constexpr std::array<std::string_view, 26> kIrrelevant{"model_type",
                                                        "architectures",
                                                        "_name_or_path",
                                                        "name_or_path",
+                                                       "_model_name_or_path",
+                                                       "unk_token_id",
                                                        "transformers_version",
                                                        "torch_dtype",
                                                        "dtype",
@@ -96,22 +98,40 @@ double decimal(float value) {
   return result;
 }
 
-ConfigReader::ConfigReader(const std::string& text, const std::string& path)
-    : object_(std::make_shared<Object>()) {
-  object_->where = path;
+namespace {
+
+ordered_json parsed(const std::string& text, const std::string& path) {
   const auto refuse_depth = [&](int depth, ordered_json::parse_event_t, ordered_json&) {
     if (depth > kDeepest)
       throw DataError(concat(path, ": expected values nested at most ", kDeepest, " deep, found more"));
     return true;
   };
   try {
-    object_->fields = ordered_json::parse(text, refuse_depth);
+    return ordered_json::parse(text, refuse_depth);
   } catch (const ordered_json::exception& error) {  // of its syntax, or a number that is too large for one
     throw DataError(concat(path, ": expected JSON: ", error.what()));
   }
+}
+
+}  // namespace
+
+ConfigReader::ConfigReader(const std::string& text, const std::string& path)
+    : object_(std::make_shared<Object>(Object{parsed(text, path), path, {}})) {
   if (!object_->fields.is_object()) {
     throw DataError(concat(path, ": expected a JSON object, found ", object_->fields.type_name()));
   }
+}
+
+std::vector<ConfigReader> ConfigReader::list(const std::string& text, const std::string& path) {
+  const ordered_json all = parsed(text, path);
+  if (!all.is_array()) throw DataError(concat(path, ": expected a JSON list, found ", all.type_name()));
+  std::vector<ConfigReader> objects;
+  for (size_t i = 0; i < all.size(); ++i) {
+    const std::string where = concat(path, ": [", i, "]");
+    if (!all[i].is_object()) throw DataError(concat(where, ": expected an object, found ", excerpt(all[i])));
+    objects.push_back(ConfigReader(std::make_shared<Object>(Object{all[i], where, {}})));
+  }
+  return objects;
 }
 
 void ConfigReader::refuse(const std::string& key, const std::string& expected) const {

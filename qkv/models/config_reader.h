@@ -21,6 +21,9 @@ class ConfigReader {
   // `path` is for messages.
   ConfigReader(const std::string& text, const std::string& path);
 
+  // The objects of a file that is a list of them.
+  static std::vector<ConfigReader> list(const std::string& text, const std::string& path);
+
   bool has(const std::string& key) const;
   // The values of fields; those without `otherwise` have to be there.
   int64_t whole(const std::string& key) const;

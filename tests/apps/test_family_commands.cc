@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -118,6 +119,36 @@ TEST(FamilyCommands, EmbedPoolsInEachWay) {
   check({"--pool", "cls"}, "cls");
   check({"--pool", "pooler"}, "pooler");
   check({"--normalize"}, "normalized");
+}
+
+// What lies beside the model decides, and the command line over it.
+TEST(FamilyCommands, EmbedDoesWhatAFolderOfSentenceTransformersSays) {
+  const json golden = json::parse(read_file(QKV_TEST_DATA "/decode/golden/sentence_vectors.json"));
+  const auto normalized = std::ranges::find(golden["cases"], "prompted_to_the_positions",
+                                            [](const json& one) { return one["name"].get<std::string>(); });
+  ASSERT_NE(normalized, golden["cases"].end());
+  const Scratch model;
+  std::filesystem::copy(folder("bert_base"), model.path());
+  for (const auto& [name, content] : (*normalized)["files"].items()) {
+    std::filesystem::create_directories((model / name).parent_path());
+    model.write(name, content.dump());
+  }
+  json lines = json::array();
+  for (const json& text : golden["texts"]) lines.push_back({{"input", text}});
+  const auto found = run_json({"embed", model.path().string()}, lines);
+  for (size_t i = 0; i < found.size(); ++i)
+    expect_same(found[i]["vector"], (*normalized)["vectors"][i], "vector");
+
+  const json plain = expected_of("bert_base");
+  const auto over =
+      run_json({"embed", model.path().string(), "--pool", "cls", "--no-normalize", "--prompt", ""}, plain);
+  for (size_t i = 0; i < over.size(); ++i) expect_same(over[i]["vector"], plain[i]["cls"], "cls");
+  EXPECT_EQ(
+      run_qkv({"embed", model.path().string(), "--max-length", "4", "--prompt", ""}, {.input = "a red dog\n"})
+          .out,
+      run_qkv({"embed", model.path().string(), "--prompt", ""}, {.input = "a red\n"}).out);
+  expect_failure(run_qkv({"embed", folder("vit_base"), "--prompt", "a"}, {.input = "x\n"}), 2,
+                 {"--prompt", "images"});
 }
 
 class LanguageCommands : public ::testing::TestWithParam<std::string> {};
