@@ -5,6 +5,7 @@
 
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
+#include "qkv/models/config_reader.h"
 #include "qkv/models/folder.h"
 #include "qkv/models/pretrained.h"
 
@@ -28,11 +29,39 @@ void copy_companions(const fs::path& from, const fs::path& to) {
   }
 }
 
+// The folders of sentence-transformers' modules, as modules.json names them; those without files may be
+// missing.
+std::vector<fs::path> module_folders(const fs::path& from) {
+  std::vector<fs::path> folders;
+  const fs::path modules = from / "modules.json";
+  if (!fs::exists(modules)) return folders;
+  for (const ConfigReader& module : ConfigReader::list(read_file(modules), modules.string())) {
+    const fs::path folder = module.text("path");
+    if (folder.is_absolute() || (!folder.empty() && *folder.lexically_normal().begin() == "..")) {
+      module.refuse("path", "a folder within the model's");
+    }
+    if (!folder.empty() && fs::is_directory(from / folder)) folders.push_back(folder);
+  }
+  return folders;
+}
+
+void copy_modules(const fs::path& from, const fs::path& to, const std::vector<fs::path>& folders) {
+  for (const fs::path& folder : folders) {
+    make_writable_folder(to / folder);
+    for (const auto& entry : fs::directory_iterator(from / folder)) {
+      if (entry.is_regular_file())
+        write_file_atomically(to / folder / entry.path().filename(), read_file(entry.path()));
+    }
+  }
+}
+
 // `save` writes config.json and the weights.
 template <class Model, class Save>
 void write(const fs::path& from, const fs::path& to, const Model& model, const Save& save) {
+  const std::vector<fs::path> modules = module_folders(from);
   make_writable_folder(to);
   copy_companions(from, to);
+  copy_modules(from, to, modules);
   save(to, *model, family_of(from));
 }
 

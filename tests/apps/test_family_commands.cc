@@ -147,6 +147,15 @@ TEST(FamilyCommands, EmbedDoesWhatAFolderOfSentenceTransformersSays) {
       run_qkv({"embed", model.path().string(), "--max-length", "4", "--prompt", ""}, {.input = "a red dog\n"})
           .out,
       run_qkv({"embed", model.path().string(), "--prompt", ""}, {.input = "a red\n"}).out);
+  // What the files of the modules say goes along.
+  const std::string kept = (model / "kept").string();
+  ASSERT_EQ(run_qkv({"quantize", model.path().string(), "--weights", "bf16", "--out", kept}).status, 0);
+  EXPECT_EQ(run_qkv({"embed", kept}, {.input = "a red dog\n"}).out,
+            run_qkv({"embed", model.path().string(), "--weights", "bf16"}, {.input = "a red dog\n"}).out);
+  model.write("modules.json", R"([{"type": "x.Transformer", "path": "../elsewhere"}])");
+  expect_failure(run_qkv({"quantize", model.path().string(), "--weights", "bf16", "--out", kept + "-not"}), 1,
+                 {"modules.json: [0]", "\"path\"", "../elsewhere"});
+  EXPECT_FALSE(std::filesystem::exists(kept + "-not"));
   expect_failure(run_qkv({"embed", folder("vit_base"), "--prompt", "a"}, {.input = "x\n"}), 2,
                  {"--prompt", "images"});
 }
