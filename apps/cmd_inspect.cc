@@ -10,7 +10,6 @@
 #include "qkv/base/error.h"
 #include "qkv/explain/cost.h"
 #include "qkv/explain/parts.h"
-#include "qkv/models/folder.h"
 #include "qkv/models/pretrained.h"
 
 namespace qkv::apps {

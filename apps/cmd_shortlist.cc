@@ -8,7 +8,7 @@
 #include "qkv/base/parallel.h"
 #include "qkv/data/corpus.h"
 #include "qkv/decode/shortlist.h"
-#include "qkv/models/folder.h"
+#include "qkv/models/translation_model.h"
 
 namespace qkv::apps {
 namespace {

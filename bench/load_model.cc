@@ -7,7 +7,7 @@
 
 #include <filesystem>
 
-#include "qkv/models/folder.h"
+#include "qkv/models/pretrained.h"
 
 namespace {
 

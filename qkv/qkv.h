@@ -70,7 +70,6 @@
 #include "qkv/nn/relative_positions.h"
 
 #include "qkv/models/config.h"
-#include "qkv/models/folder.h"
 #include "qkv/models/generation_defaults.h"
 #include "qkv/models/image_encoder.h"
 #include "qkv/models/image_processor.h"
@@ -80,6 +79,7 @@
 #include "qkv/models/quantize.h"
 #include "qkv/models/text_encoder.h"
 #include "qkv/models/transformer.h"
+#include "qkv/models/translation_model.h"
 
 #include "qkv/decode/alignment.h"
 #include "qkv/decode/capture.h"

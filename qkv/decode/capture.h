@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "qkv/decode/search.h"
-#include "qkv/models/folder.h"
+#include "qkv/models/translation_model.h"
 
 namespace qkv::decode {
 

@@ -11,7 +11,7 @@
 
 #include "qkv/decode/search.h"
 #include "qkv/decode/transformer.h"
-#include "qkv/models/folder.h"
+#include "qkv/models/translation_model.h"
 
 namespace qkv::decode {
 

@@ -6,16 +6,16 @@
 
 namespace qkv::models {
 
-using nlohmann::ordered_json;
+using Json = nlohmann::json;
 
 struct ConfigWriter::Object {
-  ordered_json fields = ordered_json::object();
+  Json fields = Json::object();
 };
 
 ConfigWriter::ConfigWriter() : object_(std::make_shared<Object>()) {}
 
 ConfigWriter::ConfigWriter(std::string_view model_type, std::string_view architecture) : ConfigWriter() {
-  object_->fields["architectures"] = ordered_json::array({architecture});
+  object_->fields["architectures"] = Json::array({architecture});
   object_->fields["model_type"] = model_type;
   object_->fields["dtype"] = "float32";
 }
@@ -31,15 +31,15 @@ void ConfigWriter::activation(const std::string& key, kernels::Activation value)
 }
 
 void ConfigWriter::id(const std::string& key, std::span<const int32_t> ids) {
-  ordered_json& field = object_->fields[key];
-  field = ids.empty()       ? ordered_json()
-          : ids.size() == 1 ? ordered_json(ids.front())
-                            : ordered_json(std::vector(ids.begin(), ids.end()));
+  Json& field = object_->fields[key];
+  field = ids.empty()       ? Json()
+          : ids.size() == 1 ? Json(ids.front())
+                            : Json(std::vector(ids.begin(), ids.end()));
 }
 
 void ConfigWriter::texts(const std::string& key,
                          const std::vector<std::pair<std::string, std::string>>& fields) {
-  ordered_json& field = object_->fields[key] = ordered_json::object();
+  Json& field = object_->fields[key] = Json::object();
   for (const auto& [name, value] : fields) field[name] = value;
 }
 

@@ -13,7 +13,7 @@
 
 namespace qkv::models {
 
-// Fields in the order in which they are given.
+// Fields are written in alphabetical order, as transformers writes them.
 class ConfigWriter {
  public:
   // The fields that every file has: "architectures", "model_type", "dtype".

@@ -2,11 +2,13 @@
 // The registry of Hugging Face families: what each calls its settings and its tensors. A family is one file
 // in families/, and one line in registry.cc; docs/add-a-family.md walks through one.
 
+#include <algorithm>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "qkv/models/config_reader.h"
+#include "qkv/models/generation_defaults.h"
 #include "qkv/models/image_encoder.h"
 #include "qkv/models/language_model.h"
 #include "qkv/models/stored_names.h"
@@ -30,18 +32,28 @@ using LanguageFamily = FamilyOf<LanguageModelConfig>;
 using EncoderFamily = FamilyOf<TextEncoderConfig>;
 using ImageFamily = FamilyOf<ImageEncoderConfig>;
 
-// Encoder-decoders are saved in the words of the first family whose they are, so each says whether it `fits`.
-// Marian's layout, and qkv's own in its words, are in marian.h.
+// Encoder-decoders are saved in the words of the first family that `fits` them.
 struct TranslationFamily : FamilyOf<TransformerConfig> {
   bool (*fits)(const TransformerConfig& config);
+  GenerationDefaults generation;  // what folders mean that do not say how they like to be decoded
 };
 
+// The last one fits every configuration.
 std::span<const TranslationFamily> translation_families();
 std::span<const LanguageFamily> language_families();
 std::span<const EncoderFamily> encoder_families();
 std::span<const ImageFamily> image_families();
 
+// The one of a model_type; null where there is none.
+template <class Family>
+const Family* find_family(std::span<const Family> families, std::string_view model_type) {
+  const auto found = std::ranges::find(families, model_type, &Family::model_type);
+  return found == families.end() ? nullptr : &*found;
+}
+
 // The files of families/.
+TranslationFamily marian_family();
+TranslationFamily qkv_family();
 TranslationFamily t5_family();
 LanguageFamily gpt2_family();
 LanguageFamily llama_family();

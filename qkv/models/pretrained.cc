@@ -1,5 +1,6 @@
 #include "qkv/models/pretrained.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "qkv/base/error.h"
@@ -13,15 +14,22 @@ namespace {
 constexpr const char* kConfig = "config.json";
 constexpr const char* kGeneration = "generation_config.json";
 constexpr const char* kWeights = "model.safetensors";
-constexpr std::string_view kOwn = "qkv-";  // before the family of a folder with int8 weights
+// The family whose words are our own, and, with a hyphen, what stands before the family of a folder with int8
+// weights.
+constexpr std::string_view kOwn = "qkv";
+constexpr std::string_view kOwnLayout = "qkv-";
 
 // A folder's config.json, and what it says before its family reads it.
 struct Opened {
   ConfigReader reader;
   StoredForm weights;
   std::string family;
-  bool own;  // tensors are named and laid out as parameters are here
+  bool own_layout;  // tensors are named and laid out as parameters are here
 };
+
+std::string model_type_of(std::string_view family, WeightForm form) {
+  return concat(form == WeightForm::int8 && family != kOwn ? kOwnLayout : "", family);
+}
 
 Opened open_config(const std::filesystem::path& folder) {
   if (!std::filesystem::is_directory(folder)) {
@@ -32,8 +40,9 @@ Opened open_config(const std::filesystem::path& folder) {
   const std::string text = read_file(path);
   const ConfigReader reader(text, path.string());
   const std::string model_type = reader.text("model_type");
-  const bool own = model_type.starts_with(kOwn);
-  return {reader, stored_form(text, path.string()), own ? model_type.substr(kOwn.size()) : model_type, own};
+  const bool own = model_type.starts_with(kOwnLayout);
+  return {reader, stored_form(text, path.string()), own ? model_type.substr(kOwnLayout.size()) : model_type,
+          own};
 }
 
 template <class Model>
@@ -43,25 +52,23 @@ auto parameters_of(const Model& model) {
 
 // A family's config.json for weights in this form.
 std::string config_of(const std::string& text, WeightForm form) {
-  auto fields = nlohmann::ordered_json::parse(text);
+  auto fields = nlohmann::json::parse(text);
   fields["dtype"] = config_dtype(form);
-  if (form == WeightForm::int8) fields["model_type"] = concat(kOwn, fields["model_type"].get<std::string>());
+  fields["model_type"] = model_type_of(fields["model_type"].get<std::string>(), form);
   return fields.dump(2) + "\n";
 }
 
-template <class Config>
-std::string model_types(std::span<const FamilyOf<Config>> families) {
+template <class Family>
+std::string model_types(std::span<const Family> families) {
   std::string list;
-  for (const FamilyOf<Config>& family : families) list += concat(list.empty() ? "" : ", ", family.model_type);
+  for (const Family& family : families) list += concat(list.empty() ? "" : ", ", family.model_type);
   return list;
 }
 
+// How tensors are named and laid out: as parameters are here, or as the family has them.
 template <class Config>
-const FamilyOf<Config>* find(std::span<const FamilyOf<Config>> families, std::string_view model_type) {
-  for (const FamilyOf<Config>& family : families) {
-    if (family.model_type == model_type) return &family;
-  }
-  return nullptr;
+NameMap names_of(const FamilyOf<Config>& family, const Config& config, bool own_layout) {
+  return own_layout ? NameMap{.others_same = true} : family.names(config);
 }
 
 // What the text that ends a folder's generation may be, where a file of its own says so.
@@ -75,60 +82,49 @@ void read_generation(const std::filesystem::path& path, LanguageModelConfig& con
 template <class Config>
 void read_generation(const std::filesystem::path& /*path*/, Config& /*config*/) {}
 
-template <class Model, class Config>
+template <class Model, class Family>
 std::unique_ptr<Model> load(const std::filesystem::path& folder, const char* kind,
-                            std::span<const FamilyOf<Config>> families, const LoadOptions& options) {
+                            std::span<const Family> families, const LoadOptions& options) {
   const Opened opened = open_config(folder);
   const ConfigReader& reader = opened.reader;
-  const FamilyOf<Config>* family = find(families, opened.family);
+  const Family* family = find_family(families, opened.family);
   if (family == nullptr) reader.refuse("model_type", concat(kind, " (", model_types(families), ")"));
-  if (opened.own != (opened.weights.form == WeightForm::int8)) {
-    reader.refuse("dtype", concat(opened.own ? "" : "anything but ", "\"int8\", as the model_type is ",
+  if (reader.text("model_type") !=
+      model_type_of(opened.family, opened.weights.form.value_or(WeightForm::f32))) {
+    reader.refuse("dtype", concat(opened.own_layout ? "" : "anything but ", "\"int8\", as the model_type is ",
                                   reader.text("model_type")));
   }
   std::unique_ptr<Model> model;
-  Config config = family->read(reader);
-  read_generation(folder / kGeneration, config);
   try {
+    auto config = family->read(reader);
+    read_generation(folder / kGeneration, config);
     model = std::make_unique<Model>(config);
   } catch (const UsageError& error) {
     throw DataError(concat((folder / kConfig).string(), ": ", error.what()));
   }
-  const auto visit = parameters_of(*model);
-  const TensorFiles files(folder, MapFor::reading);
-  if (opened.own) {
-    visit([&](const std::string& name, const nn::Parameter& parameter) {
-      load_parameter(files.file_of(name, parameter.shape), {.name = name, .shape = parameter.shape},
-                     opened.weights, parameter, options);
-    });
-  } else {
-    load_parameters(files, family->names(config), opened.weights, visit, options);
-  }
+  load_parameters(TensorFiles(folder, options.trainable ? MapFor::writing : MapFor::reading),
+                  names_of(*family, model->config(), opened.own_layout), opened.weights,
+                  parameters_of(*model), options);
   return model;
 }
 
 template <class Model, class Config>
-void save(const std::filesystem::path& folder, const Model& model, std::string_view model_type,
-          std::span<const FamilyOf<Config>> families) {
-  const FamilyOf<Config>* family = find(families, model_type);
-  if (family == nullptr) {
-    throw UsageError(
-        concat("model_type: expected one of ", model_types(families), ", found \"", model_type, "\""));
-  }
+void save(const std::filesystem::path& folder, const Model& model, const FamilyOf<Config>& family) {
   const auto visit = parameters_of(model);
   const WeightForm form = form_of(visit);
-  const std::string config = config_of(family->write(model.config()), form);
-  std::vector<io::NamedTensor> tensors;
-  if (form == WeightForm::int8) {
-    visit([&](const std::string& name, const nn::Parameter& parameter) {
-      append_parameter(tensors, name, parameter);
-    });
-  } else {
-    tensors = stored_tensors(family->names(model.config()), visit);
-  }
+  const std::string config = config_of(family.write(model.config()), form);
+  const std::vector<io::NamedTensor> tensors =
+      stored_tensors(names_of(family, model.config(), form == WeightForm::int8), visit);
   make_writable_folder(folder);
   write_file_atomically(folder / kConfig, config);
   io::write_safetensors(folder / kWeights, tensors);
+}
+
+template <class Family>
+const Family& family_named(std::span<const Family> families, std::string_view model_type) {
+  if (const Family* family = find_family(families, model_type)) return *family;
+  throw UsageError(
+      concat("model_type: expected one of ", model_types(families), ", found \"", model_type, "\""));
 }
 
 }  // namespace
@@ -136,21 +132,19 @@ void save(const std::filesystem::path& folder, const Model& model, std::string_v
 FolderKind folder_kind(const std::filesystem::path& folder) {
   const Opened opened = open_config(folder);
   const std::string& family = opened.family;
-  if (find(language_families(), family) != nullptr) return FolderKind::language;
-  if (find(encoder_families(), family) != nullptr) return FolderKind::encoder;
-  if (find(image_families(), family) != nullptr) return FolderKind::image;
-  for (const TranslationFamily& one : translation_families()) {
-    if (one.model_type == family) return FolderKind::translation;
-  }
-  if (family == "marian" || family == "qkv") return FolderKind::translation;
+  if (find_family(language_families(), family) != nullptr) return FolderKind::language;
+  if (find_family(encoder_families(), family) != nullptr) return FolderKind::encoder;
+  if (find_family(image_families(), family) != nullptr) return FolderKind::image;
+  if (find_family(translation_families(), family) != nullptr) return FolderKind::translation;
   opened.reader.refuse(
       "model_type", concat("one of ", model_types(language_families()), ", ", model_types(encoder_families()),
-                           ", ", model_types(image_families()), ", t5, marian, qkv"));
+                           ", ", model_types(image_families()), ", ", model_types(translation_families())));
 }
 
 WeightForm form_of(const LanguageModel& model) { return form_of(parameters_of(model)); }
 WeightForm form_of(const TextEncoder& model) { return form_of(parameters_of(model)); }
 WeightForm form_of(const ImageEncoder& model) { return form_of(parameters_of(model)); }
+WeightForm form_of(const Transformer& model) { return form_of(parameters_of(model)); }
 
 std::string family_of(const std::filesystem::path& folder) { return open_config(folder).family; }
 
@@ -169,19 +163,34 @@ std::unique_ptr<ImageEncoder> load_image_encoder(const std::filesystem::path& fo
   return load<ImageEncoder>(folder, "an encoder of images", image_families(), options);
 }
 
+std::unique_ptr<Transformer> load_transformer(const std::filesystem::path& folder,
+                                              const LoadOptions& options) {
+  return load<Transformer>(folder, "an encoder-decoder", translation_families(), options);
+}
+
 void save_language_model(const std::filesystem::path& folder, const LanguageModel& model,
                          std::string_view model_type) {
-  save(folder, model, model_type, language_families());
+  save(folder, model, family_named(language_families(), model_type));
 }
 
 void save_text_encoder(const std::filesystem::path& folder, const TextEncoder& model,
                        std::string_view model_type) {
-  save(folder, model, model_type, encoder_families());
+  save(folder, model, family_named(encoder_families(), model_type));
 }
 
 void save_image_encoder(const std::filesystem::path& folder, const ImageEncoder& model,
                         std::string_view model_type) {
-  save(folder, model, model_type, image_families());
+  save(folder, model, family_named(image_families(), model_type));
+}
+
+void save_transformer(const std::filesystem::path& folder, const Transformer& model,
+                      const GenerationDefaults& defaults) {
+  const auto families = translation_families();
+  const auto family =
+      std::ranges::find_if(families, [&](const auto& one) { return one.fits(model.config()); });
+  make_writable_folder(folder);
+  write_file_atomically(folder / kGeneration, generation_json(model.config(), defaults));
+  save(folder, model, *family);
 }
 
 }  // namespace qkv::models

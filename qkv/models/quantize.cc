@@ -6,8 +6,8 @@
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
 #include "qkv/models/config_reader.h"
-#include "qkv/models/folder.h"
 #include "qkv/models/pretrained.h"
+#include "qkv/models/translation_model.h"
 
 namespace qkv::models {
 namespace {

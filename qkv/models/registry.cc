@@ -5,7 +5,7 @@
 namespace qkv::models {
 
 std::span<const TranslationFamily> translation_families() {
-  static const std::array kFamilies{t5_family()};
+  static const std::array kFamilies{t5_family(), marian_family(), qkv_family()};
   return kFamilies;
 }
 

@@ -49,6 +49,7 @@ Stored stored(const NameMap& map, const std::string& parameter) {
   for (const NameRule& rule : map.rules) {
     if (rule.ours == module.name) return {with_number(rule.theirs, module.number) + suffix, rule};
   }
+  if (map.others_same) return {parameter, {}};
   throw UsageError(concat("family: expected a rule for the parameter ", parameter, ", found none"));
 }
 
@@ -127,11 +128,16 @@ void put_in(const Tensor& value, const NameRule& rule, const Tensor& whole) {
 void load_parameters(const TensorFiles& files, const NameMap& map, const StoredForm& says,
                      const std::function<void(const nn::ParameterVisitor&)>& visit,
                      const LoadOptions& options) {
-  std::set<std::string> used;
+  std::set<std::string> used(map.computed.begin(), map.computed.end());
   visit([&](const std::string& name, const nn::Parameter& parameter) {
     const Stored from = stored(map, name);
     const std::vector<std::string> names = spellings(map, from);
+    used.insert(names.begin(), names.end());
     auto spelling = std::ranges::find_if(names, [&](const auto& one) { return files.contains(one); });
+    if (spelling == names.end() && from.rule.optional) {
+      Variable(parameter.variable).set_value(Tensor::zeros(parameter.shape));
+      return;
+    }
     if (spelling == names.end()) spelling = names.begin();  // for the message
     const Shape shape = stored_shape(parameter.shape, from.rule);
     load_parameter(
@@ -140,7 +146,7 @@ void load_parameters(const TensorFiles& files, const NameMap& map, const StoredF
          .shape = shape,
          .taken_out = [&](const Tensor& whole) { return taken_out(whole, parameter.shape, from.rule); }},
         says, parameter, options);
-    used.insert(*spelling);
+    used.insert(scales_name(*spelling));
   });
   std::vector<std::string> rest;
   for (const std::string& name : files.names()) {
@@ -156,7 +162,8 @@ std::vector<io::NamedTensor> stored_tensors(const NameMap& map,
   std::map<std::string, Tensor> tensors;
   visit([&](const std::string& name, const nn::Parameter& parameter) {
     const Stored to = stored(map, name);
-    const Tensor value = parameter.variable.value();
+    const Tensor value = parameter.variable.value(), scales = parameter.variable.scales();
+    if (scales.defined()) tensors[scales_name(to.name)] = scales;
     if (to.rule.parts == 1 && to.rule.layout == Layout::same) {
       tensors[to.name] = value.reshape(stored_shape(value.shape(), to.rule));
       return;

@@ -29,12 +29,18 @@ struct NameRule {
   // Other names for the same numbers, looked for in this order where the first is not there: tables that are
   // tied, of which some writer kept another one.
   std::vector<std::string> also = {};
+  // Files may lack it, which means zeros.
+  bool optional = false;
 };
 
 struct NameMap {
-  std::vector<NameRule> rules;
+  std::vector<NameRule> rules = {};
   // What names in the rules begin with and files may leave out: the name of the model inside its heads.
   std::string prefix = {};
+  // Parameters that no rule speaks of have the same names there.
+  bool others_same = false;
+  // Tensors that files may have and nobody reads, as the model computes what they hold.
+  std::vector<std::string> computed = {};
 };
 
 // Gives every parameter that `visit` enumerates its numbers, as load_parameter() does. Throws DataError for a
@@ -44,8 +50,8 @@ void load_parameters(const TensorFiles& files, const NameMap& map, const StoredF
                      const std::function<void(const nn::ParameterVisitor&)>& visit,
                      const LoadOptions& options);
 
-// The other way: the tensors as the family's files have them, weights in the form that they have (not int8,
-// whose scales have no place in a tensor that lies otherwise).
+// The other way: the tensors as the family's files have them, weights in the form that they have: int8 only
+// where names and layouts are the same, as scales have no place in a tensor that lies otherwise.
 std::vector<io::NamedTensor> stored_tensors(const NameMap& map,
                                             const std::function<void(const nn::ParameterVisitor&)>& visit);
 

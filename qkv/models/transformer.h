@@ -13,7 +13,8 @@ namespace qkv::models {
 // run one model, each with its own Pass and DecoderState.
 class Transformer {
  public:
-  // The parameters have no numbers yet: nn::initialise(model, seed), or load_model() (qkv/models/folder.h).
+  // The parameters have no numbers yet: nn::initialise(model, seed), or load_transformer()
+  // (qkv/models/pretrained.h).
   explicit Transformer(const TransformerConfig& config);
 
   const TransformerConfig& config() const { return config_; }

@@ -9,8 +9,6 @@
 namespace qkv::models {
 namespace {
 
-std::string scales_name(const std::string& weight) { return weight + "_scale"; }
-
 Tensor load_scales(const io::SafetensorsFile& file, const std::string& stored, int64_t rows) {
   const std::string name = scales_name(stored);
   const std::string where = concat(file.path().string(), ": ", stored);
@@ -27,6 +25,8 @@ Tensor load_scales(const io::SafetensorsFile& file, const std::string& stored, i
 }
 
 }  // namespace
+
+std::string scales_name(const std::string& weight) { return weight + "_scale"; }
 
 void load_parameter(const io::SafetensorsFile& file, const StoredTensor& from, const StoredForm& says,
                     const nn::Parameter& parameter, const LoadOptions& options) {
@@ -60,19 +60,6 @@ void load_parameter(const io::SafetensorsFile& file, const StoredTensor& from, c
   // A copy was made, and the file's own pages are not read again.
   if (found < begin || found >= begin + whole.bytes()) release_mapped(begin, whole.bytes());
   variable.set_value(weight.value, weight.scales);
-}
-
-void append_parameter(std::vector<io::NamedTensor>& tensors, const std::string& name,
-                      const nn::Parameter& parameter) {
-  tensors.push_back({name, parameter.variable.value()});
-  if (parameter.variable.scales().defined())
-    tensors.push_back({scales_name(name), parameter.variable.scales()});
-}
-
-std::string with_dtype(const std::string& config, WeightForm form) {
-  auto fields = nlohmann::ordered_json::parse(config);
-  fields["dtype"] = config_dtype(form);
-  return fields.dump(2) + "\n";
 }
 
 const char* config_dtype(WeightForm form) {

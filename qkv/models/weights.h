@@ -41,14 +41,11 @@ StoredForm stored_form(const std::string& text, const std::string& path);
 void load_parameter(const io::SafetensorsFile& file, const StoredTensor& from, const StoredForm& says,
                     const nn::Parameter& parameter, const LoadOptions& options);
 
-// Adds a parameter under its name, in the form that it has.
-void append_parameter(std::vector<io::NamedTensor>& tensors, const std::string& name,
-                      const nn::Parameter& parameter);
+// The name of the tensor with the scales of an int8 weight.
+std::string scales_name(const std::string& weight);
 
 // As config.json spells it: "float32", "bfloat16", "int8".
 const char* config_dtype(WeightForm form);
-// A config.json that says so.
-std::string with_dtype(const std::string& config, WeightForm form);
 
 // The form of the weights that `visit` enumerates.
 WeightForm form_of(const std::function<void(const nn::ParameterVisitor&)>& visit);

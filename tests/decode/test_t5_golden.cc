@@ -9,6 +9,7 @@
 #include "qkv/base/files.h"
 #include "qkv/decode/capture.h"
 #include "qkv/decode/translate.h"
+#include "qkv/models/pretrained.h"
 #include "qkv/models/quantize.h"
 #include "tests/support/scratch.h"
 

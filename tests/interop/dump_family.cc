@@ -17,7 +17,6 @@
 #include "qkv/base/files.h"
 #include "qkv/decode/transformer.h"
 #include "qkv/io/safetensors.h"
-#include "qkv/models/folder.h"
 #include "qkv/models/pretrained.h"
 
 namespace {

@@ -12,7 +12,7 @@
 #include "qkv/base/error.h"
 #include "qkv/decode/score.h"
 #include "qkv/io/safetensors.h"
-#include "qkv/models/folder.h"
+#include "qkv/models/translation_model.h"
 
 namespace {
 

@@ -4,7 +4,8 @@
 
 #include <tuple>
 
-#include "qkv/models/marian.h"
+#include "qkv/models/family.h"
+#include "qkv/models/pretrained.h"
 #include "qkv/models/transformer.h"
 #include "tests/support/scratch.h"
 
@@ -13,6 +14,7 @@ namespace {
 using namespace qkv;
 using namespace qkv::models;
 using qkv::testing::message_of;
+using qkv::testing::Scratch;
 
 TransformerConfig with_vocabulary(TransformerConfig config, int64_t size) {
   config.source_vocabulary = config.target_vocabulary = size;
@@ -55,6 +57,11 @@ TEST(Presets, HaveThePapersNumbersOfParameters) {
   EXPECT_NEAR(millions(preset("base"), {{"positions", "learned"}}) - base, 2 * 512 * 512 / 1e6, 1e-6);  // E
 }
 
+// What a family reads of what it has written.
+TransformerConfig read_back(const TranslationFamily& family, const TransformerConfig& config) {
+  return family.read(ConfigReader(family.write(config), "config.json"));
+}
+
 TEST(Config, EveryFieldSurvivesBothLayouts) {
   TransformerConfig config = with_vocabulary(preset("tiny"), 100);
   config.pad_id = config.decoder_start_id = 99;
@@ -65,18 +72,22 @@ TEST(Config, EveryFieldSurvivesBothLayouts) {
   config.activation_dropout = 0.5f;
   config.max_positions = 77;
   config.scale_embedding = false;
-  ASSERT_TRUE(fits_marian(config));
-  EXPECT_EQ(fields(parse_config_json(config_json(config), "config.json")), fields(config));
+  const TranslationFamily marian = marian_family(), qkv = qkv_family();
+  ASSERT_TRUE(marian.fits(config));
+  EXPECT_EQ(fields(read_back(marian, config)), fields(config));
+  EXPECT_EQ(fields(read_back(qkv, config)), fields(config));
   config.tying = Tying::two_way;
   config.source_vocabulary = 80;
-  ASSERT_TRUE(fits_marian(config));
-  EXPECT_EQ(fields(parse_config_json(config_json(config), "config.json")), fields(config));
+  ASSERT_TRUE(marian.fits(config));
+  EXPECT_EQ(fields(read_back(marian, config)), fields(config));
   config.norm = nn::NormPlacement::pre;
   config.d_k = 3;
   config.d_v = 5;
   config.positions = nn::PositionKind::learned;
-  ASSERT_FALSE(fits_marian(config));
-  EXPECT_EQ(fields(parse_config_json(config_json(config), "config.json")), fields(config));
+  ASSERT_FALSE(marian.fits(config));
+  EXPECT_NE(message_of<UsageError>([&] { marian.write(config); }).find("found another model"),
+            std::string::npos);
+  EXPECT_EQ(fields(read_back(qkv, config)), fields(config));
 }
 
 TEST(Config, SaysWhatIsWrong) {
@@ -95,19 +106,30 @@ TEST(Config, SaysWhatIsWrong) {
 }
 
 TEST(Config, ForeignFilesAreRefusedByName) {
-  const auto refusal = [](const std::string& text) {
-    return message_of<DataError>([&] { parse_config_json(text, "folder/config.json"); });
+  const Scratch folder;
+  const auto refusal = [&](const std::string& text) {
+    folder.write("config.json", text);
+    return message_of<DataError>([&] { load_transformer(folder.path()); });
   };
-  EXPECT_NE(refusal("{").find("folder/config.json: expected JSON"), std::string::npos);
+  EXPECT_NE(refusal("{").find("/config.json: expected JSON"), std::string::npos);
   EXPECT_NE(refusal("[1]").find("found array"), std::string::npos);
-  EXPECT_NE(refusal(R"({"model_type": "bert"})").find("expected \"marian\" or \"qkv\", found \"bert\""),
+  EXPECT_NE(refusal(R"({"model_type": "bert"})")
+                .find("expected an encoder-decoder (t5, marian, qkv), found \"bert\""),
             std::string::npos);
   EXPECT_NE(
       refusal(R"({"model_type": "marian"})").find("\"d_model\": expected a whole number, found nothing"),
       std::string::npos);
-  EXPECT_NE(refusal(R"({"model_type": "qkv", "qkv": {"d_model": "many"}})").find("d_model"),
+  EXPECT_NE(refusal(R"({"model_type": "qkv", "qkv": {"d_model": "many"}})")
+                .find("/config.json: d_model: expected a whole number, found 'many'"),
             std::string::npos);
-  EXPECT_NE(refusal(R"({"model_type": "qkv", "qkv": {"wings": "2"}})").find("wings"), std::string::npos);
+  EXPECT_NE(refusal(R"({"model_type": "qkv", "qkv": {"wings": "2"}})")
+                .find("\"qkv\": \"wings\": expected no field of that name, found \"2\""),
+            std::string::npos);
+  EXPECT_NE(refusal(R"({"model_type": "qkv"})").find("\"qkv\": expected an object of fields, found nothing"),
+            std::string::npos);
+  EXPECT_NE(
+      refusal(R"({"model_type": "qkv", "qkv": {"d_model": "-1"}})").find("config.json: source_vocabulary"),
+      std::string::npos);
 }
 
 }  // namespace

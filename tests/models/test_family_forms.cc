@@ -10,7 +10,6 @@
 #include "qkv/base/files.h"
 #include "qkv/base/parallel.h"
 #include "qkv/kernels/matmul.h"
-#include "qkv/models/folder.h"
 #include "qkv/models/pretrained.h"
 #include "qkv/models/quantize.h"
 #include "tests/models/family_case.h"

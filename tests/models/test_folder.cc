@@ -1,4 +1,4 @@
-#include "qkv/models/folder.h"
+#include "qkv/models/pretrained.h"
 
 #include <gtest/gtest.h>
 
@@ -6,8 +6,7 @@
 
 #include "qkv/base/files.h"
 #include "qkv/io/safetensors.h"
-#include "qkv/models/generation_defaults.h"
-#include "qkv/models/marian.h"
+#include "qkv/models/family.h"
 #include "tests/models/small_transformer.h"
 #include "tests/support/scratch.h"
 
@@ -104,7 +103,7 @@ TEST(Folder, SaysHowToDecode) {
 
 TEST(Folder, SaysHowToConvertPickles) {
   const Scratch folder;
-  folder.write("config.json", config_json(small()));
+  folder.write("config.json", marian_family().write(small()));
   folder.write("pytorch_model.bin", "PK");
   const std::string message = message_of<IoError>([&] { load_transformer(folder.path()); });
   EXPECT_NE(message.find("model.safetensors"), std::string::npos) << message;

@@ -7,7 +7,6 @@
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
 #include "qkv/base/parallel.h"
-#include "qkv/models/folder.h"
 #include "qkv/models/pretrained.h"
 #include "tests/models/family_case.h"
 #include "tests/support/scratch.h"
@@ -117,7 +116,7 @@ class T5Config : public ::testing::Test {
     EXPECT_NE(at, std::string::npos) << from;
     folder_.write("config.json", text.replace(at, from.size(), to));
     try {
-      load_config(folder_.path());
+      load_transformer(folder_.path());
     } catch (const DataError& error) {
       return error.what();
     }

@@ -10,7 +10,7 @@
 #include "qkv/base/files.h"
 #include "qkv/io/safetensors.h"
 #include "qkv/kernels/matmul.h"
-#include "qkv/models/folder.h"
+#include "qkv/models/pretrained.h"
 #include "tests/models/small_transformer.h"
 #include "tests/support/keep_as.h"
 #include "tests/support/scratch.h"
@@ -140,7 +140,7 @@ TEST(WeightForms, ConfigSaysWhatTheyAre) {
   const Scratch folder;
   for (const auto& [form, type, dtype] :
        {std::tuple{WeightForm::f32, "marian", "float32"}, std::tuple{WeightForm::bf16, "marian", "bfloat16"},
-        std::tuple{WeightForm::int8, "qkv", "int8"}}) {
+        std::tuple{WeightForm::int8, "qkv-marian", "int8"}}) {
     const auto model = random_model();
     keep_as(form, *model);
     save_transformer(folder.path(), *model, {});
@@ -148,6 +148,33 @@ TEST(WeightForms, ConfigSaysWhatTheyAre) {
     EXPECT_EQ(config["model_type"], type);
     EXPECT_EQ(config["dtype"], dtype);
   }
+}
+
+// What only qkv's own words can say has one model_type for all forms.
+TEST(WeightForms, OwnWordsTakeAnyForm) {
+  TransformerConfig config = small();
+  config.norm = nn::NormPlacement::pre;
+  Transformer model(config);
+  nn::initialise(model, 3);
+  for (const WeightForm form : {WeightForm::bf16, WeightForm::int8}) {
+    const Scratch folder;
+    keep_as(form, model);
+    save_transformer(folder.path(), model, {});
+    EXPECT_EQ(nlohmann::json::parse(read_file(folder / "config.json"))["model_type"], "qkv");
+    const auto loaded = load_transformer(folder.path());
+    EXPECT_EQ(form_of(*loaded), form);
+    EXPECT_TRUE(same_bits(logits(*loaded), logits(model)));
+  }
+}
+
+// Numbers are the mapped file's, and only who trains may write to them.
+TEST(WeightForms, TrainableNumbersCanBeWritten) {
+  const Scratch folder;
+  save_transformer(folder.path(), *random_model(), {});
+  const std::string before = read_file(folder / "model.safetensors");
+  const auto loaded = load_transformer(folder.path(), {.trainable = true});
+  loaded->visit([](const std::string&, const nn::Parameter& p) { p.variable.value().data()[0] = 7; });
+  EXPECT_EQ(read_file(folder / "model.safetensors"), before) << "the file changed";
 }
 
 class BadForms : public ::testing::Test {
@@ -174,9 +201,9 @@ class BadForms : public ::testing::Test {
     for (const std::string& part : parts) EXPECT_NE(message.find(part), std::string::npos) << message;
   }
 
-  void set_dtype(const std::string& dtype) {
+  void set(const std::string& key, const std::string& value) {
     auto config = nlohmann::json::parse(read_file(folder_ / "config.json"));
-    config["dtype"] = dtype;
+    config[key] = value;
     folder_.write("config.json", config.dump());
   }
 
@@ -196,11 +223,15 @@ TEST_F(BadForms, ScalesThatAreMissingOrWrong) {
 }
 
 TEST_F(BadForms, WhatTheConfigurationDoesNotSay) {
-  set_dtype("int4");
+  set("dtype", "int4");
   expect_refusal({"config.json", "dtype", "int8", "int4"});
-  set_dtype("float32");
+  set("dtype", "float32");
+  expect_refusal({"config.json", "dtype", "expected \"int8\"", "qkv-marian", "float32"});
+  set("model_type", "marian");
   expect_refusal({"model.safetensors", "expected no I8", "config.json"});
-  set_dtype("int8");
+  set("dtype", "int8");
+  expect_refusal({"config.json", "dtype", "expected anything but \"int8\"", "marian"});
+  set("model_type", "qkv-marian");
   rewrite(weight_, [](const Tensor& numbers) { return Tensor::full(numbers.shape(), 0.5f); });
   expect_refusal({weight_, "expected I8", "F32"});
 }

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "qkv/decode/translate.h"
-#include "qkv/models/folder.h"
+#include "qkv/models/translation_model.h"
 #include "tests/train/reverse_task.h"
 
 namespace qkv::train {

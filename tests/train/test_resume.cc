@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "qkv/base/parallel.h"
-#include "qkv/models/folder.h"
+#include "qkv/models/translation_model.h"
 #include "tests/train/reverse_task.h"
 
 namespace qkv::train {

@@ -1,0 +1,25 @@
+#pragma once
+// A folder with all that translation takes: model, tokenizer, and how its texts are to be searched for.
+
+#include <filesystem>
+#include <memory>
+
+#include "qkv/models/generation_defaults.h"
+#include "qkv/models/load_options.h"
+#include "qkv/models/transformer.h"
+#include "qkv/text/translation_tokenizer.h"
+
+namespace qkv::models {
+
+struct TranslationModel {
+  TransformerConfig config;
+  std::unique_ptr<const Transformer> transformer;
+  std::unique_ptr<const text::TranslationTokenizer> tokenizer;
+  GenerationDefaults generation;
+};
+
+// Throws what load_transformer() (qkv/models/pretrained.h), text::TranslationTokenizer::load() and
+// load_generation_defaults() throw.
+TranslationModel load_translation_model(const std::filesystem::path& folder, const LoadOptions& options = {});
+
+}  // namespace qkv::models
