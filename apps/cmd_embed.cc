@@ -77,7 +77,7 @@ void embed(const Arguments& arguments) {
 void add_embed(CLI::App& app) {
   CLI::App* command = add_command(
       app, "embed",
-      "A vector for each line of stdin, as an encoder (bert, roberta, distilbert) sees it: its\n"
+      "A vector for each line of stdin, as an encoder (bert, roberta, distilbert, t5) sees it: its\n"
       "numbers with spaces between them. A folder of sentence-transformers (modules.json) says itself\n"
       "how: its pooling, its length, how much of a line it reads. With a model of images (vit, deit)\n"
       "lines are the paths of PNG and JPEG files.",

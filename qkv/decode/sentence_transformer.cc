@@ -136,7 +136,7 @@ TextEmbedOptions sentence_transformer_options(const path& folder, const models::
   if (!std::filesystem::exists(modules)) return {};
   const models::TextEncoderConfig& config = model.config();
   return {.vector = vector_of(folder, modules, config.embedding.d_model),
-          .max_length = max_length_of(folder, config.max_positions, tokenizer),
+          .max_length = max_length_of(folder, config.max_positions.value_or(INT64_MAX), tokenizer),
           .prompt = prompt_of(folder)};
 }
 

@@ -37,11 +37,12 @@ std::vector<TextTasks::Read> TextTasks::read(std::span<const std::string> texts,
       result[i].encoding = tab == std::string_view::npos
                                ? tokenizer_.encode(text, options)
                                : tokenizer_.encode(text.substr(0, tab), text.substr(tab + 1), options);
-      const int64_t found = std::ssize(result[i].encoding.ids), most = model_->config().max_positions;
+      const int64_t found = std::ssize(result[i].encoding.ids);
+      const std::optional<int64_t> most = model_->config().max_positions;
       if (found == 0) result[i].error = "expected text, found none";
-      if (found > most) {
+      if (most && found > *most) {
         result[i].error =
-            concat("expected at most the ", most, " tokens that the model can read, found ", found);
+            concat("expected at most the ", *most, " tokens that the model can read, found ", found);
       }
     }
   });

@@ -26,6 +26,9 @@ struct FamilyOf {
   Config (*read)(const ConfigReader& reader);
   std::string (*write)(const Config& config);
   NameMap (*names)(const Config& config);
+  // Where models of several kinds have one model_type: the class that "architectures" names for those of this
+  // kind; empty: all other classes.
+  std::string_view own_class = {};
 };
 
 using LanguageFamily = FamilyOf<LanguageModelConfig>;
@@ -60,6 +63,7 @@ LanguageFamily llama_family();
 EncoderFamily bert_family();
 EncoderFamily roberta_family();
 EncoderFamily distilbert_family();
+EncoderFamily t5_encoder_family();
 ImageFamily vit_family();
 ImageFamily deit_family();
 

@@ -131,14 +131,24 @@ const Family& family_named(std::span<const Family> families, std::string_view mo
 
 FolderKind folder_kind(const std::filesystem::path& folder) {
   const Opened opened = open_config(folder);
-  const std::string& family = opened.family;
-  if (find_family(language_families(), family) != nullptr) return FolderKind::language;
-  if (find_family(encoder_families(), family) != nullptr) return FolderKind::encoder;
-  if (find_family(image_families(), family) != nullptr) return FolderKind::image;
-  if (find_family(translation_families(), family) != nullptr) return FolderKind::translation;
-  opened.reader.refuse(
-      "model_type", concat("one of ", model_types(language_families()), ", ", model_types(encoder_families()),
-                           ", ", model_types(image_families()), ", ", model_types(translation_families())));
+  const std::vector<std::string> classes = opened.reader.texts("architectures");
+  std::optional<FolderKind> kind;
+  std::string known;
+  const auto look = [&](FolderKind of, auto families) {
+    for (const auto& family : families) {
+      const bool others = family.own_class.empty();
+      if (others) known += concat(known.empty() ? "" : ", ", family.model_type);
+      if (family.model_type != opened.family) continue;
+      const bool own = !classes.empty() && classes.front() == family.own_class;
+      if (others ? !kind : own) kind = of;
+    }
+  };
+  look(FolderKind::language, language_families());
+  look(FolderKind::encoder, encoder_families());
+  look(FolderKind::image, image_families());
+  look(FolderKind::translation, translation_families());
+  if (!kind) opened.reader.refuse("model_type", concat("one of ", known));
+  return *kind;
 }
 
 WeightForm form_of(const LanguageModel& model) { return form_of(parameters_of(model)); }

@@ -33,7 +33,8 @@ FolderKind folder_kind(const std::filesystem::path& folder);
 std::unique_ptr<LanguageModel> load_language_model(const std::filesystem::path& folder,
                                                    const LoadOptions& options = {});
 
-// Encoders, with the heads of the class that config.json names: "bert", "roberta", "distilbert".
+// Encoders, with the heads of the class that config.json names: "bert", "roberta", "distilbert"; the encoder
+// of "t5", also out of the folder of an encoder-decoder.
 std::unique_ptr<TextEncoder> load_text_encoder(const std::filesystem::path& folder,
                                                const LoadOptions& options = {});
 

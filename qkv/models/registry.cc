@@ -15,7 +15,8 @@ std::span<const LanguageFamily> language_families() {
 }
 
 std::span<const EncoderFamily> encoder_families() {
-  static const std::array kFamilies{bert_family(), roberta_family(), distilbert_family()};
+  static const std::array kFamilies{bert_family(), roberta_family(), distilbert_family(),
+                                    t5_encoder_family()};
   return kFamilies;
 }
 

@@ -153,7 +153,7 @@ void load_parameters(const TensorFiles& files, const NameMap& map, const StoredF
     if (!used.contains(name)) rest.push_back(name);
   }
   if (rest.empty()) return;
-  log_info(concat("not read, as the model that config.json names has no such part: ", rest.front(),
+  log_info(concat("not read, as the model that was asked for has no such part: ", rest.front(),
                   rest.size() > 1 ? concat(" and ", rest.size() - 1, " more") : ""));
 }
 

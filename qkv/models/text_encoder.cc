@@ -28,7 +28,7 @@ Variable first_rows(const Variable& hidden, const Offsets& offsets) {
 
 void TextEncoderConfig::validate() const {
   require_at_least("vocabulary", 1, vocabulary);
-  require_at_least("max_positions", 1, max_positions);
+  if (max_positions) require_at_least("max_positions", 1, *max_positions);
   validate_stack(encoder);
   validate_embedding(embedding, encoder);
   if ((next_sentence || labelled == Labelled::texts) && !pooler) {
@@ -62,9 +62,9 @@ TextEncoder::TextEncoder(const TextEncoderConfig& config)
 }
 
 Variable TextEncoder::operator()(const Ragged& ids, nn::Pass& pass, const Tensor& types) const {
-  if (ids.offsets.max_length() > config_.max_positions) {
+  if (config_.max_positions && ids.offsets.max_length() > *config_.max_positions) {
     throw UsageError(concat("a text of ", ids.offsets.max_length(), " tokens is longer than the ",
-                            config_.max_positions, " that the model can read"));
+                            *config_.max_positions, " that the model can read"));
   }
   const NameScope scope("encoder");
   return encoder_(embedding_(ids, pass, {.types = types}), ids.offsets, pass);

@@ -17,7 +17,7 @@ enum class Labelled { nothing, texts, tokens };
 
 struct TextEncoderConfig {
   int64_t vocabulary = 0;
-  int64_t max_positions = 512;  // the most tokens of a text
+  std::optional<int64_t> max_positions = {};  // the most tokens of a text; nothing: any number
   nn::EmbeddingConfig embedding = {};
   nn::StackOptions encoder = {};
   bool pooler = false;  // a vector of the whole text, out of its first token's

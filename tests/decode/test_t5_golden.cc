@@ -8,6 +8,7 @@
 
 #include "qkv/base/files.h"
 #include "qkv/decode/capture.h"
+#include "qkv/decode/text_tasks.h"
 #include "qkv/decode/translate.h"
 #include "qkv/models/pretrained.h"
 #include "qkv/models/quantize.h"
@@ -111,6 +112,24 @@ TEST_F(T5Golden, CanBeQuantized) {
       EXPECT_EQ(texts[i].hypotheses.at(0).hypothesis.score, wanted[i].hypotheses.at(0).hypothesis.score);
     }
   }
+}
+
+// The encoder alone, whose vectors stand for texts.
+TEST_F(T5Golden, SameVectors) {
+  std::vector<std::string> sources;
+  for (const json& one : cases_) sources.push_back(one["source"].get<std::string>());
+  const TextTasks encoder(kFolder);
+  const std::vector<Embedded> found = encoder.embed(sources);
+  for (size_t i = 0; i < sources.size(); ++i) {
+    const auto expected = cases_[i]["vector"].get<std::vector<float>>();
+    ASSERT_EQ(found[i].values.size(), expected.size()) << found[i].error;
+    for (size_t k = 0; k < expected.size(); ++k)
+      EXPECT_NEAR(found[i].values[k], expected[k], 5e-6) << sources[i] << ", " << k;
+  }
+  std::string any_length;
+  for (int i = 0; i < 600; ++i) any_length += "one ";
+  EXPECT_EQ(encoder.embed(std::span(&any_length, 1)).front().error, "");
+  EXPECT_EQ(encoder.attention("twenty-one").attentions.size(), 2u);
 }
 
 TEST_F(T5Golden, AttentionOfAPairIsCaptured) {

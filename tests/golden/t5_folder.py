@@ -2,8 +2,8 @@
 
     python tests/golden/t5_folder.py   # needs torch, transformers (5.23 made the committed files) and sentencepiece
 
-The weights are random. expected.json has, for some texts, their ids and what comes of them by greedy and by beam search,
-as ids and as text. The model has a few rows more than the tokenizer has tokens, as T5's have.
+The weights are random. expected.json has, for some texts, their ids, what comes of them by greedy and by beam search, as
+ids and as text, and the mean of the encoder's vectors. The model has a few rows more than the tokenizer has tokens, as T5's have.
 """
 
 import json
@@ -62,7 +62,8 @@ def expect(model, tokenizer, text):
     ids = tokenizer([text], return_tensors="pt")["input_ids"]
     beam, greedy = model.generate(ids)[0].tolist(), model.generate(ids, num_beams=1)[0].tolist()
     return {"source": text, "source_ids": ids[0].tolist(), "greedy_ids": greedy[1:], "beam_ids": beam[1:],
-            "beam_text": tokenizer.decode(beam, skip_special_tokens=True)}
+            "beam_text": tokenizer.decode(beam, skip_special_tokens=True),
+            "vector": [round(x, 6) for x in model.encoder(ids).last_hidden_state[0].mean(0).tolist()]}
 
 
 def main():

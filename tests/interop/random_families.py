@@ -51,13 +51,15 @@ def vit(size, head="ForImageClassification", family="ViT", **other):
     return getattr(hf, f"{family}{head}")(config)
 
 
+def t5_config(size, **other):
+    options = {"d_kv": 6, "relative_attention_num_buckets": 8, "relative_attention_max_distance": 20} | other
+    return hf.T5Config(vocab_size=size["vocabulary"], d_model=size["d_model"], d_ff=size["d_ff"],
+                       num_layers=size["layers"], num_heads=size["heads"], decoder_start_token_id=0, **options)
+
+
 def t5(size, scaled=True, **other):
     """scaled: as T5's first models, whose output projection is the table of embeddings; else one of its own."""
-    options = {"d_kv": 6, "relative_attention_num_buckets": 8, "relative_attention_max_distance": 20} | other
-    config = hf.T5Config(vocab_size=size["vocabulary"], d_model=size["d_model"], d_ff=size["d_ff"],
-                         num_layers=size["layers"], num_heads=size["heads"], tie_word_embeddings=scaled,
-                         decoder_start_token_id=0, **options)
-    model = hf.T5ForConditionalGeneration(config)
+    model = hf.T5ForConditionalGeneration(t5_config(size, tie_word_embeddings=scaled, **other))
     if not scaled:
         model.lm_head.weight = torch.nn.Parameter(torch.empty(size["vocabulary"], size["d_model"]))
     model.generation_config.decoder_start_token_id = 0
@@ -97,6 +99,7 @@ CASES = {
                                 num_decoder_layers=3),
     "t5_default": lambda size: t5(size, d_kv=8, relative_attention_num_buckets=32, feed_forward_proj="gated-silu",
                                   relative_attention_max_distance=128),
+    "t5_encoder": lambda size: hf.T5EncoderModel(t5_config(size, feed_forward_proj="gated-gelu")),
     "distilbert_texts": lambda size: distilbert(size, "ForSequenceClassification", **THREE),
 }
 

@@ -6,16 +6,18 @@
 #include <string>
 #include <vector>
 
+#include "qkv/models/pretrained.h"
 #include "tests/support/golden.h"
 
 namespace qkv::testing {
 
-inline std::vector<std::string> family_cases(const std::string& prefix) {
+// Those of a kind whose names begin so.
+inline std::vector<std::string> family_cases(models::FolderKind kind, const std::string& prefix) {
   std::vector<std::string> names;
   for (const auto& entry :
        std::filesystem::directory_iterator(std::filesystem::path(QKV_TEST_DATA) / "models" / "golden")) {
     const std::string name = entry.path().filename().string();
-    if (name.starts_with(prefix)) names.push_back(name);
+    if (name.starts_with(prefix) && models::folder_kind(entry.path()) == kind) names.push_back(name);
   }
   std::sort(names.begin(), names.end());
   return names;

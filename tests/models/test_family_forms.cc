@@ -164,7 +164,8 @@ INSTANTIATE_TEST_SUITE_P(
     All, FamilyForms,
     ::testing::Combine(::testing::Values("gpt2", "gpt2_untied_relu", "llama_grouped", "llama_biased",
                                          "bert_pretraining", "bert_texts", "roberta_tokens",
-                                         "distilbert_masked", "vit_images", "vit_base", "deit_images", "t5"),
+                                         "distilbert_masked", "vit_images", "vit_base", "deit_images", "t5",
+                                         "t5_encoder"),
                        ::testing::Values(WeightForm::bf16, WeightForm::int8)),
     [](const auto& one) { return concat(std::get<0>(one.param), "_", name_of(std::get<1>(one.param))); });
 

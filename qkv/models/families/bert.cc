@@ -60,7 +60,7 @@ std::string write(const TextEncoderConfig& config) {
   require_bert_blocks(config, "bert");
   ConfigWriter writer("bert", architecture_of(config, kArchitectures).name);
   writer.whole("vocab_size", config.vocabulary);
-  writer.whole("max_position_embeddings", config.max_positions);
+  writer.whole("max_position_embeddings", config.embedding.positions.max_positions);
   writer.whole("type_vocab_size", config.embedding.token_types);
   write_blocks(config.encoder, writer);
   write_labels(config, writer);

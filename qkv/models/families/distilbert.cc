@@ -57,7 +57,7 @@ std::string write(const TextEncoderConfig& config) {
   const nn::LayerOptions& layer = config.encoder.layer;
   ConfigWriter writer("distilbert", architecture_of(config, kArchitectures).name);
   writer.whole("vocab_size", config.vocabulary);
-  writer.whole("max_position_embeddings", config.max_positions);
+  writer.whole("max_position_embeddings", config.embedding.positions.max_positions);
   writer.whole("dim", layer.d_model);
   writer.whole("n_layers", config.encoder.layers);
   writer.whole("n_heads", layer.heads);
