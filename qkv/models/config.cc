@@ -189,7 +189,7 @@ void TransformerConfig::validate() const {
   require_at_least("d_model", 1, d_model);
   require_at_least("encoder_layers", 0, encoder_layers, kMostLayers);
   require_at_least("decoder_layers", 1, decoder_layers, kMostLayers);
-  require_at_least("heads", 1, heads);
+  require_at_least("heads", 1, heads, kMostHeads);
   require_at_least("d_k", 0, d_k);
   require_at_least("d_v", 0, d_v);
   require_at_least("d_ff", 1, d_ff);
@@ -204,14 +204,7 @@ void TransformerConfig::validate() const {
   if (positions == nn::PositionKind::rotary && width % 2 != 0) {
     throw UsageError(concat("positions: rotary needs an even d_k, found ", width));
   }
-  if (positions == nn::PositionKind::relative && (position_buckets < 4 || position_buckets % 2 != 0)) {
-    throw UsageError(
-        concat("position_buckets: expected an even number of at least 4, found ", position_buckets));
-  }
-  if (positions == nn::PositionKind::relative && position_max_distance <= position_buckets / 2) {
-    throw UsageError(concat("position_max_distance: expected more than half of the ", position_buckets,
-                            " buckets, found ", position_max_distance));
-  }
+  validate_positions(encoder_stack().layer.positions);
   require_epsilon(epsilon);
   require_rate("dropout", dropout);
   require_rate("embedding_dropout", embedding_dropout);

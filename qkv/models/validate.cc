@@ -19,11 +19,20 @@ void require_epsilon(float epsilon) {
   }
 }
 
+void validate_positions(const nn::PositionOptions& positions) {
+  if (positions.kind != nn::PositionKind::relative) return;
+  const int64_t buckets = positions.buckets;
+  require_at_least("position_buckets", 4, buckets);
+  if (buckets % 2 != 0)
+    throw UsageError(concat("position_buckets: expected an even number, found ", buckets));
+  require_at_least("position_max_distance", buckets / 2 + 1, positions.max_distance);
+}
+
 void validate_stack(const nn::StackOptions& stack) {
   const nn::LayerOptions& layer = stack.layer;
   require_at_least("layers", 1, stack.layers, kMostLayers);
   require_at_least("d_model", 1, layer.d_model);
-  require_at_least("heads", 1, layer.heads);
+  require_at_least("heads", 1, layer.heads, kMostHeads);
   require_at_least("key_heads", 0, layer.key_heads);
   require_at_least("d_k", 0, layer.d_k);
   require_at_least("d_v", 0, layer.d_v);
@@ -37,6 +46,7 @@ void validate_stack(const nn::StackOptions& stack) {
     throw UsageError(
         concat("key_heads: expected a divisor of the ", layer.heads, " heads, found ", layer.key_heads));
   }
+  validate_positions(layer.positions);
   require_epsilon(layer.epsilon);
   require_rate("dropout", layer.dropout);
   require_rate("attention_dropout", layer.attention_dropout);

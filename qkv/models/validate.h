@@ -8,11 +8,12 @@
 namespace qkv::models {
 
 // A file may say any size. Of these, the product of two, in bytes, is still a number of 64 bits.
-constexpr int64_t kMostOfASize = int64_t{1} << 28, kMostLayers = 10'000;
+constexpr int64_t kMostOfASize = int64_t{1} << 28, kMostLayers = 10'000, kMostHeads = 4096;
 
 void require_at_least(const char* field, int64_t least, int64_t found, int64_t most = kMostOfASize);
 void require_rate(const char* field, float rate);  // in [0, 1)
 void require_epsilon(float epsilon);
+void validate_positions(const nn::PositionOptions& positions);
 void validate_stack(const nn::StackOptions& stack);
 // An embedding whose results a stack takes.
 void validate_embedding(const nn::EmbeddingConfig& embedding, const nn::StackOptions& stack);

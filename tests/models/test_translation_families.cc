@@ -105,7 +105,8 @@ TEST_P(TranslationFamilies, AreWrittenAsTheyWereRead) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(T5, TranslationFamilies, ::testing::ValuesIn(family_cases("t5")), kCaseName);
+INSTANTIATE_TEST_SUITE_P(T5, TranslationFamilies,
+                         ::testing::ValuesIn(family_cases(FolderKind::translation, "t5")), kCaseName);
 
 // A copy of a golden folder with a part of its config.json replaced.
 class T5Config : public ::testing::Test {
@@ -133,9 +134,24 @@ TEST_F(T5Config, SaysWhatItCannotBe) {
       {"\"d_kv\": 6", "\"d_kv\": \"6\""},
       {"\"relative_attention_num_buckets\": 8", "\"relative_attention_num_buckets\": 7"},
       {"\"d_ff\": 12", "\"d_ff\": 12, \"num_experts\": 4"},
+      {"\"T5ForConditionalGeneration\"", "\"T5EncoderModel\""},
+      // What a model is made for before a tensor says that it is so large.
+      {"\"relative_attention_num_buckets\": 8", "\"relative_attention_num_buckets\": 4000000000"},
+      {"\"relative_attention_max_distance\": 20", "\"relative_attention_max_distance\": 4000000000000"},
+      {"\"num_decoder_layers\": 2", "\"num_decoder_layers\": 1000000"},
+      {"\"num_heads\": 2", "\"num_heads\": 100000"},
   };
-  const char* const names[] = {"feed_forward_proj", "is_encoder_decoder", "architectures", "d_kv",
-                               "position_buckets",  "num_experts"};
+  const char* const names[] = {"feed_forward_proj",
+                               "is_encoder_decoder",
+                               "architectures",
+                               "d_kv",
+                               "position_buckets",
+                               "num_experts",
+                               "architectures",
+                               "position_buckets: expected at most",
+                               "position_max_distance: expected at most",
+                               "decoder_layers: expected at most",
+                               "heads: expected at most"};
   for (size_t i = 0; i < std::size(cases); ++i) {
     const std::string message = message_with(cases[i].first, cases[i].second);
     EXPECT_NE(message.find(names[i]), std::string::npos) << message;
