@@ -63,10 +63,11 @@ std::string page_data(const AttentionReport& report) {
 
 std::string to_html(const AttentionReport& report) {
   report.validate();
-  return filled(kPageMarkup, {{"TITLE", html_text(report.title.empty() ? "Attention" : report.title)},
-                              {"STYLE", kPageStyle},
-                              {"DATA", page_data(report)},
-                              {"SCRIPT", concat(kPageCommon, kPageDrawing, kPageScript)}});
+  return page_of({.title = report.title,
+                  .markup = kPageMarkup,
+                  .style = "",
+                  .data = page_data(report),
+                  .script = concat(kPageDrawing, kPageScript)});
 }
 
 }  // namespace qkv::explain

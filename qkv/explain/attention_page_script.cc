@@ -55,8 +55,7 @@ const layerName = layer => layersOf(state.part)[layer].layer + 1;
 const headName = head => head === headCount() ? 'mean of heads' : `head ${head + 1}`;
 const currentMap = () => mapOf(state.part, state.layer, state.head);
 
-const systemDark = matchMedia('(prefers-color-scheme: dark)');
-const isDark = () => state.theme === 'dark' || (state.theme === 'auto' && systemDark.matches);
+const isDark = () => showsDark(state.theme);
 function look() {
   const style = getComputedStyle(document.documentElement), ramp = data.palette[state.part][isDark() ? 'dark' : 'light'];
   const variable = name => style.getPropertyValue(name).trim();
@@ -110,11 +109,7 @@ function renderOverview(style) {
     });
     box.replaceChildren(...cells);
   }
-  for (const button of box.querySelectorAll('button')) {
-    const here = button.dataset.at === `${state.layer},${state.head}`;
-    button.setAttribute('aria-current', here);
-    button.tabIndex = here ? 0 : -1;
-  }
+  markChosen(box, state);
 }
 
 // What the head does, in numbers: how many bits a row's choice of key holds, and its strongest weight, on average.
@@ -152,10 +147,9 @@ function draw(ctx, map, style, at) {
 
 const caption = () => `${PARTS[state.part].name} attention · layer ${layerName(state.layer)} · ${headName(state.head)}`;
 function render() {
-  document.documentElement.dataset.theme = isDark() ? 'dark' : 'light';
+  showTheme(isDark());
   const style = look(), map = currentMap(), {rowName, columnName} = PARTS[state.part];
   document.documentElement.style.setProperty('--accent', style.accent);
-  $('theme').textContent = isDark() ? 'Light' : 'Dark';
   renderControls();
   renderOverview(style);
   $('what').textContent = caption();
@@ -240,7 +234,6 @@ const stage = $('stage');
 stage.addEventListener('pointermove', event => point(under(event), event.clientX, event.clientY));
 stage.addEventListener('pointerleave', () => point(null));
 stage.addEventListener('blur', () => point(null));
-const ARROWS = {ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1]};
 stage.addEventListener('keydown', event => {
   if (event.key === 'Escape') point(null);
   const arrow = ARROWS[event.key], map = currentMap();
@@ -255,24 +248,6 @@ stage.addEventListener('keydown', event => {
     point({row: clamp(focus.row + arrow[0], 0, map.rows - 1), column: clamp(focus.column + arrow[1], 0, map.columns - 1)});
   }
 });
-$('overview').addEventListener('click', event => {
-  const button = event.target.closest('button');
-  if (!button) return;
-  const [layer, head] = button.dataset.at.split(',').map(Number);
-  choose({layer, head});
-});
-$('overview').addEventListener('keydown', event => {
-  const arrow = ARROWS[event.key];
-  if (!arrow) return;
-  event.preventDefault();
-  choose({layer: clamp(state.layer + arrow[0], 0, layersOf(state.part).length - 1),
-          head: clamp(state.head + arrow[1], 0, headCount())});
-  $('overview').querySelector('[aria-current="true"]').focus();
-});
-$('layer').onchange = event => choose({layer: Number(event.target.value)});
-$('head').onchange = event => choose({head: Number(event.target.value)});
-$('scale').onchange = event => choose({scale: event.target.value});
-$('theme').onclick = () => choose({theme: isDark() ? 'light' : 'dark'});
 $('save').onclick = () => {
   const canvas = document.createElement('canvas'), ctx = canvas.getContext('2d'), style = look(), margin = 24, top = 34;
   const factor = place.width > 1600 ? 2 : 3;
@@ -287,24 +262,11 @@ $('save').onclick = () => {
   ctx.fillText(caption(), margin, margin);
   ctx.translate(margin, margin + top);
   draw(ctx, currentMap(), style, null);
-  canvas.toBlob(blob => {
-    const link = document.createElement('a');
-    link.href = URL.createObjectURL(blob);
-    link.download = `${caption().toLowerCase().replace(/[^a-z0-9]+/g, '-')}.png`;
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 10000);
-  });
+  savePng(canvas, caption());
 };
-let waiting = 0;
-addEventListener('resize', () => {
-  cancelAnimationFrame(waiting);
-  waiting = requestAnimationFrame(() => { point(null); renderStage(look()); });
-});
-addEventListener('hashchange', () => { readHash(); choose({}); });
-systemDark.addEventListener('change', () => choose({}));
 
-$('title').textContent = data.title || 'Attention';
-$('model').textContent = data.model;
+listen({state, choose, isDark, readHash, redraw: () => { point(null); renderStage(look()); }});
+showTitle(data);
 readHash();
 choose({});
 })();

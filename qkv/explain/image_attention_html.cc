@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 
 #include "qkv/base/error.h"
-#include "qkv/explain/attention_page.h"
 #include "qkv/explain/image_attention.h"
 #include "qkv/explain/image_page.h"
 #include "qkv/explain/page_parts.h"
@@ -80,10 +79,11 @@ std::string page_data(const ImageAttentionReport& report) {
 
 std::string to_html(const ImageAttentionReport& report) {
   report.validate();
-  return filled(kImagePageMarkup, {{"TITLE", html_text(report.title.empty() ? "Attention" : report.title)},
-                                   {"STYLE", concat(kPageStyle, kImagePageStyle)},
-                                   {"DATA", page_data(report)},
-                                   {"SCRIPT", concat(kPageCommon, kImagePageScript)}});
+  return page_of({.title = report.title,
+                  .markup = kImagePageMarkup,
+                  .style = kImagePageStyle,
+                  .data = page_data(report),
+                  .script = kImagePageScript});
 }
 
 }  // namespace qkv::explain

@@ -1,5 +1,5 @@
 #pragma once
-// The page of to_html() of a picture, in its parts, as attention_page.h; its style stands behind kPageStyle.
+// The page of to_html() of a picture, in its parts, as attention_page.h.
 
 namespace qkv::explain {
 

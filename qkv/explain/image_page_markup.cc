@@ -2,28 +2,7 @@
 
 namespace qkv::explain {
 
-const char* const kImagePageMarkup = R"html(<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy"
-      content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:">
-<meta name="color-scheme" content="light dark">
-<link rel="icon" href="data:,">
-<title>{{TITLE}}</title>
-<style>{{STYLE}}</style>
-</head>
-<body>
-<header class="top">
-  <div>
-    <h1 id="title"></h1>
-    <p id="model" class="quiet"></p>
-  </div>
-  <button id="theme" class="plain" type="button">Theme</button>
-</header>
-<noscript><p class="notice">This page draws with JavaScript, which is switched off.</p></noscript>
-<main>
+const char* const kImagePageMarkup = R"html(<main>
   <nav class="card side" aria-label="Which attention">
     <div id="labels" class="labels"></div>
     <h2>All heads</h2>
@@ -63,12 +42,6 @@ const char* const kImagePageMarkup = R"html(<!doctype html>
       patches for the numbers; with Tab and the arrow keys the query moves.</p>
   </section>
 </main>
-<div id="tip" class="tip" hidden></div>
-<div id="live" class="hidden-text" aria-live="polite"></div>
-<script type="application/json" id="data">{{DATA}}</script>
-<script>{{SCRIPT}}</script>
-</body>
-</html>
 )html";
 
 }  // namespace qkv::explain

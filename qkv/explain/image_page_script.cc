@@ -55,8 +55,7 @@ function writeHash() {
   if (state.theme !== 'auto') shown.theme = state.theme;
   history.replaceState(null, '', '#' + new URLSearchParams(shown));
 }
-const systemDark = matchMedia('(prefers-color-scheme: dark)');
-const isDark = () => state.theme === 'dark' || (state.theme === 'auto' && systemDark.matches);
+const isDark = () => showsDark(state.theme);
 const colours = colourTable(data.palette);
 const rowOf = token => Math.floor((token - own) / columns), columnOf = token => (token - own) % columns;
 const nameOf = token => token < own ? data.own[token] : `patch ${rowOf(token) + 1}, ${columnOf(token) + 1}`;
@@ -183,11 +182,7 @@ function renderOverview() {
     });
     box.replaceChildren(...cells);
   }
-  for (const button of box.querySelectorAll('button')) {
-    const here = button.dataset.at === `${state.layer},${state.head}`;
-    button.setAttribute('aria-current', here);
-    button.tabIndex = here ? 0 : -1;
-  }
+  markChosen(box, state);
 }
 
 const percent = w => `${(100 * w).toFixed(w < 0.00995 ? 2 : w < 0.0995 ? 1 : 0)} %`;
@@ -222,8 +217,7 @@ function box(id, token) {
 }
 const caption = () => `${nameOf(state.query)} · layer ${state.layer + 1} · ${headName(state.head)}`;
 function render() {
-  document.documentElement.dataset.theme = isDark() ? 'dark' : 'light';
-  $('theme').textContent = isDark() ? 'Light' : 'Dark';
+  showTheme(isDark());
   shown = weightsOf(state.layer, state.head, state.query);
   segments($('views'), VIEWS, state.view, view => choose({view}));
   segments($('queries'), data.own.map((name, i) => [i, name]), state.query, query => choose({query}));
@@ -271,7 +265,6 @@ stage.addEventListener('click', event => {
   const token = under(event);
   if (token !== null) choose({query: token === state.query ? 0 : token});
 });
-const ARROWS = {ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1]};
 stage.addEventListener('keydown', event => {
   if (event.key === 'Escape') return choose({query: 0});
   const arrow = ARROWS[event.key];
@@ -282,47 +275,17 @@ stage.addEventListener('keydown', event => {
   choose({query: state.query < own ? at : own + row * columns + column});
   $('live').textContent = `${caption()}. ${$('stats').textContent}`;
 });
-$('overview').addEventListener('click', event => {
-  const button = event.target.closest('button');
-  if (!button) return;
-  const [layer, head] = button.dataset.at.split(',').map(Number);
-  choose({layer, head});
-});
-$('overview').addEventListener('keydown', event => {
-  const arrow = ARROWS[event.key];
-  if (!arrow) return;
-  event.preventDefault();
-  choose({layer: state.layer + arrow[0], head: state.head + arrow[1]});
-  $('overview').querySelector('[aria-current="true"]').focus();
-});
-$('layer').onchange = event => choose({layer: Number(event.target.value)});
-$('head').onchange = event => choose({head: Number(event.target.value)});
-$('scale').onchange = event => choose({scale: event.target.value});
 $('smooth').onchange = event => choose({smooth: event.target.checked});
-$('theme').onclick = () => choose({theme: isDark() ? 'light' : 'dark'});
 $('save').onclick = () => {
   const canvas = document.createElement('canvas'), times = Math.max(1, Math.round(1200 / Math.max(data.width, data.height)));
   canvas.width = data.width * times;
   canvas.height = data.height * times;
   drawPicture(canvas.getContext('2d'), shown, canvas.width, canvas.height);
-  canvas.toBlob(blob => {
-    const link = document.createElement('a');
-    link.href = URL.createObjectURL(blob);
-    link.download = `${caption().toLowerCase().replace(/[^a-z0-9]+/g, '-')}.png`;
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 10000);
-  });
+  savePng(canvas, caption());
 };
-let waiting = 0;
-addEventListener('resize', () => {
-  cancelAnimationFrame(waiting);
-  waiting = requestAnimationFrame(() => { point(null); renderStage(); });
-});
-addEventListener('hashchange', () => { readHash(); choose({}); });
-systemDark.addEventListener('change', () => choose({}));
 
-$('title').textContent = data.title || 'Attention';
-$('model').textContent = data.model;
+listen({state, choose, isDark, readHash, redraw: () => { point(null); renderStage(); }});
+showTitle(data);
 renderLabels();
 readHash();
 picture.onload = () => choose({});

@@ -2,6 +2,35 @@
 
 namespace qkv::explain {
 
+const char* const kPageFrame = R"html(<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy"
+      content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:">
+<meta name="color-scheme" content="light dark">
+<link rel="icon" href="data:,">
+<title>{{TITLE}}</title>
+<style>{{STYLE}}</style>
+</head>
+<body>
+<header class="top">
+  <div>
+    <h1 id="title"></h1>
+    <p id="model" class="quiet"></p>
+  </div>
+  <button id="theme" class="plain" type="button">Theme</button>
+</header>
+<noscript><p class="notice">This page draws with JavaScript, which is switched off.</p></noscript>
+{{MARKUP}}<div id="tip" class="tip" hidden></div>
+<div id="live" class="hidden-text" aria-live="polite"></div>
+<script type="application/json" id="data">{{DATA}}</script>
+<script>{{SCRIPT}}</script>
+</body>
+</html>
+)html";
+
 const char* const kPageCommon = R"js(
 'use strict';
 const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", sans-serif';
@@ -50,7 +79,6 @@ function fillSelect(select, names, chosen) {
   select.replaceChildren(...names.map((name, i) => new Option(name, i, false, i === chosen)));
 }
 
-
 // The tooltip's lines; text only, so that no token is ever read as markup.
 function tell(lines, x, y) {
   const tip = $('tip');
@@ -64,6 +92,66 @@ const element = (tag, className, text) => Object.assign(document.createElement(t
 function setBox(id, box) {
   $(id).hidden = !box;
   if (box) ['left', 'top', 'width', 'height'].forEach((side, i) => $(id).style[side] = `${box[i]}px`);
+}
+
+const systemDark = matchMedia('(prefers-color-scheme: dark)');
+const showsDark = theme => theme === 'dark' || (theme === 'auto' && systemDark.matches);
+function showTheme(dark) {
+  document.documentElement.dataset.theme = dark ? 'dark' : 'light';
+  $('theme').textContent = dark ? 'Light' : 'Dark';
+}
+function showTitle({title, model}) {
+  $('title').textContent = title || 'Attention';
+  $('model').textContent = model;
+}
+
+// The head that is chosen, among the small drawings of all.
+function markChosen(box, {layer, head}) {
+  for (const button of box.querySelectorAll('button')) {
+    const here = button.dataset.at === `${layer},${head}`;
+    button.setAttribute('aria-current', here);
+    button.tabIndex = here ? 0 : -1;
+  }
+}
+
+const ARROWS = {ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1]};
+// What the reader may do on every page. choose(change) changes the state, within its limits, and shows it; redraw() draws
+// it for a window of another size.
+function listen({state, choose, isDark, readHash, redraw}) {
+  $('overview').addEventListener('click', event => {
+    const button = event.target.closest('button');
+    if (!button) return;
+    const [layer, head] = button.dataset.at.split(',').map(Number);
+    choose({layer, head});
+  });
+  $('overview').addEventListener('keydown', event => {
+    const arrow = ARROWS[event.key];
+    if (!arrow) return;
+    event.preventDefault();
+    choose({layer: state.layer + arrow[0], head: state.head + arrow[1]});
+    $('overview').querySelector('[aria-current="true"]').focus();
+  });
+  $('layer').onchange = event => choose({layer: Number(event.target.value)});
+  $('head').onchange = event => choose({head: Number(event.target.value)});
+  $('scale').onchange = event => choose({scale: event.target.value});
+  $('theme').onclick = () => choose({theme: isDark() ? 'light' : 'dark'});
+  let waiting = 0;
+  addEventListener('resize', () => {
+    cancelAnimationFrame(waiting);
+    waiting = requestAnimationFrame(redraw);
+  });
+  addEventListener('hashchange', () => { readHash(); choose({}); });
+  systemDark.addEventListener('change', () => choose({}));
+}
+
+function savePng(canvas, caption) {
+  canvas.toBlob(blob => {
+    const link = document.createElement('a');
+    link.href = URL.createObjectURL(blob);
+    link.download = `${caption.toLowerCase().replace(/[^a-z0-9]+/g, '-')}.png`;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+  });
 }
 )js";
 

@@ -57,6 +57,14 @@ std::string filled(std::string_view text, const std::map<std::string, std::strin
   }
 }
 
+std::string page_of(const PageParts& parts) {
+  return filled(kPageFrame, {{"TITLE", html_text(parts.title.empty() ? "Attention" : parts.title)},
+                             {"STYLE", kPageStyle + parts.style},
+                             {"MARKUP", std::string(parts.markup)},
+                             {"DATA", parts.data},
+                             {"SCRIPT", kPageCommon + parts.script}});
+}
+
 std::string json_numbers(const Tensor& weights) {
   const int64_t heads = weights.dim(0), queries = weights.dim(1), keys = weights.dim(2);
   std::string text = "[";

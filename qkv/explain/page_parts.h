@@ -9,7 +9,20 @@
 
 namespace qkv::explain {
 
+extern const char* const kPageFrame;   // HTML around a page's own part
+extern const char* const kPageStyle;   // CSS
 extern const char* const kPageCommon;  // JavaScript: colours, controls, the tooltip
+
+// What a page has of its own.
+struct PageParts {
+  std::string title;  // text; empty: "Attention"
+  std::string_view markup;
+  std::string style, data,
+      script;  // CSS, JSON that is inert(), JavaScript; style and script stand behind the common ones
+};
+
+// A whole page, without outside parts.
+std::string page_of(const PageParts& parts);
 
 // JSON in ASCII, so that it may stand inside <script>: no tag, entity or line separator can begin in it.
 std::string inert(std::string_view json);

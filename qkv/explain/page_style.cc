@@ -1,4 +1,4 @@
-#include "qkv/explain/attention_page.h"
+#include "qkv/explain/page_parts.h"
 
 namespace qkv::explain {
 
