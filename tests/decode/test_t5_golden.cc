@@ -1,17 +1,10 @@
-// A folder of T5 that transformers wrote (tests/golden/t5_folder.py), and what transformers make of it.
-
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <nlohmann/json.hpp>
-#include <string>
-
-#include "qkv/base/files.h"
 #include "qkv/decode/capture.h"
 #include "qkv/decode/text_tasks.h"
-#include "qkv/decode/translate.h"
 #include "qkv/models/pretrained.h"
 #include "qkv/models/quantize.h"
+#include "tests/decode/translation_golden.h"
 #include "tests/support/scratch.h"
 
 namespace qkv::decode {
@@ -20,30 +13,19 @@ namespace {
 using nlohmann::json;
 using qkv::testing::Scratch;
 
-const std::filesystem::path kFolder = QKV_TEST_DATA "/decode/golden/t5";
-
-class T5Golden : public ::testing::Test {
+class T5Golden : public testing::TranslationGolden {
  protected:
-  const models::TranslationModel model_ = models::load_translation_model(kFolder);
-  const json cases_ = json::parse(read_file(kFolder / "expected.json"));
+  T5Golden() : TranslationGolden("t5") {}
 };
 
-void expect_source_ids(const text::TranslationTokenizer& tokenizer, const json& cases) {
-  for (const json& one : cases) {
-    std::vector<int32_t> ids = tokenizer.encode_source(one["source"].get<std::string>());
-    ids.push_back(tokenizer.eos_id());
-    EXPECT_EQ(ids, one["source_ids"].get<std::vector<int32_t>>()) << one["source"];
-  }
-}
-
-TEST_F(T5Golden, SameIds) { expect_source_ids(*model_.tokenizer, cases_); }
+TEST_F(T5Golden, SameIds) { testing::expect_source_ids(*model_.tokenizer, cases_); }
 
 // An older folder has no tokenizer.json: the model's pieces, and a hundred sentinels behind them, the last
 // first.
 TEST_F(T5Golden, SameIdsOutOfTheSentencePieceModelAlone) {
   const Scratch folder;
-  std::filesystem::copy_file(kFolder / "spiece.model", folder / "spiece.model");
-  std::filesystem::copy_file(kFolder / "config.json", folder / "config.json");
+  std::filesystem::copy_file(folder_ / "spiece.model", folder / "spiece.model");
+  std::filesystem::copy_file(folder_ / "config.json", folder / "config.json");
   const auto tokenizer = text::TranslationTokenizer::load(folder.path());
   EXPECT_EQ(tokenizer.size(), 144);
   EXPECT_EQ(tokenizer.piece(143), "<extra_id_0>");
@@ -53,7 +35,7 @@ TEST_F(T5Golden, SameIdsOutOfTheSentencePieceModelAlone) {
     return one["source"].get<std::string>().find("</s>") != std::string::npos;
   });
   EXPECT_EQ(plain.size() + 1, cases_.size());
-  expect_source_ids(tokenizer, plain);
+  testing::expect_source_ids(tokenizer, plain);
   for (const json& one : cases_)
     EXPECT_EQ(tokenizer.decode(one["beam_ids"].get<std::vector<int32_t>>()),
               one["beam_text"].get<std::string>());
@@ -63,25 +45,7 @@ TEST_F(T5Golden, SameIdsOutOfTheSentencePieceModelAlone) {
   EXPECT_THROW(text::TranslationTokenizer::load(folder.path()), DataError);
 }
 
-TEST_F(T5Golden, SameText) {
-  const Translator translator(model_);
-  TranslateOptions options = default_options(model_);
-  EXPECT_EQ(options.search.beam, 3) << "from generation_config.json";
-  options.search.max_source_factor = 0;
-  int ended = 0;
-  for (const json& one : cases_) {
-    const std::vector<std::string> source{one["source"].get<std::string>()};
-    options.search.beam = 3;
-    const Translation beam = translator.translate(source, options).at(0);
-    EXPECT_EQ(beam.hypotheses.at(0).hypothesis.ids, one["beam_ids"].get<std::vector<int32_t>>());
-    EXPECT_EQ(beam.text, one["beam_text"].get<std::string>());
-    options.search.beam = 1;
-    const Translation greedy = translator.translate(source, options).at(0);
-    EXPECT_EQ(greedy.hypotheses.at(0).hypothesis.ids, one["greedy_ids"].get<std::vector<int32_t>>());
-    ended += greedy.hypotheses.at(0).hypothesis.complete ? 1 : 0;
-  }
-  EXPECT_GT(ended, 0);
-}
+TEST_F(T5Golden, SameText) { EXPECT_GT(expect_same_texts(3), 0); }
 
 // Rows that the tokenizer has no token for, as T5's tables end with some, stand for nothing.
 TEST_F(T5Golden, RowsWithoutTokensAreNothing) {
@@ -96,18 +60,16 @@ TEST_F(T5Golden, RowsWithoutTokensAreNothing) {
 TEST_F(T5Golden, CanBeQuantized) {
   for (const WeightForm form : {WeightForm::bf16, WeightForm::int8}) {
     const Scratch folder;
-    models::quantize_folder(kFolder, folder / "smaller", form);
+    models::quantize_folder(folder_, folder / "smaller", form);
     const models::TranslationModel found = models::load_translation_model(folder / "smaller");
-    const models::TranslationModel expected = models::load_translation_model(kFolder, {.weights = form});
+    const models::TranslationModel expected = models::load_translation_model(folder_, {.weights = form});
     EXPECT_EQ(models::form_of(*found.transformer), form);
     EXPECT_EQ(found.generation.beam, 3);
     const std::string config = read_file(folder / "smaller" / "config.json");
     EXPECT_EQ(config.find("\"model_type\": \"t5\"") != std::string::npos, form == WeightForm::bf16) << config;
-    std::vector<std::string> sources;
-    for (const json& one : cases_) sources.push_back(one["source"].get<std::string>());
-    const auto texts = Translator(found).translate(sources, default_options(found));
-    const auto wanted = Translator(expected).translate(sources, default_options(expected));
-    for (size_t i = 0; i < sources.size(); ++i) {
+    const auto texts = Translator(found).translate(sources(), default_options(found));
+    const auto wanted = Translator(expected).translate(sources(), default_options(expected));
+    for (size_t i = 0; i < texts.size(); ++i) {
       EXPECT_EQ(texts[i].text, wanted[i].text);
       EXPECT_EQ(texts[i].hypotheses.at(0).hypothesis.score, wanted[i].hypotheses.at(0).hypothesis.score);
     }
@@ -116,15 +78,13 @@ TEST_F(T5Golden, CanBeQuantized) {
 
 // The encoder alone, whose vectors stand for texts.
 TEST_F(T5Golden, SameVectors) {
-  std::vector<std::string> sources;
-  for (const json& one : cases_) sources.push_back(one["source"].get<std::string>());
-  const TextTasks encoder(kFolder);
-  const std::vector<Embedded> found = encoder.embed(sources);
-  for (size_t i = 0; i < sources.size(); ++i) {
+  const TextTasks encoder(folder_);
+  const std::vector<Embedded> found = encoder.embed(sources());
+  for (size_t i = 0; i < cases_.size(); ++i) {
     const auto expected = cases_[i]["vector"].get<std::vector<float>>();
     ASSERT_EQ(found[i].values.size(), expected.size()) << found[i].error;
     for (size_t k = 0; k < expected.size(); ++k)
-      EXPECT_NEAR(found[i].values[k], expected[k], 5e-6) << sources[i] << ", " << k;
+      EXPECT_NEAR(found[i].values[k], expected[k], 5e-6) << cases_[i]["source"] << ", " << k;
   }
   std::string any_length;
   for (int i = 0; i < 600; ++i) any_length += "one ";
