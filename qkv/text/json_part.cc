@@ -1,13 +1,37 @@
 #include "qkv/text/json_part.h"
 
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "qkv/base/error.h"
+#include "qkv/text/string_index.h"
 
 namespace qkv::text {
 namespace {
 
-using nlohmann::json;
+// The members of an object in the order of the file. A vocabulary has so many that a tree of them takes
+// longer to make and to free than to read. Of a name that comes twice the last one counts.
+template <class Key, class Value, class Less, class Allocator>
+struct Members : nlohmann::ordered_map<Key, Value, Less, Allocator> {
+  using Base = nlohmann::ordered_map<Key, Value, Less, Allocator>;
+  using Base::Base;
+
+  Value& operator[](const Key& key) { return this->emplace_back(key, Value{}).second; }
+
+  auto find(const Key& key) { return last_of(*this, key); }
+  auto find(const Key& key) const { return last_of(*this, key); }
+
+ private:
+  template <class List>
+  static auto last_of(List& list, const Key& key) {
+    for (auto at = list.end(); at != list.begin();) {
+      if ((--at)->first == key) return at;
+    }
+    return list.end();
+  }
+};
+
+using json = nlohmann::basic_json<Members>;
 
 // Vocabularies have many members: no stream for each.
 std::string member_path(const std::string& path, bool root, std::string_view key) {
@@ -89,7 +113,14 @@ std::vector<JsonPart> JsonPart::items() const {
 
 void JsonPart::members(const std::function<void(const std::string&, const JsonPart&)>& each) const {
   if (!is_object()) fail("an object");
-  for (const auto& [key, value] : value_of(value_).get_ref<const json::object_t&>()) {
+  const std::span list(value_of(value_).get_ref<const json::object_t&>());
+  StringIndex last;
+  last.reserve(list.size());
+  for (size_t i = 0; i < list.size(); ++i) last.set(list[i].first, static_cast<int32_t>(i));
+  const bool twice = last.size() < list.size();
+  for (size_t i = 0; i < list.size(); ++i) {
+    const auto& [key, value] = list[i];
+    if (twice && last.find(key) != static_cast<int32_t>(i)) continue;
     each(key, JsonPart(&value, member_path(path_, root_, key)));
   }
 }

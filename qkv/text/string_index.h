@@ -27,9 +27,16 @@ class StringIndex {
     }
   }
 
+  // Makes room for so many strings.
+  void reserve(size_t count) {
+    size_t slots = kFewest;
+    while (slots < 2 * (count + 1)) slots *= 2;
+    if (slots > slots_.size()) grow(slots);
+    entries_.reserve(count);
+  }
+
   // Gives a string a number >= 0; an earlier one is forgotten.
   void set(std::string_view key, int32_t value) {
-    constexpr size_t kFewest = 64;
     if (2 * (entries_.size() + 1) > slots_.size()) grow(slots_.empty() ? kFewest : 2 * slots_.size());
     const uint64_t hash = hash_of(key);
     size_t at = hash & (slots_.size() - 1);
@@ -61,6 +68,8 @@ class StringIndex {
     uint32_t begin, length;
     int32_t value;
   };
+
+  static constexpr size_t kFewest = 64;  // slots
 
   static uint64_t mix(uint64_t a, uint64_t b) {
     __extension__ using Wide = unsigned __int128;

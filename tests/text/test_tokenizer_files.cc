@@ -82,6 +82,15 @@ TEST(TokenizerJson, BrokenVocabularies) {
   expect_refused("unigram", "/model/vocab/4/1", "text", {"model.vocab[4][1]", "number"});
 }
 
+TEST(TokenizerJson, OfANameThatComesTwiceTheLastCounts) {
+  const Tokenizer tokenizer = Tokenizer::from_json(
+      R"({"pre_tokenizer": {"type": "WhitespaceSplit"}, "model": {"type": "None", "type": "WordLevel",
+          "unk_token": "?", "vocab": {"a": 0, "b": 1, "?": 2, "a": 3}}})",
+      "tokenizer.json");
+  EXPECT_EQ(tokenizer.encode("a b").ids, (std::vector<int32_t>{3, 1}));
+  EXPECT_EQ(tokenizer.token(0), std::nullopt);
+}
+
 TEST(TokenizerJson, BrokenSteps) {
   expect_refused("unigram", "/normalizer/normalizers/0/precompiled_charsmap", "AAA!",
                  {"precompiled_charsmap", "base64"});
