@@ -8,7 +8,7 @@ include(CMakePackageConfigHelpers)
 set(QKV_PRIVATE_HEADERS
   "-inl\\.h$"
   "/kernels/(cpu|reference)/"
-  "/kernels/(attention|embedding|gated|loss|matmul|norm|optimizer|rotary|weight_rows)\\.h$"
+  "/kernels/(attention|embedding|gated|loss|matmul|norm|optimizer|rotary|transpose|weight_rows)\\.h$"
   "/base/(hash|thread)\\.h$" "/data/(jpeg_markers|shuffle)\\.h$"
   "/decode/(alternatives|batches|beam|candidates|constraints|hypotheses|row_results|samples|sampling|sentence_transformer|step_numbers)\\.h$"
   "/explain/(attention_page|image_page|page_parts|palette|report_file|svg_parts)\\.h$"

@@ -7,7 +7,7 @@
 
 #include "qkv/base/error.h"
 #include "qkv/base/log.h"
-#include "qkv/base/parallel.h"
+#include "qkv/kernels/transpose.h"
 
 namespace qkv::models {
 namespace {
@@ -80,27 +80,14 @@ Shape stored_shape(const Shape& shape, const NameRule& rule) {
   return Shape(extents);
 }
 
-template <class T>
-void transpose(const Tensor& x, const Tensor& y) {
-  constexpr int64_t kTile = 32;  // for the caches
-  const int64_t rows = x.dim(0), cols = x.dim(1);
-  const auto* const from = static_cast<const T*>(x.address());
-  auto* const to = static_cast<T*>(y.address());
-  parallel_for((cols + kTile - 1) / kTile, 4, [&](int64_t begin, int64_t end) {
-    for (int64_t first = begin * kTile; first < std::min(end * kTile, cols); first += kTile) {
-      for (int64_t i0 = 0; i0 < rows; i0 += kTile) {
-        for (int64_t j = first; j < std::min(first + kTile, cols); ++j) {
-          for (int64_t i = i0; i < std::min(i0 + kTile, rows); ++i)
-            to[j * rows + i] = from[i * x.row_stride() + j];
-        }
-      }
-    }
-  });
-}
-
 Tensor transposed(const Tensor& x) {
   Tensor y = Tensor::empty({x.dim(1), x.dim(0)}, x.dtype());
-  x.dtype() == DType::bf16 ? transpose<uint16_t>(x, y) : transpose<uint32_t>(x, y);
+  const auto turn = [&](auto* to) {
+    using Element = std::remove_pointer_t<decltype(to)>;
+    kernels::transpose(static_cast<const Element*>(x.address()), x.row_stride(), x.dim(0), x.dim(1), to);
+  };
+  x.dtype() == DType::bf16 ? turn(static_cast<uint16_t*>(y.address()))
+                           : turn(static_cast<uint32_t*>(y.address()));
   return y;
 }
 
