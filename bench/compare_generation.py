@@ -1,6 +1,7 @@
 """Texts gone on with, and translations, by qkv and by others, in turn.
 
     python bench/compare_generation.py --vocabulary DIR --text FILE --qkv build/release/bin/qkv
+    python bench/compare_generation.py --what texts --model DIR --gguf FILE --text FILE
     python bench/compare_generation.py --what translations --marian MODEL --text test.en --qkv build/release/bin/qkv
 
 needs torch and transformers from PyPI, and for llama.cpp xllamacpp and gguf (--no-llama does without). Three comparisons:
@@ -10,6 +11,8 @@ needs torch and transformers from PyPI, and for llama.cpp xllamacpp and gguf (--
                 last token, the prompt's reading included: transformers' generate() in f32 with sdpa, llama.cpp's completions of
                 token ids (int8 is its Q8_0), qkv generate with a line on its stdin. "the same" is how many of the first tokens
                 are those of qkv in f32: a random model's likeliest tokens are so close that rounding to bf16 or int8 soon changes one.
+                With --model a folder with weights of its own, and with --gguf the same model as a GGUF file, which llama.cpp gets
+                with its weights in these forms and as it is.
   lengths       one text of --longest tokens and some more by a LLaMA-shaped model with 8 layers of 512 features (positions that are free), drawn with
                 --top-k 40: milliseconds a token where so many stand before it, by when its letters come
   translations  transformers' generate() and qkv translate with one Marian folder, by beam: one line at a time, and batched (by 32
@@ -29,15 +32,19 @@ import sys
 import time
 from pathlib import Path
 
+from gguf_forms import write_form
 from gguf_gpt2 import write_gguf
 from measured import measuring, read_peak, resident_mb
 from random_models import write_model
 
 PROMPT, NEW = 32, 128
+FORMS = ("f32", "bf16", "int8")
 
 
 def tokenizer_of(folder):
-    from tokenizers import ByteLevelBPETokenizer
+    from tokenizers import ByteLevelBPETokenizer, Tokenizer
+    if (Path(folder) / "tokenizer.json").exists():
+        return Tokenizer.from_file(str(Path(folder) / "tokenizer.json"))
     return ByteLevelBPETokenizer(str(Path(folder) / "vocab.json"), str(Path(folder) / "merges.txt"))
 
 
@@ -231,20 +238,28 @@ def prompts_of(arguments, model):
 
 
 def compare_texts(arguments):
-    model = str(write_model("gpt2-small", arguments.vocabulary, arguments.scratch / "gpt2-small"))
+    model = arguments.model or str(write_model("gpt2-small", arguments.vocabulary, arguments.scratch / "gpt2-small"))
+    base = Path(model).resolve().name
     texts, ids = prompts_of(arguments, model)
 
     def ours(form):
         return lambda threads: qkv_generate(arguments, model, form, threads, texts, NEW)
 
+    def gguf_of(form):
+        if form not in FORMS:
+            return arguments.gguf
+        file = arguments.scratch / f"{base}-{form}.gguf"
+        return str(write_form(arguments.gguf, form, file) if arguments.gguf else write_gguf(model, form, file))
+
     def theirs(peer, form):
-        file = str(write_gguf(model, form, arguments.scratch / f"gpt2-{form}.gguf")) if peer == "llama.cpp" else None
+        file = gguf_of(form) if peer == "llama.cpp" else None
         return lambda threads: peer_run(arguments, peer=peer, model=model, file=file, threads=threads, first=(ids[0], 1),
                                         warm=(ids[0], NEW), work=(ids[1], NEW))
 
     sides = {"qkv f32": ours("f32"), "transformers f32": theirs("transformers", "f32"), "qkv bf16": ours("bf16"), "qkv int8": ours("int8")}
-    if not arguments.no_llama:
-        sides |= {f"llama.cpp {form}": theirs("llama.cpp", form) for form in ("f32", "bf16", "int8")}
+    if not arguments.no_llama and (arguments.gguf or not arguments.model):
+        forms = (*FORMS, "as it is") if arguments.gguf else FORMS
+        sides |= {f"llama.cpp {form}": theirs("llama.cpp", form) for form in forms}
     print("| | threads | tokens/s | ms a token | load ms | peak MB | the same |\n| --- | --- | --- | --- | --- | --- | --- |")
     rates = {}
     for threads in arguments.thread_counts:
@@ -262,7 +277,7 @@ def compare_texts(arguments):
     for name in sides:
         form = name.split()[-1]
         for threads in arguments.thread_counts:
-            if not name.startswith("qkv"):
+            if not name.startswith("qkv") and form in FORMS:
                 print(f"| qkv {form}, {name} | {threads} | {rates[f'qkv {form}', threads] / rates[name, threads]:.2f} times |")
 
 
@@ -320,6 +335,8 @@ def main():
     parser.add_argument("--what", nargs="+", choices=("texts", "lengths", "translations"), default=["texts", "lengths"],
                         help="(default: texts lengths)")
     parser.add_argument("--vocabulary", help="a folder with GPT-2's vocab.json and merges.txt")
+    parser.add_argument("--model", help="a folder of a language model in place of the random one")
+    parser.add_argument("--gguf", help="the same model for llama.cpp")
     parser.add_argument("--text", help="a file of English text, a sentence a line")
     parser.add_argument("--marian", help="a folder to translate with")
     parser.add_argument("--lines", type=int, default=100, help="to translate (default: %(default)s)")
@@ -328,7 +345,7 @@ def main():
                         help="where the models are made, and found by the next run (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=3, help="(default: %(default)s)")
     parser.add_argument("--thread-counts", type=int, nargs="+", default=[1, 2], help="(default: 1 2)")
-    parser.add_argument("--forms", nargs="+", default=["f32", "int8"], choices=("f32", "bf16", "int8"),
+    parser.add_argument("--forms", nargs="+", default=["f32", "int8"], choices=FORMS,
                         help="of the weights, by length (default: f32 int8)")
     parser.add_argument("--longest", type=int, default=4096, help="tokens before a token (default: %(default)s)")
     parser.add_argument("--no-llama", action="store_true", help="leave llama.cpp out")

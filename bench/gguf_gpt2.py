@@ -9,6 +9,8 @@ import json
 import sys
 from pathlib import Path
 
+from gguf_forms import types
+
 TENSORS = {"wte.weight": "token_embd.weight", "wpe.weight": "position_embd.weight", "ln_f.weight": "output_norm.weight",
            "ln_f.bias": "output_norm.bias"}
 PARTS = {"ln_1": "attn_norm", "attn.c_attn": "attn_qkv", "attn.c_proj": "attn_output", "ln_2": "ffn_norm", "mlp.c_fc": "ffn_up",
@@ -32,8 +34,7 @@ def write_gguf(folder, form, file):
     if file.exists():
         return file
     config = json.loads((folder / "config.json").read_text())
-    kind = {"f32": gguf.GGMLQuantizationType.F32, "bf16": gguf.GGMLQuantizationType.BF16,
-            "int8": gguf.GGMLQuantizationType.Q8_0}[form]
+    kind = types()[form]
     writer = gguf.GGUFWriter(str(file), "gpt2")
     writer.add_block_count(config["n_layer"])
     writer.add_context_length(config["n_positions"])

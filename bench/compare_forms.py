@@ -1,0 +1,111 @@
+"""What keeping trained weights in bf16 and int8 costs: vectors and their neighbours, perplexity, greedy texts.
+
+    python bench/compare_forms.py --text FILE --qkv build/release/bin/qkv DIR...
+
+needs numpy. DIR is a folder of an encoder of texts or of a language model; `qkv quantize` writes the others. FILE has a sentence a line.
+
+  encoders          vectors of --lines lines (qkv embed): cosine to those in f32; for how many lines the nearest of the others is the same
+                    one, and how many of the ten nearest are
+  language models   perplexity of --pieces pieces of FILE, each of as many lines as make 1,000 characters (qkv score); how many of the first
+                    tokens of greedy texts, --pieces of them with 64 tokens each behind 100 characters, are those in f32 (qkv generate)
+"""
+
+import argparse
+import json
+import math
+import subprocess
+from pathlib import Path
+
+import numpy as np
+
+FORMS = ("f32", "bf16", "int8")
+NEW = 64
+
+
+def answers(qkv, command, lines):
+    run = subprocess.run([qkv, *map(str, command), "--json"], input="\n".join(lines) + "\n", capture_output=True, text=True,
+                         encoding="utf-8", check=True)
+    return [json.loads(line) for line in run.stdout.splitlines()]
+
+
+def in_form(qkv, model, form, scratch):
+    """The folder with its weights in this form, and the size of their file in MB."""
+    folder = model if form == "f32" else scratch / f"{model.resolve().name}-{form}"
+    if not folder.exists():
+        subprocess.run([qkv, "quantize", model, "--weights", form, "--out", folder], check=True)
+    return folder, sum(file.stat().st_size for file in folder.glob("*.safetensors")) / 1e6
+
+
+def neighbours(vectors):
+    near = vectors @ vectors.T
+    np.fill_diagonal(near, -2)
+    return np.argsort(-near, axis=1, kind="stable")
+
+
+def compare_vectors(folders, lines, qkv):
+    print("| weights | MB | least cosine | mean | the same nearest | of the ten nearest |\n|" + " --- |" * 6)
+    for form, (folder, size) in folders.items():
+        vectors = np.array([answer["vector"] for answer in answers(qkv, ["embed", folder, "--normalize"], lines)])
+        order = neighbours(vectors)
+        if form == "f32":
+            exact, expected = vectors, order
+            print(f"| f32 | {size:.1f} | | | | |")
+            continue
+        cosines = (vectors * exact).sum(1)
+        nearest = np.mean(order[:, 0] == expected[:, 0])
+        ten = np.mean([len(set(mine) & set(theirs)) for mine, theirs in zip(order[:, :10], expected[:, :10])]) / 10
+        print(f"| {form} | {size:.1f} | {cosines.min():.5f} | {cosines.mean():.5f} | {nearest:.1%} | {ten:.1%} |", flush=True)
+
+
+def pieces_of(lines, count, length=1000):
+    """Consecutive lines as one, out of the whole text."""
+    pieces = []
+    for begin in range(0, len(lines), max(1, len(lines) // count)):
+        piece = ""
+        for line in lines[begin:]:
+            piece += (" " if piece else "") + line
+            if len(piece) >= length:
+                pieces.append(piece)
+                break
+    return pieces[:count]
+
+
+def compare_texts(folders, pieces, qkv):
+    print("| weights | MB | perplexity | tokens | the first tokens of a greedy text that are the same |\n|" + " --- |" * 5)
+    for form, (folder, size) in folders.items():
+        scores = answers(qkv, ["score", folder], pieces)
+        tokens = sum(len(score["tokens"]) for score in scores)
+        perplexity = math.exp(-sum(score["log_probability"] for score in scores) / tokens)
+        texts = [answer["texts"][0]["ids"] for answer in
+                 answers(qkv, ["generate", folder, "--max-new-tokens", NEW, "--min-new-tokens", NEW], [piece[:100] for piece in pieces])]
+        if form == "f32":
+            expected, same = texts, ""
+        else:
+            equal = [next((i for i, (a, b) in enumerate(zip(*pair)) if a != b), NEW) for pair in zip(texts, expected)]
+            same = f"{np.mean(equal):.1f} of {NEW}; all of them in {equal.count(NEW)} of {len(equal)} texts"
+        print(f"| {form} | {size:.1f} | {perplexity:.3f} | {tokens} | {same} |", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="+", type=Path)
+    parser.add_argument("--text", required=True, type=Path, help="a sentence a line")
+    parser.add_argument("--qkv", default="build/release/bin/qkv", help="the program (default: %(default)s)")
+    parser.add_argument("--lines", type=int, default=1000, help="(default: %(default)s)")
+    parser.add_argument("--pieces", type=int, default=20, help="(default: %(default)s)")
+    parser.add_argument("--scratch", default="build/compare_forms", type=Path, help="where the folders are written (default: %(default)s)")
+    arguments = parser.parse_args()
+    arguments.scratch.mkdir(parents=True, exist_ok=True)
+    lines = [line for line in arguments.text.read_text(encoding="utf-8").splitlines() if line.strip()]
+    for model in arguments.models:
+        folders = {form: in_form(arguments.qkv, model, form, arguments.scratch) for form in FORMS}
+        print(f"### {model.name}\n")
+        if json.loads((model / "config.json").read_text())["model_type"] in ("gpt2", "llama"):
+            compare_texts(folders, pieces_of(lines, arguments.pieces), arguments.qkv)
+        else:
+            compare_vectors(folders, lines[::max(1, len(lines) // arguments.lines)][:arguments.lines], arguments.qkv)
+        print(flush=True)
+
+
+if __name__ == "__main__":
+    main()
