@@ -35,16 +35,14 @@ void float_part(const RowPart& p) {
   for (int64_t row = 0; row < p.rows; ++row) {
     for (int64_t col = 0; col < p.cols; ++col) {
       float& y = p.y[row * p.y_stride + col];
-      for (int64_t first = 0; first == 0 || first < p.inner; first += kDepth) {
-        float chain[4] = {};
-        for (int64_t i = first; i < std::min(first + kDepth, p.inner); ++i) {
-          float& sum = chain[i % 4];
-          sum = p.x[row * p.x_stride + i] * widened(w[col * p.inner + i]) + sum;
-        }
-        float sum = (chain[0] + chain[1]) + (chain[2] + chain[3]);
-        if (first == 0 && p.bias != nullptr) sum += p.bias[col];
-        y = first > 0 || p.accumulate ? y + sum : sum;
+      float chain[4] = {};
+      for (int64_t i = p.first; i < std::min(p.first + kDepth, p.inner); ++i) {
+        float& sum = chain[i % 4];
+        sum = p.x[row * p.x_stride + i] * widened(w[col * p.inner + i]) + sum;
       }
+      float sum = (chain[0] + chain[1]) + (chain[2] + chain[3]);
+      if (p.first == 0 && p.bias != nullptr) sum += p.bias[col];
+      y = p.first > 0 || p.accumulate ? y + sum : sum;
     }
   }
 }
@@ -63,12 +61,11 @@ inline constexpr int kNarrowRows = 2, kNarrowVectors = 4;
 inline constexpr int kTileRows = 6, kTileVectors = 4;
 inline constexpr int kNarrowRows = 6, kNarrowVectors = kBlocks == 4 ? 2 : 4;
 #endif
-inline constexpr int kMostColumns = 16;  // of a tile
+inline constexpr int kTileCols = 16;  // at most, of a tile
+static_assert(kTileVectors * kBlocks <= kTileCols && kNarrowVectors * kBlocks <= kTileCols);
 
 // With more rows than this, columns are laid side by side, in f32: what that takes is shared by the rows.
 inline constexpr int64_t kFewRows = 12;
-// So many numbers of all columns of a part are laid out at a time: they stay in the first cache meanwhile.
-inline constexpr int64_t kPackDepth = 64;
 
 // Four numbers of each of some columns, w[b] + i in block b: for a part of four, zeros behind it.
 template <class D, class P>
@@ -101,8 +98,10 @@ struct InPlace {
   // The weights of the columns after these lie so many numbers further on.
   int64_t ahead = 0;
 
-  // Asks for what comes next: few rows wait for the memory.
-  HWY_INLINE void expect(int64_t i) const {
+  // Whether the tile of the rows from `row` on asks for what comes next, and does it: few rows wait for the
+  // memory.
+  HWY_INLINE bool expects(int64_t row) const { return row == 0; }
+  HWY_INLINE void expect(int64_t /*row*/, int64_t i) const {
 #pragma GCC unroll 16
     for (int c = 0; c < V * kBlocks; ++c) __builtin_prefetch(column[c] + i + ahead, 0, 2);
   }
@@ -112,19 +111,24 @@ struct InPlace {
   }
 };
 
-// The columns of a tile that were laid side by side: their numbers i to i + 4, of one column after the other,
-// lie at i * stride. Where a column ends within four there are zeros.
+// The columns of a tile, laid side by side where all their numbers find room in the first cache at once: i to
+// i + 4, of one column after the other, lie at i * V * kBlocks. Where a column ends within four there are
+// zeros.
 template <class W, int V>
 struct Panel {
   static constexpr int kVectors = V;
   const float* first = nullptr;
-  int64_t stride = 0;
   InPlace<W, V> following;  // what will be laid out next, fetched while these are multiplied
 
-  HWY_INLINE void expect(int64_t i) const { following.expect(i); }
+  // Each tile of rows asks for a few columns: memory that is asked for too much at once makes wait.
+  HWY_INLINE bool expects(int64_t row) const { return row < 3 * V * kBlocks; }
+  HWY_INLINE void expect(int64_t row, int64_t i) const {
+    for (int64_t c = row / 3; c < std::min<int64_t>((row + kTileRows) / 3, V * kBlocks); ++c)
+      __builtin_prefetch(following.column[c] + i + following.ahead, 0, 2);
+  }
   template <class P>
   HWY_INLINE FloatVector at(int v, int64_t i, P) const {
-    return hn::LoadU(Floats(), first + i * stride + v * 4 * kBlocks);
+    return hn::LoadU(Floats(), first + i * (V * kBlocks) + v * 4 * kBlocks);
   }
 };
 
@@ -160,141 +164,168 @@ HWY_INLINE FloatVector sums_of_blocks(FloatVector v0, FloatVector v1, FloatVecto
   return hn::Add(hn::Add(c0, c1), hn::Add(c2, c3));
 }
 
-// y (+)= sums + bias for some columns of one row.
-HWY_INLINE void put_row(const float* sums, const float* bias, bool add, float* y, int64_t count) {
-  const hn::CappedTag<float, kMostColumns> d;
-  for_vectors(d, count, [&](auto part, int64_t i) HWY_ATTR {
-    auto v = load(d, sums + i, part);
-    if (bias != nullptr) v = hn::Add(v, load(d, bias + i, part));
-    if (add) v = hn::Add(load(d, y + i, part), v);
-    store(d, v, y + i, part);
-  });
+// Where the sums of a tile go: y (+)= sums + bias, in each row.
+struct Target {
+  float* y;
+  int64_t stride;
+  const float* bias;  // or null
+  bool add;
+
+  template <class D, class P>
+  HWY_INLINE void put(D d, hn::Vec<D> sums, int64_t row, int64_t col, P part) const {
+    float* const to = y + row * stride + col;
+    if (bias != nullptr) sums = hn::Add(sums, load(d, bias + col, part));
+    if (add) sums = hn::Add(load(d, to, part), sums);
+    store(d, sums, to, part);
+  }
+};
+
+// Adds up the chains of R rows and puts the sums of `cols` columns where they belong.
+template <int R, int V>
+HWY_INLINE void put_sums(const FloatVector (&sum)[R][V], const Target& target, int64_t cols) {
+  const Floats d;
+  const auto sums_of_row = [&](int r) HWY_ATTR {
+    if constexpr (V == 4) {
+      return sums_of_blocks(sum[r][0], sum[r][1], sum[r][2], sum[r][3]);
+    } else {
+      return sums_of_blocks(sum[r][0], sum[r][1], hn::Zero(d), hn::Zero(d));
+    }
+  };
+  if (V == 4 && cols == 4 * kBlocks) {
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) target.put(d, sums_of_row(r), r, 0, Full{});
+    return;
+  }
+  const hn::CappedTag<float, V * kBlocks> columns;
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r) {
+    HWY_ALIGN float sums[4 * kBlocks];
+    hn::Store(sums_of_row(r), d, sums);
+    if constexpr (V < 4) {
+      for (int b = 1; b < kBlocks; ++b) std::copy_n(sums + 4 * b, V, sums + V * b);
+    }
+    for_vectors(columns, cols, [&](auto part, int64_t i) HWY_ATTR {
+      target.put(columns, load(columns, sums + i, part), r, i, part);
+    });
+  }
 }
 
-// R rows and the columns of a tile over the block of the inner dimension that begins at `first`; the columns
-// begin there, and `col` is the first one's number.
+// R rows and the columns of a tile, which begin at the block's first number; `col` is the first one's.
 template <int R, class W, class Columns>
-HWY_NOINLINE void float_tile(const RowPart& p, const Columns& columns, int64_t row, int64_t col,
-                             int64_t first) {
+HWY_NOINLINE void float_tile(const RowPart& p, const Columns& columns, int64_t row, int64_t col) {
   constexpr int V = Columns::kVectors;
   constexpr auto kLine = static_cast<int64_t>(64 / sizeof(W));
   const Floats d;
-  const int64_t count = std::min(kDepth, p.inner - first), full = count / 4 * 4;
-  const float* const x = p.x + row * p.x_stride + first;
+  const int64_t count = std::min(kDepth, p.inner - p.first), full = count / 4 * 4;
+  const int64_t stride = p.x_stride;
+  const float* const x = p.x + row * stride + p.first;
   FloatVector sum[R][V];
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r) {
 #pragma GCC unroll 4
     for (int v = 0; v < V; ++v) sum[r][v] = hn::Zero(d);
   }
-  for (int64_t line = 0; line < full; line += kLine) {
-    if (row == 0) columns.expect(line);
-    for (int64_t i = line; i < std::min(line + kLine, full); i += 4)
-      take_in<R>(x + i, p.x_stride, columns, i, Full{}, sum);
-  }
-  if (full < count) {
-    HWY_ALIGN float rest[R * 4] = {};
-    for (int r = 0; r < R; ++r)
-      std::copy(x + r * p.x_stride + full, x + r * p.x_stride + count, rest + r * 4);
-    take_in<R>(rest, 4, columns, full, Part{static_cast<size_t>(count - full)}, sum);
-  }
-  const int64_t cols = std::min<int64_t>(V * kBlocks, p.cols - col);
-#pragma GCC unroll 8
-  for (int r = 0; r < R; ++r) {
-    HWY_ALIGN float sums[4 * kBlocks];
-    const auto vector = [&](int v) HWY_ATTR { return v < V ? sum[r][v < V ? v : 0] : hn::Zero(d); };
-    hn::Store(sums_of_blocks(vector(0), vector(1), vector(2), vector(3)), d, sums);
-    if constexpr (V < 4) {
-      for (int b = 1; b < kBlocks; ++b) std::copy_n(sums + 4 * b, V, sums + V * b);
+  int64_t i = 0;
+  if (columns.expects(row)) {
+    for (; i + kLine <= full; i += kLine) {
+      columns.expect(row, i);
+      for (int64_t k = i; k < i + kLine; k += 4) take_in<R>(x + k, stride, columns, k, Full{}, sum);
     }
-    put_row(sums, first == 0 && p.bias != nullptr ? p.bias + col : nullptr, p.accumulate || first > 0,
-            p.y + (row + r) * p.y_stride + col, cols);
   }
+  for (; i < full; i += 4) take_in<R>(x + i, stride, columns, i, Full{}, sum);
+  if (full < count) {
+    const Part part{static_cast<size_t>(count - full)};
+    const hn::FixedTag<float, 4> four;
+    HWY_ALIGN float rest[R * 4];
+    for (int r = 0; r < R; ++r) hn::Store(load(four, x + r * stride + full, part), four, rest + r * 4);
+    take_in<R>(rest, 4, columns, full, part, sum);
+  }
+  const bool begins = p.first == 0;
+  put_sums<R, V>(sum,
+                 {.y = p.y + row * p.y_stride + col,
+                  .stride = p.y_stride,
+                  .bias = begins && p.bias != nullptr ? p.bias + col : nullptr,
+                  .add = p.accumulate || !begins},
+                 std::min<int64_t>(V * kBlocks, p.cols - col));
 }
 
 template <int R, class W, class Columns>
 HWY_INLINE void float_tile_of(int64_t rows, const RowPart& p, const Columns& columns, int64_t row,
-                              int64_t col, int64_t first) {
+                              int64_t col) {
   if constexpr (R > 1) {
-    if (rows < R) return float_tile_of<R - 1, W>(rows, p, columns, row, col, first);
+    if (rows < R) return float_tile_of<R - 1, W>(rows, p, columns, row, col);
   }
-  float_tile<R, W>(p, columns, row, col, first);
+  float_tile<R, W>(p, columns, row, col);
 }
 
 // All rows of a tile's columns, at most R at a time, in as even parts as can be.
 template <int R, class W, class Columns>
-HWY_INLINE void all_rows(const RowPart& p, const Columns& columns, int64_t col, int64_t first) {
+HWY_INLINE void all_rows(const RowPart& p, const Columns& columns, int64_t col) {
   const int64_t parts = (p.rows + R - 1) / R;
   for (int64_t part = 0; part < parts; ++part) {
     const int64_t row = p.rows * part / parts, end = p.rows * (part + 1) / parts;
-    float_tile_of<R, W>(end - row, p, columns, row, col, first);
+    float_tile_of<R, W>(end - row, p, columns, row, col);
   }
 }
 
 template <class W>
-HWY_INLINE const W* column_of(const RowPart& p, int64_t col, int64_t first) {
+HWY_INLINE const W* column_of(const RowPart& p, int64_t col) {
   // Past the last column the last one is computed again.
-  return static_cast<const W*>(p.w) + std::min(col, p.cols - 1) * p.inner + first;
+  return static_cast<const W*>(p.w) + std::min(col, p.cols - 1) * p.inner + p.first;
 }
 
 // The columns of the tile that begins with `col`. What lies `ahead` numbers behind is expected next.
 template <class W, int V>
-HWY_INLINE InPlace<W, V> in_place(const RowPart& p, int64_t col, int64_t first, int64_t ahead) {
+HWY_INLINE InPlace<W, V> in_place(const RowPart& p, int64_t col, int64_t ahead) {
   InPlace<W, V> columns;
   for (int v = 0; v < V; ++v) {
-    for (int b = 0; b < kBlocks; ++b)
-      columns.column[v * kBlocks + b] = column_of<W>(p, col + b * V + v, first);
+    for (int b = 0; b < kBlocks; ++b) columns.column[v * kBlocks + b] = column_of<W>(p, col + b * V + v);
   }
   columns.ahead = ahead;
   return columns;
 }
 
-// Lays the columns of a part side by side, in the order of the tiles: numbers i to i + 4 of all of them begin
-// at i * kPartCols.
-template <class W>
-HWY_INLINE void lay_columns(const RowPart& p, int64_t first, float* panel) {
-  constexpr int V = kTileVectors;
+// Lays the `count` numbers of the columns of a tile side by side, as Panel has them.
+template <class W, int V>
+HWY_INLINE void lay_columns(const InPlace<W, V>& columns, int64_t count, float* panel) {
   const Floats d;
-  const int64_t count = std::min(kDepth, p.inner - first);
-  for (int64_t begin = 0; begin < count; begin += kPackDepth) {
-    const int64_t end = std::min(begin + kPackDepth, count), full = end / 4 * 4;
-    for (int64_t col = 0; col < p.cols; col += V * kBlocks) {
-      const auto columns = in_place<W, V>(p, col, first, 0);
-#pragma GCC unroll 4
-      for (int v = 0; v < V; ++v) {
-        float* const to = panel + 4 * (col + v * kBlocks);
-        for (int64_t i = begin; i < full; i += 4) hn::StoreU(columns.at(v, i, Full{}), d, to + i * kPartCols);
-        if (full < end)
-          hn::StoreU(columns.at(v, full, Part{static_cast<size_t>(end - full)}), d, to + full * kPartCols);
-      }
+  const int64_t full = count / 4 * 4;
+  for (int v = 0; v < V; ++v) {
+    float* const to = panel + v * 4 * kBlocks;
+    for (int64_t i = 0; i < full; i += 4) hn::StoreU(columns.at(v, i, Full{}), d, to + i * (V * kBlocks));
+    if (full < count) {
+      const Part rest{static_cast<size_t>(count - full)};
+      hn::StoreU(columns.at(v, full, rest), d, to + full * (V * kBlocks));
     }
   }
 }
 
 template <int R, int V, class W>
-HWY_INLINE void part_in_place(const RowPart& p, int64_t first) {
+HWY_INLINE void part_in_place(const RowPart& p) {
   for (int64_t col = 0; col < p.cols; col += V * kBlocks)
-    all_rows<R, W>(p, in_place<W, V>(p, col, first, V * kBlocks * p.inner), col, first);
+    all_rows<R, W>(p, in_place<W, V>(p, col, V * kBlocks * p.inner), col);
+}
+
+template <class W>
+HWY_INLINE void part_in_panels(const RowPart& p) {
+  constexpr int V = kTileVectors, kCols = V * kBlocks;
+  const int64_t count = std::min(kDepth, p.inner - p.first);
+  for (int64_t col = 0; col < p.cols; col += kCols) {
+    lay_columns(in_place<W, V>(p, col, 0), count, p.scratch);
+    // The next part is expected to be that of the columns that follow these.
+    all_rows<kTileRows, float>(p, Panel<W, V>{p.scratch, in_place<W, V>(p, col, kPartCols * p.inner)}, col);
+  }
 }
 
 template <class W>
 void float_part(const RowPart& p) {
-  for (int64_t first = 0; first == 0 || first < p.inner; first += kDepth) {
-    constexpr int V = kTileVectors;
-    const bool crowded = p.inner * static_cast<int64_t>(sizeof(W)) % 4096 == 0;
-    if (p.rows <= 2 || (crowded && p.rows <= kFewRows)) {
-      part_in_place<kNarrowRows, kNarrowVectors, W>(p, first);
-    } else if (p.rows <= kFewRows) {
-      part_in_place<kTileRows, V, W>(p, first);
-    } else {
-      lay_columns<W>(p, first, p.scratch);
-      // The next block of these columns, or the first one of those that follow.
-      const int64_t next = first + kDepth < p.inner ? kDepth : kPartCols * p.inner - first;
-      for (int64_t col = 0; col < p.cols; col += V * kBlocks) {
-        const Panel<W, V> panel{p.scratch + 4 * col, kPartCols, in_place<W, V>(p, col, first, next)};
-        all_rows<kTileRows, float>(p, panel, col, first);
-      }
-    }
+  const bool crowded = p.inner * static_cast<int64_t>(sizeof(W)) % 4096 == 0;
+  if (p.rows <= 2 || (crowded && p.rows <= kFewRows)) {
+    part_in_place<kNarrowRows, kNarrowVectors, W>(p);
+  } else if (p.rows <= kFewRows) {
+    part_in_place<kTileRows, kTileVectors, W>(p);
+  } else {
+    part_in_panels<W>(p);
   }
 }
 

@@ -164,12 +164,23 @@ HWY_EXPORT(run_part);
 constexpr int64_t kPieceBytes = 65536;
 
 float* scratch_of_this_thread() {
-  constexpr size_t kBytes = kDepth * kPartCols * sizeof(float);
+  constexpr size_t kBytes = kDepth * 16 * sizeof(float);
   thread_local const Storage memory = [] {
     const MemoryScope scope(MemoryUse::scratch);
     return allocate(kBytes);
   }();
   return reinterpret_cast<float*>(memory.get());
+}
+
+// How many parts a thread takes at once: enough for what calling it costs, and then up to kMostParts as long
+// as all threads have several pieces of work.
+int64_t parts_at_a_time(const PackedMatrix::Impl& b, int64_t panels, int64_t rows) {
+  constexpr int64_t kMostParts = 4, kPiecesOfAThread = 8;
+  // A part's cost: its weights, and for each four rows as much again.
+  const int64_t part_bytes = kPartCols * b.rows * static_cast<int64_t>(size_of(b.form));
+  const int64_t least = kPieceBytes / (part_bytes * std::max<int64_t>(1, rows / 4));
+  const int64_t parts = panels * static_cast<int64_t>(b.kept.size());
+  return std::max<int64_t>({1, least, std::min(kMostParts, parts / (kPiecesOfAThread * threads()))});
 }
 
 }  // namespace
@@ -193,11 +204,11 @@ void row_product(const Matrix& a, const PackedMatrix::Impl& b, const float* bias
   const bool whole_numbers = b.form == DType::i8;
   const QuantizedRows q = whole_numbers ? quantize_inputs(a) : QuantizedRows();
   const int64_t part_rows = whole_numbers ? kPartRows : kFloatRows;
-  const int64_t panels = (a.rows + part_rows - 1) / part_rows;
-  const auto run = [&](int64_t index) {
-    const PackedMatrix::Impl::Kept& columns = b.kept[static_cast<size_t>(index / panels)];
+  const int64_t panels = (a.rows + part_rows - 1) / part_rows, parts = static_cast<int64_t>(b.kept.size());
+  const auto run = [&](int64_t index, int64_t first) {
+    const PackedMatrix::Impl::Kept& columns = b.kept[static_cast<size_t>(index % parts)];
     const WeightRows& w = columns.weights;
-    const int64_t row = index % panels * part_rows;
+    const int64_t row = index / parts * part_rows;
     HWY_DYNAMIC_DISPATCH(run_part)
     ({.rows = std::min(part_rows, a.rows - row),
       .cols = w.rows,
@@ -210,6 +221,7 @@ void row_product(const Matrix& a, const PackedMatrix::Impl& b, const float* bias
       .y_stride = c.stride,
       .x = a.data + row * a.stride,
       .x_stride = a.stride,
+      .first = first,
       .scratch = whole_numbers ? nullptr : scratch_of_this_thread(),
       .q = whole_numbers ? q.numbers + row * q.stride : nullptr,
       .q_stride = q.stride,
@@ -218,12 +230,13 @@ void row_product(const Matrix& a, const PackedMatrix::Impl& b, const float* bias
       .w_scales = w.scales,
       .w_sums = whole_numbers ? b.sums.data() + columns.first_col : nullptr});
   };
-  // A part's cost: its weights, and for each four rows as much again.
-  const int64_t part_bytes = kPartCols * b.rows * static_cast<int64_t>(size_of(b.form));
-  const int64_t turns = std::max<int64_t>(1, std::min(part_rows, a.rows) / 4);
-  parallel_for(panels * static_cast<int64_t>(b.kept.size()),
-               std::max<int64_t>(1, kPieceBytes / (part_bytes * turns)), [&](int64_t begin, int64_t end) {
-                 for (int64_t index = begin; index < end; ++index) run(index);
+  // Several parts of the same rows: what of these is in a cache serves them all.
+  const int64_t depth = whole_numbers ? std::max<int64_t>(b.rows, 1) : kDepth;
+  parallel_for(panels * parts, parts_at_a_time(b, panels, std::min(part_rows, a.rows)),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t first = 0; first == 0 || first < b.rows; first += depth) {
+                   for (int64_t index = begin; index < end; ++index) run(index, first);
+                 }
                });
 }
 

@@ -15,9 +15,10 @@
 
 namespace qkv::kernels {
 
-// What one thread computes at a time: at most so many rows (of whole numbers, and of others) by so many
-// columns of the result.
-inline constexpr int64_t kPartRows = 48, kFloatRows = 192, kPartCols = 64;
+// What one thread computes at a time: so many columns of the result, of at most so many rows (of whole
+// numbers, and of others: the second cache holds their block of kDepth while it is multiplied by several
+// parts).
+inline constexpr int64_t kPartCols = 64, kPartRows = 48, kFloatRows = 192;
 // So much of the inner dimension is summed before anything is rounded into y.
 inline constexpr int64_t kDepth = 512;
 
@@ -32,10 +33,12 @@ struct RowPart {
   float* y = nullptr;
   int64_t y_stride = 0;
 
-  // Of f32 and bf16.
+  // Of f32 and bf16: the block [first, first + kDepth) of the inner dimension only. The first one brings the
+  // bias, and the others are added to it.
   const float* x = nullptr;
   int64_t x_stride = 0;
-  float* scratch = nullptr;  // [kDepth, kPartCols]
+  int64_t first = 0;
+  float* scratch = nullptr;  // [kDepth * 16]
 
   // Of int8: x is (q - zero) * scale, of each row.
   const uint8_t* q = nullptr;
