@@ -74,12 +74,14 @@ struct Size {
   int64_t m, k, n;
 };
 
-// Row counts around the tiles (3), what is gathered (9) and a part (48); inner sizes around the vectors and
-// the depth (512); columns around the tiles (8) and a part (64).
+// Row counts around the tiles (3, and 16 and 32 of AMX), what is gathered (9), what is summed at a time (96)
+// and a part (192); inner sizes around the vectors and the depth (512); columns around the tiles (8, 16) and
+// a part (64).
 const std::vector<Size> kSizes{{1, 1, 1},     {1, 7, 3},     {2, 16, 16},   {3, 17, 9},      {4, 63, 8},
                                {5, 65, 65},   {6, 130, 63},  {9, 31, 130},  {10, 64, 64},    {11, 200, 5},
                                {47, 33, 65},  {48, 128, 12}, {49, 96, 128}, {97, 48, 100},   {1, 513, 70},
-                               {7, 1025, 33}, {12, 600, 21}, {50, 1100, 9}, {145, 512, 129}, {2, 2048, 7}};
+                               {7, 1025, 33}, {12, 600, 21}, {50, 1100, 9}, {145, 512, 129}, {2, 2048, 7},
+                               {8, 64, 16},   {17, 128, 49}, {33, 191, 31}, {193, 65, 81},   {230, 520, 40}};
 
 void expect_products(const Size& size, DType form, Accumulate accumulate) {
   const auto [m, k, n] = size;
@@ -130,7 +132,7 @@ TEST(RowProduct, AgreesWithDoublePrecision) {
 
 TEST(RowProduct, ARowHasTheSameBitsInAnyCompanyAndForAnyThreads) {
   for_each_target([] {
-    const int64_t most = 150, k = 700, n = 203;
+    const int64_t most = 210, k = 700, n = 203;
     const Numbers a(most * k, 1), bias(n, 2);
     const Forms weights(n, k, 3);
     const int before = threads();
@@ -159,7 +161,7 @@ TEST(RowProduct, IsTheSameWithAllInstructions) {
   const int64_t k = 1333, n = 70;
   const Forms weights(n, k, 3);
   for (const DType form : kForms) {
-    for (const int64_t m : {1, 5, 13}) {
+    for (const int64_t m : {1, 5, 13, 40}) {
       const Numbers a(m * k, 1);
       const WeightRows rows = weights.in(form);
       std::vector<std::vector<float>> results;

@@ -1,8 +1,7 @@
-// Sums of products of 8-bit numbers with AVX-512 VNNI, which Highway 1.0 does not know: one instruction
-// multiplies 64 pairs and adds them up in fours. Chosen at run time; whoever lacks it takes the portable code
-// of row_product.cc, with the same result.
+// Sums of products of 8-bit numbers with AVX-512 VNNI: one instruction multiplies 64 pairs and adds them up
+// in fours.
 
-#include "qkv/kernels/cpu/row_product.h"
+#include "qkv/kernels/cpu/int8_sums.h"
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(HWY_COMPILE_ONLY_SCALAR)
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "qkv/base/parallel.h"
+#include "qkv/kernels/cpu/int8_sums.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "qkv/kernels/cpu/quantized_rows.cc"
@@ -15,15 +16,15 @@ HWY_BEFORE_NAMESPACE();
 namespace qkv::kernels::HWY_NAMESPACE {
 namespace {
 
-void quantize_range(const float* x, int64_t x_stride, int64_t begin, int64_t end, int64_t cols, uint8_t* q,
-                    int64_t q_stride, float* scales, int32_t* zeros) {
+void quantize_rows(const Matrix& x, uint8_t* q, int64_t q_stride, float* scales, int32_t* zeros) {
   const Floats d;
   const hn::RebindToSigned<Floats> whole;
   const hn::Rebind<uint8_t, Floats> bytes;
   constexpr float kSteps = 255;
   constexpr float kSmallest = 1e-30f;  // below it, 1 / scale would overflow: such a row is zeros
-  for (int64_t row = begin; row < end; ++row) {
-    const float* const from = x + row * x_stride;
+  const int64_t cols = x.cols;
+  for (int64_t row = 0; row < x.rows; ++row) {
+    const float* const from = x.data + row * x.stride;
     uint8_t* const to = q + row * q_stride;
     auto lowest = hn::Zero(d), highest = lowest, flaw = lowest;
     for_vectors(d, cols, [&](auto part, int64_t i) HWY_ATTR {
@@ -58,24 +59,53 @@ HWY_AFTER_NAMESPACE();
 namespace qkv::kernels {
 namespace {
 
-HWY_EXPORT(quantize_range);
+HWY_EXPORT(quantize_rows);
 
 constexpr int64_t kPiece = 65536;  // numbers
 
+struct RowScratch {
+  Storage memory;
+  int64_t bytes = 0;
+};
+
+uint8_t* scratch_of_this_thread(int64_t bytes) {
+  thread_local RowScratch scratch;
+  if (scratch.bytes < bytes) {
+    const MemoryScope scope(MemoryUse::scratch);
+    scratch = {allocate(static_cast<size_t>(bytes)), bytes};
+  }
+  return reinterpret_cast<uint8_t*>(scratch.memory.get());
+}
+
 }  // namespace
 
-QuantizedRows quantize_inputs(const Matrix& a) {
+QuantizedRows quantize_inputs(const Matrix& a, bool tiles) {
   const MemoryScope scope(MemoryUse::scratch);
   QuantizedRows q;
-  q.stride = (a.cols + 63) / 64 * 64;
-  const int64_t bytes = a.rows * q.stride, per_row = static_cast<int64_t>(sizeof(float) + sizeof(int32_t));
+  q.stride = (a.cols + kAmxDepth - 1) / kAmxDepth * kAmxDepth;
+  q.tiles = tiles;
+  const int64_t together = q.tiles ? kAmxRows : 1, groups = (a.rows + together - 1) / together;
+  const int64_t bytes = groups * together * q.stride;
+  const int64_t per_row = static_cast<int64_t>(sizeof(float) + sizeof(int32_t));
   q.memory = allocate(static_cast<size_t>(bytes + a.rows * per_row));
   q.numbers = reinterpret_cast<uint8_t*>(q.memory.get());
   q.scales = reinterpret_cast<float*>(q.memory.get() + bytes);
   q.zeros = reinterpret_cast<int32_t*>(q.scales + a.rows);
-  parallel_for(a.rows, std::max<int64_t>(1, kPiece / q.stride), [&](int64_t begin, int64_t end) {
-    HWY_DYNAMIC_DISPATCH(quantize_range)
-    (a.data, a.stride, begin, end, a.cols, q.numbers, q.stride, q.scales, q.zeros);
+  const auto quantize = [&](int64_t begin, int64_t end, uint8_t* to) {
+    HWY_DYNAMIC_DISPATCH(quantize_rows)
+    ({a.data + begin * a.stride, end - begin, a.cols, a.stride}, to, q.stride, q.scales + begin,
+     q.zeros + begin);
+  };
+  const int64_t group_bytes = together * q.stride;
+  parallel_for(groups, std::max<int64_t>(1, kPiece / group_bytes), [&](int64_t begin, int64_t end) {
+    if (!q.tiles) return quantize(begin, end, q.numbers + begin * q.stride);
+    uint8_t* const rows = scratch_of_this_thread(group_bytes);
+    for (int64_t group = begin; group < end; ++group) {
+      const int64_t first = group * kAmxRows, count = std::min(kAmxRows, a.rows - first);
+      quantize(first, first + count, rows);
+      std::fill(rows + count * q.stride, rows + group_bytes, uint8_t{0});
+      lay_tiles(rows, q.stride, q.numbers + group * group_bytes);
+    }
   });
   return q;
 }

@@ -4,6 +4,7 @@
 
 #include "qkv/base/parallel.h"
 #include "qkv/kernels/counters.h"
+#include "qkv/kernels/cpu/int8_sums.h"
 #include "qkv/kernels/cpu/packed_matrix.h"
 #include "qkv/kernels/cpu/quantized_rows.h"
 #include "qkv/tensor/storage.h"
@@ -134,20 +135,47 @@ void put_int8(const RowPart& p, const int32_t* sums) {
   }
 }
 
-void run_part(const RowPart& p) {
-  if (p.form == DType::f32) return float_part<float>(p);
-  if (p.form == DType::bf16) return float_part<uint16_t>(p);
-  HWY_ALIGN int32_t sums[kPartRows * kPartCols];
+bool multiplies_tiles() {
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
-  if (has_vnni()) {
-    int8_sums_vnni(p, sums);
-  } else {
-    int8_sums(p, sums);
-  }
+  return has_amx();
 #else
-  int8_sums(p, sums);
+  return false;
 #endif
-  put_int8(p, sums);
+}
+
+void int8_part(const RowPart& p) {
+  HWY_ALIGN int32_t sums[kSumRows * kPartCols];
+  for (int64_t row = 0; row < p.rows; row += kSumRows) {
+    RowPart some = p;
+    some.rows = std::min(kSumRows, p.rows - row);
+    some.y += row * p.y_stride;
+    some.q += row * p.q_stride;
+    some.q_scales += row;
+    some.q_zeros += row;
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
+    if (p.tiles) {
+      int8_sums_amx(some, sums);
+    } else if (has_vnni()) {
+      int8_sums_vnni(some, sums);
+    } else {
+      int8_sums(some, sums);
+    }
+#else
+    int8_sums(some, sums);
+#endif
+    put_int8(some, sums);
+  }
+}
+
+void run_part(const RowPart& p) {
+  switch (p.form) {
+    case DType::f32:
+      return float_part<float>(p);
+    case DType::bf16:
+      return float_part<uint16_t>(p);
+    default:
+      return int8_part(p);
+  }
 }
 
 }  // namespace
@@ -159,6 +187,10 @@ namespace qkv::kernels {
 namespace {
 
 HWY_EXPORT(run_part);
+HWY_EXPORT(multiplies_tiles);
+
+// Fewer rows than this wait for their weights, however they are multiplied.
+constexpr int64_t kFewestInTiles = 8;
 
 // The least that another thread is called for: so many bytes of weights, or as much arithmetic.
 constexpr int64_t kPieceBytes = 65536;
@@ -202,15 +234,15 @@ std::vector<int32_t> sums_of_rows(const WeightRows& weights) {
 void row_product(const Matrix& a, const PackedMatrix::Impl& b, const float* bias, const MutableMatrix& c,
                  Accumulate accumulate) {
   const bool whole_numbers = b.form == DType::i8;
-  const QuantizedRows q = whole_numbers ? quantize_inputs(a) : QuantizedRows();
-  const int64_t part_rows = whole_numbers ? kPartRows : kFloatRows;
-  const int64_t panels = (a.rows + part_rows - 1) / part_rows, parts = static_cast<int64_t>(b.kept.size());
+  const bool tiles = whole_numbers && a.rows >= kFewestInTiles && HWY_DYNAMIC_DISPATCH(multiplies_tiles)();
+  const QuantizedRows q = whole_numbers ? quantize_inputs(a, tiles) : QuantizedRows();
+  const int64_t panels = (a.rows + kPartRows - 1) / kPartRows, parts = static_cast<int64_t>(b.kept.size());
   const auto run = [&](int64_t index, int64_t first) {
     const PackedMatrix::Impl::Kept& columns = b.kept[static_cast<size_t>(index % parts)];
     const WeightRows& w = columns.weights;
-    const int64_t row = index / parts * part_rows;
+    const int64_t row = index / parts * kPartRows;
     HWY_DYNAMIC_DISPATCH(run_part)
-    ({.rows = std::min(part_rows, a.rows - row),
+    ({.rows = std::min(kPartRows, a.rows - row),
       .cols = w.rows,
       .inner = w.cols,
       .form = w.form,
@@ -224,6 +256,7 @@ void row_product(const Matrix& a, const PackedMatrix::Impl& b, const float* bias
       .first = first,
       .scratch = whole_numbers ? nullptr : scratch_of_this_thread(),
       .q = whole_numbers ? q.numbers + row * q.stride : nullptr,
+      .tiles = q.tiles,
       .q_stride = q.stride,
       .q_scales = whole_numbers ? q.scales + row : nullptr,
       .q_zeros = whole_numbers ? q.zeros + row : nullptr,
@@ -232,7 +265,7 @@ void row_product(const Matrix& a, const PackedMatrix::Impl& b, const float* bias
   };
   // Several parts of the same rows: what of these is in a cache serves them all.
   const int64_t depth = whole_numbers ? std::max<int64_t>(b.rows, 1) : kDepth;
-  parallel_for(panels * parts, parts_at_a_time(b, panels, std::min(part_rows, a.rows)),
+  parallel_for(panels * parts, parts_at_a_time(b, panels, std::min(kPartRows, a.rows)),
                [&](int64_t begin, int64_t end) {
                  for (int64_t first = 0; first == 0 || first < b.rows; first += depth) {
                    for (int64_t index = begin; index < end; ++index) run(index, first);

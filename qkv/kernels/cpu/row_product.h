@@ -15,10 +15,10 @@
 
 namespace qkv::kernels {
 
-// What one thread computes at a time: so many columns of the result, of at most so many rows (of whole
-// numbers, and of others: the second cache holds their block of kDepth while it is multiplied by several
-// parts).
-inline constexpr int64_t kPartCols = 64, kPartRows = 48, kFloatRows = 192;
+// What one thread computes at a time: so many columns of the result, of at most so many rows. Meanwhile the
+// second cache holds the rows (of floats: their block of kDepth), which are multiplied by several parts'
+// columns.
+inline constexpr int64_t kPartCols = 64, kPartRows = 192;
 // So much of the inner dimension is summed before anything is rounded into y.
 inline constexpr int64_t kDepth = 512;
 
@@ -42,6 +42,7 @@ struct RowPart {
 
   // Of int8: x is (q - zero) * scale, of each row.
   const uint8_t* q = nullptr;
+  bool tiles = false;               // in which q lies (int8_sums.h)
   int64_t q_stride = 0;             // a multiple of 64, and at least `inner`
   const float* q_scales = nullptr;  // [rows]
   const int32_t* q_zeros = nullptr;
@@ -55,9 +56,5 @@ void row_product(const Matrix& a, const PackedMatrix::Impl& b, const float* bias
 
 // The sum of each row of int8 numbers, which takes the inputs' zero points out of a product.
 std::vector<int32_t> sums_of_rows(const WeightRows& weights);
-
-// sums[r * kPartCols + c] = sum_i q[r][i] w[c][i], exactly, with the instructions of AVX-512 VNNI.
-void int8_sums_vnni(const RowPart& part, int32_t* sums);
-bool has_vnni();
 
 }  // namespace qkv::kernels
