@@ -1,6 +1,7 @@
 #include "qkv/kernels/cpu/row_product.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "qkv/base/parallel.h"
 #include "qkv/kernels/counters.h"
@@ -135,6 +136,22 @@ void put_int8(const RowPart& p, const int32_t* sums) {
   }
 }
 
+int32_t sum_of(const int8_t* numbers, int64_t count) {
+#if HWY_TARGET == HWY_SCALAR
+  return std::accumulate(numbers, numbers + count, int32_t{0});
+#else
+  const hn::ScalableTag<uint8_t> bytes;
+  const hn::Repartition<uint64_t, decltype(bytes)> wide;
+  const auto shift = hn::Set(bytes, uint8_t{128});
+  auto sum = hn::Zero(wide);  // of the numbers + 128, which fit into bytes without a sign
+  for_vectors(bytes, count, [&](auto part, int64_t i) HWY_ATTR {
+    const auto v = load(bytes, reinterpret_cast<const uint8_t*>(numbers) + i, part);
+    sum = hn::Add(sum, hn::SumsOf8(zero_rest(bytes, hn::Xor(v, shift), part)));
+  });
+  return static_cast<int32_t>(static_cast<int64_t>(hn::GetLane(hn::SumOfLanes(wide, sum))) - 128 * count);
+#endif
+}
+
 bool multiplies_tiles() {
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
   return has_amx();
@@ -187,6 +204,7 @@ namespace qkv::kernels {
 namespace {
 
 HWY_EXPORT(run_part);
+HWY_EXPORT(sum_of);
 HWY_EXPORT(multiplies_tiles);
 
 // Fewer rows than this wait for their weights, however they are multiplied.
@@ -222,11 +240,9 @@ std::vector<int32_t> sums_of_rows(const WeightRows& weights) {
   const auto* const numbers = static_cast<const int8_t*>(weights.data);
   const int64_t grain = std::max<int64_t>(1, kPieceBytes / std::max<int64_t>(weights.cols, 1));
   parallel_for(weights.rows, grain, [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row) {
-      int32_t sum = 0;
-      for (int64_t i = row * weights.cols; i < (row + 1) * weights.cols; ++i) sum += numbers[i];
-      sums[static_cast<size_t>(row)] = sum;
-    }
+    for (int64_t row = begin; row < end; ++row)
+      sums[static_cast<size_t>(row)] =
+          HWY_DYNAMIC_DISPATCH(sum_of)(numbers + row * weights.cols, weights.cols);
   });
   return sums;
 }
