@@ -16,7 +16,7 @@ set(QKV_PRIVATE_HEADERS
   "/models/families/"
   "/models/(config_reader|config_writer|family|position_grid|stored_names|tensor_files|validate|weights)\\.h$" "/text/vocabulary\\.h$"
   # Of the tokenizers, tokenizer.h is what others use.
-  "/text/(added_tokens|aligned_text|byte_letters|byte_tokens|byte_trie|decoders|json_part|normalizers|pattern)\\.h$"
+  "/text/(added_tokens|aligned_text|byte_letters|byte_tokens|byte_trie|decoders|folder_config|json_part|normalizers|pattern)\\.h$"
   "/text/(post_processing|pre_tokenizers|sentencepiece_model|string_index|token_models|token_table|tokenizer_json)\\.h$"
   "/text/(tokenizer_parts|unicode|word_cache)\\.h$")
 

@@ -256,10 +256,9 @@ std::vector<int32_t> MarianTokenizer::encode(Side side, std::string_view text) c
   const Vocabulary& vocabulary = parts_->vocabulary(side);
   std::vector<int32_t> ids;
   if (text.starts_with(">>")) {
-    const size_t end = text.find("<<");
-    const int32_t code = end == text.npos ? -1 : vocabulary.find(text.substr(0, end + 2));
-    if (code >= 0) {
-      ids.push_back(code);
+    if (const size_t end = text.find("<<"); end != text.npos) {
+      const int32_t code = vocabulary.find(text.substr(0, end + 2));
+      ids.push_back(code >= 0 ? code : vocabulary.unk());
       text.remove_prefix(end + 2);
     }
   }

@@ -53,8 +53,7 @@ class MarianTokenizer {
 
   // The ids of a text; a piece outside the vocabulary is <unk>. Special tokens are not added: append eos_id()
   // to what a model reads or is to predict. The text </s> or <pad> never gives the special id. A leading
-  // language code such as
-  // >>fra<< is one token if the vocabulary has it.
+  // language code such as >>fra<< is one token; <unk> where the vocabulary does not have it.
   std::vector<int32_t> encode_source(std::string_view text) const { return encode(Side::source, text); }
   std::vector<int32_t> encode_target(std::string_view text) const { return encode(Side::target, text); }
   std::vector<int32_t> encode(Side side, std::string_view text) const;

@@ -5,6 +5,7 @@
 
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
+#include "qkv/text/folder_config.h"
 #include "qkv/text/sentencepiece_model.h"
 #include "qkv/text/tokenizer_json.h"
 
@@ -12,88 +13,6 @@ namespace qkv::text {
 namespace {
 
 namespace fs = std::filesystem;
-
-// The names of the tokens with a part to play, and what else the configuration files say of the tokenizer.
-struct FolderConfig {
-  std::string tokenizer_class, model_type;
-  bool do_lower_case = true, tokenize_chinese_chars = true, add_prefix_space = false, trim_offsets = true;
-  std::optional<bool> strip_accents, add_bos_token, add_eos_token;
-  std::optional<std::string> bos, eos, unk, sep, pad, cls, mask;
-  std::vector<AddedToken> added_tokens;
-  int64_t extra_ids = 100;  // of T5: tokens "<extra_id_0>" and so on
-};
-
-// Each special token of a folder by the name that files have for it.
-template <class Config, class Use>
-void for_each_special(Config& config, Use use) {
-  use("bos_token", config.bos);
-  use("eos_token", config.eos);
-  use("unk_token", config.unk);
-  use("sep_token", config.sep);
-  use("pad_token", config.pad);
-  use("cls_token", config.cls);
-  use("mask_token", config.mask);
-}
-
-// "[SEP]", or an object whose content that is.
-std::string token_name(const JsonPart& part) {
-  return part.is_object() ? part["content"].text() : part.text();
-}
-
-void read_special_names(const JsonPart& root, FolderConfig& config) {
-  for_each_special(config, [&](const char* key, std::optional<std::string>& name) {
-    if (const auto part = root.find(key)) name = token_name(*part);
-  });
-}
-
-int64_t id_from_key(const std::string& key, const JsonPart& part) {
-  const bool digits = !key.empty() && key.size() < 10 && key.find_first_not_of("0123456789") == key.npos;
-  if (!digits) part.fail("an id as its name");
-  return std::stoll(key);
-}
-
-void read_tokenizer_config(const JsonPart& root, FolderConfig& config) {
-  config.tokenizer_class = root.text_or("tokenizer_class", "");
-  config.do_lower_case = root.flag_or("do_lower_case", config.do_lower_case);
-  config.tokenize_chinese_chars = root.flag_or("tokenize_chinese_chars", config.tokenize_chinese_chars);
-  config.add_prefix_space = root.flag_or("add_prefix_space", config.add_prefix_space);
-  config.trim_offsets = root.flag_or("trim_offsets", config.trim_offsets);
-  if (const auto strip = root.find("strip_accents")) config.strip_accents = strip->flag();
-  if (const auto add = root.find("add_bos_token")) config.add_bos_token = add->flag();
-  if (const auto add = root.find("add_eos_token")) config.add_eos_token = add->flag();
-  if (const auto extra = root.find("extra_ids")) {
-    config.extra_ids = extra->whole();
-    if (config.extra_ids < 0 || config.extra_ids > 10000) extra->fail("0 to 10000 tokens");
-  }
-  read_special_names(root, config);
-  if (const auto added = root.find("added_tokens_decoder")) {
-    added->members([&](const std::string& key, const JsonPart& part) {
-      AddedToken token;
-      token.id = static_cast<int32_t>(id_from_key(key, part));
-      token.content = part["content"].text();
-      token.single_word = part.flag_or("single_word", false);
-      token.lstrip = part.flag_or("lstrip", false);
-      token.rstrip = part.flag_or("rstrip", false);
-      token.special = part.flag_or("special", false);
-      token.normalized = part.flag_or("normalized", !token.special);
-      config.added_tokens.push_back(std::move(token));
-    });
-  }
-}
-
-FolderConfig read_folder_config(const fs::path& folder) {
-  FolderConfig config;
-  const auto read = [&](const char* name, auto use) {
-    const fs::path path = folder / name;
-    if (!fs::exists(path)) return;
-    const JsonDocument document(read_file(path), path.string());
-    use(document.root());
-  };
-  read("special_tokens_map.json", [&](const JsonPart& root) { read_special_names(root, config); });
-  read("tokenizer_config.json", [&](const JsonPart& root) { read_tokenizer_config(root, config); });
-  read("config.json", [&](const JsonPart& root) { config.model_type = root.text_or("model_type", ""); });
-  return config;
-}
 
 // What tokenizer_config.json says of added tokens has to fit the vocabulary.
 void require_ids_of(const TokenTable& vocabulary, const std::vector<AddedToken>& tokens,
@@ -113,19 +32,19 @@ std::vector<AddedToken> special_tokens(const FolderConfig& config, const TokenTa
                                        const std::string& name) {
   require_ids_of(vocabulary, config.added_tokens, name);
   std::vector<AddedToken> tokens = config.added_tokens;
-  for_each_special(config, [&](const char*, const std::optional<std::string>& content) {
-    if (!content) return;
+  for_each_special(config, [&](const char*, std::optional<AddedToken> token) {
+    if (!token) return;
     const bool there = std::any_of(tokens.begin(), tokens.end(),
-                                   [&](const AddedToken& token) { return token.content == *content; });
-    const int32_t id = vocabulary.find(*content);
-    if (!there && id >= 0) tokens.push_back({.content = *content, .id = id, .special = true});
+                                   [&](const AddedToken& other) { return other.content == token->content; });
+    token->id = vocabulary.find(token->content);
+    if (!there && token->id >= 0) tokens.push_back(*token);
   });
   return tokens;
 }
 
-int32_t require_token(const TokenTable& vocabulary, const std::string& token, const std::string& name) {
-  const int32_t id = vocabulary.find(token);
-  if (id < 0) throw DataError(concat(name, ": expected the token '", token, "', found none"));
+int32_t require_token(const TokenTable& vocabulary, const AddedToken& token, const std::string& name) {
+  const int32_t id = vocabulary.find(token.content);
+  if (id < 0) throw DataError(concat(name, ": expected the token '", token.content, "', found none"));
   return id;
 }
 
@@ -144,8 +63,16 @@ void put_ends(PostProcessing& post, std::optional<int32_t> bos, std::optional<in
   post.pair.insert(post.pair.end(), second.begin(), second.end());
 }
 
+// BERT's normalizer with what tokenizer_config.json says of it, which goes before tokenizer.json.
+NormalizerPtr bert_normalizer_of(const FolderConfig& config, BertNormalizerOptions options) {
+  options.lowercase = config.do_lower_case.value_or(options.lowercase);
+  options.handle_chinese_chars = config.tokenize_chinese_chars.value_or(options.handle_chinese_chars);
+  if (config.strip_accents) options.strip_accents = config.strip_accents;
+  return bert_normalizer(options);
+}
+
 // BERT's vocab.txt: a token a line, its number the id.
-TokenizerParts read_wordpiece(const fs::path& path, FolderConfig& config) {
+TokenizerParts read_wordpiece(const fs::path& path, const FolderConfig& config) {
   const std::string name = path.string(), content = read_file(path);
   TokenTable vocabulary;
   int64_t line = 0;
@@ -156,23 +83,13 @@ TokenizerParts read_wordpiece(const fs::path& path, FolderConfig& config) {
     vocabulary.add(token, line, name);
     at = end + 1;
   }
-  const auto otherwise = [](std::optional<std::string>& value, const char* usual) {
-    if (!value) value = usual;
-  };
-  otherwise(config.unk, "[UNK]");
-  otherwise(config.sep, "[SEP]");
-  otherwise(config.pad, "[PAD]");
-  otherwise(config.cls, "[CLS]");
-  otherwise(config.mask, "[MASK]");
   TokenizerParts parts;
   parts.added_tokens = special_tokens(config, vocabulary, name);
   const std::vector<int32_t> cls{require_token(vocabulary, *config.cls, name)},
       sep{require_token(vocabulary, *config.sep, name)};
-  parts.normalizer = bert_normalizer({.handle_chinese_chars = config.tokenize_chinese_chars,
-                                      .strip_accents = config.strip_accents,
-                                      .lowercase = config.do_lower_case});
+  parts.normalizer = bert_normalizer_of(config, {});
   parts.pre_tokenizer = bert_pre_tokenizer();
-  parts.model = wordpiece_model(std::move(vocabulary), {.unk_token = *config.unk}, name);
+  parts.model = wordpiece_model(std::move(vocabulary), {.unk_token = config.unk->content}, name);
   parts.post_processing.single = {{-1, cls, 0}, {0, {}, 0}, {-1, sep, 0}};
   parts.post_processing.pair = {{-1, cls, 0}, {0, {}, 0}, {-1, sep, 0}, {1, {}, 1}, {-1, sep, 1}};
   parts.decoder = wordpiece_decoder("##", /*cleanup=*/true);
@@ -211,27 +128,10 @@ TokenTable read_vocabulary(const fs::path& path) {
 
 // The vocab.json and merges.txt of GPT-2, or of RoBERTa, which puts <s> and </s> around a text.
 TokenizerParts read_byte_level_bpe(const fs::path& vocabulary_path, const fs::path& merges_path,
-                                   FolderConfig& config) {
+                                   const FolderConfig& config) {
   const std::string name = vocabulary_path.string();
   TokenTable vocabulary = read_vocabulary(vocabulary_path);
-  const bool roberta = config.tokenizer_class.starts_with("Roberta") ||
-                       (config.tokenizer_class.empty() && config.model_type == "roberta");
-  const auto otherwise = [](std::optional<std::string>& value, const char* usual) {
-    if (!value) value = usual;
-  };
-  if (roberta) {
-    otherwise(config.bos, "<s>");
-    otherwise(config.eos, "</s>");
-    otherwise(config.sep, "</s>");
-    otherwise(config.cls, "<s>");
-    otherwise(config.unk, "<unk>");
-    otherwise(config.pad, "<pad>");
-    otherwise(config.mask, "<mask>");
-  } else {
-    for (std::optional<std::string>* token : {&config.bos, &config.eos, &config.unk}) {
-      otherwise(*token, "<|endoftext|>");
-    }
-  }
+  const bool roberta = config.is_roberta();
   TokenizerParts parts;
   parts.added_tokens = special_tokens(config, vocabulary, name);
   if (roberta) {
@@ -243,7 +143,7 @@ TokenizerParts read_byte_level_bpe(const fs::path& vocabulary_path, const fs::pa
     parts.post_processing.trim_offsets = config.trim_offsets;
     parts.post_processing.add_prefix_space = config.add_prefix_space;
   } else {
-    const auto end = [&](bool wanted, const std::string& token) {
+    const auto end = [&](bool wanted, const AddedToken& token) {
       return wanted ? std::optional(require_token(vocabulary, token, name)) : std::nullopt;
     };
     put_ends(parts.post_processing, end(config.add_bos_token.value_or(false), *config.bos),
@@ -275,15 +175,12 @@ void add_extra_ids(std::vector<AddedToken>& tokens, int64_t pieces, int64_t coun
 TokenizerParts read_sentencepiece_file(const fs::path& path, const FolderConfig& config) {
   TokenizerParts parts = read_sentencepiece(read_file(path), path.string());
   parts.added_tokens = config.added_tokens;
-  const auto is_a = [&](const char* tokenizer, const char* model) {
-    return config.tokenizer_class.starts_with(tokenizer) ||
-           (config.tokenizer_class.empty() && config.model_type == model);
-  };
-  const bool t5 = is_a("T5", "t5");
+  const bool t5 = config.is_a({"T5"}, {"t5"});
   if (t5) add_extra_ids(parts.added_tokens, parts.model->vocabulary().size(), config.extra_ids);
   require_ids_of(parts.model->vocabulary(), parts.added_tokens, path.string());
   put_ends(parts.post_processing,
-           config.add_bos_token.value_or(is_a("Llama", "llama")) ? parts.special_tokens.bos : std::nullopt,
+           config.add_bos_token.value_or(config.is_a({"Llama"}, {"llama"})) ? parts.special_tokens.bos
+                                                                            : std::nullopt,
            config.add_eos_token.value_or(t5) ? parts.special_tokens.eos : std::nullopt, t5 ? 0 : 1);
   return parts;
 }
@@ -291,13 +188,17 @@ TokenizerParts read_sentencepiece_file(const fs::path& path, const FolderConfig&
 constexpr const char* kKnown =
     "tokenizer.json, vocab.txt, vocab.json beside merges.txt or source.spm, tokenizer.model or spiece.model";
 
-TokenizerParts read_parts(const fs::path& path, FolderConfig& config) {
+TokenizerParts read_parts(const fs::path& path, const FolderConfig& config) {
   const std::string file = path.filename().string();
-  if (file == "vocab.json" || file == "merges.txt") {
+  if (is_byte_level(file)) {
     return read_byte_level_bpe(path.parent_path() / "vocab.json", path.parent_path() / "merges.txt", config);
   }
-  if (file.ends_with(".json")) return parse_tokenizer_json(read_file(path), path.string());
-  if (file.ends_with(".txt")) return read_wordpiece(path, config);
+  if (file.ends_with(".json")) {
+    TokenizerParts parts = parse_tokenizer_json(read_file(path), path.string());
+    if (parts.bert) parts.normalizer = bert_normalizer_of(config, *parts.bert);
+    return parts;
+  }
+  if (is_wordpiece(file)) return read_wordpiece(path, config);
   if (file == "source.spm") {
     return read_marian_source(read_file(path), read_vocabulary(path.parent_path() / "vocab.json"),
                               path.string());
@@ -318,18 +219,18 @@ fs::path find_file(const fs::path& folder) {
 
 Tokenizer Tokenizer::load(const fs::path& path) {
   const fs::path file = fs::is_directory(path) ? find_file(path) : path;
-  FolderConfig config = read_folder_config(file.parent_path());
+  const FolderConfig config = read_folder_config(file);
   TokenizerParts parts = read_parts(file, config);
-  const auto id_of = [&](const std::optional<std::string>& name) -> std::optional<int32_t> {
-    if (!name) return std::nullopt;
+  const auto id_of = [&](const std::optional<AddedToken>& wanted) -> std::optional<int32_t> {
+    if (!wanted) return std::nullopt;
     for (const AddedToken& token : parts.added_tokens) {
-      if (token.content == *name) return token.id;
+      if (token.content == wanted->content) return token.id;
     }
-    const int32_t id = parts.model->vocabulary().find(*name);
+    const int32_t id = parts.model->vocabulary().find(wanted->content);
     return id < 0 ? std::nullopt : std::optional(id);
   };
-  const auto use = [&](std::optional<int32_t>& token, const std::optional<std::string>& name) {
-    if (const auto id = id_of(name)) token = id;
+  const auto use = [&](std::optional<int32_t>& token, const std::optional<AddedToken>& wanted) {
+    if (const auto id = id_of(wanted)) token = id;
   };
   SpecialTokens& special = parts.special_tokens;
   use(special.bos, config.bos);

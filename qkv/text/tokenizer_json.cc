@@ -124,7 +124,10 @@ TokenizerParts parse_tokenizer_json(std::string_view json, const std::string& na
   bool spell_bytes = true;
   parts.model = read_model(root["model"], pre_tokenizer && ends_with_byte_level(*pre_tokenizer), spell_bytes);
   if (pre_tokenizer) parts.pre_tokenizer = read_pre_tokenizer(*pre_tokenizer, spell_bytes);
-  if (const auto part = root.find("normalizer")) parts.normalizer = read_normalizer(*part);
+  if (const auto part = root.find("normalizer")) {
+    parts.normalizer = read_normalizer(*part);
+    parts.bert = read_bert_normalizer(*part);
+  }
   if (const auto part = root.find("post_processor")) read_post_processor(*part, parts.post_processing);
   if (const auto part = root.find("decoder")) parts.decoder = read_decoder(*part);
   if (const auto part = root.find("added_tokens")) {

@@ -8,6 +8,8 @@ namespace qkv::text {
 
 // Each throws DataError naming the part's place and type where it is malformed or not supported.
 NormalizerPtr read_normalizer(const JsonPart& part);
+// The options of a BertNormalizer; nothing for another one.
+std::optional<BertNormalizerOptions> read_bert_normalizer(const JsonPart& part);
 DecoderPtr read_decoder(const JsonPart& part);
 
 // `spell_bytes` is what the last ByteLevel does (ByteLevelOptions).

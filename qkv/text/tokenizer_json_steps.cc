@@ -52,14 +52,7 @@ std::string decode_base64(const JsonPart& part) {
 
 NormalizerPtr normalizer(const JsonPart& part, int depth) {
   const std::string type = part["type"].text();
-  if (type == "BertNormalizer") {
-    BertNormalizerOptions options;
-    options.clean_text = part.flag_or("clean_text", options.clean_text);
-    options.handle_chinese_chars = part.flag_or("handle_chinese_chars", options.handle_chinese_chars);
-    options.lowercase = part.flag_or("lowercase", options.lowercase);
-    if (const auto strip = part.find("strip_accents")) options.strip_accents = strip->flag();
-    return bert_normalizer(options);
-  }
+  if (const auto options = read_bert_normalizer(part)) return bert_normalizer(*options);
   if (type == "NFC") return unicode_normalizer(UnicodeForm::nfc);
   if (type == "NFD") return unicode_normalizer(UnicodeForm::nfd);
   if (type == "NFKC") return unicode_normalizer(UnicodeForm::nfkc);
@@ -250,6 +243,16 @@ void post_processor(const JsonPart& part, PostProcessing& result, int& templates
 }
 
 }  // namespace
+
+std::optional<BertNormalizerOptions> read_bert_normalizer(const JsonPart& part) {
+  if (part["type"].text() != "BertNormalizer") return std::nullopt;
+  BertNormalizerOptions options;
+  options.clean_text = part.flag_or("clean_text", options.clean_text);
+  options.handle_chinese_chars = part.flag_or("handle_chinese_chars", options.handle_chinese_chars);
+  options.lowercase = part.flag_or("lowercase", options.lowercase);
+  if (const auto strip = part.find("strip_accents")) options.strip_accents = strip->flag();
+  return options;
+}
 
 NormalizerPtr read_normalizer(const JsonPart& part) { return normalizer(part, 0); }
 DecoderPtr read_decoder(const JsonPart& part) { return decoder(part, 0); }

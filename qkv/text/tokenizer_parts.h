@@ -1,6 +1,7 @@
 #pragma once
 // What tokenizer files say, whatever their format: the steps from text to ids and back.
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,8 +16,9 @@
 namespace qkv::text {
 
 struct TokenizerParts {
-  NormalizerPtr normalizer;       // may be null
-  PreTokenizerPtr pre_tokenizer;  // null: a text is one piece
+  NormalizerPtr normalizer;                   // may be null
+  std::optional<BertNormalizerOptions> bert;  // its options, where it is BERT's
+  PreTokenizerPtr pre_tokenizer;              // null: a text is one piece
   TokenModelPtr model;
   PostProcessing post_processing;
   DecoderPtr decoder;  // null: tokens with spaces between them

@@ -154,6 +154,44 @@ TEST(TokenizerFolder, OlderFormats) {
   EXPECT_NE(message.find("vocab.txt"), std::string::npos) << message;
 }
 
+// As transformers' classes go by it.
+TEST(TokenizerFolder, ConfigGoesBeforeTokenizerJson) {
+  const Scratch folder;
+  folder.write("tokenizer.json", golden("wordpiece").dump());
+  const auto ids = [&](const char* text) { return Tokenizer::load(folder.path()).encode(text).ids; };
+  const std::vector<int32_t> lower = ids("the token"), upper = ids("THE TOKEN");
+  EXPECT_EQ(upper, lower);
+  folder.write("tokenizer_config.json", R"({"do_lower_case": false})");
+  EXPECT_EQ(ids("the token"), lower);
+  EXPECT_NE(ids("THE TOKEN"), lower);
+  folder.write("tokenizer_config.json", R"({"strip_accents": false})");
+  EXPECT_EQ(ids("THE TOKEN"), lower);
+  EXPECT_NE(ids("th\u00e9 token"), lower);
+}
+
+TEST(TokenizerFolder, TokensThatNoFileNamesAreTheClasss) {
+  const Scratch folder;
+  json content = golden("wordpiece");
+  const int32_t mask = content["model"]["vocab"]["[MASK]"];
+  folder.write("tokenizer.json", content.dump());
+  EXPECT_EQ(Tokenizer::load(folder.path()).special_tokens().mask, std::nullopt);
+  for (const char* const type : {"bert", "distilbert", "qkv-bert"}) {
+    folder.write("config.json", concat(R"({"model_type": ")", type, "\"}"));
+    EXPECT_EQ(Tokenizer::load(folder.path()).special_tokens().mask, mask) << type;
+  }
+  folder.write("tokenizer_config.json", R"({"tokenizer_class": "PreTrainedTokenizerFast"})");
+  EXPECT_EQ(Tokenizer::load(folder.path()).special_tokens().mask, std::nullopt);
+}
+
+TEST(TokenizerFolder, SpecialTokensMayTakeTheSpaceBeforeThem) {
+  const Scratch folder;
+  folder.write("vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n");
+  const auto begin = [&] { return Tokenizer::load(folder.path()).encode("a [MASK]").offsets[2].begin; };
+  EXPECT_EQ(begin(), 2u);
+  folder.write("special_tokens_map.json", R"({"mask_token": {"content": "[MASK]", "lstrip": true}})");
+  EXPECT_EQ(begin(), 1u);
+}
+
 TEST(TokenizerFolder, VocabularyAndMerges) {
   const Scratch folder;
   const json content = golden("byte_level");
