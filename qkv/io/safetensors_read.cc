@@ -165,6 +165,11 @@ void SafetensorsFile::read_header() {
     throw DataError(concat(file, ": expected a safetensors file, which has at least ", kLengthBytes,
                            " bytes, found ", file_->size()));
   }
+  constexpr std::string_view kPointer = "version https://git-lfs";
+  if (std::string_view(reinterpret_cast<const char*>(file_->data()), file_->size()).starts_with(kPointer)) {
+    throw DataError(concat(file, ": expected a safetensors file, found Git LFS's pointer to one; ",
+                           "'git lfs pull' in its folder fetches it"));
+  }
   uint64_t length;
   std::memcpy(&length, file_->data(), kLengthBytes);
   if (length > file_->size() - kLengthBytes) {

@@ -10,14 +10,27 @@ namespace {
 constexpr const char* kOneFile = "model.safetensors";
 constexpr const char* kIndex = "model.safetensors.index.json";
 
-// Older folders have the weights as Python objects alone, which take running code to be read.
-void refuse_pickles(const std::filesystem::path& folder) {
-  for (const char* const name : {"pytorch_model.bin", "pytorch_model.bin.index.json"}) {
-    if (!std::filesystem::exists(folder / name)) continue;
-    throw IoError(concat((folder / kOneFile).string(), ": expected this file, found ", name,
-                         " alone; transformers writes the folder with it by from_pretrained(FOLDER)",
-                         ".save_pretrained(OTHER_FOLDER)"));
-  }
+// What makes the one file out of the weights that older folders have as Python objects, which take running
+// code to be read.
+std::string converting(const std::filesystem::path& folder) {
+  return concat("python3 -c \"import glob, torch; from safetensors.torch import save_file; t = {}; ",
+                "[t.update(torch.load(f, map_location='cpu', weights_only=True)) for f in glob.glob('",
+                (folder / "pytorch_model*.bin").string(),
+                "')]; save_file({k: v.clone().contiguous() for k, v in t.items()}, '",
+                (folder / kOneFile).string(), "', {'format': 'pt'})\"");
+}
+
+// Says so where a folder has weights for other programs alone.
+void refuse_other_weights(const std::filesystem::path& folder) {
+  const auto refuse = [&](const char* name, const std::string& advice) {
+    if (!std::filesystem::exists(folder / name)) return;
+    throw IoError(
+        concat((folder / kOneFile).string(), ": expected this file, found ", name, " alone; ", advice));
+  };
+  for (const char* const name : {"pytorch_model.bin", "pytorch_model.bin.index.json"})
+    refuse(name, concat("this makes it: ", converting(folder)));
+  for (const char* const name : {"tf_model.h5", "flax_model.msgpack", "rust_model.ot", "onnx/model.onnx"})
+    refuse(name, "weights of that program are not read");
 }
 
 }  // namespace
@@ -27,7 +40,7 @@ TensorFiles::TensorFiles(const std::filesystem::path& folder, MapFor use) : use_
     open_index(folder / kIndex);
     return;
   }
-  if (!std::filesystem::exists(folder / kOneFile)) refuse_pickles(folder);
+  if (!std::filesystem::exists(folder / kOneFile)) refuse_other_weights(folder);
   where_ = (folder / kOneFile).string();
   files_.emplace_back(folder / kOneFile, use_);
   for (const std::string& name : files_.front().names()) numbers_[name] = 0;
