@@ -14,12 +14,17 @@ struct Arguments {
   LineArguments lines;
   SamplingArguments sampling;
   decode::GenerateOptions options;
+  std::optional<int> no_repeat_ngram;
+  std::optional<float> repetition_penalty;
   std::optional<std::string> prompt;
 };
 
 decode::GenerateOptions options_of(const Arguments& arguments) {
+  const models::GenerationDefaults model = models::load_generation_defaults(arguments.lines.model);
   decode::GenerateOptions options = arguments.options;
-  if (arguments.sampling.sample) options.search.sampling = arguments.sampling.sampling;
+  options.search.sampling = arguments.sampling.sampling(model);
+  options.search.no_repeat_ngram = arguments.no_repeat_ngram.value_or(model.no_repeat_ngram);
+  options.search.repetition_penalty = arguments.repetition_penalty.value_or(model.repetition_penalty);
   decode::SearchOptions search = options.search;
   ++search.max_length;  // as the writer does: a search counts the end
   search.validate();
@@ -107,14 +112,11 @@ void add_generate(CLI::App& app) {
   command
       ->add_option("--length-penalty", search.length_penalty, "How much a beam search favours longer texts")
       ->capture_default_str();
-  command
-      ->add_option("--no-repeat-ngram", search.no_repeat_ngram,
-                   "No so many tokens in a row come twice, those of the prompt among them; 0: no such rule")
-      ->capture_default_str();
-  command
-      ->add_option("--repetition-penalty", search.repetition_penalty,
-                   "Above 1: tokens that have come already are made less likely")
-      ->capture_default_str();
+  command->add_option("--no-repeat-ngram", arguments->no_repeat_ngram,
+                      "No so many tokens in a row come twice, those of the prompt among them;\n"
+                      "0: no such rule (default: the model's)");
+  command->add_option("--repetition-penalty", arguments->repetition_penalty,
+                      "Above 1: tokens that have come already are made less likely (default: the model's)");
   command
       ->add_option("--batch-tokens", arguments->options.batch_tokens,
                    "Prompt tokens worked on side by side: memory against speed")

@@ -80,10 +80,8 @@ decode::TranslateOptions options_of(const models::TranslationModel& model, const
   }
   options.alignment = arguments.alignments;
   options.trace = arguments.trace.has_value();
-  if (arguments.sampling.sample) {
-    options.search.sampling = arguments.sampling.sampling;
-    if (!arguments.decode.beam) options.search.beam = 1;
-  }
+  options.search.sampling = arguments.sampling.sampling(model.generation);
+  if (options.search.sampling && !arguments.decode.beam) options.search.beam = 1;
   options.search.validate();
   return options;
 }

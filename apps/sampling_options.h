@@ -1,6 +1,7 @@
 #pragma once
 // Drawing at random: the options that the commands share.
 
+#include <optional>
 #include <string>
 
 #include "apps/command.h"
@@ -10,7 +11,12 @@ namespace qkv::apps {
 
 struct SamplingArguments {
   bool sample = false;
-  decode::Sampling sampling;
+  std::optional<double> temperature, top_p, min_p;
+  std::optional<int> top_k;
+  uint64_t seed = decode::Sampling().seed;
+
+  // What is not given is as the model's folder says.
+  std::optional<decode::Sampling> sampling(const models::GenerationDefaults& model) const;
 };
 
 // `what` is drawn ("Draw translations at random"). `arguments` has to live as long as the command.

@@ -76,6 +76,7 @@
 #include "qkv/models/language_model.h"
 #include "qkv/models/load_options.h"
 #include "qkv/models/pretrained.h"
+#include "qkv/models/problem_type.h"
 #include "qkv/models/quantize.h"
 #include "qkv/models/text_encoder.h"
 #include "qkv/models/transformer.h"

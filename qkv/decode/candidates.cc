@@ -7,6 +7,7 @@
 #include "qkv/base/error.h"
 #include "qkv/decode/constraints.h"
 #include "qkv/decode/sampling.h"
+#include "qkv/kernels/loss.h"
 
 namespace qkv::decode {
 namespace {
@@ -89,6 +90,9 @@ std::vector<Candidate> candidates_of(const Hypotheses& hypotheses, int32_t row, 
     return candidates;
   }
   const bool by_logits = needs_logits(options);
+  if (options.renormalize && !by_logits) {
+    kernels::log_softmax(scores.data(), nullptr, scores.data(), 1, std::ssize(scores));
+  }
   candidates.resize(hypotheses.wanted());
   candidates.resize(best_of_row(scores, by_logits ? 0 : parent.total, row, candidates));
   if (by_logits) {

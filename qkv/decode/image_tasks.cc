@@ -106,7 +106,7 @@ std::vector<Classified> ImageTasks::classify(std::span<const std::string> paths)
       paths,
       [&](size_t i, const Tensor& hidden) {
         const Variable logits = model_->labels(hidden, Offsets::uniform(1, hidden.rows()));
-        results[i].labels = ranked(probabilities(logits).values(), labels);
+        results[i].labels = ranked(probabilities(logits, model_->config().problem).values(), labels);
       },
       [&](size_t i, const std::string& error) { results[i].error = error; });
   return results;
@@ -140,7 +140,7 @@ ImageAttention ImageTasks::attention(const data::Image& image) const {
   const Variable hidden = (*model_)(processor_(std::span(&image, 1)), pass, models::OtherSizes::interpolated);
   if (!config.labels.empty()) {
     const Variable logits = model_->labels(hidden, Offsets::uniform(1, hidden.value().rows()));
-    result.labels = ranked(probabilities(logits).values(), config.labels);
+    result.labels = ranked(probabilities(logits, config.problem).values(), config.labels);
   }
   return result;
 }

@@ -8,9 +8,18 @@
 
 namespace qkv::decode {
 
-Tensor probabilities(const Variable& logits) {
+Tensor probabilities(const Variable& logits, models::ProblemType problem) {
   Tensor values = logits.value().clone();
-  kernels::softmax(values.data(), values.data(), values.rows(), values.cols());
+  switch (problem) {
+    case models::ProblemType::single_label:
+      kernels::softmax(values.data(), values.data(), values.rows(), values.cols());
+      break;
+    case models::ProblemType::multi_label:
+      for (int64_t i = 0; i < values.numel(); ++i) values.data()[i] = 1 / (1 + std::exp(-values.data()[i]));
+      break;
+    case models::ProblemType::regression:
+      break;
+  }
   return values;
 }
 

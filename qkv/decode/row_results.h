@@ -4,13 +4,14 @@
 #include <span>
 
 #include "qkv/decode/task_results.h"
+#include "qkv/models/problem_type.h"
 #include "qkv/ops/variable.h"
 #include "qkv/tensor/ragged.h"
 
 namespace qkv::decode {
 
-// Rows of logits as probabilities.
-Tensor probabilities(const Variable& logits);
+// Rows of logits as probabilities, or as they are where they are none.
+Tensor probabilities(const Variable& logits, models::ProblemType problem = models::ProblemType::single_label);
 
 std::span<const float> row_of(const Tensor& matrix, int64_t row);
 

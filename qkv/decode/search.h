@@ -11,6 +11,7 @@
 
 #include "qkv/decode/shortlist.h"
 #include "qkv/decode/stepper.h"
+#include "qkv/models/generation_defaults.h"
 
 namespace qkv::decode {
 
@@ -21,16 +22,7 @@ enum class LengthPenalty {
   gnmt,   // ((5 + len) / 6)^alpha (Wu et al. 2016, equation 14)
 };
 
-// When a sentence that has `beam` finished hypotheses is done.
-enum class EarlyStopping {
-  // Once the best unfinished one, scored as if it ended here, is no better than the worst finished one:
-  // transformers' early_stopping=False. A penalty that favours length can make this stop a little early.
-  heuristic,
-  // Once no unfinished one could become better however it goes on: transformers' early_stopping="never".
-  exact,
-  // At once: transformers' early_stopping=True.
-  when_full,
-};
+using models::EarlyStopping;
 
 // How tokens are drawn at random. Each option works on what the one before it has left.
 struct Sampling {
@@ -74,6 +66,9 @@ struct SearchOptions {
   // Above 1: tokens that have come already are made less likely (Keskar et al. 2019): their log-probability
   // (in greedy search and sampling: their logit) is multiplied by it where it is negative, else divided.
   float repetition_penalty = 1;
+  // Makes the probabilities of the tokens that may come sum to 1 when the others are out, so that a forbidden
+  // token costs an output nothing. Of beam search.
+  bool renormalize = false;
   std::vector<int32_t> stop = {};  // ids that end an output as </s> does
   // Where given: outputs are made of what it allows for their source, of </s> and of `stop` alone, as if the
   // vocabulary had nothing else.

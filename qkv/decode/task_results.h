@@ -22,7 +22,7 @@ struct EmbedOptions {
 
 struct LabelProbability {
   std::string label;
-  float probability = 0;
+  float probability = 0;  // of models that judge by a number in place of labels (regression): that number
 };
 
 // In all results `error` says why there is nothing else: a text that is not UTF-8 or longer than the model

@@ -117,7 +117,8 @@ std::vector<Classified> TextTasks::classify(std::span<const std::string> texts, 
   std::vector<Classified> results(texts.size());
   for (size_t i = 0; i < texts.size(); ++i) results[i].error = encoded[i].error;
   run(encoded, [&](size_t i, const Tensor& hidden) {
-    const Tensor found = probabilities(model_->labels(hidden, Offsets::uniform(1, hidden.rows())));
+    const Tensor found =
+        probabilities(model_->labels(hidden, Offsets::uniform(1, hidden.rows())), config.problem);
     results[i].labels = ranked(found.values(), config.labels);
   });
   return results;

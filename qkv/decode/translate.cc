@@ -91,7 +91,12 @@ TranslateOptions default_options(const models::TranslationModel& model) {
   TranslateOptions options;
   options.search.beam = model.generation.beam;
   options.search.length_penalty = model.generation.length_penalty;
+  options.search.early_stopping = model.generation.early_stopping;
   options.search.max_length = model.generation.max_length - 1;  // the file's counts the start token
+  options.search.min_length = std::max(options.search.min_length, model.generation.min_length);
+  options.search.no_repeat_ngram = model.generation.no_repeat_ngram;
+  options.search.repetition_penalty = model.generation.repetition_penalty;
+  options.search.renormalize = model.generation.renormalize;
   for (const std::vector<int32_t>& ids : model.generation.bad_words) {
     if (ids.size() == 1) {
       options.search.forbidden.push_back(ids.front());

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "qkv/base/error.h"
+#include "qkv/base/log.h"
 
 namespace qkv::models {
 
@@ -49,32 +50,85 @@ constexpr std::array<std::pair<std::string_view, Activation>, 8> kActivations{
      {"tanh", Activation::tanh},
      {"linear", Activation::identity}}};
 
-constexpr std::array<std::string_view, 26> kIrrelevant{"model_type",
-                                                       "architectures",
-                                                       "_name_or_path",
-                                                       "name_or_path",
+// Of every model: where it came from, how it was trained, how transformers runs it. Versions before 4 wrote
+// all of these, with how a text would be decoded (generation_config.json says that, or whoever asks).
+constexpr std::array<std::string_view, 73> kIrrelevant{"_attn_implementation",
+                                                       "_attn_implementation_autoset",
+                                                       "_commit_hash",
                                                        "_model_name_or_path",
-                                                       "unk_token_id",
-                                                       "transformers_version",
-                                                       "torch_dtype",
+                                                       "_name_or_path",
+                                                       "_num_labels",
+                                                       "architectures",
+                                                       "attn_implementation",
+                                                       "auto_map",
+                                                       "bad_words_ids",
+                                                       "begin_suppress_tokens",
+                                                       "bos_token_id",
+                                                       "chunk_size_feed_forward",
+                                                       "cross_attention_hidden_size",
+                                                       "decoder_start_token_id",
+                                                       "diversity_penalty",
+                                                       "do_sample",
                                                        "dtype",
-                                                       "use_cache",
+                                                       "early_stopping",
+                                                       "encoder_no_repeat_ngram_size",
+                                                       "eos_token_id",
+                                                       "eos_token_ids",
+                                                       "exponential_decay_length_penalty",
+                                                       "finetuning_task",
+                                                       "forced_bos_token_id",
+                                                       "forced_eos_token_id",
+                                                       "gradient_checkpointing",
+                                                       "id2label",
                                                        "initializer_range",
+                                                       "keys_to_ignore_at_inference",
+                                                       "label2id",
+                                                       "language",
+                                                       "length_penalty",
+                                                       "max_length",
+                                                       "min_length",
+                                                       "model_type",
+                                                       "name_or_path",
+                                                       "no_repeat_ngram_size",
+                                                       "num_beam_groups",
+                                                       "num_beams",
+                                                       "num_labels",
+                                                       "num_return_sequences",
                                                        "output_attentions",
                                                        "output_hidden_states",
-                                                       "return_dict",
-                                                       "problem_type",
-                                                       "label2id",
-                                                       "chunk_size_feed_forward",
-                                                       "finetuning_task",
-                                                       "task_specific_params",
-                                                       "gradient_checkpointing",
-                                                       "_num_labels",
-                                                       "bos_token_id",
-                                                       "eos_token_id",
+                                                       "output_past",
+                                                       "output_scores",
                                                        "pad_token_id",
-                                                       "language",
-                                                       "tokenizer_class"};
+                                                       "prefix",
+                                                       "problem_type",
+                                                       "remove_invalid_values",
+                                                       "renormalize_logits",
+                                                       "repetition_penalty",
+                                                       "return_dict",
+                                                       "return_dict_in_generate",
+                                                       "sep_token_id",
+                                                       "suppress_tokens",
+                                                       "task_specific_params",
+                                                       "temperature",
+                                                       "tf_legacy_loss",
+                                                       "tokenizer_class",
+                                                       "top_k",
+                                                       "top_p",
+                                                       "torch_dtype",
+                                                       "torchscript",
+                                                       "transformers.js_config",
+                                                       "transformers_version",
+                                                       "typical_p",
+                                                       "unk_token_id",
+                                                       "unsloth_fixed",
+                                                       "unsloth_version",
+                                                       "use_bfloat16",
+                                                       "use_cache",
+                                                       "xla_device"};
+
+bool is_listed(std::span<const std::string_view> list, std::string_view key) {
+  return std::ranges::find(list, key) != list.end();
+}
 
 }  // namespace
 
@@ -253,14 +307,29 @@ void ConfigReader::require_text(const std::string& key, const std::string& value
 
 void ConfigReader::refuse_the_rest(std::span<const std::string_view> irrelevant) const {
   for (const auto& [key, value] : object_->fields.items()) {
-    const auto is_key = [&key = key](std::string_view name) { return name == key; };
-    if (value.is_null() || object_->asked_for.contains(key) || std::ranges::any_of(kIrrelevant, is_key) ||
-        std::ranges::any_of(irrelevant, is_key)) {
-      continue;
-    }
+    if (value.is_null() || object_->asked_for.contains(key) || is_listed(irrelevant, key)) continue;
     throw DataError(concat(object_->where, ": expected no field \"", key,
                            "\", as nothing here knows what it means, found ", excerpt(value)));
   }
+}
+
+void ConfigReader::pass_over_the_rest(std::span<const std::string_view> irrelevant) const {
+  for (const char* const key : {"quantization_config", "compression_config", "per_layer_config"}) {
+    if (has(key)) refuse(key, "no such field, as there is nothing here for it");
+  }
+  if (!entries("pruned_heads").empty()) refuse("pruned_heads", "none");
+  require_flag("tie_encoder_decoder", false);
+  std::string names;
+  for (const auto& [key, value] : object_->fields.items()) {
+    if (value.is_null() || object_->asked_for.contains(key) || is_listed(kIrrelevant, key) ||
+        is_listed(irrelevant, key)) {
+      continue;
+    }
+    names += concat(names.empty() ? "" : ", ", "\"", key, "\"");
+  }
+  if (names.empty()) return;
+  if (names.size() > kLongest) names = names.substr(0, kLongest) + "...";
+  log_warning(concat(object_->where, ": passed over, as nothing here knows what it means: ", names));
 }
 
 }  // namespace qkv::models

@@ -53,9 +53,13 @@ class ConfigReader {
   void require_text(const std::string& key, const std::string& value) const;
 
   [[noreturn]] void refuse(const std::string& key, const std::string& expected) const;
-  // Refuses the first field that nobody has asked for, unless it is in the list, or is one that never says
-  // anything about what a model computes ("transformers_version").
+  // Refuses the first field that nobody has asked for: where a file may hold nothing else.
   void refuse_the_rest(std::span<const std::string_view> irrelevant) const;
+  // Of files that others write, as transformers takes them: warns of fields that nobody has asked for, as its
+  // own code of the family knows nothing of them either, unless they are in the list or belong to every model
+  // and never say anything about what one computes ("transformers_version"). Refuses what changes what any
+  // model computes ("quantization_config").
+  void pass_over_the_rest(std::span<const std::string_view> irrelevant) const;
 
  private:
   struct Object;

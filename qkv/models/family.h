@@ -38,7 +38,6 @@ using ImageFamily = FamilyOf<ImageEncoderConfig>;
 // Encoder-decoders are saved in the words of the first family that `fits` them.
 struct TranslationFamily : FamilyOf<TransformerConfig> {
   bool (*fits)(const TransformerConfig& config);
-  GenerationDefaults generation;  // what folders mean that do not say how they like to be decoded
 };
 
 // The last one fits every configuration.

@@ -27,10 +27,12 @@ nn::Parameter vectors(int64_t count, int64_t d_model) {
 // 0, 1, ..., period - 1, again and again: i32 [count * period].
 Tensor counted(int64_t count, int64_t period) { return nn::position_ids(Offsets::uniform(count, period)); }
 
-// The first row of each image.
-Variable first_rows(const Variable& hidden, const Offsets& offsets) {
+// The first row of each image, or the one that comes `place` rows behind it.
+Variable first_rows(const Variable& hidden, const Offsets& offsets, int64_t place = 0) {
   std::vector<int32_t> rows;
-  for (int64_t i = 0; i < offsets.sequences(); ++i) rows.push_back(static_cast<int32_t>(offsets.begin(i)));
+  for (int64_t i = 0; i < offsets.sequences(); ++i) {
+    rows.push_back(static_cast<int32_t>(offsets.begin(i) + place));
+  }
   return embedding(hidden, Tensor::from(rows, {offsets.sequences()}), {}, {});
 }
 
@@ -75,6 +77,9 @@ void ImageEncoderConfig::validate() const {
     }
   }
   validate_stack(encoder);
+  if (distillation_classifier && (!distilled || labels.empty())) {
+    throw UsageError("distillation_classifier: expected a distillation token and labels, found none");
+  }
 }
 
 ImageEncoder::ImageEncoder(const ImageEncoderConfig& config)
@@ -86,7 +91,9 @@ ImageEncoder::ImageEncoder(const ImageEncoderConfig& config)
           {.inputs = config.channels * config.patch * config.patch, .outputs = config.encoder.layer.d_model}),
       encoder_(config.encoder),
       pooler_(head(config.pooler, config.encoder.layer.d_model, config.encoder.layer.d_model)),
-      classifier_(head(!config.labels.empty(), config.encoder.layer.d_model, std::ssize(config.labels))) {}
+      classifier_(head(!config.labels.empty(), config.encoder.layer.d_model, std::ssize(config.labels))),
+      distillation_classifier_(
+          head(config.distillation_classifier, config.encoder.layer.d_model, std::ssize(config.labels))) {}
 
 Variable ImageEncoder::positions_of(ImageSize size) const {
   if (size == ImageSize{config_.height, config_.width}) return positions_.variable;
@@ -130,7 +137,9 @@ Variable ImageEncoder::pooled(const Variable& hidden, const Offsets& offsets) co
 
 Variable ImageEncoder::labels(const Variable& hidden, const Offsets& offsets) const {
   if (!classifier_) throw UsageError("expected a model with labels, found one without");
-  return (*classifier_)(first_rows(hidden, offsets));
+  const Variable logits = (*classifier_)(first_rows(hidden, offsets));
+  if (!distillation_classifier_) return logits;
+  return scaled(residual(logits, (*distillation_classifier_)(first_rows(hidden, offsets, 1))), 0.5f);
 }
 
 void ImageEncoder::visit(const nn::ParameterVisitor& visitor) const {
@@ -141,6 +150,9 @@ void ImageEncoder::visit(const nn::ParameterVisitor& visitor) const {
   nn::visit_part(visitor, "encoder", encoder_);
   if (pooler_) nn::visit_part(visitor, "pooler", *pooler_);
   if (classifier_) nn::visit_part(visitor, "classifier", *classifier_);
+  if (distillation_classifier_) {
+    nn::visit_part(visitor, "distillation_classifier", *distillation_classifier_);
+  }
 }
 
 }  // namespace qkv::models

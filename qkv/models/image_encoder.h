@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "qkv/models/image_processor.h"
+#include "qkv/models/problem_type.h"
 #include "qkv/nn/encoder.h"
 #include "qkv/nn/linear.h"
 
@@ -25,6 +26,9 @@ struct ImageEncoderConfig {
   bool pooler = false;  // a vector of the whole image, out of its first token's
   Activation pooler_activation = Activation::tanh;
   std::vector<std::string> labels = {};  // of images; none: no classifier
+  // A classifier of the second token too, which has learned from a teacher: logits are the mean of both.
+  bool distillation_classifier = false;
+  ProblemType problem = ProblemType::single_label;
 
   int64_t own_tokens() const { return distilled ? 2 : 1; }
   // Of an image of the model's size, and of any that the patches' side divides.
@@ -70,7 +74,7 @@ class ImageEncoder {
   nn::Parameter positions_;                         // [tokens, d_model]
   nn::Linear patches_;
   nn::Encoder encoder_;
-  std::optional<nn::Linear> pooler_, classifier_;
+  std::optional<nn::Linear> pooler_, classifier_, distillation_classifier_;
 };
 
 }  // namespace qkv::models

@@ -37,6 +37,11 @@ Opened open_config(const std::filesystem::path& folder) {
                          std::filesystem::exists(folder) ? "it is not a folder" : "there is no such folder"));
   }
   const std::filesystem::path path = folder / kConfig;
+  if (!std::filesystem::exists(path) && std::filesystem::is_directory(folder / "snapshots")) {
+    throw IoError(concat("model folder ", folder.string(),
+                         ": expected config.json, found the hub's cache of ", "a model, whose folders are ",
+                         (folder / "snapshots").string(), "/*"));
+  }
   const std::string text = read_file(path);
   const ConfigReader reader(text, path.string());
   const std::string model_type = reader.text("model_type");

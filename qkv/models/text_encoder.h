@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "qkv/models/problem_type.h"
 #include "qkv/nn/embedding.h"
 #include "qkv/nn/encoder.h"
 #include "qkv/nn/linear.h"
@@ -27,6 +28,7 @@ struct TextEncoderConfig {
   bool next_sentence = false;             // whether one part of the text follows the other; needs the pooler
   Labelled labelled = Labelled::nothing;  // texts need the pooler
   std::vector<std::string> labels = {};
+  ProblemType problem = ProblemType::single_label;  // of labels of texts
 
   // Throws UsageError naming the field, what was expected and what was found.
   void validate() const;

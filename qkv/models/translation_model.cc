@@ -1,6 +1,5 @@
 #include "qkv/models/translation_model.h"
 
-#include "qkv/models/family.h"
 #include "qkv/models/pretrained.h"
 
 namespace qkv::models {
@@ -11,8 +10,7 @@ TranslationModel load_translation_model(const std::filesystem::path& folder, con
   model.config = model.transformer->config();
   model.tokenizer = std::make_unique<const text::TranslationTokenizer>(text::TranslationTokenizer::load(
       folder, {.source = model.config.source_vocabulary, .target = model.config.target_vocabulary}));
-  const TranslationFamily* family = find_family(translation_families(), family_of(folder));
-  model.generation = load_generation_defaults(folder, family->generation);
+  model.generation = load_generation_defaults(folder);
   return model;
 }
 

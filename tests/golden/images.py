@@ -21,8 +21,8 @@ import numpy as np
 import torch
 from PIL import Image, ImageOps
 from safetensors.numpy import save_file
-from transformers import (DeiTForImageClassification, DeiTImageProcessorPil, ViTForImageClassification,
-                          ViTImageProcessorPil, ViTModel)
+from transformers import (DeiTForImageClassification, DeiTForImageClassificationWithTeacher, DeiTImageProcessorPil,
+                          ViTForImageClassification, ViTImageProcessorPil, ViTModel)
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "interop"))
 from random_families import outputs_of_images  # noqa: E402
@@ -148,7 +148,8 @@ def write_models():
         (folder / "images.json").write_text(json.dumps(results, indent=1) + "\n")
 
     for case, kind, shape in [("vit_images", ViTForImageClassification, (20, 16)), ("vit_base", ViTModel, (4, 28)),
-                              ("deit_images", DeiTForImageClassification, (8, 24))]:
+                              ("deit_images", DeiTForImageClassification, (8, 24)),
+                              ("deit_teacher", DeiTForImageClassificationWithTeacher, (20, 12))]:
         model = kind.from_pretrained(MODELS / case).eval()
         model.set_attn_implementation("eager")
         pixels = torch.randn((1, model.config.num_channels, *shape), generator=torch.Generator().manual_seed(5))

@@ -94,6 +94,7 @@ CASES = {
     "vit_images": lambda size: vit(size, **THREE),
     "vit_base": lambda size: vit(size, "Model", hidden_act="gelu_new", num_channels=2),
     "deit_images": lambda size: vit(size, family="DeiT", **THREE),
+    "deit_teacher": lambda size: vit(size, "ForImageClassificationWithTeacher", "DeiT", **THREE),
     "t5": lambda size: t5(size),
     "t5_gated": lambda size: t5(size, scaled=False, feed_forward_proj="gated-gelu", layer_norm_epsilon=1e-3,
                                 num_decoder_layers=3),
@@ -105,10 +106,14 @@ CASES = {
 
 
 def random_model(name, size, seed):
-    """No parameter is left at zeros or ones, as biases and gains would be."""
     torch.manual_seed(seed)
     model = CASES[name](size).eval()
     model.set_attn_implementation("eager")
+    return randomized(model, seed)
+
+
+def randomized(model, seed):
+    """No parameter is left at zeros or ones, as biases and gains would be."""
     random = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for key, parameter in model.named_parameters():

@@ -76,25 +76,40 @@ TEST(Folder, KeepsWhatOnlyItsOwnWordsSay) {
 
 TEST(Folder, SaysHowToDecode) {
   const Scratch folder;
-  const GenerationDefaults otherwise{.beam = 1, .length_penalty = 1};
-  EXPECT_EQ(load_generation_defaults(folder.path(), otherwise).beam, 1);
+  EXPECT_EQ(load_generation_defaults(folder.path()).beam, 1);
   // Old folders have it beside the model's sizes.
   folder.write("config.json", R"({"d_model": 16, "num_beams": 6, "bad_words_ids": [[29]]})");
-  EXPECT_EQ(load_generation_defaults(folder.path(), otherwise).beam, 6);
-  EXPECT_EQ(load_generation_defaults(folder.path(), otherwise).length_penalty, 1);
-  folder.write(
-      "generation_config.json",
-      R"({"num_beams": null, "length_penalty": 2.5, "bad_words_ids": [[3], [4, 5]], "max_length": 9})");
-  const GenerationDefaults found = load_generation_defaults(folder.path(), otherwise);
+  EXPECT_EQ(load_generation_defaults(folder.path()).beam, 6);
+  EXPECT_EQ(load_generation_defaults(folder.path()).length_penalty, 1);
+  folder.write("generation_config.json",
+               R"({"num_beams": null, "length_penalty": 2.5, "bad_words_ids": [[3], [4, 5]], "max_length": 9,
+          "min_length": 3, "early_stopping": true, "no_repeat_ngram_size": 2, "repetition_penalty": 1.25,
+          "renormalize_logits": true, "temperature": 0.5, "top_k": 7, "top_p": 0.75, "min_p": 0.125})");
+  const GenerationDefaults found = load_generation_defaults(folder.path());
   EXPECT_EQ(found.beam, 1);
   EXPECT_EQ(found.length_penalty, 2.5);
   EXPECT_EQ(found.max_length, 9);
+  EXPECT_EQ(found.min_length, 3);
+  EXPECT_EQ(found.early_stopping, EarlyStopping::when_full);
+  EXPECT_EQ(found.no_repeat_ngram, 2);
+  EXPECT_EQ(found.repetition_penalty, 1.25f);
+  EXPECT_TRUE(found.renormalize);
+  EXPECT_EQ(found.temperature, 0.5);
+  EXPECT_EQ(found.top_k, 7);
+  EXPECT_EQ(found.top_p, 0.75);
+  EXPECT_EQ(found.min_p, 0.125);
   EXPECT_EQ(found.bad_words, (std::vector<std::vector<int32_t>>{{3}, {4, 5}}));
   folder.write("generation_config.json", generation_json(small(), found));
-  EXPECT_EQ(load_generation_defaults(folder.path()).bad_words,
-            (std::vector<std::vector<int32_t>>{{3}, {4, 5}, {29}}))
-      << "and padding";
-  for (const char* const wrong : {"[1]", R"({"num_beams": "four"})", R"({"bad_words_ids": [[]]})"}) {
+  const GenerationDefaults again = load_generation_defaults(folder.path());
+  EXPECT_EQ(again.bad_words, (std::vector<std::vector<int32_t>>{{3}, {4, 5}, {29}})) << "and padding";
+  EXPECT_EQ(again.early_stopping, found.early_stopping);
+  EXPECT_EQ(again.min_length, found.min_length);
+  EXPECT_EQ(again.renormalize, found.renormalize);
+  EXPECT_EQ(again.top_p, found.top_p);
+  folder.write("generation_config.json", R"({"early_stopping": "never"})");
+  EXPECT_EQ(load_generation_defaults(folder.path()).early_stopping, EarlyStopping::exact);
+  for (const char* const wrong :
+       {"[1]", R"({"num_beams": "four"})", R"({"bad_words_ids": [[]]})", R"({"early_stopping": "soon"})"}) {
     folder.write("generation_config.json", wrong);
     const std::string message = message_of<DataError>([&] { load_generation_defaults(folder.path()); });
     EXPECT_NE(message.find("generation_config.json"), std::string::npos) << message;
@@ -108,7 +123,7 @@ TEST(Folder, SaysHowToConvertPickles) {
   const std::string message = message_of<IoError>([&] { load_transformer(folder.path()); });
   EXPECT_NE(message.find("model.safetensors"), std::string::npos) << message;
   EXPECT_NE(message.find("pytorch_model.bin"), std::string::npos) << message;
-  EXPECT_NE(message.find("save_pretrained"), std::string::npos) << message;
+  EXPECT_NE(message.find("python3 -c"), std::string::npos) << message;
 }
 
 // What other writers of Marian folders do: the shared table under another name, no bias of the logits, extra

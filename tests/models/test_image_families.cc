@@ -101,7 +101,8 @@ TEST_P(ImageFamilies, AreWrittenAsTheyWereRead) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, ImageFamilies, ::testing::Values("vit_images", "vit_base", "deit_images"));
+INSTANTIATE_TEST_SUITE_P(Families, ImageFamilies,
+                         ::testing::Values("vit_images", "vit_base", "deit_images", "deit_teacher"));
 
 TEST(Patchify, CutsImagesAsSwinDoes) {
   const Tensor image = random_tensor({3, 224, 224}, 1);

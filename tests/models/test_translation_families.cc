@@ -133,7 +133,7 @@ TEST_F(T5Config, SaysWhatItCannotBe) {
       {"\"T5ForConditionalGeneration\"", "\"T5ForQuestionAnswering\""},
       {"\"d_kv\": 6", "\"d_kv\": \"6\""},
       {"\"relative_attention_num_buckets\": 8", "\"relative_attention_num_buckets\": 7"},
-      {"\"d_ff\": 12", "\"d_ff\": 12, \"num_experts\": 4"},
+      {"\"d_ff\": 12", "\"d_ff\": 12, \"quantization_config\": {\"bits\": 4}"},
       {"\"T5ForConditionalGeneration\"", "\"T5EncoderModel\""},
       // What a model is made for before a tensor says that it is so large.
       {"\"relative_attention_num_buckets\": 8", "\"relative_attention_num_buckets\": 4000000000"},
@@ -146,7 +146,7 @@ TEST_F(T5Config, SaysWhatItCannotBe) {
                                "architectures",
                                "d_kv",
                                "position_buckets",
-                               "num_experts",
+                               "quantization_config",
                                "architectures",
                                "position_buckets: expected at most",
                                "position_max_distance: expected at most",

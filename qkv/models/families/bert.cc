@@ -52,7 +52,7 @@ TextEncoderConfig read(const ConfigReader& reader) {
   constexpr std::array<std::string_view, 7> kIrrelevant{
       "classifier_dropout",   "directionality",       "pooler_fc_size", "pooler_num_attention_heads",
       "pooler_num_fc_layers", "pooler_size_per_head", "pooler_type"};
-  reader.refuse_the_rest(kIrrelevant);
+  reader.pass_over_the_rest(kIrrelevant);
   return config;
 }
 
@@ -63,7 +63,7 @@ std::string write(const TextEncoderConfig& config) {
   writer.whole("max_position_embeddings", config.embedding.positions.max_positions);
   writer.whole("type_vocab_size", config.embedding.token_types);
   write_blocks(config.encoder, writer);
-  write_labels(config, writer);
+  write_labels(config.labels, config.problem, writer);
   return writer.json();
 }
 

@@ -1,10 +1,22 @@
 #include "qkv/models/families/bert_family.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 
 #include "qkv/base/error.h"
 
 namespace qkv::models {
+namespace {
+
+constexpr int64_t kMostLabels = 1'000'000;
+
+constexpr std::array<std::pair<std::string_view, ProblemType>, 3> kProblemTypes{
+    {{"single_label_classification", ProblemType::single_label},
+     {"multi_label_classification", ProblemType::multi_label},
+     {"regression", ProblemType::regression}}};
+
+}  // namespace
 
 void read_heads(const ConfigReader& reader, std::span<const EncoderArchitecture> known,
                 TextEncoderConfig& config) {
@@ -23,18 +35,39 @@ void read_heads(const ConfigReader& reader, std::span<const EncoderArchitecture>
   config.masked_language = found->masked_language;
   config.next_sentence = found->next_sentence;
   config.labelled = found->labelled;
-  std::vector<std::pair<std::string, std::string>> labels = reader.entries("id2label");
-  // transformers leaves out what it would assume anyway.
-  if (labels.empty()) labels = {{"0", "LABEL_0"}, {"1", "LABEL_1"}};
   if (config.labelled == Labelled::nothing) return;
-  for (size_t i = 0; i < labels.size(); ++i) {
-    const auto label =
-        std::ranges::find(labels, std::to_string(i), [](const auto& one) { return one.first; });
-    if (label == labels.end()) {
+  config.labels = read_labels(reader);
+  config.problem = read_problem_type(reader, config.labels.size());
+}
+
+std::vector<std::string> read_labels(const ConfigReader& reader) {
+  const std::vector<std::pair<std::string, std::string>> entries = reader.entries("id2label");
+  const int64_t count = entries.empty() ? reader.whole("num_labels", 2) : std::ssize(entries);
+  if (count < 1 || count > kMostLabels) reader.refuse("num_labels", concat("1 to ", kMostLabels));
+  std::vector<std::string> labels(static_cast<size_t>(count));
+  if (entries.empty()) {
+    for (size_t i = 0; i < labels.size(); ++i) labels[i] = concat("LABEL_", i);
+  }
+  std::vector<bool> known(labels.size());
+  for (const auto& [number, label] : entries) {
+    size_t i = labels.size();
+    const char* const end = number.data() + number.size();
+    if (std::from_chars(number.data(), end, i).ptr != end || i >= labels.size() || known[i]) {
       reader.refuse("id2label", concat("the numbers from 0 to ", labels.size() - 1, " and their labels"));
     }
-    config.labels.push_back(label->second);
+    known[i] = true;
+    labels[i] = label;
   }
+  return labels;
+}
+
+ProblemType read_problem_type(const ConfigReader& reader, size_t labels) {
+  const std::string type = reader.text("problem_type", "");
+  for (const auto& [word, problem] : kProblemTypes) {
+    // One label alone is likely or not by itself, whatever it is called.
+    if (word == type && !(problem == ProblemType::single_label && labels == 1)) return problem;
+  }
+  return labels == 1 ? ProblemType::multi_label : ProblemType::single_label;
 }
 
 const EncoderArchitecture& architecture_of(const TextEncoderConfig& config,
@@ -49,11 +82,14 @@ const EncoderArchitecture& architecture_of(const TextEncoderConfig& config,
                           known.back().name, ", found others together"));
 }
 
-void write_labels(const TextEncoderConfig& config, ConfigWriter& writer) {
-  if (config.labelled == Labelled::nothing) return;
-  std::vector<std::pair<std::string, std::string>> labels;
-  for (const std::string& label : config.labels) labels.emplace_back(std::to_string(labels.size()), label);
-  writer.texts("id2label", labels);
+void write_labels(const std::vector<std::string>& labels, ProblemType problem, ConfigWriter& writer) {
+  if (labels.empty()) return;
+  std::vector<std::pair<std::string, std::string>> entries;
+  for (const std::string& label : labels) entries.emplace_back(std::to_string(entries.size()), label);
+  writer.texts("id2label", entries);
+  for (const auto& [word, type] : kProblemTypes) {
+    if (type == problem && type != ProblemType::single_label) writer.text("problem_type", word);
+  }
 }
 
 void write_blocks(const nn::StackOptions& blocks, ConfigWriter& writer) {

@@ -24,10 +24,18 @@ struct EncoderArchitecture {
 void read_heads(const ConfigReader& reader, std::span<const EncoderArchitecture> known,
                 TextEncoderConfig& config);
 
+// The labels of "id2label" in the order of their numbers; where there is none, as many as "num_labels" says
+// (2, where that is not there either), by the names that transformers gives them. Throws DataError for
+// numbers that do not begin at 0 or have holes. ViT took this over, too.
+std::vector<std::string> read_labels(const ConfigReader& reader);
+// What the logits of so many labels mean, as transformers' pipelines go by "problem_type".
+ProblemType read_problem_type(const ConfigReader& reader, size_t labels);
+
 // The class with these heads. Throws UsageError where there is none.
 const EncoderArchitecture& architecture_of(const TextEncoderConfig& config,
                                            std::span<const EncoderArchitecture> known);
-void write_labels(const TextEncoderConfig& config, ConfigWriter& writer);
+// Nothing where there are no labels.
+void write_labels(const std::vector<std::string>& labels, ProblemType problem, ConfigWriter& writer);
 
 // The sizes of the blocks in BERT's words, which RoBERTa and ViT took over.
 void write_blocks(const nn::StackOptions& blocks, ConfigWriter& writer);

@@ -48,7 +48,7 @@ TextEncoderConfig read(const ConfigReader& reader) {
   // Sinusoids are how positions started: the files hold them as a table like any other. Dropouts of training.
   constexpr std::array<std::string_view, 3> kIrrelevant{"sinusoidal_pos_embds", "qa_dropout",
                                                         "seq_classif_dropout"};
-  reader.refuse_the_rest(kIrrelevant);
+  reader.pass_over_the_rest(kIrrelevant);
   return config;
 }
 
@@ -65,7 +65,7 @@ std::string write(const TextEncoderConfig& config) {
   writer.activation("activation", layer.activation);
   writer.number("dropout", layer.dropout);
   writer.number("attention_dropout", layer.attention_dropout);
-  write_labels(config, writer);
+  write_labels(config.labels, config.problem, writer);
   return writer.json();
 }
 

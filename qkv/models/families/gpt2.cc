@@ -41,7 +41,7 @@ LanguageModelConfig read(const ConfigReader& reader) {
   constexpr std::array<std::string_view, 8> kIrrelevant{
       "n_ctx",        "reorder_and_upcast_attn", "summary_activation",     "summary_first_dropout",
       "summary_type", "summary_use_proj",        "summary_proj_to_labels", "id2label"};
-  reader.refuse_the_rest(kIrrelevant);
+  reader.pass_over_the_rest(kIrrelevant);
   return config;
 }
 

@@ -120,9 +120,11 @@ LanguageModelConfig read(const ConfigReader& reader) {
       .bos_ids = reader.ids("bos_token_id"),
       .eos_ids = reader.ids("eos_token_id")};
   reader.require_flag("is_encoder_decoder", false);
-  // A way to split products between machines, of the same result.
-  constexpr std::array<std::string_view, 2> kIrrelevant{"pretraining_tp", "id2label"};
-  reader.refuse_the_rest(kIrrelevant);
+  if (reader.number("partial_rotary_factor", 1) != 1) reader.refuse("partial_rotary_factor", "1");
+  // A way to split products between machines, of the same result; and what SmolLM's folders repeat.
+  constexpr std::array<std::string_view, 3> kIrrelevant{"pretraining_tp", "is_llama_config",
+                                                        "rope_interleaved"};
+  reader.pass_over_the_rest(kIrrelevant);
   return config;
 }
 

@@ -50,17 +50,11 @@ TransformerConfig read(const ConfigReader& reader) {
   reader.require_flag("normalize_embedding", false);
   reader.require_flag("add_final_layer_norm", false);
   reader.require_flag("static_position_embeddings", true);
-  // Of training, of decoding (generation_config.json says how to decode), and what repeats other fields.
-  constexpr std::array<std::string_view, 17> kIrrelevant{"encoder_layerdrop", "decoder_layerdrop",
-                                                         "init_std",          "forced_eos_token_id",
-                                                         "classif_dropout",   "classifier_dropout",
-                                                         "max_length",        "extra_pos_embeddings",
-                                                         "min_length",        "num_beams",
-                                                         "length_penalty",    "early_stopping",
-                                                         "bad_words_ids",     "no_repeat_ngram_size",
-                                                         "add_bias_logits",   "num_hidden_layers",
-                                                         "id2label"};
-  reader.refuse_the_rest(kIrrelevant);
+  // Of training, and what repeats other fields.
+  constexpr std::array<std::string_view, 8> kIrrelevant{
+      "encoder_layerdrop",  "decoder_layerdrop",    "init_std",        "classif_dropout",
+      "classifier_dropout", "extra_pos_embeddings", "add_bias_logits", "num_hidden_layers"};
+  reader.pass_over_the_rest(kIrrelevant);
   return config;
 }
 
@@ -126,8 +120,6 @@ NameMap names(const TransformerConfig& config) {
 }  // namespace
 
 // Such models are made for beams.
-TranslationFamily marian_family() {
-  return {{"marian", read, write, names}, fits, {.beam = 4, .length_penalty = 0.6}};
-}
+TranslationFamily marian_family() { return {{"marian", read, write, names}, fits}; }
 
 }  // namespace qkv::models

@@ -38,6 +38,6 @@ NameMap names(const TransformerConfig& /*config*/) { return {.others_same = true
 
 }  // namespace
 
-TranslationFamily qkv_family() { return {{"qkv", read, write, names}, fits, marian_family().generation}; }
+TranslationFamily qkv_family() { return {{"qkv", read, write, names}, fits}; }
 
 }  // namespace qkv::models

@@ -48,7 +48,7 @@ TextEncoderConfig read(const ConfigReader& reader) {
   reader.require_flag("add_cross_attention", false);
   reader.require_flag("tie_word_embeddings", true);
   constexpr std::array<std::string_view, 1> kIrrelevant{"classifier_dropout"};
-  reader.refuse_the_rest(kIrrelevant);
+  reader.pass_over_the_rest(kIrrelevant);
   return config;
 }
 
@@ -60,7 +60,7 @@ std::string write(const TextEncoderConfig& config) {
   writer.whole("pad_token_id", config.embedding.positions.first_row - 1);
   writer.whole("type_vocab_size", config.embedding.token_types);
   write_blocks(config.encoder, writer);
-  write_labels(config, writer);
+  write_labels(config.labels, config.problem, writer);
   return writer.json();
 }
 

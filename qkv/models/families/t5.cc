@@ -63,13 +63,12 @@ TransformerConfig read_sizes(const ConfigReader& reader) {
   config.pad_id = reader.whole("pad_token_id", 0);
   config.decoder_start_id = reader.whole("decoder_start_token_id", config.pad_id);
   reader.require_flag("is_decoder", false);
-  // Of training, of decoding (generation_config.json says how to decode), and what repeats other fields.
+  // Of training, and what repeats other fields.
   // "n_positions" is how long the texts of training were; there is no such limit.
-  constexpr std::array<std::string_view, 14> kIrrelevant{
-      "dense_act_fn",   "is_gated_act",   "initializer_factor",   "classifier_dropout", "n_positions",
-      "output_past",    "id2label",       "max_length",           "min_length",         "num_beams",
-      "early_stopping", "length_penalty", "no_repeat_ngram_size", "is_encoder_decoder"};
-  reader.refuse_the_rest(kIrrelevant);
+  constexpr std::array<std::string_view, 6> kIrrelevant{"dense_act_fn",       "is_gated_act",
+                                                        "initializer_factor", "classifier_dropout",
+                                                        "n_positions",        "is_encoder_decoder"};
+  reader.pass_over_the_rest(kIrrelevant);
   return config;
 }
 
@@ -213,9 +212,7 @@ NameMap names_of_encoder(const TextEncoderConfig& config) {
 }  // namespace
 
 // The likeliest token is taken each time where a folder does not say otherwise.
-TranslationFamily t5_family() {
-  return {{"t5", read_pair, write_pair, names_of_pair}, fits, {.beam = 1, .length_penalty = 1}};
-}
+TranslationFamily t5_family() { return {{"t5", read_pair, write_pair, names_of_pair}, fits}; }
 
 EncoderFamily t5_encoder_family() { return {"t5", read_encoder, write_encoder, names_of_encoder, kEncoder}; }
 

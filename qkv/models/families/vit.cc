@@ -14,33 +14,19 @@ namespace {
 struct Words {
   const char* model_type;
   std::string base, classifier;  // classes
+  std::string with_teacher;      // that with a classifier of the second token too; empty: there is none
   bool distilled;
 };
 
 const Words& vit() {
-  static const Words kWords{"vit", "ViTModel", "ViTForImageClassification", false};
+  static const Words kWords{"vit", "ViTModel", "ViTForImageClassification", "", false};
   return kWords;
 }
 
 const Words& deit() {
-  static const Words kWords{"deit", "DeiTModel", "DeiTForImageClassification", true};
+  static const Words kWords{"deit", "DeiTModel", "DeiTForImageClassification",
+                            "DeiTForImageClassificationWithTeacher", true};
   return kWords;
-}
-
-std::vector<std::string> labels_of(const ConfigReader& reader) {
-  std::vector<std::pair<std::string, std::string>> entries = reader.entries("id2label");
-  if (entries.empty()) entries = {{"0", "LABEL_0"}, {"1", "LABEL_1"}};
-  std::vector<std::string> labels(entries.size());
-  for (const auto& [number, label] : entries) {
-    const size_t i = number.find_first_not_of("0123456789") == std::string::npos && number.size() < 7
-                         ? std::stoul(number)
-                         : labels.size();
-    if (i >= labels.size() || !labels[i].empty()) {
-      reader.refuse("id2label", concat("the numbers from 0 to ", labels.size() - 1, " and their labels"));
-    }
-    labels[i] = label;
-  }
-  return labels;
 }
 
 ImageEncoderConfig read(const ConfigReader& reader, const Words& words) {
@@ -65,19 +51,23 @@ ImageEncoderConfig read(const ConfigReader& reader, const Words& words) {
       .pooler_activation = reader.activation("pooler_act", "tanh")};
   config.dropout = config.encoder.layer.dropout;
   const std::vector<std::string> classes = reader.texts("architectures");
-  const std::vector<std::string> labels = labels_of(reader);
-  if (classes.empty() || classes.front() == words.base) {
-    config.pooler = true;
-  } else if (classes.front() == words.classifier) {
-    config.labels = labels;
-  } else {
-    reader.refuse("architectures", concat(words.base, " or ", words.classifier));
+  const std::string name = classes.empty() ? words.base : classes.front();
+  config.pooler = name == words.base;
+  config.distillation_classifier = words.distilled && name == words.with_teacher;
+  if (!config.pooler) {
+    if (name != words.classifier && !config.distillation_classifier) {
+      reader.refuse("architectures", concat(words.base, words.distilled ? ", " + words.with_teacher : "",
+                                            " or ", words.classifier));
+    }
+    config.labels = read_labels(reader);
+    config.problem = read_problem_type(reader, config.labels.size());
   }
   reader.require_flag("qkv_bias", true);
+  reader.require_flag("is_encoder_decoder", false);
   reader.require_whole("pooler_output_size", config.encoder.layer.d_model);
   constexpr std::array<std::string_view, 1> kIrrelevant{
       "encoder_stride"};  // of a head that paints masked patches
-  reader.refuse_the_rest(kIrrelevant);
+  reader.pass_over_the_rest(kIrrelevant);
   return config;
 }
 
@@ -93,19 +83,16 @@ std::string write(const ImageEncoderConfig& config, const Words& words) {
                             ": expected square images, pre-norm blocks with layer norms and "
                             "biases, and labels or a pooler, found another model"));
   }
-  ConfigWriter writer(words.model_type, config.pooler ? words.base : words.classifier);
+  ConfigWriter writer(words.model_type, config.pooler                    ? words.base
+                                        : config.distillation_classifier ? words.with_teacher
+                                                                         : words.classifier);
   writer.whole("image_size", config.height);
   writer.whole("patch_size", config.patch);
   writer.whole("num_channels", config.channels);
   write_blocks(config.encoder, writer);
   writer.flag("qkv_bias", true);
-  if (config.pooler) {
-    writer.activation("pooler_act", config.pooler_activation);
-  } else {
-    std::vector<std::pair<std::string, std::string>> labels;
-    for (const std::string& label : config.labels) labels.emplace_back(std::to_string(labels.size()), label);
-    writer.texts("id2label", labels);
-  }
+  if (config.pooler) writer.activation("pooler_act", config.pooler_activation);
+  write_labels(config.labels, config.problem, writer);
   return writer.json();
 }
 
@@ -133,7 +120,8 @@ NameMap names(const ImageEncoderConfig& config, const Words& words) {
                 {"encoder.layers.#.fc2", layer + "output.dense"},
                 {"encoder.layer_norm", base + "layernorm"},
                 {"pooler", base + "pooler.dense"},
-                {"classifier", "classifier"}},
+                {"classifier", config.distillation_classifier ? "cls_classifier" : "classifier"},
+                {"distillation_classifier", "distillation_classifier"}},
       .prefix = base};
 }
 
