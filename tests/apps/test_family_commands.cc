@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "tests/apps/json_results.h"
 #include "tests/apps/run.h"
 
 namespace {
@@ -26,35 +27,6 @@ std::string inputs(const json& expected) {
   std::string lines;
   for (const json& one : expected) lines += one["input"].get<std::string>() + "\n";
   return lines;
-}
-
-std::vector<json> json_lines(const std::string& text) {
-  std::vector<json> lines;
-  size_t begin = 0;
-  for (size_t end = text.find('\n'); end != std::string::npos;
-       begin = end + 1, end = text.find('\n', begin)) {
-    lines.push_back(json::parse(text.substr(begin, end - begin)));
-  }
-  return lines;
-}
-
-void expect_same(const json& found, const json& expected, const std::string& where) {
-  if (expected.is_number_float()) {
-    ASSERT_TRUE(found.is_number()) << where;
-    const double wanted = expected.get<double>();
-    EXPECT_NEAR(found.get<double>(), wanted, 2e-5 * std::max(1.0, std::abs(wanted))) << where;
-  } else if (expected.is_structured()) {
-    ASSERT_EQ(found.size(), expected.size()) << where << ": " << found.dump();
-    for (const auto& [key, value] : expected.items()) {
-      const json* own = found.is_array()      ? &found[std::stoul(key)]
-                        : found.contains(key) ? &found[key]
-                                              : nullptr;
-      ASSERT_NE(own, nullptr) << where << "." << key;
-      expect_same(*own, value, concat(where, ".", key));
-    }
-  } else {
-    EXPECT_EQ(found, expected) << where;
-  }
 }
 
 // Runs a command over all inputs of a folder, with other threads and pieces too, which must not show.

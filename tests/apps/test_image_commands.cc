@@ -4,8 +4,8 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
+#include "tests/apps/json_results.h"
 #include "tests/apps/run.h"
 
 namespace {
@@ -19,13 +19,6 @@ const std::filesystem::path kData = QKV_TEST_DATA;
 std::string folder(const std::string& name) { return (kData / "models" / "golden" / name).string(); }
 std::string picture(const std::string& name) {
   return (kData / "data" / "golden" / "images" / name).string();
-}
-
-std::vector<json> json_lines(const std::string& text) {
-  std::vector<json> lines;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) lines.push_back(json::parse(line));
-  return lines;
 }
 
 struct ImageCase {

@@ -9,6 +9,7 @@ Run from the repository root, after families.py:
 import json
 from pathlib import Path
 
+import said_of_texts as said
 import torch
 import transformers as hf
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
@@ -51,85 +52,43 @@ def write(name, result):
         (ROOT / name / unwanted).unlink(missing_ok=True)
 
 
-def run(model, tokenizer, *texts):
-    encoded = tokenizer(*texts, return_tensors="pt")
-    with torch.no_grad():
-        return encoded, model(**encoded, output_hidden_states=True)
+def open_and_write(name, auto, tokenizer, say):
+    """say(model, tokenizer) -> what is said of each text."""
+    write(name, say(*open_folder(name, auto, tokenizer)))
 
 
-def masks(name, texts, count=3):
-    model, tokenizer = open_folder(name, hf.AutoModelForMaskedLM, wordpiece())
-    result = []
-    for text in texts:
-        encoded, output = run(model, tokenizer, text)
-        ids = encoded["input_ids"][0]
-        of_text = []
-        for place in (ids == tokenizer.mask_token_id).nonzero()[:, 0].tolist():
-            best = output.logits[0, place].softmax(-1).topk(count)
-            guesses = []
-            for probability, token in zip(best.values.tolist(), best.indices.tolist()):
-                filled = ids.clone()
-                filled[place] = token
-                guesses.append({"token": tokenizer.convert_ids_to_tokens(token), "id": token, "probability": probability,
-                                "text": tokenizer.decode(filled[1:-1], clean_up_tokenization_spaces=False)})
-            of_text.append(guesses)
-        result.append({"input": text, "masks": of_text})
-    write(name, result)
+def masks(name, texts):
+    open_and_write(name, hf.AutoModelForMaskedLM, wordpiece(), lambda model, tokenizer: [
+        {"input": text, "masks": said.masks(model, tokenizer, text)} for text in texts])
 
 
 def labels(name, texts):
-    model, tokenizer = open_folder(name, hf.AutoModelForSequenceClassification, wordpiece())
-    result = []
-    for text in texts:
-        _, output = run(model, tokenizer, *text.split("\t"))
-        best = output.logits[0].softmax(-1).sort(descending=True, stable=True)
-        result.append({"input": text, "labels": [{"label": model.config.id2label[i], "probability": p} for p, i in
-                                                 zip(best.values.tolist(), best.indices.tolist())]})
-    write(name, result)
+    open_and_write(name, hf.AutoModelForSequenceClassification, wordpiece(), lambda model, tokenizer: [
+        {"input": text, "labels": said.labels(model, said.run(model, tokenizer, *text.split("\t"))[1].logits[0])}
+        for text in texts])
 
 
 def tags(name, texts):
-    model, tokenizer = open_folder(name, hf.AutoModelForTokenClassification, wordpiece())
-    result = []
-    for text in texts:
-        encoded, output = run(model, tokenizer, text)
-        offsets = tokenizer(text, return_offsets_mapping=True)["offset_mapping"]
-        tokens = []
-        for place in range(1, len(offsets) - 1):
-            best = output.logits[0, place].softmax(-1).max(-1)
-            begin, end = offsets[place]
-            tokens.append({"text": text[begin:end], "begin": begin, "end": end,
-                           "label": model.config.id2label[int(best.indices)], "probability": float(best.values)})
-        result.append({"input": text, "tokens": tokens})
-    write(name, result)
+    open_and_write(name, hf.AutoModelForTokenClassification, wordpiece(), lambda model, tokenizer: [
+        {"input": text, "tokens": said.tags(model, tokenizer, text)} for text in texts])
 
 
 def vectors(name, texts):
-    model, tokenizer = open_folder(name, hf.AutoModel, wordpiece())
-    result = []
-    for text in texts:
-        _, output = run(model, tokenizer, text)
-        mean = output.last_hidden_state[0].mean(0)
-        result.append({"input": text, "mean": mean.tolist(), "cls": output.last_hidden_state[0, 0].tolist(),
-                       "pooler": output.pooler_output[0].tolist(), "normalized": (mean / mean.norm()).tolist()})
-    write(name, result)
+    open_and_write(name, hf.AutoModel, wordpiece(), lambda model, tokenizer: [
+        {"input": text, **said.vectors(model, tokenizer, text)} for text in texts])
 
 
-def continuations(name, texts, count=8):
-    model, tokenizer = open_folder(name, hf.AutoModelForCausalLM, words())
-    result = []
-    for text in texts:
-        encoded = tokenizer(text, return_tensors="pt", return_token_type_ids=False)
-        ids = encoded["input_ids"]
-        with torch.no_grad():
-            greedy = model.generate(**encoded, max_new_tokens=count, do_sample=False, pad_token_id=0)[0, ids.shape[1]:]
-            logits = model(ids).logits[0, :-1].log_softmax(-1)
-        scores = logits.gather(1, ids[0, 1:, None])[:, 0]
-        whole = tokenizer.decode([*ids[0], *greedy], skip_special_tokens=True, clean_up_tokenization_spaces=False)
-        result.append({"input": text, "ids": greedy.tolist(), "text": whole[len(text):],
-                       "token_log_probabilities": scores.tolist(), "log_probability": float(scores.sum()),
-                       "perplexity": float((-scores.mean()).exp())})
-    write(name, result)
+def continuations(name, texts):
+    def say(model, tokenizer):
+        result = []
+        for text in texts:
+            found = said.continuation(model, tokenizer, text)
+            whole = tokenizer.decode([*tokenizer(text)["input_ids"], *found["ids"]], skip_special_tokens=True,
+                                     clean_up_tokenization_spaces=False)
+            result.append({"input": text, "text": whole[len(text):], **found})
+        return result
+
+    open_and_write(name, hf.AutoModelForCausalLM, words(), say)
 
 
 PLAIN = ["the man sleeps in the house.", "a red dog", "Good men, and THE bad dogs runs"]

@@ -1,0 +1,547 @@
+"""Writes tests/apps/golden/hub/<name>: folders as they come from the hub, each with the files, fields, names of tensors, buffers
+and dtypes of the one that it is named after and of that age; sizes, words and numbers alone are others. said.json has what
+transformers says of each.
+
+Run from the repository root, with torch, transformers, sentencepiece, safetensors and Pillow installed (a minute):
+
+    python tests/golden/hub_folders.py [NAME...]
+"""
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+import zlib
+from pathlib import Path
+
+import hub_tokenizers as tokenizers
+import said_of_texts as said
+import torch
+import transformers as hf
+from hub_tokenizers import write_json
+from PIL import Image
+from safetensors.torch import load_file, save_file
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "interop"))
+from random_families import randomized  # noqa: E402
+
+ROOT = Path("tests/apps/golden/hub")
+PICTURES = [f"tests/data/golden/images/{name}" for name in ("rgb.png", "rgba.png", "gray.png")]
+ENCODER = {"hidden_size": 16, "intermediate_size": 24, "num_attention_heads": 2, "num_hidden_layers": 2}
+HUGE = 1000000000000000019884624838656  # what tokenizer_config.json says where there is no limit
+
+torch.set_num_threads(1)
+
+
+def rename(tensors, *pairs):
+    """The same tensors under names in which each `old` is `new`."""
+    def renamed(name):
+        for old, new in pairs:
+            name = name.replace(old, new)
+        return name
+
+    return {renamed(name): tensor for name, tensor in tensors.items()}
+
+
+def model(folder, config, architecture=None, change=lambda tensors: tensors, dtype=None, tune=lambda model: None):
+    """Writes config.json and model.safetensors: random numbers under transformers' names, as change() has them."""
+    write_json(folder / "config.json", config)
+    seed = zlib.crc32(folder.name.encode()) % 1000
+    torch.manual_seed(seed)
+    made = getattr(hf, architecture or config["architectures"][0])(hf.AutoConfig.from_pretrained(folder))
+    randomized(made.float().eval(), seed)
+    tune(made)
+    with tempfile.TemporaryDirectory() as saved:  # whose names are those of the files, not those of the modules
+        made.save_pretrained(saved)
+        tensors = change(load_file(Path(saved) / "model.safetensors"))
+    if dtype:
+        tensors = {name: t.to(dtype) if t.is_floating_point() else t for name, t in tensors.items()}
+    save_file({name: t.clone().contiguous() for name, t in tensors.items()}, folder / "model.safetensors", {"format": "pt"})
+
+
+def opened(folder, auto):
+    found = auto.from_pretrained(folder, attn_implementation="eager", dtype=torch.float32).eval()
+    return found, hf.AutoTokenizer.from_pretrained(folder)
+
+
+def without(tensors, *parts):
+    return {name: tensor for name, tensor in tensors.items() if not any(part in name for part in parts)}
+
+
+# BERT and its kin.
+
+PLAIN = ["The man sleeps in the house.", "a red dog", "Paris, and THE caf\u00e9 \u4e2d in France?"]
+MASKED = ["The [MASK] sleeps in the [MASK].", "Paris is the[MASK]of France"]
+BERT = {"attention_probs_dropout_prob": 0.1, "hidden_act": "gelu", "hidden_dropout_prob": 0.1, **ENCODER,
+        "initializer_range": 0.02, "layer_norm_eps": 1e-12, "max_position_embeddings": 40, "model_type": "bert",
+        "pad_token_id": 0, "type_vocab_size": 2}
+TENSORFLOW = [("LayerNorm.weight", "LayerNorm.gamma"), ("LayerNorm.bias", "LayerNorm.beta")]
+
+
+def masks(folder, texts):
+    model, tokenizer = opened(folder, hf.AutoModelForMaskedLM)
+    return [{"command": ["fill-mask", "--guesses", "3"], "input": text, "masks": said.masks(model, tokenizer, text)}
+            for text in texts]
+
+
+def classes(folder, texts):
+    model, tokenizer = opened(folder, hf.AutoModelForSequenceClassification)
+    return [{"command": ["classify"], "input": text,
+             "labels": said.labels(model, said.run(model, tokenizer, text)[1].logits[0])} for text in texts]
+
+
+def tags(folder, texts):
+    model, tokenizer = opened(folder, hf.AutoModelForTokenClassification)
+    return [{"command": ["tag"], "input": text, "tokens": said.tags(model, tokenizer, text)} for text in texts]
+
+
+def vectors(folder, texts, pool):
+    model, tokenizer = opened(folder, hf.AutoModel)
+    return [{"command": ["embed", "--pool", pool], "input": text,
+             "vector": said.vectors(model, tokenizer, text)[pool]} for text in texts]
+
+
+def of_pretraining(folder, vocabulary, **config):
+    """The tensors of a whole BertForPreTraining, with TensorFlow's names of norms, under another class's name."""
+    model(folder, {"architectures": ["BertForMaskedLM"], "gradient_checkpointing": False, **BERT,
+                   "position_embedding_type": "absolute", "transformers_version": "4.6.0.dev0", "use_cache": True,
+                   "vocab_size": vocabulary, **config},
+          architecture="BertForPreTraining",
+          change=lambda tensors: without(rename(tensors, *TENSORFLOW), "decoder.", "position_ids"))
+    return masks(folder, MASKED)
+
+
+def bert_base_uncased(folder):
+    size = tokenizers.bert(folder)
+    write_json(folder / "tokenizer_config.json", {"do_lower_case": True, "model_max_length": 512})
+    return of_pretraining(folder, size)
+
+
+def bert_base_cased(folder):
+    size = tokenizers.bert(folder, cased=True)
+    write_json(folder / "tokenizer_config.json", {"do_lower_case": False, "model_max_length": 512})
+    return of_pretraining(folder, size)
+
+
+def position_ids(prefix, count=40):
+    return {f"{prefix}embeddings.position_ids": torch.arange(count)[None]}
+
+
+def bert_base_ner(folder):
+    size = tokenizers.bert(folder, cased=True, fast=False)
+    write_json(folder / "added_tokens.json", {})
+    write_json(folder / "special_tokens_map.json", {
+        "unk_token": "[UNK]", "sep_token": "[SEP]", "pad_token": "[PAD]", "cls_token": "[CLS]", "mask_token": "[MASK]"})
+    write_json(folder / "tokenizer_config.json", {"do_lower_case": False, "max_len": 512, "init_inputs": []})
+    labels = ["O", "B-MISC", "I-MISC", "B-PER", "I-PER", "B-ORG", "I-ORG", "B-LOC", "I-LOC"]
+    model(folder, {"_num_labels": 9, "architectures": ["BertForTokenClassification"], **BERT,
+                   "id2label": {str(i): label for i, label in enumerate(labels)},
+                   "label2id": {label: i for i, label in enumerate(labels)}, "output_past": True, "vocab_size": size},
+          change=lambda tensors: {**position_ids("bert."), **tensors,
+                                  "bert.pooler.dense.weight": torch.randn(16, 16),
+                                  "bert.pooler.dense.bias": torch.randn(16)})
+    return tags(folder, ["the man sleeps in London.", "Paris, and THE caf\u00e9"])
+
+
+def distilbert_sst2(folder):
+    size = tokenizers.bert(folder, fast=False)
+    write_json(folder / "tokenizer_config.json", {"model_max_length": 512, "do_lower_case": True})
+    model(folder, {
+        "activation": "gelu", "architectures": ["DistilBertForSequenceClassification"], "attention_dropout": 0.1, "dim": 16,
+        "dropout": 0.1, "finetuning_task": "sst-2", "hidden_dim": 24, "id2label": {"0": "NEGATIVE", "1": "POSITIVE"},
+        "initializer_range": 0.02, "label2id": {"NEGATIVE": 0, "POSITIVE": 1}, "max_position_embeddings": 40,
+        "model_type": "distilbert", "n_heads": 2, "n_layers": 2, "output_past": True, "pad_token_id": 0, "qa_dropout": 0.1,
+        "seq_classif_dropout": 0.2, "sinusoidal_pos_embds": False, "tie_weights_": True,
+        "transformers_version": "4.32.0.dev0", "vocab_size": size})
+    return classes(folder, PLAIN)
+
+
+ROBERTA = {"attention_probs_dropout_prob": 0.1, "bos_token_id": 0, "eos_token_id": 2, "hidden_act": "gelu",
+           "hidden_dropout_prob": 0.1, **ENCODER, "initializer_range": 0.02, "layer_norm_eps": 1e-05,
+           "max_position_embeddings": 42, "model_type": "roberta", "pad_token_id": 1, "type_vocab_size": 1}
+
+
+def roberta_base(folder):
+    size = tokenizers.roberta(folder)
+    write_json(folder / "tokenizer_config.json", {"model_max_length": 512})
+    model(folder, {"architectures": ["RobertaForMaskedLM"], **ROBERTA, "vocab_size": size},
+          change=lambda tensors: {**position_ids("roberta.", 42), **without(tensors, "decoder."),
+                                  "roberta.pooler.dense.weight": torch.randn(16, 16),
+                                  "roberta.pooler.dense.bias": torch.randn(16)})
+    return masks(folder, ["The <mask> sleeps in the <mask>.", "Paris is the<mask>of France \u4e2d"])
+
+
+def twitter_roberta(folder):
+    """The older files of a tokenizer alone."""
+    size = tokenizers.roberta(folder, fast=False)
+    write_json(folder / "special_tokens_map.json", {
+        "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "sep_token": "</s>", "pad_token": "<pad>",
+        "cls_token": "<s>", "mask_token": {"content": "<mask>", "single_word": False, "lstrip": True, "rstrip": False,
+                                           "normalized": False}})
+    labels = ["negative", "neutral", "positive"]
+    model(folder, {"_name_or_path": "/home/jupyter/misc/tweeteval/TweetEval_models/sentiment/sentiment_latest-2021/",
+                   "architectures": ["RobertaForSequenceClassification"], "classifier_dropout": None,
+                   "gradient_checkpointing": False, **ROBERTA, "position_embedding_type": "absolute",
+                   "id2label": {str(i): label for i, label in enumerate(labels)},
+                   "label2id": {label: i for i, label in enumerate(labels)}, "torch_dtype": "float32",
+                   "transformers_version": "4.13.0.dev0", "use_cache": True, "vocab_size": size})
+    return classes(folder, [*PLAIN, "a red <mask> sleeps"])
+
+
+def sentence_model(folder, architecture, names, **config):
+    size = tokenizers.bert(folder, truncation=config.pop("truncation", None))
+    model(folder, {"_name_or_path": config.pop("path"), "architectures": [architecture], **BERT,
+                   "position_embedding_type": "absolute", "use_cache": True, "vocab_size": size, **config},
+          change=lambda tensors: {**position_ids(""), **rename(tensors, *names)})
+
+
+def minilm(folder):
+    sentence_model(folder, "BertModel", [], path="nreimers/MiniLM-L6-H384-uncased", gradient_checkpointing=False,
+                   transformers_version="4.8.2", truncation=8)
+    write_json(folder / "tokenizer_config.json", {
+        "do_lower_case": True, "unk_token": "[UNK]", "sep_token": "[SEP]", "pad_token": "[PAD]", "cls_token": "[CLS]",
+        "mask_token": "[MASK]", "tokenize_chinese_chars": True, "strip_accents": None, "name_or_path":
+        "nreimers/MiniLM-L6-H384-uncased", "do_basic_tokenize": True, "never_split": None, "tokenizer_class": "BertTokenizer",
+        "model_max_length": 512})
+    found = vectors(folder, PLAIN[:2], "mean")
+    return found
+
+
+def bge_small(folder):
+    sentence_model(folder, "BertModel", [], path="/root/.cache/torch/sentence_transformers/BAAI_bge-small-en/",
+                   classifier_dropout=None, id2label={"0": "LABEL_0"}, label2id={"LABEL_0": 0}, torch_dtype="float32",
+                   transformers_version="4.30.0")
+    write_json(folder / "tokenizer_config.json", {
+        "clean_up_tokenization_spaces": True, "cls_token": "[CLS]", "do_basic_tokenize": True, "do_lower_case": True,
+        "mask_token": "[MASK]", "model_max_length": 512, "never_split": None, "pad_token": "[PAD]", "sep_token": "[SEP]",
+        "strip_accents": None, "tokenize_chinese_chars": True, "tokenizer_class": "BertTokenizer", "unk_token": "[UNK]"})
+    return vectors(folder, PLAIN, "cls") + vectors(folder, PLAIN[:1], "pooler")
+
+
+# Language models.
+
+PROMPTS = ["Once the man", "a red dog runs in the house, 12", "Paris"]
+
+
+def texts_of(folder, prompts):
+    model, tokenizer = opened(folder, hf.AutoModelForCausalLM)
+    result = []
+    for prompt in prompts:
+        found = said.continuation(model, tokenizer, prompt)
+        result.append({"command": ["generate", "--max-new-tokens", "8"], "input": prompt,
+                       "texts": [{"ids": found.pop("ids")}]})
+        if found["token_log_probabilities"]:  # of one token there is nothing to say
+            result.append({"command": ["score"], "input": prompt, **found})
+    return result
+
+
+GPT2 = {"activation_function": "gelu_new", "architectures": ["GPT2LMHeadModel"], "attn_pdrop": 0.1, "embd_pdrop": 0.1,
+        "initializer_range": 0.02, "layer_norm_epsilon": 1e-05, "model_type": "gpt2", "n_ctx": 64, "n_embd": 16, "n_head": 2,
+        "n_layer": 2, "n_positions": 64, "resid_pdrop": 0.1, "summary_activation": None, "summary_first_dropout": 0.1,
+        "summary_proj_to_labels": True, "summary_type": "cls_index", "summary_use_proj": True,
+        "task_specific_params": {"text-generation": {"do_sample": True, "max_length": 50}}}
+
+
+def masks_of_attention(prefix, dtype, layers=2, places=64):
+    lower = torch.ones(places, places).tril()[None, None]
+    return {f"{prefix}h.{layer}.attn.bias": lower.to(dtype) for layer in range(layers)}
+
+
+def gpt2(folder):
+    size = tokenizers.gpt2(folder)
+    write_json(folder / "tokenizer_config.json", {"model_max_length": 1024})
+    ends = {"bos_token_id": size - 1, "eos_token_id": size - 1}
+    model(folder, {**GPT2, **ends, "vocab_size": size},
+          change=lambda tensors: {**masks_of_attention("", torch.float32),
+                                  **rename(without(tensors, "lm_head"), ("transformer.", ""))})
+    write_json(folder / "generation_config.json", {**ends, "transformers_version": "4.26.0.dev0", "_from_model_config": True})
+    return texts_of(folder, PROMPTS)
+
+
+def distilgpt2(folder):
+    size = tokenizers.gpt2(folder)
+    write_json(folder / "tokenizer_config.json", {"model_max_length": 1024})
+    ends = {"bos_token_id": size - 1, "eos_token_id": size - 1}
+    model(folder, {"_num_labels": 1, **GPT2, **ends, "id2label": {"0": "LABEL_0"}, "label2id": {"LABEL_0": 0},
+                   "n_inner": None, "reorder_and_upcast_attn": False, "scale_attn_by_inverse_layer_idx": False,
+                   "scale_attn_weights": True, "transformers_version": "4.10.0", "use_cache": True, "vocab_size": size},
+          change=lambda tensors: {**masks_of_attention("transformer.", torch.bool),
+                                  **{f"transformer.h.{i}.attn.masked_bias": torch.tensor(-1e4) for i in range(2)}, **tensors})
+    write_json(folder / "generation_config.json", {"_from_model_config": True, **ends, "transformers_version": "4.27.0.dev0"})
+    return texts_of(folder, PROMPTS)
+
+
+LLAMA = {"architectures": ["LlamaForCausalLM"], "attention_bias": False, "hidden_act": "silu", "hidden_size": 16,
+         "initializer_range": 0.02, "intermediate_size": 24, "max_position_embeddings": 2048, "model_type": "llama",
+         "num_attention_heads": 4, "num_hidden_layers": 2, "num_key_value_heads": 2, "pretraining_tp": 1,
+         "rms_norm_eps": 1e-05, "torch_dtype": "bfloat16", "use_cache": True}
+
+
+def tinyllama(folder):
+    size = tokenizers.llama2(folder)
+    write_json(folder / "tokenizer_config.json", {
+        "add_bos_token": True, "add_eos_token": False, "added_tokens_decoder": {
+            str(i): {"content": token, "lstrip": False, "normalized": False, "rstrip": False, "single_word": False,
+                     "special": True} for i, token in enumerate(("<unk>", "<s>", "</s>"))},
+        "bos_token": "<s>", "chat_template": "{% for message in messages %}\n{{ message['content'] }}\n{% endfor %}",
+        "clean_up_tokenization_spaces": False, "eos_token": "</s>", "legacy": False, "model_max_length": HUGE,
+        "pad_token": "</s>", "padding_side": "right", "sp_model_kwargs": {}, "tokenizer_class": "LlamaTokenizer",
+        "unk_token": "<unk>", "use_default_system_prompt": False})
+    model(folder, {**LLAMA, "bos_token_id": 1, "eos_token_id": 2, "rope_scaling": None, "rope_theta": 10000.0,
+                   "tie_word_embeddings": False, "transformers_version": "4.35.0", "vocab_size": size}, dtype=torch.bfloat16)
+    write_json(folder / "generation_config.json", {"bos_token_id": 1, "eos_token_id": 2, "max_length": 2048, "pad_token_id": 0,
+                                                   "transformers_version": "4.35.0"})
+    return texts_of(folder, PROMPTS)
+
+
+def llama_32(folder):
+    size = tokenizers.llama3(folder)
+    begin, end, turn = size - 3, size - 2, size - 1
+    write_json(folder / "special_tokens_map.json", {
+        key: {"content": token, "lstrip": False, "normalized": False, "rstrip": False, "single_word": False}
+        for key, token in (("bos_token", "<|begin_of_text|>"), ("eos_token", "<|end_of_text|>"))})
+    write_json(folder / "tokenizer_config.json", {
+        "added_tokens_decoder": {str(i): {"content": token, "lstrip": False, "normalized": False, "rstrip": False,
+                                          "single_word": False, "special": True} for i, token in
+                                 ((begin, "<|begin_of_text|>"), (end, "<|end_of_text|>"), (turn, "<|eot_id|>"))},
+        "bos_token": "<|begin_of_text|>", "clean_up_tokenization_spaces": True, "eos_token": "<|end_of_text|>",
+        "model_input_names": ["input_ids", "attention_mask"], "model_max_length": 131072,
+        "tokenizer_class": "PreTrainedTokenizerFast"})
+    model(folder, {**LLAMA, "attention_dropout": 0.0, "bos_token_id": begin, "eos_token_id": end, "head_dim": 4,
+                   "max_position_embeddings": 131072, "mlp_bias": False, "rope_scaling": {
+                       "factor": 32.0, "high_freq_factor": 4.0, "low_freq_factor": 1.0,
+                       "original_max_position_embeddings": 8192, "rope_type": "llama3"},
+                   "rope_theta": 500000.0, "tie_word_embeddings": True, "transformers_version": "4.45.0.dev0",
+                   "vocab_size": size},
+          change=lambda tensors: without(tensors, "lm_head"), dtype=torch.bfloat16)
+    write_json(folder / "generation_config.json", {
+        "_from_model_config": True, "bos_token_id": begin, "do_sample": True, "eos_token_id": [end, turn], "temperature": 0.6,
+        "top_p": 0.9, "transformers_version": "4.45.0.dev0"})
+    return texts_of(folder, PROMPTS)
+
+
+def smollm2(folder):
+    size = tokenizers.smollm(folder)
+    (folder / "tokenizer_config.json").write_text(json.dumps({
+        "add_prefix_space": False, "added_tokens_decoder": {
+            str(i): {"content": token, "lstrip": False, "normalized": False, "rstrip": False, "single_word": False,
+                     "special": True} for i, token in enumerate(("<|endoftext|>", "<|im_start|>", "<|im_end|>"))},
+        "additional_special_tokens": ["<|endoftext|>", "<|im_start|>", "<|im_end|>"], "bos_token": "<|endoftext|>",
+        "clean_up_tokenization_spaces": False, "eos_token": "<|endoftext|>", "model_max_length": 8192,
+        "tokenizer_class": "GPT2Tokenizer", "unk_token": "<|endoftext|>", "vocab_size": size}))
+    model(folder, {**LLAMA, "attention_dropout": 0.0, "bos_token_id": 0, "eos_token_id": 0, "is_llama_config": True,
+                   "max_position_embeddings": 8192, "rope_interleaved": False, "rope_scaling": None, "rope_theta": 100000,
+                   "tie_word_embeddings": True, "transformers_version": "4.40.1", "vocab_size": size},
+          change=lambda tensors: without(tensors, "lm_head"), dtype=torch.bfloat16)
+    write_json(folder / "generation_config.json", {"_from_model_config": True, "bos_token_id": 0, "eos_token_id": 0,
+                                                   "transformers_version": "4.40.1"})
+    return texts_of(folder, PROMPTS)
+
+
+# Images.
+
+LABELS = ["tench, Tinca tinca", "goldfish, Carassius auratus", "tabby, tabby cat"]
+VIT = {"attention_probs_dropout_prob": 0.0, "hidden_act": "gelu", "hidden_dropout_prob": 0.0, **ENCODER,
+       "id2label": {str(i): label for i, label in enumerate(LABELS)}, "image_size": 24, "initializer_range": 0.02,
+       "label2id": {label: i for i, label in enumerate(LABELS)}, "layer_norm_eps": 1e-12, "num_channels": 3, "patch_size": 8}
+
+
+def pictures(folder):
+    model = hf.AutoModelForImageClassification.from_pretrained(folder, attn_implementation="eager").eval()
+    kind = {"vit": hf.ViTImageProcessorPil, "deit": hf.DeiTImageProcessorPil}
+    words = json.loads((folder / "preprocessor_config.json").read_text())
+    named = words.get("image_processor_type") or words["feature_extractor_type"]
+    processor = kind["deit" if named.startswith("DeiT") else "vit"].from_pretrained(folder)
+    result = []
+    for path in PICTURES:
+        with Image.open(path) as image, torch.no_grad():
+            logits = model(**processor(image.convert("RGB"), return_tensors="pt")).logits[0]
+        result.append({"command": ["classify"], "picture": Path(path).name, "labels": said.labels(model, logits)})
+    return result
+
+
+def vit_base(folder):
+    model(folder, {"_name_or_path": "google/vit-base-patch16-224-in21k", "architectures": ["ViTForImageClassification"],
+                   **VIT, "encoder_stride": 16, "model_type": "vit", "qkv_bias": True, "transformers_version": "4.13.0.dev0"})
+    write_json(folder / "preprocessor_config.json", {
+        "do_normalize": True, "do_rescale": True, "do_resize": True, "image_mean": [0.5] * 3,
+        "image_processor_type": "ViTFeatureExtractor", "image_std": [0.5] * 3, "resample": 2,
+        "rescale_factor": 0.00392156862745098, "size": {"height": 24, "width": 24}})
+    return pictures(folder)
+
+
+def vit_today(folder):
+    """As transformers 4.40 and later write them."""
+    model(folder, {"architectures": ["ViTForImageClassification"], **VIT, "encoder_stride": 16, "model_type": "vit",
+                   "pooler_act": "tanh", "pooler_output_size": 16, "problem_type": "single_label_classification",
+                   "qkv_bias": True, "dtype": "float32", "transformers_version": "4.56.0"})
+    write_json(folder / "preprocessor_config.json", {
+        "_valid_processor_keys": ["images", "do_resize", "size", "resample"], "crop_size": None, "data_format":
+        "channels_first", "default_to_square": True, "device": None, "disable_grouping": None, "do_center_crop": None,
+        "do_convert_rgb": None, "do_normalize": True, "do_rescale": True, "do_resize": True, "image_mean": [0.5] * 3,
+        "image_processor_type": "ViTImageProcessorFast", "image_std": [0.5] * 3, "input_data_format": None, "resample": 2,
+        "rescale_factor": 0.00392156862745098, "return_tensors": None, "size": {"height": 24, "width": 24}})
+    return pictures(folder)
+
+
+IMAGENET = {"image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225]}
+
+
+def deit_base(folder):
+    """A ViT, whatever its name."""
+    model(folder, {"architectures": ["ViTForImageClassification"], **VIT, "model_type": "vit"},
+          change=lambda tensors: without(tensors, "pooler"))
+    write_json(folder / "preprocessor_config.json", {
+        "crop_size": 24, "do_center_crop": True, "do_normalize": True, "do_resize": True,
+        "feature_extractor_type": "DeiTFeatureExtractor", **IMAGENET, "resample": 3, "size": 28})
+    return pictures(folder)
+
+
+def deit_distilled(folder):
+    model(folder, {"architectures": ["DeiTForImageClassificationWithTeacher"], **VIT, "encoder_stride": 16,
+                   "model_type": "deit", "qkv_bias": True, "torch_dtype": "float32", "transformers_version": "4.13.0.dev0"})
+    write_json(folder / "preprocessor_config.json", {
+        "crop_size": 24, "do_center_crop": True, "do_normalize": True, "do_resize": True,
+        "feature_extractor_type": "DeiTFeatureExtractor", **IMAGENET, "resample": 3, "size": 28})
+    return pictures(folder)
+
+
+# Text to text.
+
+
+def translations(folder, texts):
+    """With the folder's own way of decoding. An output that comes to a limit ends there, with the end's token."""
+    model, tokenizer = opened(folder, hf.AutoModelForSeq2SeqLM)
+    limit = {} if model.generation_config.max_length else {"max_length": 20, "forced_eos_token_id": 1}
+    result = []
+    for text in texts:
+        with torch.no_grad():
+            found = model.generate(**tokenizer(text, return_tensors="pt"), return_dict_in_generate=True, output_scores=True,
+                                   **limit)
+        best = {"text": tokenizer.decode(found.sequences[0], skip_special_tokens=True)}
+        if getattr(found, "sequences_scores", None) is not None:
+            best["score"] = float(found.sequences_scores[0])
+        options = ["--max-length=19"] if limit else []  # which does not count the start
+        result.append({"command": ["translate", *options], "input": text, "hypotheses": [best]})
+    return result
+
+
+T5 = {"architectures": ["T5ForConditionalGeneration"], "d_ff": 24, "d_kv": 6, "d_model": 16, "decoder_start_token_id": 0,
+      "dropout_rate": 0.1, "eos_token_id": 1, "initializer_factor": 1.0, "is_encoder_decoder": True,
+      "layer_norm_epsilon": 1e-06, "model_type": "t5", "n_positions": 512, "num_heads": 2, "num_layers": 2,
+      "output_past": True, "pad_token_id": 0, "relative_attention_num_buckets": 32}
+T5_GENERATION = {"_from_model_config": True, "decoder_start_token_id": 0, "eos_token_id": 1, "pad_token_id": 0}
+
+
+def t5_small(folder):
+    tokenizers.t5(folder)
+    write_json(folder / "tokenizer_config.json", {
+        "additional_special_tokens": [f"<extra_id_{k}>" for k in range(100)], "eos_token": "</s>", "extra_ids": 100,
+        "model_max_length": 512, "pad_token": "<pad>", "tokenizer_class": "T5Tokenizer", "unk_token": "<unk>"})
+    task = {"early_stopping": True, "max_length": 300, "num_beams": 4, "prefix": "translate English to German: "}
+    model(folder, {**T5, "task_specific_params": {"translation_en_to_de": task}, "vocab_size": 160},
+          change=lambda tensors: {
+              **without(tensors, "lm_head", "embed_tokens"),
+              "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight": torch.randn(32, 2)})
+    write_json(folder / "generation_config.json", {**T5_GENERATION, "transformers_version": "4.27.0.dev0"})
+    return translations(folder, ["translate English to German: the man sleeps.", "<extra_id_0> dog is <extra_id_1>"])
+
+
+def flan_t5_small(folder):
+    tokenizers.t5(folder)
+    sentinels = [f"<extra_id_{k}>" for k in range(100)]
+    write_json(folder / "special_tokens_map.json", {"additional_special_tokens": sentinels, "eos_token": "</s>",
+                                                    "pad_token": "<pad>", "unk_token": "<unk>"})
+    write_json(folder / "tokenizer_config.json", {
+        "additional_special_tokens": sentinels, "eos_token": "</s>", "extra_ids": 100, "model_max_length": 512,
+        "name_or_path": "google/t5-v1_1-small", "pad_token": "<pad>", "sp_model_kwargs": {}, "special_tokens_map_file": "x",
+        "tokenizer_class": "T5Tokenizer", "unk_token": "<unk>"})
+    model(folder, {**T5, "feed_forward_proj": "gated-gelu", "num_decoder_layers": 2, "relative_attention_max_distance": 128,
+                   "tie_word_embeddings": False, "transformers_version": "4.23.1", "use_cache": True, "vocab_size": 160},
+          change=lambda tensors: {**without(tensors, "embed_tokens"), "lm_head.weight": torch.randn(160, 16) * 0.2})
+    write_json(folder / "generation_config.json", {**T5_GENERATION, "transformers_version": "4.27.0.dev0"})
+    return translations(folder, ["the man sleeps.", "a red dog"])
+
+
+def sinusoids(positions, d_model):
+    rates = 10000.0 ** (-torch.arange(0, d_model // 2) * 2.0 / d_model)
+    angles = torch.arange(positions)[:, None] * rates
+    return torch.cat([angles.sin(), angles.cos()], dim=1)
+
+
+def marian(folder, size, config, generation, dtype=None):
+    pad = size - 1
+    ends = {"bad_words_ids": [[pad]], "bos_token_id": 0, "decoder_start_token_id": pad, "eos_token_id": 0,
+            "forced_eos_token_id": 0, "max_length": 24, "pad_token_id": pad}
+    table = sinusoids(64, 16)
+    places = {f"model.{side}.embed_positions.weight": table.clone() for side in ("encoder", "decoder")}
+
+    def tune(made):
+        with torch.no_grad():
+            for name, parameter in made.named_parameters():
+                if name.endswith("layer_norm.bias"):
+                    parameter *= 0.1  # else the same token comes always
+            made.final_logits_bias.copy_(torch.randn_like(made.final_logits_bias) * 0.3)
+            made.final_logits_bias[0, 0] = 0.9  # outputs end by themselves
+            made.final_logits_bias[0, -1] = 2.0  # padding would come often
+
+    model(folder, {
+        "activation_dropout": 0.0, "activation_function": "swish", "add_bias_logits": False, "add_final_layer_norm": False,
+        "architectures": ["MarianMTModel"], "attention_dropout": 0.0, "classif_dropout": 0.0, "d_model": 16,
+        "decoder_attention_heads": 2, "decoder_ffn_dim": 24, "decoder_layerdrop": 0.0, "decoder_layers": 2,
+        "dropout": 0.1, "encoder_attention_heads": 2, "encoder_ffn_dim": 24, "encoder_layerdrop": 0.0, "encoder_layers": 2,
+        "id2label": {str(i): f"LABEL_{i}" for i in range(3)}, "init_std": 0.02, "is_encoder_decoder": True,
+        "label2id": {f"LABEL_{i}": i for i in range(3)}, "max_position_embeddings": 64, "model_type": "marian",
+        "normalize_before": False, "normalize_embedding": False, "num_hidden_layers": 2, "scale_embedding": True,
+        "static_position_embeddings": True, "vocab_size": size, **ends, **config},
+          change=lambda tensors: {**tensors, **places}, tune=tune, dtype=dtype)
+    if generation is not None:
+        write_json(folder / "generation_config.json", {**ends, **generation})
+
+
+def opus_en_de(folder):
+    size = tokenizers.marian(folder)
+    write_json(folder / "tokenizer_config.json", {"target_lang": "de", "source_lang": "en"})
+    marian(folder, size, {"_name_or_path": "Helsinki-NLP/opus-mt-en-de", "decoder_vocab_size": size, "num_beams": 6,
+                          "share_encoder_decoder_embeddings": True, "transformers_version": "4.22.0.dev0", "use_cache": True},
+           {"num_beams": 6, "renormalize_logits": True, "transformers_version": "4.32.0.dev0"})
+    return translations(folder, ["the man sleeps.", "a red dog, \u4e2d"])
+
+
+def opus_en_romance(folder):
+    """Of several target languages; decoding is said in config.json, as it was before there was a file for it."""
+    size = tokenizers.marian(folder, codes=[">>fr<<", ">>pt_br<<"])
+    write_json(folder / "tokenizer_config.json", {"source_lang": "eng", "target_lang": "roa", "model_max_length": 512})
+    marian(folder, size, {"num_beams": 4, "gradient_checkpointing": False}, None, dtype=torch.float16)
+    return translations(folder, [">>fr<< the man sleeps.", ">>pt_br<<a dog", "the >>fr<< dog", ">>xx<< a dog runs."])
+
+
+FOLDERS = {
+    "bert-base-uncased": bert_base_uncased, "bert-base-cased": bert_base_cased, "bert-base-NER": bert_base_ner,
+    "distilbert-base-uncased-finetuned-sst-2-english": distilbert_sst2, "roberta-base": roberta_base,
+    "twitter-roberta-base-sentiment-latest": twitter_roberta, "all-MiniLM-L6-v2": minilm, "bge-small-en-v1.5": bge_small,
+    "gpt2": gpt2, "distilgpt2": distilgpt2, "TinyLlama-1.1B-Chat-v1.0": tinyllama, "Llama-3.2-1B": llama_32,
+    "SmolLM2-135M": smollm2, "vit-base-patch16-224": vit_base, "vit-of-today": vit_today, "deit-base-patch16-224": deit_base,
+    "deit-base-distilled-patch16-224": deit_distilled, "t5-small": t5_small, "flan-t5-small": flan_t5_small,
+    "opus-mt-en-de": opus_en_de, "opus-mt-en-ROMANCE": opus_en_romance}
+ELSEWHERE = ("tf_model.h5", "flax_model.msgpack", "pytorch_model.bin", "rust_model.ot", "onnx/model.onnx")
+
+
+def main():
+    for name in sys.argv[1:] or FOLDERS:
+        folder = ROOT / name
+        shutil.rmtree(folder, ignore_errors=True)
+        (folder / "onnx").mkdir(parents=True)
+        result = FOLDERS[name](folder)
+        for other in ELSEWHERE:  # weights for other programs, which nobody is to open
+            (folder / other).write_bytes(b"of another program")
+        lines = ",\n".join(json.dumps(one, ensure_ascii=False) for one in result)
+        (folder / "said.json").write_text(f"[{lines}]\n")
+        for path in folder.rglob("*"):
+            if path.is_file():
+                os.chmod(path, 0o644)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+"""What transformers' models say of texts, in the words of qkv's JSON."""
+
+import torch
+
+
+def run(model, tokenizer, *texts):
+    encoded = tokenizer(*texts, return_tensors="pt")
+    with torch.no_grad():
+        return encoded, model(**encoded, output_hidden_states=True)
+
+
+def masks(model, tokenizer, text, count=3):
+    encoded, output = run(model, tokenizer, text)
+    ids = encoded["input_ids"][0]
+    result = []
+    for place in (ids == tokenizer.mask_token_id).nonzero()[:, 0].tolist():
+        best = output.logits[0, place].softmax(-1).topk(count)
+        guesses = []
+        for probability, token in zip(best.values.tolist(), best.indices.tolist()):
+            filled = ids.clone()
+            filled[place] = token
+            guesses.append({"token": tokenizer.convert_ids_to_tokens(token), "id": token, "probability": probability,
+                            "text": tokenizer.decode(filled[1:-1], clean_up_tokenization_spaces=False)})
+        result.append(guesses)
+    return result
+
+
+def labels(model, logits):
+    best = logits.softmax(-1).sort(descending=True, stable=True)
+    return [{"label": model.config.id2label[i], "probability": p}
+            for p, i in zip(best.values.tolist(), best.indices.tolist())]
+
+
+def tags(model, tokenizer, text):
+    _, output = run(model, tokenizer, text)
+    offsets = tokenizer(text, return_offsets_mapping=True)["offset_mapping"]
+    tokens = []
+    for place in range(1, len(offsets) - 1):
+        best = output.logits[0, place].softmax(-1).max(-1)
+        begin, end = (len(text[:at].encode()) for at in offsets[place])
+        tokens.append({"text": text.encode()[begin:end].decode(), "begin": begin, "end": end,
+                       "label": model.config.id2label[int(best.indices)], "probability": float(best.values)})
+    return tokens
+
+
+def vectors(model, tokenizer, text):
+    _, output = run(model, tokenizer, text)
+    mean = output.last_hidden_state[0].mean(0)
+    said = {"mean": mean, "cls": output.last_hidden_state[0, 0], "normalized": mean / mean.norm()}
+    if getattr(output, "pooler_output", None) is not None:
+        said["pooler"] = output.pooler_output[0]
+    return {name: vector.tolist() for name, vector in said.items()}
+
+
+def continuation(model, tokenizer, text, count=8):
+    encoded = tokenizer(text, return_tensors="pt", return_token_type_ids=False)
+    ids = encoded["input_ids"]
+    with torch.no_grad():
+        greedy = model.generate(**encoded, max_new_tokens=count, do_sample=False, pad_token_id=0)[0, ids.shape[1]:]
+        logits = model(ids).logits[0, :-1].log_softmax(-1)
+    scores = logits.gather(1, ids[0, 1:, None])[:, 0]
+    return {"ids": greedy.tolist(), "token_log_probabilities": scores.tolist(),
+            "log_probability": float(scores.sum()), "perplexity": float((-scores.mean()).exp())}
