@@ -7,7 +7,6 @@
 #include <set>
 
 #include "qkv/base/error.h"
-#include "qkv/base/log.h"
 
 namespace qkv::models {
 
@@ -309,27 +308,17 @@ void ConfigReader::refuse_the_rest(std::span<const std::string_view> irrelevant)
   for (const auto& [key, value] : object_->fields.items()) {
     if (value.is_null() || object_->asked_for.contains(key) || is_listed(irrelevant, key)) continue;
     throw DataError(concat(object_->where, ": expected no field \"", key,
-                           "\", as nothing here knows what it means, found ", excerpt(value)));
+                           "\", as nothing here knows what it means, found ", excerpt(value),
+                           " (if it says nothing about what is computed, take it out of the file)"));
   }
 }
 
-void ConfigReader::pass_over_the_rest(std::span<const std::string_view> irrelevant) const {
-  for (const char* const key : {"quantization_config", "compression_config", "per_layer_config"}) {
-    if (has(key)) refuse(key, "no such field, as there is nothing here for it");
-  }
+void ConfigReader::refuse_the_rest_of_a_model(std::span<const std::string_view> irrelevant) const {
   if (!entries("pruned_heads").empty()) refuse("pruned_heads", "none");
   require_flag("tie_encoder_decoder", false);
-  std::string names;
-  for (const auto& [key, value] : object_->fields.items()) {
-    if (value.is_null() || object_->asked_for.contains(key) || is_listed(kIrrelevant, key) ||
-        is_listed(irrelevant, key)) {
-      continue;
-    }
-    names += concat(names.empty() ? "" : ", ", "\"", key, "\"");
-  }
-  if (names.empty()) return;
-  if (names.size() > kLongest) names = names.substr(0, kLongest) + "...";
-  log_warning(concat(object_->where, ": passed over, as nothing here knows what it means: ", names));
+  std::vector<std::string_view> all(kIrrelevant.begin(), kIrrelevant.end());
+  all.insert(all.end(), irrelevant.begin(), irrelevant.end());
+  refuse_the_rest(all);
 }
 
 }  // namespace qkv::models

@@ -53,13 +53,11 @@ class ConfigReader {
   void require_text(const std::string& key, const std::string& value) const;
 
   [[noreturn]] void refuse(const std::string& key, const std::string& expected) const;
-  // Refuses the first field that nobody has asked for: where a file may hold nothing else.
+  // Refuses the first field that nobody has asked for and that is not in the list.
   void refuse_the_rest(std::span<const std::string_view> irrelevant) const;
-  // Of files that others write, as transformers takes them: warns of fields that nobody has asked for, as its
-  // own code of the family knows nothing of them either, unless they are in the list or belong to every model
-  // and never say anything about what one computes ("transformers_version"). Refuses what changes what any
-  // model computes ("quantization_config").
-  void pass_over_the_rest(std::span<const std::string_view> irrelevant) const;
+  // The same, but for fields that belong to every model and never say anything about what one computes
+  // ("transformers_version").
+  void refuse_the_rest_of_a_model(std::span<const std::string_view> irrelevant) const;
 
  private:
   struct Object;

@@ -109,7 +109,7 @@ ImageProcessorConfig read_image_processor(const std::string& json, const std::st
       "input_data_format",    "return_tensors",         "device",          "disable_grouping",
       "default_to_square",    "_valid_processor_keys",  "use_fast",        "pad_size",
       "_valid_kwargs_names"};
-  reader.pass_over_the_rest(kIrrelevant);
+  reader.refuse_the_rest_of_a_model(kIrrelevant);
   try {
     config.validate();
   } catch (const UsageError& error) {

@@ -52,7 +52,7 @@ TextEncoderConfig read(const ConfigReader& reader) {
   constexpr std::array<std::string_view, 7> kIrrelevant{
       "classifier_dropout",   "directionality",       "pooler_fc_size", "pooler_num_attention_heads",
       "pooler_num_fc_layers", "pooler_size_per_head", "pooler_type"};
-  reader.pass_over_the_rest(kIrrelevant);
+  reader.refuse_the_rest_of_a_model(kIrrelevant);
   return config;
 }
 

@@ -48,7 +48,7 @@ TextEncoderConfig read(const ConfigReader& reader) {
   // Sinusoids are how positions started: the files hold them as a table like any other. Dropouts of training.
   constexpr std::array<std::string_view, 3> kIrrelevant{"sinusoidal_pos_embds", "qa_dropout",
                                                         "seq_classif_dropout"};
-  reader.pass_over_the_rest(kIrrelevant);
+  reader.refuse_the_rest_of_a_model(kIrrelevant);
   return config;
 }
 

@@ -38,10 +38,17 @@ LanguageModelConfig read(const ConfigReader& reader) {
   reader.require_flag("add_cross_attention", false);
   reader.require_flag("is_encoder_decoder", false);
   // n_ctx repeats n_positions; the upcast is about half precision; summaries are of a head that is not here.
-  constexpr std::array<std::string_view, 8> kIrrelevant{
-      "n_ctx",        "reorder_and_upcast_attn", "summary_activation",     "summary_first_dropout",
-      "summary_type", "summary_use_proj",        "summary_proj_to_labels", "id2label"};
-  reader.pass_over_the_rest(kIrrelevant);
+  constexpr std::array<std::string_view, 10> kIrrelevant{"n_special",
+                                                         "predict_special_tokens",
+                                                         "n_ctx",
+                                                         "reorder_and_upcast_attn",
+                                                         "summary_activation",
+                                                         "summary_first_dropout",
+                                                         "summary_type",
+                                                         "summary_use_proj",
+                                                         "summary_proj_to_labels",
+                                                         "id2label"};
+  reader.refuse_the_rest_of_a_model(kIrrelevant);
   return config;
 }
 

@@ -124,7 +124,7 @@ LanguageModelConfig read(const ConfigReader& reader) {
   // A way to split products between machines, of the same result; and what SmolLM's folders repeat.
   constexpr std::array<std::string_view, 3> kIrrelevant{"pretraining_tp", "is_llama_config",
                                                         "rope_interleaved"};
-  reader.pass_over_the_rest(kIrrelevant);
+  reader.refuse_the_rest_of_a_model(kIrrelevant);
   return config;
 }
 

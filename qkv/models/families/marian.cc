@@ -51,10 +51,16 @@ TransformerConfig read(const ConfigReader& reader) {
   reader.require_flag("add_final_layer_norm", false);
   reader.require_flag("static_position_embeddings", true);
   // Of training, and what repeats other fields.
-  constexpr std::array<std::string_view, 8> kIrrelevant{
-      "encoder_layerdrop",  "decoder_layerdrop",    "init_std",        "classif_dropout",
-      "classifier_dropout", "extra_pos_embeddings", "add_bias_logits", "num_hidden_layers"};
-  reader.pass_over_the_rest(kIrrelevant);
+  constexpr std::array<std::string_view, 9> kIrrelevant{"force_bos_token_to_be_generated",
+                                                        "encoder_layerdrop",
+                                                        "decoder_layerdrop",
+                                                        "init_std",
+                                                        "classif_dropout",
+                                                        "classifier_dropout",
+                                                        "extra_pos_embeddings",
+                                                        "add_bias_logits",
+                                                        "num_hidden_layers"};
+  reader.refuse_the_rest_of_a_model(kIrrelevant);
   return config;
 }
 

@@ -48,7 +48,7 @@ TextEncoderConfig read(const ConfigReader& reader) {
   reader.require_flag("add_cross_attention", false);
   reader.require_flag("tie_word_embeddings", true);
   constexpr std::array<std::string_view, 1> kIrrelevant{"classifier_dropout"};
-  reader.pass_over_the_rest(kIrrelevant);
+  reader.refuse_the_rest_of_a_model(kIrrelevant);
   return config;
 }
 

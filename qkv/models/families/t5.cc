@@ -68,7 +68,7 @@ TransformerConfig read_sizes(const ConfigReader& reader) {
   constexpr std::array<std::string_view, 6> kIrrelevant{"dense_act_fn",       "is_gated_act",
                                                         "initializer_factor", "classifier_dropout",
                                                         "n_positions",        "is_encoder_decoder"};
-  reader.pass_over_the_rest(kIrrelevant);
+  reader.refuse_the_rest_of_a_model(kIrrelevant);
   return config;
 }
 

@@ -67,7 +67,7 @@ ImageEncoderConfig read(const ConfigReader& reader, const Words& words) {
   reader.require_whole("pooler_output_size", config.encoder.layer.d_model);
   constexpr std::array<std::string_view, 1> kIrrelevant{
       "encoder_stride"};  // of a head that paints masked patches
-  reader.pass_over_the_rest(kIrrelevant);
+  reader.refuse_the_rest_of_a_model(kIrrelevant);
   return config;
 }
 
