@@ -209,7 +209,7 @@ def minilm(folder):
 
 
 def bge_small(folder):
-    sentence_model(folder, "BertModel", [], path="/root/.cache/torch/sentence_transformers/BAAI_bge-small-en/",
+    sentence_model(folder, "BertModel", [], path="/home/user/.cache/torch/sentence_transformers/BAAI_bge-small-en/",
                    classifier_dropout=None, id2label={"0": "LABEL_0"}, label2id={"LABEL_0": 0}, torch_dtype="float32",
                    transformers_version="4.30.0")
     write_json(folder / "tokenizer_config.json", {
