@@ -61,7 +61,6 @@ inline constexpr int kNarrowRows = 2, kNarrowVectors = 4;
 inline constexpr int kTileRows = 6, kTileVectors = 4;
 inline constexpr int kNarrowRows = 6, kNarrowVectors = kBlocks == 4 ? 2 : 4;
 #endif
-inline constexpr int kTileCols = 16;  // at most, of a tile
 static_assert(kTileVectors * kBlocks <= kTileCols && kNarrowVectors * kBlocks <= kTileCols);
 
 // With more rows than this, columns are laid side by side, in f32: what that takes is shared by the rows.
@@ -78,6 +77,7 @@ HWY_INLINE hn::Vec<D> blocks_of(D d, const hn::TFromD<D>* const* w, int64_t i, P
     return hn::Combine(d, blocks_of(half, w + kHalf, i, part), blocks_of(half, w, i, part));
   }
 }
+
 template <class P>
 HWY_INLINE FloatVector columns_of(const float* const* w, int64_t i, P part) {
   return blocks_of(Floats(), w, i, part);

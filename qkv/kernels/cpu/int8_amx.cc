@@ -86,8 +86,8 @@ class Columns {
         count_(std::min(kTile, part.cols - first)) {}
 
   int64_t inner() const { return inner_; }
+  // Up to here tiles are all there.
   int64_t whole() const { return count_ == kTile ? inner_ / kAmxDepth * kAmxDepth : 0; }
-  int64_t stride() const { return inner_; }
   const int8_t* at(int64_t i) const { return first_ + i; }
 
   // Asks for the numbers from i on of some of the columns that follow `ahead` columns behind: those whose
@@ -144,7 +144,7 @@ QKV_AMX void block(const Columns (&columns)[C], const uint8_t* const (&rows)[R],
       at[c] = columns[c].at(i);
       columns[c].expect(i, C * kTile, turn, turns);
     }
-    multiply<C, R>(at, columns[0].stride(), rows, i);
+    multiply<C, R>(at, inner, rows, i);
   }
   alignas(64) int8_t copies[C][kTileBytes];
   for (int64_t i = whole; i < inner; i += kAmxDepth) {

@@ -214,7 +214,7 @@ constexpr int64_t kFewestInTiles = 8;
 constexpr int64_t kPieceBytes = 65536;
 
 float* scratch_of_this_thread() {
-  constexpr size_t kBytes = kDepth * 16 * sizeof(float);
+  constexpr size_t kBytes = kDepth * kTileCols * sizeof(float);
   thread_local const Storage memory = [] {
     const MemoryScope scope(MemoryUse::scratch);
     return allocate(kBytes);

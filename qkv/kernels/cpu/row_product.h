@@ -19,6 +19,8 @@ namespace qkv::kernels {
 // second cache holds the rows (of floats: their block of kDepth), which are multiplied by several parts'
 // columns.
 inline constexpr int64_t kPartCols = 64, kPartRows = 192;
+// Of floats: at most so many columns are computed side by side.
+inline constexpr int64_t kTileCols = 16;
 // So much of the inner dimension is summed before anything is rounded into y.
 inline constexpr int64_t kDepth = 512;
 
@@ -38,7 +40,7 @@ struct RowPart {
   const float* x = nullptr;
   int64_t x_stride = 0;
   int64_t first = 0;
-  float* scratch = nullptr;  // [kDepth * 16]
+  float* scratch = nullptr;  // [kDepth, kTileCols]
 
   // Of int8: x is (q - zero) * scale, of each row.
   const uint8_t* q = nullptr;
