@@ -1,6 +1,5 @@
 #include <iomanip>
 #include <limits>
-#include <map>
 #include <memory>
 #include <optional>
 #include <sstream>
@@ -87,19 +86,17 @@ void add_embed(CLI::App& app) {
   const auto arguments = std::make_shared<Arguments>();
   add_line_options(*command, arguments->lines);
   add_image_options(*command, arguments->images);
-  command
-      ->add_option("--pool", arguments->pooling,
-                   "Which vector (default: as the folder says, else mean)\n"
-                   "  mean: the mean of all tokens'\n"
-                   "  cls: the first token's\n"
-                   "  max: the largest of all tokens', number by number\n"
-                   "  pooler: what the model makes of the first token's")
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, decode::Pooling>{{"mean", decode::Pooling::mean},
-                                                 {"cls", decode::Pooling::cls},
-                                                 {"max", decode::Pooling::max},
-                                                 {"pooler", decode::Pooling::pooler}}))
-      ->option_text("mean|cls|max|pooler");
+  add_choice<std::optional<decode::Pooling>, decode::Pooling>(
+      *command, "--pool", arguments->pooling,
+      {{"mean", decode::Pooling::mean},
+       {"cls", decode::Pooling::cls},
+       {"max", decode::Pooling::max},
+       {"pooler", decode::Pooling::pooler}},
+      "Which vector (default: as the folder says, else mean)\n"
+      "  mean: the mean of all tokens'\n"
+      "  cls: the first token's\n"
+      "  max: the largest of all tokens', number by number\n"
+      "  pooler: what the model makes of the first token's");
   // Not bound to the variable itself: CLI11 would make its nothing a false before anything is read.
   command->add_flag_function(
       "--normalize,!--no-normalize", [arguments](int64_t count) { arguments->normalize = count > 0; },

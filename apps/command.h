@@ -8,6 +8,8 @@
 #include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "qkv/ops/weight_form.h"
 
@@ -37,6 +39,24 @@ inline CLI::App* add_command(CLI::App& app, const std::string& name, const std::
   CLI::App* command = app.add_subcommand(name, description);
   command->footer("\nExample:\n  " + example);
   return command;
+}
+
+// An option that takes one of some names and puts what it stands for into `value`, which has to live as long
+// as the command.
+template <class Value, class Choice>
+CLI::Option* add_choice(CLI::App& command, const std::string& option, Value& value,
+                        const std::vector<std::pair<std::string, Choice>>& choices,
+                        const std::string& description) {
+  std::vector<std::string> names;
+  for (const auto& [name, choice] : choices) names.push_back(name);
+  const auto take = [&value, choices](const std::string& chosen) {
+    for (const auto& [name, choice] : choices) {
+      if (name == chosen) value = choice;
+    }
+  };
+  return command.add_option_function<std::string>(option, take, description)
+      ->check(CLI::IsMember(names))
+      ->option_text(CLI::detail::join(names, "|"));
 }
 
 // --weights: the form in which a model's weights are kept.

@@ -1,6 +1,5 @@
 #include "apps/decode_options.h"
 
-#include <map>
 #include <memory>
 
 #include "qkv/base/error.h"
@@ -27,14 +26,12 @@ void add_decode_options(CLI::App& command, DecodeArguments& arguments) {
                      "Hypotheses kept at each step; 1 is greedy (default: the model's)");
   command.add_option("--length-penalty", arguments.length_penalty,
                      "How much longer translations are favoured (default: the model's)");
-  command
-      .add_option("--length-penalty-form", arguments.form,
-                  "Scores are log P divided by (default: transformers)\n"
-                  "  transformers: length ^ penalty\n"
-                  "  gnmt: ((5 + length) / 6) ^ penalty (Wu et al. 2016)")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, decode::LengthPenalty>{
-          {"transformers", decode::LengthPenalty::power}, {"gnmt", decode::LengthPenalty::gnmt}}))
-      ->option_text("transformers|gnmt");
+  add_choice<decltype(arguments.form), decode::LengthPenalty>(
+      command, "--length-penalty-form", arguments.form,
+      {{"transformers", decode::LengthPenalty::power}, {"gnmt", decode::LengthPenalty::gnmt}},
+      "Scores are log P divided by (default: transformers)\n"
+      "  transformers: length ^ penalty\n"
+      "  gnmt: ((5 + length) / 6) ^ penalty (Wu et al. 2016)");
   command.add_option("--coverage-penalty", arguments.coverage_penalty,
                      "How much translations that leave words of the source aside fall behind\n"
                      "(Wu et al. 2016, beta; default: 0)");

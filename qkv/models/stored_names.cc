@@ -115,7 +115,7 @@ void put_in(const Tensor& value, const NameRule& rule, const Tensor& whole) {
 void load_parameters(const TensorFiles& files, const NameMap& map, const StoredForm& says,
                      const std::function<void(const nn::ParameterVisitor&)>& visit,
                      const LoadOptions& options) {
-  std::set<std::string> used(map.computed.begin(), map.computed.end());
+  std::set<std::string> used;
   visit([&](const std::string& name, const nn::Parameter& parameter) {
     const Stored from = stored(map, name);
     const std::vector<std::string> names = spellings(map, from);
@@ -137,7 +137,8 @@ void load_parameters(const TensorFiles& files, const NameMap& map, const StoredF
   });
   std::vector<std::string> rest;
   for (const std::string& name : files.names()) {
-    if (!used.contains(name)) rest.push_back(name);
+    const auto ends_name = [&](const std::string& ending) { return name.ends_with(ending); };
+    if (!used.contains(name) && std::ranges::none_of(map.computed, ends_name)) rest.push_back(name);
   }
   if (rest.empty()) return;
   log_info(concat("not read, as the model that was asked for has no such part: ", rest.front(),

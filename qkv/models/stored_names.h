@@ -39,7 +39,8 @@ struct NameMap {
   std::string prefix = {};
   // Parameters that no rule speaks of have the same names there.
   bool others_same = false;
-  // Tensors that files may have and nobody reads, as the model computes what they hold.
+  // What the names of tensors end with that files may have and nobody reads, as the model computes what they
+  // hold.
   std::vector<std::string> computed = {};
 };
 

@@ -135,7 +135,8 @@ NameMap bert_names(const std::string& model) {
                     {"encoder.layers.#.fc1", layer + "intermediate.dense"},
                     {"encoder.layers.#.fc2", layer + "output.dense"},
                     {"encoder.layers.#.final_layer_norm", layer + "output.LayerNorm"}},
-          .prefix = model + "."};
+          .prefix = model + ".",
+          .computed = {"embeddings.position_ids", "embeddings.token_type_ids"}};
 }
 
 }  // namespace qkv::models

@@ -87,7 +87,8 @@ NameMap names(const TextEncoderConfig& /*config*/) {
                 {"masked_language.layer_norm", "vocab_layer_norm"},
                 {"masked_language", "vocab_projector"},
                 {"classifier", "classifier"}},
-      .prefix = "distilbert."};
+      .prefix = "distilbert.",
+      .computed = {"embeddings.position_ids"}};
 }
 
 }  // namespace

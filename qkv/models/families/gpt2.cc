@@ -100,7 +100,8 @@ NameMap names(const LanguageModelConfig& /*config*/) {
                     {"decoder.layers.#.fc2", "transformer.h.#.mlp.c_proj", kTurned},
                     {"decoder.layer_norm", "transformer.ln_f"},
                     {"lm_head", "lm_head"}},
-          .prefix = "transformer."};
+          .prefix = "transformer.",
+          .computed = {".attn.bias", ".attn.masked_bias"}};  // the causal mask
 }
 
 }  // namespace

@@ -180,7 +180,8 @@ NameMap names(const LanguageModelConfig& /*config*/) {
                     {"decoder.layers.#.fc2", "model.layers.#.mlp.down_proj"},
                     {"decoder.layer_norm", "model.norm"},
                     {"lm_head", "lm_head"}},
-          .prefix = "model."};
+          .prefix = "model.",
+          .computed = {"rotary_emb.inv_freq"}};
 }
 
 }  // namespace
