@@ -137,7 +137,7 @@ Variable ImageEncoder::pooled(const Variable& hidden, const Offsets& offsets) co
 
 Variable ImageEncoder::labels(const Variable& hidden, const Offsets& offsets) const {
   if (!classifier_) throw UsageError("expected a model with labels, found one without");
-  const Variable logits = (*classifier_)(first_rows(hidden, offsets));
+  Variable logits = (*classifier_)(first_rows(hidden, offsets));
   if (!distillation_classifier_) return logits;
   return scaled(residual(logits, (*distillation_classifier_)(first_rows(hidden, offsets, 1))), 0.5f);
 }
