@@ -3,13 +3,13 @@
 
 #include "apps/image_options.h"
 #include "qkv/base/error.h"
-#include "qkv/decode/generate.h"
-#include "qkv/decode/image_tasks.h"
-#include "qkv/decode/text_tasks.h"
-#include "qkv/decode/translate.h"
 #include "qkv/explain/captured_report.h"
 #include "qkv/explain/image_attention.h"
-#include "qkv/models/pretrained.h"
+#include "qkv/models/hub/pretrained.h"
+#include "qkv/pipelines/generate.h"
+#include "qkv/pipelines/image_encoder.h"
+#include "qkv/pipelines/text_encoder.h"
+#include "qkv/pipelines/translate.h"
 
 namespace qkv::apps {
 namespace {
@@ -33,9 +33,9 @@ explain::AttentionReport report_of_text(const Arguments& arguments) {
 
 explain::AttentionReport report_of_pair(const Arguments& arguments) {
   const models::TranslationModel model = models::load_translation_model(arguments.model);
-  return explain::attention_report(
-      decode::capture_text(model, *arguments.source, arguments.target, decode::default_options(model).search),
-      arguments.model);
+  return explain::attention_report(pipelines::capture_text(model, *arguments.source, arguments.target,
+                                                           pipelines::default_options(model).search),
+                                   arguments.model);
 }
 
 explain::AttentionReport report_of(models::FolderKind kind, const Arguments& arguments) {
@@ -45,9 +45,9 @@ explain::AttentionReport report_of(models::FolderKind kind, const Arguments& arg
   if (!arguments.source) throw UsageError("--source: expected a text, found none");
   switch (kind) {
     case models::FolderKind::language:
-      return report_of_text<decode::Writer>(arguments);
+      return report_of_text<pipelines::TextGenerator>(arguments);
     case models::FolderKind::encoder:
-      return report_of_text<decode::TextTasks>(arguments);
+      return report_of_text<pipelines::TextEncoderPipeline>(arguments);
     case models::FolderKind::translation:
     case models::FolderKind::image:
       break;
@@ -60,7 +60,7 @@ explain::ImageAttentionReport report_of_image(const Arguments& arguments) {
     throw UsageError(concat("--image: expected a PNG or JPEG file and no text, as ", arguments.model,
                             " is a model of images, found ", arguments.image ? "both" : "none"));
   }
-  const decode::ImageTasks tasks(arguments.model, image_task_options(arguments.images, {}));
+  const pipelines::ImageEncoderPipeline tasks(arguments.model, image_task_options(arguments.images, {}));
   return explain::image_attention_report(tasks.attention(data::read_image(*arguments.image)),
                                          *arguments.image, arguments.model);
 }

@@ -6,9 +6,9 @@
 #include "apps/image_options.h"
 #include "apps/line_results.h"
 #include "qkv/base/error.h"
-#include "qkv/decode/image_tasks.h"
-#include "qkv/decode/text_tasks.h"
-#include "qkv/models/pretrained.h"
+#include "qkv/models/hub/pretrained.h"
+#include "qkv/pipelines/image_encoder.h"
+#include "qkv/pipelines/text_encoder.h"
 
 namespace qkv::apps {
 namespace {
@@ -21,7 +21,7 @@ struct Arguments {
 };
 
 // The likeliest of them, as many as are wanted.
-std::span<const decode::LabelProbability> best(const decode::Classified& found, int64_t wanted) {
+std::span<const pipelines::LabelProbability> best(const pipelines::Classified& found, int64_t wanted) {
   return std::span(found.labels).first(std::min(static_cast<size_t>(wanted), found.labels.size()));
 }
 
@@ -30,7 +30,7 @@ template <class Find>
 void classify_lines(const Arguments& arguments, const Find& find) {
   print_results(
       arguments.lines, [&](int64_t /*first*/, std::span<const std::string> lines) { return find(lines); },
-      [&](const decode::Classified& found, const Line& /*line*/) {
+      [&](const pipelines::Classified& found, const Line& /*line*/) {
         std::ostringstream text;
         text << std::fixed << std::setprecision(6);
         for (const auto& [label, probability] : best(found, arguments.top.value_or(1))) {
@@ -38,7 +38,7 @@ void classify_lines(const Arguments& arguments, const Find& find) {
         }
         return text.str();
       },
-      [&](const decode::Classified& found, const Line& /*line*/) {
+      [&](const pipelines::Classified& found, const Line& /*line*/) {
         nlohmann::ordered_json list = nlohmann::ordered_json::array();
         for (const auto& [label, probability] : best(found, arguments.top.value_or(INT32_MAX))) {
           list.push_back({{"label", label}, {"probability", probability}});
@@ -53,12 +53,12 @@ void classify(const Arguments& arguments) {
   }
   if (models::folder_kind(arguments.lines.model) == models::FolderKind::image) {
     if (arguments.pairs) throw UsageError("--pairs: expected a model that reads text, found one of images");
-    const decode::ImageTasks tasks(arguments.lines.model,
-                                   image_task_options(arguments.images, arguments.lines.load));
+    const pipelines::ImageEncoderPipeline tasks(arguments.lines.model,
+                                                image_task_options(arguments.images, arguments.lines.load));
     return classify_lines(arguments, [&](auto lines) { return tasks.classify(lines); });
   }
   require_no_images(arguments.images);
-  const decode::TextTasks tasks(arguments.lines.model, arguments.lines.load);
+  const pipelines::TextEncoderPipeline tasks(arguments.lines.model, arguments.lines.load);
   classify_lines(arguments, [&](auto lines) { return tasks.classify(lines, arguments.pairs); });
 }
 

@@ -91,7 +91,7 @@ struct Drawing {
 Drawing draw(const models::TranslationModel& model, const std::filesystem::path& folder,
              const std::string& english, std::optional<int> number) {
   const explain::AttentionReport report = explain::attention_report(
-      decode::capture_text(model, english, {}, decode::default_options(model).search),
+      pipelines::capture_text(model, english, {}, pipelines::default_options(model).search),
       "qkv demo: English to German number words");
   Drawing drawing{.path = folder / "attention.html", .title = report.title, .hint = {}};
   explain::write_report(report, drawing.path);
@@ -115,7 +115,7 @@ struct Line {
   std::string english, found, expected;  // expected: empty where nobody knows
 };
 
-std::vector<std::vector<std::string>> rows_of(const std::vector<Line>& lines, const Style& style) {
+std::vector<std::vector<std::string>> hypothesis_offsets(const std::vector<Line>& lines, const Style& style) {
   std::vector<std::vector<std::string>> rows;
   for (const Line& line : lines) {
     rows.push_back({"  " + line.english, line.found, ""});
@@ -127,7 +127,7 @@ std::vector<std::vector<std::string>> rows_of(const std::vector<Line>& lines, co
 
 std::string lines_text(const std::vector<Line>& lines, const Style& style) {
   size_t widths[2] = {0, 0};
-  const auto rows = rows_of(lines, style);
+  const auto rows = hypothesis_offsets(lines, style);
   for (const auto& row : rows) {
     for (size_t i = 0; i < 2; ++i) widths[i] = std::max(widths[i], row[i].size());
   }
@@ -180,15 +180,15 @@ void demo(const Arguments& arguments) {
   }
 
   const models::TranslationModel model = models::load_translation_model(job.folder);
-  const decode::TranslateOptions options = decode::default_options(model);
+  const pipelines::TranslateOptions options = pipelines::default_options(model);
   const std::vector<std::string> translations = translate_all(model, held_out.english, options);
   const metrics::ExactMatch exact = metrics::exact_match(translations, held_out.german);
 
   std::optional<Said> said;
   if (arguments.say) {
     said = read_said(*arguments.say, numbers.largest);
-    const std::vector<decode::Translation> result =
-        decode::Translator(model).translate(std::vector{said->english}, options);
+    const std::vector<pipelines::Translation> result =
+        pipelines::Translator(model).translate(std::vector{said->english}, options);
     if (!result[0].error.empty()) throw DataError(concat("--say: ", result[0].error));
     if (result[0].hypotheses.empty()) throw UsageError("--say: expected some words, found none");
     said->german = result[0].text;

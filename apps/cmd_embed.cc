@@ -7,9 +7,9 @@
 #include "apps/image_options.h"
 #include "apps/line_results.h"
 #include "qkv/base/error.h"
-#include "qkv/decode/image_tasks.h"
-#include "qkv/decode/text_tasks.h"
-#include "qkv/models/pretrained.h"
+#include "qkv/models/hub/pretrained.h"
+#include "qkv/pipelines/image_encoder.h"
+#include "qkv/pipelines/text_encoder.h"
 
 namespace qkv::apps {
 namespace {
@@ -18,32 +18,33 @@ struct Arguments {
   LineArguments lines;
   ImageArguments images;
   // Where nothing is said, the folder decides.
-  std::optional<decode::Pooling> pooling;
+  std::optional<pipelines::Pooling> pooling;
   std::optional<bool> normalize;
   std::optional<int64_t> max_length;
   std::optional<std::string> prompt;
 };
 
 // What the folder says, and over it what the command line says.
-decode::EmbedOptions vector_options(const Arguments& arguments, const decode::EmbedOptions& folder) {
+pipelines::EmbedOptions vector_options(const Arguments& arguments, const pipelines::EmbedOptions& folder) {
   return {.pooling = arguments.pooling.value_or(folder.pooling),
           .normalize = arguments.normalize.value_or(folder.normalize)};
 }
 
-decode::TextEmbedOptions text_options(const Arguments& arguments, const decode::TextEmbedOptions& folder) {
+pipelines::TextEmbedOptions text_options(const Arguments& arguments,
+                                         const pipelines::TextEmbedOptions& folder) {
   return {.vector = vector_options(arguments, folder.vector),
           .max_length = arguments.max_length ? arguments.max_length : folder.max_length,
           .prompt = arguments.prompt.value_or(folder.prompt)};
 }
 
-std::string text_of(const decode::Embedded& vector, const Line& /*line*/) {
+std::string text_of(const pipelines::Embedded& vector, const Line& /*line*/) {
   std::ostringstream text;
   text << std::setprecision(std::numeric_limits<float>::max_digits10);
   for (size_t c = 0; c < vector.values.size(); ++c) text << (c > 0 ? " " : "") << vector.values[c];
   return text.str();
 }
 
-nlohmann::ordered_json fields_of(const decode::Embedded& vector, const Line& /*line*/) {
+nlohmann::ordered_json fields_of(const pipelines::Embedded& vector, const Line& /*line*/) {
   return {{"vector", vector.values}};
 }
 
@@ -60,14 +61,14 @@ void embed(const Arguments& arguments) {
     if (arguments.max_length || arguments.prompt) {
       throw UsageError("--max-length, --prompt: expected a model that reads text, found one of images");
     }
-    const decode::ImageTasks tasks(arguments.lines.model,
-                                   image_task_options(arguments.images, arguments.lines.load));
-    const decode::EmbedOptions options = vector_options(arguments, {});
+    const pipelines::ImageEncoderPipeline tasks(arguments.lines.model,
+                                                image_task_options(arguments.images, arguments.lines.load));
+    const pipelines::EmbedOptions options = vector_options(arguments, {});
     return embed_lines(arguments, [&](auto lines) { return tasks.embed(lines, options); });
   }
   require_no_images(arguments.images);
-  const decode::TextTasks tasks(arguments.lines.model, arguments.lines.load);
-  const decode::TextEmbedOptions options = text_options(arguments, tasks.embed_options());
+  const pipelines::TextEncoderPipeline tasks(arguments.lines.model, arguments.lines.load);
+  const pipelines::TextEmbedOptions options = text_options(arguments, tasks.embed_options());
   embed_lines(arguments, [&](auto lines) { return tasks.embed(lines, options); });
 }
 
@@ -86,12 +87,12 @@ void add_embed(CLI::App& app) {
   const auto arguments = std::make_shared<Arguments>();
   add_line_options(*command, arguments->lines);
   add_image_options(*command, arguments->images);
-  add_choice<std::optional<decode::Pooling>, decode::Pooling>(
+  add_choice<std::optional<pipelines::Pooling>, pipelines::Pooling>(
       *command, "--pool", arguments->pooling,
-      {{"mean", decode::Pooling::mean},
-       {"cls", decode::Pooling::cls},
-       {"max", decode::Pooling::max},
-       {"pooler", decode::Pooling::pooler}},
+      {{"mean", pipelines::Pooling::mean},
+       {"cls", pipelines::Pooling::cls},
+       {"max", pipelines::Pooling::max},
+       {"pooler", pipelines::Pooling::pooler}},
       "Which vector (default: as the folder says, else mean)\n"
       "  mean: the mean of all tokens'\n"
       "  cls: the first token's\n"

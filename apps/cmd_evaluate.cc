@@ -34,15 +34,15 @@ struct Run {
 };
 
 Run translate(const models::TranslationModel& model, const std::vector<std::string>& sources,
-              const Arguments& arguments, const decode::TranslateOptions& options) {
+              const Arguments& arguments, const pipelines::TranslateOptions& options) {
   constexpr size_t kChunk = 1024;  // sentences that are batched by length together
-  const decode::Translator translator(model);
+  const pipelines::Translator translator(model);
   const auto started = std::chrono::steady_clock::now();
   const bool progress = stderr_is_terminal();
   Run run;
   for (size_t begin = 0; begin < sources.size(); begin += kChunk) {
     const size_t count = std::min(kChunk, sources.size() - begin);
-    for (const decode::Translation& one :
+    for (const pipelines::Translation& one :
          translator.translate(std::span(sources).subspan(begin, count), options)) {
       const size_t line = run.translations.size() + 1;
       if (!one.error.empty()) throw DataError(concat(arguments.source, ":", line, ": ", one.error));
@@ -74,7 +74,7 @@ void evaluate(const Arguments& arguments) {
     require_as_many_lines(arguments.source, sources.size(), path, reference_sets.back().size());
   }
   const models::TranslationModel model = models::load_translation_model(arguments.model, arguments.load);
-  const decode::TranslateOptions options = translate_options(model, arguments.decode);
+  const pipelines::TranslateOptions options = translate_options(model, arguments.decode);
   options.search.validate();
   // Opened before the work, so that a folder that cannot be written to costs none.
   std::optional<AtomicFile> output;

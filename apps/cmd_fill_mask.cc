@@ -3,7 +3,7 @@
 #include <sstream>
 
 #include "apps/line_results.h"
-#include "qkv/decode/text_tasks.h"
+#include "qkv/pipelines/text_encoder.h"
 
 namespace qkv::apps {
 namespace {
@@ -13,11 +13,11 @@ struct Arguments {
   int64_t guesses = 5;
 };
 
-nlohmann::ordered_json fields_of(const decode::FilledText& filled, const Line& /*line*/) {
+nlohmann::ordered_json fields_of(const pipelines::FilledText& filled, const Line& /*line*/) {
   nlohmann::ordered_json masks = nlohmann::ordered_json::array();
   for (const auto& guesses : filled.masks) {
     nlohmann::ordered_json list = nlohmann::ordered_json::array();
-    for (const decode::Guess& guess : guesses) {
+    for (const pipelines::MaskPrediction& guess : guesses) {
       list.push_back({{"token", guess.token},
                       {"id", guess.id},
                       {"probability", guess.probability},
@@ -28,11 +28,11 @@ nlohmann::ordered_json fields_of(const decode::FilledText& filled, const Line& /
   return {{"masks", std::move(masks)}};
 }
 
-std::string text_of(const decode::FilledText& filled, const Line& line) {
+std::string text_of(const pipelines::FilledText& filled, const Line& line) {
   std::ostringstream text;
   text << std::fixed << std::setprecision(6);
   for (size_t mask = 0; mask < filled.masks.size(); ++mask) {
-    for (const decode::Guess& guess : filled.masks[mask]) {
+    for (const pipelines::MaskPrediction& guess : filled.masks[mask]) {
       if (text.tellp() > 0) text << '\n';
       text << line.number << '\t' << mask + 1 << '\t' << guess.probability << '\t' << guess.token << '\t'
            << guess.text;
@@ -42,7 +42,7 @@ std::string text_of(const decode::FilledText& filled, const Line& line) {
 }
 
 void fill_mask(const Arguments& arguments) {
-  const decode::TextTasks tasks(arguments.lines.model, arguments.lines.load);
+  const pipelines::TextEncoderPipeline tasks(arguments.lines.model, arguments.lines.load);
   print_results(
       arguments.lines,
       [&](int64_t /*first*/, std::span<const std::string> lines) {

@@ -5,7 +5,7 @@
 #include "apps/line_results.h"
 #include "apps/sampling_options.h"
 #include "qkv/base/error.h"
-#include "qkv/decode/generate.h"
+#include "qkv/pipelines/generate.h"
 
 namespace qkv::apps {
 namespace {
@@ -13,27 +13,27 @@ namespace {
 struct Arguments {
   LineArguments lines;
   SamplingArguments sampling;
-  decode::GenerateOptions options;
+  pipelines::GenerateOptions options;
   std::optional<int> no_repeat_ngram;
   std::optional<float> repetition_penalty;
   std::optional<std::string> prompt;
 };
 
-decode::GenerateOptions options_of(const Arguments& arguments) {
+pipelines::GenerateOptions options_of(const Arguments& arguments) {
   const models::GenerationDefaults model = models::load_generation_defaults(arguments.lines.model);
-  decode::GenerateOptions options = arguments.options;
+  pipelines::GenerateOptions options = arguments.options;
   options.search.sampling = arguments.sampling.sampling(model);
   options.search.no_repeat_ngram = arguments.no_repeat_ngram.value_or(model.no_repeat_ngram);
   options.search.repetition_penalty = arguments.repetition_penalty.value_or(model.repetition_penalty);
-  decode::SearchOptions search = options.search;
+  search::SearchOptions search = options.search;
   ++search.max_length;  // as the writer does: a search counts the end
   search.validate();
   return options;
 }
 
-nlohmann::ordered_json fields_of(const decode::Generated& generated) {
+nlohmann::ordered_json fields_of(const pipelines::Generated& generated) {
   nlohmann::ordered_json texts = nlohmann::ordered_json::array();
-  for (const decode::Writing& one : generated.writings) {
+  for (const pipelines::Completion& one : generated.writings) {
     texts.push_back({{"text", one.text},
                      {"complete", one.hypothesis.complete},
                      {"log_probability", one.hypothesis.log_probability},
@@ -44,9 +44,9 @@ nlohmann::ordered_json fields_of(const decode::Generated& generated) {
 }
 
 // The prompt with what comes after it, once for each text.
-std::string text_of(const decode::Generated& generated, const Line& prompt) {
+std::string text_of(const pipelines::Generated& generated, const Line& prompt) {
   std::string text;
-  for (const decode::Writing& one : generated.writings) {
+  for (const pipelines::Completion& one : generated.writings) {
     if (&one != &generated.writings.front()) text += '\n';
     text += prompt.text + one.text;
   }
@@ -54,39 +54,40 @@ std::string text_of(const decode::Generated& generated, const Line& prompt) {
 }
 
 // One prompt, whose continuation is seen while it is written.
-void stream(const decode::Writer& writer, const Arguments& arguments,
-            const decode::GenerateOptions& options) {
-  decode::Prompt prompt{.text = *arguments.prompt, .key = 1};
+void stream(const pipelines::TextGenerator& writer, const Arguments& arguments,
+            const pipelines::GenerateOptions& options) {
+  pipelines::Prompt prompt{.text = *arguments.prompt, .key = 1};
   const bool streams = !arguments.lines.json && options.search.nbest == 1 && options.search.beam == 1;
   if (streams) {
     std::cout << prompt.text << std::flush;
     prompt.on_text = [](std::string_view text) { std::cout << text << std::flush; };
   }
-  const decode::Generated generated = writer.generate(std::span(&prompt, 1), options).front();
+  const pipelines::Generated generated = writer.generate(std::span(&prompt, 1), options).front();
   if (!generated.error.empty()) throw DataError(concat("--prompt: ", generated.error));
   if (streams) {
     std::cout << '\n';
   } else if (arguments.lines.json) {
     std::cout << fields_of(generated).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
   } else {
-    for (const decode::Writing& one : generated.writings) std::cout << prompt.text << one.text << '\n';
+    for (const pipelines::Completion& one : generated.writings) std::cout << prompt.text << one.text << '\n';
   }
 }
 
 void generate(const Arguments& arguments) {
-  const decode::GenerateOptions options = options_of(arguments);
-  const decode::Writer writer(arguments.lines.model, arguments.lines.load);
+  const pipelines::GenerateOptions options = options_of(arguments);
+  const pipelines::TextGenerator writer(arguments.lines.model, arguments.lines.load);
   if (arguments.prompt) return stream(writer, arguments, options);
   print_results(
       arguments.lines,
       [&](int64_t first, std::span<const std::string> lines) {
-        std::vector<decode::Prompt> prompts;
+        std::vector<pipelines::Prompt> prompts;
         for (const std::string& line : lines) {
           prompts.push_back({.text = line, .key = static_cast<uint64_t>(first) + prompts.size()});
         }
         return writer.generate(prompts, options);
       },
-      text_of, [](const decode::Generated& generated, const Line& /*line*/) { return fields_of(generated); });
+      text_of,
+      [](const pipelines::Generated& generated, const Line& /*line*/) { return fields_of(generated); });
 }
 
 }  // namespace
@@ -101,7 +102,7 @@ void add_generate(CLI::App& app) {
   add_line_options(*command, arguments->lines);
   command->add_option("--prompt", arguments->prompt, "The text to go on with (default: the lines of stdin)")
       ->type_name("TEXT");
-  decode::SearchOptions& search = arguments->options.search;
+  search::SearchOptions& search = arguments->options.search;
   command->add_option("--max-new-tokens", search.max_length, "Most tokens to write")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();

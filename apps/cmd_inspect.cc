@@ -10,7 +10,7 @@
 #include "qkv/base/error.h"
 #include "qkv/explain/cost.h"
 #include "qkv/explain/parts.h"
-#include "qkv/models/pretrained.h"
+#include "qkv/models/hub/pretrained.h"
 
 namespace qkv::apps {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "apps/command.h"
 #include "apps/terminal.h"
-#include "qkv/models/quantize.h"
+#include "qkv/models/hub/quantize.h"
 
 namespace qkv::apps {
 

@@ -3,19 +3,19 @@
 #include <sstream>
 
 #include "apps/line_results.h"
-#include "qkv/decode/generate.h"
+#include "qkv/pipelines/generate.h"
 
 namespace qkv::apps {
 namespace {
 
-std::string text_of(const decode::ScoredText& scored, const Line& line) {
+std::string text_of(const pipelines::ScoredText& scored, const Line& line) {
   std::ostringstream text;
   text << std::fixed << std::setprecision(6) << scored.log_probability << '\t' << scored.perplexity << '\t'
        << line.text;
   return text.str();
 }
 
-nlohmann::ordered_json fields_of(const decode::ScoredText& scored, const Line& /*line*/) {
+nlohmann::ordered_json fields_of(const pipelines::ScoredText& scored, const Line& /*line*/) {
   return {{"log_probability", scored.log_probability},
           {"perplexity", scored.perplexity},
           {"tokens", scored.tokens},
@@ -23,7 +23,7 @@ nlohmann::ordered_json fields_of(const decode::ScoredText& scored, const Line& /
 }
 
 void score(const LineArguments& arguments) {
-  const decode::Writer writer(arguments.model, arguments.load);
+  const pipelines::TextGenerator writer(arguments.model, arguments.load);
   print_results(
       arguments, [&](int64_t /*first*/, std::span<const std::string> lines) { return writer.score(lines); },
       text_of, fields_of);

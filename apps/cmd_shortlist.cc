@@ -7,8 +7,8 @@
 #include "qkv/base/error.h"
 #include "qkv/base/parallel.h"
 #include "qkv/data/corpus.h"
-#include "qkv/decode/shortlist.h"
 #include "qkv/models/translation_model.h"
+#include "qkv/search/shortlist.h"
 
 namespace qkv::apps {
 namespace {
@@ -17,7 +17,7 @@ struct Arguments {
   std::string model, out;
   data::CorpusFiles files;
   int64_t max_lines = 500'000;
-  decode::ShortlistOptions options;
+  search::ShortlistOptions options;
 };
 
 std::vector<data::LinePair> read_pairs(const Arguments& arguments) {
@@ -34,18 +34,18 @@ void make_shortlist(const Arguments& arguments) {
   arguments.options.validate();
   const models::TranslationModel model = models::load_translation_model(arguments.model);
   const std::vector<data::LinePair> lines = read_pairs(arguments);
-  std::vector<decode::TokenPair> pairs(lines.size());
+  std::vector<search::TokenPair> pairs(lines.size());
   parallel_for(std::ssize(lines), 64, [&](int64_t begin, int64_t end) {
     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
       pairs[i] = {model.tokenizer->encode_source(lines[i].source),
                   model.tokenizer->encode_target(lines[i].target)};
     }
   });
-  const auto shortlist = decode::Shortlist::learn(pairs, model.config.source_vocabulary,
+  const auto shortlist = search::Shortlist::learn(pairs, model.config.source_vocabulary,
                                                   model.config.target_vocabulary, arguments.options);
   shortlist.save(arguments.out);
   int64_t allowed = 0;
-  for (const decode::TokenPair& pair : pairs) allowed += std::ssize(shortlist.allowed(pair.source, {}));
+  for (const search::TokenPair& pair : pairs) allowed += std::ssize(shortlist.allowed(pair.source, {}));
   std::cerr << arguments.out << ": learned from " << pairs.size() << " pairs of lines; it allows them "
             << allowed / std::ssize(pairs) << " of " << model.config.target_vocabulary
             << " target tokens on average\n";

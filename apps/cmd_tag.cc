@@ -1,26 +1,26 @@
 #include <memory>
 
 #include "apps/line_results.h"
-#include "qkv/decode/text_tasks.h"
+#include "qkv/pipelines/text_encoder.h"
 
 namespace qkv::apps {
 namespace {
 
-std::string part_of(const Line& line, const decode::TaggedToken& token) {
+std::string part_of(const Line& line, const pipelines::TaggedToken& token) {
   return line.text.substr(token.begin, token.end - token.begin);
 }
 
-std::string text_of(const decode::TaggedText& tagged, const Line& line) {
+std::string text_of(const pipelines::TaggedText& tagged, const Line& line) {
   std::string text;
-  for (const decode::TaggedToken& token : tagged.tokens) {
+  for (const pipelines::TaggedToken& token : tagged.tokens) {
     text += (text.empty() ? "" : " ") + part_of(line, token) + "/" + token.label.label;
   }
   return text;
 }
 
-nlohmann::ordered_json fields_of(const decode::TaggedText& tagged, const Line& line) {
+nlohmann::ordered_json fields_of(const pipelines::TaggedText& tagged, const Line& line) {
   nlohmann::ordered_json tokens = nlohmann::ordered_json::array();
-  for (const decode::TaggedToken& token : tagged.tokens) {
+  for (const pipelines::TaggedToken& token : tagged.tokens) {
     tokens.push_back({{"text", part_of(line, token)},
                       {"begin", token.begin},
                       {"end", token.end},
@@ -31,7 +31,7 @@ nlohmann::ordered_json fields_of(const decode::TaggedText& tagged, const Line& l
 }
 
 void tag(const LineArguments& arguments) {
-  const decode::TextTasks tasks(arguments.model, arguments.load);
+  const pipelines::TextEncoderPipeline tasks(arguments.model, arguments.load);
   print_results(
       arguments, [&](int64_t /*first*/, std::span<const std::string> lines) { return tasks.tag(lines); },
       text_of, fields_of);

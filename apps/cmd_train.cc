@@ -183,9 +183,9 @@ void train_translation(TrainArguments& arguments, bool preset_given) {
   train::TranslationJob& job = arguments.job;
   if (arguments.resume && arguments.overwrite)
     throw UsageError("--resume and --overwrite: expected at most one of them, found both");
-  job.existing = arguments.resume      ? train::Existing::resume
-                 : arguments.overwrite ? train::Existing::replace
-                                       : train::Existing::refuse;
+  job.existing = arguments.resume      ? train::IfRunExists::resume
+                 : arguments.overwrite ? train::IfRunExists::replace
+                                       : train::IfRunExists::refuse;
   job.vocabulary.kind =
       arguments.vocabulary_kind == "bpe" ? text::SubwordKind::bpe : text::SubwordKind::unigram;
   job.bad_utf8 = arguments.skip_bad_utf8 ? data::OnBadLine::skip : data::OnBadLine::fail;

@@ -12,13 +12,13 @@
 #include "apps/sampling_options.h"
 #include "apps/trace_file.h"
 #include "qkv/base/error.h"
-#include "qkv/decode/translate.h"
+#include "qkv/pipelines/translate.h"
 
 namespace qkv::apps {
 namespace {
 
-using decode::TranslatedHypothesis;
-using decode::Translation;
+using pipelines::TranslatedHypothesis;
+using pipelines::Translation;
 
 struct Arguments {
   std::string model;
@@ -71,8 +71,8 @@ void print_text(int64_t line, const Translation& translation, int nbest, const A
   for (const TranslatedHypothesis& one : translation.hypotheses) print(one);
 }
 
-decode::TranslateOptions options_of(const models::TranslationModel& model, const Arguments& arguments) {
-  decode::TranslateOptions options = translate_options(model, arguments.decode);
+pipelines::TranslateOptions options_of(const models::TranslationModel& model, const Arguments& arguments) {
+  pipelines::TranslateOptions options = translate_options(model, arguments.decode);
   options.search.nbest = arguments.nbest.value_or(options.search.nbest);
   if (arguments.alternatives) {
     options.search.alternatives = true;
@@ -88,17 +88,17 @@ decode::TranslateOptions options_of(const models::TranslationModel& model, const
 
 void translate(const Arguments& arguments) {
   const models::TranslationModel model = models::load_translation_model(arguments.model, arguments.load);
-  const decode::TranslateOptions options = options_of(model, arguments);
+  const pipelines::TranslateOptions options = options_of(model, arguments);
   std::vector<models::TranslationModel> others;
   for (const std::string& folder : arguments.ensemble)
     others.push_back(models::load_translation_model(folder, arguments.load));
   std::vector<const models::TranslationModel*> models{&model};
   for (const models::TranslationModel& other : others) models.push_back(&other);
-  const decode::Translator translator(models);
+  const pipelines::Translator translator(models);
   std::optional<TraceFile> trace;
   if (arguments.trace) trace.emplace(*arguments.trace, *model.tokenizer);
   const bool interactive = ::isatty(STDIN_FILENO) == 1;
-  decode::StreamOptions stream;
+  pipelines::StreamOptions stream;
   stream.prefix_after_tab = arguments.prefixes;
   stream.chunk_lines = arguments.chunk_lines.value_or(interactive ? 1 : stream.chunk_lines);
   if (stream.chunk_lines < 1) {
@@ -128,7 +128,7 @@ void translate(const Arguments& arguments) {
   std::optional<Profile> profile;
   reset_allocator_peak();
   if (arguments.profile) profile.emplace();
-  const decode::StreamCounts counts = translate_lines(translator, std::cin, print, options, stream);
+  const pipelines::StreamCounts counts = translate_lines(translator, std::cin, print, options, stream);
   if (trace) trace->close();
   if (profile) {
     std::cout.flush();

@@ -7,9 +7,9 @@
 namespace qkv::apps {
 namespace {
 
-std::shared_ptr<const decode::Shortlist> load_shortlist(const std::string& path,
+std::shared_ptr<const search::Shortlist> load_shortlist(const std::string& path,
                                                         const models::TransformerConfig& config) {
-  auto shortlist = std::make_shared<const decode::Shortlist>(decode::Shortlist::load(path));
+  auto shortlist = std::make_shared<const search::Shortlist>(search::Shortlist::load(path));
   if (shortlist->source_vocabulary() != config.source_vocabulary ||
       shortlist->target_vocabulary() != config.target_vocabulary) {
     throw DataError(concat(path, ": expected a shortlist for the model's ", config.source_vocabulary, " and ",
@@ -26,9 +26,9 @@ void add_decode_options(CLI::App& command, DecodeArguments& arguments) {
                      "Hypotheses kept at each step; 1 is greedy (default: the model's)");
   command.add_option("--length-penalty", arguments.length_penalty,
                      "How much longer translations are favoured (default: the model's)");
-  add_choice<decltype(arguments.form), decode::LengthPenalty>(
+  add_choice<decltype(arguments.form), search::LengthPenalty>(
       command, "--length-penalty-form", arguments.form,
-      {{"transformers", decode::LengthPenalty::power}, {"gnmt", decode::LengthPenalty::gnmt}},
+      {{"transformers", search::LengthPenalty::power}, {"gnmt", search::LengthPenalty::gnmt}},
       "Scores are log P divided by (default: transformers)\n"
       "  transformers: length ^ penalty\n"
       "  gnmt: ((5 + length) / 6) ^ penalty (Wu et al. 2016)");
@@ -43,7 +43,8 @@ void add_decode_options(CLI::App& command, DecodeArguments& arguments) {
                      "No so many tokens in a row come twice (default: 0, no such rule)");
   command.add_option("--repetition-penalty", arguments.repetition_penalty,
                      "Above 1: tokens that have come already are made less likely (default: 1)");
-  command.add_option("--forbid", arguments.forbidden, "Words that never come; may be given several times")
+  command
+      .add_option("--forbid", arguments.suppress_tokens, "Words that never come; may be given several times")
       ->type_name("TEXT")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
@@ -58,9 +59,9 @@ void add_decode_options(CLI::App& command, DecodeArguments& arguments) {
                      "Source tokens translated side by side: memory against speed (default: 1024)");
 }
 
-decode::TranslateOptions translate_options(const models::TranslationModel& model,
-                                           const DecodeArguments& arguments) {
-  decode::TranslateOptions options = decode::default_options(model);
+pipelines::TranslateOptions translate_options(const models::TranslationModel& model,
+                                              const DecodeArguments& arguments) {
+  pipelines::TranslateOptions options = pipelines::default_options(model);
   options.search.beam = arguments.beam.value_or(options.search.beam);
   options.search.length_penalty = arguments.length_penalty.value_or(options.search.length_penalty);
   options.search.form = arguments.form;
@@ -70,9 +71,9 @@ decode::TranslateOptions translate_options(const models::TranslationModel& model
   options.search.no_repeat_ngram = arguments.no_repeat_ngram.value_or(options.search.no_repeat_ngram);
   options.search.repetition_penalty =
       arguments.repetition_penalty.value_or(options.search.repetition_penalty);
-  for (const std::string& text : arguments.forbidden) {
-    options.search.forbidden_sequences.push_back(model.tokenizer->encode_target(text));
-    if (options.search.forbidden_sequences.back().empty()) {
+  for (const std::string& text : arguments.suppress_tokens) {
+    options.search.bad_words.push_back(model.tokenizer->encode_target(text));
+    if (options.search.bad_words.back().empty()) {
       throw UsageError(concat("--forbid: expected text that the vocabulary can spell, found \"", text, "\""));
     }
   }

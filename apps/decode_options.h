@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "apps/command.h"
-#include "qkv/decode/translate.h"
+#include "qkv/pipelines/translate.h"
 
 namespace qkv::apps {
 
@@ -15,9 +15,9 @@ namespace qkv::apps {
 struct DecodeArguments {
   std::optional<int> beam, max_length, min_length, no_repeat_ngram;
   std::optional<float> repetition_penalty;
-  std::vector<std::string> forbidden;  // text that never comes
+  std::vector<std::string> suppress_tokens;  // text that never comes
   std::optional<double> length_penalty, coverage_penalty;
-  decode::LengthPenalty form = decode::LengthPenalty::power;
+  search::LengthPenalty form = search::LengthPenalty::power;
   std::optional<std::string> shortlist;
   std::optional<int64_t> batch_tokens, max_source_tokens;
   bool truncate = false;
@@ -26,7 +26,7 @@ struct DecodeArguments {
 // `arguments` has to live as long as the command.
 void add_decode_options(CLI::App& command, DecodeArguments& arguments);
 
-decode::TranslateOptions translate_options(const models::TranslationModel& model,
-                                           const DecodeArguments& arguments);
+pipelines::TranslateOptions translate_options(const models::TranslationModel& model,
+                                              const DecodeArguments& arguments);
 
 }  // namespace qkv::apps

@@ -58,7 +58,7 @@ train::TranslationJob demo_job(const std::filesystem::path& folder) {
   job.options.best_by = train::EarlyStopMetric::loss;
   job.options.checkpoint_minutes = 0;
   job.options.keep_checkpoints = 1;
-  job.existing = train::Existing::replace;
+  job.existing = train::IfRunExists::replace;
   return job;
 }
 
@@ -113,9 +113,9 @@ NumberTexts texts_of(std::span<const int> numbers) {
 
 std::vector<std::string> translate_all(const models::TranslationModel& model,
                                        const std::vector<std::string>& sources,
-                                       const decode::TranslateOptions& options) {
+                                       const pipelines::TranslateOptions& options) {
   std::vector<std::string> texts;
-  for (const decode::Translation& one : decode::Translator(model).translate(sources, options))
+  for (const pipelines::Translation& one : pipelines::Translator(model).translate(sources, options))
     texts.push_back(one.text);
   return texts;
 }

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "qkv/data/number_words.h"
-#include "qkv/decode/translate.h"
+#include "qkv/pipelines/translate.h"
 #include "qkv/train/translation.h"
 
 namespace qkv::apps {
@@ -49,6 +49,6 @@ NumberTexts texts_of(std::span<const int> numbers);
 // The translations of all, the best of each; an empty one where there is none.
 std::vector<std::string> translate_all(const models::TranslationModel& model,
                                        const std::vector<std::string>& sources,
-                                       const decode::TranslateOptions& options);
+                                       const pipelines::TranslateOptions& options);
 
 }  // namespace qkv::apps

@@ -66,7 +66,7 @@ void DemoProgress::on_validation(const train::ValidationReport& report) {
   std::string exact, example;
   if (report.best) {  // then the folder has this model
     const models::TranslationModel model = models::load_translation_model(folder_);
-    decode::TranslateOptions options = decode::default_options(model);
+    pipelines::TranslateOptions options = pipelines::default_options(model);
     options.search.beam = 1;
     const std::vector<std::string> translations = translate_all(model, watched_.english, options);
     exact = fixed("%.1f%%", 100 * metrics::exact_match(translations, watched_.german).share());

@@ -5,7 +5,7 @@
 
 #include "apps/command.h"
 #include "qkv/base/error.h"
-#include "qkv/decode/image_tasks.h"
+#include "qkv/pipelines/image_encoder.h"
 
 namespace qkv::apps {
 
@@ -20,9 +20,9 @@ inline void add_image_options(CLI::App& command, ImageArguments& arguments) {
                      "positions are interpolated (default: the model's)");
 }
 
-inline decode::ImageTaskOptions image_task_options(const ImageArguments& arguments,
-                                                   const models::LoadOptions& load) {
-  decode::ImageTaskOptions options{.load = load};
+inline pipelines::ImageEncoderOptions image_task_options(const ImageArguments& arguments,
+                                                         const models::LoadOptions& load) {
+  pipelines::ImageEncoderOptions options{.load = load};
   if (arguments.side) options.size = models::ImageSize{*arguments.side, *arguments.side};
   return options;
 }

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "apps/command.h"
-#include "qkv/models/load_options.h"
+#include "qkv/models/hub/load_options.h"
 
 namespace qkv::apps {
 

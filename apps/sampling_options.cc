@@ -2,9 +2,9 @@
 
 namespace qkv::apps {
 
-std::optional<decode::Sampling> SamplingArguments::sampling(const models::GenerationDefaults& model) const {
+std::optional<search::Sampling> SamplingArguments::sampling(const models::GenerationDefaults& model) const {
   if (!sample) return std::nullopt;
-  return decode::Sampling{.temperature = temperature.value_or(model.temperature),
+  return search::Sampling{.temperature = temperature.value_or(model.temperature),
                           .top_k = top_k.value_or(model.top_k),
                           .top_p = top_p.value_or(model.top_p),
                           .min_p = min_p.value_or(model.min_p),

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "apps/command.h"
-#include "qkv/decode/search.h"
+#include "qkv/search/search.h"
 
 namespace qkv::apps {
 
@@ -13,10 +13,10 @@ struct SamplingArguments {
   bool sample = false;
   std::optional<double> temperature, top_p, min_p;
   std::optional<int> top_k;
-  uint64_t seed = decode::Sampling().seed;
+  uint64_t seed = search::Sampling().seed;
 
   // What is not given is as the model's folder says.
-  std::optional<decode::Sampling> sampling(const models::GenerationDefaults& model) const;
+  std::optional<search::Sampling> sampling(const models::GenerationDefaults& model) const;
 };
 
 // `what` is drawn ("Draw translations at random"). `arguments` has to live as long as the command.

@@ -7,13 +7,13 @@
 namespace qkv::apps {
 namespace {
 
-const char* describe(decode::TraceEntry::Fate fate) {
+const char* describe(search::TraceEntry::Fate fate) {
   switch (fate) {
-    case decode::TraceEntry::Fate::kept:
+    case search::TraceEntry::Fate::kept:
       return "kept";
-    case decode::TraceEntry::Fate::finished:
+    case search::TraceEntry::Fate::finished:
       return "finished";
-    case decode::TraceEntry::Fate::pruned:
+    case search::TraceEntry::Fate::pruned:
       break;
   }
   return "pruned";
@@ -26,14 +26,14 @@ TraceFile::TraceFile(const std::filesystem::path& path, const text::TranslationT
   require_written();
 }
 
-void TraceFile::add(int64_t line, const decode::Translation& translation) {
+void TraceFile::add(int64_t line, const pipelines::Translation& translation) {
   nlohmann::ordered_json object{{"line", line}, {"steps", nlohmann::ordered_json::array()}};
   if (translation.trace) {
     std::vector<std::vector<std::string>> kept{{}}, next;  // the tokens of the hypotheses that go on
     for (const auto& step : translation.trace->steps) {
       nlohmann::ordered_json entries = nlohmann::ordered_json::array();
       next.clear();
-      for (const decode::TraceEntry& entry : step) {
+      for (const search::TraceEntry& entry : step) {
         const std::vector<std::string>& hypothesis = kept.at(static_cast<size_t>(entry.row));
         const std::string token(tokenizer_.piece(entry.id));
         entries.push_back({{"hypothesis", hypothesis},
@@ -44,7 +44,7 @@ void TraceFile::add(int64_t line, const decode::Translation& translation) {
                            {"coverage", entry.coverage},
                            {"score", entry.score},
                            {"fate", describe(entry.fate)}});
-        if (entry.fate != decode::TraceEntry::Fate::kept) continue;
+        if (entry.fate != search::TraceEntry::Fate::kept) continue;
         next.push_back(hypothesis);
         next.back().push_back(token);
       }

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "qkv/decode/translate.h"
+#include "qkv/pipelines/translate.h"
 
 namespace qkv::apps {
 
@@ -14,7 +14,7 @@ class TraceFile {
   TraceFile(const std::filesystem::path& path, const text::TranslationTokenizer& tokenizer);
   // {"line": 1, "steps": [[{"hypothesis": ["▁ein"], "token": "▁Haus", "log_probability", "total", "penalty",
   // "score", "fate": "kept" | "finished" | "pruned"}, ...], ...]}: each step's candidates, best first.
-  void add(int64_t line, const decode::Translation& translation);
+  void add(int64_t line, const pipelines::Translation& translation);
   void close();
 
  private:

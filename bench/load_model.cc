@@ -7,7 +7,7 @@
 
 #include <filesystem>
 
-#include "qkv/models/pretrained.h"
+#include "qkv/models/hub/pretrained.h"
 
 namespace {
 

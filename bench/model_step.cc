@@ -62,9 +62,9 @@ class Model {
         layers_(shape.stack),
         output_({tied_ ? table_.variable : classes_.variable}) {}
 
-  Variable loss(const Ragged& ids, const Tensor& labels, nn::Pass& pass) const {
-    const Variable x = embedding_(ids, pass);
-    const Variable y = layers_(x, ids.offsets, pass, {.causal = causal_});
+  Variable loss(const Ragged& ids, const Tensor& labels, nn::ForwardContext& context) const {
+    const Variable x = embedding_(ids, context);
+    const Variable y = layers_(x, ids.offsets, context, {.causal = causal_});
     return linear_cross_entropy(y, output_, labels, {.factor = 1.0f / static_cast<float>(labels.numel())})
         .loss;
   }
@@ -113,12 +113,12 @@ void run(std::map<std::string, std::string>& options) {
   }
   for (int64_t step = 1; step <= steps; ++step) {
     const auto begin = std::chrono::steady_clock::now();
-    nn::Pass pass;
-    pass.training = true;
-    pass.seed = 1;
-    pass.step = static_cast<uint32_t>(step);
+    nn::ForwardContext context;
+    context.training = true;
+    context.seed = 1;
+    context.step = static_cast<uint32_t>(step);
     Tape tape;
-    const Variable loss = model.loss(ids, labels, pass);
+    const Variable loss = model.loss(ids, labels, context);
     tape.backward(loss);
     adam.step(1e-4);
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

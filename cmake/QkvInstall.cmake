@@ -10,13 +10,15 @@ set(QKV_PRIVATE_HEADERS
   "/kernels/(cpu|reference)/"
   "/kernels/(attention|embedding|gated|loss|matmul|norm|optimizer|rotary|transpose|weight_rows)\\.h$"
   "/base/(hash|thread)\\.h$" "/data/(jpeg_markers|shuffle)\\.h$"
-  "/decode/(alternatives|batches|beam|candidates|constraints|hypotheses|row_results|samples|sampling|sentence_transformer|step_numbers)\\.h$"
+  "/search/(alternatives|batches|beam|candidates|constraints|hypotheses|samples|sampling|step_scores)\\.h$"
+  "/pipelines/(row_results|sentence_transformer)\\.h$"
   "/explain/(attention_page|image_page|page_parts|palette|report_file|svg_parts)\\.h$"
   "/io/crc32c\\.h$" "/ops/weight_rows\\.h$" "/metrics/ngrams\\.h$" "/nn/recompute\\.h$"
   "/models/families/"
-  "/models/(config_reader|config_writer|family|position_grid|stored_names|tensor_files|validate|weights)\\.h$" "/text/vocabulary\\.h$"
+  "/models/hub/(config_reader|config_writer|family|stored_names|tensor_files|weights)\\.h$"
+  "/models/(position_grid|validate)\\.h$" "/text/vocabulary\\.h$"
   # Of the tokenizers, tokenizer.h is what others use.
-  "/text/(added_tokens|aligned_text|byte_letters|byte_tokens|byte_trie|decoders|folder_config|json_part|normalizers|pattern)\\.h$"
+  "/text/(added_tokens|byte_letters|byte_tokens|byte_trie|decoders|folder_config|json_part|normalized_string|normalizers|pattern)\\.h$"
   "/text/(post_processing|pre_tokenizers|sentencepiece_model|string_index|token_models|token_table|tokenizer_json)\\.h$"
   "/text/(tokenizer_parts|unicode|word_cache)\\.h$")
 

@@ -19,10 +19,10 @@ int main() {
   const qkv::Tensor x = qkv::Tensor::empty({offsets.tokens(), d_model});
   for (int64_t i = 0; i < x.numel(); ++i) x.values()[i] = std::sin(0.37f * static_cast<float>(i));
 
-  qkv::nn::Pass pass;  // training is off: nothing is dropped
-  const qkv::Tensor both = layer(x, offsets, {}, pass).value();
+  qkv::nn::ForwardContext context;  // training is off: nothing is dropped
+  const qkv::Tensor both = layer(x, offsets, {}, context).value();
 
-  qkv::nn::Pass second_pass;
+  qkv::nn::ForwardContext second_pass;
   const qkv::Tensor alone =
       layer(x.slice_rows(offsets.begin(1), 3), qkv::Offsets::uniform(1, 3), {}, second_pass).value();
   const qkv::Tensor in_batch = both.slice_rows(offsets.begin(1), 3);

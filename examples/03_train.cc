@@ -16,7 +16,7 @@ Ids random_digits(qkv::RandomStream& random) {
 }
 
 // Sequences laid end to end, with what stands before and after each.
-qkv::Ragged lay_out(const std::vector<Ids>& sequences, const Ids& before, const Ids& after) {
+qkv::Ragged pack_ragged(const std::vector<Ids>& sequences, const Ids& before, const Ids& after) {
   Ids ids, offsets{0};
   for (const Ids& sequence : sequences) {
     for (const Ids& part : {before, sequence, after}) ids.insert(ids.end(), part.begin(), part.end());
@@ -51,13 +51,13 @@ int main() {
       sources.push_back(random_digits(random));
       targets.emplace_back(sources.back().rbegin(), sources.back().rend());
     }
-    const qkv::Ragged labels = lay_out(targets, {}, {kEnd});
-    qkv::nn::Pass pass;
-    pass.training = true;
-    pass.step = step;
+    const qkv::Ragged labels = pack_ragged(targets, {}, {kEnd});
+    qkv::nn::ForwardContext context;
+    context.training = true;
+    context.step = step;
     qkv::Tape tape;
-    const qkv::nn::Memory memory = model.encode(lay_out(sources, {}, {kEnd}), pass);
-    const qkv::Variable hidden = model.decode(lay_out(targets, {kStart}, {}), memory, pass);
+    const qkv::nn::Memory memory = model.encode(pack_ragged(sources, {}, {kEnd}), context);
+    const qkv::Variable hidden = model.decode(pack_ragged(targets, {kStart}, {}), memory, context);
     const auto result =
         qkv::linear_cross_entropy(hidden, model.output_projection(), labels.values,
                                   {.factor = 1 / static_cast<float>(labels.offsets.tokens())});
@@ -69,7 +69,7 @@ int main() {
   // Sequences that it has hardly seen: there are over a hundred million.
   std::vector<Ids> sources;
   for (int i = 0; i < 100; ++i) sources.push_back(with_end(random_digits(random)));
-  const auto outputs = qkv::decode::search(model, sources, {.beam = 1});
+  const auto outputs = qkv::search::search(model, sources, {.beam = 1});
   int right = 0;
   for (size_t i = 0; i < sources.size(); ++i) {
     right += outputs[i][0].ids == with_end(Ids(sources[i].rbegin() + 1, sources[i].rend()));
@@ -77,7 +77,7 @@ int main() {
   std::cout << right << " of " << sources.size() << " new sequences turned around\n";
 
   // Position t of the output looks at position n - t of the input.
-  const auto capture = qkv::decode::capture(model, sources[0], outputs[0][0].ids);
+  const auto capture = qkv::search::capture(model, sources[0], outputs[0][0].ids);
   const qkv::Tensor& cross = capture.attentions.back().weights;  // [heads, queries, keys]
   std::cout << capture.attentions.back().name << ", the mean of its heads:\n";
   for (int64_t query = 0; query < cross.dim(1); ++query) {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "qkv/base/error.h"
-#include "qkv/models/family.h"
+#include "qkv/models/hub/family.h"
 #include "qkv/models/transformer.h"
 
 namespace {

@@ -12,7 +12,7 @@
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
 #include "qkv/io/safetensors.h"
-#include "qkv/models/tensor_files.h"
+#include "qkv/models/hub/tensor_files.h"
 
 namespace {
 

@@ -87,9 +87,9 @@ int64_t big_endian(std::string_view bytes, size_t place) {
 }
 
 void require_few_pixels(int64_t width, int64_t height, const std::string& name) {
-  if (width > 0 && height > kMostImagePixels / width) {
+  if (width > 0 && height > kMaxImagePixels / width) {
     throw DataError(
-        concat(name, ": expected at most ", kMostImagePixels, " pixels, found ", width, " x ", height));
+        concat(name, ": expected at most ", kMaxImagePixels, " pixels, found ", width, " x ", height));
   }
 }
 
@@ -118,10 +118,10 @@ void append(void* context, void* data, int size) {
 }
 
 void require_pixels(const Image& image) {
-  const bool whole = image.height > 0 && image.width > 0 && image.height <= kMostImagePixels / image.width &&
+  const bool whole = image.height > 0 && image.width > 0 && image.height <= kMaxImagePixels / image.width &&
                      std::ssize(image.pixels) == image.height * image.width * 3;
   if (!whole) {
-    throw UsageError(concat("image: expected 1 to ", kMostImagePixels, " pixels of 3 bytes, found ",
+    throw UsageError(concat("image: expected 1 to ", kMaxImagePixels, " pixels of 3 bytes, found ",
                             image.height, " x ", image.width, " and ", image.pixels.size(), " bytes"));
   }
 }

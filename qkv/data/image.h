@@ -20,14 +20,14 @@ struct Image {
 };
 
 // Larger pictures are refused before memory is taken for them.
-inline constexpr int64_t kMostImagePixels = int64_t{1} << 27;
+inline constexpr int64_t kMaxImagePixels = int64_t{1} << 27;
 
 // A PNG or JPEG file in memory; `name` is for messages. Grey becomes three equal channels, transparency is
 // left out, 16 bits lose their lower 8, and CMYK is converted, all as Pillow's convert("RGB") does, but that
 // grey of 16 bits keeps its shades there as here only up to 255. What a photo's EXIF says about how the
 // camera was held is followed. PNGs give Pillow's pixels; JPEG decoders differ from each other by a few of
 // 255 levels. Throws DataError for bytes that are no such picture, that end before the picture does, or with
-// more than kMostImagePixels.
+// more than kMaxImagePixels.
 Image decode_image(std::string_view bytes, const std::string& name);
 
 // The same of a file; throws IoError too.

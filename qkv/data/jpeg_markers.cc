@@ -45,11 +45,11 @@ int orientation_of(std::string_view tiff) {
 // Whether each of the tables of a segment's content has at most 256 codes and a symbol for each: a byte, 16
 // numbers of codes, the symbols.
 bool huffman_tables_fit(std::string_view content) {
-  constexpr size_t kLengths = 16, kMostCodes = 256;
+  constexpr size_t kLengths = 16, kMaxCodes = 256;
   while (!content.empty()) {
     size_t codes = 0;
     for (size_t i = 1; i <= kLengths; ++i) codes += Numbers(content, true).at(i, 1);
-    if (codes > kMostCodes || 1 + kLengths + codes > content.size()) return false;
+    if (codes > kMaxCodes || 1 + kLengths + codes > content.size()) return false;
     content.remove_prefix(1 + kLengths + codes);
   }
   return true;

@@ -93,9 +93,9 @@ void weigh(const Window& window, const uint8_t* from, int64_t step, uint8_t* to)
 }
 
 void require_size(int64_t height, int64_t width) {
-  if (height < 1 || width < 1 || height > kMostImagePixels / width) {
+  if (height < 1 || width < 1 || height > kMaxImagePixels / width) {
     throw UsageError(
-        concat("image size: expected 1 to ", kMostImagePixels, " pixels, found ", height, " x ", width));
+        concat("image size: expected 1 to ", kMaxImagePixels, " pixels, found ", height, " x ", width));
   }
 }
 

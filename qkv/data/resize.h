@@ -14,7 +14,7 @@ enum class Resampling : uint8_t { nearest = 0, lanczos = 1, bilinear = 2, bicubi
 // Where the picture becomes smaller the kernel becomes wider, so that every pixel counts; but for `nearest`,
 // which takes one. First along the rows, then down the columns, with 8 bits in between and 22 bits in the
 // weights: Pillow's arithmetic, so that the result is Pillow's to the last bit. Throws UsageError for a size
-// below 1 or of more than kMostImagePixels.
+// below 1 or of more than kMaxImagePixels.
 Image resize(const Image& image, int64_t height, int64_t width, Resampling resampling);
 
 // The middle of a picture, black around it where it is smaller. Throws UsageError as above.

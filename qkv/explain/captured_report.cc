@@ -8,7 +8,7 @@
 
 namespace qkv::explain {
 
-AttentionLayer attention_layer(const decode::CapturedAttention& attention) {
+AttentionLayer attention_layer(const search::CapturedAttention& attention) {
   struct Pattern {
     std::string_view before, after;  // the layer's number
     Part part;
@@ -32,7 +32,7 @@ AttentionLayer attention_layer(const decode::CapturedAttention& attention) {
       concat("attention report: expected a name such as decoder.layers.0.encoder_attn, found ", name));
 }
 
-AttentionReport attention_report(const decode::TextAttention& captured, const std::string& title,
+AttentionReport attention_report(const pipelines::TextAttention& captured, const std::string& title,
                                  const std::string& model) {
   AttentionReport report{.title = title,
                          .model = model,
@@ -40,20 +40,20 @@ AttentionReport attention_report(const decode::TextAttention& captured, const st
                          .target_tokens = captured.tokens,
                          .target_inputs = {},
                          .layers = {}};
-  for (const decode::CapturedAttention& attention : captured.attentions) {
+  for (const search::CapturedAttention& attention : captured.attentions) {
     report.layers.push_back(attention_layer(attention));
   }
   return report;
 }
 
-AttentionReport attention_report(const decode::TextCapture& captured, const std::string& model) {
+AttentionReport attention_report(const pipelines::TextCapture& captured, const std::string& model) {
   AttentionReport report{.title = concat(captured.source, " \u2192 ", captured.target),
                          .model = model,
                          .source_tokens = captured.source_tokens,
                          .target_tokens = captured.target_output_tokens,
                          .target_inputs = captured.target_input_tokens,
                          .layers = {}};
-  for (const decode::CapturedAttention& attention : captured.capture.attentions) {
+  for (const search::CapturedAttention& attention : captured.capture.attentions) {
     report.layers.push_back(attention_layer(attention));
   }
   return report;

@@ -93,8 +93,8 @@ void ImageAttentionReport::validate() const {
   }
 }
 
-ImageAttentionReport image_attention_report(const decode::ImageAttention& captured, const std::string& title,
-                                            const std::string& model) {
+ImageAttentionReport image_attention_report(const pipelines::ImageAttention& captured,
+                                            const std::string& title, const std::string& model) {
   ImageAttentionReport report{.title = title,
                               .model = model,
                               .picture = captured.picture,
@@ -103,7 +103,7 @@ ImageAttentionReport image_attention_report(const decode::ImageAttention& captur
                               .own_tokens = captured.own_tokens,
                               .layers = {},
                               .labels = captured.labels};
-  for (const decode::CapturedAttention& attention : captured.attentions) {
+  for (const search::CapturedAttention& attention : captured.attentions) {
     report.layers.push_back(attention_layer(attention).weights);
   }
   return report;

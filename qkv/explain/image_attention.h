@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "qkv/data/image.h"
-#include "qkv/decode/image_tasks.h"
+#include "qkv/pipelines/image_encoder.h"
 #include "qkv/tensor/tensor.h"
 
 namespace qkv::explain {
@@ -26,7 +26,7 @@ struct ImageAttentionReport {
   int64_t rows = 0, columns = 0;        // of patches, which cover the picture
   std::vector<std::string> own_tokens;  // those in front of the patches: "[CLS]"
   std::vector<Tensor> layers;  // f32 [heads, tokens, tokens], a row for each query, first layer first
-  std::vector<decode::LabelProbability> labels;  // what the model takes it for; may be empty
+  std::vector<pipelines::LabelProbability> labels;  // what the model takes it for; may be empty
 
   int64_t tokens() const { return std::ssize(own_tokens) + rows * columns; }
   // Throws ShapeError naming the layer where weights and patches disagree, UsageError where there is no
@@ -35,8 +35,8 @@ struct ImageAttentionReport {
 };
 
 // Of every attention that was captured; `title` is a line about the picture, such as its path.
-ImageAttentionReport image_attention_report(const decode::ImageAttention& captured, const std::string& title,
-                                            const std::string& model);
+ImageAttentionReport image_attention_report(const pipelines::ImageAttention& captured,
+                                            const std::string& title, const std::string& model);
 
 // {"title", "model", "own_tokens", "patches": {"rows", "columns"}, "labels": [{"label", "probability"}],
 //  "layers": [{"layer": 0, "heads": [head][query][key]}], "rollout": [layer][query][key]}, to the last bit.

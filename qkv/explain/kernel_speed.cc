@@ -199,22 +199,21 @@ void norm(Stopwatch& watch) {
   const Tensor gain = random({kCols}, 4), shift = random({kCols}, 5);
   const Tensor mean = Tensor::empty({kRows}), deviation = Tensor::empty({kRows});
   watch.time("residual + norm", "2048 x 512, dropout", [&] {
-    kernels::norm_forward(
-        {.x = x.data(),
-         .branch = branch.data(),
-         .dropout = kDropout,
-         .gain = gain.data(),
-         .shift = shift.data(),
-         .rows = kRows,
-         .cols = kCols},
-        {.sum = sum.data(), .y = y.data(), .mean = mean.data(), .inverse_deviation = deviation.data()});
+    kernels::norm_forward({.x = x.data(),
+                           .branch = branch.data(),
+                           .dropout = kDropout,
+                           .gain = gain.data(),
+                           .shift = shift.data(),
+                           .rows = kRows,
+                           .cols = kCols},
+                          {.sum = sum.data(), .y = y.data(), .mean = mean.data(), .rstd = deviation.data()});
   });
   const Tensor dz = Tensor::empty({kRows, kCols}), d_branch = Tensor::empty({kRows, kCols});
   watch.time("residual + norm backward", "2048 x 512, dropout", [&] {
     kernels::norm_backward({.z = sum.data(),
                             .gain = gain.data(),
                             .mean = mean.data(),
-                            .inverse_deviation = deviation.data(),
+                            .rstd = deviation.data(),
                             .dy = dy.data(),
                             .rows = kRows,
                             .cols = kCols,

@@ -66,7 +66,7 @@ struct AttentionInput {
 
 // What is to be seen of the softmax's weights, before dropout; it is written on the way, by recomputing the
 // scores of the rows that are watched. Head h of query row t has the number n = h * query tokens + t.
-struct AttentionWatch {
+struct AttentionCapture {
   // The weights of row n over all keys of its sequence are written to weights[places[n] ...]; a negative
   // place: not wanted. Null: nowhere.
   const int64_t* places = nullptr;
@@ -87,7 +87,7 @@ struct AttentionOutput {
   // [heads, query tokens]: log(sum_j exp(score_ij)), -infinity for a row that may attend to nothing. Null:
   // not wanted.
   float* log_sum_exp = nullptr;
-  AttentionWatch watch = {};
+  AttentionCapture watch = {};
 };
 
 void attention_forward(const AttentionShape& shape, const AttentionInput& input,

@@ -31,8 +31,7 @@ struct NormOutput {
   float* sum = nullptr;
   float* y = nullptr;     // [rows, cols]; may be x or branch, and not `sum`
   float* mean = nullptr;  // [rows], 0 with rms; this and the next may be null
-  float* inverse_deviation =
-      nullptr;  // [rows]: 1 / sqrt(var + epsilon), of rms 1 / sqrt(mean(z^2) + epsilon)
+  float* rstd = nullptr;  // [rows]: 1 / sqrt(var + epsilon), of rms 1 / sqrt(mean(z^2) + epsilon)
 };
 
 void norm_forward(const NormInput& input, const NormOutput& output);
@@ -45,7 +44,7 @@ struct NormBackward {
   const float* z = nullptr;
   const float* gain = nullptr;
   const float* mean = nullptr;
-  const float* inverse_deviation = nullptr;
+  const float* rstd = nullptr;
   const float* dy = nullptr;
   int64_t rows = 0, cols = 0;
   float* dz = nullptr;  // [rows, cols]; null: not wanted. May be dy with Accumulate::no, as may the next

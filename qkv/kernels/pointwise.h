@@ -29,7 +29,7 @@ void activate_backward(Activation activation, const float* x, const float* dy, f
 void relu_backward(const float* y, const float* dy, float factor, float* dx, int64_t count);
 
 // bias_gradient[c] (+)= sum over rows of dy[row, c], in an order that depends on the number of rows only.
-void sum_rows(const float* dy, int64_t rows, int64_t cols, int64_t row_stride, float* sums,
-              Accumulate accumulate);
+void column_sums(const float* dy, int64_t rows, int64_t cols, int64_t row_stride, float* sums,
+                 Accumulate accumulate);
 
 }  // namespace qkv::kernels

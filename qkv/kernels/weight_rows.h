@@ -20,7 +20,7 @@ struct WeightRows {
 };
 
 // The sum of so many products of 8-bit numbers fits into 32 bits.
-inline constexpr int64_t kMostInt8Cols = 65536;
+inline constexpr int64_t kMaxInt8Cols = 65536;
 
 // The nearest bf16, ties to even. NaN stays NaN, and what is beyond the largest bf16 becomes infinite.
 void round_to_bf16(const float* from, BFloat16* to, int64_t count);

@@ -187,9 +187,9 @@ void TransformerConfig::validate() const {
   require_at_least("source_vocabulary", 1, source_vocabulary);
   require_at_least("target_vocabulary", 1, target_vocabulary);
   require_at_least("d_model", 1, d_model);
-  require_at_least("encoder_layers", 0, encoder_layers, kMostLayers);
-  require_at_least("decoder_layers", 1, decoder_layers, kMostLayers);
-  require_at_least("heads", 1, heads, kMostHeads);
+  require_at_least("encoder_layers", 0, encoder_layers, kMaxLayers);
+  require_at_least("decoder_layers", 1, decoder_layers, kMaxLayers);
+  require_at_least("heads", 1, heads, kMaxHeads);
   require_at_least("d_k", 0, d_k);
   require_at_least("d_v", 0, d_v);
   require_at_least("d_ff", 1, d_ff);

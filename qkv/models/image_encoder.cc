@@ -106,7 +106,8 @@ Variable ImageEncoder::positions_of(ImageSize size) const {
                                {size.height / side, size.width / side});
 }
 
-Variable ImageEncoder::operator()(const Tensor& pixels, nn::Pass& pass, OtherSizes other_sizes) const {
+Variable ImageEncoder::operator()(const Tensor& pixels, nn::ForwardContext& context,
+                                  OtherSizes other_sizes) const {
   const bool any_size = other_sizes == OtherSizes::interpolated && pixels.rank() == 4 &&
                         std::min(pixels.dim(2), pixels.dim(3)) > 0 && pixels.dim(2) % config_.patch == 0 &&
                         pixels.dim(3) % config_.patch == 0;
@@ -124,10 +125,10 @@ Variable ImageEncoder::operator()(const Tensor& pixels, nn::Pass& pass, OtherSiz
   // In front of the patches, the last that is put there being the first of all.
   if (config_.distilled) x = prepend(distillation_token_.variable, x, images);
   x = prepend(class_token_.variable, x, images);
-  const Dropout dropout = pass.dropout(config_.dropout);
+  const Dropout dropout = context.dropout(config_.dropout);
   x = residual(x, embedding(positions_of(size), counted(images, tokens), {}, {}));
   if (dropout.active()) x = activate(x, Activation::identity, dropout);
-  return encoder_(x, Offsets::uniform(images, tokens), pass);
+  return encoder_(x, Offsets::uniform(images, tokens), context);
 }
 
 Variable ImageEncoder::pooled(const Variable& hidden, const Offsets& offsets) const {

@@ -55,7 +55,7 @@ class ImageEncoder {
   // [images * tokens, d_model]: of each image the tokens of its own, then its patches row by row. Throws
   // ShapeError for images of another size, or of one that the patches' side does not divide, and UsageError
   // where interpolated positions would be trained.
-  Variable operator()(const Tensor& pixels, nn::Pass& pass,
+  Variable operator()(const Tensor& pixels, nn::ForwardContext& context,
                       OtherSizes other_sizes = OtherSizes::refused) const;
 
   // These take hidden states and the offsets of the images' tokens, and throw UsageError where the model has

@@ -5,7 +5,7 @@
 
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
-#include "qkv/models/config_reader.h"
+#include "qkv/models/hub/config_reader.h"
 
 namespace qkv::models {
 namespace {
@@ -41,7 +41,7 @@ ImageSize size_of(const ConfigReader& reader, const std::string& key, int64_t ot
   if (reader.is_object(key)) {
     const ConfigReader size = reader.object(key);
     const ImageSize found{size.whole("height"), size.whole("width")};
-    size.refuse_the_rest({});
+    size.reject_unknown_fields({});
     return found;
   }
   std::vector<double> sides = reader.numbers(key);
@@ -63,7 +63,7 @@ void read_resizing(const ConfigReader& reader, const Defaults& defaults, ImagePr
   if (reader.is_object("size") && reader.object("size").has("shortest_edge")) {
     const ConfigReader size = reader.object("size");
     config.shortest_edge = size.whole("shortest_edge");
-    size.refuse_the_rest({});
+    size.reject_unknown_fields({});
   } else {
     config.resize = size_of(reader, "size", defaults.size);
   }
@@ -169,7 +169,7 @@ ImageProcessor::ImageProcessor(const ImageProcessorConfig& config) : config_(con
   }
 }
 
-data::Image ImageProcessor::seen(const data::Image& image) const {
+data::Image ImageProcessor::resize_and_crop(const data::Image& image) const {
   data::Image result;
   const data::Image* now = &image;
   const auto resized = [&](int64_t height, int64_t width) {
@@ -197,7 +197,7 @@ void ImageProcessor::normalize(const data::Image& seen, float* to) const {
 Tensor ImageProcessor::operator()(std::span<const data::Image> images) const {
   Tensor pixels;
   for (size_t i = 0; i < images.size(); ++i) {
-    const data::Image one = seen(images[i]);
+    const data::Image one = resize_and_crop(images[i]);
     if (i == 0) pixels = Tensor::empty({std::ssize(images), 3, one.height, one.width});
     if (one.height != pixels.dim(2) || one.width != pixels.dim(3)) {
       throw UsageError(concat("images: expected all to become ", pixels.dim(2), " x ", pixels.dim(3),

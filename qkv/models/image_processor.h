@@ -53,7 +53,7 @@ class ImageProcessor {
   const ImageProcessorConfig& config() const { return config_; }
 
   // What the model gets to see of a picture: resized and cropped.
-  data::Image seen(const data::Image& image) const;
+  data::Image resize_and_crop(const data::Image& image) const;
   // Such an image as numbers, [3, height, width], written to `to`.
   void normalize(const data::Image& seen, float* to) const;
   // Both for pictures that end in one size: f32 [images, 3, height, width]. Throws UsageError where they do

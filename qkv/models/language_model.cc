@@ -54,18 +54,18 @@ void LanguageModel::require_places(int64_t tokens) const {
   }
 }
 
-Variable LanguageModel::operator()(const Ragged& ids, nn::Pass& pass) const {
+Variable LanguageModel::operator()(const Ragged& ids, nn::ForwardContext& context) const {
   require_places(ids.offsets.max_length());
   const NameScope scope("decoder");
-  return decoder_(embedding_(ids, pass), ids.offsets, {}, pass);
+  return decoder_(embedding_(ids, context), ids.offsets, {}, context);
 }
 
 nn::DecoderState LanguageModel::start(const Ragged& beginnings) const {
   require_places(beginnings.offsets.max_length());
   nn::DecoderState state = decoder_.start({.offsets = beginnings.offsets});
   if (beginnings.offsets.tokens() == 0) return state;
-  nn::Pass pass;
-  decoder_.read(embedding_(beginnings, pass).value(), beginnings.offsets, state, pass);
+  nn::ForwardContext context;
+  decoder_.read(embedding_(beginnings, context).value(), beginnings.offsets, state, context);
   return state;
 }
 
@@ -73,8 +73,8 @@ Tensor LanguageModel::step(const Tensor& ids, nn::DecoderState& state) const {
   const Tensor positions = state.next_positions();
   const auto places = positions.values<int32_t>();
   require_places(places.empty() ? 0 : *std::ranges::max_element(places) + 1);
-  nn::Pass pass;
-  const Variable x = embedding_({ids, Offsets::uniform(ids.numel(), 1)}, pass, {.positions = positions});
+  nn::ForwardContext context;
+  const Variable x = embedding_({ids, Offsets::uniform(ids.numel(), 1)}, context, {.positions = positions});
   return linear(decoder_.step(x.value(), state), output_).value();
 }
 

@@ -26,7 +26,7 @@ struct LanguageModelConfig {
 class LanguageModel {
  public:
   // The parameters have no numbers yet: nn::initialise(model, seed), or load_language_model()
-  // (qkv/models/pretrained.h).
+  // (qkv/models/hub/pretrained.h).
   explicit LanguageModel(const LanguageModelConfig& config);
 
   const LanguageModelConfig& config() const { return config_; }
@@ -34,7 +34,7 @@ class LanguageModel {
   // ids i32 [tokens] -> hidden states [tokens, d_model], those at a token knowing of it and of the tokens
   // before it. Throws UsageError for a sequence longer than max_positions, DataError for an id outside the
   // vocabulary; so do start() and step().
-  Variable operator()(const Ragged& ids, nn::Pass& pass) const;
+  Variable operator()(const Ragged& ids, nn::ForwardContext& context) const;
   // Hidden states to logits: what linear() and linear_cross_entropy() take.
   const LinearWeights& output_projection() const { return output_; }
 

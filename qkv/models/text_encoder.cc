@@ -31,10 +31,10 @@ void TextEncoderConfig::validate() const {
   if (max_positions) require_at_least("max_positions", 1, *max_positions);
   validate_stack(encoder);
   validate_embedding(embedding, encoder);
-  if ((next_sentence || labelled == Labelled::texts) && !pooler) {
+  if ((next_sentence || labelled == ClassificationTarget::texts) && !pooler) {
     throw UsageError("pooler: expected one, as judgements of whole texts are made from it, found none");
   }
-  if (labelled != Labelled::nothing) require_at_least("labels", 1, std::ssize(labels));
+  if (labelled != ClassificationTarget::nothing) require_at_least("labels", 1, std::ssize(labels));
 }
 
 TextEncoder::TextEncoder(const TextEncoderConfig& config)
@@ -50,7 +50,7 @@ TextEncoder::TextEncoder(const TextEncoderConfig& config)
   };
   pooler_ = head(config.pooler, d_model);
   next_sentence_ = head(config.next_sentence, 2);
-  classifier_ = head(config.labelled != Labelled::nothing, std::ssize(config.labels));
+  classifier_ = head(config.labelled != ClassificationTarget::nothing, std::ssize(config.labels));
   if (config.masked_language) {
     nn::Parameter bias(Shape{config.vocabulary}, {nn::Initializer::Kind::zeros});
     masked_language_.emplace(
@@ -61,13 +61,13 @@ TextEncoder::TextEncoder(const TextEncoderConfig& config)
   }
 }
 
-Variable TextEncoder::operator()(const Ragged& ids, nn::Pass& pass, const Tensor& types) const {
+Variable TextEncoder::operator()(const Ragged& ids, nn::ForwardContext& context, const Tensor& types) const {
   if (config_.max_positions && ids.offsets.max_length() > *config_.max_positions) {
     throw UsageError(concat("a text of ", ids.offsets.max_length(), " tokens is longer than the ",
                             *config_.max_positions, " that the model can read"));
   }
   const NameScope scope("encoder");
-  return encoder_(embedding_(ids, pass, {.types = types}), ids.offsets, pass);
+  return encoder_(embedding_(ids, context, {.types = types}), ids.offsets, context);
 }
 
 void TextEncoder::refuse(const char* head) const {
@@ -92,7 +92,7 @@ Variable TextEncoder::next_sentence(const Variable& hidden, const Offsets& offse
 
 Variable TextEncoder::labels(const Variable& hidden, const Offsets& offsets) const {
   if (!classifier_) refuse("labels");
-  return (*classifier_)(config_.labelled == Labelled::texts ? pooled(hidden, offsets) : hidden);
+  return (*classifier_)(config_.labelled == ClassificationTarget::texts ? pooled(hidden, offsets) : hidden);
 }
 
 void TextEncoder::visit(const nn::ParameterVisitor& visitor) const {

@@ -14,7 +14,7 @@
 namespace qkv::models {
 
 // What labels are given to.
-enum class Labelled { nothing, texts, tokens };
+enum class ClassificationTarget { nothing, texts, tokens };
 
 struct TextEncoderConfig {
   int64_t vocabulary = 0;
@@ -25,8 +25,8 @@ struct TextEncoderConfig {
   Activation pooler_activation = Activation::tanh;
   bool masked_language = false;  // guesses the token at each place; the table of embeddings is the projection
   Activation masked_language_activation = Activation::gelu_exact;
-  bool next_sentence = false;             // whether one part of the text follows the other; needs the pooler
-  Labelled labelled = Labelled::nothing;  // texts need the pooler
+  bool next_sentence = false;  // whether one part of the text follows the other; needs the pooler
+  ClassificationTarget labelled = ClassificationTarget::nothing;  // texts need the pooler
   std::vector<std::string> labels = {};
   ProblemType problem = ProblemType::single_label;  // of labels of texts
 
@@ -44,7 +44,7 @@ class TextEncoder {
   // ids i32 [tokens] -> hidden states [tokens, d_model]. `types` i32 [tokens], for texts of two parts: 0 for
   // the first, 1 for the second; undefined: all 0. Throws UsageError for a sequence longer than
   // max_positions, DataError for an id or a type that is none.
-  Variable operator()(const Ragged& ids, nn::Pass& pass, const Tensor& types = {}) const;
+  Variable operator()(const Ragged& ids, nn::ForwardContext& context, const Tensor& types = {}) const;
 
   // These take hidden states, and throw UsageError where the model has no such head.
   Variable pooled(const Variable& hidden, const Offsets& offsets) const;  // -> [texts, d_model]

@@ -53,16 +53,17 @@ const nn::Parameter& Transformer::output_table() const {
   return output_table_.defined() ? output_table_ : target_table_;
 }
 
-nn::Memory Transformer::encode(const Ragged& source, nn::Pass& pass) const {
+nn::Memory Transformer::encode(const Ragged& source, nn::ForwardContext& context) const {
   const NameScope scope("encoder");
-  const Variable x = source_embedding_(source, pass);
-  return {encoder_(x, source.offsets, pass), source.offsets};
+  const Variable x = source_embedding_(source, context);
+  return {encoder_(x, source.offsets, context), source.offsets};
 }
 
-Variable Transformer::decode(const Ragged& target, const nn::Memory& memory, nn::Pass& pass) const {
+Variable Transformer::decode(const Ragged& target, const nn::Memory& memory,
+                             nn::ForwardContext& context) const {
   const NameScope scope("decoder");
-  const Variable x = target_embedding_(target, pass);
-  return to_project(decoder_(x, target.offsets, memory, pass));
+  const Variable x = target_embedding_(target, context);
+  return to_project(decoder_(x, target.offsets, memory, context));
 }
 
 Variable Transformer::to_project(const Variable& hidden) const {
@@ -73,9 +74,9 @@ Variable Transformer::to_project(const Variable& hidden) const {
 nn::DecoderState Transformer::start(const nn::Memory& memory) const { return decoder_.start(memory); }
 
 Tensor Transformer::step(const Tensor& ids, nn::DecoderState& state, const LinearWeights& output) const {
-  nn::Pass pass;
+  nn::ForwardContext context;
   const Ragged tokens{ids, Offsets::uniform(ids.numel(), 1)};
-  const Variable x = target_embedding_(tokens, pass, {.positions = state.next_positions()});
+  const Variable x = target_embedding_(tokens, context, {.positions = state.next_positions()});
   return linear(to_project(decoder_.step(x.value(), state)), output).value();
 }
 

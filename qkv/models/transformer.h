@@ -14,16 +14,16 @@ namespace qkv::models {
 class Transformer {
  public:
   // The parameters have no numbers yet: nn::initialise(model, seed), or load_transformer()
-  // (qkv/models/pretrained.h).
+  // (qkv/models/hub/pretrained.h).
   explicit Transformer(const TransformerConfig& config);
 
   const TransformerConfig& config() const { return config_; }
 
   // source: ids i32 [tokens] -> [tokens, d_model].
-  nn::Memory encode(const Ragged& source, nn::Pass& pass) const;
+  nn::Memory encode(const Ragged& source, nn::ForwardContext& context) const;
   // target: ids i32 [tokens], each sequence beginning with decoder_start_id -> hidden states [tokens,
   // d_model], scaled where the configuration says scale_output.
-  Variable decode(const Ragged& target, const nn::Memory& memory, nn::Pass& pass) const;
+  Variable decode(const Ragged& target, const nn::Memory& memory, nn::ForwardContext& context) const;
   // What decode() gives to logits: what linear() and linear_cross_entropy() take.
   const LinearWeights& output_projection() const { return output_; }
 

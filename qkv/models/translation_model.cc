@@ -1,6 +1,6 @@
 #include "qkv/models/translation_model.h"
 
-#include "qkv/models/pretrained.h"
+#include "qkv/models/hub/pretrained.h"
 
 namespace qkv::models {
 

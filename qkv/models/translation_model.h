@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <memory>
 
-#include "qkv/models/generation_defaults.h"
-#include "qkv/models/load_options.h"
+#include "qkv/models/hub/generation_defaults.h"
+#include "qkv/models/hub/load_options.h"
 #include "qkv/models/transformer.h"
 #include "qkv/text/translation_tokenizer.h"
 
@@ -18,7 +18,7 @@ struct TranslationModel {
   GenerationDefaults generation;
 };
 
-// Throws what load_transformer() (qkv/models/pretrained.h), text::TranslationTokenizer::load() and
+// Throws what load_transformer() (qkv/models/hub/pretrained.h), text::TranslationTokenizer::load() and
 // load_generation_defaults() throw.
 TranslationModel load_translation_model(const std::filesystem::path& folder, const LoadOptions& options = {});
 

@@ -30,9 +30,9 @@ void validate_positions(const nn::PositionOptions& positions) {
 
 void validate_stack(const nn::StackOptions& stack) {
   const nn::LayerOptions& layer = stack.layer;
-  require_at_least("layers", 1, stack.layers, kMostLayers);
+  require_at_least("layers", 1, stack.layers, kMaxLayers);
   require_at_least("d_model", 1, layer.d_model);
-  require_at_least("heads", 1, layer.heads, kMostHeads);
+  require_at_least("heads", 1, layer.heads, kMaxHeads);
   require_at_least("key_heads", 0, layer.key_heads);
   require_at_least("d_k", 0, layer.d_k);
   require_at_least("d_v", 0, layer.d_v);

@@ -8,9 +8,9 @@
 namespace qkv::models {
 
 // A file may say any size. Of these, the product of two, in bytes, is still a number of 64 bits.
-constexpr int64_t kMostOfASize = int64_t{1} << 28, kMostLayers = 1000, kMostHeads = 4096;
+constexpr int64_t kMaxOfASize = int64_t{1} << 28, kMaxLayers = 1000, kMaxHeads = 4096;
 
-void require_at_least(const char* field, int64_t least, int64_t found, int64_t most = kMostOfASize);
+void require_at_least(const char* field, int64_t least, int64_t found, int64_t most = kMaxOfASize);
 void require_rate(const char* field, float rate);  // in [0, 1)
 void require_epsilon(float epsilon);
 void validate_positions(const nn::PositionOptions& positions);

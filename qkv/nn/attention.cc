@@ -113,7 +113,7 @@ MultiheadAttention::MultiheadAttention(const MultiheadAttentionOptions& options)
       out_({out_weight_.variable}, {out_bias_.variable}) {}
 
 Variable MultiheadAttention::self(const Variable& x, const Offsets& offsets, const AttentionMask& mask,
-                                  Pass& pass, KeyValueCache* cache) const {
+                                  ForwardContext& context, KeyValueCache* cache) const {
   const Heads heads = project(x, [&] { return position_ids(offsets); });
   if (cache != nullptr) {
     if (cache->rows() > 0 && cache->length(0) > 0) {
@@ -121,7 +121,7 @@ Variable MultiheadAttention::self(const Variable& x, const Offsets& offsets, con
     }
     cache->append(heads.key.value(), heads.value.value(), offsets);
   }
-  return attend(heads.query, heads.key, heads.value, offsets, offsets, mask, pass, alibi_slopes_);
+  return attend(heads.query, heads.key, heads.value, offsets, offsets, mask, context, alibi_slopes_);
 }
 
 MultiheadAttention::Heads MultiheadAttention::project(const Variable& x,
@@ -142,20 +142,21 @@ MultiheadAttention::Heads MultiheadAttention::project(const Variable& x,
 
 Variable MultiheadAttention::cross(const Variable& x, const Offsets& offsets, const Variable& keys,
                                    const Variable& values, const Offsets& memory_offsets,
-                                   const AttentionMask& mask, Pass& pass) const {
+                                   const AttentionMask& mask, ForwardContext& context) const {
   const Variable query = linear(x, q_);
   if (!(keys == values))
-    return attend(query, linear(keys, k_), linear(values, v_), offsets, memory_offsets, mask, pass);
+    return attend(query, linear(keys, k_), linear(values, v_), offsets, memory_offsets, mask, context);
   const int64_t key_width = options_.key_heads * options_.d_k,
                 value_width = options_.key_heads * options_.d_v;
   const Variable kv = linear(keys, kv_);
   return attend(query, kv.columns(0, key_width), kv.columns(key_width, value_width), offsets, memory_offsets,
-                mask, pass);
+                mask, context);
 }
 
 Variable MultiheadAttention::attend(const Variable& query, const Variable& key, const Variable& value,
                                     const Offsets& query_offsets, const Offsets& key_offsets,
-                                    const AttentionMask& mask, Pass& pass, const Tensor& alibi_slopes) const {
+                                    const AttentionMask& mask, ForwardContext& context,
+                                    const Tensor& alibi_slopes) const {
   const AttentionResult result = multihead_attention(query, key, value, options_.heads,
                                                      {.causal = mask.causal,
                                                       .keep = mask.keep,
@@ -163,12 +164,12 @@ Variable MultiheadAttention::attend(const Variable& query, const Variable& key, 
                                                       .alibi_slopes = alibi_slopes,
                                                       .relative_bias = mask.relative_bias,
                                                       .scale = options_.scale,
-                                                      .dropout = pass.dropout(options_.dropout),
+                                                      .dropout = context.dropout(options_.dropout),
                                                       .query_offsets = query_offsets,
                                                       .key_offsets = key_offsets,
                                                       .key_heads = options_.key_heads,
-                                                      .return_weights = static_cast<bool>(pass.observer)});
-  if (pass.observer) pass.observer(NameScope::current(), result.weights);
+                                                      .return_weights = static_cast<bool>(context.observer)});
+  if (context.observer) context.observer(NameScope::current(), result.weights);
   return project_output(result.output);
 }
 
@@ -186,20 +187,22 @@ Tensor MultiheadAttention::self_step(const Tensor& x, KeyValueCache& cache,
   return project_output(cached_attention(heads.query.value(), rows, options_, more)).value();
 }
 
-MemoryKeyValues MultiheadAttention::remember(const Tensor& memory, const Offsets& offsets) const {
+MemoryKeyValues MultiheadAttention::encode_memory(const Tensor& memory, const Offsets& offsets) const {
   return {linear(memory, kv_).value(), offsets};
 }
 
-Tensor MultiheadAttention::cross_step(const Tensor& x, const Offsets& rows_of, const MemoryKeyValues& memory,
+Tensor MultiheadAttention::cross_step(const Tensor& x, const Offsets& hypothesis_offsets,
+                                      const MemoryKeyValues& memory,
                                       std::vector<std::vector<float>>* weights) const {
-  if (x.rows() != rows_of.tokens() || memory.sentences() != rows_of.sequences()) {
-    throw ShapeError(concat("attention: expected a row for each of the ", rows_of.tokens(), " hypotheses of ",
-                            rows_of.sequences(), " sentences, found ", x.shape(), " and the memory of ",
-                            memory.sentences(), " sentences"));
+  if (x.rows() != hypothesis_offsets.tokens() || memory.sentences() != hypothesis_offsets.sequences()) {
+    throw ShapeError(concat("attention: expected a row for each of the ", hypothesis_offsets.tokens(),
+                            " hypotheses of ", hypothesis_offsets.sequences(), " sentences, found ",
+                            x.shape(), " and the memory of ", memory.sentences(), " sentences"));
   }
   RowEntries rows;
-  for (int64_t s = 0; s < rows_of.sequences(); ++s) {
-    for (int64_t row = rows_of.begin(s); row < rows_of.end(s); ++row) rows.add(memory.entries(s));
+  for (int64_t s = 0; s < hypothesis_offsets.sequences(); ++s) {
+    for (int64_t row = hypothesis_offsets.begin(s); row < hypothesis_offsets.end(s); ++row)
+      rows.add(memory.entries(s));
   }
   const Tensor query = linear(x, q_).value();
   if (weights == nullptr) return project_output(cached_attention(query, rows, options_)).value();

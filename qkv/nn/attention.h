@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "qkv/nn/cache.h"
+#include "qkv/nn/forward_context.h"
 #include "qkv/nn/parameter.h"
-#include "qkv/nn/pass.h"
 #include "qkv/nn/positions.h"
 #include "qkv/ops/attention.h"
 #include "qkv/ops/linear.h"
@@ -47,21 +47,22 @@ class MultiheadAttention {
 
   // Self-attention: x [tokens, d_model] -> [tokens, d_model]. Its keys and values are left in `cache`, if
   // given, which has a row for each sequence and no positions yet.
-  Variable self(const Variable& x, const Offsets& offsets, const AttentionMask& mask, Pass& pass,
+  Variable self(const Variable& x, const Offsets& offsets, const AttentionMask& mask, ForwardContext& context,
                 KeyValueCache* cache = nullptr) const;
   // Queries from x, keys and values from other rows: x [tokens, d_model], keys [memory tokens, key_features],
   // values [memory tokens, value_features]. Sequence i of one attends to sequence i of the other.
   Variable cross(const Variable& x, const Offsets& offsets, const Variable& keys, const Variable& values,
-                 const Offsets& memory_offsets, const AttentionMask& mask, Pass& pass) const;
+                 const Offsets& memory_offsets, const AttentionMask& mask, ForwardContext& context) const;
 
   // One more position for each row of a cache: x [rows, d_model] -> [rows, d_model]. relative_bias: as a mask
   // has it, with the n of the longest row or more.
   Tensor self_step(const Tensor& x, KeyValueCache& cache, const Tensor& relative_bias = {}) const;
   // Keys and values of encoded sentences: [memory tokens, d_model].
-  MemoryKeyValues remember(const Tensor& memory, const Offsets& offsets) const;
-  // x [rows, d_model], the rows of sentence i being rows_of[i] to rows_of[i + 1], all of which attend to its
-  // memory. weights, if given: of each row, what it attended to, as the mean of the heads.
-  Tensor cross_step(const Tensor& x, const Offsets& rows_of, const MemoryKeyValues& memory,
+  MemoryKeyValues encode_memory(const Tensor& memory, const Offsets& offsets) const;
+  // x [rows, d_model], the rows of sentence i being hypothesis_offsets[i] to hypothesis_offsets[i + 1], all
+  // of which attend to its memory. weights, if given: of each row, what it attended to, as the mean of the
+  // heads.
+  Tensor cross_step(const Tensor& x, const Offsets& hypothesis_offsets, const MemoryKeyValues& memory,
                     std::vector<std::vector<float>>* weights = nullptr) const;
 
   void visit(const ParameterVisitor& visitor) const;
@@ -76,7 +77,7 @@ class MultiheadAttention {
   // alibi_slopes: of self-attention.
   Variable attend(const Variable& query, const Variable& key, const Variable& value,
                   const Offsets& query_offsets, const Offsets& key_offsets, const AttentionMask& mask,
-                  Pass& pass, const Tensor& alibi_slopes = {}) const;
+                  ForwardContext& context, const Tensor& alibi_slopes = {}) const;
   Variable project_output(const Variable& heads) const;
 
   MultiheadAttentionOptions options_;

@@ -8,18 +8,19 @@ namespace {
 
 constexpr int64_t kStepsOfBlock = 16;
 
-void require_sentences(size_t sentences, const Offsets& rows_of) {
-  if (static_cast<int64_t>(sentences) != rows_of.sequences()) {
-    throw ShapeError(concat("cache of ", sentences, " sentences: found rows of ", rows_of.sequences()));
+void require_sentences(size_t sentences, const Offsets& hypothesis_offsets) {
+  if (static_cast<int64_t>(sentences) != hypothesis_offsets.sequences()) {
+    throw ShapeError(
+        concat("cache of ", sentences, " sentences: found rows of ", hypothesis_offsets.sequences()));
   }
 }
 
 // Drops the elements of the sentences that have no rows.
 template <class T>
-void keep_those_with_rows(std::vector<T>& sentences, const Offsets& rows_of) {
+void keep_those_with_rows(std::vector<T>& sentences, const Offsets& hypothesis_offsets) {
   size_t kept = 0;
   for (size_t s = 0; s < sentences.size(); ++s) {
-    if (rows_of.length(static_cast<int64_t>(s)) == 0) continue;
+    if (hypothesis_offsets.length(static_cast<int64_t>(s)) == 0) continue;
     if (kept < s) sentences[kept] = std::move(sentences[s]);
     ++kept;
   }
@@ -27,8 +28,9 @@ void keep_those_with_rows(std::vector<T>& sentences, const Offsets& rows_of) {
 }
 
 template <class T>
-void move_behind(std::vector<T>& all, std::vector<T>& newcomers) {
-  all.insert(all.end(), std::make_move_iterator(newcomers.begin()), std::make_move_iterator(newcomers.end()));
+void move_behind(std::vector<T>& all, std::vector<T>& new_requests) {
+  all.insert(all.end(), std::make_move_iterator(new_requests.begin()),
+             std::make_move_iterator(new_requests.end()));
 }
 
 }  // namespace
@@ -74,17 +76,18 @@ void KeyValueCache::append(const Tensor& keys, const Tensor& values, const Offse
   }
 }
 
-void KeyValueCache::join(KeyValueCache newcomers) {
-  if (width_ != 0 && newcomers.width_ != 0 && width_ != newcomers.width_) {
-    throw ShapeError(concat("cache of width ", width_, ": cannot take in one of width ", newcomers.width_));
+void KeyValueCache::join(KeyValueCache new_requests) {
+  if (width_ != 0 && new_requests.width_ != 0 && width_ != new_requests.width_) {
+    throw ShapeError(
+        concat("cache of width ", width_, ": cannot take in one of width ", new_requests.width_));
   }
-  width_ = std::max(width_, newcomers.width_);
-  move_behind(sentences_, newcomers.sentences_);
-  move_behind(entries_, newcomers.entries_);
+  width_ = std::max(width_, new_requests.width_);
+  move_behind(sentences_, new_requests.sentences_);
+  move_behind(entries_, new_requests.entries_);
 }
 
-void KeyValueCache::reorder(std::span<const int32_t> parents, const Offsets& rows_of) {
-  require_sentences(sentences_.size(), rows_of);
+void KeyValueCache::reorder(std::span<const int32_t> parents, const Offsets& hypothesis_offsets) {
+  require_sentences(sentences_.size(), hypothesis_offsets);
   for (const int32_t parent : parents) {
     if (parent < 0 || parent >= rows())
       throw ShapeError(concat("cache of ", rows(), " rows: no row ", parent));
@@ -98,8 +101,9 @@ void KeyValueCache::reorder(std::span<const int32_t> parents, const Offsets& row
     reordered[row] = --children[parent] == 0 ? std::move(entries_[parent]) : entries_[parent];
   }
   entries_ = std::move(reordered);
-  for (size_t s = 0; s < sentences_.size(); ++s) sentences_[s].rows = rows_of.length(static_cast<int64_t>(s));
-  keep_those_with_rows(sentences_, rows_of);
+  for (size_t s = 0; s < sentences_.size(); ++s)
+    sentences_[s].rows = hypothesis_offsets.length(static_cast<int64_t>(s));
+  keep_those_with_rows(sentences_, hypothesis_offsets);
 }
 
 MemoryKeyValues::MemoryKeyValues(const Tensor& keys_and_values, const Offsets& offsets) {
@@ -113,11 +117,11 @@ MemoryKeyValues::MemoryKeyValues(const Tensor& keys_and_values, const Offsets& o
   }
 }
 
-void MemoryKeyValues::join(MemoryKeyValues newcomers) { move_behind(sentences_, newcomers.sentences_); }
+void MemoryKeyValues::join(MemoryKeyValues new_requests) { move_behind(sentences_, new_requests.sentences_); }
 
-void MemoryKeyValues::keep(const Offsets& rows_of) {
-  require_sentences(sentences_.size(), rows_of);
-  keep_those_with_rows(sentences_, rows_of);
+void MemoryKeyValues::keep(const Offsets& hypothesis_offsets) {
+  require_sentences(sentences_.size(), hypothesis_offsets);
+  keep_those_with_rows(sentences_, hypothesis_offsets);
 }
 
 }  // namespace qkv::nn

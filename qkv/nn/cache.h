@@ -30,10 +30,11 @@ class KeyValueCache {
   // [positions, value width], any strides. The first call sets the widths.
   void append(const Tensor& keys, const Tensor& values, const Offsets& offsets);
   // Takes in the sentences of another cache, behind those that are there.
-  void join(KeyValueCache newcomers);
-  // Row i becomes what row parents[i] of the same sentence was; sentence s has the rows rows_of.begin(s) to
-  // rows_of.end(s) now. One without rows is forgotten, and those behind it move up.
-  void reorder(std::span<const int32_t> parents, const Offsets& rows_of);
+  void join(KeyValueCache new_requests);
+  // Row i becomes what row parents[i] of the same sentence was; sentence s has the rows
+  // hypothesis_offsets.begin(s) to hypothesis_offsets.end(s) now. One without rows is forgotten, and those
+  // behind it move up.
+  void reorder(std::span<const int32_t> parents, const Offsets& hypothesis_offsets);
 
   // Of each position of a row: its keys, and behind them its values.
   std::span<const float* const> entries(int64_t row) const { return entries_[static_cast<size_t>(row)]; }
@@ -59,9 +60,9 @@ class MemoryKeyValues {
 
   int64_t sentences() const { return static_cast<int64_t>(sentences_.size()); }
   // Takes in the sentences of another, behind those that are there.
-  void join(MemoryKeyValues newcomers);
+  void join(MemoryKeyValues new_requests);
   // Forgets the sentences that have no rows; those behind them move up.
-  void keep(const Offsets& rows_of);
+  void keep(const Offsets& hypothesis_offsets);
 
   // Of each token of a sentence: its keys, and behind them its values.
   std::span<const float* const> entries(int64_t sentence) const {

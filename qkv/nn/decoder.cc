@@ -9,16 +9,16 @@ namespace qkv::nn {
 
 Tensor DecoderState::next_positions() const { return layers.front().self.lengths(); }
 
-void DecoderState::join(DecoderState newcomers) {
-  layers.resize(newcomers.layers.size());
+void DecoderState::join(DecoderState new_requests) {
+  layers.resize(new_requests.layers.size());
   for (size_t i = 0; i < layers.size(); ++i) {
-    layers[i].self.join(std::move(newcomers.layers[i].self));
-    layers[i].memory.join(std::move(newcomers.layers[i].memory));
+    layers[i].self.join(std::move(new_requests.layers[i].self));
+    layers[i].memory.join(std::move(new_requests.layers[i].memory));
   }
-  std::vector<int32_t> offsets = rows_of.values();
-  for (int64_t s = 0; s < newcomers.rows_of.sequences(); ++s)
-    offsets.push_back(offsets.back() + static_cast<int32_t>(newcomers.rows_of.length(s)));
-  rows_of = Offsets(std::move(offsets));
+  std::vector<int32_t> offsets = hypothesis_offsets.values();
+  for (int64_t s = 0; s < new_requests.hypothesis_offsets.sequences(); ++s)
+    offsets.push_back(offsets.back() + static_cast<int32_t>(new_requests.hypothesis_offsets.length(s)));
+  hypothesis_offsets = Offsets(std::move(offsets));
 }
 
 void DecoderState::reorder(std::span<const int32_t> parents, const Offsets& new_rows_of) {
@@ -30,7 +30,7 @@ void DecoderState::reorder(std::span<const int32_t> parents, const Offsets& new_
   for (int64_t s = 0; s < new_rows_of.sequences(); ++s) {
     if (new_rows_of.length(s) > 0) offsets.push_back(static_cast<int32_t>(new_rows_of.end(s)));
   }
-  rows_of = Offsets(std::move(offsets));
+  hypothesis_offsets = Offsets(std::move(offsets));
 }
 
 DecoderLayer::DecoderLayer(const LayerOptions& options)
@@ -45,48 +45,50 @@ DecoderLayer::DecoderLayer(const LayerOptions& options)
 }
 
 template <class Self, class Cross>
-Variable DecoderLayer::run(const Variable& x, Pass& pass, const Self& self, const Cross& cross) const {
-  Variable rows = self_attn_residual_(x, pass, self);
-  if (encoder_attn_) rows = encoder_attn_->residual(rows, pass, cross);
-  return feed_forward_residual_(rows, pass, [&](const Variable& in) {
+Variable DecoderLayer::run(const Variable& x, ForwardContext& context, const Self& self,
+                           const Cross& cross) const {
+  Variable rows = self_attn_residual_(x, context, self);
+  if (encoder_attn_) rows = encoder_attn_->residual(rows, context, cross);
+  return feed_forward_residual_(rows, context, [&](const Variable& in) {
     const NameScope scope("feed_forward");
-    return feed_forward_(in, pass);
+    return feed_forward_(in, context);
   });
 }
 
-Variable DecoderLayer::operator()(const Variable& x, const Offsets& offsets, const Memory& memory, Pass& pass,
-                                  const DecoderLayerRun& options) const {
+Variable DecoderLayer::operator()(const Variable& x, const Offsets& offsets, const Memory& memory,
+                                  ForwardContext& context, const DecoderLayerRun& options) const {
   return run(
-      x, pass,
+      x, context,
       [&](const Variable& rows) {
         const NameScope scope("self_attn");
-        return self_attn_.self(rows, offsets, {.causal = true, .relative_bias = options.relative_bias}, pass,
-                               options.cache);
+        return self_attn_.self(rows, offsets, {.causal = true, .relative_bias = options.relative_bias},
+                               context, options.cache);
       },
       [&](const Variable& rows) {
         const NameScope scope("encoder_attn");
         return encoder_attn_->attention.cross(rows, offsets, memory.values, memory.values, memory.offsets,
-                                              options.memory_mask, pass);
+                                              options.memory_mask, context);
       });
 }
 
 DecoderLayerState DecoderLayer::start(const Memory& memory) const {
   DecoderLayerState state{.self = KeyValueCache(memory.offsets.sequences())};
-  if (encoder_attn_) state.memory = encoder_attn_->attention.remember(memory.values.value(), memory.offsets);
+  if (encoder_attn_)
+    state.memory = encoder_attn_->attention.encode_memory(memory.values.value(), memory.offsets);
   return state;
 }
 
-Tensor DecoderLayer::step(const Tensor& x, DecoderLayerState& layer_state, const Offsets& rows_of,
+Tensor DecoderLayer::step(const Tensor& x, DecoderLayerState& layer_state, const Offsets& hypothesis_offsets,
                           const DecoderLayerStep& options) const {
-  Pass pass;  // nothing is dropped, nothing observed
+  ForwardContext context;  // nothing is dropped, nothing observed
   return run(
-             x, pass,
+             x, context,
              [&](const Variable& rows) -> Variable {
                return self_attn_.self_step(rows.value(), layer_state.self, options.relative_bias);
              },
              [&](const Variable& rows) -> Variable {
-               return encoder_attn_->attention.cross_step(rows.value(), rows_of, layer_state.memory,
-                                                          options.weights);
+               return encoder_attn_->attention.cross_step(rows.value(), hypothesis_offsets,
+                                                          layer_state.memory, options.weights);
              })
       .value();
 }
@@ -113,12 +115,12 @@ Variable Decoder::relative_bias(int64_t n) const {
 }
 
 Variable Decoder::operator()(const Variable& x, const Offsets& offsets, const Memory& memory,
-                             Pass& pass) const {
+                             ForwardContext& context) const {
   const Variable bias = relative_bias(offsets.max_length());
   Variable rows = x;
   for (size_t i = 0; i < layers_.size(); ++i) {
     const NameScope scope("layers", static_cast<int>(i));
-    rows = run_layer(pass, [&layer = layers_[i], rows, offsets, memory, bias](Pass& own) {
+    rows = run_layer(context, [&layer = layers_[i], rows, offsets, memory, bias](ForwardContext& own) {
       return layer(rows, offsets, memory, own, {.relative_bias = bias});
     });
   }
@@ -128,16 +130,17 @@ Variable Decoder::operator()(const Variable& x, const Offsets& offsets, const Me
 DecoderState Decoder::start(const Memory& memory) const {
   DecoderState state;
   for (const DecoderLayer& layer : layers_) state.layers.push_back(layer.start(memory));
-  state.rows_of = Offsets::uniform(memory.offsets.sequences(), 1);
+  state.hypothesis_offsets = Offsets::uniform(memory.offsets.sequences(), 1);
   return state;
 }
 
-Tensor Decoder::read(const Tensor& x, const Offsets& offsets, DecoderState& state, Pass& pass) const {
+Tensor Decoder::read(const Tensor& x, const Offsets& offsets, DecoderState& state,
+                     ForwardContext& context) const {
   const Variable bias = relative_bias(offsets.max_length());
   Variable rows = x;
   for (size_t i = 0; i < layers_.size(); ++i) {
     const NameScope scope("layers", static_cast<int>(i));
-    rows = layers_[i](rows, offsets, {}, pass, {.relative_bias = bias, .cache = &state.layers[i].self});
+    rows = layers_[i](rows, offsets, {}, context, {.relative_bias = bias, .cache = &state.layers[i].self});
   }
   return layer_norm_ ? (*layer_norm_)(rows).value() : rows.value();
 }
@@ -153,7 +156,7 @@ Tensor Decoder::step(const Tensor& x, DecoderState& state) const {
   state.source_weights.clear();
   for (size_t i = 0; i < layers_.size(); ++i) {
     options.weights = state.watched_layer == static_cast<int64_t>(i) ? &state.source_weights : nullptr;
-    rows = layers_[i].step(rows, state.layers[i], state.rows_of, options);
+    rows = layers_[i].step(rows, state.layers[i], state.hypothesis_offsets, options);
   }
   return layer_norm_ ? (*layer_norm_)(rows).value() : rows;
 }

@@ -24,10 +24,10 @@ struct DecoderLayerState {
 };
 
 // What a decoder remembers between steps, of sentences that come and go. The hypotheses of sentence i are
-// rows rows_of.begin(i) to rows_of.end(i).
+// rows hypothesis_offsets.begin(i) to hypothesis_offsets.end(i).
 struct DecoderState {
   std::vector<DecoderLayerState> layers;
-  Offsets rows_of;
+  Offsets hypothesis_offsets;
   // The layer whose attention over the memory each step leaves in source_weights: for each row, the weight of
   // each of its memory's tokens, as the mean of the heads. -1: none.
   int64_t watched_layer = -1;
@@ -36,7 +36,7 @@ struct DecoderState {
   // Where the next token of each row stands: i32 [rows].
   Tensor next_positions() const;
   // Takes in the sentences of another state of this decoder, behind those that are there.
-  void join(DecoderState newcomers);
+  void join(DecoderState new_requests);
   // Row i continues what row parents[i] was; the sentences' rows become new_rows_of. A sentence without rows
   // is forgotten, and those behind it move up.
   void reorder(std::span<const int32_t> parents, const Offsets& new_rows_of);
@@ -60,11 +60,11 @@ class DecoderLayer {
   explicit DecoderLayer(const LayerOptions& options);
 
   // x [tokens, d_model] -> the same. The self-attention is causal.
-  Variable operator()(const Variable& x, const Offsets& offsets, const Memory& memory, Pass& pass,
-                      const DecoderLayerRun& options = {}) const;
+  Variable operator()(const Variable& x, const Offsets& offsets, const Memory& memory,
+                      ForwardContext& context, const DecoderLayerRun& options = {}) const;
   DecoderLayerState start(const Memory& memory) const;
   // One position: x [rows, d_model] -> the same.
-  Tensor step(const Tensor& x, DecoderLayerState& layer_state, const Offsets& rows_of,
+  Tensor step(const Tensor& x, DecoderLayerState& layer_state, const Offsets& hypothesis_offsets,
               const DecoderLayerStep& options = {}) const;
   void visit(const ParameterVisitor& visitor) const;
 
@@ -75,7 +75,7 @@ class DecoderLayer {
   };
   // The three sublayers, with self(rows) and cross(rows) as the functions of the first two.
   template <class Self, class Cross>
-  Variable run(const Variable& x, Pass& pass, const Self& self, const Cross& cross) const;
+  Variable run(const Variable& x, ForwardContext& context, const Self& self, const Cross& cross) const;
 
   MultiheadAttention self_attn_;
   Residual self_attn_residual_;
@@ -88,12 +88,13 @@ class Decoder {
  public:
   explicit Decoder(const StackOptions& options);
 
-  Variable operator()(const Variable& x, const Offsets& offsets, const Memory& memory, Pass& pass) const;
+  Variable operator()(const Variable& x, const Offsets& offsets, const Memory& memory,
+                      ForwardContext& context) const;
   // The state before the first position, one hypothesis a sentence.
   DecoderState start(const Memory& memory) const;
   // The first positions of each sequence at once, of a decoder without memory: x [tokens, d_model] -> the
   // same. `state` is new.
-  Tensor read(const Tensor& x, const Offsets& offsets, DecoderState& state, Pass& pass) const;
+  Tensor read(const Tensor& x, const Offsets& offsets, DecoderState& state, ForwardContext& context) const;
   // One position for each hypothesis: x [rows, d_model] -> the same.
   Tensor step(const Tensor& x, DecoderState& state) const;
   void visit(const ParameterVisitor& visitor) const;

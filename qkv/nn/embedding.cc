@@ -64,7 +64,7 @@ AddedPositions added_positions(const EmbeddingConfig& config, const Parameter& l
 
 Embedding::Embedding(const EmbeddingConfig& config, Variable table)
     : config_(config), table_(std::move(table)) {
-  table_.take_any_form();
+  table_.allow_quantized();
   constexpr Initializer kNormal{Initializer::Kind::normal, 0.02f};
   if (config.positions.kind == PositionKind::learned) {
     positions_ = Parameter(Shape{config.positions.max_positions, config.d_model}, kNormal);
@@ -73,9 +73,9 @@ Embedding::Embedding(const EmbeddingConfig& config, Variable table)
   if (config.norm) norm_.emplace(NormOptions{.features = config.d_model, .epsilon = config.epsilon});
 }
 
-Variable Embedding::operator()(const Ragged& ids, Pass& pass, const TokenPlaces& places) const {
+Variable Embedding::operator()(const Ragged& ids, ForwardContext& context, const TokenPlaces& places) const {
   const float factor = config_.scale ? std::sqrt(static_cast<float>(config_.d_model)) : 1.0f;
-  const Dropout dropout = pass.dropout(config_.dropout);
+  const Dropout dropout = context.dropout(config_.dropout);
   const AddedPositions added = added_positions(
       config_, positions_, places.positions.defined() ? places.positions : position_ids(ids.offsets));
   const bool last = !types_.defined() && !norm_;  // nothing comes after this sum
@@ -88,7 +88,7 @@ Variable Embedding::operator()(const Ragged& ids, Pass& pass, const TokenPlaces&
     const Tensor types =
         places.types.defined() ? places.types : Tensor::zeros({ids.values.numel()}, DType::i32);
     const Variable of_types = embedding(types_.variable, types, {}, {});
-    if (norm_) return dropped(norm_->of_sum(tokens, of_types, {}), dropout);
+    if (norm_) return dropped(norm_->add_norm(tokens, of_types, {}), dropout);
     sum = residual(tokens, of_types);
   }
   return dropped(norm_ ? (*norm_)(sum) : sum, dropout);

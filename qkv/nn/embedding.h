@@ -2,9 +2,9 @@
 
 #include <optional>
 
+#include "qkv/nn/forward_context.h"
 #include "qkv/nn/norm.h"
 #include "qkv/nn/parameter.h"
-#include "qkv/nn/pass.h"
 #include "qkv/nn/positions.h"
 #include "qkv/ops/functions.h"
 
@@ -34,7 +34,7 @@ class Embedding {
 
   // ids i32 [tokens] -> [tokens, d_model]. Throws UsageError for a position that is learned and beyond the
   // table, DataError for an id or a type that is none.
-  Variable operator()(const Ragged& ids, Pass& pass, const TokenPlaces& places = {}) const;
+  Variable operator()(const Ragged& ids, ForwardContext& context, const TokenPlaces& places = {}) const;
   // "embed_positions.weight", "embed_types.weight", "embed_layer_norm.weight" and ".bias"
   void visit(const ParameterVisitor& visitor) const;
 

@@ -12,14 +12,14 @@ EncoderLayer::EncoderLayer(const LayerOptions& options)
       feed_forward_residual_(options.residual()) {}
 
 Variable EncoderLayer::operator()(const Variable& x, const Offsets& offsets, const AttentionMask& mask,
-                                  Pass& pass) const {
-  const Variable attended = self_attn_residual_(x, pass, [&](const Variable& rows) {
+                                  ForwardContext& context) const {
+  const Variable attended = self_attn_residual_(x, context, [&](const Variable& rows) {
     const NameScope scope("self_attn");
-    return self_attn_.self(rows, offsets, mask, pass);
+    return self_attn_.self(rows, offsets, mask, context);
   });
-  return feed_forward_residual_(attended, pass, [&](const Variable& rows) {
+  return feed_forward_residual_(attended, context, [&](const Variable& rows) {
     const NameScope scope("feed_forward");
-    return feed_forward_(rows, pass);
+    return feed_forward_(rows, context);
   });
 }
 
@@ -41,14 +41,14 @@ Encoder::Encoder(const StackOptions& options)
   if (options.final_norm) layer_norm_.emplace(options.layer.norm_options());
 }
 
-Variable Encoder::operator()(const Variable& x, const Offsets& offsets, Pass& pass,
+Variable Encoder::operator()(const Variable& x, const Offsets& offsets, ForwardContext& context,
                              const AttentionMask& mask) const {
   AttentionMask own_mask = mask;
   if (relative_positions_) own_mask.relative_bias = (*relative_positions_)(offsets.max_length());
   Variable rows = x;
   for (size_t i = 0; i < layers_.size(); ++i) {
     const NameScope scope("layers", static_cast<int>(i));
-    rows = run_layer(pass, [&layer = layers_[i], rows, offsets, own_mask](Pass& own) {
+    rows = run_layer(context, [&layer = layers_[i], rows, offsets, own_mask](ForwardContext& own) {
       return layer(rows, offsets, own_mask, own);
     });
   }

@@ -42,7 +42,8 @@ class EncoderLayer {
   explicit EncoderLayer(const LayerOptions& options);
 
   // x [tokens, d_model] -> the same.
-  Variable operator()(const Variable& x, const Offsets& offsets, const AttentionMask& mask, Pass& pass) const;
+  Variable operator()(const Variable& x, const Offsets& offsets, const AttentionMask& mask,
+                      ForwardContext& context) const;
   void visit(const ParameterVisitor& visitor) const;
 
  private:
@@ -65,7 +66,7 @@ class Encoder {
  public:
   explicit Encoder(const StackOptions& options);
 
-  Variable operator()(const Variable& x, const Offsets& offsets, Pass& pass,
+  Variable operator()(const Variable& x, const Offsets& offsets, ForwardContext& context,
                       const AttentionMask& mask = {}) const;
   // "relative_positions.weight" where positions are relative, "layers.0.fc1.weight", "layer_norm.weight".
   void visit(const ParameterVisitor& visitor) const;

@@ -13,8 +13,8 @@ FeedForward::FeedForward(const FeedForwardOptions& options)
                 std::vector{gate_->bias().variable, fc1_.bias().variable});
 }
 
-Variable FeedForward::operator()(const Variable& x, Pass& pass) const {
-  const Dropout dropout = pass.dropout(dropout_);
+Variable FeedForward::operator()(const Variable& x, ForwardContext& context) const {
+  const Dropout dropout = context.dropout(dropout_);
   if (!gate_) return fc2_(fc1_(x, activation_, dropout));
   const Variable inner = linear(x, *both_);
   const int64_t d_ff = inner.value().cols() / 2;

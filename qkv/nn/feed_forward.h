@@ -2,8 +2,8 @@
 
 #include <optional>
 
+#include "qkv/nn/forward_context.h"
 #include "qkv/nn/linear.h"
-#include "qkv/nn/pass.h"
 #include "qkv/ops/functions.h"
 
 namespace qkv::nn {
@@ -21,7 +21,7 @@ struct FeedForwardOptions {
 class FeedForward {
  public:
   explicit FeedForward(const FeedForwardOptions& options);
-  Variable operator()(const Variable& x, Pass& pass) const;
+  Variable operator()(const Variable& x, ForwardContext& context) const;
   // fc1, fc2 and where there is one gate, under these names in the block that holds this.
   void visit(const ParameterVisitor& visitor) const;
 

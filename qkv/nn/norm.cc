@@ -14,7 +14,7 @@ Variable Norm::operator()(const Variable& x) const {
                                 : layer_norm(x, weight_.variable, bias_.variable, epsilon_);
 }
 
-Variable Norm::of_sum(const Variable& x, const Variable& branch, const Dropout& dropout) const {
+Variable Norm::add_norm(const Variable& x, const Variable& branch, const Dropout& dropout) const {
   if (kind_ == NormKind::rms) {
     return residual_rms_norm(x, branch, dropout, weight_.variable, epsilon_, Afterwards::used_up);
   }

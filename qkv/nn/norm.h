@@ -1,7 +1,7 @@
 #pragma once
 
+#include "qkv/nn/forward_context.h"
 #include "qkv/nn/parameter.h"
-#include "qkv/nn/pass.h"
 #include "qkv/ops/functions.h"
 
 namespace qkv::nn {
@@ -23,7 +23,7 @@ class Norm {
 
   Variable operator()(const Variable& x) const;
   // The norm of x + dropout(branch), in one pass. The branch's numbers are used up.
-  Variable of_sum(const Variable& x, const Variable& branch, const Dropout& dropout) const;
+  Variable add_norm(const Variable& x, const Variable& branch, const Dropout& dropout) const;
   void visit(const ParameterVisitor& visitor) const;
 
  private:
@@ -49,13 +49,13 @@ class Residual {
       : norm_(options.norm), placement_(options.placement), dropout_(options.dropout) {}
 
   template <class Function>
-  Variable operator()(const Variable& x, Pass& pass, const Function& f) const {
+  Variable operator()(const Variable& x, ForwardContext& context, const Function& f) const {
     if (placement_ == NormPlacement::post) {
       const Variable branch = f(x);
-      return norm_.of_sum(x, branch, pass.dropout(dropout_));
+      return norm_.add_norm(x, branch, context.dropout(dropout_));
     }
     const Variable branch = f(norm_(x));
-    return residual(x, branch, pass.dropout(dropout_));
+    return residual(x, branch, context.dropout(dropout_));
   }
 
   const Norm& norm() const { return norm_; }

@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 #include "qkv/base/error.h"
-#include "qkv/ops/bias_by_distance.h"
+#include "qkv/ops/relative_position_bias.h"
 
 namespace qkv::nn {
 namespace {
@@ -54,7 +54,7 @@ Variable RelativePositions::operator()(int64_t n) const {
     bucket_of.data<int32_t>()[j] =
         static_cast<int32_t>(relative_bucket(j - (longest - 1), options_, direction_));
   }
-  return bias_by_distance(weight_.variable, bucket_of);
+  return relative_position_bias(weight_.variable, bucket_of);
 }
 
 void RelativePositions::visit(const ParameterVisitor& visitor) const { visitor("weight", weight_); }

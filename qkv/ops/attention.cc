@@ -67,10 +67,10 @@ bool in_bf16(const Variable& query, const Variable& key, const Variable& value) 
 }
 
 // What the kernel is to write beside the output, with memory for it in `result` and `places`.
-kernels::AttentionWatch watch_of(const AttentionOptions& options, int64_t heads, const Offsets& query_offsets,
-                                 const Offsets& key_offsets, std::vector<int64_t>& places,
-                                 AttentionResult& result) {
-  kernels::AttentionWatch watch;
+kernels::AttentionCapture watch_of(const AttentionOptions& options, int64_t heads,
+                                   const Offsets& query_offsets, const Offsets& key_offsets,
+                                   std::vector<int64_t>& places, AttentionResult& result) {
+  kernels::AttentionCapture watch;
   const int64_t tokens = query_offsets.tokens();
   if (options.return_entropy) {
     result.entropy = Tensor::empty({heads, tokens});
@@ -193,7 +193,8 @@ AttentionResult multihead_attention(const Variable& query, const Variable& key, 
   const Tensor log_sum_exp = records ? Tensor::empty({heads, tokens}) : Tensor();
   AttentionResult result;
   std::vector<int64_t> places;
-  const kernels::AttentionWatch watch = watch_of(options, heads, query_offsets, key_offsets, places, result);
+  const kernels::AttentionCapture watch =
+      watch_of(options, heads, query_offsets, key_offsets, places, result);
   const kernels::AttentionInput input{.query = query.value().data(),
                                       .key = key.value().data(),
                                       .value = value.value().data(),
@@ -211,7 +212,7 @@ AttentionResult multihead_attention(const Variable& query, const Variable& key, 
   }
   // `shape` and `input` point into these.
   auto keep_alive = std::tuple(query_offsets, key_offsets, options.keep, bias, slopes, relative);
-  result.output = Tape::result(
+  result.output = Tape::record(
       kName, output,
       [=, keep_alive = std::move(keep_alive), bias_variable = options.bias,
        relative_variable = options.relative_bias](const Tensor& grad_output) {

@@ -24,7 +24,7 @@ Variable converted(const char* name, const Variable& x, const Convert& convert) 
     }
   }
   if (!Tape::records({x})) return y;
-  return Tape::result(name, y, [x](const Tensor& dy) { x.add_grad(dy); });
+  return Tape::record(name, y, [x](const Tensor& dy) { x.add_grad(dy); });
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ Variable activate(const Variable& x, Activation activation, const Dropout& dropo
   Tensor y = Tensor::empty(x.shape());
   kernels::activate(activation, x.value().data(), y.data(), rows, cols, dropout);
   if (!Tape::records({x})) return y;
-  return Tape::result("activate", y, [=](const Tensor& dy) {
+  return Tape::record("activate", y, [=](const Tensor& dy) {
     const GradientSlot slot = x.gradient_slot();
     kernels::activate_backward(activation, x.value().data(), dy.data(), slot.tensor.data(), rows, cols,
                                dropout, slot.accumulate);
@@ -93,7 +93,7 @@ Variable gated(const Variable& gate, const Variable& x, Activation activation, c
   Tensor y = Tensor::empty(x.shape());
   kernels::gated(arguments, y.data());
   if (!Tape::records({gate, x})) return y;
-  return Tape::result("gated", y, [=](const Tensor& dy) {
+  return Tape::record("gated", y, [=](const Tensor& dy) {
     kernels::gated_backward(arguments, dy.data(), gradient_rows(gate), gradient_rows(x));
   });
 }
@@ -132,7 +132,7 @@ Variable rotary(const Variable& x, int64_t heads, const RotaryTable& table, cons
   turn(x.value(), y, kernels::Turn::forward, Accumulate::no);
   if (!Tape::records({x})) return y;
   // A rotation's transpose turns back.
-  return Tape::result("rotary", y, [x, turn](const Tensor& dy) {
+  return Tape::record("rotary", y, [x, turn](const Tensor& dy) {
     const GradientSlot slot = x.gradient_slot();
     turn(dy, slot.tensor, kernels::Turn::back, slot.accumulate);
   });
@@ -149,7 +149,7 @@ Variable residual(const Variable& x, const Variable& branch, const Dropout& drop
                          .cols = sum.cols()},
                         {.sum = sum.data()});
   if (!Tape::records({x, branch})) return sum;
-  return Tape::result("residual", sum, [=](const Tensor& dy) {
+  return Tape::record("residual", sum, [=](const Tensor& dy) {
     if (x.requires_grad()) pass_through_dropout(dy, x, {});
     if (branch.requires_grad()) pass_through_dropout(dy, branch, dropout);
   });
@@ -174,22 +174,20 @@ Variable norm(const char* operation, NormKind kind, const Variable& x, const Var
     const bool in_place = branch_afterwards == Afterwards::used_up && !(branch == x);
     sum = in_place ? branch.value() : Tensor::empty(x.shape());
   }
-  const Tensor mean = Tensor::empty({rows}), inverse_deviation = Tensor::empty({rows});
-  kernels::norm_forward({.x = x.value().data(),
-                         .branch = branch.defined() ? branch.value().data() : nullptr,
-                         .dropout = dropout,
-                         .kind = kind,
-                         .gain = gain.value().data(),
-                         .shift = shift.defined() ? shift.value().data() : nullptr,
-                         .epsilon = epsilon,
-                         .rows = rows,
-                         .cols = cols},
-                        {.sum = sum.defined() ? sum.data() : nullptr,
-                         .y = y.data(),
-                         .mean = mean.data(),
-                         .inverse_deviation = inverse_deviation.data()});
+  const Tensor mean = Tensor::empty({rows}), rstd = Tensor::empty({rows});
+  kernels::norm_forward(
+      {.x = x.value().data(),
+       .branch = branch.defined() ? branch.value().data() : nullptr,
+       .dropout = dropout,
+       .kind = kind,
+       .gain = gain.value().data(),
+       .shift = shift.defined() ? shift.value().data() : nullptr,
+       .epsilon = epsilon,
+       .rows = rows,
+       .cols = cols},
+      {.sum = sum.defined() ? sum.data() : nullptr, .y = y.data(), .mean = mean.data(), .rstd = rstd.data()});
   if (!records) return y;
-  return Tape::result(operation, y, [=](const Tensor& dy) {
+  return Tape::record(operation, y, [=](const Tensor& dy) {
     // The gradient of the sum is x's, and with dropout the branch's.
     const auto slot = [](const Variable& to, bool wanted) {
       return wanted ? to.gradient_slot() : GradientSlot{};
@@ -204,7 +202,7 @@ Variable norm(const char* operation, NormKind kind, const Variable& x, const Var
                             .z = branch.defined() ? sum.data() : x.value().data(),
                             .gain = gain.value().data(),
                             .mean = mean.data(),
-                            .inverse_deviation = inverse_deviation.data(),
+                            .rstd = rstd.data(),
                             .dy = dy.data(),
                             .rows = rows,
                             .cols = cols,
@@ -282,7 +280,7 @@ Variable embedding(const Variable& table, const Tensor& ids, const Variable& pos
                               .dropout = options.dropout,
                               .y = y.data()});
   if (!records) return y;
-  return Tape::result("embedding", y, [=](const Tensor& dy) {
+  return Tape::record("embedding", y, [=](const Tensor& dy) {
     const auto scatter = [&](const Variable& to, const Tensor& rows, float factor) {
       const GradientSlot slot = to.gradient_slot();
       if (slot.accumulate == Accumulate::no) slot.tensor.fill_zero();
@@ -301,7 +299,7 @@ Variable scaled(const Variable& x, float factor) {
   Tensor y = Tensor::empty(x.shape());
   kernels::scale(x.value().data(), factor, y.data(), count, Accumulate::no);
   if (!Tape::records({x})) return y;
-  return Tape::result("scaled", y, [=](const Tensor& dy) {
+  return Tape::record("scaled", y, [=](const Tensor& dy) {
     const GradientSlot slot = x.gradient_slot();
     kernels::scale(dy.data(), factor, slot.tensor.data(), count, slot.accumulate);
   });
@@ -310,7 +308,7 @@ Variable scaled(const Variable& x, float factor) {
 Variable reshape(const Variable& x, const Shape& shape) {
   const Tensor y = x.value().reshape(shape);
   if (!Tape::records({x})) return y;
-  return Tape::result("reshape", y, [=](const Tensor& dy) { x.add_grad(dy.reshape(x.shape())); });
+  return Tape::record("reshape", y, [=](const Tensor& dy) { x.add_grad(dy.reshape(x.shape())); });
 }
 
 Variable weighted_sum(const Variable& x, const Tensor& coefficients) {
@@ -322,7 +320,7 @@ Variable weighted_sum(const Variable& x, const Tensor& coefficients) {
   for (size_t i = 0; i < values.size(); ++i) sum += double{values[i]} * factors[i];
   Tensor y = Tensor::full({1}, static_cast<float>(sum));
   if (!Tape::records({x})) return y;
-  return Tape::result("weighted_sum", y, [=](const Tensor& dy) {
+  return Tape::record("weighted_sum", y, [=](const Tensor& dy) {
     const GradientSlot slot = x.gradient_slot();
     kernels::scale(coefficients.data(), dy.item(), slot.tensor.data(), coefficients.numel(), slot.accumulate);
   });

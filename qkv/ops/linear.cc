@@ -79,7 +79,7 @@ class LinearWeights::Prepared {
 LinearWeights::LinearWeights(std::vector<Variable> weights, std::vector<Variable> biases)
     : weights_(std::move(weights)), biases_(std::move(biases)), prepared_(std::make_unique<Prepared>()) {
   biases_.resize(weights_.size());
-  for (const Variable& weight : weights_) weight.take_any_form();
+  for (const Variable& weight : weights_) weight.allow_quantized();
 }
 LinearWeights::~LinearWeights() = default;
 LinearWeights::LinearWeights(LinearWeights&&) noexcept = default;
@@ -196,8 +196,8 @@ void add_weight_gradients(const Tensor& x, const Tensor& dy, const std::vector<V
     }
     if (biases[i].requires_grad()) {
       const GradientSlot slot = biases[i].gradient_slot();
-      kernels::sum_rows(columns.data(), dy.rows(), outputs, dy.row_stride(), slot.tensor.data(),
-                        slot.accumulate);
+      kernels::column_sums(columns.data(), dy.rows(), outputs, dy.row_stride(), slot.tensor.data(),
+                           slot.accumulate);
     }
     first += outputs;
   }
@@ -229,7 +229,7 @@ Variable linear(const Variable& x, const LinearWeights& weights) {
   check("linear", x, weights);
   const Tensor y = multiply(x, weights);
   if (!LinearAccess::records(weights, x)) return y;
-  return Tape::result("linear", y, [x, &weights](const Tensor& dy) { pass_on(x, weights, dy); });
+  return Tape::record("linear", y, [x, &weights](const Tensor& dy) { pass_on(x, weights, dy); });
 }
 
 Variable linear_activate(const Variable& x, const LinearWeights& weights, kernels::Activation activation,
@@ -243,7 +243,7 @@ Variable linear_activate(const Variable& x, const LinearWeights& weights, kernel
   const Tensor y = multiply(x, weights);
   kernels::activate(activation, y.data(), y.data(), y.rows(), y.cols(), dropout);
   if (!records) return y;
-  return Tape::result("linear_activate", y, [x, &weights, y, factor = dropout.scale()](const Tensor& dy) {
+  return Tape::record("linear_activate", y, [x, &weights, y, factor = dropout.scale()](const Tensor& dy) {
     // Nobody reads dy after this.
     kernels::relu_backward(y.data(), dy.data(), factor, dy.data(), y.numel());
     pass_on(x, weights, dy);
@@ -309,7 +309,7 @@ CrossEntropyResult linear_cross_entropy(const Variable& x, const LinearWeights& 
     result.loss = loss;
     return result;
   }
-  result.loss = Tape::result(
+  result.loss = Tape::record(
       "cross_entropy", loss, [x, dx, &weights, weight_gradients, bias_gradients](const Tensor& upstream) {
         const auto hand_on = [factor = upstream.item()](const Tensor& gradient, const Variable& to) {
           const GradientSlot slot = to.gradient_slot();

@@ -8,7 +8,7 @@
 namespace qkv {
 
 Variable recomputed(Tensor value, std::function<Variable()> function) {
-  return Tape::result("recomputed", std::move(value),
+  return Tape::record("recomputed", std::move(value),
                       [function = std::move(function), where = NameScope::current()](const Tensor& dy) {
                         const Tape::Pause pause;
                         const NameScope scope(where);

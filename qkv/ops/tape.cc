@@ -39,7 +39,7 @@ bool Tape::records(std::span<const Variable> inputs) {
   return active && std::ranges::any_of(inputs, [](const Variable& input) { return input.requires_grad(); });
 }
 
-Variable Tape::result(const char* operation, Tensor value, std::function<void(const Tensor&)> backward) {
+Variable Tape::record(const char* operation, Tensor value, std::function<void(const Tensor&)> backward) {
   Variable output{std::move(value)};
   output.node_->requires_grad = true;
   active->records_.push_back({operation, NameScope::current(), output, std::move(backward)});

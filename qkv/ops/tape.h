@@ -47,7 +47,7 @@ class Tape {
 
   // Wraps an operation's value and records how its gradient goes on to its inputs. Called where records()
   // said so. `backward` gets the gradient that has arrived at the value; it is skipped where none has.
-  static Variable result(const char* operation, Tensor value,
+  static Variable record(const char* operation, Tensor value,
                          std::function<void(const Tensor& gradient)> backward);
 
   // Runs the records in reverse, from a gradient of 1 at `loss` (one element), and forgets them as it goes:

@@ -17,7 +17,7 @@ Variable Variable::parameter(Tensor value) {
 void Variable::set_value(Tensor value, Tensor scales) {
   node_->value = std::move(value);
   node_->scales = std::move(scales);
-  touch();
+  mark_modified();
 }
 
 Tensor Variable::grad() const {

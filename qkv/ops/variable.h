@@ -20,7 +20,7 @@ struct GradientSlot {
 };
 
 // A handle: copies share the value and the gradient. Values that an operation computes are made by
-// Tape::result; those made here are leaves.
+// Tape::record; those made here are leaves.
 class Variable {
  public:
   Variable() = default;  // defined() is false
@@ -40,12 +40,12 @@ class Variable {
   // Replaces a leaf's value, or says that its numbers were changed in place: what was derived from the old
   // ones (packed weights) is made anew.
   void set_value(Tensor value, Tensor scales = {});
-  void touch() { ++node_->version; }
+  void mark_modified() { ++node_->version; }
   uint64_t version() const { return node_->version; }
 
   // Whether the value may be kept in bf16 or i8. Said by what reads it in any form: affine maps and tables.
-  void take_any_form() const { node_->any_form = true; }
-  bool takes_any_form() const { return node_->any_form; }
+  void allow_quantized() const { node_->any_form = true; }
+  bool allows_quantized() const { return node_->any_form; }
 
   // The gradient, undefined where none has arrived.
   Tensor grad() const;

@@ -68,9 +68,9 @@ FormedWeight in_form(const FormedWeight& weight, WeightForm form) {
     kernels::round_to_bf16(value.data(), narrow.data<BFloat16>(), value.numel());
     return {narrow};
   }
-  if (value.cols() > kernels::kMostInt8Cols) {
+  if (value.cols() > kernels::kMaxInt8Cols) {
     throw ShapeError(
-        concat("int8 weights: expected at most ", kernels::kMostInt8Cols, " inputs, found ", value.shape()));
+        concat("int8 weights: expected at most ", kernels::kMaxInt8Cols, " inputs, found ", value.shape()));
   }
   if (!kernels::all_finite(value.data(), value.numel()))
     throw NumericError(concat("int8 weights ", value.shape(), ": expected finite numbers, found others"));

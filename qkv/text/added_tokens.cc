@@ -44,7 +44,7 @@ size_t white_space_behind(std::string_view text) {
 AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const Normalizer* normalizer)
     : tokens_(std::move(tokens)) {
   for (const AddedToken& token : tokens_) {
-    AlignedText text(token.content, 0);
+    NormalizedString text(token.content, 0);
     if (token.normalized && normalizer) normalizer->apply(text);
     spellings_.push_back(text.text());
   }

@@ -60,7 +60,7 @@ class Charsmap : public Normalizer {
     }
   }
 
-  void apply(AlignedText& text) const override {
+  void apply(NormalizedString& text) const override {
     // A cluster that is longer than this is mapped character by character. (SentencePiece itself takes the
     // longest match at each place; this is what `tokenizers` does.)
     constexpr size_t kLongestCluster = 5;

@@ -7,7 +7,7 @@
 namespace qkv::text {
 namespace {
 
-void lowercase(AlignedText& text) {
+void lowercase(NormalizedString& text) {
   if (is_ascii(text.text())) {
     char* const bytes = text.bytes();
     for (size_t i = 0; i < text.text().size(); ++i) {
@@ -86,7 +86,7 @@ void recompose(std::vector<Change>& changes) {
   changes.resize(end);
 }
 
-void normalize(AlignedText& text, UnicodeForm form) {
+void normalize(NormalizedString& text, UnicodeForm form) {
   if (is_ascii(text.text())) return;
   std::vector<Change> changes;
   decompose(text.text(), form == UnicodeForm::nfkc || form == UnicodeForm::nfkd, changes);
@@ -97,7 +97,7 @@ void normalize(AlignedText& text, UnicodeForm form) {
 class UnicodeNormalizer : public Normalizer {
  public:
   explicit UnicodeNormalizer(UnicodeForm form) : form_(form) {}
-  void apply(AlignedText& text) const override { normalize(text, form_); }
+  void apply(NormalizedString& text) const override { normalize(text, form_); }
 
  private:
   UnicodeForm form_;
@@ -105,7 +105,7 @@ class UnicodeNormalizer : public Normalizer {
 
 class Lowercase : public Normalizer {
  public:
-  void apply(AlignedText& text) const override { lowercase(text); }
+  void apply(NormalizedString& text) const override { lowercase(text); }
 };
 
 class Bert : public Normalizer {
@@ -113,7 +113,7 @@ class Bert : public Normalizer {
   explicit Bert(const BertNormalizerOptions& options)
       : options_(options), strip_accents_(options.strip_accents.value_or(options.lowercase)) {}
 
-  void apply(AlignedText& text) const override {
+  void apply(NormalizedString& text) const override {
     if (options_.clean_text) clean(text);
     if (!is_ascii(text.text())) {
       if (options_.handle_chinese_chars) space_ideographs(text);
@@ -133,7 +133,7 @@ class Bert : public Normalizer {
     return c != kReplacementCharacter && !is_other(c);
   }
 
-  static void clean(AlignedText& text) {
+  static void clean(NormalizedString& text) {
     text.filter(keeps);
     const std::string& now = text.text();
     bool wide = false;  // white space of several bytes
@@ -163,7 +163,7 @@ class Bert : public Normalizer {
            (c >= 0x2B920 && c <= 0x2CEAF) || (c >= 0xF900 && c <= 0xFAFF) || (c >= 0x2F800 && c <= 0x2FA1F);
   }
 
-  static void space_ideographs(AlignedText& text) {
+  static void space_ideographs(NormalizedString& text) {
     std::vector<Change> changes;
     bool any = false;
     for (size_t at = 0; at < text.text().size();) {
@@ -185,7 +185,7 @@ class Strip : public Normalizer {
  public:
   Strip(bool left, bool right) : left_(left), right_(right) {}
 
-  void apply(AlignedText& text) const override {
+  void apply(NormalizedString& text) const override {
     const std::string& all = text.text();
     size_t begin = 0, end = all.size();
     while (left_ && begin < end) {
@@ -200,7 +200,7 @@ class Strip : public Normalizer {
       end = last;
     }
     if (begin == 0 && end == all.size()) return;
-    AlignedText::Writer writer(text);
+    NormalizedString::TextGenerator writer(text);
     writer.keep({static_cast<uint32_t>(begin), static_cast<uint32_t>(end)});
     text.replace(writer);
   }
@@ -211,7 +211,7 @@ class Strip : public Normalizer {
 
 class StripAccents : public Normalizer {
  public:
-  void apply(AlignedText& text) const override {
+  void apply(NormalizedString& text) const override {
     text.filter([](char32_t c) { return c < 0x300 || !is_mark(c); });
   }
 };
@@ -221,11 +221,11 @@ class Replace : public Normalizer {
   Replace(std::unique_ptr<const Pattern> pattern, std::string content)
       : pattern_(std::move(pattern)), content_(std::move(content)) {}
 
-  void apply(AlignedText& text) const override {
+  void apply(NormalizedString& text) const override {
     std::vector<Range> matches;
     pattern_->find(text.text(), matches);
     if (matches.empty()) return;
-    AlignedText::Writer writer(text);
+    NormalizedString::TextGenerator writer(text);
     uint32_t kept = 0;
     for (const Range match : matches) {
       writer.keep({kept, match.begin});
@@ -247,9 +247,9 @@ class Prepend : public Normalizer {
  public:
   explicit Prepend(std::string text) : text_(std::move(text)) {}
 
-  void apply(AlignedText& text) const override {
+  void apply(NormalizedString& text) const override {
     if (text.empty()) return;
-    AlignedText::Writer writer(text);
+    NormalizedString::TextGenerator writer(text);
     writer.put(text_, text.source({0, 1}));
     writer.keep({0, static_cast<uint32_t>(text.text().size())});
     text.replace(writer);
@@ -262,7 +262,7 @@ class Prepend : public Normalizer {
 class Sequence : public Normalizer {
  public:
   explicit Sequence(std::vector<NormalizerPtr> parts) : parts_(std::move(parts)) {}
-  void apply(AlignedText& text) const override {
+  void apply(NormalizedString& text) const override {
     for (const NormalizerPtr& part : parts_) part->apply(text);
   }
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "qkv/text/aligned_text.h"
+#include "qkv/text/normalized_string.h"
 #include "qkv/text/pattern.h"
 
 namespace qkv::text {
@@ -15,7 +15,7 @@ class Normalizer {
  public:
   virtual ~Normalizer() = default;
   // Changes the text in place.
-  virtual void apply(AlignedText& text) const = 0;
+  virtual void apply(NormalizedString& text) const = 0;
 };
 
 using NormalizerPtr = std::unique_ptr<const Normalizer>;

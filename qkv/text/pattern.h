@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "qkv/text/aligned_text.h"
+#include "qkv/text/normalized_string.h"
 
 namespace qkv::text {
 

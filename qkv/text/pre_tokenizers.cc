@@ -204,7 +204,7 @@ void prepend(Pieces& pieces, std::string_view prefix, Wants wants) {
   bool any = false;
   for (const Range piece : pieces.ranges) any = any || wants(piece);
   if (!any) return;
-  AlignedText::Writer writer(pieces.text);
+  NormalizedString::TextGenerator writer(pieces.text);
   for (Range& piece : pieces.ranges) {
     const uint32_t begin = writer.size();
     if (wants(piece)) writer.put(prefix, pieces.text.source({piece.begin, piece.begin + 1}));
@@ -237,7 +237,7 @@ class ByteLevel : public PreTokenizer {
 
  private:
   static void spell(Pieces& pieces) {
-    AlignedText::Writer writer(pieces.text);
+    NormalizedString::TextGenerator writer(pieces.text);
     for (Range& piece : pieces.ranges) {
       const uint32_t begin = writer.size();
       for (uint32_t at = piece.begin; at < piece.end; ++at) {
@@ -281,7 +281,7 @@ class Metaspace : public PreTokenizer {
  private:
   void replace_spaces(Pieces& pieces) const {
     const std::string& all = pieces.text.text();
-    AlignedText::Writer writer(pieces.text);
+    NormalizedString::TextGenerator writer(pieces.text);
     for (Range& piece : pieces.ranges) {
       const uint32_t begin = writer.size();
       uint32_t kept = piece.begin;

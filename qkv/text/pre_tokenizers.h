@@ -6,14 +6,14 @@
 #include <string>
 #include <vector>
 
-#include "qkv/text/aligned_text.h"
+#include "qkv/text/normalized_string.h"
 #include "qkv/text/pattern.h"
 
 namespace qkv::text {
 
 // A text and the pieces of it, in order; what lies between two of them was removed.
 struct Pieces {
-  AlignedText text;
+  NormalizedString text;
   std::vector<Range> ranges;
 };
 

@@ -5,9 +5,9 @@
 namespace qkv::text {
 
 void TokenTable::add(std::string_view token, int64_t id, const std::string& name) {
-  if (id < 0 || id >= kMostIds) {
-    throw DataError(concat(name, ": expected ids of 0 to ", kMostIds - 1, ", found ", id, " for the token '",
-                           token, "'"));
+  if (id < 0 || id >= kMaxIds) {
+    throw DataError(
+        concat(name, ": expected ids of 0 to ", kMaxIds - 1, ", found ", id, " for the token '", token, "'"));
   }
   const auto at = static_cast<size_t>(id);
   if (at >= tokens_.size()) {

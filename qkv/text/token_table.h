@@ -13,9 +13,9 @@ namespace qkv::text {
 class TokenTable {
  public:
   // More than any vocabulary has; an id beyond it is a broken file.
-  static constexpr int64_t kMostIds = 1 << 22;
+  static constexpr int64_t kMaxIds = 1 << 22;
 
-  // `name` (a file) is named in errors. Throws DataError for an id outside 0..kMostIds and for one that two
+  // `name` (a file) is named in errors. Throws DataError for an id outside 0..kMaxIds and for one that two
   // tokens have.
   void add(std::string_view token, int64_t id, const std::string& name);
 

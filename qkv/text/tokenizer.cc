@@ -160,13 +160,13 @@ struct Tokenizer::State {
     if (!margins.empty()) result.margins.push_back(own ? *own : margins[static_cast<size_t>(id)]);
   }
 
-  void add_found(const AddedTokens::Part& part, const AlignedText& text, TextTokens& result) const {
+  void add_found(const AddedTokens::Part& part, const NormalizedString& text, TextTokens& result) const {
     const Margins own = margins_of(std::string_view(text.text()).substr(part.range.begin, part.range.size()));
     add_token(part.id, text.source(part.range), result, &own);
   }
 
   // A part of a text between added tokens: cut, and each piece given to the model.
-  void add_pieces(AlignedText text, WordCache& cache, TextTokens& result) const {
+  void add_pieces(NormalizedString text, WordCache& cache, TextTokens& result) const {
     const auto size = static_cast<uint32_t>(text.text().size());
     Pieces pieces{std::move(text), {{0, size}}};
     if (parts.pre_tokenizer) parts.pre_tokenizer->apply(pieces);
@@ -184,7 +184,7 @@ struct Tokenizer::State {
     std::vector<AddedTokens::Part> given, normalized;
     added.find(text, /*normalized=*/false, given);
     for (const AddedTokens::Part& part : given) {
-      AlignedText aligned(text.substr(part.range.begin, part.range.size()), part.range.begin);
+      NormalizedString aligned(text.substr(part.range.begin, part.range.size()), part.range.begin);
       if (part.id >= 0) {
         add_found({{0, part.range.size()}, part.id}, aligned, result);
         continue;

@@ -19,7 +19,7 @@ void require_ids_of(const TokenTable& vocabulary, const std::vector<AddedToken>&
                     const std::string& name) {
   for (const AddedToken& token : tokens) {
     const int32_t known = vocabulary.find(token.content);
-    if (token.id >= TokenTable::kMostIds || (known >= 0 && known != token.id) ||
+    if (token.id >= TokenTable::kMaxIds || (known >= 0 && known != token.id) ||
         (known < 0 && vocabulary.has(token.id))) {
       throw DataError(concat(name, ": expected the vocabulary's ids for added tokens, found ", token.id,
                              " for '", token.content, "' in tokenizer_config.json"));

@@ -176,7 +176,7 @@ DecoderPtr decoder(const JsonPart& part, int depth) {
 
 int32_t read_id(const JsonPart& part) {
   const int64_t id = part.whole();
-  if (id < 0 || id >= TokenTable::kMostIds) part.fail("a token's id");
+  if (id < 0 || id >= TokenTable::kMaxIds) part.fail("a token's id");
   return static_cast<int32_t>(id);
 }
 

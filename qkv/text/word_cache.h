@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "qkv/text/aligned_text.h"
+#include "qkv/text/normalized_string.h"
 #include "qkv/text/string_index.h"
 #include "qkv/text/token_models.h"
 

@@ -71,7 +71,7 @@ double Adam::step(double learning_rate) {
 
   for (auto& [name, parameter] : parameters_) {
     if (!parameter.variable.has_grad()) continue;
-    parameter.variable.touch();
+    parameter.variable.mark_modified();
     parameter.variable.clear_grad();
   }
   return norm;

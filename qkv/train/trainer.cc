@@ -17,7 +17,7 @@ Ragged ragged(const data::TokenRows& rows) {
 }  // namespace
 
 Trainer::Trainer(const models::TransformerConfig& config, const TrainOptions& options,
-                 const TrainerInputs& inputs, Existing existing)
+                 const TrainerInputs& inputs, IfRunExists existing)
     : options_(options),
       inputs_(inputs),
       special_(data::special_ids(inputs.tokenizer)),
@@ -40,7 +40,7 @@ Trainer::Trainer(const models::TransformerConfig& config, const TrainOptions& op
   checkpoints_.remove_partial_files();
   require_fitting_folder(inputs_.folder, existing);
   std::optional<Checkpoint> checkpoint;
-  if (existing == Existing::resume) checkpoint = checkpoints_.load_latest();
+  if (existing == IfRunExists::resume) checkpoint = checkpoints_.load_latest();
   if (checkpoint) require_same_options(checkpoint->fields);
 
   model_ = std::make_unique<models::Transformer>(config);
@@ -56,7 +56,7 @@ Trainer::Trainer(const models::TransformerConfig& config, const TrainOptions& op
     start_anew();
   }
   remove_old_snapshots();
-  feed_ = std::make_unique<BatchFeed>(inputs_.train, std::move(cursor), special_, options_.accumulate);
+  feed_ = std::make_unique<Prefetcher>(inputs_.train, std::move(cursor), special_, options_.accumulate);
 }
 
 void Trainer::start_anew() {
@@ -73,7 +73,7 @@ void Trainer::resume(const Checkpoint& checkpoint) {
   for (const auto& [name, parameter] : adam_->parameters()) {
     parameter.variable.value().copy_from(checkpoint.file.tensor("weights/" + name, parameter.shape));
     Variable variable = parameter.variable;
-    variable.touch();
+    variable.mark_modified();
   }
   state_ = checkpoint.state;
   adam_->restore(checkpoint.file, state_.steps);
@@ -174,15 +174,15 @@ void Trainer::train_step() {
 
 void Trainer::run_batch(const data::TranslationRows& rows, float factor) {
   ++state_.micro_steps;
-  nn::Pass pass;
-  pass.training = true;
-  pass.recompute = options_.recompute;
-  pass.seed = options_.seed;
-  pass.step = static_cast<uint32_t>(state_.micro_steps);
+  nn::ForwardContext context;
+  context.training = true;
+  context.recompute = options_.recompute;
+  context.seed = options_.seed;
+  context.step = static_cast<uint32_t>(state_.micro_steps);
 
   Tape tape;
-  const nn::Memory memory = model_->encode(ragged(rows.source), pass);
-  const Variable hidden = model_->decode(ragged(rows.decoder_input), memory, pass);
+  const nn::Memory memory = model_->encode(ragged(rows.source), context);
+  const Variable hidden = model_->decode(ragged(rows.decoder_input), memory, context);
   const CrossEntropyResult result = linear_cross_entropy(
       hidden, model_->output_projection(), Tensor::from(rows.labels.ids, {rows.labels.tokens()}),
       {.label_smoothing = options_.label_smoothing, .factor = factor});
@@ -266,15 +266,15 @@ double Trainer::seconds_now() const {
   return seconds_before_ + std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
 }
 
-void require_fitting_folder(const std::filesystem::path& folder, Existing existing) {
+void require_fitting_folder(const std::filesystem::path& folder, IfRunExists existing) {
   const bool checkpoints = !CheckpointFolder(folder / "checkpoints").empty();
   const bool model = std::filesystem::exists(folder / "config.json");
-  if (existing == Existing::refuse && (checkpoints || model)) {
+  if (existing == IfRunExists::refuse && (checkpoints || model)) {
     throw UsageError(concat(folder.string(),
                             ": holds a model or a training run already; resume it, replace it, "
                             "or choose another folder"));
   }
-  if (existing == Existing::resume && model && !checkpoints) {
+  if (existing == IfRunExists::resume && model && !checkpoints) {
     throw UsageError(concat(folder.string(), ": expected checkpoints to resume from, found a model alone"));
   }
 }

@@ -12,23 +12,23 @@
 #include "qkv/io/tensorboard.h"
 #include "qkv/models/transformer.h"
 #include "qkv/text/marian_tokenizer.h"
-#include "qkv/train/batch_feed.h"
 #include "qkv/train/checkpoint.h"
 #include "qkv/train/observer.h"
 #include "qkv/train/options.h"
+#include "qkv/train/prefetcher.h"
 #include "qkv/train/validation.h"
 
 namespace qkv::train {
 
 // What to do where the output folder already holds a run or a model.
-enum class Existing {
+enum class IfRunExists {
   refuse,   // UsageError
   resume,   // go on from the newest checkpoint; a new run where there is none
   replace,  // begin anew, and write over it
 };
 
 // Throws UsageError where the folder holds a run or a model that `existing` does not allow for.
-void require_fitting_folder(const std::filesystem::path& folder, Existing existing);
+void require_fitting_folder(const std::filesystem::path& folder, IfRunExists existing);
 
 enum class StopReason { max_epochs, max_steps, max_minutes, no_improvement, requested };
 const char* describe(StopReason reason);  // "the limit of steps was reached"
@@ -61,7 +61,7 @@ class Trainer {
   // for options out of range, for a folder that another trainer works in and, where it resumes, for one that
   // contradicts the checkpoint, naming it; DataError or IoError for a checkpoint that cannot be read.
   Trainer(const models::TransformerConfig& config, const TrainOptions& options, const TrainerInputs& inputs,
-          Existing existing);
+          IfRunExists existing);
 
   // Trains until a limit is reached or *stop is true, which is looked at after each step; then saves. The
   // resulting weights are the same bits for any number of threads and any number of stops and resumptions.
@@ -103,7 +103,7 @@ class Trainer {
   Fields fields_;
   std::unique_ptr<models::Transformer> model_, averaged_;
   std::unique_ptr<Adam> adam_;
-  std::unique_ptr<BatchFeed> feed_;
+  std::unique_ptr<Prefetcher> feed_;
   std::unique_ptr<io::EventWriter> events_;
   std::unique_ptr<FolderLock> lock_;  // two runs in one folder would remove each other's files
   CheckpointFolder checkpoints_;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "qkv/models/pretrained.h"
+#include "qkv/models/hub/pretrained.h"
 #include "qkv/ops/profile.h"
 #include "qkv/train/average.h"
 #include "qkv/train/trainer.h"

@@ -78,7 +78,7 @@ TrainResult train_translation(const TranslationJob& job, TrainObserver& observer
                               const std::atomic<bool>* stop) {
   check(job);
   const bool resumes =
-      job.existing == Existing::resume && !CheckpointFolder(job.folder / "checkpoints").empty();
+      job.existing == IfRunExists::resume && !CheckpointFolder(job.folder / "checkpoints").empty();
   observer.on_stage(resumes ? "reading the vocabulary" : "making the vocabulary");
   const text::MarianTokenizer tokenizer =
       resumes ? text::MarianTokenizer::load(job.folder) : make_tokenizer(job);

@@ -32,7 +32,7 @@ struct TranslationJob {
   TrainOptions options;
   VocabularyOptions vocabulary;
   data::OnBadLine bad_utf8 = data::OnBadLine::fail;
-  Existing existing = Existing::refuse;
+  IfRunExists existing = IfRunExists::refuse;
 };
 
 // Does the whole job. Everything that can be known to be wrong is found before anything is written or

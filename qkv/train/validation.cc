@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "qkv/decode/transformer.h"
 #include "qkv/metrics/bleu.h"
+#include "qkv/search/transformer.h"
 #include "qkv/text/lines.h"
 
 namespace qkv::train {
@@ -39,9 +39,9 @@ std::optional<double> mean_nll(const models::Transformer& model, const data::Tok
   for (const data::Batch& batch : data::sequential_batches(store, batch_tokens)) {
     if (stop && *stop) return std::nullopt;
     const data::TranslationRows rows = data::make_rows(store, batch.pairs, special);
-    nn::Pass pass;
-    const nn::Memory memory = model.encode(ragged(rows.source), pass);
-    const Variable hidden = model.decode(ragged(rows.decoder_input), memory, pass);
+    nn::ForwardContext context;
+    const nn::Memory memory = model.encode(ragged(rows.source), context);
+    const Variable hidden = model.decode(ragged(rows.decoder_input), memory, context);
     sum += linear_cross_entropy(hidden, model.output_projection(),
                                 Tensor::from(rows.labels.ids, {rows.labels.tokens()}), {})
                .nll_sum;
@@ -58,7 +58,7 @@ std::optional<double> translation_bleu(const models::Transformer& model,
   std::vector<int64_t> lengths;
   for (int64_t pair = 0; pair < sentences; ++pair) lengths.push_back(set.store.source_length(pair) + 1);
 
-  decode::SearchOptions search;
+  search::SearchOptions search;
   search.beam = static_cast<int>(options.beam);
   std::vector<std::string> hypotheses(lengths.size());
   for (const std::vector<int64_t>& batch : data::length_sorted_batches(lengths, options.batch_tokens)) {
@@ -68,7 +68,7 @@ std::optional<double> translation_bleu(const models::Transformer& model,
       const auto ids = set.store.source(pair);
       sources.emplace_back(ids.begin(), ids.end()).push_back(tokenizer.eos_id(text::Side::source));
     }
-    const std::vector<decode::NBest> found = decode::search(model, sources, search, options.batch_tokens);
+    const std::vector<search::NBest> found = search::search(model, sources, search, options.batch_tokens);
     for (size_t i = 0; i < batch.size(); ++i)
       hypotheses[static_cast<size_t>(batch[i])] = tokenizer.decode(found[i].front().ids);
   }

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "qkv/data/number_words.h"
-#include "qkv/models/pretrained.h"
+#include "qkv/models/hub/pretrained.h"
 #include "qkv/text/train_sentencepiece.h"
 #include "qkv/train/trainer.h"
 

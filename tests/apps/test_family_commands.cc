@@ -95,7 +95,7 @@ TEST(FamilyCommands, EmbedPoolsInEachWay) {
 
 // What lies beside the model decides, and the command line over it.
 TEST(FamilyCommands, EmbedDoesWhatAFolderOfSentenceTransformersSays) {
-  const json golden = json::parse(read_file(QKV_TEST_DATA "/decode/golden/sentence_vectors.json"));
+  const json golden = json::parse(read_file(QKV_TEST_DATA "/pipelines/golden/sentence_vectors.json"));
   const auto normalized = std::ranges::find(golden["cases"], "prompted_to_the_positions",
                                             [](const json& one) { return one["name"].get<std::string>(); });
   ASSERT_NE(normalized, golden["cases"].end());

@@ -19,16 +19,16 @@ int64_t counted(const AttentionCostOptions& options) {
   const auto rows = [&](int64_t length) {
     return Variable(Tensor::full({options.batch * length, options.d_model}, 0.25f));
   };
-  nn::Pass pass;
+  nn::ForwardContext context;
   const nn::AttentionMask mask{.causal = options.causal};
   const Offsets queries = Offsets::uniform(options.batch, options.query_length);
   const uint64_t before = kernels::counted_macs();
   if (options.key_length == 0) {
-    layer.self(rows(options.query_length), queries, mask, pass);
+    layer.self(rows(options.query_length), queries, mask, context);
   } else {
     const Variable memory = rows(options.key_length);
     layer.cross(rows(options.query_length), queries, memory, memory,
-                Offsets::uniform(options.batch, options.key_length), mask, pass);
+                Offsets::uniform(options.batch, options.key_length), mask, context);
   }
   return static_cast<int64_t>(kernels::counted_macs() - before);
 }

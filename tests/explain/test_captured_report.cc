@@ -23,7 +23,7 @@ TEST(CapturedReport, NamesSayPartAndLayer) {
 }
 
 TEST(CapturedReport, KeepsWhatWasReadApartFromWhatWasWritten) {
-  decode::TextCapture captured;
+  pipelines::TextCapture captured;
   captured.source_tokens = {"two", "</s>"};
   captured.target_input_tokens = {"<pad>", "zwei"};
   captured.target_output_tokens = {"zwei", "</s>"};

@@ -116,7 +116,7 @@ TEST(TransformerCost, CountsTheParametersThatTheModelHas) {
     EXPECT_EQ(cost.parameters, nn::count_parameters(model)) << config.d_model;
     int64_t formed = 0, rows = 0;
     model.visit([&](const std::string&, const nn::Parameter& parameter) {
-      if (!parameter.variable.takes_any_form()) return;
+      if (!parameter.variable.allows_quantized()) return;
       formed += parameter.shape.numel();
       rows += parameter.shape[0];
     });
@@ -150,9 +150,9 @@ TEST(TransformerCost, CountsTheMultiplicationsThatARunMakes) {
     const Ragged source = tokens(3, 9, static_cast<int32_t>(config.source_vocabulary));
     const Ragged target = tokens(3, 14, static_cast<int32_t>(config.target_vocabulary));
     const uint64_t before = kernels::counted_macs();
-    nn::Pass pass;
-    const nn::Memory memory = model.encode(source, pass);
-    linear(model.decode(target, memory, pass), model.output_projection());
+    nn::ForwardContext context;
+    const nn::Memory memory = model.encode(source, context);
+    linear(model.decode(target, memory, context), model.output_projection());
     const auto counted = static_cast<int64_t>(kernels::counted_macs() - before);
     EXPECT_EQ(total(transformer_cost(config, workload)).macs, counted) << config.d_model;
   }

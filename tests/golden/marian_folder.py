@@ -1,4 +1,4 @@
-"""Writes tests/decode/golden/marian: a small Marian folder as transformers save it, and what transformers make of it.
+"""Writes tests/pipelines/golden/marian: a small Marian folder as transformers save it, and what transformers make of it.
 
     python tests/golden/marian_folder.py   # needs torch, transformers (5.23 made the committed files) and sentencepiece
 
@@ -16,7 +16,7 @@ import torch
 from transformers import GenerationConfig, MarianConfig, MarianMTModel, MarianTokenizer
 
 warnings.filterwarnings("ignore")
-FOLDER = Path("tests/decode/golden/marian")
+FOLDER = Path("tests/pipelines/golden/marian")
 UNITS = "one two three four five six seven eight nine".split()
 TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
 EINS = "ein zwei drei vier fünf sechs sieben acht neun".split()

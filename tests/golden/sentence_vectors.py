@@ -1,4 +1,4 @@
-"""Writes tests/decode/golden/sentence_vectors.json: files of sentence-transformers to lie beside the model in
+"""Writes tests/pipelines/golden/sentence_vectors.json: files of sentence-transformers to lie beside the model in
 tests/models/golden/bert_base, and the vectors that PyPI's sentence-transformers makes of some texts with both.
 
     python tests/golden/sentence_vectors.py   # needs sentence-transformers (6.2 made the committed file) and torch
@@ -13,7 +13,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 
 MODEL = Path("tests/models/golden/bert_base")
-RESULT = Path("tests/decode/golden/sentence_vectors.json")
+RESULT = Path("tests/pipelines/golden/sentence_vectors.json")
 TEXTS = ["the man sleeps in the house.", "A RED dog", "", "a dog runs, a dog sleeps, a man runs, a man sleeps."]
 torch.set_num_threads(1)
 

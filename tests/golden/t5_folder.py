@@ -1,4 +1,4 @@
-"""Writes tests/decode/golden/t5: a small T5 folder as transformers save it, and what transformers make of it.
+"""Writes tests/pipelines/golden/t5: a small T5 folder as transformers save it, and what transformers make of it.
 
     python tests/golden/t5_folder.py   # needs torch, transformers (5.23 made the committed files) and sentencepiece
 
@@ -16,7 +16,7 @@ import torch
 from transformers import GenerationConfig, T5Config, T5ForConditionalGeneration, T5Tokenizer
 
 warnings.filterwarnings("ignore")
-FOLDER = Path("tests/decode/golden/t5")
+FOLDER = Path("tests/pipelines/golden/t5")
 UNITS = "one two three four five six seven eight nine".split()
 TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
 TEXTS = ["twenty-one", "three hundred and fifty-four", "Ninety - NINE ??", "  sixty  two thousand ",

@@ -15,9 +15,9 @@
 
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
-#include "qkv/decode/transformer.h"
 #include "qkv/io/safetensors.h"
-#include "qkv/models/pretrained.h"
+#include "qkv/models/hub/pretrained.h"
+#include "qkv/search/transformer.h"
 
 namespace {
 
@@ -36,8 +36,8 @@ struct Texts {
 // Collects each layer's weights, all texts end to end.
 class Watched {
  public:
-  explicit Watched(nn::Pass& pass) {
-    pass.observer = [this](const std::string&, const std::vector<Tensor>& weights) {
+  explicit Watched(nn::ForwardContext& context) {
+    context.observer = [this](const std::string&, const std::vector<Tensor>& weights) {
       std::vector<float>& all = layers_.emplace_back();
       for (const Tensor& one : weights) all.insert(all.end(), one.values().begin(), one.values().end());
     };
@@ -55,9 +55,9 @@ class Watched {
 
 std::vector<io::NamedTensor> run_language(const char* folder, const Texts& texts, int steps) {
   const auto model = models::load_language_model(folder);
-  nn::Pass pass;
-  const Watched watched(pass);
-  const Variable hidden = (*model)(texts.all, pass);
+  nn::ForwardContext context;
+  const Watched watched(context);
+  const Variable hidden = (*model)(texts.all, context);
   std::vector<io::NamedTensor> out{{"hidden", hidden.value()},
                                    {"logits", linear(hidden, model->output_projection()).value()}};
   watched.add_to(out);
@@ -79,11 +79,11 @@ std::vector<io::NamedTensor> run_language(const char* folder, const Texts& texts
 }
 
 std::vector<int32_t> written(const models::Transformer& model, const Ragged& texts, int64_t which,
-                             const decode::SearchOptions& options) {
+                             const search::SearchOptions& options) {
   const auto ids = texts.values.values<int32_t>().subspan(static_cast<size_t>(texts.offsets.begin(which)),
                                                           static_cast<size_t>(texts.offsets.length(which)));
   const std::vector<std::vector<int32_t>> source{{ids.begin(), ids.end()}};
-  return decode::search(model, source, options).at(0).at(0).ids;
+  return search::search(model, source, options).at(0).at(0).ids;
 }
 
 std::vector<io::NamedTensor> run_pairs(const char* folder, const io::SafetensorsFile& in, int steps) {
@@ -92,15 +92,15 @@ std::vector<io::NamedTensor> run_pairs(const char* folder, const io::Safetensors
     return Ragged{in.tensor(ids), Offsets::of_lengths(in.tensor(lengths).values<int32_t>())};
   };
   const Ragged sources = texts("ids", "lengths"), targets = texts("target_ids", "target_lengths");
-  nn::Pass pass;
-  const Watched watched(pass);
-  const nn::Memory memory = model->encode(sources, pass);
-  const Variable decoded = model->decode(targets, memory, pass);
+  nn::ForwardContext context;
+  const Watched watched(context);
+  const nn::Memory memory = model->encode(sources, context);
+  const Variable decoded = model->decode(targets, memory, context);
   std::vector<io::NamedTensor> out{{"hidden", memory.values.value()},
                                    {"logits", linear(decoded, model->output_projection()).value()}};
   watched.add_to(out);
   // The end is not to come within `steps` tokens; one more place is for the one that is forced then.
-  decode::SearchOptions greedy{
+  search::SearchOptions greedy{
       .beam = 1, .max_length = steps + 1, .max_source_factor = 0, .min_length = steps + 1};
   std::vector<int32_t> ids = written(*model, sources, 0, greedy);
   ids.pop_back();
@@ -114,16 +114,16 @@ std::vector<io::NamedTensor> run_pairs(const char* folder, const io::Safetensors
 std::vector<io::NamedTensor> run_encoder(const char* folder, const Texts& texts) {
   const auto model = models::load_text_encoder(folder);
   const models::TextEncoderConfig& config = model->config();
-  nn::Pass pass;
-  const Watched watched(pass);
-  const Variable hidden = (*model)(texts.all, pass, texts.types);
+  nn::ForwardContext context;
+  const Watched watched(context);
+  const Variable hidden = (*model)(texts.all, context, texts.types);
   const Offsets& offsets = texts.all.offsets;
   std::vector<io::NamedTensor> out{{"hidden", hidden.value()}};
   watched.add_to(out);
   if (config.masked_language) out.push_back({"logits", model->guesses(hidden).value()});
   if (config.pooler) out.push_back({"pooled", model->pooled(hidden, offsets).value()});
   if (config.next_sentence) out.push_back({"next_sentence", model->next_sentence(hidden, offsets).value()});
-  if (config.labelled != models::Labelled::nothing) {
+  if (config.labelled != models::ClassificationTarget::nothing) {
     out.push_back({"labels", model->labels(hidden, offsets).value()});
   }
   return out;
@@ -131,9 +131,9 @@ std::vector<io::NamedTensor> run_encoder(const char* folder, const Texts& texts)
 
 std::vector<io::NamedTensor> run_images(const char* folder, const Tensor& pixels) {
   const auto model = models::load_image_encoder(folder);
-  nn::Pass pass;
-  const Watched watched(pass);
-  const Variable hidden = (*model)(pixels, pass, models::OtherSizes::interpolated);
+  nn::ForwardContext context;
+  const Watched watched(context);
+  const Variable hidden = (*model)(pixels, context, models::OtherSizes::interpolated);
   std::vector<io::NamedTensor> out{{"hidden", hidden.value()}};
   watched.add_to(out);
   const Offsets offsets = Offsets::uniform(pixels.dim(0), hidden.value().rows() / pixels.dim(0));

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "qkv/base/error.h"
-#include "qkv/decode/score.h"
 #include "qkv/io/safetensors.h"
 #include "qkv/models/translation_model.h"
+#include "qkv/search/score.h"
 
 namespace {
 
@@ -45,10 +45,10 @@ void add_pair(const qkv::models::TranslationModel& model, const std::string& lin
   std::vector<int32_t> target = model.tokenizer->encode_target(line.substr(tab + 1));
   target.push_back(model.tokenizer->eos_id());
 
-  qkv::nn::Pass pass;
-  const qkv::nn::Memory memory = model.transformer->encode(one_sequence(source), pass);
-  const std::vector<int32_t> input = qkv::decode::decoder_input(*model.transformer, target);
-  const qkv::Variable hidden = model.transformer->decode(one_sequence(input), memory, pass);
+  qkv::nn::ForwardContext context;
+  const qkv::nn::Memory memory = model.transformer->encode(one_sequence(source), context);
+  const std::vector<int32_t> input = qkv::search::decoder_input(*model.transformer, target);
+  const qkv::Variable hidden = model.transformer->decode(one_sequence(input), memory, context);
   const Tensor logits = linear(hidden, model.transformer->output_projection()).value();
 
   append(dump.source_ids, dump.source_lengths, source);

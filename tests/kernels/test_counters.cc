@@ -74,7 +74,7 @@ TEST(Counters, RowsCountWhatIsReadAndWritten) {
   EXPECT_EQ(counted([&] { add(x.data(), y.data(), z.data(), kAll); }), (Work{0, 3 * kAll}));
   EXPECT_EQ(counted([&] { activate(Activation::relu, x.data(), y.data(), kRows, kCols, {}); }),
             (Work{0, 2 * kAll}));
-  EXPECT_EQ(counted([&] { sum_rows(x.data(), kRows, kCols, kCols, gain.data(), Accumulate::no); }),
+  EXPECT_EQ(counted([&] { column_sums(x.data(), kRows, kCols, kCols, gain.data(), Accumulate::no); }),
             (Work{0, kAll + kCols}));
   EXPECT_EQ(counted([&] {
               norm_forward({.x = x.data(),
@@ -83,7 +83,7 @@ TEST(Counters, RowsCountWhatIsReadAndWritten) {
                             .shift = shift.data(),
                             .rows = kRows,
                             .cols = kCols},
-                           {.y = z.data(), .mean = mean.data(), .inverse_deviation = dev.data()});
+                           {.y = z.data(), .mean = mean.data(), .rstd = dev.data()});
             }),
             (Work{0, 3 * kAll}));
   const std::vector<int32_t> ids{2, 0, 1};

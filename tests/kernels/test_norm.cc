@@ -19,7 +19,7 @@ Numbers features(int64_t rows, int64_t cols, uint64_t seed) {
 }
 
 struct Forward {
-  Numbers sum, y, mean, inverse_deviation;
+  Numbers sum, y, mean, rstd;
 };
 
 Forward run(const NormInput& input, bool with_sum) {
@@ -28,7 +28,7 @@ Forward run(const NormInput& input, bool with_sum) {
   norm_forward(input, {.sum = with_sum ? f.sum.data() : nullptr,
                        .y = f.y.data(),
                        .mean = f.mean.data(),
-                       .inverse_deviation = f.inverse_deviation.data()});
+                       .rstd = f.rstd.data()});
   return f;
 }
 
@@ -57,11 +57,10 @@ TEST(Norm, ForwardWithAndWithoutBranchAndDropout) {
             const std::string what = std::to_string(cols) + " columns, branch " + std::to_string(has_branch);
             // With two columns or three, the deviation may be small, and the error grows with its inverse.
             double inverse = 1;
-            for (const double v : expected.inverse_deviation) inverse = std::max(inverse, v);
+            for (const double v : expected.rstd) inverse = std::max(inverse, v);
             expect_near(f.y, expected.y, 2e-6 * inverse, 0, Accumulate::no, what);
             expect_near(f.mean, expected.mean, 5e-7, 5e-7, Accumulate::no, what);
-            expect_near(f.inverse_deviation, expected.inverse_deviation, 0, 1e-6 * inverse, Accumulate::no,
-                        what);
+            expect_near(f.rstd, expected.rstd, 0, 1e-6 * inverse, Accumulate::no, what);
             if (with_sum) expect_near(f.sum, expected.sum, 3e-7, 3e-7, Accumulate::no, what);
           }
         }
@@ -149,7 +148,7 @@ void check_backward(NormKind kind) {
                                  .z = z.data(),
                                  .gain = gain.data(),
                                  .mean = f.mean.data(),
-                                 .inverse_deviation = f.inverse_deviation.data(),
+                                 .rstd = f.rstd.data(),
                                  .dy = dy.data(),
                                  .rows = rows,
                                  .cols = cols,
@@ -201,7 +200,7 @@ TEST(Norm, BackwardForAnyThreads) {
     norm_backward({.z = z.data(),
                    .gain = gain.data(),
                    .mean = f.mean.data(),
-                   .inverse_deviation = f.inverse_deviation.data(),
+                   .rstd = f.rstd.data(),
                    .dy = dy.data(),
                    .rows = rows,
                    .cols = cols,

@@ -201,7 +201,7 @@ TEST(Pointwise, SumRows) {
           }
           const auto result = [&] {
             Numbers result_sums(cols, 20);
-            sum_rows(dy.data(), rows, cols, stride, result_sums.data(), accumulate);
+            column_sums(dy.data(), rows, cols, stride, result_sums.data(), accumulate);
             return result_sums;
           };
           expect_near(result(), sums, 1e-6 * std::sqrt(static_cast<double>(rows)), 1e-6, accumulate,

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "qkv/models/pretrained.h"
+#include "qkv/models/hub/pretrained.h"
 #include "tests/support/golden.h"
 
 namespace qkv::testing {

@@ -4,8 +4,8 @@
 
 #include <tuple>
 
-#include "qkv/models/family.h"
-#include "qkv/models/pretrained.h"
+#include "qkv/models/hub/family.h"
+#include "qkv/models/hub/pretrained.h"
 #include "qkv/models/transformer.h"
 #include "tests/support/scratch.h"
 

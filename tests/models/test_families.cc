@@ -6,7 +6,7 @@
 #include <map>
 
 #include "qkv/base/parallel.h"
-#include "qkv/models/pretrained.h"
+#include "qkv/models/hub/pretrained.h"
 #include "tests/models/family_case.h"
 #include "tests/support/scratch.h"
 
@@ -19,8 +19,8 @@ using namespace qkv::testing;
 // Each layer's attention weights, of all texts end to end.
 class Watched {
  public:
-  explicit Watched(nn::Pass& pass) {
-    pass.observer = [this](const std::string&, const std::vector<Tensor>& weights) {
+  explicit Watched(nn::ForwardContext& context) {
+    context.observer = [this](const std::string&, const std::vector<Tensor>& weights) {
       std::vector<float>& all = layers_.emplace_back();
       for (const Tensor& one : weights) all.insert(all.end(), one.values().begin(), one.values().end());
     };
@@ -52,9 +52,9 @@ class LanguageFamilies : public ::testing::TestWithParam<std::string> {};
 TEST_P(LanguageFamilies, GiveTransformersNumbers) {
   const FamilyCase one(GetParam());
   const auto model = load_language_model(one.folder);
-  nn::Pass pass;
-  const Watched watched(pass);
-  const Variable hidden = (*model)(one.texts, pass);
+  nn::ForwardContext context;
+  const Watched watched(context);
+  const Variable hidden = (*model)(one.texts, context);
   expect_close(hidden.value(), one.expected["hidden"], "hidden", 5e-6);
   expect_close(linear(hidden, model->output_projection()).value(), one.expected["logits"], "logits", 5e-6);
   watched.expect(one.expected);
@@ -82,17 +82,17 @@ TEST_P(LanguageFamilies, WriteTransformersText) {
 TEST_P(LanguageFamilies, HaveTheSameBitsInAnyBatchAndForAnyThreads) {
   const FamilyCase one(GetParam());
   const auto model = load_language_model(one.folder);
-  nn::Pass pass;
+  nn::ForwardContext context;
   const int before = threads();
   set_threads(1);
-  const Tensor together = (*model)(one.texts, pass).value();
+  const Tensor together = (*model)(one.texts, context).value();
   nn::DecoderState state = model->start(one.texts);
   const Tensor ids = Tensor::from(std::vector<int32_t>{4, 9, 5}, {3});
   const Tensor next = model->step(ids, state);
   for (const int count : {1, 3}) {
     set_threads(count);
     for (int64_t i = 0; i < one.offsets.sequences(); ++i) {
-      const Tensor alone = (*model)(one.text(i), pass).value();
+      const Tensor alone = (*model)(one.text(i), context).value();
       EXPECT_TRUE(std::ranges::equal(
           alone.values(), together.slice_rows(one.offsets.begin(i), one.offsets.length(i)).values()))
           << i;
@@ -111,9 +111,9 @@ TEST_P(LanguageFamilies, AreWrittenAsTheyWereRead) {
   const Scratch copy;
   const std::string family = GetParam().substr(0, GetParam().find_first_of("_+"));
   save_language_model(copy.path(), *model, family);
-  nn::Pass pass;
-  EXPECT_TRUE(std::ranges::equal((*load_language_model(copy.path()))(one.texts, pass).value().values(),
-                                 (*model)(one.texts, pass).value().values()));
+  nn::ForwardContext context;
+  EXPECT_TRUE(std::ranges::equal((*load_language_model(copy.path()))(one.texts, context).value().values(),
+                                 (*model)(one.texts, context).value().values()));
   if (!std::filesystem::exists(one.folder / "model.safetensors")) return;
   const io::SafetensorsFile before(one.folder / "model.safetensors"), after(copy / "model.safetensors");
   EXPECT_EQ(after.names(), before.names());
@@ -132,9 +132,9 @@ class EncoderFamilies : public ::testing::TestWithParam<std::string> {};
 TEST_P(EncoderFamilies, GiveTransformersNumbers) {
   const FamilyCase one(GetParam());
   const auto model = load_text_encoder(one.folder);
-  nn::Pass pass;
-  const Watched watched(pass);
-  const Variable hidden = (*model)(one.texts, pass, one.expected["types"]);
+  nn::ForwardContext context;
+  const Watched watched(context);
+  const Variable hidden = (*model)(one.texts, context, one.expected["types"]);
   expect_close(hidden.value(), one.expected["hidden"], "hidden", 5e-6);
   watched.expect(one.expected);
   const auto expect_head = [&](const char* name, const auto& run) {
@@ -156,15 +156,15 @@ TEST_P(EncoderFamilies, HaveTheSameBitsInAnyBatchAndForAnyThreads) {
   const FamilyCase one(GetParam());
   const auto model = load_text_encoder(one.folder);
   const Tensor types = one.expected["types"];
-  nn::Pass pass;
+  nn::ForwardContext context;
   const int before = threads();
   set_threads(1);
-  const Tensor together = (*model)(one.texts, pass, types).value();
+  const Tensor together = (*model)(one.texts, context, types).value();
   for (const int count : {1, 3}) {
     set_threads(count);
     for (int64_t i = 0; i < one.offsets.sequences(); ++i) {
       const int64_t begin = one.offsets.begin(i), length = one.offsets.length(i);
-      const Tensor alone = (*model)(one.text(i), pass, types.slice_rows(begin, length)).value();
+      const Tensor alone = (*model)(one.text(i), context, types.slice_rows(begin, length)).value();
       EXPECT_TRUE(std::ranges::equal(alone.values(), together.slice_rows(begin, length).values())) << i;
     }
   }
@@ -177,9 +177,9 @@ TEST_P(EncoderFamilies, AreWrittenAsTheyWereRead) {
   const Scratch copy;
   save_text_encoder(copy.path(), *model, GetParam().substr(0, GetParam().find('_')));
   const auto again = load_text_encoder(copy.path());
-  nn::Pass pass;
-  EXPECT_TRUE(std::ranges::equal((*again)(one.texts, pass, one.expected["types"]).value().values(),
-                                 (*model)(one.texts, pass, one.expected["types"]).value().values()));
+  nn::ForwardContext context;
+  EXPECT_TRUE(std::ranges::equal((*again)(one.texts, context, one.expected["types"]).value().values(),
+                                 (*model)(one.texts, context, one.expected["types"]).value().values()));
   EXPECT_EQ(again->config().labels, model->config().labels);
   const io::SafetensorsFile before(one.folder / "model.safetensors"), after(copy / "model.safetensors");
   for (const std::string& name : after.names()) {
@@ -202,8 +202,8 @@ INSTANTIATE_TEST_SUITE_P(T5, EncoderFamilies, ::testing::ValuesIn(family_cases(F
 TEST(EncoderOfAPair, GivesTransformersNumbers) {
   const FamilyCase one("t5_gated");
   EXPECT_EQ(folder_kind(one.folder), FolderKind::translation);
-  nn::Pass pass;
-  expect_close((*load_text_encoder(one.folder))(one.texts, pass).value(), one.expected["hidden"], "hidden",
+  nn::ForwardContext context;
+  expect_close((*load_text_encoder(one.folder))(one.texts, context).value(), one.expected["hidden"], "hidden",
                5e-6);
 }
 

@@ -10,8 +10,8 @@
 #include "qkv/base/files.h"
 #include "qkv/base/parallel.h"
 #include "qkv/kernels/matmul.h"
-#include "qkv/models/pretrained.h"
-#include "qkv/models/quantize.h"
+#include "qkv/models/hub/pretrained.h"
+#include "qkv/models/hub/quantize.h"
 #include "tests/models/family_case.h"
 #include "tests/support/scratch.h"
 
@@ -48,16 +48,16 @@ AnyModel open_model(const fs::path& inputs, const fs::path& folder, const LoadOp
     case FolderKind::language:
       return any<LanguageModel>(load_language_model(folder, options), [=](const auto& model, bool first) {
         const FamilyCase one(inputs.filename().string());
-        nn::Pass pass;
-        return linear(model(first ? one.text(0) : one.texts, pass), model.output_projection()).value();
+        nn::ForwardContext context;
+        return linear(model(first ? one.text(0) : one.texts, context), model.output_projection()).value();
       });
     case FolderKind::encoder:
       return any<TextEncoder>(load_text_encoder(folder, options), [=](const auto& model, bool first) {
         const FamilyCase one(inputs.filename().string());
         const Ragged texts = first ? one.text(0) : one.texts;
-        nn::Pass pass;
+        nn::ForwardContext context;
         const Tensor types = first_of(one.expected["types"], texts.values.numel());
-        const Variable hidden = model(texts, pass, types);
+        const Variable hidden = model(texts, context, types);
         if (model.config().masked_language) return model.guesses(hidden).value();
         return model.config().labels.empty() ? hidden.value() : model.labels(hidden, texts.offsets).value();
       });
@@ -70,16 +70,16 @@ AnyModel open_model(const fs::path& inputs, const fs::path& folder, const LoadOp
           const int64_t length = texts.offsets.length(0);
           return first ? Ragged{first_of(texts.values, length), Offsets::uniform(1, length)} : texts;
         };
-        nn::Pass pass;
-        const nn::Memory memory = model.encode(some(one.texts), pass);
-        return linear(model.decode(some(targets), memory, pass), model.output_projection()).value();
+        nn::ForwardContext context;
+        const nn::Memory memory = model.encode(some(one.texts), context);
+        return linear(model.decode(some(targets), memory, context), model.output_projection()).value();
       });
     default:
       return any<ImageEncoder>(load_image_encoder(folder, options), [=](const auto& model, bool first) {
         const Tensor pixels = Golden((inputs / "expected.safetensors").string())["pixels"];
-        nn::Pass pass;
+        nn::ForwardContext context;
         const int64_t images = first ? 1 : pixels.dim(0);
-        const Variable hidden = model(first_of(pixels, images), pass);
+        const Variable hidden = model(first_of(pixels, images), context);
         const Offsets offsets = Offsets::uniform(images, hidden.value().rows() / images);
         const bool labels = !model.config().labels.empty();
         return (labels ? model.labels(hidden, offsets) : model.pooled(hidden, offsets)).value();
@@ -149,7 +149,7 @@ TEST_P(FamilyForms, AStoredFolderIsWhatIsRoundedOnLoad) {
   size_t i = 0;
   stored.visit([&](const std::string& parameter, const nn::Parameter& p) {
     EXPECT_TRUE(same_bits(p.variable.value(), expected[i].value())) << parameter;
-    EXPECT_EQ(p.variable.scales().defined(), form_ == WeightForm::int8 && p.variable.takes_any_form());
+    EXPECT_EQ(p.variable.scales().defined(), form_ == WeightForm::int8 && p.variable.allows_quantized());
     ++i;
   });
   EXPECT_TRUE(same_bits(stored.run(false), rounded_.run(false)));
@@ -175,7 +175,7 @@ TEST(FamilyForms, FoldersKeepTheirForm) {
     const AnyModel model = open_model(golden(name), golden(name));
     EXPECT_EQ(model.form, WeightForm::bf16) << name;
     model.visit([&](const std::string& parameter, const nn::Parameter& p) {
-      EXPECT_EQ(p.variable.value().dtype(), p.variable.takes_any_form() ? DType::bf16 : DType::f32)
+      EXPECT_EQ(p.variable.value().dtype(), p.variable.allows_quantized() ? DType::bf16 : DType::f32)
           << parameter;
     });
   }
@@ -188,7 +188,7 @@ TEST(FamilyForms, EveryMatrixThatIsMultipliedTakesAnyForm) {
     open_model(golden(name), golden(name)).visit([&](const std::string& parameter, const nn::Parameter& p) {
       const bool added = parameter.find("position") != std::string::npos ||
                          parameter.find("types") != std::string::npos || parameter.ends_with("_token");
-      EXPECT_EQ(p.variable.takes_any_form(), p.shape.rank() == 2 && !added) << name << ": " << parameter;
+      EXPECT_EQ(p.variable.allows_quantized(), p.shape.rank() == 2 && !added) << name << ": " << parameter;
     });
   }
 }

@@ -1,4 +1,4 @@
-#include "qkv/models/pretrained.h"
+#include "qkv/models/hub/pretrained.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 
 #include "qkv/base/files.h"
 #include "qkv/io/safetensors.h"
-#include "qkv/models/family.h"
+#include "qkv/models/hub/family.h"
 #include "tests/models/small_transformer.h"
 #include "tests/support/scratch.h"
 

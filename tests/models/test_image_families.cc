@@ -6,8 +6,8 @@
 #include <array>
 
 #include "qkv/base/parallel.h"
+#include "qkv/models/hub/pretrained.h"
 #include "qkv/models/position_grid.h"
-#include "qkv/models/pretrained.h"
 #include "qkv/ops/tape.h"
 #include "tests/models/family_case.h"
 #include "tests/support/random.h"
@@ -31,9 +31,9 @@ struct ImageCase {
 
 // Holds what the model says of a file's pixels against the rest of that file.
 void expect_numbers(const ImageEncoder& model, const Golden& expected, OtherSizes other_sizes) {
-  nn::Pass pass;
+  nn::ForwardContext context;
   int layers = 0;
-  pass.observer = [&](const std::string&, const std::vector<Tensor>& weights) {
+  context.observer = [&](const std::string&, const std::vector<Tensor>& weights) {
     const Tensor all = expected[concat("attention.", layers++)];
     const int64_t each = all.numel() / std::ssize(weights);
     for (size_t image = 0; image < weights.size(); ++image) {
@@ -42,7 +42,7 @@ void expect_numbers(const ImageEncoder& model, const Golden& expected, OtherSize
     }
   };
   const Tensor pixels = expected["pixels"];
-  const Variable hidden = model(pixels, pass, other_sizes);
+  const Variable hidden = model(pixels, context, other_sizes);
   const int64_t tokens = model.config().tokens({pixels.dim(2), pixels.dim(3)});
   const Offsets offsets = Offsets::uniform(pixels.dim(0), tokens);
   EXPECT_EQ(hidden.value().rows(), offsets.tokens());
@@ -72,14 +72,14 @@ TEST_P(ImageFamilies, GiveTransformersNumbersForImagesOfAnotherSize) {
 TEST_P(ImageFamilies, HaveTheSameBitsInAnyBatchAndForAnyThreads) {
   const ImageCase one(GetParam());
   const Tensor pixels = one.expected["pixels"];
-  nn::Pass pass;
-  const Tensor together = (*one.model)(pixels, pass).value();
+  nn::ForwardContext context;
+  const Tensor together = (*one.model)(pixels, context).value();
   const int64_t tokens = one.model->config().tokens();
   const int before = threads();
   for (const int count : {1, 3}) {
     set_threads(count);
     for (int64_t i = 0; i < pixels.dim(0); ++i) {
-      const Tensor alone = (*one.model)(pixels.slice_rows(i, 1), pass).value();
+      const Tensor alone = (*one.model)(pixels.slice_rows(i, 1), context).value();
       EXPECT_TRUE(std::ranges::equal(alone.values(), together.slice_rows(i * tokens, tokens).values()));
     }
   }
@@ -124,15 +124,15 @@ TEST(Patchify, CutsImagesAsSwinDoes) {
 
 TEST(ImageEncoder, RefusesImagesOfAnotherSize) {
   const ImageCase one("vit_images");
-  nn::Pass pass;
-  EXPECT_THROW((*one.model)(random_tensor({1, 3, 12, 16}, 1), pass), ShapeError);
-  EXPECT_THROW((*one.model)(random_tensor({3, 12, 12}, 1), pass), ShapeError);
+  nn::ForwardContext context;
+  EXPECT_THROW((*one.model)(random_tensor({1, 3, 12, 16}, 1), context), ShapeError);
+  EXPECT_THROW((*one.model)(random_tensor({3, 12, 12}, 1), context), ShapeError);
   for (const Shape& shape : {Shape{1, 3, 12, 18}, {1, 2, 12, 16}, {3, 12, 16}, {1, 3, 0, 12}}) {
-    EXPECT_THROW((*one.model)(Tensor::zeros(shape), pass, OtherSizes::interpolated), ShapeError) << shape;
+    EXPECT_THROW((*one.model)(Tensor::zeros(shape), context, OtherSizes::interpolated), ShapeError) << shape;
   }
   // No gradient would reach the positions.
   Tape tape;
-  EXPECT_THROW((*one.model)(random_tensor({1, 3, 12, 16}, 1), pass, OtherSizes::interpolated), UsageError);
+  EXPECT_THROW((*one.model)(random_tensor({1, 3, 12, 16}, 1), context, OtherSizes::interpolated), UsageError);
 }
 
 TEST(InterpolatePositions, LeavesAStraightLineStraightAndOwnRowsAlone) {

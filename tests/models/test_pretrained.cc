@@ -1,11 +1,11 @@
 // What is wrong with a folder is said by name; what is merely spelled otherwise is read.
 
-#include "qkv/models/pretrained.h"
+#include "qkv/models/hub/pretrained.h"
 
 #include <gtest/gtest.h>
 
 #include "qkv/base/files.h"
-#include "qkv/models/tensor_files.h"
+#include "qkv/models/hub/tensor_files.h"
 #include "tests/models/family_case.h"
 #include "tests/support/scratch.h"
 
@@ -144,8 +144,8 @@ TEST(Pretrained, TensorsThatAreMissingOrOfAnotherKindAreNamed) {
 
 TEST(Pretrained, ShardsAreFoundByTheirIndex) {
   const Copy whole("llama_grouped+shards");
-  nn::Pass pass;
-  EXPECT_NO_THROW((*load_language_model(whole.folder.path()))(whole.one.texts, pass));
+  nn::ForwardContext context;
+  EXPECT_NO_THROW((*load_language_model(whole.folder.path()))(whole.one.texts, context));
   std::string shard;
   for (const auto& entry : std::filesystem::directory_iterator(whole.folder.path())) {
     const std::string name = entry.path().filename().string();
@@ -160,10 +160,10 @@ TEST(Pretrained, ShardsAreFoundByTheirIndex) {
 
 // What published folders of these families look like, and the same numbers all the same.
 TEST(Pretrained, OtherSpellingsAreRead) {
-  nn::Pass pass;
+  nn::ForwardContext context;
   const auto expect_hidden = [&](const Copy& copy) {
     expect_close(
-        (*load_text_encoder(copy.folder.path()))(copy.one.texts, pass, copy.one.expected["types"]).value(),
+        (*load_text_encoder(copy.folder.path()))(copy.one.texts, context, copy.one.expected["types"]).value(),
         copy.one.expected["hidden"], "hidden", 5e-6);
   };
   const Copy bert("bert_pretraining");
@@ -183,7 +183,7 @@ TEST(Pretrained, OtherSpellingsAreRead) {
   gpt2.rewrite([](auto& tensors) {
     for (auto& one : tensors) one.name = one.name.substr(std::string("transformer.").size());
   });
-  expect_close((*load_language_model(gpt2.folder.path()))(gpt2.one.texts, pass).value(),
+  expect_close((*load_language_model(gpt2.folder.path()))(gpt2.one.texts, context).value(),
                gpt2.one.expected["hidden"], "hidden", 5e-6);
 
   const Copy old("llama");
@@ -202,20 +202,20 @@ TEST(Pretrained, GenerationConfigSaysWhatEndsAText) {
 TEST(Pretrained, TextsThatAreTooLongOrForeignAreRefused) {
   const FamilyCase one("gpt2");
   const auto model = load_language_model(one.folder);
-  nn::Pass pass;
+  nn::ForwardContext context;
   const auto text = [](int64_t length, int32_t id) {
     return Ragged{Tensor::from(std::vector<int32_t>(static_cast<size_t>(length), id), {length}),
                   Offsets::uniform(1, length)};
   };
-  EXPECT_NO_THROW((*model)(text(20, 5), pass));
-  expect_parts(message_of<UsageError>([&] { (*model)(text(21, 5), pass); }), {"21 tokens", "20"});
-  EXPECT_THROW((*model)(text(3, 23), pass), DataError);
+  EXPECT_NO_THROW((*model)(text(20, 5), context));
+  expect_parts(message_of<UsageError>([&] { (*model)(text(21, 5), context); }), {"21 tokens", "20"});
+  EXPECT_THROW((*model)(text(3, 23), context), DataError);
   EXPECT_THROW(model->start(text(21, 5)), UsageError);
   nn::DecoderState state = model->start(text(20, 5));
   EXPECT_THROW(model->step(Tensor::from(std::vector<int32_t>{5}, {1}), state), UsageError);
   const FamilyCase bert("bert_base");
   const auto encoder = load_text_encoder(bert.folder);
-  expect_parts(message_of<UsageError>([&] { (*encoder)(text(21, 5), pass); }), {"21 tokens", "20"});
+  expect_parts(message_of<UsageError>([&] { (*encoder)(text(21, 5), context); }), {"21 tokens", "20"});
 }
 
 TEST(Pretrained, WhatAFamilyCannotSayIsNotWritten) {

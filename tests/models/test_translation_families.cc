@@ -7,7 +7,7 @@
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
 #include "qkv/base/parallel.h"
-#include "qkv/models/pretrained.h"
+#include "qkv/models/hub/pretrained.h"
 #include "tests/models/family_case.h"
 #include "tests/support/scratch.h"
 
@@ -27,9 +27,9 @@ Ragged part(const Ragged& texts, int64_t i) {
 class TranslationFamilies : public ::testing::TestWithParam<std::string> {
  protected:
   Tensor logits(const Transformer& model, const Ragged& sources, const Ragged& targets) const {
-    nn::Pass pass;
-    const nn::Memory memory = model.encode(sources, pass);
-    return linear(model.decode(targets, memory, pass), model.output_projection()).value();
+    nn::ForwardContext context;
+    const nn::Memory memory = model.encode(sources, context);
+    return linear(model.decode(targets, memory, context), model.output_projection()).value();
   }
 
   const FamilyCase case_ = FamilyCase(GetParam());
@@ -40,13 +40,13 @@ class TranslationFamilies : public ::testing::TestWithParam<std::string> {
 
 TEST_P(TranslationFamilies, GiveTransformersNumbers) {
   std::vector<std::vector<float>> layers;
-  nn::Pass pass;
-  pass.observer = [&](const std::string&, const std::vector<Tensor>& weights) {
+  nn::ForwardContext context;
+  context.observer = [&](const std::string&, const std::vector<Tensor>& weights) {
     std::vector<float>& all = layers.emplace_back();
     for (const Tensor& one : weights) all.insert(all.end(), one.values().begin(), one.values().end());
   };
-  const nn::Memory memory = model_->encode(case_.texts, pass);
-  const Variable decoded = model_->decode(targets_, memory, pass);
+  const nn::Memory memory = model_->encode(case_.texts, context);
+  const Variable decoded = model_->decode(targets_, memory, context);
   expect_close(memory.values.value(), case_.expected["hidden"], "hidden", 5e-6);
   expect_close(linear(decoded, model_->output_projection()).value(), case_.expected["logits"], "logits",
                5e-6);
@@ -59,8 +59,8 @@ TEST_P(TranslationFamilies, GiveTransformersNumbers) {
 }
 
 TEST_P(TranslationFamilies, WriteTransformersText) {
-  nn::Pass pass;
-  nn::DecoderState state = model_->start(model_->encode(part(case_.texts, 0), pass));
+  nn::ForwardContext context;
+  nn::DecoderState state = model_->start(model_->encode(part(case_.texts, 0), context));
   std::vector<int32_t> found{static_cast<int32_t>(model_->config().decoder_start_id)};
   for (const int32_t expected : case_.expected["greedy"].values<int32_t>()) {
     const Tensor next = model_->step(Tensor::from(std::vector{found.back()}, {1}), state);

@@ -10,7 +10,7 @@
 #include "qkv/base/files.h"
 #include "qkv/io/safetensors.h"
 #include "qkv/kernels/matmul.h"
-#include "qkv/models/pretrained.h"
+#include "qkv/models/hub/pretrained.h"
 #include "tests/models/small_transformer.h"
 #include "tests/support/keep_as.h"
 #include "tests/support/scratch.h"
@@ -30,11 +30,12 @@ std::unique_ptr<Transformer> random_model(Tying tying = Tying::three_way) {
 }
 
 Tensor logits(const Transformer& model) {
-  nn::Pass pass;
+  nn::ForwardContext context;
   const Ragged source{Tensor::from(std::vector<int32_t>{3, 4, 5, 0, 9, 0}, {6}),
                       Offsets(std::vector<int32_t>{0, 4, 6})},
       target{Tensor::from(std::vector<int32_t>{29, 7, 8, 29}, {4}), Offsets(std::vector<int32_t>{0, 3, 4})};
-  return linear(model.decode(target, model.encode(source, pass), pass), model.output_projection()).value();
+  return linear(model.decode(target, model.encode(source, context), context), model.output_projection())
+      .value();
 }
 
 bool same_bits(const Tensor& a, const Tensor& b) {
@@ -60,7 +61,7 @@ TEST_P(Kept, ComesBackBitForBit) {
   size_t i = 0;
   loaded->visit([&](const std::string& name, const nn::Parameter& p) {
     EXPECT_TRUE(same_bits(p.variable.value(), expected[i].variable.value())) << name;
-    const bool scaled = form == WeightForm::int8 && p.variable.takes_any_form();
+    const bool scaled = form == WeightForm::int8 && p.variable.allows_quantized();
     ASSERT_EQ(p.variable.scales().defined(), scaled) << name;
     if (scaled) {
       EXPECT_TRUE(same_bits(p.variable.scales(), expected[i].variable.scales())) << name;
@@ -109,7 +110,7 @@ TEST(WeightForms, EveryMatrixButPositionsIsRounded) {
   model.visit([](const std::string& name, const nn::Parameter& p) {
     const bool matrix =
         p.shape.rank() == 2 && name != "final_logits_bias" && name.find("positions") == std::string::npos;
-    EXPECT_EQ(p.variable.takes_any_form(), matrix) << name;
+    EXPECT_EQ(p.variable.allows_quantized(), matrix) << name;
   });
 }
 
@@ -128,7 +129,7 @@ TEST(WeightForms, HalvesOfOtherWritersLoad) {
   const auto loaded = load_transformer(folder.path());
   EXPECT_EQ(form_of(*loaded), WeightForm::bf16);
   loaded->visit([](const std::string& name, const nn::Parameter& p) {
-    EXPECT_EQ(p.variable.value().dtype(), p.variable.takes_any_form() ? DType::bf16 : DType::f32) << name;
+    EXPECT_EQ(p.variable.value().dtype(), p.variable.allows_quantized() ? DType::bf16 : DType::f32) << name;
   });
   const auto wide = load_transformer(folder.path(), {.weights = WeightForm::f32});
   const auto int8 = load_transformer(folder.path(), {.weights = WeightForm::int8});
@@ -248,9 +249,9 @@ TEST(WeightForms, AStepIsLean) {
     const auto model = random_model();
     keep_as(form, *model);
     const auto decode = [&] {
-      nn::Pass pass;
+      nn::ForwardContext context;
       const Ragged source{Tensor::from(std::vector<int32_t>{3, 4, 5, 0}, {4}), Offsets::uniform(1, 4)};
-      nn::DecoderState state = model->start(model->encode(source, pass));
+      nn::DecoderState state = model->start(model->encode(source, context));
       const Tensor ids = Tensor::from(std::vector<int32_t>{29}, {1});
       model->step(ids, state);
       const uint64_t compiled = kernels::compiled_products();

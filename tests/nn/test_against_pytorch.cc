@@ -45,14 +45,14 @@ TEST_P(Multihead, AgreesWithPyTorch) {
   if (golden.has("bias")) mask.bias = four_axes(golden["bias"], query.dim(0));
 
   std::vector<Tensor> weights;
-  nn::Pass pass;
-  pass.observer = [&](const std::string&, const std::vector<Tensor>& seen) { weights = seen; };
+  nn::ForwardContext context;
+  context.observer = [&](const std::string&, const std::vector<Tensor>& seen) { weights = seen; };
   const Variable q = Variable::parameter(unpad(query, offsets));
   const Variable k = Variable::parameter(unpad(key, key_offsets)),
                  v = Variable::parameter(unpad(value, key_offsets));
   Tape tape;
-  const Variable y = cross ? attention.cross(q, offsets, k, v, key_offsets, mask, pass)
-                           : attention.self(q, offsets, mask, pass);
+  const Variable y = cross ? attention.cross(q, offsets, k, v, key_offsets, mask, context)
+                           : attention.self(q, offsets, mask, context);
   expect_close(y.value(), unpad(golden["output"], offsets), "output");
   ASSERT_EQ(static_cast<int64_t>(weights.size()), offsets.sequences());
   for (int64_t s = 0; s < offsets.sequences(); ++s) {
@@ -101,9 +101,9 @@ TEST_P(EncoderLayer, AgreesWithPyTorch) {
   load_torch(layer, golden, torch_name);
   const Offsets offsets = golden.offsets("src_lengths", golden["src"]);
   const Variable x = Variable::parameter(unpad(golden["src"], offsets));
-  nn::Pass pass;
+  nn::ForwardContext context;
   Tape tape;
-  const Variable y = layer(x, offsets, {}, pass);
+  const Variable y = layer(x, offsets, {}, context);
   expect_close(y.value(), unpad(golden["output"], offsets), "output");
   tape.backward(weighted_sum(y, unpad(golden["grad_output"], offsets)));
   expect_close(x.grad(), unpad(golden["grad.src"], offsets), "gradient of src");
@@ -124,9 +124,9 @@ TEST_P(DecoderLayer, AgreesWithPyTorch) {
   const Offsets memory_offsets = golden.offsets("src_lengths", golden["memory"]);
   const Variable x = Variable::parameter(unpad(golden["tgt"], offsets));
   const nn::Memory memory{Variable::parameter(unpad(golden["memory"], memory_offsets)), memory_offsets};
-  nn::Pass pass;
+  nn::ForwardContext context;
   Tape tape;
-  const Variable y = layer(x, offsets, memory, pass);
+  const Variable y = layer(x, offsets, memory, context);
   expect_close(y.value(), unpad(golden["output"], offsets), "output");
   tape.backward(weighted_sum(y, unpad(golden["grad_output"], offsets)));
   expect_close(x.grad(), unpad(golden["grad.tgt"], offsets), "gradient of tgt");
@@ -161,11 +161,11 @@ TEST_P(WholeTransformer, AgreesWithPyTorch) {
   const Offsets source_offsets = golden.offsets("src_lengths", golden["src"]);
   const Variable source = Variable::parameter(unpad(golden["src"], source_offsets));
   const Variable target = Variable::parameter(unpad(golden["tgt"], offsets));
-  nn::Pass pass;
+  nn::ForwardContext context;
   Tape tape;
-  const nn::Memory memory{stacks.encoder(source, source_offsets, pass), source_offsets};
+  const nn::Memory memory{stacks.encoder(source, source_offsets, context), source_offsets};
   expect_close(memory.values.value(), unpad(golden["memory"], source_offsets), "memory");
-  const Variable y = stacks.decoder(target, offsets, memory, pass);
+  const Variable y = stacks.decoder(target, offsets, memory, context);
   expect_close(y.value(), unpad(golden["output"], offsets), "output");
 
   tape.backward(weighted_sum(y, unpad(golden["grad_output"], offsets)));

@@ -36,8 +36,8 @@ TEST_P(Decoding, StepsGiveWhatTheWholeGives) {
   const Offsets memory_offsets({0, 4, 13}), offsets = Offsets::uniform(2, length);
   const nn::Memory memory{random_tensor({13, 24}, 1), memory_offsets};
   const Tensor x = random_tensor({2 * length, 24}, 2);
-  nn::Pass pass;
-  const Tensor whole = decoder(x, offsets, memory, pass).value();
+  nn::ForwardContext context;
+  const Tensor whole = decoder(x, offsets, memory, context).value();
   nn::DecoderState state = decoder.start(memory);
   for (int64_t i = 0; i < length; ++i) {
     const Tensor rows = Tensor::empty({2, 24});
@@ -84,8 +84,8 @@ TEST_P(Decoding, SentencesComeAndGo) {
         ASSERT_EQ(y.data()[r * 24 + c], expected.data()[c]) << "bits, row " << r;
     }
   };
-  const auto reorder = [&](const std::vector<int32_t>& parents, std::vector<int32_t> rows_of) {
-    state.reorder(parents, Offsets(std::move(rows_of)));
+  const auto reorder = [&](const std::vector<int32_t>& parents, std::vector<int32_t> hypothesis_offsets) {
+    state.reorder(parents, Offsets(std::move(hypothesis_offsets)));
     std::vector<Row> next;
     for (const int32_t parent : parents) next.push_back(rows[static_cast<size_t>(parent)]);
     rows = next;
@@ -105,7 +105,7 @@ TEST_P(Decoding, SentencesComeAndGo) {
   rows.push_back({0});
   step();
   reorder({}, {0, 0, 0});
-  EXPECT_EQ(state.rows_of.sequences(), 0);
+  EXPECT_EQ(state.hypothesis_offsets.sequences(), 0);
   EXPECT_THROW(state.reorder(std::vector<int32_t>{0}, Offsets({0, 1})), ShapeError);
 }
 
@@ -162,15 +162,15 @@ TEST(LanguageDecoder, ReadsAndThenStepsAsTheWholeGoes) {
   constexpr int64_t kMore = 19;
   const Offsets whole_offsets({0, 24, 48, 69}), first_offsets({0, 5, 10, 12});
   const Tensor x = random_tensor({69, 24}, 3);
-  nn::Pass pass;
-  const Tensor whole = decoder(x, whole_offsets, {}, pass).value();
+  nn::ForwardContext context;
+  const Tensor whole = decoder(x, whole_offsets, {}, context).value();
   std::vector<float> beginnings;
   for (int64_t s = 0; s < 3; ++s) {
     const auto rows = x.slice_rows(whole_offsets.begin(s), first_offsets.length(s)).values();
     beginnings.insert(beginnings.end(), rows.begin(), rows.end());
   }
   nn::DecoderState state = decoder.start({.offsets = first_offsets});
-  const Tensor read = decoder.read(Tensor::from(beginnings, {12, 24}), first_offsets, state, pass);
+  const Tensor read = decoder.read(Tensor::from(beginnings, {12, 24}), first_offsets, state, context);
   for (int64_t s = 0; s < 3; ++s) {
     const int64_t length = first_offsets.length(s);
     expect_close(read.slice_rows(first_offsets.begin(s), length),
@@ -220,9 +220,9 @@ TEST(LanguageDecoder, LearnsThroughEveryParameter) {
   const nn::Decoder decoder(language_stack());
   nn::initialise(decoder, 16);
   const Variable x = Variable::parameter(random_tensor({9, 24}, 5));
-  nn::Pass pass;
+  nn::ForwardContext context;
   Tape tape;
-  const Variable y = decoder(x, Offsets({0, 4, 9}), {}, pass);
+  const Variable y = decoder(x, Offsets({0, 4, 9}), {}, context);
   tape.backward(weighted_sum(y, random_tensor({9, 24}, 6)));
   decoder.visit([](const std::string& name, const nn::Parameter& parameter) {
     ASSERT_TRUE(parameter.variable.has_grad()) << name;
@@ -237,11 +237,11 @@ TEST(Encoder, ASequenceHasTheSameBitsInAnyBatch) {
   nn::initialise(encoder, 7);
   const Offsets offsets({0, 7, 8, 40, 61});
   const Tensor x = random_tensor({61, 24}, 8);
-  nn::Pass pass;
-  const Tensor together = encoder(x, offsets, pass).value();
+  nn::ForwardContext context;
+  const Tensor together = encoder(x, offsets, context).value();
   for (int64_t s = 0; s < offsets.sequences(); ++s) {
     const Tensor own = x.slice_rows(offsets.begin(s), offsets.length(s));
-    const Tensor alone = encoder(own, Offsets::uniform(1, offsets.length(s)), pass).value();
+    const Tensor alone = encoder(own, Offsets::uniform(1, offsets.length(s)), context).value();
     for (int64_t i = 0; i < alone.numel(); ++i) {
       ASSERT_EQ(alone.data()[i], together.data()[offsets.begin(s) * 24 + i]) << "sequence " << s;
     }
@@ -253,17 +253,18 @@ TEST(MultiheadAttention, RefusesWhatItCannotBe) {
   EXPECT_NO_THROW(nn::MultiheadAttention({.d_model = 10, .heads = 3, .d_k = 4, .d_v = 2}));
   const nn::MultiheadAttention attention({.d_model = 8, .heads = 2});
   nn::initialise(attention, 1);
-  nn::Pass pass;
-  EXPECT_THROW(attention.self(random_tensor({5, 7}, 1), Offsets({0, 5}), {}, pass), ShapeError);
-  EXPECT_THROW(attention.self(random_tensor({5, 8}, 1), Offsets({0, 6}), {}, pass), ShapeError);
+  nn::ForwardContext context;
+  EXPECT_THROW(attention.self(random_tensor({5, 7}, 1), Offsets({0, 5}), {}, context), ShapeError);
+  EXPECT_THROW(attention.self(random_tensor({5, 8}, 1), Offsets({0, 6}), {}, context), ShapeError);
 }
 
 TEST(MultiheadAttention, WithoutOutputProjectionGivesTheHeads) {
   const nn::MultiheadAttention attention(
       {.d_model = 8, .heads = 2, .d_k = 3, .d_v = 5, .output_projection = false});
   nn::initialise(attention, 1);
-  nn::Pass pass;
-  EXPECT_EQ(attention.self(random_tensor({6, 8}, 1), Offsets({0, 2, 6}), {}, pass).shape(), (Shape{6, 10}));
+  nn::ForwardContext context;
+  EXPECT_EQ(attention.self(random_tensor({6, 8}, 1), Offsets({0, 2, 6}), {}, context).shape(),
+            (Shape{6, 10}));
   EXPECT_EQ(nn::count_parameters(attention), 2 * (3 * 2 * (8 + 1)) + 5 * 2 * (8 + 1));
 }
 
@@ -274,17 +275,17 @@ TEST(MultiheadAttention, GroupedHeadsStepAsTheWholeGoes) {
   EXPECT_EQ(nn::count_parameters(attention), 2 * 24 * (24 + 1) + 2 * 12 * (24 + 1));
   const int64_t length = 20;
   const Tensor x = random_tensor({length, 24}, 3);
-  nn::Pass pass;
-  const Tensor whole = attention.self(x, Offsets::uniform(1, length), {.causal = true}, pass).value();
+  nn::ForwardContext context;
+  const Tensor whole = attention.self(x, Offsets::uniform(1, length), {.causal = true}, context).value();
   nn::KeyValueCache cache(1);
   for (int64_t i = 0; i < length; ++i) {
     expect_close(attention.self_step(x.slice_rows(i, 1), cache), whole.slice_rows(i, 1), "position", 2e-6);
   }
   const Tensor queries = random_tensor({2, 24}, 4);
   const Offsets two({0, 2}), all = Offsets::uniform(1, length);
-  const nn::MemoryKeyValues memory = attention.remember(x, all);
+  const nn::MemoryKeyValues memory = attention.encode_memory(x, all);
   expect_close(attention.cross_step(queries, two, memory),
-               attention.cross(queries, two, x, x, all, {}, pass).value(), "memory", 2e-6);
+               attention.cross(queries, two, x, x, all, {}, context).value(), "memory", 2e-6);
 }
 
 TEST(Embedding, LearnedPositionsEndWhereTheyEnd) {
@@ -293,10 +294,10 @@ TEST(Embedding, LearnedPositionsEndWhereTheyEnd) {
       {.d_model = 6, .positions = {.kind = nn::PositionKind::learned, .max_positions = 4}}, table.variable);
   nn::initialise("table", table, 1);
   nn::initialise(embedding, 2);
-  nn::Pass pass;
+  nn::ForwardContext context;
   const auto ids = [](int n) { return Tensor::from(std::vector<int32_t>(static_cast<size_t>(n), 3), {n}); };
-  EXPECT_EQ(embedding({ids(4), Offsets({0, 4})}, pass).shape(), (Shape{4, 6}));
-  EXPECT_THROW(embedding({ids(5), Offsets({0, 5})}, pass), UsageError);
+  EXPECT_EQ(embedding({ids(4), Offsets({0, 4})}, context).shape(), (Shape{4, 6}));
+  EXPECT_THROW(embedding({ids(5), Offsets({0, 5})}, context), UsageError);
 }
 
 // Word, position and type are added up and normalised, as BERT does.
@@ -315,9 +316,9 @@ TEST(Embedding, AddsTypesAndNormalises) {
   std::map<std::string, Tensor> parts;
   embedding.visit([&](const std::string& name, const nn::Parameter& p) { parts[name] = p.variable.value(); });
   const std::vector<int32_t> ids{3, 10, 0}, types{0, 1, 1};
-  nn::Pass pass;
+  nn::ForwardContext context;
   const Tensor y =
-      embedding({Tensor::from(ids, {3}), Offsets({0, 2, 3})}, pass, {.types = Tensor::from(types, {3})})
+      embedding({Tensor::from(ids, {3}), Offsets({0, 2, 3})}, context, {.types = Tensor::from(types, {3})})
           .value();
   const int64_t places[] = {2, 3, 2};
   for (int64_t i = 0; i < 3; ++i) {
@@ -334,7 +335,7 @@ TEST(Embedding, AddsTypesAndNormalises) {
     }
   }
   const auto of_type = [&](int32_t type) {
-    embedding({Tensor::from(std::vector<int32_t>{1}, {1}), Offsets({0, 1})}, pass,
+    embedding({Tensor::from(std::vector<int32_t>{1}, {1}), Offsets({0, 1})}, context,
               {.types = Tensor::from(std::vector<int32_t>{type}, {1})});
   };
   EXPECT_NO_THROW(of_type(1));

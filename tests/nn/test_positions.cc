@@ -119,10 +119,10 @@ TEST(RelativePositions, AreABiasByDistance) {
       }
     }
     const Tensor x = random_tensor({n, 12}, 1);
-    nn::Pass pass;
-    const Tensor found = encoder(x, Offsets({0, n}), pass).value();
-    expect_close(found, plain(x, Offsets({0, n}), pass, {.bias = bias}).value(), "biased", 2e-6);
-    const Tensor without = plain(x, Offsets({0, n}), pass).value();
+    nn::ForwardContext context;
+    const Tensor found = encoder(x, Offsets({0, n}), context).value();
+    expect_close(found, plain(x, Offsets({0, n}), context, {.bias = bias}).value(), "biased", 2e-6);
+    const Tensor without = plain(x, Offsets({0, n}), context).value();
     float most = 0;
     for (int64_t i = 0; i < without.numel(); ++i)
       most = std::max(most, std::abs(without.data()[i] - found.data()[i]));
@@ -137,15 +137,15 @@ TEST(RelativePositions, StepsGiveWhatTheWholeGives) {
     // Read at once, and continued from different places.
     const Offsets whole_offsets({0, 24, 45}), first({0, 5, 7});
     const Tensor x = random_tensor({45, 12}, 2);
-    nn::Pass pass;
-    const Tensor whole = decoder(x, whole_offsets, {}, pass).value();
+    nn::ForwardContext context;
+    const Tensor whole = decoder(x, whole_offsets, {}, context).value();
     const Tensor beginnings = Tensor::empty({7, 12});
     for (int64_t s = 0; s < 2; ++s) {
       beginnings.slice_rows(first.begin(s), first.length(s))
           .copy_from(x.slice_rows(whole_offsets.begin(s), first.length(s)));
     }
     nn::DecoderState state = decoder.start({.offsets = first});
-    decoder.read(beginnings, first, state, pass);
+    decoder.read(beginnings, first, state, context);
     for (int64_t i = 0; i < 19; ++i) {
       const Tensor rows = Tensor::empty({2, 12});
       const auto at = [&](int64_t s) { return whole_offsets.begin(s) + first.length(s) + i; };
@@ -163,12 +163,12 @@ TEST(RelativePositions, HaveTheSameBitsInAnyBatch) {
   nn::initialise(encoder, 7);
   const Offsets offsets({0, 7, 8, 40});
   const Tensor x = random_tensor({40, 12}, 8);
-  nn::Pass pass;
-  const Tensor together = encoder(x, offsets, pass).value();
+  nn::ForwardContext context;
+  const Tensor together = encoder(x, offsets, context).value();
   for (int64_t s = 0; s < 3; ++s) {
     const int64_t begin = offsets.begin(s), length = offsets.length(s);
     const Tensor alone =
-        encoder(x.slice_rows(begin, length), Offsets({0, static_cast<int32_t>(length)}), pass).value();
+        encoder(x.slice_rows(begin, length), Offsets({0, static_cast<int32_t>(length)}), context).value();
     EXPECT_TRUE(std::ranges::equal(alone.values(), together.slice_rows(begin, length).values())) << s;
   }
 }
@@ -187,17 +187,17 @@ TEST(RelativePositions, LearnInEveryLayerWithAndWithoutRecomputing) {
   std::vector<Tensor> gradients;
   for (const bool recompute : {false, true}) {
     table.clear_grad();
-    nn::Pass pass;
-    pass.recompute = recompute;
+    nn::ForwardContext context;
+    context.recompute = recompute;
     Tape tape;
-    tape.backward(weighted_sum(encoder(x, offsets, pass), coefficients));
+    tape.backward(weighted_sum(encoder(x, offsets, context), coefficients));
     gradients.push_back(table.grad().clone());
   }
   EXPECT_TRUE(std::ranges::equal(gradients[0].values(), gradients[1].values()));
 
   const auto value = [&] {
-    nn::Pass pass;
-    const Tensor y = encoder(x, offsets, pass).value();
+    nn::ForwardContext context;
+    const Tensor y = encoder(x, offsets, context).value();
     double sum = 0;
     for (int64_t i = 0; i < y.numel(); ++i) sum += double{y.data()[i]} * coefficients.data()[i];
     return sum;

@@ -45,11 +45,11 @@ inline void check_gradients(const GradientCheck& check) {
       float& x = leaves[n].value().values()[i];
       const float before = x;
       x = static_cast<float>(before + check.step);
-      const double up = x, above = (leaves[n].touch(), value());
+      const double up = x, above = (leaves[n].mark_modified(), value());
       x = static_cast<float>(before - check.step);
-      const double down = x, below = (leaves[n].touch(), value());
+      const double down = x, below = (leaves[n].mark_modified(), value());
       x = before;
-      leaves[n].touch();
+      leaves[n].mark_modified();
       const double expected = (above - below) / (up - down);
       ASSERT_NEAR(gradients[n].values()[i], expected, check.tolerance * std::max(1.0, std::abs(expected)))
           << "input " << n << ", element " << i;

@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "qkv/ops/attention.h"
-#include "qkv/ops/bias_by_distance.h"
 #include "qkv/ops/linear.h"
 #include "qkv/ops/prepend.h"
+#include "qkv/ops/relative_position_bias.h"
 #include "tests/ops/gradient_check.h"
 
 namespace {
@@ -145,13 +145,13 @@ TEST(Gradients, Scaled) {
 TEST(Gradients, BiasByDistance) {
   const Tensor buckets = Tensor::from(std::vector<int32_t>{3, 3, 1, 0, 4, 4, 4}, {7});
   const Tensor table = random_tensor({5, 2}, 1);
-  const Tensor y = bias_by_distance(table, buckets).value();
+  const Tensor y = relative_position_bias(table, buckets).value();
   ASSERT_EQ(y.shape(), (Shape{2, 7}));
   EXPECT_EQ(y.data()[7 + 2], table.data()[1 * 2 + 1]);
-  check_gradients(
-      {.function = [=](const auto& in) { return bias_by_distance(in[0], buckets); }, .inputs = {table}});
-  EXPECT_THROW(bias_by_distance(random_tensor({4, 2}, 1), buckets), ShapeError) << "bucket 4 of 4";
-  EXPECT_THROW(bias_by_distance(random_tensor({8}, 1), buckets), ShapeError);
+  check_gradients({.function = [=](const auto& in) { return relative_position_bias(in[0], buckets); },
+                   .inputs = {table}});
+  EXPECT_THROW(relative_position_bias(random_tensor({4, 2}, 1), buckets), ShapeError) << "bucket 4 of 4";
+  EXPECT_THROW(relative_position_bias(random_tensor({8}, 1), buckets), ShapeError);
 }
 
 TEST(Gradients, ReshapeAndColumns) {

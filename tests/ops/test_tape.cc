@@ -83,7 +83,7 @@ TEST(Linear, SeesChangedWeights) {
   const Tensor x = random_tensor({2, 3}, 2);
   const Tensor before = linear(x, weights).value();
   for (float& value : w.value().values()) value *= 2;
-  w.touch();
+  w.mark_modified();
   const Tensor after = linear(x, weights).value();
   for (int64_t i = 0; i < 8; ++i) EXPECT_FLOAT_EQ(after.values()[i], 2 * before.values()[i]);
 }

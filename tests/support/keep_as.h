@@ -13,7 +13,7 @@ template <class Model>
 void keep_as(WeightForm form, const Model& model) {
   model.visit([&](const std::string&, const nn::Parameter& parameter) {
     Variable variable = parameter.variable;
-    if (!variable.takes_any_form()) return;
+    if (!variable.allows_quantized()) return;
     const FormedWeight weight = in_form({variable.value(), variable.scales()}, form);
     variable.set_value(weight.value, weight.scales);
   });

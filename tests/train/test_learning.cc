@@ -4,8 +4,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "qkv/decode/translate.h"
 #include "qkv/models/translation_model.h"
+#include "qkv/pipelines/translate.h"
 #include "tests/train/reverse_task.h"
 
 namespace qkv::train {
@@ -56,9 +56,9 @@ TEST(Learning, ReversesWordsItHasNotSeenInThisOrder) {
             std::ranges::max(curve.validations, {}, [](const auto& v) { return *v.bleu; }).bleu);
 
   const models::TranslationModel model = models::load_translation_model(job.folder);
-  const decode::Translator translator(model);
+  const pipelines::Translator translator(model);
   const std::vector<std::string> sources{"ba ko mi", "zo te"};
-  const auto translations = translator.translate(sources, decode::default_options(model));
+  const auto translations = translator.translate(sources, pipelines::default_options(model));
   EXPECT_EQ(translations[0].text, "mi ko ba");
   EXPECT_EQ(translations[1].text, "te zo");
 }
@@ -95,7 +95,8 @@ TEST(Learning, ReversesWordsWithPositionsByDistance) {
     const models::TranslationModel model = models::load_translation_model(job.folder);
     EXPECT_EQ(model.config.positions, positions);
     const std::vector<std::string> sources{"ba ko mi", "zo te"};
-    const auto translations = decode::Translator(model).translate(sources, decode::default_options(model));
+    const auto translations =
+        pipelines::Translator(model).translate(sources, pipelines::default_options(model));
     EXPECT_EQ(translations[0].text, "mi ko ba");
     EXPECT_EQ(translations[1].text, "te zo");
   }

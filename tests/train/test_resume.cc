@@ -40,7 +40,7 @@ void expect_same_run(const std::filesystem::path& a, const std::filesystem::path
 }
 
 TranslationJob resumed(TranslationJob job) {
-  job.existing = Existing::resume;
+  job.existing = IfRunExists::resume;
   return job;
 }
 
@@ -207,7 +207,7 @@ TEST(Training, LeavesAnEarlierRunAloneUnlessTold) {
   std::filesystem::remove_all(job.folder / "checkpoints");
   EXPECT_THROW(train(resumed(job)), UsageError) << "a model, but nothing to resume from";
   EXPECT_EQ(read_file(job.folder / "model.safetensors"), model);
-  job.existing = Existing::replace;
+  job.existing = IfRunExists::replace;
   job.options.seed = 12;
   EXPECT_EQ(train(job).steps, 6);
   EXPECT_NE(read_file(job.folder / "model.safetensors"), model);
@@ -224,7 +224,7 @@ struct Poisoner : TrainObserver {
       if (own.find(name) == std::string::npos) return;
       parameter.variable.value().data()[3] = std::numeric_limits<float>::quiet_NaN();
       Variable variable = parameter.variable;
-      variable.touch();
+      variable.mark_modified();
     });
   }
 };
@@ -238,7 +238,7 @@ TEST(Training, ANaNStopsItNamingStepLayerAndTensor) {
   job.options.checkpoint_every = 2;
   const auto message = [&](int64_t after) {
     Trainer trainer(complete_config(job.config, tokenizer), job.options,
-                    {.tokenizer = tokenizer, .train = store, .folder = job.folder}, Existing::replace);
+                    {.tokenizer = tokenizer, .train = store, .folder = job.folder}, IfRunExists::replace);
     Poisoner poisoner;
     poisoner.trainer = &trainer;
     poisoner.after = after;
@@ -261,7 +261,7 @@ TEST(Training, TwoRunsDoNotWorkInOneFolder) {
   const TranslationJob job = small_job(scratch, "out");
   train(job);
   TranslationJob again = job;
-  again.existing = Existing::resume;
+  again.existing = IfRunExists::resume;
   again.options.max_steps += 2;
   std::optional<FolderLock> other(job.folder);
   EXPECT_NE(message_of<UsageError>([&] { train(again); }).find("another run at work"), std::string::npos);

@@ -51,12 +51,12 @@ class Backward {
     log_sum_exp_ = scratch_.take(kTileQueries);
     delta_ = scratch_.take(kTileQueries);
     weights_ = scratch_.take(kScores);
-    changes_ = scratch_.take(kScores);
+    dscores_ = scratch_.take(kScores);
     random_.bits = reinterpret_cast<uint16_t*>(scratch_.take(kDropoutFloats));
   }
 
   // What the next task will read and write, where it is short; advance() sees to the tiles of one task.
-  void expect(const AttentionTask& next) {
+  void prefetch(const AttentionTask& next) {
     const AttentionHead head(shape_, next.sequence);
     const int64_t keys = head.keys <= kTileQueries ? head.keys : 0, d_k = shape_.d_k, d_v = shape_.d_v;
     const AttentionInput& in = a_.input;
@@ -108,10 +108,10 @@ class Backward {
     for (int64_t key = 0; key < keys_; key += kTileKeys) {
       const int64_t keys = std::min(kTileKeys, keys_ - key), row = head_.first_key + first_key_ + key;
       const float* from = in.key + row * in.key_stride + task_.head * d_k;
-      lay_in_lanes(from, in.key_stride, keys, d_k, shape_.scale, key_lanes_ + key * d_k, padded(keys));
+      pack_transposed(from, in.key_stride, keys, d_k, shape_.scale, key_lanes_ + key * d_k, padded(keys));
       copy_padded(d_, from, in.key_stride, keys, d_k, shape_.scale, key_rows_ + key * key_width_, key_width_);
-      lay_in_lanes(in.value + row * in.value_stride + task_.head * d_v, in.value_stride, keys, d_v, 1.0f,
-                   value_lanes_ + key * d_v, padded(keys));
+      pack_transposed(in.value + row * in.value_stride + task_.head * d_v, in.value_stride, keys, d_v, 1.0f,
+                      value_lanes_ + key * d_v, padded(keys));
     }
     summed_keys_ = 0;
   }
@@ -201,7 +201,7 @@ class Backward {
 
   void add_tile(const ScoreTile& tile) {
     const int64_t offset = tile.key - first_key_, lanes = lanes_of(d_);
-    for_seeing_groups(head_, tile, [&](const ScoreTile& group) HWY_ATTR {
+    for_causal_groups(head_, tile, [&](const ScoreTile& group) HWY_ATTR {
       const int64_t row = group.query - tile.query;
       float* const scores = weights_ + row * kTileKeys;
       Product product{.a = {query_rows_ + row * key_width_, key_width_, 1},
@@ -215,13 +215,13 @@ class Backward {
       mask_scores(d_, shape_, task_.sequence, query_head_, head_, group, scores);
       product.a = {grad_rows_ + row * value_width_, value_width_, 1};
       product.b = value_lanes_ + offset * shape_.d_v;
-      product.c = changes_ + row * kTileKeys;
+      product.c = dscores_ + row * kTileKeys;
       multiply(product, [&](int64_t, int64_t) { return Depth{0, shape_.d_v}; });
       if (dropped_) {
         draw_bits(shape_.dropout, query_head_, head_.first_query, group, random_);
-        find_changes<true>(tile, group);
+        softmax_backward<true>(tile, group);
       } else {
-        find_changes<false>(tile, group);
+        softmax_backward<false>(tile, group);
       }
     });
     if (a_.gradients.bias != nullptr) add_bias_gradient(tile);
@@ -229,7 +229,7 @@ class Backward {
 
     const int64_t from = head_.first_query_of(tile.key, tile.query), row = from - tile.query;
     const int64_t queries = tile.queries - row;
-    multiply({.a = {changes_ + row * kTileKeys, kTileKeys, 1},
+    multiply({.a = {dscores_ + row * kTileKeys, kTileKeys, 1},
               .rows = queries,
               .b = key_rows_ + offset * key_width_,
               .b_stride = key_width_,
@@ -254,7 +254,7 @@ class Backward {
                     .vectors = value_width_ / lanes};
     const int64_t rows = product.rows, summed = std::clamp<int64_t>(summed_keys_ - offset, 0, rows);
     sum_keys(product, summed, seeing);
-    product.a.data = changes_;
+    product.a.data = dscores_;
     product.b = query_rows_;
     product.b_stride = product.c_stride = key_width_;
     product.c = key_gradient_ + offset * key_width_;
@@ -279,10 +279,10 @@ class Backward {
 
   // Scores and dP become the dropped weights and dS.
   template <bool kDropout>
-  void find_changes(const ScoreTile& tile, const ScoreTile& group) {
+  void softmax_backward(const ScoreTile& tile, const ScoreTile& group) {
     const int64_t lanes = lanes_of(d_), width = padded(tile.keys), row = group.query - tile.query;
     float* HWY_RESTRICT weights = weights_ + row * kTileKeys;
-    float* HWY_RESTRICT changes = changes_ + row * kTileKeys;
+    float* HWY_RESTRICT changes = dscores_ + row * kTileKeys;
     const uint16_t* bits = random_.bits;
     const bool fetches = tile.key == first_key_;
     for (int64_t i = 0; i < group.queries; ++i) {
@@ -325,7 +325,7 @@ class Backward {
                 tile.query * bias.query_stride + tile.key;
     for (int64_t i = 0; i < tile.queries; ++i, to += bias.query_stride) {
       const int64_t seen = seen_keys(head_, tile, tile.query + i);
-      for (int64_t j = 0; j < seen; ++j) to[j] += changes_[i * kTileKeys + j];
+      for (int64_t j = 0; j < seen; ++j) to[j] += dscores_[i * kTileKeys + j];
     }
   }
 
@@ -334,7 +334,7 @@ class Backward {
     float* to = task_.distances + in_group * (head_.queries + task_.count) + tile.key - task_.first +
                 head_.queries - 1 - tile.query;
     for (int64_t i = 0; i < tile.queries; ++i, --to) {
-      const float* change = changes_ + i * kTileKeys;
+      const float* change = dscores_ + i * kTileKeys;
       for_vectors(d_, seen_keys(head_, tile, tile.query + i), [&](auto part, int64_t j) HWY_ATTR {
         store(d_, hn::Add(load(d_, to + j, part), load(d_, change + j, part)), to + j, part);
       });
@@ -368,14 +368,14 @@ class Backward {
   float* query_gradient_ = nullptr;
   float *log_sum_exp_ = nullptr, *delta_ = nullptr;
   float *weights_ = nullptr,
-        *changes_ = nullptr;  // P' and dS: [kTileQueries, kTileKeys]
+        *dscores_ = nullptr;  // P' and dS: [kTileQueries, kTileKeys]
   DropoutBits random_{};      // of a group
 };
 
 void backward_tasks(const BackwardArguments& arguments, const AttentionTask* tasks, size_t count) {
   Backward backward(arguments);
   for (size_t t = 0; t < count; ++t) {
-    backward.expect(tasks[t + 1]);
+    backward.prefetch(tasks[t + 1]);
     backward.run(tasks[t]);
   }
 }

@@ -43,8 +43,9 @@ float exponentiate(Floats d, float* HWY_RESTRICT scores, int64_t count) {
 
 // to[i] = factor * sum_j weights[j] values[j][i] for N vectors of i, of which the last may be a part.
 template <int N, class LastPart>
-HWY_INLINE void mix(Floats d, const float* HWY_RESTRICT weights, const float* const* entries, int64_t offset,
-                    int64_t count, float factor, LastPart last, float* HWY_RESTRICT to) {
+HWY_INLINE void weighted_sum(Floats d, const float* HWY_RESTRICT weights, const float* const* entries,
+                             int64_t offset, int64_t count, float factor, LastPart last,
+                             float* HWY_RESTRICT to) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   FloatVector sum[N];
 #pragma GCC unroll 4
@@ -67,13 +68,13 @@ HWY_INLINE void mix_vectors(Floats d, const float* weights, const float* const* 
                             int64_t count, float factor, int64_t vectors, LastPart last, float* to) {
   switch (vectors) {
     case 1:
-      return mix<1>(d, weights, entries, offset, count, factor, last, to);
+      return weighted_sum<1>(d, weights, entries, offset, count, factor, last, to);
     case 2:
-      return mix<2>(d, weights, entries, offset, count, factor, last, to);
+      return weighted_sum<2>(d, weights, entries, offset, count, factor, last, to);
     case 3:
-      return mix<3>(d, weights, entries, offset, count, factor, last, to);
+      return weighted_sum<3>(d, weights, entries, offset, count, factor, last, to);
     default:
-      return mix<4>(d, weights, entries, offset, count, factor, last, to);
+      return weighted_sum<4>(d, weights, entries, offset, count, factor, last, to);
   }
 }
 

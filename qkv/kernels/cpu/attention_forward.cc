@@ -11,9 +11,9 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "qkv/kernels/cpu/attention_capture-inl.h"
 #include "qkv/kernels/cpu/attention_product-inl.h"
 #include "qkv/kernels/cpu/attention_tile-inl.h"
-#include "qkv/kernels/cpu/attention_watch-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace qkv::kernels::HWY_NAMESPACE {
@@ -54,7 +54,7 @@ class Forward {
   }
 
   // What the task after `now` will read and write, unless it is packed already.
-  void expect(const AttentionTask& now, const AttentionTask& next) {
+  void prefetch(const AttentionTask& now, const AttentionTask& next) {
     const AttentionHead head(shape_, next.sequence);
     const int64_t row = head.first_query + next.first, d_k = shape_.d_k, d_v = shape_.d_v;
     const int64_t group = shape_.query_heads_per_key(), key_head = next.head / group;
@@ -137,8 +137,8 @@ class Forward {
     for (int64_t key = block; key < end; key += kTileKeys) {
       const int64_t keys = std::min(kTileKeys, end - key);
       if (!few_) {
-        lay_in_lanes(key_row(key), input_.key_stride, keys, d_k, shape_.scale,
-                     key_lanes_ + (key - block) * d_k, padded(keys));
+        pack_transposed(key_row(key), input_.key_stride, keys, d_k, shape_.scale,
+                        key_lanes_ + (key - block) * d_k, padded(keys));
       }
       if (!values_in_place()) {
         copy_padded(d_, value_row(key), input_.value_stride, keys, d_v, 1.0f,
@@ -178,7 +178,7 @@ class Forward {
 
   // Takes a tile of keys into the outputs of a tile of queries.
   void advance(const ScoreTile& tile) {
-    for_seeing_groups(head_, tile, [&](const ScoreTile& group) HWY_ATTR {
+    for_causal_groups(head_, tile, [&](const ScoreTile& group) HWY_ATTR {
       float* scores = scores_ + (group.query - tile.query) * kTileKeys;
       score(tile, group, scores);
       find_factors(group, scores);
@@ -307,7 +307,7 @@ class Forward {
       for_even_parts(task_.count, kTileQueries, [&](int64_t first, int64_t count) HWY_ATTR {
         if (!watched(first, count)) return;
         const ScoreTile tile{task_.first + first, count, key, std::min(kTileKeys, head_.keys - key)};
-        for_seeing_groups(head_, tile, [&](const ScoreTile& group) HWY_ATTR {
+        for_causal_groups(head_, tile, [&](const ScoreTile& group) HWY_ATTR {
           score(tile, group, scores_);
           for (int64_t i = 0; i < group.queries; ++i) {
             const int64_t at = place(group.query + i);
@@ -353,7 +353,7 @@ class Forward {
 void forward_tasks(const ForwardArguments& arguments, const AttentionTask* tasks, size_t count) {
   Forward forward(arguments);
   for (size_t t = 0; t < count; ++t) {
-    forward.expect(tasks[t], tasks[t + 1]);
+    forward.prefetch(tasks[t], tasks[t + 1]);
     forward.run(tasks[t]);
   }
 }

@@ -45,15 +45,15 @@ struct Depth {
   int64_t begin, end;
 };
 
-// A block of C is kept in registers: at most kMostVectors vectors of columns, and most_rows(vectors) rows.
+// A block of C is kept in registers: at most kMaxVectors vectors of columns, and most_rows(vectors) rows.
 #if HWY_ARCH_X86 && HWY_TARGET > HWY_AVX3  // sixteen registers
-inline constexpr int kMostVectors = 2;
+inline constexpr int kMaxVectors = 2;
 constexpr int most_rows(int vectors) { return vectors == 2 ? 6 : 8; }
 #else
-inline constexpr int kMostVectors = 4;
+inline constexpr int kMaxVectors = 4;
 constexpr int most_rows(int vectors) { return vectors == 4 ? 6 : 8; }
 #endif
-inline constexpr int kMostRows = 8;
+inline constexpr int kMaxRows = 8;
 
 // Cuts [0, count) into as few parts of at most `most` as can be, of nearly equal sizes, and calls body(first,
 // size).
@@ -150,13 +150,13 @@ HWY_INLINE void multiply_rows(const Product& x, int64_t first, int64_t count, in
 template <class DepthOf>
 HWY_INLINE void multiply(const Product& x, const DepthOf& depth_of) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(Floats()));
-  for_even_parts(x.vectors, kMostVectors, [&](int64_t vector, int64_t vectors) HWY_ATTR {
+  for_even_parts(x.vectors, kMaxVectors, [&](int64_t vector, int64_t vectors) HWY_ATTR {
     const int64_t col = vector * lanes;
     for_even_parts(x.rows, most_rows(static_cast<int>(vectors)), [&](int64_t first, int64_t count) HWY_ATTR {
       const Depth depth = depth_of(first, count);
       if (vectors == 1) return multiply_rows<1>(x, first, count, col, depth);
       if (vectors == 2) return multiply_rows<2>(x, first, count, col, depth);
-      if constexpr (kMostVectors == 4) {
+      if constexpr (kMaxVectors == 4) {
         if (vectors == 3) return multiply_rows<3>(x, first, count, col, depth);
         multiply_rows<4>(x, first, count, col, depth);
       }
@@ -272,8 +272,8 @@ HWY_INLINE void transpose(const float* HWY_RESTRICT from, int64_t from_stride, i
 
 // Rows into lanes: to[j, i] = factor * from[i, j]; the lanes past the last row, up to `width`, get numbers
 // that stand in the row, which nobody may use.
-HWY_INLINE void lay_in_lanes(const float* from, int64_t from_stride, int64_t rows, int64_t cols, float factor,
-                             float* to, int64_t width) {
+HWY_INLINE void pack_transposed(const float* from, int64_t from_stride, int64_t rows, int64_t cols,
+                                float factor, float* to, int64_t width) {
   const int64_t written = (rows + 7) / 8 * 8;
   transpose(from, from_stride, rows, cols, factor, to, width);
   if (written >= width) return;

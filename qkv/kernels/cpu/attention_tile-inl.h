@@ -48,7 +48,7 @@ HWY_INLINE int64_t seen_keys(const AttentionHead& head, const ScoreTile& tile, i
 // can, and calls body(group); queries that see nothing of the tile are in none. Each group's `keys` are those
 // that its last query sees.
 template <class Body>
-HWY_INLINE void for_seeing_groups(const AttentionHead& head, const ScoreTile& tile, const Body& body) {
+HWY_INLINE void for_causal_groups(const AttentionHead& head, const ScoreTile& tile, const Body& body) {
   const int64_t end = tile.query + tile.queries;
   if (!head.causal) {
     body(tile);
@@ -80,7 +80,7 @@ struct RowsAhead {
 
 // Lanes that products may touch beyond the keys that a row sees: a block's last row sees up to that many
 // more.
-inline constexpr int64_t kSlack = kMostRows;
+inline constexpr int64_t kSlack = kMaxRows;
 
 // Adds biases, and puts -infinity where a query may not attend, for the keys that it sees.
 HWY_INLINE void mask_scores(Floats d, const AttentionShape& shape, int64_t sequence, int64_t query_head,

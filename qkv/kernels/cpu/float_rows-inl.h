@@ -18,8 +18,8 @@
 #include <bit>
 #include <cstdint>
 
+#include "qkv/kernels/cpu/gemm_nt.h"
 #include "qkv/kernels/cpu/row-inl.h"
-#include "qkv/kernels/cpu/row_product.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace qkv::kernels::HWY_NAMESPACE {
@@ -30,7 +30,7 @@ inline float widened(float number) { return number; }
 inline float widened(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
 
 template <class W>
-void float_part(const RowPart& p) {
+void float_part(const GemmTile& p) {
   const W* const w = static_cast<const W*>(p.w);
   for (int64_t row = 0; row < p.rows; ++row) {
     for (int64_t col = 0; col < p.cols; ++col) {
@@ -101,7 +101,7 @@ struct InPlace {
   // Whether the tile of the rows from `row` on asks for what comes next, and does it: few rows wait for the
   // memory.
   HWY_INLINE bool expects(int64_t row) const { return row == 0; }
-  HWY_INLINE void expect(int64_t /*row*/, int64_t i) const {
+  HWY_INLINE void prefetch(int64_t /*row*/, int64_t i) const {
 #pragma GCC unroll 16
     for (int c = 0; c < V * kBlocks; ++c) __builtin_prefetch(column[c] + i + ahead, 0, 2);
   }
@@ -122,7 +122,7 @@ struct Panel {
 
   // Each tile of rows asks for a few columns: memory that is asked for too much at once makes wait.
   HWY_INLINE bool expects(int64_t row) const { return row < 3 * V * kBlocks; }
-  HWY_INLINE void expect(int64_t row, int64_t i) const {
+  HWY_INLINE void prefetch(int64_t row, int64_t i) const {
     for (int64_t c = row / 3; c < std::min<int64_t>((row + kTileRows) / 3, V * kBlocks); ++c)
       __builtin_prefetch(following.column[c] + i + following.ahead, 0, 2);
   }
@@ -212,7 +212,7 @@ HWY_INLINE void put_sums(const FloatVector (&sum)[R][V], const Target& target, i
 
 // R rows and the columns of a tile, which begin at the block's first number; `col` is the first one's.
 template <int R, class W, class Columns>
-HWY_NOINLINE void float_tile(const RowPart& p, const Columns& columns, int64_t row, int64_t col) {
+HWY_NOINLINE void float_tile(const GemmTile& p, const Columns& columns, int64_t row, int64_t col) {
   constexpr int V = Columns::kVectors;
   constexpr auto kLine = static_cast<int64_t>(64 / sizeof(W));
   const Floats d;
@@ -228,7 +228,7 @@ HWY_NOINLINE void float_tile(const RowPart& p, const Columns& columns, int64_t r
   int64_t i = 0;
   if (columns.expects(row)) {
     for (; i + kLine <= full; i += kLine) {
-      columns.expect(row, i);
+      columns.prefetch(row, i);
       for (int64_t k = i; k < i + kLine; k += 4) take_in<R>(x + k, stride, columns, k, Full{}, sum);
     }
   }
@@ -250,7 +250,7 @@ HWY_NOINLINE void float_tile(const RowPart& p, const Columns& columns, int64_t r
 }
 
 template <int R, class W, class Columns>
-HWY_INLINE void float_tile_of(int64_t rows, const RowPart& p, const Columns& columns, int64_t row,
+HWY_INLINE void float_tile_of(int64_t rows, const GemmTile& p, const Columns& columns, int64_t row,
                               int64_t col) {
   if constexpr (R > 1) {
     if (rows < R) return float_tile_of<R - 1, W>(rows, p, columns, row, col);
@@ -260,7 +260,7 @@ HWY_INLINE void float_tile_of(int64_t rows, const RowPart& p, const Columns& col
 
 // All rows of a tile's columns, at most R at a time, in as even parts as can be.
 template <int R, class W, class Columns>
-HWY_INLINE void all_rows(const RowPart& p, const Columns& columns, int64_t col) {
+HWY_INLINE void all_rows(const GemmTile& p, const Columns& columns, int64_t col) {
   const int64_t parts = (p.rows + R - 1) / R;
   for (int64_t part = 0; part < parts; ++part) {
     const int64_t row = p.rows * part / parts, end = p.rows * (part + 1) / parts;
@@ -269,14 +269,14 @@ HWY_INLINE void all_rows(const RowPart& p, const Columns& columns, int64_t col) 
 }
 
 template <class W>
-HWY_INLINE const W* column_of(const RowPart& p, int64_t col) {
+HWY_INLINE const W* column_of(const GemmTile& p, int64_t col) {
   // Past the last column the last one is computed again.
   return static_cast<const W*>(p.w) + std::min(col, p.cols - 1) * p.inner + p.first;
 }
 
 // The columns of the tile that begins with `col`. What lies `ahead` numbers behind is expected next.
 template <class W, int V>
-HWY_INLINE InPlace<W, V> in_place(const RowPart& p, int64_t col, int64_t ahead) {
+HWY_INLINE InPlace<W, V> in_place(const GemmTile& p, int64_t col, int64_t ahead) {
   InPlace<W, V> columns;
   for (int v = 0; v < V; ++v) {
     for (int b = 0; b < kBlocks; ++b) columns.column[v * kBlocks + b] = column_of<W>(p, col + b * V + v);
@@ -301,13 +301,13 @@ HWY_INLINE void lay_columns(const InPlace<W, V>& columns, int64_t count, float* 
 }
 
 template <int R, int V, class W>
-HWY_INLINE void part_in_place(const RowPart& p) {
+HWY_INLINE void part_in_place(const GemmTile& p) {
   for (int64_t col = 0; col < p.cols; col += V * kBlocks)
     all_rows<R, W>(p, in_place<W, V>(p, col, V * kBlocks * p.inner), col);
 }
 
 template <class W>
-HWY_INLINE void part_in_panels(const RowPart& p) {
+HWY_INLINE void part_in_panels(const GemmTile& p) {
   constexpr int V = kTileVectors, kCols = V * kBlocks;
   const int64_t count = std::min(kDepth, p.inner - p.first);
   for (int64_t col = 0; col < p.cols; col += kCols) {
@@ -318,7 +318,7 @@ HWY_INLINE void part_in_panels(const RowPart& p) {
 }
 
 template <class W>
-void float_part(const RowPart& p) {
+void float_part(const GemmTile& p) {
   const bool crowded = p.inner * static_cast<int64_t>(sizeof(W)) % 4096 == 0;
   if (p.rows <= 2 || (crowded && p.rows <= kFewRows)) {
     part_in_place<kNarrowRows, kNarrowVectors, W>(p);

@@ -2,8 +2,8 @@
 // 64 x 16.
 //
 // The weights are the left-hand tiles: 16 columns of the result by 64 numbers, as they lie. So the inputs
-// have to be the right-hand ones, in groups of four numbers, and come laid out for that (lay_tiles); and the
-// sums come out column by column.
+// have to be the right-hand ones, in groups of four numbers, and come laid out for that (pack_amx_tiles); and
+// the sums come out column by column.
 
 #include "qkv/kernels/cpu/int8_sums.h"
 
@@ -81,7 +81,7 @@ QKV_AMX void transpose(const void* from, int64_t from_stride, void* to, int64_t 
 // copy with zeros for what is not.
 class Columns {
  public:
-  Columns(const RowPart& part, int64_t first)
+  Columns(const GemmTile& part, int64_t first)
       : first_(static_cast<const int8_t*>(part.w) + first * part.inner),
         inner_(part.inner),
         count_(std::min(kTile, part.cols - first)) {}
@@ -93,7 +93,7 @@ class Columns {
 
   // Asks for the numbers from i on of some of the columns that follow `ahead` columns behind: those whose
   // turn it is, when there are `turns`.
-  void expect(int64_t i, int64_t ahead, int64_t turn, int64_t turns) const {
+  void prefetch(int64_t i, int64_t ahead, int64_t turn, int64_t turns) const {
     for (int64_t c = kTile * turn / turns; c < kTile * (turn + 1) / turns; ++c)
       __builtin_prefetch(at(i) + (ahead + c) * inner_);
   }
@@ -143,7 +143,7 @@ QKV_AMX void block(const Columns (&columns)[C], const uint8_t* const (&rows)[R],
   for (int64_t i = 0; i < whole; i += kAmxDepth) {
     for (int c = 0; c < C; ++c) {
       at[c] = columns[c].at(i);
-      columns[c].expect(i, C * kTile, turn, turns);
+      columns[c].prefetch(i, C * kTile, turn, turns);
     }
     multiply<C, R>(at, inner, rows, i);
   }
@@ -175,7 +175,7 @@ QKV_AMX void block(const Columns (&columns)[C], const uint8_t* const (&rows)[R],
 }
 
 template <int C>
-QKV_AMX void columns_by_all_rows(const Columns (&columns)[C], const RowPart& part, int32_t* sums) {
+QKV_AMX void columns_by_all_rows(const Columns (&columns)[C], const GemmTile& part, int32_t* sums) {
   const int64_t tiles = (part.rows + kTile - 1) / kTile, bytes = kTile * part.q_stride;
   const int64_t turns = (tiles + 1) / 2;
   for (int64_t tile = 0; tile < tiles; tile += 2) {
@@ -204,11 +204,11 @@ bool has_amx() {
   return answer;
 }
 
-QKV_AMX void lay_tiles(const uint8_t* rows, int64_t stride, uint8_t* tiles) {
+QKV_AMX void pack_amx_tiles(const uint8_t* rows, int64_t stride, uint8_t* tiles) {
   for (int64_t i = 0; i < stride; i += kAmxDepth) transpose(rows + i, stride, tiles + i * kTile, kAmxDepth);
 }
 
-QKV_AMX void int8_sums_amx(const RowPart& part, int32_t* sums) {
+QKV_AMX void int8_sums_amx(const GemmTile& part, int32_t* sums) {
   const TileConfiguration configuration;
   _tile_loadconfig(&configuration);
   for (int64_t col = 0; col < part.cols; col += 2 * kTile) {
@@ -228,8 +228,8 @@ QKV_AMX void int8_sums_amx(const RowPart& part, int32_t* sums) {
 
 namespace qkv::kernels {
 bool has_amx() { return false; }
-void lay_tiles(const uint8_t* /*rows*/, int64_t /*stride*/, uint8_t* /*tiles*/) {}
-void int8_sums_amx(const RowPart& /*part*/, int32_t* /*sums*/) {}
+void pack_amx_tiles(const uint8_t* /*rows*/, int64_t /*stride*/, uint8_t* /*tiles*/) {}
+void int8_sums_amx(const GemmTile& /*part*/, int32_t* /*sums*/) {}
 }  // namespace qkv::kernels
 
 #endif

@@ -1,11 +1,11 @@
 #pragma once
 // sums[r * kPartCols + c] = sum_i q[r][i] w[c][i], exactly, for a part of an int8 product with at most
-// kSumRows rows (row_product.h): with machine-specific instructions that Highway 1.0 does not know. Each is
-// for machines whose has_...() says so; the portable code of row_product.cc finds the same sums.
+// kSumRows rows (gemm_nt.h): with machine-specific instructions that Highway 1.0 does not know. Each is
+// for machines whose has_...() says so; the portable code of gemm_nt.cc finds the same sums.
 
 #include <cstdint>
 
-#include "qkv/kernels/cpu/row_product.h"
+#include "qkv/kernels/cpu/gemm_nt.h"
 
 namespace qkv::kernels {
 
@@ -13,18 +13,18 @@ namespace qkv::kernels {
 inline constexpr int64_t kSumRows = 96;
 
 bool has_vnni();
-void int8_sums_vnni(const RowPart& part, int32_t* sums);
+void int8_sums_vnni(const GemmTile& part, int32_t* sums);
 
-// For rows in tiles (lay_tiles). Numbers of the sums are written up to the next multiple of 16 rows and
+// For rows in tiles (pack_amx_tiles). Numbers of the sums are written up to the next multiple of 16 rows and
 // columns.
 bool has_amx();
-void int8_sums_amx(const RowPart& part, int32_t* sums);
+void int8_sums_amx(const GemmTile& part, int32_t* sums);
 
 // The rows of a tile, and how many numbers of each.
 inline constexpr int64_t kAmxRows = 16, kAmxDepth = 64;
 
 // kAmxRows rows of `stride` numbers, a multiple of kAmxDepth, as AMX multiplies by them: tile after tile,
 // and in a tile four numbers of each row, then the next four of each.
-void lay_tiles(const uint8_t* rows, int64_t stride, uint8_t* tiles);
+void pack_amx_tiles(const uint8_t* rows, int64_t stride, uint8_t* tiles);
 
 }  // namespace qkv::kernels

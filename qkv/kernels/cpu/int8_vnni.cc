@@ -88,7 +88,7 @@ bool has_vnni() {
   return answer;
 }
 
-void int8_sums_vnni(const RowPart& part, int32_t* sums) {
+void int8_sums_vnni(const GemmTile& part, int32_t* sums) {
   constexpr int kRows = 3, kCols = 8;
   const auto* first = static_cast<const int8_t*>(part.w);
   for (int64_t col = 0; col < part.cols; col += kCols) {
@@ -118,7 +118,7 @@ void int8_sums_vnni(const RowPart& part, int32_t* sums) {
 
 namespace qkv::kernels {
 bool has_vnni() { return false; }
-void int8_sums_vnni(const RowPart& /*part*/, int32_t* /*sums*/) {}
+void int8_sums_vnni(const GemmTile& /*part*/, int32_t* /*sums*/) {}
 }  // namespace qkv::kernels
 
 #endif

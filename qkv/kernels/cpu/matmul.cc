@@ -26,8 +26,8 @@
 
 #include "qkv/base/parallel.h"
 #include "qkv/kernels/counters.h"
+#include "qkv/kernels/cpu/gemm_nt.h"
 #include "qkv/kernels/cpu/packed_matrix.h"
-#include "qkv/kernels/cpu/row_product.h"
 #include "qkv/tensor/storage.h"
 
 namespace qkv::kernels {
@@ -255,7 +255,7 @@ void matmul(const Matrix& a, const PackedMatrix& b, const float* bias, const Mut
   count_macs(static_cast<uint64_t>(a.rows * packed.rows * packed.cols));
   count_numbers(a.rows * packed.rows + touches(accumulate) * a.rows * packed.cols);
   count_bytes(packed.rows * packed.cols * static_cast<int64_t>(size_of(packed.form)));
-  if (packed.layout == PackLayout::kept) return row_product(a, packed, bias, c, accumulate);
+  if (packed.layout == PackLayout::kept) return gemm_nt(a, packed, bias, c, accumulate);
   const int64_t panels = (a.rows + kPanelRows - 1) / kPanelRows;
   const int64_t blocks = static_cast<int64_t>(packed.blocks.size());
   const auto task = [&](int64_t index) {

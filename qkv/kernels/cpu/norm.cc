@@ -70,8 +70,8 @@ void norm_rows(const NormInput& input, const NormOutput& output, int64_t begin, 
       return hn::Mul(v, v);
     });
     const double variance = squares / count + static_cast<double>(input.epsilon);
-    const float inverse_deviation = static_cast<float>(1 / std::sqrt(variance));
-    const auto inverse = hn::Set(d, inverse_deviation);
+    const float rstd = static_cast<float>(1 / std::sqrt(variance));
+    const auto inverse = hn::Set(d, rstd);
     float* y = output.y + first;
     if (input.kind == NormKind::rms) {
       for_vectors(d, cols, [&](auto part, int64_t i) HWY_ATTR {
@@ -85,7 +85,7 @@ void norm_rows(const NormInput& input, const NormOutput& output, int64_t begin, 
       });
     }
     if (output.mean != nullptr) output.mean[row] = mean;
-    if (output.inverse_deviation != nullptr) output.inverse_deviation[row] = inverse_deviation;
+    if (output.rstd != nullptr) output.rstd[row] = rstd;
   }
 }
 
@@ -106,7 +106,7 @@ void norm_backward_rows(const NormBackward& a, int64_t begin, int64_t end, float
   for (int64_t row = begin; row < end; ++row) {
     const int64_t first = row * a.cols;
     const float *z = a.z + first, *dy = a.dy + first;
-    const auto mean = hn::Set(d, a.mean[row]), inverse = hn::Set(d, a.inverse_deviation[row]);
+    const auto mean = hn::Set(d, a.mean[row]), inverse = hn::Set(d, a.rstd[row]);
     // With g = gain dy and n = (z - mean) / deviation: dz = (g - mean(g) - n mean(g n)) / deviation, and
     // without the mean of g where none was taken from z.
     const auto normal = [&](auto part, int64_t i)
@@ -214,9 +214,9 @@ void norm_backward(const NormBackward& arguments) {
     HWY_DYNAMIC_DISPATCH(norm_backward_range)
     (arguments, begin, end, d_gain + at, d_shift == nullptr ? nullptr : d_shift + at);
   });
-  sum_rows(d_gain, blocks, cols, cols, arguments.gain_gradient, arguments.parameter_accumulate);
+  column_sums(d_gain, blocks, cols, cols, arguments.gain_gradient, arguments.parameter_accumulate);
   if (d_shift != nullptr)
-    sum_rows(d_shift, blocks, cols, cols, arguments.shift_gradient, arguments.parameter_accumulate);
+    column_sums(d_shift, blocks, cols, cols, arguments.shift_gradient, arguments.parameter_accumulate);
 }
 
 void dropout_backward(const float* dy, float* dx, int64_t rows, int64_t cols, const Dropout& dropout,

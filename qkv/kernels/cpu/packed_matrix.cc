@@ -8,7 +8,7 @@
 
 #include "qkv/base/parallel.h"
 #include "qkv/kernels/counters.h"
-#include "qkv/kernels/cpu/row_product.h"
+#include "qkv/kernels/cpu/gemm_nt.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "qkv/kernels/cpu/packed_matrix.cc"
@@ -185,7 +185,7 @@ PackedMatrix PackedMatrix::kept(std::span<const WeightRows> blocks) {
       whole.kept.push_back({part, whole.cols + first});
     }
     whole.cols += block.rows;
-    if (block.form == DType::i8) std::ranges::copy(sums_of_rows(block), std::back_inserter(whole.sums));
+    if (block.form == DType::i8) std::ranges::copy(row_sums(block), std::back_inserter(whole.sums));
   }
   PackedMatrix result;
   result.impl_ = std::make_shared<const Impl>(std::move(whole));

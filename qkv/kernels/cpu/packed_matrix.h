@@ -31,7 +31,7 @@ struct PackedMatrix::Impl {
   };
 
   // Some of the columns, each a row of weights in memory that somebody else owns. At most kPartCols
-  // (row_product.h).
+  // (gemm_nt.h).
   struct Kept {
     WeightRows weights;
     int64_t first_col = 0;

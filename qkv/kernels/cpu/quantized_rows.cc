@@ -104,7 +104,7 @@ QuantizedRows quantize_inputs(const Matrix& a, bool tiles) {
       const int64_t first = group * kAmxRows, count = std::min(kAmxRows, a.rows - first);
       quantize(first, first + count, rows);
       std::fill(rows + count * q.stride, rows + group_bytes, uint8_t{0});
-      lay_tiles(rows, q.stride, q.numbers + group * group_bytes);
+      pack_amx_tiles(rows, q.stride, q.numbers + group * group_bytes);
     }
   });
   return q;

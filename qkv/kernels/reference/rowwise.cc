@@ -59,7 +59,7 @@ double activation_derivative(Activation activation, double x) {
 namespace {
 
 struct Moments {
-  double mean = 0, inverse_deviation = 0;
+  double mean = 0, rstd = 0;
 };
 
 template <class Number>
@@ -87,10 +87,10 @@ Norm norm_forward(const NormInput& input) {
     const double* z = norm.sum.data() + r * cols;
     const Moments m = moments(input.kind, z, cols, double{input.epsilon});
     norm.mean.push_back(m.mean);
-    norm.inverse_deviation.push_back(m.inverse_deviation);
+    norm.rstd.push_back(m.rstd);
     if (input.gain == nullptr) continue;
     for (int64_t c = 0; c < cols; ++c) {
-      norm.y.push_back((z[c] - m.mean) * m.inverse_deviation * double{input.gain[c]} +
+      norm.y.push_back((z[c] - m.mean) * m.rstd * double{input.gain[c]} +
                        (input.shift == nullptr ? 0 : double{input.shift[c]}));
     }
   }
@@ -107,16 +107,16 @@ NormGradients norm_backward(const NormBackward& a, float epsilon) {
     const Moments m = moments(a.kind, z, a.cols, double{epsilon});
     double sum = 0, product_sum = 0;
     for (int64_t c = 0; c < a.cols; ++c) {
-      const double n = (double{z[c]} - m.mean) * m.inverse_deviation, g = double{dy[c]} * double{a.gain[c]};
+      const double n = (double{z[c]} - m.mean) * m.rstd, g = double{dy[c]} * double{a.gain[c]};
       sum += g;
       product_sum += g * n;
       gradients.gain[static_cast<size_t>(c)] += double{dy[c]} * n;
       gradients.shift[static_cast<size_t>(c)] += double{dy[c]};
     }
     for (int64_t c = 0; c < a.cols; ++c) {
-      const double n = (double{z[c]} - m.mean) * m.inverse_deviation, g = double{dy[c]} * double{a.gain[c]};
+      const double n = (double{z[c]} - m.mean) * m.rstd, g = double{dy[c]} * double{a.gain[c]};
       const double centre = a.kind == NormKind::rms ? 0 : sum / count;
-      const double dz = m.inverse_deviation * (g - centre - n * product_sum / count);
+      const double dz = m.rstd * (g - centre - n * product_sum / count);
       gradients.dz.push_back(dz);
       gradients.branch.push_back(dz * dropout_factor(a.dropout, r, c));
     }

@@ -36,8 +36,8 @@ GatedGradients gated_backward(const Gated& arguments, const float* dy);
 Doubles rotary(const Rotary& arguments);
 
 struct Norm {
-  Doubles sum, y;                   // [rows, cols]
-  Doubles mean, inverse_deviation;  // [rows]
+  Doubles sum, y;      // [rows, cols]
+  Doubles mean, rstd;  // [rows]
 };
 Norm norm_forward(const NormInput& input);
 

@@ -1,0 +1,92 @@
+// What is written of the weights of the rows that are watched (AttentionCapture), a tile of keys at a time.
+// Included once for every target of Highway.
+
+#if defined(QKV_KERNELS_CPU_ATTENTION_WATCH_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef QKV_KERNELS_CPU_ATTENTION_WATCH_INL_H_
+#undef QKV_KERNELS_CPU_ATTENTION_WATCH_INL_H_
+#else
+#define QKV_KERNELS_CPU_ATTENTION_WATCH_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "qkv/kernels/attention.h"
+#include "qkv/kernels/cpu/attention_tile-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace qkv::kernels::HWY_NAMESPACE {
+
+// `number` is a row's as AttentionCapture has it; `sums` a vector of the row's own, which add() uses from
+// begin() to end().
+class Watch {
+ public:
+  explicit Watch(const AttentionCapture& watch) : w_(watch) {}
+
+  bool wanted() const { return w_.places != nullptr || w_.entropy != nullptr || w_.top > 0; }
+  bool wants(int64_t number) const {
+    return w_.entropy != nullptr || w_.top > 0 || (w_.places != nullptr && w_.places[number] >= 0);
+  }
+
+  // `limit` of the sequence's keys may be seen; the others have a weight of 0.
+  void begin(int64_t number, int64_t limit, int64_t keys, float* sums) const {
+    if (w_.places != nullptr && w_.places[number] >= 0) {
+      std::fill_n(w_.weights + w_.places[number] + limit, keys - limit, 0.0f);
+    }
+    if (w_.top > 0) {
+      std::fill_n(w_.top_weights + number * w_.top, w_.top, 0.0f);
+      std::fill_n(w_.top_keys + number * w_.top, w_.top, -1);
+    }
+    hn::Store(hn::Zero(d_), d_, sums);
+  }
+
+  // Turns the scores of the keys [key, key + seen) into weights, and notes what is wanted of them. total is
+  // the sum of exp(score - largest) over the row.
+  void add(int64_t number, int64_t key, int64_t seen, float largest, float total, float* HWY_RESTRICT scores,
+           float* HWY_RESTRICT sums) const {
+    const auto shift = shift_of(d_, hn::Set(d_, largest)), zero = hn::Zero(d_);
+    const auto factor = hn::Set(d_, total == 0 ? 0.0f : 1.0f / total);
+    const auto log_total = logarithm(d_, hn::Set(d_, total));
+    auto entropy = hn::Load(d_, sums);
+    for_vectors(d_, seen, [&](auto part, int64_t j) HWY_ATTR {
+      const auto x = hn::Sub(hn::Load(d_, scores + j), shift);
+      const auto p = zero_rest(d_, hn::Mul(exponential_of_difference(d_, x), factor), part);
+      // -p log(p) = p (log(total) - x); 0 where p is, although the logarithm is infinite.
+      const auto term = hn::Mul(p, hn::Sub(log_total, x));
+      entropy = hn::Add(entropy, hn::IfThenZeroElse(hn::Eq(p, zero), term));
+      hn::Store(p, d_, scores + j);
+      if (w_.places != nullptr && w_.places[number] >= 0) {
+        store(d_, p, w_.weights + w_.places[number] + key + j, part);
+      }
+    });
+    hn::Store(entropy, d_, sums);
+    if (w_.top == 0) return;
+    float* const top = w_.top_weights + number * w_.top;
+    int32_t* const keys = w_.top_keys + number * w_.top;
+    for (int64_t j = 0; j < seen; ++j) {
+      if (!(scores[j] > top[w_.top - 1])) continue;
+      int64_t place = w_.top - 1;
+      for (; place > 0 && scores[j] > top[place - 1]; --place) {
+        top[place] = top[place - 1];
+        keys[place] = keys[place - 1];
+      }
+      top[place] = scores[j];
+      keys[place] = static_cast<int32_t>(key + j);
+    }
+  }
+
+  void end(int64_t number, const float* sums) const {
+    if (w_.entropy != nullptr) w_.entropy[number] = hn::GetLane(hn::SumOfLanes(d_, hn::Load(d_, sums)));
+  }
+
+ private:
+  const Floats d_;
+  const AttentionCapture& w_;
+};
+
+}  // namespace qkv::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,293 @@
+#include "qkv/kernels/cpu/gemm_nt.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "qkv/base/parallel.h"
+#include "qkv/kernels/counters.h"
+#include "qkv/kernels/cpu/int8_sums.h"
+#include "qkv/kernels/cpu/packed_matrix.h"
+#include "qkv/kernels/cpu/quantized_rows.h"
+#include "qkv/tensor/storage.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "qkv/kernels/cpu/gemm_nt.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "qkv/kernels/cpu/float_rows-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace qkv::kernels::HWY_NAMESPACE {
+namespace {
+
+#if HWY_TARGET != HWY_SCALAR
+template <class D, class V>
+HWY_INLINE auto add_halves(D /*d*/, V v) {
+  if constexpr (hn::MaxLanes(D()) > 4) {
+    const hn::Half<D> half;
+    return add_halves(half, hn::Add(hn::LowerHalf(half, v), hn::UpperHalf(half, v)));
+  } else {
+    return v;
+  }
+}
+#endif
+
+// to[i] = the sum of the lanes of the i-th vector. Always the same tree, so always the same bits.
+template <class D, class V>
+HWY_INLINE void store_sums_of_lanes(D d, V a, V b, V c, V e, hn::TFromD<D>* to) {
+#if HWY_TARGET == HWY_SCALAR
+  hn::Store(a, d, to);
+  hn::Store(b, d, to + 1);
+  hn::Store(c, d, to + 2);
+  hn::Store(e, d, to + 3);
+#else
+  const hn::RepartitionToWide<decltype(hn::RebindToSigned<D>())> wide;
+  const auto ab = hn::Add(hn::InterleaveLower(d, a, b), hn::InterleaveUpper(d, a, b));
+  const auto ce = hn::Add(hn::InterleaveLower(d, c, e), hn::InterleaveUpper(d, c, e));
+  const auto low = hn::InterleaveLower(wide, hn::BitCast(wide, ab), hn::BitCast(wide, ce));
+  const auto high = hn::InterleaveUpper(wide, hn::BitCast(wide, ab), hn::BitCast(wide, ce));
+  const auto sums = hn::Add(hn::BitCast(d, low), hn::BitCast(d, high));
+  hn::StoreU(add_halves(d, sums), hn::FixedTag<hn::TFromD<D>, 4>(), to);
+#endif
+}
+
+using Wide = hn::ScalableTag<int16_t>;
+using Sums = hn::ScalableTag<int32_t>;
+
+// On some machines half of a product's lanes go to a second sum.
+template <int R, int C, class P>
+HWY_INLINE void int8_step(const uint8_t* q, int64_t q_stride, const int8_t* const* w, int64_t i, P part,
+                          hn::Vec<Sums> (&sum)[R][C], hn::Vec<Sums> (&more)[R][C]) {
+  const Wide wide;
+  const hn::Rebind<uint8_t, Wide> unsigned_bytes;
+  const hn::Rebind<int8_t, Wide> signed_bytes;
+  hn::Vec<Wide> left[R];
+#pragma GCC unroll 4
+  for (int r = 0; r < R; ++r) left[r] = hn::PromoteTo(wide, load(unsigned_bytes, q + r * q_stride + i, part));
+#pragma GCC unroll 8
+  for (int c = 0; c < C; ++c) {
+    const auto right = hn::PromoteTo(wide, load(signed_bytes, w[c] + i, part));
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r)
+      sum[r][c] = hn::ReorderWidenMulAccumulate(Sums(), left[r], right, sum[r][c], more[r][c]);
+  }
+}
+
+// The portable twin of int8_sums_vnni: two products of 8 bits fit into 32 whatever they are.
+template <int R, int C>
+HWY_NOINLINE void int8_tile(const uint8_t* q, int64_t q_stride, const int8_t* const* w, int64_t inner,
+                            int32_t* sums) {
+  const Sums d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(Wide()));
+  hn::Vec<Sums> sum[R][C], more[R][C];
+#pragma GCC unroll 4
+  for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 8
+    for (int c = 0; c < C; ++c) sum[r][c] = more[r][c] = hn::Zero(d);
+  }
+  int64_t i = 0;
+  for (; i + lanes <= inner; i += lanes) int8_step<R, C>(q, q_stride, w, i, Full{}, sum, more);
+  if (i < inner) int8_step<R, C>(q, q_stride, w, i, Part{static_cast<size_t>(inner - i)}, sum, more);
+#pragma GCC unroll 4
+  for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 2
+    for (int c = 0; c < C; c += 4) {
+      const auto whole = [&](int n) HWY_ATTR { return hn::Add(sum[r][c + n], more[r][c + n]); };
+      store_sums_of_lanes(d, whole(0), whole(1), whole(2), whole(3), sums + r * kPartCols + c);
+    }
+  }
+}
+
+void int8_sums(const GemmTile& p, int32_t* sums) {
+  constexpr int kCols = 4;
+  const auto* const weights = static_cast<const int8_t*>(p.w);
+  for (int64_t col = 0; col < p.cols; col += kCols) {
+    const int8_t* w[kCols];
+    for (int64_t c = 0; c < kCols; ++c) w[c] = weights + std::min(col + c, p.cols - 1) * p.inner;
+    for (int64_t row = 0; row < p.rows; row += 2) {
+      const uint8_t* const q = p.q + row * p.q_stride;
+      int32_t* const to = sums + row * kPartCols + col;
+      if (row + 1 < p.rows) {
+        int8_tile<2, kCols>(q, p.q_stride, w, p.inner, to);
+      } else {
+        int8_tile<1, kCols>(q, p.q_stride, w, p.inner, to);
+      }
+    }
+  }
+}
+
+// y (+)= (sums - zero * w_sums) * q_scale * w_scale + bias.
+void put_int8(const GemmTile& p, const int32_t* sums) {
+  const Floats d;
+  const hn::RebindToSigned<Floats> whole;
+  for (int64_t row = 0; row < p.rows; ++row) {
+    const auto zero = hn::Set(whole, p.q_zeros[row]);
+    const auto scale = hn::Set(d, p.q_scales[row]);
+    float* const y = p.y + row * p.y_stride;
+    for_vectors(d, p.cols, [&](auto part, int64_t i) HWY_ATTR {
+      const auto shift = hn::Mul(zero, load(whole, p.w_sums + i, part));
+      const auto exact = hn::Sub(load(whole, sums + row * kPartCols + i, part), shift);
+      const auto bias = p.bias != nullptr ? load(d, p.bias + i, part) : hn::Zero(d);
+      auto v = hn::MulAdd(hn::Mul(hn::ConvertTo(d, exact), scale), load(d, p.w_scales + i, part), bias);
+      if (p.accumulate) v = hn::Add(load(d, y + i, part), v);
+      store(d, v, y + i, part);
+    });
+  }
+}
+
+int32_t sum_of(const int8_t* numbers, int64_t count) {
+#if HWY_TARGET == HWY_SCALAR
+  return std::accumulate(numbers, numbers + count, int32_t{0});
+#else
+  const hn::ScalableTag<uint8_t> bytes;
+  const hn::Repartition<uint64_t, decltype(bytes)> wide;
+  const auto shift = hn::Set(bytes, uint8_t{128});
+  auto sum = hn::Zero(wide);  // of the numbers + 128, which fit into bytes without a sign
+  for_vectors(bytes, count, [&](auto part, int64_t i) HWY_ATTR {
+    const auto v = load(bytes, reinterpret_cast<const uint8_t*>(numbers) + i, part);
+    sum = hn::Add(sum, hn::SumsOf8(zero_rest(bytes, hn::Xor(v, shift), part)));
+  });
+  return static_cast<int32_t>(static_cast<int64_t>(hn::GetLane(hn::SumOfLanes(wide, sum))) - 128 * count);
+#endif
+}
+
+bool multiplies_tiles() {
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
+  return has_amx();
+#else
+  return false;
+#endif
+}
+
+void int8_part(const GemmTile& p) {
+  HWY_ALIGN int32_t sums[kSumRows * kPartCols];
+  for (int64_t row = 0; row < p.rows; row += kSumRows) {
+    GemmTile some = p;
+    some.rows = std::min(kSumRows, p.rows - row);
+    some.y += row * p.y_stride;
+    some.q += row * p.q_stride;
+    some.q_scales += row;
+    some.q_zeros += row;
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
+    if (p.tiles) {
+      int8_sums_amx(some, sums);
+    } else if (has_vnni()) {
+      int8_sums_vnni(some, sums);
+    } else {
+      int8_sums(some, sums);
+    }
+#else
+    int8_sums(some, sums);
+#endif
+    put_int8(some, sums);
+  }
+}
+
+void run_part(const GemmTile& p) {
+  switch (p.form) {
+    case DType::f32:
+      return float_part<float>(p);
+    case DType::bf16:
+      return float_part<uint16_t>(p);
+    default:
+      return int8_part(p);
+  }
+}
+
+}  // namespace
+}  // namespace qkv::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace qkv::kernels {
+namespace {
+
+HWY_EXPORT(run_part);
+HWY_EXPORT(sum_of);
+HWY_EXPORT(multiplies_tiles);
+
+// Fewer rows than this wait for their weights, however they are multiplied.
+constexpr int64_t kFewestInTiles = 8;
+
+// The least that another thread is called for: so many bytes of weights, or as much arithmetic.
+constexpr int64_t kPieceBytes = 65536;
+
+float* scratch_of_this_thread() {
+  constexpr size_t kBytes = kDepth * kTileCols * sizeof(float);
+  thread_local const Storage memory = [] {
+    const MemoryScope scope(MemoryUse::scratch);
+    return allocate(kBytes);
+  }();
+  return reinterpret_cast<float*>(memory.get());
+}
+
+// How many parts a thread takes at once: enough for what calling it costs, and then up to kMaxParts as long
+// as all threads have several pieces of work.
+int64_t parts_at_a_time(const PackedMatrix::Impl& b, int64_t panels, int64_t rows) {
+  constexpr int64_t kMaxParts = 4, kPiecesOfAThread = 8;
+  // A part's cost: its weights, and for each four rows as much again.
+  const int64_t part_bytes = kPartCols * b.rows * static_cast<int64_t>(size_of(b.form));
+  const int64_t least = kPieceBytes / (part_bytes * std::max<int64_t>(1, rows / 4));
+  const int64_t parts = panels * static_cast<int64_t>(b.kept.size());
+  return std::max<int64_t>({1, least, std::min(kMaxParts, parts / (kPiecesOfAThread * threads()))});
+}
+
+}  // namespace
+
+std::vector<int32_t> row_sums(const WeightRows& weights) {
+  std::vector<int32_t> sums(static_cast<size_t>(weights.rows));
+  const auto* const numbers = static_cast<const int8_t*>(weights.data);
+  const int64_t grain = std::max<int64_t>(1, kPieceBytes / std::max<int64_t>(weights.cols, 1));
+  parallel_for(weights.rows, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row)
+      sums[static_cast<size_t>(row)] =
+          HWY_DYNAMIC_DISPATCH(sum_of)(numbers + row * weights.cols, weights.cols);
+  });
+  return sums;
+}
+
+void gemm_nt(const Matrix& a, const PackedMatrix::Impl& b, const float* bias, const MutableMatrix& c,
+             Accumulate accumulate) {
+  const bool whole_numbers = b.form == DType::i8;
+  const bool tiles = whole_numbers && a.rows >= kFewestInTiles && HWY_DYNAMIC_DISPATCH(multiplies_tiles)();
+  const QuantizedRows q = whole_numbers ? quantize_inputs(a, tiles) : QuantizedRows();
+  const int64_t panels = (a.rows + kPartRows - 1) / kPartRows, parts = static_cast<int64_t>(b.kept.size());
+  const auto run = [&](int64_t index, int64_t first) {
+    const PackedMatrix::Impl::Kept& columns = b.kept[static_cast<size_t>(index % parts)];
+    const WeightRows& w = columns.weights;
+    const int64_t row = index / parts * kPartRows;
+    HWY_DYNAMIC_DISPATCH(run_part)
+    ({.rows = std::min(kPartRows, a.rows - row),
+      .cols = w.rows,
+      .inner = w.cols,
+      .form = w.form,
+      .w = w.data,
+      .bias = bias ? bias + columns.first_col : nullptr,
+      .accumulate = accumulate == Accumulate::yes,
+      .y = c.data + row * c.stride + columns.first_col,
+      .y_stride = c.stride,
+      .x = a.data + row * a.stride,
+      .x_stride = a.stride,
+      .first = first,
+      .scratch = whole_numbers ? nullptr : scratch_of_this_thread(),
+      .q = whole_numbers ? q.numbers + row * q.stride : nullptr,
+      .tiles = q.tiles,
+      .q_stride = q.stride,
+      .q_scales = whole_numbers ? q.scales + row : nullptr,
+      .q_zeros = whole_numbers ? q.zeros + row : nullptr,
+      .w_scales = w.scales,
+      .w_sums = whole_numbers ? b.sums.data() + columns.first_col : nullptr});
+  };
+  // Several parts of the same rows: what of these is in a cache serves them all.
+  const int64_t depth = whole_numbers ? std::max<int64_t>(b.rows, 1) : kDepth;
+  parallel_for(panels * parts, parts_at_a_time(b, panels, std::min(kPartRows, a.rows)),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t first = 0; first == 0 || first < b.rows; first += depth) {
+                   for (int64_t index = begin; index < end; ++index) run(index, first);
+                 }
+               });
+}
+
+}  // namespace qkv::kernels
+#endif  // HWY_ONCE

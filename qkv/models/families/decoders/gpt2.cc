@@ -1,0 +1,111 @@
+// GPT-2 (Radford et al. 2019): pre-norm, learned positions, one matrix for queries, keys and values, weights
+// stored the other way round ([inputs, outputs], TensorFlow's convolutions of width 1).
+
+#include <array>
+
+#include "qkv/base/error.h"
+#include "qkv/models/hub/config_writer.h"
+#include "qkv/models/hub/family.h"
+
+namespace qkv::models {
+namespace {
+
+LanguageModelConfig read(const ConfigReader& reader) {
+  const int64_t d_model = reader.whole("n_embd"), places = reader.whole("n_positions");
+  const auto rate = [&](const char* key) { return static_cast<float>(reader.number(key, 0.1)); };
+  LanguageModelConfig config{
+      .vocabulary = reader.whole("vocab_size"),
+      .max_positions = places,
+      .embedding = {.d_model = d_model,
+                    .scale = false,
+                    .positions = {.kind = nn::PositionKind::learned, .max_positions = places},
+                    .dropout = rate("embd_pdrop")},
+      .decoder = {.layers = reader.whole("n_layer"),
+                  .layer = {.d_model = d_model,
+                            .heads = reader.whole("n_head"),
+                            .d_ff = reader.whole("n_inner", 4 * d_model),
+                            .activation = reader.activation("activation_function", "gelu_new"),
+                            .norm = nn::NormPlacement::pre,
+                            .epsilon = static_cast<float>(reader.number("layer_norm_epsilon", 1e-5)),
+                            .dropout = rate("resid_pdrop"),
+                            .attention_dropout = rate("attn_pdrop")},
+                  .final_norm = true},
+      .tied = reader.flag("tie_word_embeddings", true),
+      .bos_ids = reader.ids("bos_token_id"),
+      .eos_ids = reader.ids("eos_token_id")};
+  reader.require_flag("scale_attn_weights", true);
+  reader.require_flag("scale_attn_by_inverse_layer_idx", false);
+  reader.require_flag("add_cross_attention", false);
+  reader.require_flag("is_encoder_decoder", false);
+  // n_ctx repeats n_positions; the upcast is about half precision; summaries are of a head that is not here.
+  constexpr std::array<std::string_view, 10> kIrrelevant{"n_special",
+                                                         "predict_special_tokens",
+                                                         "n_ctx",
+                                                         "reorder_and_upcast_attn",
+                                                         "summary_activation",
+                                                         "summary_first_dropout",
+                                                         "summary_type",
+                                                         "summary_use_proj",
+                                                         "summary_proj_to_labels",
+                                                         "id2label"};
+  reader.refuse_the_rest_of_a_model(kIrrelevant);
+  return config;
+}
+
+std::string write(const LanguageModelConfig& config) {
+  const nn::LayerOptions& layer = config.decoder.layer;
+  const auto usual = [&](int64_t width) { return width == 0 || width * layer.heads == layer.d_model; };
+  const bool fits = config.embedding.positions.kind == nn::PositionKind::learned &&
+                    config.embedding.positions.max_positions == config.max_positions &&
+                    config.embedding.token_types == 0 && !config.embedding.norm && !config.embedding.scale &&
+                    config.decoder.final_norm && layer.norm == nn::NormPlacement::pre &&
+                    layer.norm_kind == nn::NormKind::layer && !layer.gated && layer.attention_bias &&
+                    layer.feed_forward_bias && usual(layer.d_k) && usual(layer.d_v) &&
+                    (layer.key_heads == 0 || layer.key_heads == layer.heads) &&
+                    layer.positions.kind == nn::PositionKind::none;
+  if (!fits) {
+    throw UsageError(
+        "gpt2: expected learned positions, pre-norm blocks with layer norms, biases and as many "
+        "heads of keys, found another model");
+  }
+  ConfigWriter writer("gpt2", "GPT2LMHeadModel");
+  writer.whole("vocab_size", config.vocabulary);
+  writer.whole("n_positions", config.max_positions);
+  writer.whole("n_embd", layer.d_model);
+  writer.whole("n_layer", config.decoder.layers);
+  writer.whole("n_head", layer.heads);
+  writer.whole("n_inner", layer.d_ff);
+  writer.activation("activation_function", layer.activation);
+  writer.number("layer_norm_epsilon", layer.epsilon);
+  writer.number("resid_pdrop", layer.dropout);
+  writer.number("embd_pdrop", config.embedding.dropout);
+  writer.number("attn_pdrop", layer.attention_dropout);
+  writer.flag("tie_word_embeddings", config.tied);
+  writer.id("bos_token_id", config.bos_ids);
+  writer.id("eos_token_id", config.eos_ids);
+  return writer.json();
+}
+
+NameMap names(const LanguageModelConfig& /*config*/) {
+  constexpr Layout kTurned = Layout::transposed;
+  return {.rules = {{"embed_tokens", "transformer.wte"},
+                    {"embed_positions", "transformer.wpe"},
+                    {"decoder.layers.#.self_attn_layer_norm", "transformer.h.#.ln_1"},
+                    {"decoder.layers.#.self_attn.q_proj", "transformer.h.#.attn.c_attn", kTurned, 0, 3},
+                    {"decoder.layers.#.self_attn.k_proj", "transformer.h.#.attn.c_attn", kTurned, 1, 3},
+                    {"decoder.layers.#.self_attn.v_proj", "transformer.h.#.attn.c_attn", kTurned, 2, 3},
+                    {"decoder.layers.#.self_attn.out_proj", "transformer.h.#.attn.c_proj", kTurned},
+                    {"decoder.layers.#.final_layer_norm", "transformer.h.#.ln_2"},
+                    {"decoder.layers.#.fc1", "transformer.h.#.mlp.c_fc", kTurned},
+                    {"decoder.layers.#.fc2", "transformer.h.#.mlp.c_proj", kTurned},
+                    {"decoder.layer_norm", "transformer.ln_f"},
+                    {"lm_head", "lm_head"}},
+          .prefix = "transformer.",
+          .computed = {".attn.bias", ".attn.masked_bias"}};  // the causal mask
+}
+
+}  // namespace
+
+LanguageFamily gpt2_family() { return {"gpt2", read, write, names}; }
+
+}  // namespace qkv::models

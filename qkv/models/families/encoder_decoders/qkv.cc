@@ -1,0 +1,43 @@
+// qkv's own words for encoder-decoders, for what no other family can say: every field of the configuration by
+// its own name, and tensors named as parameters are.
+
+#include "qkv/base/error.h"
+#include "qkv/models/hub/config_writer.h"
+#include "qkv/models/hub/family.h"
+
+namespace qkv::models {
+namespace {
+
+constexpr const char* kFields = "qkv";
+
+TransformerConfig read(const ConfigReader& reader) {
+  if (!reader.is_object(kFields)) reader.refuse(kFields, "an object of fields");
+  TransformerConfig config;
+  for (const auto& [name, value] : reader.entries(kFields)) {
+    if (!set_field(config, name, value)) reader.object(kFields).refuse(name, "no field of that name");
+  }
+  return config;
+}
+
+bool fits(const TransformerConfig& /*config*/) { return true; }
+
+std::string write(const TransformerConfig& config) {
+  ConfigWriter writer("qkv", "QkvTransformer");
+  writer.texts(kFields, fields(config));
+  // What programs that know no more of a model than its class look for.
+  writer.whole("vocab_size", config.source_vocabulary);
+  writer.whole("d_model", config.d_model);
+  writer.whole("eos_token_id", config.eos_id);
+  writer.whole("pad_token_id", config.pad_id);
+  writer.whole("decoder_start_token_id", config.decoder_start_id);
+  writer.flag("is_encoder_decoder", true);
+  return writer.json();
+}
+
+NameMap names(const TransformerConfig& /*config*/) { return {.others_same = true}; }
+
+}  // namespace
+
+TranslationFamily qkv_family() { return {{"qkv", read, write, names}, fits}; }
+
+}  // namespace qkv::models

@@ -1,0 +1,220 @@
+// T5 (Raffel et al. 2020), and T5 v1.1 and FLAN with a gated feed-forward and an output projection of their
+// own: pre-norm blocks with RMS norms and no biases, relative positions, scores that are not scaled. Also the
+// encoder alone, whose vectors stand for texts (Ni et al. 2022).
+
+#include <algorithm>
+#include <array>
+
+#include "qkv/base/error.h"
+#include "qkv/models/hub/config_writer.h"
+#include "qkv/models/hub/family.h"
+
+namespace qkv::models {
+namespace {
+
+constexpr std::string_view kGated = "gated-";
+constexpr std::string_view kPair = "T5ForConditionalGeneration", kOldPair = "T5WithLMHeadModel";
+constexpr std::string_view kEncoder = "T5EncoderModel", kBase = "T5Model";
+
+void require_class(const ConfigReader& reader, std::span<const std::string_view> known) {
+  const std::vector<std::string> classes = reader.texts("architectures");
+  if (classes.empty() || std::ranges::find(known, classes.front()) != known.end()) return;
+  reader.refuse("architectures", std::string(known.front()));
+}
+
+// "relu", "gated-gelu", "gated-silu": what T5 calls "gated-gelu" is the approximation with tanh.
+void read_feed_forward(const ConfigReader& reader, TransformerConfig& config) {
+  const std::string words = reader.text("feed_forward_proj", "relu");
+  config.gated = words.starts_with(kGated);
+  const std::string name = config.gated ? words.substr(kGated.size()) : words;
+  const auto activation = activation_of(words == "gated-gelu" ? "gelu_new" : name);
+  if (!activation) reader.refuse("feed_forward_proj", "an activation, or \"gated-\" before one");
+  config.activation = *activation;
+}
+
+// All but the class, whose words are the same for a pair and an encoder alone.
+TransformerConfig read_sizes(const ConfigReader& reader) {
+  TransformerConfig config;
+  config.source_vocabulary = config.target_vocabulary = reader.whole("vocab_size");
+  config.d_model = reader.whole("d_model");
+  config.encoder_layers = reader.whole("num_layers");
+  config.decoder_layers = reader.whole("num_decoder_layers", config.encoder_layers);
+  config.heads = reader.whole("num_heads");
+  config.d_k = config.d_v = reader.whole("d_kv");
+  config.d_ff = reader.whole("d_ff");
+  read_feed_forward(reader, config);
+  config.norm = nn::NormPlacement::pre;
+  config.norm_kind = nn::NormKind::rms;
+  config.epsilon = static_cast<float>(reader.number("layer_norm_epsilon", 1e-6));
+  config.bias = config.output_bias = false;
+  config.positions = nn::PositionKind::relative;
+  config.position_buckets = reader.whole("relative_attention_num_buckets", 32);
+  config.position_max_distance = reader.whole("relative_attention_max_distance", 128);
+  config.scale_embedding = config.scale_attention = false;
+  // Versions before 5 said by the first field alone whether a model is of the first kind; those after it say
+  // true there for all.
+  const bool tied = reader.flag("tie_word_embeddings", true);
+  config.scale_output = reader.flag("scale_decoder_outputs", tied);
+  config.tying = config.scale_output ? Tying::three_way : Tying::inputs;
+  config.final_norm = true;
+  config.dropout = static_cast<float>(reader.number("dropout_rate", 0.1));
+  config.embedding_dropout = config.attention_dropout = config.activation_dropout = config.dropout;
+  config.eos_id = reader.whole("eos_token_id", 1);
+  config.pad_id = reader.whole("pad_token_id", 0);
+  config.decoder_start_id = reader.whole("decoder_start_token_id", config.pad_id);
+  reader.require_flag("is_decoder", false);
+  // Of training, and what repeats other fields.
+  // "n_positions" is how long the texts of training were; there is no such limit.
+  constexpr std::array<std::string_view, 6> kIrrelevant{"dense_act_fn",       "is_gated_act",
+                                                        "initializer_factor", "classifier_dropout",
+                                                        "n_positions",        "is_encoder_decoder"};
+  reader.refuse_the_rest_of_a_model(kIrrelevant);
+  return config;
+}
+
+TransformerConfig read_pair(const ConfigReader& reader) {
+  constexpr std::array kKnown{kPair, kOldPair};
+  require_class(reader, kKnown);
+  reader.require_flag("is_encoder_decoder", true);
+  return read_sizes(reader);
+}
+
+// Out of any folder that has one.
+TextEncoderConfig read_encoder(const ConfigReader& reader) {
+  constexpr std::array kKnown{kEncoder, kPair, kOldPair, kBase};
+  require_class(reader, kKnown);
+  const TransformerConfig pair = read_sizes(reader);
+  return {.vocabulary = pair.source_vocabulary,
+          .embedding = {.d_model = pair.d_model,
+                        .scale = false,
+                        .positions = {},
+                        .epsilon = pair.epsilon,
+                        .dropout = pair.embedding_dropout},
+          .encoder = pair.encoder_stack()};
+}
+
+int64_t width_of(const nn::LayerOptions& layer, int64_t width) {
+  return width > 0 ? width : layer.d_model / layer.heads;
+}
+
+bool are_blocks(const nn::StackOptions& stack) {
+  const nn::LayerOptions& layer = stack.layer;
+  return stack.final_norm && layer.norm == nn::NormPlacement::pre && layer.norm_kind == nn::NormKind::rms &&
+         !layer.attention_bias && !layer.feed_forward_bias && layer.attention_scale == 1.0f &&
+         layer.positions.kind == nn::PositionKind::relative &&
+         (layer.key_heads == 0 || layer.key_heads == layer.heads) &&
+         width_of(layer, layer.d_k) == width_of(layer, layer.d_v) &&
+         !(layer.gated && layer.activation == Activation::gelu_exact);  // whose words mean the other
+}
+
+bool fits(const TransformerConfig& config) {
+  return are_blocks(config.encoder_stack()) && !config.output_bias && !config.scale_embedding &&
+         config.source_vocabulary == config.target_vocabulary &&
+         config.tying == (config.scale_output ? Tying::three_way : Tying::inputs);
+}
+
+bool fits(const TextEncoderConfig& config) {
+  const nn::EmbeddingConfig& embedding = config.embedding;
+  const bool plain = !embedding.scale && !embedding.norm && embedding.token_types == 0 &&
+                     embedding.positions.kind == nn::PositionKind::none;
+  const bool heads =
+      config.pooler || config.masked_language || config.labelled != ClassificationTarget::nothing;
+  return are_blocks(config.encoder) && plain && !heads && !config.max_positions;
+}
+
+std::string feed_forward_words(const nn::LayerOptions& layer) {
+  if (layer.gated && layer.activation == Activation::gelu_tanh) return "gated-gelu";
+  return concat(layer.gated ? kGated : "", activation_name(layer.activation));
+}
+
+// What a pair and an encoder alone say in the same words.
+template <class Config>
+ConfigWriter written(const Config& config, std::string_view architecture, int64_t vocabulary,
+                     const nn::StackOptions& encoder) {
+  if (!fits(config)) {
+    throw UsageError(
+        "t5: expected relative positions and pre-norm blocks with RMS norms, without biases and with scores "
+        "that are not scaled, found another model");
+  }
+  const nn::LayerOptions& layer = encoder.layer;
+  ConfigWriter writer("t5", architecture);
+  writer.whole("vocab_size", vocabulary);
+  writer.whole("d_model", layer.d_model);
+  writer.whole("d_kv", width_of(layer, layer.d_k));
+  writer.whole("d_ff", layer.d_ff);
+  writer.whole("num_layers", encoder.layers);
+  writer.whole("num_heads", layer.heads);
+  writer.whole("relative_attention_num_buckets", layer.positions.buckets);
+  writer.whole("relative_attention_max_distance", layer.positions.max_distance);
+  writer.text("feed_forward_proj", feed_forward_words(layer));
+  writer.number("layer_norm_epsilon", layer.epsilon);
+  writer.number("dropout_rate", layer.dropout);
+  writer.flag("is_encoder_decoder", architecture == kPair);
+  return writer;
+}
+
+std::string write_pair(const TransformerConfig& config) {
+  ConfigWriter writer = written(config, kPair, config.target_vocabulary, config.encoder_stack());
+  writer.whole("num_decoder_layers", config.decoder_layers);
+  writer.flag("tie_word_embeddings", config.scale_output);  // where transformers before 5 look
+  writer.flag("scale_decoder_outputs", config.scale_output);
+  writer.whole("pad_token_id", config.pad_id);
+  writer.whole("eos_token_id", config.eos_id);
+  writer.whole("decoder_start_token_id", config.decoder_start_id);
+  return writer.json();
+}
+
+std::string write_encoder(const TextEncoderConfig& config) {
+  return written(config, kEncoder, config.vocabulary, config.encoder).json();
+}
+
+// The rules of a stack, "encoder" or "decoder"; its modules' names begin with `ours` here.
+void add_stack(NameMap& map, const std::string& ours, const std::string& stack, bool gated) {
+  const auto rule = [&](const std::string& name, const std::string& theirs) {
+    map.rules.push_back({ours + name, concat(stack, ".", theirs)});
+  };
+  const auto attention = [&](const std::string& name, const std::string& theirs) {
+    rule(concat("layers.#.", name, ".q_proj"), theirs + ".q");
+    rule(concat("layers.#.", name, ".k_proj"), theirs + ".k");
+    rule(concat("layers.#.", name, ".v_proj"), theirs + ".v");
+    rule(concat("layers.#.", name, ".out_proj"), theirs + ".o");
+  };
+  rule("relative_positions", "block.0.layer.0.SelfAttention.relative_attention_bias");
+  attention("self_attn", "block.#.layer.0.SelfAttention");
+  rule("layers.#.self_attn_layer_norm", "block.#.layer.0.layer_norm");
+  if (stack == "decoder") {
+    attention("encoder_attn", "block.#.layer.1.EncDecAttention");
+    rule("layers.#.encoder_attn_layer_norm", "block.#.layer.1.layer_norm");
+  }
+  const std::string last = stack == "decoder" ? "block.#.layer.2." : "block.#.layer.1.";
+  rule("layers.#.fc1", last + (gated ? "DenseReluDense.wi_1" : "DenseReluDense.wi"));
+  rule("layers.#.gate", last + "DenseReluDense.wi_0");
+  rule("layers.#.fc2", last + "DenseReluDense.wo");
+  rule("layers.#.final_layer_norm", last + "layer_norm");
+  rule("layer_norm", "final_layer_norm");
+}
+
+// Of tables that are tied older writers kept one, and not always the same.
+NameMap names_of_pair(const TransformerConfig& config) {
+  const std::string source = "encoder.embed_tokens", target = "decoder.embed_tokens";
+  NameMap map{.rules = {{.ours = "model.shared", .theirs = "shared", .also = {source, target}},
+                        {.ours = "lm_head", .theirs = "lm_head", .also = {"shared", target}}}};
+  add_stack(map, "model.encoder.", "encoder", config.gated);
+  add_stack(map, "model.decoder.", "decoder", config.gated);
+  return map;
+}
+
+NameMap names_of_encoder(const TextEncoderConfig& config) {
+  NameMap map{.rules = {{.ours = "embed_tokens", .theirs = "shared", .also = {"encoder.embed_tokens"}}}};
+  add_stack(map, "encoder.", "encoder", config.encoder.layer.gated);
+  return map;
+}
+
+}  // namespace
+
+// The likeliest token is taken each time where a folder does not say otherwise.
+TranslationFamily t5_family() { return {{"t5", read_pair, write_pair, names_of_pair}, fits}; }
+
+EncoderFamily t5_encoder_family() { return {"t5", read_encoder, write_encoder, names_of_encoder, kEncoder}; }
+
+}  // namespace qkv::models

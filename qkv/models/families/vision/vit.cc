@@ -1,0 +1,142 @@
+// ViT (Dosovitskiy et al. 2021) and DeiT (Touvron et al. 2021), which has one more token: pre-norm encoders
+// of patches.
+
+#include <array>
+
+#include "qkv/base/error.h"
+#include "qkv/models/families/encoders/bert_family.h"
+#include "qkv/models/hub/config_writer.h"
+#include "qkv/models/hub/family.h"
+
+namespace qkv::models {
+namespace {
+
+struct Words {
+  const char* model_type;
+  std::string base, classifier;  // classes
+  std::string with_teacher;      // that with a classifier of the second token too; empty: there is none
+  bool distilled;
+};
+
+const Words& vit() {
+  static const Words kWords{"vit", "ViTModel", "ViTForImageClassification", "", false};
+  return kWords;
+}
+
+const Words& deit() {
+  static const Words kWords{"deit", "DeiTModel", "DeiTForImageClassification",
+                            "DeiTForImageClassificationWithTeacher", true};
+  return kWords;
+}
+
+ImageEncoderConfig read(const ConfigReader& reader, const Words& words) {
+  const int64_t size = reader.whole("image_size", 224);
+  ImageEncoderConfig config{
+      .channels = reader.whole("num_channels", 3),
+      .height = size,
+      .width = size,
+      .patch = reader.whole("patch_size", 16),
+      .distilled = words.distilled,
+      .encoder = {.layers = reader.whole("num_hidden_layers"),
+                  .layer = {.d_model = reader.whole("hidden_size"),
+                            .heads = reader.whole("num_attention_heads"),
+                            .d_ff = reader.whole("intermediate_size"),
+                            .activation = reader.activation("hidden_act", "gelu"),
+                            .norm = nn::NormPlacement::pre,
+                            .epsilon = static_cast<float>(reader.number("layer_norm_eps", 1e-12)),
+                            .dropout = static_cast<float>(reader.number("hidden_dropout_prob", 0)),
+                            .attention_dropout =
+                                static_cast<float>(reader.number("attention_probs_dropout_prob", 0))},
+                  .final_norm = true},
+      .pooler_activation = reader.activation("pooler_act", "tanh")};
+  config.dropout = config.encoder.layer.dropout;
+  const std::vector<std::string> classes = reader.texts("architectures");
+  const std::string name = classes.empty() ? words.base : classes.front();
+  config.pooler = name == words.base;
+  config.distillation_classifier = words.distilled && name == words.with_teacher;
+  if (!config.pooler) {
+    if (name != words.classifier && !config.distillation_classifier) {
+      reader.refuse("architectures", concat(words.base, words.distilled ? ", " + words.with_teacher : "",
+                                            " or ", words.classifier));
+    }
+    config.labels = read_labels(reader);
+    config.problem = read_problem_type(reader, config.labels.size());
+  }
+  reader.require_flag("qkv_bias", true);
+  reader.require_flag("is_encoder_decoder", false);
+  reader.require_whole("pooler_output_size", config.encoder.layer.d_model);
+  constexpr std::array<std::string_view, 1> kIrrelevant{
+      "encoder_stride"};  // of a head that paints masked patches
+  reader.refuse_the_rest_of_a_model(kIrrelevant);
+  return config;
+}
+
+std::string write(const ImageEncoderConfig& config, const Words& words) {
+  const nn::LayerOptions& layer = config.encoder.layer;
+  const bool fits = config.height == config.width && config.distilled == words.distilled &&
+                    config.pooler == config.labels.empty() && config.encoder.final_norm &&
+                    layer.norm == nn::NormPlacement::pre && layer.norm_kind == nn::NormKind::layer &&
+                    !layer.gated && layer.attention_bias && layer.feed_forward_bias && layer.key_heads == 0 &&
+                    layer.d_k == 0 && layer.d_v == 0 && layer.positions.kind == nn::PositionKind::none;
+  if (!fits) {
+    throw UsageError(concat(words.model_type,
+                            ": expected square images, pre-norm blocks with layer norms and "
+                            "biases, and labels or a pooler, found another model"));
+  }
+  ConfigWriter writer(words.model_type, config.pooler                    ? words.base
+                                        : config.distillation_classifier ? words.with_teacher
+                                                                         : words.classifier);
+  writer.whole("image_size", config.height);
+  writer.whole("patch_size", config.patch);
+  writer.whole("num_channels", config.channels);
+  write_blocks(config.encoder, writer);
+  writer.flag("qkv_bias", true);
+  if (config.pooler) writer.activation("pooler_act", config.pooler_activation);
+  write_labels(config.labels, config.problem, writer);
+  return writer.json();
+}
+
+NameMap names(const ImageEncoderConfig& config, const Words& words) {
+  const std::string base = concat(words.model_type, "."), layer = base + "encoder.layer.#.";
+  const int64_t d_model = config.encoder.layer.d_model;
+  return {
+      .rules = {{.ours = "class_token", .theirs = base + "embeddings.cls_token", .shape = {1, 1, d_model}},
+                {.ours = "distillation_token",
+                 .theirs = base + "embeddings.distillation_token",
+                 .shape = {1, 1, d_model}},
+                {.ours = "positions",
+                 .theirs = base + "embeddings.position_embeddings",
+                 .shape = {1, config.tokens(), d_model}},
+                {.ours = "patches",
+                 .theirs = base + "embeddings.patch_embeddings.projection",
+                 .shape = {d_model, config.channels, config.patch, config.patch}},
+                {"encoder.layers.#.self_attn_layer_norm", layer + "layernorm_before"},
+                {"encoder.layers.#.self_attn.q_proj", layer + "attention.attention.query"},
+                {"encoder.layers.#.self_attn.k_proj", layer + "attention.attention.key"},
+                {"encoder.layers.#.self_attn.v_proj", layer + "attention.attention.value"},
+                {"encoder.layers.#.self_attn.out_proj", layer + "attention.output.dense"},
+                {"encoder.layers.#.final_layer_norm", layer + "layernorm_after"},
+                {"encoder.layers.#.fc1", layer + "intermediate.dense"},
+                {"encoder.layers.#.fc2", layer + "output.dense"},
+                {"encoder.layer_norm", base + "layernorm"},
+                {"pooler", base + "pooler.dense"},
+                {"classifier", config.distillation_classifier ? "cls_classifier" : "classifier"},
+                {"distillation_classifier", "distillation_classifier"}},
+      .prefix = base};
+}
+
+}  // namespace
+
+ImageFamily vit_family() {
+  return {"vit", [](const ConfigReader& reader) { return read(reader, vit()); },
+          [](const ImageEncoderConfig& config) { return write(config, vit()); },
+          [](const ImageEncoderConfig& config) { return names(config, vit()); }};
+}
+
+ImageFamily deit_family() {
+  return {"deit", [](const ConfigReader& reader) { return read(reader, deit()); },
+          [](const ImageEncoderConfig& config) { return write(config, deit()); },
+          [](const ImageEncoderConfig& config) { return names(config, deit()); }};
+}
+
+}  // namespace qkv::models

@@ -1,0 +1,52 @@
+#include "qkv/models/hub/config_writer.h"
+
+#include <nlohmann/json.hpp>
+
+#include "qkv/models/hub/config_reader.h"
+
+namespace qkv::models {
+
+using Json = nlohmann::json;
+
+struct ConfigWriter::Object {
+  Json fields = Json::object();
+};
+
+ConfigWriter::ConfigWriter() : object_(std::make_shared<Object>()) {}
+
+ConfigWriter::ConfigWriter(std::string_view model_type, std::string_view architecture) : ConfigWriter() {
+  object_->fields["architectures"] = Json::array({architecture});
+  object_->fields["model_type"] = model_type;
+  object_->fields["dtype"] = "float32";
+}
+
+void ConfigWriter::whole(const std::string& key, int64_t value) { object_->fields[key] = value; }
+void ConfigWriter::number(const std::string& key, double value) { object_->fields[key] = value; }
+void ConfigWriter::number(const std::string& key, float value) { object_->fields[key] = decimal(value); }
+void ConfigWriter::flag(const std::string& key, bool value) { object_->fields[key] = value; }
+void ConfigWriter::text(const std::string& key, std::string_view value) { object_->fields[key] = value; }
+
+void ConfigWriter::activation(const std::string& key, kernels::Activation value) {
+  text(key, activation_name(value));
+}
+
+void ConfigWriter::id(const std::string& key, std::span<const int32_t> ids) {
+  Json& field = object_->fields[key];
+  field = ids.empty()       ? Json()
+          : ids.size() == 1 ? Json(ids.front())
+                            : Json(std::vector(ids.begin(), ids.end()));
+}
+
+void ConfigWriter::texts(const std::string& key,
+                         const std::vector<std::pair<std::string, std::string>>& fields) {
+  Json& field = object_->fields[key] = Json::object();
+  for (const auto& [name, value] : fields) field[name] = value;
+}
+
+void ConfigWriter::object(const std::string& key, const ConfigWriter& fields) {
+  object_->fields[key] = fields.object_->fields;
+}
+
+std::string ConfigWriter::json() const { return object_->fields.dump(2) + "\n"; }
+
+}  // namespace qkv::models

@@ -1,0 +1,211 @@
+#include "qkv/models/hub/pretrained.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "qkv/base/error.h"
+#include "qkv/base/files.h"
+#include "qkv/io/safetensors.h"
+#include "qkv/models/hub/family.h"
+
+namespace qkv::models {
+namespace {
+
+constexpr const char* kConfig = "config.json";
+constexpr const char* kGeneration = "generation_config.json";
+constexpr const char* kWeights = "model.safetensors";
+// The family whose words are our own, and, with a hyphen, what stands before the family of a folder with int8
+// weights.
+constexpr std::string_view kOwn = "qkv";
+constexpr std::string_view kOwnLayout = "qkv-";
+
+// A folder's config.json, and what it says before its family reads it.
+struct Opened {
+  ConfigReader reader;
+  StoredForm weights;
+  std::string family;
+  bool own_layout;  // tensors are named and laid out as parameters are here
+};
+
+std::string model_type_of(std::string_view family, WeightForm form) {
+  return concat(form == WeightForm::int8 && family != kOwn ? kOwnLayout : "", family);
+}
+
+Opened open_config(const std::filesystem::path& folder) {
+  if (!std::filesystem::is_directory(folder)) {
+    throw IoError(concat("model folder ", folder.string(), ": ",
+                         std::filesystem::exists(folder) ? "it is not a folder" : "there is no such folder"));
+  }
+  const std::filesystem::path path = folder / kConfig;
+  if (!std::filesystem::exists(path) && std::filesystem::is_directory(folder / "snapshots")) {
+    throw IoError(concat("model folder ", folder.string(),
+                         ": expected config.json, found the hub's cache of ", "a model, whose folders are ",
+                         (folder / "snapshots").string(), "/*"));
+  }
+  const std::string text = read_file(path);
+  const ConfigReader reader(text, path.string());
+  const std::string model_type = reader.text("model_type");
+  const bool own = model_type.starts_with(kOwnLayout);
+  return {reader, stored_form(text, path.string()), own ? model_type.substr(kOwnLayout.size()) : model_type,
+          own};
+}
+
+template <class Model>
+auto parameters_of(const Model& model) {
+  return [&model](const nn::ParameterVisitor& visitor) { model.visit(visitor); };
+}
+
+// A family's config.json for weights in this form.
+std::string config_of(const std::string& text, WeightForm form) {
+  auto fields = nlohmann::json::parse(text);
+  fields["dtype"] = config_dtype(form);
+  fields["model_type"] = model_type_of(fields["model_type"].get<std::string>(), form);
+  return fields.dump(2) + "\n";
+}
+
+template <class Family>
+std::string model_types(std::span<const Family> families) {
+  std::string list;
+  for (const Family& family : families) list += concat(list.empty() ? "" : ", ", family.model_type);
+  return list;
+}
+
+// How tensors are named and laid out: as parameters are here, or as the family has them.
+template <class Config>
+NameMap names_of(const FamilyOf<Config>& family, const Config& config, bool own_layout) {
+  return own_layout ? NameMap{.others_same = true} : family.names(config);
+}
+
+// What the text that ends a folder's generation may be, where a file of its own says so.
+void read_generation(const std::filesystem::path& path, LanguageModelConfig& config) {
+  if (!std::filesystem::exists(path)) return;
+  const ConfigReader reader(read_file(path), path.string());
+  if (reader.has("bos_token_id")) config.bos_ids = reader.ids("bos_token_id");
+  if (reader.has("eos_token_id")) config.eos_ids = reader.ids("eos_token_id");
+}
+
+template <class Config>
+void read_generation(const std::filesystem::path& /*path*/, Config& /*config*/) {}
+
+template <class Model, class Family>
+std::unique_ptr<Model> load(const std::filesystem::path& folder, const char* kind,
+                            std::span<const Family> families, const LoadOptions& options) {
+  const Opened opened = open_config(folder);
+  const ConfigReader& reader = opened.reader;
+  const Family* family = find_family(families, opened.family);
+  if (family == nullptr) reader.refuse("model_type", concat(kind, " (", model_types(families), ")"));
+  if (reader.text("model_type") !=
+      model_type_of(opened.family, opened.weights.form.value_or(WeightForm::f32))) {
+    reader.refuse("dtype", concat(opened.own_layout ? "" : "anything but ", "\"int8\", as the model_type is ",
+                                  reader.text("model_type")));
+  }
+  std::unique_ptr<Model> model;
+  try {
+    auto config = family->read(reader);
+    read_generation(folder / kGeneration, config);
+    model = std::make_unique<Model>(config);
+  } catch (const UsageError& error) {
+    throw DataError(concat((folder / kConfig).string(), ": ", error.what()));
+  }
+  load_parameters(TensorFiles(folder, options.trainable ? MapFor::writing : MapFor::reading),
+                  names_of(*family, model->config(), opened.own_layout), opened.weights,
+                  parameters_of(*model), options);
+  return model;
+}
+
+template <class Model, class Config>
+void save(const std::filesystem::path& folder, const Model& model, const FamilyOf<Config>& family) {
+  const auto visit = parameters_of(model);
+  const WeightForm form = form_of(visit);
+  const std::string config = config_of(family.write(model.config()), form);
+  const std::vector<io::NamedTensor> tensors =
+      stored_tensors(names_of(family, model.config(), form == WeightForm::int8), visit);
+  make_writable_folder(folder);
+  write_file_atomically(folder / kConfig, config);
+  io::write_safetensors(folder / kWeights, tensors);
+}
+
+template <class Family>
+const Family& family_named(std::span<const Family> families, std::string_view model_type) {
+  if (const Family* family = find_family(families, model_type)) return *family;
+  throw UsageError(
+      concat("model_type: expected one of ", model_types(families), ", found \"", model_type, "\""));
+}
+
+}  // namespace
+
+FolderKind folder_kind(const std::filesystem::path& folder) {
+  const Opened opened = open_config(folder);
+  const std::vector<std::string> classes = opened.reader.texts("architectures");
+  std::optional<FolderKind> kind;
+  std::string known;
+  const auto look = [&](FolderKind of, auto families) {
+    for (const auto& family : families) {
+      const bool others = family.own_class.empty();
+      if (others) known += concat(known.empty() ? "" : ", ", family.model_type);
+      if (family.model_type != opened.family) continue;
+      const bool own = !classes.empty() && classes.front() == family.own_class;
+      if (others ? !kind : own) kind = of;
+    }
+  };
+  look(FolderKind::language, language_families());
+  look(FolderKind::encoder, encoder_families());
+  look(FolderKind::image, image_families());
+  look(FolderKind::translation, translation_families());
+  if (!kind) opened.reader.refuse("model_type", concat("one of ", known));
+  return *kind;
+}
+
+WeightForm form_of(const LanguageModel& model) { return form_of(parameters_of(model)); }
+WeightForm form_of(const TextEncoder& model) { return form_of(parameters_of(model)); }
+WeightForm form_of(const ImageEncoder& model) { return form_of(parameters_of(model)); }
+WeightForm form_of(const Transformer& model) { return form_of(parameters_of(model)); }
+
+std::string family_of(const std::filesystem::path& folder) { return open_config(folder).family; }
+
+std::unique_ptr<LanguageModel> load_language_model(const std::filesystem::path& folder,
+                                                   const LoadOptions& options) {
+  return load<LanguageModel>(folder, "a language model", language_families(), options);
+}
+
+std::unique_ptr<TextEncoder> load_text_encoder(const std::filesystem::path& folder,
+                                               const LoadOptions& options) {
+  return load<TextEncoder>(folder, "an encoder of texts", encoder_families(), options);
+}
+
+std::unique_ptr<ImageEncoder> load_image_encoder(const std::filesystem::path& folder,
+                                                 const LoadOptions& options) {
+  return load<ImageEncoder>(folder, "an encoder of images", image_families(), options);
+}
+
+std::unique_ptr<Transformer> load_transformer(const std::filesystem::path& folder,
+                                              const LoadOptions& options) {
+  return load<Transformer>(folder, "an encoder-decoder", translation_families(), options);
+}
+
+void save_language_model(const std::filesystem::path& folder, const LanguageModel& model,
+                         std::string_view model_type) {
+  save(folder, model, family_named(language_families(), model_type));
+}
+
+void save_text_encoder(const std::filesystem::path& folder, const TextEncoder& model,
+                       std::string_view model_type) {
+  save(folder, model, family_named(encoder_families(), model_type));
+}
+
+void save_image_encoder(const std::filesystem::path& folder, const ImageEncoder& model,
+                        std::string_view model_type) {
+  save(folder, model, family_named(image_families(), model_type));
+}
+
+void save_transformer(const std::filesystem::path& folder, const Transformer& model,
+                      const GenerationDefaults& defaults) {
+  const auto families = translation_families();
+  const auto family =
+      std::ranges::find_if(families, [&](const auto& one) { return one.fits(model.config()); });
+  make_writable_folder(folder);
+  write_file_atomically(folder / kGeneration, generation_json(model.config(), defaults));
+  save(folder, model, *family);
+}
+
+}  // namespace qkv::models

@@ -1,0 +1,92 @@
+#include "qkv/models/hub/quantize.h"
+
+#include <algorithm>
+#include <array>
+
+#include "qkv/base/error.h"
+#include "qkv/base/files.h"
+#include "qkv/models/hub/config_reader.h"
+#include "qkv/models/hub/pretrained.h"
+#include "qkv/models/translation_model.h"
+
+namespace qkv::models {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Beside config.json and the weights, in whatever format: small files of text, and SentencePiece models.
+bool goes_along(const fs::path& file) {
+  constexpr std::array<std::string_view, 6> kKinds{".json", ".txt", ".model", ".spm", ".jinja", ".md"};
+  const std::string name = file.filename().string();
+  return std::ranges::find(kKinds, file.extension().string()) != kKinds.end() && name != "config.json" &&
+         !name.ends_with(".index.json");
+}
+
+void copy_companions(const fs::path& from, const fs::path& to) {
+  for (const auto& entry : fs::directory_iterator(from)) {
+    if (entry.is_regular_file() && goes_along(entry.path()))
+      write_file_atomically(to / entry.path().filename(), read_file(entry.path()));
+  }
+}
+
+// The folders of sentence-transformers' modules, as modules.json names them; those without files may be
+// missing.
+std::vector<fs::path> module_folders(const fs::path& from) {
+  std::vector<fs::path> folders;
+  const fs::path modules = from / "modules.json";
+  if (!fs::exists(modules)) return folders;
+  for (const ConfigReader& module : ConfigReader::list(read_file(modules), modules.string())) {
+    const fs::path folder = module.text("path");
+    if (folder.is_absolute() || (!folder.empty() && *folder.lexically_normal().begin() == "..")) {
+      module.refuse("path", "a folder within the model's");
+    }
+    if (!folder.empty() && fs::is_directory(from / folder)) folders.push_back(folder);
+  }
+  return folders;
+}
+
+void copy_modules(const fs::path& from, const fs::path& to, const std::vector<fs::path>& folders) {
+  for (const fs::path& folder : folders) {
+    make_writable_folder(to / folder);
+    for (const auto& entry : fs::directory_iterator(from / folder)) {
+      if (entry.is_regular_file())
+        write_file_atomically(to / folder / entry.path().filename(), read_file(entry.path()));
+    }
+  }
+}
+
+// `save` writes config.json and the weights.
+template <class Model, class Save>
+void write(const fs::path& from, const fs::path& to, const Model& model, const Save& save) {
+  const std::vector<fs::path> modules = module_folders(from);
+  make_writable_folder(to);
+  copy_companions(from, to);
+  copy_modules(from, to, modules);
+  save(to, *model, family_of(from));
+}
+
+}  // namespace
+
+void quantize_folder(const fs::path& from, const fs::path& to, WeightForm form) {
+  if (fs::exists(to) && !(fs::is_directory(to) && fs::is_empty(to))) {
+    throw UsageError(concat(to.string(), ": expected an empty folder or none, found ",
+                            fs::is_directory(to) ? "one with files in it" : "a file"));
+  }
+  const LoadOptions options{.weights = form};
+  switch (folder_kind(from)) {
+    case FolderKind::translation: {
+      const TranslationModel model = load_translation_model(from, options);
+      make_writable_folder(to);
+      copy_companions(from, to);
+      return save_transformer(to, *model.transformer, model.generation);
+    }
+    case FolderKind::language:
+      return write(from, to, load_language_model(from, options), save_language_model);
+    case FolderKind::encoder:
+      return write(from, to, load_text_encoder(from, options), save_text_encoder);
+    case FolderKind::image:
+      return write(from, to, load_image_encoder(from, options), save_image_encoder);
+  }
+}
+
+}  // namespace qkv::models

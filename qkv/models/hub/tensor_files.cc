@@ -1,0 +1,89 @@
+#include "qkv/models/hub/tensor_files.h"
+
+#include "qkv/base/error.h"
+#include "qkv/base/files.h"
+#include "qkv/models/hub/config_reader.h"
+
+namespace qkv::models {
+namespace {
+
+constexpr const char* kOneFile = "model.safetensors";
+constexpr const char* kIndex = "model.safetensors.index.json";
+
+// What makes the one file out of the weights that older folders have as Python objects, which take running
+// code to be read.
+std::string converting(const std::filesystem::path& folder) {
+  return concat("python3 -c \"import glob, torch; from safetensors.torch import save_file; t = {}; ",
+                "[t.update(torch.load(f, map_location='cpu', weights_only=True)) for f in glob.glob('",
+                (folder / "pytorch_model*.bin").string(),
+                "')]; save_file({k: v.clone().contiguous() for k, v in t.items()}, '",
+                (folder / kOneFile).string(), "', {'format': 'pt'})\"");
+}
+
+// Says so where a folder has weights for other programs alone.
+void refuse_other_weights(const std::filesystem::path& folder) {
+  const auto refuse = [&](const char* name, const std::string& advice) {
+    if (!std::filesystem::exists(folder / name)) return;
+    throw IoError(
+        concat((folder / kOneFile).string(), ": expected this file, found ", name, " alone; ", advice));
+  };
+  for (const char* const name : {"pytorch_model.bin", "pytorch_model.bin.index.json"})
+    refuse(name, concat("this makes it: ", converting(folder)));
+  for (const char* const name : {"tf_model.h5", "flax_model.msgpack", "rust_model.ot", "onnx/model.onnx"})
+    refuse(name, "weights of that program are not read");
+}
+
+}  // namespace
+
+TensorFiles::TensorFiles(const std::filesystem::path& folder, MapFor use) : use_(use) {
+  if (!std::filesystem::exists(folder / kOneFile) && std::filesystem::exists(folder / kIndex)) {
+    open_index(folder / kIndex);
+    return;
+  }
+  if (!std::filesystem::exists(folder / kOneFile)) refuse_other_weights(folder);
+  where_ = (folder / kOneFile).string();
+  files_.emplace_back(folder / kOneFile, use_);
+  for (const std::string& name : files_.front().names()) numbers_[name] = 0;
+}
+
+void TensorFiles::open_index(const std::filesystem::path& path) {
+  where_ = path.string();
+  const ConfigReader index(read_file(path), where_);
+  if (!index.has("weight_map")) index.refuse("weight_map", "an object of tensors and their files");
+  std::map<std::string, size_t> numbers;
+  for (const auto& [tensor, file] : index.entries("weight_map")) {
+    const std::filesystem::path shard = path.parent_path() / file;
+    if (shard.parent_path() != path.parent_path()) {
+      throw DataError(concat(where_, ": ", tensor, ": expected the name of a file beside it, found ", file));
+    }
+    const auto [found, is_new] = numbers.emplace(file, files_.size());
+    if (is_new) {
+      if (!std::filesystem::exists(shard)) {
+        throw DataError(concat(where_, ": expected the shard ", file, " beside it, which holds ", tensor,
+                               ", found no such file"));
+      }
+      files_.emplace_back(shard, use_);
+    }
+    if (!files_[found->second].contains(tensor)) {
+      throw DataError(
+          concat(where_, ": expected ", tensor, " in the shard ", file, ", found no tensor of that name"));
+    }
+    numbers_[tensor] = found->second;
+  }
+}
+
+std::vector<std::string> TensorFiles::names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, number] : numbers_) names.push_back(name);
+  return names;
+}
+
+const io::SafetensorsFile& TensorFiles::file_of(const std::string& name, const Shape& expected) const {
+  const auto found = numbers_.find(name);
+  if (found == numbers_.end()) {
+    throw DataError(concat(where_, ": expected a tensor ", name, " of shape ", expected, ", found none"));
+  }
+  return files_[found->second];
+}
+
+}  // namespace qkv::models

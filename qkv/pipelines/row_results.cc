@@ -1,0 +1,81 @@
+#include "qkv/pipelines/row_results.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "qkv/kernels/loss.h"
+
+namespace qkv::pipelines {
+
+Tensor probabilities(const Variable& logits, models::ProblemType problem) {
+  Tensor values = logits.value().clone();
+  switch (problem) {
+    case models::ProblemType::single_label:
+      kernels::softmax(values.data(), values.data(), values.rows(), values.cols());
+      break;
+    case models::ProblemType::multi_label:
+      for (int64_t i = 0; i < values.numel(); ++i) values.data()[i] = 1 / (1 + std::exp(-values.data()[i]));
+      break;
+    case models::ProblemType::regression:
+      break;
+  }
+  return values;
+}
+
+std::span<const float> row_of(const Tensor& matrix, int64_t row) {
+  return {matrix.data() + row * matrix.cols(), static_cast<size_t>(matrix.cols())};
+}
+
+std::vector<size_t> largest(std::span<const float> numbers, size_t count) {
+  std::vector<size_t> places(numbers.size());
+  std::iota(places.begin(), places.end(), size_t{0});
+  const auto end = places.begin() + static_cast<std::ptrdiff_t>(std::min(count, places.size()));
+  std::ranges::partial_sort(places, end, [&](size_t a, size_t b) {
+    return numbers[a] != numbers[b] ? numbers[a] > numbers[b] : a < b;
+  });
+  places.erase(end, places.end());
+  return places;
+}
+
+std::vector<LabelProbability> ranked(std::span<const float> numbers, const std::vector<std::string>& labels) {
+  std::vector<LabelProbability> result;
+  for (const size_t label : largest(numbers, labels.size()))
+    result.push_back({labels[label], numbers[label]});
+  return result;
+}
+
+std::vector<float> mean_of_rows(const Tensor& hidden) {
+  std::vector<double> sums(static_cast<size_t>(hidden.cols()));
+  for (int64_t r = 0; r < hidden.rows(); ++r) {
+    const auto row = row_of(hidden, r);
+    for (size_t c = 0; c < sums.size(); ++c) sums[c] += double{row[c]};
+  }
+  std::vector<float> mean;
+  for (const double sum : sums) mean.push_back(static_cast<float>(sum / static_cast<double>(hidden.rows())));
+  return mean;
+}
+
+std::vector<float> max_of_rows(const Tensor& hidden) {
+  std::vector<float> most = first_row(hidden);
+  for (int64_t r = 1; r < hidden.rows(); ++r) {
+    const auto row = row_of(hidden, r);
+    for (size_t c = 0; c < most.size(); ++c) most[c] = std::max(most[c], row[c]);
+  }
+  return most;
+}
+
+std::vector<float> first_row(const Tensor& hidden) {
+  const auto first = row_of(hidden, 0);
+  return {first.begin(), first.end()};
+}
+
+void scale_to_one(std::vector<float>& vector) {
+  double squares = 0;
+  for (const float x : vector) squares += double{x} * double{x};
+  if (squares == 0) return;
+  const double factor = 1 / std::sqrt(squares);
+  for (float& x : vector) x = static_cast<float>(double{x} * factor);
+}
+
+}  // namespace qkv::pipelines

@@ -1,0 +1,143 @@
+#include "qkv/pipelines/sentence_transformer.h"
+
+#include <algorithm>
+#include <array>
+
+#include "qkv/base/error.h"
+#include "qkv/base/files.h"
+#include "qkv/models/hub/config_reader.h"
+
+namespace qkv::pipelines {
+namespace {
+
+using models::ConfigReader;
+using std::filesystem::path;
+
+ConfigReader open(const path& file) { return {read_file(file), file.string()}; }
+
+std::optional<ConfigReader> open_if_there(const path& file) {
+  return std::filesystem::exists(file) ? std::optional(open(file)) : std::nullopt;
+}
+
+// A way of pooling: its name since version 6, and the flag that stood for it before.
+struct Mode {
+  const char* name;
+  const char* flag;
+  std::optional<Pooling> pooling;  // nothing: not here
+};
+
+constexpr std::array<Mode, 6> kModes{
+    {{"mean", "pooling_mode_mean_tokens", Pooling::mean},
+     {"cls", "pooling_mode_cls_token", Pooling::cls},
+     {"max", "pooling_mode_max_tokens", Pooling::max},
+     {"mean_sqrt_len_tokens", "pooling_mode_mean_sqrt_len_tokens", std::nullopt},
+     {"weightedmean", "pooling_mode_weightedmean_tokens", std::nullopt},
+     {"lasttoken", "pooling_mode_lasttoken", std::nullopt}}};
+
+Pooling named_pooling(const ConfigReader& reader) {
+  const std::string name = reader.text("pooling_mode");
+  for (const Mode& mode : kModes) {
+    if (mode.pooling && name == mode.name) return *mode.pooling;
+  }
+  reader.refuse("pooling_mode", "mean, cls or max");
+}
+
+// Several flags at once would lay several vectors side by side.
+Pooling flagged_pooling(const ConfigReader& reader) {
+  std::optional<Pooling> found;
+  for (const Mode& mode : kModes) {
+    if (!mode.pooling || found) {
+      reader.require_flag(mode.flag, false);
+    } else if (reader.flag(mode.flag, false)) {
+      found = mode.pooling;
+    }
+  }
+  return found.value_or(Pooling::mean);
+}
+
+Pooling pooling_of(const ConfigReader& reader, int64_t d_model) {
+  for (const char* size : {"word_embedding_dimension", "embedding_dimension"}) {
+    if (reader.has(size)) reader.require_whole(size, d_model);
+  }
+  reader.require_flag("include_prompt", true);
+  const Pooling pooling = reader.has("pooling_mode") ? named_pooling(reader) : flagged_pooling(reader);
+  reader.reject_unknown_fields({});
+  return pooling;
+}
+
+// The modules that texts go through, one after the other.
+EmbedOptions vector_of(const path& folder, const path& modules, int64_t d_model) {
+  constexpr std::array kOrder{"Transformer", "Pooling", "Normalize"};
+  const std::vector<ConfigReader> all = ConfigReader::list(read_file(modules), modules.string());
+  if (all.size() < 2) {
+    throw DataError(
+        concat(modules.string(), ": expected a Transformer and a Pooling, found ", all.size(), " modules"));
+  }
+  EmbedOptions options;
+  for (size_t i = 0; i < all.size(); ++i) {
+    const ConfigReader& module = all[i];
+    if (i == kOrder.size()) module.refuse("type", "no module behind the Normalize");
+    // "sentence_transformers.models.Pooling", or with other folders of that package's versions.
+    const std::string type = module.text("type");
+    if (type.substr(type.rfind('.') + 1) != kOrder[i]) module.refuse("type", concat("a ", kOrder[i]));
+    const path config = folder / module.text("path") / "config.json";
+    if (i == 0) module.require_text("path", "");
+    if (i == 1) options.pooling = pooling_of(open(config), d_model);
+    if (i == 2) {
+      options.normalize = true;
+      const auto reader = open_if_there(config);
+      for (const char* end : {"module_input_name", "module_output_name"}) {
+        if (reader) reader->require_text(end, "sentence_embedding");
+      }
+    }
+  }
+  return options;
+}
+
+// Also that of a tokenizer that puts letters in lower case by itself: then it makes no difference.
+void require_case(const ConfigReader& reader, const text::Tokenizer& tokenizer) {
+  if (reader.flag("do_lower_case", false) && tokenizer.encode("A").ids != tokenizer.encode("a").ids) {
+    reader.refuse("do_lower_case", "false, as the tokenizer does not");
+  }
+}
+
+// Of the Transformer: how many tokens of a text it reads.
+int64_t max_length_of(const path& folder, int64_t most, const text::Tokenizer& tokenizer) {
+  // Named by the family in that package's first versions.
+  for (const char* file :
+       {"sentence_bert_config.json", "sentence_roberta_config.json", "sentence_distilbert_config.json"}) {
+    const auto reader = open_if_there(folder / file);
+    if (!reader) continue;
+    require_case(*reader, tokenizer);
+    reader->require_text("transformer_task", "feature-extraction");
+    reader->require_text("module_output_name", "token_embeddings");
+    if (!reader->has("max_seq_length")) break;
+    if (reader->whole("max_seq_length") < 1) reader->refuse("max_seq_length", "at least 1 token");
+    return std::min(reader->whole("max_seq_length"), most);
+  }
+  const auto reader = open_if_there(folder / "tokenizer_config.json");
+  // A tokenizer without a limit has a number there that no integer can hold.
+  const double limit = reader ? reader->number("model_max_length", 1e30) : 1e30;
+  if (limit < 1) reader->refuse("model_max_length", "at least 1 token");
+  return limit < static_cast<double>(most) ? static_cast<int64_t>(limit) : most;
+}
+
+std::string prompt_of(const path& folder) {
+  const auto reader = open_if_there(folder / "config_sentence_transformers.json");
+  if (!reader || !reader->has("default_prompt_name")) return {};
+  return reader->object("prompts").text(reader->text("default_prompt_name"));
+}
+
+}  // namespace
+
+TextEmbedOptions sentence_transformer_options(const path& folder, const models::TextEncoder& model,
+                                              const text::Tokenizer& tokenizer) {
+  const path modules = folder / "modules.json";
+  if (!std::filesystem::exists(modules)) return {};
+  const models::TextEncoderConfig& config = model.config();
+  return {.vector = vector_of(folder, modules, config.embedding.d_model),
+          .max_length = max_length_of(folder, config.max_positions.value_or(INT64_MAX), tokenizer),
+          .prompt = prompt_of(folder)};
+}
+
+}  // namespace qkv::pipelines

@@ -1,0 +1,34 @@
+#pragma once
+// Beam search over the hypotheses of one sentence.
+
+#include "qkv/search/hypotheses.h"
+
+namespace qkv::search {
+
+// Follows transformers' beam search. Of the best candidates, those that end and are among the first `beam`
+// become finished hypotheses, and the `beam` best that do not end go on.
+class Beam : public Hypotheses {
+ public:
+  using Hypotheses::Hypotheses;
+  // Goes on from where `other`, which has one row, stands. sample: what on_token is told.
+  Beam(const Hypotheses& other, int32_t sample) : Hypotheses(other), sample_(sample) {}
+
+  // (1 + ends) * beam suffice, as at most `ends` candidates of a row can end it; of a single hypothesis the
+  // best is all that counts.
+  size_t wanted() const override;
+  void advance(std::span<const RowStep> steps) override;
+  NBest result() const override;
+
+ private:
+  std::vector<Candidate> best_of(std::span<const RowStep> steps) const;
+  void finish(const Finished& hypothesis);
+  bool can_improve() const;
+  void cut_rows();
+  void record(const Candidate& candidate, TraceEntry::Fate fate) const;
+  void tell_best() const;
+
+  std::vector<Finished> finished_;  // best first, at most `beam`
+  int32_t sample_ = 0;
+};
+
+}  // namespace qkv::search

@@ -1,0 +1,104 @@
+#include "qkv/search/candidates.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "qkv/base/error.h"
+#include "qkv/kernels/loss.h"
+#include "qkv/search/constraints.h"
+#include "qkv/search/sampling.h"
+
+namespace qkv::search {
+namespace {
+
+constexpr float kImpossible = -std::numeric_limits<float>::infinity();
+
+// The best ids by sum of score and total, best first, as many as `best` has room for; returns how many there
+// are. The sum is what they are ordered by, as rounding can make candidates of it equal that were not before.
+size_t best_of_row(std::span<const float> scores, float total, int32_t row, std::span<Candidate> best) {
+  constexpr size_t kBlock = 64;
+  size_t found = 0;
+  float worst = kImpossible;  // of the best so far, once there is no more room
+  const auto take = [&](size_t id) {
+    const float sum = total + scores[id];
+    if (!(sum > worst)) return;
+    size_t place = found < best.size() ? found++ : best.size() - 1;
+    for (; place > 0 && best[place - 1].total < sum; --place) best[place] = best[place - 1];
+    best[place] = {sum, scores[id], row, static_cast<int32_t>(id)};
+    if (found == best.size()) worst = best.back().total;
+  };
+  size_t id = 0;
+  for (; id + kBlock <= scores.size(); id += kBlock) {
+    // Most blocks have nothing better, which vectors see at once: there is no branch for each token.
+    int any = 0;
+    for (size_t i = id; i < id + kBlock; ++i) any |= total + scores[i] > worst ? 1 : 0;
+    if (any == 0) continue;
+    for (size_t i = id; i < id + kBlock; ++i) take(i);
+  }
+  for (; id < scores.size(); ++id) take(id);
+  return found;
+}
+
+void require_numbers(std::span<const float> log_probabilities, const Hypotheses& hypotheses, int32_t row) {
+  // +infinity among the logits leaves NaN too. Without a way out of the loop, vectors do it.
+  int none = 0;
+  for (const float x : log_probabilities) none |= std::isnan(x) ? 1 : 0;
+  if (none == 0) return;
+  throw NumericError(concat("search: expected finite logits, found NaN or infinity behind ",
+                            hypotheses.length(), " tokens, hypothesis ", row));
+}
+
+}  // namespace
+
+bool needs_logits(const SearchOptions& options) {
+  return options.beam == 1 && options.repetition_penalty != 1;
+}
+
+std::vector<Candidate> candidates_of(const Hypotheses& hypotheses, int32_t row, const RowNumbers& numbers) {
+  const SearchOptions& options = hypotheses.options();
+  const Hypotheses::Row& parent = hypotheses.rows()[static_cast<size_t>(row)];
+  const std::span<const float> log_probabilities = numbers.log_probabilities;
+  std::span<float> scores = numbers.scores;
+  require_numbers(log_probabilities, hypotheses, row);
+
+  std::vector<float> shaped;  // sampling changes the scores, and the log-probabilities are still wanted
+  if (options.sampling && scores.data() == log_probabilities.data()) {
+    shaped.assign(scores.begin(), scores.end());
+    scores = shaped;
+  }
+  constrain(scores, looks_back(options) ? hypotheses.history(row) : std::vector<int32_t>(), options);
+  if (hypotheses.length() + 1 < options.min_length) {
+    for (size_t id = 0; id < scores.size(); ++id) {
+      if (hypotheses.ends(static_cast<int32_t>(id))) scores[id] = kImpossible;
+    }
+  }
+
+  std::vector<Candidate> candidates;
+  const auto with_id = [&](int32_t id) {
+    const float log_probability = log_probabilities[static_cast<size_t>(id)];
+    return Candidate{parent.total + log_probability, log_probability, row, id};
+  };
+  if (options.sampling) {
+    if (!shape_distribution(scores, *options.sampling)) return {};
+    for (size_t i = 0; i < hypotheses.wanted(); ++i) {
+      const auto sample = parent.sample + static_cast<int32_t>(i);
+      candidates.push_back(
+          with_id(pick(scores, random_number(options.sampling->seed, hypotheses.request().key, sample,
+                                             hypotheses.length()))));
+    }
+    return candidates;
+  }
+  const bool by_logits = needs_logits(options);
+  if (options.renormalize && !by_logits) {
+    kernels::log_softmax(scores.data(), nullptr, scores.data(), 1, std::ssize(scores));
+  }
+  candidates.resize(hypotheses.wanted());
+  candidates.resize(best_of_row(scores, by_logits ? 0 : parent.total, row, candidates));
+  if (by_logits) {
+    for (Candidate& candidate : candidates) candidate = with_id(candidate.id);
+  }
+  return candidates;
+}
+
+}  // namespace qkv::search

@@ -1,0 +1,35 @@
+#pragma once
+// The attention weights of one pair of token sequences.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "qkv/models/transformer.h"
+#include "qkv/tensor/tensor.h"
+
+namespace qkv::search {
+
+// One attention of one layer, such as "encoder.layers.0.self_attn", "decoder.layers.1.encoder_attn".
+struct CapturedAttention {
+  std::string name;
+  Tensor weights;  // [heads, queries, keys]; a query's weights add up to 1
+};
+
+// Every attention of a model over one pair, in the order in which they ran. Position t of the decoder has
+// read target_inputs[0..t] and predicts target_outputs[t].
+struct Capture {
+  std::vector<int32_t> source;         // with its </s>: the encoder's queries, and all keys but the decoder's
+  std::vector<int32_t> target_inputs;  // the start token and the target without its </s>
+  std::vector<int32_t> target_outputs;   // the target with its </s>
+  std::vector<float> log_probabilities;  // of target_outputs
+  std::vector<CapturedAttention> attentions;
+};
+
+// Runs the model once over ids that end in </s>. Throws UsageError where there are none, DataError for an id
+// outside the vocabulary or more ids than the model has positions for.
+Capture capture(const models::Transformer& model, std::span<const int32_t> source,
+                std::span<const int32_t> target);
+
+}  // namespace qkv::search

@@ -1,0 +1,28 @@
+#pragma once
+// Hypotheses of one sentence that are drawn at random.
+
+#include "qkv/search/hypotheses.h"
+
+namespace qkv::search {
+
+// options.nbest hypotheses that know nothing of each other. They are one row until the first of them may
+// differ.
+class Samples : public Hypotheses {
+ public:
+  using Hypotheses::Hypotheses;
+
+  // Of the row that all begin with, one candidate for each sample; then one of each row.
+  size_t wanted() const override {
+    return static_cast<size_t>(length_ == std::ssize(request_.prefix) ? options_.nbest : 1);
+  }
+  // Each row's candidates: none, or wanted(), in the order of samples.
+  void advance(std::span<const RowStep> steps) override;
+  NBest result() const override;
+
+ private:
+  void cut(const Row& row);
+
+  std::vector<Finished> finished_;
+};
+
+}  // namespace qkv::search

@@ -1,0 +1,103 @@
+#include "qkv/search/sampling.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include "qkv/base/philox.h"
+
+namespace qkv::search {
+namespace {
+
+constexpr float kImpossible = -std::numeric_limits<float>::infinity();
+
+// Equal ones of the k-th remain too.
+void keep_top_k(std::span<float> logits, size_t k) {
+  if (k >= logits.size()) return;
+  std::vector<float> copy(logits.begin(), logits.end());
+  const auto kth = copy.begin() + static_cast<std::ptrdiff_t>(k) - 1;
+  std::ranges::nth_element(copy, kth, std::greater());
+  for (float& logit : logits) {
+    if (logit < *kth) logit = kImpossible;
+  }
+}
+
+// In place; what remains sums to 1. Summed in double precision, so that vocabularies may be large.
+void softmax(std::span<float> logits) {
+  const float largest = *std::ranges::max_element(logits);
+  double sum = 0;
+  for (float& x : logits) {
+    x = std::exp(x - largest);
+    sum += static_cast<double>(x);
+  }
+  for (float& x : logits) x = static_cast<float>(static_cast<double>(x) / sum);
+}
+
+// The smallest set of the likeliest tokens with a probability of at least p together (Holtzman et al. 2020).
+void keep_top_p(std::span<float> probabilities, double p) {
+  std::vector<size_t> order;
+  for (size_t i = 0; i < probabilities.size(); ++i) {
+    if (probabilities[i] > 0) order.push_back(i);
+  }
+  std::ranges::stable_sort(order, std::greater(), [&](size_t i) { return probabilities[i]; });
+  double sum = 0;
+  for (const size_t i : order) {
+    const double before = sum;
+    sum += static_cast<double>(probabilities[i]);
+    if (before >= p) probabilities[i] = 0;
+  }
+}
+
+void scale_to_one(std::span<float> probabilities) {
+  const double sum = std::accumulate(probabilities.begin(), probabilities.end(), 0.0);
+  for (float& p : probabilities) p = static_cast<float>(static_cast<double>(p) / sum);
+}
+
+}  // namespace
+
+bool shape_distribution(std::span<float> logits, const Sampling& options) {
+  if (*std::ranges::max_element(logits) == kImpossible) return false;
+  if (options.temperature != 1) {
+    const auto scale = static_cast<float>(1 / options.temperature);
+    for (float& logit : logits) logit *= scale;
+  }
+  if (options.top_k > 0) keep_top_k(logits, static_cast<size_t>(options.top_k));
+  softmax(logits);
+  if (options.top_p < 1) {
+    keep_top_p(logits, options.top_p);
+    scale_to_one(logits);
+  }
+  if (options.min_p > 0) {
+    const auto least = static_cast<float>(options.min_p) * *std::ranges::max_element(logits);
+    for (float& p : logits) {
+      if (p < least) p = 0;
+    }
+    scale_to_one(logits);
+  }
+  return true;
+}
+
+int32_t pick(std::span<const float> probabilities, double number) {
+  double sum = 0;
+  int32_t last = 0;  // with a probability: rounding can leave a number beyond the sum
+  for (size_t id = 0; id < probabilities.size(); ++id) {
+    if (probabilities[id] <= 0) continue;
+    last = static_cast<int32_t>(id);
+    sum += static_cast<double>(probabilities[id]);
+    if (number < sum) break;
+  }
+  return last;
+}
+
+double random_number(uint64_t seed, uint64_t key, int32_t sample, int position) {
+  const PhiloxCounter words =
+      philox4x32(seed, {static_cast<uint32_t>(position), static_cast<uint32_t>(sample),
+                        static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32)});
+  const uint64_t bits = (uint64_t{words[0]} << 32 | words[1]) >> 11;
+  return static_cast<double>(bits) * 0x1p-53;
+}
+
+}  // namespace qkv::search

@@ -1,0 +1,88 @@
+#include "qkv/search/score.h"
+
+#include <algorithm>
+
+#include "qkv/base/error.h"
+#include "qkv/kernels/loss.h"
+#include "qkv/ops/linear.h"
+#include "qkv/search/batches.h"
+
+namespace qkv::search {
+
+std::vector<int32_t> decoder_input(const models::Transformer& model, std::span<const int32_t> target) {
+  std::vector<int32_t> input;
+  if (target.empty()) return input;
+  input.push_back(static_cast<int32_t>(model.config().decoder_start_id));
+  input.insert(input.end(), target.begin(), target.end() - 1);
+  return input;
+}
+
+std::vector<float> label_log_probabilities(const LinearWeights& output, const Tensor& hidden,
+                                           std::span<const int32_t> labels) {
+  constexpr int64_t kRows = 256;  // logits that exist at a time
+  const auto tokens = static_cast<int64_t>(labels.size());
+  std::vector<float> result;
+  result.reserve(labels.size());
+  for (int64_t begin = 0; begin < tokens; begin += kRows) {
+    const int64_t rows = std::min(kRows, tokens - begin);
+    const Tensor logits = linear(hidden.slice_rows(begin, rows), output).value();
+    const int64_t vocabulary = logits.cols();
+    kernels::log_softmax(logits.data(), nullptr, logits.data(), rows, vocabulary);
+    for (int64_t r = 0; r < rows; ++r) {
+      const int32_t label = labels[static_cast<size_t>(begin + r)];
+      if (label < 0 || label >= vocabulary) {
+        throw DataError(concat("score: target token ", begin + r, ": expected an id from 0 to ",
+                               vocabulary - 1, ", found ", label));
+      }
+      result.push_back(logits.data()[r * vocabulary + label]);
+    }
+  }
+  return result;
+}
+
+std::vector<std::vector<float>> score(const models::Transformer& model,
+                                      std::span<const std::vector<int32_t>> sources,
+                                      std::span<const std::vector<int32_t>> targets, int64_t batch_tokens) {
+  if (sources.size() != targets.size()) {
+    throw UsageError(concat("score: expected as many targets as sources, found ", sources.size(),
+                            " sources and ", targets.size(), " targets"));
+  }
+  std::vector<size_t> pairs;  // those that have something to score
+  std::vector<int64_t> lengths;
+  std::vector<std::vector<int32_t>> inputs(targets.size());
+  for (size_t i = 0; i < sources.size(); ++i) {
+    if (sources[i].empty()) {
+      throw UsageError(concat("score: source ", i, ": expected at least one token, found none"));
+    }
+    if (targets[i].empty()) continue;
+    pairs.push_back(i);
+    lengths.push_back(static_cast<int64_t>(sources[i].size() + targets[i].size()));
+    inputs[i] = decoder_input(model, targets[i]);
+  }
+
+  std::vector<std::vector<float>> results(sources.size());
+  for (std::vector<size_t> batch : batches_by_length(lengths, batch_tokens)) {
+    std::vector<int32_t> labels;
+    std::vector<Ids> source, input;
+    for (size_t& i : batch) {
+      i = pairs[i];
+      labels.insert(labels.end(), targets[i].begin(), targets[i].end());
+      source.emplace_back(sources[i]);
+      input.emplace_back(inputs[i]);
+    }
+    nn::ForwardContext context;
+    const nn::Memory memory = model.encode(pack_ragged(source), context);
+    const Variable hidden = model.decode(pack_ragged(input), memory, context);
+    const std::vector<float> found =
+        label_log_probabilities(model.output_projection(), hidden.value(), labels);
+    auto next = found.begin();
+    for (const size_t i : batch) {
+      const auto end = next + static_cast<std::ptrdiff_t>(targets[i].size());
+      results[i].assign(next, end);
+      next = end;
+    }
+  }
+  return results;
+}
+
+}  // namespace qkv::search

@@ -1,0 +1,31 @@
+#pragma once
+// How likely a given output is.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "qkv/models/transformer.h"
+
+namespace qkv::search {
+
+// log P(target token | source, the target tokens before it), natural logarithms, for each token of each
+// target: teacher forcing, one run of the decoder for all positions. Sources and targets are ids with their
+// final </s>, targets without the start token; a target without tokens has no log-probabilities. The pairs
+// are batched by length, at most `batch_tokens` source and target tokens at a time; the result does not
+// depend on that. Throws UsageError for unequal numbers of sources and targets and for a source without
+// tokens, DataError for an id outside the vocabulary or a sequence longer than the model's positions.
+std::vector<std::vector<float>> score(const models::Transformer& model,
+                                      std::span<const std::vector<int32_t>> sources,
+                                      std::span<const std::vector<int32_t>> targets,
+                                      int64_t batch_tokens = 4096);
+
+// What the decoder reads to predict `target`: the start token and all tokens but the last.
+std::vector<int32_t> decoder_input(const models::Transformer& model, std::span<const int32_t> target);
+
+// log P(labels[t] | ...) from the decoder's hidden states [tokens, d_model] and the output projection. Throws
+// DataError for a label outside the vocabulary.
+std::vector<float> label_log_probabilities(const LinearWeights& output, const Tensor& hidden,
+                                           std::span<const int32_t> labels);
+
+}  // namespace qkv::search

@@ -1,0 +1,72 @@
+#include "qkv/train/prefetcher.h"
+
+#include <utility>
+
+#include "qkv/base/thread.h"
+
+namespace qkv::train {
+
+Prefetcher::Prefetcher(const data::TokenStore& store, data::BatchCursor cursor, data::SpecialIds special,
+                       int64_t batches_of_step)
+    : store_(store),
+      cursor_(std::move(cursor)),
+      special_(special),
+      batches_of_step_(batches_of_step),
+      batches_in_epoch_(cursor_.batches_in_epoch()),
+      thread_(start_thread([this] { work(); })) {}
+
+Prefetcher::~Prefetcher() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+StepBatches Prefetcher::next() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return ready_ || error_; });
+  if (error_) std::rethrow_exception(error_);
+  StepBatches step = std::move(*ready_);
+  ready_.reset();
+  lock.unlock();
+  changed_.notify_all();
+  batches_in_epoch_ = step.batches_in_epoch;
+  return step;
+}
+
+StepBatches Prefetcher::prepare() {
+  StepBatches step;
+  for (int64_t i = 0; i < batches_of_step_; ++i) {
+    const data::Batch batch = cursor_.next();
+    step.rows.push_back(data::make_rows(store_, batch.pairs, special_));
+    step.tokens += batch.tokens;
+    step.labels += step.rows.back().labels.tokens();
+  }
+  step.after = cursor_.state();
+  step.batches_in_epoch = cursor_.batches_in_epoch();
+  return step;
+}
+
+void Prefetcher::work() {
+  for (std::unique_lock lock(mutex_);;) {
+    changed_.wait(lock, [this] { return stop_ || !ready_; });
+    if (stop_) return;
+    lock.unlock();
+    std::optional<StepBatches> step;
+    std::exception_ptr error;
+    try {
+      step = prepare();
+    } catch (...) {
+      error = std::current_exception();
+    }
+    lock.lock();
+    ready_ = std::move(step);
+    error_ = error;
+    changed_.notify_all();
+    if (error) return;
+  }
+}
+
+}  // namespace qkv::train

@@ -1,0 +1,77 @@
+// Weights that are written out while attention is computed.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "attention_case.h"
+#include "qkv/kernels/attention.h"
+#include "qkv/kernels/reference/attention.h"
+#include "rowwise.h"
+
+namespace qkv::kernels {
+namespace {
+
+constexpr double kWeightError = 2e-6;
+
+TEST(AttentionCapture, ShowsChosenRowsEntropyAndLargestWeights) {
+  for_each_target([] {
+    const AttentionCase problem({.queries = {2, 90},
+                                 .keys = {150, 80},
+                                 .heads = 3,
+                                 .causal = true,
+                                 .keep = Mask::full,
+                                 .dropout = 0.2f,
+                                 .size = 2});
+    const auto expected = reference::attention_forward(problem.shape, problem.input).weights;
+    const int64_t tokens = problem.query_tokens(), top = 4;
+    const auto rows = static_cast<size_t>(3 * tokens);
+    std::vector<int64_t> places(rows, -1);
+    std::vector<float> weights(2 * 150 + 80, 777.0f), entropy(rows), top_weights(rows * top);
+    std::vector<int32_t> top_keys(rows * top);
+    // Head 2 of the first sequence, whose rows are few, and head 1 of the last query of the second.
+    places[static_cast<size_t>(2 * tokens)] = 150;
+    places[static_cast<size_t>(2 * tokens + 1)] = 0;
+    places[static_cast<size_t>(2 * tokens - 1)] = 300;
+    Rows output(tokens, problem.value.cols_, 0);
+    attention_forward(problem.shape, problem.input,
+                      {.output = output.data(),
+                       .output_stride = output.stride,
+                       .watch = {.places = places.data(),
+                                 .weights = weights.data(),
+                                 .entropy = entropy.data(),
+                                 .top = top,
+                                 .top_weights = top_weights.data(),
+                                 .top_keys = top_keys.data()}});
+    EXPECT_EQ(output.values(), problem.forward().output.values());
+    int short_rows = 0;
+    for (size_t n = 0; n < rows; ++n) {
+      const auto row = static_cast<int64_t>(n) % tokens;
+      const size_t keys = row < 2 ? 150 : 80;
+      const double* const own = expected.data() + problem.weight_places[n];
+      double wanted = 0;
+      std::vector<size_t> order;
+      for (size_t j = 0; j < keys; ++j) {
+        if (own[j] == 0) continue;
+        wanted -= own[j] * std::log(own[j]);
+        order.push_back(j);
+        if (places[n] >= 0) {
+          ASSERT_NEAR(weights[static_cast<size_t>(places[n]) + j], own[j], kWeightError);
+        }
+      }
+      ASSERT_NEAR(entropy[n], wanted, 5e-6) << "row " << n;
+      std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return own[a] > own[b]; });
+      short_rows += order.size() < top ? 1 : 0;
+      for (size_t t = 0; t < top; ++t) {
+        const int64_t key = t < order.size() ? static_cast<int64_t>(order[t]) : -1;
+        ASSERT_EQ(top_keys[n * top + t], key) << "row " << n << " place " << t;
+        ASSERT_NEAR(top_weights[n * top + t], key < 0 ? 0.0 : own[key], kWeightError);
+      }
+    }
+    EXPECT_GT(short_rows, 10);
+  });
+}
+
+}  // namespace
+}  // namespace qkv::kernels

@@ -1,0 +1,152 @@
+// Folders of sentence-transformers: its files beside a small BERT give the vectors that it makes
+// (tests/golden/sentence_vectors.py), and what is not here is refused by name.
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "qkv/base/error.h"
+#include "qkv/base/files.h"
+#include "qkv/pipelines/text_encoder.h"
+#include "tests/support/scratch.h"
+
+namespace qkv::pipelines {
+namespace {
+
+using nlohmann::json;
+using qkv::testing::message_of;
+using qkv::testing::Scratch;
+
+const std::filesystem::path kModel = QKV_TEST_DATA "/models/golden/bert_base";
+
+const json& golden() {
+  static const json kGolden =
+      json::parse(read_file(std::filesystem::path(QKV_TEST_DATA "/pipelines/golden/sentence_vectors.json")));
+  return kGolden;
+}
+
+const json& case_named(const std::string& name) {
+  for (const json& one : golden()["cases"]) {
+    if (one["name"] == name) return one;
+  }
+  throw UsageError("no case " + name);
+}
+
+// The model with some files beside it.
+class Folder {
+ public:
+  explicit Folder(const json& files) {
+    std::filesystem::copy(kModel, scratch_.path());
+    for (const auto& [name, content] : files.items()) {
+      std::filesystem::create_directories((scratch_ / name).parent_path());
+      scratch_.write(name, content.dump());
+    }
+  }
+  const std::filesystem::path& path() const { return scratch_.path(); }
+
+ private:
+  Scratch scratch_;
+};
+
+class SentenceVectors : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(SentenceVectors, AreThoseOfSentenceTransformers) {
+  const json& one = case_named(GetParam());
+  const Folder folder(one["files"]);
+  const TextEncoderPipeline tasks(folder.path());
+  const auto texts = golden()["texts"].get<std::vector<std::string>>();
+  const std::vector<Embedded> found = tasks.embed(texts, tasks.embed_options());
+  for (size_t i = 0; i < texts.size(); ++i) {
+    const auto expected = one["vectors"][i].get<std::vector<float>>();
+    ASSERT_EQ(found[i].values.size(), expected.size()) << texts[i] << ": " << found[i].error;
+    for (size_t c = 0; c < expected.size(); ++c)
+      EXPECT_NEAR(found[i].values[c], expected[c], 1e-5) << texts[i];
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, SentenceVectors,
+                         ::testing::Values("mean_normalized", "first_token_normalized",
+                                           "max_as_version_6_writes_it", "prompted_to_the_positions"),
+                         [](const auto& tested) { return tested.param; });
+
+TEST(SentenceVectorFiles, WithoutThemTheMeanOfAllTokens) {
+  const TextEncoderPipeline tasks(kModel);
+  const TextEmbedOptions options = tasks.embed_options();
+  EXPECT_EQ(options.vector.pooling, Pooling::mean);
+  EXPECT_FALSE(options.vector.normalize);
+  EXPECT_FALSE(options.max_length.has_value());
+  EXPECT_EQ(options.prompt, "");
+}
+
+struct Refused {
+  const char* name;
+  const char* change;  // a JSON merge patch of the files of "mean_normalized"
+  std::vector<std::string> message;
+};
+
+class RefusedSentenceFiles : public ::testing::TestWithParam<Refused> {};
+
+TEST_P(RefusedSentenceFiles, SayWhatIsNotHere) {
+  json files = case_named("mean_normalized")["files"];
+  files.merge_patch(json::parse(GetParam().change));
+  const Folder folder(files);
+  const TextEncoderPipeline tasks(folder.path());
+  const std::string message = message_of<DataError>([&] { tasks.embed_options(); });
+  for (const std::string& part : GetParam().message) {
+    EXPECT_NE(message.find(part), std::string::npos) << "expected \"" << part << "\" in: " << message;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Files, RefusedSentenceFiles,
+    ::testing::Values(
+        Refused{
+            "dense",
+            R"({"modules.json": [{"path": "", "type": "x.Transformer"}, {"path": "1_Pooling", "type": "x.Pooling"},
+                                     {"path": "2_Dense", "type": "sentence_transformers.models.Dense"}]})",
+            {"modules.json: [2]", "\"type\"", "a Normalize", "models.Dense"}},
+        Refused{"no_pooling",
+                R"({"modules.json": [{"path": "", "type": "x.Transformer"}]})",
+                {"modules.json", "a Transformer and a Pooling", "found 1"}},
+        Refused{"elsewhere",
+                R"({"modules.json": [{"path": "0_Transformer", "type": "x.Transformer"},
+                                     {"path": "1_Pooling", "type": "x.Pooling"}]})",
+                {"modules.json: [0]", "\"path\"", "0_Transformer"}},
+        Refused{"no_list", R"({"modules.json": {"0": "Transformer"}})", {"modules.json", "a JSON list"}},
+        Refused{"two_poolings",
+                R"({"1_Pooling/config.json": {"pooling_mode_max_tokens": true}})",
+                {"1_Pooling/config.json", "pooling_mode_max_tokens", "expected false"}},
+        Refused{"weighted",
+                R"({"1_Pooling/config.json": {"pooling_mode_weightedmean_tokens": true}})",
+                {"1_Pooling/config.json", "pooling_mode_weightedmean_tokens", "expected false"}},
+        Refused{"last",
+                R"({"1_Pooling/config.json": {"pooling_mode": "lasttoken"}})",
+                {"1_Pooling/config.json", "pooling_mode", "mean, cls or max", "lasttoken"}},
+        Refused{"size",
+                R"({"1_Pooling/config.json": {"word_embedding_dimension": 9}})",
+                {"1_Pooling/config.json", "word_embedding_dimension", "expected 8, found 9"}},
+        Refused{
+            "unknown", R"({"1_Pooling/config.json": {"wings": 2}})", {"1_Pooling/config.json", "\"wings\""}},
+        Refused{"nothing_read",
+                R"({"sentence_bert_config.json": {"max_seq_length": 0}})",
+                {"sentence_bert_config.json", "max_seq_length", "found 0"}},
+        Refused{"prompt",
+                R"({"config_sentence_transformers.json": {"prompts": {}, "default_prompt_name": "query"}})",
+                {"config_sentence_transformers.json", "\"query\"", "a string"}}),
+    [](const auto& tested) { return tested.param.name; });
+
+TEST(SentenceVectorFiles, LowerCaseIsTheTokenizersBusiness) {
+  const Folder folder(case_named("first_token_normalized")["files"]);
+  std::string tokenizer = read_file(folder.path() / "tokenizer.json");
+  const std::string lowercase = "\"lowercase\": true";
+  ASSERT_NE(tokenizer.find(lowercase), std::string::npos);
+  tokenizer.replace(tokenizer.find(lowercase), lowercase.size(), "\"lowercase\": false");
+  write_file_atomically(folder.path() / "tokenizer.json", tokenizer);
+  const TextEncoderPipeline tasks(folder.path());
+  const std::string message = message_of<DataError>([&] { tasks.embed_options(); });
+  EXPECT_NE(message.find("do_lower_case"), std::string::npos) << message;
+}
+
+}  // namespace
+}  // namespace qkv::pipelines

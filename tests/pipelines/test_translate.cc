@@ -1,0 +1,228 @@
+#include "qkv/pipelines/translate.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "qkv/base/error.h"
+#include "qkv/base/philox.h"
+#include "qkv/pipelines/text_capture.h"
+#include "qkv/text/train_sentencepiece.h"
+#include "tests/search/random_transformer.h"
+
+namespace qkv::pipelines {
+namespace {
+
+const char* const kWords[] = {"red",  "green", "house", "tree", "small",
+                              "bird", "the",   "under", "sees", "dog"};
+
+std::string sentence(RandomStream& random) {
+  std::string text;
+  for (uint64_t i = 0, words = 1 + random.below(9); i < words; ++i) {
+    text += std::string(i ? " " : "") + kWords[random.below(10)];
+  }
+  return text;
+}
+
+std::vector<std::string> sentences(size_t count, uint64_t seed) {
+  RandomStream random(seed);
+  std::vector<std::string> result(count);
+  for (std::string& text : result) text = sentence(random);
+  return result;
+}
+
+// A tokenizer for the words, and a Transformer that has learned nothing.
+class TranslateTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    const std::filesystem::path corpus =
+        std::filesystem::temp_directory_path() / ("qkv-translate-" + std::to_string(::getpid()) + ".txt");
+    {
+      std::ofstream out(corpus);
+      for (const std::string& text : sentences(300, 1)) out << text << ".\n";
+    }
+    const std::string spm =
+        text::train_sentencepiece({.inputs = {corpus}, .vocab_size = 30, .character_coverage = 1});
+    std::filesystem::remove(corpus);
+    model_ = new models::TranslationModel;
+    const auto tokenizer = text::MarianTokenizer::from_models(
+        {.source = spm, .target = {}, .source_lang = {}, .target_lang = {}});
+    model_->tokenizer = std::make_unique<const text::TranslationTokenizer>(tokenizer);
+    models::TransformerConfig config = search::testing::small_config();
+    config.source_vocabulary = config.target_vocabulary = tokenizer.size();
+    config.eos_id = tokenizer.eos_id();
+    config.pad_id = config.decoder_start_id = tokenizer.pad_id();
+    model_->config = config;
+    model_->transformer = search::testing::random_transformer(config, 13);
+    model_->generation = {.beam = 3, .length_penalty = 1.5f, .max_length = 21};
+  }
+  static void TearDownTestSuite() { delete model_; }
+
+  static TranslateOptions options() { return default_options(*model_); }
+  static std::vector<Translation> translate(const std::vector<std::string>& sources,
+                                            const TranslateOptions& how) {
+    return Translator(*model_).translate(sources, how);
+  }
+
+  static models::TranslationModel* model_;
+};
+
+models::TranslationModel* TranslateTest::model_ = nullptr;
+
+TEST_F(TranslateTest, DefaultsAreTheFolders) {
+  EXPECT_EQ(options().search.beam, 3);
+  EXPECT_EQ(options().search.length_penalty, 1.5);
+  EXPECT_EQ(options().search.max_length, 20);
+}
+
+TEST_F(TranslateTest, EachSourceHasItsOwnTranslationInItsPlace) {
+  const std::vector<std::string> sources = sentences(40, 2);
+  TranslateOptions how = options();
+  how.search.nbest = 3;
+  how.batch_tokens = 50;
+  const auto together = translate(sources, how);
+  ASSERT_EQ(together.size(), sources.size());
+  std::set<std::string> texts;
+  for (size_t i = 0; i < sources.size(); ++i) {
+    const auto alone = translate({sources[i]}, how);
+    EXPECT_EQ(together[i].text, alone[0].text);
+    EXPECT_EQ(together[i].error, "");
+    ASSERT_EQ(together[i].hypotheses.size(), 3u);
+    for (size_t k = 0; k < 3; ++k) {
+      const TranslatedHypothesis& one = together[i].hypotheses[k];
+      EXPECT_EQ(one.hypothesis.score, alone[0].hypotheses[k].hypothesis.score);
+      EXPECT_EQ(one.text, model_->tokenizer->decode(one.hypothesis.ids));
+      EXPECT_EQ(one.tokens.size(), one.hypothesis.ids.size());
+      EXPECT_EQ(one.tokens.back(), "</s>");
+      if (k > 0) {
+        EXPECT_LE(one.hypothesis.score, together[i].hypotheses[k - 1].hypothesis.score);
+      }
+    }
+    texts.insert(together[i].text);
+  }
+  EXPECT_GT(texts.size(), 5u);
+}
+
+TEST_F(TranslateTest, BadLinesLeaveTheOthersUnharmed) {
+  std::string endless;
+  for (int i = 0; i < 500; ++i) endless += "house ";
+  const std::vector<std::string> sources = {"the red dog", "",      "bad \xff byte",
+                                            "  \t ",       endless, "green tree"};
+  const auto found = translate(sources, options());
+  ASSERT_EQ(found.size(), 6u);
+  EXPECT_EQ(found[0].text, translate({"the red dog"}, options())[0].text);
+  EXPECT_EQ(found[5].text, translate({"green tree"}, options())[0].text);
+  for (const size_t i : {1u, 3u}) {
+    EXPECT_EQ(found[i].text, "");
+    EXPECT_EQ(found[i].error, "");
+    EXPECT_TRUE(found[i].hypotheses.empty());
+  }
+  EXPECT_NE(found[2].error.find("UTF-8"), std::string::npos);
+  EXPECT_NE(found[2].error.find("byte 4"), std::string::npos);
+  EXPECT_NE(found[4].error.find("at most 64 source tokens"), std::string::npos);
+  EXPECT_GT(found[4].source_tokens, 500);
+
+  TranslateOptions cut = options();
+  cut.truncate = true;
+  const auto shortened = translate({endless, "the red dog"}, cut);
+  EXPECT_TRUE(shortened[0].truncated);
+  EXPECT_EQ(shortened[0].error, "");
+  EXPECT_FALSE(shortened[0].hypotheses.empty());
+  EXPECT_FALSE(shortened[1].truncated);
+  cut.max_source_tokens = 4;
+  const auto first = translate({"the red dog under the house"}, cut);
+  EXPECT_TRUE(first[0].truncated);
+  EXPECT_EQ(first[0].text, translate({"the red dog"}, options())[0].text);  // three pieces and </s>
+}
+
+TEST_F(TranslateTest, ALineWithoutEndIsRefusedAndTheOthersGoOn) {
+  const std::string endless(100000, 'a');
+  std::istringstream in("the red dog\n" + endless + "\n" + std::string(18, 'a') + "\r\ngreen tree\n");
+  std::vector<Translation> found;
+  const StreamCounts counts =
+      translate_lines(Translator(*model_), in, [&](int64_t, const Translation& one) { found.push_back(one); },
+                      options(), {.max_line_bytes = 18});
+  ASSERT_EQ(counts.lines, 4);
+  EXPECT_EQ(counts.errors, 1);
+  EXPECT_EQ(found[1].error, "expected at most 18 bytes, found 100000");
+  EXPECT_EQ(found[1].text, "");
+  EXPECT_EQ(found[2].error, "");
+  EXPECT_EQ(found[0].text, translate({"the red dog"}, options())[0].text);
+  EXPECT_EQ(found[3].text, translate({"green tree"}, options())[0].text);
+  EXPECT_THROW(translate_lines(Translator(*model_), in, [](int64_t, const Translation&) {}, options(),
+                               {.max_line_bytes = 0}),
+               UsageError);
+}
+
+TEST_F(TranslateTest, APrefixThatCannotBeLeavesTheOthersUnharmed) {
+  TranslateOptions how = options();
+  how.search.max_length = 5;
+  const std::vector<Source> sources = {{.text = "the red dog", .prefix = "green"},
+                                       {.text = "the red dog", .prefix = "green house green house"},
+                                       {.text = "green tree"}};
+  const auto found = Translator(*model_).translate(sources, how);
+  EXPECT_EQ(found[0].text.substr(0, 5), "green");
+  EXPECT_EQ(found[1].error, "prefix: expected at most 3 tokens, as max_length is 5, found 4");
+  EXPECT_TRUE(found[1].hypotheses.empty());
+  EXPECT_EQ(found[2].text, translate({"green tree"}, how)[0].text);
+}
+
+TEST_F(TranslateTest, BadOptionsAreErrors) {
+  TranslateOptions how = options();
+  how.search.nbest = 9;
+  EXPECT_THROW(translate({"a"}, how), UsageError);
+  how = options();
+  how.max_source_tokens = 1;
+  EXPECT_THROW(translate({"a"}, how), UsageError);
+  how = options();
+  how.batch_tokens = 0;
+  EXPECT_THROW(translate({"the"}, how), UsageError);
+  how = options();
+  how.trace = how.search.alternatives = true;
+  EXPECT_THROW(translate({"the"}, how), UsageError);
+}
+
+TEST_F(TranslateTest, StreamsGiveTheSameHoweverTheyAreCut) {
+  const std::vector<std::string> sources = {"the dog", "",      "red bird sees the tree",
+                                            "\x80",    "small", "house"};
+  const std::vector<Translation> expected = translate(sources, options());
+  for (const StreamOptions& stream : {StreamOptions{}, StreamOptions{.chunk_lines = 1},
+                                      StreamOptions{.chunk_lines = 4}, StreamOptions{.chunk_bytes = 9}}) {
+    std::istringstream in("the dog\r\n\nred bird sees the tree\n\x80\nsmall\nhouse");
+    int64_t next = 0;
+    const StreamCounts counts = translate_lines(
+        Translator(*model_), in,
+        [&](int64_t line, const Translation& translation) {
+          EXPECT_EQ(line, ++next);
+          EXPECT_EQ(translation.text, expected[static_cast<size_t>(line) - 1].text);
+          EXPECT_EQ(translation.error, expected[static_cast<size_t>(line) - 1].error);
+        },
+        options(), stream);
+    EXPECT_EQ(next, 6);
+    EXPECT_EQ(counts.lines, 6);
+    EXPECT_EQ(counts.errors, 1);
+  }
+}
+
+TEST_F(TranslateTest, CaptureTakesAGivenTargetOrTranslates) {
+  const search::SearchOptions how = options().search;
+  const TextCapture own = capture_text(*model_, "the red dog", "", how);
+  EXPECT_EQ(own.target, translate({"the red dog"}, options())[0].text);
+  EXPECT_EQ(own.source_tokens.size(), 4u);
+  EXPECT_EQ(own.source_tokens.back(), "</s>");
+  EXPECT_EQ(own.target_input_tokens.size(), own.target_output_tokens.size());
+  EXPECT_EQ(own.capture.attentions.size(), 6u);
+  const TextCapture given = capture_text(*model_, "the red dog", "green house", how);
+  EXPECT_EQ(given.target, "green house");
+  EXPECT_EQ(given.target_output_tokens, (std::vector<std::string>{"▁green", "▁house", "</s>"}));
+  EXPECT_EQ(given.target_input_tokens.front(), "<pad>");
+  EXPECT_THROW(capture_text(*model_, " ", "", how), UsageError);
+  EXPECT_THROW(capture_text(*model_, "the", "\xc3", how), DataError);
+}
+
+}  // namespace
+}  // namespace qkv::pipelines

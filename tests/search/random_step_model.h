@@ -1,0 +1,166 @@
+#pragma once
+// A model of random numbers: the logits after a hypothesis are a pure function of the sentence and of all its
+// tokens so far, so that a search that mixes up rows finds something else.
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "qkv/base/error.h"
+#include "qkv/base/philox.h"
+#include "qkv/search/search.h"
+
+namespace qkv::search::testing {
+
+struct RandomModel {
+  uint64_t seed = 1;
+  int vocabulary = 4;
+  float spread = 2;       // of the logits
+  float eos_bonus = 0;    // added to the logit of id 0
+  float granularity = 0;  // logits are multiples of it, so that ties happen; 0: as they come
+
+  std::vector<float> logits(uint64_t sentence, const std::vector<int32_t>& tokens) const {
+    uint64_t key = seed;
+    for (const int32_t token : tokens) key = (key ^ static_cast<uint64_t>(token + 7)) * 0x9E3779B97F4A7C15ull;
+    RandomStream random(key ^ (key >> 31), sentence);
+    std::vector<float> result;
+    for (int id = 0; id < vocabulary; ++id) {
+      float logit = spread * (2 * random.uniform() - 1) + (id == 0 ? eos_bonus : 0);
+      if (granularity > 0) logit = granularity * std::round(logit / granularity);
+      result.push_back(logit);
+    }
+    return result;
+  }
+
+  // In double precision.
+  std::vector<double> log_probabilities(uint64_t sentence, const std::vector<int32_t>& tokens) const {
+    const std::vector<float> numbers = logits(sentence, tokens);
+    double sum = 0;
+    for (const float x : numbers) sum += std::exp(static_cast<double>(x));
+    std::vector<double> result;
+    for (const float x : numbers) result.push_back(static_cast<double>(x) - std::log(sum));
+    return result;
+  }
+};
+
+// Follows the rows as a decoder's cache does. A source's first token is the number of its sentence; what a
+// row attends to is a pure function of the same things as its logits.
+class RandomStepModel : public StepModel {
+ public:
+  explicit RandomStepModel(const RandomModel& model) : model_(model) {}
+
+  int64_t vocabulary() const override { return model_.vocabulary; }
+  void check(Ids source) const override {
+    if (source.empty()) throw UsageError("source: no tokens");
+  }
+
+  void admit(std::span<const Ids> sources) override {
+    ++groups;
+    for (const Ids source : sources) {
+      sentences_.push_back({.rows = 1, .tokens = std::ssize(source)});
+      rows_.push_back({.sentence = static_cast<uint64_t>(source.front()), .source_tokens = source.size()});
+    }
+    int64_t tokens = 0;
+    for (const Sentence& sentence : sentences_) tokens += sentence.tokens;
+    most_source_tokens = std::max(most_source_tokens, tokens);
+  }
+
+  Tensor step(const Tensor& ids) override {
+    if (ids.numel() != std::ssize(rows_)) throw ShapeError("step: rows do not match");
+    ++steps;
+    rows += ids.numel();
+    source_weights_.clear();
+    std::vector<float> all;
+    for (size_t r = 0; r < rows_.size(); ++r) {
+      Row& row = rows_[r];
+      row.tokens.push_back(ids.data<int32_t>()[r]);
+      const std::vector<float> logits = model_.logits(row.sentence, row.tokens);
+      all.insert(all.end(), logits.begin(), logits.end());
+      if (watching_) source_weights_.push_back(attention(row.sentence, row.source_tokens, row.tokens));
+    }
+    return Tensor::from(all, {ids.numel(), model_.vocabulary});
+  }
+
+  // What the position that has read `tokens` attends to.
+  std::vector<float> attention(uint64_t sentence, size_t source_tokens,
+                               const std::vector<int32_t>& tokens) const {
+    RandomModel weights = model_;
+    weights.seed += 1000;
+    weights.vocabulary = static_cast<int>(source_tokens);
+    std::vector<float> result;
+    for (const double logarithm : weights.log_probabilities(sentence, tokens))
+      result.push_back(static_cast<float>(std::exp(logarithm)));
+    return result;
+  }
+
+  void reorder(std::span<const int32_t> parents, const Offsets& hypothesis_offsets) override {
+    if (hypothesis_offsets.sequences() != std::ssize(sentences_))
+      throw ShapeError("reorder: other sentences");
+    std::vector<int64_t> sentence_of_row;
+    for (int64_t s = 0; s < std::ssize(sentences_); ++s)
+      sentence_of_row.insert(sentence_of_row.end(),
+                             static_cast<size_t>(sentences_[static_cast<size_t>(s)].rows), s);
+    std::vector<Sentence> left;
+    std::vector<Row> next;
+    for (int64_t s = 0; s < hypothesis_offsets.sequences(); ++s) {
+      for (int64_t r = hypothesis_offsets.begin(s); r < hypothesis_offsets.end(s); ++r) {
+        const auto parent = static_cast<size_t>(parents[static_cast<size_t>(r)]);
+        if (sentence_of_row.at(parent) != s) {
+          throw UsageError("reorder: a row's parent belongs to another sentence");
+        }
+        next.push_back(rows_[parent]);
+      }
+      if (hypothesis_offsets.length(s) == 0) continue;
+      left.push_back(
+          {.rows = hypothesis_offsets.length(s), .tokens = sentences_[static_cast<size_t>(s)].tokens});
+    }
+    rows_ = std::move(next);
+    sentences_ = std::move(left);
+  }
+
+  bool capture_cross_attention(bool on) override {
+    watching_ = on;
+    return attends;
+  }
+  std::span<const std::vector<float>> source_weights() const override { return source_weights_; }
+
+  bool attends = true;
+  int64_t groups = 0, steps = 0, rows = 0;  // how many there were
+  int64_t most_source_tokens = 0;           // at a time
+
+ private:
+  struct Row {
+    uint64_t sentence = 0;
+    size_t source_tokens = 0;
+    std::vector<int32_t> tokens = {};  // the start token first
+  };
+  RandomModel model_;
+  bool watching_ = false;
+  struct Sentence {
+    int64_t rows = 0, tokens = 0;
+  };
+  std::vector<Sentence> sentences_;
+  std::vector<Row> rows_;
+  std::vector<std::vector<float>> source_weights_;
+};
+
+// Requests for sentences of a RandomModel, whose sources have so many tokens; each has its place as key.
+inline std::vector<Request> requests_for(const std::vector<uint64_t>& sentences,
+                                         const std::vector<size_t>& lengths) {
+  std::vector<Request> requests;
+  for (size_t i = 0; i < sentences.size(); ++i) {
+    std::vector<int32_t> source(lengths[i], 1);
+    source.front() = static_cast<int32_t>(sentences[i]);
+    requests.push_back({.source = std::move(source), .key = i});
+  }
+  return requests;
+}
+
+inline bool same_bits(const NBest& a, const NBest& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Hypothesis& x, const Hypothesis& y) {
+    return x.ids == y.ids && x.score == y.score && x.log_probability == y.log_probability &&
+           x.token_log_probabilities == y.token_log_probabilities && x.complete == y.complete;
+  });
+}
+
+}  // namespace qkv::search::testing

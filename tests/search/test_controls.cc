@@ -1,0 +1,261 @@
+// Prefixes, constraints, sampling and traces.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <set>
+
+#include "qkv/base/error.h"
+#include "qkv/base/files.h"
+#include "qkv/search/constraints.h"
+#include "qkv/search/sampling.h"
+#include "tests/search/random_step_model.h"
+#include "tests/search/table_step_model.h"
+
+namespace qkv::search {
+namespace {
+
+using nlohmann::json;
+using testing::RandomModel;
+using testing::RandomStepModel;
+
+constexpr int32_t kStart = 3, kEos = 0;
+constexpr SpecialIds kSpecial{.start = kStart, .eos = kEos};
+
+const json& golden() {
+  static const json file = json::parse(read_file(QKV_TEST_DATA "/search/controls.json"));
+  return file;
+}
+
+NBest run(const RandomModel& model, Request request, const SearchOptions& options, uint64_t sentence = 1) {
+  request.source.front() = static_cast<int32_t>(sentence);
+  RandomStepModel step_model(model);
+  return search(step_model, kSpecial, std::span(&request, 1), options).at(0);
+}
+
+TEST(Controls, FindWhatTransformersFind) {
+  const auto table = golden()["table"].get<testing::Table>();
+  int searches = 0;
+  for (const json& expected : golden()["searches"]) {
+    const SearchOptions options{
+        .beam = expected["beam"],
+        .nbest = expected["beam"],
+        .length_penalty = 0.8,
+        .max_length = 11,
+        .max_source_factor = 0,
+        .suppress_tokens = {golden()["pad"].get<int32_t>()},
+        .bad_words = expected["forbidden_sequences"].get<std::vector<std::vector<int32_t>>>(),
+        .no_repeat_ngram = expected["no_repeat_ngram"],
+        .repetition_penalty = expected["repetition_penalty"]};
+    const Request request{.source = {1}, .prefix = expected["prefix"].get<std::vector<int32_t>>()};
+    testing::TableStepModel step_model(table);
+    const NBest found = search(step_model, {.start = golden()["start"], .eos = golden()["eos"]},
+                               std::span(&request, 1), options)
+                            .at(0);
+    const json& hypotheses = expected["hypotheses"];
+    ASSERT_EQ(found.size(), hypotheses.size());
+    for (size_t i = 0; i < found.size(); ++i) {
+      EXPECT_EQ(found[i].ids, hypotheses[i]["ids"].get<std::vector<int32_t>>()) << searches << " " << i;
+      if (options.beam > 1) {
+        EXPECT_NEAR(found[i].score, hypotheses[i]["score"].get<double>(), 2e-5) << searches;
+      }
+      for (size_t t = 0; t < request.prefix.size(); ++t)
+        EXPECT_EQ(found[i].token_log_probabilities[t], 0) << "a prefix costs nothing";
+    }
+    ++searches;
+  }
+  EXPECT_GE(searches, 60);
+}
+
+TEST(Controls, DistributionsAreThoseOfTransformers) {
+  for (const json& expected : golden()["distributions"]) {
+    auto values = golden()["logits"].get<std::vector<float>>();
+    const Sampling options{.temperature = expected["temperature"],
+                           .top_k = expected["top_k"],
+                           .top_p = expected["top_p"],
+                           .min_p = expected["min_p"]};
+    ASSERT_TRUE(shape_distribution(values, options));
+    const auto probabilities = expected["probabilities"].get<std::vector<float>>();
+    ASSERT_EQ(values.size(), probabilities.size());
+    for (size_t i = 0; i < values.size(); ++i)
+      EXPECT_NEAR(values[i], probabilities[i], 1e-6) << expected["top_p"] << " " << i;
+  }
+}
+
+TEST(Sampling, DrawsAsOftenAsTheModelSays) {
+  const RandomModel model{.seed = 2, .vocabulary = 8};
+  const std::vector<double> expected = model.log_probabilities(1, {kStart});
+  std::vector<int> counts(8);
+  for (int round = 0; round < 8; ++round) {
+    const Request request{.source = {1}, .key = static_cast<uint64_t>(round)};
+    const NBest drawn =
+        run(model, request, {.beam = 1, .nbest = 1000, .sampling = Sampling{}, .max_length = 2});
+    ASSERT_EQ(drawn.size(), 1000u);
+    for (const Hypothesis& hypothesis : drawn) ++counts[static_cast<size_t>(hypothesis.ids.front())];
+  }
+  double chi_squared = 0;
+  for (size_t id = 0; id < 8; ++id) {
+    const double mean = 8000 * std::exp(expected[id]);
+    chi_squared += std::pow(counts[id] - mean, 2) / mean;
+  }
+  EXPECT_LT(chi_squared, 24.3);  // 7 degrees of freedom: passed by chance in one of a thousand seeds
+}
+
+TEST(Sampling, DependsOnSeedAndKeyAlone) {
+  const RandomModel model{.seed = 6, .vocabulary = 30, .spread = 1};
+  const auto options = [](uint64_t seed) {
+    return SearchOptions{
+        .beam = 1, .nbest = 3, .sampling = Sampling{.top_p = 0.95, .seed = seed}, .max_length = 12};
+  };
+  std::vector<Request> requests;
+  for (uint64_t key = 0; key < 6; ++key) requests.push_back({.source = {5}, .key = key});
+  RandomStepModel step_model(model);
+  const std::vector<NBest> together = search(step_model, kSpecial, requests, options(1));
+  std::set<std::vector<int32_t>> different;
+  for (uint64_t key = 0; key < 6; ++key) {
+    const NBest alone = run(model, requests[key], options(1), 5);
+    for (size_t i = 0; i < 3; ++i) {
+      EXPECT_EQ(alone[i].ids, together[key][i].ids);
+      EXPECT_EQ(alone[i].score, together[key][i].score);
+      EXPECT_LE(alone[i].score, alone[0].score);
+      different.insert(alone[i].ids);
+      float sum = 0;
+      std::vector<int32_t> tokens{kStart};
+      for (size_t t = 0; t < alone[i].ids.size(); ++t) {
+        const bool forced = !alone[i].complete && t + 1 == alone[i].ids.size();
+        if (!forced) {
+          EXPECT_NEAR(alone[i].token_log_probabilities[t],
+                      model.log_probabilities(5, tokens)[static_cast<size_t>(alone[i].ids[t])], 1e-6);
+        }
+        sum += alone[i].token_log_probabilities[t];
+        tokens.push_back(alone[i].ids[t]);
+      }
+      EXPECT_EQ(static_cast<float>(alone[i].log_probability), sum);
+    }
+  }
+  EXPECT_GE(different.size(), 15u) << "samples and keys know nothing of each other";
+  EXPECT_NE(run(model, requests[0], options(2), 5)[0].ids, together[0][0].ids);
+}
+
+TEST(Sampling, OfTheLikeliestTokenAloneIsGreedySearch) {
+  const RandomModel model{.seed = 7, .vocabulary = 20};
+  for (uint64_t sentence = 0; sentence < 5; ++sentence) {
+    const NBest greedy = run(model, {.source = {1}}, {.beam = 1, .max_length = 15}, sentence);
+    const NBest drawn =
+        run(model, {.source = {1}},
+            {.beam = 1, .sampling = Sampling{.temperature = 3, .top_k = 1}, .max_length = 15}, sentence);
+    EXPECT_EQ(drawn.at(0).ids, greedy.at(0).ids);
+    EXPECT_EQ(drawn.at(0).log_probability, greedy.at(0).log_probability);
+  }
+}
+
+TEST(Sampling, PicksByPlace) {
+  const std::vector<float> probabilities{0, 0.25f, 0, 0.5f, 0.25f, 0};
+  EXPECT_EQ(pick(probabilities, 0), 1);
+  EXPECT_EQ(pick(probabilities, 0.24), 1);
+  EXPECT_EQ(pick(probabilities, 0.25), 3);
+  EXPECT_EQ(pick(probabilities, 0.76), 4);
+  EXPECT_EQ(pick(probabilities, 0.9999999999), 4);
+  std::set<double> numbers;
+  for (uint64_t key = 0; key < 3; ++key) {
+    for (int32_t sample = 0; sample < 3; ++sample) {
+      for (int position = 0; position < 3; ++position)
+        numbers.insert(random_number(1, key, sample, position));
+    }
+  }
+  EXPECT_EQ(numbers.size(), 27u);
+  EXPECT_GE(*numbers.begin(), 0);
+  EXPECT_LT(*numbers.rbegin(), 1);
+}
+
+TEST(Constraints, StopTokensEndAnOutput) {
+  const RandomModel model{.seed = 5, .vocabulary = 9};
+  SearchOptions options{.beam = 3, .nbest = 3, .max_length = 20};
+  options.stop = {4, 5};
+  int by_stop = 0;
+  for (uint64_t sentence = 0; sentence < 10; ++sentence) {
+    for (const Hypothesis& hypothesis : run(model, {.source = {1, 2, 0}}, options, sentence)) {
+      const auto ends = [](int32_t id) { return id == kEos || id == 4 || id == 5; };
+      EXPECT_TRUE(ends(hypothesis.ids.back()));
+      EXPECT_TRUE(std::none_of(hypothesis.ids.begin(), hypothesis.ids.end() - 1, ends));
+      by_stop += hypothesis.ids.back() != kEos;
+    }
+  }
+  EXPECT_GT(by_stop, 5);
+}
+
+TEST(Constraints, AnOutputThatNothingMayFollowEndsThere) {
+  const RandomModel model{.seed = 5, .vocabulary = 4, .eos_bonus = -50};
+  // Every token once, and </s> not yet: then nothing is left.
+  for (const int beam : {1, 2}) {
+    const NBest found = run(model, {.source = {1}}, {.beam = beam, .min_length = 10, .no_repeat_ngram = 1});
+    ASSERT_FALSE(found.empty());
+    EXPECT_EQ(found[0].ids.size(), 3u) << "1 and 2 in some order; 3 is the start token";
+    EXPECT_FALSE(found[0].complete);
+  }
+  const NBest drawn =
+      run(model, {.source = {1}},
+          {.beam = 1, .nbest = 4, .sampling = Sampling{}, .min_length = 10, .no_repeat_ngram = 1});
+  ASSERT_EQ(drawn.size(), 4u);
+  for (const Hypothesis& hypothesis : drawn) EXPECT_EQ(hypothesis.ids.size(), 3u);
+}
+
+TEST(Prefix, ThatCannotBeIsRefused) {
+  const RandomModel model{.seed = 5, .vocabulary = 9};
+  const SearchOptions options{.max_length = 6};
+  EXPECT_EQ(run(model, {.source = {1}, .prefix = {4, 4, 4, 4}}, options)[0].ids.size(), 6u);
+  EXPECT_THROW(run(model, {.source = {1}, .prefix = {4, 4, 4, 4, 4}}, options), UsageError);
+  EXPECT_THROW(run(model, {.source = {1}, .prefix = {9}}, options), UsageError);
+  EXPECT_THROW(run(model, {.source = {1}, .prefix = {-1}}, options), UsageError);
+  EXPECT_THROW(run(model, {.source = {1}, .prefix = {2, kEos}}, options), UsageError);
+}
+
+TEST(Options, ThatContradictAreRefused) {
+  const Sampling good;
+  for (const SearchOptions& options :
+       {SearchOptions{.beam = 4, .sampling = good},
+        SearchOptions{.beam = 1, .sampling = Sampling{.temperature = 0}},
+        SearchOptions{.beam = 1, .sampling = Sampling{.top_k = -1}},
+        SearchOptions{.beam = 1, .sampling = Sampling{.top_p = 0}},
+        SearchOptions{.beam = 1, .sampling = Sampling{.min_p = 1.5}}, SearchOptions{.no_repeat_ngram = -1},
+        SearchOptions{.repetition_penalty = 0}, SearchOptions{.bad_words = {{}}}}) {
+    EXPECT_THROW(options.validate(), UsageError);
+  }
+}
+
+// What was kept, finished and pruned is what the search then found.
+TEST(Trace, TellsHowTheResultCameAbout) {
+  const RandomModel model{.seed = 12, .vocabulary = 11, .eos_bonus = 1};
+  for (uint64_t sentence = 0; sentence < 10; ++sentence) {
+    SearchTrace trace;
+    const SearchOptions options{.beam = 3, .nbest = 3, .length_penalty = 0.7, .max_length = 14};
+    const Request request{.source = {1, 2, 0}, .prefix = {5}, .trace = &trace};
+    const NBest found = run(model, request, options, sentence);
+    std::vector<std::vector<int32_t>> kept{{5}};
+    std::vector<std::pair<double, std::vector<int32_t>>> finished;
+    for (const auto& step : trace.steps) {
+      EXPECT_TRUE(std::ranges::is_sorted(step, std::ranges::greater_equal(), &TraceEntry::total));
+      std::vector<std::vector<int32_t>> next;
+      for (const TraceEntry& entry : step) {
+        std::vector<int32_t> tokens = kept.at(static_cast<size_t>(entry.row));
+        tokens.push_back(entry.id);
+        EXPECT_NEAR(entry.score, entry.total / entry.penalty, 1e-5);
+        EXPECT_NEAR(entry.penalty, std::pow(static_cast<double>(tokens.size()) - 1, 0.7), 1e-9);
+        if (entry.fate == TraceEntry::Fate::kept) next.push_back(tokens);
+        if (entry.fate == TraceEntry::Fate::finished) finished.emplace_back(entry.score, tokens);
+      }
+      EXPECT_LE(next.size(), 3u);
+      kept = next;
+    }
+    for (const Hypothesis& hypothesis : found) {
+      if (!hypothesis.complete) continue;
+      EXPECT_TRUE(std::ranges::count(finished, std::pair(hypothesis.score, hypothesis.ids)) == 1);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace qkv::search

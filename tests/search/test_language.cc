@@ -1,0 +1,230 @@
+#include "qkv/search/language.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "qkv/base/error.h"
+#include "qkv/base/parallel.h"
+#include "qkv/kernels/loss.h"
+#include "qkv/search/batches.h"
+#include "tests/support/scratch.h"
+
+namespace qkv::search {
+namespace {
+
+using models::LanguageModel;
+using models::LanguageModelConfig;
+using qkv::testing::message_of;
+using Texts = std::vector<std::vector<int32_t>>;
+
+// What GPT-2 and what LLaMA are like.
+std::vector<LanguageModelConfig> variants() {
+  const LanguageModelConfig gpt{
+      .vocabulary = 31,
+      .max_positions = 40,
+      .embedding = {.d_model = 24,
+                    .scale = false,
+                    .positions = {.kind = nn::PositionKind::learned, .max_positions = 40}},
+      .decoder = {.layers = 2,
+                  .layer = {.d_model = 24,
+                            .heads = 3,
+                            .d_ff = 30,
+                            .activation = Activation::gelu_tanh,
+                            .norm = nn::NormPlacement::pre},
+                  .final_norm = true},
+      .bos_ids = {1},
+      .eos_ids = {2}};
+  LanguageModelConfig llama = gpt;
+  llama.embedding.positions = {};
+  llama.tied = false;
+  llama.decoder.layer.positions = {.kind = nn::PositionKind::rotary};
+  llama.decoder.layer.heads = 4;
+  llama.decoder.layer.key_heads = 2;
+  llama.decoder.layer.gated = true;
+  llama.decoder.layer.norm_kind = nn::NormKind::rms;
+  llama.decoder.layer.attention_bias = llama.decoder.layer.feed_forward_bias = false;
+  llama.eos_ids = {2, 5};
+  return {gpt, llama};
+}
+
+// Weights larger than a new model's, so that its outputs are not all alike.
+std::unique_ptr<LanguageModel> random_model(const LanguageModelConfig& config, uint64_t seed) {
+  auto model = std::make_unique<LanguageModel>(config);
+  nn::initialise(*model, seed);
+  model->visit([](const std::string& name, const nn::Parameter& parameter) {
+    Variable variable = parameter.variable;
+    const float factor = name.starts_with("embed") || name.starts_with("lm_head") ? 40.0f : 2.0f;
+    if (parameter.shape.rank() == 2) {
+      for (float& x : variable.value().values()) x *= factor;
+    }
+    variable.mark_modified();
+  });
+  return model;
+}
+
+Texts random_prompts(int count, uint64_t longest, uint64_t seed) {
+  RandomStream random(seed);
+  Texts prompts(static_cast<size_t>(count));
+  for (auto& prompt : prompts) {
+    const uint64_t length = 1 + random.below(longest);
+    while (prompt.size() < length) prompt.push_back(static_cast<int32_t>(6 + random.below(25)));
+  }
+  return prompts;
+}
+
+std::vector<Request> requests_of(const Texts& prompts) {
+  std::vector<Request> requests;
+  for (const auto& prompt : prompts) requests.push_back({.source = prompt, .key = requests.size()});
+  return requests;
+}
+
+// log P of the next token after each of a text's, by one run over all of it.
+Tensor whole_run(const LanguageModel& model, const std::vector<int32_t>& text) {
+  const Ids ids = text;
+  nn::ForwardContext context;
+  Tensor logits =
+      linear(model(pack_ragged(std::span(&ids, 1)), context), model.output_projection()).value().clone();
+  kernels::log_softmax(logits.data(), nullptr, logits.data(), logits.rows(), logits.cols());
+  return logits;
+}
+
+SearchOptions greedy() { return {.beam = 1, .length_penalty = 0, .max_length = 16}; }
+
+TEST(Generate, GreedyIsTheLikeliestTokenByWholeRuns) {
+  for (const LanguageModelConfig& config : variants()) {
+    const auto model = random_model(config, 3);
+    const Texts prompts = random_prompts(6, 9, 4);
+    const auto found = hypotheses_of(generate(*model, requests_of(prompts), greedy()));
+    ASSERT_EQ(found.size(), prompts.size());
+    for (size_t i = 0; i < prompts.size(); ++i) {
+      std::vector<int32_t> text = prompts[i];
+      const Hypothesis& hypothesis = found[i].at(0);
+      for (size_t t = 0; t + (hypothesis.complete ? 0 : 1) < hypothesis.ids.size(); ++t) {
+        const Tensor log_p = whole_run(*model, text);
+        const float* last = log_p.data() + (log_p.rows() - 1) * 31;
+        const auto best = static_cast<int32_t>(std::max_element(last, last + 31) - last);
+        ASSERT_EQ(hypothesis.ids[t], best) << "prompt " << i << " token " << t;
+        EXPECT_NEAR(hypothesis.token_log_probabilities[t], last[best], 3e-5);
+        text.push_back(best);
+      }
+    }
+  }
+}
+
+bool same_bits(const std::vector<NBest>& a, const std::vector<NBest>& b) {
+  return std::ranges::equal(a, b, [](const NBest& one, const NBest& other) {
+    return std::ranges::equal(one, other, [](const Hypothesis& x, const Hypothesis& y) {
+      return x.ids == y.ids && x.token_log_probabilities == y.token_log_probabilities;
+    });
+  });
+}
+
+TEST(Generate, ResultsDoNotDependOnBatchesOrThreads) {
+  for (const LanguageModelConfig& config : variants()) {
+    const auto model = random_model(config, 5);
+    const Texts prompts = random_prompts(12, 14, 6);
+    for (const bool drawn : {false, true}) {
+      SearchOptions options = greedy();
+      options.nbest = drawn ? 3 : 2;
+      if (drawn) options.sampling = Sampling{.temperature = 1.3, .top_k = 12};
+      if (!drawn) options.beam = 3;
+      const int before = threads();
+      set_threads(1);
+      const auto expected = hypotheses_of(generate(*model, requests_of(prompts), options, 1));
+      for (const int count : {1, 3}) {
+        set_threads(count);
+        for (const int64_t budget : {20, 1000}) {
+          EXPECT_TRUE(
+              same_bits(hypotheses_of(generate(*model, requests_of(prompts), options, budget)), expected))
+              << count << " threads, " << budget << " tokens";
+        }
+      }
+      set_threads(before);
+      int different = 0;
+      for (size_t i = 1; i < expected.size(); ++i) different += expected[i][0].ids != expected[0][0].ids;
+      EXPECT_GT(different, 5);
+    }
+  }
+}
+
+TEST(Generate, EndsWhereTheModelCanReadNoFurther) {
+  LanguageModelConfig config = variants()[0];
+  const auto model = random_model(config, 7);
+  SearchOptions options = greedy();
+  options.max_length = 1000;
+  options.min_length = 1000;  // never the end
+  const Texts prompts = {random_prompts(1, 1, 1)[0], std::vector<int32_t>(40, 9)};
+  const auto found = hypotheses_of(generate(*model, requests_of(prompts), options));
+  // All 40 places are read, and the token after them is the last; the end that the limit forces is one more.
+  EXPECT_EQ(prompts[0].size() + found[0].at(0).ids.size(), 42u);
+  EXPECT_EQ(found[1].at(0).ids.size(), 2u);
+  EXPECT_FALSE(found[0][0].complete);
+}
+
+TEST(Generate, AnyOfTheEndsEndsAText) {
+  const auto model = random_model(variants()[1], 8);
+  int ends_of[2] = {0, 0};
+  SearchOptions options{.beam = 1, .nbest = 40, .sampling = Sampling{.temperature = 4}, .max_length = 38};
+  const std::vector<NBest> found = hypotheses_of(generate(*model, requests_of({{7, 8}}), options));
+  for (const Hypothesis& one : found.at(0)) {
+    if (!one.complete) continue;
+    const int32_t last = one.ids.back();
+    EXPECT_TRUE(last == 2 || last == 5) << last;
+    ++ends_of[last == 5];
+    EXPECT_EQ(
+        std::count(one.ids.begin(), one.ids.end() - 1, 2) + std::count(one.ids.begin(), one.ids.end() - 1, 5),
+        0);
+  }
+  EXPECT_GT(ends_of[0], 0);
+  EXPECT_GT(ends_of[1], 0);
+}
+
+TEST(Generate, ABadPromptLeavesTheOthersUnharmed) {
+  const auto model = random_model(variants()[0], 9);
+  const Texts prompts = {{7, 8}, {}, std::vector<int32_t>(41, 7), {31}, {9}};
+  const std::vector<Decoded> found = generate(*model, requests_of(prompts), greedy());
+  EXPECT_FALSE(found[0].error);
+  EXPECT_FALSE(found[4].error);
+  EXPECT_FALSE(found[4].hypotheses.empty());
+  const auto has = [](const std::string& text, const char* part) {
+    return text.find(part) != std::string::npos;
+  };
+  EXPECT_TRUE(found[1].error && found[2].error && found[3].error);
+  EXPECT_TRUE(
+      has(message_of<UsageError>([&] { std::rethrow_exception(found[1].error); }), "at least one token"));
+  EXPECT_TRUE(has(message_of<UsageError>([&] { std::rethrow_exception(found[2].error); }), "at most the 40"));
+  EXPECT_TRUE(has(message_of<DataError>([&] { std::rethrow_exception(found[3].error); }), "0 to 30"));
+}
+
+TEST(Generate, NeedsAnEnd) {
+  LanguageModelConfig config = variants()[0];
+  config.eos_ids = {};
+  const auto model = random_model(config, 9);
+  EXPECT_THROW(generate(*model, requests_of({{7}}), greedy()), UsageError);
+}
+
+TEST(LanguageScore, IsTheWholeRunsAndDoesNotDependOnTheBatch) {
+  for (const LanguageModelConfig& config : variants()) {
+    const auto model = random_model(config, 11);
+    Texts texts = random_prompts(9, 20, 12);
+    texts[3] = {};
+    texts[5] = {8};
+    const std::vector<Ids> ids(texts.begin(), texts.end());
+    const auto scores = score(*model, ids);
+    for (size_t i = 0; i < texts.size(); ++i) {
+      ASSERT_EQ(scores[i].size(), texts[i].empty() ? 0 : texts[i].size() - 1);
+      if (scores[i].empty()) continue;
+      const Tensor log_p = whole_run(*model, texts[i]);
+      for (size_t t = 0; t < scores[i].size(); ++t) {
+        EXPECT_EQ(scores[i][t], log_p.data()[static_cast<int64_t>(t) * 31 + texts[i][t + 1]]);
+      }
+    }
+    EXPECT_EQ(score(*model, ids, 1), scores);
+    EXPECT_EQ(score(*model, ids, 37), scores);
+  }
+}
+
+}  // namespace
+}  // namespace qkv::search
