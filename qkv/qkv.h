@@ -8,6 +8,7 @@
 #include "qkv/base/philox.h"
 
 #include "qkv/tensor/dtype.h"
+#include "qkv/tensor/quantized_tensor.h"
 #include "qkv/tensor/ragged.h"
 #include "qkv/tensor/shape.h"
 #include "qkv/tensor/storage.h"
