@@ -4,7 +4,7 @@
 
 #include "qkv/kernels/norm.h"
 #include "qkv/kernels/pointwise.h"
-#include "qkv/kernels/reference/rowwise.h"
+#include "qkv/kernels/reference/dropout.h"
 #include "rowwise.h"
 
 namespace qkv::kernels {

@@ -3,7 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "qkv/base/error.h"
-#include "qkv/kernels/reference/rowwise.h"
+#include "qkv/kernels/reference/dropout.h"
+#include "qkv/kernels/reference/embedding.h"
 #include "rowwise.h"
 
 namespace qkv::kernels {
@@ -38,7 +39,7 @@ TEST(Embedding, Forward) {
                                            .dropout = some_dropout(rate),
                                            .y = y.data()};
           embedding_forward(arguments);
-          expect_near(y, reference::embedding_forward(arguments), 2e-7, 2e-7, Accumulate::no,
+          expect_near(y, reference::embedded(arguments), 2e-7, 2e-7, Accumulate::no,
                       std::to_string(cols) + " columns");
         }
       }
@@ -68,7 +69,7 @@ TEST(Embedding, ForwardFromTablesOfOtherForms) {
                                          .cols = cols,
                                          .y = y.data()};
         embedding_forward(arguments);
-        expect_near(y, reference::embedding_forward(arguments), 3e-7, 3e-7, Accumulate::no,
+        expect_near(y, reference::embedded(arguments), 3e-7, 3e-7, Accumulate::no,
                     concat(name_of(form.form), ", ", cols, " columns"));
       }
     }

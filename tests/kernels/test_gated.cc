@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "qkv/kernels/reference/rowwise.h"
+#include "qkv/kernels/reference/activation.h"
 #include "rowwise.h"
 
 namespace qkv::kernels {

@@ -4,7 +4,7 @@
 
 #include <limits>
 
-#include "qkv/kernels/reference/rowwise.h"
+#include "qkv/kernels/reference/loss.h"
 #include "rowwise.h"
 
 namespace qkv::kernels {
@@ -45,7 +45,7 @@ TEST(Loss, CrossEntropy) {
                                          .grad_scale = 0.5f,
                                          .loss = loss.data(),
                                          .nll = nll.data()};
-            const auto expected = reference::cross_entropy(arguments);
+            const auto expected = reference::losses(arguments);
             cross_entropy(arguments);
             const std::string what = std::to_string(cols) + " columns of size " + std::to_string(size);
             expect_near(loss, expected.loss, 3e-7, 5e-7, Accumulate::no, what + ": loss");
@@ -77,8 +77,8 @@ TEST(Loss, TheGradientIsTheSlope) {
     Numbers above = logits, below = logits;
     above[i] += 0.0078125f;
     below[i] -= 0.0078125f;
-    const double slope = reference::cross_entropy(arguments(above, loss)).loss[0] -
-                         reference::cross_entropy(arguments(below, loss)).loss[0];
+    const double slope =
+        reference::losses(arguments(above, loss)).loss[0] - reference::losses(arguments(below, loss)).loss[0];
     EXPECT_NEAR(gradient[i], slope / 0.015625, 1e-5);
   }
 }

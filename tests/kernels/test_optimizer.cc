@@ -4,7 +4,7 @@
 
 #include <limits>
 
-#include "qkv/kernels/reference/rowwise.h"
+#include "qkv/kernels/reference/optimizer.h"
 #include "rowwise.h"
 
 namespace qkv::kernels {

@@ -5,7 +5,8 @@
 #include <limits>
 
 #include "qkv/kernels/norm.h"
-#include "qkv/kernels/reference/rowwise.h"
+#include "qkv/kernels/reference/activation.h"
+#include "qkv/kernels/reference/dropout.h"
 #include "rowwise.h"
 
 namespace qkv::kernels {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "qkv/kernels/reference/rowwise.h"
+#include "qkv/kernels/reference/rotary.h"
 #include "rowwise.h"
 
 namespace qkv::kernels {
@@ -49,7 +49,7 @@ TEST(Rotary, IsTheReferenceForEveryWidth) {
           Rotary arguments = one.arguments(y.data(), one.heads * d);
           arguments.direction = direction;
           arguments.accumulate = accumulate;
-          const auto expected = reference::rotary(arguments);
+          const auto expected = reference::rotated(arguments);
           rotary(arguments);
           expect_near(y, expected, 3e-7, 3e-7, accumulate, "d " + std::to_string(d));
         }

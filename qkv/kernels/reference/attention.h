@@ -1,32 +1,36 @@
 #pragma once
-// Attention in double precision, as its definition is written: what the kernels are held against.
+// Attention as its definition is written: the whole row of scores, its softmax, its weighted sum.
 
 #include <cstdint>
-#include <vector>
 
 #include "qkv/kernels/attention.h"
+#include "qkv/kernels/reference/doubles.h"
 
 namespace qkv::kernels::reference {
 
 struct AttentionForward {
-  std::vector<double> output;       // [query tokens, heads * d_v]
-  std::vector<double> log_sum_exp;  // [heads, query tokens]
-  // Before dropout: [heads, queries, keys] of one sequence after the other.
-  std::vector<double> weights;
+  Doubles output;       // [query tokens, heads * d_v]
+  Doubles log_sum_exp;  // [heads, query tokens]
+  Doubles weights;      // before dropout: [heads, queries, keys] of one sequence after the other
 };
-
 AttentionForward attention_forward(const AttentionShape& shape, const AttentionInput& input);
 
 struct AttentionBackward {
-  std::vector<double> query;  // [query tokens, heads * d_k]
-  std::vector<double> key;    // [key tokens, key heads * d_k]
-  std::vector<double> value;  // [key tokens, key heads * d_v]
-  // Of the scores, which is that of a bias of their full shape, laid out as the weights.
-  std::vector<double> scores;
+  Doubles query;   // [query tokens, heads * d_k]
+  Doubles key;     // [key tokens, key heads * d_k]
+  Doubles value;   // [key tokens, key heads * d_v]
+  Doubles scores;  // laid out as the weights: the gradient of a bias of their full shape
 };
-
 // grad_output [query tokens, heads * d_v] with grad_output_stride.
 AttentionBackward attention_backward(const AttentionShape& shape, const AttentionInput& input,
                                      const float* grad_output, int64_t grad_output_stride);
+
+// The kernels of attention.h. The backward pass computes the weights again and reads neither output nor
+// log_sum_exp.
+void attention_forward(const AttentionShape& shape, const AttentionInput& input,
+                       const AttentionOutput& output);
+void attention_backward(const AttentionShape& shape, const AttentionInput& input, const float* grad_output,
+                        int64_t grad_output_stride, const AttentionGradients& gradients);
+void attention_cached(const CachedAttention& attention);
 
 }  // namespace qkv::kernels::reference

@@ -1,0 +1,32 @@
+#pragma once
+// Activations and gated activations, one element after the other.
+
+#include <cstdint>
+
+#include "qkv/kernels/gated.h"
+#include "qkv/kernels/pointwise.h"
+#include "qkv/kernels/reference/doubles.h"
+
+namespace qkv::kernels::reference {
+
+double activation(Activation activation, double x);
+double activation_derivative(Activation activation, double x);
+
+Doubles gated(const Gated& arguments);  // [rows, cols]
+
+struct GatedGradients {
+  Doubles gate, x;  // [rows, cols]
+};
+GatedGradients gated_backward(const Gated& arguments, const float* dy);
+
+// The kernels of pointwise.h and gated.h.
+void activate(Activation activation, const float* x, float* y, int64_t rows, int64_t cols,
+              const Dropout& dropout);
+void activate_backward(Activation activation, const float* x, const float* dy, float* dx, int64_t rows,
+                       int64_t cols, const Dropout& dropout, Accumulate accumulate);
+void relu_backward(const float* y, const float* dy, float factor, float* dx, int64_t count);
+void gated(const Gated& arguments, float* y);
+void gated_backward(const Gated& arguments, const float* dy, const GradientRows& d_gate,
+                    const GradientRows& d_x);
+
+}  // namespace qkv::kernels::reference

@@ -1,0 +1,76 @@
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "qkv/kernels/reference/attention.h"
+#include "qkv/kernels/reference/attention_rows.h"
+
+namespace qkv::kernels::reference {
+namespace {
+
+// -sum_j p_j log(p_j)
+double entropy(const double* p, int64_t keys) {
+  double sum = 0;
+  for (int64_t j = 0; j < keys; ++j) sum -= p[j] > 0 ? p[j] * std::log(p[j]) : 0;
+  return sum;
+}
+
+void store_largest(const double* p, int64_t keys, int64_t top, float* top_weights, int32_t* top_keys) {
+  std::vector<int32_t> order(static_cast<size_t>(keys));
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, [&](int32_t a, int32_t b) { return p[a] > p[b]; });
+  for (int64_t n = 0; n < top; ++n) {
+    const int32_t key = n < keys ? order[static_cast<size_t>(n)] : -1;
+    const bool found = key >= 0 && p[key] > 0;
+    top_keys[n] = found ? key : -1;
+    top_weights[n] = found ? static_cast<float>(p[key]) : 0;
+  }
+}
+
+// `number` is the row's as AttentionCapture counts them.
+void capture(const AttentionCapture& wanted, int64_t number, const double* weights, int64_t keys) {
+  if (wanted.places != nullptr && wanted.places[number] >= 0) {
+    store(Doubles(weights, weights + keys), wanted.weights + wanted.places[number]);
+  }
+  if (wanted.entropy != nullptr) wanted.entropy[number] = static_cast<float>(entropy(weights, keys));
+  if (wanted.top > 0) {
+    store_largest(weights, keys, wanted.top, wanted.top_weights + number * wanted.top,
+                  wanted.top_keys + number * wanted.top);
+  }
+}
+
+}  // namespace
+
+// o_i = sum_j dropout(p_ij) v_j,   p_i = softmax_j(q_i k_j scale + biases)
+AttentionForward attention_forward(const AttentionShape& shape, const AttentionInput& input) {
+  const int64_t tokens = shape.query_offsets[shape.sequences], width = shape.heads * shape.d_v;
+  AttentionForward result;
+  result.output.resize(static_cast<size_t>(tokens * width));
+  result.log_sum_exp.resize(static_cast<size_t>(shape.heads * tokens));
+  result.weights.resize(weight_count(shape));
+  for_rows(shape, [&](const AttentionRow& row) {
+    double* weights = result.weights.data() + row.weights;
+    double* output = result.output.data() + row.query_row * width + row.head * shape.d_v;
+    result.log_sum_exp[at(row.head, tokens, row.query_row)] = softmax_row(shape, input, row, weights);
+    for (int64_t j = 0; j < row.keys; ++j) {
+      if (weights[j] == 0) continue;
+      const double weight = weights[j] * dropout_factor(shape, row, j);
+      const float* value = value_of(shape, input, row, j);
+      for (int64_t c = 0; c < shape.d_v; ++c) output[c] += weight * double{value[c]};
+    }
+  });
+  return result;
+}
+
+void attention_forward(const AttentionShape& shape, const AttentionInput& input,
+                       const AttentionOutput& output) {
+  const AttentionForward result = attention_forward(shape, input);
+  const int64_t tokens = shape.query_offsets[shape.sequences];
+  store(result.output, shape.heads * shape.d_v, output.output, output.output_stride, Accumulate::no);
+  store(result.log_sum_exp, output.log_sum_exp);
+  for_rows(shape, [&](const AttentionRow& row) {
+    capture(output.watch, row.head * tokens + row.query_row, result.weights.data() + row.weights, row.keys);
+  });
+}
+
+}  // namespace qkv::kernels::reference

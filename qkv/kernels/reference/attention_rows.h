@@ -1,0 +1,78 @@
+#pragma once
+// The rows of attention's score matrices: what forward and backward have in common.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "qkv/kernels/attention.h"
+
+namespace qkv::kernels::reference {
+
+// A query row of one head.
+struct AttentionRow {
+  int64_t sequence, head, query;  // query within the sequence
+  int64_t key_head;
+  int64_t query_row, first_key_row;  // in the batch
+  int64_t queries, keys;
+  size_t weights;  // where the row's weights begin, in [heads, queries, keys] of one sequence after the other
+};
+
+// Calls body(row) for every query row of every head, in the order in which weights are laid out.
+template <class Body>
+void for_rows(const AttentionShape& shape, const Body& body) {
+  size_t weights = 0;
+  for (int64_t s = 0; s < shape.sequences; ++s) {
+    const int64_t first_query = shape.query_offsets[s], queries = shape.query_offsets[s + 1] - first_query;
+    const int64_t first_key = shape.key_offsets[s], keys = shape.key_offsets[s + 1] - first_key;
+    for (int64_t h = 0; h < shape.heads; ++h) {
+      for (int64_t i = 0; i < queries; ++i) {
+        body(AttentionRow{s, h, i, h / shape.query_heads_per_key(), first_query + i, first_key, queries, keys,
+                          weights});
+        weights += static_cast<size_t>(keys);
+      }
+    }
+  }
+}
+
+inline size_t weight_count(const AttentionShape& shape) {
+  size_t count = 0;
+  for_rows(shape, [&](const AttentionRow& row) { count += static_cast<size_t>(row.keys); });
+  return count;
+}
+
+inline const float* query_of(const AttentionShape& shape, const AttentionInput& input,
+                             const AttentionRow& row) {
+  return input.query + row.query_row * input.query_stride + row.head * shape.d_k;
+}
+inline const float* key_of(const AttentionShape& shape, const AttentionInput& input, const AttentionRow& row,
+                           int64_t key) {
+  return input.key + (row.first_key_row + key) * input.key_stride + row.key_head * shape.d_k;
+}
+inline const float* value_of(const AttentionShape& shape, const AttentionInput& input,
+                             const AttentionRow& row, int64_t key) {
+  return input.value + (row.first_key_row + key) * input.value_stride + row.key_head * shape.d_v;
+}
+
+// How far the key lies behind the query, the last key and the last query of a sequence being at one position.
+inline int64_t distance(const AttentionRow& row, int64_t key) {
+  return key - (row.query + row.keys - row.queries);
+}
+
+// Where a mask or a bias (KeepMask, ScoreBias) has the element of a score.
+template <class Bias>
+int64_t bias_index(const Bias& bias, const AttentionRow& row, int64_t key) {
+  return row.sequence * bias.batch_stride + row.head * bias.head_stride + row.query * bias.query_stride + key;
+}
+inline int64_t relative_index(const RelativeBias& bias, const AttentionRow& row, int64_t key) {
+  return row.head * bias.head_stride + bias.zero + distance(row, key);
+}
+
+// softmax(q K^T scale + biases) of one row into weights[0 .. keys), all 0 where the row may attend to
+// nothing. Returns the log of the sum of exp(score), -infinity for such a row.
+double softmax_row(const AttentionShape& shape, const AttentionInput& input, const AttentionRow& row,
+                   double* weights);
+
+// What dropout multiplies the weight of a key by.
+double dropout_factor(const AttentionShape& shape, const AttentionRow& row, int64_t key);
+
+}  // namespace qkv::kernels::reference

@@ -1,0 +1,33 @@
+#pragma once
+// Numbers of the reference kernels: computed in double precision, rounded to float once, when they are
+// stored. A kernel stores after it has read all of its inputs, so its result may take an input's place.
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "qkv/kernels/accumulate.h"
+
+namespace qkv::kernels::reference {
+
+using Doubles = std::vector<double>;
+
+// Element (row, col) of a contiguous matrix with `cols` columns.
+inline size_t at(int64_t row, int64_t cols, int64_t col) { return static_cast<size_t>(row * cols + col); }
+
+// to[r * stride + c] (+)= from[r, c], by rows of `cols` numbers. A null `to` is not wanted.
+inline void store(const Doubles& from, int64_t cols, float* to, int64_t stride, Accumulate accumulate) {
+  if (to == nullptr || cols == 0) return;
+  for (size_t i = 0; i < from.size(); ++i) {
+    const int64_t row = static_cast<int64_t>(i) / cols, col = static_cast<int64_t>(i) % cols;
+    float& element = to[row * stride + col];
+    element = static_cast<float>(from[i] + (accumulate == Accumulate::yes ? double{element} : 0));
+  }
+}
+
+// The same without gaps between the rows.
+inline void store(const Doubles& from, float* to, Accumulate accumulate = Accumulate::no) {
+  store(from, 1, to, 1, accumulate);
+}
+
+}  // namespace qkv::kernels::reference

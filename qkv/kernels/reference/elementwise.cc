@@ -1,0 +1,49 @@
+#include "qkv/kernels/reference/elementwise.h"
+
+#include "qkv/kernels/reference/doubles.h"
+
+namespace qkv::kernels::reference {
+namespace {
+
+template <class Element>
+void transpose_any(const Element* x, int64_t x_stride, int64_t rows, int64_t cols, Element* y) {
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < cols; ++c) y[c * rows + r] = x[r * x_stride + c];
+  }
+}
+
+}  // namespace
+
+void copy(const float* x, float* y, int64_t count, Accumulate accumulate) {
+  for (int64_t i = 0; i < count; ++i) y[i] = accumulate == Accumulate::yes ? y[i] + x[i] : x[i];
+}
+
+void scale(const float* x, float factor, float* y, int64_t count, Accumulate accumulate) {
+  for (int64_t i = 0; i < count; ++i) {
+    const double before = accumulate == Accumulate::yes ? double{y[i]} : 0;
+    y[i] = static_cast<float>(before + double{factor} * double{x[i]});
+  }
+}
+
+void add(const float* x, const float* y, float* z, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) z[i] = x[i] + y[i];
+}
+
+void column_sums(const float* dy, int64_t rows, int64_t cols, int64_t row_stride, float* sums,
+                 Accumulate accumulate) {
+  Doubles result(static_cast<size_t>(cols));
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < cols; ++c) result[static_cast<size_t>(c)] += double{dy[r * row_stride + c]};
+  }
+  store(result, sums, accumulate);
+}
+
+void transpose(const uint32_t* x, int64_t x_stride, int64_t rows, int64_t cols, uint32_t* y) {
+  transpose_any(x, x_stride, rows, cols, y);
+}
+
+void transpose(const uint16_t* x, int64_t x_stride, int64_t rows, int64_t cols, uint16_t* y) {
+  transpose_any(x, x_stride, rows, cols, y);
+}
+
+}  // namespace qkv::kernels::reference

@@ -1,0 +1,96 @@
+#include "qkv/kernels/reference/matmul.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "qkv/kernels/reference/weights.h"
+
+namespace qkv::kernels::reference {
+namespace {
+
+// y_j = sum_i (q_i - zero_point) w_ji, times both scales.
+void multiply_int8(const QuantizedRow& q, const WeightRows& w, double* y) {
+  const auto* numbers = static_cast<const int8_t*>(w.data);
+  for (int64_t j = 0; j < w.rows; ++j) {
+    int64_t sum = 0;
+    for (int64_t i = 0; i < w.cols; ++i) {
+      sum += int64_t{q.steps[static_cast<size_t>(i)] - q.zero_point} * numbers[j * w.cols + i];
+    }
+    y[j] = static_cast<double>(sum) * double{q.scale} * double{w.scales[j]};
+  }
+}
+
+}  // namespace
+
+Doubles product(const Matrix& a, const Matrix& b) {
+  Doubles c(static_cast<size_t>(a.rows * b.cols));
+  for (int64_t i = 0; i < a.rows; ++i) {
+    for (int64_t k = 0; k < a.cols; ++k) {
+      for (int64_t j = 0; j < b.cols; ++j) {
+        c[at(i, b.cols, j)] += double{a.data[i * a.stride + k]} * double{b.data[k * b.stride + j]};
+      }
+    }
+  }
+  return c;
+}
+
+Doubles product_transposed_a(const Matrix& a, const Matrix& b) {
+  Doubles c(static_cast<size_t>(a.cols * b.cols));
+  for (int64_t k = 0; k < a.rows; ++k) {
+    for (int64_t i = 0; i < a.cols; ++i) {
+      for (int64_t j = 0; j < b.cols; ++j) {
+        c[at(i, b.cols, j)] += double{a.data[k * a.stride + i]} * double{b.data[k * b.stride + j]};
+      }
+    }
+  }
+  return c;
+}
+
+Doubles product_transposed_b(const Matrix& x, const WeightRows& w) {
+  Doubles y(static_cast<size_t>(x.rows * w.rows));
+  if (w.form == DType::i8) {
+    for (int64_t r = 0; r < x.rows; ++r) {
+      multiply_int8(quantize_row(x.data + r * x.stride, x.cols), w, y.data() + r * w.rows);
+    }
+    return y;
+  }
+  Doubles column(static_cast<size_t>(w.cols));
+  for (int64_t j = 0; j < w.rows; ++j) {
+    for (int64_t i = 0; i < w.cols; ++i) column[static_cast<size_t>(i)] = element(w, j, i);
+    for (int64_t r = 0; r < x.rows; ++r) {
+      for (int64_t i = 0; i < w.cols; ++i) {
+        y[at(r, w.rows, j)] += double{x.data[r * x.stride + i]} * column[static_cast<size_t>(i)];
+      }
+    }
+  }
+  return y;
+}
+
+QuantizedRow quantize_row(const float* x, int64_t count) {
+  constexpr float kSmallest = 1e-30f;  // a narrower range is zeros: 1 / scale would overflow
+  QuantizedRow q;
+  q.steps.resize(static_cast<size_t>(count));
+  float low = 0, high = 0;  // the range holds 0
+  for (int64_t i = 0; i < count; ++i) {
+    if (!std::isfinite(x[i])) {
+      q.scale = std::numeric_limits<float>::quiet_NaN();
+      return q;
+    }
+    low = std::min(low, x[i]);
+    high = std::max(high, x[i]);
+  }
+  const float range = high - low;
+  if (!(range > kSmallest)) return q;
+  // In float, as the CPU does it: the same numbers, not nearly the same.
+  const float inverse = 255 / range;
+  q.scale = range / 255;
+  q.zero_point = static_cast<int32_t>(std::nearbyint(-low * inverse));
+  for (int64_t i = 0; i < count; ++i) {
+    const auto step = static_cast<int32_t>(std::nearbyint(x[i] * inverse)) + q.zero_point;
+    q.steps[static_cast<size_t>(i)] = std::clamp(step, 0, 255);
+  }
+  return q;
+}
+
+}  // namespace qkv::kernels::reference

@@ -1,0 +1,31 @@
+#pragma once
+// Matrix products with sums in double precision; with int8 weights, in integers.
+
+#include <cstdint>
+#include <vector>
+
+#include "qkv/kernels/matmul.h"
+#include "qkv/kernels/reference/doubles.h"
+#include "qkv/kernels/weight_rows.h"
+
+namespace qkv::kernels::reference {
+
+// a b: [a.rows, b.cols].
+Doubles product(const Matrix& a, const Matrix& b);
+
+// a^T b: [a.cols, b.cols].
+Doubles product_transposed_a(const Matrix& a, const Matrix& b);
+
+// x W^T: [x.rows, w.rows], w [outputs, inputs] of any dtype. With int8 weights the rows of x are rounded to 8
+// bits first, to the same numbers as on the CPU.
+Doubles product_transposed_b(const Matrix& x, const WeightRows& w);
+
+// A row rounded to 8 bits: x_i is nearly (steps[i] - zero_point) * scale, with steps from 0 to 255.
+struct QuantizedRow {
+  std::vector<int32_t> steps;
+  float scale = 0;  // NaN where the row holds a NaN or an infinity
+  int32_t zero_point = 0;
+};
+QuantizedRow quantize_row(const float* x, int64_t count);
+
+}  // namespace qkv::kernels::reference

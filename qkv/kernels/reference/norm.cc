@@ -1,0 +1,114 @@
+#include "qkv/kernels/reference/norm.h"
+
+#include <cmath>
+
+#include "qkv/kernels/reference/dropout.h"
+
+namespace qkv::kernels::reference {
+
+namespace {
+
+struct Moments {
+  double mean = 0, rstd = 0;
+};
+
+template <class Number>
+Moments moments(NormKind kind, const Number* z, int64_t cols, double epsilon) {
+  double sum = 0, squares = 0;
+  for (int64_t c = 0; c < cols; ++c) sum += double{z[c]};
+  const double mean = kind == NormKind::rms ? 0 : sum / static_cast<double>(cols);
+  for (int64_t c = 0; c < cols; ++c) squares += (double{z[c]} - mean) * (double{z[c]} - mean);
+  return {mean, 1 / std::sqrt(squares / static_cast<double>(cols) + epsilon)};
+}
+
+// With n = (z - mean) rstd and g = dy * weight:
+//   dz = rstd (g - mean(g) - n mean(g n)),   rms without mean(g)
+//   dweight = sum over rows of dy n,   dbias = sum over rows of dy
+template <class MomentsOfRow>
+NormGradients norm_backward(const NormBackward& a, const MomentsOfRow& moments_of_row) {
+  NormGradients gradients;
+  gradients.gain.resize(static_cast<size_t>(a.cols));
+  gradients.shift.resize(static_cast<size_t>(a.cols));
+  const double count = static_cast<double>(a.cols);
+  for (int64_t r = 0; r < a.rows; ++r) {
+    const float *z = a.z + r * a.cols, *dy = a.dy + r * a.cols;
+    const Moments m = moments_of_row(r);
+    double sum = 0, product_sum = 0;
+    for (int64_t c = 0; c < a.cols; ++c) {
+      const double n = (double{z[c]} - m.mean) * m.rstd, g = double{dy[c]} * double{a.gain[c]};
+      sum += g;
+      product_sum += g * n;
+      gradients.gain[static_cast<size_t>(c)] += double{dy[c]} * n;
+      gradients.shift[static_cast<size_t>(c)] += double{dy[c]};
+    }
+    for (int64_t c = 0; c < a.cols; ++c) {
+      const double n = (double{z[c]} - m.mean) * m.rstd, g = double{dy[c]} * double{a.gain[c]};
+      const double centre = a.kind == NormKind::rms ? 0 : sum / count;
+      const double dz = m.rstd * (g - centre - n * product_sum / count);
+      gradients.dz.push_back(dz);
+      gradients.branch.push_back(dz * dropout_factor(a.dropout, r, c));
+    }
+  }
+  return gradients;
+}
+
+}  // namespace
+
+Norm norm_forward(const NormInput& input) {
+  const int64_t rows = input.rows, cols = input.cols;
+  Norm norm;
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < cols; ++c) {
+      double z = input.x[r * cols + c];
+      if (input.branch != nullptr) {
+        z += dropout_factor(input.dropout, r, c) * double{input.branch[r * cols + c]};
+      }
+      norm.sum.push_back(z);
+    }
+    const double* z = norm.sum.data() + r * cols;
+    const Moments m = moments(input.kind, z, cols, double{input.epsilon});
+    norm.mean.push_back(m.mean);
+    norm.rstd.push_back(m.rstd);
+    if (input.gain == nullptr) continue;
+    for (int64_t c = 0; c < cols; ++c) {
+      norm.y.push_back((z[c] - m.mean) * m.rstd * double{input.gain[c]} +
+                       (input.shift == nullptr ? 0 : double{input.shift[c]}));
+    }
+  }
+  return norm;
+}
+
+NormGradients norm_backward(const NormBackward& a, float epsilon) {
+  return norm_backward(
+      a, [&](int64_t row) { return moments(a.kind, a.z + row * a.cols, a.cols, double{epsilon}); });
+}
+
+void norm_forward(const NormInput& input, const NormOutput& output) {
+  const Norm norm = norm_forward(input);
+  store(norm.sum, output.sum);
+  store(norm.y, output.y);
+  store(norm.mean, output.mean);
+  store(norm.rstd, output.rstd);
+}
+
+void norm_backward(const NormBackward& a) {
+  const NormGradients gradients = norm_backward(a, [&](int64_t row) {
+    return Moments{a.kind == NormKind::rms ? 0.0 : double{a.mean[row]}, double{a.rstd[row]}};
+  });
+  store(gradients.branch, a.branch_gradient, a.branch_accumulate);
+  store(gradients.dz, a.dz, a.dz_accumulate);
+  store(gradients.gain, a.gain_gradient, a.parameter_accumulate);
+  store(gradients.shift, a.shift_gradient, a.parameter_accumulate);
+}
+
+void dropout_backward(const float* dy, float* dx, int64_t rows, int64_t cols, const Dropout& dropout,
+                      Accumulate accumulate) {
+  Doubles result;
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < cols; ++c)
+      result.push_back(double{dy[r * cols + c]} * dropout_factor(dropout, r, c));
+  }
+  store(result, dx, accumulate);
+}
+
+}  // namespace qkv::kernels::reference

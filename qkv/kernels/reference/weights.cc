@@ -1,0 +1,58 @@
+#include "qkv/kernels/reference/weights.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+namespace qkv::kernels::reference {
+
+namespace {
+
+// bf16 has 8 significant bits and float's exponents, of which the least is -126.
+BFloat16 nearest_bf16(float value) {
+  if (std::isnan(value)) return {uint16_t{0x7FC0}};
+  if (std::isinf(value)) return {static_cast<uint16_t>(value > 0 ? 0x7F80 : 0xFF80)};
+  int exponent = 0;  // value = fraction * 2^exponent, fraction in [0.5, 1)
+  std::frexp(value, &exponent);
+  const int last_bit = std::max(exponent, -125) - 8;
+  const float rounded = std::ldexp(std::nearbyint(std::ldexp(value, -last_bit)), last_bit);  // ties to even
+  return {static_cast<uint16_t>(std::bit_cast<uint32_t>(rounded) >> 16)};
+}
+
+}  // namespace
+
+double element(const WeightRows& weights, int64_t row, int64_t col) {
+  const int64_t i = row * weights.cols + col;
+  switch (weights.form) {
+    case DType::bf16:
+      return std::bit_cast<float>(uint32_t{static_cast<const BFloat16*>(weights.data)[i].bits} << 16);
+    case DType::i8:
+      return double{weights.scales[row]} * static_cast<const int8_t*>(weights.data)[i];
+    default:
+      return static_cast<const float*>(weights.data)[i];
+  }
+}
+
+void round_to_bf16(const float* from, BFloat16* to, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) to[i] = nearest_bf16(from[i]);
+}
+
+void quantize_rows(const float* from, int64_t rows, int64_t cols, int8_t* to, float* scales) {
+  for (int64_t r = 0; r < rows; ++r) {
+    float largest = 0;
+    for (int64_t c = 0; c < cols; ++c) largest = std::max(largest, std::abs(from[r * cols + c]));
+    scales[r] = largest / 127;
+    for (int64_t c = 0; c < cols; ++c) {
+      const float steps = scales[r] == 0 ? 0 : std::nearbyint(from[r * cols + c] / scales[r]);
+      to[r * cols + c] = static_cast<int8_t>(std::clamp(steps, -127.0f, 127.0f));
+    }
+  }
+}
+
+void widen_rows(const WeightRows& from, float* to) {
+  for (int64_t r = 0; r < from.rows; ++r) {
+    for (int64_t c = 0; c < from.cols; ++c) to[r * from.cols + c] = static_cast<float>(element(from, r, c));
+  }
+}
+
+}  // namespace qkv::kernels::reference
