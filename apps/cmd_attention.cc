@@ -82,7 +82,7 @@ void add_attention(CLI::App& app) {
                   "Draw what a model attends to: every layer and head of encoder, decoder "
                   "and the attention between them; of a\n"
                   "model that reads one text (gpt2, llama, bert, ...) every layer and head; of one of\n"
-                  "images (vit, deit) the same over the picture, with attention rollout.\n"
+                  "images (vit, deit) the same over the image, with attention rollout.\n"
                   "A .html file is one page that needs no network; .svg is a drawing of all "
                   "heads; .json has the numbers.",
                   "qkv attention model --source 'A small house.' --out attention.html\n"
@@ -92,7 +92,7 @@ void add_attention(CLI::App& app) {
   command->add_option("--source", arguments->source, "The text to read");
   command->add_option("--target", arguments->target,
                       "The text that the model is made to write (default: its own translation)");
-  command->add_option("--image", arguments->image, "The picture to look at, for a model of images");
+  command->add_option("--image", arguments->image, "Image to explain (image models)");
   add_image_options(*command, arguments->images);
   command->add_option("--out", arguments->out, "The file to write: its name ends in .html, .svg or .json")
       ->required();

@@ -12,7 +12,7 @@ set(QKV_PRIVATE_HEADERS
   "/base/(hash|thread)\\.h$" "/data/(jpeg_markers|shuffle)\\.h$"
   "/search/(alternatives|batches|beam|candidates|constraints|hypotheses|samples|sampling|step_scores)\\.h$"
   "/pipelines/(row_results|sentence_transformer)\\.h$"
-  "/explain/(attention_page|image_page|page_parts|palette|report_file|svg_parts)\\.h$"
+  "/explain/(page_parts|pages|palette|report_file|svg_parts)\\.h$"
   "/io/crc32c\\.h$" "/ops/weight_rows\\.h$" "/metrics/ngrams\\.h$" "/nn/recompute\\.h$"
   "/models/families/"
   "/models/hub/(config_reader|config_writer|family|stored_names|tensor_files|weights)\\.h$"

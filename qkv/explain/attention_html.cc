@@ -2,9 +2,9 @@
 #include <nlohmann/json.hpp>
 
 #include "qkv/base/error.h"
-#include "qkv/explain/attention_page.h"
 #include "qkv/explain/attention_report.h"
 #include "qkv/explain/page_parts.h"
+#include "qkv/explain/pages.h"
 #include "qkv/explain/palette.h"
 
 namespace qkv::explain {
@@ -64,10 +64,10 @@ std::string page_data(const AttentionReport& report) {
 std::string to_html(const AttentionReport& report) {
   report.validate();
   return page_of({.title = report.title,
-                  .markup = kPageMarkup,
+                  .markup = pages::kAttentionHtml,
                   .style = "",
                   .data = page_data(report),
-                  .script = concat(kPageDrawing, kPageScript)});
+                  .script = concat(pages::kAttentionDrawingJs, pages::kAttentionJs)});
 }
 
 }  // namespace qkv::explain

@@ -70,10 +70,10 @@ std::vector<Tensor> attention_rollout(std::span<const Tensor> layers) {
 
 void ImageAttentionReport::validate() const {
   if (layers.empty()) throw UsageError("attention report: expected at least one layer, found none");
-  if (rows < 1 || columns < 1 || own_tokens.empty() || picture.pixels.empty()) {
-    throw UsageError(concat("attention report: expected a picture, a token for all of it and patches, found ",
-                            picture.height, " x ", picture.width, " pixels, ", own_tokens.size(),
-                            " tokens and ", rows, " x ", columns, " patches"));
+  if (rows < 1 || columns < 1 || own_tokens.empty() || image.pixels.empty()) {
+    throw UsageError(concat("attention report: expected an image, a token for all of it and patches, found ",
+                            image.height, " x ", image.width, " pixels, ", own_tokens.size(), " tokens and ",
+                            rows, " x ", columns, " patches"));
   }
   const int64_t heads = layers.front().rank() == 3 ? std::max<int64_t>(layers.front().dim(0), 1) : 1;
   const Shape expected{heads, tokens(), tokens()};
@@ -97,7 +97,7 @@ ImageAttentionReport image_attention_report(const pipelines::ImageAttention& cap
                                             const std::string& title, const std::string& model) {
   ImageAttentionReport report{.title = title,
                               .model = model,
-                              .picture = captured.picture,
+                              .image = captured.picture,
                               .rows = captured.patches.height,
                               .columns = captured.patches.width,
                               .own_tokens = captured.own_tokens,

@@ -1,5 +1,5 @@
 #pragma once
-// Where a model of images looks: the weights of one picture, and reports made of them.
+// Where a model of images looks: the weights of one image, and reports made of them.
 
 #include <filesystem>
 #include <span>
@@ -22,19 +22,19 @@ std::vector<Tensor> attention_rollout(std::span<const Tensor> layers);
 // Texts are UTF-8; what is not is shown with replacement characters.
 struct ImageAttentionReport {
   std::string title, model;             // one line each, may be empty
-  data::Image picture;                  // what the model has seen
-  int64_t rows = 0, columns = 0;        // of patches, which cover the picture
+  data::Image image;                    // what the model has seen
+  int64_t rows = 0, columns = 0;        // of patches, which cover the image
   std::vector<std::string> own_tokens;  // those in front of the patches: "[CLS]"
   std::vector<Tensor> layers;  // f32 [heads, tokens, tokens], a row for each query, first layer first
   std::vector<pipelines::LabelProbability> labels;  // what the model takes it for; may be empty
 
   int64_t tokens() const { return std::ssize(own_tokens) + rows * columns; }
   // Throws ShapeError naming the layer where weights and patches disagree, UsageError where there is no
-  // layer, patch or picture, and NumericError where a weight is not finite.
+  // layer, patch or image, and NumericError where a weight is not finite.
   void validate() const;
 };
 
-// Of every attention that was captured; `title` is a line about the picture, such as its path.
+// Of every attention that was captured; `title` is a line about the image, such as its path.
 ImageAttentionReport image_attention_report(const pipelines::ImageAttention& captured,
                                             const std::string& title, const std::string& model);
 
@@ -42,7 +42,7 @@ ImageAttentionReport image_attention_report(const pipelines::ImageAttention& cap
 //  "layers": [{"layer": 0, "heads": [head][query][key]}], "rollout": [layer][query][key]}, to the last bit.
 std::string to_json(const ImageAttentionReport& report);
 
-// One page that needs nothing else and loads nothing from the network: the picture under the weights of each
+// One page that needs nothing else and loads nothing from the network: the image under the weights of each
 // head, layer by layer, of their mean and of the rollout, for the token that is chosen; patches are chosen by
 // clicking on them. Weights of patches are rounded to 1/255 of a row's largest.
 std::string to_html(const ImageAttentionReport& report);

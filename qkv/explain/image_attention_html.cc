@@ -5,8 +5,8 @@
 
 #include "qkv/base/error.h"
 #include "qkv/explain/image_attention.h"
-#include "qkv/explain/image_page.h"
 #include "qkv/explain/page_parts.h"
+#include "qkv/explain/pages.h"
 #include "qkv/explain/palette.h"
 
 namespace qkv::explain {
@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int64_t kSmallPicture = 128 * 128;  // pixels: smaller ones are kept exactly
+constexpr int64_t kSmallImage = 128 * 128;  // pixels: smaller ones are kept exactly
 
 void add_float(float value, std::string& bytes) {
   const auto bits = std::bit_cast<uint32_t>(value);
@@ -42,18 +42,18 @@ std::string packed(const Tensor& weights, int64_t own, int bytes) {
   return base64(text);
 }
 
-std::string picture_uri(const data::Image& picture) {
-  const bool small = picture.height * picture.width <= kSmallPicture;
-  return small ? "data:image/png;base64," + base64(data::encode_png(picture))
-               : "data:image/jpeg;base64," + base64(data::encode_jpeg(picture));
+std::string image_uri(const data::Image& image) {
+  const bool small = image.height * image.width <= kSmallImage;
+  return small ? "data:image/png;base64," + base64(data::encode_png(image))
+               : "data:image/jpeg;base64," + base64(data::encode_jpeg(image));
 }
 
 std::string page_data(const ImageAttentionReport& report) {
   Json data = {{"title", report.title},
                {"model", report.model},
-               {"picture", picture_uri(report.picture)},
-               {"height", report.picture.height},
-               {"width", report.picture.width},
+               {"image", image_uri(report.image)},
+               {"height", report.image.height},
+               {"width", report.image.width},
                {"rows", report.rows},
                {"columns", report.columns},
                {"own", report.own_tokens},
@@ -80,10 +80,10 @@ std::string page_data(const ImageAttentionReport& report) {
 std::string to_html(const ImageAttentionReport& report) {
   report.validate();
   return page_of({.title = report.title,
-                  .markup = kImagePageMarkup,
-                  .style = kImagePageStyle,
+                  .markup = pages::kImageHtml,
+                  .style = std::string(pages::kImageCss),
                   .data = page_data(report),
-                  .script = kImagePageScript});
+                  .script = std::string(pages::kImageJs)});
 }
 
 }  // namespace qkv::explain

@@ -15,19 +15,19 @@ namespace {
 
 constexpr int kShades = 24;  // of a map, without the one that shows nothing
 constexpr double kPanelWidth = 132, kGap = 8, kLetters = 54;
-constexpr int64_t kPictureSide = 320;  // of the picture in the file; it is drawn smaller
+constexpr int64_t kImageSide = 320;  // of the image in the file; it is drawn smaller
 
 // Where one map stands.
 struct Place {
   double x = 0, y = 0, width = 0, height = 0;
 };
 
-std::string picture_at(const char* symbol, const Place& place) {
+std::string image_at(const char* symbol, const Place& place) {
   return concat("<use href=\"#", symbol, "\" x=\"", number(place.x), "\" y=\"", number(place.y),
                 "\" width=\"", number(place.width), "\" height=\"", number(place.height), "\"/>\n");
 }
 
-// The grey picture, and over it the heat: patches of one shade are one path.
+// The grey image, and over it the heat: patches of one shade are one path.
 std::string draw_map(const std::vector<float>& weights, int64_t rows, int64_t columns, const Place& place) {
   const auto [low, top] = std::ranges::minmax(weights);
   std::array<std::string, kShades + 1> paths;
@@ -44,7 +44,7 @@ std::string draw_map(const std::vector<float>& weights, int64_t rows, int64_t co
       x += run;
     }
   }
-  std::string svg = concat(picture_at("grey", place), "<g transform=\"translate(", number(place.x), " ",
+  std::string svg = concat(image_at("grey", place), "<g transform=\"translate(", number(place.x), " ",
                            number(place.y), ") scale(", place.width / static_cast<double>(columns), " ",
                            place.height / static_cast<double>(rows), ")\" shape-rendering=\"crispEdges\">\n");
   for (size_t shade = 0; shade <= kShades; ++shade) {
@@ -68,21 +68,20 @@ std::vector<float> weights_of(const Tensor& layer, int64_t head, int64_t own) {
   return weights;
 }
 
-// The picture in its colours, and in grey for the heat to stand on.
-std::string embedded_pictures(const data::Image& picture) {
-  const int64_t longest = std::max(picture.height, picture.width);
+// The image in its colours, and in grey for the heat to stand on.
+std::string embedded_images(const data::Image& image) {
+  const int64_t longest = std::max(image.height, image.width);
   const auto side = [&](int64_t length) {
-    return longest <= kPictureSide ? length : std::max<int64_t>(length * kPictureSide / longest, 1);
+    return longest <= kImageSide ? length : std::max<int64_t>(length * kImageSide / longest, 1);
   };
-  data::Image small =
-      data::resize(picture, side(picture.height), side(picture.width), data::Resampling::bilinear);
+  data::Image small = data::resize(image, side(image.height), side(image.width), data::Resampling::bilinear);
   const auto symbol = [&](const char* name) {
     return concat("<symbol id=\"", name, "\" viewBox=\"0 0 ", small.width, " ", small.height,
                   "\" preserveAspectRatio=\"none\"><image width=\"", small.width, "\" height=\"",
                   small.height, "\" href=\"data:image/jpeg;base64,", base64(data::encode_jpeg(small)),
                   "\"/></symbol>\n");
   };
-  const std::string colours = symbol("picture");
+  const std::string colours = symbol("image");
   for (size_t i = 0; i < small.pixels.size(); i += 3) {
     const double grey = 0.27 * small.pixels[i] + 0.64 * small.pixels[i + 1] + 0.09 * small.pixels[i + 2];
     std::fill_n(small.pixels.begin() + static_cast<std::ptrdiff_t>(i), 3, static_cast<uint8_t>(grey));
@@ -96,13 +95,13 @@ std::string to_svg(const ImageAttentionReport& report) {
   report.validate();
   const int64_t heads = report.layers.front().dim(0), own = std::ssize(report.own_tokens);
   const double height =
-      kPanelWidth * static_cast<double>(report.picture.height) / static_cast<double>(report.picture.width);
+      kPanelWidth * static_cast<double>(report.image.height) / static_cast<double>(report.image.width);
   const double left = kMargin + kLetters;
   const auto column = [&](int64_t head) {
     return left + static_cast<double>(head) * (kPanelWidth + kGap) + (head >= heads ? 2 * kGap : 0);
   };
-  // The picture, and beside it what it is.
-  std::string svg = picture_at("picture", {kMargin, kMargin, kPanelWidth, height});
+  // The image, and beside it what it is.
+  std::string svg = image_at("image", {kMargin, kMargin, kPanelWidth, height});
   const double beside = kMargin + kPanelWidth + 2 * kGap;
   double y = kMargin;
   if (!report.title.empty()) {
@@ -149,7 +148,7 @@ std::string to_svg(const ImageAttentionReport& report) {
       "\" height=\"", all, "\" viewBox=\"0 0 ", width, " ", all,
       "\" font-family=\"system-ui, 'Segoe UI', Roboto, 'Noto Sans', 'DejaVu Sans', sans-serif\">\n<title>",
       xml_label(report.title.empty() ? "Attention" : report.title, 200).text, "</title>\n",
-      embedded_pictures(report.picture), "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n", svg,
+      embedded_images(report.image), "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n", svg,
       "</svg>\n");
 }
 

@@ -4,6 +4,9 @@
 #include <charconv>
 #include <cstdint>
 
+#include "qkv/base/error.h"
+#include "qkv/explain/pages.h"
+
 namespace qkv::explain {
 
 std::string inert(std::string_view json) {
@@ -58,11 +61,11 @@ std::string filled(std::string_view text, const std::map<std::string, std::strin
 }
 
 std::string page_of(const PageParts& parts) {
-  return filled(kPageFrame, {{"TITLE", html_text(parts.title.empty() ? "Attention" : parts.title)},
-                             {"STYLE", kPageStyle + parts.style},
-                             {"MARKUP", std::string(parts.markup)},
-                             {"DATA", parts.data},
-                             {"SCRIPT", kPageCommon + parts.script}});
+  return filled(pages::kFrameHtml, {{"TITLE", html_text(parts.title.empty() ? "Attention" : parts.title)},
+                                    {"STYLE", concat(pages::kCommonCss, parts.style)},
+                                    {"MARKUP", std::string(parts.markup)},
+                                    {"DATA", parts.data},
+                                    {"SCRIPT", concat(pages::kCommonJs, parts.script)}});
 }
 
 std::string json_numbers(const Tensor& weights) {

@@ -1,5 +1,5 @@
 #pragma once
-// What the pages of reports have in common.
+// How a page is put together.
 
 #include <map>
 #include <string>
@@ -9,19 +9,16 @@
 
 namespace qkv::explain {
 
-extern const char* const kPageFrame;   // HTML around a page's own part
-extern const char* const kPageStyle;   // CSS
-extern const char* const kPageCommon;  // JavaScript: colours, controls, the tooltip
-
-// What a page has of its own.
+// The parts that differ from page to page. Style and script follow the common ones (pages.h).
 struct PageParts {
-  std::string title;  // text; empty: "Attention"
-  std::string_view markup;
-  std::string style, data,
-      script;  // CSS, JSON that is inert(), JavaScript; style and script stand behind the common ones
+  std::string title;        // plain text; empty: "Attention"
+  std::string_view markup;  // HTML
+  std::string style;        // CSS
+  std::string data;         // JSON that is inert()
+  std::string script;       // JavaScript
 };
 
-// A whole page, without outside parts.
+// A whole page. It refers to nothing outside itself.
 std::string page_of(const PageParts& parts);
 
 // JSON in ASCII, so that it may stand inside <script>: no tag, entity or line separator can begin in it.

@@ -1,5 +1,5 @@
 #pragma once
-// The colours of attention weights. A hue for each part, so that a picture says where it comes from.
+// The colours of attention weights. A hue for each part, so that an image says where it comes from.
 
 #include <array>
 #include <cstdint>
@@ -30,7 +30,7 @@ constexpr Palette palette_of(Part part) {
           .dark = {0x201A14, 0x55300F, 0x9B5213, 0xE0842B, 0xFFBD75, 0xFFF0DC}};
 }
 
-// Of weights over a picture, on any ground: from night over fire to light.
+// Of weights over an image, on any ground: from night over fire to light.
 inline constexpr Ramp kHeat = {0x100C24, 0x43196F, 0x932B80, 0xE2525E, 0xFBA55B, 0xFCF3B8};
 
 }  // namespace qkv::explain

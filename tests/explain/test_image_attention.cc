@@ -22,8 +22,8 @@ ImageAttentionReport small_report() {
   ImageAttentionReport report;
   report.title = "<b>&</title></script>";
   report.model = "tiny";
-  report.picture = {.height = 4, .width = 6, .pixels = std::vector<uint8_t>(72)};
-  for (size_t i = 0; i < 72; ++i) report.picture.pixels[i] = static_cast<uint8_t>(3 * i);
+  report.image = {.height = 4, .width = 6, .pixels = std::vector<uint8_t>(72)};
+  for (size_t i = 0; i < 72; ++i) report.image.pixels[i] = static_cast<uint8_t>(3 * i);
   report.rows = 2;
   report.columns = 3;
   report.own_tokens = {"[CLS]", "<!--\xff"};
@@ -104,7 +104,7 @@ TEST(ImageReport, HtmlStandsAloneAndCannotBeBrokenOutOf) {
   const json data = json::parse(html.substr(begin, html.find("</script>", begin) - begin));
   EXPECT_EQ(data["title"], "<b>&</title></script>");
   EXPECT_EQ(data["labels"][0][0], "</script>");
-  EXPECT_EQ(data["picture"].get<std::string>().substr(0, 22), "data:image/png;base64,");
+  EXPECT_EQ(data["image"].get<std::string>().substr(0, 22), "data:image/png;base64,");
   // 3 heads of 8 rows: 2 + 1 floats and 6 bytes each, 4 letters for 3 bytes.
   EXPECT_EQ(data["layers"][0].get<std::string>().size(), 3u * 8 * (3 * 4 + 6) * 4 / 3);
   EXPECT_EQ(data["rollout"][1].get<std::string>().size(), 8u * (3 * 4 + 2 * 6) * 4 / 3);
@@ -129,7 +129,7 @@ TEST(ImageReport, RefusesWhatDoesNotFit) {
   };
   EXPECT_THROW(to_html(broken([](auto& r) { r.layers.clear(); })), UsageError);
   EXPECT_THROW(to_html(broken([](auto& r) { r.own_tokens.clear(); })), UsageError);
-  EXPECT_THROW(to_html(broken([](auto& r) { r.picture = {}; })), UsageError);
+  EXPECT_THROW(to_html(broken([](auto& r) { r.image = {}; })), UsageError);
   EXPECT_THROW(to_svg(broken([](auto& r) { r.columns = 4; })), ShapeError);
   EXPECT_THROW(to_json(broken([](auto& r) { r.layers[1] = random_weights(2, 8, 8, 1); })), ShapeError);
   EXPECT_THROW(to_json(broken([](auto& r) { r.layers[0] = {}; })), ShapeError);

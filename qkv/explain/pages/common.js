@@ -1,37 +1,3 @@
-#include "qkv/explain/page_parts.h"
-
-namespace qkv::explain {
-
-const char* const kPageFrame = R"html(<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy"
-      content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:">
-<meta name="color-scheme" content="light dark">
-<link rel="icon" href="data:,">
-<title>{{TITLE}}</title>
-<style>{{STYLE}}</style>
-</head>
-<body>
-<header class="top">
-  <div>
-    <h1 id="title"></h1>
-    <p id="model" class="quiet"></p>
-  </div>
-  <button id="theme" class="plain" type="button">Theme</button>
-</header>
-<noscript><p class="notice">This page draws with JavaScript, which is switched off.</p></noscript>
-{{MARKUP}}<div id="tip" class="tip" hidden></div>
-<div id="live" class="hidden-text" aria-live="polite"></div>
-<script type="application/json" id="data">{{DATA}}</script>
-<script>{{SCRIPT}}</script>
-</body>
-</html>
-)html";
-
-const char* const kPageCommon = R"js(
 'use strict';
 const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", sans-serif';
 const clamp = (x, low, high) => Math.min(Math.max(x, low), high);
@@ -153,6 +119,3 @@ function savePng(canvas, caption) {
     setTimeout(() => URL.revokeObjectURL(link.href), 10000);
   });
 }
-)js";
-
-}  // namespace qkv::explain

@@ -1,13 +1,8 @@
-#include "qkv/explain/image_page.h"
-
-namespace qkv::explain {
-
-const char* const kImagePageScript = R"js(
 (() => {
 const data = JSON.parse($('data').textContent);
 const {rows, columns} = data, own = data.own.length, tokens = own + rows * columns;
 const MEAN = data.heads, ROLLOUT = data.heads + 1;
-const VIEWS = [['heat', 'Heat'], ['light', 'Light'], ['picture', 'Picture']];
+const VIEWS = [['heat', 'Heat'], ['light', 'Light'], ['image', 'Image']];
 
 // Of each row: own weights and the largest of the patches' as floats, then the patches' as shares of that.
 function unpacked(text, width) {
@@ -116,15 +111,15 @@ function stretch(ctx, patches, width, height) {
   ctx.restore();
 }
 
-const picture = new Image();
-let grey = null;  // the picture without its colours, for the heat to stand on
-function greyPicture() {
+const photo = new Image();
+let grey = null;  // the image without its colours, for the heat to stand on
+function greyPhoto() {
   if (grey) return grey;
   grey = document.createElement('canvas');
   grey.width = data.width;
   grey.height = data.height;
   const ctx = grey.getContext('2d');
-  ctx.drawImage(picture, 0, 0);
+  ctx.drawImage(photo, 0, 0);
   const image = ctx.getImageData(0, 0, data.width, data.height);
   for (let i = 0; i < image.data.length; i += 4) {
     image.data.fill(0.27 * image.data[i] + 0.64 * image.data[i + 1] + 0.09 * image.data[i + 2], i, i + 3);
@@ -136,10 +131,10 @@ const PAINTS = {
   heat: v => [...colours[Math.round(v * 255)], Math.round(255 * (0.5 + 0.3 * v))],
   light: v => [11, 10, 20, Math.round(255 * 0.9 * (1 - v))],
 };
-function drawPicture(ctx, weights, width, height) {
+function drawView(ctx, weights, width, height) {
   ctx.imageSmoothingEnabled = data.width > width / 4 || state.smooth;
   ctx.imageSmoothingQuality = 'high';
-  ctx.drawImage(state.view === 'heat' ? greyPicture() : picture, 0, 0, width, height);
+  ctx.drawImage(state.view === 'heat' ? greyPhoto() : photo, 0, 0, width, height);
   if (PAINTS[state.view]) stretch(ctx, patchCanvas(weights, PAINTS[state.view]), width, height);
 }
 
@@ -198,7 +193,7 @@ function statistics(weights) {
          Math.log2(tokens).toFixed(2);
 }
 
-let place = null, shown = null;  // the picture's size on screen; the weights that are drawn
+let place = null, shown = null;  // the image's size on screen; the weights that are drawn
 function renderStage() {
   const room = Math.max($('scroll').clientWidth - 12, 200), tall = Math.max(innerHeight - 320, 320);
   const scale = Math.min(room / data.width, tall / data.height), dots = devicePixelRatio || 1;
@@ -208,7 +203,7 @@ function renderStage() {
   canvas.height = Math.round(place.height * dots);
   canvas.style.width = `${place.width}px`;
   canvas.style.height = `${place.height}px`;
-  drawPicture(ctx, shown, canvas.width, canvas.height);
+  drawView(ctx, shown, canvas.width, canvas.height);
   box('query-box', state.query >= own ? state.query : null);
 }
 function box(id, token) {
@@ -234,7 +229,7 @@ function render() {
     legend.fillStyle = state.view === 'heat' ? `rgb(${colours[Math.round(v * 255)].join(' ')})` : `hsl(0 0% ${8 + 90 * v}%)`;
     legend.fillRect(i, 0, 1, 1);
   }
-  document.querySelector('.legend').hidden = state.view === 'picture';
+  document.querySelector('.legend').hidden = state.view === 'image';
   $('legend-low').textContent = percent(low);
   $('legend-top').textContent = percent(top);
   $('stage').setAttribute('aria-label', `${caption()}, ${rows} by ${columns} patches. Arrow keys move the query.`);
@@ -280,7 +275,7 @@ $('save').onclick = () => {
   const canvas = document.createElement('canvas'), times = Math.max(1, Math.round(1200 / Math.max(data.width, data.height)));
   canvas.width = data.width * times;
   canvas.height = data.height * times;
-  drawPicture(canvas.getContext('2d'), shown, canvas.width, canvas.height);
+  drawView(canvas.getContext('2d'), shown, canvas.width, canvas.height);
   savePng(canvas, caption());
 };
 
@@ -288,9 +283,6 @@ listen({state, choose, isDark, readHash, redraw: () => { point(null); renderStag
 showTitle(data);
 renderLabels();
 readHash();
-picture.onload = () => choose({});
-picture.src = data.picture;
+photo.onload = () => choose({});
+photo.src = data.image;
 })();
-)js";
-
-}  // namespace qkv::explain

@@ -1,8 +1,3 @@
-#include "qkv/explain/attention_page.h"
-
-namespace qkv::explain {
-
-const char* const kPageDrawing = R"js(
 // Tokens as labels: control characters made visible, long ones cut; a tokenizer's word-begin mark is drawn faint.
 function visible(token) {
   const shown = token.replace(/\n/g, '\u23ce').replace(/\t/g, '\u21e5').replace(/[\u0000-\u001f\u007f-\u009f]/g, '\u00b7');
@@ -143,6 +138,3 @@ function drawLines(ctx, map, look, place, focus) {
   column(map.rowLabels, rowTop, left - 10, 'right', focus?.row);
   column(map.columnLabels, columnTop, end + 10, 'left', focus?.column);
 }
-)js";
-
-}  // namespace qkv::explain

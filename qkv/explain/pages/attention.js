@@ -1,8 +1,3 @@
-#include "qkv/explain/attention_page.h"
-
-namespace qkv::explain {
-
-const char* const kPageScript = R"js(
 (() => {
 const data = JSON.parse(document.getElementById('data').textContent);
 const PARTS = {
@@ -270,6 +265,3 @@ showTitle(data);
 readHash();
 choose({});
 })();
-)js";
-
-}  // namespace qkv::explain

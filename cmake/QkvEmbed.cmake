@@ -1,0 +1,21 @@
+# Text files (pages, styles, scripts) as constants of the program.
+#
+# qkv_embed(<layer> <folder>): the .html, .css and .js files of qkv/<layer>/<folder> become std::string_views of the
+# namespace qkv::<layer>::<folder>, named for their files: common.css is kCommonCss. A header of the layer declares them;
+# one that is declared and has no file does not link.
+function(qkv_embed layer folder)
+  if(NOT TARGET qkv_${layer})
+    return()
+  endif()
+  file(GLOB files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/qkv/${layer}/${folder}/*.html
+       ${PROJECT_SOURCE_DIR}/qkv/${layer}/${folder}/*.css ${PROJECT_SOURCE_DIR}/qkv/${layer}/${folder}/*.js)
+  set(source ${CMAKE_CURRENT_BINARY_DIR}/${layer}_${folder}.cc)
+  string(REPLACE ";" "," list "${files}")
+  add_custom_command(
+    OUTPUT ${source}
+    COMMAND ${CMAKE_COMMAND} -DHEADER=qkv/${layer}/${folder}.h -DNAMESPACE=qkv::${layer}::${folder} -DFILES=${list}
+            -DSOURCE=${source} -P ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
+    DEPENDS ${files} ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
+    VERBATIM)
+  target_sources(qkv_${layer} PRIVATE ${source})
+endfunction()
