@@ -9,7 +9,7 @@ set(QKV_PRIVATE_HEADERS
   "-inl\\.h$"
   "/kernels/(cpu|reference)/"
   "/kernels/(attention|embedding|gated|loss|matmul|norm|optimizer|rotary|transpose|weight_rows)\\.h$"
-  "/base/(hash|thread)\\.h$" "/data/(jpeg_markers|shuffle)\\.h$"
+  "/base/(hash|thread)\\.h$" "/data/(exif|image_limits|jpeg|png|shuffle)\\.h$"
   "/search/(alternatives|batches|beam|candidates|constraints|hypotheses|samples|sampling|step_scores)\\.h$"
   "/pipelines/(row_results|sentence_transformer)\\.h$"
   "/explain/(page_parts|pages|palette|report_file|svg_parts)\\.h$"
@@ -34,7 +34,7 @@ endfunction()
 # A static library leaves its own libraries to whoever links it. They are listed here and not taken from the layers,
 # because headers alone (nlohmann-json) and this build's warning flags are no concern of theirs.
 set(link "")
-foreach(library qkv::sentencepiece qkv::utf8proc qkv::pcre2 qkv::dnnl hwy::hwy OpenMP::OpenMP_CXX Threads::Threads)
+foreach(library qkv::sentencepiece qkv::utf8proc qkv::pcre2 qkv::jpeg qkv::spng qkv::dnnl hwy::hwy OpenMP::OpenMP_CXX Threads::Threads)
   list(APPEND link $<LINK_ONLY:${library}>)
 endforeach()
 set_target_properties(qkv PROPERTIES INTERFACE_LINK_LIBRARIES "$<BUILD_INTERFACE:$<LINK_ONLY:qkv_flags>>;${link}")

@@ -1,4 +1,4 @@
-// A picture is read, and if it can be, made smaller, cropped and written.
+// A image is read, and if it can be, made smaller, cropped and written.
 
 #include <cstddef>
 #include <cstdint>

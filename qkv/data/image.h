@@ -1,5 +1,5 @@
 #pragma once
-// Pictures: what a PNG or JPEG file shows, and the other way round.
+// Images: decoding and encoding of PNG and JPEG files.
 
 #include <cstdint>
 #include <filesystem>
@@ -19,18 +19,17 @@ struct Image {
   friend bool operator==(const Image&, const Image&) = default;
 };
 
-// Larger pictures are refused before memory is taken for them.
+// Larger images are refused before memory is taken for them.
 inline constexpr int64_t kMaxImagePixels = int64_t{1} << 27;
 
-// A PNG or JPEG file in memory; `name` is for messages. Grey becomes three equal channels, transparency is
-// left out, 16 bits lose their lower 8, and CMYK is converted, all as Pillow's convert("RGB") does, but that
-// grey of 16 bits keeps its shades there as here only up to 255. What a photo's EXIF says about how the
-// camera was held is followed. PNGs give Pillow's pixels; JPEG decoders differ from each other by a few of
-// 255 levels. Throws DataError for bytes that are no such picture, that end before the picture does, or with
-// more than kMaxImagePixels.
+// Decodes a PNG or JPEG file in memory; `name` is for messages. The pixels are those of Pillow's
+// convert("RGB"), to the last bit: grey becomes three equal channels, transparency is dropped, 16 bits lose
+// the lower 8, CMYK is converted. (One exception: grey of 16 bits, where Pillow clips at 255.) Photos are
+// rotated as their EXIF orientation says. Throws DataError for another format, a damaged or truncated file,
+// and more than kMaxImagePixels.
 Image decode_image(std::string_view bytes, const std::string& name);
 
-// The same of a file; throws IoError too.
+// The same of a file. Throws IoError too.
 Image read_image(const std::filesystem::path& path);
 
 // The bytes of a PNG file.

@@ -166,7 +166,7 @@ Image resize(const Image& image, int64_t height, int64_t width, Resampling resam
 
 Image center_crop(const Image& image, int64_t height, int64_t width) {
   Image result = blank(height, width);
-  // Rounded down, below zero as well: with an odd difference the picture lies lower and further to the right.
+  // Rounded down, below zero as well: with an odd difference the image lies lower and further to the right.
   const auto begin = [](int64_t whole, int64_t part) {
     return whole >= part ? (whole - part) / 2 : -((part - whole + 1) / 2);
   };
