@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "qkv/base/philox.h"
-#include "qkv/kernels/attention.h"
+#include "qkv/kernels/cpu/attention.h"
 #include "qkv/tensor/tensor.h"
 
 namespace qkv::bench {
@@ -42,21 +42,21 @@ class AttentionProblem {
   AttentionProblem& operator=(const AttentionProblem&) = delete;
 
   void forward() {
-    kernels::attention_forward(
+    kernels::cpu::attention_forward(
         shape, input(),
         {.output = output_.data(), .output_stride = model_, .log_sum_exp = log_sum_exp_.data()});
   }
   // After forward().
   void backward() {
     float* g = gradients_.data();
-    kernels::attention_backward(shape, input(), output_.data(), model_, log_sum_exp_.data(),
-                                grad_output_.data(), model_,
-                                {.query = g,
-                                 .key = g + model_,
-                                 .value = g + 2 * model_,
-                                 .query_stride = 3 * model_,
-                                 .key_stride = 3 * model_,
-                                 .value_stride = 3 * model_});
+    kernels::cpu::attention_backward(shape, input(), output_.data(), model_, log_sum_exp_.data(),
+                                     grad_output_.data(), model_,
+                                     {.query = g,
+                                      .key = g + model_,
+                                      .value = g + 2 * model_,
+                                      .query_stride = 3 * model_,
+                                      .key_stride = 3 * model_,
+                                      .value_stride = 3 * model_});
   }
 
   kernels::AttentionShape shape;

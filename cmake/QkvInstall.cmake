@@ -3,12 +3,13 @@
 #   component runtime:     the program
 include(CMakePackageConfigHelpers)
 
-# Public headers are all of qkv/ but these: kernels take raw pointers and check nothing, and a few headers are a
-# layer's own business. tests/install checks that what is installed needs nothing that is not.
+# Public headers are all of qkv/ but these: kernels check devices and nothing else, and a few headers are a layer's own
+# business. tests/install checks that what is installed needs nothing that is not.
 set(QKV_PRIVATE_HEADERS
   "-inl\\.h$"
-  "/kernels/(cpu|reference)/"
-  "/kernels/(attention|embedding|gated|loss|matmul|norm|optimizer|rotary|transpose|weight_rows)\\.h$"
+  "/kernels/(backend|cpu|reference)/"
+  "/kernels/(attention|backend|dispatch|embedding|loss|matmul|norm|optimizer|pointwise|rotary|weight_rows)\\.h$"
+  "/tensor/device_memory\\.h$"
   "/base/(hash|thread)\\.h$" "/data/(exif|image_limits|jpeg|png|shuffle)\\.h$"
   "/search/(alternatives|batches|beam|candidates|constraints|hypotheses|samples|sampling|step_scores)\\.h$"
   "/pipelines/(row_results|sentence_transformer)\\.h$"

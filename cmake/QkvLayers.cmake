@@ -18,12 +18,16 @@ endif()
 
 set_property(GLOBAL PROPERTY QKV_LAYERS "")
 
-# qkv_layer(<folder> LEVEL <n> [USES <layers>...] [LIBRARIES <third-party targets>...])
-# USES lists every lower layer whose code is needed at link time, directly or through another.
+# qkv_layer(<folder> LEVEL <n> [USES <layers>...] [LIBRARIES <third-party targets>...] [WITHOUT <patterns>...])
+# USES lists every lower layer whose code is needed at link time, directly or through another. Sources whose path matches
+# a pattern of WITHOUT are left out.
 function(qkv_layer name)
-  cmake_parse_arguments(ARG "" "LEVEL" "USES;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(ARG "" "LEVEL" "USES;LIBRARIES;WITHOUT" ${ARGN})
   set_property(GLOBAL APPEND PROPERTY QKV_LAYERS ${name}:${ARG_LEVEL})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cc)
+  foreach(pattern IN LISTS ARG_WITHOUT)
+    list(FILTER sources EXCLUDE REGEX "${pattern}")
+  endforeach()
   if(NOT sources)
     return()
   endif()

@@ -7,6 +7,7 @@
 #include "qkv/base/parallel.h"
 #include "qkv/base/philox.h"
 
+#include "qkv/tensor/device.h"
 #include "qkv/tensor/dtype.h"
 #include "qkv/tensor/quantized_tensor.h"
 #include "qkv/tensor/ragged.h"
@@ -29,10 +30,11 @@
 #include "qkv/metrics/unicode.h"
 
 #include "qkv/kernels/accumulate.h"
+#include "qkv/kernels/activation.h"
 #include "qkv/kernels/counters.h"
 #include "qkv/kernels/dropout.h"
+#include "qkv/kernels/gradient_slot.h"
 #include "qkv/kernels/limits.h"
-#include "qkv/kernels/pointwise.h"
 
 #include "qkv/io/safetensors.h"
 #include "qkv/io/tensorboard.h"

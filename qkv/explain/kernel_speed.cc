@@ -8,14 +8,14 @@
 
 #include "qkv/base/error.h"
 #include "qkv/base/philox.h"
-#include "qkv/kernels/attention.h"
 #include "qkv/kernels/counters.h"
-#include "qkv/kernels/embedding.h"
-#include "qkv/kernels/loss.h"
+#include "qkv/kernels/cpu/attention.h"
+#include "qkv/kernels/cpu/embedding.h"
+#include "qkv/kernels/cpu/loss.h"
+#include "qkv/kernels/cpu/norm.h"
+#include "qkv/kernels/cpu/pointwise.h"
 #include "qkv/kernels/matmul.h"
-#include "qkv/kernels/norm.h"
 #include "qkv/kernels/optimizer.h"
-#include "qkv/kernels/pointwise.h"
 #include "qkv/ops/weight_form.h"
 #include "qkv/ops/weight_rows.h"
 #include "qkv/tensor/tensor.h"
@@ -157,10 +157,10 @@ void attention(Stopwatch& watch, int64_t length, bool causal) {
                                               .value_stride = kStride};
   const std::string name =
       concat(kHeads, " heads of ", kWidth, ", ", sequences, " x ", length, causal ? ", causal" : "");
-  watch.time("attention", name, [&] { kernels::attention_forward(shape, input, to); });
+  watch.time("attention", name, [&] { kernels::cpu::attention_forward(shape, input, to); });
   watch.time("attention backward", name, [&] {
-    kernels::attention_backward(shape, input, output.data(), kModel, log_sum_exp.data(), upstream.data(),
-                                kModel, gradients);
+    kernels::cpu::attention_backward(shape, input, output.data(), kModel, log_sum_exp.data(), upstream.data(),
+                                     kModel, gradients);
   });
 }
 
@@ -174,20 +174,20 @@ void decode_attention(Stopwatch& watch) {
   const Tensor value = random({kRows * kKeys, kModel}, 3), output = Tensor::empty({kRows, kModel});
   watch.time("attention, one query", concat(kHeads, " heads of ", kWidth, ", ", kRows, " x ", kKeys, " keys"),
              [&] {
-               kernels::attention_forward({.sequences = kRows,
-                                           .query_offsets = rows.data(),
-                                           .key_offsets = keys.data(),
-                                           .heads = kHeads,
-                                           .d_k = kWidth,
-                                           .d_v = kWidth,
-                                           .scale = 1 / std::sqrt(static_cast<float>(kWidth))},
-                                          {.query = query.data(),
-                                           .key = key.data(),
-                                           .value = value.data(),
-                                           .query_stride = kModel,
-                                           .key_stride = kModel,
-                                           .value_stride = kModel},
-                                          {.output = output.data(), .output_stride = kModel});
+               kernels::cpu::attention_forward({.sequences = kRows,
+                                                .query_offsets = rows.data(),
+                                                .key_offsets = keys.data(),
+                                                .heads = kHeads,
+                                                .d_k = kWidth,
+                                                .d_v = kWidth,
+                                                .scale = 1 / std::sqrt(static_cast<float>(kWidth))},
+                                               {.query = query.data(),
+                                                .key = key.data(),
+                                                .value = value.data(),
+                                                .query_stride = kModel,
+                                                .key_stride = kModel,
+                                                .value_stride = kModel},
+                                               {.output = output.data(), .output_stride = kModel});
              });
 }
 
@@ -199,29 +199,30 @@ void norm(Stopwatch& watch) {
   const Tensor gain = random({kCols}, 4), shift = random({kCols}, 5);
   const Tensor mean = Tensor::empty({kRows}), deviation = Tensor::empty({kRows});
   watch.time("residual + norm", "2048 x 512, dropout", [&] {
-    kernels::norm_forward({.x = x.data(),
-                           .branch = branch.data(),
-                           .dropout = kDropout,
-                           .gain = gain.data(),
-                           .shift = shift.data(),
-                           .rows = kRows,
-                           .cols = kCols},
-                          {.sum = sum.data(), .y = y.data(), .mean = mean.data(), .rstd = deviation.data()});
+    kernels::cpu::norm_forward(
+        {.x = x.data(),
+         .residual = branch.data(),
+         .dropout = kDropout,
+         .weight = gain.data(),
+         .bias = shift.data(),
+         .rows = kRows,
+         .cols = kCols},
+        {.sum = sum.data(), .y = y.data(), .mean = mean.data(), .rstd = deviation.data()});
   });
   const Tensor dz = Tensor::empty({kRows, kCols}), d_branch = Tensor::empty({kRows, kCols});
   watch.time("residual + norm backward", "2048 x 512, dropout", [&] {
-    kernels::norm_backward({.z = sum.data(),
-                            .gain = gain.data(),
-                            .mean = mean.data(),
-                            .rstd = deviation.data(),
-                            .dy = dy.data(),
-                            .rows = kRows,
-                            .cols = kCols,
-                            .dz = dz.data(),
-                            .branch_gradient = d_branch.data(),
-                            .dropout = kDropout,
-                            .gain_gradient = gain.data(),
-                            .shift_gradient = shift.data()});
+    kernels::cpu::norm_backward({.z = sum.data(),
+                                 .weight = gain.data(),
+                                 .mean = mean.data(),
+                                 .rstd = deviation.data(),
+                                 .dy = dy.data(),
+                                 .rows = kRows,
+                                 .cols = kCols,
+                                 .dz = dz.data(),
+                                 .residual_gradient = d_branch.data(),
+                                 .dropout = kDropout,
+                                 .weight_gradient = gain.data(),
+                                 .bias_gradient = shift.data()});
   });
 }
 
@@ -232,10 +233,10 @@ void activations(Stopwatch& watch) {
   const auto both = [&](const std::string& name, Activation activation, const Dropout& dropout) {
     const std::string shape = dropout.active() ? "2048 x 2048, dropout" : "2048 x 2048";
     watch.time(name, shape,
-               [&] { kernels::activate(activation, x.data(), y.data(), kRows, kCols, dropout); });
+               [&] { kernels::cpu::activate(activation, x.data(), y.data(), kRows, kCols, dropout); });
     watch.time(name + " backward", shape, [&] {
-      kernels::activate_backward(activation, x.data(), dy.data(), y.data(), kRows, kCols, dropout,
-                                 Accumulate::no);
+      kernels::cpu::activate_backward(activation, x.data(), dy.data(), y.data(), kRows, kCols, dropout,
+                                      Accumulate::no);
     });
   };
   both("ReLU", Activation::relu, {});
@@ -249,14 +250,14 @@ void loss(Stopwatch& watch) {
   const Tensor labels = random_ids(kRows, kVocabulary, 3), losses = Tensor::empty({2, kRows});
   // The gradient takes the logits' place, so later turns begin from smaller numbers: the work is the same.
   watch.time("softmax cross-entropy", "512 x 8000", [&] {
-    kernels::cross_entropy({.logits = logits.data(),
-                            .bias = bias.data(),
-                            .labels = labels.data<int32_t>(),
-                            .rows = kRows,
-                            .cols = kVocabulary,
-                            .smoothing = 0.1f,
-                            .loss = losses.data(),
-                            .nll = losses.data() + kRows});
+    kernels::cpu::cross_entropy({.logits = logits.data(),
+                                 .bias = bias.data(),
+                                 .labels = labels.data<int32_t>(),
+                                 .rows = kRows,
+                                 .cols = kVocabulary,
+                                 .smoothing = 0.1f,
+                                 .loss = losses.data(),
+                                 .nll = losses.data() + kRows});
   });
 }
 
@@ -282,19 +283,19 @@ void embedding(Stopwatch& watch) {
   const Tensor ids = random_ids(kTokens, kVocabulary, 3), places = random_ids(kTokens, 64, 4);
   const Tensor y = random({kTokens, kCols}, 5);
   watch.time("embedding", "2048 x 512, dropout", [&] {
-    kernels::embedding_forward({.table = {.data = table.data(), .rows = kVocabulary, .cols = kCols},
-                                .ids = ids.data<int32_t>(),
-                                .factor = 22.6f,
-                                .positions = positions.data(),
-                                .position = places.data<int32_t>(),
-                                .tokens = kTokens,
-                                .cols = kCols,
-                                .dropout = kDropout,
-                                .y = y.data()});
+    kernels::cpu::embedding_forward({.table = {.data = table.data(), .rows = kVocabulary, .cols = kCols},
+                                     .ids = ids.data<int32_t>(),
+                                     .factor = 22.6f,
+                                     .positions = positions.data(),
+                                     .position = places.data<int32_t>(),
+                                     .tokens = kTokens,
+                                     .cols = kCols,
+                                     .dropout = kDropout,
+                                     .y = y.data()});
   });
   watch.time("embedding backward", "2048 x 512, dropout", [&] {
-    kernels::embedding_backward(y.data(), ids.data<int32_t>(), 22.6f, kTokens, kCols, kVocabulary, kDropout,
-                                table.data());
+    kernels::cpu::embedding_backward(y.data(), ids.data<int32_t>(), 22.6f, kTokens, kCols, kVocabulary,
+                                     kDropout, table.data());
   });
 }
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "qkv/kernels/attention.h"
+#include "qkv/kernels/cpu/attention.h"
 #include "qkv/ops/profile.h"
 #include "qkv/ops/scope.h"
 
@@ -70,7 +70,7 @@ Tensor cached_attention(const Tensor& query, const RowEntries& rows, const Multi
   const ProfileScope profile("attention");
   const Tensor& relative = more.relative_bias;
   Tensor output = Tensor::empty({query.rows(), options.heads * options.d_v});
-  kernels::attention_cached(
+  kernels::cpu::attention_cached(
       {.rows = query.rows(),
        .heads = options.heads,
        .key_heads = options.key_heads,

@@ -5,7 +5,7 @@
 #include <tuple>
 #include <utility>
 
-#include "qkv/kernels/attention.h"
+#include "qkv/kernels/cpu/attention.h"
 #include "qkv/ops/convert.h"
 #include "qkv/ops/functions.h"
 #include "qkv/ops/profile.h"
@@ -201,11 +201,11 @@ AttentionResult multihead_attention(const Variable& query, const Variable& key, 
                                       .query_stride = query.value().row_stride(),
                                       .key_stride = key.value().row_stride(),
                                       .value_stride = value.value().row_stride()};
-  kernels::attention_forward(shape, input,
-                             {.output = output.data(),
-                              .output_stride = output.row_stride(),
-                              .log_sum_exp = records ? log_sum_exp.data() : nullptr,
-                              .watch = watch});
+  kernels::cpu::attention_forward(shape, input,
+                                  {.output = output.data(),
+                                   .output_stride = output.row_stride(),
+                                   .log_sum_exp = records ? log_sum_exp.data() : nullptr,
+                                   .watch = watch});
   if (!records) {
     result.output = output;
     return result;
@@ -238,8 +238,8 @@ AttentionResult multihead_attention(const Variable& query, const Variable& key, 
         };
         gradients.bias = added_to(bias_variable);
         gradients.relative = added_to(relative_variable);
-        kernels::attention_backward(shape, input, output.data(), output.row_stride(), log_sum_exp.data(),
-                                    grad_output.data(), grad_output.row_stride(), gradients);
+        kernels::cpu::attention_backward(shape, input, output.data(), output.row_stride(), log_sum_exp.data(),
+                                         grad_output.data(), grad_output.row_stride(), gradients);
       });
   return result;
 }

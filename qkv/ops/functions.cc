@@ -2,10 +2,11 @@
 
 #include <cmath>
 
-#include "qkv/kernels/embedding.h"
-#include "qkv/kernels/gated.h"
+#include "qkv/kernels/cpu/embedding.h"
+#include "qkv/kernels/cpu/gated.h"
+#include "qkv/kernels/cpu/pointwise.h"
+#include "qkv/kernels/cpu/rotary.h"
 #include "qkv/kernels/norm.h"
-#include "qkv/kernels/rotary.h"
 #include "qkv/ops/profile.h"
 #include "qkv/ops/weight_rows.h"
 
@@ -37,11 +38,6 @@ void require_features(const char* operation, const Variable& x, const char* what
   }
 }
 
-void pass_through_dropout(const Tensor& dy, const Variable& to, const Dropout& dropout) {
-  const GradientSlot slot = to.gradient_slot();
-  kernels::dropout_backward(dy.data(), slot.tensor.data(), dy.rows(), dy.cols(), dropout, slot.accumulate);
-}
-
 }  // namespace
 
 Variable activate(const Variable& x, Activation activation, const Dropout& dropout) {
@@ -49,12 +45,12 @@ Variable activate(const Variable& x, Activation activation, const Dropout& dropo
   require_matrix("activate", x);
   const int64_t rows = x.value().rows(), cols = x.value().cols();
   Tensor y = Tensor::empty(x.shape());
-  kernels::activate(activation, x.value().data(), y.data(), rows, cols, dropout);
+  kernels::cpu::activate(activation, x.value().data(), y.data(), rows, cols, dropout);
   if (!Tape::records({x})) return y;
   return Tape::record("activate", y, [=](const Tensor& dy) {
     const GradientSlot slot = x.gradient_slot();
-    kernels::activate_backward(activation, x.value().data(), dy.data(), slot.tensor.data(), rows, cols,
-                               dropout, slot.accumulate);
+    kernels::cpu::activate_backward(activation, x.value().data(), dy.data(), slot.tensor.data(), rows, cols,
+                                    dropout, slot.accumulate);
   });
 }
 
@@ -91,10 +87,10 @@ Variable gated(const Variable& gate, const Variable& x, Activation activation, c
                                  .cols = x.value().cols(),
                                  .dropout = dropout};
   Tensor y = Tensor::empty(x.shape());
-  kernels::gated(arguments, y.data());
+  kernels::cpu::gated(arguments, y.data());
   if (!Tape::records({gate, x})) return y;
   return Tape::record("gated", y, [=](const Tensor& dy) {
-    kernels::gated_backward(arguments, dy.data(), gradient_rows(gate), gradient_rows(x));
+    kernels::cpu::gated_backward(arguments, dy.data(), gradient_rows(gate), gradient_rows(x));
   });
 }
 
@@ -115,18 +111,18 @@ Variable rotary(const Variable& x, int64_t heads, const RotaryTable& table, cons
   }
   const auto turn = [rows, heads, table, positions](const Tensor& from, const Tensor& to,
                                                     kernels::Turn direction, Accumulate accumulate) {
-    kernels::rotary({.x = from.data(),
-                     .x_stride = from.row_stride(),
-                     .y = to.data(),
-                     .y_stride = to.row_stride(),
-                     .rows = rows,
-                     .heads = heads,
-                     .d = 2 * table.cosines.cols(),
-                     .cosines = table.cosines.data(),
-                     .sines = table.sines.data(),
-                     .positions = positions.data<int32_t>(),
-                     .direction = direction,
-                     .accumulate = accumulate});
+    kernels::cpu::rotary({.x = from.data(),
+                          .x_stride = from.row_stride(),
+                          .y = to.data(),
+                          .y_stride = to.row_stride(),
+                          .rows = rows,
+                          .heads = heads,
+                          .d = 2 * table.cosines.cols(),
+                          .cosines = table.cosines.data(),
+                          .sines = table.sines.data(),
+                          .positions = positions.data<int32_t>(),
+                          .direction = direction,
+                          .accumulate = accumulate});
   };
   Tensor y = Tensor::empty(x.shape());
   turn(x.value(), y, kernels::Turn::forward, Accumulate::no);
@@ -138,105 +134,91 @@ Variable rotary(const Variable& x, int64_t heads, const RotaryTable& table, cons
   });
 }
 
-Variable residual(const Variable& x, const Variable& branch, const Dropout& dropout) {
+Variable residual(const Variable& x, const Variable& residual, const Dropout& dropout) {
   const ProfileScope profile("residual");
-  require_same("residual", x, branch);
-  Tensor sum = Tensor::empty(x.shape());
-  kernels::norm_forward({.x = x.value().data(),
-                         .branch = branch.value().data(),
-                         .dropout = dropout,
-                         .rows = sum.rows(),
-                         .cols = sum.cols()},
-                        {.sum = sum.data()});
-  if (!Tape::records({x, branch})) return sum;
+  require_same("residual", x, residual);
+  Tensor sum = empty_like(x.value());
+  kernels::norm_forward({.x = x.value(), .residual = residual.value(), .dropout = dropout, .sum = sum});
+  if (!Tape::records({x, residual})) return sum;
   return Tape::record("residual", sum, [=](const Tensor& dy) {
-    if (x.requires_grad()) pass_through_dropout(dy, x, {});
-    if (branch.requires_grad()) pass_through_dropout(dy, branch, dropout);
+    if (x.requires_grad()) kernels::dropout_backward(dy, {}, x.gradient_slot());
+    if (residual.requires_grad()) kernels::dropout_backward(dy, dropout, residual.gradient_slot());
   });
 }
 
 namespace {
 
-// The norm of x, or of x + dropout(branch) where there is a branch. With rms there is no shift.
-Variable norm(const char* operation, NormKind kind, const Variable& x, const Variable& branch,
-              const Dropout& dropout, const Variable& gain, const Variable& shift, float epsilon,
-              Afterwards branch_afterwards) {
+// The norm of x, or of x + dropout(residual) where there is a residual. With rms there is no bias.
+Variable norm(const char* operation, NormKind kind, const Variable& x, const Variable& residual,
+              const Dropout& dropout, const Variable& weight, const Variable& bias, float epsilon,
+              Afterwards residual_afterwards) {
   const ProfileScope profile(operation);
-  require_features(operation, x, "gain", gain);
-  if (kind == NormKind::layer) require_features(operation, x, "shift", shift);
-  if (branch.defined()) require_same(operation, x, branch);
-  const int64_t rows = x.value().rows(), cols = x.value().cols();
-  const bool records = Tape::records({x, branch, gain, shift});
-  Tensor y = Tensor::empty(x.shape());
+  require_features(operation, x, "weight", weight);
+  if (kind == NormKind::layer) require_features(operation, x, "bias", bias);
+  if (residual.defined()) require_same(operation, x, residual);
+  const int64_t rows = x.value().rows();
+  const Device device = x.value().device();
+  const bool records = Tape::records({x, residual, weight, bias});
+  Tensor y = empty_like(x.value());
   // Only the backward pass needs these.
   Tensor sum;
-  if (branch.defined() && records) {
-    const bool in_place = branch_afterwards == Afterwards::used_up && !(branch == x);
-    sum = in_place ? branch.value() : Tensor::empty(x.shape());
+  if (residual.defined() && records) {
+    const bool in_place = residual_afterwards == Afterwards::used_up && !(residual == x);
+    sum = in_place ? residual.value() : empty_like(x.value());
   }
-  const Tensor mean = Tensor::empty({rows}), rstd = Tensor::empty({rows});
-  kernels::norm_forward(
-      {.x = x.value().data(),
-       .branch = branch.defined() ? branch.value().data() : nullptr,
-       .dropout = dropout,
-       .kind = kind,
-       .gain = gain.value().data(),
-       .shift = shift.defined() ? shift.value().data() : nullptr,
-       .epsilon = epsilon,
-       .rows = rows,
-       .cols = cols},
-      {.sum = sum.defined() ? sum.data() : nullptr, .y = y.data(), .mean = mean.data(), .rstd = rstd.data()});
+  const Tensor mean = Tensor::empty({rows}, DType::f32, device), rstd = empty_like(mean);
+  kernels::norm_forward({.x = x.value(),
+                         .residual = residual.defined() ? residual.value() : Tensor(),
+                         .dropout = dropout,
+                         .kind = kind,
+                         .weight = weight.value(),
+                         .bias = bias.defined() ? bias.value() : Tensor(),
+                         .epsilon = epsilon,
+                         .sum = sum,
+                         .y = y,
+                         .mean = mean,
+                         .rstd = rstd});
   if (!records) return y;
   return Tape::record(operation, y, [=](const Tensor& dy) {
-    // The gradient of the sum is x's, and with dropout the branch's.
-    const auto slot = [](const Variable& to, bool wanted) {
-      return wanted ? to.gradient_slot() : GradientSlot{};
+    const auto slot = [](const Variable& to) {
+      return to.requires_grad() ? to.gradient_slot() : GradientSlot{};
     };
-    const auto numbers = [](const GradientSlot& to) {
-      return to.tensor.defined() ? to.tensor.data() : nullptr;
-    };
-    const bool learns = gain.requires_grad() && (!shift.defined() || shift.requires_grad());
-    const GradientSlot dx = slot(x, x.requires_grad()), d_branch = slot(branch, branch.requires_grad());
-    const GradientSlot d_gain = slot(gain, learns), d_shift = slot(shift, learns && shift.defined());
+    // The gradient of the sum is x's, and with dropout the residual's.
     kernels::norm_backward({.kind = kind,
-                            .z = branch.defined() ? sum.data() : x.value().data(),
-                            .gain = gain.value().data(),
-                            .mean = mean.data(),
-                            .rstd = rstd.data(),
-                            .dy = dy.data(),
-                            .rows = rows,
-                            .cols = cols,
-                            .dz = numbers(dx),
-                            .dz_accumulate = dx.accumulate,
-                            .branch_gradient = numbers(d_branch),
-                            .branch_accumulate = d_branch.accumulate,
                             .dropout = dropout,
-                            .gain_gradient = numbers(d_gain),
-                            .shift_gradient = numbers(d_shift),
-                            .parameter_accumulate = d_gain.accumulate});
+                            .z = residual.defined() ? sum : x.value(),
+                            .weight = weight.value(),
+                            .mean = mean,
+                            .rstd = rstd,
+                            .dy = dy,
+                            .dz = slot(x),
+                            .residual = slot(residual),
+                            .d_weight = slot(weight),
+                            .d_bias = slot(bias)});
   });
 }
 
 }  // namespace
 
-Variable layer_norm(const Variable& x, const Variable& gain, const Variable& shift, float epsilon) {
-  return norm("layer_norm", NormKind::layer, x, {}, {}, gain, shift, epsilon, Afterwards::kept);
+Variable layer_norm(const Variable& x, const Variable& weight, const Variable& bias, float epsilon) {
+  return norm("layer_norm", NormKind::layer, x, {}, {}, weight, bias, epsilon, Afterwards::kept);
 }
 
-Variable residual_layer_norm(const Variable& x, const Variable& branch, const Dropout& dropout,
-                             const Variable& gain, const Variable& shift, float epsilon,
-                             Afterwards branch_afterwards) {
-  return norm("residual_layer_norm", NormKind::layer, x, branch, dropout, gain, shift, epsilon,
-              branch_afterwards);
+Variable residual_layer_norm(const Variable& x, const Variable& residual, const Dropout& dropout,
+                             const Variable& weight, const Variable& bias, float epsilon,
+                             Afterwards residual_afterwards) {
+  return norm("residual_layer_norm", NormKind::layer, x, residual, dropout, weight, bias, epsilon,
+              residual_afterwards);
 }
 
-Variable rms_norm(const Variable& x, const Variable& gain, float epsilon) {
-  return norm("rms_norm", NormKind::rms, x, {}, {}, gain, {}, epsilon, Afterwards::kept);
+Variable rms_norm(const Variable& x, const Variable& weight, float epsilon) {
+  return norm("rms_norm", NormKind::rms, x, {}, {}, weight, {}, epsilon, Afterwards::kept);
 }
 
-Variable residual_rms_norm(const Variable& x, const Variable& branch, const Dropout& dropout,
-                           const Variable& gain, float epsilon, Afterwards branch_afterwards) {
-  return norm("residual_rms_norm", NormKind::rms, x, branch, dropout, gain, {}, epsilon, branch_afterwards);
+Variable residual_rms_norm(const Variable& x, const Variable& residual, const Dropout& dropout,
+                           const Variable& weight, float epsilon, Afterwards residual_afterwards) {
+  return norm("residual_rms_norm", NormKind::rms, x, residual, dropout, weight, {}, epsilon,
+              residual_afterwards);
 }
 
 Variable embedding(const Variable& table, const Tensor& ids, const Variable& positions,
@@ -270,22 +252,23 @@ Variable embedding(const Variable& table, const Tensor& ids, const Variable& pos
                             name_of(table.value().dtype()), " ", table.shape()));
   }
   Tensor y = Tensor::empty({tokens, cols});
-  kernels::embedding_forward({.table = weight_rows(table),
-                              .ids = ids.data<int32_t>(),
-                              .factor = options.factor,
-                              .positions = positions.defined() ? positions.value().data() : nullptr,
-                              .position = positions.defined() ? options.position.data<int32_t>() : nullptr,
-                              .tokens = tokens,
-                              .cols = cols,
-                              .dropout = options.dropout,
-                              .y = y.data()});
+  kernels::cpu::embedding_forward(
+      {.table = weight_rows(table),
+       .ids = ids.data<int32_t>(),
+       .factor = options.factor,
+       .positions = positions.defined() ? positions.value().data() : nullptr,
+       .position = positions.defined() ? options.position.data<int32_t>() : nullptr,
+       .tokens = tokens,
+       .cols = cols,
+       .dropout = options.dropout,
+       .y = y.data()});
   if (!records) return y;
   return Tape::record("embedding", y, [=](const Tensor& dy) {
     const auto scatter = [&](const Variable& to, const Tensor& rows, float factor) {
       const GradientSlot slot = to.gradient_slot();
       if (slot.accumulate == Accumulate::no) slot.tensor.fill_zero();
-      kernels::embedding_backward(dy.data(), rows.data<int32_t>(), factor, tokens, cols, slot.tensor.rows(),
-                                  options.dropout, slot.tensor.data());
+      kernels::cpu::embedding_backward(dy.data(), rows.data<int32_t>(), factor, tokens, cols,
+                                       slot.tensor.rows(), options.dropout, slot.tensor.data());
     };
     if (table.requires_grad()) scatter(table, ids, options.factor);
     if (positions.requires_grad()) scatter(positions, options.position, 1.0f);
@@ -297,11 +280,11 @@ Variable scaled(const Variable& x, float factor) {
   const int64_t count = x.value().numel();
   if (!x.value().contiguous()) throw ShapeError(concat("scaled: expected no view, found one: ", x.shape()));
   Tensor y = Tensor::empty(x.shape());
-  kernels::scale(x.value().data(), factor, y.data(), count, Accumulate::no);
+  kernels::cpu::scale(x.value().data(), factor, y.data(), count, Accumulate::no);
   if (!Tape::records({x})) return y;
   return Tape::record("scaled", y, [=](const Tensor& dy) {
     const GradientSlot slot = x.gradient_slot();
-    kernels::scale(dy.data(), factor, slot.tensor.data(), count, slot.accumulate);
+    kernels::cpu::scale(dy.data(), factor, slot.tensor.data(), count, slot.accumulate);
   });
 }
 
@@ -322,7 +305,8 @@ Variable weighted_sum(const Variable& x, const Tensor& coefficients) {
   if (!Tape::records({x})) return y;
   return Tape::record("weighted_sum", y, [=](const Tensor& dy) {
     const GradientSlot slot = x.gradient_slot();
-    kernels::scale(coefficients.data(), dy.item(), slot.tensor.data(), coefficients.numel(), slot.accumulate);
+    kernels::cpu::scale(coefficients.data(), dy.item(), slot.tensor.data(), coefficients.numel(),
+                        slot.accumulate);
   });
 }
 

@@ -2,8 +2,8 @@
 // Differentiable functions that are not attention and not a matrix product. All throw ShapeError, naming both
 // shapes.
 
+#include "qkv/kernels/activation.h"
 #include "qkv/kernels/dropout.h"
-#include "qkv/kernels/pointwise.h"
 #include "qkv/ops/tape.h"
 
 namespace qkv {
@@ -32,29 +32,29 @@ Variable rotary(const Variable& x, int64_t heads, const RotaryTable& table, cons
 // factor * x; x is contiguous.
 Variable scaled(const Variable& x, float factor);
 
-// x + dropout(branch).
-Variable residual(const Variable& x, const Variable& branch, const Dropout& dropout = {});
+// x + dropout(residual).
+Variable residual(const Variable& x, const Variable& residual, const Dropout& dropout = {});
 
-// (x - mean) / sqrt(var + epsilon) * gain + shift, over the features (Ba et al. 2016); gain and shift
+// (x - mean) / sqrt(var + epsilon) * weight + bias, over the features (Ba et al. 2016); weight and bias
 // [features].
-Variable layer_norm(const Variable& x, const Variable& gain, const Variable& shift, float epsilon);
+Variable layer_norm(const Variable& x, const Variable& weight, const Variable& bias, float epsilon);
 
-// x / sqrt(mean(x^2) + epsilon) * gain, over the features (Zhang and Sennrich 2019); gain [features].
-Variable rms_norm(const Variable& x, const Variable& gain, float epsilon);
+// x / sqrt(mean(x^2) + epsilon) * weight, over the features (Zhang and Sennrich 2019); weight [features].
+Variable rms_norm(const Variable& x, const Variable& weight, float epsilon);
 
 // Whether the numbers of an argument are needed afterwards. Where they are not, the backward pass's copy of
 // a result may take their memory.
 enum class Afterwards : bool { kept, used_up };
 
-// layer_norm(x + dropout(branch)), the end of a post-norm block, in one pass.
-Variable residual_layer_norm(const Variable& x, const Variable& branch, const Dropout& dropout,
-                             const Variable& gain, const Variable& shift, float epsilon,
-                             Afterwards branch_afterwards = Afterwards::kept);
+// layer_norm(x + dropout(residual)), the end of a post-norm block, in one pass.
+Variable residual_layer_norm(const Variable& x, const Variable& residual, const Dropout& dropout,
+                             const Variable& weight, const Variable& bias, float epsilon,
+                             Afterwards residual_afterwards = Afterwards::kept);
 
-// rms_norm(x + dropout(branch)), likewise.
-Variable residual_rms_norm(const Variable& x, const Variable& branch, const Dropout& dropout,
-                           const Variable& gain, float epsilon,
-                           Afterwards branch_afterwards = Afterwards::kept);
+// rms_norm(x + dropout(residual)), likewise.
+Variable residual_rms_norm(const Variable& x, const Variable& residual, const Dropout& dropout,
+                           const Variable& weight, float epsilon,
+                           Afterwards residual_afterwards = Afterwards::kept);
 
 struct EmbeddingOptions {
   float factor = 1;      // sqrt(d_model) in the paper, section 3.4

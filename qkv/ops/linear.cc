@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "qkv/base/files.h"
-#include "qkv/kernels/loss.h"
+#include "qkv/kernels/cpu/loss.h"
+#include "qkv/kernels/cpu/pointwise.h"
 #include "qkv/kernels/matmul.h"
-#include "qkv/kernels/pointwise.h"
 #include "qkv/ops/functions.h"
 #include "qkv/ops/profile.h"
 #include "qkv/ops/weight_rows.h"
@@ -196,8 +196,8 @@ void add_weight_gradients(const Tensor& x, const Tensor& dy, const std::vector<V
     }
     if (biases[i].requires_grad()) {
       const GradientSlot slot = biases[i].gradient_slot();
-      kernels::column_sums(columns.data(), dy.rows(), outputs, dy.row_stride(), slot.tensor.data(),
-                           slot.accumulate);
+      kernels::cpu::column_sums(columns.data(), dy.rows(), outputs, dy.row_stride(), slot.tensor.data(),
+                                slot.accumulate);
     }
     first += outputs;
   }
@@ -241,11 +241,11 @@ Variable linear_activate(const Variable& x, const LinearWeights& weights, kernel
   const ProfileScope profile("linear_activate");
   check("linear_activate", x, weights);
   const Tensor y = multiply(x, weights);
-  kernels::activate(activation, y.data(), y.data(), y.rows(), y.cols(), dropout);
+  kernels::cpu::activate(activation, y.data(), y.data(), y.rows(), y.cols(), dropout);
   if (!records) return y;
   return Tape::record("linear_activate", y, [x, &weights, y, factor = dropout.scale()](const Tensor& dy) {
     // Nobody reads dy after this.
-    kernels::relu_backward(y.data(), dy.data(), factor, dy.data(), y.numel());
+    kernels::cpu::relu_backward(y.data(), dy.data(), factor, dy.data(), y.numel());
     pass_on(x, weights, dy);
   });
 }
@@ -287,15 +287,15 @@ CrossEntropyResult linear_cross_entropy(const Variable& x, const LinearWeights& 
     const Tensor x_chunk = x.value().slice_rows(first, count);
     const Tensor logits = scratch({count, vocabulary});
     kernels::matmul(matrix(x_chunk), form->matrix, nullptr, mutable_matrix(logits), Accumulate::no);
-    kernels::cross_entropy({.logits = logits.data(),
-                            .bias = bias.defined() ? bias.data() : nullptr,
-                            .labels = labels.data<int32_t>() + first,
-                            .rows = count,
-                            .cols = vocabulary,
-                            .smoothing = options.label_smoothing,
-                            .grad_scale = options.factor,
-                            .loss = loss_rows.data() + first,
-                            .nll = nll_rows.data() + first});
+    kernels::cpu::cross_entropy({.logits = logits.data(),
+                                 .bias = bias.defined() ? bias.data() : nullptr,
+                                 .labels = labels.data<int32_t>() + first,
+                                 .rows = count,
+                                 .cols = vocabulary,
+                                 .smoothing = options.label_smoothing,
+                                 .grad_scale = options.factor,
+                                 .loss = loss_rows.data() + first,
+                                 .nll = nll_rows.data() + first});
     if (dx.defined()) {
       kernels::matmul(matrix(logits), backward, nullptr, mutable_matrix(dx.slice_rows(first, count)),
                       Accumulate::no);
@@ -313,7 +313,7 @@ CrossEntropyResult linear_cross_entropy(const Variable& x, const LinearWeights& 
       "cross_entropy", loss, [x, dx, &weights, weight_gradients, bias_gradients](const Tensor& upstream) {
         const auto hand_on = [factor = upstream.item()](const Tensor& gradient, const Variable& to) {
           const GradientSlot slot = to.gradient_slot();
-          kernels::scale(gradient.data(), factor, slot.tensor.data(), gradient.numel(), slot.accumulate);
+          kernels::cpu::scale(gradient.data(), factor, slot.tensor.data(), gradient.numel(), slot.accumulate);
         };
         if (dx.defined()) hand_on(dx, x);
         for (size_t i = 0; i < weight_gradients.size(); ++i) {

@@ -4,8 +4,8 @@
 #include <memory>
 #include <vector>
 
+#include "qkv/kernels/activation.h"
 #include "qkv/kernels/dropout.h"
-#include "qkv/kernels/pointwise.h"
 #include "qkv/ops/tape.h"
 
 namespace qkv {

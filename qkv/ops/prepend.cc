@@ -1,6 +1,6 @@
 #include "qkv/ops/prepend.h"
 
-#include "qkv/kernels/pointwise.h"
+#include "qkv/kernels/cpu/pointwise.h"
 #include "qkv/ops/profile.h"
 
 namespace qkv {
@@ -27,8 +27,8 @@ Variable prepend(const Variable& row, const Variable& x, int64_t sequences) {
     if (!x.requires_grad()) return;
     const GradientSlot slot = x.gradient_slot();
     for (int64_t s = 0; s < sequences; ++s) {
-      kernels::copy(dy.data() + (s * (length + 1) + 1) * features, slot.tensor.data() + s * length * features,
-                    length * features, slot.accumulate);
+      kernels::cpu::copy(dy.data() + (s * (length + 1) + 1) * features,
+                         slot.tensor.data() + s * length * features, length * features, slot.accumulate);
     }
   });
 }

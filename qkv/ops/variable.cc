@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "qkv/kernels/pointwise.h"
+#include "qkv/kernels/cpu/pointwise.h"
 
 namespace qkv {
 
@@ -78,8 +78,8 @@ void Variable::add_grad(const Tensor& gradient) const {
   }
   const GradientSlot slot = gradient_slot();
   for (int64_t row = 0; row < gradient.rows(); ++row) {
-    kernels::copy(gradient.data() + row * gradient.row_stride(),
-                  slot.tensor.data() + row * slot.tensor.row_stride(), gradient.cols(), slot.accumulate);
+    kernels::cpu::copy(gradient.data() + row * gradient.row_stride(),
+                       slot.tensor.data() + row * slot.tensor.row_stride(), gradient.cols(), slot.accumulate);
   }
 }
 

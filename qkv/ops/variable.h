@@ -5,19 +5,13 @@
 #include <memory>
 #include <vector>
 
-#include "qkv/kernels/accumulate.h"
+#include "qkv/kernels/gradient_slot.h"
 #include "qkv/tensor/tensor.h"
 
 namespace qkv {
 
 using kernels::Accumulate;
-
-// Where a backward function puts its share of a gradient: written by the first use of the value, added to by
-// the rest.
-struct GradientSlot {
-  Tensor tensor;
-  Accumulate accumulate = Accumulate::no;
-};
+using kernels::GradientSlot;
 
 // A handle: copies share the value and the gradient. Values that an operation computes are made by
 // Tape::record; those made here are leaves.

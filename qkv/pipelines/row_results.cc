@@ -12,7 +12,7 @@ Tensor probabilities(const Variable& logits, models::ProblemType problem) {
   Tensor values = logits.value().clone();
   switch (problem) {
     case models::ProblemType::single_label:
-      kernels::softmax(values.data(), values.data(), values.rows(), values.cols());
+      kernels::softmax(values, values);
       break;
     case models::ProblemType::multi_label:
       for (int64_t i = 0; i < values.numel(); ++i) values.data()[i] = 1 / (1 + std::exp(-values.data()[i]));

@@ -1,5 +1,5 @@
 #pragma once
-// What a tensor's elements are, and where they live.
+// What a tensor's elements are.
 
 #include <cstddef>
 #include <cstdint>
@@ -8,8 +8,6 @@ namespace qkv {
 
 // f32, i32 and u8 are what operations compute with. In bf16 and i8 numbers are kept.
 enum class DType : uint8_t { f32, i32, u8, bf16, i8 };
-
-enum class Device : uint8_t { cpu };
 
 // Brain floating point: the upper half of an f32.
 struct BFloat16 {

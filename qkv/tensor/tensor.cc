@@ -4,29 +4,43 @@
 #include <cstring>
 #include <utility>
 
-namespace qkv {
+#include "qkv/tensor/device_memory.h"
 
-Tensor Tensor::empty(const Shape& shape, DType dtype) {
-  return wrap(allocate(static_cast<size_t>(shape.numel()) * size_of(dtype)), shape, dtype);
+namespace qkv {
+namespace {
+
+ByteRows byte_rows(const Tensor& x) {
+  return {static_cast<std::byte*>(x.address()), static_cast<size_t>(x.row_stride()) * size_of(x.dtype())};
 }
 
-Tensor Tensor::zeros(const Shape& shape, DType dtype) {
-  Tensor result = empty(shape, dtype);
+size_t row_bytes(const Tensor& x) { return static_cast<size_t>(x.cols()) * size_of(x.dtype()); }
+
+}  // namespace
+
+Tensor Tensor::empty(const Shape& shape, DType dtype, Device device) {
+  const size_t bytes = static_cast<size_t>(shape.numel()) * size_of(dtype);
+  return wrap(device == Device::cpu ? allocate(bytes) : device_memory(device).allocate(bytes), shape, dtype,
+              device);
+}
+
+Tensor Tensor::zeros(const Shape& shape, DType dtype, Device device) {
+  Tensor result = empty(shape, dtype, device);
   result.fill_zero();
   return result;
 }
 
-Tensor Tensor::full(const Shape& shape, float value) {
+Tensor Tensor::full(const Shape& shape, float value, Device device) {
   Tensor result = empty(shape);
   std::ranges::fill(result.values(), value);
-  return result;
+  return from_host(result, device);
 }
 
-Tensor Tensor::wrap(Storage storage, const Shape& shape, DType dtype) {
+Tensor Tensor::wrap(Storage storage, const Shape& shape, DType dtype, Device device) {
   Tensor result;
   result.storage_ = std::move(storage);
   result.shape_ = shape;
   result.dtype_ = dtype;
+  result.device_ = device;
   result.row_stride_ = result.cols();
   return result;
 }
@@ -77,7 +91,7 @@ Tensor Tensor::columns(int64_t begin, int64_t count) const {
 
 Tensor Tensor::clone() const {
   if (!defined()) return {};
-  Tensor result = empty(shape_, dtype_);
+  Tensor result = empty_like(*this);
   result.copy_from(*this);
   return result;
 }
@@ -87,34 +101,67 @@ void Tensor::copy_from(const Tensor& other) const {
     throw ShapeError(
         concat("copy: from ", name_of(other.dtype_), other.shape_, " to ", name_of(dtype_), shape_));
   }
-  const size_t size = size_of(dtype_);
-  const size_t row_bytes = static_cast<size_t>(cols()) * size;
+  if (device_ != Device::cpu || other.device_ != Device::cpu) {
+    const bool upload = other.device_ == Device::cpu, download = device_ == Device::cpu;
+    if (!upload && !download && device_ != other.device_) {
+      throw UsageError(concat("copy: tensor ", shape_, " from device ", name_of(other.device_), " to ",
+                              name_of(device_), ": copy it to the host first"));
+    }
+    const CopyDirection direction = upload     ? CopyDirection::to_device
+                                    : download ? CopyDirection::to_host
+                                               : CopyDirection::on_device;
+    device_memory(download ? other.device_ : device_)
+        .copy(direction, byte_rows(other), byte_rows(*this), row_bytes(*this), static_cast<size_t>(rows()));
+    return;
+  }
   if (contiguous() && other.contiguous()) {
     if (numel() > 0) std::memcpy(storage_.get(), other.storage_.get(), bytes());
     return;
   }
-  for (int64_t row = 0; row < rows(); ++row) {
-    std::memcpy(storage_.get() + static_cast<size_t>(row * row_stride_) * size,
-                other.storage_.get() + static_cast<size_t>(row * other.row_stride_) * size, row_bytes);
-  }
+  const ByteRows to = byte_rows(*this), from = byte_rows(other);
+  for (size_t row = 0; row < static_cast<size_t>(rows()); ++row)
+    std::memcpy(to.data + row * to.stride, from.data + row * from.stride, row_bytes(*this));
 }
 
 void Tensor::fill_zero() const {
-  const size_t size = size_of(dtype_);
-  if (contiguous()) {
-    if (numel() > 0) std::memset(storage_.get(), 0, bytes());
+  const ByteRows to = byte_rows(*this);
+  if (device_ != Device::cpu) {
+    device_memory(device_).fill_zero(to, row_bytes(*this), static_cast<size_t>(rows()));
     return;
   }
-  for (int64_t row = 0; row < rows(); ++row) {
-    std::memset(storage_.get() + static_cast<size_t>(row * row_stride_) * size, 0,
-                static_cast<size_t>(cols()) * size);
+  if (contiguous()) {
+    if (numel() > 0) std::memset(to.data, 0, bytes());
+    return;
   }
+  for (size_t row = 0; row < static_cast<size_t>(rows()); ++row)
+    std::memset(to.data + row * to.stride, 0, row_bytes(*this));
 }
 
-void Tensor::require_dtype(DType wanted) const {
-  if (dtype_ != wanted) {
-    throw ShapeError(concat("tensor ", shape_, ": expected ", name_of(wanted), ", found ", name_of(dtype_)));
+Tensor to_host(const Tensor& x) {
+  if (!x.defined() || x.device() == Device::cpu) return x;
+  Tensor result = Tensor::empty(x.shape(), x.dtype());
+  result.copy_from(x);
+  return result;
+}
+
+Tensor from_host(const Tensor& x, Device device) {
+  if (!x.defined() || x.device() == device) return x;
+  if (x.device() != Device::cpu) {
+    throw UsageError(concat("from_host: expected tensor ", x.shape(), " on the host, found it on device ",
+                            name_of(x.device())));
   }
+  Tensor result = Tensor::empty(x.shape(), x.dtype(), device);
+  result.copy_from(x);
+  return result;
+}
+
+void Tensor::throw_dtype(DType wanted) const {
+  throw ShapeError(concat("tensor ", shape_, ": expected ", name_of(wanted), ", found ", name_of(dtype_)));
+}
+
+void Tensor::throw_not_on_host(const char* what) const {
+  throw UsageError(concat(what, ": tensor ", shape_, " lies on device ", name_of(device_),
+                          ": expected one on the host (see to_host)"));
 }
 
 void Tensor::require_contiguous(const char* what) const {

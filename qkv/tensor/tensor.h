@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "qkv/base/error.h"
+#include "qkv/tensor/device.h"
 #include "qkv/tensor/dtype.h"
 #include "qkv/tensor/shape.h"
 #include "qkv/tensor/storage.h"
@@ -18,10 +19,11 @@ class Tensor {
  public:
   Tensor() = default;  // holds nothing: defined() is false
 
-  static Tensor empty(const Shape& shape, DType dtype = DType::f32);  // uninitialised
-  static Tensor zeros(const Shape& shape, DType dtype = DType::f32);
-  static Tensor full(const Shape& shape, float value);
-  // Throws ShapeError unless values.size() is the shape's number of elements.
+  // Uninitialised.
+  static Tensor empty(const Shape& shape, DType dtype = DType::f32, Device device = Device::cpu);
+  static Tensor zeros(const Shape& shape, DType dtype = DType::f32, Device device = Device::cpu);
+  static Tensor full(const Shape& shape, float value, Device device = Device::cpu);
+  // On the host. Throws ShapeError unless values.size() is the shape's number of elements.
   template <class T>
   static Tensor from(std::span<const T> values, const Shape& shape);
   template <class T>
@@ -29,7 +31,7 @@ class Tensor {
     return from(std::span<const T>(values), shape);
   }
   // A tensor over memory that `storage` keeps alive; `storage` points at the first element.
-  static Tensor wrap(Storage storage, const Shape& shape, DType dtype);
+  static Tensor wrap(Storage storage, const Shape& shape, DType dtype, Device device = Device::cpu);
 
   bool defined() const { return storage_ != nullptr; }
   const Shape& shape() const { return shape_; }
@@ -37,7 +39,7 @@ class Tensor {
   int64_t dim(int axis) const { return shape_[axis]; }
   int64_t numel() const { return shape_.numel(); }
   DType dtype() const { return dtype_; }
-  Device device() const { return Device::cpu; }
+  Device device() const { return device_; }
 
   // The tensor as a matrix of its innermost rows. A scalar is one row of one column.
   int64_t rows() const { return rank() == 0 ? 1 : cols() == 0 ? 0 : numel() / cols(); }
@@ -46,21 +48,29 @@ class Tensor {
   bool contiguous() const { return row_stride_ == cols() || rows() <= 1; }
   size_t bytes() const { return static_cast<size_t>(numel()) * size_of(dtype_); }
 
-  // Throws ShapeError when T is not what the tensor holds.
+  // The elements on the host. Throws ShapeError when T is not what the tensor holds, and UsageError when it
+  // lies on another device: to_host() copies it from there.
   template <class T = float>
   T* data() const {
+    require_host("data");
+    return device_data<T>();
+  }
+  // The elements on the tensor's device: for kernels, as nothing else can read them there. Throws ShapeError
+  // when T is not what the tensor holds.
+  template <class T = float>
+  T* device_data() const {
     require_dtype(dtype_of<T>);
     return reinterpret_cast<T*>(storage_.get());
   }
-  // Where the first element lies, whatever it is.
+  // The first element on the tensor's device, of any dtype.
   void* address() const { return storage_.get(); }
-  // The elements of a contiguous tensor.
+  // The elements of a contiguous tensor on the host.
   template <class T = float>
   std::span<T> values() const {
     require_contiguous("values");
     return {data<T>(), static_cast<size_t>(numel())};
   }
-  // The one element of a tensor that has one.
+  // The one element of a tensor on the host that has one.
   float item() const;
 
   // Views: they share this tensor's memory.
@@ -68,19 +78,39 @@ class Tensor {
   Tensor slice_rows(int64_t begin, int64_t count) const;  // along the outermost axis
   Tensor columns(int64_t begin, int64_t count) const;     // along the innermost axis
 
-  Tensor clone() const;                       // a contiguous copy
-  void copy_from(const Tensor& other) const;  // same shape and dtype
+  Tensor clone() const;  // a contiguous copy on the same device
+  // Same shape and dtype; from the same device, or from the host, or to it.
+  void copy_from(const Tensor& other) const;
   void fill_zero() const;
 
  private:
-  void require_dtype(DType wanted) const;
+  void require_dtype(DType wanted) const {
+    if (dtype_ != wanted) [[unlikely]]
+      throw_dtype(wanted);
+  }
+  void require_host(const char* what) const {
+    if (device_ != Device::cpu) [[unlikely]]
+      throw_not_on_host(what);
+  }
+  [[noreturn]] void throw_dtype(DType wanted) const;
+  [[noreturn]] void throw_not_on_host(const char* what) const;
   void require_contiguous(const char* what) const;
 
   Storage storage_;
   Shape shape_;
   int64_t row_stride_ = 0;
   DType dtype_ = DType::f32;
+  Device device_ = Device::cpu;
 };
+
+// An uninitialised tensor of the same shape, dtype and device.
+inline Tensor empty_like(const Tensor& x) { return Tensor::empty(x.shape(), x.dtype(), x.device()); }
+
+// The tensor on the host: itself where it lies there, else a contiguous copy.
+Tensor to_host(const Tensor& x);
+// The tensor on `device`: itself where it lies there, else a contiguous copy. Throws UsageError for a tensor
+// of a third device.
+Tensor from_host(const Tensor& x, Device device);
 
 template <class T>
 Tensor Tensor::from(std::span<const T> values, const Shape& shape) {

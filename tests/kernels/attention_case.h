@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "qkv/base/philox.h"
-#include "qkv/kernels/attention.h"
+#include "qkv/kernels/cpu/attention.h"
 
 namespace qkv::kernels {
 
@@ -173,12 +173,12 @@ class AttentionCase {
     result.output = Rows(query_tokens(), options_.heads * options_.d_v, options_.spare);
     result.log_sum_exp.resize(static_cast<size_t>(query_tokens() * options_.heads), 777.0f);
     if (with_weights) result.weights.resize(static_cast<size_t>(weight_count), 777.0f);
-    attention_forward(shape, input,
-                      {.output = result.output.data(),
-                       .output_stride = result.output.stride,
-                       .log_sum_exp = result.log_sum_exp.data(),
-                       .watch = {.places = with_weights ? weight_places.data() : nullptr,
-                                 .weights = result.weights.data()}});
+    cpu::attention_forward(shape, input,
+                           {.output = result.output.data(),
+                            .output_stride = result.output.stride,
+                            .log_sum_exp = result.log_sum_exp.data(),
+                            .watch = {.places = with_weights ? weight_places.data() : nullptr,
+                                      .weights = result.weights.data()}});
     return result;
   }
 
@@ -199,19 +199,19 @@ class AttentionCase {
     }
     g.bias.resize(bias_.size(), 0.25f);
     g.relative.resize(relative_.size(), 0.25f);
-    attention_backward(shape, input, result.output.data(), result.output.stride, result.log_sum_exp.data(),
-                       grad_output.data(), grad_output.stride,
-                       {.query = g.query.data(),
-                        .key = g.key.data(),
-                        .value = g.value.data(),
-                        .query_stride = g.query.stride,
-                        .key_stride = g.key.stride,
-                        .value_stride = g.value.stride,
-                        .query_accumulate = accumulate,
-                        .key_accumulate = accumulate,
-                        .value_accumulate = accumulate,
-                        .bias = g.bias.empty() ? nullptr : g.bias.data(),
-                        .relative = g.relative.empty() ? nullptr : g.relative.data()});
+    cpu::attention_backward(shape, input, result.output.data(), result.output.stride,
+                            result.log_sum_exp.data(), grad_output.data(), grad_output.stride,
+                            {.query = g.query.data(),
+                             .key = g.key.data(),
+                             .value = g.value.data(),
+                             .query_stride = g.query.stride,
+                             .key_stride = g.key.stride,
+                             .value_stride = g.value.stride,
+                             .query_accumulate = accumulate,
+                             .key_accumulate = accumulate,
+                             .value_accumulate = accumulate,
+                             .bias = g.bias.empty() ? nullptr : g.bias.data(),
+                             .relative = g.relative.empty() ? nullptr : g.relative.data()});
     return g;
   }
 

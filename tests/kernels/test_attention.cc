@@ -1,4 +1,4 @@
-#include "qkv/kernels/attention.h"
+#include "qkv/kernels/cpu/attention.h"
 
 #include <gtest/gtest.h>
 

@@ -7,8 +7,8 @@
 
 #include "qkv/base/parallel.h"
 #include "qkv/base/philox.h"
-#include "qkv/kernels/attention.h"
 #include "qkv/kernels/counters.h"
+#include "qkv/kernels/cpu/attention.h"
 
 namespace qkv::kernels {
 namespace {
@@ -50,21 +50,22 @@ struct Case {
     std::vector<float> output(count * static_cast<size_t>(heads * d_v), -7.0f);
     std::vector<const float* const*> rows;
     for (size_t r = first; r < first + count; ++r) rows.push_back(entries[r].data());
-    attention_cached({.rows = static_cast<int64_t>(count),
-                      .heads = heads,
-                      .key_heads = key_heads,
-                      .d_k = d_k,
-                      .d_v = d_v,
-                      .scale = scale,
-                      .query = query.data() + first * static_cast<size_t>(heads * d_k),
-                      .query_stride = heads * d_k,
-                      .entries = rows.data(),
-                      .lengths = lengths.data() + first,
-                      .alibi_slopes = slopes.empty() ? nullptr : slopes.data(),
-                      .relative = relative.empty() ? RelativeBias{} : RelativeBias{relative.data(), 91, 90},
-                      .output = output.data(),
-                      .output_stride = heads * d_v,
-                      .weights = weights == nullptr ? nullptr : places.data()});
+    cpu::attention_cached(
+        {.rows = static_cast<int64_t>(count),
+         .heads = heads,
+         .key_heads = key_heads,
+         .d_k = d_k,
+         .d_v = d_v,
+         .scale = scale,
+         .query = query.data() + first * static_cast<size_t>(heads * d_k),
+         .query_stride = heads * d_k,
+         .entries = rows.data(),
+         .lengths = lengths.data() + first,
+         .alibi_slopes = slopes.empty() ? nullptr : slopes.data(),
+         .relative = relative.empty() ? RelativeBias{} : RelativeBias{relative.data(), 91, 90},
+         .output = output.data(),
+         .output_stride = heads * d_v,
+         .weights = weights == nullptr ? nullptr : places.data()});
     return output;
   }
 

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "attention_case.h"
-#include "qkv/kernels/attention.h"
+#include "qkv/kernels/cpu/attention.h"
 #include "qkv/kernels/reference/attention.h"
 #include "rowwise.h"
 
@@ -35,15 +35,15 @@ TEST(AttentionCapture, ShowsChosenRowsEntropyAndLargestWeights) {
     places[static_cast<size_t>(2 * tokens + 1)] = 0;
     places[static_cast<size_t>(2 * tokens - 1)] = 300;
     Rows output(tokens, problem.value.cols_, 0);
-    attention_forward(problem.shape, problem.input,
-                      {.output = output.data(),
-                       .output_stride = output.stride,
-                       .watch = {.places = places.data(),
-                                 .weights = weights.data(),
-                                 .entropy = entropy.data(),
-                                 .top = top,
-                                 .top_weights = top_weights.data(),
-                                 .top_keys = top_keys.data()}});
+    cpu::attention_forward(problem.shape, problem.input,
+                           {.output = output.data(),
+                            .output_stride = output.stride,
+                            .watch = {.places = places.data(),
+                                      .weights = weights.data(),
+                                      .entropy = entropy.data(),
+                                      .top = top,
+                                      .top_weights = top_weights.data(),
+                                      .top_keys = top_keys.data()}});
     EXPECT_EQ(output.values(), problem.forward().output.values());
     int short_rows = 0;
     for (size_t n = 0; n < rows; ++n) {

@@ -2,14 +2,14 @@
 
 #include <gtest/gtest.h>
 
-#include "qkv/kernels/attention.h"
-#include "qkv/kernels/embedding.h"
+#include "qkv/kernels/cpu/attention.h"
+#include "qkv/kernels/cpu/embedding.h"
+#include "qkv/kernels/cpu/loss.h"
+#include "qkv/kernels/cpu/norm.h"
+#include "qkv/kernels/cpu/pointwise.h"
 #include "qkv/kernels/limits.h"
-#include "qkv/kernels/loss.h"
 #include "qkv/kernels/matmul.h"
-#include "qkv/kernels/norm.h"
 #include "qkv/kernels/optimizer.h"
-#include "qkv/kernels/pointwise.h"
 #include "rowwise.h"
 
 namespace qkv::kernels {
@@ -61,8 +61,8 @@ TEST(Counters, AttentionLeavesOutKeysWithoutQueries) {
                              .d_k = kWidth,
                              .d_v = kValue};
   const Work work = counted([&] {
-    attention_forward(shape, {q.data(), k.data(), v.data(), 16, 16, 32},
-                      {.output = o.data(), .output_stride = 32, .log_sum_exp = lse.data()});
+    cpu::attention_forward(shape, {q.data(), k.data(), v.data(), 16, 16, 32},
+                           {.output = o.data(), .output_stride = 32, .log_sum_exp = lse.data()});
   });
   EXPECT_EQ(work, (Work{2 * 12 * (8 + 16), 3 * 16 + 4 * 16 + 4 * 32 + 3 * 32}));
 }
@@ -70,32 +70,32 @@ TEST(Counters, AttentionLeavesOutKeysWithoutQueries) {
 TEST(Counters, RowsCountWhatIsReadAndWritten) {
   constexpr int64_t kRows = 3, kCols = 20, kAll = kRows * kCols;
   Numbers x(kAll, 1), y(kAll, 2), z(kAll, 3), gain(kCols, 4), shift(kCols, 5), mean(kRows, 6), dev(kRows, 7);
-  EXPECT_EQ(counted([&] { scale(x.data(), 2, y.data(), kAll, Accumulate::yes); }), (Work{0, 3 * kAll}));
-  EXPECT_EQ(counted([&] { add(x.data(), y.data(), z.data(), kAll); }), (Work{0, 3 * kAll}));
-  EXPECT_EQ(counted([&] { activate(Activation::relu, x.data(), y.data(), kRows, kCols, {}); }),
+  EXPECT_EQ(counted([&] { cpu::scale(x.data(), 2, y.data(), kAll, Accumulate::yes); }), (Work{0, 3 * kAll}));
+  EXPECT_EQ(counted([&] { cpu::add(x.data(), y.data(), z.data(), kAll); }), (Work{0, 3 * kAll}));
+  EXPECT_EQ(counted([&] { cpu::activate(Activation::relu, x.data(), y.data(), kRows, kCols, {}); }),
             (Work{0, 2 * kAll}));
-  EXPECT_EQ(counted([&] { column_sums(x.data(), kRows, kCols, kCols, gain.data(), Accumulate::no); }),
+  EXPECT_EQ(counted([&] { cpu::column_sums(x.data(), kRows, kCols, kCols, gain.data(), Accumulate::no); }),
             (Work{0, kAll + kCols}));
   EXPECT_EQ(counted([&] {
-              norm_forward({.x = x.data(),
-                            .branch = y.data(),
-                            .gain = gain.data(),
-                            .shift = shift.data(),
-                            .rows = kRows,
-                            .cols = kCols},
-                           {.y = z.data(), .mean = mean.data(), .rstd = dev.data()});
+              cpu::norm_forward({.x = x.data(),
+                                 .residual = y.data(),
+                                 .weight = gain.data(),
+                                 .bias = shift.data(),
+                                 .rows = kRows,
+                                 .cols = kCols},
+                                {.y = z.data(), .mean = mean.data(), .rstd = dev.data()});
             }),
             (Work{0, 3 * kAll}));
   const std::vector<int32_t> ids{2, 0, 1};
   EXPECT_EQ(counted([&] {
-              embedding_forward({.table = {.data = x.data(), .rows = kRows, .cols = kCols},
-                                 .ids = ids.data(),
-                                 .tokens = kRows,
-                                 .cols = kCols,
-                                 .y = y.data()});
+              cpu::embedding_forward({.table = {.data = x.data(), .rows = kRows, .cols = kCols},
+                                      .ids = ids.data(),
+                                      .tokens = kRows,
+                                      .cols = kCols,
+                                      .y = y.data()});
             }),
             (Work{0, 2 * kAll}));
-  EXPECT_EQ(counted([&] { softmax(x.data(), y.data(), kRows, kCols); }), (Work{0, 2 * kAll}));
+  EXPECT_EQ(counted([&] { cpu::softmax(x.data(), y.data(), kRows, kCols); }), (Work{0, 2 * kAll}));
   const std::vector<AdamSlot> slots{{.value = x.data(),
                                      .gradient = y.data(),
                                      .first_moment = z.data(),

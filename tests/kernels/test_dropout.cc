@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "qkv/kernels/norm.h"
-#include "qkv/kernels/pointwise.h"
+#include "qkv/kernels/cpu/norm.h"
+#include "qkv/kernels/cpu/pointwise.h"
 #include "qkv/kernels/reference/dropout.h"
 #include "rowwise.h"
 
@@ -19,7 +19,7 @@ TEST(Dropout, KernelsDropWhatTheDefinitionDrops) {
         const int64_t rows = 5;
         Numbers x(rows * cols, 1), y(rows * cols, 2);
         for (int64_t i = 0; i < x.size(); ++i) x[i] += 2;  // never zero
-        activate(Activation::identity, x.data(), y.data(), rows, cols, dropout);
+        cpu::activate(Activation::identity, x.data(), y.data(), rows, cols, dropout);
         for (int64_t i = 0; i < x.size(); ++i) {
           const bool kept = dropout.keeps(static_cast<uint32_t>(i / cols), static_cast<uint32_t>(i % cols));
           ASSERT_EQ(y[i], kept ? x[i] * dropout.scale() : 0.0f) << cols << " columns, at " << i;
@@ -34,7 +34,7 @@ TEST(Dropout, EveryFieldChangesTheDraw) {
   const Numbers x(rows * cols, 1);
   const auto draw = [&](const Dropout& dropout) {
     Numbers y(rows * cols, 2);
-    activate(Activation::identity, x.data(), y.data(), rows, cols, dropout);
+    cpu::activate(Activation::identity, x.data(), y.data(), rows, cols, dropout);
     return y;
   };
   const Dropout base = some_dropout();
@@ -59,7 +59,7 @@ TEST(Dropout, RateAndIndependence) {
     const Dropout dropout = some_dropout(rate);
     Numbers x(kCount, 1);
     for (int64_t i = 0; i < kCount; ++i) x[i] = 1;
-    activate(Activation::identity, x.data(), x.data(), kRows, kCols, dropout);
+    cpu::activate(Activation::identity, x.data(), x.data(), kRows, kCols, dropout);
     double dropped = 0, beside = 0, below = 0, sum = 0;
     for (int64_t i = 0; i < kCount; ++i) {
       dropped += x[i] == 0;
@@ -89,7 +89,7 @@ TEST(Dropout, BackwardOfTheResidualBranch) {
         }
         const auto result = [&] {
           Numbers dx(rows * cols, 4);
-          dropout_backward(dy.data(), dx.data(), rows, cols, dropout, accumulate);
+          cpu::dropout_backward(dy.data(), dx.data(), rows, cols, dropout, accumulate);
           return dx;
         };
         expect_near(result(), expected, 2e-7, 1e-7, accumulate, "dx");

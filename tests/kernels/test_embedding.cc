@@ -1,4 +1,4 @@
-#include "qkv/kernels/embedding.h"
+#include "qkv/kernels/cpu/embedding.h"
 
 #include <gtest/gtest.h>
 
@@ -38,7 +38,7 @@ TEST(Embedding, Forward) {
                                            .cols = cols,
                                            .dropout = some_dropout(rate),
                                            .y = y.data()};
-          embedding_forward(arguments);
+          cpu::embedding_forward(arguments);
           expect_near(y, reference::embedded(arguments), 2e-7, 2e-7, Accumulate::no,
                       std::to_string(cols) + " columns");
         }
@@ -68,7 +68,7 @@ TEST(Embedding, ForwardFromTablesOfOtherForms) {
                                          .tokens = kTokens,
                                          .cols = cols,
                                          .y = y.data()};
-        embedding_forward(arguments);
+        cpu::embedding_forward(arguments);
         expect_near(y, reference::embedded(arguments), 3e-7, 3e-7, Accumulate::no,
                     concat(name_of(form.form), ", ", cols, " columns"));
       }
@@ -92,8 +92,8 @@ TEST(Embedding, BackwardAddsInTheOrderOfTheTokens) {
         }
         const auto result = [&] {
           Numbers gradient(kVocabulary * cols, 8);
-          embedding_backward(dy.data(), ids.data(), 1.5f, kTokens, cols, kVocabulary, dropout,
-                             gradient.data());
+          cpu::embedding_backward(dy.data(), ids.data(), 1.5f, kTokens, cols, kVocabulary, dropout,
+                                  gradient.data());
           return gradient;
         };
         expect_near(result(), expected, 2e-6, 0, Accumulate::yes, std::to_string(cols) + " columns");

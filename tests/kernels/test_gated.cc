@@ -1,4 +1,4 @@
-#include "qkv/kernels/gated.h"
+#include "qkv/kernels/cpu/gated.h"
 
 #include <gtest/gtest.h>
 
@@ -35,13 +35,13 @@ TEST(Gated, ForwardAndBackwardAreTheReferences) {
               std::to_string(cols) + " columns, activation " + std::to_string(static_cast<int>(activation));
           const Gated arguments = on_columns(both, rows, cols, activation, some_dropout(rate));
           Numbers y(rows * cols, 3);
-          gated(arguments, y.data());
+          cpu::gated(arguments, y.data());
           expect_near(y, reference::gated(arguments), 2e-6, 1e-6, Accumulate::no, what);
           const auto expected = reference::gated_backward(arguments, dy.data());
           for (const Accumulate accumulate : {Accumulate::no, Accumulate::yes}) {
             Numbers gate(rows * cols, 4), x(rows * cols, 5);
-            gated_backward(arguments, dy.data(), {gate.data(), cols, accumulate},
-                           {x.data(), cols, accumulate});
+            cpu::gated_backward(arguments, dy.data(), {gate.data(), cols, accumulate},
+                                {x.data(), cols, accumulate});
             expect_near(gate, expected.gate, 4e-6, 1e-6, accumulate, what);
             expect_near(x, expected.x, 4e-6, 1e-6, accumulate, what);
           }
@@ -57,9 +57,9 @@ TEST(Gated, WritesTheGradientsThatAreWanted) {
   const Gated arguments = on_columns(both, rows, cols, Activation::silu);
   const auto expected = reference::gated_backward(arguments, dy.data());
   Numbers gate(rows * cols, 8), x(rows * cols, 9);
-  gated_backward(arguments, dy.data(), {gate.data(), cols}, {});
+  cpu::gated_backward(arguments, dy.data(), {gate.data(), cols}, {});
   expect_near(gate, expected.gate, 4e-6, 1e-6, Accumulate::no, "gate alone");
-  gated_backward(arguments, dy.data(), {}, {x.data(), cols});
+  cpu::gated_backward(arguments, dy.data(), {}, {x.data(), cols});
   expect_near(x, expected.x, 4e-6, 1e-6, Accumulate::no, "x alone");
 }
 
@@ -72,7 +72,7 @@ TEST(Gated, RowsDoNotKnowOfEachOtherNorOfThreads) {
     arguments.x += first * 2 * cols;
     arguments.dropout.first_row += static_cast<uint32_t>(first);
     Numbers y(count * cols, 11);
-    gated(arguments, y.data());
+    cpu::gated(arguments, y.data());
     return y;
   };
   expect_same_for_any_threads([&] { return run(0, rows); });

@@ -1,4 +1,4 @@
-#include "qkv/kernels/loss.h"
+#include "qkv/kernels/cpu/loss.h"
 
 #include <gtest/gtest.h>
 
@@ -46,7 +46,7 @@ TEST(Loss, CrossEntropy) {
                                          .loss = loss.data(),
                                          .nll = nll.data()};
             const auto expected = reference::losses(arguments);
-            cross_entropy(arguments);
+            cpu::cross_entropy(arguments);
             const std::string what = std::to_string(cols) + " columns of size " + std::to_string(size);
             expect_near(loss, expected.loss, 3e-7, 5e-7, Accumulate::no, what + ": loss");
             expect_near(nll, expected.nll, 3e-7, 3e-7, Accumulate::no, what + ": nll");
@@ -72,7 +72,7 @@ TEST(Loss, TheGradientIsTheSlope) {
                         .nll = loss.data() + 1};
   };
   Numbers gradient = logits, loss(2, 6);
-  cross_entropy(arguments(gradient, loss));
+  cpu::cross_entropy(arguments(gradient, loss));
   for (int64_t i = 0; i < cols; ++i) {
     Numbers above = logits, below = logits;
     above[i] += 0.0078125f;
@@ -92,18 +92,18 @@ TEST(Loss, NothingThatIsNotANumberIsHidden) {
             Numbers logits(cols, 7), loss(1, 8), nll(1, 9);
             logits[at] = bad;
             const int32_t label = 1;
-            cross_entropy({.logits = logits.data(),
-                           .labels = &label,
-                           .rows = 1,
-                           .cols = cols,
-                           .smoothing = smoothing,
-                           .loss = loss.data(),
-                           .nll = nll.data()});
+            cpu::cross_entropy({.logits = logits.data(),
+                                .labels = &label,
+                                .rows = 1,
+                                .cols = cols,
+                                .smoothing = smoothing,
+                                .loss = loss.data(),
+                                .nll = nll.data()});
             EXPECT_FALSE(std::isfinite(loss[0])) << bad << " at " << at << " of " << cols;
             EXPECT_FALSE(std::isfinite(nll[0])) << bad << " at " << at << " of " << cols;
             Numbers probabilities(cols, 10);
             probabilities[at] = bad;
-            softmax(probabilities.data(), probabilities.data(), 1, cols);
+            cpu::softmax(probabilities.data(), probabilities.data(), 1, cols);
             EXPECT_FALSE(std::isfinite(probabilities[at]));
           }
         }
@@ -118,18 +118,18 @@ TEST(Loss, MinusInfinityIsProbabilityZero) {
   Numbers logits(cols, 11), loss(1, 12), nll(1, 13);
   logits[3] = -kInfinity;
   Numbers log_p(cols, 14);
-  log_softmax(logits.data(), nullptr, log_p.data(), 1, cols);
+  cpu::log_softmax(logits.data(), nullptr, log_p.data(), 1, cols);
   EXPECT_EQ(log_p[3], -kInfinity);
   double sum = 0;
   for (int64_t c = 0; c < cols; ++c) sum += std::exp(double{log_p[c]});
   EXPECT_NEAR(sum, 1, 1e-6);
   const int32_t label = 4;
-  cross_entropy({.logits = logits.data(),
-                 .labels = &label,
-                 .rows = 1,
-                 .cols = cols,
-                 .loss = loss.data(),
-                 .nll = nll.data()});
+  cpu::cross_entropy({.logits = logits.data(),
+                      .labels = &label,
+                      .rows = 1,
+                      .cols = cols,
+                      .loss = loss.data(),
+                      .nll = nll.data()});
   EXPECT_NEAR(loss[0], -log_p[4], 1e-6f);
   EXPECT_EQ(logits[3], 0.0f);
 }
@@ -143,17 +143,17 @@ TEST(Loss, LogSoftmaxAndSoftmax) {
         for (const float* b : {static_cast<const float*>(nullptr), bias.data()}) {
           const auto expected = reference::log_softmax(x.data(), b, rows, cols);
           Numbers y(rows * cols, 17), in_place = x;
-          log_softmax(x.data(), b, y.data(), rows, cols);
+          cpu::log_softmax(x.data(), b, y.data(), rows, cols);
           expect_near(y, expected, 4e-7, 4e-7, Accumulate::no, std::to_string(cols) + " columns");
-          log_softmax(in_place.data(), b, in_place.data(), rows, cols);
+          cpu::log_softmax(in_place.data(), b, in_place.data(), rows, cols);
           EXPECT_TRUE(in_place.same_bits(y));
         }
         auto expected = reference::log_softmax(x.data(), nullptr, rows, cols);
         for (double& v : expected) v = std::exp(v);
         Numbers y(rows * cols, 18), in_place = x;
-        softmax(x.data(), y.data(), rows, cols);
+        cpu::softmax(x.data(), y.data(), rows, cols);
         expect_near(y, expected, 1e-7, 4e-7, Accumulate::no, std::to_string(cols) + " columns");
-        softmax(in_place.data(), in_place.data(), rows, cols);
+        cpu::softmax(in_place.data(), in_place.data(), rows, cols);
         EXPECT_TRUE(in_place.same_bits(y));
       }
     }
@@ -167,26 +167,26 @@ TEST(Loss, RowsDoNotKnowOfEachOtherNorOfThreads) {
   Numbers nll(rows, 20);
   const auto gradient = [&] {
     Numbers x = logits, loss(rows, 21);
-    cross_entropy({.logits = x.data(),
-                   .labels = labels.data(),
-                   .rows = rows,
-                   .cols = cols,
-                   .smoothing = 0.1f,
-                   .loss = loss.data(),
-                   .nll = nll.data()});
+    cpu::cross_entropy({.logits = x.data(),
+                        .labels = labels.data(),
+                        .rows = rows,
+                        .cols = cols,
+                        .smoothing = 0.1f,
+                        .loss = loss.data(),
+                        .nll = nll.data()});
     return x;
   };
   expect_same_for_any_threads(gradient);
   const Numbers all = gradient();
   Numbers one(cols, 22), loss(1, 23);
   std::copy(logits.data() + 17 * cols, logits.data() + 18 * cols, one.data());
-  cross_entropy({.logits = one.data(),
-                 .labels = &labels[17],
-                 .rows = 1,
-                 .cols = cols,
-                 .smoothing = 0.1f,
-                 .loss = loss.data(),
-                 .nll = nll.data()});
+  cpu::cross_entropy({.logits = one.data(),
+                      .labels = &labels[17],
+                      .rows = 1,
+                      .cols = cols,
+                      .smoothing = 0.1f,
+                      .loss = loss.data(),
+                      .nll = nll.data()});
   EXPECT_EQ(std::memcmp(one.data(), all.data() + 17 * cols, static_cast<size_t>(cols) * 4), 0);
 }
 

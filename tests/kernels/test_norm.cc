@@ -1,4 +1,4 @@
-#include "qkv/kernels/norm.h"
+#include "qkv/kernels/cpu/norm.h"
 
 #include <gtest/gtest.h>
 
@@ -25,36 +25,37 @@ struct Forward {
 Forward run(const NormInput& input, bool with_sum) {
   const int64_t count = input.rows * input.cols;
   Forward f{Numbers(count, 91), Numbers(count, 92), Numbers(input.rows, 93), Numbers(input.rows, 94)};
-  norm_forward(input, {.sum = with_sum ? f.sum.data() : nullptr,
-                       .y = f.y.data(),
-                       .mean = f.mean.data(),
-                       .rstd = f.rstd.data()});
+  cpu::norm_forward(input, {.sum = with_sum ? f.sum.data() : nullptr,
+                            .y = f.y.data(),
+                            .mean = f.mean.data(),
+                            .rstd = f.rstd.data()});
   return f;
 }
 
-TEST(Norm, ForwardWithAndWithoutBranchAndDropout) {
+TEST(Norm, ForwardWithAndWithoutResidualAndDropout) {
   for_each_target([] {
     for (const int64_t cols : kColumns) {
       const int64_t rows = 5;
-      const Numbers x = features(rows, cols, 1), branch = features(rows, cols, 2), gain(cols, 3),
-                    shift(cols, 4);
+      const Numbers x = features(rows, cols, 1), residual = features(rows, cols, 2), weight(cols, 3),
+                    bias(cols, 4);
       for (const NormKind kind : kKinds) {
-        for (const bool has_branch : {false, true}) {
+        for (const bool has_residual : {false, true}) {
           // The sum is wanted where something is dropped, and where nothing is, not.
           for (const auto& [rate, with_sum] :
                {std::pair{0.0f, false}, {0.25f, true}, {0.25f, false}, {0.0f, true}}) {
             const NormInput input{.x = x.data(),
-                                  .branch = has_branch ? branch.data() : nullptr,
+                                  .residual = has_residual ? residual.data() : nullptr,
                                   .dropout = some_dropout(rate),
                                   .kind = kind,
-                                  .gain = gain.data(),
-                                  .shift = kind == NormKind::rms ? nullptr : shift.data(),
+                                  .weight = weight.data(),
+                                  .bias = kind == NormKind::rms ? nullptr : bias.data(),
                                   .epsilon = 1e-5f,
                                   .rows = rows,
                                   .cols = cols};
             const auto expected = reference::norm_forward(input);
             const Forward f = run(input, with_sum);
-            const std::string what = std::to_string(cols) + " columns, branch " + std::to_string(has_branch);
+            const std::string what =
+                std::to_string(cols) + " columns, residual " + std::to_string(has_residual);
             // With two columns or three, the deviation may be small, and the error grows with its inverse.
             double inverse = 1;
             for (const double v : expected.rstd) inverse = std::max(inverse, v);
@@ -73,56 +74,56 @@ TEST(Norm, ResidualAloneAndInPlace) {
   for_each_target([] {
     const int64_t rows = 6, cols = 530;
     Numbers x = features(rows, cols, 5);
-    const Numbers branch = features(rows, cols, 6), gain(cols, 7), shift(cols, 8);
+    const Numbers residual = features(rows, cols, 6), weight(cols, 7), bias(cols, 8);
     NormInput input{
-        .x = x.data(), .branch = branch.data(), .dropout = some_dropout(), .rows = rows, .cols = cols};
+        .x = x.data(), .residual = residual.data(), .dropout = some_dropout(), .rows = rows, .cols = cols};
     const auto sum = reference::norm_forward(input).sum;
     const Numbers y_before(rows * cols, 9);
     Numbers y = y_before;
-    norm_forward(input, {.sum = x.data(), .y = y.data()});
+    cpu::norm_forward(input, {.sum = x.data(), .y = y.data()});
     expect_near(x, sum, 3e-7, 3e-7, Accumulate::no, "sum in the place of x");
-    EXPECT_TRUE(y.same_bits(y_before)) << "y is not written without gain";
+    EXPECT_TRUE(y.same_bits(y_before)) << "y is not written without weight";
 
-    Numbers in_place = features(rows, cols, 10), in_branch = branch;
+    Numbers in_place = features(rows, cols, 10), in_residual = residual;
     input = {.x = in_place.data(),
-             .branch = branch.data(),
-             .gain = gain.data(),
-             .shift = shift.data(),
+             .residual = residual.data(),
+             .weight = weight.data(),
+             .bias = bias.data(),
              .rows = rows,
              .cols = cols};
     const auto expected = reference::norm_forward(input).y;
     Numbers elsewhere(rows * cols, 11);
-    norm_forward(input, {.y = elsewhere.data()});
+    cpu::norm_forward(input, {.y = elsewhere.data()});
     expect_near(elsewhere, expected, 3e-6, 0, Accumulate::no, "y");
-    input.branch = in_branch.data();
-    norm_forward(input, {.y = in_branch.data()});
-    EXPECT_TRUE(in_branch.same_bits(elsewhere)) << "y in the place of branch";
-    norm_forward(
-        {.x = elsewhere.data(), .gain = gain.data(), .shift = shift.data(), .rows = rows, .cols = cols},
-        {.y = in_branch.data()});
-    norm_forward(
-        {.x = elsewhere.data(), .gain = gain.data(), .shift = shift.data(), .rows = rows, .cols = cols},
+    input.residual = in_residual.data();
+    cpu::norm_forward(input, {.y = in_residual.data()});
+    EXPECT_TRUE(in_residual.same_bits(elsewhere)) << "y in the place of residual";
+    cpu::norm_forward(
+        {.x = elsewhere.data(), .weight = weight.data(), .bias = bias.data(), .rows = rows, .cols = cols},
+        {.y = in_residual.data()});
+    cpu::norm_forward(
+        {.x = elsewhere.data(), .weight = weight.data(), .bias = bias.data(), .rows = rows, .cols = cols},
         {.y = elsewhere.data()});
-    EXPECT_TRUE(in_branch.same_bits(elsewhere)) << "y in the place of x";
+    EXPECT_TRUE(in_residual.same_bits(elsewhere)) << "y in the place of x";
   });
 }
 
 TEST(Norm, RowsDoNotKnowOfEachOtherNorOfThreads) {
   for_each_target([] {
     const int64_t rows = 150, cols = 257;
-    const Numbers x = features(rows, cols, 12), branch = features(rows, cols, 13), gain(cols, 14),
-                  shift(cols, 15);
+    const Numbers x = features(rows, cols, 12), residual = features(rows, cols, 13), weight(cols, 14),
+                  bias(cols, 15);
     NormInput input{.x = x.data(),
-                    .branch = branch.data(),
+                    .residual = residual.data(),
                     .dropout = some_dropout(),
-                    .gain = gain.data(),
-                    .shift = shift.data(),
+                    .weight = weight.data(),
+                    .bias = bias.data(),
                     .rows = rows,
                     .cols = cols};
     expect_same_for_any_threads([&] { return run(input, true).y; });
     const Numbers all = run(input, true).y;
     input.x += 100 * cols;
-    input.branch += 100 * cols;
+    input.residual += 100 * cols;
     input.dropout.first_row += 100;
     input.rows = 1;
     const Numbers one = run(input, true).y;
@@ -133,20 +134,20 @@ TEST(Norm, RowsDoNotKnowOfEachOtherNorOfThreads) {
 void check_backward(NormKind kind) {
   for_each_target([kind] {
     for (const auto& [rows, cols] : {std::pair<int64_t, int64_t>{1, 17}, {3, 64}, {130, 33}, {70, 515}}) {
-      const Numbers z = features(rows, cols, 16), dy(rows * cols, 17), gain(cols, 18), shift(cols, 19);
+      const Numbers z = features(rows, cols, 16), dy(rows * cols, 17), weight(cols, 18), bias(cols, 19);
       const Forward f = run({.x = z.data(),
                              .kind = kind,
-                             .gain = gain.data(),
-                             .shift = kind == NormKind::rms ? nullptr : shift.data(),
+                             .weight = weight.data(),
+                             .bias = kind == NormKind::rms ? nullptr : bias.data(),
                              .rows = rows,
                              .cols = cols},
                             false);
       for (const Accumulate accumulate : {Accumulate::no, Accumulate::yes}) {
         for (const float rate : {0.0f, 0.25f}) {
-          Numbers dz(rows * cols, 20), branch(rows * cols, 21), d_gain(cols, 22), d_shift(cols, 23);
+          Numbers dz(rows * cols, 20), residual(rows * cols, 21), d_weight(cols, 22), d_bias(cols, 23);
           NormBackward arguments{.kind = kind,
                                  .z = z.data(),
-                                 .gain = gain.data(),
+                                 .weight = weight.data(),
                                  .mean = f.mean.data(),
                                  .rstd = f.rstd.data(),
                                  .dy = dy.data(),
@@ -154,21 +155,22 @@ void check_backward(NormKind kind) {
                                  .cols = cols,
                                  .dz = dz.data(),
                                  .dz_accumulate = accumulate,
-                                 .branch_gradient = branch.data(),
-                                 .branch_accumulate = accumulate,
+                                 .residual_gradient = residual.data(),
+                                 .residual_accumulate = accumulate,
                                  .dropout = some_dropout(rate),
-                                 .gain_gradient = d_gain.data(),
-                                 .shift_gradient = kind == NormKind::rms ? nullptr : d_shift.data(),
-                                 .parameter_accumulate = accumulate};
+                                 .weight_gradient = d_weight.data(),
+                                 .bias_gradient = kind == NormKind::rms ? nullptr : d_bias.data(),
+                                 .weight_accumulate = accumulate,
+                                 .bias_accumulate = accumulate};
           const auto expected = reference::norm_backward(arguments, 1e-5f);
-          norm_backward(arguments);
+          cpu::norm_backward(arguments);
           const std::string what = std::to_string(rows) + " x " + std::to_string(cols);
           const double of_sums = 2e-6 * std::sqrt(static_cast<double>(rows));
           expect_near(dz, expected.dz, 3e-6, 0, accumulate, what + " dz");
-          expect_near(branch, expected.branch, 4e-6, 0, accumulate, what + " branch");
-          expect_near(d_gain, expected.gain, of_sums, 0, accumulate, what + " gain");
+          expect_near(residual, expected.residual, 4e-6, 0, accumulate, what + " residual");
+          expect_near(d_weight, expected.weight, of_sums, 0, accumulate, what + " weight");
           if (kind == NormKind::layer) {
-            expect_near(d_shift, expected.shift, of_sums, 0, accumulate, what + " shift");
+            expect_near(d_bias, expected.bias, of_sums, 0, accumulate, what + " bias");
           }
 
           // Each output may be left out, and dz may take the place of dy.
@@ -176,9 +178,9 @@ void check_backward(NormKind kind) {
           arguments.dz = in_place.data();
           arguments.dy = in_place.data();
           arguments.dz_accumulate = Accumulate::no;
-          arguments.branch_gradient = nullptr;
-          arguments.gain_gradient = arguments.shift_gradient = nullptr;
-          norm_backward(arguments);
+          arguments.residual_gradient = nullptr;
+          arguments.weight_gradient = arguments.bias_gradient = nullptr;
+          cpu::norm_backward(arguments);
           expect_near(in_place, expected.dz, 3e-6, 0, Accumulate::no, what + " dz in the place of dy");
         }
       }
@@ -191,22 +193,22 @@ TEST(Norm, BackwardOfRms) { check_backward(NormKind::rms); }
 
 TEST(Norm, BackwardForAnyThreads) {
   const int64_t rows = 700, cols = 130;
-  const Numbers z = features(rows, cols, 24), dy(rows * cols, 25), gain(cols, 26), shift(cols, 27);
+  const Numbers z = features(rows, cols, 24), dy(rows * cols, 25), weight(cols, 26), bias(cols, 27);
   const Forward f =
-      run({.x = z.data(), .gain = gain.data(), .shift = shift.data(), .rows = rows, .cols = cols}, false);
+      run({.x = z.data(), .weight = weight.data(), .bias = bias.data(), .rows = rows, .cols = cols}, false);
   Numbers dz(rows * cols, 28);
   expect_same_for_any_threads([&] {
     Numbers gradients(2 * cols, 29);
-    norm_backward({.z = z.data(),
-                   .gain = gain.data(),
-                   .mean = f.mean.data(),
-                   .rstd = f.rstd.data(),
-                   .dy = dy.data(),
-                   .rows = rows,
-                   .cols = cols,
-                   .dz = dz.data(),
-                   .gain_gradient = gradients.data(),
-                   .shift_gradient = gradients.data() + cols});
+    cpu::norm_backward({.z = z.data(),
+                        .weight = weight.data(),
+                        .mean = f.mean.data(),
+                        .rstd = f.rstd.data(),
+                        .dy = dy.data(),
+                        .rows = rows,
+                        .cols = cols,
+                        .dz = dz.data(),
+                        .weight_gradient = gradients.data(),
+                        .bias_gradient = gradients.data() + cols});
     return gradients;
   });
 }
@@ -215,11 +217,11 @@ TEST(Norm, BackwardForAnyThreads) {
 void check_reference(NormKind kind) {
   const int64_t rows = 2, cols = 6;
   Numbers z = features(rows, cols, 30);
-  const Numbers dy(rows * cols, 31), gain(cols, 32), shift(cols, 33);
+  const Numbers dy(rows * cols, 31), weight(cols, 32), bias(cols, 33);
   const NormInput input{.x = z.data(),
                         .kind = kind,
-                        .gain = gain.data(),
-                        .shift = kind == NormKind::rms ? nullptr : shift.data(),
+                        .weight = weight.data(),
+                        .bias = kind == NormKind::rms ? nullptr : bias.data(),
                         .rows = rows,
                         .cols = cols};
   const auto loss = [&] {
@@ -229,7 +231,8 @@ void check_reference(NormKind kind) {
     return sum;
   };
   const auto gradients = reference::norm_backward(
-      {.kind = kind, .z = z.data(), .gain = gain.data(), .dy = dy.data(), .rows = rows, .cols = cols}, 1e-5f);
+      {.kind = kind, .z = z.data(), .weight = weight.data(), .dy = dy.data(), .rows = rows, .cols = cols},
+      1e-5f);
   for (int64_t i = 0; i < z.size(); ++i) {
     const float at = z[i], h = 1.0f / 1024;
     z[i] = at + h;

@@ -1,10 +1,10 @@
-#include "qkv/kernels/pointwise.h"
+#include "qkv/kernels/cpu/pointwise.h"
 
 #include <gtest/gtest.h>
 
 #include <limits>
 
-#include "qkv/kernels/norm.h"
+#include "qkv/kernels/cpu/norm.h"
 #include "qkv/kernels/reference/activation.h"
 #include "qkv/kernels/reference/dropout.h"
 #include "rowwise.h"
@@ -36,11 +36,11 @@ TEST(Pointwise, CopyScaleAdd) {
             scaled.push_back(-1.75 * double{x[i]});
             sums.push_back(double{x[i]} + double{copied[i]});
           }
-          add(x.data(), copied.data(), z.data(), count);
+          cpu::add(x.data(), copied.data(), z.data(), count);
           expect_near(z, sums, 1e-7, 1e-7, Accumulate::no, what);
-          copy(x.data(), copied.data(), count, accumulate);
+          cpu::copy(x.data(), copied.data(), count, accumulate);
           expect_near(copied, same, accumulate == Accumulate::no ? 0 : 2e-7, 0, accumulate, what);
-          scale(x.data(), -1.75f, multiplied.data(), count, accumulate);
+          cpu::scale(x.data(), -1.75f, multiplied.data(), count, accumulate);
           expect_near(multiplied, scaled, 5e-7, 0, accumulate, what);
         }
       }
@@ -63,9 +63,9 @@ TEST(Pointwise, ActivationsAndTheirGradients) {
             gradients.push_back(reference::activation_derivative(activation, double{x[i]}) * double{dy[i]});
           }
           Numbers y(count, 7), dx(count, 8);
-          activate(activation, x.data(), y.data(), rows, cols, {});
+          cpu::activate(activation, x.data(), y.data(), rows, cols, {});
           expect_near(y, values, 5e-7, 5e-7, Accumulate::no, what);
-          activate_backward(activation, x.data(), dy.data(), dx.data(), rows, cols, {}, accumulate);
+          cpu::activate_backward(activation, x.data(), dy.data(), dx.data(), rows, cols, {}, accumulate);
           expect_near(dx, gradients, 7e-7, 5e-7, accumulate, what);
         }
       }
@@ -82,11 +82,11 @@ TEST(Pointwise, ReluBackwardIsActivateBackward) {
         const Dropout dropout{.rate = rate, .seed = 7, .step = 1, .site = 2, .first_row = 9};
         const Numbers x(count, 5, 6, misaligned), dy(count, 6, 1, misaligned);
         Numbers y(count, 7), expected(count, 8), found(count, 9), in_place = dy;
-        activate(Activation::relu, x.data(), y.data(), rows, cols, dropout);
-        activate_backward(Activation::relu, x.data(), dy.data(), expected.data(), rows, cols, dropout,
-                          Accumulate::no);
-        relu_backward(y.data(), dy.data(), dropout.scale(), found.data(), count);
-        relu_backward(y.data(), in_place.data(), dropout.scale(), in_place.data(), count);
+        cpu::activate(Activation::relu, x.data(), y.data(), rows, cols, dropout);
+        cpu::activate_backward(Activation::relu, x.data(), dy.data(), expected.data(), rows, cols, dropout,
+                               Accumulate::no);
+        cpu::relu_backward(y.data(), dy.data(), dropout.scale(), found.data(), count);
+        cpu::relu_backward(y.data(), in_place.data(), dropout.scale(), in_place.data(), count);
         for (int64_t i = 0; i < count; ++i) {
           ASSERT_EQ(found[i], expected[i]) << cols << " columns, rate " << rate << ", at " << i;
           ASSERT_EQ(in_place[i], expected[i]) << cols << " columns, rate " << rate << ", at " << i;
@@ -115,9 +115,9 @@ TEST(Pointwise, ActivationsAreAccurateEverywhere) {
         derivatives.push_back(reference::activation_derivative(activation, double{x[i]}));
       }
       Numbers y(kCount, 11), dx(kCount, 12);
-      activate(activation, x.data(), y.data(), 1, kCount, {});
+      cpu::activate(activation, x.data(), y.data(), 1, kCount, {});
       expect_near(y, values, 3e-7, 3e-7, Accumulate::no, std::to_string(static_cast<int>(activation)));
-      activate_backward(activation, x.data(), ones.data(), dx.data(), 1, kCount, {}, Accumulate::no);
+      cpu::activate_backward(activation, x.data(), ones.data(), dx.data(), 1, kCount, {}, Accumulate::no);
       expect_near(dx, derivatives, 6e-7, 3e-7, Accumulate::no, std::to_string(static_cast<int>(activation)));
     }
   });
@@ -132,13 +132,13 @@ TEST(Pointwise, ActivationsOfExtremeNumbers) {
       x[1] = -1e30f;
       x[2] = std::numeric_limits<float>::quiet_NaN();
       x[3] = 100;
-      activate(activation, x.data(), y.data(), 1, 4, {});
+      cpu::activate(activation, x.data(), y.data(), 1, 4, {});
       EXPECT_EQ(y[0], bounded ? 1.0f : 1e30f);
       EXPECT_EQ(y[1], bounded ? -1.0f : identity ? -1e30f : 0.0f);
       EXPECT_TRUE(std::isnan(y[2])) << "hidden by " << static_cast<int>(activation);
       EXPECT_EQ(y[3], bounded ? 1.0f : 100.0f);
       Numbers dy(4, 15), dx(4, 16);
-      activate_backward(activation, x.data(), dy.data(), dx.data(), 1, 4, {}, Accumulate::no);
+      cpu::activate_backward(activation, x.data(), dy.data(), dx.data(), 1, 4, {}, Accumulate::no);
       EXPECT_EQ(dx[0], bounded ? 0.0f : dy[0]);
       EXPECT_NEAR(dx[1], identity ? dy[1] : 0.0f, 1e-30f);
     }
@@ -172,15 +172,15 @@ TEST(Pointwise, ActivationInPlaceWithDropoutForAnyThreads) {
       }
       const auto forward = [&] {
         Numbers y = x;
-        activate(Activation::gelu_exact, y.data(), y.data(), rows, cols, dropout);
+        cpu::activate(Activation::gelu_exact, y.data(), y.data(), rows, cols, dropout);
         return y;
       };
       expect_near(forward(), values, 5e-7, 5e-7, Accumulate::no, "y in the place of x");
       expect_same_for_any_threads(forward);
       const auto backward = [&] {
         Numbers dx = dy;
-        activate_backward(Activation::gelu_exact, x.data(), dx.data(), dx.data(), rows, cols, dropout,
-                          Accumulate::no);
+        cpu::activate_backward(Activation::gelu_exact, x.data(), dx.data(), dx.data(), rows, cols, dropout,
+                               Accumulate::no);
         return dx;
       };
       expect_near(backward(), gradients, 7e-7, 5e-7, Accumulate::no, "dx in the place of dy");
@@ -202,7 +202,7 @@ TEST(Pointwise, SumRows) {
           }
           const auto result = [&] {
             Numbers result_sums(cols, 20);
-            column_sums(dy.data(), rows, cols, stride, result_sums.data(), accumulate);
+            cpu::column_sums(dy.data(), rows, cols, stride, result_sums.data(), accumulate);
             return result_sums;
           };
           expect_near(result(), sums, 1e-6 * std::sqrt(static_cast<double>(rows)), 1e-6, accumulate,

@@ -1,4 +1,4 @@
-#include "qkv/kernels/rotary.h"
+#include "qkv/kernels/cpu/rotary.h"
 
 #include <gtest/gtest.h>
 
@@ -50,7 +50,7 @@ TEST(Rotary, IsTheReferenceForEveryWidth) {
           arguments.direction = direction;
           arguments.accumulate = accumulate;
           const auto expected = reference::rotated(arguments);
-          rotary(arguments);
+          cpu::rotary(arguments);
           expect_near(y, expected, 3e-7, 3e-7, accumulate, "d " + std::to_string(d));
         }
       }
@@ -69,10 +69,10 @@ TEST(Rotary, InPlaceAndBackAgain) {
   arguments.x = x.data();
   arguments.cosines = cosines.data();
   arguments.sines = sines.data();
-  rotary(arguments);
+  cpu::rotary(arguments);
   EXPECT_FALSE(x.same_bits(one.x));
   arguments.direction = Turn::back;
-  rotary(arguments);
+  cpu::rotary(arguments);
   std::vector<double> expected;
   for (int64_t i = 0; i < one.x.size(); ++i) expected.push_back(double{one.x[i]});
   expect_near(x, expected, 5e-7, 0, Accumulate::no, "there and back");
@@ -86,7 +86,7 @@ TEST(Rotary, RowsDoNotKnowOfEachOtherNorOfThreads) {
     arguments.x += first * one.stride();
     arguments.positions += first;
     arguments.rows = count;
-    rotary(arguments);
+    cpu::rotary(arguments);
     return y;
   };
   expect_same_for_any_threads([&] { return run(0, 300); });

@@ -94,6 +94,25 @@ TEST(Gradients, RmsNorm) {
   }
 }
 
+// Weight and bias are each trained or not, and written or added to, by themselves.
+TEST(Gradients, ABiasOfTwoNorms) {
+  check_gradients({.function =
+                       [](const auto& in) {
+                         return residual(layer_norm(in[0], in[1], in[3], 1e-3f),
+                                         layer_norm(in[0], in[2], in[3], 1e-3f));
+                       },
+                   .inputs = {random_tensor({5, 18}, 1), random_tensor({18}, 2), random_tensor({18}, 3),
+                              random_tensor({18}, 4)}});
+}
+
+TEST(Gradients, OfOneParameterOfANorm) {
+  const Tensor x = random_tensor({5, 18}, 1), weight = random_tensor({18}, 2), bias = random_tensor({18}, 3);
+  check_gradients(
+      {.function = [=](const auto& in) { return layer_norm(x, weight, in[0], 1e-3f); }, .inputs = {bias}});
+  check_gradients(
+      {.function = [=](const auto& in) { return layer_norm(x, in[0], bias, 1e-3f); }, .inputs = {weight}});
+}
+
 // Gate and what it gates as columns of one product.
 TEST(Gradients, Gated) {
   for (const Dropout& dropout : {Dropout{}, kDropout}) {

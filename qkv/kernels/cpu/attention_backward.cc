@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "qkv/kernels/attention.h"
 #include "qkv/kernels/counters.h"
+#include "qkv/kernels/cpu/attention.h"
 #include "qkv/kernels/cpu/attention_tasks.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -385,7 +385,7 @@ void backward_tasks(const BackwardArguments& arguments, const AttentionTask* tas
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace qkv::kernels {
+namespace qkv::kernels::cpu {
 
 HWY_EXPORT(backward_tasks);
 
@@ -416,5 +416,5 @@ void attention_backward(const AttentionShape& shape, const AttentionInput& input
   count_numbers(2 * (query_numbers(shape) + key_numbers(shape)));
 }
 
-}  // namespace qkv::kernels
+}  // namespace qkv::kernels::cpu
 #endif  // HWY_ONCE

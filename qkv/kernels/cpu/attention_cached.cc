@@ -2,8 +2,8 @@
 #include <cstdint>
 
 #include "qkv/base/parallel.h"
-#include "qkv/kernels/attention.h"
 #include "qkv/kernels/counters.h"
+#include "qkv/kernels/cpu/attention.h"
 #include "qkv/kernels/cpu/attention_tasks.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -136,7 +136,7 @@ void attend(const CachedAttention& a, int64_t row, int64_t head) {
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace qkv::kernels {
+namespace qkv::kernels::cpu {
 
 HWY_EXPORT(attend);
 
@@ -157,5 +157,5 @@ void attention_cached(const CachedAttention& attention) {
       static_cast<uint64_t>((positions * attention.key_heads + attention.rows * attention.heads) * width));
 }
 
-}  // namespace qkv::kernels
+}  // namespace qkv::kernels::cpu
 #endif  // HWY_ONCE

@@ -13,7 +13,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "qkv/kernels/attention.h"
+#include "qkv/kernels/backend/attention.h"
 #include "qkv/kernels/cpu/attention_tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -2,8 +2,8 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "qkv/kernels/attention.h"
 #include "qkv/kernels/counters.h"
+#include "qkv/kernels/cpu/attention.h"
 #include "qkv/kernels/cpu/attention_tasks.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -363,7 +363,7 @@ void forward_tasks(const ForwardArguments& arguments, const AttentionTask* tasks
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace qkv::kernels {
+namespace qkv::kernels::cpu {
 
 HWY_EXPORT(forward_tasks);
 
@@ -379,5 +379,5 @@ void attention_forward(const AttentionShape& shape, const AttentionInput& input,
   count_numbers(query_numbers(shape) + key_numbers(shape));
 }
 
-}  // namespace qkv::kernels
+}  // namespace qkv::kernels::cpu
 #endif  // HWY_ONCE

@@ -8,7 +8,7 @@
 #include <functional>
 #include <vector>
 
-#include "qkv/kernels/attention.h"
+#include "qkv/kernels/backend/attention.h"
 
 namespace qkv::kernels {
 

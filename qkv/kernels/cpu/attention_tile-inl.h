@@ -15,7 +15,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "qkv/kernels/attention.h"
+#include "qkv/kernels/backend/attention.h"
 #include "qkv/kernels/cpu/attention_product-inl.h"
 #include "qkv/kernels/cpu/attention_tasks.h"
 #include "qkv/kernels/cpu/dropout-inl.h"

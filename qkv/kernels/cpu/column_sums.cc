@@ -2,8 +2,8 @@
 
 #include "qkv/base/parallel.h"
 #include "qkv/kernels/counters.h"
+#include "qkv/kernels/cpu/pointwise.h"
 #include "qkv/kernels/cpu/row_blocks.h"
-#include "qkv/kernels/pointwise.h"
 #include "qkv/tensor/storage.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -49,7 +49,7 @@ void sum_block(const float* x, int64_t rows, int64_t cols, int64_t row_stride, f
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace qkv::kernels {
+namespace qkv::kernels::cpu {
 namespace {
 
 HWY_EXPORT(sum_block);
@@ -81,5 +81,5 @@ void column_sums(const float* dy, int64_t rows, int64_t cols, int64_t row_stride
   column_sums(partial, blocks, cols, cols, sums, accumulate);
 }
 
-}  // namespace qkv::kernels
+}  // namespace qkv::kernels::cpu
 #endif

@@ -1,4 +1,4 @@
-#include "qkv/kernels/embedding.h"
+#include "qkv/kernels/cpu/embedding.h"
 
 #include <algorithm>
 
@@ -91,7 +91,7 @@ void scatter_range(const float* dy, const int32_t* ids, float factor, int64_t to
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace qkv::kernels {
+namespace qkv::kernels::cpu {
 namespace {
 
 HWY_EXPORT(embed_range);
@@ -120,5 +120,5 @@ void embedding_backward(const float* dy, const int32_t* ids, float factor, int64
   });
 }
 
-}  // namespace qkv::kernels
+}  // namespace qkv::kernels::cpu
 #endif

@@ -1,4 +1,4 @@
-#include "qkv/kernels/gated.h"
+#include "qkv/kernels/cpu/gated.h"
 
 #include <algorithm>
 
@@ -71,7 +71,7 @@ void gated_backward_range(const Gated& a, const float* dy, const GradientRows& d
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace qkv::kernels {
+namespace qkv::kernels::cpu {
 namespace {
 
 HWY_EXPORT(gated_range);
@@ -98,5 +98,5 @@ void gated_backward(const Gated& arguments, const float* dy, const GradientRows&
   });
 }
 
-}  // namespace qkv::kernels
+}  // namespace qkv::kernels::cpu
 #endif

@@ -1,4 +1,4 @@
-#include "qkv/kernels/loss.h"
+#include "qkv/kernels/cpu/loss.h"
 
 #include <algorithm>
 #include <cmath>
@@ -136,7 +136,7 @@ void softmax_rows(const float* x, float* y, int64_t begin, int64_t end, int64_t 
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace qkv::kernels {
+namespace qkv::kernels::cpu {
 namespace {
 
 HWY_EXPORT(cross_entropy_rows);
@@ -170,5 +170,5 @@ void softmax(const float* x, float* y, int64_t rows, int64_t cols) {
   });
 }
 
-}  // namespace qkv::kernels
+}  // namespace qkv::kernels::cpu
 #endif

@@ -1,12 +1,12 @@
-#include "qkv/kernels/norm.h"
+#include "qkv/kernels/cpu/norm.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "qkv/base/parallel.h"
 #include "qkv/kernels/counters.h"
+#include "qkv/kernels/cpu/pointwise.h"
 #include "qkv/kernels/cpu/row_blocks.h"
-#include "qkv/kernels/pointwise.h"
 #include "qkv/tensor/storage.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -21,11 +21,11 @@ HWY_BEFORE_NAMESPACE();
 namespace qkv::kernels::HWY_NAMESPACE {
 namespace {
 
-// z = x + dropout(branch) of one row, where z is written only if not null; the sum of its elements.
+// z = x + dropout(residual) of one row, where z is written only if not null; the sum of its elements.
 template <class Drop>
-double residual_row(Floats d, Drop& drop, int64_t row, const float* x, const float* branch, float* z,
+double residual_row(Floats d, Drop& drop, int64_t row, const float* x, const float* residual, float* z,
                     int64_t cols) {
-  if (branch == nullptr) {
+  if (residual == nullptr) {
     return sum_of_row(d, cols, [&](auto part, int64_t i) HWY_ATTR {
       const auto v = load(d, x + i, part);
       if (z != nullptr) store(d, v, z + i, part);
@@ -38,7 +38,7 @@ double residual_row(Floats d, Drop& drop, int64_t row, const float* x, const flo
     drop.draw(row, first, count);
     sum += sum_of_row(d, count, [&](auto part, int64_t i) HWY_ATTR {
       const int64_t column = first + i;
-      const auto v = hn::Add(load(d, x + column, part), drop.apply(d, load(d, branch + column, part), i));
+      const auto v = hn::Add(load(d, x + column, part), drop.apply(d, load(d, residual + column, part), i));
       store(d, v, z + column, part);
       return v;
     });
@@ -54,13 +54,13 @@ void norm_rows(const NormInput& input, const NormOutput& output, int64_t begin, 
   const double count = static_cast<double>(cols);
   for (int64_t row = begin; row < end; ++row) {
     const int64_t first = row * cols;
-    const float* branch = input.branch == nullptr ? nullptr : input.branch + first;
+    const float* residual = input.residual == nullptr ? nullptr : input.residual + first;
     // Where the sum is not wanted, it stands in y until the norm takes its place.
     float* sum_to = output.sum != nullptr ? output.sum + first
-                    : branch != nullptr   ? output.y + first
+                    : residual != nullptr ? output.y + first
                                           : nullptr;
-    const double sum = residual_row(d, drop, row, input.x + first, branch, sum_to, cols);
-    if (input.gain == nullptr) continue;
+    const double sum = residual_row(d, drop, row, input.x + first, residual, sum_to, cols);
+    if (input.weight == nullptr) continue;
 
     const float* z = sum_to != nullptr ? sum_to : input.x + first;
     const float mean = input.kind == NormKind::rms ? 0.0f : static_cast<float>(sum / count);
@@ -76,12 +76,12 @@ void norm_rows(const NormInput& input, const NormOutput& output, int64_t begin, 
     if (input.kind == NormKind::rms) {
       for_vectors(d, cols, [&](auto part, int64_t i) HWY_ATTR {
         const auto v = hn::Mul(load(d, z + i, part), inverse);
-        store(d, hn::Mul(v, load(d, input.gain + i, part)), y + i, part);
+        store(d, hn::Mul(v, load(d, input.weight + i, part)), y + i, part);
       });
     } else {
       for_vectors(d, cols, [&](auto part, int64_t i) HWY_ATTR {
         const auto v = hn::Mul(hn::Sub(load(d, z + i, part), means), inverse);
-        store(d, hn::MulAdd(v, load(d, input.gain + i, part), load(d, input.shift + i, part)), y + i, part);
+        store(d, hn::MulAdd(v, load(d, input.weight + i, part), load(d, input.bias + i, part)), y + i, part);
       });
     }
     if (output.mean != nullptr) output.mean[row] = mean;
@@ -90,37 +90,35 @@ void norm_rows(const NormInput& input, const NormOutput& output, int64_t begin, 
 }
 
 void norm_range(const NormInput& input, const NormOutput& output, int64_t begin, int64_t end) {
-  input.dropout.active() && input.branch != nullptr ? norm_rows<DropSome>(input, output, begin, end)
-                                                    : norm_rows<KeepAll>(input, output, begin, end);
+  input.dropout.active() && input.residual != nullptr ? norm_rows<DropSome>(input, output, begin, end)
+                                                      : norm_rows<KeepAll>(input, output, begin, end);
 }
 
-// Rows [begin, end). The sums of their gradients of gain and shift are written to d_gain and d_shift, where
-// these are not null (d_shift is with rms).
+// Rows [begin, end). The sums of their gradients of weight and bias are written to d_weight and d_bias, where
+// these are not null.
 template <class Drop>
-void norm_backward_rows(const NormBackward& a, int64_t begin, int64_t end, float* d_gain, float* d_shift) {
+void norm_backward_rows(const NormBackward& a, int64_t begin, int64_t end, float* d_weight, float* d_bias) {
   const Floats d;
   Drop drop(a.dropout);
   const double count = static_cast<double>(a.cols);
-  if (d_gain != nullptr) std::fill(d_gain, d_gain + a.cols, 0.0f);
-  if (d_shift != nullptr) std::fill(d_shift, d_shift + a.cols, 0.0f);
+  if (d_weight != nullptr) std::fill(d_weight, d_weight + a.cols, 0.0f);
+  if (d_bias != nullptr) std::fill(d_bias, d_bias + a.cols, 0.0f);
   for (int64_t row = begin; row < end; ++row) {
     const int64_t first = row * a.cols;
     const float *z = a.z + first, *dy = a.dy + first;
     const auto mean = hn::Set(d, a.mean[row]), inverse = hn::Set(d, a.rstd[row]);
-    // With g = gain dy and n = (z - mean) / deviation: dz = (g - mean(g) - n mean(g n)) / deviation, and
+    // With g = weight dy and n = (z - mean) / deviation: dz = (g - mean(g) - n mean(g n)) / deviation, and
     // without the mean of g where none was taken from z.
     const auto normal = [&](auto part, int64_t i)
                             HWY_ATTR { return hn::Mul(hn::Sub(load(d, z + i, part), mean), inverse); };
     const auto scaled = [&](auto part, int64_t i)
-                            HWY_ATTR { return hn::Mul(load(d, dy + i, part), load(d, a.gain + i, part)); };
+                            HWY_ATTR { return hn::Mul(load(d, dy + i, part), load(d, a.weight + i, part)); };
     const double sum = a.kind == NormKind::rms ? 0 : sum_of_row(d, a.cols, scaled);
     const double product_sum = sum_of_row(d, a.cols, [&](auto part, int64_t i) HWY_ATTR {
       const auto n = normal(part, i);
-      if (d_gain != nullptr) {
-        const auto v = load(d, dy + i, part);
-        store(d, hn::MulAdd(v, n, load(d, d_gain + i, part)), d_gain + i, part);
-        if (d_shift != nullptr) store(d, hn::Add(v, load(d, d_shift + i, part)), d_shift + i, part);
-      }
+      const auto v = load(d, dy + i, part);
+      if (d_weight != nullptr) store(d, hn::MulAdd(v, n, load(d, d_weight + i, part)), d_weight + i, part);
+      if (d_bias != nullptr) store(d, hn::Add(v, load(d, d_bias + i, part)), d_bias + i, part);
       return hn::Mul(scaled(part, i), n);
     });
     const auto mean_g = hn::Set(d, static_cast<float>(sum / count));
@@ -133,18 +131,18 @@ void norm_backward_rows(const NormBackward& a, int64_t begin, int64_t end, float
         store(d, v, to, part);
       };
       if (a.dz != nullptr) put(dz, a.dz + first + column, a.dz_accumulate);
-      if (a.branch_gradient != nullptr) {
-        put(drop.apply(d, dz, i), a.branch_gradient + first + column, a.branch_accumulate);
+      if (a.residual_gradient != nullptr) {
+        put(drop.apply(d, dz, i), a.residual_gradient + first + column, a.residual_accumulate);
       }
     });
   }
 }
 
-void norm_backward_range(const NormBackward& a, int64_t begin, int64_t end, float* d_gain, float* d_shift) {
-  if (a.dropout.active() && a.branch_gradient != nullptr) {
-    norm_backward_rows<DropSome>(a, begin, end, d_gain, d_shift);
+void norm_backward_range(const NormBackward& a, int64_t begin, int64_t end, float* d_weight, float* d_bias) {
+  if (a.dropout.active() && a.residual_gradient != nullptr) {
+    norm_backward_rows<DropSome>(a, begin, end, d_weight, d_bias);
   } else {
-    norm_backward_rows<KeepAll>(a, begin, end, d_gain, d_shift);
+    norm_backward_rows<KeepAll>(a, begin, end, d_weight, d_bias);
   }
 }
 
@@ -174,7 +172,7 @@ void dropout_range(const float* dy, float* dx, int64_t begin, int64_t end, int64
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace qkv::kernels {
+namespace qkv::kernels::cpu {
 namespace {
 
 HWY_EXPORT(norm_range);
@@ -186,8 +184,8 @@ int64_t rows_of_piece(int64_t cols) { return std::max<int64_t>(1, 16384 / std::m
 }  // namespace
 
 void norm_forward(const NormInput& input, const NormOutput& output) {
-  const int64_t arrays = 1 + (input.branch != nullptr) + (output.sum != nullptr) +
-                         (input.gain != nullptr && output.y != nullptr);
+  const int64_t arrays = 1 + (input.residual != nullptr) + (output.sum != nullptr) +
+                         (input.weight != nullptr && output.y != nullptr);
   count_numbers(input.rows * input.cols * arrays);
   parallel_for(input.rows, rows_of_piece(input.cols), [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(norm_range)(input, output, begin, end);
@@ -196,10 +194,13 @@ void norm_forward(const NormInput& input, const NormOutput& output) {
 
 void norm_backward(const NormBackward& arguments) {
   const int64_t rows = arguments.rows, cols = arguments.cols;
-  const int64_t written = (arguments.dz != nullptr ? touches(arguments.dz_accumulate) : 0) +
-                          (arguments.branch_gradient != nullptr ? touches(arguments.branch_accumulate) : 0);
+  const int64_t written =
+      (arguments.dz != nullptr ? touches(arguments.dz_accumulate) : 0) +
+      (arguments.residual_gradient != nullptr ? touches(arguments.residual_accumulate) : 0);
   count_numbers(rows * cols * (2 + written));
-  if (arguments.gain_gradient == nullptr) {
+  float* const weight_gradient = arguments.weight_gradient;
+  float* const bias_gradient = arguments.bias_gradient;
+  if (weight_gradient == nullptr && bias_gradient == nullptr) {
     parallel_for(rows, rows_of_piece(cols), [&](int64_t begin, int64_t end) {
       HWY_DYNAMIC_DISPATCH(norm_backward_range)(arguments, begin, end, nullptr, nullptr);
     });
@@ -207,16 +208,19 @@ void norm_backward(const NormBackward& arguments) {
   }
   const int64_t block = rows_of_block(rows), blocks = count_row_blocks(rows);
   const Storage storage = allocate(static_cast<size_t>(2 * blocks * cols) * sizeof(float));
-  float* d_gain = reinterpret_cast<float*>(storage.get());  // [blocks, cols], and so is d_shift
-  float* d_shift = arguments.shift_gradient == nullptr ? nullptr : d_gain + blocks * cols;
+  // [blocks, cols] each
+  float* const d_weight = reinterpret_cast<float*>(storage.get());
+  float* const d_bias = d_weight + blocks * cols;
   parallel_for(rows, block, [&](int64_t begin, int64_t end) {
     const int64_t at = begin / block * cols;
     HWY_DYNAMIC_DISPATCH(norm_backward_range)
-    (arguments, begin, end, d_gain + at, d_shift == nullptr ? nullptr : d_shift + at);
+    (arguments, begin, end, weight_gradient == nullptr ? nullptr : d_weight + at,
+     bias_gradient == nullptr ? nullptr : d_bias + at);
   });
-  column_sums(d_gain, blocks, cols, cols, arguments.gain_gradient, arguments.parameter_accumulate);
-  if (d_shift != nullptr)
-    column_sums(d_shift, blocks, cols, cols, arguments.shift_gradient, arguments.parameter_accumulate);
+  if (weight_gradient != nullptr)
+    column_sums(d_weight, blocks, cols, cols, weight_gradient, arguments.weight_accumulate);
+  if (bias_gradient != nullptr)
+    column_sums(d_bias, blocks, cols, cols, bias_gradient, arguments.bias_accumulate);
 }
 
 void dropout_backward(const float* dy, float* dx, int64_t rows, int64_t cols, const Dropout& dropout,
@@ -228,5 +232,5 @@ void dropout_backward(const float* dy, float* dx, int64_t rows, int64_t cols, co
   });
 }
 
-}  // namespace qkv::kernels
+}  // namespace qkv::kernels::cpu
 #endif

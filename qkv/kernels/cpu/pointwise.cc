@@ -1,4 +1,4 @@
-#include "qkv/kernels/pointwise.h"
+#include "qkv/kernels/cpu/pointwise.h"
 
 #include <algorithm>
 
@@ -97,7 +97,7 @@ void activate_backward_range(Activation activation, const float* x, const float*
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace qkv::kernels {
+namespace qkv::kernels::cpu {
 namespace {
 
 HWY_EXPORT(scale_range);
@@ -161,5 +161,5 @@ void relu_backward(const float* y, const float* dy, float factor, float* dx, int
   });
 }
 
-}  // namespace qkv::kernels
+}  // namespace qkv::kernels::cpu
 #endif

@@ -1,4 +1,4 @@
-#include "qkv/kernels/rotary.h"
+#include "qkv/kernels/cpu/rotary.h"
 
 #include <algorithm>
 
@@ -46,7 +46,7 @@ void rotary_range(const Rotary& a, int64_t begin, int64_t end) {
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace qkv::kernels {
+namespace qkv::kernels::cpu {
 namespace {
 
 HWY_EXPORT(rotary_range);
@@ -62,5 +62,5 @@ void rotary(const Rotary& arguments) {
   });
 }
 
-}  // namespace qkv::kernels
+}  // namespace qkv::kernels::cpu
 #endif

@@ -1,4 +1,4 @@
-#include "qkv/kernels/transpose.h"
+#include "qkv/kernels/cpu/transpose.h"
 
 #include <array>
 
@@ -112,7 +112,7 @@ void turn_lines_16(const Turned<uint16_t>& a, int64_t begin, int64_t end) { turn
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace qkv::kernels {
+namespace qkv::kernels::cpu {
 namespace {
 
 HWY_EXPORT(turn_lines_32);
@@ -138,5 +138,5 @@ void transpose(const uint16_t* x, int64_t x_stride, int64_t rows, int64_t cols, 
   turn(a, [&](int64_t begin, int64_t end) { HWY_DYNAMIC_DISPATCH(turn_lines_16)(a, begin, end); });
 }
 
-}  // namespace qkv::kernels
+}  // namespace qkv::kernels::cpu
 #endif

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "qkv/kernels/attention.h"
+#include "qkv/kernels/backend/attention.h"
 #include "qkv/kernels/reference/doubles.h"
 
 namespace qkv::kernels::reference {

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "qkv/kernels/attention.h"
+#include "qkv/kernels/backend/attention.h"
 
 namespace qkv::kernels::reference {
 

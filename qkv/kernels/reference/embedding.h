@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "qkv/kernels/embedding.h"
+#include "qkv/kernels/backend/embedding.h"
 #include "qkv/kernels/reference/doubles.h"
 
 namespace qkv::kernels::reference {

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "qkv/kernels/loss.h"
+#include "qkv/kernels/backend/loss.h"
 #include "qkv/kernels/reference/doubles.h"
 
 namespace qkv::kernels::reference {

@@ -27,26 +27,26 @@ Moments moments(NormKind kind, const Number* z, int64_t cols, double epsilon) {
 template <class MomentsOfRow>
 NormGradients norm_backward(const NormBackward& a, const MomentsOfRow& moments_of_row) {
   NormGradients gradients;
-  gradients.gain.resize(static_cast<size_t>(a.cols));
-  gradients.shift.resize(static_cast<size_t>(a.cols));
+  gradients.weight.resize(static_cast<size_t>(a.cols));
+  gradients.bias.resize(static_cast<size_t>(a.cols));
   const double count = static_cast<double>(a.cols);
   for (int64_t r = 0; r < a.rows; ++r) {
     const float *z = a.z + r * a.cols, *dy = a.dy + r * a.cols;
     const Moments m = moments_of_row(r);
     double sum = 0, product_sum = 0;
     for (int64_t c = 0; c < a.cols; ++c) {
-      const double n = (double{z[c]} - m.mean) * m.rstd, g = double{dy[c]} * double{a.gain[c]};
+      const double n = (double{z[c]} - m.mean) * m.rstd, g = double{dy[c]} * double{a.weight[c]};
       sum += g;
       product_sum += g * n;
-      gradients.gain[static_cast<size_t>(c)] += double{dy[c]} * n;
-      gradients.shift[static_cast<size_t>(c)] += double{dy[c]};
+      gradients.weight[static_cast<size_t>(c)] += double{dy[c]} * n;
+      gradients.bias[static_cast<size_t>(c)] += double{dy[c]};
     }
     for (int64_t c = 0; c < a.cols; ++c) {
-      const double n = (double{z[c]} - m.mean) * m.rstd, g = double{dy[c]} * double{a.gain[c]};
+      const double n = (double{z[c]} - m.mean) * m.rstd, g = double{dy[c]} * double{a.weight[c]};
       const double centre = a.kind == NormKind::rms ? 0 : sum / count;
       const double dz = m.rstd * (g - centre - n * product_sum / count);
       gradients.dz.push_back(dz);
-      gradients.branch.push_back(dz * dropout_factor(a.dropout, r, c));
+      gradients.residual.push_back(dz * dropout_factor(a.dropout, r, c));
     }
   }
   return gradients;
@@ -60,8 +60,8 @@ Norm norm_forward(const NormInput& input) {
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t c = 0; c < cols; ++c) {
       double z = input.x[r * cols + c];
-      if (input.branch != nullptr) {
-        z += dropout_factor(input.dropout, r, c) * double{input.branch[r * cols + c]};
+      if (input.residual != nullptr) {
+        z += dropout_factor(input.dropout, r, c) * double{input.residual[r * cols + c]};
       }
       norm.sum.push_back(z);
     }
@@ -69,10 +69,10 @@ Norm norm_forward(const NormInput& input) {
     const Moments m = moments(input.kind, z, cols, double{input.epsilon});
     norm.mean.push_back(m.mean);
     norm.rstd.push_back(m.rstd);
-    if (input.gain == nullptr) continue;
+    if (input.weight == nullptr) continue;
     for (int64_t c = 0; c < cols; ++c) {
-      norm.y.push_back((z[c] - m.mean) * m.rstd * double{input.gain[c]} +
-                       (input.shift == nullptr ? 0 : double{input.shift[c]}));
+      norm.y.push_back((z[c] - m.mean) * m.rstd * double{input.weight[c]} +
+                       (input.bias == nullptr ? 0 : double{input.bias[c]}));
     }
   }
   return norm;
@@ -95,10 +95,10 @@ void norm_backward(const NormBackward& a) {
   const NormGradients gradients = norm_backward(a, [&](int64_t row) {
     return Moments{a.kind == NormKind::rms ? 0.0 : double{a.mean[row]}, double{a.rstd[row]}};
   });
-  store(gradients.branch, a.branch_gradient, a.branch_accumulate);
+  store(gradients.residual, a.residual_gradient, a.residual_accumulate);
   store(gradients.dz, a.dz, a.dz_accumulate);
-  store(gradients.gain, a.gain_gradient, a.parameter_accumulate);
-  store(gradients.shift, a.shift_gradient, a.parameter_accumulate);
+  store(gradients.weight, a.weight_gradient, a.weight_accumulate);
+  store(gradients.bias, a.bias_gradient, a.bias_accumulate);
 }
 
 void dropout_backward(const float* dy, float* dx, int64_t rows, int64_t cols, const Dropout& dropout,

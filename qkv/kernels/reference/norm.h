@@ -1,7 +1,7 @@
 #pragma once
 // Layer and RMS normalisation of rows, with the residual connection before it.
 
-#include "qkv/kernels/norm.h"
+#include "qkv/kernels/backend/norm.h"
 #include "qkv/kernels/reference/doubles.h"
 
 namespace qkv::kernels::reference {
@@ -13,8 +13,8 @@ struct Norm {
 Norm norm_forward(const NormInput& input);
 
 struct NormGradients {
-  Doubles dz, branch;   // [rows, cols]
-  Doubles gain, shift;  // [cols]
+  Doubles dz, residual;  // [rows, cols]
+  Doubles weight, bias;  // [cols]
 };
 // Of z alone: mean and rstd are computed again, with `epsilon`, and those of the arguments are not read.
 NormGradients norm_backward(const NormBackward& arguments, float epsilon);

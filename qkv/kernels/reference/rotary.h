@@ -1,8 +1,8 @@
 #pragma once
 // Rotary positions (Su et al. 2021), as the equation in kernels/rotary.h.
 
+#include "qkv/kernels/backend/rotary.h"
 #include "qkv/kernels/reference/doubles.h"
-#include "qkv/kernels/rotary.h"
 
 namespace qkv::kernels::reference {
 

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "qkv/kernels/pointwise.h"
+#include "qkv/kernels/activation.h"
 
 namespace qkv::models {
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "qkv/kernels/pointwise.h"
+#include "qkv/kernels/activation.h"
 
 namespace qkv::models {
 

@@ -7,7 +7,7 @@
 
 #include "qkv/base/error.h"
 #include "qkv/base/log.h"
-#include "qkv/kernels/transpose.h"
+#include "qkv/kernels/cpu/transpose.h"
 
 namespace qkv::models {
 namespace {
@@ -84,7 +84,7 @@ Tensor transposed(const Tensor& x) {
   Tensor y = Tensor::empty({x.dim(1), x.dim(0)}, x.dtype());
   const auto turn = [&](auto* to) {
     using Element = std::remove_pointer_t<decltype(to)>;
-    kernels::transpose(static_cast<const Element*>(x.address()), x.row_stride(), x.dim(0), x.dim(1), to);
+    kernels::cpu::transpose(static_cast<const Element*>(x.address()), x.row_stride(), x.dim(0), x.dim(1), to);
   };
   x.dtype() == DType::bf16 ? turn(static_cast<uint16_t*>(y.address()))
                            : turn(static_cast<uint32_t*>(y.address()));

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 
-#include "qkv/kernels/accumulate.h"
 #include "qkv/kernels/dropout.h"
 #include "qkv/kernels/weight_rows.h"
 
@@ -20,12 +19,5 @@ struct EmbeddingForward {
   Dropout dropout{};
   float* y = nullptr;  // [tokens, cols]
 };
-
-void embedding_forward(const EmbeddingForward& arguments);
-
-// table_gradient[ids[t]] += factor * dropout(dy[t]), in the order of t for every row: the bits do not depend
-// on threads. table_gradient [vocabulary, cols] must hold numbers already (zeros at first).
-void embedding_backward(const float* dy, const int32_t* ids, float factor, int64_t tokens, int64_t cols,
-                        int64_t vocabulary, const Dropout& dropout, float* table_gradient);
 
 }  // namespace qkv::kernels

@@ -4,7 +4,8 @@
 #include <cstdint>
 
 #include "qkv/kernels/accumulate.h"
-#include "qkv/kernels/pointwise.h"
+#include "qkv/kernels/activation.h"
+#include "qkv/kernels/dropout.h"
 
 namespace qkv::kernels {
 
@@ -18,19 +19,11 @@ struct Gated {
   Dropout dropout = {};
 };
 
-// y [rows, cols], contiguous.
-void gated(const Gated& arguments, float* y);
-
 // Where the gradient of an input goes; null data: not wanted.
 struct GradientRows {
   float* data = nullptr;
   int64_t stride = 0;
   Accumulate accumulate = Accumulate::no;
 };
-
-// d_gate (+)= activation'(gate) * x * dropout(dy), d_x (+)= activation(gate) * dropout(dy); dy [rows, cols]
-// contiguous.
-void gated_backward(const Gated& arguments, const float* dy, const GradientRows& d_gate,
-                    const GradientRows& d_x);
 
 }  // namespace qkv::kernels

@@ -26,6 +26,4 @@ struct Rotary {
   Accumulate accumulate = Accumulate::no;
 };
 
-void rotary(const Rotary& arguments);
-
 }  // namespace qkv::kernels

@@ -90,9 +90,6 @@ struct AttentionOutput {
   AttentionCapture watch = {};
 };
 
-void attention_forward(const AttentionShape& shape, const AttentionInput& input,
-                       const AttentionOutput& output);
-
 // A step of decoding: one query a row, against keys and values that lie anywhere. entries[r][j] points to
 // position j of row r: its keys [key_heads * d_k], then its values [key_heads * d_v]. Hypotheses that share
 // their beginning share entries, and none is ever moved. A row without positions becomes zeros. A row's bits
@@ -114,8 +111,6 @@ struct CachedAttention {
   float* const* weights = nullptr;  // [rows], each [heads, length]: what the softmax gave; null: not wanted
 };
 
-void attention_cached(const CachedAttention& attention);
-
 struct AttentionGradients {
   float* query = nullptr;  // the layouts of the inputs, with strides of their own
   float* key = nullptr;
@@ -129,11 +124,5 @@ struct AttentionGradients {
   // Of the relative bias: null where not wanted, else always added to, laid out like it.
   float* relative = nullptr;
 };
-
-// output and log_sum_exp are those of the forward pass; grad_output is laid out as output with
-// grad_output_stride.
-void attention_backward(const AttentionShape& shape, const AttentionInput& input, const float* output,
-                        int64_t output_stride, const float* log_sum_exp, const float* grad_output,
-                        int64_t grad_output_stride, const AttentionGradients& gradients);
 
 }  // namespace qkv::kernels

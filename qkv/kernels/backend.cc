@@ -1,0 +1,32 @@
+#include "qkv/kernels/backend.h"
+
+#include "qkv/base/error.h"
+#include "qkv/kernels/dispatch.h"
+
+namespace qkv::kernels {
+
+const Backend& backend(Device device) {
+  switch (device) {
+    case Device::cpu:
+      return cpu_backend();
+    case Device::reference:
+      return reference_backend();
+  }
+  throw UsageError("device: expected cpu or reference, found another");
+}
+
+void throw_devices_differ(const char* kernel, const Tensor& a, const Tensor& b) {
+  throw UsageError(concat(kernel, ": expected tensors on one device, found ", a.shape(), " on ",
+                          name_of(a.device()), " and ", b.shape(), " on ", name_of(b.device())));
+}
+
+namespace {
+
+// The tensors of this program find their devices' memory through the backends.
+const bool memory_is_set = [] {
+  set_device_memory([](Device device) -> DeviceMemory& { return *backend(device).memory(); });
+  return true;
+}();
+
+}  // namespace
+}  // namespace qkv::kernels

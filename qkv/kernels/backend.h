@@ -1,0 +1,122 @@
+#pragma once
+// What a device has to provide: its memory and these kernels. Each is called by the function of the same name
+// in qkv/kernels/*.h, which takes tensors and finds the backend by their device.
+//
+// Arguments are valid: callers have checked shapes, ids and strides. Pointers are addresses on the device.
+// On the host lie: the argument structs, query_offsets and key_offsets of AttentionShape, `offsets` of
+// AttentionCapture, and CachedAttention's lists of addresses. Arrays are contiguous where no stride is given.
+// A kernel is done when it returns, or works as if it were. A row of a result has the same bits whatever rows
+// lie beside it.
+
+#include <cstdint>
+
+#include "qkv/kernels/accumulate.h"
+#include "qkv/kernels/activation.h"
+#include "qkv/kernels/backend/attention.h"
+#include "qkv/kernels/backend/embedding.h"
+#include "qkv/kernels/backend/gated.h"
+#include "qkv/kernels/backend/loss.h"
+#include "qkv/kernels/backend/norm.h"
+#include "qkv/kernels/backend/rotary.h"
+#include "qkv/kernels/dropout.h"
+#include "qkv/tensor/device_memory.h"
+
+namespace qkv::kernels {
+
+class Backend {
+ public:
+  Backend() = default;
+  Backend(const Backend&) = delete;
+  Backend& operator=(const Backend&) = delete;
+
+  // Null: tensors lie in the host's memory.
+  virtual DeviceMemory* memory() const = 0;
+
+  // Attention. In the backward pass output and log_sum_exp are those of the forward pass; grad_output is laid
+  // out as output with grad_output_stride.
+  virtual void attention_forward(const AttentionShape& shape, const AttentionInput& input,
+                                 const AttentionOutput& output) const = 0;
+  virtual void attention_backward(const AttentionShape& shape, const AttentionInput& input,
+                                  const float* output, int64_t output_stride, const float* log_sum_exp,
+                                  const float* grad_output, int64_t grad_output_stride,
+                                  const AttentionGradients& gradients) const = 0;
+  virtual void attention_cached(const CachedAttention& attention) const = 0;
+
+  // Positions.
+  virtual void rotary(const Rotary& arguments) const = 0;
+
+  // Tables. table_gradient[ids[t]] += factor * dropout(dy[t]), in the order of t for every row: the bits do
+  // not depend on threads. table_gradient [vocabulary, cols] must hold numbers already (zeros at first).
+  virtual void embedding_forward(const EmbeddingForward& arguments) const = 0;
+  virtual void embedding_backward(const float* dy, const int32_t* ids, float factor, int64_t tokens,
+                                  int64_t cols, int64_t vocabulary, const Dropout& dropout,
+                                  float* table_gradient) const = 0;
+
+  // Norms and residual sums.
+  virtual void norm_forward(const NormInput& input, const NormOutput& output) const = 0;
+  virtual void norm_backward(const NormBackward& arguments) const = 0;
+  // dx (+)= dropout(dy), the residual's share of a sum's gradient. dx may be dy.
+  virtual void dropout_backward(const float* dy, float* dx, int64_t rows, int64_t cols,
+                                const Dropout& dropout, Accumulate accumulate) const = 0;
+
+  // Activations.
+  // y = dropout(activation(x)), element by element; [rows, cols]. x may be y.
+  virtual void activate(Activation activation, const float* x, float* y, int64_t rows, int64_t cols,
+                        const Dropout& dropout) const = 0;
+  // dx (+)= activation'(x) * dropout(dy). dx may be dy with Accumulate::no.
+  virtual void activate_backward(Activation activation, const float* x, const float* dy, float* dx,
+                                 int64_t rows, int64_t cols, const Dropout& dropout,
+                                 Accumulate accumulate) const = 0;
+  // dx = factor * dy where y > 0, else 0: the gradient of y = dropout(max(x, 0)), found without x, as what is
+  // dropped is 0 too; factor = dropout.scale(). dx may be dy.
+  virtual void relu_backward(const float* y, const float* dy, float factor, float* dx,
+                             int64_t count) const = 0;
+  // y [rows, cols], contiguous.
+  virtual void gated(const Gated& arguments, float* y) const = 0;
+  // d_gate (+)= activation'(gate) * x * dropout(dy), d_x (+)= activation(gate) * dropout(dy); dy [rows,
+  // cols].
+  virtual void gated_backward(const Gated& arguments, const float* dy, const GradientRows& d_gate,
+                              const GradientRows& d_x) const = 0;
+
+  // Losses.
+  virtual void cross_entropy(const CrossEntropy& arguments) const = 0;
+  // log_probabilities[r, c] = logits[r, c] + bias[c] - log sum exp of the row; in place is allowed, bias may
+  // be null.
+  virtual void log_softmax(const float* logits, const float* bias, float* log_probabilities, int64_t rows,
+                           int64_t cols) const = 0;
+  // y = softmax(x) by row, in place allowed.
+  virtual void softmax(const float* x, float* y, int64_t rows, int64_t cols) const = 0;
+
+  // Elements.
+  // y[i] = x[i] + y[i] * (accumulate)
+  virtual void copy(const float* x, float* y, int64_t count, Accumulate accumulate) const = 0;
+  // y[i] (+)= factor * x[i]
+  virtual void scale(const float* x, float factor, float* y, int64_t count, Accumulate accumulate) const = 0;
+  // z[i] = x[i] + y[i]
+  virtual void add(const float* x, const float* y, float* z, int64_t count) const = 0;
+  // sums[c] (+)= sum over rows of x[row, c], in an order that depends on the number of rows only.
+  virtual void column_sums(const float* x, int64_t rows, int64_t cols, int64_t row_stride, float* sums,
+                           Accumulate accumulate) const = 0;
+  // y[j, i] = x[i, j] for elements of `element` bytes, 2 or 4. x [rows, cols], its rows x_stride elements
+  // apart; y [cols, rows], contiguous.
+  virtual void transpose(const void* x, int64_t x_stride, int64_t rows, int64_t cols, size_t element,
+                         void* y) const = 0;
+
+  // Sums and checks.
+  // The sum of squares in double precision, in an order that depends on the count only.
+  virtual double sum_of_squares(const float* x, int64_t count) const = 0;
+  // Whether every element is a finite number.
+  virtual bool all_finite(const float* x, int64_t count) const = 0;
+
+ protected:
+  ~Backend() = default;  // backends live as long as the process
+};
+
+// The backend of a device. Throws UsageError where the build has none.
+const Backend& backend(Device device);
+
+// Each in a folder of its own; a build without one has its stub from qkv/kernels/absent/, which throws.
+const Backend& cpu_backend();
+const Backend& reference_backend();
+
+}  // namespace qkv::kernels

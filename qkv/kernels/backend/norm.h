@@ -1,0 +1,58 @@
+#pragma once
+// Normalisation of rows, with the residual connection of a block in the same pass.
+
+#include <cstdint>
+
+#include "qkv/kernels/accumulate.h"
+#include "qkv/kernels/dropout.h"
+
+namespace qkv::kernels {
+
+enum class NormKind {
+  layer,  // y = (z - mean(z)) / sqrt(var(z) + epsilon) * weight + bias (Ba et al. 2016)
+  rms,    // y = z / sqrt(mean(z^2) + epsilon) * weight (Zhang and Sennrich 2019)
+};
+
+// z = x + dropout(residual); y = norm(z), by row.
+struct NormInput {
+  const float* x = nullptr;         // [rows, cols]
+  const float* residual = nullptr;  // [rows, cols], or null: z = x
+  Dropout dropout{};                // of the residual
+  NormKind kind = NormKind::layer;
+  const float* weight = nullptr;  // [cols]; null: no normalisation, y is not written
+  const float* bias = nullptr;    // [cols]; null with rms
+  float epsilon = 1e-5f;
+  int64_t rows = 0, cols = 0;
+};
+
+struct NormOutput {
+  // [rows, cols]: z; may be x or residual. Null where not wanted (the backward pass then needs x as z: no
+  // residual).
+  float* sum = nullptr;
+  float* y = nullptr;     // [rows, cols]; may be x or residual, and not `sum`
+  float* mean = nullptr;  // [rows], 0 with rms; this and the next may be null
+  float* rstd = nullptr;  // [rows]: 1 / sqrt(var + epsilon), of rms 1 / sqrt(mean(z^2) + epsilon)
+};
+
+// dz [rows, cols] (+)= the gradient of y at z; residual_gradient (+)= dropout(the same), the residual's share
+// of it in the same pass; weight_gradient and bias_gradient [cols] (+)= likewise, each wanted or not. Sums
+// over rows are made in an order that depends on the number of rows only.
+struct NormBackward {
+  NormKind kind = NormKind::layer;
+  const float* z = nullptr;
+  const float* weight = nullptr;
+  const float* mean = nullptr;
+  const float* rstd = nullptr;
+  const float* dy = nullptr;
+  int64_t rows = 0, cols = 0;
+  float* dz = nullptr;  // [rows, cols]; null: not wanted. May be dy with Accumulate::no, as may the next
+  Accumulate dz_accumulate = Accumulate::no;
+  float* residual_gradient = nullptr;  // [rows, cols], not dz; null: not wanted
+  Accumulate residual_accumulate = Accumulate::no;
+  Dropout dropout = {};              // of the residual
+  float* weight_gradient = nullptr;  // [cols]; null: not wanted
+  float* bias_gradient = nullptr;    // [cols]; null: not wanted, and with rms
+  Accumulate weight_accumulate = Accumulate::no, bias_accumulate = Accumulate::no;
+};
+
+}  // namespace qkv::kernels

@@ -1,0 +1,15 @@
+#pragma once
+// What these compute is said in qkv/kernels/backend.h.
+
+#include "qkv/kernels/backend/attention.h"
+
+namespace qkv::kernels::cpu {
+
+void attention_forward(const AttentionShape& shape, const AttentionInput& input,
+                       const AttentionOutput& output);
+void attention_backward(const AttentionShape& shape, const AttentionInput& input, const float* output,
+                        int64_t output_stride, const float* log_sum_exp, const float* grad_output,
+                        int64_t grad_output_stride, const AttentionGradients& gradients);
+void attention_cached(const CachedAttention& attention);
+
+}  // namespace qkv::kernels::cpu

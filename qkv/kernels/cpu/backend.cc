@@ -1,0 +1,102 @@
+#include "qkv/kernels/backend.h"
+
+#include "qkv/kernels/cpu/attention.h"
+#include "qkv/kernels/cpu/embedding.h"
+#include "qkv/kernels/cpu/gated.h"
+#include "qkv/kernels/cpu/loss.h"
+#include "qkv/kernels/cpu/norm.h"
+#include "qkv/kernels/cpu/pointwise.h"
+#include "qkv/kernels/cpu/rotary.h"
+#include "qkv/kernels/cpu/transpose.h"
+#include "qkv/kernels/optimizer.h"
+
+namespace qkv::kernels {
+namespace {
+
+class CpuBackend final : public Backend {
+ public:
+  DeviceMemory* memory() const override { return nullptr; }
+  void attention_forward(const AttentionShape& shape, const AttentionInput& input,
+                         const AttentionOutput& output) const override {
+    cpu::attention_forward(shape, input, output);
+  }
+  void attention_backward(const AttentionShape& shape, const AttentionInput& input, const float* output,
+                          int64_t output_stride, const float* log_sum_exp, const float* grad_output,
+                          int64_t grad_output_stride, const AttentionGradients& gradients) const override {
+    cpu::attention_backward(shape, input, output, output_stride, log_sum_exp, grad_output, grad_output_stride,
+                            gradients);
+  }
+  void attention_cached(const CachedAttention& attention) const override { cpu::attention_cached(attention); }
+  void rotary(const Rotary& arguments) const override { cpu::rotary(arguments); }
+  void embedding_forward(const EmbeddingForward& arguments) const override {
+    cpu::embedding_forward(arguments);
+  }
+  void embedding_backward(const float* dy, const int32_t* ids, float factor, int64_t tokens, int64_t cols,
+                          int64_t vocabulary, const Dropout& dropout, float* table_gradient) const override {
+    cpu::embedding_backward(dy, ids, factor, tokens, cols, vocabulary, dropout, table_gradient);
+  }
+  void norm_forward(const NormInput& input, const NormOutput& output) const override {
+    cpu::norm_forward(input, output);
+  }
+  void norm_backward(const NormBackward& arguments) const override { cpu::norm_backward(arguments); }
+  void dropout_backward(const float* dy, float* dx, int64_t rows, int64_t cols, const Dropout& dropout,
+                        Accumulate accumulate) const override {
+    cpu::dropout_backward(dy, dx, rows, cols, dropout, accumulate);
+  }
+  void activate(Activation activation, const float* x, float* y, int64_t rows, int64_t cols,
+                const Dropout& dropout) const override {
+    cpu::activate(activation, x, y, rows, cols, dropout);
+  }
+  void activate_backward(Activation activation, const float* x, const float* dy, float* dx, int64_t rows,
+                         int64_t cols, const Dropout& dropout, Accumulate accumulate) const override {
+    cpu::activate_backward(activation, x, dy, dx, rows, cols, dropout, accumulate);
+  }
+  void relu_backward(const float* y, const float* dy, float factor, float* dx, int64_t count) const override {
+    cpu::relu_backward(y, dy, factor, dx, count);
+  }
+  void gated(const Gated& arguments, float* y) const override { cpu::gated(arguments, y); }
+  void gated_backward(const Gated& arguments, const float* dy, const GradientRows& d_gate,
+                      const GradientRows& d_x) const override {
+    cpu::gated_backward(arguments, dy, d_gate, d_x);
+  }
+  void cross_entropy(const CrossEntropy& arguments) const override { cpu::cross_entropy(arguments); }
+  void log_softmax(const float* logits, const float* bias, float* log_probabilities, int64_t rows,
+                   int64_t cols) const override {
+    cpu::log_softmax(logits, bias, log_probabilities, rows, cols);
+  }
+  void softmax(const float* x, float* y, int64_t rows, int64_t cols) const override {
+    cpu::softmax(x, y, rows, cols);
+  }
+  void copy(const float* x, float* y, int64_t count, Accumulate accumulate) const override {
+    cpu::copy(x, y, count, accumulate);
+  }
+  void scale(const float* x, float factor, float* y, int64_t count, Accumulate accumulate) const override {
+    cpu::scale(x, factor, y, count, accumulate);
+  }
+  void add(const float* x, const float* y, float* z, int64_t count) const override {
+    cpu::add(x, y, z, count);
+  }
+  void column_sums(const float* x, int64_t rows, int64_t cols, int64_t row_stride, float* sums,
+                   Accumulate accumulate) const override {
+    cpu::column_sums(x, rows, cols, row_stride, sums, accumulate);
+  }
+  void transpose(const void* x, int64_t x_stride, int64_t rows, int64_t cols, size_t element,
+                 void* y) const override {
+    if (element == 2)
+      return cpu::transpose(static_cast<const uint16_t*>(x), x_stride, rows, cols, static_cast<uint16_t*>(y));
+    cpu::transpose(static_cast<const uint32_t*>(x), x_stride, rows, cols, static_cast<uint32_t*>(y));
+  }
+  double sum_of_squares(const float* x, int64_t count) const override {
+    return kernels::sum_of_squares(x, count);
+  }
+  bool all_finite(const float* x, int64_t count) const override { return kernels::all_finite(x, count); }
+};
+
+}  // namespace
+
+const Backend& cpu_backend() {
+  static constinit const CpuBackend instance;
+  return instance;
+}
+
+}  // namespace qkv::kernels

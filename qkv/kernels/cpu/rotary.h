@@ -1,0 +1,10 @@
+#pragma once
+// What these compute is said in qkv/kernels/backend.h.
+
+#include "qkv/kernels/backend/rotary.h"
+
+namespace qkv::kernels::cpu {
+
+void rotary(const Rotary& arguments);
+
+}  // namespace qkv::kernels::cpu

@@ -1,0 +1,29 @@
+#pragma once
+// From tensors to a backend: what the functions of qkv/kernels/*.h share.
+
+#include "qkv/kernels/backend.h"
+#include "qkv/tensor/tensor.h"
+
+namespace qkv::kernels {
+
+[[noreturn]] void throw_devices_differ(const char* kernel, const Tensor& a, const Tensor& b);
+
+// The backend of the device on which all these tensors lie; undefined ones count for nothing. Throws
+// UsageError naming two tensors that lie on different devices.
+template <class... Tensors>
+const Backend& backend_of(const char* kernel, const Tensor& first, const Tensors&... others) {
+  const auto check = [&](const Tensor& other) {
+    if (other.device() != first.device() && other.defined()) [[unlikely]]
+      throw_devices_differ(kernel, first, other);
+  };
+  (check(others), ...);
+  return backend(first.device());
+}
+
+// The address of a tensor's elements on its device; null of an undefined one.
+template <class T = float>
+T* address(const Tensor& x) {
+  return x.defined() ? x.device_data<T>() : nullptr;
+}
+
+}  // namespace qkv::kernels

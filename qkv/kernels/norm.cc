@@ -1,0 +1,49 @@
+#include "qkv/kernels/norm.h"
+
+#include "qkv/kernels/dispatch.h"
+
+namespace qkv::kernels {
+
+void norm_forward(const NormForward& a) {
+  backend_of("norm_forward", a.x, a.residual, a.weight, a.bias, a.sum, a.y, a.mean, a.rstd)
+      .norm_forward(
+          {.x = address(a.x),
+           .residual = address(a.residual),
+           .dropout = a.dropout,
+           .kind = a.kind,
+           .weight = address(a.weight),
+           .bias = address(a.bias),
+           .epsilon = a.epsilon,
+           .rows = a.x.rows(),
+           .cols = a.x.cols()},
+          {.sum = address(a.sum), .y = address(a.y), .mean = address(a.mean), .rstd = address(a.rstd)});
+}
+
+void norm_backward(const NormGradients& a) {
+  backend_of("norm_backward", a.dy, a.z, a.weight, a.mean, a.rstd, a.dz.tensor, a.residual.tensor,
+             a.d_weight.tensor, a.d_bias.tensor)
+      .norm_backward({.kind = a.kind,
+                      .z = address(a.z),
+                      .weight = address(a.weight),
+                      .mean = address(a.mean),
+                      .rstd = address(a.rstd),
+                      .dy = address(a.dy),
+                      .rows = a.dy.rows(),
+                      .cols = a.dy.cols(),
+                      .dz = address(a.dz.tensor),
+                      .dz_accumulate = a.dz.accumulate,
+                      .residual_gradient = address(a.residual.tensor),
+                      .residual_accumulate = a.residual.accumulate,
+                      .dropout = a.dropout,
+                      .weight_gradient = address(a.d_weight.tensor),
+                      .bias_gradient = address(a.d_bias.tensor),
+                      .weight_accumulate = a.d_weight.accumulate,
+                      .bias_accumulate = a.d_bias.accumulate});
+}
+
+void dropout_backward(const Tensor& dy, const Dropout& dropout, const GradientSlot& dx) {
+  backend_of("dropout_backward", dy, dx.tensor)
+      .dropout_backward(address(dy), address(dx.tensor), dy.rows(), dy.cols(), dropout, dx.accumulate);
+}
+
+}  // namespace qkv::kernels

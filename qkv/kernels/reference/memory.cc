@@ -1,0 +1,112 @@
+#include "qkv/kernels/reference/memory.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <bit>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <new>
+#include <vector>
+
+namespace qkv::kernels::reference {
+namespace {
+
+// The mappings of the file, and which blocks of it are free.
+class Arena {
+ public:
+  // Address space costs nothing; where it is limited, a smaller arena will do.
+  Arena() {
+    for (bytes_ = size_t{1} << 36; bytes_ >= size_t{1} << 24; bytes_ /= 2) {
+      if (map()) return;
+    }
+    throw std::bad_alloc();
+  }
+
+  std::byte* take(size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    if (auto& blocks = free_[bytes]; !blocks.empty()) {
+      std::byte* const block = blocks.back();
+      blocks.pop_back();
+      return block;
+    }
+    if (bytes > bytes_ - used_) throw std::bad_alloc();
+    std::byte* const block = guarded_ + used_;
+    used_ += bytes;
+    return block;
+  }
+
+  void give(std::byte* block, size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    free_[bytes].push_back(block);
+  }
+
+  std::ptrdiff_t offset() const { return open_ - guarded_; }
+
+ private:
+  bool map() {
+    const int file = ::memfd_create("qkv reference device", MFD_CLOEXEC);
+    if (file < 0) return false;
+    void *guarded = MAP_FAILED, *open = MAP_FAILED;
+    if (::ftruncate(file, static_cast<off_t>(bytes_)) == 0) {
+      guarded = ::mmap(nullptr, bytes_, PROT_NONE, MAP_SHARED | MAP_NORESERVE, file, 0);
+      open = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
+    }
+    ::close(file);
+    if (guarded != MAP_FAILED && open != MAP_FAILED) {
+      guarded_ = static_cast<std::byte*>(guarded);
+      open_ = static_cast<std::byte*>(open);
+      return true;
+    }
+    if (guarded != MAP_FAILED) ::munmap(guarded, bytes_);
+    if (open != MAP_FAILED) ::munmap(open, bytes_);
+    return false;
+  }
+
+  size_t bytes_ = 0, used_ = 0;
+  std::byte *guarded_ = nullptr, *open_ = nullptr;
+  std::mutex mutex_;
+  std::map<size_t, std::vector<std::byte*>> free_;  // by size
+};
+
+// Never destroyed: static tensors may be freed after main() has ended.
+Arena& arena() {
+  static auto* instance = new Arena;
+  return *instance;
+}
+
+// Powers of two, so that freed blocks serve again; at least a cache line.
+size_t block_size(size_t bytes) { return std::bit_ceil(bytes < 64 ? size_t{64} : bytes); }
+
+}  // namespace
+
+const void* readable(const void* address) {
+  return address == nullptr ? nullptr : static_cast<const std::byte*>(address) + arena().offset();
+}
+
+Storage Memory::allocate(size_t bytes) {
+  const size_t size = block_size(bytes);
+  return {arena().take(size), [size](std::byte* block) { arena().give(block, size); }};
+}
+
+void Memory::copy(CopyDirection direction, const ByteRows& from, const ByteRows& to, size_t row_bytes,
+                  size_t rows) {
+  const std::byte* const source = direction == CopyDirection::to_device ? from.data : readable(from.data);
+  std::byte* const target = direction == CopyDirection::to_host ? to.data : readable(to.data);
+  for (size_t row = 0; row < rows && row_bytes > 0; ++row)
+    std::memcpy(target + row * to.stride, source + row * from.stride, row_bytes);
+}
+
+void Memory::fill_zero(const ByteRows& to, size_t row_bytes, size_t rows) {
+  std::byte* const target = readable(to.data);
+  for (size_t row = 0; row < rows && row_bytes > 0; ++row)
+    std::memset(target + row * to.stride, 0, row_bytes);
+}
+
+Memory& memory() {
+  static Memory instance;
+  return instance;
+}
+
+}  // namespace qkv::kernels::reference

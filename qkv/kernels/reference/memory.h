@@ -1,0 +1,31 @@
+#pragma once
+// Memory of the reference device, which only its kernels and copies can read.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "qkv/tensor/device_memory.h"
+
+namespace qkv::kernels::reference {
+
+// One file in memory, mapped twice. Addresses that tensors hold are in a mapping without any access: whoever
+// reads or writes there is killed by SIGSEGV. The backend reads and writes the other mapping, a constant
+// further on.
+class Memory final : public DeviceMemory {
+ public:
+  Storage allocate(size_t bytes) override;
+  void copy(CopyDirection direction, const ByteRows& from, const ByteRows& to, size_t row_bytes,
+            size_t rows) override;
+  void fill_zero(const ByteRows& to, size_t row_bytes, size_t rows) override;
+};
+
+Memory& memory();
+
+// The readable address of what lies at a tensor's address; null of null.
+const void* readable(const void* address);
+template <class T>
+T* readable(T* address) {
+  return const_cast<T*>(static_cast<const T*>(readable(static_cast<const void*>(address))));
+}
+
+}  // namespace qkv::kernels::reference

@@ -1,0 +1,38 @@
+#include "qkv/tensor/device.h"
+
+#include "qkv/base/error.h"
+#include "qkv/tensor/device_memory.h"
+
+namespace qkv {
+namespace {
+
+FindDeviceMemory find_device_memory = nullptr;
+
+}  // namespace
+
+const char* name_of(Device device) {
+  switch (device) {
+    case Device::cpu:
+      return "cpu";
+    case Device::reference:
+      return "reference";
+  }
+  return "unknown";
+}
+
+Device device_named(std::string_view name) {
+  for (const Device device : kDevices) {
+    if (name == name_of(device)) return device;
+  }
+  throw UsageError(concat("device: expected cpu or reference, found \"", name, "\""));
+}
+
+DeviceMemory& device_memory(Device device) {
+  if (find_device_memory == nullptr)
+    throw UsageError(concat("device ", name_of(device), ": this program has no kernels"));
+  return find_device_memory(device);
+}
+
+void set_device_memory(FindDeviceMemory find) { find_device_memory = find; }
+
+}  // namespace qkv

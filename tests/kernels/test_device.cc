@@ -1,0 +1,110 @@
+// Tensors on a device that is not the host, and the choice of a backend by them.
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <vector>
+
+#include "qkv/kernels/loss.h"
+#include "qkv/kernels/norm.h"
+#include "qkv/tensor/tensor.h"
+
+namespace qkv {
+namespace {
+
+Tensor numbers(const Shape& shape, float first) {
+  Tensor x = Tensor::empty(shape);
+  std::iota(x.values().begin(), x.values().end(), first);
+  return x;
+}
+
+std::vector<float> host_values(const Tensor& x) {
+  const Tensor host = to_host(x).clone();
+  return {host.values().begin(), host.values().end()};
+}
+
+template <class Function>
+std::string message_of(const Function& function) {
+  try {
+    function();
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(DeviceTensor, GoesThereAndBack) {
+  const Tensor x = numbers({3, 5}, 1);
+  const Tensor there = from_host(x, Device::reference);
+  EXPECT_EQ(there.device(), Device::reference);
+  EXPECT_EQ(there.shape(), x.shape());
+  EXPECT_EQ(from_host(there, Device::reference).address(), there.address());
+  EXPECT_EQ(host_values(there), host_values(x));
+  // Views, from and to.
+  const Tensor columns = there.columns(1, 2), row = there.slice_rows(2, 1);
+  EXPECT_EQ(host_values(columns), (std::vector<float>{2, 3, 7, 8, 12, 13}));
+  EXPECT_EQ(host_values(row), (std::vector<float>{11, 12, 13, 14, 15}));
+  there.columns(3, 2).copy_from(x.columns(0, 2));
+  row.columns(0, 2).fill_zero();
+  EXPECT_EQ(host_values(there), (std::vector<float>{1, 2, 3, 1, 2, 6, 7, 8, 6, 7, 0, 0, 13, 11, 12}));
+  // On the device.
+  const Tensor copy = there.clone();
+  EXPECT_EQ(copy.device(), Device::reference);
+  EXPECT_NE(copy.address(), there.address());
+  EXPECT_EQ(host_values(copy), host_values(there));
+  EXPECT_EQ(host_values(Tensor::zeros({2}, DType::f32, Device::reference)), (std::vector<float>{0, 0}));
+  EXPECT_EQ(host_values(Tensor::full({2}, 2.5f, Device::reference)), (std::vector<float>{2.5f, 2.5f}));
+}
+
+TEST(DeviceTensor, MemoryServesAgain) {
+  const void* first = nullptr;
+  for (int i = 0; i < 3; ++i) {
+    const Tensor x = Tensor::empty({1000}, DType::f32, Device::reference);
+    if (i == 0) first = x.address();
+    EXPECT_EQ(x.address(), first);
+  }
+}
+
+TEST(DeviceTensor, CannotBeReadOnTheHost) {
+  const Tensor x = from_host(numbers({2, 2}, 1), Device::reference);
+  const std::string expected =
+      "data: tensor [2, 2] lies on device reference: expected one on the host (see to_host)";
+  EXPECT_EQ(message_of([&] { x.data(); }), expected);
+  EXPECT_EQ(message_of([&] { x.values(); }), expected);
+  EXPECT_EQ(message_of([&] { x.reshape({4}).slice_rows(0, 1).item(); }),
+            "data: tensor [1] lies on device reference: expected one on the host (see to_host)");
+}
+
+TEST(DeviceTensorDeathTest, ItsMemoryIsProtected) {
+  const Tensor x = from_host(numbers({2, 2}, 1), Device::reference);
+  volatile float* const address = x.device_data();
+  EXPECT_EXIT(static_cast<void>(*address), ::testing::KilledBySignal(SIGSEGV), "");
+  EXPECT_EXIT(*address = 1, ::testing::KilledBySignal(SIGSEGV), "");
+}
+
+TEST(Backend, IsThatOfTheTensors) {
+  const Tensor x = numbers({4, 7}, -3), y = empty_like(x);
+  kernels::softmax(x, y);
+  const Tensor there = from_host(x, Device::reference), result = empty_like(there);
+  kernels::softmax(there, result);
+  const std::vector<float> expected = host_values(y), found = host_values(result);
+  for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-6f) << i;
+
+  const Tensor weight = numbers({7}, 1), bias = numbers({7}, -2);
+  kernels::norm_forward({.x = x, .weight = weight, .bias = bias, .y = y});
+  kernels::norm_forward({.x = there,
+                         .weight = from_host(weight, Device::reference),
+                         .bias = from_host(bias, Device::reference),
+                         .y = result});
+  const std::vector<float> normal = host_values(y), there_too = host_values(result);
+  for (size_t i = 0; i < normal.size(); ++i) EXPECT_NEAR(there_too[i], normal[i], 1e-5f) << i;
+}
+
+TEST(Backend, TensorsAreOnOneDevice) {
+  const Tensor x = numbers({4, 7}, 1);
+  EXPECT_EQ(message_of([&] { kernels::softmax(x, from_host(x, Device::reference)); }),
+            "softmax: expected tensors on one device, found [4, 7] on cpu and [4, 7] on reference");
+}
+
+}  // namespace
+}  // namespace qkv
