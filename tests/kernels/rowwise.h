@@ -37,6 +37,9 @@ class Numbers {
   // The number that stood there at first.
   float before(int64_t i) const { return before_[static_cast<size_t>(offset_ + i)]; }
 
+  // The data and what lies around it.
+  const std::vector<float>& all() const { return numbers_; }
+
   // Whether the numbers before and after the data are as they were.
   bool surroundings_untouched() const {
     for (size_t i = 0; i < numbers_.size(); ++i) {

@@ -1,82 +1,173 @@
+// The reference kernels behind the interface of a backend: addresses of the device become readable ones, and
+// the loops beside this file do the rest.
+
 #include "qkv/kernels/backend.h"
 
-#include "qkv/base/error.h"
+#include <vector>
+
+#include "qkv/kernels/reference/activation.h"
+#include "qkv/kernels/reference/attention.h"
+#include "qkv/kernels/reference/elementwise.h"
+#include "qkv/kernels/reference/embedding.h"
 #include "qkv/kernels/reference/loss.h"
 #include "qkv/kernels/reference/memory.h"
 #include "qkv/kernels/reference/norm.h"
+#include "qkv/kernels/reference/optimizer.h"
+#include "qkv/kernels/reference/rotary.h"
 
 namespace qkv::kernels {
 namespace {
 
-[[noreturn]] void missing(const char* kernel) {
-  throw UsageError(concat("device reference: ", kernel, " is not written yet"));
+using reference::readable;
+
+// Makes all these addresses readable, in place.
+template <class... Addresses>
+void make_readable(Addresses&... addresses) {
+  ((addresses = readable(addresses)), ...);
+}
+
+AttentionShape readable_shape(AttentionShape shape) {
+  make_readable(shape.keep.data, shape.bias.data, shape.alibi_slopes, shape.relative.data);
+  return shape;
+}
+
+AttentionInput readable_input(AttentionInput input) {
+  make_readable(input.query, input.key, input.value);
+  return input;
 }
 
 class ReferenceBackend final : public Backend {
  public:
   DeviceMemory* memory() const override { return &reference::memory(); }
-  void attention_forward(const AttentionShape&, const AttentionInput&,
-                         const AttentionOutput&) const override {
-    missing("attention_forward");
+
+  void attention_forward(const AttentionShape& shape, const AttentionInput& input,
+                         const AttentionOutput& output) const override {
+    AttentionOutput to = output;
+    make_readable(to.output, to.log_sum_exp, to.watch.weights, to.watch.entropy, to.watch.top_weights,
+                  to.watch.top_keys);
+    reference::attention_forward(readable_shape(shape), readable_input(input), to);
   }
-  void attention_backward(const AttentionShape&, const AttentionInput&, const float*, int64_t, const float*,
-                          const float*, int64_t, const AttentionGradients&) const override {
-    missing("attention_backward");
+  void attention_backward(const AttentionShape& shape, const AttentionInput& input, const float* /*output*/,
+                          int64_t /*output_stride*/, const float* /*log_sum_exp*/, const float* grad_output,
+                          int64_t grad_output_stride, const AttentionGradients& gradients) const override {
+    AttentionGradients to = gradients;
+    make_readable(to.query, to.key, to.value, to.bias, to.relative);
+    reference::attention_backward(readable_shape(shape), readable_input(input), readable(grad_output),
+                                  grad_output_stride, to);
   }
-  void attention_cached(const CachedAttention&) const override { missing("attention_cached"); }
-  void rotary(const Rotary&) const override { missing("rotary"); }
-  void embedding_forward(const EmbeddingForward&) const override { missing("embedding_forward"); }
-  void embedding_backward(const float*, const int32_t*, float, int64_t, int64_t, int64_t, const Dropout&,
-                          float*) const override {
-    missing("embedding_backward");
+  void attention_cached(const CachedAttention& attention) const override {
+    CachedAttention a = attention;
+    make_readable(a.query, a.alibi_slopes, a.relative.data, a.output);
+    std::vector<std::vector<const float*>> entries;
+    std::vector<const float* const*> rows;
+    std::vector<float*> weights;
+    for (int64_t row = 0; row < a.rows; ++row) {
+      std::vector<const float*>& own = entries.emplace_back(a.entries[row], a.entries[row] + a.lengths[row]);
+      for (const float*& entry : own) entry = readable(entry);
+      rows.push_back(own.data());
+      if (a.weights != nullptr) weights.push_back(readable(a.weights[row]));
+    }
+    a.entries = rows.data();
+    if (a.weights != nullptr) a.weights = weights.data();
+    reference::attention_cached(a);
   }
+
+  void rotary(const Rotary& arguments) const override {
+    Rotary a = arguments;
+    make_readable(a.x, a.y, a.cosines, a.sines, a.positions);
+    reference::rotary(a);
+  }
+
+  void embedding_forward(const EmbeddingForward& arguments) const override {
+    EmbeddingForward a = arguments;
+    make_readable(a.table.data, a.table.scales, a.ids, a.positions, a.position, a.y);
+    reference::embedding_forward(a);
+  }
+  void embedding_backward(const float* dy, const int32_t* ids, float factor, int64_t tokens, int64_t cols,
+                          int64_t vocabulary, const Dropout& dropout, float* table_gradient) const override {
+    reference::embedding_backward(readable(dy), readable(ids), factor, tokens, cols, vocabulary, dropout,
+                                  readable(table_gradient));
+  }
+
   void norm_forward(const NormInput& input, const NormOutput& output) const override {
-    NormInput in = input;
-    in.x = reference::readable(input.x);
-    in.residual = reference::readable(input.residual);
-    in.weight = reference::readable(input.weight);
-    in.bias = reference::readable(input.bias);
-    reference::norm_forward(in, {.sum = reference::readable(output.sum),
-                                 .y = reference::readable(output.y),
-                                 .mean = reference::readable(output.mean),
-                                 .rstd = reference::readable(output.rstd)});
+    NormInput from = input;
+    NormOutput to = output;
+    make_readable(from.x, from.residual, from.weight, from.bias, to.sum, to.y, to.mean, to.rstd);
+    reference::norm_forward(from, to);
   }
-  void norm_backward(const NormBackward&) const override { missing("norm_backward"); }
-  void dropout_backward(const float*, float*, int64_t, int64_t, const Dropout&, Accumulate) const override {
-    missing("dropout_backward");
+  void norm_backward(const NormBackward& arguments) const override {
+    NormBackward a = arguments;
+    make_readable(a.z, a.weight, a.mean, a.rstd, a.dy, a.dz, a.residual_gradient, a.weight_gradient,
+                  a.bias_gradient);
+    reference::norm_backward(a);
   }
-  void activate(Activation, const float*, float*, int64_t, int64_t, const Dropout&) const override {
-    missing("activate");
+  void dropout_backward(const float* dy, float* dx, int64_t rows, int64_t cols, const Dropout& dropout,
+                        Accumulate accumulate) const override {
+    reference::dropout_backward(readable(dy), readable(dx), rows, cols, dropout, accumulate);
   }
-  void activate_backward(Activation, const float*, const float*, float*, int64_t, int64_t, const Dropout&,
-                         Accumulate) const override {
-    missing("activate_backward");
+
+  void activate(Activation activation, const float* x, float* y, int64_t rows, int64_t cols,
+                const Dropout& dropout) const override {
+    reference::activate(activation, readable(x), readable(y), rows, cols, dropout);
   }
-  void relu_backward(const float*, const float*, float, float*, int64_t) const override {
-    missing("relu_backward");
+  void activate_backward(Activation activation, const float* x, const float* dy, float* dx, int64_t rows,
+                         int64_t cols, const Dropout& dropout, Accumulate accumulate) const override {
+    reference::activate_backward(activation, readable(x), readable(dy), readable(dx), rows, cols, dropout,
+                                 accumulate);
   }
-  void gated(const Gated&, float*) const override { missing("gated"); }
-  void gated_backward(const Gated&, const float*, const GradientRows&, const GradientRows&) const override {
-    missing("gated_backward");
+  void relu_backward(const float* y, const float* dy, float factor, float* dx, int64_t count) const override {
+    reference::relu_backward(readable(y), readable(dy), factor, readable(dx), count);
   }
-  void cross_entropy(const CrossEntropy&) const override { missing("cross_entropy"); }
-  void log_softmax(const float*, const float*, float*, int64_t, int64_t) const override {
-    missing("log_softmax");
+  void gated(const Gated& arguments, float* y) const override {
+    Gated a = arguments;
+    make_readable(a.gate, a.x);
+    reference::gated(a, readable(y));
+  }
+  void gated_backward(const Gated& arguments, const float* dy, const GradientRows& d_gate,
+                      const GradientRows& d_x) const override {
+    Gated a = arguments;
+    GradientRows to_gate = d_gate, to_x = d_x;
+    make_readable(a.gate, a.x, to_gate.data, to_x.data);
+    reference::gated_backward(a, readable(dy), to_gate, to_x);
+  }
+
+  void cross_entropy(const CrossEntropy& arguments) const override {
+    CrossEntropy a = arguments;
+    make_readable(a.logits, a.bias, a.labels, a.loss, a.nll);
+    reference::cross_entropy(a);
+  }
+  void log_softmax(const float* logits, const float* bias, float* log_probabilities, int64_t rows,
+                   int64_t cols) const override {
+    reference::log_softmax(readable(logits), readable(bias), readable(log_probabilities), rows, cols);
   }
   void softmax(const float* x, float* y, int64_t rows, int64_t cols) const override {
-    reference::softmax(reference::readable(x), reference::readable(y), rows, cols);
+    reference::softmax(readable(x), readable(y), rows, cols);
   }
-  void copy(const float*, float*, int64_t, Accumulate) const override { missing("copy"); }
-  void scale(const float*, float, float*, int64_t, Accumulate) const override { missing("scale"); }
-  void add(const float*, const float*, float*, int64_t) const override { missing("add"); }
-  void column_sums(const float*, int64_t, int64_t, int64_t, float*, Accumulate) const override {
-    missing("column_sums");
+
+  void copy(const float* x, float* y, int64_t count, Accumulate accumulate) const override {
+    reference::copy(readable(x), readable(y), count, accumulate);
   }
-  void transpose(const void*, int64_t, int64_t, int64_t, size_t, void*) const override {
-    missing("transpose");
+  void scale(const float* x, float factor, float* y, int64_t count, Accumulate accumulate) const override {
+    reference::scale(readable(x), factor, readable(y), count, accumulate);
   }
-  double sum_of_squares(const float*, int64_t) const override { missing("sum_of_squares"); }
-  bool all_finite(const float*, int64_t) const override { missing("all_finite"); }
+  void add(const float* x, const float* y, float* z, int64_t count) const override {
+    reference::add(readable(x), readable(y), readable(z), count);
+  }
+  void column_sums(const float* x, int64_t rows, int64_t cols, int64_t row_stride, float* sums,
+                   Accumulate accumulate) const override {
+    reference::column_sums(readable(x), rows, cols, row_stride, readable(sums), accumulate);
+  }
+  void transpose(const void* x, int64_t x_stride, int64_t rows, int64_t cols, size_t element,
+                 void* y) const override {
+    reference::transpose(readable(x), x_stride, rows, cols, element, readable(y));
+  }
+
+  double sum_of_squares(const float* x, int64_t count) const override {
+    return reference::sum_of_squares(readable(x), count);
+  }
+  bool all_finite(const float* x, int64_t count) const override {
+    return reference::all_finite(readable(x), count);
+  }
 };
 
 }  // namespace

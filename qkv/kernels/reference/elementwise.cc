@@ -1,19 +1,11 @@
 #include "qkv/kernels/reference/elementwise.h"
 
+#include <cstddef>
+#include <cstring>
+
 #include "qkv/kernels/reference/doubles.h"
 
 namespace qkv::kernels::reference {
-namespace {
-
-template <class Element>
-void transpose_any(const Element* x, int64_t x_stride, int64_t rows, int64_t cols, Element* y) {
-  for (int64_t r = 0; r < rows; ++r) {
-    for (int64_t c = 0; c < cols; ++c) y[c * rows + r] = x[r * x_stride + c];
-  }
-}
-
-}  // namespace
-
 void copy(const float* x, float* y, int64_t count, Accumulate accumulate) {
   for (int64_t i = 0; i < count; ++i) y[i] = accumulate == Accumulate::yes ? y[i] + x[i] : x[i];
 }
@@ -38,12 +30,13 @@ void column_sums(const float* dy, int64_t rows, int64_t cols, int64_t row_stride
   store(result, sums, accumulate);
 }
 
-void transpose(const uint32_t* x, int64_t x_stride, int64_t rows, int64_t cols, uint32_t* y) {
-  transpose_any(x, x_stride, rows, cols, y);
-}
-
-void transpose(const uint16_t* x, int64_t x_stride, int64_t rows, int64_t cols, uint16_t* y) {
-  transpose_any(x, x_stride, rows, cols, y);
+void transpose(const void* x, int64_t x_stride, int64_t rows, int64_t cols, size_t element, void* y) {
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < cols; ++c) {
+      std::memcpy(static_cast<std::byte*>(y) + at(c, rows, r) * element,
+                  static_cast<const std::byte*>(x) + at(r, x_stride, c) * element, element);
+    }
+  }
 }
 
 }  // namespace qkv::kernels::reference

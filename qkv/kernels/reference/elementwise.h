@@ -1,6 +1,7 @@
 #pragma once
 // Copies, sums and transposes: the kernels of pointwise.h and transpose.h without an activation.
 
+#include <cstddef>
 #include <cstdint>
 
 #include "qkv/kernels/accumulate.h"
@@ -12,7 +13,6 @@ void scale(const float* x, float factor, float* y, int64_t count, Accumulate acc
 void add(const float* x, const float* y, float* z, int64_t count);
 void column_sums(const float* dy, int64_t rows, int64_t cols, int64_t row_stride, float* sums,
                  Accumulate accumulate);
-void transpose(const uint32_t* x, int64_t x_stride, int64_t rows, int64_t cols, uint32_t* y);
-void transpose(const uint16_t* x, int64_t x_stride, int64_t rows, int64_t cols, uint16_t* y);
+void transpose(const void* x, int64_t x_stride, int64_t rows, int64_t cols, size_t element, void* y);
 
 }  // namespace qkv::kernels::reference

@@ -10,6 +10,8 @@
 #include <new>
 #include <vector>
 
+#include "qkv/base/error.h"
+
 namespace qkv::kernels::reference {
 namespace {
 
@@ -43,6 +45,7 @@ class Arena {
   }
 
   std::ptrdiff_t offset() const { return open_ - guarded_; }
+  bool holds(const void* address) const { return address >= guarded_ && address < guarded_ + bytes_; }
 
  private:
   bool map() {
@@ -82,12 +85,17 @@ size_t block_size(size_t bytes) { return std::bit_ceil(bytes < 64 ? size_t{64} :
 }  // namespace
 
 const void* readable(const void* address) {
-  return address == nullptr ? nullptr : static_cast<const std::byte*>(address) + arena().offset();
+  if (address == nullptr) return nullptr;
+  if (!arena().holds(address))
+    throw UsageError("reference device: a kernel was given the address of another device");
+  return static_cast<const std::byte*>(address) + arena().offset();
 }
 
 Storage Memory::allocate(size_t bytes) {
   const size_t size = block_size(bytes);
-  return {arena().take(size), [size](std::byte* block) { arena().give(block, size); }};
+  std::byte* const address = arena().take(size);
+  std::memset(readable(address), 0xFF, size);
+  return {address, [size](std::byte* block) { arena().give(block, size); }};
 }
 
 void Memory::copy(CopyDirection direction, const ByteRows& from, const ByteRows& to, size_t row_bytes,

@@ -13,6 +13,8 @@ namespace qkv::kernels::reference {
 // further on.
 class Memory final : public DeviceMemory {
  public:
+  // Bytes of 0xFF: floats are NaN and integers -1 until they are written, so that a kernel that reads before
+  // gives itself away.
   Storage allocate(size_t bytes) override;
   void copy(CopyDirection direction, const ByteRows& from, const ByteRows& to, size_t row_bytes,
             size_t rows) override;
@@ -21,7 +23,8 @@ class Memory final : public DeviceMemory {
 
 Memory& memory();
 
-// The readable address of what lies at a tensor's address; null of null.
+// The readable address of what lies at a tensor's address; null of null. Throws UsageError for an address
+// that is not of this device.
 const void* readable(const void* address);
 template <class T>
 T* readable(T* address) {

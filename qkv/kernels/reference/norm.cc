@@ -93,7 +93,7 @@ void norm_forward(const NormInput& input, const NormOutput& output) {
 
 void norm_backward(const NormBackward& a) {
   const NormGradients gradients = norm_backward(a, [&](int64_t row) {
-    return Moments{a.kind == NormKind::rms ? 0.0 : double{a.mean[row]}, double{a.rstd[row]}};
+    return Moments{double{a.mean[row]}, double{a.rstd[row]}};
   });
   store(gradients.residual, a.residual_gradient, a.residual_accumulate);
   store(gradients.dz, a.dz, a.dz_accumulate);
