@@ -1,5 +1,5 @@
 #pragma once
-// Attention to look at: the weights of one sentence pair, and reports made of them.
+// Attention reports: the weights of one sentence pair as JSON, HTML or SVG.
 
 #include <filesystem>
 #include <optional>
@@ -12,7 +12,7 @@ namespace qkv::explain {
 
 enum class Part {
   encoder,  // source tokens attend to source tokens
-  decoder,  // target tokens attend to what the decoder has read so far
+  decoder,  // target tokens attend to the tokens that the decoder has read
   cross,    // target tokens attend to source tokens
 };
 
@@ -27,7 +27,7 @@ struct AttentionLayer {
   Tensor weights;
 };
 
-// Tokens are UTF-8; what is not is shown with replacement characters.
+// Tokens are UTF-8; malformed bytes show as replacement characters.
 struct AttentionReport {
   std::string title, model;                // one line each, may be empty
   std::vector<std::string> source_tokens;  // queries and keys of encoder layers, keys of cross layers
@@ -45,27 +45,28 @@ struct AttentionReport {
 };
 
 // {"title", "model", "source_tokens", "target_tokens", "target_inputs",
-//  "layers": [{"part": "cross", "layer": 0, "heads": [head][query][key]}]}, weights to the last bit.
+//  "layers": [{"part": "cross", "layer": 0, "heads": [head][query][key]}]}, Weights keep every bit.
 std::string to_json(const AttentionReport& report);
 
-// One page that needs nothing else and loads nothing from the network: a heat map and a line view of every
-// head of every layer, an overview of all of them, each weight to 4 digits under the pointer; light and dark;
-// usable by keyboard; saves what it shows as a PNG.
+// A self-contained page without network access: a heat map and a line view of every head of every layer, an
+// overview of all heads, and each weight to 4 digits under the pointer. It has a light and a dark theme,
+// works by keyboard, and saves the view as a PNG.
 std::string to_html(const AttentionReport& report);
 
-// What an SVG shows: everything, or one part, one layer, one head of it.
+// The extent of an SVG: everything, or one part, one layer, one head.
 struct SvgOptions {
   std::optional<Part> part = {};
   std::optional<int> layer = {};  // from 0
   std::optional<int> head = {};   // from 0
 };
 
-// A drawing for papers and slides: for each part, layers down and heads across. One map alone shows its
-// weights as numbers too. Throws UsageError where the options leave nothing to draw.
+// A drawing for papers and slides: for each part, layers down and heads across. A single map shows its
+// weights as numbers too. Throws UsageError if the options select nothing.
 std::string to_svg(const AttentionReport& report, const SvgOptions& options = {});
 
-// Writes the report, atomically, as what the file's extension says: .html, .json or .svg; UsageError for any
-// other. Throws IoError when the file cannot be written. All of the above call validate().
+// Writes the report atomically, in the format of the file's extension: .html, .json or .svg. Throws
+// UsageError for any other extension and IoError when the file cannot be written. All of these functions call
+// validate().
 void write_report(const AttentionReport& report, const std::filesystem::path& path);
 
 }  // namespace qkv::explain

@@ -1,5 +1,5 @@
 #pragma once
-// From attention as the model ran it to attention as people read it.
+// From captured attention to a report.
 
 #include <string>
 
@@ -9,13 +9,12 @@
 
 namespace qkv::explain {
 
-// A report on every attention that was captured; `model` is a line about the model, such as its folder. The
-// title is the source and what it became. Throws DataError for an attention whose name says no part and
-// layer.
+// A report on every captured attention. `model` is a line about the model, such as its folder; the title is
+// the source and its translation. Throws DataError for an attention whose name has no part and layer.
 AttentionReport attention_report(const pipelines::TextCapture& captured, const std::string& model);
 
-// The same of one text in a model that reads nothing else: its layers are encoder layers, or decoder layers
-// where each token sees those before it.
+// The same of one text in an encoder or a language model. Layers of the latter are decoder layers: a token
+// attends to those before it.
 AttentionReport attention_report(const pipelines::TextAttention& captured, const std::string& title,
                                  const std::string& model);
 

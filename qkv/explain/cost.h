@@ -1,7 +1,7 @@
 #pragma once
-// What a model costs, from its sizes alone: parameters, multiplications, bytes. Of one forward run, all
-// positions at once; every number that is computed is f32. The multiplications are those of
-// kernels::counted_macs().
+// The cost of a model, from its sizes alone: parameters, multiply-accumulates and bytes of one forward run
+// over all positions. Activations are f32. kernels::counted_macs() counts the same multiply-accumulates as
+// they happen.
 
 #include <cstdint>
 #include <string>
@@ -14,14 +14,14 @@ namespace qkv::explain {
 
 struct Cost {
   int64_t parameters = 0;
-  // Multiply-accumulates of the matrix products, those of attention's scores and sums among them.
+  // Multiply-accumulates of all matrix products, attention's two among them.
   int64_t macs = 0;
-  // Floating-point operations outside the products. Each addition, multiplication, division and function
-  // (exp, erf, tanh, max with zero) is one: bias 1 an element, softmax 5 a weight, norm 7 an element,
+  // Floating-point operations outside the products. An addition, multiplication, division or function (exp,
+  // erf, tanh, max with zero) counts as one: bias 1 an element, softmax 5 a weight, norm 7 an element,
   // residual 1.
   int64_t pointwise = 0;
-  // Numbers that the operations write, each once: what a training step keeps for its way back. The weights of
-  // attention are not among them, for no operation stores them; a row's log-sum-exp is.
+  // Elements that the operations write, which a training step keeps for the backward pass. Attention weights
+  // do not count, as no operation stores them; the log-sum-exp of each row does.
   int64_t activations = 0;
   // Of the parameters, those that may be kept in another form (weights of affine maps, tables), and their
   // rows.

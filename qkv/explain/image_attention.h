@@ -1,5 +1,5 @@
 #pragma once
-// Where a model of images looks: the weights of one image, and reports made of them.
+// The attention of an image model over one image, and its reports.
 
 #include <filesystem>
 #include <span>
@@ -12,21 +12,20 @@
 
 namespace qkv::explain {
 
-// How attention flows through layers (Abnar and Zuidema 2020, attention rollout). Layers are f32
-// [heads, tokens, tokens]; of each, with all those below it, f32 [tokens, tokens]:
-//   rollout_l = A_l rollout_{l-1},  A_l = (mean of the heads' weights + I) / 2, its rows made to sum to 1
-// which says how much of what a token holds after layer l came from each token of the image. Throws
-// ShapeError.
+// Attention rollout (Abnar and Zuidema 2020): the share of each input token in each token after layer l.
+//   rollout_l = A_l rollout_{l-1},  A_l = (mean over heads of the weights + I) / 2, rows normalised to sum to
+//   1
+// Takes f32 [heads, tokens, tokens] for each layer, gives f32 [tokens, tokens] for each. Throws ShapeError.
 std::vector<Tensor> attention_rollout(std::span<const Tensor> layers);
 
-// Texts are UTF-8; what is not is shown with replacement characters.
+// Texts are UTF-8; malformed bytes show as replacement characters.
 struct ImageAttentionReport {
   std::string title, model;             // one line each, may be empty
-  data::Image image;                    // what the model has seen
+  data::Image image;                    // as the model sees it
   int64_t rows = 0, columns = 0;        // of patches, which cover the image
-  std::vector<std::string> own_tokens;  // those in front of the patches: "[CLS]"
+  std::vector<std::string> own_tokens;  // in front of the patches: "[CLS]"
   std::vector<Tensor> layers;  // f32 [heads, tokens, tokens], a row for each query, first layer first
-  std::vector<pipelines::LabelProbability> labels;  // what the model takes it for; may be empty
+  std::vector<pipelines::LabelProbability> labels;  // the predicted classes; may be empty
 
   int64_t tokens() const { return std::ssize(own_tokens) + rows * columns; }
   // Throws ShapeError naming the layer where weights and patches disagree, UsageError where there is no
@@ -34,24 +33,25 @@ struct ImageAttentionReport {
   void validate() const;
 };
 
-// Of every attention that was captured; `title` is a line about the image, such as its path.
+// A report on every captured attention. `title` is a line about the image, such as its path.
 ImageAttentionReport image_attention_report(const pipelines::ImageAttention& captured,
                                             const std::string& title, const std::string& model);
 
 // {"title", "model", "own_tokens", "patches": {"rows", "columns"}, "labels": [{"label", "probability"}],
-//  "layers": [{"layer": 0, "heads": [head][query][key]}], "rollout": [layer][query][key]}, to the last bit.
+//  "layers": [{"layer": 0, "heads": [head][query][key]}], "rollout": [layer][query][key]}. Weights keep every
+//  bit.
 std::string to_json(const ImageAttentionReport& report);
 
-// One page that needs nothing else and loads nothing from the network: the image under the weights of each
-// head, layer by layer, of their mean and of the rollout, for the token that is chosen; patches are chosen by
-// clicking on them. Weights of patches are rounded to 1/255 of a row's largest.
+// A self-contained page without network access: for the chosen token, the weights of each layer and head,
+// their mean and the rollout, drawn over the image. A click chooses a patch. Weights of patches are rounded
+// to 1/255 of a row's largest.
 std::string to_html(const ImageAttentionReport& report);
 
-// A drawing for papers and slides: layers down, heads across, their mean and the rollout behind them, for the
-// first token; each map from its lowest to its highest weight.
+// A drawing for papers and slides, of the first token: layers down, heads across, then their mean and the
+// rollout. Each map runs from its lowest to its highest weight.
 std::string to_svg(const ImageAttentionReport& report);
 
-// Writes the report as what the file's extension says, as write_report() of texts does.
+// Writes the report in the format of the file's extension, as write_report() of texts does.
 void write_report(const ImageAttentionReport& report, const std::filesystem::path& path);
 
 }  // namespace qkv::explain
