@@ -6,6 +6,7 @@
 #include "qkv/base/log.h"
 #include "qkv/base/parallel.h"
 #include "qkv/base/philox.h"
+#include "qkv/base/scope.h"
 
 #include "qkv/tensor/device.h"
 #include "qkv/tensor/dtype.h"
@@ -54,7 +55,6 @@
 #include "qkv/ops/profile.h"
 #include "qkv/ops/recompute.h"
 #include "qkv/ops/relative_position_bias.h"
-#include "qkv/ops/scope.h"
 #include "qkv/ops/tape.h"
 #include "qkv/ops/variable.h"
 #include "qkv/ops/weight_form.h"

@@ -7,10 +7,11 @@
 
 namespace qkv {
 
-// Every message names the thing, what was expected and what was found.
+// Every message names the thing, what was expected and what was found. One that is thrown inside a module of
+// a model begins with the module's name: "encoder.layers.3.self_attn: ..." (NameScope).
 class Error : public std::runtime_error {
  public:
-  using std::runtime_error::runtime_error;
+  explicit Error(const std::string& message);
 };
 
 // A shape or dtype that an operation cannot take.

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "qkv/base/scope.h"
 #include "qkv/models/position_grid.h"
 #include "qkv/models/validate.h"
 #include "qkv/ops/prepend.h"
-#include "qkv/ops/scope.h"
 
 namespace qkv::models {
 namespace {

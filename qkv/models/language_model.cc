@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "qkv/base/scope.h"
 #include "qkv/models/validate.h"
-#include "qkv/ops/scope.h"
 
 namespace qkv::models {
 namespace {

@@ -1,7 +1,7 @@
 #include "qkv/models/text_encoder.h"
 
+#include "qkv/base/scope.h"
 #include "qkv/models/validate.h"
-#include "qkv/ops/scope.h"
 
 namespace qkv::models {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "qkv/ops/scope.h"
+#include "qkv/base/scope.h"
 
 namespace qkv::models {
 namespace {

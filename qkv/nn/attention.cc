@@ -4,9 +4,9 @@
 #include <cmath>
 #include <utility>
 
+#include "qkv/base/scope.h"
 #include "qkv/kernels/cpu/attention.h"
 #include "qkv/ops/profile.h"
-#include "qkv/ops/scope.h"
 
 namespace qkv::nn {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "qkv/base/scope.h"
 #include "qkv/nn/recompute.h"
-#include "qkv/ops/scope.h"
 
 namespace qkv::nn {
 

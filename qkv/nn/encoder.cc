@@ -1,7 +1,7 @@
 #include "qkv/nn/encoder.h"
 
+#include "qkv/base/scope.h"
 #include "qkv/nn/recompute.h"
-#include "qkv/ops/scope.h"
 
 namespace qkv::nn {
 

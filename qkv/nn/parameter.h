@@ -70,4 +70,12 @@ int64_t count_parameters(const Module& module) {
   return count;
 }
 
+// Freezes the parameters of a module (false), or lets them learn again: see Variable::set_requires_grad().
+template <class Module>
+void set_requires_grad(const Module& module, bool wanted) {
+  module.visit([wanted](const std::string&, const Parameter& parameter) {
+    parameter.variable.set_requires_grad(wanted);
+  });
+}
+
 }  // namespace qkv::nn

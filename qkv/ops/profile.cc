@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "qkv/base/error.h"
+#include "qkv/base/scope.h"
 #include "qkv/kernels/counters.h"
-#include "qkv/ops/scope.h"
 
 namespace qkv {
 namespace {

@@ -3,7 +3,7 @@
 #include <string>
 #include <utility>
 
-#include "qkv/ops/scope.h"
+#include "qkv/base/scope.h"
 
 namespace qkv {
 
@@ -14,7 +14,7 @@ Variable recomputed(Tensor value, std::function<Variable()> function) {
                         const NameScope scope(where);
                         Tape tape;
                         const Variable y = function();
-                        tape.backward(y, dy);
+                        if (y.requires_grad()) tape.backward(y, dy);  // not where all is frozen
                       });
 }
 

@@ -1,20 +1,26 @@
 #include "qkv/ops/tape.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <utility>
 
+#include "qkv/base/scope.h"
 #include "qkv/kernels/optimizer.h"
 #include "qkv/ops/profile.h"
-#include "qkv/ops/scope.h"
 
 namespace qkv {
 namespace {
 thread_local Tape* active = nullptr;
 thread_local int pauses = 0;  // that stopped a tape
+
+uint64_t next_recording() {
+  static std::atomic<uint64_t> last = 0;
+  return ++last;
+}
 }  // namespace
 
-Tape::Tape() {
+Tape::Tape() : recording_(next_recording()) {
   if (active) throw UsageError("a tape is already recording on this thread");
   active = this;
 }
@@ -42,6 +48,7 @@ bool Tape::records(std::span<const Variable> inputs) {
 Variable Tape::record(const char* operation, Tensor value, std::function<void(const Tensor&)> backward) {
   Variable output{std::move(value)};
   output.node_->requires_grad = true;
+  output.node_->record = active->recording_;
   active->records_.push_back({operation, NameScope::current(), output, std::move(backward)});
   return output;
 }
@@ -53,6 +60,17 @@ void Tape::backward(const Variable& loss) {
 }
 
 void Tape::backward(const Variable& output, const Tensor& gradient) {
+  const Variable::Node& node = output.node().base ? *output.node_->base : *output.node_;
+  if (node.record != recording_) {
+    throw UsageError(
+        concat("backward: expected a value that this tape has recorded since its last backward(), "
+               "found one of shape ",
+               output.shape(), " that it has not"));
+  }
+  if (gradient.dtype() != DType::f32 || !gradient.defined() || gradient.shape() != output.shape()) {
+    throw ShapeError(concat("backward: the gradient needs f32 and the value's shape ", output.shape(),
+                            ", found ", name_of(gradient.dtype()), " ", gradient.shape()));
+  }
   if (output.has_grad() || output.node_->base) {
     output.add_grad(gradient);
   } else {
@@ -66,6 +84,7 @@ void Tape::backward(const Variable& output, const Tensor& gradient) {
     const ProfileScope profile = ProfileScope::backward(record.operation, record.scope);
     record.backward(record.output.grad());
   }
+  recording_ = next_recording();
 }
 
 std::optional<std::string> Tape::first_non_finite() const {

@@ -2,6 +2,7 @@
 // Reverse-mode differentiation: operations record how to undo themselves, and backward() runs the records in
 // reverse.
 
+#include <cstdint>
 #include <functional>
 #include <initializer_list>
 #include <optional>
@@ -51,9 +52,12 @@ class Tape {
                          std::function<void(const Tensor& gradient)> backward);
 
   // Runs the records in reverse, from a gradient of 1 at `loss` (one element), and forgets them as it goes:
-  // memory falls while it runs. The gradients of leaves are left in them.
+  // memory falls while it runs. The gradients of leaves are left in them, added to those that were there.
+  // Throws ShapeError for a loss of several elements, and UsageError for one that this tape has not recorded
+  // since its last backward(): a second backward() of a loss, or a loss that no parameter led to.
   void backward(const Variable& loss);
-  // The same from any recorded value, whose gradient is `gradient`. That may be used up.
+  // The same from any recorded value, whose gradient is `gradient` (f32, of the value's shape). That may be
+  // used up.
   void backward(const Variable& output, const Tensor& gradient);
 
   // The first recorded value that holds a NaN or an infinity, as "encoder.layers.3.self_attn: linear [12,
@@ -68,6 +72,7 @@ class Tape {
     std::function<void(const Tensor&)> backward;
   };
   std::vector<Record> records_;
+  uint64_t recording_;  // in the process's order; backward() begins a new one
 };
 
 }  // namespace qkv

@@ -14,8 +14,21 @@ Variable Variable::parameter(Tensor value) {
   return leaf;
 }
 
+void Variable::throw_undefined() {
+  throw UsageError("expected a variable with a value, found an undefined one");
+}
+
+void Variable::set_requires_grad(bool wanted) const {
+  if (!node().leaf)
+    throw UsageError("set_requires_grad: expected a parameter, found a constant or a computed value");
+  node_->requires_grad = wanted;
+  if (wanted) return;
+  node_->has_grad = false;
+  node_->unwritten.clear();
+}
+
 void Variable::set_value(Tensor value, Tensor scales) {
-  node_->value = std::move(value);
+  node().value = std::move(value);
   node_->scales = std::move(scales);
   mark_modified();
 }
@@ -70,7 +83,7 @@ void Variable::fill_unwritten(Node& node) {
   node.unwritten.clear();
 }
 
-GradientSlot Variable::gradient_slot() const { return slot_of(*node_); }
+GradientSlot Variable::gradient_slot() const { return slot_of(node()); }
 
 void Variable::add_grad(const Tensor& gradient) const {
   if (gradient.shape() != shape()) {

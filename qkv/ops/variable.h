@@ -25,29 +25,33 @@ class Variable {
   static Variable parameter(Tensor value = {});
 
   bool defined() const { return node_ != nullptr; }
-  const Tensor& value() const { return node_->value; }
+  // Throws UsageError for an undefined variable; so do the functions below that read or change the value.
+  const Tensor& value() const { return node().value; }
   // Of an i8 value, what one step of each row's numbers is worth: f32 [rows]. Undefined for other values.
-  const Tensor& scales() const { return node_->scales; }
-  const Shape& shape() const { return node_->value.shape(); }
+  const Tensor& scales() const { return node().scales; }
+  const Shape& shape() const { return node().value.shape(); }
   bool requires_grad() const { return node_ && node_->requires_grad; }
+  // Freezes a leaf (false): it gets no gradient, and operations on frozen leaves and constants alone are not
+  // recorded. Every handle of the leaf sees it. Throws UsageError for what an operation computed.
+  void set_requires_grad(bool wanted) const;
 
   // Replaces a leaf's value, or says that its numbers were changed in place: what was derived from the old
   // ones (packed weights) is made anew.
   void set_value(Tensor value, Tensor scales = {});
-  void mark_modified() { ++node_->version; }
-  uint64_t version() const { return node_->version; }
+  void mark_modified() { ++node().version; }
+  uint64_t version() const { return node().version; }
 
   // Whether the value may be kept in bf16 or i8. Said by what reads it in any form: affine maps and tables.
-  void allow_quantized() const { node_->any_form = true; }
-  bool allows_quantized() const { return node_->any_form; }
+  void allow_quantized() const { node().any_form = true; }
+  bool allows_quantized() const { return node().any_form; }
 
   // The gradient, undefined where none has arrived.
   Tensor grad() const;
   bool has_grad() const { return node_ && node_->has_grad; }
   // Forgets the gradient; a leaf keeps its memory for the next one.
   void clear_grad() {
-    node_->has_grad = false;
-    node_->unwritten.clear();
+    node().has_grad = false;
+    node().unwritten.clear();
   }
   GradientSlot gradient_slot() const;
   // Adds to the gradient.
@@ -70,7 +74,8 @@ class Variable {
     Tensor grad;
     bool requires_grad = false;
     bool has_grad = false;
-    bool leaf = false;  // a parameter, whose gradient outlives the step
+    bool leaf = false;    // a parameter, whose gradient outlives the step
+    uint64_t record = 0;  // the recording of a tape that this value belongs to; 0: none
     bool any_form = false;
     uint64_t version = 0;
     // Set in a view: whose columns this is. That is never a view itself.
@@ -79,6 +84,11 @@ class Variable {
     // Where views have written to the gradient: the columns that hold no numbers yet.
     std::vector<Columns> unwritten;
   };
+  Node& node() const {
+    if (!node_) throw_undefined();
+    return *node_;
+  }
+  [[noreturn]] static void throw_undefined();
   static GradientSlot slot_of(Node& node);
   static GradientSlot slot_of_view(Node& view);
   static void fill_unwritten(Node& node);

@@ -1,6 +1,7 @@
 #pragma once
 // What a tensor's elements are.
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 
@@ -45,8 +46,13 @@ constexpr const char* name_of(DType dtype) {
   return "unknown";
 }
 
-// The DType of a C++ type: dtype_of<float> is DType::f32.
+// The C++ types of a tensor's elements. Others, such as double and int64_t, do not compile.
 template <class T>
+concept Element = std::same_as<T, float> || std::same_as<T, int32_t> || std::same_as<T, uint8_t> ||
+    std::same_as<T, BFloat16> || std::same_as<T, int8_t>;
+
+// The DType of a C++ type: dtype_of<float> is DType::f32.
+template <Element T>
 inline constexpr DType dtype_of = DType::f32;
 template <>
 inline constexpr DType dtype_of<int32_t> = DType::i32;

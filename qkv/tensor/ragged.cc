@@ -32,6 +32,11 @@ Offsets Offsets::of_lengths(std::span<const int32_t> lengths) {
 }
 
 Offsets Offsets::uniform(int64_t batch, int64_t length) {
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  if (batch < 0 || length < 0 || batch > kMost || length > kMost || batch * length > kMost) {
+    throw ShapeError(
+        concat("offsets: expected fewer than 2^31 tokens, found ", batch, " sequences of ", length));
+  }
   return of_lengths(std::vector<int32_t>(static_cast<size_t>(batch), static_cast<int32_t>(length)));
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "qkv/tensor/tensor.h"
@@ -11,13 +12,14 @@
 namespace qkv {
 
 // Where each sequence of a batch begins: sequence i is rows offsets[i] to offsets[i + 1]. Immutable and
-// shared; copying copies a handle.
+// shared: a copy is a handle. A batch has fewer than 2^31 tokens.
 class Offsets {
  public:
   Offsets() : Offsets(std::vector<int32_t>{0}) {}
   // Throws ShapeError unless the numbers start at 0 and never fall.
   explicit Offsets(std::vector<int32_t> offsets);
 
+  // Throws ShapeError for a negative length and for too many tokens; so does uniform().
   static Offsets of_lengths(std::span<const int32_t> lengths);
   // `batch` sequences of `length` rows each: what a dense [batch, length, ...] tensor is.
   static Offsets uniform(int64_t batch, int64_t length);
@@ -42,6 +44,22 @@ class Offsets {
 struct Ragged {
   Tensor values;
   Offsets offsets;
+
+  // Sequences of token ids, or of other elements, laid end to end: values [tokens].
+  template <Element T>
+  static Ragged from(const std::vector<std::vector<T>>& sequences);
 };
+
+template <Element T>
+Ragged Ragged::from(const std::vector<std::vector<T>>& sequences) {
+  std::vector<T> values;
+  std::vector<int32_t> lengths;
+  for (const std::vector<T>& sequence : sequences) {
+    values.insert(values.end(), sequence.begin(), sequence.end());
+    lengths.push_back(static_cast<int32_t>(sequence.size()));
+  }
+  Offsets offsets = Offsets::of_lengths(lengths);
+  return {Tensor::from(values, {offsets.tokens()}), std::move(offsets)};
+}
 
 }  // namespace qkv

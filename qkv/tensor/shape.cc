@@ -12,6 +12,16 @@ Shape::Shape(std::span<const int64_t> extents) : rank_(static_cast<int>(extents.
     if (extents[i] < 0) throw ShapeError(concat("shape: extent ", i, " is negative: ", extents[i]));
     extents_[i] = extents[i];
   }
+  // Extents of 0 are left out: strides are products of the others.
+  constexpr int64_t kLimit = int64_t{1} << 60;
+  int64_t product = 1;
+  for (const int64_t extent : extents) {
+    if (extent == 0) continue;
+    if (extent >= kLimit || product > (kLimit - 1) / extent) {
+      throw ShapeError(concat("shape: expected fewer than 2^60 elements, found ", *this));
+    }
+    product *= extent;
+  }
 }
 
 int64_t Shape::operator[](int axis) const {

@@ -15,7 +15,7 @@ class Shape {
   static constexpr int kMaxRank = 5;
 
   Shape() = default;
-  // Throws ShapeError for more than kMaxRank extents or a negative one.
+  // Throws ShapeError for more than kMaxRank extents, a negative one, and 2^60 elements or more.
   Shape(std::initializer_list<int64_t> extents) : Shape(std::span(extents.begin(), extents.size())) {}
   explicit Shape(std::span<const int64_t> extents);
 

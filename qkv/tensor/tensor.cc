@@ -1,7 +1,10 @@
 #include "qkv/tensor/tensor.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
+#include <string>
+#include <type_traits>
 #include <utility>
 
 #include "qkv/tensor/device_memory.h"
@@ -60,7 +63,7 @@ Tensor Tensor::reshape(const Shape& shape) const {
 }
 
 Tensor Tensor::slice_rows(int64_t begin, int64_t count) const {
-  if (rank() == 0 || begin < 0 || count < 0 || begin + count > shape_[0]) {
+  if (rank() == 0 || begin < 0 || count < 0 || begin > shape_[0] || count > shape_[0] - begin) {
     throw ShapeError(concat("slice_rows: rows ", begin, " to ", begin + count, " of shape ", shape_));
   }
   std::array<int64_t, Shape::kMaxRank> extents{};
@@ -77,7 +80,7 @@ Tensor Tensor::slice_rows(int64_t begin, int64_t count) const {
 }
 
 Tensor Tensor::columns(int64_t begin, int64_t count) const {
-  if (rank() == 0 || begin < 0 || count < 0 || begin + count > cols()) {
+  if (rank() == 0 || begin < 0 || count < 0 || begin > cols() || count > cols() - begin) {
     throw ShapeError(concat("columns: columns ", begin, " to ", begin + count, " of shape ", shape_));
   }
   std::array<int64_t, Shape::kMaxRank> extents{};
@@ -87,6 +90,29 @@ Tensor Tensor::columns(int64_t begin, int64_t count) const {
   result.shape_ = Shape(std::span(extents.data(), static_cast<size_t>(rank())));
   result.storage_ = Storage(storage_, storage_.get() + static_cast<size_t>(begin) * size_of(dtype_));
   return result;
+}
+
+Tensor Tensor::slice(int axis, int64_t begin, int64_t count) const {
+  const int from_front = axis < 0 ? axis + rank() : axis;
+  const int64_t extent = shape_[axis];  // throws for an axis that there is not
+  if (begin < 0 || count < 0 || begin > extent || count > extent - begin) {
+    throw ShapeError(
+        concat("slice: elements ", begin, " to ", begin + count, " of axis ", axis, " of shape ", shape_));
+  }
+  if (from_front == rank() - 1) return columns(begin, count).clone();
+  std::array<int64_t, Shape::kMaxRank> extents{};
+  std::ranges::copy(shape_.extents(), extents.begin());
+  extents[static_cast<size_t>(from_front)] = count;
+  int64_t outer = 1, inner = 1;
+  for (int i = 0; i < rank(); ++i) {
+    if (i < from_front) outer *= shape_[i];
+    if (i > from_front) inner *= shape_[i];
+  }
+  const Tensor whole = contiguous() ? *this : clone();
+  return whole.reshape({outer, extent * inner})
+      .columns(begin * inner, count * inner)
+      .clone()
+      .reshape(Shape(std::span(extents.data(), static_cast<size_t>(rank()))));
 }
 
 Tensor Tensor::clone() const {
@@ -135,6 +161,76 @@ void Tensor::fill_zero() const {
   }
   for (size_t row = 0; row < static_cast<size_t>(rows()); ++row)
     std::memset(to.data + row * to.stride, 0, row_bytes(*this));
+}
+
+int64_t Tensor::element(std::initializer_list<int64_t> indices) const {
+  const auto refuse = [&] {
+    std::string found;
+    for (const int64_t index : indices) found += concat(found.empty() ? "" : ", ", index);
+    throw ShapeError(
+        concat("at(", found, "): no element of ", defined() ? "shape " : "an undefined tensor ", shape_));
+  };
+  if (!defined() || static_cast<int>(indices.size()) != rank()) refuse();
+  int64_t row = 0, column = 0;
+  int axis = 0;
+  for (int64_t index : indices) {
+    const int64_t extent = shape_[axis];
+    if (index < 0) index += extent;
+    if (index < 0 || index >= extent) refuse();
+    if (++axis == rank()) {
+      column = index;
+    } else {
+      row = row * extent + index;
+    }
+  }
+  return row * row_stride_ + column;
+}
+
+namespace {
+
+template <Element T>
+void print_elements(std::ostream& out, const Tensor& tensor) {
+  constexpr int64_t kShown = 4;  // at each end
+  const int64_t count = tensor.numel();
+  for (int64_t i = 0; i < count; ++i) {
+    if (i == kShown && count > 2 * kShown) {
+      out << ", ...";
+      i = count - kShown;
+    }
+    out << (i == 0 ? ": " : ", ");
+    const T value = tensor.data<T>()[i / tensor.cols() * tensor.row_stride() + i % tensor.cols()];
+    if constexpr (std::is_same_v<T, BFloat16>) {
+      out << std::bit_cast<float>(uint32_t{value.bits} << 16);
+    } else {
+      out << +value;  // a number, also where it is a byte
+    }
+  }
+}
+
+}  // namespace
+
+std::ostream& operator<<(std::ostream& out, const Tensor& x) {
+  const Tensor tensor = to_host(x);
+  if (!tensor.defined()) return out << "an undefined tensor";
+  out << name_of(tensor.dtype()) << ' ' << tensor.shape();
+  switch (tensor.dtype()) {
+    case DType::f32:
+      print_elements<float>(out, tensor);
+      break;
+    case DType::i32:
+      print_elements<int32_t>(out, tensor);
+      break;
+    case DType::u8:
+      print_elements<uint8_t>(out, tensor);
+      break;
+    case DType::bf16:
+      print_elements<BFloat16>(out, tensor);
+      break;
+    case DType::i8:
+      print_elements<int8_t>(out, tensor);
+      break;
+  }
+  return out;
 }
 
 Tensor to_host(const Tensor& x) {

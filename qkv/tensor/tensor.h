@@ -1,7 +1,10 @@
 #pragma once
-// Tensor: a block of numbers with a shape. Copying a Tensor copies a handle; the numbers are shared.
+// Tensor: a block of numbers with a shape. A copy is a handle: the numbers are shared.
 
+#include <concepts>
 #include <cstdint>
+#include <initializer_list>
+#include <ostream>
 #include <span>
 #include <vector>
 
@@ -23,10 +26,11 @@ class Tensor {
   static Tensor empty(const Shape& shape, DType dtype = DType::f32, Device device = Device::cpu);
   static Tensor zeros(const Shape& shape, DType dtype = DType::f32, Device device = Device::cpu);
   static Tensor full(const Shape& shape, float value, Device device = Device::cpu);
-  // On the host. Throws ShapeError unless values.size() is the shape's number of elements.
-  template <class T>
+  // A copy of the values on the host. Throws ShapeError unless values.size() is the shape's number of
+  // elements.
+  template <Element T>
   static Tensor from(std::span<const T> values, const Shape& shape);
-  template <class T>
+  template <Element T>
   static Tensor from(const std::vector<T>& values, const Shape& shape) {
     return from(std::span<const T>(values), shape);
   }
@@ -37,7 +41,7 @@ class Tensor {
   const Shape& shape() const { return shape_; }
   int rank() const { return shape_.rank(); }
   int64_t dim(int axis) const { return shape_[axis]; }
-  int64_t numel() const { return shape_.numel(); }
+  int64_t numel() const { return defined() ? shape_.numel() : 0; }
   DType dtype() const { return dtype_; }
   Device device() const { return device_; }
 
@@ -72,11 +76,24 @@ class Tensor {
   }
   // The one element of a tensor on the host that has one.
   float item() const;
+  // The element at these indices, one for each axis; negative ones count from the back: x.at(0, -1), or
+  // ids.at<int32_t>(3). Throws ShapeError outside the shape, and when T is not what the tensor holds.
+  template <Element T = float, std::integral... Index>
+  T at(Index... indices) const {
+    return data<T>()[element({static_cast<int64_t>(indices)...})];
+  }
+  template <Element T = float, std::integral... Index>
+  T& at(Index... indices) {
+    return data<T>()[element({static_cast<int64_t>(indices)...})];
+  }
 
   // Views: they share this tensor's memory.
   Tensor reshape(const Shape& shape) const;               // same number of elements; contiguous only
   Tensor slice_rows(int64_t begin, int64_t count) const;  // along the outermost axis
   Tensor columns(int64_t begin, int64_t count) const;     // along the innermost axis
+
+  // Elements begin to begin + count along any axis, as a contiguous copy. Negative axes count from the back.
+  Tensor slice(int axis, int64_t begin, int64_t count) const;
 
   Tensor clone() const;  // a contiguous copy on the same device
   // Same shape and dtype; from the same device, or from the host, or to it.
@@ -95,6 +112,7 @@ class Tensor {
   [[noreturn]] void throw_dtype(DType wanted) const;
   [[noreturn]] void throw_not_on_host(const char* what) const;
   void require_contiguous(const char* what) const;
+  int64_t element(std::initializer_list<int64_t> indices) const;  // where it lies, in elements
 
   Storage storage_;
   Shape shape_;
@@ -112,7 +130,10 @@ Tensor to_host(const Tensor& x);
 // of a third device.
 Tensor from_host(const Tensor& x, Device device);
 
-template <class T>
+// As "f32 [2, 3]: 1, 2, 3, 4, 5, 6"; of many elements the first and the last four.
+std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
+
+template <Element T>
 Tensor Tensor::from(std::span<const T> values, const Shape& shape) {
   if (static_cast<int64_t>(values.size()) != shape.numel()) {
     throw ShapeError(

@@ -7,10 +7,10 @@
 #include <optional>
 #include <thread>
 
+#include "qkv/base/scope.h"
 #include "qkv/ops/attention.h"
 #include "qkv/ops/functions.h"
 #include "qkv/ops/linear.h"
-#include "qkv/ops/scope.h"
 #include "tests/support/random.h"
 
 namespace {

@@ -5,9 +5,9 @@
 #include <limits>
 #include <optional>
 
+#include "qkv/base/scope.h"
 #include "qkv/ops/functions.h"
 #include "qkv/ops/linear.h"
-#include "qkv/ops/scope.h"
 #include "tests/support/random.h"
 
 namespace {
@@ -41,6 +41,80 @@ TEST(Tape, NamesTheFirstBadNumber) {
     activate(x, Activation::identity);
   }
   EXPECT_EQ(tape.first_non_finite(), "encoder.layers.3.self_attn: activate [2, 3]: infinity at element 4");
+}
+
+std::string message_of(const std::function<void()>& function) {
+  try {
+    function();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Tape, BackwardTakesWhatItRecordedAndOnce) {
+  const Variable x = Variable::parameter(random_tensor({2, 3}, 1));
+  const Tensor coefficients = random_tensor({2, 3}, 2);
+  const Variable outside = weighted_sum(x, coefficients);
+  Tape tape;
+  const auto refused = [&](const Variable& loss) {
+    EXPECT_NE(message_of([&] { tape.backward(loss); }).find("expected a value that this tape has recorded"),
+              std::string::npos);
+    EXPECT_FALSE(x.has_grad());
+  };
+  refused(outside);
+  refused(weighted_sum(Variable(coefficients), coefficients));
+  refused(Variable::parameter(Tensor::full({1}, 2.0f)));
+
+  const Variable y = activate(x, Activation::silu), loss = weighted_sum(y, coefficients);
+  EXPECT_EQ(message_of([&] { tape.backward(y); }), "backward: expected one element, found [2, 3]");
+  EXPECT_EQ(message_of([&] {
+              tape.backward(y, Tensor::full({3, 2}, 1.0f));
+            }),
+            "backward: the gradient needs f32 and the value's shape [2, 3], found f32 [3, 2]");
+  EXPECT_EQ(message_of([&] {
+              tape.backward(y, Tensor::zeros({2, 3}, DType::i32));
+            }),
+            "backward: the gradient needs f32 and the value's shape [2, 3], found i32 [2, 3]");
+  EXPECT_FALSE(x.has_grad());
+  tape.backward(loss);
+  const Tensor once = x.grad().clone();
+  EXPECT_THROW(tape.backward(loss), UsageError) << "a second time";
+  EXPECT_THROW(tape.backward(y, coefficients), UsageError) << "its records are gone";
+  tape.backward(weighted_sum(activate(x, Activation::silu), coefficients));  // recorded since
+  for (int64_t i = 0; i < 6; ++i) EXPECT_FLOAT_EQ(x.grad().values()[i], 2 * once.values()[i]);
+}
+
+TEST(Variable, UndefinedOnesAreErrors) {
+  const Variable nothing;
+  const std::string expected = "encoder: expected a variable with a value, found an undefined one";
+  const NameScope scope("encoder");
+  EXPECT_EQ(message_of([&] { activate(nothing, Activation::silu); }), expected);
+  EXPECT_EQ(message_of([&] { residual(random_tensor({2, 3}, 1), nothing); }), expected);
+  EXPECT_EQ(message_of([&] { nothing.gradient_slot(); }), expected);
+  EXPECT_EQ(message_of([&] { nothing.columns(0, 1); }), expected);
+  EXPECT_EQ(message_of([&] { Variable(nothing).set_value(random_tensor({1}, 1)); }), expected);
+}
+
+TEST(Variable, FrozenLeavesGetNoGradient) {
+  const Variable x = Variable::parameter(random_tensor({2, 3}, 1));
+  const Variable other_handle = x;
+  x.set_requires_grad(false);
+  EXPECT_FALSE(other_handle.requires_grad());
+  {
+    Tape tape;
+    EXPECT_FALSE(activate(x, Activation::silu).requires_grad());
+    const Variable y = Variable::parameter(random_tensor({2, 3}, 2));
+    tape.backward(weighted_sum(residual(x, y), random_tensor({2, 3}, 3)));
+    EXPECT_FALSE(x.has_grad());
+    EXPECT_TRUE(y.has_grad());
+  }
+  x.set_requires_grad(true);
+  Tape tape;
+  const Variable y = activate(x, Activation::silu);
+  EXPECT_TRUE(y.requires_grad());
+  EXPECT_THROW(y.set_requires_grad(false), UsageError);
+  EXPECT_THROW(Variable(random_tensor({1}, 1)).set_requires_grad(true), UsageError);
 }
 
 TEST(Variable, ColumnsShareValueAndGradient) {
@@ -147,6 +221,14 @@ TEST(ResidualLayerNorm, GivesTheSameBitsInTheBranchsMemory) {
     const Dropout dropout{.rate = rate, .seed = 5, .step = 2, .site = 3};
     expect_same_bits(with(Afterwards::kept, dropout), with(Afterwards::used_up, dropout));
   }
+}
+
+TEST(Errors, NameTheModule) {
+  const NameScope encoder("encoder"), layer("layers", 3);
+  EXPECT_EQ(message_of([] {
+              residual(random_tensor({2, 5}, 1), random_tensor({5, 2}, 1));
+            }),
+            "encoder.layers.3: residual: shapes differ: [2, 5] and [5, 2]");
 }
 
 TEST(Errors, NameBothShapes) {

@@ -1,4 +1,4 @@
-#include "qkv/ops/scope.h"
+#include "qkv/base/scope.h"
 
 namespace qkv {
 namespace {

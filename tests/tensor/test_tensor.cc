@@ -1,0 +1,150 @@
+#include "qkv/tensor/tensor.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <limits>
+#include <sstream>
+
+#include "qkv/tensor/ragged.h"
+
+namespace {
+
+using namespace qkv;
+
+template <class T>
+concept HasTensors = requires(const std::vector<T>& values) {
+  Tensor::from(values, Shape{1});
+};
+static_assert(HasTensors<float> && HasTensors<int32_t> && HasTensors<uint8_t> && HasTensors<int8_t> &&
+              HasTensors<BFloat16>);
+static_assert(!HasTensors<double> && !HasTensors<int64_t> && !HasTensors<uint16_t> && !HasTensors<bool>);
+
+std::string message_of(const std::function<void()>& function) {
+  try {
+    function();
+  } catch (const ShapeError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+// 0, 1, 2, ...
+Tensor counted(const Shape& shape) {
+  Tensor tensor = Tensor::empty(shape);
+  for (int64_t i = 0; i < tensor.numel(); ++i)
+    tensor.values()[static_cast<size_t>(i)] = static_cast<float>(i);
+  return tensor;
+}
+
+template <class T>
+std::string printed(const T& tensor) {
+  std::ostringstream out;
+  out << tensor;
+  return out.str();
+}
+
+TEST(Shape, RefusesWhatDoesNotFit) {
+  EXPECT_EQ(message_of([] { Shape({2, -1}); }), "shape: extent 1 is negative: -1");
+  EXPECT_EQ(message_of([] { Shape({1, 1, 1, 1, 1, 1}); }), "shape: expected at most 5 extents, found 6");
+  constexpr int64_t kLarge = int64_t{1} << 31;
+  EXPECT_EQ(message_of([] {
+              Shape({kLarge, kLarge});
+            }),
+            "shape: expected fewer than 2^60 elements, found [2147483648, 2147483648]");
+  EXPECT_THROW(Shape({std::numeric_limits<int64_t>::max()}), ShapeError);
+  EXPECT_THROW(Shape({0, kLarge, kLarge}), ShapeError) << "its strides would not fit";
+  EXPECT_EQ(Shape({kLarge, kLarge / 8}).numel(), int64_t{1} << 59);
+  EXPECT_EQ(Shape({0, 7}).numel(), 0);
+  EXPECT_EQ(message_of([] { Shape({2, 3})[2]; }), "axis 2 of a tensor of shape [2, 3]");
+}
+
+TEST(Tensor, UndefinedOnesHaveNoElements) {
+  const Tensor nothing;
+  EXPECT_FALSE(nothing.defined());
+  EXPECT_EQ(nothing.numel(), 0);
+  EXPECT_EQ(nothing.bytes(), 0u);
+  EXPECT_EQ(Tensor::zeros({}).numel(), 1) << "a scalar has one";
+  EXPECT_THROW(nothing.at(), ShapeError);
+  EXPECT_THROW(nothing.item(), ShapeError);
+}
+
+TEST(Tensor, FromRefusesAnotherNumberOfElements) {
+  EXPECT_EQ(message_of([] {
+              Tensor::from(std::vector{1.0f, 2.0f}, {3});
+            }),
+            "Tensor::from: shape [3] holds 3 elements, found 2");
+}
+
+TEST(Tensor, AtIsCheckedAgainstTheShape) {
+  Tensor x = counted({2, 3, 4});
+  EXPECT_EQ(x.at(1, 2, 3), 23.0f);
+  EXPECT_EQ(x.at(-1, -3, -4), 12.0f);
+  x.at(0, 1, 2) = 50.0f;
+  EXPECT_EQ(x.values()[6], 50.0f);
+  const Tensor columns = counted({3, 5}).columns(1, 2);
+  EXPECT_EQ(columns.at(2, 1), 12.0f);
+  const Tensor ids = Tensor::from(std::vector<int32_t>{4, 7}, {2});
+  EXPECT_EQ(ids.at<int32_t>(1), 7);
+  EXPECT_EQ(Tensor::full({}, 3.0f).at(), 3.0f);
+  EXPECT_EQ(message_of([&] { x.at(0, 3, 0); }), "at(0, 3, 0): no element of shape [2, 3, 4]");
+  EXPECT_EQ(message_of([&] { x.at(0, 0, -5); }), "at(0, 0, -5): no element of shape [2, 3, 4]");
+  EXPECT_EQ(message_of([&] { x.at(1, 2); }), "at(1, 2): no element of shape [2, 3, 4]");
+  EXPECT_EQ(message_of([&] { ids.at(0); }), "tensor [2]: expected f32, found i32");
+}
+
+TEST(Tensor, SliceCopiesAlongAnyAxis) {
+  const Tensor x = counted({2, 3, 4});
+  const auto expect = [](const Tensor& found, const Shape& shape, const std::vector<float>& values) {
+    EXPECT_EQ(found.shape(), shape);
+    ASSERT_TRUE(found.contiguous());
+    EXPECT_EQ(std::vector<float>(found.values().begin(), found.values().end()), values);
+  };
+  expect(x.slice(0, 1, 1), {1, 3, 4}, {12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23});
+  expect(x.slice(1, 1, 2), {2, 2, 4}, {4, 5, 6, 7, 8, 9, 10, 11, 16, 17, 18, 19, 20, 21, 22, 23});
+  expect(x.slice(-1, 1, 2), {2, 3, 2}, {1, 2, 5, 6, 9, 10, 13, 14, 17, 18, 21, 22});
+  expect(x.slice(1, 3, 0), {2, 0, 4}, {});
+  expect(counted({5}).slice(0, 2, 2), {2}, {2, 3});
+  // Of a view, too; and changing the copy leaves the original.
+  Tensor part = x.columns(1, 2).slice(0, 1, 1);
+  expect(part, {1, 3, 2}, {13, 14, 17, 18, 21, 22});
+  part.at(0, 0, 0) = -1;
+  EXPECT_EQ(x.at(1, 0, 1), 13.0f);
+  EXPECT_EQ(message_of([&] { x.slice(1, 2, 2); }), "slice: elements 2 to 4 of axis 1 of shape [2, 3, 4]");
+  EXPECT_THROW(x.slice(3, 0, 1), ShapeError);
+  EXPECT_THROW(x.slice(0, -1, 1), ShapeError);
+  EXPECT_THROW(x.slice_rows(std::numeric_limits<int64_t>::max(), 2), ShapeError);
+  EXPECT_THROW(x.columns(std::numeric_limits<int64_t>::max(), 2), ShapeError);
+}
+
+TEST(Tensor, Prints) {
+  EXPECT_EQ(printed(counted({2, 3})), "f32 [2, 3]: 0, 1, 2, 3, 4, 5");
+  EXPECT_EQ(printed(counted({8})), "f32 [8]: 0, 1, 2, 3, 4, 5, 6, 7");
+  EXPECT_EQ(printed(counted({3, 4}).columns(1, 3)), "f32 [3, 3]: 1, 2, 3, 5, ..., 7, 9, 10, 11");
+  EXPECT_EQ(printed(Tensor::from(std::vector<uint8_t>{65, 0}, {2})), "u8 [2]: 65, 0");
+  EXPECT_EQ(printed(Tensor::from(std::vector<int8_t>{-3}, {1})), "i8 [1]: -3");
+  EXPECT_EQ(printed(Tensor::from(std::vector{BFloat16{0x3FC0}}, {1})), "bf16 [1]: 1.5");
+  EXPECT_EQ(printed(Tensor::zeros({0, 3}, DType::i32)), "i32 [0, 3]");
+  EXPECT_EQ(printed(Tensor()), "an undefined tensor");
+}
+
+TEST(Offsets, RefuseWhatDoesNotFit) {
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  EXPECT_EQ(message_of([] { Offsets::uniform(3, kMost); }),
+            "offsets: expected fewer than 2^31 tokens, found 3 sequences of 2147483647");
+  EXPECT_THROW(Offsets::uniform(1, kMost + 1), ShapeError);
+  EXPECT_THROW(Offsets::uniform(-1, 2), ShapeError);
+  EXPECT_THROW(Offsets::of_lengths(std::vector<int32_t>{1, -1}), ShapeError);
+  EXPECT_THROW(Offsets({0, 3, 2}), ShapeError);
+  EXPECT_THROW(Offsets({1, 3}), ShapeError);
+  EXPECT_EQ(Offsets::uniform(2, 3), Offsets({0, 3, 6}));
+}
+
+TEST(Ragged, IsMadeOfSequences) {
+  const Ragged ids = Ragged::from(std::vector<std::vector<int32_t>>{{5, 6}, {}, {7}});
+  EXPECT_EQ(ids.offsets, Offsets({0, 2, 2, 3}));
+  EXPECT_EQ(printed(ids.values), "i32 [3]: 5, 6, 7");
+  EXPECT_EQ(Ragged::from(std::vector<std::vector<float>>{}).values.numel(), 0);
+}
+
+}  // namespace
