@@ -3,21 +3,25 @@
 // in qkv/kernels/*.h, which takes tensors and finds the backend by their device.
 //
 // Arguments are valid: callers have checked shapes, ids and strides. Pointers are addresses on the device.
-// On the host lie: the argument structs, query_offsets and key_offsets of AttentionShape, `offsets` of
-// AttentionCapture, and CachedAttention's lists of addresses. Arrays are contiguous where no stride is given.
-// A kernel is done when it returns, or works as if it were. A row of a result has the same bits whatever rows
-// lie beside it.
+// On the host lie: the argument structs, query_offsets and key_offsets of AttentionShape, those of Segments,
+// `offsets` of AttentionCapture, and CachedAttention's lists of addresses. Arrays are contiguous where no
+// stride is given. A kernel is done when it returns, or works as if it were. A row of a result has the same
+// bits whatever rows lie beside it.
 
 #include <cstdint>
 
 #include "qkv/kernels/accumulate.h"
 #include "qkv/kernels/activation.h"
 #include "qkv/kernels/backend/attention.h"
+#include "qkv/kernels/backend/broadcast.h"
 #include "qkv/kernels/backend/embedding.h"
 #include "qkv/kernels/backend/gated.h"
+#include "qkv/kernels/backend/label_loss.h"
 #include "qkv/kernels/backend/loss.h"
 #include "qkv/kernels/backend/norm.h"
+#include "qkv/kernels/backend/product.h"
 #include "qkv/kernels/backend/rotary.h"
+#include "qkv/kernels/backend/segments.h"
 #include "qkv/kernels/dropout.h"
 #include "qkv/tensor/device_memory.h"
 
@@ -86,6 +90,20 @@ class Backend {
                            int64_t cols) const = 0;
   // y = softmax(x) by row, in place allowed.
   virtual void softmax(const float* x, float* y, int64_t rows, int64_t cols) const = 0;
+  virtual void softmax_backward(const SoftmaxBackward& arguments) const = 0;
+  virtual void label_loss(const LabelLossForward& arguments) const = 0;
+  virtual void label_loss_backward(const LabelLossBackward& arguments) const = 0;
+
+  // Arithmetic with broadcasting, sums, and products of what is computed.
+  virtual void binary(const Broadcast& arguments) const = 0;
+  virtual void sum_axis(const AxisSum& arguments) const = 0;
+  virtual void batched_product(const BatchedProduct& arguments) const = 0;
+
+  // Pooling.
+  virtual void segment_mean(const SegmentMean& arguments) const = 0;
+  virtual void segment_mean_backward(const SegmentMeanBackward& arguments) const = 0;
+  virtual void segment_max(const SegmentMax& arguments) const = 0;
+  virtual void segment_max_backward(const SegmentMaxBackward& arguments) const = 0;
 
   // Elements.
   // y[i] = x[i] + y[i] * (accumulate)

@@ -26,13 +26,15 @@ struct MultiheadAttentionOptions {
   // run, as a stack of layers has them in common (RelativePositions).
   PositionOptions positions = {};
   std::optional<float> scale = {};  // of the scores; nothing: 1 / sqrt(d_k)
+  float softcap = 0;                // of the scaled scores, as in AttentionOptions; 0: none
   bool output_projection = true;    // without it the output is [tokens, heads * d_v]
   float dropout = 0;                // of the weights
 };
 
-// What may attend to what (all that is given must allow it), and how readily.
+// Which keys a query attends to (all that is given must allow it), and what is added to their scores.
 struct AttentionMask {
   bool causal = false;
+  Alignment alignment = Alignment::last_key;  // as in AttentionOptions
   Tensor keep = {};             // as in AttentionOptions
   Variable bias = {};           // likewise
   Variable relative_bias = {};  // likewise, [heads, 2 n - 1]

@@ -61,13 +61,12 @@ Variable DecoderLayer::operator()(const Variable& x, const Offsets& offsets, con
       x, context,
       [&](const Variable& rows) {
         const NameScope scope("self_attn");
-        return self_attn_.self(rows, offsets, {.causal = true, .relative_bias = options.relative_bias},
-                               context, options.cache);
+        return self_attn_.self(rows, offsets, options.masks.self, context, options.cache);
       },
       [&](const Variable& rows) {
         const NameScope scope("encoder_attn");
         return encoder_attn_->attention.cross(rows, offsets, memory.values, memory.values, memory.offsets,
-                                              options.memory_mask, context);
+                                              options.masks.memory, context);
       });
 }
 
@@ -114,14 +113,19 @@ Variable Decoder::relative_bias(int64_t n) const {
   return relative_positions_ ? (*relative_positions_)(n) : Variable();
 }
 
+DecoderMasks Decoder::with_relative_bias(DecoderMasks masks, int64_t n) const {
+  if (relative_positions_) masks.self.relative_bias = relative_bias(n);
+  return masks;
+}
+
 Variable Decoder::operator()(const Variable& x, const Offsets& offsets, const Memory& memory,
-                             ForwardContext& context) const {
-  const Variable bias = relative_bias(offsets.max_length());
+                             ForwardContext& context, const DecoderMasks& masks) const {
+  const DecoderLayerRun run{.masks = with_relative_bias(masks, offsets.max_length())};
   Variable rows = x;
   for (size_t i = 0; i < layers_.size(); ++i) {
     const NameScope scope("layers", static_cast<int>(i));
-    rows = run_layer(context, [&layer = layers_[i], rows, offsets, memory, bias](ForwardContext& own) {
-      return layer(rows, offsets, memory, own, {.relative_bias = bias});
+    rows = run_layer(context, [&layer = layers_[i], rows, offsets, memory, run](ForwardContext& own) {
+      return layer(rows, offsets, memory, own, run);
     });
   }
   return layer_norm_ ? (*layer_norm_)(rows) : rows;
@@ -136,11 +140,11 @@ DecoderState Decoder::start(const Memory& memory) const {
 
 Tensor Decoder::read(const Tensor& x, const Offsets& offsets, DecoderState& state,
                      ForwardContext& context) const {
-  const Variable bias = relative_bias(offsets.max_length());
+  const DecoderMasks masks = with_relative_bias({}, offsets.max_length());
   Variable rows = x;
   for (size_t i = 0; i < layers_.size(); ++i) {
     const NameScope scope("layers", static_cast<int>(i));
-    rows = layers_[i](rows, offsets, {}, context, {.relative_bias = bias, .cache = &state.layers[i].self});
+    rows = layers_[i](rows, offsets, {}, context, {.masks = masks, .cache = &state.layers[i].self});
   }
   return layer_norm_ ? (*layer_norm_)(rows).value() : rows.value();
 }

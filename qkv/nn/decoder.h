@@ -42,10 +42,15 @@ struct DecoderState {
   void reorder(std::span<const int32_t> parents, const Offsets& new_rows_of);
 };
 
+// Which positions a decoder's attentions may read. Its self-attention is causal unless the mask says otherwise.
+struct DecoderMasks {
+  AttentionMask self = {.causal = true};
+  AttentionMask memory = {};
+};
+
 // What a run of a layer may need beside what it works on.
 struct DecoderLayerRun {
-  AttentionMask memory_mask = {};
-  Variable relative_bias = {};     // of the self-attention, as AttentionMask has it
+  DecoderMasks masks = {};
   KeyValueCache* cache = nullptr;  // where the self-attention leaves its keys and values; null: nowhere
 };
 
@@ -59,7 +64,7 @@ class DecoderLayer {
  public:
   explicit DecoderLayer(const LayerOptions& options);
 
-  // x [tokens, d_model] -> the same. The self-attention is causal.
+  // x [tokens, d_model] -> the same.
   Variable operator()(const Variable& x, const Offsets& offsets, const Memory& memory,
                       ForwardContext& context, const DecoderLayerRun& options = {}) const;
   DecoderLayerState start(const Memory& memory) const;
@@ -88,8 +93,10 @@ class Decoder {
  public:
   explicit Decoder(const StackOptions& options);
 
+  // x [tokens, d_model] -> the same. Relative positions, where the stack has them, take the place of the self
+  // mask's relative_bias.
   Variable operator()(const Variable& x, const Offsets& offsets, const Memory& memory,
-                      ForwardContext& context) const;
+                      ForwardContext& context, const DecoderMasks& masks = {}) const;
   // The state before the first position, one hypothesis a sentence.
   DecoderState start(const Memory& memory) const;
   // The first positions of each sequence at once, of a decoder without memory: x [tokens, d_model] -> the
@@ -102,6 +109,7 @@ class Decoder {
  private:
   // Of the self-attention, for sequences of at most n positions; undefined where positions are others.
   Variable relative_bias(int64_t n) const;
+  DecoderMasks with_relative_bias(DecoderMasks masks, int64_t n) const;
 
   std::optional<RelativePositions> relative_positions_;
   std::vector<DecoderLayer> layers_;

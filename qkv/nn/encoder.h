@@ -24,6 +24,7 @@ struct LayerOptions {
   bool attention_bias = true, feed_forward_bias = true;
   PositionOptions positions = {};             // those that self-attention knows of
   std::optional<float> attention_scale = {};  // of the scores; nothing: 1 / sqrt(d_k)
+  float attention_softcap = 0;                // of the scaled scores; 0: none
   bool reads_memory = true;      // of a decoder's layer: attends to the encoder's output in its middle
   float dropout = 0;             // after each sublayer
   float attention_dropout = 0;   // of attention weights

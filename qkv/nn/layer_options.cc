@@ -16,6 +16,7 @@ MultiheadAttentionOptions LayerOptions::cross_attention() const {
           .d_v = d_v,
           .bias = attention_bias,
           .scale = attention_scale,
+          .softcap = attention_softcap,
           .dropout = attention_dropout};
 }
 

@@ -86,7 +86,7 @@ kernels::AttentionCapture watch_of(const AttentionOptions& options, int64_t head
     watch.top_weights = result.top_weights.data();
     watch.top_keys = result.top_keys.data<int32_t>();
   }
-  if (!options.return_weights) return watch;
+  if (!options.return_weights && !options.return_scores) return watch;
 
   std::vector<int64_t> chosen = options.weight_heads;
   for (int64_t h = 0; options.weight_heads.empty() && h < heads; ++h) chosen.push_back(h);
@@ -118,14 +118,18 @@ kernels::AttentionCapture watch_of(const AttentionOptions& options, int64_t head
       }
     }
   }
-  const Tensor weights = Tensor::empty({total});
-  for (int64_t s = 0; s < query_offsets.sequences(); ++s) {
-    const auto [first, rows] = extents[static_cast<size_t>(s)];
-    const Shape shape{static_cast<int64_t>(chosen.size()), rows, key_offsets.length(s)};
-    result.weights.push_back(weights.slice_rows(first, shape.numel()).reshape(shape));
-  }
+  const auto views = [&](std::vector<Tensor>& of_sequences) {
+    const Tensor all = Tensor::empty({total});
+    for (int64_t s = 0; s < query_offsets.sequences(); ++s) {
+      const auto [first, rows] = extents[static_cast<size_t>(s)];
+      const Shape shape{static_cast<int64_t>(chosen.size()), rows, key_offsets.length(s)};
+      of_sequences.push_back(all.slice_rows(first, shape.numel()).reshape(shape));
+    }
+    return all.data();
+  };
   watch.places = places.data();
-  watch.weights = weights.data();
+  if (options.return_weights) watch.weights = views(result.weights);
+  if (options.return_scores) watch.scores = views(result.scores);
   return watch;
 }
 
@@ -148,6 +152,9 @@ AttentionResult multihead_attention(const Variable& query, const Variable& key, 
     throw ShapeError(concat(kName, ": query ", query.shape(), ", key ", key.shape(), " and value ",
                             value.shape(), " with ", heads, " and ", key_heads,
                             " heads: keys need the queries' width and the values' rows"));
+  }
+  if (!(options.softcap >= 0)) {
+    throw UsageError(concat(kName, ": softcap must be 0 (none) or positive, found ", options.softcap));
   }
   const Tensor& slopes = options.alibi_slopes;
   if (slopes.defined() && slopes.shape() != Shape{heads}) {
@@ -176,7 +183,9 @@ AttentionResult multihead_attention(const Variable& query, const Variable& key, 
       .d_k = d_k,
       .d_v = d_v,
       .scale = options.scale.value_or(1.0f / std::sqrt(static_cast<float>(d_k))),
+      .softcap = options.softcap,
       .causal = options.causal,
+      .alignment = options.alignment,
       .keep = broadcast<kernels::KeepMask>("keep", options.keep, query_offsets, key_offsets, heads),
       .bias = broadcast<kernels::ScoreBias>("bias", bias, query_offsets, key_offsets, heads),
       .alibi_slopes = slopes.defined() ? slopes.data() : nullptr,
@@ -265,9 +274,17 @@ AttentionResult scaled_dot_product_attention(const Variable& query, const Variab
   const int rank = query.value().rank();
   const int64_t heads = query.shape()[-2];
   if (key.value().rank() != rank || value.value().rank() != rank || key.shape()[-2] != value.shape()[-2] ||
-      (rank == 4 && key.shape()[0] != query.shape()[0])) {
+      (rank == 4 && (key.shape()[0] != query.shape()[0] || value.shape()[0] != query.shape()[0]))) {
     throw ShapeError(concat(kName, ": query ", query.shape(), ", key ", key.shape(), " and value ",
                             value.shape(), " need equal ranks and batches, keys and values equal heads"));
+  }
+  if (options.key_heads != 0 && options.key_heads != key.shape()[-2]) {
+    throw UsageError(concat(kName, ": key_heads ", options.key_heads, " contradict key ", key.shape(), ", which has ",
+                            key.shape()[-2], " heads"));
+  }
+  if (rank == 4 && (options.query_offsets || options.key_offsets)) {
+    throw UsageError(concat(kName, ": query_offsets and key_offsets are for ragged inputs [tokens, heads, d], found ",
+                            "the dense query ", query.shape()));
   }
   AttentionOptions ragged = options;
   ragged.key_heads = key.shape()[-2];

@@ -21,6 +21,8 @@ struct AttentionOptions {
   bool alibi = false;
   bool relative = false;
   bool causal = false;
+  Alignment alignment = Alignment::last_key;
+  float softcap = 0;
   Mask keep = Mask::none, bias = Mask::none;
   float dropout = 0;
   float size = 1;          // of queries and keys
@@ -113,6 +115,8 @@ class AttentionCase {
     shape.d_v = options.d_v;
     shape.scale = 1 / std::sqrt(static_cast<float>(options.d_k));
     shape.causal = options.causal;
+    shape.alignment = options.alignment;
+    shape.softcap = options.softcap;
     shape.dropout = {
         .rate = options.dropout, .seed = 0x123456789ABCDEFull, .step = 5, .site = 3, .first_row = 11};
     if (options.keep == Mask::rows) shape.keep = {nullptr, most_keys, 0, 0};

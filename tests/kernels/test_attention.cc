@@ -47,7 +47,8 @@ std::string name(const AttentionOptions& o) {
   text << ", heads " << o.heads << ", d_k " << o.d_k << ", d_v " << o.d_v << ", causal " << o.causal
        << ", keep " << static_cast<int>(o.keep) << ", bias " << static_cast<int>(o.bias) << ", dropout "
        << o.dropout << ", size " << o.size << ", key heads " << o.key_heads << ", alibi " << o.alibi
-       << ", relative " << o.relative;
+       << ", relative " << o.relative << ", softcap " << o.softcap << ", aligned to the "
+       << (o.alignment == Alignment::last_key ? "last key" : "first key");
   return text.str();
 }
 
@@ -80,7 +81,8 @@ std::vector<double> relative_gradient(const AttentionCase& problem, const std::v
     for (int64_t h = 0; h < o.heads; ++h) {
       for (int64_t i = 0; i < o.queries[s]; ++i) {
         for (int64_t j = 0; j < o.keys[s]; ++j) {
-          const int64_t distance = j - (i + o.keys[s] - o.queries[s]);
+          const int64_t shift = o.alignment == Alignment::last_key ? o.keys[s] - o.queries[s] : 0;
+          const int64_t distance = j - (i + shift);
           sum[static_cast<size_t>(h * relative.head_stride + relative.zero + distance)] += scores[at++];
         }
       }
@@ -143,6 +145,8 @@ TEST(AttentionReference, GradientsAgreeWithDifferences) {
                            .key_heads = 2,
                            .alibi = true,
                            .causal = causal,
+                           .alignment = causal ? Alignment::first_key : Alignment::last_key,
+                           .softcap = causal ? 0.7f : 0.0f,
                            .keep = Mask::full,
                            .bias = Mask::full,
                            .dropout = 0.3f});
@@ -281,6 +285,37 @@ TEST(Attention, GroupedHeadsAndDistances) {
         }
       }
     }
+  });
+}
+
+// Caps below and far above the scores, and few queries, which take another way.
+TEST(Attention, SoftcapAndAlignment) {
+  for_each_target([] {
+    uint64_t seed = 700;
+    for (const float softcap : {0.0f, 0.5f, 3.0f, 50.0f}) {
+      for (const Alignment alignment : {Alignment::last_key, Alignment::first_key}) {
+        for (const bool causal : {false, true}) {
+          check({.queries = {1, 37, 3, 70, 90, 4},
+                 .keys = {30, 37, 4, 50, 140, 2},
+                 .heads = 2,
+                 .d_k = 20,
+                 .d_v = 12,
+                 .alibi = true,
+                 .relative = true,
+                 .causal = causal,
+                 .alignment = alignment,
+                 .softcap = softcap,
+                 .keep = causal ? Mask::none : Mask::full,
+                 .bias = Mask::full,
+                 .dropout = causal ? 0.2f : 0.0f,
+                 .size = 2,
+                 .spare = 5,
+                 .seed = ++seed});
+        }
+      }
+    }
+    check({.queries = {530}, .keys = {300}, .heads = 1, .causal = true, .alignment = Alignment::first_key});
+    check({.queries = {300}, .keys = {530}, .heads = 1, .causal = true, .alignment = Alignment::first_key});
   });
 }
 

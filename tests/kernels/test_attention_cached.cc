@@ -57,6 +57,7 @@ struct Case {
          .d_k = d_k,
          .d_v = d_v,
          .scale = scale,
+         .softcap = softcap,
          .query = query.data() + first * static_cast<size_t>(heads * d_k),
          .query_stride = heads * d_k,
          .entries = rows.data(),
@@ -79,7 +80,8 @@ struct Case {
                      query[row * static_cast<size_t>(heads * d_k) + static_cast<size_t>(head * d_k + i)]) *
                  static_cast<double>(entry[head * key_heads / heads * d_k + i]);
       }
-      scores.push_back(score * static_cast<double>(scale));
+      score *= static_cast<double>(scale);
+      scores.push_back(softcap == 0 ? score : softcap * std::tanh(score / static_cast<double>(softcap)));
     }
     if (scores.empty()) return 0;
     for (size_t j = 0; j < scores.size(); ++j) {
@@ -99,7 +101,7 @@ struct Case {
   }
 
   int64_t heads, key_heads, d_k, d_v;
-  float scale = 0.4f;
+  float scale = 0.4f, softcap = 0;
   std::vector<int32_t> lengths;
   std::vector<float> query;
   std::vector<float> slopes, relative;  // relative: [heads, 91], of up to 90 positions before
@@ -142,6 +144,13 @@ TEST(CachedAttention, ScoresThatDependOnTheDistance) {
   expect_right(one, 2e-6);
   one.slopes.clear();
   expect_right(one, 2e-6);
+}
+
+TEST(CachedAttention, CapsScoresBeforeDistances) {
+  Case one(4, 3, 16, 24, {9, 40, 1, 91}, 3);
+  one.slopes = {0.3f, 0.0f, 0.02f};
+  one.softcap = 2.5f;
+  expect_right(one, 6e-6);
 }
 
 TEST(CachedAttention, WritesTheWeightsThatItUses) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "attention_case.h"
 #include "qkv/kernels/cpu/attention.h"
@@ -21,14 +22,17 @@ TEST(AttentionCapture, ShowsChosenRowsEntropyAndLargestWeights) {
                                  .keys = {150, 80},
                                  .heads = 3,
                                  .causal = true,
+                                 .softcap = 1.5f,
                                  .keep = Mask::full,
+                                 .bias = Mask::full,
                                  .dropout = 0.2f,
                                  .size = 2});
-    const auto expected = reference::attention_forward(problem.shape, problem.input).weights;
+    const auto reference = reference::attention_forward(problem.shape, problem.input);
+    const auto &expected = reference.weights, &log_sum_exp = reference.log_sum_exp;
     const int64_t tokens = problem.query_tokens(), top = 4;
     const auto rows = static_cast<size_t>(3 * tokens);
     std::vector<int64_t> places(rows, -1);
-    std::vector<float> weights(2 * 150 + 80, 777.0f), entropy(rows), top_weights(rows * top);
+    std::vector<float> weights(2 * 150 + 80, 777.0f), scores(weights), entropy(rows), top_weights(rows * top);
     std::vector<int32_t> top_keys(rows * top);
     // Head 2 of the first sequence, whose rows are few, and head 1 of the last query of the second.
     places[static_cast<size_t>(2 * tokens)] = 150;
@@ -40,6 +44,7 @@ TEST(AttentionCapture, ShowsChosenRowsEntropyAndLargestWeights) {
                             .output_stride = output.stride,
                             .watch = {.places = places.data(),
                                       .weights = weights.data(),
+                                      .scores = scores.data(),
                                       .entropy = entropy.data(),
                                       .top = top,
                                       .top_weights = top_weights.data(),
@@ -53,6 +58,12 @@ TEST(AttentionCapture, ShowsChosenRowsEntropyAndLargestWeights) {
       double wanted = 0;
       std::vector<size_t> order;
       for (size_t j = 0; j < keys; ++j) {
+        if (places[n] >= 0) {
+          const float score = scores[static_cast<size_t>(places[n]) + j];
+          ASSERT_EQ(own[j] == 0, score == -std::numeric_limits<float>::infinity());
+          // Scores are the logarithms of weights, but for what they are divided by.
+          if (own[j] > 0) ASSERT_NEAR(score - log_sum_exp[n], std::log(own[j]), 2e-6 + 2e-7 / own[j]);
+        }
         if (own[j] == 0) continue;
         wanted -= own[j] * std::log(own[j]);
         order.push_back(j);

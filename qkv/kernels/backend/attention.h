@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "qkv/kernels/accumulate.h"
+#include "qkv/kernels/alignment.h"
 #include "qkv/kernels/dropout.h"
 
 namespace qkv::kernels {
@@ -24,7 +25,7 @@ struct ScoreBias {
 
 // A bias that depends on how far apart query and key are (Raffel et al. 2020, section 2.1): data[h *
 // head_stride + zero + n] is added to the score of a key that lies n positions after the query (before it: n
-// < 0), the last query and the last key of a sequence being at the same position.
+// < 0), at positions that Alignment says.
 struct RelativeBias {
   const float* data = nullptr;  // null: no such bias
   int64_t head_stride = 0;
@@ -43,12 +44,14 @@ struct AttentionShape {
   int64_t key_heads = 0;     // of keys and values, a divisor of heads; 0: as many
   int64_t d_k = 0, d_v = 0;  // per head
   float scale = 1;           // 1 / sqrt(d_k) in the paper
-  // Query i attends to key j where j <= i + (keys - queries): aligned to the last key, as a KV cache needs.
+  // 0: none. Else a scaled score s becomes softcap * tanh(s / softcap), before biases are added (Gemma 2).
+  float softcap = 0;
+  // A query attends to keys at its own position and before it.
   bool causal = false;
+  Alignment alignment = Alignment::last_key;  // causal, ALiBi and the relative bias go by it
   KeepMask keep = {};
   ScoreBias bias = {};
-  // [heads], null: none. What lies n positions away (keys' and queries' last positions being the same) has
-  // slope * n taken from its score (Press et al. 2022, ALiBi), computed and never stored.
+  // [heads], null: none. The score of a key n positions away falls by slope * n (Press et al. 2022, ALiBi).
   const float* alibi_slopes = nullptr;
   RelativeBias relative = {};
   // Of the weights; row = query row in the batch, column = head * 2^22 + key within the sequence.
@@ -67,10 +70,12 @@ struct AttentionInput {
 // What is to be seen of the softmax's weights, before dropout; it is written on the way, by recomputing the
 // scores of the rows that are watched. Head h of query row t has the number n = h * query tokens + t.
 struct AttentionCapture {
-  // The weights of row n over all keys of its sequence are written to weights[places[n] ...]; a negative
+  // The weights of row n over all keys of its sequence are written to weights[places[n] ...], its scores
+  // (what the softmax is taken of; -infinity where it may not attend) to scores[places[n] ...]; a negative
   // place: not wanted. Null: nowhere.
   const int64_t* places = nullptr;
   float* weights = nullptr;
+  float* scores = nullptr;
   // [n], null: not wanted: -sum_j p_j log(p_j), in nats.
   float* entropy = nullptr;
   // [n, top]: the largest weights of a row and their keys, counted within the sequence; the largest first,
@@ -99,6 +104,7 @@ struct CachedAttention {
   int64_t key_heads = 1;     // of keys and values, a divisor of heads
   int64_t d_k = 0, d_v = 0;  // per head
   float scale = 1;
+  float softcap = 0;             // as in AttentionShape
   const float* query = nullptr;  // [rows, heads * d_k] with query_stride
   int64_t query_stride = 0;
   const float* const* const* entries = nullptr;  // [rows]

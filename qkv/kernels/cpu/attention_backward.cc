@@ -13,9 +13,9 @@
 #include "qkv/kernels/cpu/attention_product-inl.h"
 #include "qkv/kernels/cpu/attention_tile-inl.h"
 
-// With S = scale Q K^T + bias, P = softmax(S), P' = dropout(P) and O = P' V (Dao et al. 2022, algorithm 4):
+// With S = scale Q K^T + bias (or softcap tanh(scale Q K^T / softcap) + bias), P = softmax(S), P' = dropout(P) and O = P' V (Dao et al. 2022, algorithm 4):
 //   dV = P'^T dO,  dP = dropout(dO V^T),  dS = P * (dP - D) where D = rowsum(dO * O),
-//   dQ = scale dS K,  dK = dS^T (scale Q).
+//   dQ = scale dS K,  dK = dS^T (scale Q); with a softcap, dS is multiplied by the tanh's derivative first.
 // P is computed again from the scores and their log-sum-exp.
 
 HWY_BEFORE_NAMESPACE();
@@ -39,7 +39,7 @@ class Backward {
     block_keys_ = std::max(kBlockFloats / key_floats / kTileKeys * kTileKeys, kTileKeys);
     constexpr int64_t kScores = kTileQueries * kTileKeys;
     scratch_.start(block_keys_ * key_floats + kTileQueries * (2 * key_width_ + value_width_ + 2) +
-                   2 * kScores + kDropoutFloats);
+                   3 * kScores + kDropoutFloats);
     key_lanes_ = scratch_.take(block_keys_ * d_k);
     value_lanes_ = scratch_.take(block_keys_ * d_v);
     key_rows_ = scratch_.take(block_keys_ * key_width_);
@@ -52,6 +52,7 @@ class Backward {
     delta_ = scratch_.take(kTileQueries);
     weights_ = scratch_.take(kScores);
     dscores_ = scratch_.take(kScores);
+    slopes_ = scratch_.take(kScores);
     random_.bits = reinterpret_cast<uint16_t*>(scratch_.take(kDropoutFloats));
   }
 
@@ -212,6 +213,7 @@ class Backward {
                       .c_stride = kTileKeys,
                       .vectors = vectors_for(d_, padded(group.keys))};
       multiply(product, [&](int64_t, int64_t) { return Depth{0, shape_.d_k}; });
+      if (shape_.softcap > 0) cap_scores(d_, shape_.softcap, group, scores, slopes_ + row * kTileKeys);
       mask_scores(d_, shape_, task_.sequence, query_head_, head_, group, scores);
       product.a = {grad_rows_ + row * value_width_, value_width_, 1};
       product.b = value_lanes_ + offset * shape_.d_v;
@@ -226,6 +228,7 @@ class Backward {
     });
     if (a_.gradients.bias != nullptr) add_bias_gradient(tile);
     if (task_.distances != nullptr) add_distances(tile);
+    if (shape_.softcap > 0) multiply_by_slopes(tile);
 
     const int64_t from = head_.first_query_of(tile.key, tile.query), row = from - tile.query;
     const int64_t queries = tile.queries - row;
@@ -319,6 +322,17 @@ class Backward {
     }
   }
 
+  // The gradients of capped scores become those of the scores.
+  void multiply_by_slopes(const ScoreTile& tile) const {
+    for (int64_t i = 0; i < tile.queries; ++i) {
+      const int64_t at = i * kTileKeys;
+      for_vectors(d_, seen_keys(head_, tile, tile.query + i), [&](auto part, int64_t j) HWY_ATTR {
+        const auto product = hn::Mul(load(d_, dscores_ + at + j, part), load(d_, slopes_ + at + j, part));
+        store(d_, product, dscores_ + at + j, part);
+      });
+    }
+  }
+
   void add_bias_gradient(const ScoreTile& tile) const {
     const ScoreBias& bias = shape_.bias;
     float* to = a_.gradients.bias + task_.sequence * bias.batch_stride + query_head_ * bias.head_stride +
@@ -369,6 +383,7 @@ class Backward {
   float *log_sum_exp_ = nullptr, *delta_ = nullptr;
   float *weights_ = nullptr,
         *dscores_ = nullptr;  // P' and dS: [kTileQueries, kTileKeys]
+  float* slopes_ = nullptr;   // of the softcap, likewise
   DropoutBits random_{};      // of a group
 };
 

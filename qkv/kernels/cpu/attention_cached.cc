@@ -11,6 +11,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "qkv/kernels/cpu/activation-inl.h"
 #include "qkv/kernels/cpu/attention_product-inl.h"
 #include "qkv/kernels/cpu/exponential-inl.h"
 
@@ -96,6 +97,14 @@ void add_distances(Floats d, const CachedAttention& a, int64_t head, int64_t cou
   });
 }
 
+// s becomes cap tanh(s / cap).
+void cap_scores(Floats d, float cap, int64_t count, float* HWY_RESTRICT scores) {
+  for_vectors(d, count, [&](auto part, int64_t j) HWY_ATTR {
+    const auto x = hn::Div(load(d, scores + j, part), hn::Set(d, cap));
+    store(d, hn::Mul(hn::Set(d, cap), Tanh::value(d, x)), scores + j, part);
+  });
+}
+
 void attend(const CachedAttention& a, int64_t row, int64_t head) {
   const Floats d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), count = a.lengths[row];
@@ -112,6 +121,7 @@ void attend(const CachedAttention& a, int64_t row, int64_t head) {
   dot_products(
       d, a.query + row * a.query_stride + head * a.d_k, a.d_k,
       [&](int64_t j) { return entries[j] + key_head * a.d_k; }, count, a.scale, scores);
+  if (a.softcap > 0) cap_scores(d, a.softcap, count, scores);
   add_distances(d, a, head, count, scores);
   const float factor = 1 / exponentiate(d, scores, count);
   if (a.weights != nullptr) {

@@ -33,7 +33,8 @@ class Watch {
   // `limit` of the sequence's keys may be seen; the others have a weight of 0.
   void begin(int64_t number, int64_t limit, int64_t keys, float* sums) const {
     if (w_.places != nullptr && w_.places[number] >= 0) {
-      std::fill_n(w_.weights + w_.places[number] + limit, keys - limit, 0.0f);
+      if (w_.weights != nullptr) std::fill_n(w_.weights + w_.places[number] + limit, keys - limit, 0.0f);
+      if (w_.scores != nullptr) std::fill_n(w_.scores + w_.places[number] + limit, keys - limit, kMinusInfinity);
     }
     if (w_.top > 0) {
       std::fill_n(w_.top_weights + number * w_.top, w_.top, 0.0f);
@@ -50,14 +51,18 @@ class Watch {
     const auto factor = hn::Set(d_, total == 0 ? 0.0f : 1.0f / total);
     const auto log_total = logarithm(d_, hn::Set(d_, total));
     auto entropy = hn::Load(d_, sums);
+    const bool written = w_.places != nullptr && w_.places[number] >= 0;
     for_vectors(d_, seen, [&](auto part, int64_t j) HWY_ATTR {
+      if (written && w_.scores != nullptr) {
+        store(d_, hn::Load(d_, scores + j), w_.scores + w_.places[number] + key + j, part);
+      }
       const auto x = hn::Sub(hn::Load(d_, scores + j), shift);
       const auto p = zero_rest(d_, hn::Mul(exponential_of_difference(d_, x), factor), part);
       // -p log(p) = p (log(total) - x); 0 where p is, although the logarithm is infinite.
       const auto term = hn::Mul(p, hn::Sub(log_total, x));
       entropy = hn::Add(entropy, hn::IfThenZeroElse(hn::Eq(p, zero), term));
       hn::Store(p, d_, scores + j);
-      if (w_.places != nullptr && w_.places[number] >= 0) {
+      if (written && w_.weights != nullptr) {
         store(d_, p, w_.weights + w_.places[number] + key + j, part);
       }
     });

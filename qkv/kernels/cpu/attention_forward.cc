@@ -160,7 +160,7 @@ class Forward {
             d_, query_row(group.query + i), shape_.d_k, [&](int64_t j) { return key_row(tile.key + j); },
             group.keys, shape_.scale, scores + i * kTileKeys);
       }
-      mask_scores(d_, shape_, task_.sequence, task_.head, head_, group, scores);
+      mask(group, scores);
       return;
     }
     multiply({.a = {query_row(group.query), input_.query_stride, 1},
@@ -173,6 +173,11 @@ class Forward {
              [&](int64_t, int64_t) {
                return Depth{0, shape_.d_k};
              });
+    mask(group, scores);
+  }
+
+  void mask(const ScoreTile& group, float* scores) const {
+    if (shape_.softcap > 0) cap_scores(d_, shape_.softcap, group, scores, nullptr);
     mask_scores(d_, shape_, task_.sequence, task_.head, head_, group, scores);
   }
 

@@ -161,7 +161,7 @@ void AttentionPlan::add_distances(const AttentionShape& shape, float* gradient) 
     for (int64_t g = 0; g < group; ++g) {
       const float* share = task.distances + g * width;
       float* to = gradient + (task.head * group + g) * shape.relative.head_stride + shape.relative.zero +
-                  task.first - (head.keys - 1);
+                  task.first - (head.queries - 1 + head.position);
       for (int64_t n = 0; n + 1 < width; ++n) to[n] += share[n];
     }
   }
@@ -172,7 +172,11 @@ uint64_t attention_pairs(const AttentionShape& shape) {
   for (int64_t s = 0; s < shape.sequences; ++s) {
     const int64_t queries = shape.query_offsets[s + 1] - shape.query_offsets[s];
     const int64_t keys = shape.key_offsets[s + 1] - shape.key_offsets[s];
-    if (shape.causal) {
+    if (shape.causal && shape.alignment == Alignment::first_key) {
+      // The first query sees one key, each one behind it one key more.
+      const int64_t growing = std::min(queries, keys);
+      pairs += growing * (growing + 1) / 2 + (queries - growing) * keys;
+    } else if (shape.causal) {
       // The last query sees all keys, each one before it one key less.
       const int64_t seeing = std::min(queries, keys);
       pairs += seeing * keys - seeing * (seeing - 1) / 2;

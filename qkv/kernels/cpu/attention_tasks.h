@@ -62,19 +62,21 @@ struct AttentionHead {
         first_key(shape.key_offsets[sequence]),
         queries(shape.query_offsets[sequence + 1] - first_query),
         keys(shape.key_offsets[sequence + 1] - first_key),
+        position(shape.alignment == Alignment::last_key ? keys - queries : 0),
         causal(shape.causal) {}
 
   // The number of keys, from the first on, beyond which query i sees none.
   int64_t key_limit(int64_t i) const {
-    return causal ? std::clamp<int64_t>(i + 1 + keys - queries, 0, keys) : keys;
+    return causal ? std::clamp<int64_t>(i + 1 + position, 0, keys) : keys;
   }
   // The first query from `from` on that sees key j.
   int64_t first_query_of(int64_t j, int64_t from) const {
-    return causal ? std::max(from, j - (keys - queries)) : from;
+    return causal ? std::max(from, j - position) : from;
   }
 
   int64_t first_query = 0, first_key = 0;  // rows in the batch
   int64_t queries = 0, keys = 0;
+  int64_t position = 0;  // of query 0, where key 0 is at position 0
   bool causal = false;
 };
 

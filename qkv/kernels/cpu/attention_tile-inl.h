@@ -16,6 +16,7 @@
 #include <type_traits>
 
 #include "qkv/kernels/backend/attention.h"
+#include "qkv/kernels/cpu/activation-inl.h"
 #include "qkv/kernels/cpu/attention_product-inl.h"
 #include "qkv/kernels/cpu/attention_tasks.h"
 #include "qkv/kernels/cpu/dropout-inl.h"
@@ -55,7 +56,7 @@ HWY_INLINE void for_causal_groups(const AttentionHead& head, const ScoreTile& ti
     return;
   }
   // Query i sees i + shift keys of the tile, within its bounds.
-  const int64_t shift = head.keys - head.queries + 1 - tile.key;
+  const int64_t shift = head.position + 1 - tile.key;
   for (int64_t i = std::max(tile.query, 1 - shift); i < end;) {
     const int64_t seen = std::min(i + shift, tile.keys);
     const int64_t next = padded(seen) >= tile.keys ? end : std::min(end, padded(seen) - shift + 1);
@@ -82,6 +83,20 @@ struct RowsAhead {
 // more.
 inline constexpr int64_t kSlack = kMaxRows;
 
+// Scores s of a group become cap tanh(s / cap). `slopes`, unless null, gets the derivative. Both have rows of
+// kTileKeys.
+HWY_INLINE void cap_scores(Floats d, float cap, const ScoreTile& group, float* HWY_RESTRICT scores,
+                           float* HWY_RESTRICT slopes) {
+  const auto caps = hn::Set(d, cap);
+  for (int64_t i = 0; i < group.queries; ++i, scores += kTileKeys) {
+    for (int64_t j = 0; j < padded(group.keys); j += lanes_of(d)) {
+      const auto x = hn::Div(hn::Load(d, scores + j), caps);
+      hn::Store(hn::Mul(caps, Tanh::value(d, x)), d, scores + j);
+      if (slopes != nullptr) hn::Store(Tanh::derivative(d, x), d, slopes + i * kTileKeys + j);
+    }
+  }
+}
+
 // Adds biases, and puts -infinity where a query may not attend, for the keys that it sees.
 HWY_INLINE void mask_scores(Floats d, const AttentionShape& shape, int64_t sequence, int64_t query_head,
                             const AttentionHead& head, const ScoreTile& group, float* HWY_RESTRICT scores) {
@@ -104,7 +119,7 @@ HWY_INLINE void mask_scores(Floats d, const AttentionShape& shape, int64_t seque
   for (int64_t i = 0; i < group.queries; ++i, scores += kTileKeys) {
     const int64_t query = group.query + i;
     // How far after the query the group's first key lies.
-    const int64_t offset = group.key - (query + head.keys - head.queries);
+    const int64_t offset = group.key - (query + head.position);
     for_vectors(d, seen_keys(head, group, query), [&](auto part, int64_t j) HWY_ATTR {
       auto v = hn::Load(d, scores + j);
       if (slope != 0) {

@@ -5,6 +5,7 @@
 #include "qkv/kernels/cpu/gated.h"
 #include "qkv/kernels/cpu/loss.h"
 #include "qkv/kernels/cpu/norm.h"
+#include "qkv/kernels/cpu/plain/plain.h"
 #include "qkv/kernels/cpu/pointwise.h"
 #include "qkv/kernels/cpu/rotary.h"
 #include "qkv/kernels/cpu/transpose.h"
@@ -66,6 +67,22 @@ class CpuBackend final : public Backend {
   }
   void softmax(const float* x, float* y, int64_t rows, int64_t cols) const override {
     cpu::softmax(x, y, rows, cols);
+  }
+  void softmax_backward(const SoftmaxBackward& arguments) const override { cpu::softmax_backward(arguments); }
+  void label_loss(const LabelLossForward& arguments) const override { cpu::label_loss(arguments); }
+  void label_loss_backward(const LabelLossBackward& arguments) const override {
+    cpu::label_loss_backward(arguments);
+  }
+  void binary(const Broadcast& arguments) const override { cpu::binary(arguments); }
+  void sum_axis(const AxisSum& arguments) const override { cpu::sum_axis(arguments); }
+  void batched_product(const BatchedProduct& arguments) const override { cpu::batched_product(arguments); }
+  void segment_mean(const SegmentMean& arguments) const override { cpu::segment_mean(arguments); }
+  void segment_mean_backward(const SegmentMeanBackward& arguments) const override {
+    cpu::segment_mean_backward(arguments);
+  }
+  void segment_max(const SegmentMax& arguments) const override { cpu::segment_max(arguments); }
+  void segment_max_backward(const SegmentMaxBackward& arguments) const override {
+    cpu::segment_max_backward(arguments);
   }
   void copy(const float* x, float* y, int64_t count, Accumulate accumulate) const override {
     cpu::copy(x, y, count, accumulate);

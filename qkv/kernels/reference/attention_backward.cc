@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 
 #include "qkv/kernels/reference/attention.h"
 #include "qkv/kernels/reference/attention_rows.h"
@@ -24,7 +25,7 @@ class Sums {
 
 // With s = q k scale + biases, p = softmax(s), o = sum_j d_j p_j v_j (d: dropout's factors):
 //   dv_j = p_j d_j do,   dp_j = d_j do v_j,   ds_j = p_j (dp_j - sum_l p_l dp_l)
-//   dq = scale sum_j ds_j k_j,   dk_j = scale ds_j q
+//   dq = scale sum_j ds_j k_j,   dk_j = scale ds_j q, ds being multiplied by a softcap's derivative first
 AttentionBackward attention_backward(const AttentionShape& shape, const AttentionInput& input,
                                      const float* grad_output, int64_t grad_output_stride) {
   const int64_t key_heads = shape.heads / shape.query_heads_per_key();
@@ -61,11 +62,16 @@ AttentionBackward attention_backward(const AttentionShape& shape, const Attentio
       const auto key = static_cast<int64_t>(j);
       const double ds = p[j] * (dp[j] - mean);
       result.scores[row.weights + j] = ds;
+      double slope = double{shape.scale};
+      if (shape.softcap > 0) {
+        const double tanh = std::tanh(product(shape, input, row, key) / double{shape.softcap});
+        slope *= 1 - tanh * tanh;
+      }
       const float* k = key_of(shape, input, row, key);
       double* dk = result.key.data() + (row.first_key_row + key) * key_width + row.key_head * shape.d_k;
       for (int64_t c = 0; c < shape.d_k; ++c) {
-        dq[c] += ds * double{shape.scale} * double{k[c]};
-        dk[c] += ds * double{shape.scale} * double{q[c]};
+        dq[c] += ds * slope * double{k[c]};
+        dk[c] += ds * slope * double{q[c]};
       }
     }
   });
@@ -85,7 +91,7 @@ void attention_backward(const AttentionShape& shape, const AttentionInput& input
       const double ds = result.scores[row.weights + static_cast<size_t>(j)];
       if (ds == 0) continue;
       if (to.bias != nullptr) bias.add(bias_index(shape.bias, row, j), ds);
-      if (to.relative != nullptr) relative.add(relative_index(shape.relative, row, j), ds);
+      if (to.relative != nullptr) relative.add(relative_index(shape, row, j), ds);
     }
   });
   bias.store_to(to.bias);

@@ -12,6 +12,7 @@ double score(const CachedAttention& a, int64_t row, int64_t head, int64_t j) {
   double sum = 0;
   for (int64_t c = 0; c < a.d_k; ++c) sum += double{query[c]} * double{key[c]};
   sum *= double{a.scale};
+  if (a.softcap > 0) sum = double{a.softcap} * std::tanh(sum / double{a.softcap});
   const int64_t distance = j - (a.lengths[row] - 1);  // the query is at the last position
   if (a.alibi_slopes != nullptr) sum += double{a.alibi_slopes[head]} * static_cast<double>(distance);
   if (a.relative.data != nullptr)

@@ -28,9 +28,13 @@ void store_largest(const double* p, int64_t keys, int64_t top, float* top_weight
 }
 
 // `number` is the row's as AttentionCapture counts them.
-void capture(const AttentionCapture& wanted, int64_t number, const double* weights, int64_t keys) {
+void capture(const AttentionCapture& wanted, int64_t number, const double* weights, const Doubles& scores) {
+  const auto keys = static_cast<int64_t>(scores.size());
   if (wanted.places != nullptr && wanted.places[number] >= 0) {
-    store(Doubles(weights, weights + keys), wanted.weights + wanted.places[number]);
+    if (wanted.weights != nullptr) {
+      store(Doubles(weights, weights + keys), wanted.weights + wanted.places[number]);
+    }
+    if (wanted.scores != nullptr) store(scores, wanted.scores + wanted.places[number]);
   }
   if (wanted.entropy != nullptr) wanted.entropy[number] = static_cast<float>(entropy(weights, keys));
   if (wanted.top > 0) {
@@ -69,7 +73,9 @@ void attention_forward(const AttentionShape& shape, const AttentionInput& input,
   store(result.output, shape.heads * shape.d_v, output.output, output.output_stride, Accumulate::no);
   store(result.log_sum_exp, output.log_sum_exp);
   for_rows(shape, [&](const AttentionRow& row) {
-    capture(output.watch, row.head * tokens + row.query_row, result.weights.data() + row.weights, row.keys);
+    Doubles scores;
+    for (int64_t j = 0; j < row.keys; ++j) scores.push_back(score(shape, input, row, j));
+    capture(output.watch, row.head * tokens + row.query_row, result.weights.data() + row.weights, scores);
   });
 }
 

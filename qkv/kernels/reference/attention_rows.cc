@@ -11,23 +11,28 @@ namespace {
 
 constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
 
-double score(const AttentionShape& shape, const AttentionInput& input, const AttentionRow& row, int64_t j) {
-  if (shape.causal && distance(row, j) > 0) return kMinusInfinity;
-  if (shape.keep.data != nullptr && shape.keep.data[bias_index(shape.keep, row, j)] == 0)
-    return kMinusInfinity;
+}  // namespace
+
+double product(const AttentionShape& shape, const AttentionInput& input, const AttentionRow& row, int64_t j) {
   const float *query = query_of(shape, input, row), *key = key_of(shape, input, row, j);
   double sum = 0;
   for (int64_t c = 0; c < shape.d_k; ++c) sum += double{query[c]} * double{key[c]};
-  sum *= double{shape.scale};
+  return sum * double{shape.scale};
+}
+
+double score(const AttentionShape& shape, const AttentionInput& input, const AttentionRow& row, int64_t j) {
+  const int64_t away = distance(shape, row, j);
+  if (shape.causal && away > 0) return kMinusInfinity;
+  if (shape.keep.data != nullptr && shape.keep.data[bias_index(shape.keep, row, j)] == 0)
+    return kMinusInfinity;
+  double sum = product(shape, input, row, j);
+  if (shape.softcap > 0) sum = double{shape.softcap} * std::tanh(sum / double{shape.softcap});
   if (shape.alibi_slopes != nullptr)
-    sum -= double{shape.alibi_slopes[row.head]} * static_cast<double>(std::abs(distance(row, j)));
-  if (shape.relative.data != nullptr)
-    sum += double{shape.relative.data[relative_index(shape.relative, row, j)]};
+    sum -= double{shape.alibi_slopes[row.head]} * static_cast<double>(std::abs(away));
+  if (shape.relative.data != nullptr) sum += double{shape.relative.data[relative_index(shape, row, j)]};
   if (shape.bias.data != nullptr) sum += double{shape.bias.data[bias_index(shape.bias, row, j)]};
   return sum;
 }
-
-}  // namespace
 
 double softmax_row(const AttentionShape& shape, const AttentionInput& input, const AttentionRow& row,
                    double* weights) {

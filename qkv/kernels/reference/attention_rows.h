@@ -53,9 +53,9 @@ inline const float* value_of(const AttentionShape& shape, const AttentionInput& 
   return input.value + (row.first_key_row + key) * input.value_stride + row.key_head * shape.d_v;
 }
 
-// How far the key lies behind the query, the last key and the last query of a sequence being at one position.
-inline int64_t distance(const AttentionRow& row, int64_t key) {
-  return key - (row.query + row.keys - row.queries);
+// How far the key lies behind the query.
+inline int64_t distance(const AttentionShape& shape, const AttentionRow& row, int64_t key) {
+  return key - (row.query + (shape.alignment == Alignment::last_key ? row.keys - row.queries : 0));
 }
 
 // Where a mask or a bias (KeepMask, ScoreBias) has the element of a score.
@@ -63,9 +63,14 @@ template <class Bias>
 int64_t bias_index(const Bias& bias, const AttentionRow& row, int64_t key) {
   return row.sequence * bias.batch_stride + row.head * bias.head_stride + row.query * bias.query_stride + key;
 }
-inline int64_t relative_index(const RelativeBias& bias, const AttentionRow& row, int64_t key) {
-  return row.head * bias.head_stride + bias.zero + distance(row, key);
+inline int64_t relative_index(const AttentionShape& shape, const AttentionRow& row, int64_t key) {
+  return row.head * shape.relative.head_stride + shape.relative.zero + distance(shape, row, key);
 }
+
+// scale q k, before softcap and biases.
+double product(const AttentionShape& shape, const AttentionInput& input, const AttentionRow& row, int64_t key);
+// What the softmax is taken of; -infinity where the query may not attend to the key.
+double score(const AttentionShape& shape, const AttentionInput& input, const AttentionRow& row, int64_t key);
 
 // softmax(q K^T scale + biases) of one row into weights[0 .. keys), all 0 where the row may attend to
 // nothing. Returns the log of the sum of exp(score), -infinity for such a row.

@@ -13,6 +13,7 @@
 #include "qkv/kernels/reference/memory.h"
 #include "qkv/kernels/reference/norm.h"
 #include "qkv/kernels/reference/optimizer.h"
+#include "qkv/kernels/reference/plain.h"
 #include "qkv/kernels/reference/rotary.h"
 
 namespace qkv::kernels {
@@ -43,8 +44,8 @@ class ReferenceBackend final : public Backend {
   void attention_forward(const AttentionShape& shape, const AttentionInput& input,
                          const AttentionOutput& output) const override {
     AttentionOutput to = output;
-    make_readable(to.output, to.log_sum_exp, to.watch.weights, to.watch.entropy, to.watch.top_weights,
-                  to.watch.top_keys);
+    make_readable(to.output, to.log_sum_exp, to.watch.weights, to.watch.scores, to.watch.entropy,
+                  to.watch.top_weights, to.watch.top_keys);
     reference::attention_forward(readable_shape(shape), readable_input(input), to);
   }
   void attention_backward(const AttentionShape& shape, const AttentionInput& input, const float* /*output*/,
@@ -144,6 +145,56 @@ class ReferenceBackend final : public Backend {
     reference::softmax(readable(x), readable(y), rows, cols);
   }
 
+  void softmax_backward(const SoftmaxBackward& arguments) const override {
+    SoftmaxBackward a = arguments;
+    make_readable(a.y, a.dy, a.dx);
+    reference::softmax_backward(a);
+  }
+  void label_loss(const LabelLossForward& arguments) const override {
+    LabelLossForward a = arguments;
+    make_readable(a.loss.logits, a.loss.labels, a.loss.class_weights, a.losses, a.log_sum_exp);
+    reference::label_loss(a);
+  }
+  void label_loss_backward(const LabelLossBackward& arguments) const override {
+    LabelLossBackward a = arguments;
+    make_readable(a.loss.logits, a.loss.labels, a.loss.class_weights, a.log_sum_exp, a.d_losses, a.d_logits);
+    reference::label_loss_backward(a);
+  }
+  void binary(const Broadcast& arguments) const override {
+    Broadcast a = arguments;
+    make_readable(a.x, a.y, a.z);
+    reference::binary(a);
+  }
+  void sum_axis(const AxisSum& arguments) const override {
+    AxisSum a = arguments;
+    make_readable(a.x, a.y);
+    reference::sum_axis(a);
+  }
+  void batched_product(const BatchedProduct& arguments) const override {
+    BatchedProduct a = arguments;
+    make_readable(a.x, a.y, a.z);
+    reference::batched_product(a);
+  }
+  void segment_mean(const SegmentMean& arguments) const override {
+    SegmentMean a = arguments;
+    make_readable(a.x, a.y);
+    reference::segment_mean(a);
+  }
+  void segment_mean_backward(const SegmentMeanBackward& arguments) const override {
+    SegmentMeanBackward a = arguments;
+    make_readable(a.dy, a.dx);
+    reference::segment_mean_backward(a);
+  }
+  void segment_max(const SegmentMax& arguments) const override {
+    SegmentMax a = arguments;
+    make_readable(a.x, a.y, a.rows);
+    reference::segment_max(a);
+  }
+  void segment_max_backward(const SegmentMaxBackward& arguments) const override {
+    SegmentMaxBackward a = arguments;
+    make_readable(a.dy, a.rows, a.dx);
+    reference::segment_max_backward(a);
+  }
   void copy(const float* x, float* y, int64_t count, Accumulate accumulate) const override {
     reference::copy(readable(x), readable(y), count, accumulate);
   }

@@ -1,0 +1,103 @@
+#include "qkv/kernels/broadcast.h"
+
+#include <utility>
+
+#include "qkv/kernels/dispatch.h"
+
+namespace qkv::kernels {
+namespace {
+
+constexpr int kAxes = Broadcast::kAxes;
+static_assert(kAxes == Shape::kMaxRank);
+
+using Extents = std::array<int64_t, kAxes>;
+
+// The extents from the back; axes that there are not have extent 1.
+Extents extents_of(const Tensor& x) {
+  Extents extents;
+  extents.fill(1);
+  for (int i = 0; i < x.rank(); ++i) extents[static_cast<size_t>(kAxes - x.rank() + i)] = x.dim(i);
+  return extents;
+}
+
+// 0 where an axis has extent 1.
+Extents strides_of(const Tensor& x) {
+  const Extents extents = extents_of(x);
+  Extents strides{};
+  int64_t stride = 1;
+  for (int i = kAxes - 1; i >= 0; --i) {
+    const auto at = static_cast<size_t>(i);
+    strides[at] = extents[at] == 1 ? 0 : stride;
+    stride = i == kAxes - 1 ? x.row_stride() : stride * extents[at];
+  }
+  return strides;
+}
+
+}  // namespace
+
+void binary(BinaryOp op, const Tensor& x, const Tensor& y, const Tensor& z, Accumulate accumulate) {
+  if (z.numel() == 0) return;
+  backend_of("binary", z, x, y)
+      .binary({.op = op,
+               .extents = extents_of(z),
+               .x_strides = strides_of(x),
+               .y_strides = strides_of(y),
+               .z_strides = strides_of(z),
+               .x = address(x),
+               .y = address(y),
+               .z = address(z),
+               .accumulate = accumulate});
+}
+
+void transpose(const Tensor& x, const Tensor& y, Accumulate accumulate) {
+  if (y.numel() == 0) return;
+  const Tensor one = Tensor::full(Shape{}, 1, x.device());
+  Extents strides = strides_of(x);
+  std::swap(strides[kAxes - 1], strides[kAxes - 2]);
+  backend_of("transpose", y, x)
+      .binary({.op = BinaryOp::multiply,
+               .extents = extents_of(y),
+               .x_strides = strides,
+               .z_strides = strides_of(y),
+               .x = address(x),
+               .y = address(one),
+               .z = address(y),
+               .accumulate = accumulate});
+}
+
+void sum_to(const Tensor& x, float factor, const Tensor& y, Accumulate accumulate) {
+  const Backend& on = backend_of("sum", x, y);
+  Extents from = extents_of(x);
+  const Extents to = extents_of(y);
+  // One run of neighbouring axes after another, the innermost first; what is left is written to y.
+  Tensor rest = x;
+  int last = kAxes - 1;
+  while (true) {
+    while (last >= 0 && from[static_cast<size_t>(last)] == to[static_cast<size_t>(last)]) --last;
+    int first = last;  // of the run: [first, last]
+    AxisSum sum{.x = address(rest), .factor = 1};
+    for (; first >= 0 && from[static_cast<size_t>(first)] != to[static_cast<size_t>(first)]; --first) {
+      sum.count *= from[static_cast<size_t>(first)];
+      from[static_cast<size_t>(first)] = 1;
+    }
+    bool done = true;
+    for (int i = 0; i < kAxes; ++i) {
+      const auto at = static_cast<size_t>(i);
+      (i <= first ? sum.outer : sum.inner) *= i > first && i <= last ? 1 : from[at];
+      if (from[at] != to[at]) done = false;
+    }
+    if (done) {
+      sum.factor = factor;
+      sum.y = address(y);
+      sum.accumulate = accumulate;
+      return on.sum_axis(sum);
+    }
+    const Tensor next = Tensor::empty({sum.outer, sum.inner}, DType::f32, x.device());
+    sum.y = address(next);
+    on.sum_axis(sum);
+    rest = next;
+    last = first;
+  }
+}
+
+}  // namespace qkv::kernels

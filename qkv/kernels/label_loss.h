@@ -1,0 +1,27 @@
+#pragma once
+// The cross-entropy of logits that exist as a matrix, and the gradients of softmax and log_softmax.
+
+#include "qkv/kernels/accumulate.h"
+#include "qkv/tensor/tensor.h"
+
+namespace qkv::kernels {
+
+// What a row of logits is held against; see backend/label_loss.h for the equation.
+struct LabelTargets {
+  Tensor labels;         // i32 [rows], each in [0, cols) or `ignored`
+  Tensor class_weights;  // f32 [cols]; undefined: all 1
+  int32_t ignored = -100;
+  float smoothing = 0;
+};
+
+// losses, log_sum_exp [rows]; logits [rows, cols]. f32, contiguous.
+void label_loss(const Tensor& logits, const LabelTargets& targets, const Tensor& losses,
+                const Tensor& log_sum_exp);
+// d_logits (+)= d_losses * the gradient of each row's loss.
+void label_loss_backward(const Tensor& logits, const LabelTargets& targets, const Tensor& log_sum_exp,
+                         const Tensor& d_losses, const Tensor& d_logits, Accumulate accumulate);
+
+// dx (+)= the gradient of y = softmax(x), or of y = log_softmax(x) where `log`, over the innermost axis.
+void softmax_backward(bool log, const Tensor& y, const Tensor& dy, const Tensor& dx, Accumulate accumulate);
+
+}  // namespace qkv::kernels

@@ -1,0 +1,101 @@
+#include "qkv/ops/arithmetic.h"
+
+#include <algorithm>
+#include <array>
+
+#include "qkv/kernels/broadcast.h"
+#include "qkv/ops/contiguous.h"
+#include "qkv/ops/profile.h"
+
+namespace qkv {
+namespace {
+
+using kernels::BinaryOp;
+
+// The shape of x op y. Throws ShapeError where the two do not fit.
+Shape broadcast_shape(const char* operation, const Variable& x, const Variable& y) {
+  const Shape a = x.shape(), b = y.shape();
+  const int rank = std::max(a.rank(), b.rank());
+  std::array<int64_t, Shape::kMaxRank> extents{};
+  for (int i = 1; i <= rank; ++i) {
+    const int64_t from_a = i <= a.rank() ? a[-i] : 1, from_b = i <= b.rank() ? b[-i] : 1;
+    if (from_a != from_b && from_a != 1 && from_b != 1) {
+      throw ShapeError(concat(operation, ": shapes ", a, " and ", b, " differ in axis -", i));
+    }
+    extents[static_cast<size_t>(rank - i)] = from_a == 1 ? from_b : from_a;
+  }
+  return Shape(std::span(extents.data(), static_cast<size_t>(rank)));
+}
+
+// to's gradient (+)= factor * gradient, summed over the axes along which `to` was repeated.
+void pass_on(const Tensor& gradient, float factor, const Variable& to) {
+  const GradientSlot slot = to.gradient_slot();
+  kernels::sum_to(gradient, factor, slot.tensor, slot.accumulate);
+}
+
+// to's gradient (+)= factor * (dy op other), likewise.
+void pass_on(BinaryOp op, const Tensor& dy, const Tensor& other, float factor, const Variable& to) {
+  if (factor == 1 && to.shape() == dy.shape()) {
+    const GradientSlot slot = to.gradient_slot();
+    return kernels::binary(op, dy, other, slot.tensor, slot.accumulate);
+  }
+  const Tensor product = empty_like(dy);
+  kernels::binary(op, dy, other, product, Accumulate::no);
+  pass_on(product, factor, to);
+}
+
+Variable binary(const char* operation, BinaryOp op, const Variable& left, const Variable& right) {
+  const ProfileScope profile(operation);
+  const Variable x = contiguous_f32(operation, left), y = contiguous_f32(operation, right);
+  const Tensor z = Tensor::empty(broadcast_shape(operation, x, y), DType::f32, x.value().device());
+  kernels::binary(op, x.value(), y.value(), z, Accumulate::no);
+  if (!Tape::records({x, y})) return z;
+  return Tape::record(operation, z, [=](const Tensor& dz) {
+    switch (op) {
+      case BinaryOp::add:
+      case BinaryOp::subtract:
+        if (x.requires_grad()) pass_on(dz, 1, x);
+        if (y.requires_grad()) pass_on(dz, op == BinaryOp::add ? 1.0f : -1.0f, y);
+        break;
+      case BinaryOp::multiply:
+        if (x.requires_grad()) pass_on(op, dz, y.value(), 1, x);
+        if (y.requires_grad()) pass_on(op, dz, x.value(), 1, y);
+        break;
+      case BinaryOp::divide: {
+        // d(x / y) = dx / y - (x / y) dy / y
+        const Tensor quotient = empty_like(dz);
+        kernels::binary(BinaryOp::divide, dz, y.value(), quotient, Accumulate::no);
+        if (x.requires_grad()) pass_on(quotient, 1, x);
+        if (y.requires_grad()) pass_on(BinaryOp::multiply, quotient, z, -1, y);
+        break;
+      }
+    }
+  });
+}
+
+Variable scalar(float value, const Variable& beside) {
+  return Tensor::full(Shape{}, value, beside.value().device());
+}
+
+}  // namespace
+
+Variable operator+(const Variable& x, const Variable& y) { return binary("add", BinaryOp::add, x, y); }
+Variable operator-(const Variable& x, const Variable& y) {
+  return binary("subtract", BinaryOp::subtract, x, y);
+}
+Variable operator*(const Variable& x, const Variable& y) {
+  return binary("multiply", BinaryOp::multiply, x, y);
+}
+Variable operator/(const Variable& x, const Variable& y) { return binary("divide", BinaryOp::divide, x, y); }
+
+Variable operator+(const Variable& x, float y) { return x + scalar(y, x); }
+Variable operator+(float x, const Variable& y) { return scalar(x, y) + y; }
+Variable operator-(const Variable& x, float y) { return x - scalar(y, x); }
+Variable operator-(float x, const Variable& y) { return scalar(x, y) - y; }
+Variable operator*(const Variable& x, float y) { return x * scalar(y, x); }
+Variable operator*(float x, const Variable& y) { return scalar(x, y) * y; }
+Variable operator/(const Variable& x, float y) { return x / scalar(y, x); }
+Variable operator/(float x, const Variable& y) { return scalar(x, y) / y; }
+Variable operator-(const Variable& x) { return scalar(-1, x) * x; }
+
+}  // namespace qkv
