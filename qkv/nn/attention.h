@@ -35,9 +35,9 @@ struct MultiheadAttentionOptions {
 struct AttentionMask {
   bool causal = false;
   Alignment alignment = Alignment::last_key;  // as in AttentionOptions
-  Tensor keep = {};             // as in AttentionOptions
-  Variable bias = {};           // likewise
-  Variable relative_bias = {};  // likewise, [heads, 2 n - 1]
+  Tensor keep = {};                           // as in AttentionOptions
+  Variable bias = {};                         // likewise
+  Variable relative_bias = {};                // likewise, [heads, 2 n - 1]
 };
 
 // MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W^O, head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V).

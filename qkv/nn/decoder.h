@@ -42,7 +42,8 @@ struct DecoderState {
   void reorder(std::span<const int32_t> parents, const Offsets& new_rows_of);
 };
 
-// Which positions a decoder's attentions may read. Its self-attention is causal unless the mask says otherwise.
+// Which positions a decoder's attentions may read. Its self-attention is causal unless the mask says
+// otherwise.
 struct DecoderMasks {
   AttentionMask self = {.causal = true};
   AttentionMask memory = {};

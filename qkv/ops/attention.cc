@@ -279,12 +279,13 @@ AttentionResult scaled_dot_product_attention(const Variable& query, const Variab
                             value.shape(), " need equal ranks and batches, keys and values equal heads"));
   }
   if (options.key_heads != 0 && options.key_heads != key.shape()[-2]) {
-    throw UsageError(concat(kName, ": key_heads ", options.key_heads, " contradict key ", key.shape(), ", which has ",
-                            key.shape()[-2], " heads"));
+    throw UsageError(concat(kName, ": key_heads ", options.key_heads, " contradict key ", key.shape(),
+                            ", which has ", key.shape()[-2], " heads"));
   }
   if (rank == 4 && (options.query_offsets || options.key_offsets)) {
-    throw UsageError(concat(kName, ": query_offsets and key_offsets are for ragged inputs [tokens, heads, d], found ",
-                            "the dense query ", query.shape()));
+    throw UsageError(
+        concat(kName, ": query_offsets and key_offsets are for ragged inputs [tokens, heads, d], found ",
+               "the dense query ", query.shape()));
   }
   AttentionOptions ragged = options;
   ragged.key_heads = key.shape()[-2];

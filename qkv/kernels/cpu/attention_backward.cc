@@ -13,7 +13,8 @@
 #include "qkv/kernels/cpu/attention_product-inl.h"
 #include "qkv/kernels/cpu/attention_tile-inl.h"
 
-// With S = scale Q K^T + bias (or softcap tanh(scale Q K^T / softcap) + bias), P = softmax(S), P' = dropout(P) and O = P' V (Dao et al. 2022, algorithm 4):
+// With S = scale Q K^T + bias (or softcap tanh(scale Q K^T / softcap) + bias), P = softmax(S), P' =
+// dropout(P) and O = P' V (Dao et al. 2022, algorithm 4):
 //   dV = P'^T dO,  dP = dropout(dO V^T),  dS = P * (dP - D) where D = rowsum(dO * O),
 //   dQ = scale dS K,  dK = dS^T (scale Q); with a softcap, dS is multiplied by the tanh's derivative first.
 // P is computed again from the scores and their log-sum-exp.

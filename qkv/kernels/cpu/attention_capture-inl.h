@@ -34,7 +34,8 @@ class Watch {
   void begin(int64_t number, int64_t limit, int64_t keys, float* sums) const {
     if (w_.places != nullptr && w_.places[number] >= 0) {
       if (w_.weights != nullptr) std::fill_n(w_.weights + w_.places[number] + limit, keys - limit, 0.0f);
-      if (w_.scores != nullptr) std::fill_n(w_.scores + w_.places[number] + limit, keys - limit, kMinusInfinity);
+      if (w_.scores != nullptr)
+        std::fill_n(w_.scores + w_.places[number] + limit, keys - limit, kMinusInfinity);
     }
     if (w_.top > 0) {
       std::fill_n(w_.top_weights + number * w_.top, w_.top, 0.0f);

@@ -68,7 +68,8 @@ inline int64_t relative_index(const AttentionShape& shape, const AttentionRow& r
 }
 
 // scale q k, before softcap and biases.
-double product(const AttentionShape& shape, const AttentionInput& input, const AttentionRow& row, int64_t key);
+double product(const AttentionShape& shape, const AttentionInput& input, const AttentionRow& row,
+               int64_t key);
 // What the softmax is taken of; -infinity where the query may not attend to the key.
 double score(const AttentionShape& shape, const AttentionInput& input, const AttentionRow& row, int64_t key);
 
