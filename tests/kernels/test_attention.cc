@@ -310,7 +310,8 @@ TEST(Attention, SoftcapAndAlignment) {
                  .dropout = causal ? 0.2f : 0.0f,
                  .size = 2,
                  .spare = 5,
-                 .seed = ++seed});
+                 .seed = ++seed},
+                2);  // scores of up to 50
         }
       }
     }

@@ -62,7 +62,9 @@ TEST(AttentionCapture, ShowsChosenRowsEntropyAndLargestWeights) {
           const float score = scores[static_cast<size_t>(places[n]) + j];
           ASSERT_EQ(own[j] == 0, score == -std::numeric_limits<float>::infinity());
           // Scores are the logarithms of weights, but for what they are divided by.
-          if (own[j] > 0) ASSERT_NEAR(score - log_sum_exp[n], std::log(own[j]), 2e-6 + 2e-7 / own[j]);
+          if (own[j] > 0) {
+            ASSERT_NEAR(score - log_sum_exp[n], std::log(own[j]), 2e-6 + 2e-7 / own[j]);
+          }
         }
         if (own[j] == 0) continue;
         wanted -= own[j] * std::log(own[j]);

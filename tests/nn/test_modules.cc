@@ -1,8 +1,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <map>
 
+#include "qkv/base/scope.h"
 #include "qkv/nn/decoder.h"
 #include "qkv/nn/embedding.h"
 #include "qkv/ops/functions.h"
@@ -130,8 +132,87 @@ nn::StackOptions language_stack() {
                     .attention_bias = false,
                     .feed_forward_bias = false,
                     .positions = {.kind = nn::PositionKind::rotary},
+                    .attention_softcap = 0.8f,
                     .reads_memory = false},
           .final_norm = true};
+}
+
+TEST(LanguageDecoder, IsAnEncoderWhereItIsNotCausal) {
+  const nn::Decoder decoder(language_stack());
+  const nn::Encoder encoder(language_stack());
+  nn::initialise(decoder, 15);
+  nn::initialise(encoder, 15);
+  const Offsets offsets({0, 5, 12});
+  const Tensor x = random_tensor({12, 24}, 3);
+  nn::ForwardContext context;
+  const Tensor causal = decoder(x, offsets, {}, context).value();
+  const Tensor found = decoder(x, offsets, {}, context, {.self = {}}).value();
+  const Tensor expected = encoder(x, offsets, context).value();
+  EXPECT_EQ(std::memcmp(found.data(), expected.data(), found.bytes()), 0);
+  EXPECT_NE(std::memcmp(found.data(), causal.data(), found.bytes()), 0);
+}
+
+// A key that is masked for all queries leaves no trace in the other rows.
+TEST(LanguageDecoder, TakesAMask) {
+  const nn::Decoder decoder(language_stack());
+  nn::initialise(decoder, 15);
+  std::vector<uint8_t> kept(7, 1);
+  kept[2] = 0;
+  const nn::DecoderMasks masks{.self = {.causal = true, .keep = Tensor::from(kept, {1, 1, 1, 7})}};
+  const Tensor x = random_tensor({7, 24}, 3), other = x.clone();
+  Tensor(other).at(2, 5) += 1;
+  nn::ForwardContext context;
+  const Tensor a = decoder(x, Offsets({0, 7}), {}, context, masks).value();
+  const Tensor b = decoder(other, Offsets({0, 7}), {}, context, masks).value();
+  for (int64_t i = 0; i < 7; ++i) {
+    const bool same =
+        std::memcmp(a.slice_rows(i, 1).data(), b.slice_rows(i, 1).data(), 24 * sizeof(float)) == 0;
+    EXPECT_EQ(same, i != 2) << "row " << i;
+  }
+}
+
+TEST(Encoder, ErrorsNameTheModule) {
+  const nn::Encoder encoder(language_stack());
+  nn::initialise(encoder, 1);
+  nn::ForwardContext context;
+  const NameScope scope("encoder");
+  try {
+    encoder(random_tensor({3, 5}, 1), Offsets({0, 3}), context);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_TRUE(std::string(error.what()).starts_with("encoder.layers.0")) << error.what();
+  }
+}
+
+// The layers above frozen ones learn the same as if those learned too, whether or not layers are run again.
+TEST(Encoder, FrozenLayersGetNoGradient) {
+  const Offsets offsets({0, 5, 12});
+  const Tensor x = random_tensor({12, 24}, 3), coefficients = random_tensor({12, 24}, 4);
+  const auto gradients = [&](bool freeze, bool recompute) {
+    const nn::Encoder encoder(language_stack());
+    nn::initialise(encoder, 7);
+    encoder.visit([&](const std::string& name, const nn::Parameter& parameter) {
+      parameter.variable.set_requires_grad(!freeze || !name.starts_with("layers.0."));
+    });
+    nn::ForwardContext context{.training = true, .recompute = recompute};
+    Tape tape;
+    tape.backward(weighted_sum(encoder(x, offsets, context), coefficients));
+    std::map<std::string, Tensor> found;
+    encoder.visit([&](const std::string& name, const nn::Parameter& parameter) {
+      if (parameter.variable.has_grad()) found[name] = parameter.variable.grad();
+    });
+    return found;
+  };
+  const auto all = gradients(false, false);
+  for (const bool recompute : {false, true}) {
+    const auto some = gradients(true, recompute);
+    EXPECT_LT(some.size(), all.size());
+    for (const auto& [name, gradient] : all) {
+      EXPECT_EQ(some.contains(name), !name.starts_with("layers.0.")) << name;
+      if (!some.contains(name)) continue;
+      EXPECT_EQ(std::memcmp(some.at(name).data(), gradient.data(), gradient.bytes()), 0) << name;
+    }
+  }
 }
 
 TEST(LanguageDecoder, HasThePartsThatItSays) {

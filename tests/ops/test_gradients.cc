@@ -213,6 +213,25 @@ TEST(Gradients, AttentionOfGroupedHeads) {
        .inputs = {random_tensor({9, 6, 4}, 1), random_tensor({11, 2, 4}, 2), random_tensor({11, 2, 5}, 3)}});
 }
 
+// More queries than keys and fewer, from the first key on; caps that are felt.
+TEST(Gradients, AttentionWithASoftcap) {
+  for (const Alignment alignment : {Alignment::last_key, Alignment::first_key}) {
+    check_gradients({.function =
+                         [=](const auto& in) {
+                           const AttentionOptions options{.causal = true,
+                                                          .alignment = alignment,
+                                                          .relative_bias = in[3],
+                                                          .scale = 1.2f,
+                                                          .softcap = 0.9f,
+                                                          .query_offsets = Offsets({0, 6, 9}),
+                                                          .key_offsets = Offsets({0, 4, 11})};
+                           return scaled_dot_product_attention(in[0], in[1], in[2], options).output;
+                         },
+                     .inputs = {random_tensor({9, 2, 4}, 1), random_tensor({11, 2, 4}, 2),
+                                random_tensor({11, 2, 5}, 3), random_tensor({2, 13}, 4)}});
+  }
+}
+
 // Sequences of different lengths read the same bias by distance.
 TEST(Gradients, AttentionWithARelativeBias) {
   check_gradients({.function =
