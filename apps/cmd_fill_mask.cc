@@ -1,54 +1,39 @@
+// qkv fill-mask
+
 #include <iomanip>
 #include <memory>
 #include <sstream>
 
 #include "apps/line_results.h"
-#include "qkv/pipelines/text_encoder.h"
+#include "qkv/pipelines/fill_mask.h"
 
 namespace qkv::apps {
 namespace {
 
 struct Arguments {
   LineArguments lines;
-  int64_t guesses = 5;
+  pipelines::FillMaskOptions options;
 };
 
-nlohmann::ordered_json fields_of(const pipelines::FilledText& filled, const Line& /*line*/) {
-  nlohmann::ordered_json masks = nlohmann::ordered_json::array();
-  for (const auto& guesses : filled.masks) {
-    nlohmann::ordered_json list = nlohmann::ordered_json::array();
-    for (const pipelines::MaskPrediction& guess : guesses) {
-      list.push_back({{"token", guess.token},
-                      {"id", guess.id},
-                      {"probability", guess.probability},
-                      {"text", guess.text}});
-    }
-    masks.push_back(std::move(list));
-  }
-  return {{"masks", std::move(masks)}};
-}
-
-std::string text_of(const pipelines::FilledText& filled, const Line& line) {
+std::string text_of(const pipelines::FilledText& filled, const pipelines::Line& line) {
   std::ostringstream text;
   text << std::fixed << std::setprecision(6);
   for (size_t mask = 0; mask < filled.masks.size(); ++mask) {
-    for (const pipelines::MaskPrediction& guess : filled.masks[mask]) {
+    for (const pipelines::MaskPrediction& one : filled.masks[mask]) {
       if (text.tellp() > 0) text << '\n';
-      text << line.number << '\t' << mask + 1 << '\t' << guess.probability << '\t' << guess.token << '\t'
-           << guess.text;
+      text << line.number << '\t' << mask + 1 << '\t' << one.probability << '\t' << one.token << '\t'
+           << one.text;
     }
   }
   return text.str();
 }
 
 void fill_mask(const Arguments& arguments) {
-  const pipelines::TextEncoderPipeline tasks(arguments.lines.model, arguments.lines.load);
+  const pipelines::MaskFiller filler(arguments.lines.model, arguments.lines.load);
   print_results(
       arguments.lines,
-      [&](int64_t /*first*/, std::span<const std::string> lines) {
-        return tasks.fill_masks(lines, arguments.guesses);
-      },
-      text_of, fields_of);
+      [&](std::span<const std::string> texts, auto) { return filler(texts, arguments.options); }, text_of,
+      [](const pipelines::FilledText& filled) { return to_json(filled); });
 }
 
 }  // namespace
@@ -56,14 +41,16 @@ void fill_mask(const Arguments& arguments) {
 void add_fill_mask(CLI::App& app) {
   CLI::App* command = add_command(
       app, "fill-mask",
-      "Guess the words that are missing from each line of stdin, where it says [MASK] (or <mask>, as the\n"
-      "model spells it). Prints for each guess: the line's number, the mask's, its probability, the token, "
-      "and\n"
-      "the line with it.",
+      "Predict the masked words of each line of stdin. A mask is spelled as in the model's vocabulary,\n"
+      "[MASK] or <mask>. Prints one line per prediction: the line's number, the mask's number, the\n"
+      "probability, the token, and the line with that token, separated by tabs. The model is one with\n"
+      "a masked-language head (bert, roberta, distilbert).",
       "echo 'Paris is the [MASK] of France.' | qkv fill-mask bert-base-uncased");
   const auto arguments = std::make_shared<Arguments>();
   add_line_options(*command, arguments->lines);
-  command->add_option("--guesses", arguments->guesses, "Guesses for each mask, the likeliest first")
+  command->add_option("--top", arguments->options.count, "Predictions per mask, the most likely first")
+      ->check(CLI::PositiveNumber)
+      ->type_name("N")
       ->capture_default_str();
   command->callback([arguments] { fill_mask(*arguments); });
 }

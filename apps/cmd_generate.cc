@@ -31,23 +31,11 @@ pipelines::GenerateOptions options_of(const Arguments& arguments) {
   return options;
 }
 
-nlohmann::ordered_json fields_of(const pipelines::Generated& generated) {
-  nlohmann::ordered_json texts = nlohmann::ordered_json::array();
-  for (const pipelines::Completion& one : generated.writings) {
-    texts.push_back({{"text", one.text},
-                     {"complete", one.hypothesis.complete},
-                     {"log_probability", one.hypothesis.log_probability},
-                     {"ids", one.hypothesis.ids},
-                     {"token_log_probabilities", one.hypothesis.token_log_probabilities}});
-  }
-  return {{"prompt_tokens", generated.prompt_tokens}, {"texts", std::move(texts)}};
-}
-
-// The prompt with what comes after it, once for each text.
-std::string text_of(const pipelines::Generated& generated, const Line& prompt) {
+// The prompt and its continuation, once for each completion.
+std::string text_of(const pipelines::Generated& generated, const pipelines::Line& prompt) {
   std::string text;
-  for (const pipelines::Completion& one : generated.writings) {
-    if (&one != &generated.writings.front()) text += '\n';
+  for (const pipelines::Completion& one : generated.completions) {
+    if (&one != &generated.completions.front()) text += '\n';
     text += prompt.text + one.text;
   }
   return text;
@@ -67,9 +55,10 @@ void stream(const pipelines::TextGenerator& writer, const Arguments& arguments,
   if (streams) {
     std::cout << '\n';
   } else if (arguments.lines.json) {
-    std::cout << fields_of(generated).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
+    std::cout << to_json(generated) << '\n';
   } else {
-    for (const pipelines::Completion& one : generated.writings) std::cout << prompt.text << one.text << '\n';
+    for (const pipelines::Completion& one : generated.completions)
+      std::cout << prompt.text << one.text << '\n';
   }
 }
 
@@ -79,15 +68,14 @@ void generate(const Arguments& arguments) {
   if (arguments.prompt) return stream(writer, arguments, options);
   print_results(
       arguments.lines,
-      [&](int64_t first, std::span<const std::string> lines) {
+      [&](std::span<const std::string> texts, std::span<const int64_t> lines) {
         std::vector<pipelines::Prompt> prompts;
-        for (const std::string& line : lines) {
-          prompts.push_back({.text = line, .key = static_cast<uint64_t>(first) + prompts.size()});
+        for (size_t i = 0; i < texts.size(); ++i) {
+          prompts.push_back({.text = texts[i], .key = static_cast<uint64_t>(lines[i])});
         }
         return writer.generate(prompts, options);
       },
-      text_of,
-      [](const pipelines::Generated& generated, const Line& /*line*/) { return fields_of(generated); });
+      text_of, [](const pipelines::Generated& generated) { return to_json(generated); });
 }
 
 }  // namespace

@@ -1,42 +1,38 @@
+// qkv score
+
 #include <iomanip>
 #include <memory>
 #include <sstream>
 
 #include "apps/line_results.h"
-#include "qkv/pipelines/generate.h"
+#include "qkv/pipelines/score.h"
 
 namespace qkv::apps {
 namespace {
 
-std::string text_of(const pipelines::ScoredText& scored, const Line& line) {
+std::string text_of(const pipelines::ScoredText& scored, const pipelines::Line& line) {
   std::ostringstream text;
   text << std::fixed << std::setprecision(6) << scored.log_probability << '\t' << scored.perplexity << '\t'
        << line.text;
   return text.str();
 }
 
-nlohmann::ordered_json fields_of(const pipelines::ScoredText& scored, const Line& /*line*/) {
-  return {{"log_probability", scored.log_probability},
-          {"perplexity", scored.perplexity},
-          {"tokens", scored.tokens},
-          {"token_log_probabilities", scored.log_probabilities}};
-}
-
 void score(const LineArguments& arguments) {
-  const pipelines::TextGenerator writer(arguments.model, arguments.load);
+  const pipelines::TextScorer scorer(arguments.model, arguments.load);
   print_results(
-      arguments, [&](int64_t /*first*/, std::span<const std::string> lines) { return writer.score(lines); },
-      text_of, fields_of);
+      arguments, [&](std::span<const std::string> texts, auto) { return scorer(texts); }, text_of,
+      [](const pipelines::ScoredText& scored) { return to_json(scored); });
 }
 
 }  // namespace
 
 void add_score(CLI::App& app) {
-  CLI::App* command =
-      add_command(app, "score",
-                  "How likely a language model (gpt2, llama) finds each line of stdin: the logarithm of its\n"
-                  "probability given its first token, a tab, its perplexity, a tab, and the line.",
-                  "qkv score gpt2 < sentences.txt");
+  CLI::App* command = add_command(
+      app, "score",
+      "Score each line of stdin with a language model (gpt2, llama). Prints the line's log-probability\n"
+      "(natural logarithm, given its first token), its perplexity, and the line, separated by tabs;\n"
+      "with --json also the log-probability of each token.",
+      "qkv score gpt2 < sentences.txt");
   const auto arguments = std::make_shared<LineArguments>();
   add_line_options(*command, *arguments);
   command->callback([arguments] { score(*arguments); });

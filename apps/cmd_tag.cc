@@ -1,53 +1,37 @@
+// qkv tag
+
 #include <memory>
 
 #include "apps/line_results.h"
-#include "qkv/pipelines/text_encoder.h"
+#include "qkv/pipelines/tag.h"
 
 namespace qkv::apps {
 namespace {
 
-std::string part_of(const Line& line, const pipelines::TaggedToken& token) {
-  return line.text.substr(token.begin, token.end - token.begin);
-}
-
-std::string text_of(const pipelines::TaggedText& tagged, const Line& line) {
+std::string text_of(const pipelines::TaggedText& tagged, const pipelines::Line& /*line*/) {
   std::string text;
   for (const pipelines::TaggedToken& token : tagged.tokens) {
-    text += (text.empty() ? "" : " ") + part_of(line, token) + "/" + token.label.label;
+    text += (text.empty() ? "" : " ") + token.text + "/" + token.label.label;
   }
   return text;
 }
 
-nlohmann::ordered_json fields_of(const pipelines::TaggedText& tagged, const Line& line) {
-  nlohmann::ordered_json tokens = nlohmann::ordered_json::array();
-  for (const pipelines::TaggedToken& token : tagged.tokens) {
-    tokens.push_back({{"text", part_of(line, token)},
-                      {"begin", token.begin},
-                      {"end", token.end},
-                      {"label", token.label.label},
-                      {"probability", token.label.probability}});
-  }
-  return {{"tokens", std::move(tokens)}};
-}
-
 void tag(const LineArguments& arguments) {
-  const pipelines::TextEncoderPipeline tasks(arguments.model, arguments.load);
+  const pipelines::TokenTagger tagger(arguments.model, arguments.load);
   print_results(
-      arguments, [&](int64_t /*first*/, std::span<const std::string> lines) { return tasks.tag(lines); },
-      text_of, fields_of);
+      arguments, [&](std::span<const std::string> texts, auto) { return tagger(texts); }, text_of,
+      [](const pipelines::TaggedText& tagged) { return to_json(tagged); });
 }
 
 }  // namespace
 
 void add_tag(CLI::App& app) {
-  CLI::App* command =
-      add_command(app, "tag",
-                  "Label each token of each line of stdin: \"text/label text/label ...\"; with "
-                  "--json also where the\n"
-                  "tokens stand (in bytes) and how likely the labels are. The model is a token "
-                  "classifier (bert, roberta,\n"
-                  "distilbert).",
-                  "echo 'Wolfgang lives in Berlin.' | qkv tag bert-ner --json");
+  CLI::App* command = add_command(
+      app, "tag",
+      "Label each token of each line of stdin. Prints \"text/label text/label ...\"; with --json also\n"
+      "each token's first and last byte in the line and the probability of its label. The model is a\n"
+      "token classifier (bert, roberta, distilbert).",
+      "echo 'Wolfgang lives in Berlin.' | qkv tag bert-ner --json");
   const auto arguments = std::make_shared<LineArguments>();
   add_line_options(*command, *arguments);
   command->callback([arguments] { tag(*arguments); });

@@ -1,5 +1,5 @@
 #pragma once
-// What the commands for images share.
+// The options that the commands for images share.
 
 #include <optional>
 
@@ -15,14 +15,15 @@ struct ImageArguments {
 
 // --image-size. `arguments` has to live as long as the command.
 inline void add_image_options(CLI::App& command, ImageArguments& arguments) {
-  command.add_option("--image-size", arguments.side,
-                     "Side of the images that a model of images is shown, a multiple of its patches'; its\n"
-                     "positions are interpolated (default: the model's)");
+  command
+      .add_option("--image-size", arguments.side,
+                  "Height and width that images are resized to, a multiple of the patch size; position\n"
+                  "embeddings are interpolated (image models only; default: the model's)")
+      ->type_name("PIXELS");
 }
 
-inline pipelines::ImageEncoderOptions image_task_options(const ImageArguments& arguments,
-                                                         const models::LoadOptions& load) {
-  pipelines::ImageEncoderOptions options{.load = load};
+inline pipelines::ImageEncoderOptions image_options(const ImageArguments& arguments) {
+  pipelines::ImageEncoderOptions options;
   if (arguments.side) options.size = models::ImageSize{*arguments.side, *arguments.side};
   return options;
 }

@@ -1,18 +1,18 @@
 #pragma once
-// A command that says something about each line of stdin.
+// A command that runs a pipeline over the lines of stdin and prints a result for each.
 
 #include <functional>
-#include <nlohmann/json.hpp>
+#include <iostream>
 #include <optional>
-#include <span>
 #include <string>
 
 #include "apps/command.h"
 #include "qkv/models/hub/load_options.h"
+#include "qkv/pipelines/json.h"
+#include "qkv/pipelines/lines.h"
 
 namespace qkv::apps {
 
-// What most of these commands are told.
 struct LineArguments {
   std::string model;
   models::LoadOptions load;
@@ -24,51 +24,34 @@ struct LineArguments {
 // command.
 void add_line_options(CLI::App& command, LineArguments& arguments);
 
-// Says it of one line: its text for people, or its JSON object.
-class LinePrinter {
- public:
-  explicit LinePrinter(bool json) : json_(json) {}
+// The options of the stream that stdin is: a terminal's lines are answered one by one. Throws UsageError.
+pipelines::LineOptions stdin_options(std::optional<int64_t> chunk_lines);
 
-  // A line that nothing can be said of: a message on stderr, and an empty line or {"line", "error"}.
-  void error(int64_t line, const std::string& message);
-  void text(const std::string& text);
-  void object(int64_t line, const nlohmann::ordered_json& fields);
-  int64_t errors() const { return errors_; }
+// "qkv: line 3: ..." on stderr.
+void report_line(int64_t line, const std::string& message);
 
- private:
-  bool json_;
-  int64_t errors_ = 0;
-};
+// Throws IoError where stdout cannot be written to.
+void flush_stdout();
 
-// Reads stdin to its end, some lines at a time (one, where somebody types them), calls say(number of the
-// first, lines, printer), and ends with status 1 where a line had an error.
-void for_lines(
-    const LineArguments& arguments,
-    const std::function<void(int64_t first, std::span<const std::string> lines, LinePrinter& printer)>& say);
+// Prints "qkv: 3 of 10 lines failed" and throws the exit status 1 where lines have failed.
+void end_lines(const pipelines::LineCounts& counts);
 
-// A line of stdin.
-struct Line {
-  int64_t number = 0;  // from 1
-  const std::string& text;
-};
-
-// The same where each line has a result of its own with an `error`: find(number of the first, lines) gives
-// the results, text(result, line) what people read of one, fields(result, line) its JSON object.
-template <class Find, class Text, class Fields>
-void print_results(const LineArguments& arguments, const Find& find, const Text& text, const Fields& fields) {
-  for_lines(arguments, [&](int64_t first, std::span<const std::string> lines, LinePrinter& printer) {
-    const auto results = find(first, lines);
-    for (size_t i = 0; i < results.size(); ++i) {
-      const Line line{first + static_cast<int64_t>(i), lines[i]};
-      if (!results[i].error.empty()) {
-        printer.error(line.number, results[i].error);
-      } else if (arguments.json) {
-        printer.object(line.number, fields(results[i], line));
-      } else {
-        printer.text(text(results[i], line));
-      }
-    }
-  });
+// Runs a pipeline over stdin: run(texts, line numbers) gives a result with an `error` for each text,
+// text(result, line) its output for people, json(result) its JSON object. A failed line is a message on
+// stderr and an empty line, or {"line", "error"}; the exit status is then 1.
+template <class Run, class Text, class Json>
+void print_results(const LineArguments& arguments, const Run& run, const Text& text, const Json& json) {
+  end_lines(pipelines::for_each_line(
+      std::cin, stdin_options(arguments.chunk_lines), run,
+      [&](const pipelines::Line& line, const auto& result) {
+        if (!result.error.empty()) report_line(line.number, result.error);
+        if (arguments.json) {
+          std::cout << pipelines::with_line(line.number, json(result)) << '\n';
+        } else {
+          std::cout << (result.error.empty() ? text(result, line) : std::string()) << '\n';
+        }
+      },
+      flush_stdout));
 }
 
 }  // namespace qkv::apps

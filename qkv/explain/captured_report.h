@@ -5,7 +5,6 @@
 
 #include "qkv/explain/attention_report.h"
 #include "qkv/pipelines/text_attention.h"
-#include "qkv/pipelines/text_capture.h"
 
 namespace qkv::explain {
 

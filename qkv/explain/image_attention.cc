@@ -97,7 +97,7 @@ ImageAttentionReport image_attention_report(const pipelines::ImageAttention& cap
                                             const std::string& title, const std::string& model) {
   ImageAttentionReport report{.title = title,
                               .model = model,
-                              .image = captured.picture,
+                              .image = captured.image,
                               .rows = captured.patches.height,
                               .columns = captured.patches.width,
                               .own_tokens = captured.own_tokens,

@@ -7,10 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "qkv/models/hub/load_options.h"
-#include "qkv/pipelines/text_attention.h"
+#include "qkv/pipelines/open_model.h"
 #include "qkv/search/language.h"
-#include "qkv/text/tokenizer.h"
 
 namespace qkv::pipelines {
 
@@ -34,48 +32,33 @@ struct Completion {
 };
 
 struct Generated {
-  std::vector<Completion> writings;  // options.search.nbest of them, best first; none where there is an error
-  std::string error;                 // why there are none
+  std::vector<Completion>
+      completions;    // options.search.nbest of them, best first; none where there is an error
+  std::string error;  // why there are none
   int64_t prompt_tokens = 0;
 };
 
-// How likely a text is.
-struct ScoredText {
-  std::vector<std::string> tokens;       // of which probabilities are known
-  std::vector<float> log_probabilities;  // natural logarithms
-  double log_probability = 0;            // their sum
-  double perplexity = 0;                 // exp of minus their mean; 0 where there are none
-  std::string error;
-};
-
-// A language model and its tokenizer. Const: any number of threads may use one.
+// Const: any number of threads may use one.
 class TextGenerator {
  public:
-  // Throws what models::load_language_model() and text::Tokenizer::load() throw, and DataError for a
-  // tokenizer with more tokens than the model has.
-  explicit TextGenerator(const std::filesystem::path& folder, const models::LoadOptions& options = {});
+  explicit TextGenerator(std::shared_ptr<const LoadedLanguageModel> model) : model_(std::move(model)) {}
+  // Throws what open_language_model() throws.
+  explicit TextGenerator(const std::filesystem::path& folder, const models::LoadOptions& options = {})
+      : model_(open_language_model(folder, options)) {}
 
-  const models::LanguageModel& model() const { return *model_; }
-  const text::Tokenizer& tokenizer() const { return tokenizer_; }
+  const models::LanguageModel& model() const { return *model_->model; }
+  const text::Tokenizer& tokenizer() const { return model_->tokenizer; }
 
-  // What the model goes on with, for each prompt in their order. An empty prompt is the beginning of a text,
-  // where the model has a token for that. A prompt that is not UTF-8 or too long gets an error and leaves the
-  // others unharmed. Throws UsageError for bad options.
+  // What the folder's generation_config.json asks for, in greedy search.
+  GenerateOptions default_options() const;
+
+  // The continuations of each prompt, in the order of the prompts. An empty prompt is the beginning of a
+  // text, where the model has a token for that. A prompt that is not UTF-8 or too long gets an error and
+  // leaves the others unharmed. Throws UsageError for bad options.
   std::vector<Generated> generate(std::span<const Prompt> prompts, const GenerateOptions& options) const;
 
-  // A text's probability given its first token, which is the model's beginning of texts where the tokenizer
-  // puts that in front.
-  std::vector<ScoredText> score(std::span<const std::string> texts, int64_t batch_tokens = 4096) const;
-
-  // What the model attends to in a text. Throws DataError for one that is not UTF-8, UsageError for one that
-  // is too long or has no tokens.
-  TextAttention attention(const std::string& text) const;
-
  private:
-  std::vector<int32_t> read(const std::string& text) const;
-
-  std::unique_ptr<const models::LanguageModel> model_;
-  text::Tokenizer tokenizer_;
+  std::shared_ptr<const LoadedLanguageModel> model_;
 };
 
 }  // namespace qkv::pipelines

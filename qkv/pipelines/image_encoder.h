@@ -1,7 +1,8 @@
 #pragma once
-// What an encoder of images says about picture files: labels, vectors, and where it looks.
+// What the pipelines of an image encoder share: image files to pixels, and pixels through the encoder.
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -9,56 +10,59 @@
 #include <vector>
 
 #include "qkv/data/image.h"
-#include "qkv/models/hub/load_options.h"
-#include "qkv/models/image_encoder.h"
 #include "qkv/models/image_processor.h"
-#include "qkv/pipelines/results.h"
-#include "qkv/search/capture.h"
+#include "qkv/pipelines/open_model.h"
 
 namespace qkv::pipelines {
 
 struct ImageEncoderOptions {
-  // What the model is shown, in place of images of its own size; its positions are interpolated.
+  // The size of the images that the model reads, in pixels, multiples of its patches'; its position
+  // embeddings are interpolated. Nothing: the model's own size.
   std::optional<models::ImageSize> size = {};
+  // Tokens in a batch of images: decides memory and speed, never the result.
   int64_t batch_tokens = 4096;
-  models::LoadOptions load = {};
 };
 
-// The attention weights of one image, and what there is to draw them on.
-struct ImageAttention {
-  // What the model has seen, with as many pixels as the file has up to a point, and in its own proportions
-  // where the model sees all of it squeezed into its size.
-  data::Image picture;
-  std::vector<std::string> own_tokens;  // in front of the patches: "[CLS]", and DeiT's "[DISTILL]"
-  models::ImageSize patches;            // rows and columns of them
-  std::vector<search::CapturedAttention> attentions;
-  std::vector<LabelProbability> labels;  // where the model has labels
+// An image as the encoder reads it. A pipeline whose finish() needs more derives from it.
+struct ImageRequest {
+  Tensor pixels;      // f32 [3, height, width]
+  std::string error;  // why the file cannot be read; encode() skips it then
 };
 
-// An encoder of images and its preprocessing. Const: any number of threads may use one. A result does not
-// depend on the other images.
+// The base of a pipeline, which is const: any number of threads may use one. A pipeline adds
+//   Result finish(const Request& request, const Tensor& hidden) const;
+//   std::vector<Result> operator()(paths, options) const;
 class ImageEncoderPipeline {
  public:
-  // Throws what models::load_image_encoder() and models::load_image_processor() throw; DataError where they
-  // do not fit each other; UsageError for a size that is no multiple of the patches'.
-  explicit ImageEncoderPipeline(const std::filesystem::path& folder, const ImageEncoderOptions& options = {});
+  // Throws what open_image_encoder() throws; DataError where model and preprocessing contradict each other;
+  // UsageError for a size that is not a multiple of the patches'.
+  explicit ImageEncoderPipeline(std::shared_ptr<const LoadedImageEncoder> encoder,
+                                const ImageEncoderOptions& options = {});
+  explicit ImageEncoderPipeline(const std::filesystem::path& folder, const ImageEncoderOptions& options = {},
+                                const models::LoadOptions& load = {});
 
-  const models::ImageEncoder& model() const { return *model_; }
+  const models::ImageEncoder& model() const { return *encoder_->model; }
   const models::ImageProcessor& processor() const { return processor_; }
 
-  // Of picture files. These throw UsageError where the model has no such head.
-  std::vector<Classified> classify(std::span<const std::string> paths) const;
-  std::vector<Embedded> embed(std::span<const std::string> paths, const EmbedOptions& options = {}) const;
+  // Reads and preprocesses an image file; what is wrong with it is in the request.
+  ImageRequest prepare(const std::string& path) const;
+  ImageRequest prepare(const data::Image& image) const;
 
-  ImageAttention attention(const data::Image& image) const;
+  // Runs the encoder over requests, which may be of different pipelines: use(request's number, its hidden
+  // states [tokens, d_model]) for each request without an error. Hidden states do not depend on the other
+  // requests.
+  void encode(std::span<const ImageRequest* const> requests,
+              const std::function<void(size_t request, const Tensor& hidden)>& use) const;
+
+ protected:
+  // Prepares, encodes and finishes all files, a batch at a time: finish(path's number, its hidden states) for
+  // each image, and fail(number, why) for the other files.
+  void run(std::span<const std::string> paths,
+           const std::function<void(size_t path, const Tensor& hidden)>& finish,
+           const std::function<void(size_t path, const std::string& error)>& fail) const;
 
  private:
-  // use(picture's number, its hidden states [tokens, d_model]) for each file that is an image, and
-  // refuse(number, why) for the others.
-  template <class Use, class Refuse>
-  void run(std::span<const std::string> paths, const Use& use, const Refuse& refuse) const;
-
-  std::unique_ptr<const models::ImageEncoder> model_;
+  std::shared_ptr<const LoadedImageEncoder> encoder_;
   models::ImageProcessor processor_;
   int64_t batch_tokens_;
 };

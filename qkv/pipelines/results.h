@@ -1,5 +1,5 @@
 #pragma once
-// What encoders say about texts and images: labels and vectors.
+// Results that pipelines of texts and of images share: labels and vectors.
 
 #include <cstdint>
 #include <string>
@@ -7,33 +7,33 @@
 
 namespace qkv::pipelines {
 
-// How what was read becomes one vector.
+// How hidden states [tokens, d_model] become one vector [d_model].
 enum class Pooling : uint8_t {
-  mean,    // of its tokens' vectors, those that are put around or in front of it included
-  cls,     // that of its first token
-  max,     // the largest of all tokens', number by number
-  pooler,  // what the model makes of the first token's, where it has a pooler
+  mean,    // the mean over all tokens, those around the text or in front of the patches included
+  cls,     // the first token's
+  max,     // the maximum over all tokens, feature by feature
+  pooler,  // the model's pooler, applied to the first token's
 };
 
 struct EmbedOptions {
   Pooling pooling = Pooling::mean;
-  bool normalize = false;  // to length 1
+  bool normalize = false;  // to an L2 norm of 1
 };
 
 struct LabelProbability {
   std::string label;
-  float probability = 0;  // of models that judge by a number in place of labels (regression): that number
+  float probability = 0;  // of regression models: the predicted value
 };
 
-// In all results `error` says why there is nothing else: a text that is not UTF-8 or longer than the model
-// can read, a file that is no image.
+// In every result, `error` says why there is no result (a text that is not UTF-8 or too long, a file that is
+// not an image); empty: there is one.
 struct Embedded {
   std::vector<float> values;  // [d_model]
   std::string error;
 };
 
 struct Classified {
-  std::vector<LabelProbability> labels;  // the likeliest first
+  std::vector<LabelProbability> labels;  // all, the most likely first
   std::string error;
 };
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "qkv/base/error.h"
 #include "qkv/kernels/loss.h"
 
 namespace qkv::pipelines {
@@ -27,21 +28,22 @@ std::span<const float> row_of(const Tensor& matrix, int64_t row) {
   return {matrix.data() + row * matrix.cols(), static_cast<size_t>(matrix.cols())};
 }
 
-std::vector<size_t> largest(std::span<const float> numbers, size_t count) {
-  std::vector<size_t> places(numbers.size());
-  std::iota(places.begin(), places.end(), size_t{0});
-  const auto end = places.begin() + static_cast<std::ptrdiff_t>(std::min(count, places.size()));
-  std::ranges::partial_sort(places, end, [&](size_t a, size_t b) {
-    return numbers[a] != numbers[b] ? numbers[a] > numbers[b] : a < b;
+std::vector<size_t> largest(std::span<const float> values, size_t count) {
+  std::vector<size_t> indices(values.size());
+  std::iota(indices.begin(), indices.end(), size_t{0});
+  const auto end = indices.begin() + static_cast<std::ptrdiff_t>(std::min(count, indices.size()));
+  std::ranges::partial_sort(indices, end, [&](size_t a, size_t b) {
+    return values[a] != values[b] ? values[a] > values[b] : a < b;
   });
-  places.erase(end, places.end());
-  return places;
+  indices.erase(end, indices.end());
+  return indices;
 }
 
-std::vector<LabelProbability> ranked(std::span<const float> numbers, const std::vector<std::string>& labels) {
+std::vector<LabelProbability> ranked(std::span<const float> probabilities,
+                                     const std::vector<std::string>& labels) {
   std::vector<LabelProbability> result;
-  for (const size_t label : largest(numbers, labels.size()))
-    result.push_back({labels[label], numbers[label]});
+  for (const size_t label : largest(probabilities, labels.size()))
+    result.push_back({labels[label], probabilities[label]});
   return result;
 }
 
@@ -57,12 +59,12 @@ std::vector<float> mean_of_rows(const Tensor& hidden) {
 }
 
 std::vector<float> max_of_rows(const Tensor& hidden) {
-  std::vector<float> most = first_row(hidden);
+  std::vector<float> maxima = first_row(hidden);
   for (int64_t r = 1; r < hidden.rows(); ++r) {
     const auto row = row_of(hidden, r);
-    for (size_t c = 0; c < most.size(); ++c) most[c] = std::max(most[c], row[c]);
+    for (size_t c = 0; c < maxima.size(); ++c) maxima[c] = std::max(maxima[c], row[c]);
   }
-  return most;
+  return maxima;
 }
 
 std::vector<float> first_row(const Tensor& hidden) {
@@ -76,6 +78,12 @@ void scale_to_one(std::vector<float>& vector) {
   if (squares == 0) return;
   const double factor = 1 / std::sqrt(squares);
   for (float& x : vector) x = static_cast<float>(double{x} * factor);
+}
+
+void require_pooler(const EmbedOptions& options, bool model_has_pooler) {
+  if (options.pooling == Pooling::pooler && !model_has_pooler) {
+    throw UsageError("embed: expected a model with a pooler, found one without");
+  }
 }
 
 }  // namespace qkv::pipelines

@@ -10,26 +10,30 @@
 
 namespace qkv::pipelines {
 
-// Rows of logits as probabilities, or as they are where they are none.
+// Rows of logits as probabilities; those of regression models unchanged.
 Tensor probabilities(const Variable& logits, models::ProblemType problem = models::ProblemType::single_label);
 
 std::span<const float> row_of(const Tensor& matrix, int64_t row);
 
-// The places of the largest numbers, the largest first and of equals the earlier.
-std::vector<size_t> largest(std::span<const float> numbers, size_t count);
+// The indices of the `count` largest values, the largest first, equal ones in ascending order.
+std::vector<size_t> largest(std::span<const float> values, size_t count);
 
-// All labels with their probabilities, the likeliest first.
-std::vector<LabelProbability> ranked(std::span<const float> numbers, const std::vector<std::string>& labels);
+// All labels with their probabilities, the most likely first.
+std::vector<LabelProbability> ranked(std::span<const float> probabilities,
+                                     const std::vector<std::string>& labels);
 
-// One vector of hidden states [tokens, features], by all tokens or the first.
+// Hidden states [tokens, features] to one vector [features].
 std::vector<float> mean_of_rows(const Tensor& hidden);
 std::vector<float> max_of_rows(const Tensor& hidden);
 std::vector<float> first_row(const Tensor& hidden);
 
-// To length 1; zeros stay.
+// To an L2 norm of 1; a vector of zeros stays.
 void scale_to_one(std::vector<float>& vector);
 
-// One vector of the hidden states of a text or an image. Throws UsageError where the model lacks the pooler.
+// Throws UsageError where options ask for a pooler and the model has none.
+void require_pooler(const EmbedOptions& options, bool model_has_pooler);
+
+// The vector of a text or an image from its hidden states [tokens, d_model].
 template <class Model>
 std::vector<float> embedded(const Tensor& hidden, const EmbedOptions& options, const Model& model) {
   std::vector<float> vector;

@@ -19,11 +19,11 @@ std::optional<ConfigReader> open_if_there(const path& file) {
   return std::filesystem::exists(file) ? std::optional(open(file)) : std::nullopt;
 }
 
-// A way of pooling: its name since version 6, and the flag that stood for it before.
+// A pooling mode: its name since version 6, and the flag of older versions.
 struct Mode {
   const char* name;
   const char* flag;
-  std::optional<Pooling> pooling;  // nothing: not here
+  std::optional<Pooling> pooling;  // nothing: not supported
 };
 
 constexpr std::array<Mode, 6> kModes{
@@ -42,7 +42,7 @@ Pooling named_pooling(const ConfigReader& reader) {
   reader.refuse("pooling_mode", "mean, cls or max");
 }
 
-// Several flags at once would lay several vectors side by side.
+// Several flags at once would concatenate several vectors.
 Pooling flagged_pooling(const ConfigReader& reader) {
   std::optional<Pooling> found;
   for (const Mode& mode : kModes) {
@@ -65,7 +65,7 @@ Pooling pooling_of(const ConfigReader& reader, int64_t d_model) {
   return pooling;
 }
 
-// The modules that texts go through, one after the other.
+// The modules in the order in which they run.
 EmbedOptions vector_of(const path& folder, const path& modules, int64_t d_model) {
   constexpr std::array kOrder{"Transformer", "Pooling", "Normalize"};
   const std::vector<ConfigReader> all = ConfigReader::list(read_file(modules), modules.string());
@@ -77,7 +77,7 @@ EmbedOptions vector_of(const path& folder, const path& modules, int64_t d_model)
   for (size_t i = 0; i < all.size(); ++i) {
     const ConfigReader& module = all[i];
     if (i == kOrder.size()) module.refuse("type", "no module behind the Normalize");
-    // "sentence_transformers.models.Pooling", or with other folders of that package's versions.
+    // "sentence_transformers.models.Pooling", or another path in other versions of that package.
     const std::string type = module.text("type");
     if (type.substr(type.rfind('.') + 1) != kOrder[i]) module.refuse("type", concat("a ", kOrder[i]));
     const path config = folder / module.text("path") / "config.json";
@@ -94,16 +94,16 @@ EmbedOptions vector_of(const path& folder, const path& modules, int64_t d_model)
   return options;
 }
 
-// Also that of a tokenizer that puts letters in lower case by itself: then it makes no difference.
+// do_lower_case makes no difference for a tokenizer that converts to lower case by itself.
 void require_case(const ConfigReader& reader, const text::Tokenizer& tokenizer) {
   if (reader.flag("do_lower_case", false) && tokenizer.encode("A").ids != tokenizer.encode("a").ids) {
     reader.refuse("do_lower_case", "false, as the tokenizer does not");
   }
 }
 
-// Of the Transformer: how many tokens of a text it reads.
+// The Transformer module: how many tokens of a text it reads.
 int64_t max_length_of(const path& folder, int64_t most, const text::Tokenizer& tokenizer) {
-  // Named by the family in that package's first versions.
+  // The first versions of that package named the file after the family.
   for (const char* file :
        {"sentence_bert_config.json", "sentence_roberta_config.json", "sentence_distilbert_config.json"}) {
     const auto reader = open_if_there(folder / file);
@@ -116,7 +116,7 @@ int64_t max_length_of(const path& folder, int64_t most, const text::Tokenizer& t
     return std::min(reader->whole("max_seq_length"), most);
   }
   const auto reader = open_if_there(folder / "tokenizer_config.json");
-  // A tokenizer without a limit has a number there that no integer can hold.
+  // For a tokenizer without a limit the number here exceeds every integer type.
   const double limit = reader ? reader->number("model_max_length", 1e30) : 1e30;
   if (limit < 1) reader->refuse("model_max_length", "at least 1 token");
   return limit < static_cast<double>(most) ? static_cast<int64_t>(limit) : most;

@@ -1,97 +1,85 @@
 #pragma once
-// What an encoder says about texts: words that are missing, labels, vectors.
+// What the pipelines of a text encoder share: texts to tokens, and tokens through the encoder.
 
 #include <filesystem>
+#include <functional>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "qkv/models/hub/load_options.h"
-#include "qkv/models/text_encoder.h"
-#include "qkv/pipelines/results.h"
-#include "qkv/pipelines/text_attention.h"
-#include "qkv/text/tokenizer.h"
+#include "qkv/base/parallel.h"
+#include "qkv/pipelines/open_model.h"
 
 namespace qkv::pipelines {
 
-// How a text becomes a vector.
-struct TextEmbedOptions {
-  EmbedOptions vector = {};
-  // What is read of a text, in tokens with those that are put around it; the rest is left out. Nothing: all,
-  // and a text of more than the model can read is an error.
-  std::optional<int64_t> max_length = {};
-  std::string prompt = {};  // put before each text
+// A text as an encoder reads it. A pipeline whose finish() needs more derives from it.
+struct EncoderRequest {
+  text::Encoding encoding;
+  std::string error;  // why the text cannot be read; encode() skips it then
 };
 
-// One token of a text, and what it is.
-struct TaggedToken {
-  size_t begin = 0, end = 0;  // its bytes in the text
-  LabelProbability label;     // the likeliest
-};
+// Tokens in a batch of texts: decides memory and speed, never the result.
+inline constexpr int64_t kEncoderBatchTokens = 4096;
 
-struct TaggedText {
-  std::vector<TaggedToken> tokens;  // those that stand for text
-  std::string error;
-};
+// Runs the encoder over requests, which may be of different pipelines, in batches of similar lengths:
+// use(request's number, its hidden states [tokens, d_model]) for each request without an error. Hidden states
+// do not depend on the other requests. Throws UsageError for batch_tokens below 1.
+void encode(const models::TextEncoder& model, std::span<const EncoderRequest* const> requests,
+            const std::function<void(size_t request, const Tensor& hidden)>& use,
+            int64_t batch_tokens = kEncoderBatchTokens);
 
-struct MaskPrediction {
-  int32_t id = 0;
-  std::string token;  // as the vocabulary spells it
-  float probability = 0;
-  std::string text;  // with the token in the mask's place
-};
-
-struct FilledText {
-  std::vector<std::vector<MaskPrediction>> masks;  // of each mask in the text, the likeliest first
-  std::string error;                               // also where there is no mask
-};
-
-// An encoder and its tokenizer. Const: any number of threads may use one. Texts are batched by length; a
-// result does not depend on the other texts.
+// The base of a pipeline, which is const: any number of threads may use one. A pipeline adds
+//   Request prepare(text, options) const;
+//   Result finish(const Request& request, const Tensor& hidden) const;
+//   std::vector<Result> operator()(texts, options) const;
+// where the last one is run() with the other two.
 class TextEncoderPipeline {
  public:
-  // Throws what models::load_text_encoder() and text::Tokenizer::load() throw, and DataError for a tokenizer
-  // with more tokens than the model has.
-  explicit TextEncoderPipeline(const std::filesystem::path& folder, const models::LoadOptions& options = {},
-                               int64_t batch_tokens = 4096);
+  explicit TextEncoderPipeline(std::shared_ptr<const LoadedTextEncoder> encoder)
+      : encoder_(std::move(encoder)) {}
+  // Throws what open_text_encoder() throws.
+  explicit TextEncoderPipeline(const std::filesystem::path& folder, const models::LoadOptions& options = {})
+      : encoder_(open_text_encoder(folder, options)) {}
 
-  const models::TextEncoder& model() const { return *model_; }
-  const text::Tokenizer& tokenizer() const { return tokenizer_; }
+  const models::TextEncoder& model() const { return *encoder_->model; }
+  const text::Tokenizer& tokenizer() const { return encoder_->tokenizer; }
+  const std::shared_ptr<const LoadedTextEncoder>& encoder() const { return encoder_; }
 
-  // How sentence-transformers makes vectors with this folder, where it has files that say so (modules.json
-  // and those that it names); what TextEmbedOptions begins with where it has none. Throws DataError naming
-  // the file and the module or field that asks for something that is not here.
-  TextEmbedOptions embed_options() const;
+ protected:
+  // The tokens of a text, or what is wrong with it.
+  EncoderRequest read(std::string_view text, const text::EncodeOptions& options = {}) const;
+  // Of two texts that the model reads as one.
+  EncoderRequest read(std::string_view first, std::string_view second,
+                      const text::EncodeOptions& options = {}) const;
 
-  // These throw UsageError where the model has no such head.
-  std::vector<Embedded> embed(std::span<const std::string> texts, const TextEmbedOptions& options = {}) const;
-  // A tab in a text parts it in two that are judged together, where `pairs` is set.
-  std::vector<Classified> classify(std::span<const std::string> texts, bool pairs = false) const;
-  std::vector<TaggedText> tag(std::span<const std::string> texts) const;
-  // `count` guesses for each mask. The mask is spelled as the vocabulary does: "[MASK]", "<mask>".
-  std::vector<FilledText> fill_masks(std::span<const std::string> texts, int64_t count = 5) const;
-
-  // What the model attends to in a text. Throws DataError for one that is not UTF-8, is too long or has no
-  // tokens.
-  TextAttention attention(const std::string& text) const;
+  // Prepares all texts, on all threads, encodes and finishes them. A text with an error gets a result with
+  // that error and leaves the others unharmed.
+  template <class Prepare, class Finish>
+  auto run(std::span<const std::string> texts, int64_t batch_tokens, const Prepare& prepare,
+           const Finish& finish) const {
+    std::vector<decltype(prepare(texts[0]))> requests(texts.size());
+    parallel_for(std::ssize(texts), 8, [&](int64_t begin, int64_t end) {
+      for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
+        requests[i] = prepare(texts[i]);
+    });
+    std::vector<decltype(finish(requests[0], Tensor()))> results(texts.size());
+    std::vector<const EncoderRequest*> pointers;
+    for (size_t i = 0; i < texts.size(); ++i) {
+      results[i].error = requests[i].error;
+      pointers.push_back(&requests[i]);
+    }
+    encode(
+        model(), pointers, [&](size_t i, const Tensor& hidden) { results[i] = finish(requests[i], hidden); },
+        batch_tokens);
+    return results;
+  }
 
  private:
-  struct Read {
-    text::Encoding encoding;
-    std::string error;
-  };
-  std::vector<Read> read(std::span<const std::string> texts, bool pairs = false,
-                         const text::EncodeOptions& options = {}) const;
-  // use(text's number, its hidden states [tokens, d_model]) for each text without an error.
-  template <class Use>
-  void run(std::span<const Read> texts, const Use& use) const;
+  EncoderRequest checked(text::Encoding encoding) const;
 
-  std::filesystem::path folder_;
-  std::unique_ptr<const models::TextEncoder> model_;
-  text::Tokenizer tokenizer_;
-  int64_t batch_tokens_;
+  std::shared_ptr<const LoadedTextEncoder> encoder_;
 };
 
 }  // namespace qkv::pipelines

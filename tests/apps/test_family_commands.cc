@@ -46,11 +46,11 @@ std::vector<json> run_json(const std::vector<std::string>& arguments, const json
 
 TEST(FamilyCommands, FillMaskGuessesWhatTransformersDoes) {
   const json expected = expected_of("bert_masked");
-  const auto found = run_json({"fill-mask", folder("bert_masked"), "--guesses", "3"}, expected);
+  const auto found = run_json({"fill-mask", folder("bert_masked"), "--top", "3"}, expected);
   for (size_t i = 0; i < found.size(); ++i) expect_same(found[i]["masks"], expected[i]["masks"], "masks");
 
   const Outcome text =
-      run_qkv({"fill-mask", folder("bert_masked"), "--guesses", "1"}, {.input = "a red [MASK]\n"});
+      run_qkv({"fill-mask", folder("bert_masked"), "--top", "1"}, {.input = "a red [MASK]\n"});
   const json& best = expected[1]["masks"][0][0];
   EXPECT_EQ(text.out.substr(0, 4), "1\t1\t");
   EXPECT_NE(
@@ -253,7 +253,7 @@ TEST(FamilyCommands, BadLinesLeaveTheOthersUnharmed) {
     const Outcome outcome = run_qkv(arguments, {.input = lines});
     EXPECT_EQ(outcome.status, 1);
     EXPECT_NE(outcome.err.find("line 2: "), std::string::npos) << outcome.err;
-    EXPECT_NE(outcome.err.find("20 tokens that the model can read"), std::string::npos) << outcome.err;
+    EXPECT_NE(outcome.err.find("at most 20 tokens"), std::string::npos) << outcome.err;
     EXPECT_NE(outcome.err.find("line 3: expected UTF-8"), std::string::npos) << outcome.err;
     EXPECT_NE(outcome.err.find("2 of 4 lines"), std::string::npos) << outcome.err;
     const Outcome good = run_qkv(arguments, {.input = "the man\na red dog\n"});

@@ -81,7 +81,7 @@ TENSORFLOW = [("LayerNorm.weight", "LayerNorm.gamma"), ("LayerNorm.bias", "Layer
 
 def masks(folder, texts):
     model, tokenizer = opened(folder, hf.AutoModelForMaskedLM)
-    return [{"command": ["fill-mask", "--guesses", "3"], "input": text, "masks": said.masks(model, tokenizer, text)}
+    return [{"command": ["fill-mask", "--top", "3"], "input": text, "masks": said.masks(model, tokenizer, text)}
             for text in texts]
 
 

@@ -8,7 +8,7 @@
 
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
-#include "qkv/pipelines/text_encoder.h"
+#include "qkv/pipelines/embed.h"
 #include "tests/support/scratch.h"
 
 namespace qkv::pipelines {
@@ -54,9 +54,9 @@ class SentenceVectors : public ::testing::TestWithParam<std::string> {};
 TEST_P(SentenceVectors, AreThoseOfSentenceTransformers) {
   const json& one = case_named(GetParam());
   const Folder folder(one["files"]);
-  const TextEncoderPipeline tasks(folder.path());
+  const TextEmbedder embedder(folder.path());
   const auto texts = golden()["texts"].get<std::vector<std::string>>();
-  const std::vector<Embedded> found = tasks.embed(texts, tasks.embed_options());
+  const std::vector<Embedded> found = embedder(texts, embedder.default_options());
   for (size_t i = 0; i < texts.size(); ++i) {
     const auto expected = one["vectors"][i].get<std::vector<float>>();
     ASSERT_EQ(found[i].values.size(), expected.size()) << texts[i] << ": " << found[i].error;
@@ -71,8 +71,8 @@ INSTANTIATE_TEST_SUITE_P(Cases, SentenceVectors,
                          [](const auto& tested) { return tested.param; });
 
 TEST(SentenceVectorFiles, WithoutThemTheMeanOfAllTokens) {
-  const TextEncoderPipeline tasks(kModel);
-  const TextEmbedOptions options = tasks.embed_options();
+  const TextEmbedder embedder(kModel);
+  const TextEmbedOptions options = embedder.default_options();
   EXPECT_EQ(options.vector.pooling, Pooling::mean);
   EXPECT_FALSE(options.vector.normalize);
   EXPECT_FALSE(options.max_length.has_value());
@@ -91,8 +91,8 @@ TEST_P(RefusedSentenceFiles, SayWhatIsNotHere) {
   json files = case_named("mean_normalized")["files"];
   files.merge_patch(json::parse(GetParam().change));
   const Folder folder(files);
-  const TextEncoderPipeline tasks(folder.path());
-  const std::string message = message_of<DataError>([&] { tasks.embed_options(); });
+  const TextEmbedder embedder(folder.path());
+  const std::string message = message_of<DataError>([&] { embedder.default_options(); });
   for (const std::string& part : GetParam().message) {
     EXPECT_NE(message.find(part), std::string::npos) << "expected \"" << part << "\" in: " << message;
   }
@@ -143,8 +143,8 @@ TEST(SentenceVectorFiles, LowerCaseIsTheTokenizersBusiness) {
   ASSERT_NE(tokenizer.find(lowercase), std::string::npos);
   tokenizer.replace(tokenizer.find(lowercase), lowercase.size(), "\"lowercase\": false");
   write_file_atomically(folder.path() / "tokenizer.json", tokenizer);
-  const TextEncoderPipeline tasks(folder.path());
-  const std::string message = message_of<DataError>([&] { tasks.embed_options(); });
+  const TextEmbedder embedder(folder.path());
+  const std::string message = message_of<DataError>([&] { embedder.default_options(); });
   EXPECT_NE(message.find("do_lower_case"), std::string::npos) << message;
 }
 

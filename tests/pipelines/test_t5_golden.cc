@@ -2,8 +2,8 @@
 
 #include "qkv/models/hub/pretrained.h"
 #include "qkv/models/hub/quantize.h"
-#include "qkv/pipelines/text_capture.h"
-#include "qkv/pipelines/text_encoder.h"
+#include "qkv/pipelines/embed.h"
+#include "qkv/pipelines/text_attention.h"
 #include "tests/pipelines/translation_golden.h"
 #include "tests/support/scratch.h"
 
@@ -78,8 +78,8 @@ TEST_F(T5Golden, CanBeQuantized) {
 
 // The encoder alone, whose vectors stand for texts.
 TEST_F(T5Golden, SameVectors) {
-  const TextEncoderPipeline encoder(folder_);
-  const std::vector<Embedded> found = encoder.embed(sources());
+  const TextEmbedder encoder(folder_);
+  const std::vector<Embedded> found = encoder(sources());
   for (size_t i = 0; i < cases_.size(); ++i) {
     const auto expected = cases_[i]["vector"].get<std::vector<float>>();
     ASSERT_EQ(found[i].values.size(), expected.size()) << found[i].error;
@@ -88,8 +88,8 @@ TEST_F(T5Golden, SameVectors) {
   }
   std::string any_length;
   for (int i = 0; i < 600; ++i) any_length += "one ";
-  EXPECT_EQ(encoder.embed(std::span(&any_length, 1)).front().error, "");
-  EXPECT_EQ(encoder.attention("twenty-one").attentions.size(), 2u);
+  EXPECT_EQ(encoder(std::span(&any_length, 1)).front().error, "");
+  EXPECT_EQ(capture_attention(*encoder.encoder(), "twenty-one").attentions.size(), 2u);
 }
 
 TEST_F(T5Golden, AttentionOfAPairIsCaptured) {

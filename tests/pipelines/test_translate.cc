@@ -10,7 +10,7 @@
 
 #include "qkv/base/error.h"
 #include "qkv/base/philox.h"
-#include "qkv/pipelines/text_capture.h"
+#include "qkv/pipelines/text_attention.h"
 #include "qkv/text/train_sentencepiece.h"
 #include "tests/search/random_transformer.h"
 

@@ -1,0 +1,27 @@
+#include "qkv/pipelines/checks.h"
+
+#include "qkv/base/error.h"
+#include "qkv/text/utf8.h"
+
+namespace qkv::pipelines {
+
+std::string utf8_error(std::string_view text) {
+  const auto bad = text::first_bad_utf8(text);
+  return bad ? concat("expected UTF-8, found a malformed character at byte ", *bad) : "";
+}
+
+std::string length_error(int64_t tokens, std::optional<int64_t> limit, const char* of) {
+  if (!limit || tokens <= *limit) return "";
+  return concat("expected at most ", *limit, " ", of, ", the model's limit, found ", tokens);
+}
+
+std::string message_of(const std::exception_ptr& error) {
+  if (!error) return "";
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error& known) {
+    return known.what();
+  }
+}
+
+}  // namespace qkv::pipelines

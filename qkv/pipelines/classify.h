@@ -1,0 +1,27 @@
+#pragma once
+// Labels of texts.
+
+#include "qkv/pipelines/results.h"
+#include "qkv/pipelines/text_encoder.h"
+
+namespace qkv::pipelines {
+
+struct ClassifyOptions {
+  bool pairs = false;  // a tab in a text separates two texts, which are classified together
+};
+
+class TextClassifier : public TextEncoderPipeline {
+ public:
+  // Throws UsageError for a model that does not label texts, and what open_text_encoder() throws.
+  explicit TextClassifier(std::shared_ptr<const LoadedTextEncoder> encoder);
+  explicit TextClassifier(const std::filesystem::path& folder, const models::LoadOptions& options = {});
+
+  EncoderRequest prepare(std::string_view text, const ClassifyOptions& options = {}) const;
+  // hidden: [tokens, d_model], as encode() gives them.
+  Classified finish(const EncoderRequest& request, const Tensor& hidden) const;
+
+  std::vector<Classified> operator()(std::span<const std::string> texts, const ClassifyOptions& options = {},
+                                     int64_t batch_tokens = kEncoderBatchTokens) const;
+};
+
+}  // namespace qkv::pipelines

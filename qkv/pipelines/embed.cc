@@ -1,0 +1,32 @@
+#include "qkv/pipelines/embed.h"
+
+#include "qkv/base/error.h"
+#include "qkv/pipelines/row_results.h"
+#include "qkv/pipelines/sentence_transformer.h"
+
+namespace qkv::pipelines {
+
+TextEmbedOptions TextEmbedder::default_options() const {
+  return sentence_transformer_options(encoder()->folder, model(), tokenizer());
+}
+
+EmbedRequest TextEmbedder::prepare(std::string_view text, const TextEmbedOptions& options) const {
+  require_pooler(options.vector, model().config().pooler);
+  text::EncodeOptions reading;
+  if (options.max_length) reading.truncation = text::Truncation{.max_length = *options.max_length};
+  return {{options.prompt.empty() ? read(text, reading) : read(options.prompt + std::string(text), reading)},
+          options.vector};
+}
+
+Embedded TextEmbedder::finish(const EmbedRequest& request, const Tensor& hidden) const {
+  return {.values = embedded(hidden, request.options, model()), .error = {}};
+}
+
+std::vector<Embedded> TextEmbedder::operator()(std::span<const std::string> texts,
+                                               const TextEmbedOptions& options, int64_t batch_tokens) const {
+  return run(
+      texts, batch_tokens, [&](const std::string& text) { return prepare(text, options); },
+      [this](const EmbedRequest& request, const Tensor& hidden) { return finish(request, hidden); });
+}
+
+}  // namespace qkv::pipelines

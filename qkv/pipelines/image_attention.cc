@@ -1,0 +1,52 @@
+#include "qkv/pipelines/image_attention.h"
+
+#include <algorithm>
+
+#include "qkv/data/resize.h"
+#include "qkv/pipelines/row_results.h"
+
+namespace qkv::pipelines {
+namespace {
+
+constexpr int64_t kLongestSide = 896;  // pixels of the image to draw on
+
+// The part of the image that preprocessing leaves.
+data::Image image_to_draw_on(const data::Image& image, const models::ImageProcessorConfig& config) {
+  if (config.crop) {
+    const auto& [height, width] = *config.crop;
+    const int64_t times = std::max<int64_t>(
+        std::min({image.height / height, image.width / width, kLongestSide / std::max(height, width)}), 1);
+    return models::ImageProcessor(config.sized({times * height, times * width})).resize_and_crop(image);
+  }
+  const int64_t longest = std::max(image.height, image.width);
+  if (longest <= kLongestSide) return image;
+  const auto side = [&](int64_t length) { return std::max<int64_t>(length * kLongestSide / longest, 1); };
+  return data::resize(image, side(image.height), side(image.width), data::Resampling::bilinear);
+}
+
+}  // namespace
+
+ImageAttention capture_attention(const ImageEncoderPipeline& encoder, const data::Image& image) {
+  const models::ImageEncoder& model = encoder.model();
+  const models::ImageEncoderConfig& config = model.config();
+  const models::ImageSize size = *encoder.processor().config().size();
+  ImageAttention result{.image = image_to_draw_on(image, encoder.processor().config()),
+                        .own_tokens = {"[CLS]"},
+                        .patches = {size.height / config.patch, size.width / config.patch},
+                        .attentions = {},
+                        .labels = {}};
+  if (config.distilled) result.own_tokens.emplace_back("[DISTILL]");
+  nn::ForwardContext context;
+  context.observer = [&](const std::string& name, const std::vector<Tensor>& weights) {
+    result.attentions.push_back({name, weights.front()});
+  };
+  const Variable hidden =
+      model(encoder.processor()(std::span(&image, 1)), context, models::OtherSizes::interpolated);
+  if (!config.labels.empty()) {
+    const Variable logits = model.labels(hidden, Offsets::uniform(1, hidden.value().rows()));
+    result.labels = ranked(probabilities(logits, config.problem).values(), config.labels);
+  }
+  return result;
+}
+
+}  // namespace qkv::pipelines

@@ -1,0 +1,56 @@
+#include "qkv/pipelines/images.h"
+
+#include "qkv/base/error.h"
+#include "qkv/pipelines/row_results.h"
+
+namespace qkv::pipelines {
+
+ImageClassifier::ImageClassifier(std::shared_ptr<const LoadedImageEncoder> encoder,
+                                 const ImageEncoderOptions& options)
+    : ImageEncoderPipeline(std::move(encoder), options) {
+  if (model().config().labels.empty()) {
+    throw UsageError("classify: expected a model that labels images, found one that does not");
+  }
+}
+
+ImageClassifier::ImageClassifier(const std::filesystem::path& folder, const ImageEncoderOptions& options,
+                                 const models::LoadOptions& load)
+    : ImageClassifier(open_image_encoder(folder, load), options) {}
+
+Classified ImageClassifier::finish(const ImageRequest& /*request*/, const Tensor& hidden) const {
+  const models::ImageEncoderConfig& config = model().config();
+  const Variable logits = model().labels(hidden, Offsets::uniform(1, hidden.rows()));
+  return {.labels = ranked(probabilities(logits, config.problem).values(), config.labels), .error = {}};
+}
+
+std::vector<Classified> ImageClassifier::operator()(std::span<const std::string> paths) const {
+  std::vector<Classified> results(paths.size());
+  run(
+      paths, [&](size_t i, const Tensor& hidden) { results[i] = finish({}, hidden); },
+      [&](size_t i, const std::string& error) { results[i].error = error; });
+  return results;
+}
+
+ImageEmbedRequest ImageEmbedder::prepare(const std::string& path, const EmbedOptions& options) const {
+  require_pooler(options, model().config().pooler);
+  return {ImageEncoderPipeline::prepare(path), options};
+}
+
+Embedded ImageEmbedder::finish(const ImageEmbedRequest& request, const Tensor& hidden) const {
+  return {.values = embedded(hidden, request.options, model()), .error = {}};
+}
+
+std::vector<Embedded> ImageEmbedder::operator()(std::span<const std::string> paths,
+                                                const EmbedOptions& options) const {
+  require_pooler(options, model().config().pooler);
+  std::vector<Embedded> results(paths.size());
+  run(
+      paths,
+      [&](size_t i, const Tensor& hidden) {
+        results[i] = finish({{}, options}, hidden);
+      },
+      [&](size_t i, const std::string& error) { results[i].error = error; });
+  return results;
+}
+
+}  // namespace qkv::pipelines

@@ -1,0 +1,52 @@
+#pragma once
+// Results as JSON objects, one line each, with the keys that the commands print. What is not UTF-8 (it can
+// come out of byte tokens) becomes U+FFFD. A result with an error is {"error": "..."}.
+
+#include <cstdint>
+#include <string>
+
+#include "qkv/pipelines/fill_mask.h"
+#include "qkv/pipelines/generate.h"
+#include "qkv/pipelines/results.h"
+#include "qkv/pipelines/score.h"
+#include "qkv/pipelines/tag.h"
+#include "qkv/pipelines/translate.h"
+
+namespace qkv::pipelines {
+
+struct TranslationFields {
+  bool scores = false;     // tokens, log-probabilities, and whether the model ended the translation itself
+  bool alignment = false;  // tokens of both sides, and each target token's source token
+};
+
+// {"translation", "truncated", "source_tokens": [...], "hypotheses": [{"text", "score", "tokens",
+// "log_probability", "complete", "token_log_probabilities", "alignment"}, ...]}.
+std::string to_json(const Translation& translation, const TranslationFields& fields = {});
+
+// {"steps": [[{"hypothesis": ["▁ein"], "token": "▁Haus", "log_probability", "total", "penalty", "coverage",
+// "score", "fate": "kept" | "finished" | "pruned"}, ...], ...]}: the candidates of each step, best first.
+std::string to_json(const search::SearchTrace& trace, const text::TranslationTokenizer& tokenizer);
+
+// {"prompt_tokens", "texts": [{"text", "complete", "log_probability", "ids", "token_log_probabilities"},
+// ...]}.
+std::string to_json(const Generated& generated);
+
+// {"log_probability", "perplexity", "tokens", "token_log_probabilities"}.
+std::string to_json(const ScoredText& scored);
+
+// {"labels": [{"label", "probability"}, ...]}, at most `top` of them.
+std::string to_json(const Classified& classified, size_t top = SIZE_MAX);
+
+// {"tokens": [{"text", "begin", "end", "label", "probability"}, ...]}.
+std::string to_json(const TaggedText& tagged);
+
+// {"masks": [[{"token", "id", "probability", "text"}, ...], ...]}.
+std::string to_json(const FilledText& filled);
+
+// {"vector": [...]}.
+std::string to_json(const Embedded& embedded);
+
+// The object with {"line": 3, in front.
+std::string with_line(int64_t line, const std::string& object);
+
+}  // namespace qkv::pipelines

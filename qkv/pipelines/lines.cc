@@ -1,0 +1,71 @@
+#include "qkv/pipelines/lines.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "qkv/base/error.h"
+
+namespace qkv::pipelines {
+namespace {
+
+// The next line without its end, of which `line` holds the first `limit` bytes. Its length; none after the
+// last.
+std::optional<int64_t> read_line(std::istream& in, int64_t limit, std::string& line) {
+  constexpr int kEnd = std::istream::traits_type::eof();
+  line.clear();
+  int next = in.get();
+  if (next == kEnd) return std::nullopt;
+  int64_t length = 0;
+  char last = 0;
+  for (; next != kEnd && next != '\n'; next = in.get()) {
+    last = static_cast<char>(next);
+    if (length++ < limit) line.push_back(last);
+  }
+  if (last == '\r') {
+    --length;
+    line.resize(std::min(line.size(), static_cast<size_t>(length)));
+  }
+  return length;
+}
+
+void require_positive(const char* field, int64_t value) {
+  if (value < 1) throw UsageError(concat(field, ": expected at least 1, found ", value));
+}
+
+}  // namespace
+
+void LineOptions::validate() const {
+  require_positive("chunk_lines", chunk_lines);
+  require_positive("chunk_bytes", chunk_bytes);
+  require_positive("max_line_bytes", max_line_bytes);
+}
+
+std::string summary(const LineCounts& counts) {
+  return concat(counts.errors, " of ", counts.lines, counts.lines == 1 ? " line failed" : " lines failed");
+}
+
+LineReader::LineReader(std::istream& in, const LineOptions& options) : in_(in), options_(options) {
+  options_.validate();
+}
+
+bool LineReader::next(LineChunk& chunk) {
+  chunk = {.texts = {}, .numbers = {}, .errors = {}, .first = read_ + 1};
+  int64_t bytes = 0;
+  while (std::ssize(chunk.errors) < options_.chunk_lines && bytes < options_.chunk_bytes) {
+    const std::optional<int64_t> length = read_line(in_, options_.max_line_bytes, line_);
+    if (!length) break;
+    ++read_;
+    bytes += std::ssize(line_);
+    if (*length > options_.max_line_bytes) {
+      chunk.errors.push_back(concat("expected at most ", options_.max_line_bytes, " bytes, found ", *length));
+    } else {
+      chunk.errors.emplace_back();
+      chunk.texts.push_back(line_);
+      chunk.numbers.push_back(read_);
+    }
+  }
+  if (in_.bad()) throw IoError(concat("input: reading failed after line ", read_));
+  return !chunk.errors.empty();
+}
+
+}  // namespace qkv::pipelines

@@ -1,0 +1,136 @@
+#include "qkv/pipelines/open_model.h"
+
+#include <string>
+
+#include "qkv/base/error.h"
+#include "qkv/models/hub/family.h"
+#include "qkv/models/hub/pretrained.h"
+
+namespace qkv::pipelines {
+namespace {
+
+using models::FolderKind;
+using std::filesystem::path;
+
+struct KindText {
+  const char* what;
+  std::string families;
+  const char* used_by;
+};
+
+template <class Family>
+std::string names_of(std::span<const Family> families) {
+  std::string names;
+  for (const Family& family : families) names += concat(names.empty() ? "" : ", ", family.model_type);
+  return names;
+}
+
+KindText text_of(FolderKind kind) {
+  switch (kind) {
+    case FolderKind::language:
+      return {"a language model", names_of(models::language_families()),
+              "pipelines::TextGenerator and TextScorer ('qkv generate', 'qkv score')"};
+    case FolderKind::encoder:
+      return {"a text encoder", names_of(models::encoder_families()),
+              "pipelines::MaskFiller, TextClassifier, TokenTagger and TextEmbedder ('qkv fill-mask', 'qkv "
+              "classify', 'qkv tag', 'qkv embed')"};
+    case FolderKind::image:
+      return {"an image encoder", names_of(models::image_families()),
+              "pipelines::ImageClassifier and ImageEmbedder ('qkv classify', 'qkv embed')"};
+    case FolderKind::translation:
+      break;
+  }
+  return {"an encoder-decoder", names_of(models::translation_families()),
+          "pipelines::Translator ('qkv translate')"};
+}
+
+void require_kind(const path& folder, FolderKind wanted, FolderKind found) {
+  if (found == wanted) return;
+  const KindText expected = text_of(wanted), other = text_of(found);
+  throw DataError(concat((folder / "config.json").string(), ": \"model_type\": expected ", expected.what,
+                         " (", expected.families, "), found \"", models::family_of(folder), "\", ",
+                         other.what, ", which is for ", other.used_by));
+}
+
+template <class Model>
+text::Tokenizer tokenizer_of(const path& folder, const Model& model) {
+  text::Tokenizer tokenizer = text::Tokenizer::load(folder);
+  if (tokenizer.size() > model.config().vocabulary) {
+    throw DataError(concat(folder.string(), ": expected a tokenizer of at most the model's ",
+                           model.config().vocabulary, " tokens, found ", tokenizer.size()));
+  }
+  return tokenizer;
+}
+
+std::shared_ptr<const models::TranslationModel> load_translation(const path& folder,
+                                                                 const models::LoadOptions& options) {
+  return std::make_shared<const models::TranslationModel>(models::load_translation_model(folder, options));
+}
+
+std::shared_ptr<const LoadedLanguageModel> load_language(const path& folder,
+                                                         const models::LoadOptions& options) {
+  std::shared_ptr<const models::LanguageModel> model = models::load_language_model(folder, options);
+  text::Tokenizer tokenizer = tokenizer_of(folder, *model);
+  return std::make_shared<const LoadedLanguageModel>(LoadedLanguageModel{
+      folder, std::move(model), std::move(tokenizer), models::load_generation_defaults(folder)});
+}
+
+std::shared_ptr<const LoadedTextEncoder> load_encoder(const path& folder,
+                                                      const models::LoadOptions& options) {
+  std::shared_ptr<const models::TextEncoder> model = models::load_text_encoder(folder, options);
+  text::Tokenizer tokenizer = tokenizer_of(folder, *model);
+  return std::make_shared<const LoadedTextEncoder>(
+      LoadedTextEncoder{folder, std::move(model), std::move(tokenizer)});
+}
+
+std::shared_ptr<const LoadedImageEncoder> load_image(const path& folder, const models::LoadOptions& options) {
+  return std::make_shared<const LoadedImageEncoder>(LoadedImageEncoder{
+      folder, models::load_image_encoder(folder, options), models::load_image_processor(folder)});
+}
+
+}  // namespace
+
+OpenedModel open_model(const path& folder, const models::LoadOptions& options) {
+  switch (models::folder_kind(folder)) {
+    case FolderKind::language:
+      return load_language(folder, options);
+    case FolderKind::encoder:
+      return load_encoder(folder, options);
+    case FolderKind::image:
+      return load_image(folder, options);
+    case FolderKind::translation:
+      break;
+  }
+  return load_translation(folder, options);
+}
+
+std::shared_ptr<const models::TranslationModel> open_translation_model(const path& folder,
+                                                                       const models::LoadOptions& options) {
+  require_kind(folder, FolderKind::translation, models::folder_kind(folder));
+  return load_translation(folder, options);
+}
+
+std::shared_ptr<const LoadedLanguageModel> open_language_model(const path& folder,
+                                                               const models::LoadOptions& options) {
+  require_kind(folder, FolderKind::language, models::folder_kind(folder));
+  return load_language(folder, options);
+}
+
+std::shared_ptr<const LoadedTextEncoder> open_text_encoder(const path& folder,
+                                                           const models::LoadOptions& options) {
+  FolderKind kind = models::folder_kind(folder);
+  const bool encoder_stands_alone =
+      kind == FolderKind::translation &&
+      models::find_family(models::encoder_families(), models::family_of(folder)) != nullptr;
+  if (encoder_stands_alone) kind = FolderKind::encoder;
+  require_kind(folder, FolderKind::encoder, kind);
+  return load_encoder(folder, options);
+}
+
+std::shared_ptr<const LoadedImageEncoder> open_image_encoder(const path& folder,
+                                                             const models::LoadOptions& options) {
+  require_kind(folder, FolderKind::image, models::folder_kind(folder));
+  return load_image(folder, options);
+}
+
+}  // namespace qkv::pipelines

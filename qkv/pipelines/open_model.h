@@ -1,0 +1,61 @@
+#pragma once
+// A model folder, opened with all that its pipelines need. Handles are shared and const: any number of
+// pipelines, engines and threads may use one, and the last of them frees it.
+
+#include <filesystem>
+#include <memory>
+#include <variant>
+
+#include "qkv/models/hub/generation_defaults.h"
+#include "qkv/models/hub/load_options.h"
+#include "qkv/models/image_encoder.h"
+#include "qkv/models/image_processor.h"
+#include "qkv/models/language_model.h"
+#include "qkv/models/text_encoder.h"
+#include "qkv/models/translation_model.h"
+#include "qkv/text/tokenizer.h"
+
+namespace qkv::pipelines {
+
+// The folders of each kind. An encoder-decoder's is models::TranslationModel.
+struct LoadedLanguageModel {
+  std::filesystem::path folder;
+  std::shared_ptr<const models::LanguageModel> model;
+  text::Tokenizer tokenizer;
+  models::GenerationDefaults generation;  // of generation_config.json
+};
+
+struct LoadedTextEncoder {
+  std::filesystem::path folder;
+  std::shared_ptr<const models::TextEncoder> model;
+  text::Tokenizer tokenizer;
+};
+
+struct LoadedImageEncoder {
+  std::filesystem::path folder;
+  std::shared_ptr<const models::ImageEncoder> model;
+  models::ImageProcessorConfig preprocessing;  // of preprocessor_config.json
+};
+
+using OpenedModel =
+    std::variant<std::shared_ptr<const models::TranslationModel>, std::shared_ptr<const LoadedLanguageModel>,
+                 std::shared_ptr<const LoadedTextEncoder>, std::shared_ptr<const LoadedImageEncoder>>;
+
+// Opens a folder as what its config.json says it is. Throws what models::load_*()
+// (qkv/models/hub/pretrained.h), text::Tokenizer::load() and models::load_image_processor() throw, and
+// DataError for a tokenizer with more tokens than the model has embeddings.
+OpenedModel open_model(const std::filesystem::path& folder, const models::LoadOptions& options = {});
+
+// Open a folder of one kind. For a folder of another kind they throw DataError that says what it is, and
+// which pipelines and commands take it.
+std::shared_ptr<const models::TranslationModel> open_translation_model(
+    const std::filesystem::path& folder, const models::LoadOptions& options = {});
+std::shared_ptr<const LoadedLanguageModel> open_language_model(const std::filesystem::path& folder,
+                                                               const models::LoadOptions& options = {});
+// Also opens the encoder of an encoder-decoder, for the families whose encoders stand alone (T5).
+std::shared_ptr<const LoadedTextEncoder> open_text_encoder(const std::filesystem::path& folder,
+                                                           const models::LoadOptions& options = {});
+std::shared_ptr<const LoadedImageEncoder> open_image_encoder(const std::filesystem::path& folder,
+                                                             const models::LoadOptions& options = {});
+
+}  // namespace qkv::pipelines

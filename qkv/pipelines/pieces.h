@@ -1,0 +1,38 @@
+#pragma once
+// Ids as texts' tokens, and texts as ids, where several pipelines do the same.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "qkv/pipelines/open_model.h"
+
+namespace qkv::pipelines {
+
+// The pieces that ids stand for, as the vocabulary spells them; "" for an id without a token.
+inline std::vector<std::string> pieces(const text::Tokenizer& tokenizer, std::span<const int32_t> ids) {
+  std::vector<std::string> result;
+  result.reserve(ids.size());
+  for (const int32_t id : ids) result.emplace_back(tokenizer.token(id).value_or(""));
+  return result;
+}
+
+inline std::vector<std::string> pieces(const text::TranslationTokenizer& tokenizer,
+                                       std::span<const int32_t> ids, text::Side side) {
+  std::vector<std::string> result;
+  result.reserve(ids.size());
+  for (const int32_t id : ids) result.emplace_back(tokenizer.piece(id, side));
+  return result;
+}
+
+// The ids of a text for a language model; those of an empty text are the token that texts begin with, where
+// the model has one.
+inline std::vector<int32_t> prompt_ids(const LoadedLanguageModel& model, const std::string& text) {
+  std::vector<int32_t> ids = model.tokenizer.encode(text).ids;
+  const std::vector<int32_t>& beginnings = model.model->config().bos_ids;
+  if (ids.empty() && !beginnings.empty()) ids.push_back(beginnings.front());
+  return ids;
+}
+
+}  // namespace qkv::pipelines

@@ -1,0 +1,72 @@
+#include "qkv/pipelines/text_attention.h"
+
+#include "qkv/base/error.h"
+#include "qkv/pipelines/checks.h"
+#include "qkv/pipelines/pieces.h"
+#include "qkv/search/batches.h"
+#include "qkv/search/transformer.h"
+
+namespace qkv::pipelines {
+namespace {
+
+void require_utf8(const char* what, const std::string& text) {
+  if (const std::string error = utf8_error(text); !error.empty()) throw DataError(concat(what, ": ", error));
+}
+
+// One run of a model over ids alone.
+template <class Model>
+TextAttention capture_ids(const Model& model, const text::Tokenizer& tokenizer,
+                          const std::vector<int32_t>& ids, std::optional<int64_t> limit) {
+  if (ids.empty()) throw UsageError("text: expected one with tokens, found none");
+  if (const std::string error = length_error(std::ssize(ids), limit); !error.empty()) {
+    throw DataError(concat("text: ", error));
+  }
+  TextAttention result{.tokens = pieces(tokenizer, ids), .attentions = {}};
+  nn::ForwardContext context;
+  context.observer = [&result](const std::string& name, const std::vector<Tensor>& weights) {
+    result.attentions.push_back({name, weights.front()});
+  };
+  const search::Ids one = ids;
+  model(search::pack_ragged(std::span(&one, 1)), context);
+  return result;
+}
+
+}  // namespace
+
+TextAttention capture_attention(const LoadedLanguageModel& model, const std::string& text) {
+  require_utf8("text", text);
+  return capture_ids(*model.model, model.tokenizer, prompt_ids(model, text),
+                     model.model->config().max_positions);
+}
+
+TextAttention capture_attention(const LoadedTextEncoder& encoder, const std::string& text) {
+  require_utf8("text", text);
+  return capture_ids(*encoder.model, encoder.tokenizer, encoder.tokenizer.encode(text).ids,
+                     encoder.model->config().max_positions);
+}
+
+TextCapture capture_text(const models::TranslationModel& model, const std::string& source,
+                         const std::string& target, const search::SearchOptions& options) {
+  require_utf8("source", source);
+  require_utf8("target", target);
+  const text::TranslationTokenizer& tokenizer = *model.tokenizer;
+  std::vector<int32_t> source_ids = tokenizer.encode_source(source);
+  if (source_ids.empty()) throw UsageError("source: expected text to attend to, found none");
+  source_ids.push_back(tokenizer.eos_id(text::Side::source));
+  std::vector<int32_t> target_ids = tokenizer.encode_target(target);
+  if (target_ids.empty()) {
+    target_ids = search::search(*model.transformer, std::span(&source_ids, 1), options).at(0).at(0).ids;
+  } else {
+    target_ids.push_back(tokenizer.eos_id());
+  }
+  TextCapture result;
+  result.capture = search::capture(*model.transformer, source_ids, target_ids);
+  result.source_tokens = pieces(tokenizer, source_ids, text::Side::source);
+  result.target_input_tokens = pieces(tokenizer, result.capture.target_inputs, text::Side::target);
+  result.target_output_tokens = pieces(tokenizer, result.capture.target_outputs, text::Side::target);
+  result.source = source;
+  result.target = target.empty() ? tokenizer.decode(target_ids) : target;
+  return result;
+}
+
+}  // namespace qkv::pipelines
