@@ -1,0 +1,105 @@
+#include "qkv/pipelines/open_model.h"
+
+#include <gtest/gtest.h>
+
+#include "qkv/base/error.h"
+#include "qkv/pipelines/classify.h"
+#include "qkv/pipelines/fill_mask.h"
+#include "qkv/pipelines/images.h"
+#include "qkv/pipelines/tag.h"
+#include "tests/support/scratch.h"
+
+namespace qkv::pipelines {
+namespace {
+
+using qkv::testing::message_of;
+using qkv::testing::Scratch;
+
+const std::filesystem::path kData = QKV_TEST_DATA;
+const std::filesystem::path kModels = kData / "models" / "golden";
+
+template <class Handle>
+Handle opened_as(const std::filesystem::path& folder) {
+  return std::get<Handle>(open_model(folder));
+}
+
+TEST(OpenModel, GivesWhatTheFolderHolds) {
+  for (const char* name : {"marian", "t5"}) {
+    const auto model =
+        opened_as<std::shared_ptr<const models::TranslationModel>>(kData / "pipelines/golden" / name);
+    EXPECT_GT(model->tokenizer->size(), 20);
+    EXPECT_GT(model->generation.beam, 1);
+  }
+  const auto language = opened_as<std::shared_ptr<const LoadedLanguageModel>>(kModels / "gpt2_untied_relu");
+  EXPECT_EQ(language->folder, kModels / "gpt2_untied_relu");
+  EXPECT_LE(language->tokenizer.size(), language->model->config().vocabulary);
+  EXPECT_EQ(language->generation.beam, 1);
+  const auto encoder = opened_as<std::shared_ptr<const LoadedTextEncoder>>(kModels / "bert_texts");
+  EXPECT_EQ(encoder->model->config().labelled, models::ClassificationTarget::texts);
+  EXPECT_FALSE(encoder->tokenizer.encode("a red dog").ids.empty());
+  const auto image = opened_as<std::shared_ptr<const LoadedImageEncoder>>(kModels / "deit_images");
+  EXPECT_TRUE(image->model->config().distilled);
+  EXPECT_TRUE(image->preprocessing.size().has_value());
+}
+
+TEST(OpenModel, TheEncoderOfAnEncoderDecoderStandsAlone) {
+  const auto encoder = open_text_encoder(kData / "pipelines/golden/t5");
+  EXPECT_FALSE(encoder->model->config().max_positions.has_value());
+}
+
+// A handle outlives the one that opened it.
+TEST(OpenModel, HandlesAreShared) {
+  std::optional<TextClassifier> classifier;
+  std::weak_ptr<const LoadedTextEncoder> watched;
+  {
+    const auto encoder = open_text_encoder(kModels / "bert_texts");
+    watched = encoder;
+    classifier.emplace(encoder);
+  }
+  const std::vector<std::string> texts{"a red dog"};
+  EXPECT_EQ((*classifier)(texts).front().error, "");
+  EXPECT_FALSE(watched.expired());
+  classifier.reset();
+  EXPECT_TRUE(watched.expired());
+}
+
+void expect_parts(const std::string& message, const std::vector<std::string>& parts) {
+  for (const std::string& part : parts)
+    EXPECT_NE(message.find(part), std::string::npos) << "expected \"" << part << "\" in: " << message;
+}
+
+TEST(OpenModel, AnotherKindIsNamedWithItsPipelines) {
+  expect_parts(message_of<DataError>([] { open_translation_model(kModels / "gpt2_untied_relu"); }),
+               {"config.json", "\"model_type\"", "an encoder-decoder (t5, marian, qkv)", "found \"gpt2\"",
+                "a language model", "TextGenerator", "'qkv generate'"});
+  expect_parts(message_of<DataError>([] { open_language_model(kModels / "bert_texts"); }),
+               {"a language model (gpt2, llama)", "found \"bert\"", "a text encoder", "TextClassifier",
+                "'qkv classify'"});
+  expect_parts(message_of<DataError>([] { open_text_encoder(kModels / "vit_images"); }),
+               {"a text encoder (bert, roberta, distilbert, t5)", "found \"vit\"", "an image encoder",
+                "ImageEmbedder", "'qkv embed'"});
+  expect_parts(message_of<DataError>([] { open_text_encoder(kData / "pipelines/golden/marian"); }),
+               {"a text encoder", "found \"marian\"", "an encoder-decoder", "Translator", "'qkv translate'"});
+  expect_parts(message_of<DataError>([] { open_image_encoder(kData / "pipelines/golden/t5"); }),
+               {"an image encoder (vit, deit)", "found \"t5\"", "an encoder-decoder"});
+}
+
+TEST(OpenModel, WhatCannotBeOpenedIsNamed) {
+  expect_parts(message_of<IoError>([] { open_model(kModels / "nowhere"); }), {"nowhere", "no such folder"});
+  expect_parts(message_of<IoError>([] { open_image_encoder(kModels / "vit_base"); }),
+               {"preprocessor_config.json"});
+  const Scratch copy;
+  std::filesystem::copy(kModels / "gpt2_untied_relu", copy.path());
+  copy.write("config.json", R"({"model_type": "mistral"})");
+  expect_parts(message_of<DataError>([&] { open_model(copy.path()); }),
+               {"config.json", "model_type", "gpt2", "vit", "mistral"});
+}
+
+TEST(OpenModel, AModelWithoutTheHeadIsRefused) {
+  expect_parts(message_of<UsageError>([] { TextClassifier{kModels / "bert_masked"}; }), {"labels texts"});
+  expect_parts(message_of<UsageError>([] { TokenTagger{kModels / "bert_texts"}; }), {"labels tokens"});
+  expect_parts(message_of<UsageError>([] { MaskFiller{kModels / "bert_texts"}; }), {"masked-language head"});
+}
+
+}  // namespace
+}  // namespace qkv::pipelines
