@@ -4,21 +4,20 @@
 #include <chrono>
 #include <cmath>
 #include <memory>
-#include <numeric>
 
 #include "qkv/base/error.h"
 #include "qkv/base/philox.h"
+#include "qkv/kernels/attention.h"
 #include "qkv/kernels/counters.h"
-#include "qkv/kernels/cpu/attention.h"
-#include "qkv/kernels/cpu/embedding.h"
-#include "qkv/kernels/cpu/loss.h"
-#include "qkv/kernels/cpu/norm.h"
-#include "qkv/kernels/cpu/pointwise.h"
+#include "qkv/kernels/embedding.h"
+#include "qkv/kernels/loss.h"
 #include "qkv/kernels/matmul.h"
+#include "qkv/kernels/norm.h"
 #include "qkv/kernels/optimizer.h"
+#include "qkv/kernels/pointwise.h"
 #include "qkv/ops/weight_form.h"
 #include "qkv/ops/weight_rows.h"
-#include "qkv/tensor/tensor.h"
+#include "qkv/tensor/ragged.h"
 
 namespace qkv::explain {
 namespace {
@@ -127,117 +126,87 @@ void products_of_kept_weights(Stopwatch& watch) {
 void attention(Stopwatch& watch, int64_t length, bool causal) {
   constexpr int64_t kHeads = 8, kWidth = 64, kModel = kHeads * kWidth;
   const int64_t sequences = std::max<int64_t>(1, 4096 / length), tokens = sequences * length;
-  std::vector<int32_t> offsets;
-  for (int64_t s = 0; s <= sequences; ++s) offsets.push_back(static_cast<int32_t>(s * length));
+  const Offsets offsets = Offsets::uniform(sequences, length);
   const Tensor qkv = random({tokens, 3 * kModel}, 1), gradient = random({tokens, 3 * kModel}, 2);
   const Tensor output = random({tokens, kModel}, 3), upstream = random({tokens, kModel}, 4);
   const Tensor log_sum_exp = Tensor::empty({kHeads, tokens});
-  const kernels::AttentionShape shape{.sequences = sequences,
-                                      .query_offsets = offsets.data(),
-                                      .key_offsets = offsets.data(),
-                                      .heads = kHeads,
-                                      .d_k = kWidth,
-                                      .d_v = kWidth,
-                                      .scale = 1 / std::sqrt(static_cast<float>(kWidth)),
-                                      .causal = causal};
-  constexpr int64_t kStride = 3 * kModel;
-  const kernels::AttentionInput input{.query = qkv.data(),
-                                      .key = qkv.data() + kModel,
-                                      .value = qkv.data() + 2 * kModel,
-                                      .query_stride = kStride,
-                                      .key_stride = kStride,
-                                      .value_stride = kStride};
-  const kernels::AttentionOutput to{
-      .output = output.data(), .output_stride = kModel, .log_sum_exp = log_sum_exp.data()};
-  const kernels::AttentionGradients gradients{.query = gradient.data(),
-                                              .key = gradient.data() + kModel,
-                                              .value = gradient.data() + 2 * kModel,
-                                              .query_stride = kStride,
-                                              .key_stride = kStride,
-                                              .value_stride = kStride};
+  const kernels::AttentionTensors arguments{.query = qkv.columns(0, kModel),
+                                            .key = qkv.columns(kModel, kModel),
+                                            .value = qkv.columns(2 * kModel, kModel),
+                                            .query_offsets = offsets,
+                                            .key_offsets = offsets,
+                                            .heads = kHeads,
+                                            .key_heads = kHeads,
+                                            .scale = 1 / std::sqrt(static_cast<float>(kWidth)),
+                                            .causal = causal};
+  const kernels::AttentionResultTensors results{.output = output, .log_sum_exp = log_sum_exp};
+  const kernels::AttentionGradientTensors gradients{.query = {gradient.columns(0, kModel)},
+                                                    .key = {gradient.columns(kModel, kModel)},
+                                                    .value = {gradient.columns(2 * kModel, kModel)}};
   const std::string name =
       concat(kHeads, " heads of ", kWidth, ", ", sequences, " x ", length, causal ? ", causal" : "");
-  watch.time("attention", name, [&] { kernels::cpu::attention_forward(shape, input, to); });
-  watch.time("attention backward", name, [&] {
-    kernels::cpu::attention_backward(shape, input, output.data(), kModel, log_sum_exp.data(), upstream.data(),
-                                     kModel, gradients);
-  });
+  watch.time("attention", name, [&] { kernels::attention_forward(arguments, results); });
+  watch.time("attention backward", name,
+             [&] { kernels::attention_backward(arguments, output, log_sum_exp, upstream, gradients); });
 }
 
 // One new token for each of 32 hypotheses, over keys and values that are remembered.
 void decode_attention(Stopwatch& watch) {
   constexpr int64_t kHeads = 8, kWidth = 64, kModel = kHeads * kWidth, kRows = 32, kKeys = 256;
-  std::vector<int32_t> rows(kRows + 1), keys(kRows + 1);
-  std::iota(rows.begin(), rows.end(), 0);
-  for (size_t i = 0; i < keys.size(); ++i) keys[i] = static_cast<int32_t>(i) * kKeys;
-  const Tensor query = random({kRows, kModel}, 1), key = random({kRows * kKeys, kModel}, 2);
-  const Tensor value = random({kRows * kKeys, kModel}, 3), output = Tensor::empty({kRows, kModel});
+  const Tensor output = Tensor::empty({kRows, kModel});
+  const kernels::AttentionTensors arguments{.query = random({kRows, kModel}, 1),
+                                            .key = random({kRows * kKeys, kModel}, 2),
+                                            .value = random({kRows * kKeys, kModel}, 3),
+                                            .query_offsets = Offsets::uniform(kRows, 1),
+                                            .key_offsets = Offsets::uniform(kRows, kKeys),
+                                            .heads = kHeads,
+                                            .key_heads = kHeads,
+                                            .scale = 1 / std::sqrt(static_cast<float>(kWidth))};
   watch.time("attention, one query", concat(kHeads, " heads of ", kWidth, ", ", kRows, " x ", kKeys, " keys"),
-             [&] {
-               kernels::cpu::attention_forward({.sequences = kRows,
-                                                .query_offsets = rows.data(),
-                                                .key_offsets = keys.data(),
-                                                .heads = kHeads,
-                                                .d_k = kWidth,
-                                                .d_v = kWidth,
-                                                .scale = 1 / std::sqrt(static_cast<float>(kWidth))},
-                                               {.query = query.data(),
-                                                .key = key.data(),
-                                                .value = value.data(),
-                                                .query_stride = kModel,
-                                                .key_stride = kModel,
-                                                .value_stride = kModel},
-                                               {.output = output.data(), .output_stride = kModel});
-             });
+             [&] { kernels::attention_forward(arguments, {.output = output}); });
 }
 
 void norm(Stopwatch& watch) {
   constexpr int64_t kRows = 2048, kCols = 512;
-  const Tensor x = random({kRows, kCols}, 1), branch = random({kRows, kCols}, 2),
+  const Tensor x = random({kRows, kCols}, 1), residual = random({kRows, kCols}, 2),
                dy = random({kRows, kCols}, 3);
-  const Tensor sum = Tensor::empty({kRows, kCols}), y = Tensor::empty({kRows, kCols});
-  const Tensor gain = random({kCols}, 4), shift = random({kCols}, 5);
-  const Tensor mean = Tensor::empty({kRows}), deviation = Tensor::empty({kRows});
+  const Tensor sum = empty_like(x), y = empty_like(x);
+  const Tensor weight = random({kCols}, 4), bias = random({kCols}, 5);
+  const Tensor mean = Tensor::empty({kRows}), rstd = Tensor::empty({kRows});
   watch.time("residual + norm", "2048 x 512, dropout", [&] {
-    kernels::cpu::norm_forward(
-        {.x = x.data(),
-         .residual = branch.data(),
-         .dropout = kDropout,
-         .weight = gain.data(),
-         .bias = shift.data(),
-         .rows = kRows,
-         .cols = kCols},
-        {.sum = sum.data(), .y = y.data(), .mean = mean.data(), .rstd = deviation.data()});
+    kernels::norm_forward({.x = x,
+                           .residual = residual,
+                           .dropout = kDropout,
+                           .weight = weight,
+                           .bias = bias,
+                           .sum = sum,
+                           .y = y,
+                           .mean = mean,
+                           .rstd = rstd});
   });
-  const Tensor dz = Tensor::empty({kRows, kCols}), d_branch = Tensor::empty({kRows, kCols});
+  const Tensor dz = empty_like(x), d_residual = empty_like(x);
   watch.time("residual + norm backward", "2048 x 512, dropout", [&] {
-    kernels::cpu::norm_backward({.z = sum.data(),
-                                 .weight = gain.data(),
-                                 .mean = mean.data(),
-                                 .rstd = deviation.data(),
-                                 .dy = dy.data(),
-                                 .rows = kRows,
-                                 .cols = kCols,
-                                 .dz = dz.data(),
-                                 .residual_gradient = d_branch.data(),
-                                 .dropout = kDropout,
-                                 .weight_gradient = gain.data(),
-                                 .bias_gradient = shift.data()});
+    kernels::norm_backward({.dropout = kDropout,
+                            .z = sum,
+                            .weight = weight,
+                            .mean = mean,
+                            .rstd = rstd,
+                            .dy = dy,
+                            .dz = {dz},
+                            .residual = {d_residual},
+                            .d_weight = {weight},
+                            .d_bias = {bias}});
   });
 }
 
 void activations(Stopwatch& watch) {
   constexpr int64_t kRows = 2048, kCols = 2048;
-  const Tensor x = random({kRows, kCols}, 1), dy = random({kRows, kCols}, 2),
-               y = Tensor::empty({kRows, kCols});
+  const Tensor x = random({kRows, kCols}, 1), dy = random({kRows, kCols}, 2), y = empty_like(x);
   const auto both = [&](const std::string& name, Activation activation, const Dropout& dropout) {
     const std::string shape = dropout.active() ? "2048 x 2048, dropout" : "2048 x 2048";
-    watch.time(name, shape,
-               [&] { kernels::cpu::activate(activation, x.data(), y.data(), kRows, kCols, dropout); });
-    watch.time(name + " backward", shape, [&] {
-      kernels::cpu::activate_backward(activation, x.data(), dy.data(), y.data(), kRows, kCols, dropout,
-                                      Accumulate::no);
-    });
+    watch.time(name, shape, [&] { kernels::activate(activation, x, dropout, y); });
+    watch.time(name + " backward", shape,
+               [&] { kernels::activate_backward(activation, x, dy, dropout, {y}); });
   };
   both("ReLU", Activation::relu, {});
   both("ReLU", Activation::relu, kDropout);
@@ -246,19 +215,15 @@ void activations(Stopwatch& watch) {
 
 void loss(Stopwatch& watch) {
   constexpr int64_t kRows = 512, kVocabulary = 8000;
-  const Tensor logits = random({kRows, kVocabulary}, 1), bias = random({kVocabulary}, 2);
-  const Tensor labels = random_ids(kRows, kVocabulary, 3), losses = Tensor::empty({2, kRows});
+  const Tensor losses = Tensor::empty({kRows}), nll = Tensor::empty({kRows});
+  const kernels::CrossEntropyTensors arguments{.logits = random({kRows, kVocabulary}, 1),
+                                               .bias = random({kVocabulary}, 2),
+                                               .labels = random_ids(kRows, kVocabulary, 3),
+                                               .smoothing = 0.1f,
+                                               .loss = losses,
+                                               .nll = nll};
   // The gradient takes the logits' place, so later turns begin from smaller numbers: the work is the same.
-  watch.time("softmax cross-entropy", "512 x 8000", [&] {
-    kernels::cpu::cross_entropy({.logits = logits.data(),
-                                 .bias = bias.data(),
-                                 .labels = labels.data<int32_t>(),
-                                 .rows = kRows,
-                                 .cols = kVocabulary,
-                                 .smoothing = 0.1f,
-                                 .loss = losses.data(),
-                                 .nll = losses.data() + kRows});
-  });
+  watch.time("softmax cross-entropy", "512 x 8000", [&] { kernels::cross_entropy(arguments); });
 }
 
 void optimizer(Stopwatch& watch) {
@@ -280,23 +245,17 @@ void optimizer(Stopwatch& watch) {
 void embedding(Stopwatch& watch) {
   constexpr int64_t kTokens = 2048, kCols = 512, kVocabulary = 8000;
   const Tensor table = random({kVocabulary, kCols}, 1), positions = random({64, kCols}, 2);
-  const Tensor ids = random_ids(kTokens, kVocabulary, 3), places = random_ids(kTokens, 64, 4);
-  const Tensor y = random({kTokens, kCols}, 5);
-  watch.time("embedding", "2048 x 512, dropout", [&] {
-    kernels::cpu::embedding_forward({.table = {.data = table.data(), .rows = kVocabulary, .cols = kCols},
-                                     .ids = ids.data<int32_t>(),
-                                     .factor = 22.6f,
-                                     .positions = positions.data(),
-                                     .position = places.data<int32_t>(),
-                                     .tokens = kTokens,
-                                     .cols = kCols,
-                                     .dropout = kDropout,
-                                     .y = y.data()});
-  });
-  watch.time("embedding backward", "2048 x 512, dropout", [&] {
-    kernels::cpu::embedding_backward(y.data(), ids.data<int32_t>(), 22.6f, kTokens, kCols, kVocabulary,
-                                     kDropout, table.data());
-  });
+  const Tensor ids = random_ids(kTokens, kVocabulary, 3), y = random({kTokens, kCols}, 5);
+  const kernels::EmbeddingTensors arguments{.table = table,
+                                            .ids = ids,
+                                            .factor = 22.6f,
+                                            .positions = positions,
+                                            .position = random_ids(kTokens, 64, 4),
+                                            .dropout = kDropout,
+                                            .y = y};
+  watch.time("embedding", "2048 x 512, dropout", [&] { kernels::embedding_forward(arguments); });
+  watch.time("embedding backward", "2048 x 512, dropout",
+             [&] { kernels::embedding_backward(y, ids, 22.6f, kDropout, table); });
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace qkv::kernels {
 // UsageError naming two tensors that lie on different devices.
 template <class... Tensors>
 const Backend& backend_of(const char* kernel, const Tensor& first, const Tensors&... others) {
-  const auto check = [&](const Tensor& other) {
+  [[maybe_unused]] const auto check = [&](const Tensor& other) {
     if (other.device() != first.device() && other.defined()) [[unlikely]]
       throw_devices_differ(kernel, first, other);
   };

@@ -4,6 +4,19 @@
 
 namespace qkv::kernels {
 
+void cross_entropy(const CrossEntropyTensors& a) {
+  backend_of("cross_entropy", a.logits, a.bias, a.labels, a.loss, a.nll)
+      .cross_entropy({.logits = address(a.logits),
+                      .bias = address(a.bias),
+                      .labels = address<int32_t>(a.labels),
+                      .rows = a.logits.rows(),
+                      .cols = a.logits.cols(),
+                      .smoothing = a.smoothing,
+                      .grad_scale = a.grad_scale,
+                      .loss = address(a.loss),
+                      .nll = address(a.nll)});
+}
+
 void log_softmax(const Tensor& logits, const Tensor& bias, const Tensor& y) {
   backend_of("log_softmax", logits, bias, y)
       .log_softmax(address(logits), address(bias), address(y), logits.rows(), logits.cols());

@@ -6,6 +6,18 @@
 
 namespace qkv::kernels {
 
+// CrossEntropy on tensors of one device: the logits are replaced by their gradient.
+struct CrossEntropyTensors {
+  Tensor logits = {};  // [rows, cols]
+  Tensor bias = {};    // [cols]; undefined: none
+  Tensor labels = {};  // i32 [rows], each in [0, cols)
+  float smoothing = 0;
+  float grad_scale = 1;
+  Tensor loss = {}, nll = {};  // [rows]
+};
+
+void cross_entropy(const CrossEntropyTensors& arguments);
+
 // y = log_softmax(logits + bias) by row; [rows, cols], contiguous f32. bias [cols] may be undefined, y may be
 // logits.
 void log_softmax(const Tensor& logits, const Tensor& bias, const Tensor& y);

@@ -4,7 +4,7 @@
 
 namespace qkv::kernels {
 
-void norm_forward(const NormForward& a) {
+void norm_forward(const NormTensors& a) {
   backend_of("norm_forward", a.x, a.residual, a.weight, a.bias, a.sum, a.y, a.mean, a.rstd)
       .norm_forward(
           {.x = address(a.x),
@@ -19,7 +19,7 @@ void norm_forward(const NormForward& a) {
           {.sum = address(a.sum), .y = address(a.y), .mean = address(a.mean), .rstd = address(a.rstd)});
 }
 
-void norm_backward(const NormGradients& a) {
+void norm_backward(const NormBackwardTensors& a) {
   backend_of("norm_backward", a.dy, a.z, a.weight, a.mean, a.rstd, a.dz.tensor, a.residual.tensor,
              a.d_weight.tensor, a.d_bias.tensor)
       .norm_backward({.kind = a.kind,

@@ -7,7 +7,7 @@
 namespace qkv::kernels {
 
 // z = x + dropout(residual); y = norm(z), by row. All contiguous f32 on one device.
-struct NormForward {
+struct NormTensors {
   Tensor x = {};         // [rows, cols]
   Tensor residual = {};  // [rows, cols]; undefined: z = x
   Dropout dropout{};
@@ -20,10 +20,10 @@ struct NormForward {
   Tensor sum = {}, y = {}, mean = {}, rstd = {};
 };
 
-void norm_forward(const NormForward& arguments);
+void norm_forward(const NormTensors& arguments);
 
 // What norm_forward() read and wrote, and the gradients that are wanted of dy [rows, cols].
-struct NormGradients {
+struct NormBackwardTensors {
   NormKind kind = NormKind::layer;
   Dropout dropout{};
   Tensor z = {}, weight = {}, mean = {}, rstd = {};
@@ -32,7 +32,7 @@ struct NormGradients {
   GradientSlot d_weight = {}, d_bias = {};
 };
 
-void norm_backward(const NormGradients& arguments);
+void norm_backward(const NormBackwardTensors& arguments);
 
 // dx (+)= dropout(dy), the residual's share of a sum's gradient; [rows, cols]. dx may be dy.
 void dropout_backward(const Tensor& dy, const Dropout& dropout, const GradientSlot& dx);

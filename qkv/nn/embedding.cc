@@ -6,6 +6,8 @@
 #include <mutex>
 #include <utility>
 
+#include "qkv/ops/activation.h"
+
 namespace qkv::nn {
 namespace {
 

@@ -6,7 +6,8 @@
 #include "qkv/nn/norm.h"
 #include "qkv/nn/parameter.h"
 #include "qkv/nn/positions.h"
-#include "qkv/ops/functions.h"
+#include "qkv/ops/dropout.h"
+#include "qkv/ops/embedding.h"
 
 namespace qkv::nn {
 

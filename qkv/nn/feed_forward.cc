@@ -1,5 +1,7 @@
 #include "qkv/nn/feed_forward.h"
 
+#include "qkv/ops/gated.h"
+
 namespace qkv::nn {
 
 FeedForward::FeedForward(const FeedForwardOptions& options)

@@ -4,7 +4,7 @@
 
 #include "qkv/nn/forward_context.h"
 #include "qkv/nn/linear.h"
-#include "qkv/ops/functions.h"
+#include "qkv/ops/activation.h"
 
 namespace qkv::nn {
 

@@ -2,7 +2,7 @@
 
 #include "qkv/nn/forward_context.h"
 #include "qkv/nn/parameter.h"
-#include "qkv/ops/functions.h"
+#include "qkv/ops/norm.h"
 
 namespace qkv::nn {
 

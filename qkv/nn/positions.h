@@ -3,7 +3,7 @@
 
 #include <compare>
 
-#include "qkv/ops/functions.h"
+#include "qkv/ops/rotary.h"
 #include "qkv/tensor/ragged.h"
 
 namespace qkv::nn {

@@ -2,26 +2,22 @@
 
 #include <algorithm>
 #include <cmath>
-#include <tuple>
 #include <utility>
 
-#include "qkv/kernels/cpu/attention.h"
+#include "qkv/kernels/attention.h"
 #include "qkv/ops/convert.h"
-#include "qkv/ops/functions.h"
 #include "qkv/ops/profile.h"
+#include "qkv/ops/reshape.h"
 
 namespace qkv {
 namespace {
 
-using kernels::AttentionShape;
-
 constexpr const char* kName = "attention";
 
-// A mask or bias [batch | 1, heads | 1, queries | 1, keys] as strides of the kernel; extents of 1 repeat.
-template <class View>
-View broadcast(const char* what, const Tensor& mask, const Offsets& query, const Offsets& key,
-               int64_t heads) {
-  if (!mask.defined()) return {};
+// A mask or bias is [batch | 1, heads | 1, queries | 1, keys].
+void require_broadcast(const char* what, const Tensor& mask, const Offsets& query, const Offsets& key,
+                       int64_t heads) {
+  if (!mask.defined()) return;
   const auto fits = [](int64_t extent, int64_t wanted) { return extent == 1 || extent >= wanted; };
   if (mask.rank() != 4 || !mask.contiguous() || (mask.dim(0) != 1 && mask.dim(0) != query.sequences()) ||
       (mask.dim(1) != 1 && mask.dim(1) != heads) || !fits(mask.dim(2), query.max_length()) ||
@@ -30,12 +26,6 @@ View broadcast(const char* what, const Tensor& mask, const Offsets& query, const
                             " or 1, ", heads, " or 1, ", query.max_length(), " or 1, ", key.max_length(),
                             "]"));
   }
-  View view;
-  const int64_t row = mask.dim(3), head = mask.dim(2) * row, batch = mask.dim(1) * head;
-  view.query_stride = mask.dim(2) == 1 ? 0 : row;
-  view.head_stride = mask.dim(1) == 1 ? 0 : head;
-  view.batch_stride = mask.dim(0) == 1 ? 0 : batch;
-  return view;
 }
 
 Offsets offsets_of(const char* what, const std::optional<Offsets>& given, const Tensor& rows) {
@@ -66,27 +56,27 @@ bool in_bf16(const Variable& query, const Variable& key, const Variable& value) 
   return dtype == DType::bf16;
 }
 
-// What the kernel is to write beside the output, with memory for it in `result` and `places`.
-kernels::AttentionCapture watch_of(const AttentionOptions& options, int64_t heads,
-                                   const Offsets& query_offsets, const Offsets& key_offsets,
-                                   std::vector<int64_t>& places, AttentionResult& result) {
-  kernels::AttentionCapture watch;
+// Where the weights of each row are to be written: AttentionCapture.
+struct CapturedWeights {
+  std::vector<int64_t> offsets = {};
+  Tensor weights = {}, scores = {};
+};
+
+// Memory on `device` for what the kernel is to write beside the output.
+CapturedWeights captured(const AttentionOptions& options, int64_t heads, const Offsets& query_offsets,
+                         const Offsets& key_offsets, Device device, AttentionResult& result) {
   const int64_t tokens = query_offsets.tokens();
   if (options.return_entropy) {
-    result.entropy = Tensor::empty({heads, tokens});
-    watch.entropy = result.entropy.data();
+    result.entropy = Tensor::empty({heads, tokens}, DType::f32, device);
   }
   if (options.return_top < 0) {
     throw UsageError(concat(kName, ": return_top must not be negative, found ", options.return_top));
   }
   if (options.return_top > 0) {
-    watch.top = options.return_top;
-    result.top_weights = Tensor::empty({heads, tokens, watch.top});
-    result.top_keys = Tensor::empty({heads, tokens, watch.top}, DType::i32);
-    watch.top_weights = result.top_weights.data();
-    watch.top_keys = result.top_keys.data<int32_t>();
+    result.top_weights = Tensor::empty({heads, tokens, options.return_top}, DType::f32, device);
+    result.top_keys = Tensor::empty({heads, tokens, options.return_top}, DType::i32, device);
   }
-  if (!options.return_weights && !options.return_scores) return watch;
+  if (!options.return_weights && !options.return_scores) return {};
 
   std::vector<int64_t> chosen = options.weight_heads;
   for (int64_t h = 0; options.weight_heads.empty() && h < heads; ++h) chosen.push_back(h);
@@ -98,7 +88,7 @@ kernels::AttentionCapture watch_of(const AttentionOptions& options, int64_t head
   for (const int64_t h : chosen) check("weight_heads", h, heads);
   for (const int64_t i : options.weight_queries) check("weight_queries", i, query_offsets.max_length());
 
-  places.assign(static_cast<size_t>(heads * tokens), -1);
+  std::vector<int64_t> offsets(static_cast<size_t>(heads * tokens), -1);
   int64_t total = 0;
   std::vector<std::pair<int64_t, int64_t>> extents;  // where a sequence's weights begin, and how many rows
   for (int64_t s = 0; s < query_offsets.sequences(); ++s) {
@@ -110,27 +100,27 @@ kernels::AttentionCapture watch_of(const AttentionOptions& options, int64_t head
     extents.emplace_back(total, static_cast<int64_t>(rows.size()));
     for (const int64_t h : chosen) {
       for (const int64_t i : rows) {
-        int64_t& place = places[static_cast<size_t>(h * tokens + query_offsets.begin(s) + i)];
-        if (place >= 0)
+        int64_t& offset = offsets[static_cast<size_t>(h * tokens + query_offsets.begin(s) + i)];
+        if (offset >= 0)
           throw UsageError(concat(kName, ": weights of head ", h, ", query ", i, " asked for twice"));
-        place = total;
+        offset = total;
         total += key_offsets.length(s);
       }
     }
   }
   const auto views = [&](std::vector<Tensor>& of_sequences) {
-    const Tensor all = Tensor::empty({total});
+    const Tensor all = Tensor::empty({total}, DType::f32, device);
     for (int64_t s = 0; s < query_offsets.sequences(); ++s) {
       const auto [first, rows] = extents[static_cast<size_t>(s)];
       const Shape shape{static_cast<int64_t>(chosen.size()), rows, key_offsets.length(s)};
       of_sequences.push_back(all.slice_rows(first, shape.numel()).reshape(shape));
     }
-    return all.data();
+    return all;
   };
-  watch.places = places.data();
-  if (options.return_weights) watch.weights = views(result.weights);
-  if (options.return_scores) watch.scores = views(result.scores);
-  return watch;
+  CapturedWeights capture{.offsets = std::move(offsets)};
+  if (options.return_weights) capture.weights = views(result.weights);
+  if (options.return_scores) capture.scores = views(result.scores);
+  return capture;
 }
 
 }  // namespace
@@ -174,81 +164,63 @@ AttentionResult multihead_attention(const Variable& query, const Variable& key, 
                             ", 2 n - 1] with n of at least ", longest, " positions"));
   }
   const Tensor bias = options.bias.defined() ? options.bias.value() : Tensor();
-  AttentionShape shape{
-      .sequences = query_offsets.sequences(),
-      .query_offsets = query_offsets.data(),
-      .key_offsets = key_offsets.data(),
+  require_broadcast("keep", options.keep, query_offsets, key_offsets, heads);
+  require_broadcast("bias", bias, query_offsets, key_offsets, heads);
+  const Device device = query.value().device();
+  const kernels::AttentionTensors arguments{
+      .query = query.value(),
+      .key = key.value(),
+      .value = value.value(),
+      .query_offsets = query_offsets,
+      .key_offsets = key_offsets,
       .heads = heads,
       .key_heads = key_heads,
-      .d_k = d_k,
-      .d_v = d_v,
       .scale = options.scale.value_or(1.0f / std::sqrt(static_cast<float>(d_k))),
       .softcap = options.softcap,
       .causal = options.causal,
       .alignment = options.alignment,
-      .keep = broadcast<kernels::KeepMask>("keep", options.keep, query_offsets, key_offsets, heads),
-      .bias = broadcast<kernels::ScoreBias>("bias", bias, query_offsets, key_offsets, heads),
-      .alibi_slopes = slopes.defined() ? slopes.data() : nullptr,
-      .relative = relative.defined()
-                      ? kernels::RelativeBias{relative.data(), relative.dim(1), relative.dim(1) / 2}
-                      : kernels::RelativeBias{},
+      .keep = from_host(options.keep, device),
+      .bias = bias,
+      .alibi_slopes = from_host(slopes, device),
+      .relative_bias = relative,
       .dropout = options.dropout};
-  if (options.keep.defined()) shape.keep.data = options.keep.data<uint8_t>();
-  if (bias.defined()) shape.bias.data = bias.data();
 
   const int64_t tokens = query.value().rows();
   const bool records = Tape::records({query, key, value, options.bias, options.relative_bias});
-  Tensor output = Tensor::empty({tokens, heads * d_v});
-  const Tensor log_sum_exp = records ? Tensor::empty({heads, tokens}) : Tensor();
+  Tensor output = Tensor::empty({tokens, heads * d_v}, DType::f32, device);
+  const Tensor log_sum_exp = records ? Tensor::empty({heads, tokens}, DType::f32, device) : Tensor();
   AttentionResult result;
-  std::vector<int64_t> places;
-  const kernels::AttentionCapture watch =
-      watch_of(options, heads, query_offsets, key_offsets, places, result);
-  const kernels::AttentionInput input{.query = query.value().data(),
-                                      .key = key.value().data(),
-                                      .value = value.value().data(),
-                                      .query_stride = query.value().row_stride(),
-                                      .key_stride = key.value().row_stride(),
-                                      .value_stride = value.value().row_stride()};
-  kernels::cpu::attention_forward(shape, input,
-                                  {.output = output.data(),
-                                   .output_stride = output.row_stride(),
-                                   .log_sum_exp = records ? log_sum_exp.data() : nullptr,
-                                   .watch = watch});
+  const CapturedWeights capture = captured(options, heads, query_offsets, key_offsets, device, result);
+  kernels::attention_forward(arguments, {.output = output,
+                                         .log_sum_exp = log_sum_exp,
+                                         .weight_offsets = capture.offsets,
+                                         .weights = capture.weights,
+                                         .scores = capture.scores,
+                                         .entropy = result.entropy,
+                                         .top_weights = result.top_weights,
+                                         .top_keys = result.top_keys});
   if (!records) {
     result.output = output;
     return result;
   }
-  // `shape` and `input` point into these.
-  auto keep_alive = std::tuple(query_offsets, key_offsets, options.keep, bias, slopes, relative);
   result.output = Tape::record(
       kName, output,
-      [=, keep_alive = std::move(keep_alive), bias_variable = options.bias,
-       relative_variable = options.relative_bias](const Tensor& grad_output) {
+      [=, bias_variable = options.bias, relative_variable = options.relative_bias](const Tensor& dy) {
         const auto slot = [](const Variable& x) {
-          return x.requires_grad() ? x.gradient_slot()
-                                   : GradientSlot{Tensor::empty(x.shape()), Accumulate::no};
+          return x.requires_grad() ? x.gradient_slot() : GradientSlot{empty_like(x.value()), Accumulate::no};
         };
-        const GradientSlot dq = slot(query), dk = slot(key), dv = slot(value);
-        kernels::AttentionGradients gradients{.query = dq.tensor.data(),
-                                              .key = dk.tensor.data(),
-                                              .value = dv.tensor.data(),
-                                              .query_stride = dq.tensor.row_stride(),
-                                              .key_stride = dk.tensor.row_stride(),
-                                              .value_stride = dv.tensor.row_stride(),
-                                              .query_accumulate = dq.accumulate,
-                                              .key_accumulate = dk.accumulate,
-                                              .value_accumulate = dv.accumulate};
-        const auto added_to = [](const Variable& x) -> float* {
-          if (!x.requires_grad()) return nullptr;
+        const auto added_to = [](const Variable& x) {
+          if (!x.requires_grad()) return Tensor();
           const GradientSlot gradient = x.gradient_slot();
           if (gradient.accumulate == Accumulate::no) gradient.tensor.fill_zero();
-          return gradient.tensor.data();
+          return gradient.tensor;
         };
-        gradients.bias = added_to(bias_variable);
-        gradients.relative = added_to(relative_variable);
-        kernels::cpu::attention_backward(shape, input, output.data(), output.row_stride(), log_sum_exp.data(),
-                                         grad_output.data(), grad_output.row_stride(), gradients);
+        kernels::attention_backward(arguments, output, log_sum_exp, dy,
+                                    {.query = slot(query),
+                                     .key = slot(key),
+                                     .value = slot(value),
+                                     .bias = added_to(bias_variable),
+                                     .relative_bias = added_to(relative_variable)});
       });
   return result;
 }

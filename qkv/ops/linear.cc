@@ -8,7 +8,7 @@
 #include "qkv/kernels/cpu/loss.h"
 #include "qkv/kernels/cpu/pointwise.h"
 #include "qkv/kernels/matmul.h"
-#include "qkv/ops/functions.h"
+#include "qkv/ops/activation.h"
 #include "qkv/ops/profile.h"
 #include "qkv/ops/weight_rows.h"
 

@@ -1,6 +1,6 @@
 #include "qkv/ops/prepend.h"
 
-#include "qkv/kernels/cpu/pointwise.h"
+#include "qkv/kernels/pointwise.h"
 #include "qkv/ops/profile.h"
 
 namespace qkv {
@@ -14,7 +14,7 @@ Variable prepend(const Variable& row, const Variable& x, int64_t sequences) {
                             " equal sequences of ", x.shape()));
   }
   const int64_t length = x.value().rows() / sequences;
-  Tensor y = Tensor::empty({sequences * (length + 1), features});
+  Tensor y = Tensor::empty({sequences * (length + 1), features}, DType::f32, x.value().device());
   for (int64_t s = 0; s < sequences; ++s) {
     y.slice_rows(s * (length + 1), 1).copy_from(row.value());
     y.slice_rows(s * (length + 1) + 1, length).copy_from(x.value().slice_rows(s * length, length));
@@ -27,8 +27,8 @@ Variable prepend(const Variable& row, const Variable& x, int64_t sequences) {
     if (!x.requires_grad()) return;
     const GradientSlot slot = x.gradient_slot();
     for (int64_t s = 0; s < sequences; ++s) {
-      kernels::cpu::copy(dy.data() + (s * (length + 1) + 1) * features,
-                         slot.tensor.data() + s * length * features, length * features, slot.accumulate);
+      kernels::copy(dy.slice_rows(s * (length + 1) + 1, length), slot.tensor.slice_rows(s * length, length),
+                    slot.accumulate);
     }
   });
 }

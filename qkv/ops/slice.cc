@@ -2,8 +2,9 @@
 
 #include "qkv/kernels/broadcast.h"
 #include "qkv/ops/contiguous.h"
-#include "qkv/ops/functions.h"
+#include "qkv/ops/embedding.h"
 #include "qkv/ops/profile.h"
+#include "qkv/ops/reshape.h"
 
 namespace qkv {
 namespace {

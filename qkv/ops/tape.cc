@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "qkv/base/scope.h"
-#include "qkv/kernels/optimizer.h"
+#include "qkv/kernels/pointwise.h"
 #include "qkv/ops/profile.h"
 
 namespace qkv {
@@ -56,7 +56,7 @@ Variable Tape::record(const char* operation, Tensor value, std::function<void(co
 void Tape::backward(const Variable& loss) {
   if (loss.shape().numel() != 1)
     throw ShapeError(concat("backward: expected one element, found ", loss.shape()));
-  backward(loss, Tensor::full(loss.shape(), 1.0f));
+  backward(loss, Tensor::full(loss.shape(), 1.0f, loss.value().device()));
 }
 
 void Tape::backward(const Variable& output, const Tensor& gradient) {
@@ -90,10 +90,9 @@ void Tape::backward(const Variable& output, const Tensor& gradient) {
 std::optional<std::string> Tape::first_non_finite() const {
   for (const Record& record : records_) {
     const Tensor& value = record.output.value();
-    if (value.dtype() != DType::f32 || !value.contiguous() ||
-        kernels::all_finite(value.data(), value.numel()))
-      continue;
-    const auto numbers = value.values();
+    if (value.dtype() != DType::f32 || !value.contiguous() || kernels::all_finite(value)) continue;
+    const Tensor host = to_host(value);
+    const auto numbers = host.values();
     const auto bad = std::ranges::find_if(numbers, [](float x) { return !std::isfinite(x); });
     return concat(record.scope, ": ", record.operation, " ", value.shape(), ": ",
                   std::isnan(*bad) ? "NaN" : "infinity", " at element ", bad - numbers.begin());

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "qkv/kernels/cpu/pointwise.h"
+#include "qkv/kernels/pointwise.h"
 
 namespace qkv {
 
@@ -47,7 +47,7 @@ GradientSlot Variable::slot_of(Node& node) {
   }
   if (!node.grad.defined() || node.grad.shape() != node.value.shape()) {
     const MemoryScope memory(node.leaf ? MemoryUse::gradients : MemoryUse::activations);
-    node.grad = Tensor::empty(node.value.shape());
+    node.grad = Tensor::empty(node.value.shape(), DType::f32, node.value.device());
   }
   node.has_grad = true;
   return {node.grad, Accumulate::no};
@@ -90,10 +90,7 @@ void Variable::add_grad(const Tensor& gradient) const {
     throw ShapeError(concat("gradient: expected the value's shape ", shape(), ", found ", gradient.shape()));
   }
   const GradientSlot slot = gradient_slot();
-  for (int64_t row = 0; row < gradient.rows(); ++row) {
-    kernels::cpu::copy(gradient.data() + row * gradient.row_stride(),
-                       slot.tensor.data() + row * slot.tensor.row_stride(), gradient.cols(), slot.accumulate);
-  }
+  kernels::copy(gradient, slot.tensor, slot.accumulate);
 }
 
 Variable Variable::columns(int64_t begin, int64_t count) const {

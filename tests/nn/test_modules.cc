@@ -7,7 +7,10 @@
 #include "qkv/base/scope.h"
 #include "qkv/nn/decoder.h"
 #include "qkv/nn/embedding.h"
-#include "qkv/ops/functions.h"
+#include "qkv/ops/activation.h"
+#include "qkv/ops/embedding.h"
+#include "qkv/ops/rotary.h"
+#include "qkv/ops/weighted_sum.h"
 #include "tests/support/golden.h"
 #include "tests/support/random.h"
 

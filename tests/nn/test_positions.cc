@@ -10,7 +10,9 @@
 #include "qkv/base/error.h"
 #include "qkv/nn/decoder.h"
 #include "qkv/nn/relative_positions.h"
-#include "qkv/ops/functions.h"
+#include "qkv/ops/activation.h"
+#include "qkv/ops/rotary.h"
+#include "qkv/ops/weighted_sum.h"
 #include "tests/support/golden.h"
 #include "tests/support/random.h"
 

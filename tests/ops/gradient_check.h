@@ -9,7 +9,8 @@
 #include <vector>
 
 #include "qkv/ops/arithmetic.h"
-#include "qkv/ops/functions.h"
+#include "qkv/ops/reshape.h"
+#include "qkv/ops/weighted_sum.h"
 #include "tests/support/random.h"
 
 namespace qkv::testing {

@@ -9,8 +9,9 @@
 
 #include "qkv/base/scope.h"
 #include "qkv/ops/attention.h"
-#include "qkv/ops/functions.h"
+#include "qkv/ops/embedding.h"
 #include "qkv/ops/linear.h"
+#include "qkv/ops/norm.h"
 #include "tests/support/random.h"
 
 namespace {

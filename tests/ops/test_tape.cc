@@ -6,8 +6,11 @@
 #include <optional>
 
 #include "qkv/base/scope.h"
-#include "qkv/ops/functions.h"
+#include "qkv/ops/activation.h"
+#include "qkv/ops/embedding.h"
 #include "qkv/ops/linear.h"
+#include "qkv/ops/norm.h"
+#include "qkv/ops/weighted_sum.h"
 #include "tests/support/random.h"
 
 namespace {

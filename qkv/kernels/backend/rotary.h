@@ -19,7 +19,7 @@ struct Rotary {
   int64_t y_stride = 0;
   int64_t rows = 0, heads = 1;
   int64_t d = 0;                   // features of a head, even
-  const float* cosines = nullptr;  // [places, d / 2]
+  const float* cosines = nullptr;  // [positions, d / 2]
   const float* sines = nullptr;
   const int32_t* positions = nullptr;  // [rows]: the row of the tables
   Turn direction = Turn::forward;      // back: by the negative angle

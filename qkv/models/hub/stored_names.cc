@@ -7,7 +7,7 @@
 
 #include "qkv/base/error.h"
 #include "qkv/base/log.h"
-#include "qkv/kernels/cpu/transpose.h"
+#include "qkv/kernels/pointwise.h"
 
 namespace qkv::models {
 namespace {
@@ -80,23 +80,12 @@ Shape stored_shape(const Shape& shape, const NameRule& rule) {
   return Shape(extents);
 }
 
-Tensor transposed(const Tensor& x) {
-  Tensor y = Tensor::empty({x.dim(1), x.dim(0)}, x.dtype());
-  const auto turn = [&](auto* to) {
-    using Element = std::remove_pointer_t<decltype(to)>;
-    kernels::cpu::transpose(static_cast<const Element*>(x.address()), x.row_stride(), x.dim(0), x.dim(1), to);
-  };
-  x.dtype() == DType::bf16 ? turn(static_cast<uint16_t*>(y.address()))
-                           : turn(static_cast<uint32_t*>(y.address()));
-  return y;
-}
-
 // What a parameter holds, out of the whole tensor.
 Tensor taken_out(const Tensor& whole, const Shape& shape, const NameRule& rule) {
   if (rule.shape.rank() > 0) return whole.reshape(shape);
   const int64_t outputs = shape[0];
   if (rule.layout == Layout::transposed && shape.rank() == 2) {
-    return transposed(rule.parts == 1 ? whole : whole.columns(rule.part * outputs, outputs));
+    return kernels::transposed(rule.parts == 1 ? whole : whole.columns(rule.part * outputs, outputs));
   }
   return rule.parts == 1 ? whole : whole.slice_rows(rule.part * outputs, outputs);
 }
@@ -104,7 +93,7 @@ Tensor taken_out(const Tensor& whole, const Shape& shape, const NameRule& rule) 
 void put_in(const Tensor& value, const NameRule& rule, const Tensor& whole) {
   const int64_t outputs = value.dim(0);
   if (rule.layout == Layout::transposed && value.rank() == 2) {
-    whole.columns(rule.part * outputs, outputs).copy_from(transposed(value));
+    whole.columns(rule.part * outputs, outputs).copy_from(kernels::transposed(value));
   } else {
     whole.slice_rows(rule.part * outputs, outputs).copy_from(value);
   }

@@ -4,7 +4,7 @@
 
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
-#include "qkv/kernels/optimizer.h"
+#include "qkv/kernels/pointwise.h"
 
 namespace qkv::models {
 namespace {
@@ -19,7 +19,7 @@ Tensor load_scales(const io::SafetensorsFile& file, const std::string& stored, i
   Tensor scales = file.tensor(name, Shape{rows});
   if (scales.dtype() != DType::f32)
     throw DataError(concat(where, ": expected scales of F32, found ", file.dtype(name)));
-  if (!kernels::all_finite(scales.data(), rows))
+  if (!kernels::all_finite(scales))
     throw DataError(concat(where, ": expected finite scales, found others in ", name));
   return scales;
 }

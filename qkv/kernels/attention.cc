@@ -1,0 +1,115 @@
+#include "qkv/kernels/attention.h"
+
+#include "qkv/kernels/dispatch.h"
+
+namespace qkv::kernels {
+namespace {
+
+template <class View, class Element>
+View repeating(const Tensor& mask) {
+  if (!mask.defined()) return {};
+  const int64_t row = mask.dim(3), head = mask.dim(2) * row, batch = mask.dim(1) * head;
+  return {.data = mask.device_data<Element>(),
+          .batch_stride = mask.dim(0) == 1 ? 0 : batch,
+          .head_stride = mask.dim(1) == 1 ? 0 : head,
+          .query_stride = mask.dim(2) == 1 ? 0 : row};
+}
+
+RelativeBias relative(const Tensor& bias) {
+  if (!bias.defined()) return {};
+  return {bias.device_data(), bias.dim(1), bias.dim(1) / 2};
+}
+
+AttentionShape shape_of(const AttentionTensors& a) {
+  return {.sequences = a.query_offsets.sequences(),
+          .query_offsets = a.query_offsets.data(),
+          .key_offsets = a.key_offsets.data(),
+          .heads = a.heads,
+          .key_heads = a.key_heads,
+          .d_k = a.query.cols() / a.heads,
+          .d_v = a.value.cols() / a.key_heads,
+          .scale = a.scale,
+          .softcap = a.softcap,
+          .causal = a.causal,
+          .alignment = a.alignment,
+          .keep = repeating<KeepMask, uint8_t>(a.keep),
+          .bias = repeating<ScoreBias, float>(a.bias),
+          .alibi_slopes = address(a.alibi_slopes),
+          .relative = relative(a.relative_bias),
+          .dropout = a.dropout};
+}
+
+AttentionInput input_of(const AttentionTensors& a) {
+  return {.query = address(a.query),
+          .key = address(a.key),
+          .value = address(a.value),
+          .query_stride = a.query.row_stride(),
+          .key_stride = a.key.row_stride(),
+          .value_stride = a.value.row_stride()};
+}
+
+template <class... Others>
+const Backend& backend_for(const char* name, const AttentionTensors& a, const Others&... others) {
+  return backend_of(name, a.query, a.key, a.value, a.keep, a.bias, a.alibi_slopes, a.relative_bias,
+                    others...);
+}
+
+}  // namespace
+
+void attention_forward(const AttentionTensors& a, const AttentionResultTensors& r) {
+  backend_for("attention_forward", a, r.output, r.log_sum_exp, r.weights, r.scores, r.entropy, r.top_weights,
+              r.top_keys)
+      .attention_forward(shape_of(a), input_of(a),
+                         {.output = address(r.output),
+                          .output_stride = r.output.row_stride(),
+                          .log_sum_exp = address(r.log_sum_exp),
+                          .watch = {.places = r.weight_offsets.empty() ? nullptr : r.weight_offsets.data(),
+                                    .weights = address(r.weights),
+                                    .scores = address(r.scores),
+                                    .entropy = address(r.entropy),
+                                    .top = r.top_weights.defined() ? r.top_weights.cols() : 0,
+                                    .top_weights = address(r.top_weights),
+                                    .top_keys = address<int32_t>(r.top_keys)}});
+}
+
+void attention_backward(const AttentionTensors& a, const Tensor& output, const Tensor& log_sum_exp,
+                        const Tensor& grad_output, const AttentionGradientTensors& gradients) {
+  const auto &dq = gradients.query, &dk = gradients.key, &dv = gradients.value;
+  backend_for("attention_backward", a, output, log_sum_exp, grad_output, dq.tensor, dk.tensor, dv.tensor,
+              gradients.bias, gradients.relative_bias)
+      .attention_backward(shape_of(a), input_of(a), address(output), output.row_stride(),
+                          address(log_sum_exp), address(grad_output), grad_output.row_stride(),
+                          {.query = address(dq.tensor),
+                           .key = address(dk.tensor),
+                           .value = address(dv.tensor),
+                           .query_stride = dq.tensor.row_stride(),
+                           .key_stride = dk.tensor.row_stride(),
+                           .value_stride = dv.tensor.row_stride(),
+                           .query_accumulate = dq.accumulate,
+                           .key_accumulate = dk.accumulate,
+                           .value_accumulate = dv.accumulate,
+                           .bias = address(gradients.bias),
+                           .relative = address(gradients.relative_bias)});
+}
+
+void attention_cached(const CachedAttentionTensors& a) {
+  backend_of("attention_cached", a.query, a.alibi_slopes, a.relative_bias, a.output)
+      .attention_cached({.rows = a.query.rows(),
+                         .heads = a.heads,
+                         .key_heads = a.key_heads,
+                         .d_k = a.d_k,
+                         .d_v = a.d_v,
+                         .scale = a.scale,
+                         .softcap = a.softcap,
+                         .query = address(a.query),
+                         .query_stride = a.query.row_stride(),
+                         .entries = a.entries.data(),
+                         .lengths = a.lengths.data(),
+                         .alibi_slopes = address(a.alibi_slopes),
+                         .relative = relative(a.relative_bias),
+                         .output = address(a.output),
+                         .output_stride = a.output.row_stride(),
+                         .weights = a.weights.empty() ? nullptr : a.weights.data()});
+}
+
+}  // namespace qkv::kernels

@@ -1,0 +1,68 @@
+#pragma once
+// Scaled dot-product attention (Vaswani et al. 2017, equation 1) by head, over ragged batches.
+
+#include <span>
+
+#include "qkv/kernels/backend/attention.h"
+#include "qkv/kernels/gradient_slot.h"
+#include "qkv/tensor/ragged.h"
+
+namespace qkv::kernels {
+
+// What both directions need: AttentionShape and AttentionInput as tensors. f32 on one device but for `keep`.
+struct AttentionTensors {
+  Tensor query =
+      {};           // [query tokens, heads * d_k]; keys and values likewise; any of them may be columns of a
+  Tensor key = {};  // wider matrix
+  Tensor value = {};
+  Offsets query_offsets = {}, key_offsets = {};
+  int64_t heads = 1;
+  int64_t key_heads = 1;
+  float scale = 1;
+  float softcap = 0;
+  bool causal = false;
+  Alignment alignment = Alignment::last_key;
+  // u8 and f32 [batch | 1, heads | 1, queries | 1, keys]; extents of 1 repeat. May be undefined, as the rest.
+  Tensor keep = {}, bias = {};
+  Tensor alibi_slopes = {};   // [heads]
+  Tensor relative_bias = {};  // [heads, 2 n - 1]: column n - 1 + j is of a key j positions on
+  Dropout dropout = {};
+};
+
+// Results; an undefined one is not wanted. See AttentionCapture for all but the first two.
+struct AttentionResultTensors {
+  Tensor output = {};       // [query tokens, heads * d_v]
+  Tensor log_sum_exp = {};  // [heads, query tokens]
+  std::span<const int64_t> weight_offsets = {};
+  Tensor weights = {}, scores = {}, entropy = {}, top_weights = {}, top_keys = {};
+};
+
+void attention_forward(const AttentionTensors& arguments, const AttentionResultTensors& results);
+
+// Gradients of the inputs, [tokens, heads * d] each. bias and relative_bias are added to where they are
+// defined.
+struct AttentionGradientTensors {
+  GradientSlot query = {}, key = {}, value = {};
+  Tensor bias = {}, relative_bias = {};
+};
+
+// output and log_sum_exp are those of the forward pass.
+void attention_backward(const AttentionTensors& arguments, const Tensor& output, const Tensor& log_sum_exp,
+                        const Tensor& grad_output, const AttentionGradientTensors& gradients);
+
+// A step of decoding: one query a row, against keys and values that lie anywhere on the device.
+struct CachedAttentionTensors {
+  Tensor query = {};  // [rows, heads * d_k]
+  int64_t heads = 1, key_heads = 1, d_k = 0, d_v = 0;
+  float scale = 1;
+  float softcap = 0;
+  std::span<const float* const* const> entries = {};  // as CachedAttention has them
+  std::span<const int32_t> lengths = {};
+  Tensor alibi_slopes = {}, relative_bias = {};
+  Tensor output = {};  // [rows, heads * d_v]
+  std::span<float* const> weights = {};
+};
+
+void attention_cached(const CachedAttentionTensors& arguments);
+
+}  // namespace qkv::kernels

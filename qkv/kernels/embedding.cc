@@ -1,0 +1,31 @@
+#include "qkv/kernels/embedding.h"
+
+#include "qkv/kernels/dispatch.h"
+
+namespace qkv::kernels {
+
+void embedding_forward(const EmbeddingTensors& a) {
+  backend_of("embedding_forward", a.table, a.scales, a.ids, a.positions, a.position, a.y)
+      .embedding_forward({.table = {.data = a.table.address(),
+                                    .form = a.table.dtype(),
+                                    .scales = address(a.scales),
+                                    .rows = a.table.rows(),
+                                    .cols = a.table.cols()},
+                          .ids = address<int32_t>(a.ids),
+                          .factor = a.factor,
+                          .positions = address(a.positions),
+                          .position = address<int32_t>(a.position),
+                          .tokens = a.ids.numel(),
+                          .cols = a.table.cols(),
+                          .dropout = a.dropout,
+                          .y = address(a.y)});
+}
+
+void embedding_backward(const Tensor& dy, const Tensor& ids, float factor, const Dropout& dropout,
+                        const Tensor& table_gradient) {
+  backend_of("embedding_backward", dy, ids, table_gradient)
+      .embedding_backward(address(dy), address<int32_t>(ids), factor, ids.numel(), table_gradient.cols(),
+                          table_gradient.rows(), dropout, address(table_gradient));
+}
+
+}  // namespace qkv::kernels

@@ -1,0 +1,28 @@
+#pragma once
+// Rows of a table by number, scaled, with positions added.
+
+#include "qkv/kernels/backend/embedding.h"
+#include "qkv/tensor/tensor.h"
+
+namespace qkv::kernels {
+
+// y[t] = dropout(factor * table[ids[t]] + positions[position[t]]), all on one device.
+struct EmbeddingTensors {
+  Tensor table = {};      // [vocabulary, cols], f32, bf16 or i8
+  Tensor scales = {};     // [vocabulary] of i8: the value of a step of each row
+  Tensor ids = {};        // i32 [tokens], each in [0, vocabulary)
+  float factor = 1;       // sqrt(d_model) in the paper
+  Tensor positions = {};  // [max positions, cols]; undefined: none
+  Tensor position = {};   // i32 [tokens]: each token's row of `positions`
+  Dropout dropout = {};
+  Tensor y = {};  // [tokens, cols]
+};
+
+void embedding_forward(const EmbeddingTensors& arguments);
+
+// table_gradient[ids[t]] += factor * dropout(dy[t]), in the order of t for every row. table_gradient must
+// hold numbers already (zeros at first).
+void embedding_backward(const Tensor& dy, const Tensor& ids, float factor, const Dropout& dropout,
+                        const Tensor& table_gradient);
+
+}  // namespace qkv::kernels

@@ -1,0 +1,35 @@
+#include "qkv/kernels/gated.h"
+
+#include "qkv/kernels/dispatch.h"
+
+namespace qkv::kernels {
+namespace {
+
+Gated pointers(const GatedTensors& a) {
+  return {.activation = a.activation,
+          .gate = address(a.gate),
+          .x = address(a.x),
+          .gate_stride = a.gate.row_stride(),
+          .x_stride = a.x.row_stride(),
+          .rows = a.x.rows(),
+          .cols = a.x.cols(),
+          .dropout = a.dropout};
+}
+
+GradientRows rows_of(const GradientSlot& slot) {
+  return {address(slot.tensor), slot.tensor.row_stride(), slot.accumulate};
+}
+
+}  // namespace
+
+void gated(const GatedTensors& a, const Tensor& y) {
+  backend_of("gated", a.gate, a.x, y).gated(pointers(a), address(y));
+}
+
+void gated_backward(const GatedTensors& a, const Tensor& dy, const GradientSlot& d_gate,
+                    const GradientSlot& d_x) {
+  backend_of("gated_backward", a.gate, a.x, dy, d_gate.tensor, d_x.tensor)
+      .gated_backward(pointers(a), address(dy), rows_of(d_gate), rows_of(d_x));
+}
+
+}  // namespace qkv::kernels

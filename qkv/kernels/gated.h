@@ -1,0 +1,22 @@
+#pragma once
+// The inside of a gated feed-forward (Shazeer 2020): one linear map decides how much of another passes.
+
+#include "qkv/kernels/backend/gated.h"
+#include "qkv/kernels/gradient_slot.h"
+
+namespace qkv::kernels {
+
+struct GatedTensors {
+  Activation activation = Activation::silu;
+  Tensor gate = {}, x = {};  // [rows, cols], which may be columns of a wider matrix
+  Dropout dropout = {};
+};
+
+// y = dropout(activation(gate) * x); y [rows, cols], contiguous.
+void gated(const GatedTensors& arguments, const Tensor& y);
+
+// d_gate (+)= activation'(gate) * x * dropout(dy), d_x (+)= activation(gate) * dropout(dy); dy contiguous.
+void gated_backward(const GatedTensors& arguments, const Tensor& dy, const GradientSlot& d_gate,
+                    const GradientSlot& d_x);
+
+}  // namespace qkv::kernels

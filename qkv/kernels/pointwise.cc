@@ -1,0 +1,58 @@
+#include "qkv/kernels/pointwise.h"
+
+#include "qkv/kernels/dispatch.h"
+
+namespace qkv::kernels {
+
+void copy(const Tensor& x, const Tensor& y, Accumulate accumulate) {
+  const Backend& device = backend_of("copy", x, y);
+  const float* const from = address(x);
+  float* const to = address(y);
+  if (x.contiguous() && y.contiguous()) return device.copy(from, to, x.numel(), accumulate);
+  for (int64_t row = 0; row < x.rows(); ++row)
+    device.copy(from + row * x.row_stride(), to + row * y.row_stride(), x.cols(), accumulate);
+}
+
+void scale(const Tensor& x, float factor, const Tensor& y, Accumulate accumulate) {
+  backend_of("scale", x, y).scale(address(x), factor, address(y), x.numel(), accumulate);
+}
+
+void add(const Tensor& x, const Tensor& y, const Tensor& z) {
+  backend_of("add", x, y, z).add(address(x), address(y), address(z), x.numel());
+}
+
+void activate(Activation activation, const Tensor& x, const Dropout& dropout, const Tensor& y) {
+  backend_of("activate", x, y).activate(activation, address(x), address(y), x.rows(), x.cols(), dropout);
+}
+
+void activate_backward(Activation activation, const Tensor& x, const Tensor& dy, const Dropout& dropout,
+                       const GradientSlot& dx) {
+  backend_of("activate_backward", x, dy, dx.tensor)
+      .activate_backward(activation, address(x), address(dy), address(dx.tensor), x.rows(), x.cols(), dropout,
+                         dx.accumulate);
+}
+
+void relu_backward(const Tensor& y, const Tensor& dy, float factor, const Tensor& dx) {
+  backend_of("relu_backward", y, dy, dx)
+      .relu_backward(address(y), address(dy), factor, address(dx), y.numel());
+}
+
+void column_sums(const Tensor& x, const GradientSlot& sums) {
+  backend_of("column_sums", x, sums.tensor)
+      .column_sums(address(x), x.rows(), x.cols(), x.row_stride(), address(sums.tensor), sums.accumulate);
+}
+
+Tensor transposed(const Tensor& x) {
+  Tensor y = Tensor::empty({x.cols(), x.rows()}, x.dtype(), x.device());
+  backend_of("transposed", x)
+      .transpose(x.address(), x.row_stride(), x.rows(), x.cols(), size_of(x.dtype()), y.address());
+  return y;
+}
+
+double sum_of_squares(const Tensor& x) {
+  return backend_of("sum_of_squares", x).sum_of_squares(address(x), x.numel());
+}
+
+bool all_finite(const Tensor& x) { return backend_of("all_finite", x).all_finite(address(x), x.numel()); }
+
+}  // namespace qkv::kernels

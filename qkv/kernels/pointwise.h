@@ -1,0 +1,38 @@
+#pragma once
+// Functions of single elements, and sums of columns. f32 on one device; contiguous where nothing else is
+// said.
+
+#include "qkv/kernels/activation.h"
+#include "qkv/kernels/dropout.h"
+#include "qkv/kernels/gradient_slot.h"
+
+namespace qkv::kernels {
+
+// y (+)= x, of one shape. Rows of either may lie apart.
+void copy(const Tensor& x, const Tensor& y, Accumulate accumulate);
+// y (+)= factor * x
+void scale(const Tensor& x, float factor, const Tensor& y, Accumulate accumulate);
+// z = x + y
+void add(const Tensor& x, const Tensor& y, const Tensor& z);
+
+// y = dropout(activation(x)); [rows, cols]. x may be y.
+void activate(Activation activation, const Tensor& x, const Dropout& dropout, const Tensor& y);
+// dx (+)= activation'(x) * dropout(dy). dx may be dy, written.
+void activate_backward(Activation activation, const Tensor& x, const Tensor& dy, const Dropout& dropout,
+                       const GradientSlot& dx);
+// dx = factor * dy where y > 0, else 0: the gradient of y = dropout(max(x, 0)), found without x, as what is
+// dropped is 0 too; factor = dropout.scale(). dx may be dy.
+void relu_backward(const Tensor& y, const Tensor& dy, float factor, const Tensor& dx);
+
+// sums[c] (+)= sum over rows of x[row, c], whose rows may lie apart.
+void column_sums(const Tensor& x, const GradientSlot& sums);
+
+// x [rows, cols], of 2 or 4 bytes an element, with its rows as columns. x may be columns of a wider matrix.
+Tensor transposed(const Tensor& x);
+
+// The sum of squares in double precision, in an order that depends on the number of elements only.
+double sum_of_squares(const Tensor& x);
+// Whether every element is a finite number.
+bool all_finite(const Tensor& x);
+
+}  // namespace qkv::kernels

@@ -1,0 +1,23 @@
+#include "qkv/kernels/rotary.h"
+
+#include "qkv/kernels/dispatch.h"
+
+namespace qkv::kernels {
+
+void rotary(const RotaryTensors& a) {
+  backend_of("rotary", a.x, a.y, a.cosines, a.sines, a.positions)
+      .rotary({.x = address(a.x),
+               .x_stride = a.x.row_stride(),
+               .y = address(a.y),
+               .y_stride = a.y.row_stride(),
+               .rows = a.x.rows(),
+               .heads = a.heads,
+               .d = 2 * a.cosines.cols(),
+               .cosines = address(a.cosines),
+               .sines = address(a.sines),
+               .positions = address<int32_t>(a.positions),
+               .direction = a.direction,
+               .accumulate = a.accumulate});
+}
+
+}  // namespace qkv::kernels

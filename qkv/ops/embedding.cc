@@ -1,0 +1,66 @@
+#include "qkv/ops/embedding.h"
+
+#include "qkv/kernels/embedding.h"
+#include "qkv/ops/profile.h"
+#include "qkv/ops/require.h"
+
+namespace qkv {
+
+Variable embedding(const Variable& table, const Tensor& ids, const Variable& positions,
+                   const EmbeddingOptions& options) {
+  const ProfileScope profile("embedding");
+  require_matrix("embedding", table);
+  const int64_t vocabulary = table.value().rows(), cols = table.value().cols(), tokens = ids.numel();
+  const Tensor host_ids = to_host(ids), host_position = to_host(options.position);
+  for (const int32_t id : host_ids.values<int32_t>()) {
+    if (id < 0 || id >= vocabulary) {
+      throw DataError(concat("embedding: token id ", id, " is outside the vocabulary of ", vocabulary));
+    }
+  }
+  if (positions.defined()) {
+    require_matrix("embedding", positions);
+    if (positions.value().cols() != cols || !options.position.defined() ||
+        options.position.numel() != tokens) {
+      throw ShapeError(concat("embedding: ", tokens, " ids of a table ", table.shape(),
+                              " do not fit positions ", positions.shape(), " and position ",
+                              options.position.shape()));
+    }
+    for (const int32_t position : host_position.values<int32_t>()) {
+      if (position < 0 || position >= positions.value().rows()) {
+        throw DataError(concat("embedding: position ", position, " is outside the ", positions.value().rows(),
+                               " positions"));
+      }
+    }
+  }
+  const bool records = Tape::records({table, positions});
+  if (records && table.value().dtype() != DType::f32) {
+    throw UsageError(concat("embedding: only an f32 table can be trained, found ",
+                            name_of(table.value().dtype()), " ", table.shape()));
+  }
+  const Device device = table.value().device();
+  const Tensor rows = from_host(ids, device), position = from_host(options.position, device);
+  Tensor y = Tensor::empty({tokens, cols}, DType::f32, device);
+  kernels::embedding_forward({.table = table.value(),
+                              .scales = table.scales(),
+                              .ids = rows,
+                              .factor = options.factor,
+                              .positions = positions.defined() ? positions.value() : Tensor(),
+                              .position = positions.defined() ? position : Tensor(),
+                              .dropout = options.dropout,
+                              .y = y});
+  if (!records) return y;
+  return Tape::record("embedding", y,
+                      [table, positions, rows, position, factor = options.factor,
+                       dropout = options.dropout](const Tensor& dy) {
+                        const auto scatter = [&](const Variable& to, const Tensor& ids_of_rows,
+                                                 float factor_of_rows) {
+                          const GradientSlot slot = to.gradient_slot();
+                          if (slot.accumulate == Accumulate::no) slot.tensor.fill_zero();
+                          kernels::embedding_backward(dy, ids_of_rows, factor_of_rows, dropout, slot.tensor);
+                        };
+                        if (table.requires_grad()) scatter(table, rows, factor);
+                        if (positions.requires_grad()) scatter(positions, position, 1.0f);
+                      });
+}
+
+}  // namespace qkv

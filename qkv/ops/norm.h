@@ -1,0 +1,33 @@
+#pragma once
+// Norms of rows and residual sums. All throw ShapeError, naming both shapes.
+
+#include "qkv/ops/dropout.h"
+#include "qkv/ops/tape.h"
+
+namespace qkv {
+
+// x + dropout(residual); both [tokens, features].
+Variable residual(const Variable& x, const Variable& residual, const Dropout& dropout = {});
+
+// (x - mean) / sqrt(var + epsilon) * weight + bias, over the features (Ba et al. 2016); weight and bias
+// [features].
+Variable layer_norm(const Variable& x, const Variable& weight, const Variable& bias, float epsilon);
+
+// x / sqrt(mean(x^2) + epsilon) * weight, over the features (Zhang and Sennrich 2019); weight [features].
+Variable rms_norm(const Variable& x, const Variable& weight, float epsilon);
+
+// Whether the numbers of an argument are needed afterwards. Where they are not, the backward pass's copy of
+// a result may take their memory.
+enum class Afterwards : bool { kept, used_up };
+
+// layer_norm(x + dropout(residual)), the end of a post-norm block, in one pass.
+Variable residual_layer_norm(const Variable& x, const Variable& residual, const Dropout& dropout,
+                             const Variable& weight, const Variable& bias, float epsilon,
+                             Afterwards residual_afterwards = Afterwards::kept);
+
+// rms_norm(x + dropout(residual)), likewise.
+Variable residual_rms_norm(const Variable& x, const Variable& residual, const Dropout& dropout,
+                           const Variable& weight, float epsilon,
+                           Afterwards residual_afterwards = Afterwards::kept);
+
+}  // namespace qkv

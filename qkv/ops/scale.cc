@@ -1,0 +1,20 @@
+#include "qkv/ops/scale.h"
+
+#include "qkv/kernels/pointwise.h"
+#include "qkv/ops/profile.h"
+
+namespace qkv {
+
+Variable scaled(const Variable& x, float factor) {
+  const ProfileScope profile("scaled");
+  if (!x.value().contiguous()) throw ShapeError(concat("scaled: expected no view, found one: ", x.shape()));
+  Tensor y = empty_like(x.value());
+  kernels::scale(x.value(), factor, y, Accumulate::no);
+  if (!Tape::records({x})) return y;
+  return Tape::record("scaled", y, [=](const Tensor& dy) {
+    const GradientSlot slot = x.gradient_slot();
+    kernels::scale(dy, factor, slot.tensor, slot.accumulate);
+  });
+}
+
+}  // namespace qkv

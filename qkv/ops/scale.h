@@ -1,0 +1,10 @@
+#pragma once
+
+#include "qkv/ops/tape.h"
+
+namespace qkv {
+
+// factor * x. Throws ShapeError where x is not contiguous.
+Variable scaled(const Variable& x, float factor);
+
+}  // namespace qkv

@@ -1,0 +1,24 @@
+#include "qkv/ops/weighted_sum.h"
+
+#include "qkv/kernels/pointwise.h"
+
+namespace qkv {
+
+Variable weighted_sum(const Variable& x, const Tensor& coefficients) {
+  if (x.shape() != coefficients.shape()) {
+    throw ShapeError(concat("weighted_sum: shapes differ: ", x.shape(), " and ", coefficients.shape()));
+  }
+  const Device device = x.value().device();
+  const Tensor host_x = to_host(x.value()), host_coefficients = to_host(coefficients);
+  const auto values = host_x.values(), factors = host_coefficients.values();
+  double sum = 0;
+  for (size_t i = 0; i < values.size(); ++i) sum += double{values[i]} * factors[i];
+  Tensor y = Tensor::full({1}, static_cast<float>(sum), device);
+  if (!Tape::records({x})) return y;
+  return Tape::record("weighted_sum", y, [=](const Tensor& dy) {
+    const GradientSlot slot = x.gradient_slot();
+    kernels::scale(from_host(coefficients, device), to_host(dy).item(), slot.tensor, slot.accumulate);
+  });
+}
+
+}  // namespace qkv
