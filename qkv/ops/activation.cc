@@ -9,6 +9,7 @@ namespace qkv {
 Variable activate(const Variable& x, Activation activation, const Dropout& dropout) {
   const ProfileScope profile("activate");
   require_matrix("activate", x);
+  require_dropout("activate", dropout);
   Tensor y = empty_like(x.value());
   kernels::activate(activation, x.value(), dropout, y);
   if (!Tape::records({x})) return y;

@@ -7,6 +7,7 @@
 #include "qkv/kernels/attention.h"
 #include "qkv/ops/convert.h"
 #include "qkv/ops/profile.h"
+#include "qkv/ops/require.h"
 #include "qkv/ops/reshape.h"
 
 namespace qkv {
@@ -163,6 +164,7 @@ AttentionResult multihead_attention(const Variable& query, const Variable& key, 
     throw ShapeError(concat(kName, ": relative_bias ", relative.shape(), " is not [", heads,
                             ", 2 n - 1] with n of at least ", longest, " positions"));
   }
+  require_dropout(kName, options.dropout);
   const Tensor bias = options.bias.defined() ? options.bias.value() : Tensor();
   require_broadcast("keep", options.keep, query_offsets, key_offsets, heads);
   require_broadcast("bias", bias, query_offsets, key_offsets, heads);

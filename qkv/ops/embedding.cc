@@ -32,6 +32,7 @@ Variable embedding(const Variable& table, const Tensor& ids, const Variable& pos
       }
     }
   }
+  require_dropout("embedding", options.dropout);
   const bool records = Tape::records({table, positions});
   if (records && table.value().dtype() != DType::f32) {
     throw UsageError(concat("embedding: only an f32 table can be trained, found ",

@@ -11,6 +11,7 @@ using kernels::NormKind;
 Variable residual(const Variable& x, const Variable& residual, const Dropout& dropout) {
   const ProfileScope profile("residual");
   require_same("residual", x, residual);
+  require_dropout("residual", dropout);
   Tensor sum = empty_like(x.value());
   kernels::norm_forward({.x = x.value(), .residual = residual.value(), .dropout = dropout, .sum = sum});
   if (!Tape::records({x, residual})) return sum;
@@ -39,6 +40,7 @@ Variable norm(const char* operation, NormKind kind, const Variable& x, const Var
   require_features(operation, x, "weight", weight);
   if (kind == NormKind::layer) require_features(operation, x, "bias", bias);
   if (residual.defined()) require_same(operation, x, residual);
+  require_dropout(operation, dropout);
   const int64_t rows = x.value().rows();
   const Device device = x.value().device();
   const bool records = Tape::records({x, residual, weight, bias});

@@ -21,6 +21,12 @@ void require_same(const char* operation, const Variable& x, const Variable& y) {
   }
 }
 
+void require_dropout(const char* operation, const Dropout& dropout) {
+  if (dropout.rate >= 0 && dropout.rate < 1 && dropout.threshold() < 65536) return;
+  throw UsageError(
+      concat(operation, ": expected a dropout rate of at least 0 and below 1, found ", dropout.rate));
+}
+
 GradientSlot gradient_slot_of(const Variable& x) {
   return x.requires_grad() ? x.gradient_slot() : GradientSlot{};
 }
