@@ -25,9 +25,7 @@ pipelines::GenerateOptions options_of(const Arguments& arguments) {
   options.search.sampling = arguments.sampling.sampling(model);
   options.search.no_repeat_ngram = arguments.no_repeat_ngram.value_or(model.no_repeat_ngram);
   options.search.repetition_penalty = arguments.repetition_penalty.value_or(model.repetition_penalty);
-  search::SearchOptions search = options.search;
-  ++search.max_length;  // as the writer does: a search counts the end
-  search.validate();
+  options.search.validate();
   return options;
 }
 
@@ -81,20 +79,23 @@ void generate(const Arguments& arguments) {
 }  // namespace
 
 void add_generate(CLI::App& app) {
-  CLI::App* command = add_command(
-      app, "generate",
-      "Go on with a text: a prompt, or each line of stdin, as a language model (gpt2, llama) would.\n"
-      "Greedy unless --sample or --beam says otherwise. A prompt is printed as it grows.",
-      "qkv generate gpt2 --prompt 'Once upon a time' --sample --top-p 0.9 --max-new-tokens 100");
+  CLI::App* command =
+      add_command(app, "generate",
+                  "Continue a prompt, or each line of stdin, with a language model (gpt2, llama).\n"
+                  "Greedy unless --sample or --beam says otherwise. A prompt is printed as it grows.",
+                  "qkv generate gpt2 --prompt 'Once upon a time' --sample --top-p 0.9 --max-new-tokens 100");
   const auto arguments = std::make_shared<Arguments>();
   add_line_options(*command, arguments->lines);
-  command->add_option("--prompt", arguments->prompt, "The text to go on with (default: the lines of stdin)")
+  command->add_option("--prompt", arguments->prompt, "The text to continue (default: the lines of stdin)")
       ->type_name("TEXT");
   search::SearchOptions& search = arguments->options.search;
-  command->add_option("--max-new-tokens", search.max_length, "Most tokens to write")
+  command
+      ->add_option("--max-new-tokens", search.max_new_tokens, "Most tokens to generate, the end not counted")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  command->add_option("--min-new-tokens", search.min_length, "Fewest tokens to write, the end included")
+  command
+      ->add_option("--min-new-tokens", search.min_new_tokens,
+                   "Fewest tokens to generate, the end not counted")
       ->capture_default_str();
   command->add_option("--beam", search.beam, "Texts kept at each step; 1 is greedy")->capture_default_str();
   command->add_option("--nbest", search.nbest, "Texts for each prompt")->capture_default_str();
@@ -102,10 +103,10 @@ void add_generate(CLI::App& app) {
       ->add_option("--length-penalty", search.length_penalty, "How much a beam search favours longer texts")
       ->capture_default_str();
   command->add_option("--no-repeat-ngram", arguments->no_repeat_ngram,
-                      "No so many tokens in a row come twice, those of the prompt among them;\n"
-                      "0: no such rule (default: the model's)");
+                      "Never repeat an n-gram of this size, those of the prompt included\n"
+                      "(0: off; default: the model's)");
   command->add_option("--repetition-penalty", arguments->repetition_penalty,
-                      "Above 1: tokens that have come already are made less likely (default: the model's)");
+                      "Above 1: tokens that have come already become less likely (default: the model's)");
   command
       ->add_option("--batch-tokens", arguments->options.batch_tokens,
                    "Prompt tokens worked on side by side: memory against speed")

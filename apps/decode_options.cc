@@ -25,24 +25,24 @@ void add_decode_options(CLI::App& command, DecodeArguments& arguments) {
   command.add_option("--beam", arguments.beam,
                      "Hypotheses kept at each step; 1 is greedy (default: the model's)");
   command.add_option("--length-penalty", arguments.length_penalty,
-                     "How much longer translations are favoured (default: the model's)");
-  add_choice<decltype(arguments.form), search::LengthPenalty>(
-      command, "--length-penalty-form", arguments.form,
-      {{"transformers", search::LengthPenalty::power}, {"gnmt", search::LengthPenalty::gnmt}},
+                     "Length penalty: larger values favour longer translations (default: the model's)");
+  add_choice<decltype(arguments.length_penalty_type), search::LengthPenaltyType>(
+      command, "--length-penalty-type", arguments.length_penalty_type,
+      {{"transformers", search::LengthPenaltyType::power}, {"gnmt", search::LengthPenaltyType::gnmt}},
       "Scores are log P divided by (default: transformers)\n"
       "  transformers: length ^ penalty\n"
       "  gnmt: ((5 + length) / 6) ^ penalty (Wu et al. 2016)");
-  command.add_option("--coverage-penalty", arguments.coverage_penalty,
-                     "How much translations that leave words of the source aside fall behind\n"
-                     "(Wu et al. 2016, beta; default: 0)");
-  command.add_option("--max-length", arguments.max_length,
-                     "Most tokens of a translation, its end included (default: the model's)");
-  command.add_option("--min-length", arguments.min_length,
-                     "Fewest tokens of a translation, its end included");
+  command.add_option(
+      "--coverage-penalty", arguments.coverage_penalty,
+      "Coverage penalty: penalise untranslated source words (Wu et al. 2016, beta; default: 0)");
+  command.add_option("--max-new-tokens", arguments.max_new_tokens,
+                     "Most tokens of a translation, its end not counted (default: the model's)");
+  command.add_option("--min-new-tokens", arguments.min_new_tokens,
+                     "Fewest tokens of a translation, its end not counted (default: the model's)");
   command.add_option("--no-repeat-ngram", arguments.no_repeat_ngram,
-                     "No so many tokens in a row come twice (default: 0, no such rule)");
+                     "Never repeat an n-gram of this size (0: off; default: the model's)");
   command.add_option("--repetition-penalty", arguments.repetition_penalty,
-                     "Above 1: tokens that have come already are made less likely (default: 1)");
+                     "Above 1: tokens that have come already become less likely (default: the model's)");
   command
       .add_option("--forbid", arguments.suppress_tokens, "Words that never come; may be given several times")
       ->type_name("TEXT")
@@ -50,7 +50,7 @@ void add_decode_options(CLI::App& command, DecodeArguments& arguments) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   command
       .add_option("--shortlist", arguments.shortlist,
-                  "Write only what this file ('qkv shortlist') knows a line's words to become")
+                  "Restrict the output vocabulary with a lexical shortlist ('qkv shortlist')")
       ->type_name("FILE");
   command.add_option("--max-source-tokens", arguments.max_source_tokens,
                      "Most tokens of a line, its end included (default: what the model has positions for)");
@@ -64,10 +64,10 @@ pipelines::TranslateOptions translate_options(const models::TranslationModel& mo
   pipelines::TranslateOptions options = pipelines::default_options(model);
   options.search.beam = arguments.beam.value_or(options.search.beam);
   options.search.length_penalty = arguments.length_penalty.value_or(options.search.length_penalty);
-  options.search.form = arguments.form;
+  options.search.length_penalty_type = arguments.length_penalty_type;
   options.search.coverage_penalty = arguments.coverage_penalty.value_or(options.search.coverage_penalty);
-  options.search.max_length = arguments.max_length.value_or(options.search.max_length);
-  options.search.min_length = arguments.min_length.value_or(options.search.min_length);
+  options.search.max_new_tokens = arguments.max_new_tokens.value_or(options.search.max_new_tokens);
+  options.search.min_new_tokens = arguments.min_new_tokens.value_or(options.search.min_new_tokens);
   options.search.no_repeat_ngram = arguments.no_repeat_ngram.value_or(options.search.no_repeat_ngram);
   options.search.repetition_penalty =
       arguments.repetition_penalty.value_or(options.search.repetition_penalty);

@@ -13,11 +13,11 @@ namespace qkv::apps {
 
 // What is not given is as the model's folder says, or as the library has it.
 struct DecodeArguments {
-  std::optional<int> beam, max_length, min_length, no_repeat_ngram;
+  std::optional<int> beam, max_new_tokens, min_new_tokens, no_repeat_ngram;
   std::optional<float> repetition_penalty;
   std::vector<std::string> suppress_tokens;  // text that never comes
   std::optional<double> length_penalty, coverage_penalty;
-  search::LengthPenalty form = search::LengthPenalty::power;
+  search::LengthPenaltyType length_penalty_type = search::LengthPenaltyType::power;
   std::optional<std::string> shortlist;
   std::optional<int64_t> batch_tokens, max_source_tokens;
   bool truncate = false;

@@ -128,9 +128,9 @@ def qkv_round(arguments, form, beam, threads, one_line):
     lines = Path(arguments.source).read_text(encoding="utf-8").splitlines()[:arguments.lines]
     command = [str(word) for word in (arguments.qkv, "translate", arguments.model, "--beam", beam, "--threads", threads,
                                       "--length-penalty", arguments.length_penalty, "--weights", form,
-                                      "--max-length", arguments.fixed_tokens or 257)]
+                                      "--max-new-tokens", (arguments.fixed_tokens or 257) - 1)]
     if arguments.fixed_tokens:
-        command += ["--min-length", str(arguments.fixed_tokens)]
+        command += ["--min-new-tokens", str(arguments.fixed_tokens - 1)]
     command += arguments.qkv_options.split()
     result = {}
 

@@ -13,7 +13,7 @@ namespace qkv::models {
 
 struct TranslationModel {
   TransformerConfig config;
-  std::unique_ptr<const Transformer> transformer;
+  std::shared_ptr<const Transformer> transformer;  // step models share it
   std::unique_ptr<const text::TranslationTokenizer> tokenizer;
   GenerationDefaults generation;
 };

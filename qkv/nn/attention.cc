@@ -11,34 +11,6 @@
 namespace qkv::nn {
 namespace {
 
-MultiheadAttentionOptions completed(MultiheadAttentionOptions options) {
-  if (options.d_model < 1 || options.heads < 1) {
-    throw UsageError(concat("attention: d_model and heads must be at least 1, found ", options.d_model,
-                            " and ", options.heads));
-  }
-  if ((options.d_k == 0 || options.d_v == 0) && options.d_model % options.heads != 0) {
-    throw UsageError(concat("attention: ", options.heads, " heads do not divide d_model ", options.d_model,
-                            "; give d_k and d_v"));
-  }
-  const auto fill = [](int64_t& field, int64_t value) {
-    if (field == 0) field = value;
-  };
-  fill(options.key_heads, options.heads);
-  if (options.key_heads < 1 || options.heads % options.key_heads != 0) {
-    throw UsageError(
-        concat("attention: key_heads must divide heads, found ", options.key_heads, " and ", options.heads));
-  }
-  fill(options.d_k, options.d_model / options.heads);
-  fill(options.d_v, options.d_model / options.heads);
-  if (options.positions.kind == PositionKind::rotary && options.d_k % 2 != 0) {
-    throw UsageError(concat("attention: rotary positions need an even d_k, found ", options.d_k));
-  }
-  if (!options.scale) options.scale = 1.0f / std::sqrt(static_cast<float>(options.d_k));
-  fill(options.key_features, options.d_model);
-  fill(options.value_features, options.d_model);
-  return options;
-}
-
 Parameter weight(int64_t outputs, int64_t inputs) {
   return {Shape{outputs, inputs}, {Initializer::Kind::xavier_uniform}};
 }
@@ -93,6 +65,34 @@ Tensor cached_attention(const Tensor& query, const RowEntries& rows, const Multi
 }
 
 }  // namespace
+
+MultiheadAttentionOptions completed(MultiheadAttentionOptions options) {
+  if (options.d_model < 1 || options.heads < 1) {
+    throw UsageError(concat("attention: d_model and heads must be at least 1, found ", options.d_model,
+                            " and ", options.heads));
+  }
+  if ((options.d_k == 0 || options.d_v == 0) && options.d_model % options.heads != 0) {
+    throw UsageError(concat("attention: ", options.heads, " heads do not divide d_model ", options.d_model,
+                            "; give d_k and d_v"));
+  }
+  const auto fill = [](int64_t& field, int64_t value) {
+    if (field == 0) field = value;
+  };
+  fill(options.key_heads, options.heads);
+  if (options.key_heads < 1 || options.heads % options.key_heads != 0) {
+    throw UsageError(
+        concat("attention: key_heads must divide heads, found ", options.key_heads, " and ", options.heads));
+  }
+  fill(options.d_k, options.d_model / options.heads);
+  fill(options.d_v, options.d_model / options.heads);
+  if (options.positions.kind == PositionKind::rotary && options.d_k % 2 != 0) {
+    throw UsageError(concat("attention: rotary positions need an even d_k, found ", options.d_k));
+  }
+  if (!options.scale) options.scale = 1.0f / std::sqrt(static_cast<float>(options.d_k));
+  fill(options.key_features, options.d_model);
+  fill(options.value_features, options.d_model);
+  return options;
+}
 
 MultiheadAttention::MultiheadAttention(const MultiheadAttentionOptions& options)
     : options_(completed(options)),

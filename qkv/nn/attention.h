@@ -31,6 +31,11 @@ struct MultiheadAttentionOptions {
   float dropout = 0;                // of the weights
 };
 
+// The options with the sizes that follow from others filled in. Throws UsageError where heads do not divide
+// d_model and d_k or d_v is to follow from them, where key_heads do not divide heads, and where positions are
+// rotary and d_k is odd.
+MultiheadAttentionOptions completed(MultiheadAttentionOptions options);
+
 // Which keys a query attends to (all that is given must allow it), and what is added to their scores.
 struct AttentionMask {
   bool causal = false;
@@ -43,8 +48,7 @@ struct AttentionMask {
 // MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W^O, head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V).
 class MultiheadAttention {
  public:
-  // Throws UsageError where heads do not divide d_model and d_k or d_v is left to follow from them, where
-  // key_heads do not divide heads, and where positions are rotary and d_k is odd.
+  // Throws what completed() throws.
   explicit MultiheadAttention(const MultiheadAttentionOptions& options);
 
   // Self-attention: x [tokens, d_model] -> [tokens, d_model]. Its keys and values are left in `cache`, if

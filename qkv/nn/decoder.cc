@@ -33,6 +33,16 @@ void DecoderState::reorder(std::span<const int32_t> parents, const Offsets& new_
   hypothesis_offsets = Offsets(std::move(offsets));
 }
 
+int64_t cache_bytes(const LayerOptions& layer, int64_t positions, int64_t memory_tokens) {
+  const auto width = [](const MultiheadAttentionOptions& own) {
+    const MultiheadAttentionOptions filled = completed(own);
+    return filled.key_heads * (filled.d_k + filled.d_v);
+  };
+  int64_t numbers = positions * width(layer.self_attention());
+  if (layer.reads_memory) numbers += memory_tokens * width(layer.cross_attention());
+  return numbers * static_cast<int64_t>(size_of(DType::f32));
+}
+
 DecoderLayer::DecoderLayer(const LayerOptions& options)
     : self_attn_(options.self_attention()),
       self_attn_residual_(options.residual()),

@@ -49,6 +49,10 @@ struct DecoderMasks {
   AttentionMask memory = {};
 };
 
+// Bytes of keys and values that a layer keeps for so many positions of self-attention and so many tokens of
+// memory.
+int64_t cache_bytes(const LayerOptions& layer, int64_t positions, int64_t memory_tokens);
+
 // What a run of a layer may need beside what it works on.
 struct DecoderLayerRun {
   DecoderMasks masks = {};

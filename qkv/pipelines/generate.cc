@@ -52,8 +52,7 @@ GenerateOptions TextGenerator::default_options() const {
 
 std::vector<Generated> TextGenerator::generate(std::span<const Prompt> prompts,
                                                const GenerateOptions& options) const {
-  search::SearchOptions search = options.search;
-  ++search.max_length;  // the search counts the end
+  const search::SearchOptions& search = options.search;
   search.validate();
   std::vector<Generated> results(prompts.size());
   std::vector<search::Request> requests(prompts.size());
@@ -64,6 +63,7 @@ std::vector<Generated> TextGenerator::generate(std::span<const Prompt> prompts,
         requests[i].source = prompt_ids(*model_, prompts[i].text);
         results[i].error = length_error(std::ssize(requests[i].source), model().config().max_positions);
       }
+      requests[i].options = search;
       requests[i].key = prompts[i].key;
       results[i].prompt_tokens = std::ssize(requests[i].source);
     }
@@ -77,7 +77,8 @@ std::vector<Generated> TextGenerator::generate(std::span<const Prompt> prompts,
       return teller->add(token);
     };
   }
-  std::vector<search::Decoded> found = search::generate(model(), requests, search, options.batch_tokens);
+  std::vector<search::Decoded> found =
+      search::generate(model_->model, requests, {.batch_tokens = options.batch_tokens});
   for (size_t i = 0; i < found.size(); ++i) {
     if (tellers[i]) tellers[i]->finish();
     if (!results[i].error.empty()) continue;

@@ -13,8 +13,7 @@
 namespace qkv::pipelines {
 
 struct GenerateOptions {
-  // max_length is of what is written, its end not counted.
-  search::SearchOptions search = {.beam = 1, .length_penalty = 0, .max_length = 128};
+  search::SearchOptions search = search::language_defaults();
   int64_t batch_tokens = 1024;  // prompt tokens side by side; decides memory and speed, never the result
 };
 

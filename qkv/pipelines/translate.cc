@@ -83,7 +83,7 @@ Translator::Translator(std::vector<const models::TranslationModel*> models) : mo
   if (models_.empty()) throw UsageError("translator: expected at least one model, found none");
   for (const models::TranslationModel* model : models_) {
     require_one_vocabulary(*models_.front()->tokenizer, *model->tokenizer);
-    transformers_.push_back(model->transformer.get());
+    transformers_.push_back(model->transformer);
   }
 }
 
@@ -92,8 +92,8 @@ TranslateOptions default_options(const models::TranslationModel& model) {
   options.search.beam = model.generation.beam;
   options.search.length_penalty = model.generation.length_penalty;
   options.search.early_stopping = model.generation.early_stopping;
-  options.search.max_length = model.generation.max_length - 1;  // the file's counts the start token
-  options.search.min_length = std::max(options.search.min_length, model.generation.min_length);
+  options.search.max_new_tokens = model.generation.max_new_tokens;
+  options.search.min_new_tokens = model.generation.min_new_tokens;
   options.search.no_repeat_ngram = model.generation.no_repeat_ngram;
   options.search.repetition_penalty = model.generation.repetition_penalty;
   options.search.renormalize = model.generation.renormalize;
@@ -119,6 +119,7 @@ search::Request Translator::read(const Source& source, const TranslateOptions& o
   }
   const text::TranslationTokenizer& tokenizer = *models_.front()->tokenizer;
   search::Request request{.source = tokenizer.encode_source(source.text),
+                          .options = options.search,
                           .prefix = tokenizer.encode_target(source.prefix),
                           .key = source.key};
   std::vector<int32_t>& ids = request.source;
@@ -176,7 +177,7 @@ std::vector<Translation> Translator::translate(std::span<const Source> sources,
   requests.resize(kept.size());
 
   std::vector<search::Decoded> found =
-      search::search_each(transformers_, requests, options.search, options.batch_tokens);
+      search::search_each(transformers_, requests, {.batch_tokens = options.batch_tokens});
   for (size_t k = 0; k < kept.size(); ++k) {
     Translation& translation = translations[kept[k]];
     if (found[k].error) translation.error = message_of(found[k].error);

@@ -47,7 +47,7 @@ void Beam::record(const Candidate& candidate, TraceEntry::Fate fate) const {
        .id = candidate.id,
        .log_probability = candidate.log_probability,
        .total = candidate.total,
-       .penalty = length_penalty(options_.form, options_.length_penalty, found),
+       .penalty = length_penalty(options_.length_penalty_type, options_.length_penalty, found),
        .coverage = coverage_penalty(options_.coverage_penalty, attended),
        .score = score(candidate.total, length_, attended),
        .fate = fate});

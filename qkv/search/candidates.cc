@@ -55,11 +55,11 @@ bool needs_logits(const SearchOptions& options) {
   return options.beam == 1 && options.repetition_penalty != 1;
 }
 
-std::vector<Candidate> candidates_of(const Hypotheses& hypotheses, int32_t row, const RowNumbers& numbers) {
+std::vector<Candidate> candidates_of(const Hypotheses& hypotheses, int32_t row, const RowScores& step) {
   const SearchOptions& options = hypotheses.options();
   const Hypotheses::Row& parent = hypotheses.rows()[static_cast<size_t>(row)];
-  const std::span<const float> log_probabilities = numbers.log_probabilities;
-  std::span<float> scores = numbers.scores;
+  const std::span<const float> log_probabilities = step.log_probabilities;
+  std::span<float> scores = step.scores;
   require_numbers(log_probabilities, hypotheses, row);
 
   std::vector<float> shaped;  // sampling changes the scores, and the log-probabilities are still wanted
@@ -68,7 +68,8 @@ std::vector<Candidate> candidates_of(const Hypotheses& hypotheses, int32_t row, 
     scores = shaped;
   }
   constrain(scores, looks_back(options) ? hypotheses.history(row) : std::vector<int32_t>(), options);
-  if (hypotheses.length() + 1 < options.min_length) {
+  const int64_t new_tokens = hypotheses.length() - std::ssize(hypotheses.request().prefix);
+  if (new_tokens < options.min_new_tokens) {
     for (size_t id = 0; id < scores.size(); ++id) {
       if (hypotheses.ends(static_cast<int32_t>(id))) scores[id] = kImpossible;
     }

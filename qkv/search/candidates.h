@@ -1,5 +1,5 @@
 #pragma once
-// How a hypothesis may go on.
+// The continuations of a hypothesis.
 
 #include <cstdint>
 #include <span>
@@ -9,19 +9,19 @@
 
 namespace qkv::search {
 
-// A step's numbers for one row, [vocabulary] each. `scores` may be changed; it is the logits where
-// needs_logits() says so, else the log-probabilities.
-struct RowNumbers {
+// A step's result for one row, [vocabulary] each. `scores` may be overwritten: the logits where
+// needs_logits() holds, else the log-probabilities.
+struct RowScores {
   std::span<const float> log_probabilities;
   std::span<float> scores;
 };
 
-// The continuations of a row of `hypotheses` that its search can have use for, best first (where tokens are
-// drawn, by sample). Throws NumericError for a number that is none.
-std::vector<Candidate> candidates_of(const Hypotheses& hypotheses, int32_t row, const RowNumbers& numbers);
+// The continuations of a row of `hypotheses` that its search can use, best first (with sampling: by sample).
+// Throws NumericError for a log-probability that is NaN.
+std::vector<Candidate> candidates_of(const Hypotheses& hypotheses, int32_t row, const RowScores& step);
 
-// Where hypotheses are searched for one by one, tokens are chosen by logits, as transformers do; a repetition
-// penalty is the one thing that tells them from log-probabilities.
+// Greedy search and sampling choose tokens by logits, as transformers do, which differs from choosing by
+// log-probabilities only with a repetition penalty.
 bool needs_logits(const SearchOptions& options);
 
 }  // namespace qkv::search

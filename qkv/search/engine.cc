@@ -13,14 +13,30 @@
 #include "qkv/search/step_scores.h"
 
 namespace qkv::search {
+namespace {
 
-struct Engine::Sentence {
-  Sentence(uint64_t number, Request what, SearchOptions how, const SpecialIds& special)
-      : request_id(number),
-        request(std::move(what)),
-        options(std::move(how)),
-        hypotheses(make_hypotheses(options, request, special,
-                                   options.limit(std::ssize(request.source), std::ssize(request.prefix)))) {
+// Hypotheses that a search has side by side at most.
+int64_t most_rows(const SearchOptions& options) {
+  if (options.sampling) return options.nbest;
+  return options.alternatives ? int64_t{options.nbest} * options.beam : options.beam;
+}
+
+}  // namespace
+
+void EngineOptions::validate() const {
+  const auto require = [](const char* field, const char* expected, int64_t found, bool good) {
+    if (!good) throw UsageError(concat(field, ": expected ", expected, ", found ", found));
+  };
+  require("batch_tokens", "0 (no bound) or more", batch_tokens, batch_tokens >= 0);
+  require("cache_bytes", "0 (no bound) or more", cache_bytes, cache_bytes >= 0);
+  require("prefill_tokens", "at least 1", prefill_tokens, prefill_tokens >= 1);
+}
+
+// A request and how far it has come.
+struct Engine::Sequence {
+  Sequence(uint64_t number, Request what, const SpecialIds& special)
+      : request_id(number), request(std::move(what)), hypotheses(make_hypotheses(request, special)) {
+    const SearchOptions& options = request.options;
     if (!options.shortlist) return;
     std::vector<int32_t> ends = options.stop;
     ends.push_back(special.eos);
@@ -28,7 +44,7 @@ struct Engine::Sentence {
   }
 
   int64_t source_tokens() const { return std::ssize(request.source); }
-  bool watches_source() const { return options.coverage_penalty != 0; }
+  bool captures_attention() const { return request.options.coverage_penalty != 0; }
   // Where its own tokens are among those that the logits are of; none: those of all tokens.
   void find_columns(const std::vector<int32_t>& of_logits) {
     columns = allowed;
@@ -36,12 +52,11 @@ struct Engine::Sentence {
     for (int32_t& id : columns)
       id = static_cast<int32_t>(std::ranges::lower_bound(of_logits, id) - of_logits.begin());
   }
-  // Of those that go on.
+  // The unfinished hypotheses.
   std::span<const Hypotheses::Row> rows() const {
-    return error ? std::span<const Hypotheses::Row>() : std::span(hypotheses->rows());
+    return error || cancelled ? std::span<const Hypotheses::Row>() : std::span(hypotheses->rows());
   }
 
-  // One token more.
   void advance(std::span<const RowStep> steps) {
     if (const int32_t* id = hypotheses->forced()) return hypotheses->advance_by(*id, steps.front().attended);
     const bool first = hypotheses->length() == std::ssize(request.prefix);
@@ -54,221 +69,412 @@ struct Engine::Sentence {
 
   uint64_t request_id;
   Request request;
-  SearchOptions options;
-  std::unique_ptr<Hypotheses> hypotheses;  // refers to both
-  std::vector<int32_t> allowed;            // by the shortlist, ascending; empty: all
-  std::vector<int32_t> columns;            // of the logits: where those are
+  std::unique_ptr<Hypotheses> hypotheses;  // refers to the request
+  int64_t cache_bytes = 0;
+  std::unique_ptr<StepModel::Source> source;  // while it is read
+  bool alone = false;                         // not read in one call with others: such a call has thrown
+  std::vector<int32_t> allowed;               // by the shortlist, ascending; empty: all
+  std::vector<int32_t> columns;               // of the logits: where those are
   std::exception_ptr error;
+  bool cancelled = false;
 };
 
-Engine::Engine(StepModel& step_model, const SpecialIds& special, int64_t batch_tokens)
-    : model_(step_model), special_(special), batch_tokens_(batch_tokens) {
-  if (batch_tokens < 1) throw UsageError(concat("batch_tokens: expected at least 1, found ", batch_tokens));
-  if (special.eos < 0 || special.eos >= step_model.vocabulary()) {
-    throw UsageError(concat("search: expected </s> to be one of the ", step_model.vocabulary(),
-                            " ids, found ", special.eos));
+Engine::Engine(std::shared_ptr<StepModel> model, const SpecialIds& special, const EngineOptions& options)
+    : model_(std::move(model)), special_(special), options_(options) {
+  options.validate();
+  if (model_ == nullptr) throw UsageError("engine: expected a step model, found none");
+  if (special.eos < 0 || special.eos >= model_->vocabulary()) {
+    throw UsageError(
+        concat("search: expected </s> to be one of the ", model_->vocabulary(), " ids, found ", special.eos));
   }
 }
 
 Engine::~Engine() = default;
 
-uint64_t Engine::submit(Request request, const SearchOptions& options) {
+bool Engine::idle() const { return queue_.empty() && reading_.empty() && running_.empty() && ended_.empty(); }
+
+uint64_t Engine::submit(Request request) {
+  const SearchOptions& options = request.options;
   options.validate();
-  model_.check(request.source);
+  model_->check(request.source);
   if (!special_.start && request.source.empty()) {
     throw UsageError("search: expected a prompt with at least one token, found none");
   }
-  check_prefix(request.prefix, model_.vocabulary(), special_.eos, options);
+  check_prefix(request.prefix, model_->vocabulary(), special_.eos, options);
   if (request.trace != nullptr && (options.sampling || options.alternatives)) {
     throw UsageError(concat("trace: expected one beam search, found that ",
                             options.sampling ? "tokens are drawn at random" : "alternatives are asked for"));
   }
-  if (options.shortlist && options.shortlist->target_vocabulary() != model_.vocabulary()) {
-    throw UsageError(concat("shortlist: expected one for the model's vocabulary of ", model_.vocabulary(),
+  if (options.shortlist && options.shortlist->target_vocabulary() != model_->vocabulary()) {
+    throw UsageError(concat("shortlist: expected one for the model's vocabulary of ", model_->vocabulary(),
                             " tokens, found one for ", options.shortlist->target_vocabulary()));
   }
-  auto sentence = std::make_unique<Sentence>(submitted_, std::move(request), options, special_);
-  if (sentence->watches_source() && !model_.capture_cross_attention(true)) {
+  if (options.coverage_penalty != 0 && !model_->capture_cross_attention(true)) {
     throw UsageError("coverage_penalty: expected a model with attention over a source, found none");
   }
-  queue_.push_back(std::move(sentence));
+  const int64_t bytes =
+      model_->cache_bytes({.source_tokens = std::ssize(request.source),
+                           .rows = most_rows(options),
+                           .tokens = options.limit(std::ssize(request.source), std::ssize(request.prefix))});
+  if (options_.cache_bytes > 0 && bytes > options_.cache_bytes) {
+    throw UsageError(concat("request: expected one that needs at most the engine's cache_bytes of ",
+                            options_.cache_bytes, ", found a need of ", bytes,
+                            "; fewer hypotheses or a lower max_new_tokens need less"));
+  }
+  queue_.push_back(std::make_unique<Sequence>(submitted_, std::move(request), special_));
+  queue_.back()->cache_bytes = bytes;
   return submitted_++;
+}
+
+bool Engine::cancel(uint64_t request_id) {
+  if (stepping_) throw UsageError("cancel: expected to be called between steps, found a step under way");
+  for (Sequences* sequences : {&queue_, &reading_, &running_}) {
+    const auto found = std::ranges::find(*sequences, request_id, &Sequence::request_id);
+    if (found == sequences->end()) continue;
+    (*found)->cancelled = true;
+    if (sequences == &running_) {
+      try {
+        drop_ended_rows(false);
+      } catch (...) {
+        end_running(std::current_exception());
+      }
+      return true;
+    }
+    std::unique_ptr<Sequence> sequence = std::move(*found);
+    sequences->erase(found);
+    if (sequences == &reading_) {
+      source_tokens_ -= sequence->source_tokens();
+      reserved_bytes_ -= sequence->cache_bytes;
+    }
+    end(std::move(sequence));
+    return true;
+  }
+  return false;
 }
 
 std::vector<Decoded> Engine::step() {
   const ProfileScope profile("search");
-  admit();
-  if (running_.empty()) return {};
-  restrict_logits();
-  model_.capture_cross_attention(
-      std::ranges::any_of(running_, [](const auto& one) { return one->watches_source(); }));
-  advance(model_.step(Tensor::from(ids_, {hypothesis_offsets_.tokens()})));
-  return retire_finished();
+  stepping_ = true;
+  try {
+    open_requests();
+    read_prompts();
+    admit_read();
+    if (!running_.empty()) {
+      try {
+        restrict_logits();
+        model_->capture_cross_attention(
+            std::ranges::any_of(running_, [](const auto& one) { return one->captures_attention(); }));
+        advance(model_->step(Tensor::from(ids_, {hypothesis_offsets_.tokens()})));
+        drop_ended_rows(true);
+      } catch (...) {
+        end_running(std::current_exception());
+      }
+    }
+  } catch (...) {
+    stepping_ = false;
+    throw;
+  }
+  stepping_ = false;
+  return std::exchange(ended_, {});
 }
 
-// Newcomers come in groups, which is what the encoder is fast with: all that wait, or else a quarter of the
-// room.
-void Engine::admit() {
-  int64_t tokens = 0;
-  size_t count = 0;
-  for (; count < queue_.size(); ++count) {
-    const int64_t longer = tokens + queue_[count]->source_tokens();
-    const bool first = running_.empty() && count == 0;
-    if (running_tokens_ + longer > batch_tokens_ && !first) break;
-    tokens = longer;
-  }
-  if (count < queue_.size() && !running_.empty() && tokens < batch_tokens_ / 4) return;
-  if (count == 0) return;
+// Reports a request that is in none of the lists any more.
+void Engine::end(std::unique_ptr<Sequence> sequence) {
+  Decoded& decoded = ended_.emplace_back();
+  decoded.request_id = sequence->request_id;
+  decoded.error = sequence->error;
+  decoded.cancelled = sequence->cancelled;
+  if (!decoded.error && !decoded.cancelled) decoded.hypotheses = sequence->hypotheses->result();
+}
 
-  std::vector<Ids> sources;
-  for (size_t i = 0; i < count; ++i) sources.push_back(queue_[i]->request.source);
-  model_.admit(sources);
+// New requests enter in groups, which is what an encoder is fast with: all that wait, or else a quarter of
+// the room.
+void Engine::open_requests() {
+  int64_t tokens = 0, bytes = 0;
+  size_t count = 0;
+  const bool alone = reading_.empty() && running_.empty();
+  bool worthwhile = true;
+  for (; count < queue_.size(); ++count) {
+    const Sequence& next = *queue_[count];
+    const int64_t more_tokens = tokens + next.source_tokens(), more_bytes = bytes + next.cache_bytes;
+    const bool first = alone && count == 0;
+    if (options_.batch_tokens > 0 && source_tokens_ + more_tokens > options_.batch_tokens && !first) {
+      worthwhile = tokens >= options_.batch_tokens / 4;
+      break;
+    }
+    if (options_.cache_bytes > 0 && reserved_bytes_ + more_bytes > options_.cache_bytes) {
+      worthwhile = bytes >= options_.cache_bytes / 4;
+      break;
+    }
+    tokens = more_tokens;
+    bytes = more_bytes;
+  }
+  if (!worthwhile && !alone) return;
+  for (; count > 0; --count) {
+    std::unique_ptr<Sequence> sequence = std::move(queue_.front());
+    queue_.pop_front();
+    try {
+      sequence->source = model_->open(sequence->request.source);
+    } catch (...) {
+      sequence->error = std::current_exception();
+      end(std::move(sequence));
+      continue;
+    }
+    source_tokens_ += sequence->source_tokens();
+    reserved_bytes_ += sequence->cache_bytes;
+    reading_.push_back(std::move(sequence));
+  }
+}
+
+// Shares the tokens of a step evenly among the prompts; what a short one leaves over is for the longer ones.
+void Engine::read_prompts() {
+  std::vector<Sequence*> unread;
+  for (const auto& sequence : reading_) {
+    if (sequence->source->unread > 0) unread.push_back(sequence.get());
+  }
+  std::ranges::stable_sort(unread, {}, [](const Sequence* one) { return one->source->unread; });
+  std::vector<std::pair<Sequence*, int64_t>> together;
+  int64_t left = options_.prefill_tokens, prompts = std::ssize(unread);
+  for (Sequence* sequence : unread) {
+    const int64_t share = std::max<int64_t>(1, left / prompts--);
+    const int64_t tokens = std::min(sequence->source->unread, share);
+    if (left < tokens) break;
+    left -= tokens;
+    const std::pair chunk{sequence, tokens};
+    if (sequence->alone) {
+      read_chunks(std::span(&chunk, 1));
+    } else {
+      together.push_back(chunk);
+    }
+  }
+  if (!together.empty()) read_chunks(together);
+}
+
+void Engine::read_chunks(std::span<const std::pair<Sequence*, int64_t>> chunks) {
+  std::vector<StepModel::Chunk> calls;
+  for (const auto& [sequence, tokens] : chunks) calls.push_back({sequence->source.get(), tokens});
+  try {
+    return model_->read(calls);
+  } catch (...) {
+    for (const auto& [sequence, tokens] : chunks) {
+      if (chunks.size() == 1) sequence->error = std::current_exception();
+    }
+  }
+  // What was read is void: each begins again, alone.
+  for (const auto& [sequence, tokens] : chunks) {
+    if (sequence->error) continue;
+    sequence->alone = true;
+    try {
+      sequence->source = model_->open(sequence->request.source);
+    } catch (...) {
+      sequence->error = std::current_exception();
+    }
+  }
+}
+
+// Gives rows to the requests whose sources are read.
+void Engine::admit_read() {
+  Sequences group, still_reading;
+  for (auto& sequence : reading_) {
+    if (sequence->error) {
+      source_tokens_ -= sequence->source_tokens();
+      reserved_bytes_ -= sequence->cache_bytes;
+      end(std::move(sequence));
+    } else if (sequence->source->unread == 0) {
+      group.push_back(std::move(sequence));
+    } else {
+      still_reading.push_back(std::move(sequence));
+    }
+  }
+  reading_ = std::move(still_reading);
+  if (!group.empty()) admit_group(std::move(group));
+}
+
+void Engine::admit_group(Sequences group) {
+  std::vector<std::unique_ptr<StepModel::Source>> sources;
+  for (const auto& sequence : group) sources.push_back(std::move(sequence->source));
+  try {
+    model_->admit(sources);
+  } catch (...) {
+    if (group.size() == 1) {
+      source_tokens_ -= group.front()->source_tokens();
+      reserved_bytes_ -= group.front()->cache_bytes;
+      group.front()->error = std::current_exception();
+      return end(std::move(group.front()));
+    }
+    for (size_t i = 0; i < group.size(); ++i) {
+      group[i]->source = std::move(sources[i]);
+      Sequences one;
+      one.push_back(std::move(group[i]));
+      admit_group(std::move(one));
+    }
+    return;
+  }
   std::vector<int32_t> offsets = hypothesis_offsets_.values();
-  for (const Ids source : sources) {
-    ids_.push_back(special_.start.value_or(source.empty() ? 0 : source.back()));
+  for (auto& sequence : group) {
+    ids_.push_back(
+        special_.start.value_or(sequence->request.source.empty() ? 0 : sequence->request.source.back()));
     offsets.push_back(offsets.back() + 1);
+    running_.push_back(std::move(sequence));
   }
   hypothesis_offsets_ = Offsets(std::move(offsets));
-  may_restrict_ = true;
-  running_tokens_ += tokens;
-  for (; count > 0; --count) {
-    running_.push_back(std::move(queue_.front()));
-    queue_.pop_front();
-  }
+  membership_changed_ = true;
 }
 
-// The logits of no more tokens than the living may use together.
+// The logits of no more tokens than the running requests may use together.
 void Engine::restrict_logits() {
-  if (!std::exchange(may_restrict_, false)) return;
-  const auto uses_all = [](const auto& sentence) { return sentence->allowed.empty(); };
+  if (!std::exchange(membership_changed_, false)) return;
+  const auto uses_all = [](const auto& sequence) { return sequence->allowed.empty(); };
   std::vector<int32_t> together;
   if (std::ranges::none_of(running_, uses_all)) {
-    for (const auto& sentence : running_)
-      together.insert(together.end(), sentence->allowed.begin(), sentence->allowed.end());
+    for (const auto& sequence : running_)
+      together.insert(together.end(), sequence->allowed.begin(), sequence->allowed.end());
     std::ranges::sort(together);
     together.erase(std::unique(together.begin(), together.end()), together.end());
   }
-  // To restrict anew costs about what it saves in some steps: a few tokens too many may stay.
+  // Another restriction costs about what it saves in some steps: a few tokens too many may stay.
   const bool enough = std::ranges::includes(columns_, together) && columns_.size() < 2 * together.size();
   if (together != columns_ && !enough)
-    columns_ = model_.restrict_logits(together) ? std::move(together) : std::vector<int32_t>();
-  for (const auto& sentence : running_) sentence->find_columns(columns_);
+    columns_ = model_->restrict_logits(together) ? std::move(together) : std::vector<int32_t>();
+  for (const auto& sequence : running_) sequence->find_columns(columns_);
 }
 
-// Takes logits, of all tokens or of columns_, and goes one token further.
+// Advances every row by a token. logits: of all tokens, or of columns_.
 void Engine::advance(const Tensor& logits) {
-  const int64_t rows = hypothesis_offsets_.tokens(), vocabulary = model_.vocabulary();
+  const int64_t rows = hypothesis_offsets_.tokens(), vocabulary = model_->vocabulary();
   const int64_t columns = columns_.empty() ? vocabulary : std::ssize(columns_);
   if (logits.shape() != Shape{rows, columns} || !logits.contiguous()) {
     throw ShapeError(
         concat("search: expected contiguous logits [", rows, ", ", columns, "], found ", logits.shape()));
   }
 
-  struct Place {
-    Sentence* sentence;
+  struct RowOf {
+    Sequence* sequence;
     int32_t row;
   };
-  std::vector<Place> places;
+  std::vector<RowOf> row_of;
   std::vector<RowVocabulary> vocabularies;
-  for (const auto& sentence : running_) {
-    const auto count = static_cast<int32_t>(sentence->rows().size());
+  for (const auto& sequence : running_) {
+    const auto count = static_cast<int32_t>(sequence->rows().size());
     for (int32_t row = 0; row < count; ++row) {
-      places.push_back({sentence.get(), row});
-      vocabularies.push_back({sentence->allowed, sentence->columns});
+      row_of.push_back({sequence.get(), row});
+      vocabularies.push_back({sequence->allowed, sequence->columns});
     }
   }
-  const auto wants_logits = [](const auto& sentence) { return needs_logits(sentence->options); };
-  const StepScores numbers =
+  const auto wants_logits = [](const auto& sequence) { return needs_logits(sequence->request.options); };
+  const StepScores scores =
       step_scores(logits, vocabularies, vocabulary, std::ranges::any_of(running_, wants_logits));
-  std::vector<RowStep> steps(places.size());
-  std::vector<std::exception_ptr> errors(places.size());
+  std::vector<RowStep> steps(row_of.size());
+  std::vector<std::exception_ptr> errors(row_of.size());
   // A thread is worth waking for some ten microseconds of work.
   parallel_for(rows, std::max<int64_t>(1, 32768 / vocabulary), [&](int64_t first, int64_t last) {
     for (int64_t r = first; r < last; ++r) {
-      const auto row_of = [&](const Tensor& of) {
+      const auto scores_of = [&](const Tensor& of) {
         return std::span(of.data() + r * vocabulary, static_cast<size_t>(vocabulary));
       };
-      const auto [sentence, row] = places[static_cast<size_t>(r)];
-      if (sentence->hypotheses->forced() != nullptr) continue;
-      const std::span<float> log_probabilities = row_of(numbers.log_probabilities);
-      const bool by_logits = needs_logits(sentence->options);
+      const auto [sequence, row] = row_of[static_cast<size_t>(r)];
+      if (sequence->hypotheses->forced() != nullptr) continue;
+      const std::span<float> log_probabilities = scores_of(scores.log_probabilities);
+      const bool by_logits = needs_logits(sequence->request.options);
       try {
         steps[static_cast<size_t>(r)].candidates =
-            candidates_of(*sentence->hypotheses, row,
-                          {log_probabilities, by_logits ? row_of(numbers.logits) : log_probabilities});
+            candidates_of(*sequence->hypotheses, row,
+                          {log_probabilities, by_logits ? scores_of(scores.logits) : log_probabilities});
       } catch (...) {
         errors[static_cast<size_t>(r)] = std::current_exception();
       }
     }
   });
 
-  const auto weights = model_.source_weights();
+  const auto weights = model_->source_weights();
   for (size_t s = 0; s < running_.size(); ++s) {
-    Sentence& sentence = *running_[s];
+    Sequence& sequence = *running_[s];
     const auto first = static_cast<size_t>(hypothesis_offsets_.begin(static_cast<int64_t>(s)));
-    const std::span<RowStep> own = std::span(steps).subspan(first, sentence.rows().size());
+    const std::span<RowStep> own = std::span(steps).subspan(first, sequence.rows().size());
     for (size_t r = 0; r < own.size(); ++r) {
-      if (sentence.watches_source()) own[r].attended = weights[first + r];
-      if (errors[first + r]) sentence.error = errors[first + r];
+      if (sequence.captures_attention()) own[r].attended = weights[first + r];
+      if (errors[first + r]) sequence.error = errors[first + r];
     }
     try {
-      if (!sentence.error) sentence.advance(own);
+      if (!sequence.error) sequence.advance(own);
     } catch (...) {
-      sentence.error = std::current_exception();
+      sequence.error = std::current_exception();
     }
   }
 }
 
-// Numbers the rows of what goes on anew, and gives what is done.
-std::vector<Decoded> Engine::retire_finished() {
-  std::vector<int32_t> offsets{0}, left{0}, parents;
-  ids_.clear();
+// Ends the requests that are done, failed or cancelled, and renumbers the rows of the others. advanced:
+// whether rows have parents in the step before, or are where they were.
+void Engine::drop_ended_rows(bool advanced) {
+  std::vector<int32_t> offsets{0}, left{0}, parents, ids;
   for (size_t s = 0; s < running_.size(); ++s) {
-    for (const Hypotheses::Row& row : running_[s]->rows()) {
-      ids_.push_back(row.id);
-      parents.push_back(row.parent +
-                        static_cast<int32_t>(hypothesis_offsets_.begin(static_cast<int64_t>(s))));
+    const auto first = static_cast<int32_t>(hypothesis_offsets_.begin(static_cast<int64_t>(s)));
+    const std::span<const Hypotheses::Row> rows = running_[s]->rows();
+    for (size_t r = 0; r < rows.size(); ++r) {
+      const int32_t parent = first + (advanced ? rows[r].parent : static_cast<int32_t>(r));
+      parents.push_back(parent);
+      ids.push_back(advanced ? rows[r].id : ids_[static_cast<size_t>(parent)]);
     }
-    offsets.push_back(static_cast<int32_t>(ids_.size()));
-    if (!running_[s]->rows().empty()) left.push_back(offsets.back());
+    offsets.push_back(static_cast<int32_t>(ids.size()));
+    if (!rows.empty()) left.push_back(offsets.back());
   }
   const Offsets after(std::move(offsets));
   bool moved = !(after == hypothesis_offsets_);
   for (size_t r = 0; r < parents.size(); ++r) moved = moved || parents[r] != static_cast<int32_t>(r);
-  if (moved) model_.reorder(parents, after);
+  if (moved) model_->reorder(parents, after);
   hypothesis_offsets_ = Offsets(std::move(left));
+  ids_ = std::move(ids);
 
-  std::vector<Decoded> done;
-  std::erase_if(running_, [&](const std::unique_ptr<Sentence>& sentence) {
-    if (!sentence->rows().empty()) return false;
-    done.push_back({.request_id = sentence->request_id, .hypotheses = {}, .error = sentence->error});
-    if (!sentence->error) done.back().hypotheses = sentence->hypotheses->result();
-    running_tokens_ -= sentence->source_tokens();
-    may_restrict_ = true;
-    return true;
-  });
-  return done;
+  Sequences still_running;
+  for (auto& sequence : running_) {
+    if (!sequence->rows().empty()) {
+      still_running.push_back(std::move(sequence));
+      continue;
+    }
+    source_tokens_ -= sequence->source_tokens();
+    reserved_bytes_ -= sequence->cache_bytes;
+    membership_changed_ = true;
+    end(std::move(sequence));
+  }
+  running_ = std::move(still_running);
+}
+
+// The model has thrown in the middle of a step: its rows are void.
+void Engine::end_running(const std::exception_ptr& error) {
+  const Offsets none(std::vector<int32_t>(running_.size() + 1));
+  for (const auto& sequence : running_) sequence->error = error;
+  model_->reorder({}, none);
+  for (auto& sequence : running_) {
+    source_tokens_ -= sequence->source_tokens();
+    reserved_bytes_ -= sequence->cache_bytes;
+    end(std::move(sequence));
+  }
+  running_.clear();
+  ids_.clear();
+  hypothesis_offsets_ = Offsets();
+  membership_changed_ = true;
 }
 
 std::vector<Decoded> decode_all(Engine& engine, std::span<const Request> requests,
-                                const SearchOptions& options) {
+                                const std::function<Request(const Request&)>& fit) {
   if (!engine.idle()) throw UsageError("search: expected an idle engine, found one with other requests");
   std::vector<size_t> order(requests.size());
   std::iota(order.begin(), order.end(), size_t{0});
   // The longest take longest: at the end there are short ones to fill up with.
   std::ranges::stable_sort(order, std::greater(), [&](size_t i) { return requests[i].source.size(); });
   std::vector<Decoded> results(requests.size());
-  std::unordered_map<uint64_t, size_t> place_of;
+  std::unordered_map<uint64_t, size_t> index_of;
   for (const size_t i : order) {
     try {
-      place_of.emplace(engine.submit(requests[i], options), i);
+      index_of.emplace(engine.submit(fit ? fit(requests[i]) : requests[i]), i);
     } catch (...) {
       results[i].error = std::current_exception();
     }
   }
   while (!engine.idle()) {
-    for (Decoded& one : engine.step()) results[place_of.at(one.request_id)] = std::move(one);
+    for (Decoded& one : engine.step()) results[index_of.at(one.request_id)] = std::move(one);
   }
+  for (size_t i = 0; i < results.size(); ++i) results[i].request_id = i;
   return results;
 }
 
@@ -281,11 +487,11 @@ std::vector<NBest> hypotheses_of(std::vector<Decoded> decoded) {
   return result;
 }
 
-std::vector<NBest> search(StepModel& step_model, const SpecialIds& special, std::span<const Request> requests,
-                          const SearchOptions& options) {
-  options.validate();
-  Engine engine(step_model, special);
-  return hypotheses_of(decode_all(engine, requests, options));
+std::vector<NBest> search(StepModel& step_model, const SpecialIds& special,
+                          std::span<const Request> requests) {
+  for (const Request& request : requests) request.options.validate();
+  Engine engine(std::shared_ptr<StepModel>(std::shared_ptr<StepModel>(), &step_model), special);
+  return hypotheses_of(decode_all(engine, requests));
 }
 
 }  // namespace qkv::search

@@ -53,8 +53,8 @@ void Hypotheses::attend(Row& row, std::span<const float> attended) {
 // In single precision, because transformers' scores are.
 float Hypotheses::score(float total, int length, std::span<const float> attended) const {
   const int64_t found = length - std::ssize(request_.prefix);
-  const float score =
-      total / static_cast<float>(length_penalty(options_.form, options_.length_penalty, found));
+  const float score = total / static_cast<float>(length_penalty(options_.length_penalty_type,
+                                                                options_.length_penalty, found));
   return score + static_cast<float>(coverage_penalty(options_.coverage_penalty, attended));
 }
 
@@ -105,11 +105,10 @@ Hypothesis Hypotheses::spell(const Finished& hypothesis) const {
   return result;
 }
 
-std::unique_ptr<Hypotheses> make_hypotheses(const SearchOptions& options, const Request& request,
-                                            const SpecialIds& special, int limit) {
-  if (options.sampling) return std::make_unique<Samples>(options, request, special, limit);
-  if (options.alternatives) return std::make_unique<Alternatives>(options, request, special, limit);
-  return std::make_unique<Beam>(options, request, special, limit);
+std::unique_ptr<Hypotheses> make_hypotheses(const Request& request, const SpecialIds& special) {
+  if (request.options.sampling) return std::make_unique<Samples>(request, special);
+  if (request.options.alternatives) return std::make_unique<Alternatives>(request, special);
+  return std::make_unique<Beam>(request, special);
 }
 
 }  // namespace qkv::search

@@ -4,28 +4,10 @@
 
 #include "qkv/base/error.h"
 #include "qkv/search/batches.h"
+#include "qkv/search/language_step_model.h"
 #include "qkv/search/score.h"
 
 namespace qkv::search {
-
-void LanguageStepModel::check(Ids prompt) const {
-  const models::LanguageModelConfig& config = model_.config();
-  if (prompt.empty()) throw UsageError("prompt: expected at least one token, found none");
-  if (std::ssize(prompt) > config.max_positions) {
-    throw UsageError(concat("prompt: expected at most the ", config.max_positions,
-                            " tokens that the model can read, found ", prompt.size()));
-  }
-  for (const int32_t id : prompt) {
-    if (id >= 0 && id < config.vocabulary) continue;
-    throw DataError(concat("prompt: expected ids from 0 to ", config.vocabulary - 1, ", found ", id));
-  }
-}
-
-void LanguageStepModel::admit(std::span<const Ids> prompts) {
-  std::vector<Ids> beginnings;
-  for (const Ids prompt : prompts) beginnings.push_back(prompt.first(prompt.size() - 1));
-  state_.join(model_.start(pack_ragged(beginnings)));
-}
 
 SpecialIds special_ids(const models::LanguageModel& model) {
   const std::vector<int32_t>& ends = model.config().eos_ids;
@@ -35,44 +17,24 @@ SpecialIds special_ids(const models::LanguageModel& model) {
   return {.start = std::nullopt, .eos = ends.front()};
 }
 
-SearchOptions fitting(const models::LanguageModel& model, SearchOptions options, int64_t prompt_tokens) {
-  const models::LanguageModelConfig& config = model.config();
-  for (size_t i = 1; i < config.eos_ids.size(); ++i) options.stop.push_back(config.eos_ids[i]);
-  // The last token is never read, and the end that the limit forces takes no place.
-  const int64_t most = config.max_positions - prompt_tokens + 2;
-  options.max_length = static_cast<int>(std::clamp<int64_t>(most, 2, options.max_length));
-  options.min_length = std::min(options.min_length, options.max_length);
-  options.max_source_factor = 0;  // a text may be much longer than its beginning
-  return options;
+SearchOptions language_defaults() {
+  return {.beam = 1, .length_penalty = 0, .max_new_tokens = 128, .max_source_factor = 0};
 }
 
-std::vector<Decoded> generate(const models::LanguageModel& model, std::span<const Request> prompts,
-                              const SearchOptions& options, int64_t batch_tokens) {
-  options.validate();
-  LanguageStepModel step_model(model);
-  Engine engine(step_model, special_ids(model), batch_tokens);
-  std::vector<Decoded> results(prompts.size());
-  // The longest first, so that those side by side are of similar lengths.
-  std::vector<size_t> order(prompts.size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::ranges::stable_sort(order, std::greater(), [&](size_t i) { return prompts[i].source.size(); });
-  std::vector<size_t> of_ticket;
-  for (const size_t i : order) {
-    try {
-      engine.submit(prompts[i], fitting(model, options, std::ssize(prompts[i].source)));
-      of_ticket.push_back(i);
-    } catch (const Error&) {
-      results[i].error = std::current_exception();
-    }
-  }
-  while (!engine.idle()) {
-    for (Decoded& done : engine.step()) {
-      const size_t i = of_ticket[done.request_id];
-      results[i] = std::move(done);
-    }
-  }
-  for (size_t i = 0; i < results.size(); ++i) results[i].request_id = i;
-  return results;
+Request fitting(const models::LanguageModel& model, Request request) {
+  const models::LanguageModelConfig& config = model.config();
+  SearchOptions& options = request.options;
+  if (!config.eos_ids.empty())
+    options.stop.insert(options.stop.end(), config.eos_ids.begin() + 1, config.eos_ids.end());
+  options.max_source_factor = 0;  // a text may be much longer than its prompt
+  fit_positions(request, config.max_positions, std::ssize(request.source));
+  return request;
+}
+
+std::vector<Decoded> generate(std::shared_ptr<const models::LanguageModel> model,
+                              std::span<const Request> prompts, const EngineOptions& options) {
+  Engine engine(std::make_shared<LanguageStepModel>(model), special_ids(*model), options);
+  return decode_all(engine, prompts, [&](const Request& request) { return fitting(*model, request); });
 }
 
 std::vector<std::vector<float>> score(const models::LanguageModel& model, std::span<const Ids> texts,

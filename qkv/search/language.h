@@ -1,45 +1,30 @@
 #pragma once
-// What a language model writes, and what it thinks of a text, by token numbers.
+// Texts that a language model generates, and the probabilities that it gives to texts, as ids.
+
+#include <memory>
+#include <span>
+#include <vector>
 
 #include "qkv/models/language_model.h"
 #include "qkv/search/engine.h"
 
 namespace qkv::search {
 
-// Texts in the middle of a language model, with their caches of keys and values. The model must outlive it.
-class LanguageStepModel : public StepModel {
- public:
-  explicit LanguageStepModel(const models::LanguageModel& model) : model_(model) {}
-
-  int64_t vocabulary() const override { return model_.config().vocabulary; }
-  // Throws UsageError for a prompt without tokens or with as many as the model can read or more, DataError
-  // for an id outside the vocabulary.
-  void check(Ids prompt) const override;
-  // Reads all tokens of the prompts but their last at once.
-  void admit(std::span<const Ids> prompts) override;
-  Tensor step(const Tensor& ids) override { return model_.step(ids, state_); }
-  void reorder(std::span<const int32_t> parents, const Offsets& hypothesis_offsets) override {
-    state_.reorder(parents, hypothesis_offsets);
-  }
-
- private:
-  const models::LanguageModel& model_;
-  nn::DecoderState state_;
-};
-
-// What an Engine needs to go on with a model's prompts. Throws UsageError for a model that names no token
-// which ends a text.
+// What an Engine needs to continue prompts. Throws UsageError for a model without a token that ends a text.
 SpecialIds special_ids(const models::LanguageModel& model);
 
-// How the outputs of one prompt are searched for: no longer than the model can read, and ended by all that
-// ends the model's texts.
-SearchOptions fitting(const models::LanguageModel& model, SearchOptions options, int64_t prompt_tokens);
+// The options that prompts are continued with where nothing else is said: greedy search for 128 tokens.
+SearchOptions language_defaults();
 
-// What comes after each prompt (Request::source), in their order. About `batch_tokens` prompt tokens are gone
-// on with side by side; a result does not depend on that, nor on the other prompts. What is wrong with one
-// prompt is in its result. Throws UsageError for bad options.
-std::vector<Decoded> generate(const models::LanguageModel& model, std::span<const Request> prompts,
-                              const SearchOptions& options, int64_t batch_tokens = 1024);
+// The request as the model can follow it: no longer than its positions, and ended by any of the tokens that
+// end its texts. Throws UsageError for a prefix that leaves no position.
+Request fitting(const models::LanguageModel& model, Request request);
+
+// The continuations of each prompt (Request::source), in their order. Engine options change no result; an
+// error of one prompt is in its result. Throws UsageError for bad engine options and what special_ids()
+// throws.
+std::vector<Decoded> generate(std::shared_ptr<const models::LanguageModel> model,
+                              std::span<const Request> prompts, const EngineOptions& options = {});
 
 // log P(token | the tokens before it), natural logarithms, for each token of each text but its first. Texts
 // are batched by length, at most `batch_tokens` tokens at a time; the result does not depend on that. Throws

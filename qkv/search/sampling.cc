@@ -14,7 +14,14 @@ namespace {
 
 constexpr float kImpossible = -std::numeric_limits<float>::infinity();
 
-// Equal ones of the k-th remain too.
+// A temperature so low that scaled logits overflow is the limit 0: the likeliest tokens alone remain.
+void scale_by_temperature(std::span<float> logits, float largest, double temperature) {
+  const auto scale = static_cast<float>(1 / temperature);
+  const bool overflows = !std::isfinite(scale) || !std::isfinite(largest * scale);
+  for (float& logit : logits) logit = overflows ? (logit == largest ? 0 : kImpossible) : logit * scale;
+}
+
+// Tokens as likely as the k-th remain too.
 void keep_top_k(std::span<float> logits, size_t k) {
   if (k >= logits.size()) return;
   std::vector<float> copy(logits.begin(), logits.end());
@@ -59,11 +66,9 @@ void scale_to_one(std::span<float> probabilities) {
 }  // namespace
 
 bool shape_distribution(std::span<float> logits, const Sampling& options) {
-  if (*std::ranges::max_element(logits) == kImpossible) return false;
-  if (options.temperature != 1) {
-    const auto scale = static_cast<float>(1 / options.temperature);
-    for (float& logit : logits) logit *= scale;
-  }
+  const float largest = *std::ranges::max_element(logits);
+  if (largest == kImpossible) return false;
+  if (options.temperature != 1) scale_by_temperature(logits, largest, options.temperature);
   if (options.top_k > 0) keep_top_k(logits, static_cast<size_t>(options.top_k));
   softmax(logits);
   if (options.top_p < 1) {

@@ -8,6 +8,9 @@
 namespace qkv::search {
 namespace {
 
+// Keeps sums of lengths within an int.
+constexpr int kMaxTokens = 1'000'000'000;
+
 void require(bool good, const char* field, const char* expected, double found) {
   if (!good) throw UsageError(concat(field, ": expected ", expected, ", found ", found));
 }
@@ -33,14 +36,14 @@ void SearchOptions::validate() const {
   require(std::isfinite(length_penalty), "length_penalty", "a finite number", length_penalty);
   require(std::isfinite(coverage_penalty) && coverage_penalty >= 0, "coverage_penalty",
           "a number that is not negative", coverage_penalty);
-  require(max_length >= 2, "max_length", "at least 2", max_length);
+  require(max_new_tokens >= 1 && max_new_tokens <= kMaxTokens, "max_new_tokens", "1 to 1e9", max_new_tokens);
   require(std::isfinite(max_source_factor) && max_source_factor >= 0, "max_source_factor",
           "a number that is not negative", max_source_factor);
-  require(max_source_extra >= 2, "max_source_extra", "at least 2", max_source_extra);
-  require(min_length >= 0, "min_length", "a number that is not negative", min_length);
-  if (min_length > max_length) {
-    throw UsageError(
-        concat("min_length: expected at most max_length = ", max_length, ", found ", min_length));
+  require(max_source_extra >= 1, "max_source_extra", "at least 1", max_source_extra);
+  require(min_new_tokens >= 0, "min_new_tokens", "a number that is not negative", min_new_tokens);
+  if (min_new_tokens > max_new_tokens) {
+    throw UsageError(concat("min_new_tokens: expected at most max_new_tokens = ", max_new_tokens, ", found ",
+                            min_new_tokens));
   }
   require(no_repeat_ngram >= 0, "no_repeat_ngram", "0 (no such rule) or more", no_repeat_ngram);
   require(std::isfinite(repetition_penalty) && repetition_penalty > 0, "repetition_penalty",
@@ -51,16 +54,18 @@ void SearchOptions::validate() const {
 }
 
 int SearchOptions::limit(int64_t source_tokens, int64_t prefix_tokens) const {
-  if (max_source_factor == 0) return max_length;
-  const double by_source = max_source_factor * static_cast<double>(source_tokens) + max_source_extra +
-                           static_cast<double>(prefix_tokens);
-  // A smaller limit than min_length would contradict it.
-  return std::max(min_length, by_source < max_length ? static_cast<int>(by_source) : max_length);
+  int new_tokens = max_new_tokens;
+  if (max_source_factor > 0) {
+    const double by_source = max_source_factor * static_cast<double>(source_tokens) + max_source_extra;
+    // A smaller limit than min_new_tokens would contradict it.
+    if (by_source < new_tokens) new_tokens = std::max(min_new_tokens, static_cast<int>(by_source));
+  }
+  return static_cast<int>(prefix_tokens) + new_tokens + 1;
 }
 
-double length_penalty(LengthPenalty form, double alpha, int64_t length) {
+double length_penalty(LengthPenaltyType type, double alpha, int64_t length) {
   const auto tokens = static_cast<double>(length);
-  return std::pow(form == LengthPenalty::gnmt ? (5 + tokens) / 6 : tokens, alpha);
+  return std::pow(type == LengthPenaltyType::gnmt ? (5 + tokens) / 6 : tokens, alpha);
 }
 
 double coverage_penalty(double beta, std::span<const float> attended) {
@@ -73,11 +78,22 @@ double coverage_penalty(double beta, std::span<const float> attended) {
   return beta * sum;
 }
 
-void check_prefix(Ids prefix, int64_t vocabulary, int32_t eos, const SearchOptions& options) {
-  if (std::ssize(prefix) > options.max_length - 2) {
-    throw UsageError(concat("prefix: expected at most ", options.max_length - 2, " tokens, as max_length is ",
-                            options.max_length, ", found ", prefix.size()));
+void fit_positions(Request& request, int64_t positions, int64_t taken) {
+  SearchOptions& options = request.options;
+  const int64_t prefix = std::ssize(request.prefix);
+  // The last new token is not read.
+  const int64_t left = positions - taken - prefix + 1;
+  if (left < 1 && prefix > 0) {
+    throw UsageError(concat("prefix: expected at most ", std::max<int64_t>(0, positions - taken),
+                            " tokens, as the model has ", positions, " positions, found ", prefix));
   }
+  options.max_new_tokens = static_cast<int>(std::clamp<int64_t>(left, 1, options.max_new_tokens));
+  options.min_new_tokens = std::min(options.min_new_tokens, options.max_new_tokens);
+}
+
+void check_prefix(Ids prefix, int64_t vocabulary, int32_t eos, const SearchOptions& options) {
+  if (std::ssize(prefix) > kMaxTokens)
+    throw UsageError(concat("prefix: expected at most 1e9 tokens, found ", prefix.size()));
   for (const int32_t id : prefix) {
     if (id < 0 || id >= vocabulary) {
       throw UsageError(concat("prefix: expected ids from 0 to ", vocabulary - 1, ", found ", id));

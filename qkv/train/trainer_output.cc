@@ -88,8 +88,9 @@ void Trainer::save_checkpoint() {
 
 void Trainer::export_model(const models::Transformer& model) const {
   models::GenerationDefaults defaults;
-  defaults.max_length =
-      static_cast<int>(std::min<int64_t>(defaults.max_length, model.config().max_positions));
+  // The start token and the new tokens have positions; transformers counts the end's too.
+  defaults.max_new_tokens =
+      static_cast<int>(std::min<int64_t>(defaults.max_new_tokens, model.config().max_positions - 2));
   models::save_transformer(inputs_.folder, model, defaults);
 }
 

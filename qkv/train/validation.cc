@@ -68,7 +68,8 @@ std::optional<double> translation_bleu(const models::Transformer& model,
       const auto ids = set.store.source(pair);
       sources.emplace_back(ids.begin(), ids.end()).push_back(tokenizer.eos_id(text::Side::source));
     }
-    const std::vector<search::NBest> found = search::search(model, sources, search, options.batch_tokens);
+    const std::vector<search::NBest> found =
+        search::search(model, sources, search, {.batch_tokens = options.batch_tokens});
     for (size_t i = 0; i < batch.size(); ++i)
       hypotheses[static_cast<size_t>(batch[i])] = tokenizer.decode(found[i].front().ids);
   }

@@ -50,7 +50,7 @@ inline models::TransformerConfig write_random_model(const std::filesystem::path&
   nn::initialise(model, 7);
   std::filesystem::create_directories(folder);
   tokenizer.save(folder);
-  models::save_transformer(folder, model, {.beam = 2, .length_penalty = 0.6f, .max_length = 32});
+  models::save_transformer(folder, model, {.beam = 2, .length_penalty = 0.6f, .max_new_tokens = 30});
   return config;
 }
 

@@ -39,7 +39,7 @@ TEST(ShortlistCommand, TranslationsHoldWhatTheShortlistAllows) {
     for (const int32_t id : tokenizer.encode_target(word))
       pieces.insert(tokenizer.piece(id, text::Side::target));
   }
-  const std::vector<std::string> translate{"translate", model, "--max-length", "8", "--json", "--scores"};
+  const std::vector<std::string> translate{"translate", model, "--max-new-tokens", "7", "--json", "--scores"};
   const std::string input = "five\nsix\nfive six\nnine hundred\n";
   const Outcome free = run_qkv(translate, {.input = input});
   const Outcome bound = run_qkv(with(translate, {"--shortlist", file}), {.input = input});

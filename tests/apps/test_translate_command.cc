@@ -18,7 +18,7 @@ class TranslateCommand : public ::testing::Test {
 
   std::string model() const { return (scratch_ / "model").string(); }
   Outcome translate(const std::vector<std::string>& options, const std::string& input = "forty-two\n") const {
-    std::vector<std::string> arguments{"translate", model(), "--max-length", "8"};
+    std::vector<std::string> arguments{"translate", model(), "--max-new-tokens", "7"};
     arguments.insert(arguments.end(), options.begin(), options.end());
     return run_qkv(arguments, {.input = input});
   }
@@ -97,7 +97,7 @@ TEST_F(TranslateCommand, AModelAgreesWithItself) {
   const auto folder = scratch_ / "stranger";
   std::filesystem::create_directories(folder);
   other.save(folder);
-  models::save_transformer(folder, stranger, {.beam = 2, .length_penalty = 1, .max_length = 32});
+  models::save_transformer(folder, stranger, {.beam = 2, .length_penalty = 1, .max_new_tokens = 30});
   expect_failure(translate({"--ensemble", folder.string()}), 2, {"one source vocabulary", "60", "50"});
 }
 

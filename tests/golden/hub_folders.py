@@ -422,7 +422,7 @@ def translations(folder, texts):
         best = {"text": tokenizer.decode(found.sequences[0], skip_special_tokens=True)}
         if getattr(found, "sequences_scores", None) is not None:
             best["score"] = float(found.sequences_scores[0])
-        options = ["--max-length=19"] if limit else []  # which does not count the start
+        options = ["--max-new-tokens=18"] if limit else []  # which counts neither the start nor the end
         result.append({"command": ["translate", *options], "input": text, "hypotheses": [best]})
     return result
 

@@ -101,12 +101,12 @@ std::vector<io::NamedTensor> run_pairs(const char* folder, const io::Safetensors
   watched.add_to(out);
   // The end is not to come within `steps` tokens; one more place is for the one that is forced then.
   search::SearchOptions greedy{
-      .beam = 1, .max_length = steps + 1, .max_source_factor = 0, .min_length = steps + 1};
+      .beam = 1, .max_new_tokens = steps, .max_source_factor = 0, .min_new_tokens = steps};
   std::vector<int32_t> ids = written(*model, sources, 0, greedy);
   ids.pop_back();
   out.push_back({"greedy", Tensor::from(ids, {std::ssize(ids)})});
   ids = written(*model, sources, 2,
-                {.beam = 4, .length_penalty = 0.6, .max_length = 39, .max_source_factor = 0});
+                {.beam = 4, .length_penalty = 0.6, .max_new_tokens = 38, .max_source_factor = 0});
   out.push_back({"beam", Tensor::from(ids, {std::ssize(ids)})});
   return out;
 }

@@ -37,7 +37,7 @@ TEST_P(Saved, ComesBackBitForBit) {
   const Scratch folder;
   Transformer model(small(GetParam()));
   nn::initialise(model, 3);
-  save_transformer(folder.path(), model, {.beam = 3, .length_penalty = 1.5, .max_length = 99});
+  save_transformer(folder.path(), model, {.beam = 3, .length_penalty = 1.5, .max_new_tokens = 97});
   const auto loaded = load_transformer(folder.path());
   EXPECT_EQ(fields(loaded->config()), fields(model.config()));
   expect_same_parameters(model, *loaded);
@@ -88,8 +88,8 @@ TEST(Folder, SaysHowToDecode) {
   const GenerationDefaults found = load_generation_defaults(folder.path());
   EXPECT_EQ(found.beam, 1);
   EXPECT_EQ(found.length_penalty, 2.5);
-  EXPECT_EQ(found.max_length, 9);
-  EXPECT_EQ(found.min_length, 3);
+  EXPECT_EQ(found.max_new_tokens, 7) << "without the start token and the end";
+  EXPECT_EQ(found.min_new_tokens, 2) << "without the start token";
   EXPECT_EQ(found.early_stopping, EarlyStopping::when_full);
   EXPECT_EQ(found.no_repeat_ngram, 2);
   EXPECT_EQ(found.repetition_penalty, 1.25f);
@@ -103,13 +103,19 @@ TEST(Folder, SaysHowToDecode) {
   const GenerationDefaults again = load_generation_defaults(folder.path());
   EXPECT_EQ(again.bad_words, (std::vector<std::vector<int32_t>>{{3}, {4, 5}, {29}})) << "and padding";
   EXPECT_EQ(again.early_stopping, found.early_stopping);
-  EXPECT_EQ(again.min_length, found.min_length);
+  EXPECT_EQ(again.max_new_tokens, found.max_new_tokens);
+  EXPECT_EQ(again.min_new_tokens, found.min_new_tokens);
   EXPECT_EQ(again.renormalize, found.renormalize);
   EXPECT_EQ(again.top_p, found.top_p);
+  folder.write("generation_config.json", R"({"max_length": 20, "max_new_tokens": 31, "min_new_tokens": 4})");
+  EXPECT_EQ(load_generation_defaults(folder.path()).max_new_tokens, 30);
+  EXPECT_EQ(load_generation_defaults(folder.path()).min_new_tokens, 4);
   folder.write("generation_config.json", R"({"early_stopping": "never"})");
   EXPECT_EQ(load_generation_defaults(folder.path()).early_stopping, EarlyStopping::exact);
   for (const char* const wrong :
-       {"[1]", R"({"num_beams": "four"})", R"({"bad_words_ids": [[]]})", R"({"early_stopping": "soon"})"}) {
+       {"[1]", R"({"num_beams": "four"})", R"({"bad_words_ids": [[]]})", R"({"early_stopping": "soon"})",
+        R"({"num_beams": 0})", R"({"num_beams": 1.5})", R"({"max_length": 4294967316})", R"({"top_k": -1})",
+        R"({"max_new_tokens": 99999999999999999999})", R"({"min_length": true})"}) {
     folder.write("generation_config.json", wrong);
     const std::string message = message_of<DataError>([&] { load_generation_defaults(folder.path()); });
     EXPECT_NE(message.find("generation_config.json"), std::string::npos) << message;

@@ -58,7 +58,7 @@ class TranslateTest : public ::testing::Test {
     config.pad_id = config.decoder_start_id = tokenizer.pad_id();
     model_->config = config;
     model_->transformer = search::testing::random_transformer(config, 13);
-    model_->generation = {.beam = 3, .length_penalty = 1.5f, .max_length = 21};
+    model_->generation = {.beam = 3, .length_penalty = 1.5f, .max_new_tokens = 19};
   }
   static void TearDownTestSuite() { delete model_; }
 
@@ -76,7 +76,7 @@ models::TranslationModel* TranslateTest::model_ = nullptr;
 TEST_F(TranslateTest, DefaultsAreTheFolders) {
   EXPECT_EQ(options().search.beam, 3);
   EXPECT_EQ(options().search.length_penalty, 1.5);
-  EXPECT_EQ(options().search.max_length, 20);
+  EXPECT_EQ(options().search.max_new_tokens, 19);
 }
 
 TEST_F(TranslateTest, EachSourceHasItsOwnTranslationInItsPlace) {
@@ -160,13 +160,13 @@ TEST_F(TranslateTest, ALineWithoutEndIsRefusedAndTheOthersGoOn) {
 
 TEST_F(TranslateTest, APrefixThatCannotBeLeavesTheOthersUnharmed) {
   TranslateOptions how = options();
-  how.search.max_length = 5;
+  how.search.max_new_tokens = 5;
   const std::vector<Source> sources = {{.text = "the red dog", .prefix = "green"},
-                                       {.text = "the red dog", .prefix = "green house green house"},
+                                       {.text = "the red dog", .prefix = "green \x80"},
                                        {.text = "green tree"}};
   const auto found = Translator(*model_).translate(sources, how);
   EXPECT_EQ(found[0].text.substr(0, 5), "green");
-  EXPECT_EQ(found[1].error, "prefix: expected at most 3 tokens, as max_length is 5, found 4");
+  EXPECT_EQ(found[1].error, "prefix: expected UTF-8, found a malformed character at byte 6");
   EXPECT_TRUE(found[1].hypotheses.empty());
   EXPECT_EQ(found[2].text, translate({"green tree"}, how)[0].text);
 }
@@ -179,7 +179,7 @@ TEST_F(TranslateTest, BadOptionsAreErrors) {
   how.max_source_tokens = 1;
   EXPECT_THROW(translate({"a"}, how), UsageError);
   how = options();
-  how.batch_tokens = 0;
+  how.batch_tokens = -1;
   EXPECT_THROW(translate({"the"}, how), UsageError);
   how = options();
   how.trace = how.search.alternatives = true;

@@ -44,7 +44,8 @@ struct RandomModel {
 };
 
 // Follows the rows as a decoder's cache does. A source's first token is the number of its sentence; what a
-// row attends to is a pure function of the same things as its logits.
+// row attends to is a pure function of the same things as its logits. It can be told to read sources in
+// chunks, and to throw.
 class RandomStepModel : public StepModel {
  public:
   explicit RandomStepModel(const RandomModel& model) : model_(model) {}
@@ -54,11 +55,38 @@ class RandomStepModel : public StepModel {
     if (source.empty()) throw UsageError("source: no tokens");
   }
 
-  void admit(std::span<const Ids> sources) override {
+  // Positions of a source and of each row, a byte each.
+  int64_t cache_bytes(const CacheNeed& need) const override {
+    return need.source_tokens + need.rows * need.tokens;
+  }
+
+  std::unique_ptr<Source> open(Ids source) override {
+    require_good(bad_open, source);
+    auto opened = std::make_unique<CountedSource>(source, open_sources_);
+    if (reads) opened->unread = std::ssize(source) - 1;
+    return opened;
+  }
+  void read(std::span<const Chunk> chunks) override {
+    int64_t tokens = 0;
+    for (const Chunk& chunk : chunks) {
+      if (chunk.tokens < 1 || chunk.tokens > chunk.source->unread) throw ShapeError("read: bad chunk");
+      chunk.source->unread -= chunk.tokens;
+      tokens += chunk.tokens;
+    }
+    most_read = std::max(most_read, tokens);
+    for (const Chunk& chunk : chunks) require_good(bad_read, chunk.source->ids);
+  }
+
+  void admit(std::span<const std::unique_ptr<Source>> sources) override {
+    for (const auto& source : sources) {
+      require_good(bad_admit, source->ids);
+      if (source->unread > 0) throw ShapeError("admit: a source is not read");
+    }
     ++groups;
-    for (const Ids source : sources) {
-      sentences_.push_back({.rows = 1, .tokens = std::ssize(source)});
-      rows_.push_back({.sentence = static_cast<uint64_t>(source.front()), .source_tokens = source.size()});
+    for (const auto& source : sources) {
+      const std::vector<int32_t>& ids = source->ids;
+      sentences_.push_back({.rows = 1, .tokens = std::ssize(ids)});
+      rows_.push_back({.sentence = static_cast<uint64_t>(ids.front()), .source_tokens = ids.size()});
     }
     int64_t tokens = 0;
     for (const Sentence& sentence : sentences_) tokens += sentence.tokens;
@@ -67,7 +95,9 @@ class RandomStepModel : public StepModel {
 
   Tensor step(const Tensor& ids) override {
     if (ids.numel() != std::ssize(rows_)) throw ShapeError("step: rows do not match");
-    ++steps;
+    if (++steps == bad_step) throw IoError("a bad step");
+    for (Sentence& sentence : sentences_) sentence.held += sentence.rows;
+    most_held = std::max(most_held, held());
     rows += ids.numel();
     source_weights_.clear();
     std::vector<float> all;
@@ -111,8 +141,8 @@ class RandomStepModel : public StepModel {
         next.push_back(rows_[parent]);
       }
       if (hypothesis_offsets.length(s) == 0) continue;
-      left.push_back(
-          {.rows = hypothesis_offsets.length(s), .tokens = sentences_[static_cast<size_t>(s)].tokens});
+      left.push_back(sentences_[static_cast<size_t>(s)]);
+      left.back().rows = hypothesis_offsets.length(s);
     }
     rows_ = std::move(next);
     sentences_ = std::move(left);
@@ -124,9 +154,21 @@ class RandomStepModel : public StepModel {
   }
   std::span<const std::vector<float>> source_weights() const override { return source_weights_; }
 
+  // Positions that are in the caches now.
+  int64_t held() const {
+    int64_t positions = *open_sources_;
+    for (const Sentence& sentence : sentences_) positions += sentence.tokens + sentence.held;
+    return positions;
+  }
+  int64_t requests() const { return std::ssize(sentences_); }  // that have rows
+
   bool attends = true;
-  int64_t groups = 0, steps = 0, rows = 0;  // how many there were
-  int64_t most_source_tokens = 0;           // at a time
+  bool reads = false;                                  // sources in chunks
+  std::vector<int32_t> bad_open, bad_read, bad_admit;  // sentences for which these throw
+  int64_t bad_step = -1;                               // the number of the step that throws
+  int64_t most_read = 0, most_held = 0;                // in a call, and at a time
+  int64_t groups = 0, steps = 0, rows = 0;             // how many there were
+  int64_t most_source_tokens = 0;                      // at a time
 
  private:
   struct Row {
@@ -138,11 +180,35 @@ class RandomStepModel : public StepModel {
   bool watching_ = false;
   struct Sentence {
     int64_t rows = 0, tokens = 0;
+    int64_t held = 0;  // positions of rows that were ever there: a cache keeps those that were pruned
   };
+  // Counts the tokens of the sources that are open.
+  struct CountedSource : Source {
+    CountedSource(Ids tokens, std::shared_ptr<int64_t> open) : Source(tokens), open_(std::move(open)) {
+      *open_ += std::ssize(ids);
+    }
+    ~CountedSource() override { *open_ -= std::ssize(ids); }
+    std::shared_ptr<int64_t> open_;
+  };
+  static void require_good(const std::vector<int32_t>& bad, Ids source) {
+    if (std::ranges::count(bad, source.front()) > 0) throw IoError(concat("bad source ", source.front()));
+  }
+  std::shared_ptr<int64_t> open_sources_ = std::make_shared<int64_t>(0);
   std::vector<Sentence> sentences_;
   std::vector<Row> rows_;
   std::vector<std::vector<float>> source_weights_;
 };
+
+// The same requests, each with these options.
+inline std::vector<Request> with_options(std::span<const Request> requests, const SearchOptions& options) {
+  std::vector<Request> result(requests.begin(), requests.end());
+  for (Request& request : result) request.options = options;
+  return result;
+}
+inline Request with_options(Request request, const SearchOptions& options) {
+  request.options = options;
+  return request;
+}
 
 // Requests for sentences of a RandomModel, whose sources have so many tokens; each has its place as key.
 inline std::vector<Request> requests_for(const std::vector<uint64_t>& sentences,

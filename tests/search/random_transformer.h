@@ -24,9 +24,9 @@ inline models::TransformerConfig small_config() {
 }
 
 // Weights larger than a new model's, so that its outputs are not all alike.
-inline std::unique_ptr<models::Transformer> random_transformer(const models::TransformerConfig& config,
+inline std::shared_ptr<models::Transformer> random_transformer(const models::TransformerConfig& config,
                                                                uint64_t seed) {
-  auto model = std::make_unique<models::Transformer>(config);
+  auto model = std::make_shared<models::Transformer>(config);
   nn::initialise(*model, seed);
   uint64_t stream = 0;
   model->visit([&](const std::string& name, const nn::Parameter& parameter) {

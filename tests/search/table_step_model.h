@@ -13,7 +13,7 @@ class TableStepModel : public StepModel {
  public:
   explicit TableStepModel(const Table& table) : table_(table) {}
   int64_t vocabulary() const override { return static_cast<int64_t>(table_[0].size()); }
-  void admit(std::span<const Ids>) override {}
+  void admit(std::span<const std::unique_ptr<Source>>) override {}
   Tensor step(const Tensor& ids) override {
     std::vector<float> logits;
     for (const int32_t id : ids.values<int32_t>()) {

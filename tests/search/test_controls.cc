@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
@@ -21,6 +22,7 @@ namespace {
 using nlohmann::json;
 using testing::RandomModel;
 using testing::RandomStepModel;
+using testing::with_options;
 
 constexpr int32_t kStart = 3, kEos = 0;
 constexpr SpecialIds kSpecial{.start = kStart, .eos = kEos};
@@ -33,28 +35,29 @@ const json& golden() {
 NBest run(const RandomModel& model, Request request, const SearchOptions& options, uint64_t sentence = 1) {
   request.source.front() = static_cast<int32_t>(sentence);
   RandomStepModel step_model(model);
-  return search(step_model, kSpecial, std::span(&request, 1), options).at(0);
+  return search(step_model, kSpecial, with_options(std::span(&request, 1), options)).at(0);
 }
 
 TEST(Controls, FindWhatTransformersFind) {
   const auto table = golden()["table"].get<testing::Table>();
   int searches = 0;
   for (const json& expected : golden()["searches"]) {
+    const auto prefix = expected["prefix"].get<std::vector<int32_t>>();
     const SearchOptions options{
         .beam = expected["beam"],
         .nbest = expected["beam"],
         .length_penalty = 0.8,
-        .max_length = 11,
+        .max_new_tokens = 10 - static_cast<int>(prefix.size()),
         .max_source_factor = 0,
         .suppress_tokens = {golden()["pad"].get<int32_t>()},
         .bad_words = expected["forbidden_sequences"].get<std::vector<std::vector<int32_t>>>(),
         .no_repeat_ngram = expected["no_repeat_ngram"],
         .repetition_penalty = expected["repetition_penalty"]};
-    const Request request{.source = {1}, .prefix = expected["prefix"].get<std::vector<int32_t>>()};
+    const Request request{.source = {1}, .options = options, .prefix = prefix};
     testing::TableStepModel step_model(table);
-    const NBest found = search(step_model, {.start = golden()["start"], .eos = golden()["eos"]},
-                               std::span(&request, 1), options)
-                            .at(0);
+    const NBest found =
+        search(step_model, {.start = golden()["start"], .eos = golden()["eos"]}, std::span(&request, 1))
+            .at(0);
     const json& hypotheses = expected["hypotheses"];
     ASSERT_EQ(found.size(), hypotheses.size());
     for (size_t i = 0; i < found.size(); ++i) {
@@ -92,7 +95,7 @@ TEST(Sampling, DrawsAsOftenAsTheModelSays) {
   for (int round = 0; round < 8; ++round) {
     const Request request{.source = {1}, .key = static_cast<uint64_t>(round)};
     const NBest drawn =
-        run(model, request, {.beam = 1, .nbest = 1000, .sampling = Sampling{}, .max_length = 2});
+        run(model, request, {.beam = 1, .nbest = 1000, .sampling = Sampling{}, .max_new_tokens = 1});
     ASSERT_EQ(drawn.size(), 1000u);
     for (const Hypothesis& hypothesis : drawn) ++counts[static_cast<size_t>(hypothesis.ids.front())];
   }
@@ -108,12 +111,12 @@ TEST(Sampling, DependsOnSeedAndKeyAlone) {
   const RandomModel model{.seed = 6, .vocabulary = 30, .spread = 1};
   const auto options = [](uint64_t seed) {
     return SearchOptions{
-        .beam = 1, .nbest = 3, .sampling = Sampling{.top_p = 0.95, .seed = seed}, .max_length = 12};
+        .beam = 1, .nbest = 3, .sampling = Sampling{.top_p = 0.95, .seed = seed}, .max_new_tokens = 11};
   };
   std::vector<Request> requests;
   for (uint64_t key = 0; key < 6; ++key) requests.push_back({.source = {5}, .key = key});
   RandomStepModel step_model(model);
-  const std::vector<NBest> together = search(step_model, kSpecial, requests, options(1));
+  const std::vector<NBest> together = search(step_model, kSpecial, with_options(requests, options(1)));
   std::set<std::vector<int32_t>> different;
   for (uint64_t key = 0; key < 6; ++key) {
     const NBest alone = run(model, requests[key], options(1), 5);
@@ -143,13 +146,27 @@ TEST(Sampling, DependsOnSeedAndKeyAlone) {
 TEST(Sampling, OfTheLikeliestTokenAloneIsGreedySearch) {
   const RandomModel model{.seed = 7, .vocabulary = 20};
   for (uint64_t sentence = 0; sentence < 5; ++sentence) {
-    const NBest greedy = run(model, {.source = {1}}, {.beam = 1, .max_length = 15}, sentence);
+    const NBest greedy = run(model, {.source = {1}}, {.beam = 1, .max_new_tokens = 14}, sentence);
     const NBest drawn =
         run(model, {.source = {1}},
-            {.beam = 1, .sampling = Sampling{.temperature = 3, .top_k = 1}, .max_length = 15}, sentence);
+            {.beam = 1, .sampling = Sampling{.temperature = 3, .top_k = 1}, .max_new_tokens = 14}, sentence);
     EXPECT_EQ(drawn.at(0).ids, greedy.at(0).ids);
     EXPECT_EQ(drawn.at(0).log_probability, greedy.at(0).log_probability);
   }
+}
+
+TEST(Sampling, ATemperatureNearZeroIsGreedy) {
+  constexpr float kImpossible = -std::numeric_limits<float>::infinity();
+  for (const double temperature : {1e-40, 1e-300, 1e-30, 1e-3}) {
+    for (const float shift : {0.0f, 5.0f, -5.0f}) {
+      std::vector<float> logits{kImpossible, shift - 1, shift, shift - 0.5f, kImpossible};
+      ASSERT_TRUE(shape_distribution(logits, {.temperature = temperature}));
+      EXPECT_EQ(logits, (std::vector<float>{0, 0, 1, 0, 0})) << temperature << " " << shift;
+    }
+  }
+  std::vector<float> equal{2, kImpossible, 2, -1};
+  ASSERT_TRUE(shape_distribution(equal, {.temperature = 1e-40}));
+  EXPECT_EQ(equal, (std::vector<float>{0.5f, 0, 0.5f, 0}));
 }
 
 TEST(Sampling, PicksByPlace) {
@@ -173,7 +190,7 @@ TEST(Sampling, PicksByPlace) {
 
 TEST(Constraints, StopTokensEndAnOutput) {
   const RandomModel model{.seed = 5, .vocabulary = 9};
-  SearchOptions options{.beam = 3, .nbest = 3, .max_length = 20};
+  SearchOptions options{.beam = 3, .nbest = 3, .max_new_tokens = 19};
   options.stop = {4, 5};
   int by_stop = 0;
   for (uint64_t sentence = 0; sentence < 10; ++sentence) {
@@ -191,23 +208,24 @@ TEST(Constraints, AnOutputThatNothingMayFollowEndsThere) {
   const RandomModel model{.seed = 5, .vocabulary = 4, .eos_bonus = -50};
   // Every token once, and </s> not yet: then nothing is left.
   for (const int beam : {1, 2}) {
-    const NBest found = run(model, {.source = {1}}, {.beam = beam, .min_length = 10, .no_repeat_ngram = 1});
+    const NBest found =
+        run(model, {.source = {1}}, {.beam = beam, .min_new_tokens = 9, .no_repeat_ngram = 1});
     ASSERT_FALSE(found.empty());
     EXPECT_EQ(found[0].ids.size(), 3u) << "1 and 2 in some order; 3 is the start token";
     EXPECT_FALSE(found[0].complete);
   }
   const NBest drawn =
       run(model, {.source = {1}},
-          {.beam = 1, .nbest = 4, .sampling = Sampling{}, .min_length = 10, .no_repeat_ngram = 1});
+          {.beam = 1, .nbest = 4, .sampling = Sampling{}, .min_new_tokens = 9, .no_repeat_ngram = 1});
   ASSERT_EQ(drawn.size(), 4u);
   for (const Hypothesis& hypothesis : drawn) EXPECT_EQ(hypothesis.ids.size(), 3u);
 }
 
 TEST(Prefix, ThatCannotBeIsRefused) {
   const RandomModel model{.seed = 5, .vocabulary = 9};
-  const SearchOptions options{.max_length = 6};
-  EXPECT_EQ(run(model, {.source = {1}, .prefix = {4, 4, 4, 4}}, options)[0].ids.size(), 6u);
-  EXPECT_THROW(run(model, {.source = {1}, .prefix = {4, 4, 4, 4, 4}}, options), UsageError);
+  const SearchOptions options{.max_new_tokens = 5};
+  const NBest found = run(model, {.source = {1}, .prefix = {4, 4, 4, 4}}, options);
+  EXPECT_LE(found[0].ids.size(), 10u) << "the prefix does not count, nor does the end";
   EXPECT_THROW(run(model, {.source = {1}, .prefix = {9}}, options), UsageError);
   EXPECT_THROW(run(model, {.source = {1}, .prefix = {-1}}, options), UsageError);
   EXPECT_THROW(run(model, {.source = {1}, .prefix = {2, kEos}}, options), UsageError);
@@ -231,7 +249,7 @@ TEST(Trace, TellsHowTheResultCameAbout) {
   const RandomModel model{.seed = 12, .vocabulary = 11, .eos_bonus = 1};
   for (uint64_t sentence = 0; sentence < 10; ++sentence) {
     SearchTrace trace;
-    const SearchOptions options{.beam = 3, .nbest = 3, .length_penalty = 0.7, .max_length = 14};
+    const SearchOptions options{.beam = 3, .nbest = 3, .length_penalty = 0.7, .max_new_tokens = 13};
     const Request request{.source = {1, 2, 0}, .prefix = {5}, .trace = &trace};
     const NBest found = run(model, request, options, sentence);
     std::vector<std::vector<int32_t>> kept{{5}};

@@ -21,30 +21,31 @@ using testing::RandomModel;
 using testing::RandomStepModel;
 using testing::requests_for;
 using testing::same_bits;
+using testing::with_options;
 
 constexpr int32_t kStart = 3, kEos = 0;
 constexpr SpecialIds kSpecial{.start = kStart, .eos = kEos};
 
 NBest alone(const RandomModel& model, const Request& request, const SearchOptions& options) {
-  RandomStepModel step_model(model);
-  return search(step_model, kSpecial, std::span(&request, 1), options).at(0);
+  const auto step_model = std::make_shared<RandomStepModel>(model);
+  return search(*step_model, kSpecial, with_options(std::span(&request, 1), options)).at(0);
 }
 
 // Searches of several kinds, as the requests of a server may be.
 std::vector<SearchOptions> kinds() {
-  return {{.beam = 4, .nbest = 2, .max_length = 25},
-          {.beam = 1, .max_length = 20, .no_repeat_ngram = 2},
-          {.beam = 1, .nbest = 3, .sampling = Sampling{.top_p = 0.9, .seed = 4}, .max_length = 15},
-          {.beam = 1, .max_length = 18, .repetition_penalty = 1.4f},
-          {.beam = 3, .coverage_penalty = 0.4, .max_length = 12},
-          {.beam = 2, .nbest = 3, .alternatives = true, .max_length = 12}};
+  return {{.beam = 4, .nbest = 2, .max_new_tokens = 24},
+          {.beam = 1, .max_new_tokens = 19, .no_repeat_ngram = 2},
+          {.beam = 1, .nbest = 3, .sampling = Sampling{.top_p = 0.9, .seed = 4}, .max_new_tokens = 14},
+          {.beam = 1, .max_new_tokens = 17, .repetition_penalty = 1.4f},
+          {.beam = 3, .coverage_penalty = 0.4, .max_new_tokens = 11},
+          {.beam = 2, .nbest = 3, .alternatives = true, .max_new_tokens = 11}};
 }
 
 TEST(Engine, GivesEachRequestWhatItHasAloneWheneverItComes) {
   const RandomModel model{.seed = 8, .vocabulary = 30, .eos_bonus = 1.5f};
   for (const int64_t budget : {1, 20, 1000}) {
-    RandomStepModel step_model(model);
-    Engine engine(step_model, kSpecial, budget);
+    const auto step_model = std::make_shared<RandomStepModel>(model);
+    Engine engine(step_model, kSpecial, {.batch_tokens = budget});
     RandomStream random(static_cast<uint64_t>(budget));
     std::vector<Request> requests;
     std::vector<SearchOptions> options;
@@ -56,7 +57,7 @@ TEST(Engine, GivesEachRequestWhatItHasAloneWheneverItComes) {
         if (random.below(3) == 0) request.prefix = {5, 7};
         requests.push_back(request);
         options.push_back(kinds()[random.below(kinds().size())]);
-        EXPECT_EQ(engine.submit(request, options.back()), requests.size() - 1);
+        EXPECT_EQ(engine.submit(with_options(request, options.back())), requests.size() - 1);
       }
       for (Decoded& one : engine.step()) {
         EXPECT_FALSE(one.error);
@@ -66,7 +67,7 @@ TEST(Engine, GivesEachRequestWhatItHasAloneWheneverItComes) {
     ASSERT_EQ(found.size(), 60u);
     for (size_t i = 0; i < requests.size(); ++i)
       EXPECT_TRUE(same_bits(found[i], alone(model, requests[i], options[i]))) << budget << " " << i;
-    EXPECT_LE(step_model.most_source_tokens, std::max<int64_t>(budget, 9));
+    EXPECT_LE(step_model->most_source_tokens, std::max<int64_t>(budget, 9));
   }
 }
 
@@ -74,20 +75,21 @@ TEST(Engine, APlaceThatIsFreeIsTaken) {
   // One sentence in eight is long.
   const RandomModel model{.seed = 1, .vocabulary = 12, .eos_bonus = -30};
   std::vector<Request> requests = requests_for(std::vector<uint64_t>(64, 1), std::vector<size_t>(64, 4));
-  RandomStepModel step_model(model);
-  Engine engine(step_model, kSpecial, 32);  // eight sentences
+  const auto step_model = std::make_shared<RandomStepModel>(model);
+  Engine engine(step_model, kSpecial, {.batch_tokens = 32});  // eight sentences
   int64_t tokens = 0;
   for (size_t i = 0; i < requests.size(); ++i) {
     const int length = i % 8 == 0 ? 40 : 5;
-    tokens += length - 1;  // the last is forced
-    engine.submit(requests[i], {.beam = 1, .max_length = length, .max_source_factor = 0});
+    tokens += length - 1;  // the end is forced
+    engine.submit(
+        with_options(requests[i], {.beam = 1, .max_new_tokens = length - 1, .max_source_factor = 0}));
   }
   while (!engine.idle()) engine.step();
-  EXPECT_EQ(step_model.rows, tokens) << "a sentence that is done costs nothing";
+  EXPECT_EQ(step_model->rows, tokens) << "a sentence that is done costs nothing";
   // Batch after batch would take eight times the longest: 312 steps.
-  EXPECT_LT(step_model.steps, 120);
-  EXPECT_LT(step_model.groups, 32) << "newcomers come in groups";
-  EXPECT_EQ(step_model.most_source_tokens, 32);
+  EXPECT_LT(step_model->steps, 120);
+  EXPECT_LT(step_model->groups, 32) << "newcomers come in groups";
+  EXPECT_EQ(step_model->most_source_tokens, 32);
 }
 
 TEST(Engine, WhatIsWrongWithOneLeavesTheOthersUnharmed) {
@@ -101,23 +103,23 @@ TEST(Engine, WhatIsWrongWithOneLeavesTheOthersUnharmed) {
     }
   };
   const RandomModel model{.seed = 3, .vocabulary = 9};
-  Broken step_model(model);
+  const auto step_model = std::make_shared<Broken>(model);
   Engine engine(step_model, kSpecial);
   const std::vector<Request> requests = requests_for({1, 2, 3}, {5, 4, 3});
-  const SearchOptions options{.beam = 1, .max_length = 9};
-  std::vector<Decoded> found = decode_all(engine, requests, options);
+  const SearchOptions options{.beam = 1, .max_new_tokens = 8};
+  std::vector<Decoded> found = decode_all(engine, with_options(requests, options));
   EXPECT_TRUE(same_bits(found[0].hypotheses, alone(model, requests[0], options)));
   EXPECT_THROW(std::rethrow_exception(found[1].error), NumericError);
   EXPECT_TRUE(found[1].hypotheses.empty());
   EXPECT_EQ(found[0].error, nullptr);
 
-  RandomStepModel good(model);
+  const auto good = std::make_shared<RandomStepModel>(model);
   Engine other(good, kSpecial);
   std::vector<Request> mixed = requests_for({1, 2, 3, 4}, {2, 2, 2, 2});
   mixed[0].source.clear();
   mixed[1].prefix = {model.vocabulary};
   mixed[2].on_token = [](const NewToken&) -> bool { throw IoError("gone"); };
-  found = decode_all(other, mixed, options);
+  found = decode_all(other, with_options(mixed, options));
   EXPECT_THROW(std::rethrow_exception(found[0].error), UsageError);
   EXPECT_THROW(std::rethrow_exception(found[1].error), UsageError);
   EXPECT_THROW(std::rethrow_exception(found[2].error), IoError);
@@ -127,36 +129,37 @@ TEST(Engine, WhatIsWrongWithOneLeavesTheOthersUnharmed) {
 
 TEST(Engine, RefusesWhatItCannotFollow) {
   const RandomModel model{.seed = 3, .vocabulary = 9};
-  RandomStepModel step_model(model);
-  EXPECT_THROW(Engine(step_model, kSpecial, 0), UsageError);
+  const auto step_model = std::make_shared<RandomStepModel>(model);
+  EXPECT_THROW(Engine(step_model, kSpecial, {.batch_tokens = -1}), UsageError);
+  EXPECT_THROW(Engine(step_model, kSpecial, {.cache_bytes = -1}), UsageError);
+  EXPECT_THROW(Engine(step_model, kSpecial, {.prefill_tokens = 0}), UsageError);
+  EXPECT_THROW(Engine(nullptr, kSpecial), UsageError);
   EXPECT_THROW(Engine(step_model, {.start = 1, .eos = 9}), UsageError);
   Engine engine(step_model, kSpecial);
   SearchTrace trace;
   const Request traced{.source = {1}, .trace = &trace};
-  EXPECT_THROW(engine.submit(traced, {.beam = 1, .sampling = Sampling{}}), UsageError);
-  EXPECT_THROW(engine.submit(traced, {.alternatives = true}), UsageError);
-  EXPECT_THROW(engine.submit({.source = {1}}, {.beam = 1, .sampling = Sampling{}, .alternatives = true}),
-               UsageError);
-  EXPECT_THROW(engine.submit({.source = {1}}, {.coverage_penalty = -1}), UsageError);
-  step_model.attends = false;
-  EXPECT_THROW(engine.submit({.source = {1}}, {.coverage_penalty = 0.2}), UsageError);
+  EXPECT_THROW(engine.submit(with_options(traced, {.beam = 1, .sampling = Sampling{}})), UsageError);
+  EXPECT_THROW(engine.submit(with_options(traced, {.alternatives = true})), UsageError);
+  EXPECT_THROW(
+      engine.submit({.source = {1}, .options = {.beam = 1, .sampling = Sampling{}, .alternatives = true}}),
+      UsageError);
+  EXPECT_THROW(engine.submit({.source = {1}, .options = {.coverage_penalty = -1}}), UsageError);
+  step_model->attends = false;
+  EXPECT_THROW(engine.submit({.source = {1}, .options = {.coverage_penalty = 0.2}}), UsageError);
   EXPECT_TRUE(engine.idle());
 }
 
 TEST(Engine, APromptGoesOnFromItsLastToken) {
   const RandomModel model{.seed = 6, .vocabulary = 9};
-  const Request request{.source = {4, 7, 5}};
-  RandomStepModel step_model(model);
-  const SearchOptions options{.beam = 3, .max_length = 9};
-  const NBest as_prompt =
-      search(step_model, {.start = {}, .eos = kEos}, std::span(&request, 1), options).at(0);
-  const NBest as_start = search(step_model, {.start = 5, .eos = kEos}, std::span(&request, 1), options).at(0);
+  const Request request{.source = {4, 7, 5}, .options = {.beam = 3, .max_new_tokens = 8}};
+  const auto step_model = std::make_shared<RandomStepModel>(model);
+  const NBest as_prompt = search(*step_model, {.start = {}, .eos = kEos}, std::span(&request, 1)).at(0);
+  const NBest as_start = search(*step_model, {.start = 5, .eos = kEos}, std::span(&request, 1)).at(0);
   EXPECT_TRUE(same_bits(as_prompt, as_start));
-  const NBest without = search(step_model, {.start = {}, .eos = kEos}, std::span(&request, 1),
-                               {.beam = 3, .no_repeat_ngram = 1})
-                            .at(0);
+  const Request unrepeated = with_options(request, {.beam = 3, .no_repeat_ngram = 1});
+  const NBest without = search(*step_model, {.start = {}, .eos = kEos}, std::span(&unrepeated, 1)).at(0);
   for (const int32_t id : without[0].ids) EXPECT_EQ(std::ranges::count(request.source, id), 0);
-  EXPECT_THROW(search(step_model, {.start = {}, .eos = kEos}, std::vector<Request>(1), options), UsageError);
+  EXPECT_THROW(search(*step_model, {.start = {}, .eos = kEos}, std::vector<Request>(1)), UsageError);
 }
 
 TEST(OnToken, TellsGreedyAndDrawnTokensAsTheyCome) {
@@ -164,7 +167,7 @@ TEST(OnToken, TellsGreedyAndDrawnTokensAsTheyCome) {
   for (const SearchOptions& options :
        {kinds()[1], kinds()[2], kinds()[3], SearchOptions{.beam = 1, .nbest = 3, .alternatives = true}}) {
     for (int32_t sentence = 0; sentence < 5; ++sentence) {
-      RandomStepModel step_model(model);
+      const auto step_model = std::make_shared<RandomStepModel>(model);
       Engine engine(step_model, kSpecial);
       std::map<int32_t, Hypothesis> told;
       int64_t late = 0;
@@ -173,10 +176,10 @@ TEST(OnToken, TellsGreedyAndDrawnTokensAsTheyCome) {
         one.ids.push_back(token.id);
         one.token_log_probabilities.push_back(token.log_probability);
         // The first steps read the start token and the prefix; the last </s> may be forced.
-        late += std::ssize(one.ids) < step_model.steps - 2 ? 1 : 0;
+        late += std::ssize(one.ids) < step_model->steps - 2 ? 1 : 0;
         return true;
       };
-      engine.submit({.source = {sentence, 1, 1}, .prefix = {5, 6}, .on_token = on_token}, options);
+      engine.submit({.source = {sentence, 1, 1}, .options = options, .prefix = {5, 6}, .on_token = on_token});
       NBest found;
       while (!engine.idle()) {
         for (Decoded& one : engine.step()) found = std::move(one.hypotheses);
@@ -199,23 +202,23 @@ TEST(OnToken, TellsABeamsBestAtItsEnd) {
                           told.push_back(token.id);
                           return told.size() < 3;
                         }};
-  const NBest found = alone(model, request, {.beam = 3, .max_length = 12, .min_length = 6});
+  const NBest found = alone(model, request, {.beam = 3, .max_new_tokens = 11, .min_new_tokens = 5});
   ASSERT_GE(found[0].ids.size(), 6u);
   EXPECT_EQ(told, std::vector<int32_t>(found[0].ids.begin() + 1, found[0].ids.begin() + 4))
       << "until enough was heard";
   EXPECT_TRUE(same_bits(found, alone(model, {.source = {2, 1}, .prefix = {5}},
-                                     {.beam = 3, .max_length = 12, .min_length = 6})));
+                                     {.beam = 3, .max_new_tokens = 11, .min_new_tokens = 5})));
 }
 
 TEST(OnToken, EndsTheOutputThatNobodyWantsMoreOf) {
   const RandomModel model{.seed = 4, .vocabulary = 30, .eos_bonus = -9};
   for (const SearchOptions& options :
-       {SearchOptions{.beam = 1, .max_length = 30}, SearchOptions{.beam = 1, .sampling = Sampling{}}}) {
-    RandomStepModel step_model(model);
+       {SearchOptions{.beam = 1, .max_new_tokens = 29}, SearchOptions{.beam = 1, .sampling = Sampling{}}}) {
+    const auto step_model = std::make_shared<RandomStepModel>(model);
     int heard = 0;
     std::vector<Request> requests = requests_for({1, 2}, {8, 8});
     requests[0].on_token = [&](const NewToken&) { return ++heard < 4; };
-    const std::vector<NBest> found = search(step_model, kSpecial, requests, options);
+    const std::vector<NBest> found = search(*step_model, kSpecial, with_options(requests, options));
     const NBest whole = alone(model, requests_for({1}, {8})[0], options);
     EXPECT_EQ(heard, 4);
     ASSERT_EQ(found[0][0].ids.size(), 5u) << "four, and the </s> that ends it";
@@ -231,7 +234,7 @@ TEST(Alternatives, AreTheLikeliestTokensEachSearchedOnFrom) {
     for (const std::vector<int32_t>& prefix : {std::vector<int32_t>{}, {4, 9}}) {
       for (int32_t sentence = 0; sentence < 6; ++sentence) {
         // Without a length penalty what comes before a position decides nothing behind it.
-        const SearchOptions plain{.beam = beam, .length_penalty = 0, .max_length = 14};
+        const SearchOptions plain{.beam = beam, .length_penalty = 0, .max_new_tokens = 13};
         SearchOptions options = plain;
         options.alternatives = true;
         options.nbest = 4;
@@ -255,7 +258,9 @@ TEST(Alternatives, AreTheLikeliestTokensEachSearchedOnFrom) {
           }
           std::vector<int32_t> longer = prefix;
           longer.push_back(token);
-          const NBest rest = alone(model, {.source = {sentence, 1}, .prefix = longer}, plain);
+          SearchOptions shorter = plain;
+          --shorter.max_new_tokens;  // the token is in the prefix now
+          const NBest rest = alone(model, {.source = {sentence, 1}, .prefix = longer}, shorter);
           EXPECT_EQ(found[i].ids, rest[0].ids);
           EXPECT_NEAR(found[i].log_probability, rest[0].log_probability + next[static_cast<size_t>(token)],
                       1e-5);
@@ -283,7 +288,7 @@ TEST(Coverage, CountsWhatAllTokensAttendedTo) {
                           .nbest = 400,
                           .coverage_penalty = 0.7,
                           .early_stopping = EarlyStopping::exact,
-                          .max_length = 5};
+                          .max_new_tokens = 3};
     const NBest found = alone(model, request, options);
     options.coverage_penalty = 0;
     const NBest without = alone(model, {.source = request.source, .prefix = {2}}, options);

@@ -50,8 +50,8 @@ std::vector<LanguageModelConfig> variants() {
 }
 
 // Weights larger than a new model's, so that its outputs are not all alike.
-std::unique_ptr<LanguageModel> random_model(const LanguageModelConfig& config, uint64_t seed) {
-  auto model = std::make_unique<LanguageModel>(config);
+std::shared_ptr<LanguageModel> random_model(const LanguageModelConfig& config, uint64_t seed) {
+  auto model = std::make_shared<LanguageModel>(config);
   nn::initialise(*model, seed);
   model->visit([](const std::string& name, const nn::Parameter& parameter) {
     Variable variable = parameter.variable;
@@ -74,9 +74,10 @@ Texts random_prompts(int count, uint64_t longest, uint64_t seed) {
   return prompts;
 }
 
-std::vector<Request> requests_of(const Texts& prompts) {
+std::vector<Request> requests_of(const Texts& prompts, const SearchOptions& options) {
   std::vector<Request> requests;
-  for (const auto& prompt : prompts) requests.push_back({.source = prompt, .key = requests.size()});
+  for (const auto& prompt : prompts)
+    requests.push_back({.source = prompt, .options = options, .key = requests.size()});
   return requests;
 }
 
@@ -90,13 +91,13 @@ Tensor whole_run(const LanguageModel& model, const std::vector<int32_t>& text) {
   return logits;
 }
 
-SearchOptions greedy() { return {.beam = 1, .length_penalty = 0, .max_length = 16}; }
+SearchOptions greedy() { return {.beam = 1, .length_penalty = 0, .max_new_tokens = 15}; }
 
 TEST(Generate, GreedyIsTheLikeliestTokenByWholeRuns) {
   for (const LanguageModelConfig& config : variants()) {
     const auto model = random_model(config, 3);
     const Texts prompts = random_prompts(6, 9, 4);
-    const auto found = hypotheses_of(generate(*model, requests_of(prompts), greedy()));
+    const auto found = hypotheses_of(generate(model, requests_of(prompts, greedy())));
     ASSERT_EQ(found.size(), prompts.size());
     for (size_t i = 0; i < prompts.size(); ++i) {
       std::vector<int32_t> text = prompts[i];
@@ -132,12 +133,14 @@ TEST(Generate, ResultsDoNotDependOnBatchesOrThreads) {
       if (!drawn) options.beam = 3;
       const int before = threads();
       set_threads(1);
-      const auto expected = hypotheses_of(generate(*model, requests_of(prompts), options, 1));
+      const auto expected =
+          hypotheses_of(generate(model, requests_of(prompts, options), {.batch_tokens = 1}));
       for (const int count : {1, 3}) {
         set_threads(count);
         for (const int64_t budget : {20, 1000}) {
-          EXPECT_TRUE(
-              same_bits(hypotheses_of(generate(*model, requests_of(prompts), options, budget)), expected))
+          EXPECT_TRUE(same_bits(
+              hypotheses_of(generate(model, requests_of(prompts, options), {.batch_tokens = budget})),
+              expected))
               << count << " threads, " << budget << " tokens";
         }
       }
@@ -153,10 +156,10 @@ TEST(Generate, EndsWhereTheModelCanReadNoFurther) {
   LanguageModelConfig config = variants()[0];
   const auto model = random_model(config, 7);
   SearchOptions options = greedy();
-  options.max_length = 1000;
-  options.min_length = 1000;  // never the end
+  options.max_new_tokens = 999;
+  options.min_new_tokens = 999;  // never the end
   const Texts prompts = {random_prompts(1, 1, 1)[0], std::vector<int32_t>(40, 9)};
-  const auto found = hypotheses_of(generate(*model, requests_of(prompts), options));
+  const auto found = hypotheses_of(generate(model, requests_of(prompts, options)));
   // All 40 places are read, and the token after them is the last; the end that the limit forces is one more.
   EXPECT_EQ(prompts[0].size() + found[0].at(0).ids.size(), 42u);
   EXPECT_EQ(found[1].at(0).ids.size(), 2u);
@@ -166,8 +169,8 @@ TEST(Generate, EndsWhereTheModelCanReadNoFurther) {
 TEST(Generate, AnyOfTheEndsEndsAText) {
   const auto model = random_model(variants()[1], 8);
   int ends_of[2] = {0, 0};
-  SearchOptions options{.beam = 1, .nbest = 40, .sampling = Sampling{.temperature = 4}, .max_length = 38};
-  const std::vector<NBest> found = hypotheses_of(generate(*model, requests_of({{7, 8}}), options));
+  SearchOptions options{.beam = 1, .nbest = 40, .sampling = Sampling{.temperature = 4}, .max_new_tokens = 37};
+  const std::vector<NBest> found = hypotheses_of(generate(model, requests_of({{7, 8}}, options)));
   for (const Hypothesis& one : found.at(0)) {
     if (!one.complete) continue;
     const int32_t last = one.ids.back();
@@ -184,7 +187,7 @@ TEST(Generate, AnyOfTheEndsEndsAText) {
 TEST(Generate, ABadPromptLeavesTheOthersUnharmed) {
   const auto model = random_model(variants()[0], 9);
   const Texts prompts = {{7, 8}, {}, std::vector<int32_t>(41, 7), {31}, {9}};
-  const std::vector<Decoded> found = generate(*model, requests_of(prompts), greedy());
+  const std::vector<Decoded> found = generate(model, requests_of(prompts, greedy()));
   EXPECT_FALSE(found[0].error);
   EXPECT_FALSE(found[4].error);
   EXPECT_FALSE(found[4].hypotheses.empty());
@@ -202,7 +205,7 @@ TEST(Generate, NeedsAnEnd) {
   LanguageModelConfig config = variants()[0];
   config.eos_ids = {};
   const auto model = random_model(config, 9);
-  EXPECT_THROW(generate(*model, requests_of({{7}}), greedy()), UsageError);
+  EXPECT_THROW(generate(model, requests_of({{7}}, greedy())), UsageError);
 }
 
 TEST(LanguageScore, IsTheWholeRunsAndDoesNotDependOnTheBatch) {

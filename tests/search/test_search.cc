@@ -18,13 +18,14 @@ using testing::RandomModel;
 using testing::RandomStepModel;
 using testing::requests_for;
 using testing::same_bits;
+using testing::with_options;
 
 constexpr int32_t kStart = 3, kEos = 0;
 constexpr SpecialIds kSpecial{.start = kStart, .eos = kEos};
 
 NBest run(const RandomModel& model, uint64_t sentence, const SearchOptions& options) {
   RandomStepModel step_model(model);
-  return search(step_model, kSpecial, requests_for({sentence}, {10}), options).at(0);
+  return search(step_model, kSpecial, with_options(requests_for({sentence}, {10}), options)).at(0);
 }
 
 struct Output {
@@ -41,15 +42,15 @@ std::vector<Output> all_outputs(const RandomModel& model, uint64_t sentence, con
       Output output{{tokens.begin() + 1, tokens.end()}, log_probability, 0};
       output.ids.push_back(kEos);
       const auto length = static_cast<double>(output.ids.size());
-      output.score = log_probability / (options.form == LengthPenalty::power
+      output.score = log_probability / (options.length_penalty_type == LengthPenaltyType::power
                                             ? std::pow(length, options.length_penalty)
                                             : std::pow((5 + length) / 6, options.length_penalty));
       outputs.push_back(output);
     };
     const auto length = static_cast<int>(tokens.size());  // of an output that ends here
-    if (length == options.max_length) return add(total);
+    if (length == options.max_new_tokens + 1) return add(total);
     const std::vector<double> next = model.log_probabilities(sentence, tokens);
-    if (length >= options.min_length) add(total + next[kEos]);
+    if (length > options.min_new_tokens) add(total + next[kEos]);
     for (int32_t id = 1; id < model.vocabulary; ++id) {
       if (std::count(options.suppress_tokens.begin(), options.suppress_tokens.end(), id)) continue;
       tokens.push_back(id);
@@ -79,13 +80,14 @@ void expect_all(const RandomModel& model, uint64_t sentence, SearchOptions optio
 
 TEST(Search, FindsEveryOutputInOrderWhenTheBeamHoldsThemAll) {
   for (uint64_t sentence = 0; sentence < 10; ++sentence) {
-    expect_all({.seed = 5}, sentence, {.max_length = 5});
-    expect_all({.seed = 5}, sentence, {.length_penalty = 1.5, .form = LengthPenalty::gnmt, .max_length = 5});
-    expect_all({.seed = 5}, sentence, {.length_penalty = -0.5, .max_length = 4});
-    expect_all({.seed = 5}, sentence, {.length_penalty = 0, .max_length = 2});
-    expect_all({.seed = 5}, sentence, {.max_length = 5, .min_length = 3});
-    expect_all({.seed = 5}, sentence, {.max_length = 5, .suppress_tokens = {2}});
-    expect_all({.seed = 5, .vocabulary = 2}, sentence, {.max_length = 30, .max_source_factor = 0});
+    expect_all({.seed = 5}, sentence, {.max_new_tokens = 4});
+    expect_all({.seed = 5}, sentence,
+               {.length_penalty = 1.5, .length_penalty_type = LengthPenaltyType::gnmt, .max_new_tokens = 4});
+    expect_all({.seed = 5}, sentence, {.length_penalty = -0.5, .max_new_tokens = 3});
+    expect_all({.seed = 5}, sentence, {.length_penalty = 0, .max_new_tokens = 1});
+    expect_all({.seed = 5}, sentence, {.max_new_tokens = 4, .min_new_tokens = 2});
+    expect_all({.seed = 5}, sentence, {.max_new_tokens = 4, .suppress_tokens = {2}});
+    expect_all({.seed = 5, .vocabulary = 2}, sentence, {.max_new_tokens = 29, .max_source_factor = 0});
   }
 }
 
@@ -93,7 +95,7 @@ TEST(Search, ANarrowBeamFindsAnOutputThatExistsAndOftenTheBest) {
   int best = 0;
   for (uint64_t sentence = 0; sentence < 50; ++sentence) {
     const RandomModel model{.seed = 9, .vocabulary = 5};
-    SearchOptions options{.beam = 4, .nbest = 4, .early_stopping = EarlyStopping::exact, .max_length = 5};
+    SearchOptions options{.beam = 4, .nbest = 4, .early_stopping = EarlyStopping::exact, .max_new_tokens = 4};
     const std::vector<Output> outputs = all_outputs(model, sentence, options);
     const NBest found = run(model, sentence, options);
     ASSERT_EQ(found.size(), 4u);
@@ -113,7 +115,7 @@ TEST(Search, ANarrowBeamFindsAnOutputThatExistsAndOftenTheBest) {
 TEST(Search, TokenLogProbabilitiesAreTheModelsAndAddUp) {
   const RandomModel model{.seed = 3, .vocabulary = 9};
   for (uint64_t sentence = 0; sentence < 10; ++sentence) {
-    for (const Hypothesis& hypothesis : run(model, sentence, {.nbest = 4, .max_length = 12})) {
+    for (const Hypothesis& hypothesis : run(model, sentence, {.nbest = 4, .max_new_tokens = 11})) {
       ASSERT_EQ(hypothesis.ids.size(), hypothesis.token_log_probabilities.size());
       ASSERT_EQ(hypothesis.ids.back(), kEos);
       std::vector<int32_t> tokens = {kStart};
@@ -145,7 +147,7 @@ TEST(Search, ABeamOfOneTakesTheLikeliestTokenEachTime) {
     finished += greedy.back() == kEos;
     if (greedy.back() != kEos) greedy.push_back(kEos);
     for (const auto policy : {EarlyStopping::heuristic, EarlyStopping::exact, EarlyStopping::when_full}) {
-      const NBest found = run(model, sentence, {.beam = 1, .early_stopping = policy, .max_length = 20});
+      const NBest found = run(model, sentence, {.beam = 1, .early_stopping = policy, .max_new_tokens = 19});
       ASSERT_EQ(found.size(), 1u);
       EXPECT_EQ(found[0].ids, greedy);
     }
@@ -157,20 +159,21 @@ TEST(Search, ABeamOfOneTakesTheLikeliestTokenEachTime) {
 TEST(Search, ASentencesResultDoesNotDependOnTheOthersNorOnThreads) {
   const RandomModel model{.seed = 8, .vocabulary = 40, .eos_bonus = 2};
   const SearchOptions options{
-      .beam = 3, .nbest = 3, .max_length = 30, .max_source_factor = 2, .max_source_extra = 4};
+      .beam = 3, .nbest = 3, .max_new_tokens = 29, .max_source_factor = 2, .max_source_extra = 3};
   const std::vector<Request> requests = requests_for({11, 4, 7, 4, 19, 2, 23, 5}, {9, 3, 12, 3, 1, 7, 20, 2});
   const int before = threads();
   std::vector<NBest> together;
   for (const int count : {1, 2, 5}) {
     set_threads(count);
     RandomStepModel step_model(model);
-    together = search(step_model, kSpecial, requests, options);
+    together = search(step_model, kSpecial, with_options(requests, options));
     ASSERT_EQ(together.size(), requests.size());
     // Sentences that are done cost nothing more.
     EXPECT_LT(step_model.rows, step_model.steps * 3 * 8);
     for (size_t i = 0; i < requests.size(); ++i) {
       RandomStepModel alone(model);
-      const NBest expected = search(alone, kSpecial, std::span(requests).subspan(i, 1), options).at(0);
+      const NBest expected =
+          search(alone, kSpecial, with_options(std::span(requests).subspan(i, 1), options)).at(0);
       EXPECT_TRUE(same_bits(together[i], expected)) << i;
       EXPECT_LE(together[i].at(0).ids.size(), 2 * requests[i].source.size() + 4);
     }
@@ -182,7 +185,7 @@ TEST(Search, ASentencesResultDoesNotDependOnTheOthersNorOnThreads) {
 TEST(Search, TiesGoToEarlierParentsAndThenLowerIds) {
   // Four equal logits each time: the order of the outputs is that of the rule alone.
   const RandomModel model{.seed = 1, .vocabulary = 4, .granularity = 100};
-  const NBest found = run(model, 0, {.beam = 4, .nbest = 4, .length_penalty = 0, .max_length = 3});
+  const NBest found = run(model, 0, {.beam = 4, .nbest = 4, .length_penalty = 0, .max_new_tokens = 2});
   ASSERT_EQ(found.size(), 4u);
   EXPECT_EQ(found[0].ids, (std::vector<int32_t>{0}));
   EXPECT_EQ(found[1].ids, (std::vector<int32_t>{1, 0}));
@@ -191,23 +194,23 @@ TEST(Search, TiesGoToEarlierParentsAndThenLowerIds) {
 }
 
 TEST(Search, LengthPenaltiesByHand) {
-  EXPECT_DOUBLE_EQ(length_penalty(LengthPenalty::gnmt, 0.6, 1), 1);
-  EXPECT_NEAR(length_penalty(LengthPenalty::gnmt, 0.6, 7), std::exp(0.6 * std::log(2.0)), 1e-12);
-  EXPECT_DOUBLE_EQ(length_penalty(LengthPenalty::gnmt, 1, 19), 4);
-  EXPECT_DOUBLE_EQ(length_penalty(LengthPenalty::power, 2, 5), 25);
-  EXPECT_DOUBLE_EQ(length_penalty(LengthPenalty::power, 0, 5), 1);
-  EXPECT_DOUBLE_EQ(length_penalty(LengthPenalty::power, -1, 4), 0.25);
-  EXPECT_NEAR(length_penalty(LengthPenalty::power, 0.6, 10), 3.9810717055349722, 1e-12);
+  EXPECT_DOUBLE_EQ(length_penalty(LengthPenaltyType::gnmt, 0.6, 1), 1);
+  EXPECT_NEAR(length_penalty(LengthPenaltyType::gnmt, 0.6, 7), std::exp(0.6 * std::log(2.0)), 1e-12);
+  EXPECT_DOUBLE_EQ(length_penalty(LengthPenaltyType::gnmt, 1, 19), 4);
+  EXPECT_DOUBLE_EQ(length_penalty(LengthPenaltyType::power, 2, 5), 25);
+  EXPECT_DOUBLE_EQ(length_penalty(LengthPenaltyType::power, 0, 5), 1);
+  EXPECT_DOUBLE_EQ(length_penalty(LengthPenaltyType::power, -1, 4), 0.25);
+  EXPECT_NEAR(length_penalty(LengthPenaltyType::power, 0.6, 10), 3.9810717055349722, 1e-12);
 }
 
 TEST(Search, LengthLimits) {
-  const SearchOptions options{.max_length = 100, .max_source_factor = 1.5, .max_source_extra = 10};
+  const SearchOptions options{.max_new_tokens = 99, .max_source_factor = 1.5, .max_source_extra = 9};
   EXPECT_EQ(options.limit(1), 11);
   EXPECT_EQ(options.limit(20), 40);
   EXPECT_EQ(options.limit(1000), 100);
-  EXPECT_EQ((SearchOptions{.max_length = 100, .max_source_factor = 0}.limit(1)), 100);
+  EXPECT_EQ((SearchOptions{.max_new_tokens = 99, .max_source_factor = 0}.limit(1)), 100);
   const RandomModel endless{.seed = 2, .vocabulary = 6, .eos_bonus = -30};
-  const NBest found = run(endless, 1, {.nbest = 4, .max_length = 7});
+  const NBest found = run(endless, 1, {.nbest = 4, .max_new_tokens = 6});
   ASSERT_EQ(found.size(), 4u);
   for (const Hypothesis& hypothesis : found) {
     EXPECT_EQ(hypothesis.ids.size(), 7u);
@@ -216,14 +219,14 @@ TEST(Search, LengthLimits) {
     EXPECT_EQ(hypothesis.token_log_probabilities.back(), 0);
   }
   const RandomModel curt{.seed = 2, .vocabulary = 6, .eos_bonus = 30};
-  EXPECT_EQ(run(curt, 1, {.max_length = 7}).at(0).ids.size(), 1u);
-  EXPECT_EQ(run(curt, 1, {.max_length = 7, .min_length = 4}).at(0).ids.size(), 4u);
+  EXPECT_EQ(run(curt, 1, {.max_new_tokens = 6}).at(0).ids.size(), 1u);
+  EXPECT_EQ(run(curt, 1, {.max_new_tokens = 6, .min_new_tokens = 3}).at(0).ids.size(), 4u);
 }
 
 TEST(Search, NoSentencesGiveNoResults) {
   const RandomModel model;
   RandomStepModel step_model(model);
-  EXPECT_TRUE(search(step_model, kSpecial, {}, {}).empty());
+  EXPECT_TRUE(search(step_model, kSpecial, {}).empty());
   EXPECT_EQ(step_model.steps, 0);
 }
 
@@ -231,7 +234,7 @@ class BadStepModel : public StepModel {
  public:
   explicit BadStepModel(float value) : value_(value) {}
   int64_t vocabulary() const override { return 4; }
-  void admit(std::span<const Ids>) override {}
+  void admit(std::span<const std::unique_ptr<Source>>) override {}
   Tensor step(const Tensor& ids) override {
     std::vector<float> logits;
     for (int64_t row = 0; row < ids.numel(); ++row) logits.insert(logits.end(), {0.5f, value_, 1, 2});
@@ -247,16 +250,18 @@ TEST(Search, BadNumbersAndOptionsAreErrors) {
   const std::vector<Request> lengths = requests_for({1}, {3});
   BadStepModel nan(std::numeric_limits<float>::quiet_NaN()), infinite(std::numeric_limits<float>::infinity()),
       good(0.25f);
-  EXPECT_THROW(search(nan, kSpecial, lengths, {}), NumericError);
-  EXPECT_THROW(search(infinite, kSpecial, lengths, {}), NumericError);
-  EXPECT_EQ(search(good, kSpecial, lengths, {}).at(0).size(), 1u);
-  EXPECT_THROW(search(good, {.start = 0, .eos = 4}, lengths, {}), UsageError);
-  EXPECT_THROW(search(good, kSpecial, lengths, {.min_length = 2, .suppress_tokens = {1, 2, 3}}), DataError);
+  EXPECT_THROW(search(nan, kSpecial, lengths), NumericError);
+  EXPECT_THROW(search(infinite, kSpecial, lengths), NumericError);
+  EXPECT_EQ(search(good, kSpecial, lengths).at(0).size(), 1u);
+  EXPECT_THROW(search(good, {.start = 0, .eos = 4}, lengths), UsageError);
+  EXPECT_THROW(
+      search(good, kSpecial, with_options(lengths, {.min_new_tokens = 1, .suppress_tokens = {1, 2, 3}})),
+      DataError);
   for (const SearchOptions& options :
        {SearchOptions{.beam = 0}, SearchOptions{.nbest = 0}, SearchOptions{.beam = 2, .nbest = 3},
-        SearchOptions{.length_penalty = std::nan("")}, SearchOptions{.max_length = 1},
-        SearchOptions{.max_length = 5, .min_length = 6}, SearchOptions{.max_source_factor = -1}}) {
-    EXPECT_THROW(search(good, kSpecial, lengths, options), UsageError);
+        SearchOptions{.length_penalty = std::nan("")}, SearchOptions{.max_new_tokens = 0},
+        SearchOptions{.max_new_tokens = 4, .min_new_tokens = 5}, SearchOptions{.max_source_factor = -1}}) {
+    EXPECT_THROW(search(good, kSpecial, with_options(lengths, options)), UsageError);
   }
 }
 

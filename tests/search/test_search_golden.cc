@@ -28,15 +28,15 @@ TEST(SearchGolden, FindsWhatTransformersFind) {
       const SearchOptions options{.beam = expected["beam"],
                                   .nbest = expected["beam"],
                                   .length_penalty = expected["alpha"],
-                                  .form = LengthPenalty::power,
+                                  .length_penalty_type = LengthPenaltyType::power,
                                   .early_stopping = policy(expected["early_stopping"]),
-                                  .max_length = expected["max_length"].get<int>() - 1,
+                                  .max_new_tokens = expected["max_length"].get<int>() - 2,
                                   .max_source_factor = 0,
-                                  .min_length = expected["min_length"],
+                                  .min_new_tokens = std::max(0, expected["min_length"].get<int>() - 1),
                                   .suppress_tokens = {golden["pad"].get<int32_t>()}};
       TableStepModel step_model(table);
-      const Request request{.source = {1}};
-      const NBest found = search(step_model, special, std::span(&request, 1), options).at(0);
+      const Request request{.source = {1}, .options = options};
+      const NBest found = search(step_model, special, std::span(&request, 1)).at(0);
       const json& hypotheses = expected["hypotheses"];
       ASSERT_EQ(found.size(), hypotheses.size());
       for (size_t i = 0; i < found.size(); ++i) {

@@ -27,6 +27,7 @@ using testing::RandomModel;
 using testing::RandomStepModel;
 using testing::same_bits;
 using testing::small_config;
+using testing::with_options;
 
 // Each source token s becomes s + 10, in another order; token 9 follows every sentence from nowhere.
 std::vector<TokenPair> translations(int count) {
@@ -118,8 +119,9 @@ TEST(Shortlist, OutputsAreAsIfNothingElseWereInTheVocabulary) {
   for (int32_t sentence = 1; sentence < 9; ++sentence) {
     const Request request{.source = {sentence, 20}};
     RandomStepModel step_model(model);
-    SearchOptions options{.beam = 3, .nbest = 3, .max_length = 12, .shortlist = shortlist};
-    const NBest found = search(step_model, {.start = 2, .eos = 0}, std::span(&request, 1), options).at(0);
+    SearchOptions options{.beam = 3, .nbest = 3, .max_new_tokens = 11, .shortlist = shortlist};
+    const NBest found =
+        search(step_model, {.start = 2, .eos = 0}, with_options(std::span(&request, 1), options)).at(0);
     const std::vector<int32_t> allowed = shortlist->allowed(request.source, std::vector{0});
     for (const Hypothesis& one : found) {
       std::vector<int32_t> tokens{2};
@@ -137,10 +139,14 @@ TEST(Shortlist, OutputsAreAsIfNothingElseWereInTheVocabulary) {
     }
     options.shortlist.reset();
     options.beam = options.nbest = 1;
-    const NBest free = search(step_model, {.start = 2, .eos = 0}, std::span(&request, 1), options).at(0);
+    const NBest free =
+        search(step_model, {.start = 2, .eos = 0}, with_options(std::span(&request, 1), options)).at(0);
     const NBest only =
-        search(step_model, {.start = 2, .eos = 0}, std::span(&request, 1),
-               {.beam = 1, .sampling = Sampling{.top_k = 1}, .max_length = 12, .shortlist = shortlist})
+        search(
+            step_model, {.start = 2, .eos = 0},
+            with_options(
+                std::span(&request, 1),
+                {.beam = 1, .sampling = Sampling{.top_k = 1}, .max_new_tokens = 11, .shortlist = shortlist}))
             .at(0);
     if (std::ranges::all_of(free[0].ids,
                             [&](int32_t id) { return std::ranges::binary_search(allowed, id); })) {
@@ -148,9 +154,9 @@ TEST(Shortlist, OutputsAreAsIfNothingElseWereInTheVocabulary) {
     }
   }
   RandomStepModel other(RandomModel{.vocabulary = 22});
-  EXPECT_THROW(
-      search(other, {.start = 2, .eos = 0}, std::vector{Request{.source = {1}}}, {.shortlist = shortlist}),
-      UsageError);
+  EXPECT_THROW(search(other, {.start = 2, .eos = 0},
+                      std::vector{Request{.source = {1}, .options = {.shortlist = shortlist}}}),
+               UsageError);
 }
 
 // A projection to a few rows of the table, which depend on who is under way, gives the bits that it gives
@@ -163,26 +169,27 @@ TEST_P(Restricted, ATransformersBitsDoNotDependOnTheCompanions) {
   const auto sources = random_sentences(30, 12, 22, 8);
   std::vector<Request> requests;
   for (const auto& source : sources) requests.push_back({.source = source});
-  SearchOptions options{.beam = 4, .nbest = 2, .max_length = 20, .shortlist = some_shortlist()};
-  const std::vector<NBest> expected = search(ModelList{model.get()}, requests, options, 1);
+  SearchOptions options{.beam = 4, .nbest = 2, .max_new_tokens = 19, .shortlist = some_shortlist()};
+  const std::vector<NBest> expected =
+      search(ModelList{model}, with_options(requests, options), {.batch_tokens = 1});
   const int before = threads();
   for (const int count : {1, 3}) {
     set_threads(count);
     for (const int64_t budget : {30, 5000}) {
-      const std::vector<NBest> found = search(ModelList{model.get()}, requests, options, budget);
+      const std::vector<NBest> found =
+          search(ModelList{model}, with_options(requests, options), {.batch_tokens = budget});
       for (size_t i = 0; i < found.size(); ++i)
         EXPECT_TRUE(same_bits(found[i], expected[i])) << budget << " " << i;
     }
   }
   set_threads(before);
   // Where some may use all tokens nothing is restricted, and the others notice nothing.
-  TransformerStepModel step_model(*model);
-  Engine engine(step_model, special_ids({model.get()}), 60);
+  Engine engine(make_step_model({model}), special_ids({model}), {.batch_tokens = 60});
   std::vector<NBest> mixed(sources.size());
   SearchOptions free = options;
   free.shortlist.reset();
   for (size_t i = 0; i < sources.size(); ++i)
-    engine.submit(requests[i], fitting({model.get()}, i % 4 == 0 ? free : options));
+    engine.submit(fitting({model}, with_options(requests[i], i % 4 == 0 ? free : options)));
   while (!engine.idle()) {
     for (Decoded& one : engine.step()) mixed[one.request_id] = std::move(one.hypotheses);
   }
@@ -196,7 +203,7 @@ TEST_P(Restricted, ATransformersBitsDoNotDependOnTheCompanions) {
   }
   EXPECT_GT(different, 0);
   // An ensemble cannot restrict its logits: it leaves out what is not allowed.
-  const auto alike = search(ModelList{model.get(), model.get()}, requests, options);
+  const auto alike = search(ModelList{model, model}, with_options(requests, options));
   for (size_t i = 0; i < alike.size(); ++i) EXPECT_NEAR(alike[i][0].score, expected[i][0].score, 1e-4) << i;
 }
 

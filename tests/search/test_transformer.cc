@@ -1,5 +1,7 @@
 #include "qkv/search/transformer.h"
 
+#include "qkv/search/transformer_step_model.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -60,7 +62,9 @@ Ragged all_of(const Sentences& sentences) {
 }
 
 void admit(StepModel& step_model, const Sentences& sentences) {
-  step_model.admit(std::vector<Ids>(sentences.begin(), sentences.end()));
+  std::vector<std::unique_ptr<StepModel::Source>> sources;
+  for (const auto& sentence : sentences) sources.push_back(step_model.open(sentence));
+  step_model.admit(sources);
 }
 
 // Logits of every position by one run of the decoder.
@@ -104,7 +108,7 @@ TEST(TransformerStepModel, StepsGiveWhatOneRunGives) {
     float bound = rounding_error(config, 7, expected, sources, inputs) / 4;
     ASSERT_LT(bound, 1e-4f);
     for (const float logit : expected.values()) bound = std::max(bound, 4e-6f * std::abs(logit));
-    TransformerStepModel step_model(*model);
+    TransformerStepModel step_model(model);
     admit(step_model, sources);
     for (size_t place = 0; place < kLength; ++place) {
       std::vector<int32_t> ids;
@@ -125,7 +129,7 @@ TEST(TransformerStepModel, StepsGiveWhatOneRunGives) {
 TEST(TransformerStepModel, ReorderedRowsGoOnFromTheirParents) {
   const auto model = random_transformer(small_config(), 11);
   Sentences living = random_sentences(3, 9, 22, 4);
-  TransformerStepModel step_model(*model);
+  TransformerStepModel step_model(model);
   admit(step_model, living);
   Sentences rows = {{}, {}, {}};
   Sentences row_sources = living;
@@ -167,7 +171,7 @@ TEST(TransformerSearch, GreedyIsTheLikeliestTokenByFullRuns) {
   for (const TransformerConfig& config : variants()) {
     const auto model = random_transformer(config, 21);
     const Sentences sources = random_sentences(6, 8, 22, 6);
-    const std::vector<NBest> found = search(*model, sources, {.beam = 1, .max_length = 15});
+    const std::vector<NBest> found = search(*model, sources, {.beam = 1, .max_new_tokens = 14});
     for (size_t s = 0; s < sources.size(); ++s) {
       std::vector<int32_t> input = {22};
       while (input.size() < 15 && (input.size() == 1 || input.back() != 0)) {
@@ -188,27 +192,27 @@ bool same_bits(const std::vector<NBest>& a, const std::vector<NBest>& b) {
 TEST(TransformerSearch, ResultsDoNotDependOnBatchesOrderOrThreads) {
   const auto model = random_transformer(small_config(), 31);
   const Sentences sources = random_sentences(25, 20, 22, 8);
-  const SearchOptions options{.beam = 4, .nbest = 3, .max_length = 25};
+  const SearchOptions options{.beam = 4, .nbest = 3, .max_new_tokens = 24};
   const int before = threads();
   set_threads(1);
-  const std::vector<NBest> expected = search(*model, sources, options, 1);  // one at a time
+  const std::vector<NBest> expected = search(*model, sources, options, {.batch_tokens = 1});  // one at a time
   ASSERT_EQ(expected.size(), sources.size());
   for (const int count : {1, 2, 3}) {
     set_threads(count);
     for (const int64_t budget : {17, 60, 100000}) {
-      EXPECT_TRUE(same_bits(search(*model, sources, options, budget), expected)) << count << " " << budget;
+      EXPECT_TRUE(same_bits(search(*model, sources, options, {.batch_tokens = budget}), expected))
+          << count << " " << budget;
     }
   }
   set_threads(before);
   Sentences reversed(sources.rbegin(), sources.rend());
-  std::vector<NBest> found = search(*model, reversed, options, 60);
+  std::vector<NBest> found = search(*model, reversed, options, {.batch_tokens = 60});
   std::reverse(found.begin(), found.end());
   EXPECT_TRUE(same_bits(found, expected));
 
   // Requests that arrive while others are under way, in another order and with strangers among them.
   for (const uint64_t seed : {1, 2, 3}) {
-    TransformerStepModel step_model(*model);
-    Engine engine(step_model, special_ids({model.get()}), 70);
+    Engine engine(make_step_model({model}), special_ids({model}), {.batch_tokens = 70});
     RandomStream random(seed);
     std::vector<size_t> waiting(sources.size()), of_ticket;
     std::iota(waiting.begin(), waiting.end(), size_t{0});
@@ -217,11 +221,12 @@ TEST(TransformerSearch, ResultsDoNotDependOnBatchesOrderOrThreads) {
       for (uint64_t arrivals = random.below(4); arrivals > 0 && !waiting.empty(); --arrivals) {
         const size_t place = random.below(waiting.size());
         of_ticket.push_back(waiting[place]);
-        engine.submit({.source = sources[waiting[place]]}, fitting({model.get()}, options));
+        engine.submit(fitting({model}, {.source = sources[waiting[place]], .options = options}));
         waiting.erase(waiting.begin() + static_cast<std::ptrdiff_t>(place));
         if (random.below(2) == 0) {
           of_ticket.push_back(sources.size());
-          engine.submit({.source = random_sentences(1, 30, 22, random.below(1000))[0]}, {.beam = 2});
+          engine.submit(
+              {.source = random_sentences(1, 30, 22, random.below(1000))[0], .options = {.beam = 2}});
         }
       }
       for (Decoded& one : engine.step()) {
@@ -249,7 +254,7 @@ TEST(TransformerSearch, NeverWritesPaddingNorMoreThanThereArePositionsFor) {
     bias.mark_modified();
   });
   const Sentences sources = random_sentences(3, 8, 22, 2);
-  for (const NBest& nbest : search(*model, sources, {.nbest = 4, .max_length = 100})) {
+  for (const NBest& nbest : search(*model, sources, {.nbest = 4, .max_new_tokens = 99})) {
     ASSERT_EQ(nbest.size(), 4u);
     for (const Hypothesis& hypothesis : nbest) {
       EXPECT_EQ(hypothesis.ids.size(), 13u);  // 12 inputs: the start token and 11 more; 12 outputs and </s>
@@ -262,7 +267,7 @@ TEST(TransformerSearch, BadSourcesAreErrors) {
   const auto model = random_transformer(small_config(), 1);
   EXPECT_THROW(search(*model, Sentences{{3, 0}, {}}, {}), UsageError);
   EXPECT_THROW(search(*model, Sentences{{3, 23, 0}}, {}), DataError);
-  EXPECT_THROW(search(*model, Sentences{{3, 0}}, {}, 0), UsageError);
+  EXPECT_THROW(search(*model, Sentences{{3, 0}}, {}, {.batch_tokens = -1}), UsageError);
   EXPECT_TRUE(search(*model, Sentences{}, {}).empty());
 }
 
@@ -271,7 +276,7 @@ TEST(Score, IsWhatSearchSaysAndDoesNotDependOnTheBatch) {
     const auto model = random_transformer(config, 41);
     const Sentences sources = random_sentences(12, 15, 22, 9);
     Sentences targets;
-    const std::vector<NBest> found = search(*model, sources, {.max_length = 40});
+    const std::vector<NBest> found = search(*model, sources, {.max_new_tokens = 39});
     for (const NBest& nbest : found) targets.push_back(nbest.at(0).ids);
     const auto scores = score(*model, sources, targets);
     for (size_t s = 0; s < sources.size(); ++s) {
@@ -336,9 +341,9 @@ TEST(TransformerStepModel, TellsWhatItAttendsTo) {
   const auto model = random_transformer(small_config(), 51), other = random_transformer(small_config(), 52);
   const Sentences sources = {{4, 9, 2, 11, 0}, {8, 3, 0}};
   const std::vector<int32_t> target = {7, 7, 1, 0};
-  TransformerStepModel step_model(*model);
+  TransformerStepModel step_model(model);
   EXPECT_TRUE(step_model.capture_cross_attention(true));
-  const auto both = make_step_model({model.get(), other.get()});
+  const auto both = make_step_model({model, other});
   EXPECT_TRUE(both->capture_cross_attention(true));
   admit(step_model, sources);
   admit(*both, sources);

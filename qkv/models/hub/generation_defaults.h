@@ -1,5 +1,5 @@
 #pragma once
-// How a folder's model likes to be decoded: generation_config.json.
+// The decoding options that a folder recommends: generation_config.json.
 
 #include <cstdint>
 #include <filesystem>
@@ -10,7 +10,7 @@
 
 namespace qkv::models {
 
-// When a sentence that has `beam` finished hypotheses is done.
+// When a search that has `beam` finished hypotheses is done.
 enum class EarlyStopping : uint8_t {
   // Once the best unfinished one, scored as if it ended here, is no better than the worst finished one:
   // transformers' early_stopping=False. A penalty that favours length can make this stop a little early.
@@ -21,25 +21,27 @@ enum class EarlyStopping : uint8_t {
   when_full,
 };
 
-// As they begin, those of the models that qkv trains.
+// The defaults are those of the models that qkv trains. Numbers of tokens are of new tokens, the end not
+// counted: reading and writing a file converts them.
 struct GenerationDefaults {
   int beam = 4;
   double length_penalty = 0.6;
   EarlyStopping early_stopping = EarlyStopping::heuristic;
-  int max_length = 512;  // tokens, the start token included
-  int min_length = 0;
+  int max_new_tokens = 510;
+  int min_new_tokens = 0;
   int no_repeat_ngram = 0;
   float repetition_penalty = 1;
-  double temperature = 1;  // this and the next three are of texts that are drawn at random
+  double temperature = 1;  // this and the next three are of sampling
   int top_k = 0;
   double top_p = 1, min_p = 0;
-  bool renormalize = false;                          // scores, when tokens that may not come are out
+  bool renormalize = false;                          // probabilities of the tokens that may come
   std::vector<std::vector<int32_t>> bad_words = {};  // sequences of ids that never come
 };
 
-// Reads generation_config.json; config.json where there is none, as old folders say it there. What neither
-// says is as transformers would do it: the likeliest token is taken each time, and nothing is said against
-// long outputs or short ones. Throws DataError naming the file.
+// Reads generation_config.json; where there is none, the same fields of config.json, as in old folders.
+// Fields that are missing have transformers' defaults: greedy search without penalties; without a length,
+// outputs end after 510 tokens. A file's max_length counts the start token and the end, its max_new_tokens
+// the end; of the two the latter decides. Throws DataError naming the file and the field.
 GenerationDefaults load_generation_defaults(const std::filesystem::path& folder);
 
 // The text of generation_config.json. Padding is a bad word in any case.

@@ -1,0 +1,115 @@
+#include "qkv/search/ensemble_step_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <utility>
+
+#include "qkv/base/error.h"
+#include "qkv/kernels/loss.h"
+
+namespace qkv::search {
+namespace {
+
+// A source as each of the models has it.
+struct EnsembleSource : StepModel::Source {
+  using Source::Source;
+  void count_unread() {
+    unread = 0;
+    for (const auto& part : parts) unread = std::max(unread, part->unread);
+  }
+  std::vector<std::unique_ptr<StepModel::Source>> parts;
+};
+
+}  // namespace
+
+EnsembleStepModel::EnsembleStepModel(std::vector<std::shared_ptr<StepModel>> models)
+    : models_(std::move(models)) {
+  if (models_.empty()) throw UsageError("ensemble: expected at least one model, found none");
+  for (const auto& model : models_) {
+    if (model->vocabulary() == vocabulary()) continue;
+    throw UsageError(concat("ensemble: expected models of one vocabulary, found ", vocabulary(), " and ",
+                            model->vocabulary(), " tokens"));
+  }
+}
+
+void EnsembleStepModel::check(Ids source) const {
+  for (const auto& model : models_) model->check(source);
+}
+
+int64_t EnsembleStepModel::cache_bytes(const CacheNeed& need) const {
+  int64_t bytes = 0;
+  for (const auto& model : models_) bytes += model->cache_bytes(need);
+  return bytes;
+}
+
+std::unique_ptr<StepModel::Source> EnsembleStepModel::open(Ids source) {
+  auto opened = std::make_unique<EnsembleSource>(source);
+  for (const auto& model : models_) opened->parts.push_back(model->open(source));
+  opened->count_unread();
+  return opened;
+}
+
+// A member may have less to read than another, as it has kept a prefix.
+void EnsembleStepModel::read(std::span<const Chunk> chunks) {
+  for (size_t m = 0; m < models_.size(); ++m) {
+    std::vector<Chunk> own;
+    for (const Chunk& chunk : chunks) {
+      Source* part = static_cast<EnsembleSource*>(chunk.source)->parts[m].get();
+      if (part->unread > 0) own.push_back({part, std::min(part->unread, chunk.tokens)});
+    }
+    if (!own.empty()) models_[m]->read(own);
+  }
+  for (const Chunk& chunk : chunks) static_cast<EnsembleSource*>(chunk.source)->count_unread();
+}
+
+void EnsembleStepModel::admit(std::span<const std::unique_ptr<Source>> sources) {
+  for (size_t m = 0; m < models_.size(); ++m) {
+    std::vector<std::unique_ptr<Source>> own;
+    for (const auto& source : sources)
+      own.push_back(std::move(static_cast<EnsembleSource*>(source.get())->parts[m]));
+    models_[m]->admit(own);
+  }
+}
+
+Tensor EnsembleStepModel::step(const Tensor& ids) {
+  Tensor mean = models_.front()->step(ids);
+  const int64_t rows = mean.rows(), vocabulary = mean.cols();
+  kernels::log_softmax(mean.data(), nullptr, mean.data(), rows, vocabulary);
+  const auto to_probabilities = [](std::span<float> values) {
+    for (float& x : values) x = std::exp(x);
+  };
+  to_probabilities(mean.values());
+  for (size_t i = 1; i < models_.size(); ++i) {
+    const Tensor other = models_[i]->step(ids);
+    kernels::log_softmax(other.data(), nullptr, other.data(), rows, vocabulary);
+    to_probabilities(other.values());
+    std::ranges::transform(mean.values(), other.values(), mean.values().begin(), std::plus());
+  }
+  const float share = 1.0f / static_cast<float>(models_.size());
+  for (float& x : mean.values()) x = std::log(x * share);
+  find_source_weights();
+  return mean;
+}
+
+void EnsembleStepModel::find_source_weights() {
+  const auto first = models_.front()->source_weights();
+  source_weights_.assign(first.begin(), first.end());
+  const float share = 1.0f / static_cast<float>(models_.size());
+  for (size_t row = 0; row < source_weights_.size(); ++row) {
+    std::vector<float>& mean = source_weights_[row];
+    for (size_t i = 1; i < models_.size(); ++i)
+      std::ranges::transform(mean, models_[i]->source_weights()[row], mean.begin(), std::plus());
+    for (float& weight : mean) weight *= share;
+  }
+}
+
+void EnsembleStepModel::reorder(std::span<const int32_t> parents, const Offsets& hypothesis_offsets) {
+  for (const auto& model : models_) model->reorder(parents, hypothesis_offsets);
+}
+
+bool EnsembleStepModel::capture_cross_attention(bool on) {
+  return std::ranges::all_of(models_, [on](const auto& model) { return model->capture_cross_attention(on); });
+}
+
+}  // namespace qkv::search

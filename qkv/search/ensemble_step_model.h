@@ -1,0 +1,37 @@
+#pragma once
+// Several models that decode together.
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "qkv/search/step_model.h"
+
+namespace qkv::search {
+
+// The probability of a token is the mean of the models' probabilities.
+class EnsembleStepModel : public StepModel {
+ public:
+  // Throws UsageError for no models and for models with different vocabularies.
+  explicit EnsembleStepModel(std::vector<std::shared_ptr<StepModel>> models);
+
+  int64_t vocabulary() const override { return models_.front()->vocabulary(); }
+  void check(Ids source) const override;
+  int64_t cache_bytes(const CacheNeed& need) const override;
+  std::unique_ptr<Source> open(Ids source) override;
+  void read(std::span<const Chunk> chunks) override;
+  void admit(std::span<const std::unique_ptr<Source>> sources) override;
+  Tensor step(const Tensor& ids) override;  // log-probabilities
+  void reorder(std::span<const int32_t> parents, const Offsets& hypothesis_offsets) override;
+  bool capture_cross_attention(bool on) override;
+  // The mean of the models'.
+  std::span<const std::vector<float>> source_weights() const override { return source_weights_; }
+
+ private:
+  void find_source_weights();
+
+  std::vector<std::shared_ptr<StepModel>> models_;
+  std::vector<std::vector<float>> source_weights_;
+};
+
+}  // namespace qkv::search

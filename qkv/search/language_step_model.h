@@ -1,0 +1,34 @@
+#pragma once
+// A language model in the middle of requests.
+
+#include <memory>
+#include <span>
+
+#include "qkv/models/language_model.h"
+#include "qkv/search/step_model.h"
+
+namespace qkv::search {
+
+// Keeps the caches of keys and values of its requests, whose sources are prompts.
+class LanguageStepModel : public StepModel {
+ public:
+  explicit LanguageStepModel(std::shared_ptr<const models::LanguageModel> model);
+
+  int64_t vocabulary() const override { return model_->config().vocabulary; }
+  // Throws UsageError for a prompt without tokens or with more than the model has positions for, DataError
+  // for an id outside the vocabulary.
+  void check(Ids prompt) const override;
+  int64_t cache_bytes(const CacheNeed& need) const override;
+  // Reads all tokens of the prompts but their last, which the first step reads.
+  void admit(std::span<const std::unique_ptr<Source>> prompts) override;
+  Tensor step(const Tensor& ids) override { return model_->step(ids, state_); }
+  void reorder(std::span<const int32_t> parents, const Offsets& hypothesis_offsets) override {
+    state_.reorder(parents, hypothesis_offsets);
+  }
+
+ private:
+  std::shared_ptr<const models::LanguageModel> model_;
+  nn::DecoderState state_;
+};
+
+}  // namespace qkv::search

@@ -1,0 +1,87 @@
+#include "qkv/search/transformer_step_model.h"
+
+#include <cstring>
+#include <utility>
+
+#include "qkv/base/error.h"
+#include "qkv/search/alignment.h"
+#include "qkv/search/batches.h"
+
+namespace qkv::search {
+namespace {
+
+// Rows of a tensor of any dtype, as a tensor of this shape.
+Tensor selected_rows(const Tensor& from, Ids ids, const Shape& shape) {
+  Tensor rows = Tensor::empty(shape, from.dtype());
+  const size_t bytes = rows.bytes() / ids.size();
+  auto* to = static_cast<std::byte*>(rows.address());
+  for (const int32_t id : ids) {
+    std::memcpy(to, static_cast<const std::byte*>(from.address()) + static_cast<size_t>(id) * bytes, bytes);
+    to += bytes;
+  }
+  return rows;
+}
+
+}  // namespace
+
+TransformerStepModel::TransformerStepModel(std::shared_ptr<const models::Transformer> model)
+    : model_(std::move(model)) {
+  if (model_ == nullptr) throw UsageError("search: expected a model, found none");
+}
+
+void TransformerStepModel::check(Ids source) const {
+  const models::TransformerConfig& config = model_->config();
+  if (source.empty()) throw UsageError("search: expected a source with at least one token, found none");
+  for (const int32_t id : source) {
+    if (id >= 0 && id < config.source_vocabulary) continue;
+    throw DataError(
+        concat("search: source: expected ids from 0 to ", config.source_vocabulary - 1, ", found ", id));
+  }
+  if (config.positions == nn::PositionKind::learned && std::ssize(source) > config.max_positions) {
+    throw DataError(concat("search: source: expected at most the model's ", config.max_positions,
+                           " positions, found ", source.size(), " tokens"));
+  }
+}
+
+int64_t TransformerStepModel::cache_bytes(const CacheNeed& need) const {
+  const models::TransformerConfig& config = model_->config();
+  const nn::StackOptions stack = config.decoder_stack();
+  return stack.layers * nn::cache_bytes(stack.layer, need.rows * need.tokens, need.source_tokens);
+}
+
+void TransformerStepModel::admit(std::span<const std::unique_ptr<Source>> sources) {
+  std::vector<Ids> ids;
+  for (const auto& source : sources) ids.emplace_back(source->ids);
+  nn::ForwardContext context;
+  state_.join(model_->start(model_->encode(pack_ragged(ids), context)));
+}
+
+Tensor TransformerStepModel::step(const Tensor& ids) {
+  return restricted_ ? model_->step(ids, state_, *restricted_) : model_->step(ids, state_);
+}
+
+void TransformerStepModel::reorder(std::span<const int32_t> parents, const Offsets& hypothesis_offsets) {
+  state_.reorder(parents, hypothesis_offsets);
+}
+
+bool TransformerStepModel::restrict_logits(Ids ids) {
+  restricted_.reset();
+  if (ids.empty()) return true;
+  const LinearWeights& output = model_->output_projection();
+  const Variable& weights = output.weights().front();
+  const int64_t count = std::ssize(ids);
+  Variable rows(selected_rows(weights.value(), ids, {count, output.inputs()}));
+  if (weights.scales().defined()) rows.set_value(rows.value(), selected_rows(weights.scales(), ids, {count}));
+  const Variable& bias = output.biases().front();
+  restricted_.emplace(std::vector<Variable>{rows},
+                      std::vector<Variable>{
+                          bias.defined() ? Variable(selected_rows(bias.value(), ids, {count})) : Variable()});
+  return true;
+}
+
+bool TransformerStepModel::capture_cross_attention(bool on) {
+  state_.watched_layer = on ? alignment_layer(model_->config()) : -1;
+  return true;
+}
+
+}  // namespace qkv::search

@@ -1,0 +1,37 @@
+#pragma once
+// A Transformer in the middle of requests.
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "qkv/models/transformer.h"
+#include "qkv/search/step_model.h"
+
+namespace qkv::search {
+
+// Keeps the caches of keys and values of its requests. A source is encoded when it is admitted.
+class TransformerStepModel : public StepModel {
+ public:
+  explicit TransformerStepModel(std::shared_ptr<const models::Transformer> model);
+
+  int64_t vocabulary() const override { return model_->config().target_vocabulary; }
+  // Throws UsageError for a source without tokens, DataError for an id outside the vocabulary and for more
+  // tokens than there are learned positions.
+  void check(Ids source) const override;
+  int64_t cache_bytes(const CacheNeed& need) const override;
+  void admit(std::span<const std::unique_ptr<Source>> sources) override;
+  Tensor step(const Tensor& ids) override;
+  void reorder(std::span<const int32_t> parents, const Offsets& hypothesis_offsets) override;
+  bool restrict_logits(Ids ids) override;
+  bool capture_cross_attention(bool on) override;
+  std::span<const std::vector<float>> source_weights() const override { return state_.source_weights; }
+
+ private:
+  std::shared_ptr<const models::Transformer> model_;
+  nn::DecoderState state_;
+  std::optional<LinearWeights> restricted_;  // rows of the output projection
+};
+
+}  // namespace qkv::search
