@@ -110,7 +110,7 @@ CapturedWeights captured(const AttentionOptions& options, int64_t heads, const O
     }
   }
   const auto views = [&](std::vector<Tensor>& of_sequences) {
-    const Tensor all = Tensor::empty({total}, DType::f32, device);
+    Tensor all = Tensor::empty({total}, DType::f32, device);
     for (int64_t s = 0; s < query_offsets.sequences(); ++s) {
       const auto [first, rows] = extents[static_cast<size_t>(s)];
       const Shape shape{static_cast<int64_t>(chosen.size()), rows, key_offsets.length(s)};
