@@ -86,6 +86,7 @@
 #include "qkv/nn/norm.h"
 #include "qkv/nn/parameter.h"
 #include "qkv/nn/positions.h"
+#include "qkv/nn/prefix_cache.h"
 #include "qkv/nn/relative_positions.h"
 
 #include "qkv/models/config.h"

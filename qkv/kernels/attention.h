@@ -22,6 +22,8 @@ struct AttentionTensors {
   float softcap = 0;
   bool causal = false;
   Alignment alignment = Alignment::last_key;
+  int64_t window = 0;
+  bool fixed_order = false;
   // u8 and f32 [batch | 1, heads | 1, queries | 1, keys]; extents of 1 repeat. May be undefined, as the rest.
   Tensor keep = {}, bias = {};
   Tensor alibi_slopes = {};   // [heads]
@@ -56,7 +58,8 @@ struct CachedAttentionTensors {
   int64_t heads = 1, key_heads = 1, d_k = 0, d_v = 0;
   float scale = 1;
   float softcap = 0;
-  std::span<const float* const* const> entries = {};  // as CachedAttention has them
+  DType dtype = DType::f32;                          // of the entries
+  std::span<const void* const* const> entries = {};  // as CachedAttention has them
   std::span<const int32_t> lengths = {};
   Tensor alibi_slopes = {}, relative_bias = {};
   Tensor output = {};  // [rows, heads * d_v]

@@ -4,9 +4,9 @@
 //
 // Arguments are valid: callers have checked shapes, ids and strides. Pointers are addresses on the device.
 // On the host lie: the argument structs, query_offsets and key_offsets of AttentionShape, those of Segments,
-// `offsets` of AttentionCapture, and CachedAttention's lists of addresses. Arrays are contiguous where no
-// stride is given. A kernel is done when it returns, or works as if it were. A row of a result has the same
-// bits whatever rows lie beside it.
+// `offsets` of AttentionCapture, and the lists of addresses of CachedAttention, CacheStore and CacheLoad.
+// Arrays are contiguous where no stride is given. A kernel is done when it returns, or works as if it were. A
+// row of a result has the same bits whatever rows lie beside it.
 
 #include <cstdint>
 
@@ -45,6 +45,8 @@ class Backend {
                                   const float* grad_output, int64_t grad_output_stride,
                                   const AttentionGradients& gradients) const = 0;
   virtual void attention_cached(const CachedAttention& attention) const = 0;
+  virtual void store_cached(const CacheStore& arguments) const = 0;
+  virtual void load_cached(const CacheLoad& arguments) const = 0;
 
   // Positions.
   virtual void rotary(const Rotary& arguments) const = 0;

@@ -47,7 +47,7 @@ LanguageModel::LanguageModel(const LanguageModelConfig& config)
       decoder_(without_memory(config.decoder)),
       output_({config.tied ? table_.variable : output_table_.variable}) {}
 
-void LanguageModel::require_places(int64_t tokens) const {
+void LanguageModel::require_positions(int64_t tokens) const {
   if (tokens > config_.max_positions) {
     throw UsageError(concat("a text of ", tokens, " tokens is longer than the ", config_.max_positions,
                             " that the model can read"));
@@ -55,24 +55,30 @@ void LanguageModel::require_places(int64_t tokens) const {
 }
 
 Variable LanguageModel::operator()(const Ragged& ids, nn::ForwardContext& context) const {
-  require_places(ids.offsets.max_length());
+  require_positions(ids.offsets.max_length());
   const NameScope scope("decoder");
   return decoder_(embedding_(ids, context), ids.offsets, {}, context);
 }
 
-nn::DecoderState LanguageModel::start(const Ragged& beginnings) const {
-  require_places(beginnings.offsets.max_length());
-  nn::DecoderState state = decoder_.start({.offsets = beginnings.offsets});
-  if (beginnings.offsets.tokens() == 0) return state;
-  nn::ForwardContext context;
-  decoder_.read(embedding_(beginnings, context).value(), beginnings.offsets, state, context);
+nn::DecoderState LanguageModel::start(const Ragged& beginnings, DType cache_dtype) const {
+  nn::DecoderState state = decoder_.start({.offsets = beginnings.offsets}, cache_dtype);
+  read(beginnings, state);
   return state;
+}
+
+void LanguageModel::read(const Ragged& ids, nn::DecoderState& state) const {
+  if (ids.offsets.tokens() == 0) return;
+  const Tensor positions = nn::position_ids(ids.offsets, state.next_positions());
+  require_positions(*std::ranges::max_element(positions.values<int32_t>()) + 1);
+  const NameScope scope("decoder");
+  nn::ForwardContext context;
+  decoder_.read(embedding_(ids, context, {.positions = positions}).value(), ids.offsets, state);
 }
 
 Tensor LanguageModel::step(const Tensor& ids, nn::DecoderState& state) const {
   const Tensor positions = state.next_positions();
-  const auto places = positions.values<int32_t>();
-  require_places(places.empty() ? 0 : *std::ranges::max_element(places) + 1);
+  const auto numbers = positions.values<int32_t>();
+  require_positions(numbers.empty() ? 0 : *std::ranges::max_element(numbers) + 1);
   nn::ForwardContext context;
   const Variable x = embedding_({ids, Offsets::uniform(ids.numel(), 1)}, context, {.positions = positions});
   return linear(decoder_.step(x.value(), state), output_).value();

@@ -21,8 +21,8 @@ struct LanguageModelConfig {
   void validate() const;
 };
 
-// Const after it has its numbers: any number of threads may run one model, each with its own Pass and
-// DecoderState.
+// Const after it has its numbers: any number of threads may run one model, each with its own ForwardContext
+// and DecoderState.
 class LanguageModel {
  public:
   // The parameters have no numbers yet: nn::initialise(model, seed), or load_language_model()
@@ -38,17 +38,19 @@ class LanguageModel {
   // Hidden states to logits: what linear() and linear_cross_entropy() take.
   const LinearWeights& output_projection() const { return output_; }
 
-  // Generation: `start` reads beginnings at once (all of a prompt but its last token, say; there may be
-  // none), `step` one more token of each, i32 [rows], and gives the logits of the next one, [rows,
-  // vocabulary].
-  nn::DecoderState start(const Ragged& beginnings) const;
+  // Generation: `start` reads the beginnings of sequences (all of a prompt but its last token, say; or
+  // nothing), whose keys and values are kept as f32 or bf16; `read` reads the next tokens of each; `step`
+  // reads one more token of each row, i32 [rows], and gives the logits of the next one, [rows, vocabulary].
+  // How a beginning is cut into reads changes no bit.
+  nn::DecoderState start(const Ragged& beginnings, DType cache_dtype = DType::f32) const;
+  void read(const Ragged& ids, nn::DecoderState& state) const;
   Tensor step(const Tensor& ids, nn::DecoderState& state) const;
 
   // "embed_tokens.weight", "decoder.layers.0.self_attn.q_proj.weight", "lm_head.weight".
   void visit(const nn::ParameterVisitor& visitor) const;
 
  private:
-  void require_places(int64_t tokens) const;
+  void require_positions(int64_t tokens) const;
 
   LanguageModelConfig config_;
   nn::Parameter table_, output_table_;  // the latter only where it is not the former

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "qkv/base/scope.h"
+#include "qkv/ops/scale.h"
 
 namespace qkv::models {
 namespace {
@@ -71,7 +72,9 @@ Variable Transformer::to_project(const Variable& hidden) const {
   return scaled(hidden, 1.0f / std::sqrt(static_cast<float>(config_.d_model)));
 }
 
-nn::DecoderState Transformer::start(const nn::Memory& memory) const { return decoder_.start(memory); }
+nn::DecoderState Transformer::start(const nn::Memory& memory, DType cache_dtype) const {
+  return decoder_.start(memory, cache_dtype);
+}
 
 Tensor Transformer::step(const Tensor& ids, nn::DecoderState& state, const LinearWeights& output) const {
   nn::ForwardContext context;

@@ -27,9 +27,10 @@ class Transformer {
   // What decode() gives to logits: what linear() and linear_cross_entropy() take.
   const LinearWeights& output_projection() const { return output_; }
 
-  // Decoding, position by position. `start` is for new sentences, one hypothesis each; `step` takes the last
+  // Decoding, position by position. `start` is for new sentences, one hypothesis each, whose keys and values
+  // are kept as f32 or bf16; `step` takes the last
   // token of each hypothesis, i32 [rows], and gives the logits of the next one, [rows, vocabulary].
-  nn::DecoderState start(const nn::Memory& memory) const;
+  nn::DecoderState start(const nn::Memory& memory, DType cache_dtype = DType::f32) const;
   Tensor step(const Tensor& ids, nn::DecoderState& state) const { return step(ids, state, output_); }
   // The same with another projection, such as some rows of the model's own.
   Tensor step(const Tensor& ids, nn::DecoderState& state, const LinearWeights& output) const;

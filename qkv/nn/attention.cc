@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "qkv/base/scope.h"
-#include "qkv/kernels/cpu/attention.h"
+#include "qkv/kernels/attention.h"
 #include "qkv/ops/profile.h"
 
 namespace qkv::nn {
@@ -19,12 +19,15 @@ Parameter bias(bool wanted, int64_t outputs) {
   return wanted ? Parameter(Shape{outputs}, {Initializer::Kind::zeros}) : Parameter();
 }
 
-// What the rows of a step attend to: the keys and values of each row's positions.
+// What the rows of a step attend to: the entries of a cache for each row.
 struct RowEntries {
-  std::vector<const float* const*> entries;
+  explicit RowEntries(DType of) : dtype(of) {}
+
+  DType dtype;
+  std::vector<const void* const*> entries;
   std::vector<int32_t> lengths;
 
-  void add(std::span<const float* const> row) {
+  void add(std::span<const void* const> row) {
     entries.push_back(row.data());
     lengths.push_back(static_cast<int32_t>(row.size()));
   }
@@ -40,27 +43,21 @@ struct CachedOptions {
 Tensor cached_attention(const Tensor& query, const RowEntries& rows, const MultiheadAttentionOptions& options,
                         const CachedOptions& more = {}) {
   const ProfileScope profile("attention");
-  const Tensor& relative = more.relative_bias;
-  Tensor output = Tensor::empty({query.rows(), options.heads * options.d_v});
-  kernels::cpu::attention_cached(
-      {.rows = query.rows(),
-       .heads = options.heads,
-       .key_heads = options.key_heads,
-       .d_k = options.d_k,
-       .d_v = options.d_v,
-       .scale = *options.scale,
-       .softcap = options.softcap,
-       .query = query.data(),
-       .query_stride = query.row_stride(),
-       .entries = rows.entries.data(),
-       .lengths = rows.lengths.data(),
-       .alibi_slopes = more.alibi_slopes.defined() ? more.alibi_slopes.data() : nullptr,
-       .relative = relative.defined()
-                       ? kernels::RelativeBias{relative.data(), relative.dim(1), relative.dim(1) / 2}
-                       : kernels::RelativeBias{},
-       .output = output.data(),
-       .output_stride = output.row_stride(),
-       .weights = more.weights.empty() ? nullptr : more.weights.data()});
+  Tensor output = Tensor::empty({query.rows(), options.heads * options.d_v}, DType::f32, query.device());
+  kernels::attention_cached({.query = query,
+                             .heads = options.heads,
+                             .key_heads = options.key_heads,
+                             .d_k = options.d_k,
+                             .d_v = options.d_v,
+                             .scale = *options.scale,
+                             .softcap = options.softcap,
+                             .dtype = rows.dtype,
+                             .entries = rows.entries,
+                             .lengths = rows.lengths,
+                             .alibi_slopes = from_host(more.alibi_slopes, query.device()),
+                             .relative_bias = more.relative_bias,
+                             .output = output,
+                             .weights = more.weights});
   return output;
 }
 
@@ -89,6 +86,8 @@ MultiheadAttentionOptions completed(MultiheadAttentionOptions options) {
     throw UsageError(concat("attention: rotary positions need an even d_k, found ", options.d_k));
   }
   if (!options.scale) options.scale = 1.0f / std::sqrt(static_cast<float>(options.d_k));
+  if (options.window < 0)
+    throw UsageError(concat("attention: window: expected 0 (all positions) or more, found ", options.window));
   fill(options.key_features, options.d_model);
   fill(options.value_features, options.d_model);
   return options;
@@ -114,14 +113,8 @@ MultiheadAttention::MultiheadAttention(const MultiheadAttentionOptions& options)
       out_({out_weight_.variable}, {out_bias_.variable}) {}
 
 Variable MultiheadAttention::self(const Variable& x, const Offsets& offsets, const AttentionMask& mask,
-                                  ForwardContext& context, KeyValueCache* cache) const {
+                                  ForwardContext& context) const {
   const Heads heads = project(x, [&] { return position_ids(offsets); });
-  if (cache != nullptr) {
-    if (cache->rows() > 0 && cache->length(0) > 0) {
-      throw UsageError("attention: expected a cache without positions, found one that has some");
-    }
-    cache->append(heads.key.value(), heads.value.value(), offsets);
-  }
   return attend(heads.query, heads.key, heads.value, offsets, offsets, mask, context, alibi_slopes_);
 }
 
@@ -161,6 +154,7 @@ Variable MultiheadAttention::attend(const Variable& query, const Variable& key, 
   const AttentionResult result = multihead_attention(query, key, value, options_.heads,
                                                      {.causal = mask.causal,
                                                       .alignment = mask.alignment,
+                                                      .window = mask.causal ? options_.window : 0,
                                                       .keep = mask.keep,
                                                       .bias = mask.bias,
                                                       .alibi_slopes = alibi_slopes,
@@ -180,18 +174,53 @@ Variable MultiheadAttention::project_output(const Variable& heads) const {
   return options_.output_projection ? linear(heads, out_) : heads;
 }
 
+Tensor MultiheadAttention::self_read(const Tensor& x, const Offsets& offsets, KeyValueCache& cache,
+                                     const Tensor& relative_bias) const {
+  const Tensor first = cache.lengths();
+  const Heads heads = project(x, [&] { return position_ids(offsets, first); });
+  cache.append(heads.key.value(), heads.value.value(), offsets);
+  // A row's keys are those of the cache, of its dtype, wherever it was cut. New f32 rows are there as they
+  // are.
+  const Offsets cached = cache.entry_offsets();
+  Variable key = heads.key, value = heads.value;
+  if (!(cached == offsets) || cache.dtype() != DType::f32) {
+    const int64_t key_width = heads.key.value().cols(), value_width = heads.value.value().cols();
+    const Tensor all = cache.load();
+    key = all.columns(0, key_width);
+    value = all.columns(key_width, value_width);
+  }
+  const AttentionResult result =
+      multihead_attention(heads.query, key, value, options_.heads,
+                          {.causal = true,
+                           .window = options_.window,
+                           .fixed_order = true,
+                           .alibi_slopes = alibi_slopes_,
+                           .relative_bias = relative_bias.defined() ? Variable(relative_bias) : Variable(),
+                           .scale = options_.scale,
+                           .softcap = options_.softcap,
+                           .query_offsets = offsets,
+                           .key_offsets = cached,
+                           .key_heads = options_.key_heads});
+  cache.forget();
+  return project_output(result.output).value();
+}
+
 Tensor MultiheadAttention::self_step(const Tensor& x, KeyValueCache& cache,
                                      const Tensor& relative_bias) const {
   const Heads heads = project(x, [&] { return cache.lengths(); });
   cache.append(heads.key.value(), heads.value.value(), Offsets::uniform(x.rows(), 1));
-  RowEntries rows;
-  for (int64_t row = 0; row < cache.rows(); ++row) rows.add(cache.entries(row));
+  RowEntries rows(cache.dtype());
+  const int64_t seen = options_.window == 0 ? INT64_MAX : options_.window;
+  for (int64_t row = 0; row < cache.rows(); ++row) rows.add(cache.entries(row, seen));
   const CachedOptions more{.alibi_slopes = alibi_slopes_, .relative_bias = relative_bias};
-  return project_output(cached_attention(heads.query.value(), rows, options_, more)).value();
+  const Tensor attended = cached_attention(heads.query.value(), rows, options_, more);
+  cache.forget();
+  return project_output(attended).value();
 }
 
-MemoryKeyValues MultiheadAttention::encode_memory(const Tensor& memory, const Offsets& offsets) const {
-  return {linear(memory, kv_).value(), offsets};
+MemoryKeyValues MultiheadAttention::encode_memory(const Tensor& memory, const Offsets& offsets,
+                                                  DType dtype) const {
+  return {linear(memory, kv_).value(), offsets, dtype};
 }
 
 Tensor MultiheadAttention::cross_step(const Tensor& x, const Offsets& hypothesis_offsets,
@@ -202,7 +231,7 @@ Tensor MultiheadAttention::cross_step(const Tensor& x, const Offsets& hypothesis
                             " hypotheses of ", hypothesis_offsets.sequences(), " sentences, found ",
                             x.shape(), " and the memory of ", memory.sentences(), " sentences"));
   }
-  RowEntries rows;
+  RowEntries rows(memory.dtype());
   for (int64_t s = 0; s < hypothesis_offsets.sequences(); ++s) {
     for (int64_t row = hypothesis_offsets.begin(s); row < hypothesis_offsets.end(s); ++row)
       rows.add(memory.entries(s));
@@ -210,21 +239,26 @@ Tensor MultiheadAttention::cross_step(const Tensor& x, const Offsets& hypothesis
   const Tensor query = linear(x, q_).value();
   if (weights == nullptr) return project_output(cached_attention(query, rows, options_)).value();
 
-  const auto heads = static_cast<size_t>(options_.heads);
-  std::vector<float*> places;
-  weights->resize(rows.lengths.size());
-  for (size_t row = 0; row < weights->size(); ++row) {
-    (*weights)[row].resize(heads * static_cast<size_t>(rows.lengths[row]));
-    places.push_back((*weights)[row].data());
+  // [heads, keys] of each row, end to end.
+  int64_t total = 0;
+  for (const int32_t length : rows.lengths) total += options_.heads * length;
+  const Tensor all = Tensor::empty({total}, DType::f32, query.device());
+  std::vector<float*> addresses;
+  for (int64_t first = 0; const int32_t length : rows.lengths) {
+    addresses.push_back(all.device_data() + first);
+    first += options_.heads * length;
   }
-  const Tensor output = cached_attention(query, rows, options_, {.weights = places});
-  for (std::vector<float>& row : *weights) {
-    const size_t keys = row.size() / heads;
-    for (size_t key = 0; key < keys; ++key) {
-      for (size_t head = 1; head < heads; ++head) row[key] += row[head * keys + key];
-      row[key] /= static_cast<float>(heads);
+  const Tensor output = cached_attention(query, rows, options_, {.weights = addresses});
+  const Tensor on_host = to_host(all);
+  weights->clear();
+  for (const float* of_row = on_host.data(); const int32_t length : rows.lengths) {
+    std::vector<float>& mean = weights->emplace_back(of_row, of_row + length);
+    for (int64_t head = 1; head < options_.heads; ++head) {
+      for (int32_t key = 0; key < length; ++key)
+        mean[static_cast<size_t>(key)] += of_row[head * length + key];
     }
-    row.resize(keys);
+    for (float& weight : mean) weight /= static_cast<float>(options_.heads);
+    of_row += options_.heads * length;
   }
   return project_output(output).value();
 }

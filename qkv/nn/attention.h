@@ -28,7 +28,10 @@ struct MultiheadAttentionOptions {
   std::optional<float> scale = {};  // of the scores; nothing: 1 / sqrt(d_k)
   float softcap = 0;                // of the scaled scores, as in AttentionOptions; 0: none
   bool output_projection = true;    // without it the output is [tokens, heads * d_v]
-  float dropout = 0;                // of the weights
+  // Of causal self-attention: the positions that a query sees, its own and those before it; 0: all
+  // (Beltagy et al. 2020, section 3.1).
+  int64_t window = 0;
+  float dropout = 0;  // of the weights
 };
 
 // The options with the sizes that follow from others filled in. Throws UsageError where heads do not divide
@@ -51,20 +54,24 @@ class MultiheadAttention {
   // Throws what completed() throws.
   explicit MultiheadAttention(const MultiheadAttentionOptions& options);
 
-  // Self-attention: x [tokens, d_model] -> [tokens, d_model]. Its keys and values are left in `cache`, if
-  // given, which has a row for each sequence and no positions yet.
-  Variable self(const Variable& x, const Offsets& offsets, const AttentionMask& mask, ForwardContext& context,
-                KeyValueCache* cache = nullptr) const;
+  // Self-attention: x [tokens, d_model] -> [tokens, d_model].
+  Variable self(const Variable& x, const Offsets& offsets, const AttentionMask& mask,
+                ForwardContext& context) const;
   // Queries from x, keys and values from other rows: x [tokens, d_model], keys [memory tokens, key_features],
   // values [memory tokens, value_features]. Sequence i of one attends to sequence i of the other.
   Variable cross(const Variable& x, const Offsets& offsets, const Variable& keys, const Variable& values,
                  const Offsets& memory_offsets, const AttentionMask& mask, ForwardContext& context) const;
 
+  // Reading: the next positions of each row of a cache, x [tokens, d_model] -> the same; row i has those from
+  // offsets.begin(i) on. Causal. A position's bits do not depend on how many are read at once. relative_bias:
+  // as self_step has it.
+  Tensor self_read(const Tensor& x, const Offsets& offsets, KeyValueCache& cache,
+                   const Tensor& relative_bias = {}) const;
   // One more position for each row of a cache: x [rows, d_model] -> [rows, d_model]. relative_bias: as a mask
   // has it, with the n of the longest row or more.
   Tensor self_step(const Tensor& x, KeyValueCache& cache, const Tensor& relative_bias = {}) const;
-  // Keys and values of encoded sentences: [memory tokens, d_model].
-  MemoryKeyValues encode_memory(const Tensor& memory, const Offsets& offsets) const;
+  // Keys and values of encoded sentences: [memory tokens, d_model]; kept as f32 or bf16.
+  MemoryKeyValues encode_memory(const Tensor& memory, const Offsets& offsets, DType dtype = DType::f32) const;
   // x [rows, d_model], the rows of sentence i being hypothesis_offsets[i] to hypothesis_offsets[i + 1], all
   // of which attend to its memory. weights, if given: of each row, what it attended to, as the mean of the
   // heads.

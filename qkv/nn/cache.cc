@@ -2,97 +2,203 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
+
+#include "qkv/base/error.h"
+#include "qkv/kernels/backend/attention.h"
+#include "qkv/kernels/key_value_cache.h"
 
 namespace qkv::nn {
 namespace {
 
-constexpr int64_t kStepsOfBlock = 16;
+constexpr int64_t kBlockPositions = 16;
 
-void require_sentences(size_t sentences, const Offsets& hypothesis_offsets) {
-  if (static_cast<int64_t>(sentences) != hypothesis_offsets.sequences()) {
+int64_t whole_blocks(int64_t positions) {
+  return (positions + kBlockPositions - 1) / kBlockPositions * kBlockPositions;
+}
+
+void require_sequences(size_t sequences, const Offsets& hypothesis_offsets) {
+  if (static_cast<int64_t>(sequences) != hypothesis_offsets.sequences()) {
     throw ShapeError(
-        concat("cache of ", sentences, " sentences: found rows of ", hypothesis_offsets.sequences()));
+        concat("cache of ", sequences, " sequences: found rows of ", hypothesis_offsets.sequences()));
   }
 }
 
-// Drops the elements of the sentences that have no rows.
+DType checked(DType dtype) {
+  if (dtype != DType::f32 && dtype != DType::bf16)
+    throw UsageError(concat("cache: expected dtype f32 or bf16, found ", name_of(dtype)));
+  return dtype;
+}
+
+std::byte* row_address(const Tensor& block, int64_t row) {
+  return static_cast<std::byte*>(block.address()) +
+         static_cast<size_t>(row * block.cols()) * size_of(block.dtype());
+}
+
+// Drops the elements of the sequences that have no rows.
 template <class T>
-void keep_those_with_rows(std::vector<T>& sentences, const Offsets& hypothesis_offsets) {
+void keep_those_with_rows(std::vector<T>& sequences, const Offsets& hypothesis_offsets) {
   size_t kept = 0;
-  for (size_t s = 0; s < sentences.size(); ++s) {
+  for (size_t s = 0; s < sequences.size(); ++s) {
     if (hypothesis_offsets.length(static_cast<int64_t>(s)) == 0) continue;
-    if (kept < s) sentences[kept] = std::move(sentences[s]);
+    if (kept < s) sequences[kept] = std::move(sequences[s]);
     ++kept;
   }
-  sentences.erase(sentences.begin() + static_cast<std::ptrdiff_t>(kept), sentences.end());
+  sequences.erase(sequences.begin() + static_cast<std::ptrdiff_t>(kept), sequences.end());
 }
 
 template <class T>
-void move_behind(std::vector<T>& all, std::vector<T>& new_requests) {
-  all.insert(all.end(), std::make_move_iterator(new_requests.begin()),
-             std::make_move_iterator(new_requests.end()));
+void move_behind(std::vector<T>& all, std::vector<T>& others) {
+  all.insert(all.end(), std::make_move_iterator(others.begin()), std::make_move_iterator(others.end()));
 }
 
 }  // namespace
 
-KeyValueCache::KeyValueCache(int64_t sentences)
-    : sentences_(static_cast<size_t>(sentences)), entries_(static_cast<size_t>(sentences)) {}
+int64_t block_bytes(int64_t positions, int64_t width, DType dtype) {
+  return whole_blocks(positions) * width * static_cast<int64_t>(size_of(dtype));
+}
+
+KeyValueCache::KeyValueCache(int64_t sequences, const CacheOptions& options)
+    : options_(options),
+      sequences_(static_cast<size_t>(sequences)),
+      entries_(static_cast<size_t>(sequences)) {
+  checked(options.dtype);
+}
+
+const KeyValueCache::Sequence& KeyValueCache::sequence_of(int64_t row) const {
+  size_t s = 0;
+  for (; row >= sequences_[s].rows; ++s) row -= sequences_[s].rows;
+  return sequences_[s];
+}
+
+int64_t KeyValueCache::length(int64_t row) const {
+  return std::ssize(entries_[static_cast<size_t>(row)]) + sequence_of(row).forgotten;
+}
 
 Tensor KeyValueCache::lengths() const {
   Tensor lengths = Tensor::empty({rows()}, DType::i32);
-  for (int64_t row = 0; row < rows(); ++row) lengths.data<int32_t>()[row] = static_cast<int32_t>(length(row));
+  size_t row = 0;
+  for (const Sequence& sequence : sequences_) {
+    for (const size_t end = row + static_cast<size_t>(sequence.rows); row < end; ++row) {
+      lengths.data<int32_t>()[row] = static_cast<int32_t>(std::ssize(entries_[row]) + sequence.forgotten);
+    }
+  }
   return lengths;
 }
 
+// The address of one more position, where `needed` more are to come in this call, it among them.
+void* KeyValueCache::take_position(Sequence& sequence, int64_t position, int64_t needed) {
+  if (sequence.free == 0) {
+    sequence.free = whole_blocks(needed);
+    sequence.blocks.push_back(
+        {Tensor::empty({sequence.free, key_width_ + value_width_}, options_.dtype, device_), position});
+  }
+  Block& block = sequence.blocks.back();
+  block.last_position = std::max(block.last_position, position);
+  return row_address(block.memory, block.memory.rows() - sequence.free--);
+}
+
 void KeyValueCache::append(const Tensor& keys, const Tensor& values, const Offsets& offsets) {
-  const int64_t width = keys.cols() + values.cols(), positions = offsets.tokens();
+  const int64_t positions = offsets.tokens();
   if (offsets.sequences() != rows() || keys.rows() != positions || values.rows() != positions ||
-      (width_ != 0 && width_ != width)) {
+      (key_width_ != 0 && (key_width_ != keys.cols() || value_width_ != values.cols()))) {
     throw ShapeError(concat("cache of ", rows(), " rows: cannot append keys ", keys.shape(), " and values ",
                             values.shape(), " to ", offsets.sequences(), " rows"));
   }
-  width_ = width;
+  key_width_ = keys.cols();
+  value_width_ = values.cols();
+  device_ = keys.device();
+  std::vector<void*> to;
+  to.reserve(static_cast<size_t>(positions));
   int64_t row = 0;
-  for (Sentence& sentence : sentences_) {
-    const int64_t end = row + sentence.rows, own = offsets.begin(end) - offsets.begin(row);
-    if (own == 0) {
+  for (Sequence& sequence : sequences_) {
+    int64_t needed = offsets.begin(row + sequence.rows) - offsets.begin(row);
+    for (const int64_t end = row + sequence.rows; row < end; ++row) {
+      std::vector<const void*>& own = entries_[static_cast<size_t>(row)];
+      for (int64_t i = 0; i < offsets.length(row); ++i) {
+        to.push_back(take_position(sequence, std::ssize(own) + sequence.forgotten, needed--));
+        own.push_back(to.back());
+      }
+    }
+  }
+  kernels::store_cached(keys, values, options_.dtype, to);
+}
+
+void KeyValueCache::forget() {
+  if (options_.window == 0) return;
+  size_t row = 0;
+  for (Sequence& sequence : sequences_) {
+    const size_t end = row + static_cast<size_t>(sequence.rows);
+    // The next query sees its own position and the window - 1 before it.
+    const int64_t length = std::ssize(entries_[row]) + sequence.forgotten;
+    const int64_t unseen = std::max<int64_t>(0, length - (options_.window - 1));
+    // In whole tiles, so that attention over a prompt read in chunks sums in the order of one read at once.
+    const int64_t forgotten = unseen / kernels::kAttentionTileKeys * kernels::kAttentionTileKeys;
+    if (forgotten <= sequence.forgotten) {
       row = end;
       continue;
     }
-    if (sentence.free < own) {
-      sentence.free = std::max(own, kStepsOfBlock * sentence.rows);
-      sentence.blocks.push_back(Tensor::empty({sentence.free, width}));
-    }
-    const Tensor& block = sentence.blocks.back();
-    float* to = block.data() + (block.rows() - sentence.free) * width;
+    size_t free = 0;
+    while (free < sequence.blocks.size() && sequence.blocks[free].last_position < forgotten) ++free;
+    if (free == sequence.blocks.size()) sequence.free = 0;
+    sequence.blocks.erase(sequence.blocks.begin(),
+                          sequence.blocks.begin() + static_cast<std::ptrdiff_t>(free));
     for (; row < end; ++row) {
-      for (int64_t i = offsets.begin(row); i < offsets.end(row); ++i, to += width) {
-        std::copy_n(keys.data() + i * keys.row_stride(), keys.cols(), to);
-        std::copy_n(values.data() + i * values.row_stride(), values.cols(), to + keys.cols());
-        entries_[static_cast<size_t>(row)].push_back(to);
-      }
+      std::vector<const void*>& own = entries_[row];
+      own.erase(own.begin(), own.begin() + static_cast<std::ptrdiff_t>(forgotten - sequence.forgotten));
     }
-    sentence.free -= own;
+    sequence.forgotten = forgotten;
   }
 }
 
-void KeyValueCache::join(KeyValueCache new_requests) {
-  if (width_ != 0 && new_requests.width_ != 0 && width_ != new_requests.width_) {
-    throw ShapeError(
-        concat("cache of width ", width_, ": cannot take in one of width ", new_requests.width_));
+void KeyValueCache::join(KeyValueCache others) {
+  if (key_width_ != 0 && others.key_width_ != 0 &&
+      (key_width_ != others.key_width_ || value_width_ != others.value_width_)) {
+    throw ShapeError(concat("cache of widths ", key_width_, " and ", value_width_, ": cannot take in one of ",
+                            others.key_width_, " and ", others.value_width_));
   }
-  width_ = std::max(width_, new_requests.width_);
-  move_behind(sentences_, new_requests.sentences_);
-  move_behind(entries_, new_requests.entries_);
+  if (!others.sequences_.empty()) {
+    if (!sequences_.empty() &&
+        (options_.dtype != others.options_.dtype || options_.window != others.options_.window)) {
+      throw UsageError(concat("cache of ", name_of(options_.dtype), " with a window of ", options_.window,
+                              ": cannot take in one of ", name_of(others.options_.dtype), " with ",
+                              others.options_.window));
+    }
+    options_ = others.options_;
+  }
+  if (others.key_width_ != 0) {
+    key_width_ = others.key_width_;
+    value_width_ = others.value_width_;
+    device_ = others.device_;
+  }
+  move_behind(sequences_, others.sequences_);
+  move_behind(entries_, others.entries_);
+}
+
+std::vector<KeyValueCache> KeyValueCache::split() {
+  std::vector<KeyValueCache> parts;
+  size_t row = 0;
+  for (Sequence& sequence : sequences_) {
+    KeyValueCache& part = parts.emplace_back(0, options_);
+    part.key_width_ = key_width_;
+    part.value_width_ = value_width_;
+    part.device_ = device_;
+    for (const size_t end = row + static_cast<size_t>(sequence.rows); row < end; ++row)
+      part.entries_.push_back(std::move(entries_[row]));
+    part.sequences_.push_back(std::move(sequence));
+  }
+  sequences_.clear();
+  entries_.clear();
+  return parts;
 }
 
 void KeyValueCache::reorder(std::span<const int32_t> parents, const Offsets& hypothesis_offsets) {
-  require_sentences(sentences_.size(), hypothesis_offsets);
+  require_sequences(sequences_.size(), hypothesis_offsets);
   for (const int32_t parent : parents) {
     if (parent < 0 || parent >= rows())
       throw ShapeError(concat("cache of ", rows(), " rows: no row ", parent));
   }
-  std::vector<std::vector<const float*>> reordered(parents.size());
+  std::vector<std::vector<const void*>> reordered(parents.size());
   std::vector<int32_t> children(entries_.size());
   for (const int32_t parent : parents) ++children[static_cast<size_t>(parent)];
   for (size_t row = 0; row < parents.size(); ++row) {
@@ -101,26 +207,89 @@ void KeyValueCache::reorder(std::span<const int32_t> parents, const Offsets& hyp
     reordered[row] = --children[parent] == 0 ? std::move(entries_[parent]) : entries_[parent];
   }
   entries_ = std::move(reordered);
-  for (size_t s = 0; s < sentences_.size(); ++s)
-    sentences_[s].rows = hypothesis_offsets.length(static_cast<int64_t>(s));
-  keep_those_with_rows(sentences_, hypothesis_offsets);
+  for (size_t s = 0; s < sequences_.size(); ++s)
+    sequences_[s].rows = hypothesis_offsets.length(static_cast<int64_t>(s));
+  keep_those_with_rows(sequences_, hypothesis_offsets);
 }
 
-MemoryKeyValues::MemoryKeyValues(const Tensor& keys_and_values, const Offsets& offsets) {
+bool KeyValueCache::can_share(int64_t positions) const {
+  if (rows() == 0 || positions < 0 || positions > length(0)) return false;
+  const int64_t first_seen = options_.window == 0 ? 0 : positions - (options_.window - 1);
+  return sequences_.front().forgotten <= std::max<int64_t>(0, first_seen);
+}
+
+KeyValueCache KeyValueCache::share(int64_t positions) const {
+  if (!can_share(positions)) {
+    throw UsageError(concat("cache: cannot share ", positions, " positions of ", rows() == 0 ? 0 : length(0),
+                            rows() == 0 ? 0 : sequences_.front().forgotten, " of which are forgotten"));
+  }
+  KeyValueCache shared(1, options_);
+  shared.key_width_ = key_width_;
+  shared.value_width_ = value_width_;
+  shared.device_ = device_;
+  const Sequence& from = sequences_.front();
+  Sequence& to = shared.sequences_.front();
+  to.forgotten = from.forgotten;
+  int64_t first = 0;  // of the block, at least
+  for (const Block& block : from.blocks) {
+    if (first >= positions) break;
+    to.blocks.push_back({block.memory, std::min(block.last_position, positions - 1)});
+    first = block.last_position + (from.rows == 1 ? 1 : 0);
+  }
+  const std::vector<const void*>& own = entries_.front();
+  shared.entries_.front().assign(own.begin(), own.begin() + (positions - from.forgotten));
+  return shared;
+}
+
+std::span<const void* const> KeyValueCache::entries(int64_t row, int64_t last) const {
+  const std::span<const void* const> all = entries_[static_cast<size_t>(row)];
+  return all.last(static_cast<size_t>(std::min<int64_t>(last, std::ssize(all))));
+}
+
+Tensor KeyValueCache::load() const {
+  std::vector<const void*> all;
+  for (const auto& row : entries_) all.insert(all.end(), row.begin(), row.end());
+  return kernels::load_cached(all, options_.dtype, device_, key_width_, value_width_);
+}
+
+Offsets KeyValueCache::entry_offsets() const {
+  std::vector<int32_t> lengths;
+  for (const auto& row : entries_) lengths.push_back(static_cast<int32_t>(row.size()));
+  return Offsets::of_lengths(lengths);
+}
+
+int64_t KeyValueCache::bytes() const {
+  size_t bytes = 0;
+  for (const Sequence& sequence : sequences_) {
+    for (const Block& block : sequence.blocks) bytes += block.memory.bytes();
+  }
+  return static_cast<int64_t>(bytes);
+}
+
+MemoryKeyValues::MemoryKeyValues(const Tensor& keys_and_values, const Offsets& offsets, DType dtype)
+    : dtype_(checked(dtype)) {
   for (int64_t s = 0; s < offsets.sequences(); ++s) {
     const Tensor own = keys_and_values.slice_rows(offsets.begin(s), offsets.length(s));
+    Sentence& sentence = sentences_.emplace_back();
     // A copy for each of several, so that a sentence's memory goes with it, and not with the last of its
     // group.
-    Sentence& sentence = sentences_.emplace_back(Sentence{offsets.sequences() > 1 ? own.clone() : own});
+    const bool copies = offsets.sequences() > 1 || dtype != DType::f32;
+    sentence.keys_and_values = copies ? Tensor::empty({own.rows(), own.cols()}, dtype, own.device()) : own;
+    std::vector<void*> to;
     for (int64_t token = 0; token < own.rows(); ++token)
-      sentence.entries.push_back(sentence.keys_and_values.data() + token * own.cols());
+      to.push_back(row_address(sentence.keys_and_values, token));
+    if (copies) kernels::store_cached(own, own.columns(0, 0), dtype, to);
+    sentence.entries.assign(to.begin(), to.end());
   }
 }
 
-void MemoryKeyValues::join(MemoryKeyValues new_requests) { move_behind(sentences_, new_requests.sentences_); }
+void MemoryKeyValues::join(MemoryKeyValues others) {
+  if (!others.sentences_.empty()) dtype_ = others.dtype_;
+  move_behind(sentences_, others.sentences_);
+}
 
 void MemoryKeyValues::keep(const Offsets& hypothesis_offsets) {
-  require_sentences(sentences_.size(), hypothesis_offsets);
+  require_sequences(sentences_.size(), hypothesis_offsets);
   keep_those_with_rows(sentences_, hypothesis_offsets);
 }
 

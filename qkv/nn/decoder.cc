@@ -9,16 +9,50 @@ namespace qkv::nn {
 
 Tensor DecoderState::next_positions() const { return layers.front().self.lengths(); }
 
-void DecoderState::join(DecoderState new_requests) {
-  layers.resize(new_requests.layers.size());
+void DecoderState::join(DecoderState others) {
+  layers.resize(others.layers.size());
   for (size_t i = 0; i < layers.size(); ++i) {
-    layers[i].self.join(std::move(new_requests.layers[i].self));
-    layers[i].memory.join(std::move(new_requests.layers[i].memory));
+    layers[i].self.join(std::move(others.layers[i].self));
+    layers[i].memory.join(std::move(others.layers[i].memory));
   }
   std::vector<int32_t> offsets = hypothesis_offsets.values();
-  for (int64_t s = 0; s < new_requests.hypothesis_offsets.sequences(); ++s)
-    offsets.push_back(offsets.back() + static_cast<int32_t>(new_requests.hypothesis_offsets.length(s)));
+  for (int64_t s = 0; s < others.hypothesis_offsets.sequences(); ++s)
+    offsets.push_back(offsets.back() + static_cast<int32_t>(others.hypothesis_offsets.length(s)));
   hypothesis_offsets = Offsets(std::move(offsets));
+}
+
+std::vector<DecoderState> DecoderState::split() {
+  std::vector<DecoderState> parts(static_cast<size_t>(hypothesis_offsets.sequences()));
+  for (DecoderLayerState& layer : layers) {
+    std::vector<KeyValueCache> caches = layer.self.split();
+    for (size_t s = 0; s < parts.size(); ++s) parts[s].layers.push_back({.self = std::move(caches[s])});
+  }
+  for (size_t s = 0; s < parts.size(); ++s) {
+    parts[s].hypothesis_offsets = Offsets::uniform(1, hypothesis_offsets.length(static_cast<int64_t>(s)));
+    parts[s].watched_layer = watched_layer;
+  }
+  layers.clear();
+  hypothesis_offsets = Offsets();
+  return parts;
+}
+
+bool DecoderState::can_share(int64_t positions) const {
+  return std::ranges::all_of(layers,
+                             [&](const DecoderLayerState& layer) { return layer.self.can_share(positions); });
+}
+
+DecoderState DecoderState::share(int64_t positions) const {
+  DecoderState shared;
+  for (const DecoderLayerState& layer : layers)
+    shared.layers.push_back({.self = layer.self.share(positions)});
+  shared.hypothesis_offsets = Offsets::uniform(1, 1);
+  return shared;
+}
+
+int64_t DecoderState::bytes() const {
+  int64_t bytes = 0;
+  for (const DecoderLayerState& layer : layers) bytes += layer.self.bytes();
+  return bytes;
 }
 
 void DecoderState::reorder(std::span<const int32_t> parents, const Offsets& new_rows_of) {
@@ -33,18 +67,20 @@ void DecoderState::reorder(std::span<const int32_t> parents, const Offsets& new_
   hypothesis_offsets = Offsets(std::move(offsets));
 }
 
-int64_t cache_bytes(const LayerOptions& layer, int64_t positions, int64_t memory_tokens) {
+int64_t cache_bytes(const LayerOptions& layer, int64_t positions, int64_t memory_tokens, DType dtype) {
   const auto width = [](const MultiheadAttentionOptions& own) {
     const MultiheadAttentionOptions filled = completed(own);
     return filled.key_heads * (filled.d_k + filled.d_v);
   };
-  int64_t numbers = positions * width(layer.self_attention());
-  if (layer.reads_memory) numbers += memory_tokens * width(layer.cross_attention());
-  return numbers * static_cast<int64_t>(size_of(DType::f32));
+  int64_t bytes = block_bytes(positions, width(layer.self_attention()), dtype);
+  if (layer.reads_memory)
+    bytes += memory_tokens * width(layer.cross_attention()) * static_cast<int64_t>(size_of(dtype));
+  return bytes;
 }
 
 DecoderLayer::DecoderLayer(const LayerOptions& options)
-    : self_attn_(options.self_attention()),
+    : window_(options.window),
+      self_attn_(options.self_attention()),
       self_attn_residual_(options.residual()),
       feed_forward_(options.feed_forward()),
       feed_forward_residual_(options.residual()) {
@@ -71,7 +107,7 @@ Variable DecoderLayer::operator()(const Variable& x, const Offsets& offsets, con
       x, context,
       [&](const Variable& rows) {
         const NameScope scope("self_attn");
-        return self_attn_.self(rows, offsets, options.masks.self, context, options.cache);
+        return self_attn_.self(rows, offsets, options.masks.self, context);
       },
       [&](const Variable& rows) {
         const NameScope scope("encoder_attn");
@@ -80,11 +116,23 @@ Variable DecoderLayer::operator()(const Variable& x, const Offsets& offsets, con
       });
 }
 
-DecoderLayerState DecoderLayer::start(const Memory& memory) const {
-  DecoderLayerState state{.self = KeyValueCache(memory.offsets.sequences())};
+DecoderLayerState DecoderLayer::start(const Memory& memory, DType dtype) const {
+  DecoderLayerState state{.self =
+                              KeyValueCache(memory.offsets.sequences(), {.dtype = dtype, .window = window_})};
   if (encoder_attn_)
-    state.memory = encoder_attn_->attention.encode_memory(memory.values.value(), memory.offsets);
+    state.memory = encoder_attn_->attention.encode_memory(memory.values.value(), memory.offsets, dtype);
   return state;
+}
+
+Tensor DecoderLayer::read(const Tensor& x, const Offsets& offsets, DecoderLayerState& layer_state,
+                          const Tensor& relative_bias) const {
+  if (encoder_attn_) throw UsageError("decoder: read: expected a decoder that reads no memory, found one");
+  ForwardContext context;  // nothing is dropped, nothing observed
+  const auto self = [&](const Variable& rows) -> Variable {
+    return self_attn_.self_read(rows.value(), offsets, layer_state.self, relative_bias);
+  };
+  const auto no_cross = [](const Variable& rows) { return rows; };
+  return run(x, context, self, no_cross).value();
 }
 
 Tensor DecoderLayer::step(const Tensor& x, DecoderLayerState& layer_state, const Offsets& hypothesis_offsets,
@@ -141,22 +189,28 @@ Variable Decoder::operator()(const Variable& x, const Offsets& offsets, const Me
   return layer_norm_ ? (*layer_norm_)(rows) : rows;
 }
 
-DecoderState Decoder::start(const Memory& memory) const {
+DecoderState Decoder::start(const Memory& memory, DType dtype) const {
   DecoderState state;
-  for (const DecoderLayer& layer : layers_) state.layers.push_back(layer.start(memory));
+  for (const DecoderLayer& layer : layers_) state.layers.push_back(layer.start(memory, dtype));
   state.hypothesis_offsets = Offsets::uniform(memory.offsets.sequences(), 1);
   return state;
 }
 
-Tensor Decoder::read(const Tensor& x, const Offsets& offsets, DecoderState& state,
-                     ForwardContext& context) const {
-  const DecoderMasks masks = with_relative_bias({}, offsets.max_length());
-  Variable rows = x;
+Tensor Decoder::read(const Tensor& x, const Offsets& offsets, DecoderState& state) const {
+  Tensor bias;
+  if (relative_positions_) {
+    const Tensor first = state.next_positions();
+    int64_t longest = 0;
+    for (int64_t i = 0; i < offsets.sequences(); ++i)
+      longest = std::max(longest, first.data<int32_t>()[i] + offsets.length(i));
+    bias = relative_bias(longest).value();
+  }
+  Tensor rows = x;
   for (size_t i = 0; i < layers_.size(); ++i) {
     const NameScope scope("layers", static_cast<int>(i));
-    rows = layers_[i](rows, offsets, {}, context, {.masks = masks, .cache = &state.layers[i].self});
+    rows = layers_[i].read(rows, offsets, state.layers[i], bias);
   }
-  return layer_norm_ ? (*layer_norm_)(rows).value() : rows.value();
+  return layer_norm_ ? (*layer_norm_)(rows).value() : rows;
 }
 
 Tensor Decoder::step(const Tensor& x, DecoderState& state) const {

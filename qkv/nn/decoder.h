@@ -17,14 +17,14 @@ struct Memory {
   Offsets offsets = {};
 };
 
-// What one layer remembers between decoding steps.
+// What one layer keeps between decoding steps.
 struct DecoderLayerState {
   KeyValueCache self = {};
   MemoryKeyValues memory = {};
 };
 
-// What a decoder remembers between steps, of sentences that come and go. The hypotheses of sentence i are
-// rows hypothesis_offsets.begin(i) to hypothesis_offsets.end(i).
+// What a decoder keeps between steps, of sequences that come and go. The hypotheses of sequence i are rows
+// hypothesis_offsets.begin(i) to hypothesis_offsets.end(i).
 struct DecoderState {
   std::vector<DecoderLayerState> layers;
   Offsets hypothesis_offsets;
@@ -35,10 +35,20 @@ struct DecoderState {
 
   // Where the next token of each row stands: i32 [rows].
   Tensor next_positions() const;
-  // Takes in the sentences of another state of this decoder, behind those that are there.
-  void join(DecoderState new_requests);
-  // Row i continues what row parents[i] was; the sentences' rows become new_rows_of. A sentence without rows
-  // is forgotten, and those behind it move up.
+  // Takes in the sequences of another state of this decoder, behind those that are there.
+  void join(DecoderState others);
+  // The inverse: a state for each sequence, in their order; this one is then empty. Of a decoder without
+  // memory.
+  std::vector<DecoderState> split();
+  // Whether share(positions) is possible (KeyValueCache::can_share).
+  bool can_share(int64_t positions) const;
+  // A state of one sequence and row that has read the first positions of this one's first row, in the same
+  // memory. Of a decoder without memory. Throws UsageError where can_share() says no.
+  DecoderState share(int64_t positions) const;
+  // Bytes of keys and values of self-attention, those that are shared among them.
+  int64_t bytes() const;
+  // Row i continues the former row parents[i]; the sequences' rows become new_rows_of. A sequence without
+  // rows is forgotten, and those behind it move up.
   void reorder(std::span<const int32_t> parents, const Offsets& new_rows_of);
 };
 
@@ -49,14 +59,13 @@ struct DecoderMasks {
   AttentionMask memory = {};
 };
 
-// Bytes of keys and values that a layer keeps for so many positions of self-attention and so many tokens of
-// memory.
-int64_t cache_bytes(const LayerOptions& layer, int64_t positions, int64_t memory_tokens);
+// The most bytes of keys and values that a layer keeps for a sequence with so many positions of
+// self-attention, each row's own counted, and so many tokens of memory.
+int64_t cache_bytes(const LayerOptions& layer, int64_t positions, int64_t memory_tokens, DType dtype);
 
 // What a run of a layer may need beside what it works on.
 struct DecoderLayerRun {
   DecoderMasks masks = {};
-  KeyValueCache* cache = nullptr;  // where the self-attention leaves its keys and values; null: nowhere
 };
 
 // Of a step likewise.
@@ -72,7 +81,10 @@ class DecoderLayer {
   // x [tokens, d_model] -> the same.
   Variable operator()(const Variable& x, const Offsets& offsets, const Memory& memory,
                       ForwardContext& context, const DecoderLayerRun& options = {}) const;
-  DecoderLayerState start(const Memory& memory) const;
+  DecoderLayerState start(const Memory& memory, DType dtype = DType::f32) const;
+  // The next positions of each row, of a layer without memory, as MultiheadAttention::self_read has them.
+  Tensor read(const Tensor& x, const Offsets& offsets, DecoderLayerState& layer_state,
+              const Tensor& relative_bias) const;
   // One position: x [rows, d_model] -> the same.
   Tensor step(const Tensor& x, DecoderLayerState& layer_state, const Offsets& hypothesis_offsets,
               const DecoderLayerStep& options = {}) const;
@@ -87,6 +99,7 @@ class DecoderLayer {
   template <class Self, class Cross>
   Variable run(const Variable& x, ForwardContext& context, const Self& self, const Cross& cross) const;
 
+  int64_t window_;
   MultiheadAttention self_attn_;
   Residual self_attn_residual_;
   std::optional<CrossAttention> encoder_attn_;
@@ -102,11 +115,11 @@ class Decoder {
   // mask's relative_bias.
   Variable operator()(const Variable& x, const Offsets& offsets, const Memory& memory,
                       ForwardContext& context, const DecoderMasks& masks = {}) const;
-  // The state before the first position, one hypothesis a sentence.
-  DecoderState start(const Memory& memory) const;
-  // The first positions of each sequence at once, of a decoder without memory: x [tokens, d_model] -> the
-  // same. `state` is new.
-  Tensor read(const Tensor& x, const Offsets& offsets, DecoderState& state, ForwardContext& context) const;
+  // The state before the first position, one row a sequence. dtype: of the caches, f32 or bf16.
+  DecoderState start(const Memory& memory, DType dtype = DType::f32) const;
+  // The next positions of each row, of a decoder without memory: x [tokens, d_model] -> the same; row i has
+  // those from offsets.begin(i) on. A position's bits do not depend on how many are read at once.
+  Tensor read(const Tensor& x, const Offsets& offsets, DecoderState& state) const;
   // One position for each hypothesis: x [rows, d_model] -> the same.
   Tensor step(const Tensor& x, DecoderState& state) const;
   void visit(const ParameterVisitor& visitor) const;

@@ -25,6 +25,8 @@ struct LayerOptions {
   PositionOptions positions = {};             // those that self-attention knows of
   std::optional<float> attention_scale = {};  // of the scores; nothing: 1 / sqrt(d_k)
   float attention_softcap = 0;                // of the scaled scores; 0: none
+  // Of causal self-attention: the positions that a query sees, its own and those before it; 0: all.
+  int64_t window = 0;
   bool reads_memory = true;      // of a decoder's layer: attends to the encoder's output in its middle
   float dropout = 0;             // after each sublayer
   float attention_dropout = 0;   // of attention weights

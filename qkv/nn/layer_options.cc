@@ -5,6 +5,7 @@ namespace qkv::nn {
 MultiheadAttentionOptions LayerOptions::self_attention() const {
   MultiheadAttentionOptions options = cross_attention();
   options.positions = positions;
+  options.window = window;
   return options;
 }
 

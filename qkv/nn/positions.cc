@@ -106,11 +106,14 @@ Tensor alibi_slopes(int64_t heads) {
   return slopes;
 }
 
-Tensor position_ids(const Offsets& offsets) {
+Tensor position_ids(const Offsets& offsets) { return position_ids(offsets, {}); }
+
+Tensor position_ids(const Offsets& offsets, const Tensor& first) {
   Tensor ids = Tensor::empty({offsets.tokens()}, DType::i32);
   for (int64_t sequence = 0; sequence < offsets.sequences(); ++sequence) {
+    const int32_t begin = first.defined() ? first.data<int32_t>()[sequence] : 0;
     for (int64_t i = 0; i < offsets.length(sequence); ++i) {
-      ids.data<int32_t>()[offsets.begin(sequence) + i] = static_cast<int32_t>(i);
+      ids.data<int32_t>()[offsets.begin(sequence) + i] = begin + static_cast<int32_t>(i);
     }
   }
   return ids;

@@ -70,7 +70,9 @@ RotaryTable rotary_table(const PositionOptions& options, int64_t d, int64_t coun
 // and then every second one of twice that power's (Press et al. 2022).
 Tensor alibi_slopes(int64_t heads);
 
-// 0, 1, 2, ... in every sequence: i32 [tokens].
+// 0, 1, 2, ... in every sequence: i32 [tokens], on the host.
 Tensor position_ids(const Offsets& offsets);
+// The same, where the positions of sequence i begin at first[i], i32 [sequences].
+Tensor position_ids(const Offsets& offsets, const Tensor& first);
 
 }  // namespace qkv::nn

@@ -157,6 +157,10 @@ AttentionResult multihead_attention(const Variable& query, const Variable& key, 
     throw ShapeError(concat(kName, ": ", query_offsets.sequences(), " sequences of queries, ",
                             key_offsets.sequences(), " of keys"));
   }
+  if (options.window < 0 || (options.window > 0 && !options.causal)) {
+    throw UsageError(concat(kName, ": window: expected 0, or a number of keys with causal attention, found ",
+                            options.window, options.causal ? "" : " without"));
+  }
   const Tensor relative = options.relative_bias.defined() ? options.relative_bias.value() : Tensor();
   const int64_t longest = std::max(query_offsets.max_length(), key_offsets.max_length());
   if (relative.defined() && (relative.rank() != 2 || !relative.contiguous() || relative.dim(0) != heads ||
@@ -181,6 +185,8 @@ AttentionResult multihead_attention(const Variable& query, const Variable& key, 
       .softcap = options.softcap,
       .causal = options.causal,
       .alignment = options.alignment,
+      .window = options.window,
+      .fixed_order = options.fixed_order,
       .keep = from_host(options.keep, device),
       .bias = bias,
       .alibi_slopes = from_host(slopes, device),

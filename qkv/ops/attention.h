@@ -19,6 +19,12 @@ struct AttentionOptions {
   // Causal: query i attends to key j where j <= i + keys - queries (last_key), or where j <= i (first_key).
   // ALiBi and the relative bias go by it too.
   Alignment alignment = Alignment::last_key;
+  // Of causal attention: query i attends to the last `window` of the keys that causality allows it alone, its
+  // own included (Beltagy et al. 2020, section 3.1). 0: to all of them.
+  int64_t window = 0;
+  // Few queries of a sequence are computed in another order of sums than many. Set, all are computed as many
+  // are, so that a row's bits do not depend on how many queries of its sequence a call has.
+  bool fixed_order = false;
   // u8 [batch | 1, heads | 1, queries | 1, keys], nonzero = may be attended (the papers' mask == 0 ->
   // -infinity). For ragged batches the last two extents are those of the longest sequences.
   Tensor keep = {};

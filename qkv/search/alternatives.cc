@@ -4,7 +4,7 @@ namespace qkv::search {
 
 void Alternatives::advance(std::span<const RowStep> steps) {
   std::vector<Row> rows;
-  // One token more for a beam, whose rows were those from `first` on.
+  // Advances a beam, whose rows were those from `first` on.
   const auto advance_beam = [&](Beam& beam, std::span<const RowStep> own, size_t first) {
     beam.advance(own);
     for (const Row& row : beam.rows()) {

@@ -1,12 +1,12 @@
 #pragma once
-// What else could have come at a position.
+// Alternatives to the token at a position.
 
 #include "qkv/search/beam.h"
 
 namespace qkv::search {
 
-// The options.nbest likeliest tokens behind the prefix, each of which is searched on from by a beam of its
-// own. Until then all are one row.
+// The options.nbest likeliest tokens after the prefix, each continued by a beam of its own. Until then all
+// are one row.
 class Alternatives : public Hypotheses {
  public:
   using Hypotheses::Hypotheses;

@@ -15,7 +15,7 @@ namespace {
 constexpr float kImpossible = -std::numeric_limits<float>::infinity();
 
 // The best ids by sum of score and total, best first, as many as `best` has room for; returns how many there
-// are. The sum is what they are ordered by, as rounding can make candidates of it equal that were not before.
+// are. They are ordered by the rounded sum, in which different scores can become equal.
 size_t best_of_row(std::span<const float> scores, float total, int32_t row, std::span<Candidate> best) {
   constexpr size_t kBlock = 64;
   size_t found = 0;
@@ -30,7 +30,7 @@ size_t best_of_row(std::span<const float> scores, float total, int32_t row, std:
   };
   size_t id = 0;
   for (; id + kBlock <= scores.size(); id += kBlock) {
-    // Most blocks have nothing better, which vectors see at once: there is no branch for each token.
+    // Most blocks have nothing better: vectors find that without a branch for each token.
     int any = 0;
     for (size_t i = id; i < id + kBlock; ++i) any |= total + scores[i] > worst ? 1 : 0;
     if (any == 0) continue;
@@ -41,7 +41,7 @@ size_t best_of_row(std::span<const float> scores, float total, int32_t row, std:
 }
 
 void require_numbers(std::span<const float> log_probabilities, const Hypotheses& hypotheses, int32_t row) {
-  // +infinity among the logits leaves NaN too. Without a way out of the loop, vectors do it.
+  // +infinity among the logits becomes NaN too. A loop without an exit is vectorised.
   int none = 0;
   for (const float x : log_probabilities) none |= std::isnan(x) ? 1 : 0;
   if (none == 0) return;

@@ -14,7 +14,7 @@ namespace qkv::search {
 // One attention of one layer, such as "encoder.layers.0.self_attn", "decoder.layers.1.encoder_attn".
 struct CapturedAttention {
   std::string name;
-  Tensor weights;  // [heads, queries, keys]; a query's weights add up to 1
+  Tensor weights;  // [heads, queries, keys]; a query's weights sum to 1
 };
 
 // Every attention of a model over one pair, in the order in which they ran. Position t of the decoder has

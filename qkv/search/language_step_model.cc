@@ -7,8 +7,21 @@
 
 namespace qkv::search {
 
-LanguageStepModel::LanguageStepModel(std::shared_ptr<const models::LanguageModel> model)
-    : model_(std::move(model)) {
+namespace {
+
+// A prompt and what has been read of it.
+struct Prompt : StepModel::Source {
+  using Source::Source;
+  // All tokens but the last.
+  Ids to_read() const { return Ids(ids).first(ids.size() - 1); }
+  nn::DecoderState state;
+};
+
+}  // namespace
+
+LanguageStepModel::LanguageStepModel(std::shared_ptr<const models::LanguageModel> model,
+                                     const StepModelOptions& options)
+    : model_(std::move(model)), options_(options), prefixes_(options.prefix_positions) {
   if (model_ == nullptr) throw UsageError("search: expected a model, found none");
 }
 
@@ -27,13 +40,43 @@ void LanguageStepModel::check(Ids prompt) const {
 
 int64_t LanguageStepModel::cache_bytes(const CacheNeed& need) const {
   const nn::StackOptions& stack = model_->config().decoder;
-  return stack.layers * nn::cache_bytes(stack.layer, need.source_tokens + need.rows * need.tokens, 0);
+  return stack.layers *
+         nn::cache_bytes(stack.layer, need.source_tokens + need.rows * need.tokens, 0, options_.cache_dtype);
+}
+
+std::unique_ptr<StepModel::Source> LanguageStepModel::open(Ids prompt) {
+  auto opened = std::make_unique<Prompt>(prompt);
+  opened->unread = std::ssize(opened->to_read());
+  if (auto found = prefixes_.find(opened->to_read())) {
+    opened->state = std::move(found->state);
+    opened->unread -= found->positions;
+  } else {
+    opened->state = model_->start(pack_ragged(std::vector<Ids>(1)), options_.cache_dtype);
+  }
+  return opened;
+}
+
+void LanguageStepModel::read(std::span<const Chunk> chunks) {
+  nn::DecoderState together;
+  std::vector<Ids> tokens;
+  for (const Chunk& chunk : chunks) {
+    auto& prompt = static_cast<Prompt&>(*chunk.source);
+    const Ids unread = prompt.to_read().last(static_cast<size_t>(prompt.unread));
+    tokens.push_back(unread.first(static_cast<size_t>(chunk.tokens)));
+    together.join(std::move(prompt.state));
+  }
+  model_->read(pack_ragged(tokens), together);
+  std::vector<nn::DecoderState> parts = together.split();
+  for (size_t i = 0; i < chunks.size(); ++i) {
+    auto& prompt = static_cast<Prompt&>(*chunks[i].source);
+    prompt.state = std::move(parts[i]);
+    prompt.unread -= chunks[i].tokens;
+    if (prompt.unread == 0) prefixes_.keep(prompt.to_read(), prompt.state);
+  }
 }
 
 void LanguageStepModel::admit(std::span<const std::unique_ptr<Source>> prompts) {
-  std::vector<Ids> beginnings;
-  for (const auto& prompt : prompts) beginnings.push_back(Ids(prompt->ids).first(prompt->ids.size() - 1));
-  state_.join(model_->start(pack_ragged(beginnings)));
+  for (const auto& prompt : prompts) state_.join(std::move(static_cast<Prompt&>(*prompt).state));
 }
 
 }  // namespace qkv::search

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "qkv/models/language_model.h"
+#include "qkv/nn/prefix_cache.h"
 #include "qkv/search/step_model.h"
 
 namespace qkv::search {
@@ -12,14 +13,17 @@ namespace qkv::search {
 // Keeps the caches of keys and values of its requests, whose sources are prompts.
 class LanguageStepModel : public StepModel {
  public:
-  explicit LanguageStepModel(std::shared_ptr<const models::LanguageModel> model);
+  explicit LanguageStepModel(std::shared_ptr<const models::LanguageModel> model,
+                             const StepModelOptions& options = {});
 
   int64_t vocabulary() const override { return model_->config().vocabulary; }
   // Throws UsageError for a prompt without tokens or with more than the model has positions for, DataError
   // for an id outside the vocabulary.
   void check(Ids prompt) const override;
   int64_t cache_bytes(const CacheNeed& need) const override;
-  // Reads all tokens of the prompts but their last, which the first step reads.
+  // read() reads all tokens of a prompt but its last, which the first step reads.
+  std::unique_ptr<Source> open(Ids prompt) override;
+  void read(std::span<const Chunk> chunks) override;
   void admit(std::span<const std::unique_ptr<Source>> prompts) override;
   Tensor step(const Tensor& ids) override { return model_->step(ids, state_); }
   void reorder(std::span<const int32_t> parents, const Offsets& hypothesis_offsets) override {
@@ -28,6 +32,8 @@ class LanguageStepModel : public StepModel {
 
  private:
   std::shared_ptr<const models::LanguageModel> model_;
+  StepModelOptions options_;
+  nn::PrefixCache prefixes_;
   nn::DecoderState state_;
 };
 

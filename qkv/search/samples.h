@@ -1,17 +1,16 @@
 #pragma once
-// Hypotheses of one sentence that are drawn at random.
+// Hypotheses of one request that are sampled.
 
 #include "qkv/search/hypotheses.h"
 
 namespace qkv::search {
 
-// options.nbest hypotheses that know nothing of each other. They are one row until the first of them may
-// differ.
+// options.nbest independent samples. They are one row until the first token that is sampled.
 class Samples : public Hypotheses {
  public:
   using Hypotheses::Hypotheses;
 
-  // Of the row that all begin with, one candidate for each sample; then one of each row.
+  // A candidate for each sample of the row that all begin with; then one of each row.
   size_t wanted() const override {
     return static_cast<size_t>(length_ == std::ssize(request_.prefix) ? options_.nbest : 1);
   }

@@ -1,5 +1,5 @@
 #pragma once
-// How likely a given output is.
+// The probability of a given output.
 
 #include <cstdint>
 #include <span>
@@ -20,7 +20,7 @@ std::vector<std::vector<float>> score(const models::Transformer& model,
                                       std::span<const std::vector<int32_t>> targets,
                                       int64_t batch_tokens = 4096);
 
-// What the decoder reads to predict `target`: the start token and all tokens but the last.
+// The decoder's input for `target`: the start token and all tokens but the last.
 std::vector<int32_t> decoder_input(const models::Transformer& model, std::span<const int32_t> target);
 
 // log P(labels[t] | ...) from the decoder's hidden states [tokens, d_model] and the output projection. Throws

@@ -27,6 +27,14 @@ struct CacheNeed {
   int64_t tokens = 0;  // of each hypothesis, its prefix included
 };
 
+// How a step model keeps what it has read.
+struct StepModelOptions {
+  DType cache_dtype = DType::f32;  // of keys and values; bf16 halves their memory and changes last digits
+  // Of language models: the most positions of prompts that are kept for prompts with the same beginning,
+  // which then need not be read again: the same bits, sooner. 0: none are kept.
+  int64_t prefix_positions = 0;
+};
+
 // A decoding model and the requests that it is in the middle of. A request has rows, its hypotheses; requests
 // and rows lie in the order in which they were admitted. Rows do not know of each other: the logits of a row
 // are the same bits whatever the other rows are. One step model is for one thread at a time.

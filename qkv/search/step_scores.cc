@@ -11,7 +11,7 @@ namespace {
 
 constexpr float kImpossible = -std::numeric_limits<float>::infinity();
 
-// The same of a row with a vocabulary of its own. They lie end to end while they are normalised, as if there
+// A row with a vocabulary of its own: its logits are laid end to end while they are normalised, as if there
 // were no others.
 void spread(const float* logits, const RowVocabulary& row, int64_t vocabulary, float* log_probabilities,
             float* raw) {
@@ -31,21 +31,21 @@ void spread(const float* logits, const RowVocabulary& row, int64_t vocabulary, f
 StepScores step_scores(const Tensor& logits, std::span<const RowVocabulary> rows, int64_t vocabulary,
                        bool wants_logits) {
   const auto any_token = [](const RowVocabulary& row) { return row.allowed.empty(); };
-  StepScores numbers;
+  StepScores result;
   if (std::ranges::all_of(rows, any_token)) {
-    if (wants_logits) numbers.logits = logits.clone();
+    if (wants_logits) result.logits = logits.clone();
     kernels::log_softmax(logits.data(), nullptr, logits.data(), logits.rows(), vocabulary);
-    numbers.log_probabilities = logits;
-    return numbers;
+    result.log_probabilities = logits;
+    return result;
   }
-  numbers.log_probabilities = Tensor::empty({logits.rows(), vocabulary});
-  if (wants_logits) numbers.logits = Tensor::empty({logits.rows(), vocabulary});
+  result.log_probabilities = Tensor::empty({logits.rows(), vocabulary});
+  if (wants_logits) result.logits = Tensor::empty({logits.rows(), vocabulary});
   parallel_for(logits.rows(), std::max<int64_t>(1, 32768 / vocabulary), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
       const RowVocabulary& row = rows[static_cast<size_t>(r)];
       const float* from = logits.data() + r * logits.cols();
-      float* to = numbers.log_probabilities.data() + r * vocabulary;
-      float* raw = wants_logits ? numbers.logits.data() + r * vocabulary : nullptr;
+      float* to = result.log_probabilities.data() + r * vocabulary;
+      float* raw = wants_logits ? result.logits.data() + r * vocabulary : nullptr;
       if (any_token(row)) {
         if (raw != nullptr) std::copy_n(from, vocabulary, raw);
         kernels::log_softmax(from, nullptr, to, 1, vocabulary);
@@ -54,7 +54,7 @@ StepScores step_scores(const Tensor& logits, std::span<const RowVocabulary> rows
       }
     }
   });
-  return numbers;
+  return result;
 }
 
 }  // namespace qkv::search

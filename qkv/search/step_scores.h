@@ -7,19 +7,19 @@
 
 namespace qkv::search {
 
-// What a row's next token may be.
+// The tokens that may come next in a row.
 struct RowVocabulary {
-  Ids allowed = {};  // ascending; empty: anything
-  Ids columns = {};  // where the logits of those are
+  Ids allowed = {};  // ascending; empty: all
+  Ids columns = {};  // the columns of their logits
 };
 
 struct StepScores {
-  Tensor log_probabilities;  // [rows, vocabulary]: -infinity for what is not allowed
+  Tensor log_probabilities;  // [rows, vocabulary]: -infinity for tokens that are not allowed
   Tensor logits;             // likewise, where wanted
 };
 
-// logits [rows, columns] may be overwritten. What is not allowed counts for nothing: a row's numbers depend
-// on the logits of its own vocabulary alone, bit for bit.
+// logits f32 [rows, columns] may be overwritten. A row is normalised over its own vocabulary: its numbers
+// depend on those logits alone, bit for bit.
 StepScores step_scores(const Tensor& logits, std::span<const RowVocabulary> rows, int64_t vocabulary,
                        bool wants_logits);
 

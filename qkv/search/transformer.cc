@@ -33,10 +33,11 @@ void require_alike(const ModelList& models) {
 
 }  // namespace
 
-std::shared_ptr<StepModel> make_step_model(const ModelList& models) {
+std::shared_ptr<StepModel> make_step_model(const ModelList& models, const StepModelOptions& options) {
   require_alike(models);
   std::vector<std::shared_ptr<StepModel>> step_models;
-  for (const auto& model : models) step_models.push_back(std::make_shared<TransformerStepModel>(model));
+  for (const auto& model : models)
+    step_models.push_back(std::make_shared<TransformerStepModel>(model, options));
   if (step_models.size() == 1) return step_models.front();
   return std::make_shared<EnsembleStepModel>(std::move(step_models));
 }

@@ -15,7 +15,7 @@ using ModelList = std::vector<std::shared_ptr<const models::Transformer>>;
 
 // What an Engine needs to decode with models. Throws UsageError for models with other special ids or
 // vocabulary sizes than the first, and for none.
-std::shared_ptr<StepModel> make_step_model(const ModelList& models);
+std::shared_ptr<StepModel> make_step_model(const ModelList& models, const StepModelOptions& options = {});
 SpecialIds special_ids(const ModelList& models);
 // The request as these models can follow it: padding is never chosen, and no output is longer than the models
 // have positions for. Throws UsageError for a prefix that leaves no position.

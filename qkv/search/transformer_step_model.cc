@@ -24,8 +24,9 @@ Tensor selected_rows(const Tensor& from, Ids ids, const Shape& shape) {
 
 }  // namespace
 
-TransformerStepModel::TransformerStepModel(std::shared_ptr<const models::Transformer> model)
-    : model_(std::move(model)) {
+TransformerStepModel::TransformerStepModel(std::shared_ptr<const models::Transformer> model,
+                                           const StepModelOptions& options)
+    : model_(std::move(model)), options_(options) {
   if (model_ == nullptr) throw UsageError("search: expected a model, found none");
 }
 
@@ -46,14 +47,15 @@ void TransformerStepModel::check(Ids source) const {
 int64_t TransformerStepModel::cache_bytes(const CacheNeed& need) const {
   const models::TransformerConfig& config = model_->config();
   const nn::StackOptions stack = config.decoder_stack();
-  return stack.layers * nn::cache_bytes(stack.layer, need.rows * need.tokens, need.source_tokens);
+  return stack.layers *
+         nn::cache_bytes(stack.layer, need.rows * need.tokens, need.source_tokens, options_.cache_dtype);
 }
 
 void TransformerStepModel::admit(std::span<const std::unique_ptr<Source>> sources) {
   std::vector<Ids> ids;
   for (const auto& source : sources) ids.emplace_back(source->ids);
   nn::ForwardContext context;
-  state_.join(model_->start(model_->encode(pack_ragged(ids), context)));
+  state_.join(model_->start(model_->encode(pack_ragged(ids), context), options_.cache_dtype));
 }
 
 Tensor TransformerStepModel::step(const Tensor& ids) {

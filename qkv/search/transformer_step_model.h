@@ -14,7 +14,8 @@ namespace qkv::search {
 // Keeps the caches of keys and values of its requests. A source is encoded when it is admitted.
 class TransformerStepModel : public StepModel {
  public:
-  explicit TransformerStepModel(std::shared_ptr<const models::Transformer> model);
+  explicit TransformerStepModel(std::shared_ptr<const models::Transformer> model,
+                                const StepModelOptions& options = {});
 
   int64_t vocabulary() const override { return model_->config().target_vocabulary; }
   // Throws UsageError for a source without tokens, DataError for an id outside the vocabulary and for more
@@ -30,6 +31,7 @@ class TransformerStepModel : public StepModel {
 
  private:
   std::shared_ptr<const models::Transformer> model_;
+  StepModelOptions options_;
   nn::DecoderState state_;
   std::optional<LinearWeights> restricted_;  // rows of the output projection
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <span>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "qkv/base/philox.h"
 #include "qkv/kernels/counters.h"
 #include "qkv/kernels/cpu/attention.h"
+#include "qkv/kernels/weight_rows.h"
 
 namespace qkv::kernels {
 namespace {
@@ -48,8 +50,15 @@ struct Case {
       places.push_back(weights->back().data());
     }
     std::vector<float> output(count * static_cast<size_t>(heads * d_v), -7.0f);
-    std::vector<const float* const*> rows;
-    for (size_t r = first; r < first + count; ++r) rows.push_back(entries[r].data());
+    std::vector<std::vector<const void*>> addresses;
+    std::vector<const void* const*> rows;
+    for (size_t r = first; r < first + count; ++r) {
+      std::vector<const void*>& row = addresses.emplace_back(entries[r].begin(), entries[r].end());
+      if (dtype == DType::bf16) {
+        for (const void*& entry : row) entry = halves.at(static_cast<const float*>(entry)).data();
+      }
+    }
+    for (const auto& row : addresses) rows.push_back(row.data());
     cpu::attention_cached(
         {.rows = static_cast<int64_t>(count),
          .heads = heads,
@@ -60,6 +69,7 @@ struct Case {
          .softcap = softcap,
          .query = query.data() + first * static_cast<size_t>(heads * d_k),
          .query_stride = heads * d_k,
+         .dtype = dtype,
          .entries = rows.data(),
          .lengths = lengths.data() + first,
          .alibi_slopes = slopes.empty() ? nullptr : slopes.data(),
@@ -68,6 +78,17 @@ struct Case {
          .output_stride = heads * d_v,
          .weights = weights == nullptr ? nullptr : places.data()});
     return output;
+  }
+
+  // Keeps the entries as bf16, and rounds the f32 ones to the same numbers.
+  void keep_as_bf16() {
+    for (auto& entry : pool) {
+      std::vector<BFloat16>& half = halves[entry.data()];
+      half.resize(entry.size());
+      round_to_bf16(entry.data(), half.data(), std::ssize(entry));
+      widen_rows({.data = half.data(), .form = DType::bf16, .rows = 1, .cols = std::ssize(entry)},
+                 entry.data());
+    }
   }
 
   // In double precision.
@@ -107,6 +128,8 @@ struct Case {
   std::vector<float> slopes, relative;  // relative: [heads, 91], of up to 90 positions before
   std::vector<std::vector<float>> pool;
   std::vector<std::vector<const float*>> entries;
+  DType dtype = DType::f32;                              // of what is run on
+  std::map<const float*, std::vector<BFloat16>> halves;  // of each entry
 };
 
 void expect_right(const Case& one, double tolerance) {
@@ -128,6 +151,55 @@ TEST(CachedAttention, EveryLengthAndWidth) {
   expect_right(Case(131, 2, 16, 16, lengths), 2e-6);
   for (const int64_t d : {1, 3, 15, 17, 31, 64, 65, 80, 128, 200})
     expect_right(Case(5, 3, d, 1 + (d * 7) % 140, {1, 2, 33, 70, 5}), 2e-6);
+}
+
+TEST(CachedAttention, EntriesOfBf16AreWidened) {
+  for (const int64_t d : {1, 7, 16, 40, 64}) {
+    Case one(4, 6, d, d + 3, {9, 40, 0, 77}, 1, 3);
+    one.keep_as_bf16();
+    const std::vector<float> wide = one.run(0, 4);
+    one.dtype = DType::bf16;
+    EXPECT_EQ(one.run(0, 4), wide);
+    expect_right(one, 2e-6);
+  }
+}
+
+TEST(CachedAttention, StoresAndLoadsEntries) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    constexpr int64_t kKeys = 5, kValues = 9, kCount = 7;
+    std::vector<float> keys(kCount * 11), values(kCount * 13), loaded(kCount * (kKeys + kValues));
+    RandomStream random(5);
+    for (auto* numbers : {&keys, &values}) {
+      for (float& x : *numbers) x = random.uniform() - 0.5f;
+    }
+    std::vector<std::vector<float>> entries(kCount, std::vector<float>(kKeys + kValues));
+    std::vector<void*> to;
+    for (auto& entry : entries) to.push_back(entry.data());
+    cpu::store_cached({.count = kCount,
+                       .key_width = kKeys,
+                       .value_width = kValues,
+                       .keys = keys.data(),
+                       .values = values.data(),
+                       .key_stride = 11,
+                       .value_stride = 13,
+                       .dtype = dtype,
+                       .to = to.data()});
+    const std::vector<const void*> from(to.begin(), to.end());
+    cpu::load_cached({.count = kCount,
+                      .key_width = kKeys,
+                      .value_width = kValues,
+                      .dtype = dtype,
+                      .from = from.data(),
+                      .to = loaded.data()});
+    for (int64_t i = 0; i < kCount; ++i) {
+      for (int64_t c = 0; c < kKeys + kValues; ++c) {
+        const float expected = c < kKeys ? keys[static_cast<size_t>(i * 11 + c)]
+                                         : values[static_cast<size_t>(i * 13 + c - kKeys)];
+        const float found = loaded[static_cast<size_t>(i * (kKeys + kValues) + c)];
+        EXPECT_NEAR(found, expected, dtype == DType::f32 ? 0 : std::abs(expected) / 256);
+      }
+    }
+  }
 }
 
 TEST(CachedAttention, HeadsThatShareKeysAndValues) {

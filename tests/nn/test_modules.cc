@@ -254,7 +254,7 @@ TEST(LanguageDecoder, ReadsAndThenStepsAsTheWholeGoes) {
     beginnings.insert(beginnings.end(), rows.begin(), rows.end());
   }
   nn::DecoderState state = decoder.start({.offsets = first_offsets});
-  const Tensor read = decoder.read(Tensor::from(beginnings, {12, 24}), first_offsets, state, context);
+  const Tensor read = decoder.read(Tensor::from(beginnings, {12, 24}), first_offsets, state);
   for (int64_t s = 0; s < 3; ++s) {
     const int64_t length = first_offsets.length(s);
     expect_close(read.slice_rows(first_offsets.begin(s), length),

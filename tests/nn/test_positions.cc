@@ -147,7 +147,7 @@ TEST(RelativePositions, StepsGiveWhatTheWholeGives) {
           .copy_from(x.slice_rows(whole_offsets.begin(s), first.length(s)));
     }
     nn::DecoderState state = decoder.start({.offsets = first});
-    decoder.read(beginnings, first, state, context);
+    decoder.read(beginnings, first, state);
     for (int64_t i = 0; i < 19; ++i) {
       const Tensor rows = Tensor::empty({2, 12});
       const auto at = [&](int64_t s) { return whole_offsets.begin(s) + first.length(s) + i; };

@@ -9,6 +9,7 @@
 #include "qkv/base/parallel.h"
 #include "qkv/kernels/loss.h"
 #include "qkv/search/batches.h"
+#include "qkv/search/language_step_model.h"
 #include "tests/support/scratch.h"
 
 namespace qkv::search {
@@ -150,6 +151,85 @@ TEST(Generate, ResultsDoNotDependOnBatchesOrThreads) {
       EXPECT_GT(different, 5);
     }
   }
+}
+
+// Prompts with common beginnings, read in chunks between the steps of others, begun from what is kept of
+// earlier ones, within a budget, with cancellations: each has the bits that it has alone.
+TEST(Generate, ChunksKeptPrefixesAndBudgetsChangeNoBit) {
+  std::vector<LanguageModelConfig> configs = variants();
+  configs.push_back(configs[1]);
+  configs.back().decoder.layer.window = 6;
+  for (size_t c = 0; c < configs.size(); ++c) {
+    const auto model = random_model(configs[c], 5 + c);
+    RandomStream random(c + 1);
+    const std::vector<int32_t> common = random_prompts(1, 1, 3)[0];
+    Texts prompts = random_prompts(24, 14, 6);
+    for (size_t i = 0; i < prompts.size(); i += 2) {
+      std::vector<int32_t> longer(10, common[0]);
+      longer.insert(longer.end(), prompts[i].begin(), prompts[i].end());
+      prompts[i] = longer;
+    }
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      std::vector<Request> requests = requests_of(prompts, greedy());
+      for (Request& request : requests) {
+        if (request.key % 3 == 0) request.options.beam = 3;
+        if (request.key % 3 == 1) request.options.sampling = Sampling{.temperature = 1.3};
+        request = fitting(*model, request);
+      }
+      std::vector<NBest> expected;
+      for (const Request& request : requests) {
+        LanguageStepModel alone(model, {.cache_dtype = dtype});
+        expected.push_back(search(alone, special_ids(*model), std::span(&request, 1)).at(0));
+      }
+      for (const int64_t prefill : {2, 9, 1000}) {
+        const auto step_model = std::make_shared<LanguageStepModel>(
+            model, StepModelOptions{.cache_dtype = dtype, .prefix_positions = 60});
+        const int64_t most = step_model->cache_bytes({.source_tokens = 40, .rows = 4, .tokens = 60});
+        Engine engine(step_model, special_ids(*model),
+                      {.batch_tokens = 0, .cache_bytes = most, .prefill_tokens = prefill});
+        std::vector<size_t> of_request;
+        std::vector<bool> told(requests.size());
+        size_t next = 0;
+        while (next < requests.size() || !engine.idle()) {
+          for (uint64_t arrivals = random.below(3); arrivals > 0 && next < requests.size(); --arrivals) {
+            of_request.push_back(next);
+            engine.submit(requests[next++]);
+            if (random.below(4) > 0) continue;
+            of_request.push_back(requests.size());  // one that is cancelled
+            const uint64_t stranger = engine.submit(requests[random.below(requests.size())]);
+            if (random.below(2) == 0) engine.cancel(stranger);
+          }
+          for (const Decoded& one : engine.step()) {
+            ASSERT_EQ(one.error, nullptr);
+            const size_t i = of_request[one.request_id];
+            if (i == requests.size()) continue;
+            told[i] = true;
+            EXPECT_TRUE(same_bits({one.hypotheses}, {expected[i]}))
+                << c << " " << name_of(dtype) << " prefill " << prefill << " request " << i;
+          }
+        }
+        EXPECT_EQ(std::ranges::count(told, true), std::ssize(requests));
+      }
+    }
+  }
+}
+
+TEST(Generate, AKeptPrefixIsNotReadAgain) {
+  const auto model = random_model(variants()[1], 5);
+  LanguageStepModel step_model(model, {.prefix_positions = 50});
+  const std::vector<int32_t> first{7, 8, 9, 10, 11, 12}, other{7, 8, 9, 20, 21};
+  const auto opened = step_model.open(first);
+  EXPECT_EQ(opened->unread, 5);
+  const StepModel::Chunk chunk{opened.get(), 5};
+  step_model.read(std::span(&chunk, 1));
+  EXPECT_EQ(opened->unread, 0);
+  EXPECT_EQ(step_model.open(other)->unread, 1) << "7 8 9 are known, 21 is for the first step";
+  EXPECT_EQ(step_model.open(first)->unread, 0);
+  LanguageStepModel forgetful(model);
+  const auto again = forgetful.open(first);
+  const StepModel::Chunk same{again.get(), 5};
+  forgetful.read(std::span(&same, 1));
+  EXPECT_EQ(forgetful.open(first)->unread, 5);
 }
 
 TEST(Generate, EndsWhereTheModelCanReadNoFurther) {

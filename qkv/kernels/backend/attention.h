@@ -8,8 +8,13 @@
 #include "qkv/kernels/accumulate.h"
 #include "qkv/kernels/alignment.h"
 #include "qkv/kernels/dropout.h"
+#include "qkv/tensor/dtype.h"
 
 namespace qkv::kernels {
+
+// Sums over keys run tile by tile, in tiles that begin at multiples of this within a sequence. Keys that a
+// window has passed may be left out of a call in whole tiles without a change of bits.
+inline constexpr int64_t kAttentionTileKeys = 64;
 
 // Element (b, h, i, j) lies at data[b * batch_stride + h * head_stride + i * query_stride + j], where i and j
 // count within the sequence. A stride of 0 repeats.
@@ -49,6 +54,12 @@ struct AttentionShape {
   // A query attends to keys at its own position and before it.
   bool causal = false;
   Alignment alignment = Alignment::last_key;  // causal, ALiBi and the relative bias go by it
+  // Of causal attention: query i attends to no more than the last `window` of the keys that causality allows
+  // it, its own included (Beltagy et al. 2020, section 3.1). 0: to all of them.
+  int64_t window = 0;
+  // Few queries of a sequence are computed in another order of sums than many. Set, all are computed as many
+  // are: a row's bits then do not depend on how many queries of its sequence a call has.
+  bool fixed_order = false;
   KeepMask keep = {};
   ScoreBias bias = {};
   // [heads], null: none. The score of a key n positions away falls by slope * n (Press et al. 2022, ALiBi).
@@ -95,10 +106,31 @@ struct AttentionOutput {
   AttentionCapture watch = {};
 };
 
-// A step of decoding: one query a row, against keys and values that lie anywhere. entries[r][j] points to
-// position j of row r: its keys [key_heads * d_k], then its values [key_heads * d_v]. Hypotheses that share
-// their beginning share entries, and none is ever moved. A row without positions becomes zeros. A row's bits
-// depend on nothing beside it.
+// An entry of a cache: the keys [key width] of a position, then its values [value width], of a dtype that is
+// f32 or bf16. Entries lie anywhere and are never moved, so that hypotheses with a common beginning share
+// them.
+
+// to[i] = row i of keys and values: f32 [count, width] with strides. bf16 is rounded to nearest even.
+struct CacheStore {
+  int64_t count = 0;
+  int64_t key_width = 0, value_width = 0;
+  const float *keys = nullptr, *values = nullptr;
+  int64_t key_stride = 0, value_stride = 0;
+  DType dtype = DType::f32;
+  void* const* to = nullptr;  // [count]
+};
+
+// The inverse: row i of `to`, f32 [count, key_width + value_width], contiguous, = from[i].
+struct CacheLoad {
+  int64_t count = 0;
+  int64_t key_width = 0, value_width = 0;
+  DType dtype = DType::f32;
+  const void* const* from = nullptr;  // [count]
+  float* to = nullptr;
+};
+
+// A step of decoding: one query a row, against entries of a cache: entries[r][j] is position j of row r. A
+// row without positions becomes zeros. A row's bits depend on nothing beside it.
 struct CachedAttention {
   int64_t rows = 0, heads = 1;
   int64_t key_heads = 1;     // of keys and values, a divisor of heads
@@ -107,8 +139,9 @@ struct CachedAttention {
   float softcap = 0;             // as in AttentionShape
   const float* query = nullptr;  // [rows, heads * d_k] with query_stride
   int64_t query_stride = 0;
-  const float* const* const* entries = nullptr;  // [rows]
-  const int32_t* lengths = nullptr;              // [rows]
+  DType dtype = DType::f32;                     // of the entries: f32 or bf16, computed in f32
+  const void* const* const* entries = nullptr;  // [rows]
+  const int32_t* lengths = nullptr;             // [rows]
   // By distance, as in AttentionShape; a row's query is at its last position.
   const float* alibi_slopes = nullptr;
   RelativeBias relative = {};

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 
 #include "qkv/base/parallel.h"
 #include "qkv/kernels/counters.h"
@@ -105,6 +106,32 @@ void cap_scores(Floats d, float cap, int64_t count, float* HWY_RESTRICT scores) 
   });
 }
 
+// The entries of one row as one head of keys sees them.
+struct HeadEntries {
+  const float* const* entries;
+  int64_t key, value;  // where an entry's keys and values of the head begin
+};
+
+// Entries of bf16, widened: keys and values of the head, one position after the other.
+HeadEntries widened(const CachedAttention& a, int64_t row, int64_t key_head, AttentionScratch& scratch) {
+  const int64_t count = a.lengths[row], width = a.d_k + a.d_v;
+  float* to = scratch.take(count * width);
+  auto* pointers = reinterpret_cast<const float**>(scratch.take(2 * count));
+  const auto widen = [](const BFloat16* HWY_RESTRICT from, int64_t n, float* HWY_RESTRICT wide) HWY_ATTR {
+    for (int64_t i = 0; i < n; ++i) {
+      const uint32_t bits = static_cast<uint32_t>(from[i].bits) << 16;
+      std::memcpy(wide + i, &bits, sizeof(bits));
+    }
+  };
+  for (int64_t j = 0; j < count; ++j, to += width) {
+    const auto* entry = static_cast<const BFloat16*>(a.entries[row][j]);
+    widen(entry + key_head * a.d_k, a.d_k, to);
+    widen(entry + a.key_heads * a.d_k + key_head * a.d_v, a.d_v, to + a.d_k);
+    pointers[j] = to;
+  }
+  return {pointers, 0, a.d_k};
+}
+
 void attend(const CachedAttention& a, int64_t row, int64_t head) {
   const Floats d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), count = a.lengths[row];
@@ -114,13 +141,18 @@ void attend(const CachedAttention& a, int64_t row, int64_t head) {
     return;
   }
   AttentionScratch& scratch = AttentionScratch::of_this_thread();
-  scratch.start(count + 4);  // dot_products() writes up to three numbers more
+  // dot_products() writes up to three numbers more than there are scores.
+  const bool wide = a.dtype == DType::f32;
+  scratch.start(count + 4 + (wide ? 0 : count * (a.d_k + a.d_v + 2)));
   float* scores = scratch.take(count + 4);
-  const float* const* entries = a.entries[row];
   const int64_t key_head = head / (a.heads / a.key_heads);
+  const HeadEntries own = wide ? HeadEntries{reinterpret_cast<const float* const*>(a.entries[row]),
+                                             key_head * a.d_k, a.key_heads * a.d_k + key_head * a.d_v}
+                               : widened(a, row, key_head, scratch);
+  const float* const* entries = own.entries;
   dot_products(
       d, a.query + row * a.query_stride + head * a.d_k, a.d_k,
-      [&](int64_t j) { return entries[j] + key_head * a.d_k; }, count, a.scale, scores);
+      [&](int64_t j) { return entries[j] + own.key; }, count, a.scale, scores);
   if (a.softcap > 0) cap_scores(d, a.softcap, count, scores);
   add_distances(d, a, head, count, scores);
   const float factor = 1 / exponentiate(d, scores, count);
@@ -131,7 +163,7 @@ void attend(const CachedAttention& a, int64_t row, int64_t head) {
   // Four vectors of values at a time stay in registers.
   for (int64_t i = 0; i < a.d_v; i += 4 * lanes) {
     const int64_t width = std::min(4 * lanes, a.d_v - i), vectors = (width + lanes - 1) / lanes;
-    const int64_t offset = a.key_heads * a.d_k + key_head * a.d_v + i;
+    const int64_t offset = own.value + i;
     if (const int64_t rest = width % lanes; rest > 0) {
       mix_vectors(d, scores, entries, offset, count, factor, vectors, Part{static_cast<size_t>(rest)},
                   to + i);

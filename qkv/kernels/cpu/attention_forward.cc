@@ -72,15 +72,18 @@ class Forward {
     task_ = task;
     head_ = AttentionHead(shape_, task.sequence);
     key_head_ = task.head / shape_.query_heads_per_key();
-    few_ = head_.queries <= kFewQueries;
+    few_ = head_.queries <= kFewQueries && !shape_.fixed_order;
     const int64_t end = head_.key_limit(task.first + task.count - 1);
     for (int64_t block = 0; block < end; block += block_keys_) {
+      // A window has passed by what lies before it.
+      if (block + block_keys_ <= head_.key_begin(task.first)) continue;
       pack(block);
       const int64_t following = block + block_keys_;
       ahead_ = following < end ? keys_ahead(head_, key_head_, following, head_.keys) : next_.keys;
       for_even_parts(task.count, kTileQueries, [&](int64_t first, int64_t count) HWY_ATTR {
         const int64_t seen = std::min(block + block_keys_, head_.key_limit(task.first + first + count - 1));
-        for (int64_t key = block; key < seen; key += kTileKeys) {
+        first_tile_ = head_.key_begin(task.first + first) / kTileKeys * kTileKeys;
+        for (int64_t key = std::max(block, first_tile_); key < seen; key += kTileKeys) {
           advance({task.first + first, count, key, std::min(kTileKeys, head_.keys - key)});
         }
       });
@@ -203,7 +206,7 @@ class Forward {
               .c = outputs_ + at * value_width_,
               .c_stride = value_width_,
               .vectors = value_width_ / lanes_of(d_),
-              .start = tile.key == 0 ? Start::zero : Start::rescale,
+              .start = tile.key == first_tile_ ? Start::zero : Start::rescale,
               .factor = factor_ + at},
              [&](int64_t first, int64_t count) {
                return Depth{0, seen_keys(head_, tile, from + first + count - 1)};
@@ -213,7 +216,7 @@ class Forward {
   // Each row's largest score so far, and by what that changes the scale of what was summed up before.
   void find_factors(const ScoreTile& group, float* HWY_RESTRICT scores) {
     const int64_t lanes = lanes_of(d_);
-    const bool first = group.key == 0;
+    const bool first = group.key == first_tile_;
     float* const largest = largest_ + place(group.query);
     float* const factor = factor_ + place(group.query);
     const auto minus_infinity = hn::Set(d_, kMinusInfinity);
@@ -263,7 +266,7 @@ class Forward {
         hn::Store(e, d_, scores + j);
       }
       clear_unseen(d_, seen, width, scores);
-      if (group.key > 0) sum = hn::MulAdd(hn::Load(d_, sums), hn::Set(d_, factor_[at + i]), sum);
+      if (group.key > first_tile_) sum = hn::MulAdd(hn::Load(d_, sums), hn::Set(d_, factor_[at + i]), sum);
       hn::Store(sum, d_, sums);
     }
   }
@@ -340,7 +343,8 @@ class Forward {
     KeysAhead keys;
   } next_;  // task
   int64_t key_head_ = 0;
-  bool few_ = false;  // queries
+  bool few_ = false;        // queries
+  int64_t first_tile_ = 0;  // the key that the first tile of these queries begins with
   int64_t packed_sequence_ = -1, packed_head_ = -1, packed_block_ = -1;
   int64_t block_keys_ = 0, value_width_ = 0;
   float* key_lanes_ = nullptr;   // by tile: [d_k] rows of lanes, scaled

@@ -14,7 +14,7 @@ namespace qkv::kernels {
 
 // Tiles of scores: queries by keys, which begin at the first key. A row's bits depend on the bounds of its
 // key tiles, which are the same for every query, and not on its neighbours in the tile.
-inline constexpr int64_t kTileQueries = 48, kTileKeys = 64;
+inline constexpr int64_t kTileQueries = 48, kTileKeys = kAttentionTileKeys;
 // Keys in lanes are padded to this many, the widest vector.
 inline constexpr int64_t kLaneUnit = 16;
 
@@ -63,13 +63,18 @@ struct AttentionHead {
         queries(shape.query_offsets[sequence + 1] - first_query),
         keys(shape.key_offsets[sequence + 1] - first_key),
         position(shape.alignment == Alignment::last_key ? keys - queries : 0),
+        window(shape.causal ? shape.window : 0),
         causal(shape.causal) {}
 
   // The number of keys, from the first on, beyond which query i sees none.
   int64_t key_limit(int64_t i) const {
     return causal ? std::clamp<int64_t>(i + 1 + position, 0, keys) : keys;
   }
-  // The first query from `from` on that sees key j.
+  // The first key that query i sees, or one before it.
+  int64_t key_begin(int64_t i) const {
+    return window > 0 ? std::max<int64_t>(0, i + 1 + position - window) : 0;
+  }
+  // The first query from `from` on that is not before key j.
   int64_t first_query_of(int64_t j, int64_t from) const {
     return causal ? std::max(from, j - position) : from;
   }
@@ -77,6 +82,7 @@ struct AttentionHead {
   int64_t first_query = 0, first_key = 0;  // rows in the batch
   int64_t queries = 0, keys = 0;
   int64_t position = 0;  // of query 0, where key 0 is at position 0
+  int64_t window = 0;    // of causal attention; 0: all keys
   bool causal = false;
 };
 

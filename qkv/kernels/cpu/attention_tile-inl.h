@@ -112,7 +112,7 @@ HWY_INLINE void mask_scores(Floats d, const AttentionShape& shape, int64_t seque
   const RelativeBias& relative = shape.relative;
   const float* by_distance =
       relative.data == nullptr ? nullptr : relative.data + query_head * relative.head_stride + relative.zero;
-  if (add == nullptr && by_distance == nullptr && allow == nullptr && slope == 0) return;
+  if (add == nullptr && by_distance == nullptr && allow == nullptr && slope == 0 && head.window == 0) return;
   const hn::Rebind<uint8_t, Floats> bytes;
   const hn::RebindToSigned<Floats> d32;
   const auto minus_infinity = hn::Set(d, kMinusInfinity), lane = hn::Iota(d, 0);
@@ -120,6 +120,7 @@ HWY_INLINE void mask_scores(Floats d, const AttentionShape& shape, int64_t seque
     const int64_t query = group.query + i;
     // How far after the query the group's first key lies.
     const int64_t offset = group.key - (query + head.position);
+    const int64_t before_window = head.key_begin(query) - group.key;
     for_vectors(d, seen_keys(head, group, query), [&](auto part, int64_t j) HWY_ATTR {
       auto v = hn::Load(d, scores + j);
       if (slope != 0) {
@@ -135,6 +136,10 @@ HWY_INLINE void mask_scores(Floats d, const AttentionShape& shape, int64_t seque
         std::copy_n(allow + query * keep.query_stride + j, count, kept);
         const auto wide = hn::PromoteTo(d32, hn::LoadU(bytes, kept));
         v = hn::IfThenElse(hn::RebindMask(d, hn::Eq(wide, hn::Zero(d32))), minus_infinity, v);
+      }
+      if (j < before_window) {
+        const auto outside = hn::Lt(lane, hn::Set(d, static_cast<float>(before_window - j)));
+        v = hn::IfThenElse(outside, minus_infinity, v);
       }
       hn::Store(v, d, scores + j);
     });

@@ -28,6 +28,8 @@ class CpuBackend final : public Backend {
                             gradients);
   }
   void attention_cached(const CachedAttention& attention) const override { cpu::attention_cached(attention); }
+  void store_cached(const CacheStore& arguments) const override { cpu::store_cached(arguments); }
+  void load_cached(const CacheLoad& arguments) const override { cpu::load_cached(arguments); }
   void rotary(const Rotary& arguments) const override { cpu::rotary(arguments); }
   void embedding_forward(const EmbeddingForward& arguments) const override {
     cpu::embedding_forward(arguments);

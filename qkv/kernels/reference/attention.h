@@ -32,5 +32,7 @@ void attention_forward(const AttentionShape& shape, const AttentionInput& input,
 void attention_backward(const AttentionShape& shape, const AttentionInput& input, const float* grad_output,
                         int64_t grad_output_stride, const AttentionGradients& gradients);
 void attention_cached(const CachedAttention& attention);
+void store_cached(const CacheStore& arguments);
+void load_cached(const CacheLoad& arguments);
 
 }  // namespace qkv::kernels::reference

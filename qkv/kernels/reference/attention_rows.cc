@@ -23,6 +23,7 @@ double product(const AttentionShape& shape, const AttentionInput& input, const A
 double score(const AttentionShape& shape, const AttentionInput& input, const AttentionRow& row, int64_t j) {
   const int64_t away = distance(shape, row, j);
   if (shape.causal && away > 0) return kMinusInfinity;
+  if (shape.causal && shape.window > 0 && away <= -shape.window) return kMinusInfinity;
   if (shape.keep.data != nullptr && shape.keep.data[bias_index(shape.keep, row, j)] == 0)
     return kMinusInfinity;
   double sum = product(shape, input, row, j);

@@ -59,18 +59,34 @@ class ReferenceBackend final : public Backend {
   void attention_cached(const CachedAttention& attention) const override {
     CachedAttention a = attention;
     make_readable(a.query, a.alibi_slopes, a.relative.data, a.output);
-    std::vector<std::vector<const float*>> entries;
-    std::vector<const float* const*> rows;
+    std::vector<std::vector<const void*>> entries;
+    std::vector<const void* const*> rows;
     std::vector<float*> weights;
     for (int64_t row = 0; row < a.rows; ++row) {
-      std::vector<const float*>& own = entries.emplace_back(a.entries[row], a.entries[row] + a.lengths[row]);
-      for (const float*& entry : own) entry = readable(entry);
+      std::vector<const void*>& own = entries.emplace_back(a.entries[row], a.entries[row] + a.lengths[row]);
+      for (const void*& entry : own) entry = readable(entry);
       rows.push_back(own.data());
       if (a.weights != nullptr) weights.push_back(readable(a.weights[row]));
     }
     a.entries = rows.data();
     if (a.weights != nullptr) a.weights = weights.data();
     reference::attention_cached(a);
+  }
+  void store_cached(const CacheStore& arguments) const override {
+    CacheStore a = arguments;
+    make_readable(a.keys, a.values);
+    std::vector<void*> to(a.to, a.to + a.count);
+    for (void*& entry : to) entry = readable(entry);
+    a.to = to.data();
+    reference::store_cached(a);
+  }
+  void load_cached(const CacheLoad& arguments) const override {
+    CacheLoad a = arguments;
+    make_readable(a.to);
+    std::vector<const void*> from(a.from, a.from + a.count);
+    for (const void*& entry : from) entry = readable(entry);
+    a.from = from.data();
+    reference::load_cached(a);
   }
 
   void rotary(const Rotary& arguments) const override {

@@ -1,0 +1,47 @@
+#include "qkv/nn/prefix_cache.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace qkv::nn {
+namespace {
+
+int64_t common_beginning(std::span<const int32_t> a, std::span<const int32_t> b) {
+  return std::ranges::mismatch(a, b).in1 - a.begin();
+}
+
+}  // namespace
+
+void PrefixCache::keep(std::span<const int32_t> ids, const DecoderState& state) {
+  const int64_t positions = std::ssize(ids);
+  if (positions == 0 || positions > budget_ || !state.can_share(positions)) return;
+  for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) {
+    if (common_beginning(entry->ids, ids) < positions) continue;
+    return entries_.splice(entries_.begin(), entries_, entry);  // is there already
+  }
+  // A kept prompt that begins this one has nothing to add.
+  std::erase_if(entries_, [&](const Entry& entry) {
+    const bool covered = common_beginning(entry.ids, ids) == std::ssize(entry.ids);
+    if (covered) positions_ -= std::ssize(entry.ids);
+    return covered;
+  });
+  entries_.push_front({{ids.begin(), ids.end()}, state.share(positions)});
+  positions_ += positions;
+  for (; positions_ > budget_; entries_.pop_back()) positions_ -= std::ssize(entries_.back().ids);
+}
+
+std::optional<PrefixCache::Found> PrefixCache::find(std::span<const int32_t> ids) {
+  auto best = entries_.end();
+  int64_t longest = 0;
+  for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) {
+    const int64_t common = common_beginning(entry->ids, ids);
+    if (common <= longest || !entry->state.can_share(common)) continue;
+    best = entry;
+    longest = common;
+  }
+  if (best == entries_.end()) return std::nullopt;
+  entries_.splice(entries_.begin(), entries_, best);
+  return Found{longest, best->state.share(longest)};
+}
+
+}  // namespace qkv::nn

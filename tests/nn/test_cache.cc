@@ -1,0 +1,251 @@
+// Caches of keys and values: their memory, what shares it, and prompts that are read in chunks.
+
+#include "qkv/nn/cache.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "qkv/base/error.h"
+#include "qkv/base/philox.h"
+#include "qkv/nn/decoder.h"
+#include "qkv/nn/prefix_cache.h"
+#include "tests/support/golden.h"
+#include "tests/support/random.h"
+#include "tests/support/scratch.h"
+
+namespace {
+
+using namespace qkv;
+using namespace qkv::testing;
+
+nn::StackOptions stack(nn::PositionKind kind, int64_t window) {
+  return {.layers = 2,
+          .layer = {.d_model = 24,
+                    .heads = 4,
+                    .key_heads = 2,
+                    .d_ff = 30,
+                    .norm = nn::NormPlacement::pre,
+                    .positions = {.kind = kind},
+                    .window = window,
+                    .reads_memory = false},
+          .final_norm = true};
+}
+
+Tensor rows_of(const Tensor& x, const Offsets& all, const std::vector<int32_t>& first,
+               const std::vector<int32_t>& count) {
+  std::vector<float> rows;
+  for (size_t s = 0; s < first.size(); ++s) {
+    const auto own = x.slice_rows(all.begin(static_cast<int64_t>(s)) + first[s], count[s]).values();
+    rows.insert(rows.end(), own.begin(), own.end());
+  }
+  return Tensor::from(rows, {std::ssize(rows) / x.cols(), x.cols()});
+}
+
+bool same_bits(const Tensor& a, const Tensor& b) { return std::ranges::equal(a.values(), b.values()); }
+
+// However a prompt is cut into reads, its outputs and those of the steps after it are the same bits.
+TEST(Cache, ChunksOfAPromptHaveTheBitsOfTheWhole) {
+  const Offsets all({0, 190, 193, 293});
+  const Tensor x = random_tensor({293, 24}, 3), next = random_tensor({3, 24}, 4);
+  for (const auto kind : {nn::PositionKind::none, nn::PositionKind::rotary, nn::PositionKind::relative,
+                          nn::PositionKind::alibi}) {
+    for (const int64_t window : {0, 5, 70}) {
+      for (const DType dtype : {DType::f32, DType::bf16}) {
+        const nn::Decoder decoder(stack(kind, window));
+        nn::initialise(decoder, 5);
+        nn::DecoderState whole = decoder.start({.offsets = all}, dtype);
+        const Tensor expected = decoder.read(x, all, whole);
+        nn::DecoderState cut = decoder.start({.offsets = all}, dtype);
+        std::vector<int32_t> done(3, 0);
+        RandomStream random(static_cast<uint64_t>(window) + 11);
+        while (done != std::vector<int32_t>{190, 3, 100}) {
+          std::vector<int32_t> count(3, 0);
+          for (size_t s = 0; s < 3; ++s) {
+            const auto left = static_cast<int32_t>(all.length(static_cast<int64_t>(s))) - done[s];
+            count[s] = std::min(
+                left, static_cast<int32_t>(random.below(3) == 0 ? random.below(90) : random.below(6)));
+          }
+          const Offsets chunk = Offsets::of_lengths(count);
+          if (chunk.tokens() == 0) continue;
+          const Tensor found = decoder.read(rows_of(x, all, done, count), chunk, cut);
+          EXPECT_TRUE(same_bits(found, rows_of(expected, all, done, count)))
+              << static_cast<int>(kind) << " window " << window << " " << name_of(dtype) << " at " << done[0];
+          for (size_t s = 0; s < 3; ++s) done[s] += count[s];
+        }
+        for (int step = 0; step < 3; ++step)
+          EXPECT_TRUE(same_bits(decoder.step(next, cut), decoder.step(next, whole)));
+      }
+    }
+  }
+}
+
+// Attention with a window is attention with the mask that says the same: forward, backward and in steps.
+TEST(Window, IsAMask) {
+  const int64_t n = 150;
+  for (const int64_t window : {1, 3, 64, 65, 149, 200}) {
+    nn::MultiheadAttentionOptions options{.d_model = 12, .heads = 2, .window = window};
+    const nn::MultiheadAttention attention(options);
+    options.window = 0;
+    const nn::MultiheadAttention plain(options);
+    nn::initialise(attention, 3);
+    nn::initialise(plain, 3);
+    const Tensor keep = Tensor::empty({1, 1, n, n}, DType::u8);
+    for (int64_t i = 0; i < n; ++i) {
+      for (int64_t j = 0; j < n; ++j) keep.data<uint8_t>()[i * n + j] = j <= i && j > i - window ? 1 : 0;
+    }
+    const Offsets offsets({0, static_cast<int32_t>(n), static_cast<int32_t>(n + 7)});
+    const Tensor numbers = random_tensor({n + 7, 12}, 8), weights = random_tensor({n + 7, 12}, 9);
+    nn::ForwardContext context;
+    const auto gradient_of = [&](const nn::MultiheadAttention& one, const nn::AttentionMask& mask) {
+      Tape tape;
+      const Variable x = Variable::parameter(numbers.clone());
+      tape.backward(one.self(x, offsets, mask, context), weights);
+      return x.grad();
+    };
+    const Tensor found = attention.self(numbers, offsets, {.causal = true}, context).value();
+    EXPECT_TRUE(
+        same_bits(found, plain.self(numbers, offsets, {.causal = true, .keep = keep}, context).value()))
+        << window;
+    EXPECT_TRUE(same_bits(gradient_of(attention, {.causal = true}),
+                          gradient_of(plain, {.causal = true, .keep = keep})))
+        << window;
+    if (window < n) {
+      EXPECT_FALSE(same_bits(found, plain.self(numbers, offsets, {.causal = true}, context).value()));
+    }
+    nn::KeyValueCache cache(1, {.window = window});
+    for (int64_t i = 0; i < n; ++i) {
+      expect_close(attention.self_step(numbers.slice_rows(i, 1), cache), found.slice_rows(i, 1), "step",
+                   2e-6);
+    }
+    EXPECT_EQ(cache.length(0), n);
+    const int64_t held = cache.bytes() / static_cast<int64_t>(24 * sizeof(float));
+    EXPECT_LE(held, std::min(n + 15, window + 64 + 16)) << "what the window has passed is freed";
+    EXPECT_GE(held, std::min(n, window));
+  }
+  EXPECT_THROW(nn::MultiheadAttention({.d_model = 4, .window = -1}), UsageError);
+}
+
+TEST(Cache, MemoryIsSharedAndFreedByTheLast) {
+  const nn::Decoder decoder(stack(nn::PositionKind::rotary, 0));
+  nn::initialise(decoder, 5);
+  const Tensor x = random_tensor({60, 24}, 3), other = random_tensor({40, 24}, 7);
+  const auto read = [&](const Tensor& rows, nn::DecoderState& state) {
+    return decoder.read(rows, Offsets::uniform(1, rows.rows()), state);
+  };
+  nn::DecoderState first = decoder.start({.offsets = Offsets::uniform(1, 0)});
+  read(x, first);
+  for (const int64_t common : {1, 15, 16, 37, 60}) {
+    // The beginning of x, and then what only this one reads; both continue.
+    nn::DecoderState branch = first.share(common);
+    EXPECT_EQ(branch.next_positions().data<int32_t>()[0], common);
+    EXPECT_LE(branch.bytes(), first.bytes());
+    nn::DecoderState alone = decoder.start({.offsets = Offsets::uniform(1, 0)});
+    read(x.slice_rows(0, common), alone);
+    EXPECT_TRUE(same_bits(read(other, branch), read(other, alone))) << common;
+    nn::DecoderState kept = first.share(60);
+    EXPECT_TRUE(same_bits(decoder.step(x.slice_rows(5, 1), branch), decoder.step(x.slice_rows(5, 1), alone)));
+    nn::DecoderState again = decoder.start({.offsets = Offsets::uniform(1, 0)});
+    read(x, again);
+    EXPECT_TRUE(
+        same_bits(decoder.step(other.slice_rows(0, 1), kept), decoder.step(other.slice_rows(0, 1), again)))
+        << "another one's positions change nothing";
+  }
+  // The memory outlives the state that it began with.
+  nn::DecoderState heir = first.share(40);
+  first = {};
+  nn::DecoderState alone = decoder.start({.offsets = Offsets::uniform(1, 0)});
+  read(x.slice_rows(0, 40), alone);
+  EXPECT_TRUE(
+      same_bits(decoder.step(other.slice_rows(0, 1), heir), decoder.step(other.slice_rows(0, 1), alone)));
+  EXPECT_FALSE(heir.can_share(42));
+  EXPECT_NE(message_of<UsageError>([&] { heir.share(42); }).find("cannot share 42 positions of 41"),
+            std::string::npos);
+}
+
+TEST(Cache, AWindowBoundsWhatCanBeShared) {
+  const nn::Decoder decoder(stack(nn::PositionKind::none, 20));
+  nn::initialise(decoder, 5);
+  const Tensor x = random_tensor({200, 24}, 3), next = random_tensor({1, 24}, 4);
+  nn::DecoderState state = decoder.start({.offsets = Offsets::uniform(1, 0)});
+  decoder.read(x, Offsets::uniform(1, 200), state);
+  EXPECT_TRUE(state.can_share(200));
+  EXPECT_FALSE(state.can_share(100));
+  EXPECT_FALSE(state.can_share(0));
+  nn::DecoderState branch = state.share(190), alone = decoder.start({.offsets = Offsets::uniform(1, 0)});
+  decoder.read(x.slice_rows(0, 190), Offsets::uniform(1, 190), alone);
+  EXPECT_TRUE(same_bits(decoder.step(next, branch), decoder.step(next, alone)));
+}
+
+TEST(Cache, SplitIsTheInverseOfJoin) {
+  const nn::Decoder decoder(stack(nn::PositionKind::alibi, 0));
+  nn::initialise(decoder, 5);
+  const Tensor x = random_tensor({30, 24}, 3), next = random_tensor({3, 24}, 4);
+  const Offsets offsets({0, 4, 21, 30});
+  nn::DecoderState whole = decoder.start({.offsets = offsets}), again = decoder.start({.offsets = offsets});
+  decoder.read(x, offsets, whole);
+  decoder.read(x, offsets, again);
+  std::vector<nn::DecoderState> parts = again.split();
+  ASSERT_EQ(parts.size(), 3u);
+  EXPECT_EQ(again.hypothesis_offsets.sequences(), 0);
+  for (nn::DecoderState& part : parts) again.join(std::move(part));
+  EXPECT_TRUE(same_bits(decoder.step(next, again), decoder.step(next, whole)));
+}
+
+TEST(Cache, Bf16IsHalfTheMemoryAndNearlyTheSame) {
+  const nn::Decoder decoder(stack(nn::PositionKind::rotary, 0));
+  nn::initialise(decoder, 5);
+  const Tensor x = random_tensor({50, 24}, 3), next = random_tensor({1, 24}, 4);
+  const Offsets one = Offsets::uniform(1, 50);
+  nn::DecoderState wide = decoder.start({.offsets = one}),
+                   half = decoder.start({.offsets = one}, DType::bf16);
+  decoder.read(x, one, wide);
+  decoder.read(x, one, half);
+  EXPECT_EQ(half.bytes() * 2, wide.bytes());
+  EXPECT_LE(wide.bytes(), 2 * nn::cache_bytes(stack(nn::PositionKind::rotary, 0).layer, 50, 0, DType::f32));
+  const Tensor a = decoder.step(next, half), b = decoder.step(next, wide);
+  expect_close(a, b, "bf16", 3e-2);
+  EXPECT_FALSE(same_bits(a, b));
+  EXPECT_THROW(nn::KeyValueCache(1, {.dtype = DType::i32}), UsageError);
+  EXPECT_THROW(half.join(std::move(wide)), UsageError);
+}
+
+TEST(PrefixCache, KeepsWhatWasUsedLastWithinItsBudget) {
+  const nn::Decoder decoder(stack(nn::PositionKind::rotary, 0));
+  nn::initialise(decoder, 5);
+  nn::PrefixCache cache(10);
+  using Ids = std::vector<int32_t>;
+  const auto keep = [&](const Ids& ids) {
+    nn::DecoderState state = decoder.start({.offsets = Offsets::uniform(1, 0)});
+    const Offsets offsets = Offsets::uniform(1, std::ssize(ids));
+    decoder.read(random_tensor({std::ssize(ids), 24}, 1), offsets, state);
+    cache.keep(ids, state);
+  };
+  const auto length = [&](const Ids& ids) {
+    const auto found = cache.find(ids);
+    if (!found) return int64_t{0};
+    EXPECT_EQ(found->state.next_positions().data<int32_t>()[0], found->positions);
+    return found->positions;
+  };
+  EXPECT_EQ(length({1, 2}), 0);
+  keep({1, 2, 3, 4});
+  keep({7, 8});
+  EXPECT_EQ(length({1, 2, 9, 9}), 2);
+  EXPECT_EQ(length({1, 2, 3, 4, 5}), 4);
+  EXPECT_EQ(length({1, 2, 3}), 3);
+  EXPECT_EQ(length({8, 7}), 0);
+  keep({1, 2, 3, 4, 5});  // in place of its beginning
+  EXPECT_EQ(cache.positions(), 7);
+  keep({1, 2, 3});  // is there already
+  EXPECT_EQ(cache.positions(), 7);
+  EXPECT_EQ(length({7, 8, 1}), 2);
+  keep({5, 5, 5, 5});  // 1 2 3 4 5 was not used for longest
+  EXPECT_EQ(length({1, 2, 3}), 0);
+  EXPECT_EQ(length({7, 8}), 2);
+  EXPECT_EQ(cache.positions(), 6);
+  keep(Ids(11, 3));
+  EXPECT_EQ(cache.positions(), 6) << "too long to keep";
+}
+
+}  // namespace
