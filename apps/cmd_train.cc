@@ -107,7 +107,7 @@ void fill_options(TrainArguments& arguments, bool preset_given) {
     if (job.vocabulary.separate && !names.contains("tying")) job.config.tying = models::Tying::two_way;
     if (!limited) job.options.max_epochs = 40;
     if (names.contains("average_last") && !names.contains("average_decay"))
-      job.options.adam.average_decay = 0;
+      job.options.optimizer.average_decay = 0;
   }
   for (const auto& [name, value] : given) set_any(job, name, value);
 }

@@ -50,7 +50,7 @@ train::TranslationJob demo_job(const std::filesystem::path& folder) {
                     .target_lang = "de"};
   job.options.batch_tokens = 1024;
   job.options.label_smoothing = 0;
-  job.options.adam.average_decay = 0.98f;
+  job.options.optimizer.average_decay = 0.98f;
   job.options.schedule = {.kind = train::ScheduleKind::cosine, .warmup_steps = 50, .learning_rate = 3e-3f};
   job.options.max_steps = 500;
   job.options.validate_every = 50;

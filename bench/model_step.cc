@@ -20,7 +20,7 @@
 #include "qkv/nn/embedding.h"
 #include "qkv/nn/encoder.h"
 #include "qkv/ops/linear.h"
-#include "qkv/train/adam.h"
+#include "qkv/optim/adam.h"
 
 namespace {
 
@@ -101,7 +101,7 @@ void run(std::map<std::string, std::string>& options) {
 
   const Model model(shape, dropout);
   nn::initialise(model, 1);
-  train::Adam adam(model, {.beta2 = 0.999f, .epsilon = 1e-8f, .clip_norm = 1});
+  optim::Adam adam(model, {.beta2 = 0.999f, .epsilon = 1e-8f}, {.clip_norm = 1});
   const Ragged ids{random_ids(batch * length, shape.vocabulary, 1), Offsets::uniform(batch, length)};
   const Tensor labels = random_ids(batch * length, shape.classes, 2);
   if (const std::string folder = options["save"]; !folder.empty()) {

@@ -41,7 +41,7 @@ int main() {
   config.eos_id = kEnd, config.pad_id = config.decoder_start_id = kStart;
   const qkv::models::Transformer model(config);
   qkv::nn::initialise(model, /*seed=*/1);
-  qkv::train::Adam adam(model, {.clip_norm = 1});
+  qkv::optim::Adam adam(model, {}, {.clip_norm = 1});
 
   qkv::RandomStream random(/*seed=*/2);
   constexpr uint32_t kSteps = 600;

@@ -230,16 +230,17 @@ void optimizer(Stopwatch& watch) {
   constexpr int64_t kCount = 10000000;
   const Tensor value = random({kCount}, 1), gradient = random({kCount}, 2), average = random({kCount}, 3);
   const Tensor first = Tensor::zeros({kCount}), second = Tensor::zeros({kCount});
-  const std::vector<kernels::AdamSlot> slots{{.value = value.data(),
-                                              .gradient = gradient.data(),
-                                              .first_moment = first.data(),
-                                              .second_moment = second.data(),
-                                              .average = average.data(),
-                                              .count = kCount}};
-  int64_t step = 0;
-  watch.time("Adam", "10 million weights, average",
-             [&] { kernels::adam({.learning_rate = 1e-4f, .step = ++step}, slots, 0.999f); });
-  watch.time("norm of gradients", "10 million", [&] { kernels::sum_of_squares(gradient.data(), kCount); });
+  std::vector<kernels::OptimizerSlot> slots{{.value = value,
+                                             .gradient = gradient,
+                                             .state = {first, second},
+                                             .average = average,
+                                             .learning_rate = 1e-4f,
+                                             .step = 0}};
+  watch.time("Adam", "10 million weights, average", [&] {
+    ++slots[0].step;
+    kernels::adam({}, {.average_decay = 0.999f}, slots);
+  });
+  watch.time("norm of gradients", "10 million", [&] { kernels::sum_of_squares(gradient); });
 }
 
 void embedding(Stopwatch& watch) {

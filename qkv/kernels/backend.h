@@ -19,6 +19,7 @@
 #include "qkv/kernels/backend/label_loss.h"
 #include "qkv/kernels/backend/loss.h"
 #include "qkv/kernels/backend/norm.h"
+#include "qkv/kernels/backend/optimizer.h"
 #include "qkv/kernels/backend/product.h"
 #include "qkv/kernels/backend/rotary.h"
 #include "qkv/kernels/backend/segments.h"
@@ -121,6 +122,18 @@ class Backend {
   // apart; y [cols, rows], contiguous.
   virtual void transpose(const void* x, int64_t x_stride, int64_t rows, int64_t cols, size_t element,
                          void* y) const = 0;
+
+  // Optimizers: one pass over all parameters.
+  virtual void adam(const AdamRule& rule, const OptimizerPass& pass,
+                    std::span<const ParameterUpdate> updates) const = 0;
+  virtual void sgd(const SgdRule& rule, const OptimizerPass& pass,
+                   std::span<const ParameterUpdate> updates) const = 0;
+  virtual void rmsprop(const RmspropRule& rule, const OptimizerPass& pass,
+                       std::span<const ParameterUpdate> updates) const = 0;
+  virtual void adagrad(const AdagradRule& rule, const OptimizerPass& pass,
+                       std::span<const ParameterUpdate> updates) const = 0;
+  virtual void adafactor(const AdafactorRule& rule, const OptimizerPass& pass,
+                         std::span<const ParameterUpdate> updates) const = 0;
 
   // Sums and checks.
   // The sum of squares in double precision, in an order that depends on the count only.

@@ -1,37 +1,31 @@
 #pragma once
-// The passes over all parameters that a training step ends with.
+// The passes over all parameters that a training step ends with: the update rules of the optimizers.
 
+#include <array>
 #include <cstdint>
 #include <span>
 
+#include "qkv/kernels/backend/optimizer.h"
+#include "qkv/tensor/tensor.h"
+
 namespace qkv::kernels {
 
-// Adam (Kingma and Ba 2015, algorithm 1), with decoupled weight decay (Loshchilov and Hutter 2019).
-struct AdamStep {
+// One parameter with its gradient and the rule's state of it. All tensors are f32, contiguous and of one
+// shape (but the state of adafactor()).
+struct OptimizerSlot {
+  Tensor value, gradient;
+  std::array<Tensor, 3> state = {};  // in the order that the rule gives; undefined where it has none
+  Tensor average = {};               // an exponential moving average of the values; undefined: none
   float learning_rate = 0;
-  float beta1 = 0.9f, beta2 = 0.98f, epsilon = 1e-9f;
   float weight_decay = 0;
-  float gradient_factor = 1;  // multiplies the gradient first: clipping and averaging
-  int64_t step = 1;           // counts from 1, for the bias corrections
+  int64_t step = 1;  // of this parameter, counted from 1
 };
 
-// One parameter's numbers, all [count].
-struct AdamSlot {
-  float* value = nullptr;
-  const float* gradient = nullptr;
-  float* first_moment = nullptr;
-  float* second_moment = nullptr;
-  float* average = nullptr;  // the exponential moving average of the values, or null
-  int64_t count = 0;
-};
-
-// One pass over all slots. average <- average + (1 - average_decay) * (value - average).
-void adam(const AdamStep& step, std::span<const AdamSlot> slots, float average_decay);
-
-// The sum of squares in double precision, in an order that depends on the count only.
-double sum_of_squares(const float* x, int64_t count);
-
-// Whether every element is a finite number.
-bool all_finite(const float* x, int64_t count);
+// One pass over all slots, which lie on one device.
+void adam(const AdamRule& rule, const OptimizerPass& pass, std::span<const OptimizerSlot> slots);
+void sgd(const SgdRule& rule, const OptimizerPass& pass, std::span<const OptimizerSlot> slots);
+void rmsprop(const RmspropRule& rule, const OptimizerPass& pass, std::span<const OptimizerSlot> slots);
+void adagrad(const AdagradRule& rule, const OptimizerPass& pass, std::span<const OptimizerSlot> slots);
+void adafactor(const AdafactorRule& rule, const OptimizerPass& pass, std::span<const OptimizerSlot> slots);
 
 }  // namespace qkv::kernels

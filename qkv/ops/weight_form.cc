@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "qkv/kernels/optimizer.h"
+#include "qkv/kernels/pointwise.h"
 #include "qkv/kernels/weight_rows.h"
 #include "qkv/ops/weight_rows.h"
 
@@ -72,7 +72,7 @@ FormedWeight in_form(const FormedWeight& weight, WeightForm form) {
     throw ShapeError(
         concat("int8 weights: expected at most ", kernels::kMaxInt8Cols, " inputs, found ", value.shape()));
   }
-  if (!kernels::all_finite(value.data(), value.numel()))
+  if (!kernels::all_finite(value))
     throw NumericError(concat("int8 weights ", value.shape(), ": expected finite numbers, found others"));
   const Tensor scales = Tensor::empty({value.rows()});
   kernels::quantize_rows(value.data(), value.rows(), value.cols(), narrow.data<int8_t>(), scales.data());

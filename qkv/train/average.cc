@@ -1,11 +1,12 @@
 #include "qkv/train/average.h"
 
 #include "qkv/base/error.h"
+#include "qkv/io/safetensors.h"
 
 namespace qkv::train {
 
 void average_weights(const std::vector<std::filesystem::path>& files,
-                     const std::vector<NamedParameter>& parameters) {
+                     const std::vector<nn::NamedParameter>& parameters) {
   if (files.empty()) throw UsageError("average_weights: expected one file or more, found none");
   std::vector<io::SafetensorsFile> opened(files.begin(), files.end());
   std::vector<double> sum;
@@ -23,12 +24,6 @@ void average_weights(const std::vector<std::filesystem::path>& files,
     Variable variable = parameter.variable;
     variable.set_value(mean);
   }
-}
-
-void save_weights(const std::filesystem::path& file, const std::vector<NamedParameter>& parameters) {
-  std::vector<io::NamedTensor> tensors;
-  for (const auto& [name, parameter] : parameters) tensors.push_back({name, parameter.variable.value()});
-  io::write_safetensors(file, tensors);
 }
 
 }  // namespace qkv::train

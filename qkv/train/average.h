@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "qkv/train/adam.h"
+#include "qkv/nn/named_parameters.h"
 
 namespace qkv::train {
 
@@ -12,9 +12,6 @@ namespace qkv::train {
 // precision, in the order of the files. Throws UsageError for no files, IoError, and DataError for a tensor
 // that is missing or of another shape.
 void average_weights(const std::vector<std::filesystem::path>& files,
-                     const std::vector<NamedParameter>& parameters);
-
-// The weights alone, under their names, for average_weights(). Throws IoError.
-void save_weights(const std::filesystem::path& file, const std::vector<NamedParameter>& parameters);
+                     const std::vector<nn::NamedParameter>& parameters);
 
 }  // namespace qkv::train

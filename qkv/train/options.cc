@@ -33,8 +33,8 @@ void visit_fields(Options& o, const Visit& visit) {
   visit("beta2", o.adam.beta2, Effect::weights);
   visit("epsilon", o.adam.epsilon, Effect::weights);
   visit("weight_decay", o.adam.weight_decay, Effect::weights);
-  visit("clip_norm", o.adam.clip_norm, Effect::weights);
-  visit("average_decay", o.adam.average_decay, Effect::weights);
+  visit("clip_norm", o.optimizer.clip_norm, Effect::weights);
+  visit("average_decay", o.optimizer.average_decay, Effect::weights);
   visit("average_last", o.average_last, Effect::weights);
   visit("schedule", o.schedule.kind, Effect::weights);
   visit("learning_rate", o.schedule.learning_rate, Effect::weights);
@@ -160,9 +160,9 @@ void TrainOptions::validate() const {
   require("beta2", adam.beta2, adam.beta2 >= 0 && adam.beta2 < 1, "0 to below 1");
   require("epsilon", adam.epsilon, adam.epsilon > 0, "more than 0");
   require("weight_decay", adam.weight_decay, adam.weight_decay >= 0, "0 or more");
-  require("clip_norm", adam.clip_norm, adam.clip_norm >= 0, "0 or more");
-  require("average_decay", adam.average_decay, adam.average_decay >= 0 && adam.average_decay < 1,
-          "0 to below 1");
+  require("clip_norm", optimizer.clip_norm, optimizer.clip_norm >= 0, "0 or more");
+  require("average_decay", optimizer.average_decay,
+          optimizer.average_decay >= 0 && optimizer.average_decay < 1, "0 to below 1");
   require("average_last", average_last, average_last >= 0, "0 or more");
   require("max_epochs", max_epochs, max_epochs >= 0, "0 or more");
   require("max_steps", max_steps, max_steps >= 0, "0 or more");
@@ -179,8 +179,8 @@ void TrainOptions::validate() const {
   if (max_epochs == 0 && max_steps == 0 && max_minutes == 0) {
     throw UsageError("limits: expected max_epochs, max_steps or max_minutes, found none");
   }
-  if (average_last > 0 && adam.average_decay > 0) {
-    throw UsageError(concat("average_last = ", average_last, " and average_decay = ", adam.average_decay,
+  if (average_last > 0 && optimizer.average_decay > 0) {
+    throw UsageError(concat("average_last = ", average_last, " and average_decay = ", optimizer.average_decay,
                             ": expected one of them to be 0"));
   }
   ScheduleOptions resolved = schedule;

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "qkv/train/adam.h"
+#include "qkv/optim/adam.h"
 #include "qkv/train/schedule.h"
 
 namespace qkv::train {
@@ -26,7 +26,8 @@ struct TrainOptions {
 
   // Objective and optimizer. (Dropout belongs to the model's configuration.)
   float label_smoothing = 0.1f;
-  AdamOptions adam{.clip_norm = 1, .average_decay = 0.999f};
+  optim::AdamOptions adam;
+  optim::OptimizerOptions optimizer{.clip_norm = 1, .average_decay = 0.999f};
   ScheduleOptions schedule;  // d_model is the model's; total_steps is max_steps where not given
   int64_t average_last = 0;  // evaluate and export the mean of the last so many validations' weights; 0: off
 

@@ -45,7 +45,9 @@ Trainer::Trainer(const models::TransformerConfig& config, const TrainOptions& op
 
   model_ = std::make_unique<models::Transformer>(config);
   nn::initialise(*model_, options_.seed);
-  adam_ = std::make_unique<Adam>(*model_, options_.adam);
+  optim::OptimizerOptions common = options_.optimizer;
+  common.groups.push_back(optim::no_decay_of_vectors());
+  adam_ = std::make_unique<optim::AdamW>(*model_, options_.adam, common);
   data::BatchCursor cursor(
       inputs_.train,
       {.max_tokens = options_.batch_tokens, .window = options_.sort_window, .seed = options_.seed},
@@ -76,7 +78,7 @@ void Trainer::resume(const Checkpoint& checkpoint) {
     variable.mark_modified();
   }
   state_ = checkpoint.state;
-  adam_->restore(checkpoint.file, state_.steps);
+  adam_->restore(checkpoint.file);
   saved_step_ = state_.steps;
   events_ = std::make_unique<io::EventWriter>(inputs_.folder / "runs", state_.steps + 1);
 }
@@ -197,7 +199,7 @@ void Trainer::run_batch(const data::TranslationRows& rows, float factor) {
 }
 
 void Trainer::fail_not_finite(const std::string& what) const {
-  const std::string weight = first_non_finite(adam_->parameters());
+  const std::string weight = nn::first_non_finite(adam_->parameters());
   throw NumericError(concat(what, weight.empty() ? "" : "; the weights of " + weight + " are not finite",
                             saved_step_ < 0 ? std::string("; there is no checkpoint yet")
                                             : concat("; the checkpoint of step ", saved_step_, " remains")));

@@ -70,7 +70,7 @@ class Trainer {
   TrainResult run(TrainObserver& observer, const std::atomic<bool>* stop = nullptr);
 
   models::Transformer& model() { return *model_; }
-  const Adam& optimizer() const { return *adam_; }
+  const optim::Optimizer& optimizer() const { return *adam_; }
   const TrainState& state() const { return state_; }
 
  private:
@@ -102,7 +102,7 @@ class Trainer {
   data::SpecialIds special_;
   Fields fields_;
   std::unique_ptr<models::Transformer> model_, averaged_;
-  std::unique_ptr<Adam> adam_;
+  std::unique_ptr<optim::Optimizer> adam_;
   std::unique_ptr<Prefetcher> feed_;
   std::unique_ptr<io::EventWriter> events_;
   std::unique_ptr<FolderLock> lock_;  // two runs in one folder would remove each other's files

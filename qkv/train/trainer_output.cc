@@ -71,7 +71,7 @@ bool Trainer::validate(bool scheduled) {
 
 void Trainer::save_checkpoint() {
   const ProfileScope profile = ProfileScope::whole("checkpoint");
-  if (const std::string bad = first_non_finite(adam_->parameters()); !bad.empty())
+  if (const std::string bad = nn::first_non_finite(adam_->parameters()); !bad.empty())
     fail_not_finite(concat("step ", state_.steps, ": the weights are not finite"));
   state_.seconds = seconds_now();
   std::vector<io::NamedTensor> tensors = adam_->state();
@@ -97,7 +97,7 @@ void Trainer::export_model(const models::Transformer& model) const {
 const models::Transformer& Trainer::evaluated_model() {
   if (!adam_->averages() && options_.average_last < 2) return *model_;
   if (!averaged_) averaged_ = std::make_unique<models::Transformer>(model_->config());
-  const std::vector<NamedParameter> parameters = parameters_of(*averaged_);
+  const std::vector<nn::NamedParameter> parameters = nn::parameters_of(*averaged_);
   if (adam_->averages()) {
     for (size_t i = 0; i < parameters.size(); ++i) {
       Variable variable = parameters[i].parameter.variable;
@@ -106,7 +106,7 @@ const models::Transformer& Trainer::evaluated_model() {
     return *averaged_;
   }
   make_writable_folder(inputs_.folder / "snapshots");
-  save_weights(snapshot_file(state_.steps), adam_->parameters());
+  nn::save_weights(snapshot_file(state_.steps), adam_->parameters());
   std::vector<std::filesystem::path> files;
   for (const int64_t step : state_.snapshots) {
     if (step != state_.steps) files.push_back(snapshot_file(step));

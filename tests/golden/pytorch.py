@@ -1,4 +1,4 @@
-"""Writes tests/{ops,nn,train}/golden/*.safetensors: what PyTorch says, for the C++ tests to hold qkv against.
+"""Writes tests/{ops,nn}/golden/*.safetensors: what PyTorch says, for the C++ tests to hold qkv against.
 
 Run from the repository root, with torch and numpy installed (a few seconds):
 
@@ -344,43 +344,8 @@ def layer_cases():
         case.finish(output, tgt_valid)
 
 
-# --- The optimizer --------------------------------------------------------------------------------------------------------
-
-
-def optimizer_cases():
-    """value.0, then for each step s: gradient.s, value.s, and at the end both moments; learning rates in learning_rate."""
-    for name, kind, decay in [("adam", torch.optim.Adam, 0.0), ("adamw", torch.optim.AdamW, 0.1)]:
-        betas, epsilon, steps = (0.9, 0.98), 1e-9, 5
-        case = Case(f"train/golden/{name}", beta1=betas[0], beta2=betas[1], epsilon=epsilon, weight_decay=decay)
-        value = nn.Parameter(case.draw(7, 5))
-        rates = case.keep("learning_rate", case.draw(steps, scale=0.003, shift=0.01))
-        optimizer = kind([value], lr=1.0, betas=betas, eps=epsilon, weight_decay=decay)
-        case.keep("value.0", value)
-        for step in range(1, steps + 1):
-            optimizer.param_groups[0]["lr"] = float(rates[step - 1])
-            value.grad = case.keep(f"gradient.{step}", case.draw(7, 5, scale=10.0 ** -step))
-            optimizer.step()
-            case.keep(f"value.{step}", value)
-        case.keep("first_moment", optimizer.state[value]["exp_avg"])
-        case.keep("second_moment", optimizer.state[value]["exp_avg_sq"])
-        case.write()
-
-    case = Case("train/golden/clip_gradients", max_norm=2.5)
-    for name, scale in [("large", 1.0), ("small", 0.01)]:  # only the first is over max_norm
-        parameters = []
-        for i, shape in enumerate([(7, 5), (11,), (3, 4)]):
-            parameters.append(nn.Parameter(torch.zeros(shape, dtype=F64)))
-            parameters[-1].grad = case.keep(f"{name}.gradient.{i}", case.draw(*shape, scale=scale)).clone()
-        norm = nn.utils.clip_grad_norm_(parameters, 2.5)
-        assert (norm > 2.5) == (name == "large")
-        case.keep(f"{name}.norm", norm.reshape(1))
-        for i, parameter in enumerate(parameters):
-            case.keep(f"{name}.clipped.{i}", parameter.grad)
-    case.write()
-
-
-attention_cases()
-function_cases()
-multihead_cases()
-layer_cases()
-optimizer_cases()
+if __name__ == "__main__":
+    attention_cases()
+    function_cases()
+    multihead_cases()
+    layer_cases()

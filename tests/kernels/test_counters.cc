@@ -96,12 +96,13 @@ TEST(Counters, RowsCountWhatIsReadAndWritten) {
             }),
             (Work{0, 2 * kAll}));
   EXPECT_EQ(counted([&] { cpu::softmax(x.data(), y.data(), kRows, kCols); }), (Work{0, 2 * kAll}));
-  const std::vector<AdamSlot> slots{{.value = x.data(),
-                                     .gradient = y.data(),
-                                     .first_moment = z.data(),
-                                     .second_moment = z.data(),
-                                     .count = kAll}};
-  EXPECT_EQ(counted([&] { adam({.learning_rate = 1e-3f}, slots, 0); }), (Work{0, 7 * kAll}));
+  const Tensor value = Tensor::full({kAll}, 1), first = Tensor::full({kAll}, 0.1f);
+  const std::vector<OptimizerSlot> slots{{.value = value,
+                                          .gradient = Tensor::full({kAll}, 0.5f),
+                                          .state = {first, Tensor::full({kAll}, 0.2f)},
+                                          .learning_rate = 1e-3f}};
+  EXPECT_EQ(counted([&] { adam({}, {}, slots); }), (Work{0, 7 * kAll}));
+  EXPECT_EQ(counted([&] { adagrad({}, {}, slots); }), (Work{0, 7 * kAll}));
 }
 
 TEST(Limits, AreThoseOfARealMachine) {

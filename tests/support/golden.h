@@ -32,6 +32,7 @@ class Golden {
   bool has(const std::string& name) const { return file_.contains(name); }
   Tensor operator[](const std::string& name) const { return file_.tensor(name); }
   std::string text(const std::string& key) const { return file_.metadata().at(key); }
+  bool has_text(const std::string& key) const { return file_.metadata().contains(key); }
   bool flag(const std::string& key) const { return file_.metadata().contains(key) && text(key) == "true"; }
   int64_t whole(const std::string& key) const { return std::stoll(text(key)); }
   std::vector<std::string> names() const { return file_.names(); }

@@ -45,7 +45,7 @@ inline TranslationJob small_job(const qkv::testing::Scratch& scratch, const std:
                 .attention_dropout = 0.1f};
   job.options.batch_tokens = 200;
   job.options.accumulate = 2;
-  job.options.adam.average_decay = 0.9f;
+  job.options.optimizer.average_decay = 0.9f;
   job.options.schedule = {.warmup_steps = 3, .learning_rate = 0.01f};
   job.options.max_steps = 6;
   job.options.validate_every = 4;

@@ -28,7 +28,7 @@ TEST(Learning, ReversesWordsItHasNotSeenInThisOrder) {
   job.options.batch_tokens = 800;
   job.options.accumulate = 1;
   job.options.label_smoothing = 0;
-  job.options.adam.average_decay = 0.99f;
+  job.options.optimizer.average_decay = 0.99f;
   job.options.schedule = {.warmup_steps = 50, .learning_rate = 0.01f};
   job.options.max_steps = 500;
   job.options.validate_every = 100;
@@ -81,7 +81,7 @@ TEST(Learning, ReversesWordsWithPositionsByDistance) {
     job.options.batch_tokens = 800;
     job.options.accumulate = 1;
     job.options.label_smoothing = 0;
-    job.options.adam.average_decay = 0;
+    job.options.optimizer.average_decay = 0;
     job.options.schedule = {.warmup_steps = 50, .learning_rate = 0.01f};
     job.options.max_steps = 500;
     struct Curve : TrainObserver {
@@ -132,7 +132,7 @@ TEST(Learning, StopsAfterEpochs) {
 TEST(Learning, AveragesTheLastValidationsWeights) {
   const Scratch scratch;
   TranslationJob job = small_job(scratch, "out");
-  job.options.adam.average_decay = 0;
+  job.options.optimizer.average_decay = 0;
   job.options.average_last = 2;
   job.options.validate_every = 2;
   job.options.keep_checkpoints = 10;

@@ -86,7 +86,7 @@ TEST(Resume, AfterARequestEndsInTheSameBits) {
 TEST(Resume, AfterAKillGoesOnFromTheLastCheckpointToTheSameBits) {
   const Scratch scratch;
   TranslationJob job = small_job(scratch, "whole");
-  job.options.adam.average_decay = 0;
+  job.options.optimizer.average_decay = 0;
   job.options.average_last = 3;
   job.options.checkpoint_every = 3;
   job.options.validate_every = 2;

@@ -5,11 +5,11 @@
 #include "qkv/kernels/cpu/gated.h"
 #include "qkv/kernels/cpu/loss.h"
 #include "qkv/kernels/cpu/norm.h"
+#include "qkv/kernels/cpu/optimizer.h"
 #include "qkv/kernels/cpu/plain/plain.h"
 #include "qkv/kernels/cpu/pointwise.h"
 #include "qkv/kernels/cpu/rotary.h"
 #include "qkv/kernels/cpu/transpose.h"
-#include "qkv/kernels/optimizer.h"
 
 namespace qkv::kernels {
 namespace {
@@ -105,10 +105,30 @@ class CpuBackend final : public Backend {
       return cpu::transpose(static_cast<const uint16_t*>(x), x_stride, rows, cols, static_cast<uint16_t*>(y));
     cpu::transpose(static_cast<const uint32_t*>(x), x_stride, rows, cols, static_cast<uint32_t*>(y));
   }
-  double sum_of_squares(const float* x, int64_t count) const override {
-    return kernels::sum_of_squares(x, count);
+  void adam(const AdamRule& rule, const OptimizerPass& pass,
+            std::span<const ParameterUpdate> updates) const override {
+    cpu::adam(rule, pass, updates);
   }
-  bool all_finite(const float* x, int64_t count) const override { return kernels::all_finite(x, count); }
+  void sgd(const SgdRule& rule, const OptimizerPass& pass,
+           std::span<const ParameterUpdate> updates) const override {
+    cpu::sgd(rule, pass, updates);
+  }
+  void rmsprop(const RmspropRule& rule, const OptimizerPass& pass,
+               std::span<const ParameterUpdate> updates) const override {
+    cpu::rmsprop(rule, pass, updates);
+  }
+  void adagrad(const AdagradRule& rule, const OptimizerPass& pass,
+               std::span<const ParameterUpdate> updates) const override {
+    cpu::adagrad(rule, pass, updates);
+  }
+  void adafactor(const AdafactorRule& rule, const OptimizerPass& pass,
+                 std::span<const ParameterUpdate> updates) const override {
+    cpu::adafactor(rule, pass, updates);
+  }
+  double sum_of_squares(const float* x, int64_t count) const override {
+    return cpu::sum_of_squares(x, count);
+  }
+  bool all_finite(const float* x, int64_t count) const override { return cpu::all_finite(x, count); }
 };
 
 }  // namespace

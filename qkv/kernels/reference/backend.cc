@@ -37,6 +37,15 @@ AttentionInput readable_input(AttentionInput input) {
   return input;
 }
 
+std::vector<ParameterUpdate> readable_updates(std::span<const ParameterUpdate> updates) {
+  std::vector<ParameterUpdate> result(updates.begin(), updates.end());
+  for (ParameterUpdate& update : result) {
+    make_readable(update.value, update.gradient, update.average);
+    for (float*& state : update.state) make_readable(state);
+  }
+  return result;
+}
+
 class ReferenceBackend final : public Backend {
  public:
   DeviceMemory* memory() const override { return &reference::memory(); }
@@ -229,6 +238,26 @@ class ReferenceBackend final : public Backend {
     reference::transpose(readable(x), x_stride, rows, cols, element, readable(y));
   }
 
+  void adam(const AdamRule& rule, const OptimizerPass& pass,
+            std::span<const ParameterUpdate> updates) const override {
+    reference::adam(rule, pass, readable_updates(updates));
+  }
+  void sgd(const SgdRule& rule, const OptimizerPass& pass,
+           std::span<const ParameterUpdate> updates) const override {
+    reference::sgd(rule, pass, readable_updates(updates));
+  }
+  void rmsprop(const RmspropRule& rule, const OptimizerPass& pass,
+               std::span<const ParameterUpdate> updates) const override {
+    reference::rmsprop(rule, pass, readable_updates(updates));
+  }
+  void adagrad(const AdagradRule& rule, const OptimizerPass& pass,
+               std::span<const ParameterUpdate> updates) const override {
+    reference::adagrad(rule, pass, readable_updates(updates));
+  }
+  void adafactor(const AdafactorRule& rule, const OptimizerPass& pass,
+                 std::span<const ParameterUpdate> updates) const override {
+    reference::adafactor(rule, pass, readable_updates(updates));
+  }
   double sum_of_squares(const float* x, int64_t count) const override {
     return reference::sum_of_squares(readable(x), count);
   }

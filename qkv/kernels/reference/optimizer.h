@@ -1,22 +1,18 @@
 #pragma once
-// Adam (Kingma and Ba 2015, algorithm 1), and sums over all gradients.
+// The update rules once more, in double precision and one element after the other: what tests hold the fast
+// ones against. Arguments as in
+// qkv/kernels/backend.h.
 
-#include <cstdint>
-#include <span>
-
-#include "qkv/kernels/optimizer.h"
-#include "qkv/kernels/reference/doubles.h"
+#include "qkv/kernels/backend/optimizer.h"
 
 namespace qkv::kernels::reference {
 
-// One parameter's step, in place.
-struct AdamState {
-  Doubles value, first_moment, second_moment, average;
-};
-void adam(const AdamStep& step, std::span<const float> gradient, double average_decay, AdamState& state);
-
-// The kernels of optimizer.h.
-void adam(const AdamStep& step, std::span<const AdamSlot> slots, float average_decay);
+void adam(const AdamRule& rule, const OptimizerPass& pass, std::span<const ParameterUpdate> updates);
+void sgd(const SgdRule& rule, const OptimizerPass& pass, std::span<const ParameterUpdate> updates);
+void rmsprop(const RmspropRule& rule, const OptimizerPass& pass, std::span<const ParameterUpdate> updates);
+void adagrad(const AdagradRule& rule, const OptimizerPass& pass, std::span<const ParameterUpdate> updates);
+void adafactor(const AdafactorRule& rule, const OptimizerPass& pass,
+               std::span<const ParameterUpdate> updates);
 double sum_of_squares(const float* x, int64_t count);
 bool all_finite(const float* x, int64_t count);
 

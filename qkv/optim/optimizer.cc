@@ -1,0 +1,151 @@
+#include "qkv/optim/optimizer.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "qkv/base/error.h"
+#include "qkv/kernels/optimizer.h"
+#include "qkv/kernels/pointwise.h"
+#include "qkv/ops/profile.h"
+
+namespace qkv::optim {
+
+ParameterFilter named(std::string prefix) {
+  return [prefix = std::move(prefix)](const NamedParameter& one) { return one.name.starts_with(prefix); };
+}
+
+ParameterGroup no_decay_of_vectors() {
+  return {.contains = [](const NamedParameter& one) { return one.parameter.shape.rank() < 2; },
+          .weight_decay = 0.0f};
+}
+
+Optimizer::Optimizer(std::string name, std::vector<std::string> states, float weight_decay,
+                     std::vector<NamedParameter> parameters, const OptimizerOptions& options)
+    : name_(std::move(name)),
+      state_names_(std::move(states)),
+      parameters_(std::move(parameters)),
+      options_(options) {
+  if (!(options.clip_norm >= 0)) {
+    throw UsageError(concat("clip_norm: expected 0 or more, found ", options.clip_norm));
+  }
+  if (!(options.average_decay >= 0 && options.average_decay < 1)) {
+    throw UsageError(concat("average_decay: expected 0 to below 1, found ", options.average_decay));
+  }
+  for (const NamedParameter& one : parameters_) {
+    if (!one.parameter.variable.value().defined()) {
+      throw UsageError(concat("optimizer: expected a parameter with numbers, found none in ", one.name,
+                              " (initialise or load the module first)"));
+    }
+    State& state = states_.emplace_back();
+    state.weight_decay = weight_decay;
+    const auto group = std::ranges::find_if(
+        options_.groups, [&](const ParameterGroup& some) { return some.contains && some.contains(one); });
+    if (group == options_.groups.end()) continue;
+    state.learning_rate_factor = group->learning_rate_factor;
+    state.weight_decay = group->weight_decay.value_or(weight_decay);
+    state.frozen = group->frozen;
+  }
+}
+
+void Optimizer::make_states() {
+  const MemoryScope memory(MemoryUse::optimizer);
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    for (size_t k = 0; k < state_names_.size(); ++k)
+      states_[i].tensors.push_back(initial_state(k, parameters_[i].parameter.shape));
+    if (averages()) states_[i].average = parameters_[i].parameter.variable.value().clone();
+  }
+}
+
+Tensor Optimizer::initial_state(size_t /*i*/, const Shape& shape) const { return Tensor::zeros(shape); }
+
+bool Optimizer::takes_part(size_t i) const {
+  return !states_[i].frozen && parameters_[i].parameter.variable.has_grad();
+}
+
+double Optimizer::gradient_norm() const {
+  double squares = 0;
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    if (!takes_part(i)) continue;
+    const auto& [name, parameter] = parameters_[i];
+    const Tensor gradient = parameter.variable.grad();
+    const double own = kernels::sum_of_squares(gradient);
+    if (!std::isfinite(own)) {
+      throw NumericError(concat("step ", steps_ + 1, ": the gradient of ", name, " ", parameter.shape,
+                                " holds ", std::isnan(own) ? "a NaN" : "an infinity"));
+    }
+    squares += own;
+  }
+  return std::sqrt(squares);
+}
+
+double Optimizer::step(double learning_rate) {
+  const ProfileScope profile("optimizer");
+  if (!(learning_rate >= 0) || !std::isfinite(learning_rate))
+    throw UsageError(concat("learning rate: expected 0 or more, found ", learning_rate));
+  const double norm = gradient_norm();
+  const bool clip = options_.clip_norm > 0 && norm > options_.clip_norm;
+  ++steps_;
+  const double t = static_cast<double>(steps_);
+  const kernels::OptimizerPass pass{
+      .gradient_factor = clip ? static_cast<float>(options_.clip_norm / norm) : 1.0f,
+      .average_decay = static_cast<float>(std::min<double>(options_.average_decay, (1 + t) / (10 + t)))};
+  std::vector<kernels::OptimizerSlot> slots;
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    if (!takes_part(i)) continue;
+    const Variable& variable = parameters_[i].parameter.variable;
+    State& state = states_[i];
+    kernels::OptimizerSlot& slot = slots.emplace_back();
+    slot.value = variable.value();
+    slot.gradient = variable.grad();
+    std::ranges::copy(state.tensors, slot.state.begin());
+    slot.average = state.average;
+    slot.learning_rate = static_cast<float>(learning_rate * state.learning_rate_factor);
+    slot.weight_decay = state.weight_decay;
+    slot.step = ++state.steps;
+  }
+  update(pass, slots);
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    if (takes_part(i)) parameters_[i].parameter.variable.mark_modified();
+  }
+  clear_gradients();
+  return norm;
+}
+
+void Optimizer::clear_gradients() {
+  for (auto& [name, parameter] : parameters_) {
+    if (parameter.variable.has_grad()) parameter.variable.clear_grad();
+  }
+}
+
+std::vector<io::NamedTensor> Optimizer::state() const {
+  std::vector<io::NamedTensor> result;
+  std::vector<int32_t> steps{static_cast<int32_t>(steps_)};
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const std::string& name = parameters_[i].name;
+    steps.push_back(static_cast<int32_t>(states_[i].steps));
+    for (size_t k = 0; k < state_names_.size(); ++k) {
+      const Tensor& tensor = states_[i].tensors[k];
+      if (tensor.defined()) result.push_back({concat(name_, ".", state_names_[k], "/", name), tensor});
+    }
+    if (averages()) result.push_back({"average/" + name, states_[i].average});
+  }
+  result.push_back({name_ + ".steps", Tensor::from(steps, {static_cast<int64_t>(steps.size())})});
+  return result;
+}
+
+void Optimizer::restore(const io::SafetensorsFile& file) {
+  const Tensor steps = file.tensor(name_ + ".steps", {static_cast<int64_t>(parameters_.size()) + 1});
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const auto& [name, parameter] = parameters_[i];
+    for (size_t k = 0; k < state_names_.size(); ++k) {
+      const Tensor& tensor = states_[i].tensors[k];
+      if (tensor.defined())
+        tensor.copy_from(file.tensor(concat(name_, ".", state_names_[k], "/", name), tensor.shape()));
+    }
+    if (averages()) states_[i].average.copy_from(file.tensor("average/" + name, parameter.shape));
+    states_[i].steps = steps.data<int32_t>()[i + 1];
+  }
+  steps_ = steps.data<int32_t>()[0];
+}
+
+}  // namespace qkv::optim

@@ -1,0 +1,21 @@
+#pragma once
+// Checks of options, for this folder's files.
+
+#include <string_view>
+
+#include "qkv/base/error.h"
+
+namespace qkv::optim {
+
+// "sgd: momentum: expected 0 to below 1, found 1.5". A NaN fulfils no condition.
+inline void require_option(std::string_view name, float value, bool holds, std::string_view expected) {
+  if (!holds) throw UsageError(concat(name, ": expected ", expected, ", found ", value));
+}
+inline void require_share(std::string_view name, float value) {
+  require_option(name, value, value >= 0 && value < 1, "0 to below 1");
+}
+inline void require_not_negative(std::string_view name, float value) {
+  require_option(name, value, value >= 0, "0 or more");
+}
+
+}  // namespace qkv::optim

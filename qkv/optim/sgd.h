@@ -1,0 +1,35 @@
+#pragma once
+// Stochastic gradient descent with momentum: g <- g + weight_decay * w, b <- momentum * b + (1 - dampening) *
+// g (the first b is g), w <- w - lr * b; with Nesterov's momentum (Sutskever et al. 2013) g + momentum * b is
+// in b's place.
+
+#include "qkv/optim/optimizer.h"
+
+namespace qkv::optim {
+
+struct SgdOptions {
+  float momentum = 0;      // 0: none
+  float dampening = 0;     // of what a gradient adds to the momentum
+  bool nesterov = false;   // needs momentum and no dampening
+  float weight_decay = 0;  // coupled
+
+  // Throws UsageError naming the option, what was expected and what was found.
+  void validate() const;
+};
+
+class Sgd : public Optimizer {
+ public:
+  Sgd(std::vector<NamedParameter> parameters, const SgdOptions& options = {},
+      const OptimizerOptions& common = {});
+  template <class Module>
+  explicit Sgd(const Module& module, const SgdOptions& options = {}, const OptimizerOptions& common = {})
+      : Sgd(nn::parameters_of(module), options, common) {}
+
+ private:
+  void update(const kernels::OptimizerPass& pass,
+              std::span<const kernels::OptimizerSlot> slots) const override;
+
+  SgdOptions options_;
+};
+
+}  // namespace qkv::optim
