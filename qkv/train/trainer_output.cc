@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "qkv/models/hub/pretrained.h"
+#include "qkv/nn/weights_file.h"
 #include "qkv/ops/profile.h"
 #include "qkv/train/average.h"
 #include "qkv/train/trainer.h"
