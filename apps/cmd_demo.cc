@@ -46,22 +46,22 @@ Said read_said(std::string text, int largest) {
   int number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error == std::errc() && end == text.data() + text.size() && number >= kSmallest && number <= largest) {
-    text = data::english_number(number);
+    text = english_number(number);
   }
   said.english = std::move(text);
   for (int i = kSmallest; i <= largest && !said.number; ++i) {
-    if (data::english_number(i) == said.english) said.number = i;
+    if (english_number(i) == said.english) said.number = i;
   }
   return said;
 }
 
 // Leaves a finished demo's model in the folder. Throws ExitStatus where a signal stopped it.
-void train_demo(train::TranslationJob& job, const data::NumberSplit& split) {
+void train_demo(train::TranslationJob& job, const NumberSplit& split) {
   make_writable_folder(job.folder);
   mark_folder(job, 0);
   make_writable_folder(job.train.source.parent_path());
-  data::write_number_corpus(demo_lines(split.train), job.train.source, job.train.target);
-  data::write_number_corpus(split.validation, job.valid.source, job.valid.target);
+  write_number_corpus(demo_lines(split.train), job.train.source, job.train.target);
+  write_number_corpus(split.validation, job.valid.source, job.valid.target);
 
   // Enough for a rough figure; the first is shown, and has a crossing.
   std::vector<int> watched(split.validation.begin(), split.validation.begin() + 100);
@@ -97,10 +97,10 @@ Drawing draw(const models::TranslationModel& model, const std::filesystem::path&
   explain::write_report(report, drawing.path);
   if (!number || !crosses(*number)) return drawing;
   const int units = *number % 10, tens = *number % 100 - units;
-  std::string german_units = data::german_number(units);
+  std::string german_units = german_number(units);
   if (units == 1) german_units = "ein";
-  const std::vector<WordPair> pairs = {{data::english_number(units), german_units, "und"},
-                                       {data::english_number(tens), data::german_number(tens)}};
+  const std::vector<WordPair> pairs = {{english_number(units), german_units, "und"},
+                                       {english_number(tens), german_number(tens)}};
   const auto best = strongest_crossing(report, pairs);
   if (!best) return drawing;
   drawing.hint = concat("Cross attention, layer ", best->layer + 1, ", head ", best->head + 1, ": \"",
@@ -146,8 +146,8 @@ void demo(const Arguments& arguments) {
     job.options.schedule.warmup_steps = std::min(job.options.schedule.warmup_steps, *arguments.steps / 4);
   }
   job.options.validate();
-  const data::NumberSplitOptions numbers = demo_numbers(arguments.seed);
-  const data::NumberSplit split = data::split_numbers(numbers);
+  const NumberSplitOptions numbers = demo_numbers(arguments.seed);
+  const NumberSplit split = split_numbers(numbers);
   const NumberTexts held_out = texts_of(split.held_out);
   const std::string folder = job.folder.string();
   set_log_sink([](LogLevel level, const std::string& message) {
@@ -159,7 +159,7 @@ void demo(const Arguments& arguments) {
   if (reuses) {
     std::cerr << folder << " has the model of an earlier demo, which took "
               << clock_time(training_seconds(job.folder))
-              << " to train: it is used again (--retrain: anew)\n";
+              << " to train: it is used again (--retrain trains a new one)\n";
   } else {
     if (state != DemoFolder::fresh) {
       std::cerr << folder << " has "
@@ -201,7 +201,7 @@ void demo(const Arguments& arguments) {
   const auto crossing = std::ranges::find_if(split.held_out, crosses);
   const std::optional<int> drawn_number = said ? said->number : std::optional(*crossing);
   const Drawing drawing =
-      draw(model, job.folder, said ? said->english : data::english_number(*crossing), drawn_number);
+      draw(model, job.folder, said ? said->english : english_number(*crossing), drawn_number);
 
   if (arguments.json) {
     nlohmann::ordered_json result{{"folder", folder},
@@ -236,7 +236,7 @@ void demo(const Arguments& arguments) {
                   ? "used for validation"
                   : "seen in training";
     }
-    const std::string expected = said->number ? data::german_number(*said->number) : "";
+    const std::string expected = said->number ? german_number(*said->number) : "";
     std::cout << '\n'
               << style.bold("What you said") << " (" << known << ")\n"
               << lines_text({{said->english, said->german, expected}}, style);

@@ -57,7 +57,8 @@ void set_fields(models::TransformerConfig& config, const std::vector<std::string
     const size_t equals = set.find('=');
     if (equals == std::string::npos || equals == 0)
       throw UsageError(concat("--set: expected KEY=VALUE, found '", set, "'"));
-    const std::string name = set.substr(0, equals);
+    std::string name = set.substr(0, equals);
+    if (name.starts_with("model.")) name = name.substr(6);  // as qkv train calls it
     if (models::set_field(config, name, set.substr(equals + 1))) continue;
     std::string known;
     for (const auto& [field, value] : models::fields(config)) known += (known.empty() ? "" : ", ") + field;

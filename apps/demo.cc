@@ -12,9 +12,10 @@ constexpr const char* kMark = "demo.json";
 
 // Whatever decides the weights.
 nlohmann::ordered_json settings_of(const train::TranslationJob& job) {
-  nlohmann::ordered_json settings{{"qkv", QKV_VERSION}, {"vocabulary", job.vocabulary.size}};
-  for (const auto& [name, value] : models::fields(job.config)) settings[name] = value;
-  for (const auto& [name, value] : train::fields(job.options)) settings[name] = value;
+  nlohmann::ordered_json settings{{"qkv", QKV_VERSION}};
+  for (const train::Field& field : train::fields(job)) {
+    if (!field.name.starts_with("data.")) settings[field.name] = field.value;  // the folder may be moved
+  }
   return settings;
 }
 
@@ -48,21 +49,20 @@ train::TranslationJob demo_job(const std::filesystem::path& folder) {
                     .byte_fallback = false,
                     .source_lang = "en",
                     .target_lang = "de"};
-  job.options.batch_tokens = 1024;
-  job.options.label_smoothing = 0;
+  job.task.batch_tokens = 1024;
+  job.task.label_smoothing = 0;
   job.options.optimizer.average_decay = 0.98f;
   job.options.schedule = {.kind = train::ScheduleKind::cosine, .warmup_steps = 50, .learning_rate = 3e-3f};
   job.options.max_steps = 500;
   job.options.validate_every = 50;
-  job.options.bleu_every = 0;  // a line is one long word
-  job.options.best_by = train::EarlyStopMetric::loss;
+  job.task.bleu_every = 0;  // a line is one long word
   job.options.checkpoint_minutes = 0;
   job.options.keep_checkpoints = 1;
   job.existing = train::IfRunExists::replace;
   return job;
 }
 
-data::NumberSplitOptions demo_numbers(uint64_t seed) {
+NumberSplitOptions demo_numbers(uint64_t seed) {
   return {.largest = 9'999, .held_out = 500, .validation = 200, .always_train = 100, .seed = seed};
 }
 
@@ -105,8 +105,8 @@ std::vector<int> demo_lines(const std::vector<int>& train) {
 NumberTexts texts_of(std::span<const int> numbers) {
   NumberTexts texts;
   for (const int number : numbers) {
-    texts.english.push_back(data::english_number(number));
-    texts.german.push_back(data::german_number(number));
+    texts.english.push_back(english_number(number));
+    texts.german.push_back(german_number(number));
   }
   return texts;
 }

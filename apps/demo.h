@@ -6,15 +6,15 @@
 #include <string>
 #include <vector>
 
-#include "qkv/data/number_words.h"
+#include "apps/number_words.h"
 #include "qkv/pipelines/translate.h"
-#include "qkv/train/translation.h"
+#include "qkv/train/tasks/translation.h"
 
 namespace qkv::apps {
 
 // How the demo trains, tuned for two cores; --seed and --steps change it.
 train::TranslationJob demo_job(const std::filesystem::path& folder);
-data::NumberSplitOptions demo_numbers(uint64_t seed);
+NumberSplitOptions demo_numbers(uint64_t seed);
 
 // The demo's numbers begin here: no other is like "zero", and one example is none.
 inline constexpr int kSmallest = 1;

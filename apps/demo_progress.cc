@@ -43,7 +43,7 @@ void DemoProgress::print(const std::string& line) {
 void DemoProgress::on_start(const train::StartReport& report) {
   char size[32];
   std::snprintf(size, sizeof(size), "%.2f", static_cast<double>(report.parameters) / 1e6);
-  print(concat("model   ", size, " million parameters, ", report.source_vocabulary, " word pieces, ",
+  print(concat("model   ", size, " million parameters, ", report.task.sizes.at(0).second, " word pieces, ",
                grouped(steps_), " steps\n"));
   print(style_.dim(table_row("time", "step", "loss", "exact", watched_.english.front())));
 }
@@ -53,9 +53,9 @@ void DemoProgress::on_step(const train::StepReport& report) {
   const auto now = std::chrono::steady_clock::now();
   if (showing_ && now - shown_ < std::chrono::milliseconds(200)) return;
   shown_ = now;
-  std::string line =
-      table_row(clock_time(report.seconds), grouped(report.step), fixed("%.3f", report.nll), "",
-                concat(grouped(static_cast<int64_t>(report.tokens_per_second)), " tokens/s"));
+  std::string line = table_row(clock_time(report.seconds), grouped(report.step),
+                               fixed("%.3f", report.curve("nll").value_or(report.loss)), "",
+                               concat(grouped(static_cast<int64_t>(report.units_per_second)), " tokens/s"));
   if (report.seconds_left) line += ", " + clock_time(*report.seconds_left) + " left";
   std::fputs(("\r" + style_.dim(line) + "\033[K").c_str(), stderr);
   std::fflush(stderr);
@@ -73,8 +73,8 @@ void DemoProgress::on_validation(const train::ValidationReport& report) {
     const bool right = translations.front() == watched_.german.front();
     example = right ? style_.good(translations.front()) : translations.front();
   }
-  print(table_row(clock_time(report.run_seconds), grouped(report.step), fixed("%.3f", report.loss), exact,
-                  example));
+  print(table_row(clock_time(report.run_seconds), grouped(report.step), fixed("%.3f", report.evaluation.loss),
+                  exact, example));
 }
 
 }  // namespace qkv::apps

@@ -43,11 +43,18 @@ void TrainProgress::say(const std::string& line) {
 void TrainProgress::on_stage(const std::string& what) { say(what + " ..."); }
 
 void TrainProgress::on_start(const train::StartReport& report) {
+  units_ = report.task.units;
   if (report.resumed_from > 0)
-    say(format("going on from step %lld", static_cast<long long>(report.resumed_from)));
-  say(format("%.2f million parameters, %lld pairs to learn from in %lld batches an epoch",
-             static_cast<double>(report.parameters) / 1e6, static_cast<long long>(report.train_pairs),
-             static_cast<long long>(report.batches_in_epoch)));
+    say(format("resuming from step %lld", static_cast<long long>(report.resumed_from)));
+  std::string line = format("%.2f million parameters", static_cast<double>(report.parameters) / 1e6);
+  for (const auto& [name, size] : report.task.sizes) {
+    std::string words = name;
+    std::ranges::replace(words, '_', ' ');
+    line += format(", %s %lld", words.c_str(), static_cast<long long>(size));
+  }
+  line += format(", %lld %s in %lld batches an epoch", static_cast<long long>(report.task.train_items),
+                 report.task.items.c_str(), static_cast<long long>(report.batches_in_epoch));
+  say(line);
 }
 
 void TrainProgress::on_step(const train::StepReport& report) {
@@ -56,9 +63,10 @@ void TrainProgress::on_step(const train::StepReport& report) {
   const auto now = std::chrono::steady_clock::now();
   if (showing_ && now - shown_ < std::chrono::milliseconds(200)) return;
   shown_ = now;
-  std::string line = format("epoch %lld (%2.0f%%)  step %lld  loss %.3f  %.0f tokens/s",
-                            static_cast<long long>(report.epoch), 100 * report.epoch_progress,
-                            static_cast<long long>(report.step), report.loss, report.tokens_per_second);
+  std::string line =
+      format("epoch %lld (%2.0f%%)  step %lld  loss %.3f  %.0f %s/s", static_cast<long long>(report.epoch),
+             100 * report.epoch_progress, static_cast<long long>(report.step), report.loss,
+             report.units_per_second, units_.c_str());
   if (report.seconds_left) line += "  left " + clock_time(*report.seconds_left);
   std::fputs(("\r" + line + "\033[K").c_str(), stderr);
   std::fflush(stderr);
@@ -69,8 +77,11 @@ void TrainProgress::on_validation(const train::ValidationReport& report) {
   std::string line = format("%s  step %lld  epoch %lld", clock_time(report.run_seconds).c_str(),
                             static_cast<long long>(report.step), static_cast<long long>(report.epoch));
   if (!last_loss_.empty()) line += "  train loss " + last_loss_;
-  line += format("  valid loss %.4f  perplexity %.3f", report.loss, report.perplexity);
-  if (report.bleu) line += format("  BLEU %.2f", *report.bleu);
+  line += format("  valid loss %.4f", report.evaluation.loss);
+  for (const auto& [name, value] : report.evaluation.metrics) {
+    // BLEU is read in hundredths.
+    line += name == "bleu" ? format("  BLEU %.2f", 100 * value) : format("  %s %.4f", name.c_str(), value);
+  }
   if (report.best) line += "  (best)";
   say(line);
 }

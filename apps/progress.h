@@ -27,7 +27,7 @@ class TrainProgress : public train::TrainObserver {
 
   bool quiet_, terminal_;
   bool showing_ = false;
-  std::string last_loss_;
+  std::string last_loss_, units_;
   std::chrono::steady_clock::time_point shown_;
 };
 

@@ -2,6 +2,7 @@
 // All of qkv's public headers, lowest layer first. Each can be included alone too.
 
 #include "qkv/base/error.h"
+#include "qkv/base/field_text.h"
 #include "qkv/base/files.h"
 #include "qkv/base/log.h"
 #include "qkv/base/parallel.h"
@@ -44,7 +45,6 @@
 #include "qkv/data/batches.h"
 #include "qkv/data/corpus.h"
 #include "qkv/data/image.h"
-#include "qkv/data/number_words.h"
 #include "qkv/data/resize.h"
 #include "qkv/data/token_store.h"
 
@@ -145,9 +145,11 @@
 #include "qkv/train/options.h"
 #include "qkv/train/prefetcher.h"
 #include "qkv/train/schedule.h"
+#include "qkv/train/task.h"
+#include "qkv/train/tasks/translation.h"
+#include "qkv/train/tasks/translation_task.h"
+#include "qkv/train/tasks/translation_validation.h"
 #include "qkv/train/trainer.h"
-#include "qkv/train/translation.h"
-#include "qkv/train/validation.h"
 
 #include "qkv/explain/attention_report.h"
 #include "qkv/explain/captured_report.h"

@@ -1,19 +1,15 @@
 #include "qkv/models/config.h"
 
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <utility>
 
 #include "qkv/base/error.h"
+#include "qkv/base/field_text.h"
 #include "qkv/models/validate.h"
 
 namespace qkv::models {
 namespace {
-
-// The words that files and command lines use for the values of an enum.
-template <class Enum>
-using Words = std::span<const std::pair<std::string_view, Enum>>;
 
 Words<Activation> words(Activation) {
   static constexpr std::array<std::pair<std::string_view, Activation>, 5> kWords{
@@ -94,54 +90,22 @@ void visit_fields(Config& config, const Visitor& visitor) {
   visitor("decoder_start_id", config.decoder_start_id);
 }
 
-[[noreturn]] void refuse(std::string_view name, const std::string& expected, std::string_view found) {
-  throw UsageError(concat(name, ": expected ", expected, ", found '", found, "'"));
-}
-
-template <class Number>
-void parse(std::string_view name, std::string_view text, Number& field, const char* expected) {
-  Number value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) refuse(name, expected, text);
-  field = value;
-}
-
-void assign(std::string_view name, std::string_view text, int64_t& field) {
-  parse(name, text, field, "a whole number");
-}
-void assign(std::string_view name, std::string_view text, float& field) {
-  parse(name, text, field, "a number");
-}
-
-void assign(std::string_view name, std::string_view text, bool& field) {
-  if (text != "true" && text != "false") refuse(name, "true or false", text);
-  field = text == "true";
-}
-
-template <class Enum>
-requires std::is_enum_v<Enum>
-void assign(std::string_view name, std::string_view text, Enum& field) {
-  std::string known;
-  for (const auto& [word, value] : words(field)) {
-    if (word == text) {
-      field = value;
-      return;
-    }
-    known += concat(known.empty() ? "" : ", ", word);
+template <class Value>
+void assign(std::string_view name, std::string_view text, Value& field) {
+  if constexpr (std::is_enum_v<Value>) {
+    parse_field(name, text, words(field), field);
+  } else {
+    parse_field(name, text, field);
   }
-  refuse(name, concat("one of ", known), text);
 }
 
-std::string to_text(int64_t field) { return std::to_string(field); }
-std::string to_text(float field) { return concat(field); }
-std::string to_text(bool field) { return field ? "true" : "false"; }
-
-template <class Enum>
-requires std::is_enum_v<Enum> std::string to_text(Enum field) {
-  for (const auto& [word, value] : words(field)) {
-    if (value == field) return std::string(word);
+template <class Value>
+std::string to_text(Value field) {
+  if constexpr (std::is_enum_v<Value>) {
+    return field_text(words(field), field);
+  } else {
+    return field_text(field);
   }
-  return "unknown";
 }
 
 nn::StackOptions stack(const TransformerConfig& config, int64_t layers) {

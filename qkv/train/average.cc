@@ -5,11 +5,12 @@
 
 namespace qkv::train {
 
-void average_weights(const std::vector<std::filesystem::path>& files,
-                     const std::vector<nn::NamedParameter>& parameters) {
+std::vector<Tensor> average_weights(const std::vector<std::filesystem::path>& files,
+                                    const std::vector<nn::NamedParameter>& parameters) {
   if (files.empty()) throw UsageError("average_weights: expected one file or more, found none");
   std::vector<io::SafetensorsFile> opened(files.begin(), files.end());
   std::vector<double> sum;
+  std::vector<Tensor> means;
   for (const auto& [name, parameter] : parameters) {
     sum.assign(static_cast<size_t>(parameter.shape.numel()), 0.0);
     for (const io::SafetensorsFile& file : opened) {
@@ -21,9 +22,9 @@ void average_weights(const std::vector<std::filesystem::path>& files,
     float* y = mean.data();
     const double count = static_cast<double>(files.size());
     for (size_t i = 0; i < sum.size(); ++i) y[i] = static_cast<float>(sum[i] / count);
-    Variable variable = parameter.variable;
-    variable.set_value(mean);
+    means.push_back(mean);
   }
+  return means;
 }
 
 }  // namespace qkv::train

@@ -8,10 +8,10 @@
 
 namespace qkv::train {
 
-// Gives each parameter the mean of what the safetensors files have under its name; sums are in double
-// precision, in the order of the files. Throws UsageError for no files, IoError, and DataError for a tensor
-// that is missing or of another shape.
-void average_weights(const std::vector<std::filesystem::path>& files,
-                     const std::vector<nn::NamedParameter>& parameters);
+// For each parameter the mean of the numbers that the safetensors files have under its name; sums are in
+// double precision, in the order of the files. Throws UsageError for no files, IoError, and DataError for a
+// tensor that is missing or of another shape.
+std::vector<Tensor> average_weights(const std::vector<std::filesystem::path>& files,
+                                    const std::vector<nn::NamedParameter>& parameters);
 
 }  // namespace qkv::train

@@ -16,10 +16,12 @@ namespace {
 using nlohmann::json;
 
 constexpr std::string_view kPrefix = "step-", kSuffix = ".safetensors";
-constexpr int kFormat = 1;
+constexpr int kFormat = 2;
 
 json to_json(const TrainState& state) {
   const TrainState::Window& window = state.window;
+  json curves = json::array();
+  for (const CurveShare& curve : window.curves) curves.push_back({curve.name, curve.sum, curve.count});
   return {{"steps", state.steps},
           {"micro_steps", state.micro_steps},
           {"epoch", state.cursor.epoch},
@@ -27,15 +29,13 @@ json to_json(const TrainState& state) {
           {"seconds", state.seconds},
           {"window",
            {{"steps", window.steps},
-            {"tokens", window.tokens},
-            {"labels", window.labels},
-            {"loss", window.loss},
-            {"nll", window.nll},
+            {"units", window.units},
             {"gradient_norm", window.gradient_norm},
-            {"seconds", window.seconds}}},
+            {"seconds", window.seconds},
+            {"curves", curves}}},
           {"validation_due", state.validation_due},
           {"validations", state.validations},
-          {"best_score", state.best_score ? json(*state.best_score) : json()},
+          {"best", state.best},
           {"best_step", state.best_step},
           {"validations_since_best", state.validations_since_best},
           {"snapshots", state.snapshots}};
@@ -49,28 +49,29 @@ TrainState from_json(const json& j) {
   state.seconds = j.at("seconds");
   const json& window = j.at("window");
   state.window = {.steps = window.at("steps"),
-                  .tokens = window.at("tokens"),
-                  .labels = window.at("labels"),
-                  .loss = window.at("loss"),
-                  .nll = window.at("nll"),
+                  .units = window.at("units"),
                   .gradient_norm = window.at("gradient_norm"),
-                  .seconds = window.at("seconds")};
+                  .seconds = window.at("seconds"),
+                  .curves = {}};
+  for (const json& curve : window.at("curves"))
+    state.window.curves.push_back({curve.at(0), curve.at(1), curve.at(2)});
   state.validation_due = j.at("validation_due");
   state.validations = j.at("validations");
-  if (!j.at("best_score").is_null()) state.best_score = j.at("best_score").get<double>();
+  state.best = j.at("best").get<std::map<std::string, double>>();
   state.best_step = j.at("best_step");
   state.validations_since_best = j.at("validations_since_best");
   state.snapshots = j.at("snapshots").get<std::vector<int64_t>>();
   return state;
 }
 
-// Of all tensors in the order of their names.
-std::string checksum(std::vector<io::NamedTensor> tensors) {
+// Of the description and of all tensors in the order of their names: a bit that flips anywhere shows.
+std::string checksum(const std::string& description, std::vector<io::NamedTensor> tensors) {
   std::ranges::sort(tensors, {}, &io::NamedTensor::name);
   Hash64 hash;
+  hash.add(description);
   for (const auto& [name, tensor] : tensors) {
-    hash.add(name);
-    hash.add(tensor.data(), tensor.bytes());
+    hash.add(concat(name, " ", static_cast<int>(tensor.dtype()), " ", tensor.shape()));
+    hash.add(tensor.address(), tensor.bytes());
   }
   return std::to_string(hash.value());
 }
@@ -83,26 +84,32 @@ void flush_folder(const std::filesystem::path& folder) {
   ::close(descriptor);
 }
 
+constexpr const char *kDescription = "qkv_training", *kChecksum = "qkv_checksum";
+
+// What a checkpoint says beside its tensors, which are not looked at.
+json description_of(const io::SafetensorsFile& file) {
+  const auto found = file.metadata().find(kDescription);
+  if (found == file.metadata().end() || !file.metadata().contains(kChecksum)) {
+    throw DataError(concat(file.path().string(), ": expected a training checkpoint of format ", kFormat,
+                           ", found another safetensors file"));
+  }
+  return json::parse(found->second);
+}
+
 Checkpoint open_checkpoint(const std::filesystem::path& path) {
   io::SafetensorsFile file(path);
-  const auto found = file.metadata().find("qkv_training");
-  if (found == file.metadata().end()) {
-    throw DataError(
-        concat(path.string(), ": expected a training checkpoint, found another safetensors file"));
-  }
   try {
-    const json content = json::parse(found->second);
+    const json content = description_of(file);
     if (const int format = content.at("format"); format != kFormat) {
       throw DataError(concat(path.string(), ": expected checkpoint format ", kFormat, ", found ", format));
     }
     std::vector<io::NamedTensor> tensors;
     for (const std::string& name : file.names()) tensors.push_back({name, file.tensor(name)});
-    if (checksum(std::move(tensors)) != content.at("checksum").get<std::string>()) {
+    if (checksum(file.metadata().at(kDescription), std::move(tensors)) != file.metadata().at(kChecksum)) {
       throw DataError(
-          concat(path.string(), ": the numbers do not match their checksum: the file is damaged"));
+          concat(path.string(), ": its contents do not match their checksum: the file is damaged"));
     }
-    Checkpoint result{from_json(content.at("state")), content.at("options").get<Fields>(), std::move(file)};
-    return result;
+    return {from_json(content.at("state")), content.at("fields").get<Fields>(), std::move(file)};
   } catch (const json::exception& error) {
     throw DataError(concat(path.string(), ": malformed training state: ", error.what()));
   }
@@ -127,17 +134,18 @@ std::vector<std::pair<int64_t, std::filesystem::path>> CheckpointFolder::list() 
 
 void CheckpointFolder::save(const TrainState& state, const Fields& fields,
                             const std::vector<io::NamedTensor>& tensors, int64_t keep) const {
-  const json content = {
-      {"format", kFormat}, {"checksum", checksum(tensors)}, {"state", to_json(state)}, {"options", fields}};
+  const std::string description =
+      json{{"format", kFormat}, {"state", to_json(state)}, {"fields", fields}}.dump();
   make_writable_folder(folder_);
   const std::string digits = std::to_string(state.steps);
   const std::string zeros(digits.size() < 9 ? 9 - digits.size() : 0, '0');
   const std::filesystem::path path = folder_ / concat(kPrefix, zeros, digits, kSuffix);
-  io::write_safetensors(path, tensors, {{"qkv_training", content.dump()}});
+  io::write_safetensors(path, tensors,
+                        {{kDescription, description}, {kChecksum, checksum(description, tensors)}});
   flush_folder(folder_);
   int64_t kept = 0;
   for (const auto& [step, old] : list()) {
-    // Ones of later steps are of a run that this one has gone back behind.
+    // Those of later steps belong to a run that was resumed from an earlier checkpoint.
     const bool stays = step <= state.steps && kept < keep;
     if (stays) {
       ++kept;
@@ -154,7 +162,7 @@ std::optional<Checkpoint> CheckpointFolder::load_latest() const {
     try {
       return open_checkpoint(path);
     } catch (const Error& error) {
-      log_warning(concat("passing over a checkpoint: ", error.what()));
+      log_warning(concat("skipping a checkpoint: ", error.what()));
       reasons += concat("\n  ", error.what());
     }
   }
@@ -162,6 +170,19 @@ std::optional<Checkpoint> CheckpointFolder::load_latest() const {
     throw DataError(concat(folder_.string(), ": expected a whole checkpoint, found none:", reasons));
   }
   return std::nullopt;
+}
+
+std::set<int64_t> CheckpointFolder::snapshots() const {
+  std::set<int64_t> steps;
+  for (const auto& [step, path] : list()) {
+    try {
+      const TrainState state = from_json(description_of(io::SafetensorsFile(path)).at("state"));
+      steps.insert(state.snapshots.begin(), state.snapshots.end());
+    } catch (const json::exception&) {  // damaged: it will not be resumed from
+    } catch (const Error&) {
+    }
+  }
+  return steps;
 }
 
 void CheckpointFolder::remove_partial_files() const {

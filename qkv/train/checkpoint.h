@@ -1,15 +1,17 @@
 #pragma once
-// Everything that a training run is at one moment, in one file, so that it can go on to the very same bits.
+// Everything that a training run is at one moment, in one file, so that it can be resumed to the very same
+// bits.
 
 #include <cstdint>
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
-#include "qkv/data/batches.h"
 #include "qkv/io/safetensors.h"
+#include "qkv/train/task.h"
 
 namespace qkv::train {
 
@@ -23,19 +25,20 @@ struct TrainState {
 
   // Sums over the steps since the last point of the training curves.
   struct Window {
-    int64_t steps = 0, tokens = 0, labels = 0;
-    double loss = 0, nll = 0, gradient_norm = 0, seconds = 0;
+    int64_t steps = 0, units = 0;
+    double gradient_norm = 0, seconds = 0;
+    std::vector<CurveShare> curves;
   } window;
 
   bool validation_due = false;  // the next thing to do is to validate
   int64_t validations = 0;
-  std::optional<double> best_score;  // BLEU, or the negative loss
+  std::map<std::string, double> best;  // loss and metrics of the best validation; empty: none yet
   int64_t best_step = 0;
   int64_t validations_since_best = 0;
   std::vector<int64_t> snapshots;  // steps whose weights are kept for averaging, oldest first
 };
 
-// Options and fingerprints by name, as text.
+// Settings and fingerprints by name, as text.
 using Fields = std::map<std::string, std::string>;
 
 struct Checkpoint {
@@ -45,7 +48,7 @@ struct Checkpoint {
 };
 
 // A folder of checkpoints, `step-000000120.safetensors` each. A file appears whole or not at all, and an old
-// one goes only after the new one is safely on disk, so that a kill at any moment leaves something to go on
+// one is removed only after the new one is safely on disk, so that a kill at any moment leaves one to resume
 // from.
 class CheckpointFolder {
  public:
@@ -55,13 +58,15 @@ class CheckpointFolder {
   void save(const TrainState& state, const Fields& fields, const std::vector<io::NamedTensor>& tensors,
             int64_t keep) const;
 
-  // The newest that is whole; ones that are not are told to the log and passed over. Nothing where there are
-  // none at all. Throws DataError where there are some, but none is whole.
+  // The newest whole one; damaged ones are logged and skipped. Nothing where there are none at all. Throws
+  // DataError where there are some, but none is whole.
   std::optional<Checkpoint> load_latest() const;
+  // The snapshots that any of the checkpoints needs, as far as they can be read.
+  std::set<int64_t> snapshots() const;
 
   // Whether there is any, whole or not.
   bool empty() const { return list().empty(); }
-  // Removes what a killed run left half written.
+  // Removes files that a killed run left half written.
   void remove_partial_files() const;
 
  private:

@@ -6,13 +6,10 @@
 
 namespace qkv::train {
 
-Prefetcher::Prefetcher(const data::TokenStore& store, data::BatchCursor cursor, data::SpecialIds special,
-                       int64_t batches_of_step)
-    : store_(store),
-      cursor_(std::move(cursor)),
-      special_(special),
-      batches_of_step_(batches_of_step),
-      batches_in_epoch_(cursor_.batches_in_epoch()),
+Prefetcher::Prefetcher(std::unique_ptr<BatchStream> stream, int64_t batches_per_step)
+    : stream_(std::move(stream)),
+      batches_per_step_(batches_per_step),
+      batches_in_epoch_(stream_->batches_in_epoch()),
       thread_(start_thread([this] { work(); })) {}
 
 Prefetcher::~Prefetcher() {
@@ -38,14 +35,12 @@ StepBatches Prefetcher::next() {
 
 StepBatches Prefetcher::prepare() {
   StepBatches step;
-  for (int64_t i = 0; i < batches_of_step_; ++i) {
-    const data::Batch batch = cursor_.next();
-    step.rows.push_back(data::make_rows(store_, batch.pairs, special_));
-    step.tokens += batch.tokens;
-    step.labels += step.rows.back().labels.tokens();
+  for (int64_t i = 0; i < batches_per_step_; ++i) {
+    step.batches.push_back(stream_->next());
+    step.size += step.batches.back()->size;
   }
-  step.after = cursor_.state();
-  step.batches_in_epoch = cursor_.batches_in_epoch();
+  step.after = stream_->state();
+  step.batches_in_epoch = stream_->batches_in_epoch();
   return step;
 }
 

@@ -1,33 +1,33 @@
 #pragma once
-// What steps of training are made of, prepared while the step before runs.
+// The batches of training steps, prepared while the step before runs.
 
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <thread>
 #include <vector>
 
-#include "qkv/data/batches.h"
+#include "qkv/train/task.h"
 
 namespace qkv::train {
 
 // The batches whose gradients make one step.
 struct StepBatches {
-  std::vector<data::TranslationRows> rows;
-  int64_t tokens = 0, labels = 0;  // of all of them
-  data::CursorState after;         // where the cursor stands behind them: what a checkpoint remembers
-  int64_t batches_in_epoch = 0;    // of that epoch
+  std::vector<std::unique_ptr<Batch>> batches;
+  BatchSize size;                // of all of them
+  data::CursorState after;       // the position behind them: what a checkpoint remembers
+  int64_t batches_in_epoch = 0;  // of that position's epoch
 };
 
-// Steps in the order of a cursor; a thread of its own prepares the next one. Steps that were prepared and
-// never asked for leave no trace: going on from `after` gives them again.
+// Steps in the order of a stream; a thread of its own prepares the next one. Steps that were prepared and
+// never asked for leave no trace: a stream from `after` gives them again.
 class Prefetcher {
  public:
-  // The store must outlive the feed.
-  Prefetcher(const data::TokenStore& store, data::BatchCursor cursor, data::SpecialIds special,
-             int64_t batches_of_step);
+  // Throws what the stream throws. The stream must not be used elsewhere.
+  Prefetcher(std::unique_ptr<BatchStream> stream, int64_t batches_per_step);
   ~Prefetcher();
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
@@ -41,10 +41,8 @@ class Prefetcher {
   StepBatches prepare();
   void work();
 
-  const data::TokenStore& store_;
-  data::BatchCursor cursor_;  // only the thread touches it
-  data::SpecialIds special_;
-  int64_t batches_of_step_, batches_in_epoch_;
+  std::unique_ptr<BatchStream> stream_;  // only the thread touches it
+  int64_t batches_per_step_, batches_in_epoch_;
 
   std::mutex mutex_;  // of the next four
   std::condition_variable changed_;

@@ -9,21 +9,23 @@
 namespace qkv::train {
 
 void ScheduleOptions::validate() const {
-  if (warmup_steps < 0) throw UsageError(concat("warmup_steps: expected 0 or more, found ", warmup_steps));
+  if (warmup_steps < 0)
+    throw UsageError(concat("schedule.warmup_steps: expected 0 or more, found ", warmup_steps));
   if (kind == ScheduleKind::paper) {
-    if (!(factor > 0)) throw UsageError(concat("schedule_factor: expected more than 0, found ", factor));
+    if (!(factor > 0)) throw UsageError(concat("schedule.factor: expected more than 0, found ", factor));
     if (d_model < 1) throw UsageError(concat("d_model: expected 1 or more, found ", d_model));
   } else if (!(learning_rate > 0) || !std::isfinite(learning_rate)) {
-    throw UsageError(concat("learning_rate: expected more than 0, found ", learning_rate));
+    throw UsageError(concat("schedule.learning_rate: expected more than 0, found ", learning_rate));
   }
   if (kind != ScheduleKind::cosine) return;
   if (total_steps <= warmup_steps) {
-    throw UsageError(concat("schedule_steps (or max_steps): the cosine schedule needs more steps than ",
-                            warmup_steps, " of warm-up, found ", total_steps));
+    throw UsageError(
+        concat("schedule.total_steps (or train.max_steps): the cosine schedule needs more steps than ",
+               warmup_steps, " of warm-up, found ", total_steps));
   }
   if (!(minimum >= 0 && minimum <= learning_rate)) {
-    throw UsageError(
-        concat("minimum_learning_rate: expected 0 to learning_rate = ", learning_rate, ", found ", minimum));
+    throw UsageError(concat("schedule.minimum: expected 0 to schedule.learning_rate = ", learning_rate,
+                            ", found ", minimum));
   }
 }
 

@@ -10,87 +10,117 @@
 namespace qkv::train {
 namespace {
 
-Ragged ragged(const data::TokenRows& rows) {
-  return {Tensor::from(rows.ids, {rows.tokens()}), Offsets(rows.offsets)};
+// The metric that decides: the one asked for, else the task's first, else the loss.
+Metric deciding_metric(const Task& task, const std::string& wanted) {
+  const std::vector<Metric> metrics = task.metrics();
+  const Metric loss{.name = "loss", .higher_is_better = false};
+  if (wanted.empty()) return metrics.empty() ? loss : metrics.front();
+  if (wanted == loss.name) return loss;
+  std::string known = loss.name;
+  for (const Metric& metric : metrics) {
+    if (metric.name == wanted) return metric;
+    known += ", " + metric.name;
+  }
+  throw UsageError(concat("train.best_by: expected one of ", known, ", found '", wanted, "'"));
 }
+
+void add(std::vector<CurveShare>& sums, const std::vector<CurveShare>& shares) {
+  if (sums.empty()) {
+    sums = shares;
+    return;
+  }
+  for (size_t i = 0; i < sums.size(); ++i) {
+    sums[i].sum += shares[i].sum;
+    sums[i].count += shares[i].count;
+  }
+}
+
+double mean(const CurveShare& share) { return share.sum / std::max(share.count, 1e-300); }
 
 }  // namespace
 
-Trainer::Trainer(const models::TransformerConfig& config, const TrainOptions& options,
-                 const TrainerInputs& inputs, IfRunExists existing)
-    : options_(options),
-      inputs_(inputs),
-      special_(data::special_ids(inputs.tokenizer)),
-      checkpoints_(inputs.folder / "checkpoints") {
-  options_.schedule.d_model = config.d_model;
-  if (options_.schedule.total_steps == 0) options_.schedule.total_steps = options_.max_steps;
-  options_.validate();
-  config.validate();
-  make_writable_folder(inputs_.folder);
-  lock_ = std::make_unique<FolderLock>(inputs_.folder);
-
-  // What a resumed run must have in common with the checkpoint.
-  for (const auto& [name, value] : models::fields(config)) fields_[name] = value;
-  TrainOptions deciding = options_;
-  if (deciding.schedule.kind != ScheduleKind::cosine)
-    deciding.schedule.total_steps = 0;  // it has no say then
-  for (const auto& [name, value] : fields(deciding)) fields_[name] = value;
-  fields_["training data"] = std::to_string(inputs_.train.fingerprint());
-
-  checkpoints_.remove_partial_files();
-  require_fitting_folder(inputs_.folder, existing);
-  std::optional<Checkpoint> checkpoint;
-  if (existing == IfRunExists::resume) checkpoint = checkpoints_.load_latest();
-  if (checkpoint) require_same_options(checkpoint->fields);
-
-  model_ = std::make_unique<models::Transformer>(config);
-  nn::initialise(*model_, options_.seed);
-  optim::OptimizerOptions common = options_.optimizer;
-  common.groups.push_back(optim::no_decay_of_vectors());
-  adam_ = std::make_unique<optim::AdamW>(*model_, options_.adam, common);
-  data::BatchCursor cursor(
-      inputs_.train,
-      {.max_tokens = options_.batch_tokens, .window = options_.sort_window, .seed = options_.seed},
-      checkpoint ? checkpoint->state.cursor : data::CursorState{});
-  if (checkpoint) {
-    resume(*checkpoint);
-  } else {
-    start_anew();
+std::optional<double> StepReport::curve(const std::string& name) const {
+  for (const auto& [own, value] : curves) {
+    if (own == name) return value;
   }
-  remove_old_snapshots();
-  feed_ = std::make_unique<Prefetcher>(inputs_.train, std::move(cursor), special_, options_.accumulate);
+  return std::nullopt;
 }
 
-void Trainer::start_anew() {
-  std::filesystem::remove_all(inputs_.folder / "checkpoints");
-  std::filesystem::remove_all(inputs_.folder / "runs");
-  // An old model must not be found beside the new tokenizer.
+Trainer::Trainer(std::unique_ptr<Task> task, const TrainOptions& options, const std::filesystem::path& folder,
+                 IfRunExists existing)
+    : task_(std::move(task)),
+      options_(options),
+      folder_(folder),
+      info_(task_->info()),
+      checkpoints_(folder / "checkpoints") {
+  if (options_.schedule.total_steps == 0) options_.schedule.total_steps = options_.max_steps;
+  options_.validate();
+  best_by_ = deciding_metric(*task_, options_.best_by);
+  make_writable_folder(folder_);
+  lock_ = std::make_unique<FolderLock>(folder_);
+
+  // What a resumed run must have in common with the checkpoint.
+  fields_.push_back({"task", info_.name});
+  for (Field& field : task_->fields()) fields_.push_back(std::move(field));
+  TrainOptions deciding = options_;
+  if (deciding.schedule.kind != ScheduleKind::cosine) deciding.schedule.total_steps = 0;  // no effect then
+  for (Field& field : fields(deciding)) fields_.push_back(std::move(field));
+
+  checkpoints_.remove_partial_files();
+  require_fitting_folder(folder_, existing);
+  std::optional<Checkpoint> checkpoint;
+  if (existing == IfRunExists::resume) checkpoint = checkpoints_.load_latest();
+  if (checkpoint) {
+    require_same_fields(checkpoint->fields);
+    resume(*checkpoint);
+  } else {
+    start_new_run();
+  }
+  remove_old_snapshots();
+  feed_ = std::make_unique<Prefetcher>(task_->batches(options_.seed, state_.cursor), options_.accumulate);
+}
+
+void Trainer::start_new_run() {
+  std::filesystem::remove_all(folder_ / "checkpoints");
+  std::filesystem::remove_all(folder_ / "runs");
+  // An old model must not be found beside the files of the new one.
   for (const char* name : {"model.safetensors", "config.json", "generation_config.json"})
-    std::filesystem::remove(inputs_.folder / name);
-  inputs_.tokenizer.save(inputs_.folder);
-  events_ = std::make_unique<io::EventWriter>(inputs_.folder / "runs");
+    std::filesystem::remove(folder_ / name);
+  task_->begin(folder_);
+  task_->initialise(options_.seed);
+  optimizer_ = make_optimizer(options_, nn::parameters_of(*task_));
+  events_ = std::make_unique<io::EventWriter>(folder_ / "runs");
 }
 
 void Trainer::resume(const Checkpoint& checkpoint) {
-  for (const auto& [name, parameter] : adam_->parameters()) {
-    parameter.variable.value().copy_from(checkpoint.file.tensor("weights/" + name, parameter.shape));
+  for (const auto& [name, parameter] : nn::parameters_of(*task_)) {
+    const MemoryScope memory(MemoryUse::weights);
     Variable variable = parameter.variable;
-    variable.mark_modified();
+    variable.set_value(checkpoint.file.tensor("weights/" + name, parameter.shape).clone());
   }
   state_ = checkpoint.state;
-  adam_->restore(checkpoint.file);
+  optimizer_ = make_optimizer(options_, nn::parameters_of(*task_));
+  optimizer_->restore(checkpoint.file);
   saved_step_ = state_.steps;
-  events_ = std::make_unique<io::EventWriter>(inputs_.folder / "runs", state_.steps + 1);
+  events_ = std::make_unique<io::EventWriter>(folder_ / "runs", state_.steps + 1);
 }
 
-void Trainer::require_same_options(const Fields& saved) const {
-  for (const auto& [name, value] : fields_) {
-    if (may_change(name)) continue;
-    const auto found = saved.find(name);
-    if (found != saved.end() && found->second == value) continue;
-    throw UsageError(concat("resume: ", name, ": expected ",
+void Trainer::require_same_fields(const Fields& saved) const {
+  const auto require = [&](const Field& field) {
+    const auto found = saved.find(field.name);
+    if (found != saved.end() && found->second == field.value) return;
+    if (field.name.ends_with(".fingerprint")) {
+      throw UsageError(concat("resume: ", field.name, ": the data are not those of the checkpoint"));
+    }
+    throw UsageError(concat("resume: ", field.name, ": expected ",
                             found == saved.end() ? std::string("none") : found->second,
-                            " as in the checkpoint, found ", value));
+                            " as in the checkpoint, found ", field.value));
+  };
+  // A setting explains other data better than their fingerprint does.
+  for (const bool fingerprints : {false, true}) {
+    for (const Field& field : fields_) {
+      if (field.decides_weights && field.name.ends_with(".fingerprint") == fingerprints) require(field);
+    }
   }
 }
 
@@ -103,11 +133,8 @@ TrainResult Trainer::run(TrainObserver& observer, const std::atomic<bool>* stop)
   first_step_ = state_.steps;
   first_progress_ = static_cast<double>(state_.cursor.epoch) +
                     static_cast<double>(state_.cursor.batch) / static_cast<double>(feed_->batches_in_epoch());
-  observer.on_start({.parameters = nn::count_parameters(*model_),
-                     .train_pairs = inputs_.train.pairs(),
-                     .valid_pairs = inputs_.valid ? inputs_.valid->store.pairs() : 0,
-                     .source_vocabulary = model_->config().source_vocabulary,
-                     .target_vocabulary = model_->config().target_vocabulary,
+  observer.on_start({.task = info_,
+                     .parameters = nn::count_parameters(*task_),
                      .batches_in_epoch = feed_->batches_in_epoch(),
                      .resumed_from = state_.steps});
 
@@ -120,52 +147,50 @@ TrainResult Trainer::run(TrainObserver& observer, const std::atomic<bool>* stop)
     } else if (reason = limit_reached(); !reason) {
       const int64_t epoch = state_.cursor.epoch;
       train_step();
-      state_.validation_due = inputs_.valid && validation_falls_due(epoch);
+      state_.validation_due = info_.valid_items > 0 && validation_falls_due(epoch);
       if (!state_.validation_due && checkpoint_falls_due()) save_checkpoint();
     }
   }
   if (saved_step_ != state_.steps) save_checkpoint();
-  // The last weights get their chance too. The checkpoint does not know of it: a run that goes on from there
-  // has to be as if it had never stopped.
+  // The last weights are judged too. The checkpoint does not record it: a run that is resumed from there has
+  // to be as if it had never stopped.
   const int64_t validated = result_.last_validation ? result_.last_validation->step : first_step_;
-  if (reason != StopReason::requested && inputs_.valid && validated != state_.steps) validate(false);
+  if (reason != StopReason::requested && info_.valid_items > 0 && validated != state_.steps) validate(false);
   events_->flush();
 
   result_.reason = *reason;
   result_.steps = state_.steps;
   result_.epochs = state_.cursor.epoch;
   result_.seconds = seconds_now();
-  result_.train_loss = last_loss_;
-  result_.best_score = state_.best_score;
-  result_.best_step = state_.best_score ? state_.best_step : state_.steps;
+  result_.train_loss = mean(step_loss_);
+  result_.best_by = best_by_.name;
+  result_.best = state_.best;
+  result_.best_step = state_.best.empty() ? state_.steps : state_.best_step;
   return result_;
 }
 
 void Trainer::train_step() {
-  const StepBatches batches = [this] {
+  const StepBatches step = [this] {
     const ProfileScope profile("data");
     return feed_->next();
   }();
-  for (const data::TranslationRows& rows : batches.rows) observer_->on_batch(rows);
+  for (const auto& batch : step.batches) observer_->on_batch(*batch);
   const double before = seconds_now();
-  const double loss_before = state_.window.loss;
-  for (const data::TranslationRows& rows : batches.rows)
-    run_batch(rows, 1.0f / static_cast<float>(batches.labels));
+  step_loss_ = {};
+  for (const auto& batch : step.batches) run_batch(*batch, step.size);
 
   const double rate = learning_rate(options_.schedule, state_.steps + 1);
   double norm = 0;
   try {
-    norm = adam_->step(rate);
+    norm = optimizer_->step(rate);
   } catch (const NumericError& error) {
     fail_not_finite(error.what());
   }
   ++state_.steps;
-  state_.cursor = batches.after;
-  last_loss_ = (state_.window.loss - loss_before) / static_cast<double>(batches.labels);
+  state_.cursor = step.after;
   TrainState::Window& window = state_.window;
   ++window.steps;
-  window.tokens += batches.tokens;
-  window.labels += batches.labels;
+  window.units += step.size.units;
   window.gradient_norm += norm;
   window.seconds += seconds_now() - before;
 
@@ -174,7 +199,7 @@ void Trainer::train_step() {
   observer_->on_step(report);
 }
 
-void Trainer::run_batch(const data::TranslationRows& rows, float factor) {
+void Trainer::run_batch(const Batch& batch, const BatchSize& step) {
   ++state_.micro_steps;
   nn::ForwardContext context;
   context.training = true;
@@ -183,23 +208,21 @@ void Trainer::run_batch(const data::TranslationRows& rows, float factor) {
   context.step = static_cast<uint32_t>(state_.micro_steps);
 
   Tape tape;
-  const nn::Memory memory = model_->encode(ragged(rows.source), context);
-  const Variable hidden = model_->decode(ragged(rows.decoder_input), memory, context);
-  const CrossEntropyResult result = linear_cross_entropy(
-      hidden, model_->output_projection(), Tensor::from(rows.labels.ids, {rows.labels.tokens()}),
-      {.label_smoothing = options_.label_smoothing, .factor = factor});
-  if (!std::isfinite(result.loss_sum)) {
-    const std::string where = tape.first_non_finite().value_or("the output projection's logits");
+  const BatchLoss result = task_->loss(batch, step, context);
+  const CurveShare& objective = result.curves.at(0);
+  if (!std::isfinite(objective.sum)) {
+    const std::string where = tape.first_non_finite().value_or("the loss itself");
     fail_not_finite(concat("step ", state_.steps + 1, ": the loss is ",
-                           std::isnan(result.loss_sum) ? "NaN" : "infinite", ", first seen in ", where));
+                           std::isnan(objective.sum) ? "NaN" : "infinite", ", first seen in ", where));
   }
   tape.backward(result.loss);
-  state_.window.loss += result.loss_sum;
-  state_.window.nll += result.nll_sum;
+  add(state_.window.curves, result.curves);
+  step_loss_.sum += objective.sum;
+  step_loss_.count += objective.count;
 }
 
 void Trainer::fail_not_finite(const std::string& what) const {
-  const std::string weight = nn::first_non_finite(adam_->parameters());
+  const std::string weight = nn::first_non_finite(optimizer_->parameters());
   throw NumericError(concat(what, weight.empty() ? "" : "; the weights of " + weight + " are not finite",
                             saved_step_ < 0 ? std::string("; there is no checkpoint yet")
                                             : concat("; the checkpoint of step ", saved_step_, " remains")));
@@ -207,18 +230,19 @@ void Trainer::fail_not_finite(const std::string& what) const {
 
 StepReport Trainer::report_step(double rate) {
   const TrainState::Window& window = state_.window;
-  const double labels = static_cast<double>(window.labels), steps = static_cast<double>(window.steps);
+  const double steps = static_cast<double>(window.steps);
   StepReport report{.step = state_.steps,
                     .epoch = state_.cursor.epoch + 1,
                     .epoch_progress = static_cast<double>(state_.cursor.batch) /
                                       static_cast<double>(feed_->batches_in_epoch()),
-                    .loss = window.loss / labels,
-                    .nll = window.nll / labels,
+                    .loss = mean(window.curves.at(0)),
+                    .curves = {},
                     .gradient_norm = window.gradient_norm / steps,
                     .learning_rate = rate,
-                    .tokens_per_second = static_cast<double>(window.tokens) / std::max(window.seconds, 1e-9),
+                    .units_per_second = static_cast<double>(window.units) / std::max(window.seconds, 1e-9),
                     .seconds = seconds_now(),
                     .seconds_left = std::nullopt};
+  for (const CurveShare& curve : window.curves) report.curves.emplace_back(curve.name, mean(curve));
   const double spent = report.seconds - seconds_before_;
   const auto left = [&report](double seconds) {
     report.seconds_left = std::max(0.0, std::min(report.seconds_left.value_or(seconds), seconds));
@@ -236,11 +260,10 @@ StepReport Trainer::report_step(double rate) {
 }
 
 void Trainer::log_window(const StepReport& report) {
-  events_->scalar("train/loss", report.loss, report.step);
-  events_->scalar("train/nll", report.nll, report.step);
+  for (const auto& [name, value] : report.curves) events_->scalar("train/" + name, value, report.step);
   events_->scalar("train/learning_rate", report.learning_rate, report.step);
   events_->scalar("train/gradient_norm", report.gradient_norm, report.step);
-  events_->scalar("train/tokens_per_second", report.tokens_per_second, report.step);
+  events_->scalar(concat("train/", info_.units, "_per_second"), report.units_per_second, report.step);
   state_.window = {};
 }
 
@@ -292,23 +315,9 @@ const char* describe(StopReason reason) {
     case StopReason::no_improvement:
       return "validation has stopped improving";
     case StopReason::requested:
-      return "it was asked to stop";
+      return "a stop was requested";
   }
   return "";
-}
-
-models::TransformerConfig complete_config(models::TransformerConfig config,
-                                          const text::MarianTokenizer& tokenizer) {
-  if (config.shares_embeddings() && tokenizer.separate_vocabularies()) {
-    throw UsageError(
-        "tying: expected two_way or none with separate source and target vocabularies, found three_way");
-  }
-  config.source_vocabulary = tokenizer.size(text::Side::source);
-  config.target_vocabulary = tokenizer.size(text::Side::target);
-  config.eos_id = tokenizer.eos_id();
-  config.pad_id = config.decoder_start_id = tokenizer.pad_id();
-  config.validate();
-  return config;
 }
 
 }  // namespace qkv::train

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "qkv/models/hub/pretrained.h"
 #include "qkv/nn/weights_file.h"
 #include "qkv/ops/profile.h"
 #include "qkv/train/average.h"
@@ -11,35 +10,74 @@
 
 namespace qkv::train {
 
+class Trainer::EvaluatedWeights {
+ public:
+  explicit EvaluatedWeights(const Trainer& trainer) : parameters_(trainer.optimizer_->parameters()) {
+    const std::vector<Tensor> others = trainer.evaluated_weights();
+    for (size_t i = 0; i < others.size(); ++i) {
+      Variable variable = parameters_[i].parameter.variable;
+      trained_.push_back(variable.value());
+      variable.set_value(others[i]);
+    }
+  }
+  ~EvaluatedWeights() {
+    for (size_t i = 0; i < trained_.size(); ++i) {
+      Variable variable = parameters_[i].parameter.variable;
+      variable.set_value(trained_[i]);
+    }
+  }
+  EvaluatedWeights(const EvaluatedWeights&) = delete;
+  EvaluatedWeights& operator=(const EvaluatedWeights&) = delete;
+
+ private:
+  const std::vector<nn::NamedParameter>& parameters_;
+  std::vector<Tensor> trained_;  // none where those are the ones to evaluate
+};
+
+std::vector<Tensor> Trainer::evaluated_weights() const {
+  std::vector<Tensor> weights;
+  if (optimizer_->averages()) {
+    for (size_t i = 0; i < optimizer_->parameters().size(); ++i) weights.push_back(optimizer_->average(i));
+    return weights;
+  }
+  if (options_.average_last < 2) return weights;
+  make_writable_folder(folder_ / "snapshots");
+  nn::save_weights(snapshot_file(state_.steps), optimizer_->parameters());
+  std::vector<std::filesystem::path> files;
+  for (const int64_t step : state_.snapshots) {
+    if (step != state_.steps) files.push_back(snapshot_file(step));
+  }
+  files.push_back(snapshot_file(state_.steps));
+  return average_weights(files, optimizer_->parameters());
+}
+
+bool Trainer::is_best(const Evaluation& evaluation, double value) const {
+  if (state_.best.empty()) return true;
+  const auto found = state_.best.find(best_by_.name);
+  if (found == state_.best.end()) return true;  // another metric decided until now
+  if (value == found->second) return evaluation.loss < state_.best.at("loss");
+  return best_by_.higher_is_better ? value > found->second : value < found->second;
+}
+
 bool Trainer::validate(bool scheduled) {
   const ProfileScope profile = ProfileScope::whole("validation");
   const double before = seconds_now();
-  const models::Transformer& model = evaluated_model();
-  const std::optional<double> nll =
-      mean_nll(model, inputs_.valid->store, special_, options_.batch_tokens, stop_);
-  if (!nll) return false;
-  if (!std::isfinite(*nll)) fail_not_finite(concat("step ", state_.steps, ": the validation loss is ", *nll));
-  std::optional<double> bleu;
-  const bool with_bleu =
-      options_.bleu_every > 0 && (!scheduled || (state_.validations + 1) % options_.bleu_every == 0);
-  if (with_bleu) {
-    bleu = translation_bleu(model, inputs_.tokenizer, *inputs_.valid,
-                            {.sentences = options_.bleu_sentences,
-                             .beam = options_.bleu_beam,
-                             .batch_tokens = options_.batch_tokens},
-                            stop_);
-    if (!bleu) return false;
-  }
+  const EvaluatedWeights weights(*this);
+  const std::optional<Evaluation> found =
+      task_->evaluate({.number = state_.validations, .scheduled = scheduled, .stop = stop_});
+  if (!found) return false;
+  if (!std::isfinite(found->loss))
+    fail_not_finite(concat("step ", state_.steps, ": the validation loss is ", found->loss));
 
-  const bool by_loss = options_.best_by == EarlyStopMetric::loss || options_.bleu_every == 0;
-  const std::optional<double> score = by_loss ? std::optional(-*nll) : bleu;
-  const bool best = score && (!state_.best_score || *score > *state_.best_score);
-  if (best) export_model(model);
+  const std::optional<double> value = found->value(best_by_.name);
+  const bool best = value && is_best(*found, *value);
   if (best) {
-    state_.best_score = score;
+    task_->export_model(folder_);
+    state_.best = found->metrics;
+    state_.best["loss"] = found->loss;
     state_.best_step = state_.steps;
     state_.validations_since_best = 0;
-  } else if (score) {
+  } else if (value) {
     ++state_.validations_since_best;
   }
   if (scheduled) {
@@ -51,19 +89,15 @@ bool Trainer::validate(bool scheduled) {
         state_.snapshots.erase(state_.snapshots.begin());
     }
   }
-
   const double now = seconds_now();
   const ValidationReport report{.step = state_.steps,
                                 .epoch = state_.cursor.epoch + (state_.cursor.batch > 0 ? 1 : 0),
-                                .loss = *nll,
-                                .perplexity = std::exp(*nll),
-                                .bleu = bleu,
+                                .evaluation = *found,
                                 .best = best,
                                 .seconds = now - before,
                                 .run_seconds = now};
-  events_->scalar("valid/loss", report.loss, report.step);
-  events_->scalar("valid/perplexity", report.perplexity, report.step);
-  if (bleu) events_->scalar("valid/bleu", *bleu, report.step);
+  events_->scalar("valid/loss", found->loss, report.step);
+  for (const auto& [name, one] : found->metrics) events_->scalar("valid/" + name, one, report.step);
   events_->flush();
   result_.last_validation = report;
   observer_->on_validation(report);
@@ -72,63 +106,41 @@ bool Trainer::validate(bool scheduled) {
 
 void Trainer::save_checkpoint() {
   const ProfileScope profile = ProfileScope::whole("checkpoint");
-  if (const std::string bad = nn::first_non_finite(adam_->parameters()); !bad.empty())
+  if (const std::string bad = nn::first_non_finite(optimizer_->parameters()); !bad.empty())
     fail_not_finite(concat("step ", state_.steps, ": the weights are not finite"));
   state_.seconds = seconds_now();
-  std::vector<io::NamedTensor> tensors = adam_->state();
-  for (const auto& [name, parameter] : adam_->parameters())
+  std::vector<io::NamedTensor> tensors = optimizer_->state();
+  for (const auto& [name, parameter] : optimizer_->parameters())
     tensors.push_back({"weights/" + name, parameter.variable.value()});
-  checkpoints_.save(state_, fields_, tensors, options_.keep_checkpoints);
+  Fields saved;
+  for (const Field& field : fields_) saved[field.name] = field.value;
+  events_->flush();  // a run that is killed and resumed here has no gap in its curves
+  checkpoints_.save(state_, saved, tensors, options_.keep_checkpoints);
   saved_step_ = state_.steps;
   saved_seconds_ = state_.seconds;
-  // Until there is a best model, the latest one is what the folder offers.
-  if (!state_.best_score) export_model(evaluated_model());
+  // Until there is a best model, the folder offers the latest one.
+  if (state_.best.empty()) {
+    const EvaluatedWeights weights(*this);
+    task_->export_model(folder_);
+  }
   remove_old_snapshots();
   observer_->on_checkpoint(state_.steps);
 }
 
-void Trainer::export_model(const models::Transformer& model) const {
-  models::GenerationDefaults defaults;
-  // The start token and the new tokens have positions; transformers counts the end's too.
-  defaults.max_new_tokens =
-      static_cast<int>(std::min<int64_t>(defaults.max_new_tokens, model.config().max_positions - 2));
-  models::save_transformer(inputs_.folder, model, defaults);
-}
-
-const models::Transformer& Trainer::evaluated_model() {
-  if (!adam_->averages() && options_.average_last < 2) return *model_;
-  if (!averaged_) averaged_ = std::make_unique<models::Transformer>(model_->config());
-  const std::vector<nn::NamedParameter> parameters = nn::parameters_of(*averaged_);
-  if (adam_->averages()) {
-    for (size_t i = 0; i < parameters.size(); ++i) {
-      Variable variable = parameters[i].parameter.variable;
-      variable.set_value(adam_->average(i));
-    }
-    return *averaged_;
-  }
-  make_writable_folder(inputs_.folder / "snapshots");
-  nn::save_weights(snapshot_file(state_.steps), adam_->parameters());
-  std::vector<std::filesystem::path> files;
-  for (const int64_t step : state_.snapshots) {
-    if (step != state_.steps) files.push_back(snapshot_file(step));
-  }
-  files.push_back(snapshot_file(state_.steps));
-  average_weights(files, parameters);
-  return *averaged_;
-}
-
 std::filesystem::path Trainer::snapshot_file(int64_t step) const {
-  return inputs_.folder / "snapshots" / concat("step-", step, ".safetensors");
+  return folder_ / "snapshots" / concat("step-", step, ".safetensors");
 }
 
+// Each checkpoint keeps its own: the newest may turn out to be damaged.
 void Trainer::remove_old_snapshots() const {
+  std::set<int64_t> steps = checkpoints_.snapshots();
+  steps.insert(state_.snapshots.begin(), state_.snapshots.end());
+  std::set<std::filesystem::path> needed;
+  for (const int64_t step : steps) needed.insert(snapshot_file(step).filename());
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(inputs_.folder / "snapshots", error)) {
-    const bool needed = std::ranges::any_of(state_.snapshots, [&](int64_t step) {
-      return entry.path().filename() == snapshot_file(step).filename();
-    });
+  for (const auto& entry : std::filesystem::directory_iterator(folder_ / "snapshots", error)) {
     std::error_code ignored;
-    if (!needed) std::filesystem::remove(entry.path(), ignored);
+    if (!needed.contains(entry.path().filename())) std::filesystem::remove(entry.path(), ignored);
   }
 }
 

@@ -5,27 +5,29 @@
 #include <string>
 #include <vector>
 
-#include "qkv/data/number_words.h"
+#include "apps/number_words.h"
 #include "qkv/models/hub/pretrained.h"
 #include "qkv/text/train_sentencepiece.h"
-#include "qkv/train/trainer.h"
+#include "qkv/train/tasks/translation_task.h"
 
 namespace qkv::testing {
 
 inline data::CorpusFiles write_numbers(const std::filesystem::path& folder, int largest) {
   const data::CorpusFiles files{.source = folder / "numbers.en", .target = folder / "numbers.de"};
-  const data::NumberSplit split = data::split_numbers({.largest = largest, .held_out = 0});
-  data::write_number_corpus(split.train, files.source, files.target);
+  const apps::NumberSplit split = apps::split_numbers({.largest = largest, .held_out = 0});
+  apps::write_number_corpus(split.train, files.source, files.target);
   return files;
 }
 
 // A training of some seconds, which is also its own validation; what is missing is how long.
 inline std::vector<std::string> small_training(const data::CorpusFiles& corpus, const std::string& out) {
   const std::string source = corpus.source.string(), target = corpus.target.string();
-  return {"train",        "translation", "--src",          source,       "--tgt",  target,
-          "--valid-src",  source,        "--valid-tgt",    target,       "--out",  out,
-          "--preset",     "tiny",        "--set",          "d_model=32", "--set",  "d_ff=64",
-          "--vocab-size", "60",          "--batch-tokens", "600",        "--quiet"};
+  return {"train",          "translation",   "--src",        source,
+          "--tgt",          target,          "--valid-src",  source,
+          "--valid-tgt",    target,          "--out",        out,
+          "--preset",       "tiny",          "--set",        "model.d_model=32",
+          "--set",          "model.d_ff=64", "--vocab-size", "60",
+          "--batch-tokens", "600",           "--quiet"};
 }
 
 inline text::MarianTokenizer number_tokenizer(const data::CorpusFiles& files, int64_t size = 60) {

@@ -3,8 +3,8 @@
 
 #include <filesystem>
 
+#include "apps/number_words.h"
 #include "qkv/data/corpus.h"
-#include "qkv/data/number_words.h"
 #include "qkv/text/marian_tokenizer.h"
 #include "qkv/text/train_sentencepiece.h"
 #include "tests/support/scratch.h"
@@ -13,8 +13,8 @@ namespace qkv::testing {
 
 struct Numbers {
   explicit Numbers(int largest = 1199) {
-    const auto split = data::split_numbers({.largest = largest, .held_out = 0});
-    data::write_number_corpus(split.train, files.source, files.target);
+    const auto split = apps::split_numbers({.largest = largest, .held_out = 0});
+    apps::write_number_corpus(split.train, files.source, files.target);
   }
 
   Scratch folder;

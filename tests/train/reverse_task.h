@@ -5,7 +5,7 @@
 #include <string>
 
 #include "qkv/base/philox.h"
-#include "qkv/train/translation.h"
+#include "qkv/train/tasks/translation.h"
 #include "tests/support/scratch.h"
 
 namespace qkv::train::testing_task {
@@ -43,13 +43,13 @@ inline TranslationJob small_job(const qkv::testing::Scratch& scratch, const std:
                 .dropout = 0.1f,
                 .embedding_dropout = 0.1f,
                 .attention_dropout = 0.1f};
-  job.options.batch_tokens = 200;
+  job.task.batch_tokens = 200;
   job.options.accumulate = 2;
   job.options.optimizer.average_decay = 0.9f;
   job.options.schedule = {.warmup_steps = 3, .learning_rate = 0.01f};
   job.options.max_steps = 6;
   job.options.validate_every = 4;
-  job.options.best_by = EarlyStopMetric::loss;
+  job.options.best_by = "loss";
   job.options.log_every = 5;
   job.options.seed = 11;
   job.vocabulary.size = 40;

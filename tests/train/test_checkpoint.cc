@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstring>
 
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
@@ -15,7 +16,7 @@ namespace {
 using testing::message_of;
 using testing::Scratch;
 
-const Fields kFields{{"batch_tokens", "4096"}, {"schedule", "paper"}};
+const Fields kFields{{"train.batch_tokens", "4096"}, {"schedule.kind", "paper"}};
 
 std::vector<io::NamedTensor> tensors(float first) {
   return {{"weights/a", Tensor::from(std::vector<float>{first, 2.5f, -3}, {3})},
@@ -29,15 +30,13 @@ TrainState state_at(int64_t steps) {
   state.cursor = {.epoch = 2, .batch = 5};
   state.seconds = 0.1;
   state.window = {.steps = 1,
-                  .tokens = 2,
-                  .labels = 3,
-                  .loss = 1.0 / 3,
-                  .nll = 0.7,
+                  .units = 2,
                   .gradient_norm = 1e-300,
-                  .seconds = 4.5};
+                  .seconds = 4.5,
+                  .curves = {{"loss", 1.0 / 3, 3}, {"nll", 0.7, 3}}};
   state.validation_due = true;
   state.validations = 6;
-  state.best_score = -1.0 / 7;
+  state.best = {{"loss", 1.0 / 7}, {"bleu", 0.3}};
   state.best_step = 4;
   state.validations_since_best = 2;
   state.snapshots = {3, 9};
@@ -66,12 +65,15 @@ TEST(Checkpoint, ComesBackAsItWas) {
   EXPECT_EQ(found->state.micro_steps, 21);
   EXPECT_EQ(found->state.cursor, expected.cursor);
   EXPECT_EQ(found->state.seconds, 0.1);
-  EXPECT_EQ(found->state.window.loss, 1.0 / 3);
+  ASSERT_EQ(found->state.window.curves.size(), 2u);
+  EXPECT_EQ(found->state.window.curves[0].name, "loss");
+  EXPECT_EQ(found->state.window.curves[0].sum, 1.0 / 3);
+  EXPECT_EQ(found->state.window.curves[1].count, 3);
   EXPECT_EQ(found->state.window.gradient_norm, 1e-300);
-  EXPECT_EQ(found->state.window.labels, 3);
+  EXPECT_EQ(found->state.window.units, 2);
   EXPECT_TRUE(found->state.validation_due);
   EXPECT_EQ(found->state.validations, 6);
-  EXPECT_EQ(found->state.best_score, -1.0 / 7);
+  EXPECT_EQ(found->state.best, expected.best);
   EXPECT_EQ(found->state.best_step, 4);
   EXPECT_EQ(found->state.validations_since_best, 2);
   EXPECT_EQ(found->state.snapshots, expected.snapshots);
@@ -108,6 +110,43 @@ TEST(Checkpoint, DamagedOnesArePassedOver) {
   const std::string message = message_of<DataError>([&] { folder.load_latest(); });
   for (const char* part : {"step-000000003", "checksum", "expected a training checkpoint"})
     EXPECT_NE(message.find(part), std::string::npos) << message;
+}
+
+// Options and state are as well guarded as the numbers: any flipped bit of the header makes the older one be
+// taken, never another run.
+TEST(Checkpoint, AFlippedBitOfTheHeaderIsNoticed) {
+  const Scratch scratch;
+  const CheckpointFolder folder(scratch / "c");
+  folder.save(state_at(1), kFields, tensors(1), 2);
+  folder.save(state_at(2), kFields, tensors(2), 2);
+  const auto newest = scratch / "c/step-000000002.safetensors";
+  const std::string whole = read_file(newest);
+  uint64_t header = 0;
+  std::memcpy(&header, whole.data(), sizeof header);
+  ASSERT_LT(header, 4000u);
+  for (size_t i = 0; i < 8 + header; ++i) {
+    std::string bytes = whole;
+    bytes[i] = static_cast<char>(bytes[i] ^ (1 << i % 7));
+    write_file_atomically(newest, bytes);
+    const std::optional<Checkpoint> found = folder.load_latest();
+    ASSERT_TRUE(found) << i;
+    if (found->state.steps == 1) continue;
+    // The bit meant nothing: what was read is what was written.
+    EXPECT_EQ(found->fields, kFields) << i;
+    EXPECT_EQ(found->state.best, state_at(2).best) << i;
+    EXPECT_EQ(found->file.tensor("weights/a").data()[0], 2) << i;
+  }
+}
+
+TEST(Checkpoint, KnowsTheSnapshotsThatAnyOfThemNeeds) {
+  const Scratch scratch;
+  const CheckpointFolder folder(scratch / "c");
+  TrainState state = state_at(10);
+  folder.save(state, kFields, tensors(1), 2);
+  state = state_at(12);
+  state.snapshots = {9, 12};
+  folder.save(state, kFields, tensors(1), 2);
+  EXPECT_EQ(folder.snapshots(), (std::set<int64_t>{3, 9, 12}));
 }
 
 TEST(Checkpoint, WhatAKilledRunLeftIsNotTakenForOne) {

@@ -25,14 +25,14 @@ TEST(Learning, ReversesWordsItHasNotSeenInThisOrder) {
                 .d_ff = 64,
                 .dropout = 0,
                 .embedding_dropout = 0};
-  job.options.batch_tokens = 800;
+  job.task.batch_tokens = 800;
   job.options.accumulate = 1;
-  job.options.label_smoothing = 0;
+  job.task.label_smoothing = 0;
   job.options.optimizer.average_decay = 0.99f;
   job.options.schedule = {.warmup_steps = 50, .learning_rate = 0.01f};
   job.options.max_steps = 500;
   job.options.validate_every = 100;
-  job.options.best_by = EarlyStopMetric::bleu;
+  job.options.best_by = "bleu";
 
   struct Curve : TrainObserver {
     std::vector<double> losses;
@@ -49,11 +49,15 @@ TEST(Learning, ReversesWordsItHasNotSeenInThisOrder) {
   EXPECT_LT(std::accumulate(curve.losses.end() - 25, curve.losses.end(), 0.0) / 25, 0.1);
   ASSERT_EQ(curve.validations.size(), 5u);
   const ValidationReport& last = curve.validations.back();
-  EXPECT_LT(last.loss, 0.1);
-  EXPECT_NEAR(last.perplexity, std::exp(last.loss), 1e-9);
-  EXPECT_GT(last.bleu.value(), 90);
-  EXPECT_EQ(result.best_score.value_or(0),
-            std::ranges::max(curve.validations, {}, [](const auto& v) { return *v.bleu; }).bleu);
+  EXPECT_LT(last.evaluation.loss, 0.1);
+  EXPECT_NEAR(last.evaluation.metrics.at("perplexity"), std::exp(last.evaluation.loss), 1e-9);
+  EXPECT_GT(last.evaluation.metrics.at("bleu"), 0.9);
+  EXPECT_LE(last.evaluation.metrics.at("bleu"), 1);
+  double best = 0;
+  for (const ValidationReport& one : curve.validations)
+    best = std::max(best, one.evaluation.metrics.at("bleu"));
+  EXPECT_EQ(result.best.at("bleu"), best);
+  EXPECT_EQ(result.best_by, "bleu");
 
   const models::TranslationModel model = models::load_translation_model(job.folder);
   const pipelines::Translator translator(model);
@@ -78,9 +82,9 @@ TEST(Learning, ReversesWordsWithPositionsByDistance) {
                   .positions = positions,
                   .dropout = 0,
                   .embedding_dropout = 0};
-    job.options.batch_tokens = 800;
+    job.task.batch_tokens = 800;
     job.options.accumulate = 1;
-    job.options.label_smoothing = 0;
+    job.task.label_smoothing = 0;
     job.options.optimizer.average_decay = 0;
     job.options.schedule = {.warmup_steps = 50, .learning_rate = 0.01f};
     job.options.max_steps = 500;

@@ -1,9 +1,9 @@
 #include <gtest/gtest.h>
 
-#include <set>
+#include <map>
 
 #include "qkv/base/error.h"
-#include "qkv/train/options.h"
+#include "qkv/train/tasks/translation.h"
 #include "tests/support/scratch.h"
 
 namespace qkv::train {
@@ -11,52 +11,86 @@ namespace {
 
 using testing::message_of;
 
-TEST(TrainOptions, EveryFieldIsSetByItsOwnText) {
-  TrainOptions options;
-  options.schedule = {.kind = ScheduleKind::cosine, .warmup_steps = 7, .learning_rate = 0.1f};
-  options.adam.epsilon = 1e-7f;
-  options.max_minutes = 1.5;
-  options.seed = 18446744073709551615u;
-  options.best_by = EarlyStopMetric::loss;
-  TrainOptions copy;
-  EXPECT_NE(fields(copy), fields(options));
-  std::set<std::string> names;
-  for (const auto& [name, value] : fields(options)) {
-    EXPECT_TRUE(names.insert(name).second) << name;
-    EXPECT_TRUE(set_field(copy, name, value)) << name;
+std::map<std::string, std::string> values(const std::vector<Field>& fields) {
+  std::map<std::string, std::string> result;
+  for (const Field& field : fields) EXPECT_TRUE(result.emplace(field.name, field.value).second) << field.name;
+  return result;
+}
+
+// Every setting of a job has one name with a namespace, and what is written reads back as the same value.
+TEST(TrainFields, EachIsSetByItsOwnText) {
+  TranslationJob job;
+  job.config = models::preset("big");
+  job.config.epsilon = 1e-7f;
+  job.config.dropout = 0.123456789f;
+  job.options.schedule = {.kind = ScheduleKind::cosine, .warmup_steps = 7, .learning_rate = 0.1f};
+  job.options.adam.epsilon = 3e-10f;
+  job.options.optimizer_kind = OptimizerKind::rmsprop;
+  job.options.rmsprop.epsilon = 1.00000012e-3f;
+  job.options.max_minutes = 1.0 / 3;
+  job.options.seed = 18446744073709551615u;
+  job.options.best_by = "loss";
+  job.task.label_smoothing = 0.300000012f;
+  job.vocabulary.kind = text::SubwordKind::bpe;
+  job.vocabulary.character_coverage = 0.99995;
+  job.bad_utf8 = data::OnBadLine::skip;
+  job.train = {.source = "/a/b.en", .target = "/a/b.de"};
+  TranslationJob copy;
+  EXPECT_NE(values(fields(copy)), values(fields(job)));
+  for (const Field& field : fields(job)) {
+    EXPECT_NE(field.name.find('.'), std::string::npos) << field.name;
+    EXPECT_TRUE(set_field(copy, field.name, field.value)) << field.name;
   }
-  EXPECT_EQ(fields(copy), fields(options));
-  EXPECT_EQ(copy.adam.epsilon, 1e-7f);
-  EXPECT_EQ(copy.schedule.kind, ScheduleKind::cosine);
-  EXPECT_EQ(copy.seed, options.seed);
+  EXPECT_EQ(values(fields(copy)), values(fields(job)));
+  EXPECT_EQ(copy.config.epsilon, 1e-7f);
+  EXPECT_EQ(copy.config.dropout, 0.123456789f);
+  EXPECT_EQ(copy.options.adam.epsilon, 3e-10f);
+  EXPECT_EQ(copy.options.rmsprop.epsilon, 1.00000012e-3f);
+  EXPECT_EQ(copy.options.schedule.kind, ScheduleKind::cosine);
+  EXPECT_EQ(copy.options.max_minutes, 1.0 / 3);
+  EXPECT_EQ(copy.options.seed, job.options.seed);
+  EXPECT_EQ(copy.task.label_smoothing, 0.300000012f);
+  EXPECT_EQ(copy.vocabulary.character_coverage, 0.99995);
+  EXPECT_EQ(copy.bad_utf8, data::OnBadLine::skip);
+  EXPECT_EQ(copy.train.target, "/a/b.de");
 }
 
-TEST(TrainOptions, RefusesWhatItCannotRead) {
-  TrainOptions options;
-  EXPECT_FALSE(set_field(options, "batch_toks", "5"));
+TEST(TrainFields, RefuseWhatTheyCannotRead) {
+  TranslationJob job;
+  EXPECT_FALSE(set_field(job, "train.batch_toks", "5"));
+  EXPECT_FALSE(set_field(job, "epsilon", "5")) << "of the model, of Adam, of RMSprop?";
   for (const char* bad : {"", "5x", "1e3", "x", " 5", "99999999999999999999"})
-    EXPECT_NE(message_of<UsageError>([&] { set_field(options, "batch_tokens", bad); }).find("batch_tokens"),
-              std::string::npos)
-        << bad;
-  EXPECT_THROW(set_field(options, "label_smoothing", "nan"), UsageError);
-  EXPECT_NE(message_of<UsageError>([&] {
-              set_field(options, "schedule", "linear");
-            }).find("paper, inverse_sqrt, cosine, constant"),
-            std::string::npos);
+    EXPECT_EQ(message_of<UsageError>([&] { set_field(job, "train.batch_tokens", bad); }),
+              concat("train.batch_tokens: expected a whole number, found '", bad, "'"));
+  EXPECT_THROW(set_field(job, "train.label_smoothing", "nan"), UsageError);
+  EXPECT_EQ(message_of<UsageError>([&] { set_field(job, "schedule.kind", "linear"); }),
+            "schedule.kind: expected one of paper, inverse_sqrt, cosine, constant, found 'linear'");
+  EXPECT_EQ(message_of<UsageError>([&] { set_field(job, "model.norm", "middle"); }),
+            "model.norm: expected one of post, pre, found 'middle'");
+  EXPECT_EQ(message_of<UsageError>([&] { set_field(job, "data.skip_bad_utf8", "yes"); }),
+            "data.skip_bad_utf8: expected true or false, found 'yes'");
 }
 
-TEST(TrainOptions, ValidateNamesTheOption) {
+TEST(TrainFields, ValidateNamesTheField) {
   TrainOptions good;
-  EXPECT_NE(message_of<UsageError>([&] { good.validate(); }).find("max_steps"), std::string::npos);
+  EXPECT_NE(message_of<UsageError>([&] { good.validate(); }).find("train.max_steps"), std::string::npos);
   good.max_steps = 10;
   EXPECT_NO_THROW(good.validate());
   const std::pair<const char*, const char*> bad[] = {
-      {"batch_tokens", "0"},     {"accumulate", "0"},    {"label_smoothing", "1"}, {"clip_norm", "-1"},
-      {"average_decay", "1"},    {"average_last", "3"},  {"max_steps", "-1"},      {"patience", "-1"},
-      {"keep_checkpoints", "0"}, {"log_every", "0"},     {"bleu_beam", "0"},       {"beta2", "1"},
-      {"epsilon", "0"},          {"learning_rate", "0"}, {"warmup_steps", "-3"}};
+      {"train.accumulate", "0"},       {"optimizer.clip_norm", "-1"},   {"optimizer.average_decay", "1"},
+      {"train.average_last", "3"},     {"train.max_steps", "-1"},       {"train.patience", "-1"},
+      {"train.keep_checkpoints", "0"}, {"train.log_every", "0"},        {"adam.beta2", "1"},
+      {"adam.epsilon", "0"},           {"schedule.learning_rate", "0"}, {"schedule.warmup_steps", "-3"},
+      {"sgd.momentum", "1"},           {"sgd.nesterov", "true"},        {"adafactor.clip_threshold", "0.5"}};
   for (const auto& [name, value] : bad) {
     TrainOptions options = good;
+    ASSERT_TRUE(set_field(options, name, value)) << name;
+    EXPECT_NE(message_of<UsageError>([&] { options.validate(); }).find(name), std::string::npos) << name;
+  }
+  const std::pair<const char*, const char*> bad_of_task[] = {
+      {"train.batch_tokens", "0"}, {"train.label_smoothing", "1"}, {"train.bleu_beam", "0"}};
+  for (const auto& [name, value] : bad_of_task) {
+    TranslationOptions options;
     ASSERT_TRUE(set_field(options, name, value)) << name;
     EXPECT_NE(message_of<UsageError>([&] { options.validate(); }).find(name), std::string::npos) << name;
   }
@@ -67,12 +101,16 @@ TEST(TrainOptions, ValidateNamesTheOption) {
   EXPECT_THROW(cosine.validate(), UsageError);
 }
 
-TEST(TrainOptions, OnlyLimitsAndBookkeepingMayChange) {
-  for (const char* name : {"max_steps", "max_minutes", "patience", "checkpoint_every", "log_every"})
-    EXPECT_TRUE(may_change(name)) << name;
+TEST(TrainFields, OnlyLimitsAndBookkeepingDoNotDecideTheWeights) {
+  std::map<std::string, bool> decides;
+  for (const Field& field : fields(TranslationJob{})) decides[field.name] = field.decides_weights;
+  for (const char* name : {"train.max_steps", "train.max_minutes", "train.patience", "train.checkpoint_every",
+                           "train.log_every", "train.bleu_every", "train.best_by", "data.source"})
+    EXPECT_FALSE(decides.at(name)) << name;
   for (const char* name :
-       {"batch_tokens", "seed", "learning_rate", "schedule_steps", "average_decay", "d_model"})
-    EXPECT_FALSE(may_change(name)) << name;
+       {"train.batch_tokens", "train.seed", "schedule.learning_rate", "schedule.total_steps",
+        "optimizer.average_decay", "model.d_model", "vocabulary.size", "data.skip_bad_utf8"})
+    EXPECT_TRUE(decides.at(name)) << name;
 }
 
 }  // namespace

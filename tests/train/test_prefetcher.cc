@@ -2,75 +2,73 @@
 
 #include <gtest/gtest.h>
 
-#include <optional>
-#include <vector>
-
-#include "tests/train/reverse_task.h"
+#include "qkv/base/error.h"
+#include "tests/support/scratch.h"
 
 namespace qkv::train {
 namespace {
 
-using testing::Scratch;
-using namespace testing_task;  // NOLINT(google-build-using-namespace)
+using testing::message_of;
 
-struct Corpus {
-  Corpus() {
-    const TranslationJob job = small_job(scratch, "out");
-    train(job);
-    store.emplace(data::TokenStore::open(job.folder / "cache/train.tokens"));
-  }
-  Prefetcher feed(data::CursorState from = {}) const {
-    return {*store, data::BatchCursor(*store, options, from), special, 3};
-  }
-
-  Scratch scratch;
-  std::optional<data::TokenStore> store;
-  data::BatchOptions options{.max_tokens = 150, .window = 20, .seed = 3};
-  data::SpecialIds special{.source_eos = 1, .target_eos = 2, .decoder_start = 3};
+struct Numbered : Batch {
+  int64_t number = 0;
 };
 
-// The steps are the cursor's batches, three at a time, over the ends of epochs.
-TEST(Prefetcher, GivesWhatTheCursorGives) {
-  const Corpus corpus;
-  Prefetcher feed = corpus.feed();
-  data::BatchCursor cursor(*corpus.store, corpus.options);
-  ASSERT_GT(cursor.batches_in_epoch(), 4);
-  for (int step = 0; step < 12; ++step) {
-    EXPECT_EQ(feed.batches_in_epoch(), cursor.batches_in_epoch());
-    const StepBatches found = feed.next();
-    ASSERT_EQ(found.rows.size(), 3u);
-    int64_t tokens = 0, labels = 0;
-    for (const data::TranslationRows& rows : found.rows) {
-      const data::Batch batch = cursor.next();
-      const data::TranslationRows expected = data::make_rows(*corpus.store, batch.pairs, corpus.special);
-      EXPECT_EQ(rows.source.ids, expected.source.ids);
-      EXPECT_EQ(rows.source.offsets, expected.source.offsets);
-      EXPECT_EQ(rows.decoder_input.ids, expected.decoder_input.ids);
-      EXPECT_EQ(rows.labels.ids, expected.labels.ids);
-      EXPECT_EQ(rows.labels.offsets, expected.labels.offsets);
-      tokens += batch.tokens;
-      labels += expected.labels.tokens();
-    }
-    EXPECT_EQ(found.tokens, tokens);
-    EXPECT_EQ(found.labels, labels);
-    EXPECT_EQ(found.after, cursor.state());
-    EXPECT_EQ(found.batches_in_epoch, cursor.batches_in_epoch());
+// Epochs of seven batches, numbered; may fail at one of them.
+class Counting : public BatchStream {
+ public:
+  explicit Counting(data::CursorState from = {}, int64_t fail_at = -1) : state_(from), fail_at_(fail_at) {}
+  std::unique_ptr<Batch> next() override {
+    auto batch = std::make_unique<Numbered>();
+    batch->number = state_.epoch * 7 + state_.batch;
+    if (batch->number == fail_at_) throw DataError("batch 9: damaged");
+    batch->size = {.items = 1, .units = batch->number, .labels = 10 * batch->number};
+    if (++state_.batch == batches_in_epoch()) state_ = {state_.epoch + 1, 0};
+    return batch;
   }
-  EXPECT_GT(cursor.state().epoch, 1);
+  data::CursorState state() const override { return state_; }
+  int64_t batches_in_epoch() const override { return 7; }
+
+ private:
+  data::CursorState state_;
+  int64_t fail_at_;
+};
+
+int64_t number(const StepBatches& step, size_t i) {
+  return static_cast<const Numbered&>(*step.batches.at(i)).number;
 }
 
-TEST(Prefetcher, GoesOnFromWhereAStepEnded) {
-  const Corpus corpus;
+// The steps are the stream's batches, three at a time, over the ends of epochs.
+TEST(Prefetcher, GivesWhatTheStreamGives) {
+  Prefetcher feed(std::make_unique<Counting>(), 3);
+  EXPECT_EQ(feed.batches_in_epoch(), 7);
+  for (int64_t step = 0; step < 12; ++step) {
+    const StepBatches found = feed.next();
+    ASSERT_EQ(found.batches.size(), 3u);
+    for (int64_t i = 0; i < 3; ++i) EXPECT_EQ(number(found, static_cast<size_t>(i)), 3 * step + i);
+    EXPECT_EQ(found.size.items, 3);
+    EXPECT_EQ(found.size.units, 9 * step + 3);
+    EXPECT_EQ(found.size.labels, 10 * (9 * step + 3));
+    EXPECT_EQ(found.after, (data::CursorState{(3 * step + 3) / 7, (3 * step + 3) % 7}));
+  }
+}
+
+TEST(Prefetcher, ResumesWhereAStepEnded) {
   data::CursorState between;
-  std::vector<int32_t> expected;
   {
-    Prefetcher feed = corpus.feed();
+    Prefetcher feed(std::make_unique<Counting>(), 3);
     feed.next();
     between = feed.next().after;
-    expected = feed.next().rows[1].source.ids;
   }  // a step that nobody asked for was under way
-  Prefetcher feed = corpus.feed(between);
-  EXPECT_EQ(feed.next().rows[1].source.ids, expected);
+  Prefetcher feed(std::make_unique<Counting>(between), 3);
+  EXPECT_EQ(number(feed.next(), 1), 7);
+}
+
+TEST(Prefetcher, ThrowsWhatTheStreamThrew) {
+  Prefetcher feed(std::make_unique<Counting>(data::CursorState{}, 9), 3);
+  for (int step = 0; step < 3; ++step) EXPECT_NO_THROW(feed.next());
+  for (int again = 0; again < 2; ++again)
+    EXPECT_EQ(message_of<DataError>([&] { feed.next(); }), "batch 9: damaged");
 }
 
 }  // namespace

@@ -69,7 +69,7 @@ TEST(Schedule, NamesWhatIsWrong) {
             std::string::npos);
   EXPECT_NE(message({.kind = ScheduleKind::cosine, .warmup_steps = 50, .total_steps = 50}).find("found 50"),
             std::string::npos);
-  EXPECT_NE(message({.kind = ScheduleKind::paper, .factor = 0}).find("schedule_factor"), std::string::npos);
+  EXPECT_NE(message({.kind = ScheduleKind::paper, .factor = 0}).find("schedule.factor"), std::string::npos);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "qkv/data/number_words.h"
+#include "apps/number_words.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include "qkv/text/lines.h"
 #include "tests/support/scratch.h"
 
-namespace qkv::data {
+namespace qkv::apps {
 namespace {
 
 TEST(NumberWords, AreCorrectInBothLanguages) {
@@ -106,4 +106,4 @@ TEST(NumberSplit, WritesAParallelCorpus) {
 }
 
 }  // namespace
-}  // namespace qkv::data
+}  // namespace qkv::apps

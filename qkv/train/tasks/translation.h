@@ -7,6 +7,7 @@
 #include "qkv/data/corpus.h"
 #include "qkv/models/config.h"
 #include "qkv/text/train_sentencepiece.h"
+#include "qkv/train/tasks/translation_task.h"
 #include "qkv/train/trainer.h"
 
 namespace qkv::train {
@@ -29,11 +30,19 @@ struct TranslationJob {
   data::CorpusFiles valid;  // both empty: no validation
   std::filesystem::path folder;
   models::TransformerConfig config;  // sizes of vocabularies and special ids are filled in
-  TrainOptions options;
+  TranslationOptions task;
+  TrainOptions options;  // schedule.d_model is filled in
   VocabularyOptions vocabulary;
   data::OnBadLine bad_utf8 = data::OnBadLine::fail;
   IfRunExists existing = IfRunExists::refuse;
 };
+
+// Sets any setting of a job but the folder by its name with the namespace, from text: "model.d_model",
+// "train.batch_tokens", "adam.beta2", "schedule.kind", "vocabulary.size", "data.source". Returns whether
+// there is such a setting; throws UsageError for a value it cannot take.
+bool set_field(TranslationJob& job, std::string_view name, std::string_view value);
+// The settings by name, as set_field takes them.
+std::vector<Field> fields(const TranslationJob& job);
 
 // Does the whole job. Everything that can be known to be wrong is found before anything is written or
 // computed: UsageError for options, IoError for files and folders, DataError for files with unequal numbers
@@ -41,8 +50,8 @@ struct TranslationJob {
 TrainResult train_translation(const TranslationJob& job, TrainObserver& observer,
                               const std::atomic<bool>* stop = nullptr);
 
-// The options of the run whose checkpoints are in `folder`, by the names that models::set_field and
-// train::set_field take; nothing where there is none. Throws DataError where none is whole.
-std::optional<Fields> options_of_run(const std::filesystem::path& folder);
+// The settings of the run whose newest whole checkpoint is in `folder`, by name, with facts that no set_field
+// takes ("task", "data.fingerprint"); nothing where there is none. Throws DataError where none is whole.
+std::optional<Fields> fields_of_run(const std::filesystem::path& folder);
 
 }  // namespace qkv::train

@@ -1,4 +1,4 @@
-#include "qkv/data/number_words.h"
+#include "apps/number_words.h"
 
 #include <algorithm>
 #include <array>
@@ -9,7 +9,7 @@
 #include "qkv/base/philox.h"
 #include "qkv/data/shuffle.h"
 
-namespace qkv::data {
+namespace qkv::apps {
 namespace {
 
 constexpr std::array<std::string_view, 20> kEnglishUnits = {
@@ -106,8 +106,8 @@ NumberSplit split_numbers(const NumberSplitOptions& options) {
   }
   std::vector<int> numbers(static_cast<size_t>(count));
   for (int i = 0; i < count; ++i) numbers[static_cast<size_t>(i)] = i;
-  RandomStream random(options.seed, kNumberStream);
-  shuffle(numbers, random);
+  RandomStream random(options.seed, data::kNumberStream);
+  data::shuffle(numbers, random);
   NumberSplit split;
   for (const int number : numbers) {
     const bool free_to_keep = number >= options.always_train;
@@ -133,4 +133,4 @@ void write_number_corpus(std::span<const int> numbers, const std::filesystem::pa
   write_file_atomically(german, target);
 }
 
-}  // namespace qkv::data
+}  // namespace qkv::apps

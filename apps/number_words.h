@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace qkv::data {
+namespace qkv::apps {
 
 inline constexpr int kLargestNumber = 999'999;
 
@@ -37,4 +37,4 @@ NumberSplit split_numbers(const NumberSplitOptions& options);
 void write_number_corpus(std::span<const int> numbers, const std::filesystem::path& english,
                          const std::filesystem::path& german);
 
-}  // namespace qkv::data
+}  // namespace qkv::apps

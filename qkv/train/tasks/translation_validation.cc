@@ -1,4 +1,4 @@
-#include "qkv/train/validation.h"
+#include "qkv/train/tasks/translation_validation.h"
 
 #include <algorithm>
 

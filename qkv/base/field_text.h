@@ -1,0 +1,80 @@
+#pragma once
+// Options as text, exactly: what is written reads back as the same value.
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "qkv/base/error.h"
+
+namespace qkv {
+
+// The words that stand for the values of an enum.
+template <class Enum>
+using Words = std::span<const std::pair<std::string_view, Enum>>;
+
+// Each parses `text` into `value`. Throws UsageError naming the field, what was expected and what was found;
+// `value` is then as it was.
+inline void parse_field(std::string_view field, std::string_view text, bool& value) {
+  if (text != "true" && text != "false")
+    throw UsageError(concat(field, ": expected true or false, found '", text, "'"));
+  value = text == "true";
+}
+
+inline void parse_field(std::string_view /*field*/, std::string_view text, std::string& value) {
+  value = text;
+}
+
+// Finite numbers only.
+template <class Number>
+requires std::is_arithmetic_v<Number>
+void parse_field(std::string_view field, std::string_view text, Number& value) {
+  Number number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  bool good = error == std::errc() && end == text.data() + text.size();
+  if constexpr (std::is_floating_point_v<Number>) good = good && std::isfinite(number);
+  if (!good) {
+    throw UsageError(concat(field, ": expected ", std::is_integral_v<Number> ? "a whole number" : "a number",
+                            ", found '", text, "'"));
+  }
+  value = number;
+}
+
+template <class Enum>
+void parse_field(std::string_view field, std::string_view text, Words<Enum> words, Enum& value) {
+  std::string known;
+  for (const auto& [word, meaning] : words) {
+    if (word == text) {
+      value = meaning;
+      return;
+    }
+    known += concat(known.empty() ? "" : ", ", word);
+  }
+  throw UsageError(concat(field, ": expected one of ", known, ", found '", text, "'"));
+}
+
+inline std::string field_text(bool value) { return value ? "true" : "false"; }
+inline std::string field_text(const std::string& value) { return value; }
+
+// The shortest digits that read back as the very same number.
+template <class Number>
+requires(std::is_arithmetic_v<Number> && !std::is_same_v<Number, bool>) std::string field_text(Number value) {
+  std::array<char, 64> text{};
+  const auto result = std::to_chars(text.data(), text.data() + text.size(), value);
+  return {text.data(), result.ptr};
+}
+
+template <class Enum>
+std::string field_text(Words<Enum> words, Enum value) {
+  for (const auto& [word, meaning] : words) {
+    if (meaning == value) return std::string(word);
+  }
+  return {};
+}
+
+}  // namespace qkv

@@ -1,0 +1,184 @@
+#include "qkv/train/tasks/translation_task.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "qkv/base/error.h"
+#include "qkv/base/field_text.h"
+#include "qkv/base/log.h"
+#include "qkv/models/hub/pretrained.h"
+#include "qkv/ops/linear.h"
+
+namespace qkv::train {
+namespace {
+
+template <class Options, class Visit>
+void visit_fields(Options& o, const Visit& visit) {
+  visit("train.batch_tokens", o.batch_tokens, true);
+  visit("train.max_length", o.max_length, true);
+  visit("train.sort_window", o.sort_window, true);
+  visit("train.label_smoothing", o.label_smoothing, true);
+  visit("train.bleu_every", o.bleu_every, false);
+  visit("train.bleu_sentences", o.bleu_sentences, false);
+  visit("train.bleu_beam", o.bleu_beam, false);
+}
+
+Ragged ragged(const data::TokenRows& rows) {
+  return {Tensor::from(rows.ids, {rows.tokens()}), Offsets(rows.offsets)};
+}
+
+class TranslationBatches : public BatchStream {
+ public:
+  TranslationBatches(const data::TokenStore& store, const data::BatchOptions& options, data::CursorState from,
+                     data::SpecialIds special)
+      : store_(store), cursor_(store, options, from), special_(special) {}
+
+  std::unique_ptr<Batch> next() override {
+    const data::Batch pairs = cursor_.next();
+    auto batch = std::make_unique<TranslationBatch>();
+    batch->rows = data::make_rows(store_, pairs.pairs, special_);
+    batch->size = {
+        .items = std::ssize(pairs.pairs), .units = pairs.tokens, .labels = batch->rows.labels.tokens()};
+    return batch;
+  }
+  data::CursorState state() const override { return cursor_.state(); }
+  int64_t batches_in_epoch() const override { return cursor_.batches_in_epoch(); }
+
+ private:
+  const data::TokenStore& store_;
+  data::BatchCursor cursor_;
+  data::SpecialIds special_;
+};
+
+void require(const char* name, double value, bool holds, const char* expected) {
+  if (!holds) throw UsageError(concat(name, ": expected ", expected, ", found ", value));
+}
+
+}  // namespace
+
+bool set_field(TranslationOptions& options, std::string_view name, std::string_view value) {
+  bool found = false;
+  visit_fields(options, [&](std::string_view field, auto& member, bool /*decides*/) {
+    if (field != name) return;
+    parse_field(field, value, member);
+    found = true;
+  });
+  return found;
+}
+
+std::vector<Field> fields(const TranslationOptions& options) {
+  std::vector<Field> result;
+  visit_fields(options, [&](const char* field, const auto& member, bool decides) {
+    result.push_back({field, field_text(member), decides});
+  });
+  return result;
+}
+
+void TranslationOptions::validate() const {
+  const auto whole = [](int64_t value) { return static_cast<double>(value); };
+  require("train.batch_tokens", whole(batch_tokens), batch_tokens >= 1, "1 or more");
+  require("train.max_length", whole(max_length), max_length >= 1, "1 or more");
+  require("train.sort_window", whole(sort_window), sort_window >= 1, "1 or more");
+  require("train.label_smoothing", static_cast<double>(label_smoothing),
+          label_smoothing >= 0 && label_smoothing < 1, "0 to below 1");
+  require("train.bleu_every", whole(bleu_every), bleu_every >= 0, "0 or more");
+  require("train.bleu_sentences", whole(bleu_sentences), bleu_sentences >= 0, "0 or more");
+  require("train.bleu_beam", whole(bleu_beam), bleu_beam >= 1 && bleu_beam <= 64, "1 to 64");
+}
+
+TranslationTask::TranslationTask(Inputs inputs)
+    : inputs_(std::move(inputs)), special_(data::special_ids(inputs_.tokenizer)), model_(inputs_.config) {
+  inputs_.options.validate();
+  inputs_.config.validate();
+}
+
+TaskInfo TranslationTask::info() const {
+  return {.name = "translation",
+          .items = "pairs",
+          .units = "tokens",
+          .train_items = inputs_.train.pairs(),
+          .valid_items = inputs_.valid ? inputs_.valid->store.pairs() : 0,
+          .sizes = {{"source_vocabulary", inputs_.config.source_vocabulary},
+                    {"target_vocabulary", inputs_.config.target_vocabulary}}};
+}
+
+std::vector<Field> TranslationTask::fields() const {
+  std::vector<Field> all = inputs_.fields;
+  for (const auto& [name, value] : models::fields(inputs_.config)) all.push_back({"model." + name, value});
+  for (Field& field : train::fields(inputs_.options)) all.push_back(std::move(field));
+  all.push_back({"data.fingerprint", std::to_string(inputs_.train.fingerprint())});
+  return all;
+}
+
+std::unique_ptr<BatchStream> TranslationTask::batches(uint64_t seed, data::CursorState from) const {
+  const data::BatchOptions options{
+      .max_tokens = inputs_.options.batch_tokens, .window = inputs_.options.sort_window, .seed = seed};
+  return std::make_unique<TranslationBatches>(inputs_.train, options, from, special_);
+}
+
+BatchLoss TranslationTask::loss(const Batch& batch, const BatchSize& step,
+                                nn::ForwardContext& context) const {
+  const data::TranslationRows& rows = static_cast<const TranslationBatch&>(batch).rows;
+  const nn::Memory memory = model_.encode(ragged(rows.source), context);
+  const Variable hidden = model_.decode(ragged(rows.decoder_input), memory, context);
+  const CrossEntropyResult result = linear_cross_entropy(
+      hidden, model_.output_projection(), Tensor::from(rows.labels.ids, {rows.labels.tokens()}),
+      {.label_smoothing = inputs_.options.label_smoothing, .factor = 1.0f / static_cast<float>(step.labels)});
+  const double labels = static_cast<double>(batch.size.labels);
+  return {result.loss, {{"loss", result.loss_sum, labels}, {"nll", result.nll_sum, labels}}};
+}
+
+std::vector<Metric> TranslationTask::metrics() const {
+  // Perplexity decides as the loss does, of which it is a function.
+  const Metric perplexity{.name = "perplexity", .higher_is_better = false};
+  if (inputs_.options.bleu_every == 0) return {perplexity};
+  return {{.name = "bleu", .higher_is_better = true}, perplexity};
+}
+
+std::optional<Evaluation> TranslationTask::evaluate(const EvaluationRequest& request) const {
+  const TranslationOptions& options = inputs_.options;
+  const std::optional<double> nll =
+      mean_nll(model_, inputs_.valid->store, special_, options.batch_tokens, request.stop);
+  if (!nll) return std::nullopt;
+  Evaluation result{.loss = *nll, .metrics = {{"perplexity", std::exp(*nll)}}};
+  const bool with_bleu = options.bleu_every > 0 && std::isfinite(*nll) &&
+                         (!request.scheduled || (request.number + 1) % options.bleu_every == 0);
+  if (!with_bleu) return result;
+  const std::optional<double> bleu = translation_bleu(
+      model_, inputs_.tokenizer, *inputs_.valid,
+      {.sentences = options.bleu_sentences, .beam = options.bleu_beam, .batch_tokens = options.batch_tokens},
+      request.stop);
+  if (!bleu) return std::nullopt;
+  if (*bleu == 0) {
+    log_warning(
+        "validation BLEU is 0: no four words in a row are as in a reference (never so where references are "
+        "shorter); until it is not, the loss decides which model is best");
+  }
+  result.metrics["bleu"] = *bleu / 100;
+  return result;
+}
+
+void TranslationTask::export_model(const std::filesystem::path& folder) const {
+  models::GenerationDefaults defaults;
+  // The start token and the new tokens have positions; transformers counts the end's too.
+  defaults.max_new_tokens =
+      static_cast<int>(std::min<int64_t>(defaults.max_new_tokens, model_.config().max_positions - 2));
+  models::save_transformer(folder, model_, defaults);
+}
+
+models::TransformerConfig complete_config(models::TransformerConfig config,
+                                          const text::MarianTokenizer& tokenizer) {
+  if (config.shares_embeddings() && tokenizer.separate_vocabularies()) {
+    throw UsageError(
+        "model.tying: expected two_way or none with separate source and target vocabularies, found "
+        "three_way");
+  }
+  config.source_vocabulary = tokenizer.size(text::Side::source);
+  config.target_vocabulary = tokenizer.size(text::Side::target);
+  config.eos_id = tokenizer.eos_id();
+  config.pad_id = config.decoder_start_id = tokenizer.pad_id();
+  config.validate();
+  return config;
+}
+
+}  // namespace qkv::train

@@ -1,0 +1,77 @@
+#pragma once
+// Translation as a training task: an encoder-decoder, pairs of sentences, label-smoothed cross entropy, BLEU.
+
+#include <optional>
+
+#include "qkv/data/token_store.h"
+#include "qkv/models/transformer.h"
+#include "qkv/text/marian_tokenizer.h"
+#include "qkv/train/task.h"
+#include "qkv/train/tasks/translation_validation.h"
+
+namespace qkv::train {
+
+struct TranslationOptions {
+  int64_t batch_tokens = 4096;   // source and target tokens in one batch
+  int64_t max_length = 512;      // tokens of a pair's longer side; longer pairs are left out and counted
+  int64_t sort_window = 1;       // pairs sorted by length together: see data::BatchOptions
+  float label_smoothing = 0.1f;  // of the objective (Szegedy et al. 2016)
+
+  // Validation: "perplexity" and, as the metric that decides, "bleu", a share of 1.
+  int64_t bleu_every = 1;      // validations from one BLEU to the next; 0: no BLEU, and the loss decides
+  int64_t bleu_sentences = 0;  // how many of the validation set are translated, the first; 0: all
+  int64_t bleu_beam = 1;       // 1: greedy
+
+  // Throws UsageError naming the field, what was expected and what was found.
+  void validate() const;
+};
+
+// Sets an option by its name ("train.batch_tokens") from text. Returns whether there is such an option;
+// throws UsageError for a value it cannot take.
+bool set_field(TranslationOptions& options, std::string_view name, std::string_view value);
+// The options by name, as set_field takes them.
+std::vector<Field> fields(const TranslationOptions& options);
+
+struct TranslationBatch : Batch {
+  data::TranslationRows rows;
+};
+
+// Owns model, tokenizer and data.
+class TranslationTask : public Task {
+ public:
+  struct Inputs {
+    models::TransformerConfig config;  // see complete_config()
+    TranslationOptions options;
+    text::MarianTokenizer tokenizer;
+    data::TokenStore train;
+    std::optional<ValidationSet> valid = {};
+    std::vector<Field> fields = {};  // settings that tokenizer and stores were made with
+  };
+  // Throws UsageError for options or a configuration out of range.
+  explicit TranslationTask(Inputs inputs);
+
+  TaskInfo info() const override;
+  std::vector<Field> fields() const override;
+  void visit(const nn::ParameterVisitor& visitor) const override { model_.visit(visitor); }
+  void initialise(uint64_t seed) override { nn::initialise(model_, seed); }
+  std::unique_ptr<BatchStream> batches(uint64_t seed, data::CursorState from) const override;
+  BatchLoss loss(const Batch& batch, const BatchSize& step, nn::ForwardContext& context) const override;
+  std::vector<Metric> metrics() const override;
+  std::optional<Evaluation> evaluate(const EvaluationRequest& request) const override;
+  void begin(const std::filesystem::path& folder) const override { inputs_.tokenizer.save(folder); }
+  void export_model(const std::filesystem::path& folder) const override;
+
+  const models::Transformer& model() const { return model_; }
+
+ private:
+  Inputs inputs_;
+  data::SpecialIds special_;
+  models::Transformer model_;
+};
+
+// The configuration with vocabulary sizes and special ids as the tokenizer has them. Throws UsageError where
+// three-way tying meets separate vocabularies, or the configuration is not valid.
+models::TransformerConfig complete_config(models::TransformerConfig config,
+                                          const text::MarianTokenizer& tokenizer);
+
+}  // namespace qkv::train

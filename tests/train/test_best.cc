@@ -1,0 +1,95 @@
+// Which weights are best, held to a task whose metrics are written down.
+
+#include <gtest/gtest.h>
+
+#include "qkv/train/trainer.h"
+#include "tests/support/scratch.h"
+#include "tests/train/character_task.h"
+
+namespace qkv::train {
+namespace {
+
+using testing::Scratch;
+using namespace testing_task;  // NOLINT(google-build-using-namespace)
+
+struct Said {
+  double loss;
+  std::optional<double> score;
+};
+
+class ScriptedTask : public CharacterTask {
+ public:
+  ScriptedTask(std::vector<Said> script, Metric metric)
+      : CharacterTask("abcabdabeabcabdabe abcabdabeabcabdabe", "abcabdabeabcabdabe abcabdabeabc",
+                      {.length = 8}),
+        script_(std::move(script)),
+        metric_(std::move(metric)) {}
+  std::vector<Metric> metrics() const override { return {metric_}; }
+  std::optional<Evaluation> evaluate(const EvaluationRequest& request) const override {
+    const Said& said = script_.at(static_cast<size_t>(request.number));
+    Evaluation result{.loss = said.loss, .metrics = {}};
+    if (said.score) result.metrics[metric_.name] = *said.score;
+    return result;
+  }
+
+ private:
+  std::vector<Said> script_;
+  Metric metric_;
+};
+
+TrainResult train(const std::filesystem::path& folder, std::vector<Said> script, TrainOptions options,
+                  Metric metric = {.name = "score", .higher_is_better = true}) {
+  options.max_steps = std::ssize(script);
+  options.validate_every = 1;
+  Trainer trainer(std::make_unique<ScriptedTask>(std::move(script), std::move(metric)), options, folder,
+                  IfRunExists::resume);
+  TrainObserver quiet;
+  return trainer.run(quiet);
+}
+
+TEST(Best, IsTheHighestMetricAndAmongEqualsTheLowestLoss) {
+  const Scratch scratch;
+  EXPECT_EQ(train(scratch / "a", {{3, 0.1}, {2, 0.4}, {1, 0.3}}, {}).best_step, 2);
+  // A metric that stays 0 must not keep the first model.
+  const TrainResult ties = train(scratch / "b", {{3, 0.0}, {2, 0.0}, {1, 0.0}, {1.5, 0.0}}, {});
+  EXPECT_EQ(ties.best_step, 3);
+  EXPECT_EQ(ties.best, (std::map<std::string, double>{{"loss", 1}, {"score", 0}}));
+  EXPECT_EQ(train(scratch / "c", {{1, 4.0}, {2, 3.0}, {3, 3.5}}, {},
+                  {.name = "perplexity", .higher_is_better = false})
+                .best_step,
+            2);
+  TrainOptions by_loss;
+  by_loss.best_by = "loss";
+  EXPECT_EQ(train(scratch / "d", {{3, 0.9}, {2, 0.4}, {2.5, 0.3}}, by_loss).best_step, 2);
+}
+
+TEST(Best, PatienceCountsValidationsThatHaveTheMetric) {
+  const Scratch scratch;
+  TrainOptions patient;
+  patient.patience = 2;
+  // Falling losses are progress where the metric stays as it is.
+  EXPECT_EQ(train(scratch / "a", {{4, 0.0}, {3, 0.0}, {2, 0.0}, {1, 0.0}}, patient).steps, 4);
+  const TrainResult result = train(
+      scratch / "b", {{4, 0.5}, {3, std::nullopt}, {3, 0.4}, {3, std::nullopt}, {3, 0.3}, {3, 0.9}}, patient);
+  EXPECT_EQ(result.reason, StopReason::no_improvement);
+  EXPECT_EQ(result.steps, 5);
+  EXPECT_EQ(result.best_step, 1);
+}
+
+// The metric that decides may change when a run is resumed: each is compared with its own value.
+TEST(Best, AnotherMetricIsComparedWithItself) {
+  const Scratch scratch;
+  TrainOptions options;
+  train(scratch / "a", {{3, 0.9}, {2, 0.1}}, options);
+  options.best_by = "loss";
+  const TrainResult worse = train(scratch / "a", {{0, 0}, {0, 0}, {3.5, std::nullopt}}, options);
+  EXPECT_EQ(worse.best_step, 1);
+  const TrainResult better = train(scratch / "a", {{0, 0}, {0, 0}, {0, 0}, {2.5, std::nullopt}}, options);
+  EXPECT_EQ(better.best_step, 4);
+  options.best_by = "score";
+  const TrainResult back = train(scratch / "a", {{0, 0}, {0, 0}, {0, 0}, {0, 0}, {9, 0.2}}, options);
+  EXPECT_EQ(back.best_step, 5) << "the best so far has no such metric";
+}
+
+}  // namespace
+}  // namespace qkv::train
