@@ -85,7 +85,8 @@ struct TrainArguments {
   std::vector<std::string> sets;
   std::map<std::string, std::string> fields;  // from the flags above
   std::filesystem::path save_batches;
-  bool resume = false, overwrite = false, json = false, quiet = false, profile = false;
+  bool resume = false, must_resume = false, overwrite = false;
+  bool json = false, quiet = false, profile = false;
 };
 
 constexpr const char* kDefaultPreset = "small";
@@ -140,6 +141,9 @@ void fill_options(TrainArguments& arguments) {
 
   std::optional<train::Fields> saved;
   if (arguments.resume) saved = train::fields_of_run(job.folder);
+  if (arguments.must_resume && !saved)
+    throw UsageError(
+        concat("--resume ", job.folder.string(), ": expected a training run, found no checkpoint"));
   if (saved) {
     if (const auto task = saved->find("task"); task == saved->end() || task->second != "translation") {
       throw UsageError(concat(job.folder.string(), ": expected a run of translation, found one of ",
@@ -383,7 +387,7 @@ void add_train(CLI::App& app) {
     if (resumed->count() == 0)
       throw UsageError(
           "train: expected a task (translation) or --resume DIR, found neither; see qkv train --help");
-    arguments->resume = true;
+    arguments->resume = arguments->must_resume = true;
     train_translation(*arguments);
   });
 }

@@ -107,7 +107,7 @@ TEST_F(TrainCommand, SpeaksOfItsOwnOptions) {
   EXPECT_FALSE(std::filesystem::exists(scratch_ / "out")) << "nothing was to be written";
   expect_failure(run_qkv({"train"}), 2, {"expected a task (translation) or --resume DIR"});
   expect_failure(run_qkv({"train", "translation", "--out", path("out")}), 2, {"--src: expected"});
-  expect_failure(run_qkv({"train", "--resume", path("nowhere")}), 2, {"--src: expected"});
+  expect_failure(run_qkv({"train", "--resume", path("nowhere")}), 2, {"nowhere", "found no checkpoint"});
   run(training("out", {"--max-steps", "1", "--set", "d_ff=48"}));
   expect_failure(run_qkv(training("out", {"--max-steps", "1"})), 2,
                  {"--resume continues it, --overwrite starts"});
