@@ -6,6 +6,7 @@
 #include "qkv/models/position_grid.h"
 #include "qkv/models/validate.h"
 #include "qkv/ops/prepend.h"
+#include "qkv/ops/scale.h"
 
 namespace qkv::models {
 namespace {
