@@ -179,16 +179,16 @@ void demo(const Arguments& arguments) {
     std::cerr << '\n';
   }
 
-  const models::TranslationModel model = models::load_translation_model(job.folder);
-  const pipelines::TranslateOptions options = pipelines::default_options(model);
-  const std::vector<std::string> translations = translate_all(model, held_out.english, options);
+  const pipelines::Translator translator(job.folder);
+  const models::TranslationModel& model = translator.model();
+  const pipelines::TranslateOptions options = translator.default_options();
+  const std::vector<std::string> translations = translate_all(translator, held_out.english, options);
   const metrics::ExactMatch exact = metrics::exact_match(translations, held_out.german);
 
   std::optional<Said> said;
   if (arguments.say) {
     said = read_said(*arguments.say, numbers.largest);
-    const std::vector<pipelines::Translation> result =
-        pipelines::Translator(model).translate(std::vector{said->english}, options);
+    const std::vector<pipelines::Translation> result = translator(std::vector{said->english}, options);
     if (!result[0].error.empty()) throw DataError(concat("--say: ", result[0].error));
     if (result[0].hypotheses.empty()) throw UsageError("--say: expected some words, found none");
     said->german = result[0].text;

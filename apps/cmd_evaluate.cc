@@ -33,17 +33,16 @@ struct Run {
   double seconds = 0;
 };
 
-Run translate(const models::TranslationModel& model, const std::vector<std::string>& sources,
+Run translate(const pipelines::Translator& translator, const std::vector<std::string>& sources,
               const Arguments& arguments, const pipelines::TranslateOptions& options) {
   constexpr size_t kChunk = 1024;  // sentences that are batched by length together
-  const pipelines::Translator translator(model);
   const auto started = std::chrono::steady_clock::now();
   const bool progress = stderr_is_terminal();
   Run run;
   for (size_t begin = 0; begin < sources.size(); begin += kChunk) {
     const size_t count = std::min(kChunk, sources.size() - begin);
     for (const pipelines::Translation& one :
-         translator.translate(std::span(sources).subspan(begin, count), options)) {
+         translator(std::span(sources).subspan(begin, count), options, arguments.decode.engine)) {
       const size_t line = run.translations.size() + 1;
       if (!one.error.empty()) throw DataError(concat(arguments.source, ":", line, ": ", one.error));
       if (one.truncated) {
@@ -73,14 +72,14 @@ void evaluate(const Arguments& arguments) {
     reference_sets.push_back(read_lines(path));
     require_as_many_lines(arguments.source, sources.size(), path, reference_sets.back().size());
   }
-  const models::TranslationModel model = models::load_translation_model(arguments.model, arguments.load);
-  const pipelines::TranslateOptions options = translate_options(model, arguments.decode);
+  const pipelines::Translator translator(arguments.model, arguments.load);
+  const pipelines::TranslateOptions options = translate_options(translator.model(), arguments.decode);
   options.search.validate();
   // Opened before the work, so that a folder that cannot be written to costs none.
   std::optional<AtomicFile> output;
   if (!arguments.save_output.empty()) output.emplace(arguments.save_output);
 
-  const Run run = translate(model, sources, arguments, options);
+  const Run run = translate(translator, sources, arguments, options);
   if (output) {
     for (const std::string& line : run.translations) output->write(line + "\n");
     output->commit();

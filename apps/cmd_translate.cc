@@ -1,4 +1,4 @@
-#include <unistd.h>
+// qkv translate
 
 #include <iomanip>
 #include <iostream>
@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "apps/command.h"
 #include "apps/decode_options.h"
+#include "apps/line_results.h"
 #include "apps/profile_report.h"
 #include "apps/sampling_options.h"
 #include "apps/trace_file.h"
@@ -21,49 +21,25 @@ using pipelines::TranslatedHypothesis;
 using pipelines::Translation;
 
 struct Arguments {
-  std::string model;
-  models::LoadOptions load;
+  LineArguments lines;
   DecodeArguments decode;
   std::optional<int> nbest, alternatives;
-  std::optional<int64_t> chunk_lines;
   SamplingArguments sampling;
   std::vector<std::string> ensemble;
   std::optional<std::string> trace;
-  bool prefixes = false, alignments = false, scores = false, json = false, profile = false;
+  pipelines::TranslationFields fields;
+  bool prefixes = false, profile = false;
 };
 
-nlohmann::ordered_json to_json(int64_t line, const Translation& translation, const Arguments& arguments) {
-  nlohmann::ordered_json result{{"line", line}};
-  if (!translation.error.empty()) {
-    result["error"] = translation.error;
-    return result;
-  }
-  result["translation"] = translation.text;
-  if (translation.truncated) result["truncated"] = true;
-  if (arguments.alignments) result["source_tokens"] = translation.source_pieces;
-  result["hypotheses"] = nlohmann::ordered_json::array();
-  for (const TranslatedHypothesis& one : translation.hypotheses) {
-    nlohmann::ordered_json hypothesis{{"text", one.text}, {"score", one.hypothesis.score}};
-    if (arguments.scores || arguments.alignments) hypothesis["tokens"] = one.tokens;
-    if (arguments.scores) {
-      hypothesis["log_probability"] = one.hypothesis.log_probability;
-      hypothesis["complete"] = one.hypothesis.complete;
-      hypothesis["token_log_probabilities"] = one.hypothesis.token_log_probabilities;
-    }
-    if (arguments.alignments) hypothesis["alignment"] = one.alignment;
-    result["hypotheses"].push_back(std::move(hypothesis));
-  }
-  return result;
-}
-
-// "[line <tab>] [score <tab>] text [ ||| alignment]": the line's number where there may be several
-// translations of one.
+// "[line <tab>] [score <tab>] text [ ||| alignment]": the line's number where a line may have several
+// translations.
 void print_text(int64_t line, const Translation& translation, int nbest, const Arguments& arguments) {
   const auto print = [&](const TranslatedHypothesis& one) {
     if (nbest > 1) std::cout << line << '\t';
-    if (arguments.scores) std::cout << std::fixed << std::setprecision(6) << one.hypothesis.score << '\t';
+    if (arguments.fields.scores)
+      std::cout << std::fixed << std::setprecision(6) << one.hypothesis.score << '\t';
     std::cout << one.text;
-    if (arguments.alignments) std::cout << " |||";
+    if (arguments.fields.alignment) std::cout << " |||";
     for (size_t i = 0; i < one.alignment.size(); ++i) std::cout << ' ' << one.alignment[i] << '-' << i;
     std::cout << '\n';
   };
@@ -78,7 +54,7 @@ pipelines::TranslateOptions options_of(const models::TranslationModel& model, co
     options.search.alternatives = true;
     options.search.nbest = *arguments.alternatives;
   }
-  options.alignment = arguments.alignments;
+  options.alignment = arguments.fields.alignment;
   options.trace = arguments.trace.has_value();
   options.search.sampling = arguments.sampling.sampling(model.generation);
   if (options.search.sampling && !arguments.decode.beam) options.search.beam = 1;
@@ -86,112 +62,101 @@ pipelines::TranslateOptions options_of(const models::TranslationModel& model, co
   return options;
 }
 
+void print(const pipelines::Line& line, const Translation& translation, int nbest,
+           const Arguments& arguments) {
+  if (!translation.error.empty()) report_line(line.number, translation.error);
+  if (translation.truncated) {
+    report_line(line.number,
+                concat("only the first tokens of ", translation.source_tokens, " were translated"));
+  }
+  if (arguments.lines.json) {
+    std::cout << pipelines::with_line(line.number, to_json(translation, arguments.fields)) << '\n';
+  } else {
+    print_text(line.number, translation, nbest, arguments);
+  }
+}
+
 void translate(const Arguments& arguments) {
-  const models::TranslationModel model = models::load_translation_model(arguments.model, arguments.load);
+  std::vector models{pipelines::open_translation_model(arguments.lines.model, arguments.lines.load)};
+  const models::TranslationModel& model = *models.front();
   const pipelines::TranslateOptions options = options_of(model, arguments);
-  std::vector<models::TranslationModel> others;
   for (const std::string& folder : arguments.ensemble)
-    others.push_back(models::load_translation_model(folder, arguments.load));
-  std::vector<const models::TranslationModel*> models{&model};
-  for (const models::TranslationModel& other : others) models.push_back(&other);
+    models.push_back(pipelines::open_translation_model(folder, arguments.lines.load));
   const pipelines::Translator translator(models);
+  const pipelines::LineOptions stream = stdin_options(arguments.lines.chunk_lines);
   std::optional<TraceFile> trace;
   if (arguments.trace) trace.emplace(*arguments.trace, *model.tokenizer);
-  const bool interactive = ::isatty(STDIN_FILENO) == 1;
-  pipelines::StreamOptions stream;
-  stream.prefix_after_tab = arguments.prefixes;
-  stream.chunk_lines = arguments.chunk_lines.value_or(interactive ? 1 : stream.chunk_lines);
-  if (stream.chunk_lines < 1) {
-    throw UsageError(concat("--chunk-lines: expected at least 1, found ", stream.chunk_lines));
-  }
-  std::ios::sync_with_stdio(false);
-  std::cin.tie(nullptr);
-
-  const auto print = [&](int64_t line, const Translation& translation) {
-    if (!translation.error.empty()) std::cerr << "qkv: line " << line << ": " << translation.error << '\n';
-    if (translation.truncated) {
-      std::cerr << "qkv: line " << line << ": only the first tokens of " << translation.source_tokens
-                << " were translated\n";
-    }
-    if (arguments.json) {
-      // What is no UTF-8 can come out of byte pieces.
-      std::cout << to_json(line, translation, arguments)
-                       .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)
-                << '\n';
-    } else {
-      print_text(line, translation, options.search.nbest, arguments);
-    }
-    if (trace) trace->add(line, translation);
-    if (line % stream.chunk_lines == 0) std::cout.flush();
-    if (!std::cout) throw IoError("cannot write to stdout: is the disk full?");
-  };
   std::optional<Profile> profile;
   reset_allocator_peak();
   if (arguments.profile) profile.emplace();
-  const pipelines::StreamCounts counts = translate_lines(translator, std::cin, print, options, stream);
+  const pipelines::LineCounts counts = pipelines::for_each_line(
+      std::cin, stream,
+      [&](std::span<const std::string> texts, std::span<const int64_t> lines) {
+        std::vector<pipelines::Source> sources;
+        for (size_t i = 0; i < texts.size(); ++i)
+          sources.push_back(pipelines::source_of_line(texts[i], lines[i], arguments.prefixes));
+        return translator(sources, options, arguments.decode.engine);
+      },
+      [&](const pipelines::Line& line, const Translation& translation) {
+        print(line, translation, options.search.nbest, arguments);
+        if (trace) trace->add(line.number, translation);
+      },
+      flush_stdout);
   if (trace) trace->close();
   if (profile) {
-    std::cout.flush();
     const ProfileReport report(*profile);
-    std::cerr << (arguments.json ? report.json().dump() + "\n" : report.text(Style::for_stderr()));
+    std::cerr << (arguments.lines.json ? report.json().dump() + "\n" : report.text(Style::for_stderr()));
   }
-  if (counts.errors > 0) {
-    std::cout.flush();
-    std::cerr << "qkv: " << counts.errors << " of " << counts.lines << " lines could not be translated\n";
-    throw ExitStatus{1};
-  }
+  end_lines(counts);
 }
 
 }  // namespace
 
 void add_translate(CLI::App& app) {
-  CLI::App* command = add_command(app, "translate",
-                                  "Translate text from stdin to stdout, line by line.\n"
-                                  "An empty line gives an empty line. A line that is not UTF-8 or too long "
-                                  "gives an empty line and a message\n"
-                                  "on stderr, the others are translated, and the exit status is 1. Results "
-                                  "depend neither on the batch size\n"
-                                  "nor on the number of threads.",
-                                  "qkv translate model < test.en > test.de");
+  CLI::App* command = add_command(
+      app, "translate",
+      "Translate text from stdin to stdout, line by line. The model is an encoder-decoder (marian, t5,\n"
+      "and what 'qkv train' writes). An empty line gives an empty line. A line that is not UTF-8 or too\n"
+      "long gives an empty line and a message on stderr; the others are translated, and the exit status\n"
+      "is 1. Results depend neither on the batch size nor on the number of threads.",
+      "qkv translate model < test.en > test.de");
   const auto arguments = std::make_shared<Arguments>();
-  command->add_option("model", arguments->model, "Model folder")->required()->type_name("DIR");
-  add_weights_option(*command, arguments->load.weights);
+  add_line_options(*command, arguments->lines);
   add_decode_options(*command, arguments->decode);
-  CLI::Option* nbest = command->add_option(
-      "--nbest", arguments->nbest,
-      "Translations printed for each line, best first, after the line's number and a tab");
+  CLI::Option* nbest =
+      command
+          ->add_option("--nbest", arguments->nbest,
+                       "Translations per line, best first; each output line then begins with the line's\n"
+                       "number and a tab (default: 1)")
+          ->type_name("N");
   command
-      ->add_option(
-          "--alternatives", arguments->alternatives,
-          "The so many likeliest tokens at the first position, or behind a prefix, each with the best\n"
-          "translation that goes on from it")
+      ->add_option("--alternatives", arguments->alternatives,
+                   "Show the N most likely next tokens, each with its best completion: at the first\n"
+                   "position, or after a prefix")
+      ->type_name("N")
       ->excludes(nbest);
-  command->add_flag(
-      "--scores", arguments->scores,
-      "Print each translation's score and a tab before it; with --json also those of its tokens");
-  command->add_flag("--alignments", arguments->alignments,
-                    "Print \" ||| \" and source-target pairs of token numbers after each translation: where\n"
-                    "its tokens came from, by cross attention; with --json as lists");
+  command->add_flag("--scores", arguments->fields.scores,
+                    "Print each translation's score and a tab before it; with --json also the\n"
+                    "log-probabilities of its tokens");
+  command->add_flag("--alignments", arguments->fields.alignment,
+                    "Print \" ||| \" and source-target pairs of token positions after each translation, by\n"
+                    "cross attention; with --json as lists");
   command->add_flag("--prefixes", arguments->prefixes,
-                    "A line may go on, after a tab, with the words that its translation begins with");
+                    "The text after a tab in a line is the beginning of its translation");
   command
       ->add_option("--ensemble", arguments->ensemble,
-                   "A further model that votes on each token; may be given several times")
+                   "Further model, whose probabilities are averaged with the first's; may be given several "
+                   "times")
       ->type_name("DIR")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  add_sampling_options(*command, arguments->sampling, "Draw translations at random (--nbest: how many)");
+  add_sampling_options(*command, arguments->sampling);
   command
       ->add_option("--trace", arguments->trace,
-                   "Write what the beam search kept and pruned, a JSON object for each line")
+                   "Write the candidates of each step of the beam search, a JSON object per line")
       ->type_name("FILE");
-  command->add_flag("--json", arguments->json, "Print a JSON object for each line");
-  command->add_option("--chunk-lines", arguments->chunk_lines,
-                      "Lines read before they are translated (default: 2048; 1 where stdin is a terminal)");
-  command->add_flag(
-      "--profile", arguments->profile,
-      "Print afterwards, on stderr, where time and memory went, by operation; with --json as one object");
-  add_threads_option(*command);
+  command->add_flag("--profile", arguments->profile,
+                    "Print time and memory by operation on stderr at the end; with --json as one object");
   command->callback([arguments] { translate(*arguments); });
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// How to search for translations: the options that the commands share.
+// The search options that translate and evaluate share.
 
 #include <cstdint>
 #include <optional>
@@ -11,21 +11,23 @@
 
 namespace qkv::apps {
 
-// What is not given is as the model's folder says, or as the library has it.
+// What is not given is as in the model's folder, or the library's default.
 struct DecodeArguments {
   std::optional<int> beam, max_new_tokens, min_new_tokens, no_repeat_ngram;
   std::optional<float> repetition_penalty;
-  std::vector<std::string> suppress_tokens;  // text that never comes
+  std::vector<std::string> bad_words;
   std::optional<double> length_penalty, coverage_penalty;
   search::LengthPenaltyType length_penalty_type = search::LengthPenaltyType::power;
   std::optional<std::string> shortlist;
-  std::optional<int64_t> batch_tokens, max_source_tokens;
+  std::optional<int64_t> max_source_tokens;
   bool truncate = false;
+  search::EngineOptions engine;
 };
 
 // `arguments` has to live as long as the command.
 void add_decode_options(CLI::App& command, DecodeArguments& arguments);
 
+// Throws UsageError for bad options.
 pipelines::TranslateOptions translate_options(const models::TranslationModel& model,
                                               const DecodeArguments& arguments);
 

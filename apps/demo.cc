@@ -111,12 +111,11 @@ NumberTexts texts_of(std::span<const int> numbers) {
   return texts;
 }
 
-std::vector<std::string> translate_all(const models::TranslationModel& model,
+std::vector<std::string> translate_all(const pipelines::Translator& translator,
                                        const std::vector<std::string>& sources,
                                        const pipelines::TranslateOptions& options) {
   std::vector<std::string> texts;
-  for (const pipelines::Translation& one : pipelines::Translator(model).translate(sources, options))
-    texts.push_back(one.text);
+  for (const pipelines::Translation& one : translator(sources, options)) texts.push_back(one.text);
   return texts;
 }
 

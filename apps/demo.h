@@ -47,7 +47,7 @@ struct NumberTexts {
 NumberTexts texts_of(std::span<const int> numbers);
 
 // The translations of all, the best of each; an empty one where there is none.
-std::vector<std::string> translate_all(const models::TranslationModel& model,
+std::vector<std::string> translate_all(const pipelines::Translator& translator,
                                        const std::vector<std::string>& sources,
                                        const pipelines::TranslateOptions& options);
 

@@ -65,10 +65,10 @@ void DemoProgress::on_step(const train::StepReport& report) {
 void DemoProgress::on_validation(const train::ValidationReport& report) {
   std::string exact, example;
   if (report.best) {  // then the folder has this model
-    const models::TranslationModel model = models::load_translation_model(folder_);
-    pipelines::TranslateOptions options = pipelines::default_options(model);
+    const pipelines::Translator translator(folder_);
+    pipelines::TranslateOptions options = translator.default_options();
     options.search.beam = 1;
-    const std::vector<std::string> translations = translate_all(model, watched_.english, options);
+    const std::vector<std::string> translations = translate_all(translator, watched_.english, options);
     exact = fixed("%.1f%%", 100 * metrics::exact_match(translations, watched_.german).share());
     const bool right = translations.front() == watched_.german.front();
     example = right ? style_.good(translations.front()) : translations.front();

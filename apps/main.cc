@@ -57,12 +57,23 @@ const CLI::App& innermost(const CLI::App& app) {
   throw missing;
 }
 
+// The library's message names a field ("max_new_tokens: expected ..."); where the command has an option of
+// that name, it names the option.
+std::string with_option_name(const CLI::App& command, const std::string& message) {
+  const size_t colon = std::min(message.find(':'), message.size());
+  std::string option = "--" + message.substr(0, colon);
+  std::ranges::replace(option, '_', '-');
+  return command.get_option_no_throw(option) ? option + message.substr(colon) : message;
+}
+
 int parse(CLI::App& app, int argc, char** argv) {
   try {
     try {
       app.parse(argc, argv);
     } catch (const CLI::RequiredError& missing) {
       name_the_unknown_first(app, missing);
+    } catch (const qkv::UsageError& error) {
+      throw qkv::UsageError(with_option_name(innermost(app), error.what()));
     }
     return 0;
   } catch (const CLI::ParseError& error) {

@@ -1,10 +1,11 @@
 #pragma once
-// Drawing at random: the options that the commands share.
+// The sampling options that translate and generate share.
 
 #include <optional>
 #include <string>
 
 #include "apps/command.h"
+#include "qkv/models/hub/generation_defaults.h"
 #include "qkv/search/search.h"
 
 namespace qkv::apps {
@@ -15,11 +16,11 @@ struct SamplingArguments {
   std::optional<int> top_k;
   uint64_t seed = search::Sampling().seed;
 
-  // What is not given is as the model's folder says.
+  // What is not given is as in the model's folder.
   std::optional<search::Sampling> sampling(const models::GenerationDefaults& model) const;
 };
 
-// `what` is drawn ("Draw translations at random"). `arguments` has to live as long as the command.
-void add_sampling_options(CLI::App& command, SamplingArguments& arguments, const std::string& what);
+// `arguments` has to live as long as the command.
+void add_sampling_options(CLI::App& command, SamplingArguments& arguments);
 
 }  // namespace qkv::apps

@@ -1,5 +1,5 @@
 #pragma once
-// What a beam search thought of, as a file: a JSON object for each line of input.
+// The candidates of beam searches as a file: a JSON object for each line of input.
 
 #include <filesystem>
 #include <fstream>
@@ -12,8 +12,7 @@ class TraceFile {
  public:
   // Throws IoError where the file cannot be written. The tokenizer must outlive it.
   TraceFile(const std::filesystem::path& path, const text::TranslationTokenizer& tokenizer);
-  // {"line": 1, "steps": [[{"hypothesis": ["▁ein"], "token": "▁Haus", "log_probability", "total", "penalty",
-  // "score", "fate": "kept" | "finished" | "pruned"}, ...], ...]}: each step's candidates, best first.
+  // {"line": 1, "steps": ...}, as pipelines::to_json() writes a search::SearchTrace.
   void add(int64_t line, const pipelines::Translation& translation);
   void close();
 

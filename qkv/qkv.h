@@ -122,6 +122,7 @@
 #include "qkv/pipelines/open_model.h"
 #include "qkv/pipelines/results.h"
 #include "qkv/pipelines/score.h"
+#include "qkv/pipelines/search_defaults.h"
 #include "qkv/pipelines/tag.h"
 #include "qkv/pipelines/text_attention.h"
 #include "qkv/pipelines/text_encoder.h"

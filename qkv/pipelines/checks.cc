@@ -12,7 +12,7 @@ std::string utf8_error(std::string_view text) {
 
 std::string length_error(int64_t tokens, std::optional<int64_t> limit, const char* of) {
   if (!limit || tokens <= *limit) return "";
-  return concat("expected at most ", *limit, " ", of, ", the model's limit, found ", tokens);
+  return concat("expected at most ", *limit, " ", of, ", found ", tokens);
 }
 
 std::string message_of(const std::exception_ptr& error) {

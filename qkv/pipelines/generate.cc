@@ -1,21 +1,21 @@
 #include "qkv/pipelines/generate.h"
 
-#include <memory>
-
 #include "qkv/base/error.h"
 #include "qkv/base/parallel.h"
 #include "qkv/pipelines/checks.h"
 #include "qkv/pipelines/pieces.h"
+#include "qkv/pipelines/run_engine.h"
+#include "qkv/search/language_step_model.h"
 
 namespace qkv::pipelines {
 namespace {
 
 // Passes tokens on as text.
-class Teller {
+class TextStream {
  public:
-  // `prompt` has been told: what follows may begin with a space because of it.
-  Teller(const text::Tokenizer& tokenizer, search::Ids prompt, std::function<void(std::string_view)> tell)
-      : decoder_(tokenizer), tell_(std::move(tell)) {
+  // The prompt has been shown already: the text after it may begin with a space because of it.
+  TextStream(const text::Tokenizer& tokenizer, search::Ids prompt, std::function<void(std::string_view)> sink)
+      : decoder_(tokenizer), sink_(std::move(sink)) {
     for (const int32_t id : prompt) decoder_.add(id);
   }
   bool add(const search::NewToken& token) {
@@ -26,20 +26,22 @@ class Teller {
 
  private:
   void pass_on(const std::string& text) {
-    if (!text.empty()) tell_(text);
+    if (!text.empty()) sink_(text);
   }
 
   text::StreamDecoder decoder_;
-  std::function<void(std::string_view)> tell_;
+  std::function<void(std::string_view)> sink_;
 };
 
-// What stands behind a prompt's text, with the space between them where there is one.
+// The text of ids after that of a prompt, with the space between them where there is one.
 std::string continuation(const text::Tokenizer& tokenizer, search::Ids prompt, search::Ids ids) {
   std::vector<int32_t> all(prompt.begin(), prompt.end());
   all.insert(all.end(), ids.begin(), ids.end());
   const std::string before = tokenizer.decode(prompt), whole = tokenizer.decode(all);
   return whole.starts_with(before) ? whole.substr(before.size()) : tokenizer.decode(ids);
 }
+
+void check(const GenerateOptions& options) { options.search.validate(); }
 
 }  // namespace
 
@@ -50,53 +52,73 @@ GenerateOptions TextGenerator::default_options() const {
   return options;
 }
 
-std::vector<Generated> TextGenerator::generate(std::span<const Prompt> prompts,
-                                               const GenerateOptions& options) const {
-  const search::SearchOptions& search = options.search;
-  search.validate();
-  std::vector<Generated> results(prompts.size());
-  std::vector<search::Request> requests(prompts.size());
+search::Engine TextGenerator::make_engine(const search::EngineOptions& options) const {
+  return {std::make_shared<search::LanguageStepModel>(model_->model), search::special_ids(*model_->model),
+          options};
+}
+
+GenerationRequest TextGenerator::prepare(const Prompt& prompt, const GenerateOptions& options) const {
+  check(options);
+  if (prompt.on_text && options.search.nbest != 1) {
+    throw UsageError(concat("on_text: expected nbest 1, found ", options.search.nbest));
+  }
+  GenerationRequest request;
+  std::string& error = request.generated.error;
+  error = utf8_error(prompt.text);
+  if (request.done()) return request;
+  request.decode.source = prompt_ids(*model_, prompt.text);
+  request.decode.options = options.search;
+  request.decode.key = prompt.key;
+  const int64_t tokens = std::ssize(request.decode.source);
+  request.generated.prompt_tokens = tokens;
+  error = length_error(tokens, model_->model->config().max_positions);
+  if (request.done()) return request;
+  try {
+    request.decode = search::fitting(*model_->model, std::move(request.decode));
+  } catch (const Error& refused) {
+    error = refused.what();
+    return request;
+  }
+  if (prompt.on_text) {
+    const auto stream =
+        std::make_shared<TextStream>(model_->tokenizer, request.decode.source, prompt.on_text);
+    request.decode.on_token = [stream](const search::NewToken& token) { return stream->add(token); };
+    request.finish_text = [stream] { stream->finish(); };
+  }
+  return request;
+}
+
+Generated TextGenerator::finish(GenerationRequest request, search::Decoded decoded) const {
+  Generated result = std::move(request.generated);
+  if (!result.error.empty()) return result;
+  if (request.finish_text) request.finish_text();
+  if (decoded.cancelled) result.error = "cancelled";
+  if (decoded.error) result.error = message_of(decoded.error);
+  for (search::Hypothesis& hypothesis : decoded.hypotheses) {
+    // The end that the limit put there is not the model's.
+    if (!hypothesis.complete && !hypothesis.ids.empty()) {
+      hypothesis.ids.pop_back();
+      hypothesis.token_log_probabilities.pop_back();
+    }
+    std::string text = continuation(model_->tokenizer, request.decode.source, hypothesis.ids);
+    result.completions.push_back({std::move(text), std::move(hypothesis)});
+  }
+  return result;
+}
+
+std::vector<Generated> TextGenerator::operator()(std::span<const Prompt> prompts,
+                                                 const GenerateOptions& options,
+                                                 const search::EngineOptions& engine_options) const {
+  check(options);
+  std::vector<GenerationRequest> requests(prompts.size());
   parallel_for(std::ssize(prompts), 8, [&](int64_t begin, int64_t end) {
-    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
-      results[i].error = utf8_error(prompts[i].text);
-      if (results[i].error.empty()) {
-        requests[i].source = prompt_ids(*model_, prompts[i].text);
-        results[i].error = length_error(std::ssize(requests[i].source), model().config().max_positions);
-      }
-      requests[i].options = search;
-      requests[i].key = prompts[i].key;
-      results[i].prompt_tokens = std::ssize(requests[i].source);
-    }
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
+      requests[i] = prepare(prompts[i], options);
   });
-  std::vector<std::unique_ptr<Teller>> tellers(prompts.size());
-  for (size_t i = 0; i < prompts.size(); ++i) {
-    if (!prompts[i].on_text) continue;
-    if (search.nbest != 1) throw UsageError("on_text: expected one text to be asked for, found several");
-    tellers[i] = std::make_unique<Teller>(tokenizer(), requests[i].source, prompts[i].on_text);
-    requests[i].on_token = [teller = tellers[i].get()](const search::NewToken& token) {
-      return teller->add(token);
-    };
-  }
-  std::vector<search::Decoded> found =
-      search::generate(model_->model, requests, {.batch_tokens = options.batch_tokens});
-  for (size_t i = 0; i < found.size(); ++i) {
-    if (tellers[i]) tellers[i]->finish();
-    if (!results[i].error.empty()) continue;
-    if (found[i].error) {
-      results[i].error = message_of(found[i].error);
-      continue;
-    }
-    for (search::Hypothesis& hypothesis : found[i].hypotheses) {
-      // What the limit put at the end was not written.
-      if (!hypothesis.complete && !hypothesis.ids.empty()) {
-        hypothesis.ids.pop_back();
-        hypothesis.token_log_probabilities.pop_back();
-      }
-      std::string text = continuation(tokenizer(), requests[i].source, hypothesis.ids);
-      results[i].completions.push_back({std::move(text), std::move(hypothesis)});
-    }
-  }
-  return results;
+  return run_engine(make_engine(engine_options), std::move(requests),
+                    [this](GenerationRequest request, search::Decoded decoded) {
+                      return finish(std::move(request), std::move(decoded));
+                    });
 }
 
 }  // namespace qkv::pipelines

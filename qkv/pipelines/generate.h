@@ -1,8 +1,10 @@
 #pragma once
-// From text to more text, with a language model and the tokenizer of its folder.
+// Continuations of prompts, by a language model.
 
 #include <filesystem>
 #include <functional>
+#include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,14 +16,13 @@ namespace qkv::pipelines {
 
 struct GenerateOptions {
   search::SearchOptions search = search::language_defaults();
-  int64_t batch_tokens = 1024;  // prompt tokens side by side; decides memory and speed, never the result
 };
 
 struct Prompt {
   std::string text;
-  uint64_t key = 0;  // what is drawn at random depends on it and on the seed
-  // Gets what is written as soon as it is certain, in pieces that never end within a character. Only where
-  // one text is asked for (nbest 1), and in greedy search or drawn at random.
+  uint64_t key = 0;  // with the seed, all that random numbers depend on
+  // Called with the completion's text as soon as it is certain, in pieces that never end within a character.
+  // Takes nbest 1, and greedy search or sampling.
   std::function<void(std::string_view)> on_text = {};
 };
 
@@ -32,9 +33,19 @@ struct Completion {
 
 struct Generated {
   std::vector<Completion>
-      completions;    // options.search.nbest of them, best first; none where there is an error
-  std::string error;  // why there are none
+      completions;    // SearchOptions::nbest of them, best first; none where there is an error
+  std::string error;  // why there are none; empty: there are
   int64_t prompt_tokens = 0;
+};
+
+// A prompt as an engine takes it, and what finish() needs besides.
+struct GenerationRequest {
+  search::Request decode;  // to submit, unless done(); a copy, as finish() reads its source
+  Generated generated;
+  std::function<void()> finish_text = {};  // passes on what on_text has not been called with
+
+  // There is nothing to decode: the prompt has an error.
+  bool done() const { return !generated.error.empty(); }
 };
 
 // Const: any number of threads may use one.
@@ -45,16 +56,26 @@ class TextGenerator {
   explicit TextGenerator(const std::filesystem::path& folder, const models::LoadOptions& options = {})
       : model_(open_language_model(folder, options)) {}
 
-  const models::LanguageModel& model() const { return *model_->model; }
-  const text::Tokenizer& tokenizer() const { return model_->tokenizer; }
+  const LoadedLanguageModel& model() const { return *model_; }
 
-  // What the folder's generation_config.json asks for, in greedy search.
+  // Greedy search with the penalties that the folder's generation_config.json recommends.
   GenerateOptions default_options() const;
 
-  // The continuations of each prompt, in the order of the prompts. An empty prompt is the beginning of a
-  // text, where the model has a token for that. A prompt that is not UTF-8 or too long gets an error and
-  // leaves the others unharmed. Throws UsageError for bad options.
-  std::vector<Generated> generate(std::span<const Prompt> prompts, const GenerateOptions& options) const;
+  // An engine for requests of any generator of the same model. One engine is for one thread at a time. Throws
+  // UsageError for a model without a token that ends a text.
+  search::Engine make_engine(const search::EngineOptions& options = {}) const;
+
+  // An empty prompt is the beginning of a text, where the model has a token for that. Throws UsageError for
+  // bad options; an error of the prompt is in the request, which is then done().
+  GenerationRequest prepare(const Prompt& prompt, const GenerateOptions& options) const;
+  // decoded: what the engine returns for request.decode; nothing for a request that is done().
+  Generated finish(GenerationRequest request, search::Decoded decoded = {}) const;
+
+  // prepare(), an engine of its own, and finish(): the completions of each prompt, in the order of the
+  // prompts. An error of one prompt, such as text that is not UTF-8, leaves the others unharmed. Throws
+  // UsageError for bad options.
+  std::vector<Generated> operator()(std::span<const Prompt> prompts, const GenerateOptions& options,
+                                    const search::EngineOptions& engine = {}) const;
 
  private:
   std::shared_ptr<const LoadedLanguageModel> model_;

@@ -147,12 +147,12 @@ TEST_F(TranslateCommand, ACoveragePenaltyIsInTheScoreAndTheTrace) {
 }
 
 TEST_F(TranslateCommand, RefusesWhatContradictsItself) {
-  expect_failure(translate({"--sample", "--beam", "4"}), 2, {"beam", "1", "4"});
+  expect_failure(translate({"--sample", "--beam", "4"}), 2, {"--beam: expected", "1", "4"});
   expect_failure(translate({"--top-k", "4"}), 2, {"--sample"});
   expect_failure(translate({"--sample", "--alternatives", "4"}), 2, {"alternatives"});
   expect_failure(translate({"--nbest", "2", "--alternatives", "4"}), 2, {"--nbest", "--alternatives"});
-  expect_failure(translate({"--coverage-penalty", "-1"}), 2, {"coverage_penalty", "-1"});
-  expect_failure(translate({"--sample", "--temperature", "0"}), 2, {"temperature"});
+  expect_failure(translate({"--coverage-penalty", "-1"}), 2, {"qkv: --coverage-penalty: expected", "-1"});
+  expect_failure(translate({"--sample", "--temperature", "0"}), 2, {"--temperature: expected"});
   expect_failure(translate({"--sample", "--trace", (scratch_ / "t").string()}), 2, {"trace"});
   expect_failure(translate({"--trace", "/nonexistent/trace.json"}), 1, {"/nonexistent/trace.json"});
   expect_failure(translate({"--forbid", ""}), 2, {"--forbid"});

@@ -61,14 +61,14 @@ TEST_F(T5Golden, CanBeQuantized) {
   for (const WeightForm form : {WeightForm::bf16, WeightForm::int8}) {
     const Scratch folder;
     models::quantize_folder(folder_, folder / "smaller", form);
-    const models::TranslationModel found = models::load_translation_model(folder / "smaller");
-    const models::TranslationModel expected = models::load_translation_model(folder_, {.weights = form});
-    EXPECT_EQ(models::form_of(*found.transformer), form);
-    EXPECT_EQ(found.generation.beam, 3);
+    const Translator found(folder / "smaller");
+    const Translator expected(folder_, {.weights = form});
+    EXPECT_EQ(models::form_of(*found.model().transformer), form);
+    EXPECT_EQ(found.model().generation.beam, 3);
     const std::string config = read_file(folder / "smaller" / "config.json");
     EXPECT_EQ(config.find("\"model_type\": \"t5\"") != std::string::npos, form == WeightForm::bf16) << config;
-    const auto texts = Translator(found).translate(sources(), default_options(found));
-    const auto wanted = Translator(expected).translate(sources(), default_options(expected));
+    const auto texts = found(sources(), found.default_options());
+    const auto wanted = expected(sources(), expected.default_options());
     for (size_t i = 0; i < texts.size(); ++i) {
       EXPECT_EQ(texts[i].text, wanted[i].text);
       EXPECT_EQ(texts[i].hypotheses.at(0).hypothesis.score, wanted[i].hypotheses.at(0).hypothesis.score);

@@ -10,6 +10,7 @@
 
 #include "qkv/base/error.h"
 #include "qkv/base/philox.h"
+#include "qkv/pipelines/lines.h"
 #include "qkv/pipelines/text_attention.h"
 #include "qkv/text/train_sentencepiece.h"
 #include "tests/search/random_transformer.h"
@@ -48,30 +49,50 @@ class TranslateTest : public ::testing::Test {
     const std::string spm =
         text::train_sentencepiece({.inputs = {corpus}, .vocab_size = 30, .character_coverage = 1});
     std::filesystem::remove(corpus);
-    model_ = new models::TranslationModel;
+    const auto model = std::make_shared<models::TranslationModel>();
     const auto tokenizer = text::MarianTokenizer::from_models(
         {.source = spm, .target = {}, .source_lang = {}, .target_lang = {}});
-    model_->tokenizer = std::make_unique<const text::TranslationTokenizer>(tokenizer);
+    model->tokenizer = std::make_unique<const text::TranslationTokenizer>(tokenizer);
     models::TransformerConfig config = search::testing::small_config();
     config.source_vocabulary = config.target_vocabulary = tokenizer.size();
     config.eos_id = tokenizer.eos_id();
     config.pad_id = config.decoder_start_id = tokenizer.pad_id();
-    model_->config = config;
-    model_->transformer = search::testing::random_transformer(config, 13);
-    model_->generation = {.beam = 3, .length_penalty = 1.5f, .max_new_tokens = 19};
+    model->config = config;
+    model->transformer = search::testing::random_transformer(config, 13);
+    model->generation = {.beam = 3, .length_penalty = 1.5f, .max_new_tokens = 19};
+    model_ = model;
   }
-  static void TearDownTestSuite() { delete model_; }
+  static void TearDownTestSuite() { model_.reset(); }
 
   static TranslateOptions options() { return default_options(*model_); }
   static std::vector<Translation> translate(const std::vector<std::string>& sources,
-                                            const TranslateOptions& how) {
-    return Translator(*model_).translate(sources, how);
+                                            const TranslateOptions& how,
+                                            const search::EngineOptions& engine = {}) {
+    return Translator(model_)(sources, how, engine);
   }
 
-  static models::TranslationModel* model_;
+  static std::vector<Translation> translate_stream(const std::string& input, const LineOptions& stream,
+                                                   LineCounts& counts) {
+    std::istringstream in(input);
+    std::vector<Translation> found;
+    const Translator translator(model_);
+    counts = for_each_line(
+        in, stream,
+        [&](std::span<const std::string> texts, std::span<const int64_t> /*lines*/) {
+          return translator(texts, options());
+        },
+        [&](const Line& line, const Translation& one) {
+          found.push_back(one);
+          EXPECT_EQ(line.number, std::ssize(found));
+        },
+        [] {});
+    return found;
+  }
+
+  static std::shared_ptr<const models::TranslationModel> model_;
 };
 
-models::TranslationModel* TranslateTest::model_ = nullptr;
+std::shared_ptr<const models::TranslationModel> TranslateTest::model_;
 
 TEST_F(TranslateTest, DefaultsAreTheFolders) {
   EXPECT_EQ(options().search.beam, 3);
@@ -83,8 +104,7 @@ TEST_F(TranslateTest, EachSourceHasItsOwnTranslationInItsPlace) {
   const std::vector<std::string> sources = sentences(40, 2);
   TranslateOptions how = options();
   how.search.nbest = 3;
-  how.batch_tokens = 50;
-  const auto together = translate(sources, how);
+  const auto together = translate(sources, how, {.batch_tokens = 50});
   ASSERT_EQ(together.size(), sources.size());
   std::set<std::string> texts;
   for (size_t i = 0; i < sources.size(); ++i) {
@@ -141,11 +161,10 @@ TEST_F(TranslateTest, BadLinesLeaveTheOthersUnharmed) {
 
 TEST_F(TranslateTest, ALineWithoutEndIsRefusedAndTheOthersGoOn) {
   const std::string endless(100000, 'a');
-  std::istringstream in("the red dog\n" + endless + "\n" + std::string(18, 'a') + "\r\ngreen tree\n");
-  std::vector<Translation> found;
-  const StreamCounts counts =
-      translate_lines(Translator(*model_), in, [&](int64_t, const Translation& one) { found.push_back(one); },
-                      options(), {.max_line_bytes = 18});
+  LineCounts counts;
+  const auto found =
+      translate_stream("the red dog\n" + endless + "\n" + std::string(18, 'a') + "\r\ngreen tree\n",
+                       {.max_line_bytes = 18}, counts);
   ASSERT_EQ(counts.lines, 4);
   EXPECT_EQ(counts.errors, 1);
   EXPECT_EQ(found[1].error, "expected at most 18 bytes, found 100000");
@@ -153,9 +172,6 @@ TEST_F(TranslateTest, ALineWithoutEndIsRefusedAndTheOthersGoOn) {
   EXPECT_EQ(found[2].error, "");
   EXPECT_EQ(found[0].text, translate({"the red dog"}, options())[0].text);
   EXPECT_EQ(found[3].text, translate({"green tree"}, options())[0].text);
-  EXPECT_THROW(translate_lines(Translator(*model_), in, [](int64_t, const Translation&) {}, options(),
-                               {.max_line_bytes = 0}),
-               UsageError);
 }
 
 TEST_F(TranslateTest, APrefixThatCannotBeLeavesTheOthersUnharmed) {
@@ -164,7 +180,7 @@ TEST_F(TranslateTest, APrefixThatCannotBeLeavesTheOthersUnharmed) {
   const std::vector<Source> sources = {{.text = "the red dog", .prefix = "green"},
                                        {.text = "the red dog", .prefix = "green \x80"},
                                        {.text = "green tree"}};
-  const auto found = Translator(*model_).translate(sources, how);
+  const auto found = Translator(model_)(sources, how);
   EXPECT_EQ(found[0].text.substr(0, 5), "green");
   EXPECT_EQ(found[1].error, "prefix: expected UTF-8, found a malformed character at byte 6");
   EXPECT_TRUE(found[1].hypotheses.empty());
@@ -178,9 +194,7 @@ TEST_F(TranslateTest, BadOptionsAreErrors) {
   how = options();
   how.max_source_tokens = 1;
   EXPECT_THROW(translate({"a"}, how), UsageError);
-  how = options();
-  how.batch_tokens = -1;
-  EXPECT_THROW(translate({"the"}, how), UsageError);
+  EXPECT_THROW(translate({"the"}, options(), {.batch_tokens = -1}), UsageError);
   how = options();
   how.trace = how.search.alternatives = true;
   EXPECT_THROW(translate({"the"}, how), UsageError);
@@ -190,22 +204,27 @@ TEST_F(TranslateTest, StreamsGiveTheSameHoweverTheyAreCut) {
   const std::vector<std::string> sources = {"the dog", "",      "red bird sees the tree",
                                             "\x80",    "small", "house"};
   const std::vector<Translation> expected = translate(sources, options());
-  for (const StreamOptions& stream : {StreamOptions{}, StreamOptions{.chunk_lines = 1},
-                                      StreamOptions{.chunk_lines = 4}, StreamOptions{.chunk_bytes = 9}}) {
-    std::istringstream in("the dog\r\n\nred bird sees the tree\n\x80\nsmall\nhouse");
-    int64_t next = 0;
-    const StreamCounts counts = translate_lines(
-        Translator(*model_), in,
-        [&](int64_t line, const Translation& translation) {
-          EXPECT_EQ(line, ++next);
-          EXPECT_EQ(translation.text, expected[static_cast<size_t>(line) - 1].text);
-          EXPECT_EQ(translation.error, expected[static_cast<size_t>(line) - 1].error);
-        },
-        options(), stream);
-    EXPECT_EQ(next, 6);
+  for (const LineOptions& stream : {LineOptions{}, LineOptions{.chunk_lines = 1},
+                                    LineOptions{.chunk_lines = 4}, LineOptions{.chunk_bytes = 9}}) {
+    LineCounts counts;
+    const auto found =
+        translate_stream("the dog\r\n\nred bird sees the tree\n\x80\nsmall\nhouse", stream, counts);
+    ASSERT_EQ(found.size(), 6u);
+    for (size_t i = 0; i < found.size(); ++i) {
+      EXPECT_EQ(found[i].text, expected[i].text);
+      EXPECT_EQ(found[i].error, expected[i].error);
+    }
     EXPECT_EQ(counts.lines, 6);
     EXPECT_EQ(counts.errors, 1);
   }
+}
+
+TEST_F(TranslateTest, ALineMayGiveThePrefixAfterATab) {
+  EXPECT_EQ(source_of_line("the dog\tgreen house", 3).text, "the dog\tgreen house");
+  const Source source = source_of_line("the dog\tgreen house", 3, true);
+  EXPECT_EQ(source.text, "the dog");
+  EXPECT_EQ(source.prefix, "green house");
+  EXPECT_EQ(source.key, 3u);
 }
 
 TEST_F(TranslateTest, CaptureTakesAGivenTargetOrTranslates) {

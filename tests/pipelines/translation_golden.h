@@ -27,7 +27,8 @@ class TranslationGolden : public ::testing::Test {
  protected:
   explicit TranslationGolden(const std::string& name)
       : folder_(std::filesystem::path(QKV_TEST_DATA) / "pipelines" / "golden" / name),
-        model_(models::load_translation_model(folder_)),
+        loaded_(pipelines::open_translation_model(folder_)),
+        model_(*loaded_),
         cases_(nlohmann::json::parse(read_file(folder_ / "expected.json"))) {}
 
   std::vector<std::string> sources() const {
@@ -38,7 +39,7 @@ class TranslationGolden : public ::testing::Test {
 
   // Texts by the folder's own beam search, and greedy ones. Gives how many of the latter ended by themselves.
   int expect_same_texts(int beam) const {
-    const pipelines::Translator translator(model_);
+    const pipelines::Translator translator(loaded_);
     pipelines::TranslateOptions options = pipelines::default_options(model_);
     EXPECT_EQ(options.search.beam, beam) << "from generation_config.json";
     options.search.max_source_factor = 0;
@@ -46,12 +47,11 @@ class TranslationGolden : public ::testing::Test {
     for (const nlohmann::json& one : cases_) {
       const std::vector<std::string> source{one["source"].get<std::string>()};
       options.search.beam = beam;
-      const pipelines::Translation by_beam = translator.translate(source, options).at(0);
+      const pipelines::Translation by_beam = translator(source, options).at(0);
       EXPECT_EQ(by_beam.hypotheses.at(0).hypothesis.ids, one["beam_ids"].get<std::vector<int32_t>>());
       EXPECT_EQ(by_beam.text, one["beam_text"].get<std::string>());
       options.search.beam = 1;
-      const search::Hypothesis greedy =
-          translator.translate(source, options).at(0).hypotheses.at(0).hypothesis;
+      const search::Hypothesis greedy = translator(source, options).at(0).hypotheses.at(0).hypothesis;
       EXPECT_EQ(greedy.ids, one["greedy_ids"].get<std::vector<int32_t>>());
       ended += greedy.complete ? 1 : 0;
     }
@@ -59,7 +59,8 @@ class TranslationGolden : public ::testing::Test {
   }
 
   const std::filesystem::path folder_;
-  const models::TranslationModel model_;
+  const std::shared_ptr<const models::TranslationModel> loaded_;
+  const models::TranslationModel& model_;
   const nlohmann::json cases_;
 };
 

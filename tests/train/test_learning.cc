@@ -59,10 +59,9 @@ TEST(Learning, ReversesWordsItHasNotSeenInThisOrder) {
   EXPECT_EQ(result.best.at("bleu"), best);
   EXPECT_EQ(result.best_by, "bleu");
 
-  const models::TranslationModel model = models::load_translation_model(job.folder);
-  const pipelines::Translator translator(model);
+  const pipelines::Translator translator(job.folder);
   const std::vector<std::string> sources{"ba ko mi", "zo te"};
-  const auto translations = translator.translate(sources, pipelines::default_options(model));
+  const auto translations = translator(sources, translator.default_options());
   EXPECT_EQ(translations[0].text, "mi ko ba");
   EXPECT_EQ(translations[1].text, "te zo");
 }
@@ -96,11 +95,10 @@ TEST(Learning, ReversesWordsWithPositionsByDistance) {
     ASSERT_EQ(curve.losses.size(), 500u);
     EXPECT_GT(curve.losses.front(), 1.5);
     EXPECT_LT(std::accumulate(curve.losses.end() - 25, curve.losses.end(), 0.0) / 25, 0.1);
-    const models::TranslationModel model = models::load_translation_model(job.folder);
-    EXPECT_EQ(model.config.positions, positions);
+    const pipelines::Translator translator(job.folder);
+    EXPECT_EQ(translator.model().config.positions, positions);
     const std::vector<std::string> sources{"ba ko mi", "zo te"};
-    const auto translations =
-        pipelines::Translator(model).translate(sources, pipelines::default_options(model));
+    const auto translations = translator(sources, translator.default_options());
     EXPECT_EQ(translations[0].text, "mi ko ba");
     EXPECT_EQ(translations[1].text, "te zo");
   }

@@ -1,0 +1,59 @@
+#include "qkv/pipelines/search_defaults.h"
+
+#include "qkv/base/error.h"
+
+namespace qkv::pipelines {
+namespace {
+
+void require_tokens(const std::vector<int32_t>& ids, const std::string& text) {
+  if (!ids.empty()) return;
+  throw UsageError(concat("bad_words: expected text that the vocabulary can spell, found \"", text, "\""));
+}
+
+}  // namespace
+
+search::Sampling sampling_defaults(const models::GenerationDefaults& defaults) {
+  return {.temperature = defaults.temperature,
+          .top_k = defaults.top_k,
+          .top_p = defaults.top_p,
+          .min_p = defaults.min_p};
+}
+
+std::vector<std::vector<int32_t>> bad_words(const text::TranslationTokenizer& tokenizer,
+                                            std::span<const std::string> texts) {
+  std::vector<std::vector<int32_t>> result;
+  for (const std::string& text : texts) {
+    result.push_back(tokenizer.encode_target(text));
+    require_tokens(result.back(), text);
+  }
+  return result;
+}
+
+std::vector<std::vector<int32_t>> bad_words(const text::Tokenizer& tokenizer,
+                                            std::span<const std::string> texts) {
+  text::EncodeOptions plain;
+  plain.special_tokens = false;
+  std::vector<std::vector<int32_t>> result;
+  for (const std::string& text : texts) {
+    for (const std::string& spelled : {text, " " + text}) {
+      std::vector<int32_t> ids = tokenizer.encode(spelled, plain).ids;
+      require_tokens(ids, text);
+      if (result.empty() || result.back() != ids) result.push_back(std::move(ids));
+    }
+  }
+  return result;
+}
+
+std::shared_ptr<const search::Shortlist> load_shortlist(const std::filesystem::path& path,
+                                                        const models::TransformerConfig& config) {
+  auto shortlist = std::make_shared<const search::Shortlist>(search::Shortlist::load(path));
+  if (shortlist->source_vocabulary() != config.source_vocabulary ||
+      shortlist->target_vocabulary() != config.target_vocabulary) {
+    throw DataError(concat(path.string(), ": expected a shortlist for the model's ", config.source_vocabulary,
+                           " and ", config.target_vocabulary, " tokens, found one for ",
+                           shortlist->source_vocabulary(), " and ", shortlist->target_vocabulary()));
+  }
+  return shortlist;
+}
+
+}  // namespace qkv::pipelines
