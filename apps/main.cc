@@ -4,7 +4,10 @@
 #include <exception>
 #include <iostream>
 #include <memory>
+#include <numeric>
 #include <sstream>
+#include <utility>
+#include <vector>
 
 #include "apps/command.h"
 #include "qkv/base/error.h"
@@ -48,25 +51,60 @@ const CLI::App& innermost(const CLI::App& app) {
   return given.empty() ? app : innermost(*given.front());
 }
 
-// A misspelt option leaves the one that was meant missing, and that is what CLI11 would tell.
+// The edits (insert, delete or replace a character) between two words (Levenshtein 1966).
+size_t edit_distance(const std::string& a, const std::string& b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i);
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, replaced}));
+    }
+  }
+  return row[b.size()];
+}
+
+[[noreturn]] void refuse_command(const CLI::App& app, const std::string& word) {
+  std::string nearest;
+  size_t least = 3;  // more edits are another word
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    const size_t edits = edit_distance(word, command->get_name());
+    if (edits < least) nearest = command->get_name();
+    least = std::min(least, edits);
+  }
+  throw qkv::UsageError(qkv::concat(
+      "expected a command, found '", word, "'",
+      nearest.empty() ? "; 'qkv --help' lists them" : qkv::concat("; did you mean '", nearest, "'?")));
+}
+
+// What is misspelt leaves a required command or option missing. The message names what is misspelt.
 [[noreturn]] void name_the_unknown_first(const CLI::App& app, const CLI::RequiredError& missing) {
   const CLI::App& command = innermost(app);
   for (const std::string& argument : command.remaining()) {
     if (argument.starts_with("-")) throw CLI::ExtrasError(command.get_name(), {argument});
+    if (!command.get_subcommands([](const CLI::App*) { return true; }).empty()) {
+      refuse_command(command, argument);
+    }
   }
   throw missing;
 }
 
-// The library's message names a field ("max_new_tokens: expected ..."); where the command has an option of
-// that name, it names the option.
+// The library's message names a field ("max_new_tokens: expected ..."); where an option of that name was
+// given, the command's message names the option.
 std::string with_option_name(const CLI::App& command, const std::string& message) {
   const size_t colon = std::min(message.find(':'), message.size());
   std::string option = "--" + message.substr(0, colon);
   std::ranges::replace(option, '_', '-');
-  return command.get_option_no_throw(option) ? option + message.substr(colon) : message;
+  const CLI::Option* given = command.get_option_no_throw(option);
+  return given != nullptr && given->count() > 0 ? option + message.substr(colon) : message;
 }
 
 int parse(CLI::App& app, int argc, char** argv) {
+  if (argc == 1) {
+    std::cerr << app.help();
+    return kUsage;
+  }
   try {
     try {
       app.parse(argc, argv);

@@ -40,8 +40,9 @@ TEST(CommandLine, SaysItsVersion) {
 
 TEST(CommandLine, RefusesWhatItDoesNotKnow) {
   for (const auto& command : kCommands) expect_failure(run_qkv(with(command, "--no-such-option")), 2, {});
-  expect_failure(run_qkv({}), 2, {"subcommand"});
-  expect_failure(run_qkv({"no-such-command"}), 2, {});
+  expect_failure(run_qkv({}), 2, {"Usage: qkv", "translate"});
+  expect_failure(run_qkv({"predict"}), 2, {"expected a command, found 'predict'; 'qkv --help' lists them"});
+  expect_failure(run_qkv({"tranlate", "model"}), 2, {"found 'tranlate'; did you mean 'translate'?"});
   expect_failure(run_qkv({"inspect", "--preset", "tiny", "--no-such-option"}), 2, {"--no-such-option"});
   expect_failure(run_qkv({"train", "translation", "--srcs", "a", "--tgt", "b"}), 2, {"--srcs"});
   expect_failure(run_qkv({"inspect", "--preset", "huge"}), 2, {"tiny, small, base, big", "huge"});
@@ -50,7 +51,8 @@ TEST(CommandLine, RefusesWhatItDoesNotKnow) {
   expect_failure(run_qkv({"inspect", "--preset", "tiny", "--set", "d_model=x"}), 2, {"d_model", "'x'"});
   expect_failure(run_qkv({"inspect"}), 2, {"--preset", "--layer"});
   expect_failure(run_qkv({"inspect", "--layer", "attention", "--heads", "7"}), 2, {"7 heads"});
-  expect_failure(run_qkv({"inspect", "--layer", "attention", "--d-model", "0"}), 2, {"d_model", "0"});
+  expect_failure(run_qkv({"inspect", "--layer", "attention", "--d-model", "0"}), 2,
+                 {"qkv: --d-model: expected", "0"});
   expect_failure(run_qkv({"demo", "--steps", "0"}), 2, {"max_steps"});
 }
 
