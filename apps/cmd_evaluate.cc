@@ -109,26 +109,26 @@ void evaluate(const Arguments& arguments) {
 }  // namespace
 
 void add_evaluate(CLI::App& app) {
-  CLI::App* group = add_command(app, "evaluate", "Measure how good a model is",
+  CLI::App* group = add_command(app, "evaluate", "Evaluate a model on test data",
                                 "qkv evaluate translation model --src test.en --ref test.de");
   group->require_subcommand(1);
   CLI::App* command = add_command(
       *group, "translation",
-      "Translate a file and compare the result with what it should be: BLEU and chrF2 as\n"
-      "sacreBLEU has them go to stdout, the speed to stderr. A line that cannot be translated is\n"
-      "an error.",
+      "Translate a file and score the translations against references. Prints BLEU and chrF2 as\n"
+      "sacreBLEU computes them, and the speed on stderr. A line that cannot be translated is an error.",
       "qkv evaluate translation model --src test.en --ref test.de --beam 4");
   const auto arguments = std::make_shared<Arguments>();
   command->add_option("model", arguments->model, "Model folder")->required()->type_name("DIR");
-  command->add_option("--src", arguments->source, "Text to translate, one sentence a line")
+  command->add_option("--src", arguments->source, "Text to translate, one sentence per line")
       ->required()
       ->type_name("FILE");
   command
-      ->add_option("--ref", arguments->references, "Its translation, line by line; given again: another one")
+      ->add_option("--ref", arguments->references,
+                   "Reference translation of each line; may be given several times, for several references")
       ->required()
       ->allow_extra_args(false)
       ->type_name("FILE");
-  command->add_option("--save-output", arguments->save_output, "Write the model's translations to this file")
+  command->add_option("--save-output", arguments->save_output, "Write the translations to this file")
       ->type_name("FILE");
   add_weights_option(*command, arguments->load.weights);
   add_decode_options(*command, arguments->decode);

@@ -137,7 +137,7 @@ Variable ImageEncoder::pooled(const Variable& hidden, const Offsets& offsets) co
   return (*pooler_)(first_rows(hidden, offsets), config_.pooler_activation, {});
 }
 
-Variable ImageEncoder::labels(const Variable& hidden, const Offsets& offsets) const {
+Variable ImageEncoder::classifier_logits(const Variable& hidden, const Offsets& offsets) const {
   if (!classifier_) throw UsageError("expected a model with labels, found one without");
   Variable logits = (*classifier_)(first_rows(hidden, offsets));
   if (!distillation_classifier_) return logits;

@@ -61,7 +61,8 @@ class ImageEncoder {
   // These take hidden states and the offsets of the images' tokens, and throw UsageError where the model has
   // no such head.
   Variable pooled(const Variable& hidden, const Offsets& offsets) const;  // -> [images, d_model]
-  Variable labels(const Variable& hidden, const Offsets& offsets) const;  // -> logits [images, labels]
+  Variable classifier_logits(const Variable& hidden,
+                             const Offsets& offsets) const;  // -> logits [images, labels]
 
   // "class_token", "positions", "patches.weight", "encoder.layers.0.fc1.bias", "classifier.weight".
   void visit(const nn::ParameterVisitor& visitor) const;

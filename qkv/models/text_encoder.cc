@@ -79,7 +79,7 @@ Variable TextEncoder::pooled(const Variable& hidden, const Offsets& offsets) con
   return (*pooler_)(first_rows(hidden, offsets), config_.pooler_activation, {});
 }
 
-Variable TextEncoder::guesses(const Variable& hidden) const {
+Variable TextEncoder::masked_language_logits(const Variable& hidden) const {
   if (!masked_language_) refuse("a masked-language head");
   const Variable x = masked_language_->dense(hidden, config_.masked_language_activation, {});
   return linear(masked_language_->layer_norm(x), masked_language_->output);
@@ -90,7 +90,7 @@ Variable TextEncoder::next_sentence(const Variable& hidden, const Offsets& offse
   return (*next_sentence_)(pooled(hidden, offsets));
 }
 
-Variable TextEncoder::labels(const Variable& hidden, const Offsets& offsets) const {
+Variable TextEncoder::classifier_logits(const Variable& hidden, const Offsets& offsets) const {
   if (!classifier_) refuse("labels");
   return (*classifier_)(config_.labelled == ClassificationTarget::texts ? pooled(hidden, offsets) : hidden);
 }

@@ -23,7 +23,8 @@ struct TextEncoderConfig {
   nn::StackOptions encoder = {};
   bool pooler = false;  // a vector of the whole text, out of its first token's
   Activation pooler_activation = Activation::tanh;
-  bool masked_language = false;  // guesses the token at each place; the table of embeddings is the projection
+  // Predicts the token at each position; the embedding table is the output projection.
+  bool masked_language = false;
   Activation masked_language_activation = Activation::gelu_exact;
   bool next_sentence = false;  // whether one part of the text follows the other; needs the pooler
   ClassificationTarget labelled = ClassificationTarget::nothing;  // texts need the pooler
@@ -48,10 +49,11 @@ class TextEncoder {
 
   // These take hidden states, and throw UsageError where the model has no such head.
   Variable pooled(const Variable& hidden, const Offsets& offsets) const;  // -> [texts, d_model]
-  Variable guesses(const Variable& hidden) const;  // [tokens, d_model] -> logits [tokens, vocabulary]
+  Variable masked_language_logits(
+      const Variable& hidden) const;  // [tokens, d_model] -> logits [tokens, vocabulary]
   Variable next_sentence(const Variable& hidden, const Offsets& offsets) const;  // -> logits [texts, 2]
   // -> logits [texts, labels] or [tokens, labels]
-  Variable labels(const Variable& hidden, const Offsets& offsets) const;
+  Variable classifier_logits(const Variable& hidden, const Offsets& offsets) const;
 
   // "embed_tokens.weight", "encoder.layers.0.fc1.bias", "pooler.weight", "masked_language.dense.weight".
   void visit(const nn::ParameterVisitor& visitor) const;

@@ -42,7 +42,8 @@ FilledText MaskFiller::finish(const FillMaskRequest& request, const Tensor& hidd
   FilledText result;
   for (size_t t = 0; t < encoding.size(); ++t) {
     if (encoding.ids[t] != mask_) continue;
-    const Tensor found = probabilities(model().guesses(hidden.slice_rows(static_cast<int64_t>(t), 1)));
+    const Tensor found =
+        probabilities(model().masked_language_logits(hidden.slice_rows(static_cast<int64_t>(t), 1)));
     std::vector<MaskPrediction>& predictions = result.masks.emplace_back();
     for (const size_t id : largest(found.values(), static_cast<size_t>(request.options.count))) {
       std::vector<int32_t> filled = encoding.ids;

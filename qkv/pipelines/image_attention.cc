@@ -43,7 +43,7 @@ ImageAttention capture_attention(const ImageEncoderPipeline& encoder, const data
   const Variable hidden =
       model(encoder.processor()(std::span(&image, 1)), context, models::OtherSizes::interpolated);
   if (!config.labels.empty()) {
-    const Variable logits = model.labels(hidden, Offsets::uniform(1, hidden.value().rows()));
+    const Variable logits = model.classifier_logits(hidden, Offsets::uniform(1, hidden.value().rows()));
     result.labels = ranked(probabilities(logits, config.problem).values(), config.labels);
   }
   return result;

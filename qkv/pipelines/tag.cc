@@ -19,7 +19,7 @@ TagRequest TokenTagger::prepare(std::string_view text) const { return {{read(tex
 
 TaggedText TokenTagger::finish(const TagRequest& request, const Tensor& hidden) const {
   const text::Encoding& encoding = request.encoding;
-  const Tensor found = probabilities(model().labels(hidden, Offsets::uniform(1, hidden.rows())));
+  const Tensor found = probabilities(model().classifier_logits(hidden, Offsets::uniform(1, hidden.rows())));
   TaggedText result;
   for (size_t t = 0; t < encoding.size(); ++t) {
     if (encoding.special_mask[t] != 0) continue;

@@ -17,14 +17,14 @@ using nlohmann::json;
 const std::filesystem::path kData = QKV_TEST_DATA;
 
 std::string folder(const std::string& name) { return (kData / "models" / "golden" / name).string(); }
-std::string picture(const std::string& name) {
+std::string image_file(const std::string& name) {
   return (kData / "data" / "golden" / "images" / name).string();
 }
 
 struct ImageCase {
   explicit ImageCase(const std::string& name)
       : expected(json::parse(read_file(folder(name) + "/images.json"))) {
-    for (const json& one : expected) input += picture(one["input"].get<std::string>()) + "\n";
+    for (const json& one : expected) input += image_file(one["input"].get<std::string>()) + "\n";
   }
   json expected;
   std::string input;
@@ -87,7 +87,7 @@ INSTANTIATE_TEST_SUITE_P(Families, ImageCommands, ::testing::Values("vit_images"
 TEST(ImageCommand, ClassifyNamesTheLikeliest) {
   const ImageCase one("vit_images");
   const json& labels = one.expected[0]["labels"];
-  const std::string input = picture("rgb.png") + "\n";
+  const std::string input = image_file("rgb.png") + "\n";
   const Outcome best = run_qkv({"classify", folder("vit_images")}, {.input = input});
   EXPECT_TRUE(best.out.starts_with(labels[0]["label"].get<std::string>() + "\t0.")) << best.out;
   EXPECT_EQ(std::ranges::count(best.out, '\t'), 1);
@@ -98,7 +98,7 @@ TEST(ImageCommand, ClassifyNamesTheLikeliest) {
 }
 
 TEST(ImageCommand, AnotherSizeIsAnotherLook) {
-  const std::string input = picture("rgb.png") + "\n";
+  const std::string input = image_file("rgb.png") + "\n";
   const Outcome own = run_qkv({"classify", folder("vit_images"), "--image-size", "12"}, {.input = input});
   EXPECT_EQ(own.out, run_qkv({"classify", folder("vit_images")}, {.input = input}).out);
   const Outcome large = run_qkv({"classify", folder("vit_images"), "--image-size", "20"}, {.input = input});
@@ -112,9 +112,9 @@ TEST(ImageCommand, BadFilesLeaveTheOthersUnharmed) {
   const Scratch scratch;
   const std::string empty = scratch.write("empty.png", "").string();
   const std::string text = scratch.write("text.jpg", "no picture").string();
-  const std::string whole = read_file(picture("whole.jpg"));
+  const std::string whole = read_file(image_file("whole.jpg"));
   const std::string cut = scratch.write("cut.jpg", whole.substr(0, whole.size() / 2)).string();
-  const std::string good = picture("rgb.png") + "\n";
+  const std::string good = image_file("rgb.png") + "\n";
   const Outcome alone = run_qkv({"classify", folder("vit_images")}, {.input = good});
   const Outcome outcome =
       run_qkv({"classify", folder("vit_images")},
@@ -128,11 +128,11 @@ TEST(ImageCommand, BadFilesLeaveTheOthersUnharmed) {
   }
 }
 
-TEST(ImageCommand, AttentionIsDrawnOverThePicture) {
+TEST(ImageCommand, AttentionIsDrawnOverTheImage) {
   const Scratch scratch;
   const auto draw = [&](const std::string& file) {
     const Outcome outcome =
-        run_qkv({"attention", folder("deit_images"), "--image", picture("turned_6.jpg"), "--out", file});
+        run_qkv({"attention", folder("deit_images"), "--image", image_file("turned_6.jpg"), "--out", file});
     EXPECT_EQ(outcome.status, 0) << outcome.err;
     EXPECT_NE(outcome.out.find("written: " + file), std::string::npos) << outcome.out;
     return read_file(file);
@@ -162,18 +162,18 @@ TEST(ImageCommand, AttentionWantsWhatTheModelReads) {
   const Scratch scratch;
   const std::string out = (scratch / "a.html").string();
   expect_failure(run_qkv({"attention", folder("vit_images"), "--source", "a", "--out", out}), 2, {"--image"});
-  expect_failure(run_qkv({"attention", folder("bert_texts"), "--image", picture("rgb.png"), "--out", out}), 2,
-                 {"--image", "reads text"});
+  expect_failure(run_qkv({"attention", folder("bert_texts"), "--image", image_file("rgb.png"), "--out", out}),
+                 2, {"--image", "reads text"});
   expect_failure(run_qkv({"attention", folder("bert_texts"), "--out", out}), 2, {"--source"});
   expect_failure(run_qkv({"attention", folder("vit_images"), "--image", "/nowhere.png", "--out", out}), 1,
                  {"/nowhere.png"});
   expect_failure(
-      run_qkv({"attention", folder("vit_images"), "--image", picture("rgb.png"), "--out", "a.pdf"}), 2,
+      run_qkv({"attention", folder("vit_images"), "--image", image_file("rgb.png"), "--out", "a.pdf"}), 2,
       {".html, .json or .svg"});
 }
 
 TEST(ImageCommand, RefusesWhatDoesNotFit) {
-  const RunOptions line{.input = picture("rgb.png") + "\n"};
+  const RunOptions line{.input = image_file("rgb.png") + "\n"};
   expect_failure(run_qkv({"classify", folder("vit_images"), "--pairs"}, line), 2, {"--pairs"});
   expect_failure(run_qkv({"classify", folder("vit_images"), "--top", "0"}, line), 2, {"--top"});
   expect_failure(run_qkv({"classify", folder("bert_texts"), "--image-size", "12"}, line), 2,

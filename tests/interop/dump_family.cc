@@ -120,11 +120,11 @@ std::vector<io::NamedTensor> run_encoder(const char* folder, const Texts& texts)
   const Offsets& offsets = texts.all.offsets;
   std::vector<io::NamedTensor> out{{"hidden", hidden.value()}};
   watched.add_to(out);
-  if (config.masked_language) out.push_back({"logits", model->guesses(hidden).value()});
+  if (config.masked_language) out.push_back({"logits", model->masked_language_logits(hidden).value()});
   if (config.pooler) out.push_back({"pooled", model->pooled(hidden, offsets).value()});
   if (config.next_sentence) out.push_back({"next_sentence", model->next_sentence(hidden, offsets).value()});
   if (config.labelled != models::ClassificationTarget::nothing) {
-    out.push_back({"labels", model->labels(hidden, offsets).value()});
+    out.push_back({"labels", model->classifier_logits(hidden, offsets).value()});
   }
   return out;
 }
@@ -138,7 +138,8 @@ std::vector<io::NamedTensor> run_images(const char* folder, const Tensor& pixels
   watched.add_to(out);
   const Offsets offsets = Offsets::uniform(pixels.dim(0), hidden.value().rows() / pixels.dim(0));
   if (model->config().pooler) out.push_back({"pooled", model->pooled(hidden, offsets).value()});
-  if (!model->config().labels.empty()) out.push_back({"labels", model->labels(hidden, offsets).value()});
+  if (!model->config().labels.empty())
+    out.push_back({"labels", model->classifier_logits(hidden, offsets).value()});
   return out;
 }
 

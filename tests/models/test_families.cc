@@ -144,9 +144,9 @@ TEST_P(EncoderFamilies, GiveTransformersNumbers) {
     }
     expect_close(run().value(), one.expected[name], name, 5e-6);
   };
-  expect_head("logits", [&] { return model->guesses(hidden); });
+  expect_head("logits", [&] { return model->masked_language_logits(hidden); });
   expect_head("next_sentence", [&] { return model->next_sentence(hidden, one.offsets); });
-  expect_head("labels", [&] { return model->labels(hidden, one.offsets); });
+  expect_head("labels", [&] { return model->classifier_logits(hidden, one.offsets); });
   if (one.expected.has("pooled")) {
     expect_head("pooled", [&] { return model->pooled(hidden, one.offsets); });
   }

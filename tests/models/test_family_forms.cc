@@ -58,8 +58,9 @@ AnyModel open_model(const fs::path& inputs, const fs::path& folder, const LoadOp
         nn::ForwardContext context;
         const Tensor types = first_of(one.expected["types"], texts.values.numel());
         const Variable hidden = model(texts, context, types);
-        if (model.config().masked_language) return model.guesses(hidden).value();
-        return model.config().labels.empty() ? hidden.value() : model.labels(hidden, texts.offsets).value();
+        if (model.config().masked_language) return model.masked_language_logits(hidden).value();
+        return model.config().labels.empty() ? hidden.value()
+                                             : model.classifier_logits(hidden, texts.offsets).value();
       });
     case FolderKind::translation:
       return any<Transformer>(load_transformer(folder, options), [=](const auto& model, bool first) {
@@ -82,7 +83,7 @@ AnyModel open_model(const fs::path& inputs, const fs::path& folder, const LoadOp
         const Variable hidden = model(first_of(pixels, images), context);
         const Offsets offsets = Offsets::uniform(images, hidden.value().rows() / images);
         const bool labels = !model.config().labels.empty();
-        return (labels ? model.labels(hidden, offsets) : model.pooled(hidden, offsets)).value();
+        return (labels ? model.classifier_logits(hidden, offsets) : model.pooled(hidden, offsets)).value();
       });
   }
 }

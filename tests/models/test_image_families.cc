@@ -50,9 +50,9 @@ void expect_numbers(const ImageEncoder& model, const Golden& expected, OtherSize
   if (expected.has("hidden")) expect_close(hidden.value(), expected["hidden"], "hidden", 5e-6);
   if (expected.has("pooled")) {
     expect_close(model.pooled(hidden, offsets).value(), expected["pooled"], "pooled", 5e-6);
-    EXPECT_THROW(model.labels(hidden, offsets), UsageError);
+    EXPECT_THROW(model.classifier_logits(hidden, offsets), UsageError);
   } else {
-    expect_close(model.labels(hidden, offsets).value(), expected["labels"], "labels", 5e-6);
+    expect_close(model.classifier_logits(hidden, offsets).value(), expected["labels"], "labels", 5e-6);
     EXPECT_THROW(model.pooled(hidden, offsets), UsageError);
   }
 }
