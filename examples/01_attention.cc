@@ -9,7 +9,7 @@ int main() {
   const qkv::Tensor weights = attention.weights[0], y = attention.output.value();  // [heads, queries, keys]
   for (int64_t i = 0; i < 3; ++i) {
     std::cout << "token " << i << " attends with";
-    for (int64_t j = 0; j <= i; ++j) std::cout << ' ' << weights.values()[i * 3 + j];
-    std::cout << " and becomes " << y.values()[i * 2] << ' ' << y.values()[i * 2 + 1] << '\n';
+    for (int64_t j = 0; j <= i; ++j) std::cout << ' ' << weights.at(0, i, j);
+    std::cout << " and becomes " << y.at(0, i, 0, 0) << ' ' << y.at(0, i, 0, 1) << '\n';
   }
 }

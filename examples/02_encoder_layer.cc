@@ -10,10 +10,6 @@ int main() {
   constexpr int64_t d_model = 64;
   const qkv::nn::EncoderLayer layer({.d_model = d_model, .heads = 4, .d_ff = 256, .dropout = 0.1f});
   qkv::nn::initialise(layer, /*seed=*/1);
-  layer.visit([](const std::string& name, const qkv::nn::Parameter& parameter) {
-    std::cout << name << ' ' << parameter.shape << '\n';
-  });
-  std::cout << qkv::nn::count_parameters(layer) << " parameters\n";
 
   const auto offsets = qkv::Offsets::of_lengths(std::vector<int32_t>{5, 3});
   const qkv::Tensor x = qkv::Tensor::empty({offsets.tokens(), d_model});
@@ -21,6 +17,11 @@ int main() {
 
   qkv::nn::ForwardContext context;  // training is off: nothing is dropped
   const qkv::Tensor both = layer(x, offsets, {}, context).value();
+
+  layer.visit([](const std::string& name, const qkv::nn::Parameter& parameter) {
+    std::cout << name << ' ' << parameter.shape << '\n';
+  });
+  std::cout << qkv::nn::count_parameters(layer) << " parameters\n";
 
   qkv::nn::ForwardContext second_pass;
   const qkv::Tensor alone =
