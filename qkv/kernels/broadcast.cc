@@ -16,7 +16,7 @@ using Extents = std::array<int64_t, kAxes>;
 Extents extents_of(const Tensor& x) {
   Extents extents;
   extents.fill(1);
-  for (int i = 0; i < x.rank(); ++i) extents[static_cast<size_t>(kAxes - x.rank() + i)] = x.dim(i);
+  for (int i = 1; i <= x.rank(); ++i) extents[extents.size() - static_cast<size_t>(i)] = x.dim(-i);
   return extents;
 }
 

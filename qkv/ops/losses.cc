@@ -46,7 +46,7 @@ double check_labels(const Variable& logits, const Tensor& labels, const ClassLos
 
 Variable reduced(const Variable& losses, Reduction reduction, double count) {
   if (reduction == Reduction::none) return losses;
-  const Variable total = sum(losses);
+  Variable total = sum(losses);
   if (reduction == Reduction::sum) return total;
   return total * (count > 0 ? static_cast<float>(1 / count) : 0.0f);
 }

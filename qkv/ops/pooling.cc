@@ -8,7 +8,7 @@ namespace qkv {
 namespace {
 
 Variable checked(const char* operation, const Variable& input, const Offsets& offsets) {
-  const Variable x = contiguous_f32(operation, input);
+  Variable x = contiguous_f32(operation, input);
   if (x.shape().rank() != 2 || x.shape()[0] != offsets.tokens()) {
     throw ShapeError(concat(operation, ": expected [", offsets.tokens(),
                             ", features], as the offsets end there, found ", x.shape()));
