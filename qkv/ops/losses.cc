@@ -57,11 +57,12 @@ Variable cross_entropy(const Variable& input, const Tensor& labels, const ClassL
   const ProfileScope profile(kCrossEntropy);
   const Variable logits = contiguous_f32(kCrossEntropy, input);
   const double count = check_labels(logits, labels, options);
-  const kernels::LabelTargets targets{.labels = labels,
-                                      .class_weights = options.class_weights,
+  const Device device = logits.value().device();
+  const kernels::LabelTargets targets{.labels = from_host(labels, device),
+                                      .class_weights = from_host(options.class_weights, device),
                                       .ignored = options.ignored_label,
                                       .smoothing = options.label_smoothing};
-  const Tensor losses = Tensor::empty(labels.shape(), DType::f32, logits.value().device());
+  const Tensor losses = Tensor::empty(labels.shape(), DType::f32, device);
   const Tensor log_sum_exp = empty_like(losses);
   kernels::label_loss(logits.value(), targets, losses, log_sum_exp);
   if (!Tape::records({logits})) return reduced(losses, options.reduction, count);

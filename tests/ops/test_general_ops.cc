@@ -340,4 +340,55 @@ TEST(Mse, SquaresDifferences) {
                    .inputs = {random_tensor({3, 4}, 1), random_tensor({3, 4}, 2)}});
 }
 
+// Values and gradients on the reference device, whose memory nothing but its kernels can read.
+TEST(GeneralOps, AgreeOnTheReferenceDevice) {
+  const Offsets offsets({0, 2, 2, 4});
+  const Tensor labels = Tensor::from(std::vector<int32_t>{2, -100, 0, 4}, {4}), weights = divisors({5}, 4);
+  const Tensor rows = Tensor::from(std::vector<int32_t>{3, 0, 3}, {3});
+  using Function = std::function<Variable(const std::vector<Variable>&)>;
+  const std::vector<std::pair<const char*, Function>> functions{
+      {"arithmetic", [](const auto& in) { return 2.0f - in[0] * in[1] / (in[1] * in[1] + 1.0f); }},
+      {"sums", [](const auto& in) { return sum(in[0], 0) + mean(in[0], 1, KeepAxis::yes) + mean(in[0]); }},
+      {"softmax", [](const auto& in) { return softmax(in[0]) + log_softmax(in[0] * 2.0f); }},
+      {"matmul", [](const auto& in) { return matmul(transpose(in[0]), in[0]); }},
+      {"slices",
+       [](const auto& in) {
+         return concatenate({slice(in[0], 0, 1, 2), slice(in[0], 0, 0, 3)}, 0);
+       }},
+      {"gather", [=](const auto& in) { return gather(in[0], rows); }},
+      {"pooling", [=](const auto& in) { return segment_mean(in[0], offsets) + segment_max(in[0], offsets); }},
+      {"cross_entropy",
+       [=](const auto& in) {
+         return cross_entropy(in[0], labels, {.class_weights = weights, .label_smoothing = 0.2f});
+       }},
+      {"mse", [](const auto& in) { return mse(in[0].columns(0, 3), in[0].columns(2, 3), Reduction::sum); }},
+  };
+  const std::vector<Tensor> inputs{random_tensor({4, 5}, 1), random_tensor({5}, 2)};
+  for (const auto& [name, function] : functions) {
+    SCOPED_TRACE(name);
+    const auto run = [&, &f = function](Device device) {
+      std::vector<Variable> leaves;
+      for (const Tensor& input : inputs)
+        leaves.push_back(Variable::parameter(from_host(input.clone(), device)));
+      Tape tape;
+      const Variable y = f(leaves);
+      tape.backward(sum(y * from_host(random_tensor(y.shape(), 9), device)));
+      std::vector<Tensor> results{to_host(y.value())};
+      for (const Variable& leaf : leaves) {
+        if (leaf.has_grad()) results.push_back(to_host(leaf.grad()));
+      }
+      return results;
+    };
+    const std::vector<Tensor> found = run(Device::cpu), expected = run(Device::reference);
+    ASSERT_EQ(found.size(), expected.size());
+    for (size_t n = 0; n < found.size(); ++n) {
+      ASSERT_EQ(found[n].shape(), expected[n].shape());
+      for (size_t i = 0; i < found[n].values().size(); ++i) {
+        ASSERT_NEAR(found[n].values()[i], expected[n].values()[i], 2e-6)
+            << "tensor " << n << ", element " << i;
+      }
+    }
+  }
+}
+
 }  // namespace
