@@ -377,7 +377,7 @@ void add_train(CLI::App& app) {
   add_flags(*task, arguments, kTrainFlags, defaults);
   add_run_options(*task, arguments, defaults);
   task->callback([arguments] { train_translation(*arguments); });
-  train->callback([arguments, train, task, resumed] {
+  train->callback([arguments, task, resumed] {
     if (task->parsed()) {
       if (resumed->count() > 0)
         throw UsageError(

@@ -13,7 +13,7 @@ namespace {
 // The metric that decides: the one asked for, else the task's first, else the loss.
 Metric deciding_metric(const Task& task, const std::string& wanted) {
   const std::vector<Metric> metrics = task.metrics();
-  const Metric loss{.name = "loss", .higher_is_better = false};
+  Metric loss{.name = "loss", .higher_is_better = false};
   if (wanted.empty()) return metrics.empty() ? loss : metrics.front();
   if (wanted == loss.name) return loss;
   std::string known = loss.name;
