@@ -10,17 +10,17 @@ set(QKV_PRIVATE_HEADERS
   "/kernels/(backend|cpu|reference)/"
   "/kernels/(attention|backend|broadcast|dispatch|embedding|gated|key_value_cache|label_loss|loss|matmul|norm|optimizer|pointwise|product|rotary|segments|weight_rows)\\.h$"
   "/tensor/device_memory\\.h$"
-  "/base/(hash|thread)\\.h$" "/data/(exif|image_limits|jpeg|png|shuffle)\\.h$"
+  "/base/(hash|string_index|thread)\\.h$" "/data/(exif|image_limits|jpeg|png|shuffle)\\.h$"
   "/search/(alternatives|batches|beam|candidates|constraints|hypotheses|samples|sampling|step_scores)\\.h$"
   "/pipelines/(checks|pieces|row_results|run_engine|sentence_transformer)\\.h$"
   "/explain/(page_parts|pages|palette|report_file|svg_parts)\\.h$"
   "/io/crc32c\\.h$" "/ops/(contiguous|require|weight_rows)\\.h$" "/metrics/ngrams\\.h$" "/nn/recompute\\.h$" "/optim/require\\.h$"
   "/models/families/"
-  "/models/hub/(config_reader|config_writer|family|stored_names|tensor_files|weights)\\.h$"
+  "/models/hub/(config_reader|config_writer|family|weight_map|tensor_files|weights)\\.h$"
   "/models/(position_grid|validate)\\.h$" "/text/vocabulary\\.h$"
   # Of the tokenizers, tokenizer.h is what others use.
-  "/text/(added_tokens|byte_letters|byte_tokens|byte_trie|decoders|folder_config|json_part|normalized_string|normalizers|pattern)\\.h$"
-  "/text/(post_processing|pre_tokenizers|sentencepiece_model|string_index|token_models|token_table|tokenizer_json)\\.h$"
+  "/text/(added_tokens|byte_letters|byte_tokens|byte_trie|decoders|folder_config|normalized_string|normalizers|pattern)\\.h$"
+  "/text/(post_processing|pre_tokenizers|sentencepiece_model|token_models|token_table|tokenizer_json)\\.h$"
   "/text/(tokenizer_parts|unicode|word_cache)\\.h$")
 
 # qkv_public_headers(<variable>): their paths, relative to the source folder.

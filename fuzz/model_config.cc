@@ -19,12 +19,12 @@ template <class Model, class Family>
 void open(const std::string& text, std::span<const Family> families) {
   try {
     const ConfigReader reader(text, kPath);
-    const Family* family = find_family(families, reader.text("model_type"));
+    const Family* family = find_family(families, reader.string("model_type"));
     if (family == nullptr) return;
-    const auto config = family->read(reader);
+    const auto config = family->parse(reader);
     const Model model(config);
-    family->names(config);
-    family->write(config);
+    family->weight_map(config);
+    family->serialize(config).json();
   } catch (const qkv::Error&) {
     // Refused, as it should be.
   }

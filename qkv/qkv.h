@@ -4,10 +4,12 @@
 #include "qkv/base/error.h"
 #include "qkv/base/field_text.h"
 #include "qkv/base/files.h"
+#include "qkv/base/json.h"
 #include "qkv/base/log.h"
 #include "qkv/base/parallel.h"
 #include "qkv/base/philox.h"
 #include "qkv/base/scope.h"
+#include "qkv/base/utf8.h"
 
 #include "qkv/tensor/device.h"
 #include "qkv/tensor/dtype.h"
@@ -22,7 +24,6 @@
 #include "qkv/text/tokenizer.h"
 #include "qkv/text/train_sentencepiece.h"
 #include "qkv/text/translation_tokenizer.h"
-#include "qkv/text/utf8.h"
 
 #include "qkv/metrics/bleu.h"
 #include "qkv/metrics/chrf.h"

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "qkv/base/error.h"
+#include "qkv/base/utf8.h"
 #include "qkv/text/lines.h"
-#include "qkv/text/utf8.h"
 
 namespace qkv::data {
 namespace {
@@ -54,7 +54,7 @@ bool ParallelReader::next(LinePair& pair) {
     }
     if (!more_source) return false;
     pair.line = source.lines();
-    if (!text::valid_utf8(pair.source) || !text::valid_utf8(pair.target)) {
+    if (!valid_utf8(pair.source) || !valid_utf8(pair.target)) {
       if (options_.bad_utf8 == OnBadLine::fail) {
         source.require_utf8(pair.source);
         target.require_utf8(pair.target);

@@ -3,16 +3,13 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
-#include <nlohmann/json.hpp>
-#include <set>
 
 #include "qkv/base/error.h"
+#include "qkv/base/json.h"
 #include "qkv/io/safetensors.h"
 
 namespace qkv::io {
 namespace {
-
-using Json = nlohmann::json;
 
 static_assert(std::endian::native == std::endian::little, "safetensors files are mapped as they are");
 
@@ -58,96 +55,53 @@ Tensor widened(const std::byte* source, const Shape& shape, Widen widen) {
 // Text from a file, fit for a message: a foreign file's "name" may be megabytes of anything.
 std::string excerpt(const std::string& text) { return text.size() <= 80 ? text : text.substr(0, 80) + "..."; }
 
-// Structures are only named: they may be nested to any depth, and to spell one out takes the stack to that
-// depth.
-std::string described(const Json& value) {
-  return value.is_structured() ? value.type_name() : excerpt(value.dump());
-}
-
-// The header as JSON. A repeated key is an error, which the parser alone would let pass.
-Json parse_header(const char* begin, const char* end, const std::string& file) {
-  std::set<std::string> keys;
-  std::string repeated;
-  const auto watch = [&](int depth, Json::parse_event_t event, Json& parsed) {
-    if (depth == 1 && event == Json::parse_event_t::key && !keys.insert(parsed.get<std::string>()).second) {
-      repeated = parsed.get<std::string>();
-    }
-    return true;
-  };
-  Json header;
+// The header as JSON.
+JsonValue parse_header(std::string_view text, const std::string& file) {
   try {
-    header = Json::parse(begin, end, watch);
-  } catch (const Json::parse_error& error) {
-    throw DataError(concat(file, ": expected a safetensors header in JSON, found a syntax error at byte ",
-                           kLengthBytes + error.byte, "; the file is damaged or of another format"));
-  } catch (const Json::exception&) {
-    throw DataError(
-        concat(file, ": expected a safetensors header in JSON, found a number that is too large for one"));
+    const JsonValue header = parse_json(text, file, {.unique_keys = true});
+    if (!header.is_object()) header.fail("a JSON object");
+    return header;
+  } catch (const DataError& error) {
+    throw DataError(concat(error.what(),
+                           "; the header of this safetensors file is damaged, or it is a file of ",
+                           "another format"));
   }
-  if (!header.is_object()) {
-    throw DataError(
-        concat(file, ": expected a safetensors header that is a JSON object, found ", header.type_name()));
-  }
-  if (!repeated.empty())
-    throw DataError(concat(file, ": expected each name once, found ", excerpt(repeated), " twice"));
-  return header;
 }
 
-// A field that must be a list of whole numbers, none negative.
-std::vector<uint64_t> numbers_of(const Json& object, const char* field, const std::string& where) {
-  const auto list = object.find(field);
-  if (list == object.end() || !list->is_array()) {
-    throw DataError(concat(where, ": expected a list \"", field, "\", found ",
-                           list == object.end() ? "none" : list->type_name()));
-  }
+// A list of integers of at least 0.
+std::vector<uint64_t> numbers_of(const JsonValue& list) {
   std::vector<uint64_t> numbers;
-  for (const Json& number : *list) {
-    if (!number.is_number_unsigned()) {
-      throw DataError(
-          concat(where, ": expected whole numbers in \"", field, "\", found ", described(number)));
-    }
-    numbers.push_back(number.get<uint64_t>());
+  for (const JsonValue& number : list.items()) {
+    numbers.push_back(static_cast<uint64_t>(number.integer(0, std::numeric_limits<int64_t>::max())));
   }
   return numbers;
 }
 
 // The shape, and the bytes that it needs with elements of the given size.
-Shape checked_shape(const std::vector<uint64_t>& numbers, uint64_t element_bytes, const std::string& where,
-                    uint64_t& bytes) {
-  if (numbers.size() > Shape::kMaxRank) {
-    throw DataError(
-        concat(where, ": expected a shape of at most ", Shape::kMaxRank, " extents, found ", numbers.size()));
-  }
+Shape checked_shape(const JsonValue& value, uint64_t element_bytes, uint64_t& bytes) {
+  const std::vector<uint64_t> numbers = numbers_of(value);
+  if (numbers.size() > Shape::kMaxRank)
+    value.fail(concat("a shape of at most ", Shape::kMaxRank, " extents"));
   constexpr uint64_t kMost = std::numeric_limits<int64_t>::max();
   std::vector<int64_t> extents;
   bytes = element_bytes;
   for (const uint64_t number : numbers) {
-    if (number > kMost || __builtin_mul_overflow(bytes, number, &bytes) || bytes > kMost) {
-      throw DataError(concat(where, ": expected a shape that fits into memory, found an extent of ", number,
-                             " and more than 2^63 bytes"));
-    }
+    if (__builtin_mul_overflow(bytes, number, &bytes) || bytes > kMost)
+      value.fail("a shape of less than 2^63 bytes");
     extents.push_back(static_cast<int64_t>(number));
   }
   return Shape(extents);
 }
 
-std::string dtype_of_entry(const Json& value, const std::string& where) {
-  const auto dtype = value.find("dtype");
-  if (dtype == value.end() || !dtype->is_string() || bytes_per_element(dtype->get<std::string>()) == 0) {
-    throw DataError(concat(where, ": expected a safetensors dtype such as F32, found ",
-                           dtype == value.end() ? "none" : described(*dtype)));
-  }
-  return dtype->get<std::string>();
+std::string dtype_of_entry(const JsonValue& value) {
+  const std::string dtype = value.string();
+  if (bytes_per_element(dtype) == 0) value.fail("a safetensors dtype such as F32");
+  return dtype;
 }
 
-Metadata metadata_of(const Json& value, const std::string& where) {
+Metadata metadata_of(const JsonValue& value) {
   Metadata metadata;
-  for (const auto& [key, text] : value.items()) {
-    if (!text.is_string()) {
-      throw DataError(concat(where, ".", excerpt(key), ": expected a string, found ", text.type_name()));
-    }
-    metadata[key] = text.get<std::string>();
-  }
+  value.members([&](std::string_view key, const JsonValue& text) { metadata.emplace(key, text.string()); });
   return metadata;
 }
 
@@ -179,32 +133,26 @@ void SafetensorsFile::read_header() {
   }
   data_begin_ = kLengthBytes + length;
   const char* text = reinterpret_cast<const char*>(file_->data()) + kLengthBytes;
-  const Json header = parse_header(text, text + length, file);
-  for (const auto& [name, value] : header.items()) {
-    const std::string where = concat(file, ": ", excerpt(name));
-    if (!value.is_object()) throw DataError(concat(where, ": expected an object, found ", value.type_name()));
+  const JsonValue header = parse_header({text, length}, file);
+  header.members([&](std::string_view name, const JsonValue& value) {
     if (name == kMetadataKey) {
-      metadata_ = metadata_of(value, where);
-      continue;
+      metadata_ = metadata_of(value);
+      return;
     }
     Entry entry;
-    entry.dtype = dtype_of_entry(value, where);
+    entry.dtype = dtype_of_entry(value["dtype"]);
     uint64_t needed = 0;
-    entry.shape =
-        checked_shape(numbers_of(value, "shape", where), bytes_per_element(entry.dtype), where, needed);
-    const std::vector<uint64_t> interval = numbers_of(value, "data_offsets", where);
-    if (interval.size() != 2 || interval[0] > interval[1]) {
-      throw DataError(concat(where, ": expected data_offsets [begin, end], found ",
-                             excerpt(value["data_offsets"].dump())));
-    }
+    entry.shape = checked_shape(value["shape"], bytes_per_element(entry.dtype), needed);
+    const JsonValue offsets = value["data_offsets"];
+    const std::vector<uint64_t> interval = numbers_of(offsets);
+    if (interval.size() != 2 || interval[0] > interval[1]) offsets.fail("[begin, end]");
     if (interval[1] - interval[0] != needed) {
-      throw DataError(concat(where, ": expected ", needed, " bytes for ", entry.dtype, " of shape ",
-                             entry.shape, ", found data_offsets over ", interval[1] - interval[0], " bytes"));
+      offsets.fail(concat("an interval of ", needed, " bytes, for ", entry.dtype, " of shape ", entry.shape));
     }
     entry.begin = interval[0];
     entry.end = interval[1];
     entries_.emplace(name, std::move(entry));
-  }
+  });
 }
 
 // The intervals must cover the numbers from the first byte to the last, without overlap or gap.

@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "qkv/base/error.h"
+#include "qkv/base/utf8.h"
 #include "qkv/metrics/ngrams.h"
 #include "qkv/metrics/tokenize_13a.h"
 #include "qkv/metrics/unicode.h"

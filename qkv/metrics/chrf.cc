@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "qkv/base/error.h"
+#include "qkv/base/utf8.h"
 #include "qkv/metrics/ngrams.h"
 #include "qkv/metrics/unicode.h"
 

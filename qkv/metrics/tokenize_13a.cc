@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "qkv/base/utf8.h"
 #include "qkv/metrics/unicode.h"
 
 namespace qkv::metrics {

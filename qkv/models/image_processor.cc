@@ -26,21 +26,21 @@ constexpr int64_t kDefaultCrop = 224;
 
 const Defaults& defaults_of(const ConfigReader& reader) {
   const char* key = reader.has("image_processor_type") ? "image_processor_type" : "feature_extractor_type";
-  const std::string type = reader.text(key, "ViTImageProcessor");
+  const std::string type = reader.string(key, "ViTImageProcessor");
   for (const Defaults& one : kClasses) {
     for (const char* ending :
          {"ImageProcessor", "ImageProcessorFast", "ImageProcessorPil", "FeatureExtractor"}) {
       if (type == concat(one.name, ending)) return one;
     }
   }
-  reader.refuse(key, "ViTImageProcessor or DeiTImageProcessor");
+  reader.reject(key, "ViTImageProcessor or DeiTImageProcessor");
 }
 
 // Of a field such as 224, [224, 224] or {"height": 224, "width": 224}.
 ImageSize size_of(const ConfigReader& reader, const std::string& key, int64_t otherwise) {
   if (reader.is_object(key)) {
     const ConfigReader size = reader.object(key);
-    const ImageSize found{size.whole("height"), size.whole("width")};
+    const ImageSize found{size.integer("height"), size.integer("width")};
     size.reject_unknown_fields({});
     return found;
   }
@@ -51,18 +51,18 @@ ImageSize size_of(const ConfigReader& reader, const std::string& key, int64_t ot
     return side == std::floor(side) && side >= 1 && side <= kLongestSide;
   };
   if (sides.size() != 2 || !std::ranges::all_of(sides, is_side)) {
-    reader.refuse(key, concat("a height and a width of 1 to ", kLongestSide));
+    reader.reject(key, concat("a height and a width of 1 to ", kLongestSide));
   }
   return {static_cast<int64_t>(sides[0]), static_cast<int64_t>(sides[1])};
 }
 
 void read_resizing(const ConfigReader& reader, const Defaults& defaults, ImageProcessorConfig& config) {
-  const int64_t resample = reader.whole("resample", static_cast<int64_t>(defaults.resampling));
-  if (resample < 0 || resample > 5) reader.refuse("resample", "one of Pillow's filters, 0 to 5");
+  const int64_t resample = reader.integer("resample", static_cast<int64_t>(defaults.resampling));
+  if (resample < 0 || resample > 5) reader.reject("resample", "one of Pillow's filters, 0 to 5");
   config.resampling = static_cast<data::Resampling>(resample);
   if (reader.is_object("size") && reader.object("size").has("shortest_edge")) {
     const ConfigReader size = reader.object("size");
-    config.shortest_edge = size.whole("shortest_edge");
+    config.shortest_edge = size.integer("shortest_edge");
     size.reject_unknown_fields({});
   } else {
     config.resize = size_of(reader, "size", defaults.size);
@@ -73,7 +73,7 @@ std::array<float, 3> channels_of(const ConfigReader& reader, const std::string& 
   std::vector<double> values = reader.numbers(key);
   if (values.empty()) values = {0.5};
   if (values.size() == 1) values.resize(3, values.front());
-  if (values.size() != 3) reader.refuse(key, "a number for each of 3 channels");
+  if (values.size() != 3) reader.reject(key, "a number for each of 3 channels");
   return {static_cast<float>(values[0]), static_cast<float>(values[1]), static_cast<float>(values[2])};
 }
 
@@ -91,25 +91,25 @@ ImageProcessorConfig read_image_processor(const std::string& json, const std::st
   read_resizing(reader, defaults, config);
   // All is read, and steps that are not taken are forgotten: a file describes those too.
   const ImageProcessorConfig nothing{.scale = 1};
-  if (!reader.flag("do_resize", true)) {
+  if (!reader.boolean("do_resize", true)) {
     config.resize = nothing.resize;
     config.shortest_edge = nothing.shortest_edge;
   }
-  if (!reader.flag("do_center_crop", defaults.crops)) config.crop = nothing.crop;
-  if (!reader.flag("do_rescale", true)) config.scale = nothing.scale;
-  if (!reader.flag("do_normalize", true)) {
+  if (!reader.boolean("do_center_crop", defaults.crops)) config.crop = nothing.crop;
+  if (!reader.boolean("do_rescale", true)) config.scale = nothing.scale;
+  if (!reader.boolean("do_normalize", true)) {
     config.mean = nothing.mean;
     config.deviation = nothing.deviation;
   }
-  reader.require_flag("do_pad", false);
-  reader.require_text("data_format", "channels_first");
+  reader.require_boolean("do_pad", false);
+  reader.require_string("data_format", "channels_first");
   // How transformers runs, and not what comes out. Pictures always become RGB.
   constexpr std::array<std::string_view, 13> kIrrelevant{
       "image_processor_type", "feature_extractor_type", "processor_class", "do_convert_rgb",
       "input_data_format",    "return_tensors",         "device",          "disable_grouping",
       "default_to_square",    "_valid_processor_keys",  "use_fast",        "pad_size",
       "_valid_kwargs_names"};
-  reader.refuse_the_rest_of_a_model(kIrrelevant);
+  reader.reject_unknown_model_fields(kIrrelevant);
   try {
     config.validate();
   } catch (const UsageError& error) {

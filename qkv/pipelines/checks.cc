@@ -1,12 +1,12 @@
 #include "qkv/pipelines/checks.h"
 
 #include "qkv/base/error.h"
-#include "qkv/text/utf8.h"
+#include "qkv/base/utf8.h"
 
 namespace qkv::pipelines {
 
 std::string utf8_error(std::string_view text) {
-  const auto bad = text::first_bad_utf8(text);
+  const auto bad = first_bad_utf8(text);
   return bad ? concat("expected UTF-8, found a malformed character at byte ", *bad) : "";
 }
 

@@ -35,11 +35,11 @@ constexpr std::array<Mode, 6> kModes{
      {"lasttoken", "pooling_mode_lasttoken", std::nullopt}}};
 
 Pooling named_pooling(const ConfigReader& reader) {
-  const std::string name = reader.text("pooling_mode");
+  const std::string name = reader.string("pooling_mode");
   for (const Mode& mode : kModes) {
     if (mode.pooling && name == mode.name) return *mode.pooling;
   }
-  reader.refuse("pooling_mode", "mean, cls or max");
+  reader.reject("pooling_mode", "mean, cls or max");
 }
 
 // Several flags at once would concatenate several vectors.
@@ -47,8 +47,8 @@ Pooling flagged_pooling(const ConfigReader& reader) {
   std::optional<Pooling> found;
   for (const Mode& mode : kModes) {
     if (!mode.pooling || found) {
-      reader.require_flag(mode.flag, false);
-    } else if (reader.flag(mode.flag, false)) {
+      reader.require_boolean(mode.flag, false);
+    } else if (reader.boolean(mode.flag, false)) {
       found = mode.pooling;
     }
   }
@@ -57,9 +57,9 @@ Pooling flagged_pooling(const ConfigReader& reader) {
 
 Pooling pooling_of(const ConfigReader& reader, int64_t d_model) {
   for (const char* size : {"word_embedding_dimension", "embedding_dimension"}) {
-    if (reader.has(size)) reader.require_whole(size, d_model);
+    if (reader.has(size)) reader.require_integer(size, d_model);
   }
-  reader.require_flag("include_prompt", true);
+  reader.require_boolean("include_prompt", true);
   const Pooling pooling = reader.has("pooling_mode") ? named_pooling(reader) : flagged_pooling(reader);
   reader.reject_unknown_fields({});
   return pooling;
@@ -76,18 +76,18 @@ EmbedOptions vector_of(const path& folder, const path& modules, int64_t d_model)
   EmbedOptions options;
   for (size_t i = 0; i < all.size(); ++i) {
     const ConfigReader& module = all[i];
-    if (i == kOrder.size()) module.refuse("type", "no module behind the Normalize");
+    if (i == kOrder.size()) module.reject("type", "no module behind the Normalize");
     // "sentence_transformers.models.Pooling", or another path in other versions of that package.
-    const std::string type = module.text("type");
-    if (type.substr(type.rfind('.') + 1) != kOrder[i]) module.refuse("type", concat("a ", kOrder[i]));
-    const path config = folder / module.text("path") / "config.json";
-    if (i == 0) module.require_text("path", "");
+    const std::string type = module.string("type");
+    if (type.substr(type.rfind('.') + 1) != kOrder[i]) module.reject("type", concat("a ", kOrder[i]));
+    const path config = folder / module.string("path") / "config.json";
+    if (i == 0) module.require_string("path", "");
     if (i == 1) options.pooling = pooling_of(open(config), d_model);
     if (i == 2) {
       options.normalize = true;
       const auto reader = open_if_there(config);
       for (const char* end : {"module_input_name", "module_output_name"}) {
-        if (reader) reader->require_text(end, "sentence_embedding");
+        if (reader) reader->require_string(end, "sentence_embedding");
       }
     }
   }
@@ -96,8 +96,8 @@ EmbedOptions vector_of(const path& folder, const path& modules, int64_t d_model)
 
 // do_lower_case makes no difference for a tokenizer that converts to lower case by itself.
 void require_case(const ConfigReader& reader, const text::Tokenizer& tokenizer) {
-  if (reader.flag("do_lower_case", false) && tokenizer.encode("A").ids != tokenizer.encode("a").ids) {
-    reader.refuse("do_lower_case", "false, as the tokenizer does not");
+  if (reader.boolean("do_lower_case", false) && tokenizer.encode("A").ids != tokenizer.encode("a").ids) {
+    reader.reject("do_lower_case", "false, as the tokenizer does not");
   }
 }
 
@@ -109,23 +109,23 @@ int64_t max_length_of(const path& folder, int64_t most, const text::Tokenizer& t
     const auto reader = open_if_there(folder / file);
     if (!reader) continue;
     require_case(*reader, tokenizer);
-    reader->require_text("transformer_task", "feature-extraction");
-    reader->require_text("module_output_name", "token_embeddings");
+    reader->require_string("transformer_task", "feature-extraction");
+    reader->require_string("module_output_name", "token_embeddings");
     if (!reader->has("max_seq_length")) break;
-    if (reader->whole("max_seq_length") < 1) reader->refuse("max_seq_length", "at least 1 token");
-    return std::min(reader->whole("max_seq_length"), most);
+    if (reader->integer("max_seq_length") < 1) reader->reject("max_seq_length", "at least 1 token");
+    return std::min(reader->integer("max_seq_length"), most);
   }
   const auto reader = open_if_there(folder / "tokenizer_config.json");
   // For a tokenizer without a limit the number here exceeds every integer type.
   const double limit = reader ? reader->number("model_max_length", 1e30) : 1e30;
-  if (limit < 1) reader->refuse("model_max_length", "at least 1 token");
+  if (limit < 1) reader->reject("model_max_length", "at least 1 token");
   return limit < static_cast<double>(most) ? static_cast<int64_t>(limit) : most;
 }
 
 std::string prompt_of(const path& folder) {
   const auto reader = open_if_there(folder / "config_sentence_transformers.json");
   if (!reader || !reader->has("default_prompt_name")) return {};
-  return reader->object("prompts").text(reader->text("default_prompt_name"));
+  return reader->object("prompts").string(reader->string("default_prompt_name"));
 }
 
 }  // namespace

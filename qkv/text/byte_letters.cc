@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "qkv/text/unicode.h"
+#include "qkv/base/utf8.h"
 
 namespace qkv::text {
 namespace {

@@ -4,9 +4,9 @@
 #include <cstring>
 
 #include "qkv/base/error.h"
+#include "qkv/base/utf8.h"
 #include "qkv/text/normalizers.h"
 #include "qkv/text/unicode.h"
-#include "qkv/text/utf8.h"
 
 namespace qkv::text {
 namespace {

@@ -2,10 +2,9 @@
 
 #include <array>
 
+#include "qkv/base/utf8.h"
 #include "qkv/text/byte_letters.h"
 #include "qkv/text/byte_tokens.h"
-#include "qkv/text/unicode.h"
-#include "qkv/text/utf8.h"
 
 namespace qkv::text {
 namespace {
@@ -105,7 +104,7 @@ class ByteFallbackDecoder : public Decoder {
       if (valid_utf8(bytes)) {
         parts.push_back(bytes);
       } else {
-        parts.insert(parts.end(), bytes.size(), to_utf8(kReplacementCharacter));
+        parts.insert(parts.end(), bytes.size(), std::string(kReplacementUtf8));
       }
       bytes.clear();
     };

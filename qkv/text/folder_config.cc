@@ -4,7 +4,7 @@
 
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
-#include "qkv/text/json_part.h"
+#include "qkv/base/json.h"
 
 namespace qkv::text {
 namespace {
@@ -12,56 +12,55 @@ namespace {
 namespace fs = std::filesystem;
 
 // How a token is found in text, as objects of all these files say it.
-void read_finding(const JsonPart& part, AddedToken& token) {
-  token.content = part["content"].text();
-  token.single_word = part.flag_or("single_word", false);
-  token.lstrip = part.flag_or("lstrip", false);
-  token.rstrip = part.flag_or("rstrip", false);
+void read_finding(const JsonValue& part, AddedToken& token) {
+  token.content = part["content"].string();
+  token.single_word = part.boolean_or("single_word", false);
+  token.lstrip = part.boolean_or("lstrip", false);
+  token.rstrip = part.boolean_or("rstrip", false);
 }
 
 // "[SEP]", or an object whose content that is.
-AddedToken special_token(const JsonPart& part) {
+AddedToken special_token(const JsonValue& part) {
   AddedToken token;
   token.special = true;
-  part.is_object() ? read_finding(part, token) : void(token.content = part.text());
+  part.is_object() ? read_finding(part, token) : void(token.content = part.string());
   return token;
 }
 
-void read_special_tokens(const JsonPart& root, FolderConfig& config) {
+void read_special_tokens(const JsonValue& root, FolderConfig& config) {
   for_each_special(config, [&](const char* key, std::optional<AddedToken>& token) {
     if (const auto part = root.find(key)) token = special_token(*part);
   });
 }
 
-int64_t id_from_key(const std::string& key, const JsonPart& part) {
+int64_t id_from_key(std::string_view key, const JsonValue& part) {
   const bool digits = !key.empty() && key.size() < 10 && key.find_first_not_of("0123456789") == key.npos;
   if (!digits) part.fail("an id as its name");
-  return std::stoll(key);
+  return std::stoll(std::string(key));
 }
 
-void read_tokenizer_config(const JsonPart& root, FolderConfig& config) {
-  config.tokenizer_class = root.text_or("tokenizer_class", "");
-  config.add_prefix_space = root.flag_or("add_prefix_space", config.add_prefix_space);
-  config.trim_offsets = root.flag_or("trim_offsets", config.trim_offsets);
+void read_tokenizer_config(const JsonValue& root, FolderConfig& config) {
+  config.tokenizer_class = root.string_or("tokenizer_class", "");
+  config.add_prefix_space = root.boolean_or("add_prefix_space", config.add_prefix_space);
+  config.trim_offsets = root.boolean_or("trim_offsets", config.trim_offsets);
   for (const auto& [key, flag] : {std::pair{"do_lower_case", &config.do_lower_case},
                                   {"tokenize_chinese_chars", &config.tokenize_chinese_chars},
                                   {"strip_accents", &config.strip_accents},
                                   {"add_bos_token", &config.add_bos_token},
                                   {"add_eos_token", &config.add_eos_token}}) {
-    if (const auto part = root.find(key)) *flag = part->flag();
+    if (const auto part = root.find(key)) *flag = part->boolean();
   }
   if (const auto extra = root.find("extra_ids")) {
-    config.extra_ids = extra->whole();
-    if (config.extra_ids < 0 || config.extra_ids > 10000) extra->fail("0 to 10000 tokens");
+    config.extra_ids = extra->integer(0, 10000);
   }
   read_special_tokens(root, config);
   if (const auto added = root.find("added_tokens_decoder")) {
-    added->members([&](const std::string& key, const JsonPart& part) {
+    added->members([&](std::string_view key, const JsonValue& part) {
       AddedToken token;
       token.id = static_cast<int32_t>(id_from_key(key, part));
       read_finding(part, token);
-      token.special = part.flag_or("special", false);
-      token.normalized = part.flag_or("normalized", !token.special);
+      token.special = part.boolean_or("special", false);
+      token.normalized = part.boolean_or("normalized", !token.special);
       config.added_tokens.push_back(std::move(token));
     });
   }
@@ -113,12 +112,12 @@ FolderConfig read_folder_config(const fs::path& file) {
   const auto read = [&](const char* name, auto use) {
     const fs::path path = folder / name;
     if (!fs::exists(path)) return;
-    const JsonDocument document(read_file(path), path.string());
-    use(document.root());
+    const JsonValue root = parse_json(read_file(path), path.string());
+    use(root);
   };
-  read("special_tokens_map.json", [&](const JsonPart& root) { read_special_tokens(root, config); });
-  read("tokenizer_config.json", [&](const JsonPart& root) { read_tokenizer_config(root, config); });
-  read("config.json", [&](const JsonPart& root) { config.model_type = root.text_or("model_type", ""); });
+  read("special_tokens_map.json", [&](const JsonValue& root) { read_special_tokens(root, config); });
+  read("tokenizer_config.json", [&](const JsonValue& root) { read_tokenizer_config(root, config); });
+  read("config.json", [&](const JsonValue& root) { config.model_type = root.string_or("model_type", ""); });
   // Of a folder with int8 weights, whose tokenizer is that of the family.
   constexpr std::string_view kOwn = "qkv-";
   if (config.model_type.starts_with(kOwn)) config.model_type.erase(0, kOwn.size());

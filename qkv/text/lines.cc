@@ -5,7 +5,7 @@
 #include <system_error>
 
 #include "qkv/base/error.h"
-#include "qkv/text/utf8.h"
+#include "qkv/base/utf8.h"
 
 namespace qkv::text {
 namespace {

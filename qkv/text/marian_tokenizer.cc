@@ -9,6 +9,7 @@
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
 #include "qkv/base/hash.h"
+#include "qkv/base/json.h"
 #include "qkv/base/log.h"
 #include "qkv/text/vocabulary.h"
 
@@ -128,17 +129,10 @@ struct Config {
 Config read_config(const std::filesystem::path& path) {
   Config config;
   if (!std::filesystem::exists(path)) return config;  // old folders have none
-  const auto parsed = nlohmann::json::parse(read_file(path), nullptr, /*allow_exceptions=*/false);
-  if (!parsed.is_object())
-    throw DataError(concat(path.string(), ": expected a JSON object, found something else"));
-  const auto text = [&](const char* key) {
-    const auto found = parsed.find(key);
-    return found != parsed.end() && found->is_string() ? found->get<std::string>() : std::string();
-  };
-  const auto separate = parsed.find("separate_vocabs");
-  config.separate = separate != parsed.end() && separate->is_boolean() && separate->get<bool>();
-  config.source_lang = text("source_lang");
-  config.target_lang = text("target_lang");
+  const JsonValue root = parse_json(read_file(path), path.string());
+  config.separate = root.boolean_or("separate_vocabs", false);
+  config.source_lang = root.string_or("source_lang", "");
+  config.target_lang = root.string_or("target_lang", "");
   return config;
 }
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "qkv/text/unicode.h"
+#include "qkv/base/utf8.h"
 
 namespace qkv::text {
 

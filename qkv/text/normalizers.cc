@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "qkv/base/utf8.h"
 #include "qkv/text/unicode.h"
 
 namespace qkv::text {

@@ -7,6 +7,7 @@
 #include <array>
 
 #include "qkv/base/error.h"
+#include "qkv/base/utf8.h"
 
 namespace qkv::text {
 namespace {

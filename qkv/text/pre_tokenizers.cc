@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "qkv/base/utf8.h"
 #include "qkv/text/byte_letters.h"
 #include "qkv/text/unicode.h"
 

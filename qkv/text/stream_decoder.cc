@@ -1,10 +1,8 @@
+#include "qkv/base/utf8.h"
 #include "qkv/text/tokenizer.h"
-#include "qkv/text/unicode.h"
 
 namespace qkv::text {
 namespace {
-
-constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD: perhaps the beginning of a character
 
 // What of `text` comes behind `shown`. Bytes that were shown as characters may turn out to belong to a run
 // that is no UTF-8: as many characters count as shown.
@@ -23,7 +21,7 @@ std::string StreamDecoder::add(int32_t id) {
   if (options_.skip_special_tokens && tokenizer_.is_special(id)) return {};
   ids_.push_back(id);
   const std::string text = tokenizer_.decode(ids_, options_);
-  if (text.size() <= shown_.size() || text.ends_with(kReplacement)) return {};
+  if (text.size() <= shown_.size() || text.ends_with(kReplacementUtf8)) return {};
   std::string part = rest(text, shown_);
   ids_.erase(ids_.begin(), ids_.begin() + static_cast<std::ptrdiff_t>(shown_ids_));
   shown_ids_ = ids_.size();

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "qkv/text/string_index.h"
+#include "qkv/base/string_index.h"
 
 namespace qkv::text {
 

@@ -5,10 +5,10 @@
 #include <mutex>
 
 #include "qkv/base/error.h"
+#include "qkv/base/utf8.h"
 #include "qkv/text/byte_letters.h"
 #include "qkv/text/tokenizer_parts.h"
 #include "qkv/text/unicode.h"
-#include "qkv/text/utf8.h"
 #include "qkv/text/word_cache.h"
 
 namespace qkv::text {

@@ -119,10 +119,10 @@ Merges read_merges(const fs::path& path) {
 
 TokenTable read_vocabulary(const fs::path& path) {
   const std::string name = path.string();
-  const JsonDocument document(read_file(path), name);
+  const JsonValue root = parse_json(read_file(path), name);
   TokenTable vocabulary;
-  document.root().members(
-      [&](const std::string& token, const JsonPart& id) { vocabulary.add(token, id.whole(), name); });
+  root.members(
+      [&](std::string_view token, const JsonValue& id) { vocabulary.add(token, id.integer(), name); });
   return vocabulary;
 }
 

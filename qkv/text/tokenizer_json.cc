@@ -5,24 +5,25 @@
 namespace qkv::text {
 namespace {
 
-TokenTable read_vocabulary(const JsonPart& model) {
-  const JsonPart vocabulary = model["vocab"];
+TokenTable read_vocabulary(const JsonValue& model) {
+  const JsonValue vocabulary = model["vocab"];
+  const std::string path = vocabulary.path();
   TokenTable table;
   vocabulary.members(
-      [&](const std::string& token, const JsonPart& id) { table.add(token, id.whole(), vocabulary.path()); });
+      [&](std::string_view token, const JsonValue& id) { table.add(token, id.integer(), path); });
   return table;
 }
 
-Merges read_merges(const JsonPart& part) {
+Merges read_merges(const JsonValue& part) {
   Merges merges;
-  for (const JsonPart& item : part.items()) {
+  for (const JsonValue& item : part.items()) {
     if (item.is_array()) {
-      const std::vector<JsonPart> both = item.items();
+      const std::vector<JsonValue> both = item.items();
       if (both.size() != 2) item.fail("two tokens");
-      merges.emplace_back(both[0].text(), both[1].text());
+      merges.emplace_back(both[0].string(), both[1].string());
       continue;
     }
-    const std::string line = item.text();
+    const std::string line = item.string();
     const size_t space = line.find(' ');
     if (space == line.npos || line.find(' ', space + 1) != line.npos)
       item.fail("two tokens with a space between them");
@@ -31,17 +32,17 @@ Merges read_merges(const JsonPart& part) {
   return merges;
 }
 
-TokenModelPtr read_bpe(const JsonPart& model, bool byte_level, bool& spell_bytes) {
+TokenModelPtr read_bpe(const JsonValue& model, bool byte_level, bool& spell_bytes) {
   if (const auto dropout = model.find("dropout"); dropout && dropout->number() != 0) {
     dropout->fail("no dropout: it makes tokens random");
   }
   BpeOptions options;
-  options.unk_token = model.text_or("unk_token", "");
-  options.continuing_subword_prefix = model.text_or("continuing_subword_prefix", "");
-  options.end_of_word_suffix = model.text_or("end_of_word_suffix", "");
-  options.fuse_unk = model.flag_or("fuse_unk", false);
-  options.byte_fallback = model.flag_or("byte_fallback", false);
-  options.ignore_merges = model.flag_or("ignore_merges", false);
+  options.unk_token = model.string_or("unk_token", "");
+  options.continuing_subword_prefix = model.string_or("continuing_subword_prefix", "");
+  options.end_of_word_suffix = model.string_or("end_of_word_suffix", "");
+  options.fuse_unk = model.boolean_or("fuse_unk", false);
+  options.byte_fallback = model.boolean_or("byte_fallback", false);
+  options.ignore_merges = model.boolean_or("ignore_merges", false);
   TokenTable vocabulary = read_vocabulary(model);
   options.bytes = byte_level && options.continuing_subword_prefix.empty() &&
                   options.end_of_word_suffix.empty() && spells_all_bytes(vocabulary);
@@ -49,62 +50,62 @@ TokenModelPtr read_bpe(const JsonPart& model, bool byte_level, bool& spell_bytes
   return bpe_model(std::move(vocabulary), read_merges(model["merges"]), options, model.path());
 }
 
-TokenModelPtr read_unigram(const JsonPart& model) {
+TokenModelPtr read_unigram(const JsonValue& model) {
   ScoredTokens tokens;
-  for (const JsonPart& item : model["vocab"].items()) {
-    const std::vector<JsonPart> both = item.items();
+  for (const JsonValue& item : model["vocab"].items()) {
+    const std::vector<JsonValue> both = item.items();
     if (both.size() != 2) item.fail("a token and its score");
-    tokens.emplace_back(both[0].text(), both[1].number());
+    tokens.emplace_back(both[0].string(), both[1].number());
   }
-  const UnigramOptions options{.unk_id = model["unk_id"].whole(),
-                               .byte_fallback = model.flag_or("byte_fallback", false)};
+  const UnigramOptions options{.unk_id = model["unk_id"].integer(),
+                               .byte_fallback = model.boolean_or("byte_fallback", false)};
   return unigram_model(tokens, options, model.path());
 }
 
 // Older files do not say the type.
-std::string type_of(const JsonPart& model) {
-  if (const auto type = model.find("type")) return type->text();
+std::string type_of(const JsonValue& model) {
+  if (const auto type = model.find("type")) return type->string();
   if (model.has("merges")) return "BPE";
   if (model["vocab"].is_array()) return "Unigram";
   return model.has("continuing_subword_prefix") ? "WordPiece" : "WordLevel";
 }
 
-TokenModelPtr read_model(const JsonPart& model, bool byte_level, bool& spell_bytes) {
+TokenModelPtr read_model(const JsonValue& model, bool byte_level, bool& spell_bytes) {
   const std::string type = type_of(model);
   if (type == "BPE") return read_bpe(model, byte_level, spell_bytes);
   if (type == "Unigram") return read_unigram(model);
   if (type == "WordPiece") {
     WordPieceOptions options;
-    options.unk_token = model.text_or("unk_token", options.unk_token);
+    options.unk_token = model.string_or("unk_token", options.unk_token);
     options.continuing_subword_prefix =
-        model.text_or("continuing_subword_prefix", options.continuing_subword_prefix);
+        model.string_or("continuing_subword_prefix", options.continuing_subword_prefix);
     if (const auto most = model.find("max_input_chars_per_word"))
-      options.max_input_chars_per_word = most->whole();
+      options.max_input_chars_per_word = most->integer();
     return wordpiece_model(read_vocabulary(model), options, model.path());
   }
   if (type == "WordLevel") {
-    return word_level_model(read_vocabulary(model), model.text_or("unk_token", "<unk>"), model.path());
+    return word_level_model(read_vocabulary(model), model.string_or("unk_token", "<unk>"), model.path());
   }
   model["type"].fail("a model that is supported (BPE, Unigram, WordLevel, WordPiece)");
 }
 
-std::vector<AddedToken> read_added_tokens(const JsonPart& part, const TokenTable& vocabulary) {
+std::vector<AddedToken> read_added_tokens(const JsonValue& part, const TokenTable& vocabulary) {
   std::vector<AddedToken> tokens;
   TokenTable ids;  // finds an id that two added tokens have
-  for (const JsonPart& item : part.items()) {
+  for (const JsonValue& item : part.items()) {
     AddedToken token;
-    token.content = item["content"].text();
-    const int64_t id = item["id"].whole();
+    token.content = item["content"].string();
+    const int64_t id = item["id"].integer();
     const int32_t known = vocabulary.find(token.content);
     if (known >= 0 && known != id) item["id"].fail(concat("the vocabulary's id ", known));
     if (known < 0 && vocabulary.has(id)) item["id"].fail("an id that no other token has");
     ids.add(token.content, id, item.path());
     token.id = static_cast<int32_t>(id);
-    token.single_word = item.flag_or("single_word", false);
-    token.lstrip = item.flag_or("lstrip", false);
-    token.rstrip = item.flag_or("rstrip", false);
-    token.special = item.flag_or("special", false);
-    token.normalized = item.flag_or("normalized", !token.special);
+    token.single_word = item.boolean_or("single_word", false);
+    token.lstrip = item.boolean_or("lstrip", false);
+    token.rstrip = item.boolean_or("rstrip", false);
+    token.special = item.boolean_or("special", false);
+    token.normalized = item.boolean_or("normalized", !token.special);
     if (!token.content.empty()) tokens.push_back(std::move(token));
   }
   return tokens;
@@ -113,10 +114,9 @@ std::vector<AddedToken> read_added_tokens(const JsonPart& part, const TokenTable
 }  // namespace
 
 TokenizerParts parse_tokenizer_json(std::string_view json, const std::string& name) {
-  const JsonDocument document(json, name);
-  const JsonPart root = document.root();
+  const JsonValue root = parse_json(json, name);
   if (!root.is_object()) root.fail("an object");
-  if (const std::string version = root.text_or("version", "1.0"); version != "1.0") {
+  if (const std::string version = root.string_or("version", "1.0"); version != "1.0") {
     root["version"].fail("the version \"1.0\"");
   }
   TokenizerParts parts;

@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 
 #include "qkv/base/error.h"
+#include "qkv/base/utf8.h"
 #include "qkv/text/tokenizer_json.h"
-#include "qkv/text/unicode.h"
 
 namespace qkv::text {
 namespace {
@@ -13,26 +14,24 @@ namespace {
 // Sequences within sequences, in real files one.
 constexpr int kDeepest = 8;
 
-[[noreturn]] void refuse(const JsonPart& part, const char* what, const char* known) {
+[[noreturn]] void refuse(const JsonValue& part, const char* what, const char* known) {
   part["type"].fail(concat("a ", what, " that is supported (", known, ")"));
 }
 
-int64_t count_of(const JsonPart& part, const std::string& key) {
-  const int64_t count = part[key].whole();
-  if (count < 0) part[key].fail("a number of at least 0");
-  return count;
+int64_t count_of(const JsonValue& part, const std::string& key) {
+  return part[key].integer(0, std::numeric_limits<int32_t>::max());
 }
 
-std::unique_ptr<const Pattern> read_pattern(const JsonPart& part) {
-  if (const auto text = part.find("String")) return literal_pattern(text->text());
-  if (const auto regex = part.find("Regex")) return regex_pattern(regex->text(), part.path());
+std::unique_ptr<const Pattern> read_pattern(const JsonValue& part) {
+  if (const auto text = part.find("String")) return literal_pattern(text->string());
+  if (const auto regex = part.find("Regex")) return regex_pattern(regex->string(), part.path());
   part.fail("a pattern, {\"String\": ...} or {\"Regex\": ...}");
 }
 
-std::string decode_base64(const JsonPart& part) {
+std::string decode_base64(const JsonValue& part) {
   static constexpr std::string_view kDigits =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string text = part.text(), bytes;
+  std::string text = part.string(), bytes;
   if (text.size() % 4 != 0) part.fail("base64");
   size_t padding = 0;
   for (; padding < 2 && text.ends_with('='); ++padding) text.pop_back();
@@ -50,26 +49,26 @@ std::string decode_base64(const JsonPart& part) {
   return bytes;
 }
 
-NormalizerPtr normalizer(const JsonPart& part, int depth) {
-  const std::string type = part["type"].text();
+NormalizerPtr normalizer(const JsonValue& part, int depth) {
+  const std::string type = part["type"].string();
   if (const auto options = read_bert_normalizer(part)) return bert_normalizer(*options);
   if (type == "NFC") return unicode_normalizer(UnicodeForm::nfc);
   if (type == "NFD") return unicode_normalizer(UnicodeForm::nfd);
   if (type == "NFKC") return unicode_normalizer(UnicodeForm::nfkc);
   if (type == "NFKD") return unicode_normalizer(UnicodeForm::nfkd);
   if (type == "Lowercase") return lowercase_normalizer();
-  if (type == "Strip") return strip_normalizer(part["strip_left"].flag(), part["strip_right"].flag());
+  if (type == "Strip") return strip_normalizer(part["strip_left"].boolean(), part["strip_right"].boolean());
   if (type == "StripAccents") return strip_accents_normalizer();
-  if (type == "Replace") return replace_normalizer(read_pattern(part["pattern"]), part["content"].text());
-  if (type == "Prepend") return prepend_normalizer(part["prepend"].text());
+  if (type == "Replace") return replace_normalizer(read_pattern(part["pattern"]), part["content"].string());
+  if (type == "Prepend") return prepend_normalizer(part["prepend"].string());
   if (type == "Precompiled") {
-    const JsonPart map = part["precompiled_charsmap"];
+    const JsonValue map = part["precompiled_charsmap"];
     return precompiled_normalizer(decode_base64(map), map.path());
   }
   if (type == "Sequence") {
     if (depth == kDeepest) part.fail(concat("sequences at most ", kDeepest, " deep"));
     std::vector<NormalizerPtr> parts;
-    for (const JsonPart& item : part["normalizers"].items()) parts.push_back(normalizer(item, depth + 1));
+    for (const JsonValue& item : part["normalizers"].items()) parts.push_back(normalizer(item, depth + 1));
     return normalizer_sequence(std::move(parts));
   }
   refuse(part, "normalizer",
@@ -77,25 +76,25 @@ NormalizerPtr normalizer(const JsonPart& part, int depth) {
          "StripAccents");
 }
 
-SplitBehavior read_behavior(const JsonPart& part) {
+SplitBehavior read_behavior(const JsonValue& part) {
   static const std::array<std::pair<const char*, SplitBehavior>, 5> kNames{
       {{"Removed", SplitBehavior::removed},
        {"Isolated", SplitBehavior::isolated},
        {"MergedWithPrevious", SplitBehavior::merged_with_previous},
        {"MergedWithNext", SplitBehavior::merged_with_next},
        {"Contiguous", SplitBehavior::contiguous}}};
-  const std::string name = part.text();
+  const std::string name = part.string();
   for (const auto& [known, behavior] : kNames) {
     if (name == known) return behavior;
   }
   part.fail("Removed, Isolated, MergedWithPrevious, MergedWithNext or Contiguous");
 }
 
-MetaspaceOptions read_metaspace(const JsonPart& part) {
+MetaspaceOptions read_metaspace(const JsonValue& part) {
   MetaspaceOptions options;
-  options.replacement = part["replacement"].text();
+  options.replacement = part["replacement"].string();
   if (count_characters(options.replacement) != 1) part["replacement"].fail("one character");
-  const std::string scheme = part.text_or("prepend_scheme", "always");
+  const std::string scheme = part.string_or("prepend_scheme", "always");
   if (scheme == "always") {
     options.prepend = Prepend::always;
   } else if (scheme == "first") {
@@ -105,22 +104,22 @@ MetaspaceOptions read_metaspace(const JsonPart& part) {
   } else {
     part["prepend_scheme"].fail("always, first or never");
   }
-  if (!part.flag_or("add_prefix_space", true)) {  // what older files say
+  if (!part.boolean_or("add_prefix_space", true)) {  // what older files say
     if (part.has("prepend_scheme") && options.prepend != Prepend::never) {
       part["add_prefix_space"].fail("what prepend_scheme says");
     }
     options.prepend = Prepend::never;
   }
-  options.split = part.flag_or("split", true);
+  options.split = part.boolean_or("split", true);
   return options;
 }
 
-PreTokenizerPtr pre_tokenizer(const JsonPart& part, bool spell_bytes, int depth) {
-  const std::string type = part["type"].text();
+PreTokenizerPtr pre_tokenizer(const JsonValue& part, bool spell_bytes, int depth) {
+  const std::string type = part["type"].string();
   if (type == "BertPreTokenizer") return bert_pre_tokenizer();
   if (type == "ByteLevel") {
-    return byte_level_pre_tokenizer({.add_prefix_space = part.flag_or("add_prefix_space", true),
-                                     .use_regex = part.flag_or("use_regex", true),
+    return byte_level_pre_tokenizer({.add_prefix_space = part.boolean_or("add_prefix_space", true),
+                                     .use_regex = part.boolean_or("use_regex", true),
                                      .spell_bytes = spell_bytes});
   }
   if (type == "Whitespace") return whitespace_pre_tokenizer();
@@ -130,15 +129,15 @@ PreTokenizerPtr pre_tokenizer(const JsonPart& part, bool spell_bytes, int depth)
     const auto behavior = part.find("behavior");
     return punctuation_split(behavior ? read_behavior(*behavior) : SplitBehavior::isolated);
   }
-  if (type == "Digits") return digits_split(part.flag_or("individual_digits", false));
+  if (type == "Digits") return digits_split(part.boolean_or("individual_digits", false));
   if (type == "Split") {
     return pattern_split(read_pattern(part["pattern"]), read_behavior(part["behavior"]),
-                         part.flag_or("invert", false));
+                         part.boolean_or("invert", false));
   }
   if (type == "Sequence") {
     if (depth == kDeepest) part.fail(concat("sequences at most ", kDeepest, " deep"));
     std::vector<PreTokenizerPtr> parts;
-    const std::vector<JsonPart> items = part["pretokenizers"].items();
+    const std::vector<JsonValue> items = part["pretokenizers"].items();
     for (size_t i = 0; i < items.size(); ++i) {
       parts.push_back(pre_tokenizer(items[i], i + 1 < items.size() || spell_bytes, depth + 1));
     }
@@ -149,57 +148,55 @@ PreTokenizerPtr pre_tokenizer(const JsonPart& part, bool spell_bytes, int depth)
          "WhitespaceSplit");
 }
 
-DecoderPtr decoder(const JsonPart& part, int depth) {
-  const std::string type = part["type"].text();
+DecoderPtr decoder(const JsonValue& part, int depth) {
+  const std::string type = part["type"].string();
   if (type == "WordPiece")
-    return wordpiece_decoder(part.text_or("prefix", "##"), part.flag_or("cleanup", true));
+    return wordpiece_decoder(part.string_or("prefix", "##"), part.boolean_or("cleanup", true));
   if (type == "ByteLevel") return byte_level_decoder();
   if (type == "Metaspace") return metaspace_decoder(read_metaspace(part));
-  if (type == "BPEDecoder") return bpe_decoder(part.text_or("suffix", "</w>"));
+  if (type == "BPEDecoder") return bpe_decoder(part.string_or("suffix", "</w>"));
   if (type == "ByteFallback") return byte_fallback_decoder();
   if (type == "Fuse") return fuse_decoder();
-  if (type == "Replace") return replace_decoder(read_pattern(part["pattern"]), part["content"].text());
+  if (type == "Replace") return replace_decoder(read_pattern(part["pattern"]), part["content"].string());
   if (type == "Strip") {
-    const std::string content = part["content"].text();
+    const std::string content = part["content"].string();
     if (count_characters(content) != 1) part["content"].fail("one character");
     return strip_decoder(content, count_of(part, "start"), count_of(part, "stop"));
   }
   if (type == "Sequence") {
     if (depth == kDeepest) part.fail(concat("sequences at most ", kDeepest, " deep"));
     std::vector<DecoderPtr> parts;
-    for (const JsonPart& item : part["decoders"].items()) parts.push_back(decoder(item, depth + 1));
+    for (const JsonValue& item : part["decoders"].items()) parts.push_back(decoder(item, depth + 1));
     return decoder_sequence(std::move(parts));
   }
   refuse(part, "decoder",
          "BPEDecoder, ByteFallback, ByteLevel, Fuse, Metaspace, Replace, Sequence, Strip, WordPiece");
 }
 
-int32_t read_id(const JsonPart& part) {
-  const int64_t id = part.whole();
-  if (id < 0 || id >= TokenTable::kMaxIds) part.fail("a token's id");
-  return static_cast<int32_t>(id);
+int32_t read_id(const JsonValue& part) {
+  return static_cast<int32_t>(part.integer(0, TokenTable::kMaxIds - 1));
 }
 
 // ["[SEP]", 102]
-int32_t read_token_and_id(const JsonPart& part) {
-  const std::vector<JsonPart> both = part.items();
+int32_t read_token_and_id(const JsonValue& part) {
+  const std::vector<JsonValue> both = part.items();
   if (both.size() != 2) part.fail("a token and its id");
   return read_id(both[1]);
 }
 
-std::vector<PostProcessing::Part> read_template(const JsonPart& part, const JsonPart& special_tokens,
+std::vector<PostProcessing::Part> read_template(const JsonValue& part, const JsonValue& special_tokens,
                                                 bool pair) {
   std::vector<PostProcessing::Part> parts;
-  for (const JsonPart& item : part.items()) {
+  for (const JsonValue& item : part.items()) {
     PostProcessing::Part result;
     if (const auto text = item.find("Sequence")) {
-      const std::string name = (*text)["id"].text();
+      const std::string name = (*text)["id"].string();
       if (name != "A" && (name != "B" || !pair)) (*text)["id"].fail(pair ? "A or B" : "A");
       result.text = name == "A" ? 0 : 1;
       result.type_id = read_id((*text)["type_id"]);
     } else {
-      const JsonPart special = item["SpecialToken"];
-      for (const JsonPart& id : special_tokens[special["id"].text()]["ids"].items())
+      const JsonValue special = item["SpecialToken"];
+      for (const JsonValue& id : special_tokens[special["id"].string()]["ids"].items())
         result.ids.push_back(read_id(id));
       result.type_id = read_id(special["type_id"]);
     }
@@ -209,17 +206,17 @@ std::vector<PostProcessing::Part> read_template(const JsonPart& part, const Json
 }
 
 // `templates`: how many parts of a sequence have put something around the text.
-void post_processor(const JsonPart& part, PostProcessing& result, int& templates, int depth) {
-  const std::string type = part["type"].text();
+void post_processor(const JsonValue& part, PostProcessing& result, int& templates, int depth) {
+  const std::string type = part["type"].string();
   if (type == "Sequence") {
     if (depth == kDeepest) part.fail(concat("sequences at most ", kDeepest, " deep"));
-    for (const JsonPart& item : part["processors"].items())
+    for (const JsonValue& item : part["processors"].items())
       post_processor(item, result, templates, depth + 1);
     return;
   }
   if (type == "ByteLevel" || type == "RobertaProcessing") {
-    result.trim_offsets = part.flag_or("trim_offsets", true);
-    result.add_prefix_space = part.flag_or("add_prefix_space", true);
+    result.trim_offsets = part.boolean_or("trim_offsets", true);
+    result.add_prefix_space = part.boolean_or("add_prefix_space", true);
     if (type == "ByteLevel") return;
   }
   if (++templates > 1) part.fail("one post-processor that adds tokens, not two");
@@ -244,31 +241,31 @@ void post_processor(const JsonPart& part, PostProcessing& result, int& templates
 
 }  // namespace
 
-std::optional<BertNormalizerOptions> read_bert_normalizer(const JsonPart& part) {
-  if (part["type"].text() != "BertNormalizer") return std::nullopt;
+std::optional<BertNormalizerOptions> read_bert_normalizer(const JsonValue& part) {
+  if (part["type"].string() != "BertNormalizer") return std::nullopt;
   BertNormalizerOptions options;
-  options.clean_text = part.flag_or("clean_text", options.clean_text);
-  options.handle_chinese_chars = part.flag_or("handle_chinese_chars", options.handle_chinese_chars);
-  options.lowercase = part.flag_or("lowercase", options.lowercase);
-  if (const auto strip = part.find("strip_accents")) options.strip_accents = strip->flag();
+  options.clean_text = part.boolean_or("clean_text", options.clean_text);
+  options.handle_chinese_chars = part.boolean_or("handle_chinese_chars", options.handle_chinese_chars);
+  options.lowercase = part.boolean_or("lowercase", options.lowercase);
+  if (const auto strip = part.find("strip_accents")) options.strip_accents = strip->boolean();
   return options;
 }
 
-NormalizerPtr read_normalizer(const JsonPart& part) { return normalizer(part, 0); }
-DecoderPtr read_decoder(const JsonPart& part) { return decoder(part, 0); }
+NormalizerPtr read_normalizer(const JsonValue& part) { return normalizer(part, 0); }
+DecoderPtr read_decoder(const JsonValue& part) { return decoder(part, 0); }
 
-PreTokenizerPtr read_pre_tokenizer(const JsonPart& part, bool spell_bytes) {
+PreTokenizerPtr read_pre_tokenizer(const JsonValue& part, bool spell_bytes) {
   return pre_tokenizer(part, spell_bytes, 0);
 }
 
-bool ends_with_byte_level(const JsonPart& part) {
-  const std::string type = part["type"].text();
+bool ends_with_byte_level(const JsonValue& part) {
+  const std::string type = part["type"].string();
   if (type != "Sequence") return type == "ByteLevel";
-  const std::vector<JsonPart> items = part["pretokenizers"].items();
-  return !items.empty() && items.back()["type"].text() == "ByteLevel";
+  const std::vector<JsonValue> items = part["pretokenizers"].items();
+  return !items.empty() && items.back()["type"].string() == "ByteLevel";
 }
 
-void read_post_processor(const JsonPart& part, PostProcessing& result) {
+void read_post_processor(const JsonValue& part, PostProcessing& result) {
   int templates = 0;
   post_processor(part, result, templates, 0);
 }

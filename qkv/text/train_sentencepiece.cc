@@ -11,8 +11,8 @@
 
 #include "qkv/base/error.h"
 #include "qkv/base/philox.h"
+#include "qkv/base/utf8.h"
 #include "qkv/text/lines.h"
-#include "qkv/text/utf8.h"
 
 namespace qkv::text {
 namespace {

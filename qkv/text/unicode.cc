@@ -3,7 +3,8 @@
 #include <utf8proc.h>
 
 #include <array>
-#include <cstring>
+
+#include "qkv/base/utf8.h"
 
 namespace qkv::text {
 namespace {
@@ -23,35 +24,6 @@ bool is_letter_like_symbol(char32_t c) {
 }
 
 }  // namespace
-
-void append_utf8(std::string& text, char32_t character) {
-  utf8proc_uint8_t bytes[4];
-  const auto length = utf8proc_encode_char(static_cast<utf8proc_int32_t>(character), bytes);
-  text.append(reinterpret_cast<const char*>(bytes), static_cast<size_t>(length));
-}
-
-std::string to_utf8(char32_t character) {
-  std::string text;
-  append_utf8(text, character);
-  return text;
-}
-
-size_t count_characters(std::string_view text) {
-  size_t count = 0;
-  for (const char byte : text) count += !continues_character(byte);
-  return count;
-}
-
-bool is_ascii(std::string_view text) {
-  size_t at = 0;
-  uint64_t word = 0, seen = 0;
-  for (; at + sizeof(word) <= text.size(); at += sizeof(word)) {
-    std::memcpy(&word, text.data() + at, sizeof(word));
-    seen |= word;
-  }
-  for (; at < text.size(); ++at) seen |= static_cast<uint8_t>(text[at]);
-  return (seen & 0x8080808080808080ull) == 0;
-}
 
 bool is_white_space(char32_t c) {
   if (c < 0x80) return c == ' ' || (c >= 0x09 && c <= 0x0D);

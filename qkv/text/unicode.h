@@ -9,39 +9,6 @@
 
 namespace qkv::text {
 
-inline constexpr char32_t kReplacementCharacter = 0xFFFD;
-
-// The character that begins at text[at], of valid UTF-8; `at` moves behind it.
-inline char32_t next_character(std::string_view text, size_t& at) {
-  const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
-  const uint8_t lead = byte(at);
-  if (lead < 0x80) return text[at++];
-  const int more = lead < 0xE0 ? 1 : lead < 0xF0 ? 2 : 3;
-  char32_t character = lead & (0x3Fu >> more);
-  for (int i = 1; i <= more; ++i) character = (character << 6) | (byte(at + i) & 0x3Fu);
-  at += more + 1;
-  return character;
-}
-
-inline bool continues_character(char byte) { return (static_cast<uint8_t>(byte) & 0xC0) == 0x80; }
-
-// The beginning of the character that ends before text[end]; end > 0.
-inline size_t previous_character(std::string_view text, size_t end) {
-  do --end;
-  while (end > 0 && continues_character(text[end]));
-  return end;
-}
-
-inline size_t utf8_length(char32_t character) {
-  return character < 0x80 ? 1 : character < 0x800 ? 2 : character < 0x10000 ? 3 : 4;
-}
-
-void append_utf8(std::string& text, char32_t character);
-std::string to_utf8(char32_t character);
-size_t count_characters(std::string_view text);
-
-bool is_ascii(std::string_view text);
-
 // Unicode's White_Space.
 bool is_white_space(char32_t character);
 // Letters, marks, decimal digits, letter-like numbers and symbols, connecting punctuation, joiners: what a

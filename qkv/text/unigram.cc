@@ -2,10 +2,10 @@
 #include <limits>
 
 #include "qkv/base/error.h"
+#include "qkv/base/utf8.h"
 #include "qkv/text/byte_tokens.h"
 #include "qkv/text/byte_trie.h"
 #include "qkv/text/token_models.h"
-#include "qkv/text/unicode.h"
 
 namespace qkv::text {
 namespace {

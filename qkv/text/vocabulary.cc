@@ -1,8 +1,7 @@
 #include "qkv/text/vocabulary.h"
 
-#include <nlohmann/json.hpp>
-
 #include "qkv/base/error.h"
+#include "qkv/base/json.h"
 
 namespace qkv::text {
 
@@ -30,19 +29,16 @@ Vocabulary::Vocabulary(std::vector<std::string> pieces, const std::string& name)
 }
 
 Vocabulary Vocabulary::from_json(std::string_view json, const std::string& name) {
-  const auto parsed = nlohmann::json::parse(json, nullptr, /*allow_exceptions=*/false);
-  if (!parsed.is_object()) {
-    throw DataError(concat(name, ": expected a JSON object of pieces and ids, found ",
-                           parsed.is_discarded() ? "text that is not JSON (cut off?)" : parsed.type_name()));
-  }
+  const JsonValue parsed = parse_json(json, name, {.unique_keys = true});
+  if (!parsed.is_object()) parsed.fail("an object of pieces and ids");
   std::vector<std::string> pieces(parsed.size());
   std::vector<bool> taken(parsed.size(), false);
-  for (const auto& [piece, value] : parsed.items()) {
-    const bool whole = value.is_number_unsigned();
-    const uint64_t id = whole ? value.get<uint64_t>() : 0;
-    if (!whole || id >= pieces.size()) {
+  parsed.members([&](std::string_view piece, const JsonValue& value) {
+    const int64_t number = value.is_integer() ? value.integer() : -1;
+    const auto id = static_cast<size_t>(number);
+    if (number < 0 || id >= pieces.size()) {
       throw DataError(concat(name, ": expected the id of '", piece, "' to be 0 to ", pieces.size() - 1,
-                             " (it has ", pieces.size(), " pieces), found ", value.dump(),
+                             " (it has ", pieces.size(), " pieces), found ", value.excerpt(),
                              "; a piece is missing or a number wrong"));
     }
     if (taken[id]) {
@@ -51,14 +47,14 @@ Vocabulary Vocabulary::from_json(std::string_view json, const std::string& name)
     }
     taken[id] = true;
     pieces[id] = piece;
-  }
+  });
   return Vocabulary(std::move(pieces), name);
 }
 
 std::string Vocabulary::to_json() const {
   std::string json = "{\n";
   for (size_t i = 0; i < pieces_.size(); ++i) {
-    json += concat("  ", nlohmann::json(pieces_[i]).dump(), ": ", i, i + 1 < pieces_.size() ? ",\n" : "\n");
+    json += concat("  ", quoted_json(pieces_[i]), ": ", i, i + 1 < pieces_.size() ? ",\n" : "\n");
   }
   return json + "}\n";
 }

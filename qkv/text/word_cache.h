@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "qkv/base/string_index.h"
 #include "qkv/text/normalized_string.h"
-#include "qkv/text/string_index.h"
 #include "qkv/text/token_models.h"
 
 namespace qkv::text {

@@ -59,7 +59,7 @@ TEST(Presets, HaveThePapersNumbersOfParameters) {
 
 // What a family reads of what it has written.
 TransformerConfig read_back(const TranslationFamily& family, const TransformerConfig& config) {
-  return family.read(ConfigReader(family.write(config), "config.json"));
+  return family.parse(ConfigReader(family.serialize(config).json(), "config.json"));
 }
 
 TEST(Config, EveryFieldSurvivesBothLayouts) {
@@ -72,7 +72,8 @@ TEST(Config, EveryFieldSurvivesBothLayouts) {
   config.activation_dropout = 0.5f;
   config.max_positions = 77;
   config.scale_embedding = false;
-  const TranslationFamily marian = marian_family(), qkv = qkv_family();
+  const TranslationFamily marian = *find_family(translation_families(), "marian"),
+                          qkv = *find_family(translation_families(), "qkv");
   ASSERT_TRUE(marian.fits(config));
   EXPECT_EQ(fields(read_back(marian, config)), fields(config));
   EXPECT_EQ(fields(read_back(qkv, config)), fields(config));
@@ -85,7 +86,7 @@ TEST(Config, EveryFieldSurvivesBothLayouts) {
   config.d_v = 5;
   config.positions = nn::PositionKind::learned;
   ASSERT_FALSE(marian.fits(config));
-  EXPECT_NE(message_of<UsageError>([&] { marian.write(config); }).find("found another model"),
+  EXPECT_NE(message_of<UsageError>([&] { marian.serialize(config); }).find("found another model"),
             std::string::npos);
   EXPECT_EQ(fields(read_back(qkv, config)), fields(config));
 }
@@ -112,20 +113,21 @@ TEST(Config, ForeignFilesAreRefusedByName) {
     return message_of<DataError>([&] { load_transformer(folder.path()); });
   };
   EXPECT_NE(refusal("{").find("/config.json: expected JSON"), std::string::npos);
-  EXPECT_NE(refusal("[1]").find("found array"), std::string::npos);
+  EXPECT_NE(refusal("[1]").find("config.json: expected an object, found [1]"), std::string::npos);
   EXPECT_NE(refusal(R"({"model_type": "bert"})")
                 .find("expected an encoder-decoder (t5, marian, qkv), found \"bert\""),
             std::string::npos);
   EXPECT_NE(
-      refusal(R"({"model_type": "marian"})").find("\"d_model\": expected a whole number, found nothing"),
+      refusal(R"({"model_type": "marian"})").find("config.json: d_model: expected an integer, found nothing"),
       std::string::npos);
   EXPECT_NE(refusal(R"({"model_type": "qkv", "qkv": {"d_model": "many"}})")
                 .find("/config.json: d_model: expected a whole number, found 'many'"),
             std::string::npos);
   EXPECT_NE(refusal(R"({"model_type": "qkv", "qkv": {"wings": "2"}})")
-                .find("\"qkv\": \"wings\": expected no field of that name, found \"2\""),
+                .find("config.json: qkv.wings: expected no field of that name, found \"2\""),
             std::string::npos);
-  EXPECT_NE(refusal(R"({"model_type": "qkv"})").find("\"qkv\": expected an object of fields, found nothing"),
+  EXPECT_NE(refusal(R"({"model_type": "qkv"})")
+                .find("config.json: qkv: expected an object of fields, found nothing"),
             std::string::npos);
   EXPECT_NE(
       refusal(R"({"model_type": "qkv", "qkv": {"d_model": "-1"}})").find("config.json: source_vocabulary"),

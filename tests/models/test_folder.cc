@@ -124,7 +124,7 @@ TEST(Folder, SaysHowToDecode) {
 
 TEST(Folder, SaysHowToConvertPickles) {
   const Scratch folder;
-  folder.write("config.json", marian_family().write(small()));
+  folder.write("config.json", find_family(translation_families(), "marian")->serialize(small()).json());
   folder.write("pytorch_model.bin", "PK");
   const std::string message = message_of<IoError>([&] { load_transformer(folder.path()); });
   EXPECT_NE(message.find("model.safetensors"), std::string::npos) << message;

@@ -64,20 +64,21 @@ TEST(ImageProcessorConfig, IsMadeForAnotherSize) {
 TEST(ImageProcessorConfig, RefusesWhatItCannotDoByName) {
   const auto refused = [](const std::string& json) { return message_of<DataError>([&] { read(json); }); };
   for (const auto& [json, part] : std::initializer_list<std::pair<const char*, const char*>>{
-           {R"({"image_processor_type": "CLIPImageProcessor"})", "\"image_processor_type\""},
-           {R"({"crop_pct": 0.9})", "\"crop_pct\""},
-           {R"({"do_pad": true})", "\"do_pad\""},
-           {R"({"size": {"shortest_edge": 224, "longest_edge": 500}})", "\"longest_edge\""},
-           {R"({"size": {"max_height": 224, "max_width": 224}})", "\"height\""},
-           {R"({"size": 0})", "\"size\""},
+           {R"({"image_processor_type": "CLIPImageProcessor"})", "p.json: image_processor_type: expected "},
+           {R"({"crop_pct": 0.9})", "p.json: crop_pct: expected "},
+           {R"({"do_pad": true})", "p.json: do_pad: expected "},
+           {R"({"size": {"shortest_edge": 224, "longest_edge": 500}})",
+            "p.json: size.longest_edge: expected "},
+           {R"({"size": {"max_height": 224, "max_width": 224}})", "p.json: size.height: expected "},
+           {R"({"size": 0})", "p.json: size: expected "},
            {R"({"size": {"height": 224, "width": 20000}})", "size"},
-           {R"({"size": [1, 2, 3]})", "\"size\""},
-           {R"({"size": "big"})", "\"size\""},
-           {R"({"resample": 6})", "\"resample\""},
-           {R"({"image_mean": [0.5, 0.5]})", "\"image_mean\""},
+           {R"({"size": [1, 2, 3]})", "p.json: size: expected "},
+           {R"({"size": "big"})", "p.json: size: expected "},
+           {R"({"resample": 6})", "p.json: resample: expected "},
+           {R"({"image_mean": [0.5, 0.5]})", "p.json: image_mean: expected "},
            {R"({"image_std": [0.5, 0, 0.5]})", "image_std"},
-           {R"({"do_normalize": 1})", "\"do_normalize\""},
-           {R"([1])", "a JSON object"},
+           {R"({"do_normalize": 1})", "p.json: do_normalize: expected "},
+           {R"([1])", "p.json: expected an object, found [1]"},
            {R"({)", "JSON"}}) {
     const std::string message = refused(json);
     EXPECT_NE(message.find("p.json"), std::string::npos) << message;

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "qkv/base/files.h"
+#include "qkv/base/log.h"
 #include "qkv/models/hub/tensor_files.h"
 #include "tests/models/family_case.h"
 #include "tests/support/scratch.h"
@@ -60,7 +61,7 @@ TEST(Pretrained, UnknownFamiliesAndFieldsAreRefusedByName) {
   const Copy gpt2("gpt2");
   expect_parts(gpt2.encoder_error(), {"config.json", "model_type", "bert, roberta, distilbert", "\"gpt2\""});
   gpt2.add_field("\"wings\": 2");
-  expect_parts(gpt2.language_error(), {"config.json", "\"wings\"", "found 2"});
+  expect_parts(gpt2.language_error(), {"config.json: wings: expected no such field", "found 2"});
 
   const Copy other("gpt2");
   other.replace("config.json", "\"model_type\": \"gpt2\"", "\"model_type\": \"gpt-neox\"");
@@ -95,6 +96,29 @@ TEST(Pretrained, SaysWhatAFolderHolds) {
                {"llama", "distilbert", "marian", "wav2vec2"});
 }
 
+TEST(Pretrained, ClassesThatComputeSomethingElseAreRefused) {
+  const Copy classifier("gpt2");
+  classifier.replace("config.json", "GPT2LMHeadModel", "GPT2ForSequenceClassification");
+  expect_parts(classifier.language_error(), {"config.json: architectures: expected GPT2LMHeadModel or",
+                                             "found [\"GPT2ForSequenceClassification\"]"});
+  const Copy gemma("llama");
+  gemma.replace("config.json", "LlamaForCausalLM", "GemmaForCausalLM");
+  expect_parts(gemma.language_error(),
+               {"config.json: architectures: expected LlamaForCausalLM or", "found [\"GemmaForCausalLM\"]"});
+}
+
+TEST(Pretrained, CodeOfTheFolderIsToldToTheLog) {
+  const Copy own("gpt2");
+  own.add_field(R"("auto_map": {"AutoModelForCausalLM": "modeling_wings.WingsForCausalLM"})");
+  std::string warning;
+  set_log_sink([&](LogLevel level, const std::string& message) {
+    if (level == LogLevel::warning) warning += message;
+  });
+  load_language_model(own.folder.path());
+  set_log_sink({});
+  expect_parts(warning, {"config.json", "auto_map", "not run", "gpt2"});
+}
+
 TEST(Pretrained, ValuesThatCannotBeAreRefusedByName) {
   const Copy heads("gpt2");
   heads.replace("config.json", "\"n_head\": 2", "\"n_head\": 3");
@@ -103,14 +127,18 @@ TEST(Pretrained, ValuesThatCannotBeAreRefusedByName) {
   none.replace("config.json", "\"n_layer\": 2", "\"n_layer\": 0");
   expect_parts(none.language_error(), {"layers", "at least 1, found 0"});
   const Copy many("gpt2");
-  many.replace("config.json", "\"n_layer\": 2", "\"n_layer\": 1000000000000");
-  expect_parts(many.language_error(), {"layers", "at most 1000, found 1000000000000"});
+  many.replace("config.json", "\"n_layer\": 2", "\"n_layer\": 1000000");
+  expect_parts(many.language_error(), {"layers", "at most 1000, found 1000000"});
   const Copy wide("llama");
   wide.replace("config.json", "\"head_dim\": 4", "\"head_dim\": 268435456");
   expect_parts(wide.language_error(), {"d_k of all heads", "at most 268435456"});
   const Copy text("gpt2");
   text.replace("config.json", "\"n_layer\": 2", "\"n_layer\": \"two\"");
-  expect_parts(text.language_error(), {"n_layer", "a whole number", "two"});
+  expect_parts(text.language_error(), {"config.json: n_layer: expected an integer, found \"two\""});
+  const Copy overflowing("gpt2");  // 4 * n_embd, the default of n_inner, would not fit into 64 bits
+  overflowing.replace("config.json", "\"n_embd\": 8", "\"n_embd\": 4611686018427387904");
+  expect_parts(overflowing.language_error(),
+               {"config.json: n_embd: expected an integer of at most 2147483647, found 4611686018427387904"});
   const Copy json("gpt2");
   json.folder.write("config.json", "{\"model_type\": ");
   expect_parts(json.language_error(), {"config.json", "expected JSON"});

@@ -136,8 +136,8 @@ TEST_F(T5Config, SaysWhatItCannotBe) {
       {"\"d_ff\": 12", "\"d_ff\": 12, \"quantization_config\": {\"bits\": 4}"},
       {"\"T5ForConditionalGeneration\"", "\"T5EncoderModel\""},
       // What a model is made for before a tensor says that it is so large.
-      {"\"relative_attention_num_buckets\": 8", "\"relative_attention_num_buckets\": 4000000000"},
-      {"\"relative_attention_max_distance\": 20", "\"relative_attention_max_distance\": 4000000000000"},
+      {"\"relative_attention_num_buckets\": 8", "\"relative_attention_num_buckets\": 2000000000"},
+      {"\"relative_attention_max_distance\": 20", "\"relative_attention_max_distance\": 2000000000"},
       {"\"num_decoder_layers\": 2", "\"num_decoder_layers\": 1000000"},
       {"\"num_heads\": 2", "\"num_heads\": 100000"},
   };

@@ -235,8 +235,8 @@ TEST(MarianTokenizer, BrokenFoldersAreNamed) {
     text.replace(text.find(from), from.size(), to);
     return text;
   };
-  EXPECT_TRUE(contains(broken("vocab.json", vocabulary.substr(0, vocabulary.size() / 2)), "not JSON"));
-  EXPECT_TRUE(contains(broken("vocab.json", "[1, 2]"), "found array"));
+  EXPECT_TRUE(contains(broken("vocab.json", vocabulary.substr(0, vocabulary.size() / 2)), "expected JSON"));
+  EXPECT_TRUE(contains(broken("vocab.json", "[1, 2]"), "expected an object of pieces and ids, found [1,2]"));
   EXPECT_TRUE(contains(broken("vocab.json", "{}"), "</s>"));
   EXPECT_TRUE(contains(broken("vocab.json", replaced("\"<unk>\": 1", "\"<unk>\": 0")), "an id of its own"));
   EXPECT_TRUE(contains(broken("vocab.json", replaced("\"<unk>\": 1,", "")), "a piece is missing"));
@@ -248,7 +248,7 @@ TEST(MarianTokenizer, BrokenFoldersAreNamed) {
   EXPECT_TRUE(contains(broken("source.spm", model.substr(0, model.size() - 7)), "cut off"));
   EXPECT_TRUE(contains(broken("target.spm", "no model at all"), "SentencePiece model"));
   EXPECT_TRUE(contains(broken("source.spm", ""), "0 bytes"));
-  EXPECT_TRUE(contains(broken("tokenizer_config.json", "{"), "JSON object"));
+  EXPECT_TRUE(contains(broken("tokenizer_config.json", "{"), "expected JSON"));
 
   tokenizer.save(folder);
   EXPECT_EQ(load().fingerprint(), tokenizer.fingerprint());

@@ -9,7 +9,7 @@
 
 #include "qkv/base/error.h"
 #include "qkv/base/philox.h"
-#include "qkv/text/utf8.h"
+#include "qkv/base/utf8.h"
 #include "tests/support/scratch.h"
 
 namespace qkv::text {

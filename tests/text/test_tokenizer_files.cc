@@ -37,7 +37,7 @@ void expect_refused(const std::string& name, const char* pointer, const json& va
 }
 
 TEST(TokenizerJson, WhatIsNotJson) {
-  expect_refused("", {"expected JSON", "byte 1"});
+  expect_refused("", {"expected JSON", "line 1, column 1"});
   expect_refused(R"({"model": {"type": "BPE")", {"expected JSON"});
   expect_refused("[1, 2]", {"expected an object"});
   expect_refused("{\"model\": 1e999}", {"expected JSON", "1e999"});
@@ -45,7 +45,10 @@ TEST(TokenizerJson, WhatIsNotJson) {
   expect_refused(std::string(1'000'000, '['), {"expected JSON"});
   std::string deep;
   for (int i = 0; i < 100'000; ++i) deep += R"({"a":)";
-  expect_refused(deep, {"expected JSON"});
+  expect_refused(deep, {"expected JSON", "64 deep"});
+  // As deep, but in a part that nothing reads before its type is refused.
+  const std::string lists = std::string(120'000, '[') + std::string(120'000, ']');
+  expect_refused(R"({"model": )" + lists + "}", {"64 deep"});
 }
 
 TEST(TokenizerJson, WhatIsNotSupportedIsNamed) {
@@ -63,11 +66,11 @@ TEST(TokenizerJson, WhatIsNotSupportedIsNamed) {
 }
 
 TEST(TokenizerJson, BrokenVocabularies) {
-  expect_refused("wordpiece", "/model/vocab/fox", 1.5, {"model.vocab.fox", "whole number"});
+  expect_refused("wordpiece", "/model/vocab/fox", 1.5, {"model.vocab.fox", "integer"});
   expect_refused("wordpiece", "/model/vocab/zzz", 7, {"model.vocab", "'zzz'", "7"});
   expect_refused("wordpiece", "/model/vocab/zzz", -1, {"model.vocab", "'zzz'", "-1"});
   expect_refused("wordpiece", "/model/vocab/zzz", 4294967295u, {"model.vocab", "4294967295"});
-  expect_refused("wordpiece", "/model/vocab/zzz", 18446744073709551615u, {"model.vocab.zzz", "whole number"});
+  expect_refused("wordpiece", "/model/vocab/zzz", 18446744073709551615u, {"model.vocab.zzz", "integer"});
   expect_refused("wordpiece", "/model/vocab", json::array(), {"model.vocab", "object"});
   expect_refused("wordpiece", "/model/unk_token", "[NONE]", {"model", "[NONE]"});
   expect_refused("byte_level", "/model/merges/3", "onlyone", {"merges[3]", "two tokens"});
@@ -77,7 +80,7 @@ TEST(TokenizerJson, BrokenVocabularies) {
   expect_refused("byte_level", "/model/merges/3", "a 中", {"merge 4"});
   expect_refused("byte_fallback", "/model/unk_token", "<none>", {"<none>"});
   expect_refused("unigram", "/model/unk_id", 100'000, {"100000"});
-  expect_refused("unigram", "/model/unk_id", nullptr, {"unk_id", "whole number"});
+  expect_refused("unigram", "/model/unk_id", nullptr, {"unk_id", "integer"});
   expect_refused("unigram", "/model/vocab/4", "text", {"model.vocab[4]", "list"});
   expect_refused("unigram", "/model/vocab/4/1", "text", {"model.vocab[4][1]", "number"});
 }

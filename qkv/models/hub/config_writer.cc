@@ -20,14 +20,14 @@ ConfigWriter::ConfigWriter(std::string_view model_type, std::string_view archite
   object_->fields["dtype"] = "float32";
 }
 
-void ConfigWriter::whole(const std::string& key, int64_t value) { object_->fields[key] = value; }
+void ConfigWriter::integer(const std::string& key, int64_t value) { object_->fields[key] = value; }
 void ConfigWriter::number(const std::string& key, double value) { object_->fields[key] = value; }
 void ConfigWriter::number(const std::string& key, float value) { object_->fields[key] = decimal(value); }
-void ConfigWriter::flag(const std::string& key, bool value) { object_->fields[key] = value; }
-void ConfigWriter::text(const std::string& key, std::string_view value) { object_->fields[key] = value; }
+void ConfigWriter::boolean(const std::string& key, bool value) { object_->fields[key] = value; }
+void ConfigWriter::string(const std::string& key, std::string_view value) { object_->fields[key] = value; }
 
 void ConfigWriter::activation(const std::string& key, kernels::Activation value) {
-  text(key, activation_name(value));
+  string(key, activation_name(value));
 }
 
 void ConfigWriter::id(const std::string& key, std::span<const int32_t> ids) {
@@ -37,8 +37,8 @@ void ConfigWriter::id(const std::string& key, std::span<const int32_t> ids) {
                             : Json(std::vector(ids.begin(), ids.end()));
 }
 
-void ConfigWriter::texts(const std::string& key,
-                         const std::vector<std::pair<std::string, std::string>>& fields) {
+void ConfigWriter::strings(const std::string& key,
+                           const std::vector<std::pair<std::string, std::string>>& fields) {
   Json& field = object_->fields[key] = Json::object();
   for (const auto& [name, value] : fields) field[name] = value;
 }

@@ -20,14 +20,14 @@ class ConfigWriter {
   ConfigWriter(std::string_view model_type, std::string_view architecture);
   ConfigWriter();  // of an object within
 
-  void whole(const std::string& key, int64_t value);
+  void integer(const std::string& key, int64_t value);
   void number(const std::string& key, double value);
-  void number(const std::string& key, float value);  // in the fewest digits that mean it
-  void flag(const std::string& key, bool value);
-  void text(const std::string& key, std::string_view value);
+  void number(const std::string& key, float value);  // in the fewest digits that still mean it
+  void boolean(const std::string& key, bool value);
+  void string(const std::string& key, std::string_view value);
   void activation(const std::string& key, kernels::Activation value);
   void id(const std::string& key, std::span<const int32_t> ids);  // null, a number or a list
-  void texts(const std::string& key, const std::vector<std::pair<std::string, std::string>>& fields);
+  void strings(const std::string& key, const std::vector<std::pair<std::string, std::string>>& fields);
   void object(const std::string& key, const ConfigWriter& fields);
 
   std::string json() const;

@@ -1,10 +1,10 @@
 #include "qkv/models/hub/pretrained.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
+#include "qkv/base/log.h"
 #include "qkv/io/safetensors.h"
 #include "qkv/models/hub/family.h"
 
@@ -44,7 +44,7 @@ Opened open_config(const std::filesystem::path& folder) {
   }
   const std::string text = read_file(path);
   const ConfigReader reader(text, path.string());
-  const std::string model_type = reader.text("model_type");
+  const std::string model_type = reader.string("model_type");
   const bool own = model_type.starts_with(kOwnLayout);
   return {reader, stored_form(text, path.string()), own ? model_type.substr(kOwnLayout.size()) : model_type,
           own};
@@ -53,14 +53,6 @@ Opened open_config(const std::filesystem::path& folder) {
 template <class Model>
 auto parameters_of(const Model& model) {
   return [&model](const nn::ParameterVisitor& visitor) { model.visit(visitor); };
-}
-
-// A family's config.json for weights in this form.
-std::string config_of(const std::string& text, WeightForm form) {
-  auto fields = nlohmann::json::parse(text);
-  fields["dtype"] = config_dtype(form);
-  fields["model_type"] = model_type_of(fields["model_type"].get<std::string>(), form);
-  return fields.dump(2) + "\n";
 }
 
 template <class Family>
@@ -72,8 +64,8 @@ std::string model_types(std::span<const Family> families) {
 
 // How tensors are named and laid out: as parameters are here, or as the family has them.
 template <class Config>
-NameMap names_of(const FamilyOf<Config>& family, const Config& config, bool own_layout) {
-  return own_layout ? NameMap{.others_same = true} : family.names(config);
+WeightMap weight_map_of(const FamilyOf<Config>& family, const Config& config, bool own_layout) {
+  return own_layout ? WeightMap{.others_same = true} : family.weight_map(config);
 }
 
 // What the text that ends a folder's generation may be, where a file of its own says so.
@@ -93,22 +85,27 @@ std::unique_ptr<Model> load(const std::filesystem::path& folder, const char* kin
   const Opened opened = open_config(folder);
   const ConfigReader& reader = opened.reader;
   const Family* family = find_family(families, opened.family);
-  if (family == nullptr) reader.refuse("model_type", concat(kind, " (", model_types(families), ")"));
-  if (reader.text("model_type") !=
+  if (family == nullptr) reader.reject("model_type", concat(kind, " (", model_types(families), ")"));
+  if (reader.string("model_type") !=
       model_type_of(opened.family, opened.weights.form.value_or(WeightForm::f32))) {
-    reader.refuse("dtype", concat(opened.own_layout ? "" : "anything but ", "\"int8\", as the model_type is ",
-                                  reader.text("model_type")));
+    reader.reject("dtype", concat(opened.own_layout ? "" : "anything but ", "\"int8\", as the model_type is ",
+                                  reader.string("model_type")));
+  }
+  if (reader.has("auto_map")) {
+    log_warning(concat((folder / kConfig).string(),
+                       ": \"auto_map\" names code of the folder's own, which is ",
+                       "not run: this opens as transformers' own ", family->model_type));
   }
   std::unique_ptr<Model> model;
   try {
-    auto config = family->read(reader);
+    auto config = family->parse(reader);
     read_generation(folder / kGeneration, config);
     model = std::make_unique<Model>(config);
   } catch (const UsageError& error) {
     throw DataError(concat((folder / kConfig).string(), ": ", error.what()));
   }
   load_parameters(TensorFiles(folder, options.trainable ? MapFor::writing : MapFor::reading),
-                  names_of(*family, model->config(), opened.own_layout), opened.weights,
+                  weight_map_of(*family, model->config(), opened.own_layout), opened.weights,
                   parameters_of(*model), options);
   return model;
 }
@@ -117,11 +114,13 @@ template <class Model, class Config>
 void save(const std::filesystem::path& folder, const Model& model, const FamilyOf<Config>& family) {
   const auto visit = parameters_of(model);
   const WeightForm form = form_of(visit);
-  const std::string config = config_of(family.write(model.config()), form);
+  ConfigWriter config = family.serialize(model.config());
+  config.string("dtype", config_dtype(form));
+  config.string("model_type", model_type_of(family.model_type, form));
   const std::vector<io::NamedTensor> tensors =
-      stored_tensors(names_of(family, model.config(), form == WeightForm::int8), visit);
+      stored_tensors(weight_map_of(family, model.config(), form == WeightForm::int8), visit);
   make_writable_folder(folder);
-  write_file_atomically(folder / kConfig, config);
+  write_file_atomically(folder / kConfig, config.json());
   io::write_safetensors(folder / kWeights, tensors);
 }
 
@@ -136,7 +135,7 @@ const Family& family_named(std::span<const Family> families, std::string_view mo
 
 FolderKind folder_kind(const std::filesystem::path& folder) {
   const Opened opened = open_config(folder);
-  const std::vector<std::string> classes = opened.reader.texts("architectures");
+  const std::vector<std::string> classes = opened.reader.strings("architectures");
   std::optional<FolderKind> kind;
   std::string known;
   const auto look = [&](FolderKind of, auto families) {
@@ -152,7 +151,7 @@ FolderKind folder_kind(const std::filesystem::path& folder) {
   look(FolderKind::encoder, encoder_families());
   look(FolderKind::image, image_families());
   look(FolderKind::translation, translation_families());
-  if (!kind) opened.reader.refuse("model_type", concat("one of ", known));
+  if (!kind) opened.reader.reject("model_type", concat("one of ", known));
   return *kind;
 }
 

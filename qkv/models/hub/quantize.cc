@@ -36,9 +36,9 @@ std::vector<fs::path> module_folders(const fs::path& from) {
   const fs::path modules = from / "modules.json";
   if (!fs::exists(modules)) return folders;
   for (const ConfigReader& module : ConfigReader::list(read_file(modules), modules.string())) {
-    const fs::path folder = module.text("path");
+    const fs::path folder = module.string("path");
     if (folder.is_absolute() || (!folder.empty() && *folder.lexically_normal().begin() == "..")) {
-      module.refuse("path", "a folder within the model's");
+      module.reject("path", "a folder within the model's");
     }
     if (!folder.empty() && fs::is_directory(from / folder)) folders.push_back(folder);
   }

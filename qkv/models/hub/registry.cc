@@ -1,24 +1,41 @@
+// The list of families: a declaration and a place in the array of its kind for each file of families/.
+
 #include <array>
 
 #include "qkv/models/hub/family.h"
 
 namespace qkv::models {
 
+TranslationFamily t5_family();
+TranslationFamily marian_family();
+TranslationFamily qkv_family();
+
 std::span<const TranslationFamily> translation_families() {
   static const std::array kFamilies{t5_family(), marian_family(), qkv_family()};
   return kFamilies;
 }
+
+LanguageFamily gpt2_family();
+LanguageFamily llama_family();
 
 std::span<const LanguageFamily> language_families() {
   static const std::array kFamilies{gpt2_family(), llama_family()};
   return kFamilies;
 }
 
+EncoderFamily bert_family();
+EncoderFamily roberta_family();
+EncoderFamily distilbert_family();
+EncoderFamily t5_encoder_family();
+
 std::span<const EncoderFamily> encoder_families() {
   static const std::array kFamilies{bert_family(), roberta_family(), distilbert_family(),
                                     t5_encoder_family()};
   return kFamilies;
 }
+
+ImageFamily vit_family();
+ImageFamily deit_family();
 
 std::span<const ImageFamily> image_families() {
   static const std::array kFamilies{vit_family(), deit_family()};

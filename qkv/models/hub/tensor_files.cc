@@ -49,7 +49,7 @@ TensorFiles::TensorFiles(const std::filesystem::path& folder, MapFor use) : use_
 void TensorFiles::open_index(const std::filesystem::path& path) {
   where_ = path.string();
   const ConfigReader index(read_file(path), where_);
-  if (!index.has("weight_map")) index.refuse("weight_map", "an object of tensors and their files");
+  if (!index.has("weight_map")) index.reject("weight_map", "an object of tensors and their files");
   std::map<std::string, size_t> numbers;
   for (const auto& [tensor, file] : index.entries("weight_map")) {
     const std::filesystem::path shard = path.parent_path() / file;

@@ -1,9 +1,8 @@
 #include "qkv/models/hub/weights.h"
 
-#include <nlohmann/json.hpp>
-
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
+#include "qkv/base/json.h"
 #include "qkv/kernels/pointwise.h"
 
 namespace qkv::models {
@@ -75,17 +74,14 @@ const char* config_dtype(WeightForm form) {
 }
 
 StoredForm stored_form(const std::string& text, const std::string& path) {
-  const nlohmann::json object = nlohmann::json::parse(text, nullptr, false);
-  if (!object.is_object()) throw DataError(concat(path, ": expected a JSON object"));
+  const JsonValue object = parse_json(text, path);
   for (const char* const key : {"dtype", "torch_dtype"}) {
     const auto found = object.find(key);
-    if (found == object.end() || found->is_null() || *found == "float16") continue;
+    if (!found || (found->is_string() && found->string() == "float16")) continue;
     for (const WeightForm form : {WeightForm::f32, WeightForm::bf16, WeightForm::int8}) {
-      if (*found == config_dtype(form)) return {path, form};
+      if (found->is_string() && found->string() == config_dtype(form)) return {path, form};
     }
-    throw DataError(concat(path, ": \"", key,
-                           "\": expected \"float32\", \"float16\", \"bfloat16\" or \"int8\", found ",
-                           found->is_structured() ? found->type_name() : found->dump()));
+    found->fail("\"float32\", \"float16\", \"bfloat16\" or \"int8\"");
   }
   return {path};
 }

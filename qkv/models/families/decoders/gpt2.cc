@@ -10,33 +10,34 @@
 namespace qkv::models {
 namespace {
 
-LanguageModelConfig read(const ConfigReader& reader) {
-  const int64_t d_model = reader.whole("n_embd"), places = reader.whole("n_positions");
+LanguageModelConfig parse(const ConfigReader& reader) {
+  reader.require_class({"GPT2LMHeadModel", "GPT2DoubleHeadsModel", "GPT2Model"});
+  const int64_t d_model = reader.integer("n_embd"), places = reader.integer("n_positions");
   const auto rate = [&](const char* key) { return static_cast<float>(reader.number(key, 0.1)); };
   LanguageModelConfig config{
-      .vocabulary = reader.whole("vocab_size"),
+      .vocabulary = reader.integer("vocab_size"),
       .max_positions = places,
       .embedding = {.d_model = d_model,
                     .scale = false,
                     .positions = {.kind = nn::PositionKind::learned, .max_positions = places},
                     .dropout = rate("embd_pdrop")},
-      .decoder = {.layers = reader.whole("n_layer"),
+      .decoder = {.layers = reader.integer("n_layer"),
                   .layer = {.d_model = d_model,
-                            .heads = reader.whole("n_head"),
-                            .d_ff = reader.whole("n_inner", 4 * d_model),
+                            .heads = reader.integer("n_head"),
+                            .d_ff = reader.integer("n_inner", 4 * d_model),
                             .activation = reader.activation("activation_function", "gelu_new"),
                             .norm = nn::NormPlacement::pre,
                             .epsilon = static_cast<float>(reader.number("layer_norm_epsilon", 1e-5)),
                             .dropout = rate("resid_pdrop"),
                             .attention_dropout = rate("attn_pdrop")},
                   .final_norm = true},
-      .tied = reader.flag("tie_word_embeddings", true),
+      .tied = reader.boolean("tie_word_embeddings", true),
       .bos_ids = reader.ids("bos_token_id"),
       .eos_ids = reader.ids("eos_token_id")};
-  reader.require_flag("scale_attn_weights", true);
-  reader.require_flag("scale_attn_by_inverse_layer_idx", false);
-  reader.require_flag("add_cross_attention", false);
-  reader.require_flag("is_encoder_decoder", false);
+  reader.require_boolean("scale_attn_weights", true);
+  reader.require_boolean("scale_attn_by_inverse_layer_idx", false);
+  reader.require_boolean("add_cross_attention", false);
+  reader.require_boolean("is_encoder_decoder", false);
   // n_ctx repeats n_positions; the upcast is about half precision; summaries are of a head that is not here.
   constexpr std::array<std::string_view, 10> kIrrelevant{"n_special",
                                                          "predict_special_tokens",
@@ -48,11 +49,11 @@ LanguageModelConfig read(const ConfigReader& reader) {
                                                          "summary_use_proj",
                                                          "summary_proj_to_labels",
                                                          "id2label"};
-  reader.refuse_the_rest_of_a_model(kIrrelevant);
+  reader.reject_unknown_model_fields(kIrrelevant);
   return config;
 }
 
-std::string write(const LanguageModelConfig& config) {
+ConfigWriter serialize(const LanguageModelConfig& config) {
   const nn::LayerOptions& layer = config.decoder.layer;
   const auto usual = [&](int64_t width) { return width == 0 || width * layer.heads == layer.d_model; };
   const bool fits = config.embedding.positions.kind == nn::PositionKind::learned &&
@@ -69,24 +70,24 @@ std::string write(const LanguageModelConfig& config) {
         "heads of keys, found another model");
   }
   ConfigWriter writer("gpt2", "GPT2LMHeadModel");
-  writer.whole("vocab_size", config.vocabulary);
-  writer.whole("n_positions", config.max_positions);
-  writer.whole("n_embd", layer.d_model);
-  writer.whole("n_layer", config.decoder.layers);
-  writer.whole("n_head", layer.heads);
-  writer.whole("n_inner", layer.d_ff);
+  writer.integer("vocab_size", config.vocabulary);
+  writer.integer("n_positions", config.max_positions);
+  writer.integer("n_embd", layer.d_model);
+  writer.integer("n_layer", config.decoder.layers);
+  writer.integer("n_head", layer.heads);
+  writer.integer("n_inner", layer.d_ff);
   writer.activation("activation_function", layer.activation);
   writer.number("layer_norm_epsilon", layer.epsilon);
   writer.number("resid_pdrop", layer.dropout);
   writer.number("embd_pdrop", config.embedding.dropout);
   writer.number("attn_pdrop", layer.attention_dropout);
-  writer.flag("tie_word_embeddings", config.tied);
+  writer.boolean("tie_word_embeddings", config.tied);
   writer.id("bos_token_id", config.bos_ids);
   writer.id("eos_token_id", config.eos_ids);
-  return writer.json();
+  return writer;
 }
 
-NameMap names(const LanguageModelConfig& /*config*/) {
+WeightMap weight_map(const LanguageModelConfig& /*config*/) {
   constexpr Layout kTurned = Layout::transposed;
   return {.rules = {{"embed_tokens", "transformer.wte"},
                     {"embed_positions", "transformer.wpe"},
@@ -106,6 +107,6 @@ NameMap names(const LanguageModelConfig& /*config*/) {
 
 }  // namespace
 
-LanguageFamily gpt2_family() { return {"gpt2", read, write, names}; }
+LanguageFamily gpt2_family() { return {"gpt2", parse, serialize, weight_map}; }
 
 }  // namespace qkv::models

@@ -18,7 +18,7 @@ constexpr std::array<std::pair<std::string_view, Kind>, 4> kRotaryTypes{
     {{"default", Kind::none}, {"linear", Kind::linear}, {"llama3", Kind::llama3}, {"yarn", Kind::yarn}}};
 
 double number(const ConfigReader& reader, const std::string& key) {
-  if (!reader.has(key)) reader.refuse(key, "a number");
+  if (!reader.has(key)) reader.reject(key, "a number");
   return reader.number(key, 0);
 }
 
@@ -27,16 +27,16 @@ double usual_magnitude(double factor) { return factor > 1 ? 0.1 * std::log(facto
 
 // "rope_parameters", or "rope_scaling" as it was called before transformers 5.
 nn::RotaryScaling read_scaling(const ConfigReader& rotary, int64_t max_positions) {
-  const std::string old_type = rotary.text("type", "default"), type = rotary.text("rope_type", old_type);
+  const std::string old_type = rotary.string("type", "default"), type = rotary.string("rope_type", old_type);
   const auto* known = std::ranges::find(kRotaryTypes, type, &decltype(kRotaryTypes)::value_type::first);
   if (known == kRotaryTypes.end()) {
-    rotary.refuse(rotary.has("rope_type") ? "rope_type" : "type",
+    rotary.reject(rotary.has("rope_type") ? "rope_type" : "type",
                   "\"default\", \"linear\", \"llama3\" or \"yarn\"");
   }
   nn::RotaryScaling scaling{.kind = known->second};
   if (scaling.kind != Kind::none) scaling.factor = number(rotary, "factor");
   if (scaling.kind == Kind::llama3 || scaling.kind == Kind::yarn)
-    scaling.first_positions = rotary.whole("original_max_position_embeddings", max_positions);
+    scaling.first_positions = rotary.integer("original_max_position_embeddings", max_positions);
   if (scaling.kind == Kind::llama3) {
     scaling.low = number(rotary, "low_freq_factor");
     scaling.high = number(rotary, "high_freq_factor");
@@ -45,11 +45,11 @@ nn::RotaryScaling read_scaling(const ConfigReader& rotary, int64_t max_positions
     scaling.slow = rotary.number("beta_slow", 1);
     scaling.fast = rotary.number("beta_fast", 32);
     scaling.magnitude = rotary.number("attention_factor", usual_magnitude(scaling.factor));
-    rotary.require_flag("truncate", true);
+    rotary.require_boolean("truncate", true);
   }
-  if (scaling.factor <= 0) rotary.refuse("factor", "a number above 0");
-  if (scaling.high <= scaling.low) rotary.refuse("high_freq_factor", "more than low_freq_factor");
-  if (rotary.number("partial_rotary_factor", 1) != 1) rotary.refuse("partial_rotary_factor", "1");
+  if (scaling.factor <= 0) rotary.reject("factor", "a number above 0");
+  if (scaling.high <= scaling.low) rotary.reject("high_freq_factor", "more than low_freq_factor");
+  if (rotary.number("partial_rotary_factor", 1) != 1) rotary.reject("partial_rotary_factor", "1");
   constexpr std::array<std::string_view, 1> kElsewhere{"rope_theta"};
   rotary.reject_unknown_fields(kElsewhere);
   return scaling;
@@ -72,13 +72,13 @@ ConfigWriter rotary_words(const nn::PositionOptions& positions) {
   const nn::RotaryScaling& scaling = positions.rotary_scaling;
   ConfigWriter rotary;
   for (const auto& [word, kind] : kRotaryTypes) {
-    if (kind == scaling.kind) rotary.text("rope_type", word);
+    if (kind == scaling.kind) rotary.string("rope_type", word);
   }
   rotary.number("rope_theta", positions.rotary_base);
   if (scaling.kind == Kind::none) return rotary;
   rotary.number("factor", scaling.factor);
   if (scaling.kind == Kind::linear) return rotary;
-  rotary.whole("original_max_position_embeddings", scaling.first_positions);
+  rotary.integer("original_max_position_embeddings", scaling.first_positions);
   if (scaling.kind == Kind::llama3) {
     rotary.number("low_freq_factor", scaling.low);
     rotary.number("high_freq_factor", scaling.high);
@@ -90,45 +90,46 @@ ConfigWriter rotary_words(const nn::PositionOptions& positions) {
   return rotary;
 }
 
-LanguageModelConfig read(const ConfigReader& reader) {
-  const int64_t d_model = reader.whole("hidden_size"), heads = reader.whole("num_attention_heads");
-  const int64_t width = reader.whole("head_dim", heads > 0 ? d_model / heads : 0);
-  const int64_t max_positions = reader.whole("max_position_embeddings", 2048);
-  const bool attention_bias = reader.flag("attention_bias", false);
+LanguageModelConfig parse(const ConfigReader& reader) {
+  reader.require_class({"LlamaForCausalLM", "LlamaModel"});
+  const int64_t d_model = reader.integer("hidden_size"), heads = reader.integer("num_attention_heads");
+  const int64_t width = reader.integer("head_dim", heads > 0 ? d_model / heads : 0);
+  const int64_t max_positions = reader.integer("max_position_embeddings", 2048);
+  const bool attention_bias = reader.boolean("attention_bias", false);
   LanguageModelConfig config{
-      .vocabulary = reader.whole("vocab_size"),
+      .vocabulary = reader.integer("vocab_size"),
       .max_positions = max_positions,
       .embedding = {.d_model = d_model, .scale = false, .positions = {}},
-      .decoder = {.layers = reader.whole("num_hidden_layers"),
+      .decoder = {.layers = reader.integer("num_hidden_layers"),
                   .layer = {.d_model = d_model,
                             .heads = heads,
-                            .key_heads = reader.whole("num_key_value_heads", heads),
+                            .key_heads = reader.integer("num_key_value_heads", heads),
                             .d_k = width,
                             .d_v = width,
-                            .d_ff = reader.whole("intermediate_size"),
+                            .d_ff = reader.integer("intermediate_size"),
                             .activation = reader.activation("hidden_act", "silu"),
                             .gated = true,
                             .norm = nn::NormPlacement::pre,
                             .norm_kind = nn::NormKind::rms,
                             .epsilon = static_cast<float>(reader.number("rms_norm_eps", 1e-6)),
                             .attention_bias = attention_bias,
-                            .feed_forward_bias = reader.flag("mlp_bias", false),
+                            .feed_forward_bias = reader.boolean("mlp_bias", false),
                             .positions = read_positions(reader, max_positions),
                             .attention_dropout = static_cast<float>(reader.number("attention_dropout", 0))},
                   .final_norm = true},
-      .tied = reader.flag("tie_word_embeddings", false),
+      .tied = reader.boolean("tie_word_embeddings", false),
       .bos_ids = reader.ids("bos_token_id"),
       .eos_ids = reader.ids("eos_token_id")};
-  reader.require_flag("is_encoder_decoder", false);
-  if (reader.number("partial_rotary_factor", 1) != 1) reader.refuse("partial_rotary_factor", "1");
+  reader.require_boolean("is_encoder_decoder", false);
+  if (reader.number("partial_rotary_factor", 1) != 1) reader.reject("partial_rotary_factor", "1");
   // A way to split products between machines, of the same result; and what SmolLM's folders repeat.
   constexpr std::array<std::string_view, 3> kIrrelevant{"pretraining_tp", "is_llama_config",
                                                         "rope_interleaved"};
-  reader.refuse_the_rest_of_a_model(kIrrelevant);
+  reader.reject_unknown_model_fields(kIrrelevant);
   return config;
 }
 
-std::string write(const LanguageModelConfig& config) {
+ConfigWriter serialize(const LanguageModelConfig& config) {
   const nn::LayerOptions& layer = config.decoder.layer;
   const int64_t width = layer.d_k > 0 ? layer.d_k : layer.d_model / layer.heads;
   const bool fits = config.embedding.positions.kind == nn::PositionKind::none && !config.embedding.scale &&
@@ -144,30 +145,30 @@ std::string write(const LanguageModelConfig& config) {
   }
   const ConfigWriter rotary = rotary_words(layer.positions);
   ConfigWriter writer("llama", "LlamaForCausalLM");
-  writer.whole("vocab_size", config.vocabulary);
-  writer.whole("max_position_embeddings", config.max_positions);
-  writer.whole("hidden_size", layer.d_model);
-  writer.whole("intermediate_size", layer.d_ff);
-  writer.whole("num_hidden_layers", config.decoder.layers);
-  writer.whole("num_attention_heads", layer.heads);
-  writer.whole("num_key_value_heads", layer.key_heads > 0 ? layer.key_heads : layer.heads);
-  writer.whole("head_dim", width);
+  writer.integer("vocab_size", config.vocabulary);
+  writer.integer("max_position_embeddings", config.max_positions);
+  writer.integer("hidden_size", layer.d_model);
+  writer.integer("intermediate_size", layer.d_ff);
+  writer.integer("num_hidden_layers", config.decoder.layers);
+  writer.integer("num_attention_heads", layer.heads);
+  writer.integer("num_key_value_heads", layer.key_heads > 0 ? layer.key_heads : layer.heads);
+  writer.integer("head_dim", width);
   writer.activation("hidden_act", layer.activation);
   writer.number("rms_norm_eps", layer.epsilon);
   writer.object("rope_parameters", rotary);
   // Where older programs look.
   writer.number("rope_theta", layer.positions.rotary_base);
   if (layer.positions.rotary_scaling.kind != Kind::none) writer.object("rope_scaling", rotary);
-  writer.flag("attention_bias", layer.attention_bias);
-  writer.flag("mlp_bias", layer.feed_forward_bias);
+  writer.boolean("attention_bias", layer.attention_bias);
+  writer.boolean("mlp_bias", layer.feed_forward_bias);
   writer.number("attention_dropout", layer.attention_dropout);
-  writer.flag("tie_word_embeddings", config.tied);
+  writer.boolean("tie_word_embeddings", config.tied);
   writer.id("bos_token_id", config.bos_ids);
   writer.id("eos_token_id", config.eos_ids);
-  return writer.json();
+  return writer;
 }
 
-NameMap names(const LanguageModelConfig& /*config*/) {
+WeightMap weight_map(const LanguageModelConfig& /*config*/) {
   return {.rules = {{"embed_tokens", "model.embed_tokens"},
                     {"decoder.layers.#.self_attn_layer_norm", "model.layers.#.input_layernorm"},
                     {"decoder.layers.#.self_attn.q_proj", "model.layers.#.self_attn.q_proj"},
@@ -186,6 +187,6 @@ NameMap names(const LanguageModelConfig& /*config*/) {
 
 }  // namespace
 
-LanguageFamily llama_family() { return {"llama", read, write, names}; }
+LanguageFamily llama_family() { return {"llama", parse, serialize, weight_map}; }
 
 }  // namespace qkv::models

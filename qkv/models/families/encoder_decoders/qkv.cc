@@ -10,34 +10,34 @@ namespace {
 
 constexpr const char* kFields = "qkv";
 
-TransformerConfig read(const ConfigReader& reader) {
-  if (!reader.is_object(kFields)) reader.refuse(kFields, "an object of fields");
+TransformerConfig parse(const ConfigReader& reader) {
+  if (!reader.is_object(kFields)) reader.reject(kFields, "an object of fields");
   TransformerConfig config;
   for (const auto& [name, value] : reader.entries(kFields)) {
-    if (!set_field(config, name, value)) reader.object(kFields).refuse(name, "no field of that name");
+    if (!set_field(config, name, value)) reader.object(kFields).reject(name, "no field of that name");
   }
   return config;
 }
 
 bool fits(const TransformerConfig& /*config*/) { return true; }
 
-std::string write(const TransformerConfig& config) {
+ConfigWriter serialize(const TransformerConfig& config) {
   ConfigWriter writer("qkv", "QkvTransformer");
-  writer.texts(kFields, fields(config));
+  writer.strings(kFields, fields(config));
   // What programs that know no more of a model than its class look for.
-  writer.whole("vocab_size", config.source_vocabulary);
-  writer.whole("d_model", config.d_model);
-  writer.whole("eos_token_id", config.eos_id);
-  writer.whole("pad_token_id", config.pad_id);
-  writer.whole("decoder_start_token_id", config.decoder_start_id);
-  writer.flag("is_encoder_decoder", true);
-  return writer.json();
+  writer.integer("vocab_size", config.source_vocabulary);
+  writer.integer("d_model", config.d_model);
+  writer.integer("eos_token_id", config.eos_id);
+  writer.integer("pad_token_id", config.pad_id);
+  writer.integer("decoder_start_token_id", config.decoder_start_id);
+  writer.boolean("is_encoder_decoder", true);
+  return writer;
 }
 
-NameMap names(const TransformerConfig& /*config*/) { return {.others_same = true}; }
+WeightMap weight_map(const TransformerConfig& /*config*/) { return {.others_same = true}; }
 
 }  // namespace
 
-TranslationFamily qkv_family() { return {{"qkv", read, write, names}, fits}; }
+TranslationFamily qkv_family() { return {{"qkv", parse, serialize, weight_map}, fits}; }
 
 }  // namespace qkv::models

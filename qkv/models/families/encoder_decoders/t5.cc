@@ -2,7 +2,6 @@
 // own: pre-norm blocks with RMS norms and no biases, relative positions, scores that are not scaled. Also the
 // encoder alone, whose vectors stand for texts (Ni et al. 2022).
 
-#include <algorithm>
 #include <array>
 
 #include "qkv/base/error.h"
@@ -16,73 +15,65 @@ constexpr std::string_view kGated = "gated-";
 constexpr std::string_view kPair = "T5ForConditionalGeneration", kOldPair = "T5WithLMHeadModel";
 constexpr std::string_view kEncoder = "T5EncoderModel", kBase = "T5Model";
 
-void require_class(const ConfigReader& reader, std::span<const std::string_view> known) {
-  const std::vector<std::string> classes = reader.texts("architectures");
-  if (classes.empty() || std::ranges::find(known, classes.front()) != known.end()) return;
-  reader.refuse("architectures", std::string(known.front()));
-}
-
 // "relu", "gated-gelu", "gated-silu": what T5 calls "gated-gelu" is the approximation with tanh.
 void read_feed_forward(const ConfigReader& reader, TransformerConfig& config) {
-  const std::string words = reader.text("feed_forward_proj", "relu");
+  const std::string words = reader.string("feed_forward_proj", "relu");
   config.gated = words.starts_with(kGated);
   const std::string name = config.gated ? words.substr(kGated.size()) : words;
   const auto activation = activation_of(words == "gated-gelu" ? "gelu_new" : name);
-  if (!activation) reader.refuse("feed_forward_proj", "an activation, or \"gated-\" before one");
+  if (!activation) reader.reject("feed_forward_proj", "an activation, or \"gated-\" before one");
   config.activation = *activation;
 }
 
 // All but the class, whose words are the same for a pair and an encoder alone.
 TransformerConfig read_sizes(const ConfigReader& reader) {
   TransformerConfig config;
-  config.source_vocabulary = config.target_vocabulary = reader.whole("vocab_size");
-  config.d_model = reader.whole("d_model");
-  config.encoder_layers = reader.whole("num_layers");
-  config.decoder_layers = reader.whole("num_decoder_layers", config.encoder_layers);
-  config.heads = reader.whole("num_heads");
-  config.d_k = config.d_v = reader.whole("d_kv");
-  config.d_ff = reader.whole("d_ff");
+  config.source_vocabulary = config.target_vocabulary = reader.integer("vocab_size");
+  config.d_model = reader.integer("d_model");
+  config.encoder_layers = reader.integer("num_layers");
+  config.decoder_layers = reader.integer("num_decoder_layers", config.encoder_layers);
+  config.heads = reader.integer("num_heads");
+  config.d_k = config.d_v = reader.integer("d_kv");
+  config.d_ff = reader.integer("d_ff");
   read_feed_forward(reader, config);
   config.norm = nn::NormPlacement::pre;
   config.norm_kind = nn::NormKind::rms;
   config.epsilon = static_cast<float>(reader.number("layer_norm_epsilon", 1e-6));
   config.bias = config.output_bias = false;
   config.positions = nn::PositionKind::relative;
-  config.position_buckets = reader.whole("relative_attention_num_buckets", 32);
-  config.position_max_distance = reader.whole("relative_attention_max_distance", 128);
+  config.position_buckets = reader.integer("relative_attention_num_buckets", 32);
+  config.position_max_distance = reader.integer("relative_attention_max_distance", 128);
   config.scale_embedding = config.scale_attention = false;
   // Versions before 5 said by the first field alone whether a model is of the first kind; those after it say
   // true there for all.
-  const bool tied = reader.flag("tie_word_embeddings", true);
-  config.scale_output = reader.flag("scale_decoder_outputs", tied);
+  const bool tied = reader.boolean("tie_word_embeddings", true);
+  config.scale_output = reader.boolean("scale_decoder_outputs", tied);
   config.tying = config.scale_output ? Tying::three_way : Tying::inputs;
   config.final_norm = true;
   config.dropout = static_cast<float>(reader.number("dropout_rate", 0.1));
   config.embedding_dropout = config.attention_dropout = config.activation_dropout = config.dropout;
-  config.eos_id = reader.whole("eos_token_id", 1);
-  config.pad_id = reader.whole("pad_token_id", 0);
-  config.decoder_start_id = reader.whole("decoder_start_token_id", config.pad_id);
-  reader.require_flag("is_decoder", false);
+  config.eos_id = reader.integer("eos_token_id", 1);
+  config.pad_id = reader.integer("pad_token_id", 0);
+  config.decoder_start_id = reader.integer("decoder_start_token_id", config.pad_id);
+  reader.require_boolean("is_decoder", false);
   // Of training, and what repeats other fields.
   // "n_positions" is how long the texts of training were; there is no such limit.
   constexpr std::array<std::string_view, 6> kIrrelevant{"dense_act_fn",       "is_gated_act",
                                                         "initializer_factor", "classifier_dropout",
                                                         "n_positions",        "is_encoder_decoder"};
-  reader.refuse_the_rest_of_a_model(kIrrelevant);
+  reader.reject_unknown_model_fields(kIrrelevant);
   return config;
 }
 
-TransformerConfig read_pair(const ConfigReader& reader) {
-  constexpr std::array kKnown{kPair, kOldPair};
-  require_class(reader, kKnown);
-  reader.require_flag("is_encoder_decoder", true);
+TransformerConfig parse_pair(const ConfigReader& reader) {
+  reader.require_class({kPair, kOldPair});
+  reader.require_boolean("is_encoder_decoder", true);
   return read_sizes(reader);
 }
 
 // Out of any folder that has one.
-TextEncoderConfig read_encoder(const ConfigReader& reader) {
-  constexpr std::array kKnown{kEncoder, kPair, kOldPair, kBase};
-  require_class(reader, kKnown);
+TextEncoderConfig parse_encoder(const ConfigReader& reader) {
+  reader.require_class({kEncoder, kPair, kOldPair, kBase});
   const TransformerConfig pair = read_sizes(reader);
   return {.vocabulary = pair.source_vocabulary,
           .embedding = {.d_model = pair.d_model,
@@ -138,38 +129,38 @@ ConfigWriter written(const Config& config, std::string_view architecture, int64_
   }
   const nn::LayerOptions& layer = encoder.layer;
   ConfigWriter writer("t5", architecture);
-  writer.whole("vocab_size", vocabulary);
-  writer.whole("d_model", layer.d_model);
-  writer.whole("d_kv", width_of(layer, layer.d_k));
-  writer.whole("d_ff", layer.d_ff);
-  writer.whole("num_layers", encoder.layers);
-  writer.whole("num_heads", layer.heads);
-  writer.whole("relative_attention_num_buckets", layer.positions.buckets);
-  writer.whole("relative_attention_max_distance", layer.positions.max_distance);
-  writer.text("feed_forward_proj", feed_forward_words(layer));
+  writer.integer("vocab_size", vocabulary);
+  writer.integer("d_model", layer.d_model);
+  writer.integer("d_kv", width_of(layer, layer.d_k));
+  writer.integer("d_ff", layer.d_ff);
+  writer.integer("num_layers", encoder.layers);
+  writer.integer("num_heads", layer.heads);
+  writer.integer("relative_attention_num_buckets", layer.positions.buckets);
+  writer.integer("relative_attention_max_distance", layer.positions.max_distance);
+  writer.string("feed_forward_proj", feed_forward_words(layer));
   writer.number("layer_norm_epsilon", layer.epsilon);
   writer.number("dropout_rate", layer.dropout);
-  writer.flag("is_encoder_decoder", architecture == kPair);
+  writer.boolean("is_encoder_decoder", architecture == kPair);
   return writer;
 }
 
-std::string write_pair(const TransformerConfig& config) {
+ConfigWriter serialize_pair(const TransformerConfig& config) {
   ConfigWriter writer = written(config, kPair, config.target_vocabulary, config.encoder_stack());
-  writer.whole("num_decoder_layers", config.decoder_layers);
-  writer.flag("tie_word_embeddings", config.scale_output);  // where transformers before 5 look
-  writer.flag("scale_decoder_outputs", config.scale_output);
-  writer.whole("pad_token_id", config.pad_id);
-  writer.whole("eos_token_id", config.eos_id);
-  writer.whole("decoder_start_token_id", config.decoder_start_id);
-  return writer.json();
+  writer.integer("num_decoder_layers", config.decoder_layers);
+  writer.boolean("tie_word_embeddings", config.scale_output);  // where transformers before 5 look
+  writer.boolean("scale_decoder_outputs", config.scale_output);
+  writer.integer("pad_token_id", config.pad_id);
+  writer.integer("eos_token_id", config.eos_id);
+  writer.integer("decoder_start_token_id", config.decoder_start_id);
+  return writer;
 }
 
-std::string write_encoder(const TextEncoderConfig& config) {
-  return written(config, kEncoder, config.vocabulary, config.encoder).json();
+ConfigWriter serialize_encoder(const TextEncoderConfig& config) {
+  return written(config, kEncoder, config.vocabulary, config.encoder);
 }
 
 // The rules of a stack, "encoder" or "decoder"; its modules' names begin with `ours` here.
-void add_stack(NameMap& map, const std::string& ours, const std::string& stack, bool gated) {
+void add_stack(WeightMap& map, const std::string& ours, const std::string& stack, bool gated) {
   const auto rule = [&](const std::string& name, const std::string& theirs) {
     map.rules.push_back({ours + name, concat(stack, ".", theirs)});
   };
@@ -195,17 +186,17 @@ void add_stack(NameMap& map, const std::string& ours, const std::string& stack, 
 }
 
 // Of tables that are tied older writers kept one, and not always the same.
-NameMap names_of_pair(const TransformerConfig& config) {
+WeightMap pair_weight_map(const TransformerConfig& config) {
   const std::string source = "encoder.embed_tokens", target = "decoder.embed_tokens";
-  NameMap map{.rules = {{.ours = "model.shared", .theirs = "shared", .also = {source, target}},
-                        {.ours = "lm_head", .theirs = "lm_head", .also = {"shared", target}}}};
+  WeightMap map{.rules = {{.ours = "model.shared", .theirs = "shared", .also = {source, target}},
+                          {.ours = "lm_head", .theirs = "lm_head", .also = {"shared", target}}}};
   add_stack(map, "model.encoder.", "encoder", config.gated);
   add_stack(map, "model.decoder.", "decoder", config.gated);
   return map;
 }
 
-NameMap names_of_encoder(const TextEncoderConfig& config) {
-  NameMap map{.rules = {{.ours = "embed_tokens", .theirs = "shared", .also = {"encoder.embed_tokens"}}}};
+WeightMap encoder_weight_map(const TextEncoderConfig& config) {
+  WeightMap map{.rules = {{.ours = "embed_tokens", .theirs = "shared", .also = {"encoder.embed_tokens"}}}};
   add_stack(map, "encoder.", "encoder", config.encoder.layer.gated);
   return map;
 }
@@ -213,8 +204,10 @@ NameMap names_of_encoder(const TextEncoderConfig& config) {
 }  // namespace
 
 // The likeliest token is taken each time where a folder does not say otherwise.
-TranslationFamily t5_family() { return {{"t5", read_pair, write_pair, names_of_pair}, fits}; }
+TranslationFamily t5_family() { return {{"t5", parse_pair, serialize_pair, pair_weight_map}, fits}; }
 
-EncoderFamily t5_encoder_family() { return {"t5", read_encoder, write_encoder, names_of_encoder, kEncoder}; }
+EncoderFamily t5_encoder_family() {
+  return {"t5", parse_encoder, serialize_encoder, encoder_weight_map, kEncoder};
+}
 
 }  // namespace qkv::models

@@ -16,26 +16,26 @@ constexpr std::array<EncoderArchitecture, 6> kArchitectures{
      {.name = "BertForSequenceClassification", .pooler = true, .labelled = ClassificationTarget::texts},
      {.name = "BertForTokenClassification", .labelled = ClassificationTarget::tokens}}};
 
-TextEncoderConfig read(const ConfigReader& reader) {
-  const int64_t d_model = reader.whole("hidden_size");
-  const int64_t places = reader.whole("max_position_embeddings", 512);
+TextEncoderConfig parse(const ConfigReader& reader) {
+  const int64_t d_model = reader.integer("hidden_size");
+  const int64_t places = reader.integer("max_position_embeddings", 512);
   const auto epsilon = static_cast<float>(reader.number("layer_norm_eps", 1e-12));
   const auto dropout = static_cast<float>(reader.number("hidden_dropout_prob", 0.1));
   const Activation activation = reader.activation("hidden_act", "gelu");
   TextEncoderConfig config{
-      .vocabulary = reader.whole("vocab_size"),
+      .vocabulary = reader.integer("vocab_size"),
       .max_positions = places,
       .embedding = {.d_model = d_model,
                     .scale = false,
                     .positions = {.kind = nn::PositionKind::learned, .max_positions = places},
-                    .token_types = reader.whole("type_vocab_size", 2),
+                    .token_types = reader.integer("type_vocab_size", 2),
                     .norm = true,
                     .epsilon = epsilon,
                     .dropout = dropout},
-      .encoder = {.layers = reader.whole("num_hidden_layers"),
+      .encoder = {.layers = reader.integer("num_hidden_layers"),
                   .layer = {.d_model = d_model,
-                            .heads = reader.whole("num_attention_heads"),
-                            .d_ff = reader.whole("intermediate_size"),
+                            .heads = reader.integer("num_attention_heads"),
+                            .d_ff = reader.integer("intermediate_size"),
                             .activation = activation,
                             .epsilon = epsilon,
                             .dropout = dropout,
@@ -43,32 +43,32 @@ TextEncoderConfig read(const ConfigReader& reader) {
                                 static_cast<float>(reader.number("attention_probs_dropout_prob", 0.1))}},
       .masked_language_activation = activation};
   read_heads(reader, kArchitectures, config);
-  reader.require_text("position_embedding_type", "absolute");
-  reader.require_flag("is_decoder", false);
-  reader.require_flag("is_encoder_decoder", false);
-  reader.require_flag("add_cross_attention", false);
-  reader.require_flag("tie_word_embeddings", true);
+  reader.require_string("position_embedding_type", "absolute");
+  reader.require_boolean("is_decoder", false);
+  reader.require_boolean("is_encoder_decoder", false);
+  reader.require_boolean("add_cross_attention", false);
+  reader.require_boolean("tie_word_embeddings", true);
   // A dropout of training, and what TensorFlow's first folders said of a pooler that was never built.
   constexpr std::array<std::string_view, 7> kIrrelevant{
       "classifier_dropout",   "directionality",       "pooler_fc_size", "pooler_num_attention_heads",
       "pooler_num_fc_layers", "pooler_size_per_head", "pooler_type"};
-  reader.refuse_the_rest_of_a_model(kIrrelevant);
+  reader.reject_unknown_model_fields(kIrrelevant);
   return config;
 }
 
-std::string write(const TextEncoderConfig& config) {
+ConfigWriter serialize(const TextEncoderConfig& config) {
   require_bert_blocks(config, "bert");
   ConfigWriter writer("bert", architecture_of(config, kArchitectures).name);
-  writer.whole("vocab_size", config.vocabulary);
-  writer.whole("max_position_embeddings", config.embedding.positions.max_positions);
-  writer.whole("type_vocab_size", config.embedding.token_types);
+  writer.integer("vocab_size", config.vocabulary);
+  writer.integer("max_position_embeddings", config.embedding.positions.max_positions);
+  writer.integer("type_vocab_size", config.embedding.token_types);
   write_blocks(config.encoder, writer);
   write_labels(config.labels, config.problem, writer);
-  return writer.json();
+  return writer;
 }
 
-NameMap names(const TextEncoderConfig& /*config*/) {
-  NameMap map = bert_names("bert");
+WeightMap weight_map(const TextEncoderConfig& /*config*/) {
+  WeightMap map = bert_weight_map("bert");
   map.rules.insert(map.rules.end(), {{"pooler", "bert.pooler.dense"},
                                      {"masked_language.dense", "cls.predictions.transform.dense"},
                                      {"masked_language.layer_norm", "cls.predictions.transform.LayerNorm"},
@@ -80,6 +80,6 @@ NameMap names(const TextEncoderConfig& /*config*/) {
 
 }  // namespace
 
-EncoderFamily bert_family() { return {"bert", read, write, names}; }
+EncoderFamily bert_family() { return {"bert", parse, serialize, weight_map}; }
 
 }  // namespace qkv::models

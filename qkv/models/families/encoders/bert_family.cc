@@ -20,14 +20,14 @@ constexpr std::array<std::pair<std::string_view, ProblemType>, 3> kProblemTypes{
 
 void read_heads(const ConfigReader& reader, std::span<const EncoderArchitecture> known,
                 TextEncoderConfig& config) {
-  const std::vector<std::string> names = reader.texts("architectures");
+  const std::vector<std::string> names = reader.strings("architectures");
   const auto* found = known.data();
   if (!names.empty()) {
     const auto spelled = std::ranges::find(known, names.front(), &EncoderArchitecture::name);
     if (spelled == known.end()) {
       std::string list;
       for (const EncoderArchitecture& one : known) list += concat(list.empty() ? "" : ", ", one.name);
-      reader.refuse("architectures", concat("one of ", list));
+      reader.reject("architectures", concat("one of ", list));
     }
     found = &*spelled;
   }
@@ -42,8 +42,8 @@ void read_heads(const ConfigReader& reader, std::span<const EncoderArchitecture>
 
 std::vector<std::string> read_labels(const ConfigReader& reader) {
   const std::vector<std::pair<std::string, std::string>> entries = reader.entries("id2label");
-  const int64_t count = entries.empty() ? reader.whole("num_labels", 2) : std::ssize(entries);
-  if (count < 1 || count > kMaxLabels) reader.refuse("num_labels", concat("1 to ", kMaxLabels));
+  const int64_t count = entries.empty() ? reader.integer("num_labels", 2) : std::ssize(entries);
+  if (count < 1 || count > kMaxLabels) reader.reject("num_labels", concat("1 to ", kMaxLabels));
   std::vector<std::string> labels(static_cast<size_t>(count));
   if (entries.empty()) {
     for (size_t i = 0; i < labels.size(); ++i) labels[i] = concat("LABEL_", i);
@@ -53,7 +53,7 @@ std::vector<std::string> read_labels(const ConfigReader& reader) {
     size_t i = labels.size();
     const char* const end = number.data() + number.size();
     if (std::from_chars(number.data(), end, i).ptr != end || i >= labels.size() || known[i]) {
-      reader.refuse("id2label", concat("the numbers from 0 to ", labels.size() - 1, " and their labels"));
+      reader.reject("id2label", concat("the numbers from 0 to ", labels.size() - 1, " and their labels"));
     }
     known[i] = true;
     labels[i] = label;
@@ -62,7 +62,7 @@ std::vector<std::string> read_labels(const ConfigReader& reader) {
 }
 
 ProblemType read_problem_type(const ConfigReader& reader, size_t labels) {
-  const std::string type = reader.text("problem_type", "");
+  const std::string type = reader.string("problem_type", "");
   for (const auto& [word, problem] : kProblemTypes) {
     // One label alone is likely or not by itself, whatever it is called.
     if (word == type && !(problem == ProblemType::single_label && labels == 1)) return problem;
@@ -86,18 +86,18 @@ void write_labels(const std::vector<std::string>& labels, ProblemType problem, C
   if (labels.empty()) return;
   std::vector<std::pair<std::string, std::string>> entries;
   for (const std::string& label : labels) entries.emplace_back(std::to_string(entries.size()), label);
-  writer.texts("id2label", entries);
+  writer.strings("id2label", entries);
   for (const auto& [word, type] : kProblemTypes) {
-    if (type == problem && type != ProblemType::single_label) writer.text("problem_type", word);
+    if (type == problem && type != ProblemType::single_label) writer.string("problem_type", word);
   }
 }
 
 void write_blocks(const nn::StackOptions& blocks, ConfigWriter& writer) {
   const nn::LayerOptions& layer = blocks.layer;
-  writer.whole("hidden_size", layer.d_model);
-  writer.whole("num_hidden_layers", blocks.layers);
-  writer.whole("num_attention_heads", layer.heads);
-  writer.whole("intermediate_size", layer.d_ff);
+  writer.integer("hidden_size", layer.d_model);
+  writer.integer("num_hidden_layers", blocks.layers);
+  writer.integer("num_attention_heads", layer.heads);
+  writer.integer("intermediate_size", layer.d_ff);
   writer.activation("hidden_act", layer.activation);
   writer.number("layer_norm_eps", layer.epsilon);
   writer.number("hidden_dropout_prob", layer.dropout);
@@ -121,7 +121,7 @@ void require_bert_blocks(const TextEncoderConfig& config, const char* family) {
   }
 }
 
-NameMap bert_names(const std::string& model) {
+WeightMap bert_weight_map(const std::string& model) {
   const std::string embeddings = model + ".embeddings.", layer = model + ".encoder.layer.#.";
   return {.rules = {{"embed_tokens", embeddings + "word_embeddings"},
                     {"embed_positions", embeddings + "position_embeddings"},

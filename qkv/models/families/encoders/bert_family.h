@@ -7,7 +7,7 @@
 
 #include "qkv/models/hub/config_reader.h"
 #include "qkv/models/hub/config_writer.h"
-#include "qkv/models/hub/stored_names.h"
+#include "qkv/models/hub/weight_map.h"
 #include "qkv/models/text_encoder.h"
 
 namespace qkv::models {
@@ -46,6 +46,6 @@ void require_bert_blocks(const TextEncoderConfig& config, const char* family);
 
 // The names of embeddings and blocks in BERT's files, which RoBERTa took over: `model` is "bert" or
 // "roberta".
-NameMap bert_names(const std::string& model);
+WeightMap bert_weight_map(const std::string& model);
 
 }  // namespace qkv::models

@@ -16,13 +16,13 @@ constexpr std::array<EncoderArchitecture, 4> kArchitectures{
 
 constexpr float kEpsilon = 1e-12f;  // no field says it
 
-TextEncoderConfig read(const ConfigReader& reader) {
-  const int64_t d_model = reader.whole("dim");
-  const int64_t places = reader.whole("max_position_embeddings", 512);
+TextEncoderConfig parse(const ConfigReader& reader) {
+  const int64_t d_model = reader.integer("dim");
+  const int64_t places = reader.integer("max_position_embeddings", 512);
   const auto dropout = static_cast<float>(reader.number("dropout", 0.1));
   const Activation activation = reader.activation("activation", "gelu");
   TextEncoderConfig config{
-      .vocabulary = reader.whole("vocab_size"),
+      .vocabulary = reader.integer("vocab_size"),
       .max_positions = places,
       .embedding = {.d_model = d_model,
                     .scale = false,
@@ -30,10 +30,10 @@ TextEncoderConfig read(const ConfigReader& reader) {
                     .norm = true,
                     .epsilon = kEpsilon,
                     .dropout = dropout},
-      .encoder = {.layers = reader.whole("n_layers"),
+      .encoder = {.layers = reader.integer("n_layers"),
                   .layer = {.d_model = d_model,
-                            .heads = reader.whole("n_heads"),
-                            .d_ff = reader.whole("hidden_dim"),
+                            .heads = reader.integer("n_heads"),
+                            .d_ff = reader.integer("hidden_dim"),
                             .activation = activation,
                             .epsilon = kEpsilon,
                             .dropout = dropout,
@@ -42,34 +42,34 @@ TextEncoderConfig read(const ConfigReader& reader) {
       .pooler_activation = Activation::relu,
       .masked_language_activation = activation};
   read_heads(reader, kArchitectures, config);
-  reader.require_flag("is_encoder_decoder", false);
-  reader.require_flag("tie_word_embeddings", true);
-  reader.require_flag("tie_weights_", true);
+  reader.require_boolean("is_encoder_decoder", false);
+  reader.require_boolean("tie_word_embeddings", true);
+  reader.require_boolean("tie_weights_", true);
   // Sinusoids are how positions started: the files hold them as a table like any other. Dropouts of training.
   constexpr std::array<std::string_view, 3> kIrrelevant{"sinusoidal_pos_embds", "qa_dropout",
                                                         "seq_classif_dropout"};
-  reader.refuse_the_rest_of_a_model(kIrrelevant);
+  reader.reject_unknown_model_fields(kIrrelevant);
   return config;
 }
 
-std::string write(const TextEncoderConfig& config) {
+ConfigWriter serialize(const TextEncoderConfig& config) {
   require_bert_blocks(config, "distilbert");
   const nn::LayerOptions& layer = config.encoder.layer;
   ConfigWriter writer("distilbert", architecture_of(config, kArchitectures).name);
-  writer.whole("vocab_size", config.vocabulary);
-  writer.whole("max_position_embeddings", config.embedding.positions.max_positions);
-  writer.whole("dim", layer.d_model);
-  writer.whole("n_layers", config.encoder.layers);
-  writer.whole("n_heads", layer.heads);
-  writer.whole("hidden_dim", layer.d_ff);
+  writer.integer("vocab_size", config.vocabulary);
+  writer.integer("max_position_embeddings", config.embedding.positions.max_positions);
+  writer.integer("dim", layer.d_model);
+  writer.integer("n_layers", config.encoder.layers);
+  writer.integer("n_heads", layer.heads);
+  writer.integer("hidden_dim", layer.d_ff);
   writer.activation("activation", layer.activation);
   writer.number("dropout", layer.dropout);
   writer.number("attention_dropout", layer.attention_dropout);
   write_labels(config.labels, config.problem, writer);
-  return writer.json();
+  return writer;
 }
 
-NameMap names(const TextEncoderConfig& /*config*/) {
+WeightMap weight_map(const TextEncoderConfig& /*config*/) {
   return {
       .rules = {{"embed_tokens", "distilbert.embeddings.word_embeddings"},
                 {"embed_positions", "distilbert.embeddings.position_embeddings"},
@@ -93,6 +93,6 @@ NameMap names(const TextEncoderConfig& /*config*/) {
 
 }  // namespace
 
-EncoderFamily distilbert_family() { return {"distilbert", read, write, names}; }
+EncoderFamily distilbert_family() { return {"distilbert", parse, serialize, weight_map}; }
 
 }  // namespace qkv::models

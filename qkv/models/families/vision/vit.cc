@@ -29,18 +29,18 @@ const Words& deit() {
   return kWords;
 }
 
-ImageEncoderConfig read(const ConfigReader& reader, const Words& words) {
-  const int64_t size = reader.whole("image_size", 224);
+ImageEncoderConfig parse(const ConfigReader& reader, const Words& words) {
+  const int64_t size = reader.integer("image_size", 224);
   ImageEncoderConfig config{
-      .channels = reader.whole("num_channels", 3),
+      .channels = reader.integer("num_channels", 3),
       .height = size,
       .width = size,
-      .patch = reader.whole("patch_size", 16),
+      .patch = reader.integer("patch_size", 16),
       .distilled = words.distilled,
-      .encoder = {.layers = reader.whole("num_hidden_layers"),
-                  .layer = {.d_model = reader.whole("hidden_size"),
-                            .heads = reader.whole("num_attention_heads"),
-                            .d_ff = reader.whole("intermediate_size"),
+      .encoder = {.layers = reader.integer("num_hidden_layers"),
+                  .layer = {.d_model = reader.integer("hidden_size"),
+                            .heads = reader.integer("num_attention_heads"),
+                            .d_ff = reader.integer("intermediate_size"),
                             .activation = reader.activation("hidden_act", "gelu"),
                             .norm = nn::NormPlacement::pre,
                             .epsilon = static_cast<float>(reader.number("layer_norm_eps", 1e-12)),
@@ -50,28 +50,28 @@ ImageEncoderConfig read(const ConfigReader& reader, const Words& words) {
                   .final_norm = true},
       .pooler_activation = reader.activation("pooler_act", "tanh")};
   config.dropout = config.encoder.layer.dropout;
-  const std::vector<std::string> classes = reader.texts("architectures");
+  const std::vector<std::string> classes = reader.strings("architectures");
   const std::string name = classes.empty() ? words.base : classes.front();
   config.pooler = name == words.base;
   config.distillation_classifier = words.distilled && name == words.with_teacher;
   if (!config.pooler) {
     if (name != words.classifier && !config.distillation_classifier) {
-      reader.refuse("architectures", concat(words.base, words.distilled ? ", " + words.with_teacher : "",
+      reader.reject("architectures", concat(words.base, words.distilled ? ", " + words.with_teacher : "",
                                             " or ", words.classifier));
     }
     config.labels = read_labels(reader);
     config.problem = read_problem_type(reader, config.labels.size());
   }
-  reader.require_flag("qkv_bias", true);
-  reader.require_flag("is_encoder_decoder", false);
-  reader.require_whole("pooler_output_size", config.encoder.layer.d_model);
+  reader.require_boolean("qkv_bias", true);
+  reader.require_boolean("is_encoder_decoder", false);
+  reader.require_integer("pooler_output_size", config.encoder.layer.d_model);
   constexpr std::array<std::string_view, 1> kIrrelevant{
       "encoder_stride"};  // of a head that paints masked patches
-  reader.refuse_the_rest_of_a_model(kIrrelevant);
+  reader.reject_unknown_model_fields(kIrrelevant);
   return config;
 }
 
-std::string write(const ImageEncoderConfig& config, const Words& words) {
+ConfigWriter serialize(const ImageEncoderConfig& config, const Words& words) {
   const nn::LayerOptions& layer = config.encoder.layer;
   const bool fits = config.height == config.width && config.distilled == words.distilled &&
                     config.pooler == config.labels.empty() && config.encoder.final_norm &&
@@ -86,17 +86,17 @@ std::string write(const ImageEncoderConfig& config, const Words& words) {
   ConfigWriter writer(words.model_type, config.pooler                    ? words.base
                                         : config.distillation_classifier ? words.with_teacher
                                                                          : words.classifier);
-  writer.whole("image_size", config.height);
-  writer.whole("patch_size", config.patch);
-  writer.whole("num_channels", config.channels);
+  writer.integer("image_size", config.height);
+  writer.integer("patch_size", config.patch);
+  writer.integer("num_channels", config.channels);
   write_blocks(config.encoder, writer);
-  writer.flag("qkv_bias", true);
+  writer.boolean("qkv_bias", true);
   if (config.pooler) writer.activation("pooler_act", config.pooler_activation);
   write_labels(config.labels, config.problem, writer);
-  return writer.json();
+  return writer;
 }
 
-NameMap names(const ImageEncoderConfig& config, const Words& words) {
+WeightMap weight_map(const ImageEncoderConfig& config, const Words& words) {
   const std::string base = concat(words.model_type, "."), layer = base + "encoder.layer.#.";
   const int64_t d_model = config.encoder.layer.d_model;
   return {
@@ -128,15 +128,15 @@ NameMap names(const ImageEncoderConfig& config, const Words& words) {
 }  // namespace
 
 ImageFamily vit_family() {
-  return {"vit", [](const ConfigReader& reader) { return read(reader, vit()); },
-          [](const ImageEncoderConfig& config) { return write(config, vit()); },
-          [](const ImageEncoderConfig& config) { return names(config, vit()); }};
+  return {"vit", [](const ConfigReader& reader) { return parse(reader, vit()); },
+          [](const ImageEncoderConfig& config) { return serialize(config, vit()); },
+          [](const ImageEncoderConfig& config) { return weight_map(config, vit()); }};
 }
 
 ImageFamily deit_family() {
-  return {"deit", [](const ConfigReader& reader) { return read(reader, deit()); },
-          [](const ImageEncoderConfig& config) { return write(config, deit()); },
-          [](const ImageEncoderConfig& config) { return names(config, deit()); }};
+  return {"deit", [](const ConfigReader& reader) { return parse(reader, deit()); },
+          [](const ImageEncoderConfig& config) { return serialize(config, deit()); },
+          [](const ImageEncoderConfig& config) { return weight_map(config, deit()); }};
 }
 
 }  // namespace qkv::models

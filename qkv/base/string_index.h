@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace qkv::text {
+namespace qkv {
 
 class StringIndex {
  public:
@@ -107,4 +107,4 @@ class StringIndex {
   std::string keys_;
 };
 
-}  // namespace qkv::text
+}  // namespace qkv

@@ -18,7 +18,7 @@ enum class Layout {
 
 // A module's name here and in the family's files, without ".weight" and ".bias"; '#' stands for the number of
 // a layer.
-struct NameRule {
+struct WeightRule {
   std::string ours, theirs;
   Layout layout = Layout::same;
   // Of a tensor that is several modules' weights (or biases) side by side, along the outputs: which of how
@@ -33,8 +33,8 @@ struct NameRule {
   bool optional = false;
 };
 
-struct NameMap {
-  std::vector<NameRule> rules = {};
+struct WeightMap {
+  std::vector<WeightRule> rules = {};
   // What names in the rules begin with and files may leave out: the name of the model inside its heads.
   std::string prefix = {};
   // Parameters that no rule speaks of have the same names there.
@@ -47,13 +47,13 @@ struct NameMap {
 // Gives every parameter that `visit` enumerates its numbers, as load_parameter() does. Throws DataError for a
 // tensor that is missing or of another shape, naming it as the files do. What the files have beyond that is
 // told to the log.
-void load_parameters(const TensorFiles& files, const NameMap& map, const StoredForm& says,
+void load_parameters(const TensorFiles& files, const WeightMap& map, const StoredForm& says,
                      const std::function<void(const nn::ParameterVisitor&)>& visit,
                      const LoadOptions& options);
 
 // The other way: the tensors as the family's files have them, weights in the form that they have: int8 only
 // where names and layouts are the same, as scales have no place in a tensor that lies otherwise.
-std::vector<io::NamedTensor> stored_tensors(const NameMap& map,
+std::vector<io::NamedTensor> stored_tensors(const WeightMap& map,
                                             const std::function<void(const nn::ParameterVisitor&)>& visit);
 
 }  // namespace qkv::models

@@ -1,4 +1,4 @@
-#include "qkv/models/hub/stored_names.h"
+#include "qkv/models/hub/weight_map.h"
 
 #include <algorithm>
 #include <cctype>
@@ -38,15 +38,15 @@ std::string with_number(std::string_view pattern, const std::string& number) {
 
 struct Stored {
   std::string name;
-  NameRule rule;
+  WeightRule rule;
 };
 
 // A parameter that no rule speaks of is a mistake in the family's table: found by the first load.
-Stored stored(const NameMap& map, const std::string& parameter) {
+Stored stored(const WeightMap& map, const std::string& parameter) {
   const size_t dot = parameter.rfind('.');
   const std::string suffix = dot == std::string::npos ? "" : parameter.substr(dot);
   const Generic module = generic(parameter.substr(0, dot));
-  for (const NameRule& rule : map.rules) {
+  for (const WeightRule& rule : map.rules) {
     if (rule.ours == module.name) return {with_number(rule.theirs, module.number) + suffix, rule};
   }
   if (map.others_same) return {parameter, {}};
@@ -55,7 +55,7 @@ Stored stored(const NameMap& map, const std::string& parameter) {
 
 // The names that a tensor may have: with the prefix and without, and TensorFlow's words for a norm's weight
 // and bias, which BERT's first folders kept.
-std::vector<std::string> spellings(const NameMap& map, const Stored& tensor) {
+std::vector<std::string> spellings(const WeightMap& map, const Stored& tensor) {
   const std::string& name = tensor.name;
   std::vector<std::string> all{name};
   const auto as = [&](std::string_view from, std::string_view to) {
@@ -72,7 +72,7 @@ std::vector<std::string> spellings(const NameMap& map, const Stored& tensor) {
 }
 
 // The shape of the tensor that a parameter is in, or a part of.
-Shape stored_shape(const Shape& shape, const NameRule& rule) {
+Shape stored_shape(const Shape& shape, const WeightRule& rule) {
   if (rule.shape.rank() > 0 && shape.rank() == 2) return rule.shape;
   std::vector<int64_t> extents(shape.extents().begin(), shape.extents().end());
   extents.front() *= rule.parts;
@@ -81,7 +81,7 @@ Shape stored_shape(const Shape& shape, const NameRule& rule) {
 }
 
 // What a parameter holds, out of the whole tensor.
-Tensor taken_out(const Tensor& whole, const Shape& shape, const NameRule& rule) {
+Tensor taken_out(const Tensor& whole, const Shape& shape, const WeightRule& rule) {
   if (rule.shape.rank() > 0) return whole.reshape(shape);
   const int64_t outputs = shape[0];
   if (rule.layout == Layout::transposed && shape.rank() == 2) {
@@ -90,7 +90,7 @@ Tensor taken_out(const Tensor& whole, const Shape& shape, const NameRule& rule) 
   return rule.parts == 1 ? whole : whole.slice_rows(rule.part * outputs, outputs);
 }
 
-void put_in(const Tensor& value, const NameRule& rule, const Tensor& whole) {
+void put_in(const Tensor& value, const WeightRule& rule, const Tensor& whole) {
   const int64_t outputs = value.dim(0);
   if (rule.layout == Layout::transposed && value.rank() == 2) {
     whole.columns(rule.part * outputs, outputs).copy_from(kernels::transposed(value));
@@ -101,7 +101,7 @@ void put_in(const Tensor& value, const NameRule& rule, const Tensor& whole) {
 
 }  // namespace
 
-void load_parameters(const TensorFiles& files, const NameMap& map, const StoredForm& says,
+void load_parameters(const TensorFiles& files, const WeightMap& map, const StoredForm& says,
                      const std::function<void(const nn::ParameterVisitor&)>& visit,
                      const LoadOptions& options) {
   std::set<std::string> used;
@@ -134,7 +134,7 @@ void load_parameters(const TensorFiles& files, const NameMap& map, const StoredF
                   rest.size() > 1 ? concat(" and ", rest.size() - 1, " more") : ""));
 }
 
-std::vector<io::NamedTensor> stored_tensors(const NameMap& map,
+std::vector<io::NamedTensor> stored_tensors(const WeightMap& map,
                                             const std::function<void(const nn::ParameterVisitor&)>& visit) {
   std::map<std::string, Tensor> tensors;
   visit([&](const std::string& name, const nn::Parameter& parameter) {
