@@ -17,11 +17,9 @@ set(QKV_PRIVATE_HEADERS
   "/io/crc32c\\.h$" "/ops/(contiguous|require|weight_rows)\\.h$" "/metrics/ngrams\\.h$" "/nn/recompute\\.h$" "/optim/require\\.h$"
   "/models/families/"
   "/models/hub/(config_reader|config_writer|family|weight_map|tensor_files|weights)\\.h$"
-  "/models/(position_grid|validate)\\.h$" "/text/vocabulary\\.h$"
-  # Of the tokenizers, tokenizer.h is what others use.
-  "/text/(added_tokens|byte_letters|byte_tokens|byte_trie|decoders|folder_config|normalized_string|normalizers|pattern)\\.h$"
-  "/text/(post_processing|pre_tokenizers|sentencepiece_model|token_models|token_table|tokenizer_json)\\.h$"
-  "/text/(tokenizer_parts|unicode|word_cache)\\.h$")
+  "/models/(position_grid|validate)\\.h$"
+  # Of the tokenizers, tokenizer.h and translation_tokenizer.h are what others use.
+  "/text/(files|steps|token_models)/" "/text/(added_tokens|post_processing|tokenizer_parts)\\.h$")
 
 # qkv_public_headers(<variable>): their paths, relative to the source folder.
 function(qkv_public_headers variable)

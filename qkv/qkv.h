@@ -20,7 +20,6 @@
 #include "qkv/tensor/tensor.h"
 
 #include "qkv/text/lines.h"
-#include "qkv/text/marian_tokenizer.h"
 #include "qkv/text/tokenizer.h"
 #include "qkv/text/train_sentencepiece.h"
 #include "qkv/text/translation_tokenizer.h"

@@ -45,7 +45,7 @@ void TokenRows::end_sequence() {
   offsets.push_back(static_cast<int32_t>(ids.size()));
 }
 
-SpecialIds special_ids(const text::MarianTokenizer& tokenizer) {
+SpecialIds special_ids(const text::TranslationTokenizer& tokenizer) {
   return {.source_eos = tokenizer.eos_id(text::Side::source),
           .target_eos = tokenizer.eos_id(text::Side::target),
           .decoder_start = tokenizer.pad_id(text::Side::target)};

@@ -32,7 +32,7 @@ struct SpecialIds {
   int32_t source_eos = 0, target_eos = 0, decoder_start = 0;
 };
 // The decoder starts with <pad>, as Marian's does.
-SpecialIds special_ids(const text::MarianTokenizer& tokenizer);
+SpecialIds special_ids(const text::TranslationTokenizer& tokenizer);
 
 // The rows of some pairs, in their order.
 TranslationRows make_rows(const TokenStore& store, std::span<const int64_t> pairs, SpecialIds special);

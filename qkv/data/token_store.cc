@@ -118,7 +118,7 @@ void hash_file(Hash64& hash, const std::filesystem::path& path) {
 
 }  // namespace
 
-uint64_t TokenStore::fingerprint_of(const CorpusFiles& files, const text::MarianTokenizer& tokenizer,
+uint64_t TokenStore::fingerprint_of(const CorpusFiles& files, const text::TranslationTokenizer& tokenizer,
                                     const CorpusOptions& options) {
   Hash64 hash;
   hash.add(uint64_t{kVersion});
@@ -131,7 +131,7 @@ uint64_t TokenStore::fingerprint_of(const CorpusFiles& files, const text::Marian
   return hash.value();
 }
 
-TokenStore TokenStore::build(const CorpusFiles& files, const text::MarianTokenizer& tokenizer,
+TokenStore TokenStore::build(const CorpusFiles& files, const text::TranslationTokenizer& tokenizer,
                              const std::filesystem::path& path, const CorpusOptions& options) {
   constexpr size_t kChunkPairs = 4096;  // tokenized together on all threads
   constexpr size_t kChunkBytes = size_t{16} << 20;
@@ -218,7 +218,7 @@ TokenStore TokenStore::open(const std::filesystem::path& path) {
   return store;
 }
 
-TokenStore TokenStore::open_or_build(const CorpusFiles& files, const text::MarianTokenizer& tokenizer,
+TokenStore TokenStore::open_or_build(const CorpusFiles& files, const text::TranslationTokenizer& tokenizer,
                                      const std::filesystem::path& path, const CorpusOptions& options) {
   if (std::filesystem::exists(path)) {
     try {

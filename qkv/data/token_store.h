@@ -10,7 +10,7 @@
 
 #include "qkv/base/files.h"
 #include "qkv/data/corpus.h"
-#include "qkv/text/marian_tokenizer.h"
+#include "qkv/text/translation_tokenizer.h"
 
 namespace qkv::data {
 
@@ -20,14 +20,14 @@ class TokenStore {
   // Tokenizes the corpus on threads() threads and replaces `path` atomically. The file's bytes depend on the
   // corpus, the tokenizer and the options only. Throws what ParallelReader throws, DataError if no pair is
   // left, IoError.
-  static TokenStore build(const CorpusFiles& files, const text::MarianTokenizer& tokenizer,
+  static TokenStore build(const CorpusFiles& files, const text::TranslationTokenizer& tokenizer,
                           const std::filesystem::path& path, const CorpusOptions& options = {});
 
   // Throws DataError naming the file if it is not a token store, was cut off or damaged; IoError.
   static TokenStore open(const std::filesystem::path& path);
 
   // Opens `path` if it was made of these very contents with these options; otherwise builds it anew.
-  static TokenStore open_or_build(const CorpusFiles& files, const text::MarianTokenizer& tokenizer,
+  static TokenStore open_or_build(const CorpusFiles& files, const text::TranslationTokenizer& tokenizer,
                                   const std::filesystem::path& path, const CorpusOptions& options = {});
 
   int64_t pairs() const { return pairs_; }
@@ -41,7 +41,7 @@ class TokenStore {
   uint64_t fingerprint() const { return fingerprint_; }
 
   // What a store that build() would make has as its fingerprint(); reads both files whole. Throws IoError.
-  static uint64_t fingerprint_of(const CorpusFiles& files, const text::MarianTokenizer& tokenizer,
+  static uint64_t fingerprint_of(const CorpusFiles& files, const text::TranslationTokenizer& tokenizer,
                                  const CorpusOptions& options);
 
   struct IndexEntry {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "qkv/base/utf8.h"
-#include "qkv/text/unicode.h"
+#include "qkv/text/steps/unicode.h"
 
 namespace qkv::text {
 namespace {

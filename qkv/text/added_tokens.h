@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "qkv/text/byte_trie.h"
-#include "qkv/text/normalizers.h"
+#include "qkv/text/steps/normalizers.h"
+#include "qkv/text/token_models/byte_trie.h"
 
 namespace qkv::text {
 

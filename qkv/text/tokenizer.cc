@@ -6,10 +6,10 @@
 
 #include "qkv/base/error.h"
 #include "qkv/base/utf8.h"
-#include "qkv/text/byte_letters.h"
+#include "qkv/text/steps/byte_letters.h"
+#include "qkv/text/steps/unicode.h"
+#include "qkv/text/token_models/word_cache.h"
 #include "qkv/text/tokenizer_parts.h"
-#include "qkv/text/unicode.h"
-#include "qkv/text/word_cache.h"
 
 namespace qkv::text {
 namespace {
@@ -126,7 +126,7 @@ struct Tokenizer::State {
 
   explicit State(TokenizerParts given)
       : parts(std::move(given)), added(std::move(parts.added_tokens), parts.normalizer.get()) {
-    const TokenTable& vocabulary = parts.model->vocabulary();
+    const Vocabulary& vocabulary = parts.model->vocabulary();
     const auto resize = [&](size_t size) {
       if (size <= tokens.size()) return;
       tokens.resize(size);

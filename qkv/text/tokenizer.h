@@ -1,7 +1,7 @@
 #pragma once
 // Text to token ids and back, as a Hugging Face folder says: tokenizer.json, or the older files (a WordPiece
 // vocab.txt, a byte-level BPE's vocab.json and merges.txt, a SentencePiece model), with the ids that PyPI's
-// `tokenizers` gives. (The pair of SentencePiece models of a Marian folder is MarianTokenizer's.)
+// `tokenizers` gives. Of a Marian folder this is the source side; TranslationTokenizer has both.
 
 #include <cstdint>
 #include <filesystem>

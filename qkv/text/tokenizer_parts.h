@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "qkv/text/added_tokens.h"
-#include "qkv/text/decoders.h"
-#include "qkv/text/normalizers.h"
 #include "qkv/text/post_processing.h"
-#include "qkv/text/pre_tokenizers.h"
-#include "qkv/text/token_models.h"
+#include "qkv/text/steps/decoders.h"
+#include "qkv/text/steps/normalizers.h"
+#include "qkv/text/steps/pre_tokenizers.h"
+#include "qkv/text/token_models/token_models.h"
 #include "qkv/text/tokenizer.h"
 
 namespace qkv::text {

@@ -14,8 +14,8 @@ enum class SubwordKind { unigram, bpe };
 struct TrainOptions {
   // Text files, one sentence a line; both languages' files for a joint vocabulary.
   std::vector<std::filesystem::path> inputs;
-  // The size of the vocabulary that MarianTokenizer::from_models() then makes: the pieces and the three
-  // special tokens.
+  // The size of the vocabulary that TranslationTokenizer::from_models() makes of the model: the pieces and
+  // the three special tokens.
   int64_t vocab_size = 8000;
   // Where the text does not yield so many pieces, take as many as it does in place of failing.
   bool smaller_if_needed = false;

@@ -3,13 +3,44 @@
 #include <utility>
 
 #include "qkv/base/error.h"
+#include "qkv/text/files/marian_files.h"
 
 namespace qkv::text {
+namespace {
+
+// The token behind a text.
+int32_t end_of(const Tokenizer& tokenizer) {
+  const std::vector<int32_t> around = tokenizer.encode("").ids;
+  if (around.size() != 1) {
+    throw DataError(
+        concat("expected a tokenizer that puts one token behind a text and none before it, found ",
+               around.size(), " around an empty one"));
+  }
+  return around.front();
+}
+
+// One tokenizer where both sides are the same.
+Tokenizer target_of(const MarianFiles& files, const Tokenizer& source) {
+  const bool same = !files.separate() && files.source.model == files.target.model;
+  return same ? source : Tokenizer(files.parts(Side::target));
+}
+
+}  // namespace
+
+TranslationTokenizer::TranslationTokenizer(const Tokenizer& tokenizer)
+    : source_(tokenizer), target_(tokenizer), source_eos_(end_of(tokenizer)), target_eos_(source_eos_) {}
+
+TranslationTokenizer::TranslationTokenizer(std::shared_ptr<const MarianFiles> files)
+    : source_(files->parts(Side::source)),
+      target_(target_of(*files, source_)),
+      source_eos_(end_of(source_)),
+      target_eos_(end_of(target_)),
+      marian_(std::move(files)) {}
 
 TranslationTokenizer TranslationTokenizer::load(const std::filesystem::path& folder, ExpectedSizes expected) {
-  // One of the pair says what the other is missing from.
+  // One of the two says where the other is missing.
   if (std::filesystem::exists(folder / "source.spm") || std::filesystem::exists(folder / "target.spm"))
-    return TranslationTokenizer(MarianTokenizer::load(folder, expected));
+    return TranslationTokenizer(std::make_shared<MarianFiles>(read_marian_files(folder, expected)));
   const Tokenizer tokenizer = Tokenizer::load(folder);
   for (const int64_t most : {expected.source, expected.target}) {
     if (most != 0 && tokenizer.size() > most) {
@@ -24,41 +55,55 @@ TranslationTokenizer TranslationTokenizer::load(const std::filesystem::path& fol
   }
 }
 
-TranslationTokenizer::TranslationTokenizer(Tokenizer tokenizer)
-    : tokenizer_(Single{std::move(tokenizer), 0}) {
-  Single& single = std::get<Single>(tokenizer_);
-  const std::vector<int32_t> around = single.tokenizer.encode("").ids;
-  if (around.size() != 1) {
-    throw DataError(
-        concat("expected a tokenizer that puts one token behind a text and none before it, found ",
-               around.size(), " around an empty one"));
-  }
-  single.eos = around.front();
+TranslationTokenizer TranslationTokenizer::from_models(const MarianModels& models) {
+  return TranslationTokenizer(std::make_shared<MarianFiles>(number_pieces(models)));
+}
+
+const MarianFiles& TranslationTokenizer::marian(const char* what) const {
+  if (!marian_) throw UsageError(concat(what, ": expected the tokenizers of a Marian folder, found another"));
+  return *marian_;
+}
+
+void TranslationTokenizer::save(const std::filesystem::path& folder, int64_t max_length) const {
+  write_marian_files(marian("saving a tokenizer"), folder, max_length);
 }
 
 std::vector<int32_t> TranslationTokenizer::encode(Side side, std::string_view text) const {
-  if (const auto* pair = std::get_if<MarianTokenizer>(&tokenizer_)) return pair->encode(side, text);
-  return std::get<Single>(tokenizer_).tokenizer.encode(text, {.special_tokens = false, .truncation = {}}).ids;
+  return tokenizer(side).encode(text, {.special_tokens = false, .truncation = {}}).ids;
 }
 
-std::string TranslationTokenizer::decode(std::span<const int32_t> ids) const {
-  if (const auto* pair = std::get_if<MarianTokenizer>(&tokenizer_)) return pair->decode(ids);
-  return std::get<Single>(tokenizer_).tokenizer.decode(ids);
+std::string TranslationTokenizer::decode(std::span<const int32_t> ids, Side side) const {
+  return tokenizer(side).decode(ids);
 }
 
 std::string_view TranslationTokenizer::piece(int32_t id, Side side) const {
-  if (const auto* pair = std::get_if<MarianTokenizer>(&tokenizer_)) return pair->piece(id, side);
-  return std::get<Single>(tokenizer_).tokenizer.token(id).value_or("");
+  return tokenizer(side).token(id).value_or("");
 }
 
 int32_t TranslationTokenizer::eos_id(Side side) const {
-  if (const auto* pair = std::get_if<MarianTokenizer>(&tokenizer_)) return pair->eos_id(side);
-  return std::get<Single>(tokenizer_).eos;
+  return side == Side::source ? source_eos_ : target_eos_;
 }
 
-int64_t TranslationTokenizer::size(Side side) const {
-  if (const auto* pair = std::get_if<MarianTokenizer>(&tokenizer_)) return pair->size(side);
-  return std::get<Single>(tokenizer_).tokenizer.size();
+int32_t TranslationTokenizer::unk_id(Side side) const {
+  return tokenizer(side).special_tokens().unk.value_or(-1);
 }
+
+int32_t TranslationTokenizer::pad_id(Side side) const {
+  return tokenizer(side).special_tokens().pad.value_or(-1);
+}
+
+bool TranslationTokenizer::separate_vocabularies() const { return marian_ && marian_->separate(); }
+
+const std::string& TranslationTokenizer::source_lang() const {
+  static const std::string kNone;
+  return marian_ ? marian_->source_lang : kNone;
+}
+
+const std::string& TranslationTokenizer::target_lang() const {
+  static const std::string kNone;
+  return marian_ ? marian_->target_lang : kNone;
+}
+
+uint64_t TranslationTokenizer::fingerprint() const { return marian("the fingerprint").fingerprint(); }
 
 }  // namespace qkv::text

@@ -30,8 +30,8 @@ inline std::vector<std::string> small_training(const data::CorpusFiles& corpus, 
           "--batch-tokens", "600",           "--quiet"};
 }
 
-inline text::MarianTokenizer number_tokenizer(const data::CorpusFiles& files, int64_t size = 60) {
-  return text::MarianTokenizer::from_models(
+inline text::TranslationTokenizer number_tokenizer(const data::CorpusFiles& files, int64_t size = 60) {
+  return text::TranslationTokenizer::from_models(
       {.source = text::train_sentencepiece(
            {.inputs = {files.source, files.target}, .vocab_size = size, .character_coverage = 1}),
        .target = {},
@@ -42,7 +42,7 @@ inline text::MarianTokenizer number_tokenizer(const data::CorpusFiles& files, in
 // `corpus` is where the tokenizer's text goes.
 inline models::TransformerConfig write_random_model(const std::filesystem::path& folder,
                                                     const std::filesystem::path& corpus) {
-  const text::MarianTokenizer tokenizer = number_tokenizer(write_numbers(corpus, 999));
+  const text::TranslationTokenizer tokenizer = number_tokenizer(write_numbers(corpus, 999));
   models::TransformerConfig config = models::preset("tiny");
   config.d_model = 32;
   config.d_ff = 48;

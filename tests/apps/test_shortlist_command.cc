@@ -33,7 +33,7 @@ TEST(ShortlistCommand, TranslationsHoldWhatTheShortlistAllows) {
   ASSERT_EQ(learned.status, 0) << learned.err;
   EXPECT_NE(learned.err.find("3 pairs"), std::string::npos) << learned.err;
 
-  const text::MarianTokenizer tokenizer = text::MarianTokenizer::load(model);
+  const text::TranslationTokenizer tokenizer = text::TranslationTokenizer::load(model);
   std::set<std::string> pieces{"</s>"};
   for (const char* word : {"f\xc3\xbcnf", "sechs"}) {
     for (const int32_t id : tokenizer.encode_target(word))

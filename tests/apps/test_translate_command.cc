@@ -88,7 +88,7 @@ TEST_F(TranslateCommand, AModelAgreesWithItself) {
   EXPECT_EQ(alone["translation"], twice["translation"]);
   EXPECT_NEAR(alone["hypotheses"][0]["score"].get<double>(), twice["hypotheses"][0]["score"].get<double>(),
               1e-4);
-  const text::MarianTokenizer other =
+  const text::TranslationTokenizer other =
       number_tokenizer(write_numbers(scratch_.path(), 999), 50);  // fewer pieces than the model's
   models::TransformerConfig config = models::preset("tiny");
   config = train::complete_config(config, other);

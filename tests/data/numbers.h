@@ -5,7 +5,7 @@
 
 #include "apps/number_words.h"
 #include "qkv/data/corpus.h"
-#include "qkv/text/marian_tokenizer.h"
+#include "qkv/text/translation_tokenizer.h"
 #include "qkv/text/train_sentencepiece.h"
 #include "tests/support/scratch.h"
 
@@ -20,8 +20,8 @@ struct Numbers {
   Scratch folder;
   data::CorpusFiles files{folder / "numbers.en", folder / "numbers.de"};
 
-  text::MarianTokenizer tokenizer(int64_t size = 60) const {
-    return text::MarianTokenizer::from_models(
+  text::TranslationTokenizer tokenizer(int64_t size = 60) const {
+    return text::TranslationTokenizer::from_models(
         {.source = text::train_sentencepiece(
              {.inputs = {files.source, files.target}, .vocab_size = size, .character_coverage = 1}),
          .target = {},

@@ -16,7 +16,7 @@ using ::qkv::testing::Numbers;
 class Batches : public ::testing::Test {
  protected:
   Numbers numbers_;
-  text::MarianTokenizer tokenizer_ = numbers_.tokenizer();
+  text::TranslationTokenizer tokenizer_ = numbers_.tokenizer();
   TokenStore store_ = TokenStore::build(numbers_.files, tokenizer_, numbers_.folder / "tokens");
 
   std::vector<Batch> epoch(BatchCursor& cursor) const {
@@ -216,7 +216,7 @@ TEST(BatchesOfRealText, AreFullAndLittlePadded) {
   if (!std::filesystem::exists(folder / "train.en")) GTEST_SKIP() << "no corpus at " << folder;
   const testing::Scratch scratch;
   const CorpusFiles files{folder / "train.en", folder / "train.de"};
-  const auto tokenizer = text::MarianTokenizer::from_models(
+  const auto tokenizer = text::TranslationTokenizer::from_models(
       {text::train_sentencepiece({.inputs = {folder / "val.en", folder / "val.de"}, .vocab_size = 2000}), "",
        "en", "de"});
   const TokenStore store = TokenStore::build(files, tokenizer, scratch / "tokens");

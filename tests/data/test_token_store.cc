@@ -79,7 +79,7 @@ TEST(TokenStore, IsMadeAnewOnlyWhenSomethingChanged) {
   const Numbers numbers;
   const auto path = numbers.folder / "tokens";
   const auto tokenizer = numbers.tokenizer();
-  const auto opened = [&](const text::MarianTokenizer& with, const CorpusOptions& options) {
+  const auto opened = [&](const text::TranslationTokenizer& with, const CorpusOptions& options) {
     return TokenStore::open_or_build(numbers.files, with, path, options).fingerprint();
   };
   const auto touched = [&] { return std::filesystem::last_write_time(path).time_since_epoch().count(); };

@@ -50,7 +50,7 @@ class TranslateTest : public ::testing::Test {
         text::train_sentencepiece({.inputs = {corpus}, .vocab_size = 30, .character_coverage = 1});
     std::filesystem::remove(corpus);
     const auto model = std::make_shared<models::TranslationModel>();
-    const auto tokenizer = text::MarianTokenizer::from_models(
+    const auto tokenizer = text::TranslationTokenizer::from_models(
         {.source = spm, .target = {}, .source_lang = {}, .target_lang = {}});
     model->tokenizer = std::make_unique<const text::TranslationTokenizer>(tokenizer);
     models::TransformerConfig config = search::testing::small_config();

@@ -264,5 +264,34 @@ TEST(TokenizerFolder, SentencePieceModels) {
   EXPECT_NE(named.find("tokenizer_config.json: added_tokens_decoder.seven"), std::string::npos) << named;
 }
 
+// SentencePiece walks through a model's map of characters without asking whether a step leads out of it.
+TEST(TokenizerFolder, ADamagedMapOfCharactersIsRefused) {
+  const Scratch folder;
+  const std::string model =
+      read_file(std::filesystem::path(QKV_TEST_DATA) / "text/golden/sentencepiece_unigram.model");
+  constexpr uint32_t kTrieBytes = 1024;
+  const std::string begin(reinterpret_cast<const char*>(&kTrieBytes), sizeof kTrieBytes);
+  const size_t map = model.find(begin);
+  ASSERT_EQ(map, model.rfind(begin));
+  const auto refusal = [&](size_t at, uint32_t value) {
+    std::string damaged = model;
+    damaged.replace(map + at, sizeof value, reinterpret_cast<const char*>(&value), sizeof value);
+    folder.write("tokenizer.model", damaged);
+    return message_of<DataError>([&] { Tokenizer::load(folder.path()); });
+  };
+  const size_t trie = sizeof kTrieBytes;
+  for (const size_t unit : {0, 5, 100, 255}) {  // a child beyond the trie
+    const std::string message = refusal(trie + 4 * unit, 0x7FFFFC00u);
+    EXPECT_NE(message.find("tokenizer.model: expected a SentencePiece character map, found a trie"),
+              std::string::npos)
+        << message;
+  }
+  EXPECT_NE(refusal(0, 1u << 30).find("would be its trie"), std::string::npos);
+  // Unit 7 with a value, which is what its child (unit 7, without an offset) holds: none, as it is no value.
+  EXPECT_NE(refusal(trie + 4 * 7, 0x100u | (255u << 16)).find("a trie that leads out"), std::string::npos);
+  folder.write("tokenizer.model", model);
+  EXPECT_FALSE(Tokenizer::load(folder.path()).encode("the texts").ids.empty());
+}
+
 }  // namespace
 }  // namespace qkv::text

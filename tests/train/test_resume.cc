@@ -262,7 +262,7 @@ TEST(Training, ANaNStopsItNamingStepLayerAndTensor) {
   train(job);  // makes tokenizer and stores
   job.options.checkpoint_every = 2;
   const auto message = [&](int64_t after) {
-    const auto tokenizer = text::MarianTokenizer::load(job.folder);
+    const auto tokenizer = text::TranslationTokenizer::load(job.folder);
     auto task = std::make_unique<TranslationTask>(
         TranslationTask::Inputs{.config = complete_config(job.config, tokenizer),
                                 .options = job.task,

@@ -129,7 +129,7 @@ std::string model_for(const TranslationJob& job, const std::filesystem::path& gi
                                     .skip_bad_utf8 = job.bad_utf8 == data::OnBadLine::skip});
 }
 
-text::MarianTokenizer make_tokenizer(const TranslationJob& job) {
+text::TranslationTokenizer make_tokenizer(const TranslationJob& job) {
   const VocabularyOptions& options = job.vocabulary;
   text::MarianModels models{
       .source = {}, .target = {}, .source_lang = options.source_lang, .target_lang = options.target_lang};
@@ -139,7 +139,7 @@ text::MarianTokenizer make_tokenizer(const TranslationJob& job) {
   } else {
     models.source = model_for(job, options.model, {job.train.source, job.train.target});
   }
-  return text::MarianTokenizer::from_models(models);
+  return text::TranslationTokenizer::from_models(models);
 }
 
 }  // namespace
@@ -150,8 +150,8 @@ TrainResult train_translation(const TranslationJob& job, TrainObserver& observer
   const bool resumes =
       job.existing == IfRunExists::resume && !CheckpointFolder(job.folder / "checkpoints").empty();
   observer.on_stage(resumes ? "reading the vocabulary" : "making the vocabulary");
-  const text::MarianTokenizer tokenizer =
-      resumes ? text::MarianTokenizer::load(job.folder) : make_tokenizer(job);
+  const text::TranslationTokenizer tokenizer =
+      resumes ? text::TranslationTokenizer::load(job.folder) : make_tokenizer(job);
   const models::TransformerConfig config = complete_config(job.config, tokenizer);
 
   data::CorpusOptions corpus{.max_length = job.task.max_length, .bad_utf8 = job.bad_utf8};

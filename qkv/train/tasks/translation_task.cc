@@ -167,7 +167,7 @@ void TranslationTask::export_model(const std::filesystem::path& folder) const {
 }
 
 models::TransformerConfig complete_config(models::TransformerConfig config,
-                                          const text::MarianTokenizer& tokenizer) {
+                                          const text::TranslationTokenizer& tokenizer) {
   if (config.shares_embeddings() && tokenizer.separate_vocabularies()) {
     throw UsageError(
         "model.tying: expected two_way or none with separate source and target vocabularies, found "

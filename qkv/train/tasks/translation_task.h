@@ -5,7 +5,7 @@
 
 #include "qkv/data/token_store.h"
 #include "qkv/models/transformer.h"
-#include "qkv/text/marian_tokenizer.h"
+#include "qkv/text/translation_tokenizer.h"
 #include "qkv/train/task.h"
 #include "qkv/train/tasks/translation_validation.h"
 
@@ -42,7 +42,7 @@ class TranslationTask : public Task {
   struct Inputs {
     models::TransformerConfig config;  // see complete_config()
     TranslationOptions options;
-    text::MarianTokenizer tokenizer;
+    text::TranslationTokenizer tokenizer;
     data::TokenStore train;
     std::optional<ValidationSet> valid = {};
     std::vector<Field> fields = {};  // settings that tokenizer and stores were made with
@@ -58,7 +58,9 @@ class TranslationTask : public Task {
   BatchLoss loss(const Batch& batch, const BatchSize& step, nn::ForwardContext& context) const override;
   std::vector<Metric> metrics() const override;
   std::optional<Evaluation> evaluate(const EvaluationRequest& request) const override;
-  void begin(const std::filesystem::path& folder) const override { inputs_.tokenizer.save(folder); }
+  void begin(const std::filesystem::path& folder) const override {
+    inputs_.tokenizer.save(folder, config_.most_tokens().value_or(512));
+  }
   void export_model(const std::filesystem::path& folder) const override;
 
   const models::Transformer& model() const { return model_; }
@@ -72,6 +74,6 @@ class TranslationTask : public Task {
 // The configuration with vocabulary sizes and special ids as the tokenizer has them. Throws UsageError where
 // three-way tying meets separate vocabularies, or the configuration is not valid.
 models::TransformerConfig complete_config(models::TransformerConfig config,
-                                          const text::MarianTokenizer& tokenizer);
+                                          const text::TranslationTokenizer& tokenizer);
 
 }  // namespace qkv::train

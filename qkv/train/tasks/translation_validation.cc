@@ -51,7 +51,7 @@ std::optional<double> mean_nll(const models::Transformer& model, const data::Tok
 }
 
 std::optional<double> translation_bleu(const models::Transformer& model,
-                                       const text::MarianTokenizer& tokenizer, const ValidationSet& set,
+                                       const text::TranslationTokenizer& tokenizer, const ValidationSet& set,
                                        const ValidationBleuOptions& options, const std::atomic<bool>* stop) {
   const int64_t all = set.store.pairs();
   const int64_t sentences = options.sentences == 0 ? all : std::min(options.sentences, all);

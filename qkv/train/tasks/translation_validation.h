@@ -8,7 +8,7 @@
 
 #include "qkv/data/batches.h"
 #include "qkv/models/transformer.h"
-#include "qkv/text/marian_tokenizer.h"
+#include "qkv/text/translation_tokenizer.h"
 
 namespace qkv::train {
 
@@ -36,7 +36,7 @@ struct ValidationBleuOptions {
 
 // BLEU (sacreBLEU's defaults) of the model's translations. Nothing where `stop` was set before the end.
 std::optional<double> translation_bleu(const models::Transformer& model,
-                                       const text::MarianTokenizer& tokenizer, const ValidationSet& set,
+                                       const text::TranslationTokenizer& tokenizer, const ValidationSet& set,
                                        const ValidationBleuOptions& options,
                                        const std::atomic<bool>* stop = nullptr);
 

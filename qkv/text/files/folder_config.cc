@@ -1,0 +1,128 @@
+#include "qkv/text/files/folder_config.h"
+
+#include <algorithm>
+
+#include "qkv/base/error.h"
+#include "qkv/base/files.h"
+#include "qkv/base/json.h"
+
+namespace qkv::text {
+namespace {
+
+namespace fs = std::filesystem;
+
+// How a token is found in text, as objects of all these files say it.
+void read_finding(const JsonValue& part, AddedToken& token) {
+  token.content = part["content"].string();
+  token.single_word = part.boolean_or("single_word", false);
+  token.lstrip = part.boolean_or("lstrip", false);
+  token.rstrip = part.boolean_or("rstrip", false);
+}
+
+// "[SEP]", or an object whose content that is.
+AddedToken special_token(const JsonValue& part) {
+  AddedToken token;
+  token.special = true;
+  part.is_object() ? read_finding(part, token) : void(token.content = part.string());
+  return token;
+}
+
+void read_special_tokens(const JsonValue& root, FolderConfig& config) {
+  for_each_special(config, [&](const char* key, std::optional<AddedToken>& token) {
+    if (const auto part = root.find(key)) token = special_token(*part);
+  });
+}
+
+int64_t id_from_key(std::string_view key, const JsonValue& part) {
+  const bool digits = !key.empty() && key.size() < 10 && key.find_first_not_of("0123456789") == key.npos;
+  if (!digits) part.fail("an id as its name");
+  return std::stoll(std::string(key));
+}
+
+void read_tokenizer_config(const JsonValue& root, FolderConfig& config) {
+  config.tokenizer_class = root.string_or("tokenizer_class", "");
+  config.add_prefix_space = root.boolean_or("add_prefix_space", config.add_prefix_space);
+  config.trim_offsets = root.boolean_or("trim_offsets", config.trim_offsets);
+  for (const auto& [key, flag] : {std::pair{"do_lower_case", &config.do_lower_case},
+                                  {"tokenize_chinese_chars", &config.tokenize_chinese_chars},
+                                  {"strip_accents", &config.strip_accents},
+                                  {"add_bos_token", &config.add_bos_token},
+                                  {"add_eos_token", &config.add_eos_token}}) {
+    if (const auto part = root.find(key)) *flag = part->boolean();
+  }
+  if (const auto extra = root.find("extra_ids")) {
+    config.extra_ids = extra->integer(0, 10000);
+  }
+  read_special_tokens(root, config);
+  if (const auto added = root.find("added_tokens_decoder")) {
+    added->members([&](std::string_view key, const JsonValue& part) {
+      AddedToken token;
+      token.id = static_cast<int32_t>(id_from_key(key, part));
+      read_finding(part, token);
+      token.special = part.boolean_or("special", false);
+      token.normalized = part.boolean_or("normalized", !token.special);
+      config.added_tokens.push_back(std::move(token));
+    });
+  }
+}
+
+// The names of special tokens that no file says are those of the tokenizer's class, which the older files are
+// by their names.
+void name_usual_tokens(const std::string& file, FolderConfig& config) {
+  const auto otherwise = [](std::optional<AddedToken>& token, const char* usual) {
+    if (!token) token = {.content = usual, .special = true};
+  };
+  const bool bert = config.is_a({"Bert", "DistilBert"}, {"bert", "distilbert"});
+  const bool gpt2 = config.is_a({"GPT2"}, {"gpt2"});
+  if (is_wordpiece(file) || (bert && !is_byte_level(file))) {
+    otherwise(config.unk, "[UNK]");
+    otherwise(config.sep, "[SEP]");
+    otherwise(config.pad, "[PAD]");
+    otherwise(config.cls, "[CLS]");
+    otherwise(config.mask, "[MASK]");
+  } else if (config.is_roberta()) {
+    otherwise(config.bos, "<s>");
+    otherwise(config.eos, "</s>");
+    otherwise(config.sep, "</s>");
+    otherwise(config.cls, "<s>");
+    otherwise(config.unk, "<unk>");
+    otherwise(config.pad, "<pad>");
+    otherwise(config.mask, "<mask>");
+  } else if (is_byte_level(file) || gpt2) {
+    for (std::optional<AddedToken>* token : {&config.bos, &config.eos, &config.unk})
+      otherwise(*token, "<|endoftext|>");
+  }
+}
+
+}  // namespace
+
+bool FolderConfig::is_a(std::initializer_list<std::string_view> classes,
+                        std::initializer_list<std::string_view> models) const {
+  if (tokenizer_class.empty()) return std::ranges::count(models, model_type) > 0;
+  return std::ranges::any_of(classes, [&](auto name) { return tokenizer_class.starts_with(name); });
+}
+
+bool is_byte_level(const std::string& file) { return file == "vocab.json" || file == "merges.txt"; }
+
+bool is_wordpiece(const std::string& file) { return file.ends_with(".txt") && !is_byte_level(file); }
+
+FolderConfig read_folder_config(const fs::path& file) {
+  FolderConfig config;
+  const fs::path folder = file.parent_path();
+  const auto read = [&](const char* name, auto use) {
+    const fs::path path = folder / name;
+    if (!fs::exists(path)) return;
+    const JsonValue root = parse_json(read_file(path), path.string());
+    use(root);
+  };
+  read("special_tokens_map.json", [&](const JsonValue& root) { read_special_tokens(root, config); });
+  read("tokenizer_config.json", [&](const JsonValue& root) { read_tokenizer_config(root, config); });
+  read("config.json", [&](const JsonValue& root) { config.model_type = root.string_or("model_type", ""); });
+  // Of a folder with int8 weights, whose tokenizer is that of the family.
+  constexpr std::string_view kOwn = "qkv-";
+  if (config.model_type.starts_with(kOwn)) config.model_type.erase(0, kOwn.size());
+  name_usual_tokens(file.filename().string(), config);
+  return config;
+}
+
+}  // namespace qkv::text

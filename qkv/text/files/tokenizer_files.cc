@@ -1,0 +1,238 @@
+// Which files of a folder make its tokenizer, and the formats that came before tokenizer.json.
+
+#include <algorithm>
+#include <set>
+
+#include "qkv/base/error.h"
+#include "qkv/base/files.h"
+#include "qkv/text/files/folder_config.h"
+#include "qkv/text/files/marian_files.h"
+#include "qkv/text/files/tokenizer_json.h"
+#include "qkv/text/token_models/sentencepiece.h"
+
+namespace qkv::text {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What tokenizer_config.json says of added tokens has to fit the vocabulary.
+void require_ids_of(const Vocabulary& vocabulary, const std::vector<AddedToken>& tokens,
+                    const std::string& name) {
+  for (const AddedToken& token : tokens) {
+    const int32_t known = vocabulary.find(token.content);
+    if (token.id >= Vocabulary::kMaxIds || (known >= 0 && known != token.id) ||
+        (known < 0 && vocabulary.has(token.id))) {
+      throw DataError(concat(name, ": expected the vocabulary's ids for added tokens, found ", token.id,
+                             " for '", token.content, "' in tokenizer_config.json"));
+    }
+  }
+}
+
+// Special tokens are found in text: those that the vocabulary has, and those that tokenizer_config.json adds.
+std::vector<AddedToken> special_tokens(const FolderConfig& config, const Vocabulary& vocabulary,
+                                       const std::string& name) {
+  require_ids_of(vocabulary, config.added_tokens, name);
+  std::vector<AddedToken> tokens = config.added_tokens;
+  for_each_special(config, [&](const char*, std::optional<AddedToken> token) {
+    if (!token) return;
+    const bool there = std::any_of(tokens.begin(), tokens.end(),
+                                   [&](const AddedToken& other) { return other.content == token->content; });
+    token->id = vocabulary.find(token->content);
+    if (!there && token->id >= 0) tokens.push_back(*token);
+  });
+  return tokens;
+}
+
+// <s> before each text and </s> behind it, where they are given.
+void put_ends(PostProcessing& post, std::optional<int32_t> bos, std::optional<int32_t> eos,
+              int32_t second_type) {
+  const auto around = [&](int text, int32_t type_id) {
+    std::vector<PostProcessing::Part> parts;
+    if (bos) parts.push_back({-1, {*bos}, type_id});
+    parts.push_back({text, {}, type_id});
+    if (eos) parts.push_back({-1, {*eos}, type_id});
+    return parts;
+  };
+  post.single = post.pair = around(0, 0);
+  const std::vector<PostProcessing::Part> second = around(1, second_type);
+  post.pair.insert(post.pair.end(), second.begin(), second.end());
+}
+
+// BERT's normalizer with what tokenizer_config.json says of it, which goes before tokenizer.json.
+NormalizerPtr bert_normalizer_of(const FolderConfig& config, BertNormalizerOptions options) {
+  options.lowercase = config.do_lower_case.value_or(options.lowercase);
+  options.handle_chinese_chars = config.tokenize_chinese_chars.value_or(options.handle_chinese_chars);
+  if (config.strip_accents) options.strip_accents = config.strip_accents;
+  return bert_normalizer(options);
+}
+
+// BERT's vocab.txt: a token a line, its number the id.
+TokenizerParts read_wordpiece(const fs::path& path, const FolderConfig& config) {
+  const std::string name = path.string(), content = read_file(path);
+  Vocabulary vocabulary;
+  int64_t line = 0;
+  for (size_t at = 0; at < content.size(); ++line) {
+    const size_t end = std::min(content.find('\n', at), content.size());
+    std::string_view token = std::string_view(content).substr(at, end - at);
+    if (token.ends_with('\r')) token.remove_suffix(1);
+    vocabulary.add(token, line, name);
+    at = end + 1;
+  }
+  TokenizerParts parts;
+  parts.added_tokens = special_tokens(config, vocabulary, name);
+  const std::vector<int32_t> cls{vocabulary.require(config.cls->content, name)},
+      sep{vocabulary.require(config.sep->content, name)};
+  parts.normalizer = bert_normalizer_of(config, {});
+  parts.pre_tokenizer = bert_pre_tokenizer();
+  parts.model = wordpiece_model(std::move(vocabulary), {.unk_token = config.unk->content}, name);
+  parts.post_processing.single = {{-1, cls, 0}, {0, {}, 0}, {-1, sep, 0}};
+  parts.post_processing.pair = {{-1, cls, 0}, {0, {}, 0}, {-1, sep, 0}, {1, {}, 1}, {-1, sep, 1}};
+  parts.decoder = wordpiece_decoder("##", /*cleanup=*/true);
+  return parts;
+}
+
+Merges read_merges(const fs::path& path) {
+  const std::string name = path.string(), content = read_file(path);
+  Merges merges;
+  int64_t number = 0;
+  for (size_t at = 0; at < content.size();) {
+    const size_t end = std::min(content.find('\n', at), content.size());
+    std::string_view line = std::string_view(content).substr(at, end - at);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    at = end + 1;
+    ++number;
+    if (line.empty() || line.starts_with("#version")) continue;
+    const size_t space = line.find(' ');
+    if (space == line.npos || line.find(' ', space + 1) != line.npos) {
+      throw DataError(
+          concat(name, ":", number, ": expected two tokens with a space between them, found '", line, "'"));
+    }
+    merges.emplace_back(line.substr(0, space), line.substr(space + 1));
+  }
+  return merges;
+}
+
+// The vocab.json and merges.txt of GPT-2, or of RoBERTa, which puts <s> and </s> around a text.
+TokenizerParts read_byte_level_bpe(const fs::path& vocabulary_path, const fs::path& merges_path,
+                                   const FolderConfig& config) {
+  const std::string name = vocabulary_path.string();
+  Vocabulary vocabulary = Vocabulary::from_json(parse_json(read_file(vocabulary_path), name));
+  const bool roberta = config.is_roberta();
+  TokenizerParts parts;
+  parts.added_tokens = special_tokens(config, vocabulary, name);
+  if (roberta) {
+    const std::vector<int32_t> cls{vocabulary.require(config.cls->content, name)},
+        sep{vocabulary.require(config.sep->content, name)};
+    parts.post_processing.single = {{-1, cls, 0}, {0, {}, 0}, {-1, sep, 0}};
+    parts.post_processing.pair = {{-1, cls, 0}, {0, {}, 0}, {-1, sep, 0},
+                                  {-1, sep, 0}, {1, {}, 0}, {-1, sep, 0}};
+    parts.post_processing.trim_offsets = config.trim_offsets;
+    parts.post_processing.add_prefix_space = config.add_prefix_space;
+  } else {
+    const auto end = [&](bool wanted, const AddedToken& token) {
+      return wanted ? std::optional(vocabulary.require(token.content, name)) : std::nullopt;
+    };
+    put_ends(parts.post_processing, end(config.add_bos_token.value_or(false), *config.bos),
+             end(config.add_eos_token.value_or(false), *config.eos), 1);
+  }
+  const bool bytes = spells_all_bytes(vocabulary);
+  parts.pre_tokenizer =
+      byte_level_pre_tokenizer({.add_prefix_space = config.add_prefix_space, .spell_bytes = !bytes});
+  parts.model =
+      bpe_model(std::move(vocabulary), read_merges(merges_path), {.bytes = bytes}, merges_path.string());
+  parts.decoder = byte_level_decoder();
+  return parts;
+}
+
+// T5's sentinels, which stand for what is left out of a text: they come behind the model's pieces, the last
+// one first. tokenizer_config.json may list them too.
+void add_extra_ids(std::vector<AddedToken>& tokens, int64_t pieces, int64_t count) {
+  std::set<std::string> listed;
+  for (const AddedToken& token : tokens) listed.insert(token.content);
+  for (int64_t k = 0; k < count; ++k) {
+    std::string content = concat("<extra_id_", k, ">");
+    if (listed.contains(content)) continue;
+    const auto id = static_cast<int32_t>(pieces + count - 1 - k);
+    tokens.push_back({.content = std::move(content), .id = id, .special = true});
+  }
+}
+
+// A SentencePiece model. LLaMA's begin a text with <s>, T5's end it with </s>.
+TokenizerParts read_sentencepiece_file(const fs::path& path, const FolderConfig& config) {
+  const auto model = std::make_shared<SentencePieceModel>(read_file(path), path.string());
+  TokenizerParts parts;
+  parts.special_tokens = model->special_tokens();
+  for (int32_t id = 0; id < model->size(); ++id) {
+    if (model->is_control(id)) parts.symbols.push_back(id);
+  }
+  parts.model = sentencepiece_model(model);
+  parts.decoder = sentencepiece_decoder(model, /*marian=*/false);
+  parts.added_tokens = config.added_tokens;
+  const bool t5 = config.is_a({"T5"}, {"t5"});
+  if (t5) add_extra_ids(parts.added_tokens, parts.model->vocabulary().size(), config.extra_ids);
+  require_ids_of(parts.model->vocabulary(), parts.added_tokens, path.string());
+  put_ends(parts.post_processing,
+           config.add_bos_token.value_or(config.is_a({"Llama"}, {"llama"})) ? parts.special_tokens.bos
+                                                                            : std::nullopt,
+           config.add_eos_token.value_or(t5) ? parts.special_tokens.eos : std::nullopt, t5 ? 0 : 1);
+  return parts;
+}
+
+constexpr const char* kKnown =
+    "tokenizer.json, vocab.txt, vocab.json beside merges.txt or source.spm, tokenizer.model or spiece.model";
+
+TokenizerParts read_parts(const fs::path& path, const FolderConfig& config) {
+  const std::string file = path.filename().string();
+  if (is_byte_level(file)) {
+    return read_byte_level_bpe(path.parent_path() / "vocab.json", path.parent_path() / "merges.txt", config);
+  }
+  if (file.ends_with(".json")) {
+    TokenizerParts parts = parse_tokenizer_json(read_file(path), path.string());
+    if (parts.bert) parts.normalizer = bert_normalizer_of(config, *parts.bert);
+    return parts;
+  }
+  if (is_wordpiece(file)) return read_wordpiece(path, config);
+  if (file == "source.spm") {
+    return read_marian_source(path);
+  }
+  if (file.ends_with(".model")) return read_sentencepiece_file(path, config);
+  throw DataError(concat(path.string(), ": expected a file named ", kKnown, ", found another name"));
+}
+
+fs::path find_file(const fs::path& folder) {
+  for (const char* name :
+       {"tokenizer.json", "vocab.txt", "source.spm", "vocab.json", "tokenizer.model", "spiece.model"}) {
+    if (fs::exists(folder / name)) return folder / name;
+  }
+  throw IoError(concat(folder.string(), ": expected a tokenizer (", kKnown, "), found none of these files"));
+}
+
+}  // namespace
+
+Tokenizer Tokenizer::load(const fs::path& path) {
+  const fs::path file = fs::is_directory(path) ? find_file(path) : path;
+  const FolderConfig config = read_folder_config(file);
+  TokenizerParts parts = read_parts(file, config);
+  const auto id_of = [&](const std::optional<AddedToken>& wanted) -> std::optional<int32_t> {
+    if (!wanted) return std::nullopt;
+    for (const AddedToken& token : parts.added_tokens) {
+      if (token.content == wanted->content) return token.id;
+    }
+    const int32_t id = parts.model->vocabulary().find(wanted->content);
+    return id < 0 ? std::nullopt : std::optional(id);
+  };
+  const auto use = [&](std::optional<int32_t>& token, const std::optional<AddedToken>& wanted) {
+    if (const auto id = id_of(wanted)) token = id;
+  };
+  SpecialTokens& special = parts.special_tokens;
+  use(special.bos, config.bos);
+  use(special.eos, config.eos);
+  use(special.unk, config.unk);
+  use(special.sep, config.sep);
+  use(special.pad, config.pad);
+  use(special.cls, config.cls);
+  use(special.mask, config.mask);
+  return Tokenizer(std::move(parts));
+}
+
+}  // namespace qkv::text

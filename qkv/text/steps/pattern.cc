@@ -1,0 +1,203 @@
+#include "qkv/text/steps/pattern.h"
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
+#include <algorithm>
+#include <array>
+
+#include "qkv/base/error.h"
+#include "qkv/base/utf8.h"
+
+namespace qkv::text {
+namespace {
+
+class Literal : public Pattern {
+ public:
+  explicit Literal(std::string text) : text_(std::move(text)) {}
+
+  void find(std::string_view text, std::vector<Range>& matches) const override {
+    if (text_.empty()) return;
+    for (size_t at = text.find(text_); at != text.npos; at = text.find(text_, at + text_.size())) {
+      matches.push_back({static_cast<uint32_t>(at), static_cast<uint32_t>(at + text_.size())});
+    }
+  }
+
+ private:
+  std::string text_;
+};
+
+std::string message_of(int code) {
+  std::array<PCRE2_UCHAR, 256> text{};
+  pcre2_get_error_message(code, text.data(), text.size());
+  return reinterpret_cast<const char*>(text.data());
+}
+
+// The same expression for PCRE2. Where the two dialects differ: Oniguruma's \s is Unicode's White_Space
+// (PCRE2 adds U+180E), its \w has marks and connecting punctuation, its \h is a hexadecimal digit, and
+// \p{Han} is the script alone (PCRE2 adds characters that scripts share).
+class Translation {
+ public:
+  Translation(const std::string& expression, const std::string& name) : in_(expression), name_(name) {}
+
+  std::string run() {
+    while (at_ < in_.size()) {
+      const char c = in_[at_];
+      if (c == '\\') {
+        escape();
+      } else {
+        if (c == '[') ++class_depth_;
+        if (c == ']' && class_depth_ > 0) --class_depth_;
+        if (class_depth_ > 1 || (class_depth_ == 1 && in_.compare(at_, 2, "&&") == 0)) {
+          fail("a class within a class");
+        }
+        out_ += c;
+        ++at_;
+        // A bracket right behind the opening one is a character.
+        if (c == '[') {
+          if (at_ < in_.size() && in_[at_] == '^') out_ += in_[at_++];
+          if (at_ < in_.size() && in_[at_] == ']') out_ += in_[at_++];
+        }
+      }
+    }
+    return out_;
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& what) const {
+    throw DataError(concat(name_,
+                           ": expected a regular expression that PCRE2 and Oniguruma read alike, found ",
+                           what, " in ", in_));
+  }
+
+  void escape() {
+    if (at_ + 1 >= in_.size()) fail("a backslash at the end");
+    const char c = in_[at_ + 1];
+    at_ += 2;
+    constexpr const char* kWord = R"(\p{Alphabetic}\p{M}\p{Nd}\p{Pc})";
+    const bool inside = class_depth_ > 0;
+    switch (c) {
+      case 's':
+        out_ += R"(\p{White_Space})";
+        return;
+      case 'S':
+        out_ += R"(\P{White_Space})";
+        return;
+      case 'h':
+        out_ += inside ? "0-9a-fA-F" : "[0-9a-fA-F]";
+        return;
+      case 'w':
+        out_ += inside ? kWord : concat('[', kWord, ']');
+        return;
+      case 'W':
+        if (inside) fail("\\W in a class");
+        out_ += concat("[^", kWord, ']');
+        return;
+      case 'p':
+      case 'P':
+        property(c);
+        return;
+      case 'b':
+      case 'B':
+      case 'H':
+      case 'G':
+      case 'K':
+      case 'R':
+      case 'X':
+        fail(concat('\\', c));
+        break;
+      default:
+        out_ += concat('\\', c);
+        return;
+    }
+  }
+
+  void property(char letter) {
+    const size_t end = in_.find('}', at_);
+    if (at_ >= in_.size() || in_[at_] != '{' || end == in_.npos) fail("\\p without a name in braces");
+    std::string name = in_.substr(at_ + 1, end - at_ - 1);
+    at_ = end + 1;
+    const bool negated = name.starts_with('^');
+    if (negated) name.erase(0, 1);
+    const bool category = name.size() <= 2;
+    static constexpr std::array<std::string_view, 5> kBinary{"Alphabetic", "White_Space", "Lowercase",
+                                                             "Uppercase", "Any"};
+    const bool binary = std::find(kBinary.begin(), kBinary.end(), name) != kBinary.end();
+    out_ += concat('\\', letter, '{', negated ? "^" : "", category || binary ? "" : "sc:", name, '}');
+  }
+
+  const std::string& in_;
+  const std::string& name_;
+  std::string out_;
+  size_t at_ = 0;
+  int class_depth_ = 0;
+};
+
+struct FreeMatch {
+  void operator()(pcre2_match_data* data) const { pcre2_match_data_free(data); }
+};
+
+class Regex : public Pattern {
+ public:
+  Regex(const std::string& expression, const std::string& name) : expression_(expression), name_(name) {
+    const std::string translated = Translation(expression, name).run();
+    std::unique_ptr<pcre2_compile_context, void (*)(pcre2_compile_context*)> context(
+        pcre2_compile_context_create(nullptr), pcre2_compile_context_free);
+    pcre2_set_newline(context.get(), PCRE2_NEWLINE_LF);
+    int error = 0;
+    PCRE2_SIZE where = 0;
+    code_.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
+                              PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE, &error, &where, context.get()));
+    if (!code_) {
+      throw DataError(
+          concat(name, ": expected a regular expression, found ", expression, " (", message_of(error), ')'));
+    }
+    pcre2_jit_compile(code_.get(), PCRE2_JIT_COMPLETE);  // where there is no JIT, matching is slower
+  }
+
+  void find(std::string_view text, std::vector<Range>& matches) const override {
+    // Only the whole match is asked for, so one pair of positions serves every expression.
+    thread_local const std::unique_ptr<pcre2_match_data, FreeMatch> data(pcre2_match_data_create(1, nullptr));
+    const PCRE2_SIZE* const found = pcre2_get_ovector_pointer(data.get());
+    const auto subject = reinterpret_cast<PCRE2_SPTR>(text.data());
+    for (size_t at = 0; at <= text.size();) {
+      const int result =
+          pcre2_match(code_.get(), subject, text.size(), at, PCRE2_NO_UTF_CHECK, data.get(), nullptr);
+      if (result == PCRE2_ERROR_NOMATCH) return;
+      if (result < 0) {
+        throw DataError(
+            concat(name_, ": the regular expression ", expression_, " gave up (", message_of(result), ')'));
+      }
+      const bool empty = found[0] == found[1];
+      // An empty match right behind another one is none.
+      if (!empty || matches.empty() || matches.back().end != found[1]) {
+        matches.push_back({static_cast<uint32_t>(found[0]), static_cast<uint32_t>(found[1])});
+      }
+      at = found[1];
+      if (empty) {
+        if (at >= text.size()) return;
+        next_character(text, at);
+      }
+    }
+  }
+
+ private:
+  struct FreeCode {
+    void operator()(pcre2_code* code) const { pcre2_code_free(code); }
+  };
+
+  std::string expression_, name_;
+  std::unique_ptr<pcre2_code, FreeCode> code_;
+};
+
+}  // namespace
+
+std::unique_ptr<const Pattern> literal_pattern(std::string text) {
+  return std::make_unique<Literal>(std::move(text));
+}
+
+std::unique_ptr<const Pattern> regex_pattern(const std::string& expression, const std::string& name) {
+  return std::make_unique<Regex>(expression, name);
+}
+
+}  // namespace qkv::text

@@ -1,0 +1,269 @@
+#include "qkv/text/token_models/sentencepiece.h"
+
+#include <sentencepiece_processor.h>
+
+#include <algorithm>
+
+#include "qkv/base/error.h"
+#include "qkv/base/log.h"
+#include "qkv/text/steps/charsmap.h"
+
+namespace qkv::text {
+namespace {
+
+constexpr std::string_view kWordBoundary = "▁";  // U+2581, SentencePiece's mark for a space
+
+void check(const sentencepiece::util::Status& status, const char* what) {
+  if (!status.ok()) throw Error(concat("SentencePiece cannot ", what, ": ", status.message()));
+}
+
+// The fields of a serialized protocol buffer message, as far as it is one.
+class Fields {
+ public:
+  explicit Fields(std::string_view message) : rest_(message) {}
+
+  // Moves to the next field; false at the end, or where the message is malformed.
+  bool next() {
+    const auto tag = varint();
+    if (!tag || *tag >> 3 == 0) return false;
+    number_ = *tag >> 3;
+    value_ = {};
+    constexpr uint64_t kVarint = 0, kEightBytes = 1, kBytes = 2, kFourBytes = 5;
+    switch (*tag & 7) {
+      case kVarint:
+        return varint().has_value();
+      case kEightBytes:
+        return take(8);
+      case kFourBytes:
+        return take(4);
+      case kBytes: {
+        const auto size = varint();
+        return size && take(*size);
+      }
+      default:
+        return false;
+    }
+  }
+
+  uint64_t number() const { return number_; }
+  std::string_view bytes() const { return value_; }
+
+ private:
+  std::optional<uint64_t> varint() {
+    uint64_t value = 0;
+    for (int shift = 0; shift < 64 && !rest_.empty(); shift += 7) {
+      const auto byte = static_cast<uint8_t>(rest_.front());
+      rest_.remove_prefix(1);
+      value |= uint64_t{byte & 0x7Fu} << shift;
+      if (byte < 0x80) return value;
+    }
+    return std::nullopt;
+  }
+
+  bool take(uint64_t size) {
+    if (size > rest_.size()) return false;
+    value_ = rest_.substr(0, size);
+    rest_.remove_prefix(size);
+    return true;
+  }
+
+  std::string_view rest_, value_;
+  uint64_t number_ = 0;
+};
+
+// The library walks through the maps of characters without asking whether a step leads out of them.
+void check_charsmaps(std::string_view model, const std::string& name) {
+  constexpr uint64_t kNormalizer = 3, kDenormalizer = 5, kCharsmap = 2;  // in sentencepiece_model.proto
+  for (Fields field(model); field.next();) {
+    if (field.number() != kNormalizer && field.number() != kDenormalizer) continue;
+    for (Fields inner(field.bytes()); inner.next();) {
+      if (inner.number() == kCharsmap && !inner.bytes().empty()) check_charsmap(inner.bytes(), name);
+    }
+  }
+}
+
+class OwnIds : public TokenModel {
+ public:
+  explicit OwnIds(std::shared_ptr<const SentencePieceModel> model) : model_(std::move(model)) {
+    for (int32_t id = 0; id < model_->size(); ++id) vocabulary_.add(model_->piece(id), id, model_->name());
+  }
+
+  void tokenize(std::string_view text, std::vector<Token>& tokens) const override {
+    model_->encode(text, [&](int32_t id, std::string_view, uint32_t begin, uint32_t end) {
+      tokens.push_back({id, begin, end});
+    });
+  }
+
+  const Vocabulary& vocabulary() const override { return vocabulary_; }
+
+ private:
+  std::shared_ptr<const SentencePieceModel> model_;
+  Vocabulary vocabulary_;
+};
+
+class NumberedPieces : public TokenModel {
+ public:
+  NumberedPieces(std::shared_ptr<const SentencePieceModel> model,
+                 std::shared_ptr<const Vocabulary> vocabulary, int32_t unknown, std::vector<int32_t> symbols,
+                 const std::string& name)
+      : model_(std::move(model)),
+        vocabulary_(std::move(vocabulary)),
+        unknown_(unknown),
+        symbols_(std::move(symbols)) {
+    number_pieces(name);
+  }
+
+  void tokenize(std::string_view text, std::vector<Token>& tokens) const override {
+    uint32_t start = 0;
+    if (text.starts_with(">>")) {
+      if (const size_t end = text.find("<<"); end != text.npos) {
+        start = static_cast<uint32_t>(end + 2);
+        const int32_t code = vocabulary_->find(text.substr(0, start));
+        tokens.push_back({code < 0 ? unknown_ : code, 0, start});
+      }
+    }
+    model_->encode(text.substr(start),
+                   [&](int32_t own, std::string_view piece, uint32_t begin, uint32_t end) {
+                     int32_t id = ids_[static_cast<size_t>(own)];
+                     // Rare: a stretch that this model does not know may be a piece of the other language's.
+                     if (id < 0) id = found_in_text(piece);
+                     tokens.push_back({id, start + begin, start + end});
+                   });
+  }
+
+  const Vocabulary& vocabulary() const override { return *vocabulary_; }
+
+ private:
+  bool is_symbol(int32_t id) const { return std::ranges::find(symbols_, id) != symbols_.end(); }
+
+  int32_t found_in_text(std::string_view piece) const {
+    const int32_t id = vocabulary_->find(piece);
+    return id < 0 || is_symbol(id) ? unknown_ : id;
+  }
+
+  void number_pieces(const std::string& name) {
+    int64_t pieces = 0, missing = 0;
+    std::string first_missing;
+    ids_.assign(static_cast<size_t>(model_->size()), -1);
+    for (int32_t own = 0; own < model_->size(); ++own) {
+      if (!model_->in_text(own)) continue;
+      ++pieces;
+      const int32_t id = vocabulary_->find(model_->piece(own));
+      if (id >= 0 && !is_symbol(id)) ids_[static_cast<size_t>(own)] = id;
+      if (id < 0 && missing++ == 0) first_missing = model_->piece(own);
+    }
+    if (missing == 0) return;
+    const std::string found = concat("expected the ", pieces, " pieces of ", model_->name(), ", found that ",
+                                     missing, " are missing, the first '", first_missing, "'");
+    if (missing * 10 > pieces)
+      throw DataError(concat(name, ": ", found, "; the files do not belong together"));
+    log_warning(concat(name, ": ", found, "; they become <unk>"));
+  }
+
+  std::shared_ptr<const SentencePieceModel> model_;
+  std::shared_ptr<const Vocabulary> vocabulary_;
+  int32_t unknown_;
+  std::vector<int32_t> symbols_;
+  std::vector<int32_t> ids_;  // in the vocabulary, of each of the model's ids; -1: none
+};
+
+// Word boundaries that the model did not know as such become spaces; none is left at the ends.
+std::string plain_text(std::string_view decoded) {
+  std::string text;
+  while (!decoded.empty()) {
+    const bool boundary = decoded.starts_with(kWordBoundary);
+    text += boundary ? ' ' : decoded.front();
+    decoded.remove_prefix(boundary ? kWordBoundary.size() : 1);
+  }
+  constexpr const char* kSpaces = " \t\n\v\f\r";
+  const size_t begin = text.find_first_not_of(kSpaces);
+  return begin == text.npos ? std::string() : text.substr(begin, text.find_last_not_of(kSpaces) + 1 - begin);
+}
+
+class Joiner : public Decoder {
+ public:
+  Joiner(std::shared_ptr<const SentencePieceModel> model, bool marian)
+      : model_(std::move(model)), marian_(marian) {}
+
+  void apply(std::vector<std::string>& tokens) const override {
+    std::string text = model_->decode(tokens);
+    tokens.assign(1, marian_ ? plain_text(text) : std::move(text));
+  }
+
+ private:
+  std::shared_ptr<const SentencePieceModel> model_;
+  bool marian_;
+};
+
+}  // namespace
+
+struct SentencePieceModel::Processor {
+  sentencepiece::SentencePieceProcessor library;
+};
+
+SentencePieceModel::SentencePieceModel(std::string bytes, std::string name)
+    : bytes_(std::move(bytes)), name_(std::move(name)) {
+  check_charsmaps(bytes_, name_);
+  auto processor = std::make_unique<Processor>();
+  const auto status = bytes_.empty()
+                          ? sentencepiece::util::Status(sentencepiece::util::StatusCode::kDataLoss, "empty")
+                          : processor->library.LoadFromSerializedProto(bytes_);
+  if (!status.ok()) {
+    throw DataError(concat(name_, ": expected a SentencePiece model, found ", bytes_.size(),
+                           " bytes that are not one or are cut off (", status.message(), ")"));
+  }
+  processor_ = std::move(processor);
+}
+
+SentencePieceModel::~SentencePieceModel() = default;
+
+int32_t SentencePieceModel::size() const { return processor_->library.GetPieceSize(); }
+const std::string& SentencePieceModel::piece(int32_t id) const { return processor_->library.IdToPiece(id); }
+bool SentencePieceModel::is_control(int32_t id) const { return processor_->library.IsControl(id); }
+
+bool SentencePieceModel::in_text(int32_t id) const {
+  const auto& library = processor_->library;
+  return !library.IsUnknown(id) && !library.IsControl(id) && !library.IsUnused(id);
+}
+
+SpecialTokens SentencePieceModel::special_tokens() const {
+  const auto& library = processor_->library;
+  const auto id = [](int found) { return found < 0 ? std::nullopt : std::optional<int32_t>(found); };
+  SpecialTokens tokens;
+  tokens.bos = id(library.bos_id());
+  tokens.eos = id(library.eos_id());
+  tokens.unk = id(library.unk_id());
+  tokens.pad = id(library.pad_id());
+  return tokens;
+}
+
+void SentencePieceModel::encode(std::string_view text, const EachPiece& each) const {
+  const auto cut = processor_->library.EncodeAsImmutableProto({text.data(), text.size()});
+  for (size_t i = 0; i < cut.pieces_size(); ++i) {
+    const auto one = cut.pieces(static_cast<int>(i));
+    each(static_cast<int32_t>(one.id()), one.piece(), one.begin(), one.end());
+  }
+}
+
+std::string SentencePieceModel::decode(const std::vector<std::string>& pieces) const {
+  std::string text;
+  check(processor_->library.Decode(pieces, &text), "decode");
+  return text;
+}
+
+TokenModelPtr sentencepiece_model(std::shared_ptr<const SentencePieceModel> model) {
+  return std::make_unique<OwnIds>(std::move(model));
+}
+
+TokenModelPtr numbered_pieces_model(std::shared_ptr<const SentencePieceModel> model,
+                                    std::shared_ptr<const Vocabulary> vocabulary, int32_t unknown,
+                                    std::vector<int32_t> symbols, const std::string& name) {
+  return std::make_unique<NumberedPieces>(std::move(model), std::move(vocabulary), unknown,
+                                          std::move(symbols), name);
+}
+
+DecoderPtr sentencepiece_decoder(std::shared_ptr<const SentencePieceModel> model, bool marian) {
+  return std::make_unique<Joiner>(std::move(model), marian);
+}
+
+}  // namespace qkv::text
