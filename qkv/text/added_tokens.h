@@ -1,6 +1,5 @@
 #pragma once
-// Tokens that are found in the text itself, before it is cut: special ones such as [MASK], and words that
-// somebody added.
+// Tokens that are found in the text itself, before it is cut: special ones such as [MASK], and added words.
 
 #include <cstdint>
 #include <string>
@@ -15,10 +14,10 @@ namespace qkv::text {
 struct AddedToken {
   std::string content;
   int32_t id = 0;
-  bool single_word = false;  // not where a word character stands next to it
-  bool lstrip = false;       // takes the white space before it, too
+  bool single_word = false;  // no match beside a word character
+  bool lstrip = false;       // includes the white space before it
   bool rstrip = false;       // and behind it
-  bool normalized = false;   // is looked for in normalized text, and normalized itself
+  bool normalized = false;   // matched in normalized text, in its own normalized form
   bool special = false;      // may be left out when decoding
 };
 
@@ -27,17 +26,17 @@ class AddedTokens {
   AddedTokens() = default;
   AddedTokens(std::vector<AddedToken> tokens, const Normalizer* normalizer);
 
-  // A part of a text: an added token, or what lies between two of them (id -1).
+  // A part of a text: an added token, or the text between two of them (id -1).
   struct Part {
     Range range;
     int32_t id = -1;
   };
-  // Cuts text as it was given (normalized = false), or normalized, at the tokens that are to be found in it:
-  // the leftmost first, of those the longest. Empty text has no parts.
+  // Cuts text, as given (normalized = false) or normalized, at the tokens that are matched in that form: the
+  // leftmost first, of those the longest. Empty text has no parts.
   void find(std::string_view text, bool normalized, std::vector<Part>& parts) const;
 
   const std::vector<AddedToken>& tokens() const { return tokens_; }
-  // What tokens()[i] looks like in the text that is searched.
+  // tokens()[i] as it appears in the searched text.
   const std::string& spelling(size_t i) const { return spellings_[i]; }
 
  private:

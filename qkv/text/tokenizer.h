@@ -33,7 +33,7 @@ struct Encoding {
   size_t size() const { return ids.size(); }
 };
 
-// What may be left out where there are too many tokens.
+// Where surplus tokens are removed.
 enum class TruncationStrategy {
   longest_first,  // from the longer of the two texts
   only_first,     // from the first text
@@ -41,9 +41,9 @@ enum class TruncationStrategy {
 };
 
 struct Truncation {
-  int64_t max_length = 0;  // of tokens, those put around the text included
+  int64_t max_length = 0;  // in tokens, special tokens included
   TruncationStrategy strategy = TruncationStrategy::longest_first;
-  bool from_left = false;  // leave out the beginning of a text in place of its end
+  bool from_left = false;  // remove the beginning of a text instead of its end
 };
 
 struct EncodeOptions {
@@ -55,12 +55,12 @@ struct DecodeOptions {
   bool skip_special_tokens = true;
 };
 
-// The ids of the tokens with a part to play, as tokenizer_config.json and special_tokens_map.json name them.
+// The ids of the special tokens, as tokenizer_config.json and special_tokens_map.json name them.
 struct SpecialTokens {
   std::optional<int32_t> bos, eos, unk, sep, pad, cls, mask;
 };
 
-struct TokenizerParts;  // what a file says (tokenizer_parts.h)
+struct TokenizerParts;  // tokenizer_parts.h
 
 // Immutable and cheap to copy; all member functions may be called from several threads at once.
 class Tokenizer {
@@ -71,8 +71,8 @@ class Tokenizer {
   static Tokenizer load(const std::filesystem::path& path);
 
   // The content of a tokenizer.json; `name` is named in errors. Its `truncation` and `padding` are not
-  // applied: they are settings of the program that wrote the file (a caller asks for its own), and nothing
-  // here is padded.
+  // applied: they are settings of the program that wrote the file. The caller gives its own truncation;
+  // nothing is padded.
   static Tokenizer from_json(std::string_view json, const std::string& name);
 
   explicit Tokenizer(TokenizerParts parts);
@@ -83,15 +83,15 @@ class Tokenizer {
   Encoding encode(std::string_view text, const EncodeOptions& options = {}) const;
   Encoding encode(std::string_view first, std::string_view second, const EncodeOptions& options = {}) const;
 
-  // The text of tokens; an id that stands for nothing (models have more rows than there are tokens) adds
-  // nothing. Bytes that are no character become U+FFFD.
+  // The text of tokens. An id without a token adds nothing (a model may have more rows than there are
+  // tokens). Bytes that are no character become U+FFFD.
   std::string decode(std::span<const int32_t> ids, const DecodeOptions& options = {}) const;
 
   // The id of a token as the vocabulary spells it ("Ġhouse", "##ing", "[MASK]").
   std::optional<int32_t> id_of(std::string_view token) const;
   // How the vocabulary spells an id; nothing for an id that has no token.
   std::optional<std::string_view> token(int32_t id) const;
-  // Whether decoding leaves the id out when it skips special tokens.
+  // Whether decoding without special tokens omits the id.
   bool is_special(int32_t id) const;
 
   const SpecialTokens& special_tokens() const;
@@ -102,10 +102,9 @@ class Tokenizer {
   std::shared_ptr<const State> state_;
 };
 
-// Text of tokens that come one by one, in parts that never end within a character: what a program shows while
-// a model is still writing. All parts together are what decode() gives for all ids; only where byte tokens
-// (<0xE4>) in a row are no UTF-8, decode() has U+FFFD for each of them, also for those that were shown as
-// characters.
+// The text of tokens that arrive one by one, in parts that never end within a character: for showing a text
+// while it is generated. The parts concatenated are decode() of all ids, except where successive byte tokens
+// (<0xE4>) are no UTF-8: decode() gives U+FFFD for each of them, also for those already shown as characters.
 class StreamDecoder {
  public:
   explicit StreamDecoder(Tokenizer tokenizer, const DecodeOptions& options = {})
@@ -113,7 +112,7 @@ class StreamDecoder {
 
   // The text that is certain now; empty while a character or a word lacks its end.
   std::string add(int32_t id);
-  // What is left, bytes without an end as U+FFFD. The decoder begins anew.
+  // The remaining text, incomplete characters as U+FFFD. Resets the decoder.
   std::string finish();
 
  private:

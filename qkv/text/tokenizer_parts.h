@@ -1,5 +1,5 @@
 #pragma once
-// What tokenizer files say, whatever their format: the steps from text to ids and back.
+// The steps from text to ids and back, as a tokenizer file of any format defines them.
 
 #include <optional>
 #include <string>

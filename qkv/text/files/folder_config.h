@@ -1,5 +1,5 @@
 #pragma once
-// What the files beside a tokenizer's own say of it: tokenizer_config.json, special_tokens_map.json,
+// The settings of a tokenizer in the files beside its own: tokenizer_config.json, special_tokens_map.json,
 // config.json.
 
 #include <cstdint>
@@ -14,14 +14,14 @@
 
 namespace qkv::text {
 
-// The names of the tokens with a part to play, and what else the configuration files say of the tokenizer.
+// The names of the special tokens, and other settings of the tokenizer.
 struct FolderConfig {
   std::string tokenizer_class, model_type;
   bool add_prefix_space = false, trim_offsets = true;
   std::optional<bool> do_lower_case, tokenize_chinese_chars, strip_accents, add_bos_token, add_eos_token;
   std::optional<AddedToken> bos, eos, unk, sep, pad, cls, mask;
   std::vector<AddedToken> added_tokens;
-  int64_t extra_ids = 100;  // of T5: tokens "<extra_id_0>" and so on
+  int64_t extra_ids = 100;  // of T5: the number of tokens "<extra_id_0>" and so on
 
   // Whether the tokenizer is of one of these classes or, where no file names a class, of such a model.
   bool is_a(std::initializer_list<std::string_view> classes,
@@ -29,7 +29,7 @@ struct FolderConfig {
   bool is_roberta() const { return is_a({"Roberta"}, {"roberta"}); }
 };
 
-// Each special token of a folder by the name that files have for it.
+// Each special token of a folder by its name in the files.
 template <class Config, class Use>
 void for_each_special(Config& config, Use use) {
   use("bos_token", config.bos);
@@ -45,7 +45,7 @@ void for_each_special(Config& config, Use use) {
 bool is_byte_level(const std::string& file);
 bool is_wordpiece(const std::string& file);
 
-// What is said of the tokenizer in `file`. Throws DataError naming the file and the part that is malformed.
+// The settings of the tokenizer in `file`. Throws DataError naming the file and the malformed part.
 FolderConfig read_folder_config(const std::filesystem::path& file);
 
 }  // namespace qkv::text

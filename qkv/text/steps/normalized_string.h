@@ -1,5 +1,5 @@
 #pragma once
-// Text under way from what was given to what a model reads, that remembers where each of its bytes came from.
+// Text between the input and the model, with the origin of each of its bytes.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,8 +21,8 @@ struct Range {
   friend bool operator==(Range, Range) = default;
 };
 
-// One character of a changed text, and what becomes of the old one: 0 = it takes the place of the next old
-// character, 1 = it is new, -n = it takes the place of the next old one, and the n behind that are gone.
+// One character of a changed text: count 0 = it replaces the next old character, 1 = it is inserted, -n = it
+// replaces the next old character and the n behind that are removed.
 struct Change {
   char32_t character = 0;
   int32_t count = 0;
@@ -37,25 +37,25 @@ class NormalizedString {
   const std::string& text() const { return text_; }
   bool empty() const { return text_.empty(); }
 
-  // Where in the whole text bytes [begin, end) of text() came from, which is never half a character. (Of no
-  // bytes: where those behind came from begins.)
+  // The origin in the whole text of bytes [begin, end) of text(); never half a character. (For an empty
+  // range: the beginning of the next byte's origin.)
   Range source(Range part) const;
 
-  // A part of it, for itself.
+  // A part as a string of its own.
   NormalizedString slice(Range part) const;
 
-  // Replaces the whole text. The first `removed` old characters are gone; a new character came from where the
-  // one before it did (the first: from the beginning, where there is nothing).
+  // Replaces the whole text. The first `removed` old characters are removed; an inserted character has the
+  // origin of the one before it (the first: the empty range at the beginning).
   void transform(std::span<const Change> changes, size_t removed = 0);
 
-  // Keeps the characters that a predicate holds for.
+  // Keeps the characters that satisfy a predicate.
   template <class Keep>
   void filter(Keep keep);
 
-  // Characters for which others of the same number of bytes can be put in place.
+  // For replacing characters by others of the same number of bytes.
   char* bytes() { return text_.data(); }
 
-  // A new text is put together from parts of this one and what comes between them; then it replaces this one.
+  // Builds a new text from parts of this one and insertions; replace() then takes it.
   class Writer {
    public:
     explicit Writer(const NormalizedString& from) : from_(from) {}
@@ -75,7 +75,7 @@ class NormalizedString {
   Range source_of_byte(size_t at) const;
 
   std::string text_;
-  std::vector<Range> sources_;  // of each byte of text_; empty: each character came from itself
+  std::vector<Range> sources_;  // of each byte of text_; empty: each character is its own origin
   uint32_t begin_ = 0;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// What is done to text before it is split: the normalizers of a tokenizer.json.
+// Changes to text before it is split: the normalizers of a tokenizer.json.
 
 #include <memory>
 #include <optional>
@@ -23,9 +23,9 @@ using NormalizerPtr = std::unique_ptr<const Normalizer>;
 
 // BERT's: its fields are those of the file.
 struct BertNormalizerOptions {
-  bool clean_text = true;             // controls go, white space becomes a space
-  bool handle_chinese_chars = true;   // CJK ideographs stand between spaces
-  std::optional<bool> strip_accents;  // nonspacing marks go, after NFD; not said: as `lowercase`
+  bool clean_text = true;             // removes control characters, turns white space into spaces
+  bool handle_chinese_chars = true;   // puts spaces around CJK ideographs
+  std::optional<bool> strip_accents;  // removes nonspacing marks, after NFD; unset: as `lowercase`
   bool lowercase = true;
 };
 NormalizerPtr bert_normalizer(const BertNormalizerOptions& options);

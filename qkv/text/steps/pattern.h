@@ -1,5 +1,5 @@
 #pragma once
-// What text is split at or replaced: a string or a regular expression, as tokenizer files write them.
+// Patterns for splitting and replacing: a string or a regular expression, as tokenizer files write them.
 
 #include <memory>
 #include <string>
@@ -21,9 +21,9 @@ class Pattern {
 std::unique_ptr<const Pattern> literal_pattern(std::string text);
 
 // A regular expression in the dialect of Oniguruma (Ruby), which tokenizer files are written for, matched by
-// PCRE2: Unicode classes, `^` and `$` at each line. Throws DataError beginning with `name` where it is not
-// one or uses what PCRE2 understands otherwise; find() throws DataError where a match takes more than ten
-// million steps.
+// PCRE2: Unicode classes, `^` and `$` at each line. Throws DataError beginning with `name` where it is
+// malformed or uses syntax that PCRE2 interprets differently; find() throws DataError where a match takes
+// more than ten million steps.
 std::unique_ptr<const Pattern> regex_pattern(const std::string& expression, const std::string& name);
 
 // The pattern that GPT-2 splits text with (Radford et al. 2019): contractions, words, numbers and signs, each

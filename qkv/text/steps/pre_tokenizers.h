@@ -1,6 +1,6 @@
 #pragma once
-// Where text may be cut: the pre-tokenizers of a tokenizer.json. A model sees one piece at a time, so no
-// token reaches over a cut.
+// Cutting text into pieces: the pre-tokenizers of a tokenizer.json. A model sees one piece at a time, so no
+// token crosses a cut.
 
 #include <memory>
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace qkv::text {
 
-// A text and the pieces of it, in order; what lies between two of them was removed.
+// A text and its pieces, in order; the text between two pieces is removed.
 struct Pieces {
   NormalizedString text;
   std::vector<Range> ranges;
@@ -25,18 +25,18 @@ class PreTokenizer {
 
 using PreTokenizerPtr = std::unique_ptr<const PreTokenizer>;
 
-// What becomes of the parts that a pattern matches.
+// What happens to the matches of a pattern.
 enum class SplitBehavior { removed, isolated, merged_with_previous, merged_with_next, contiguous };
 
-// At white space, which goes, and at each sign of punctuation.
+// At white space, which is removed, and at each punctuation character.
 PreTokenizerPtr bert_pre_tokenizer();
-// At white space, which goes, and between word characters and others.
+// At white space, which is removed, and between word characters and others.
 PreTokenizerPtr whitespace_pre_tokenizer();
-// At white space, which goes.
+// At white space, which is removed.
 PreTokenizerPtr whitespace_split();
 PreTokenizerPtr punctuation_split(SplitBehavior behavior);
 PreTokenizerPtr digits_split(bool individual);
-// At the pattern's matches; inverted: at what is not one.
+// At the pattern's matches; inverted: at the text between them.
 PreTokenizerPtr pattern_split(std::unique_ptr<const Pattern> pattern, SplitBehavior behavior, bool inverted);
 
 struct ByteLevelOptions {

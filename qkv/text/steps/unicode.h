@@ -1,5 +1,5 @@
 #pragma once
-// What tokenizers ask about characters. The answers are utf8proc's tables (Unicode 15 in Debian 12).
+// Properties of characters that tokenizers need, from utf8proc's tables (Unicode 15 in Debian 12).
 
 #include <cstddef>
 #include <cstdint>
@@ -18,7 +18,7 @@ bool is_word_character(char32_t character);
 bool is_punctuation(char32_t character);
 // Categories N.
 bool is_number(char32_t character);
-// Categories Cc, Cf and Co: what has no look of its own.
+// Categories Cc, Cf and Co: characters without a glyph.
 bool is_other(char32_t character);
 // Category Mn.
 bool is_nonspacing_mark(char32_t character);
@@ -30,12 +30,12 @@ void append_lowercase(std::u32string& text, char32_t character);
 
 // The full decomposition of one character, appended: canonical (NFD's) or by compatibility (NFKD's).
 void append_decomposition(std::u32string& text, char32_t character, bool compatible);
-// Canonical_Combining_Class; 0: the character starts something of its own.
+// Canonical_Combining_Class; 0: a starter.
 uint8_t combining_class(char32_t character);
-// The one character that NFC puts in place of two; 0 where it keeps both.
+// The character that NFC composes of two; 0 where it keeps both.
 char32_t compose(char32_t first, char32_t second);
 
-// The ends of the extended grapheme clusters of valid UTF-8, in bytes: what a reader takes for one letter.
+// The ends of the extended grapheme clusters of valid UTF-8, in bytes.
 std::vector<size_t> grapheme_ends(std::string_view text);
 
 }  // namespace qkv::text

@@ -1,5 +1,5 @@
 #pragma once
-// Tokens <0x00> to <0xFF>, which spell what a vocabulary has no other tokens for.
+// Tokens <0x00> to <0xFF>, which spell text that a vocabulary has no other tokens for.
 
 #include <array>
 #include <cstdint>

@@ -1,5 +1,5 @@
 #pragma once
-// Which strings of a set does a text begin with? Read byte by byte.
+// A trie over bytes: the strings of a set that are prefixes of a text.
 
 #include <array>
 #include <cstdint>

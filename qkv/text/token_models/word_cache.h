@@ -1,5 +1,5 @@
 #pragma once
-// What a model made of pieces that have been seen before: most words of a text come again and again.
+// The tokens of pieces that were seen before: most words of a text repeat.
 
 #include <memory>
 #include <mutex>
@@ -21,14 +21,14 @@ class WordCache {
 
  private:
   static constexpr size_t kLongest = 64;     // bytes of a piece worth keeping
-  static constexpr size_t kMost = 1u << 16;  // pieces; then it begins anew
+  static constexpr size_t kMost = 1u << 16;  // pieces; then the cache is emptied
 
   StringIndex pieces_;
   std::vector<Range> ranges_;  // of each piece, in tokens_
   std::vector<Token> tokens_, last_;
 };
 
-// Caches that are lent to whoever encodes: as many as threads have done so at once.
+// Caches for concurrent encoders: as many as threads have encoded at once.
 class WordCachePool {
  public:
   class Lease {
