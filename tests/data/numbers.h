@@ -5,8 +5,8 @@
 
 #include "apps/number_words.h"
 #include "qkv/data/corpus.h"
-#include "qkv/text/translation_tokenizer.h"
 #include "qkv/text/train_sentencepiece.h"
+#include "qkv/text/translation_tokenizer.h"
 #include "tests/support/scratch.h"
 
 namespace qkv::testing {

@@ -59,7 +59,7 @@ class TranslationTask : public Task {
   std::vector<Metric> metrics() const override;
   std::optional<Evaluation> evaluate(const EvaluationRequest& request) const override;
   void begin(const std::filesystem::path& folder) const override {
-    inputs_.tokenizer.save(folder, config_.most_tokens().value_or(512));
+    inputs_.tokenizer.save(folder, inputs_.config.most_tokens().value_or(512));
   }
   void export_model(const std::filesystem::path& folder) const override;
 
