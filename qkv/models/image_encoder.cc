@@ -5,8 +5,8 @@
 #include "qkv/base/scope.h"
 #include "qkv/models/position_grid.h"
 #include "qkv/models/validate.h"
-#include "qkv/ops/prepend.h"
-#include "qkv/ops/scale.h"
+#include "qkv/ops/general/prepend.h"
+#include "qkv/ops/general/scale.h"
 
 namespace qkv::models {
 namespace {

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "qkv/base/scope.h"
-#include "qkv/ops/scale.h"
+#include "qkv/ops/general/scale.h"
 
 namespace qkv::models {
 namespace {

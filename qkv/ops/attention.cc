@@ -6,9 +6,9 @@
 
 #include "qkv/kernels/attention.h"
 #include "qkv/ops/convert.h"
+#include "qkv/ops/general/reshape.h"
 #include "qkv/ops/profile.h"
 #include "qkv/ops/require.h"
-#include "qkv/ops/reshape.h"
 
 namespace qkv {
 namespace {

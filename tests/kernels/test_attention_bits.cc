@@ -4,7 +4,7 @@
 
 #include "attention_case.h"
 #include "qkv/base/parallel.h"
-#include "qkv/kernels/cpu/attention.h"
+#include "qkv/kernels/cpu/attention/attention.h"
 
 namespace qkv::kernels {
 namespace {

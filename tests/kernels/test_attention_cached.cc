@@ -9,7 +9,7 @@
 #include "qkv/base/parallel.h"
 #include "qkv/base/philox.h"
 #include "qkv/kernels/counters.h"
-#include "qkv/kernels/cpu/attention.h"
+#include "qkv/kernels/cpu/attention/attention.h"
 #include "qkv/kernels/weight_rows.h"
 
 namespace qkv::kernels {

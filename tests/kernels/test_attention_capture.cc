@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "attention_case.h"
-#include "qkv/kernels/cpu/attention.h"
+#include "qkv/kernels/cpu/attention/attention.h"
 #include "qkv/kernels/reference/attention.h"
 #include "rowwise.h"
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "qkv/kernels/cpu/attention.h"
+#include "qkv/kernels/cpu/attention/attention.h"
 #include "qkv/kernels/cpu/embedding.h"
 #include "qkv/kernels/cpu/loss.h"
 #include "qkv/kernels/cpu/norm.h"

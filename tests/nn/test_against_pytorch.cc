@@ -8,7 +8,7 @@
 #include "qkv/nn/decoder.h"
 #include "qkv/nn/encoder.h"
 #include "qkv/ops/activation.h"
-#include "qkv/ops/weighted_sum.h"
+#include "qkv/ops/general/weighted_sum.h"
 #include "tests/nn/torch_parameters.h"
 
 namespace {

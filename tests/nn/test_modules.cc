@@ -9,8 +9,8 @@
 #include "qkv/nn/embedding.h"
 #include "qkv/ops/activation.h"
 #include "qkv/ops/embedding.h"
+#include "qkv/ops/general/weighted_sum.h"
 #include "qkv/ops/rotary.h"
-#include "qkv/ops/weighted_sum.h"
 #include "tests/support/golden.h"
 #include "tests/support/random.h"
 

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "qkv/ops/arithmetic.h"
-#include "qkv/ops/reshape.h"
-#include "qkv/ops/weighted_sum.h"
+#include "qkv/ops/general/arithmetic.h"
+#include "qkv/ops/general/reshape.h"
+#include "qkv/ops/general/weighted_sum.h"
 #include "tests/support/random.h"
 
 namespace qkv::testing {

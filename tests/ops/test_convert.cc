@@ -8,7 +8,7 @@
 #include <cmath>
 
 #include "qkv/ops/attention.h"
-#include "qkv/ops/weighted_sum.h"
+#include "qkv/ops/general/weighted_sum.h"
 #include "tests/support/random.h"
 
 namespace qkv {

@@ -8,13 +8,13 @@
 #include <string>
 
 #include "qkv/base/parallel.h"
-#include "qkv/ops/arithmetic.h"
-#include "qkv/ops/losses.h"
-#include "qkv/ops/matmul.h"
-#include "qkv/ops/pooling.h"
-#include "qkv/ops/reduce.h"
-#include "qkv/ops/slice.h"
-#include "qkv/ops/softmax.h"
+#include "qkv/ops/general/arithmetic.h"
+#include "qkv/ops/general/losses.h"
+#include "qkv/ops/general/matmul.h"
+#include "qkv/ops/general/pooling.h"
+#include "qkv/ops/general/reduce.h"
+#include "qkv/ops/general/slice.h"
+#include "qkv/ops/general/softmax.h"
 #include "tests/ops/gradient_check.h"
 
 namespace {

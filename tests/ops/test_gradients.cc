@@ -6,13 +6,13 @@
 #include "qkv/ops/attention.h"
 #include "qkv/ops/embedding.h"
 #include "qkv/ops/gated.h"
+#include "qkv/ops/general/prepend.h"
+#include "qkv/ops/general/reshape.h"
+#include "qkv/ops/general/scale.h"
 #include "qkv/ops/linear.h"
 #include "qkv/ops/norm.h"
-#include "qkv/ops/prepend.h"
 #include "qkv/ops/relative_position_bias.h"
-#include "qkv/ops/reshape.h"
 #include "qkv/ops/rotary.h"
-#include "qkv/ops/scale.h"
 #include "tests/ops/gradient_check.h"
 
 namespace {

@@ -8,9 +8,9 @@
 #include "qkv/base/scope.h"
 #include "qkv/ops/activation.h"
 #include "qkv/ops/embedding.h"
+#include "qkv/ops/general/weighted_sum.h"
 #include "qkv/ops/linear.h"
 #include "qkv/ops/norm.h"
-#include "qkv/ops/weighted_sum.h"
 #include "tests/support/random.h"
 
 namespace {

@@ -10,8 +10,8 @@
 #include "qkv/base/parallel.h"
 #include "qkv/ops/activation.h"
 #include "qkv/ops/embedding.h"
+#include "qkv/ops/general/weighted_sum.h"
 #include "qkv/ops/linear.h"
-#include "qkv/ops/weighted_sum.h"
 #include "tests/support/random.h"
 #include "tests/support/scratch.h"
 

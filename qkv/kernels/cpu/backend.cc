@@ -1,6 +1,6 @@
 #include "qkv/kernels/backend.h"
 
-#include "qkv/kernels/cpu/attention.h"
+#include "qkv/kernels/cpu/attention/attention.h"
 #include "qkv/kernels/cpu/embedding.h"
 #include "qkv/kernels/cpu/gated.h"
 #include "qkv/kernels/cpu/loss.h"

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "qkv/kernels/cpu/attention.h"
+#include "qkv/kernels/cpu/attention/attention.h"
 #include "qkv/kernels/weight_rows.h"
 
 namespace qkv::kernels::cpu {

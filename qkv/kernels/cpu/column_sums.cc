@@ -3,7 +3,7 @@
 #include "qkv/base/parallel.h"
 #include "qkv/kernels/counters.h"
 #include "qkv/kernels/cpu/pointwise.h"
-#include "qkv/kernels/cpu/row_blocks.h"
+#include "qkv/kernels/cpu/products/row_blocks.h"
 #include "qkv/tensor/storage.h"
 
 #undef HWY_TARGET_INCLUDE

@@ -1,12 +1,12 @@
-#include "qkv/kernels/cpu/quantized_rows.h"
+#include "qkv/kernels/cpu/products/quantized_rows.h"
 
 #include <algorithm>
 
 #include "qkv/base/parallel.h"
-#include "qkv/kernels/cpu/int8_sums.h"
+#include "qkv/kernels/cpu/products/int8_sums.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "qkv/kernels/cpu/quantized_rows.cc"
+#define HWY_TARGET_INCLUDE "qkv/kernels/cpu/products/quantized_rows.cc"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 

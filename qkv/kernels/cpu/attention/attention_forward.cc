@@ -3,17 +3,17 @@
 #include <type_traits>
 
 #include "qkv/kernels/counters.h"
-#include "qkv/kernels/cpu/attention.h"
-#include "qkv/kernels/cpu/attention_tasks.h"
+#include "qkv/kernels/cpu/attention/attention.h"
+#include "qkv/kernels/cpu/attention/attention_tasks.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "qkv/kernels/cpu/attention_forward.cc"
+#define HWY_TARGET_INCLUDE "qkv/kernels/cpu/attention/attention_forward.cc"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "qkv/kernels/cpu/attention_capture-inl.h"
-#include "qkv/kernels/cpu/attention_product-inl.h"
-#include "qkv/kernels/cpu/attention_tile-inl.h"
+#include "qkv/kernels/cpu/attention/attention_capture-inl.h"
+#include "qkv/kernels/cpu/attention/attention_product-inl.h"
+#include "qkv/kernels/cpu/attention/attention_tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace qkv::kernels::HWY_NAMESPACE {

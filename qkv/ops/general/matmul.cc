@@ -1,11 +1,11 @@
-#include "qkv/ops/matmul.h"
+#include "qkv/ops/general/matmul.h"
 
 #include <algorithm>
 #include <vector>
 
 #include "qkv/kernels/broadcast.h"
 #include "qkv/kernels/product.h"
-#include "qkv/ops/contiguous.h"
+#include "qkv/ops/general/contiguous.h"
 #include "qkv/ops/profile.h"
 
 namespace qkv {

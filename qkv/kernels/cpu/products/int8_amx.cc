@@ -5,7 +5,7 @@
 // have to be the right-hand ones, in groups of four numbers, and come laid out for that (pack_amx_tiles); and
 // the sums come out column by column.
 
-#include "qkv/kernels/cpu/int8_sums.h"
+#include "qkv/kernels/cpu/products/int8_sums.h"
 
 #if defined(__x86_64__) && defined(__linux__) && !defined(HWY_COMPILE_ONLY_SCALAR)
 

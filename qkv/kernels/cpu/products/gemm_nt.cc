@@ -1,21 +1,21 @@
-#include "qkv/kernels/cpu/gemm_nt.h"
+#include "qkv/kernels/cpu/products/gemm_nt.h"
 
 #include <algorithm>
 #include <numeric>
 
 #include "qkv/base/parallel.h"
 #include "qkv/kernels/counters.h"
-#include "qkv/kernels/cpu/int8_sums.h"
-#include "qkv/kernels/cpu/packed_matrix.h"
-#include "qkv/kernels/cpu/quantized_rows.h"
+#include "qkv/kernels/cpu/products/int8_sums.h"
+#include "qkv/kernels/cpu/products/packed_matrix.h"
+#include "qkv/kernels/cpu/products/quantized_rows.h"
 #include "qkv/tensor/storage.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "qkv/kernels/cpu/gemm_nt.cc"
+#define HWY_TARGET_INCLUDE "qkv/kernels/cpu/products/gemm_nt.cc"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "qkv/kernels/cpu/float_rows-inl.h"
+#include "qkv/kernels/cpu/products/float_rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace qkv::kernels::HWY_NAMESPACE {

@@ -17,8 +17,8 @@
 
 #include "qkv/kernels/backend/attention.h"
 #include "qkv/kernels/cpu/activation-inl.h"
-#include "qkv/kernels/cpu/attention_product-inl.h"
-#include "qkv/kernels/cpu/attention_tasks.h"
+#include "qkv/kernels/cpu/attention/attention_product-inl.h"
+#include "qkv/kernels/cpu/attention/attention_tasks.h"
 #include "qkv/kernels/cpu/dropout-inl.h"
 #include "qkv/kernels/cpu/exponential-inl.h"
 #include "qkv/kernels/cpu/row-inl.h"

@@ -1,4 +1,4 @@
-#include "qkv/ops/contiguous.h"
+#include "qkv/ops/general/contiguous.h"
 
 namespace qkv {
 

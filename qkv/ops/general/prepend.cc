@@ -1,4 +1,4 @@
-#include "qkv/ops/prepend.h"
+#include "qkv/ops/general/prepend.h"
 
 #include "qkv/kernels/pointwise.h"
 #include "qkv/ops/profile.h"

@@ -18,7 +18,7 @@
 #include <bit>
 #include <cstdint>
 
-#include "qkv/kernels/cpu/gemm_nt.h"
+#include "qkv/kernels/cpu/products/gemm_nt.h"
 #include "qkv/kernels/cpu/row-inl.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -1,7 +1,7 @@
 // Sums of products of 8-bit numbers with AVX-512 VNNI: one instruction multiplies 64 pairs and adds them up
 // in fours.
 
-#include "qkv/kernels/cpu/int8_sums.h"
+#include "qkv/kernels/cpu/products/int8_sums.h"
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(HWY_COMPILE_ONLY_SCALAR)
 

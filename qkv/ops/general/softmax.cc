@@ -1,8 +1,8 @@
-#include "qkv/ops/softmax.h"
+#include "qkv/ops/general/softmax.h"
 
 #include "qkv/kernels/label_loss.h"
 #include "qkv/kernels/loss.h"
-#include "qkv/ops/contiguous.h"
+#include "qkv/ops/general/contiguous.h"
 #include "qkv/ops/profile.h"
 
 namespace qkv {

@@ -1,4 +1,4 @@
-#include "qkv/kernels/cpu/attention_tasks.h"
+#include "qkv/kernels/cpu/attention/attention_tasks.h"
 
 #include <cassert>
 #include <new>

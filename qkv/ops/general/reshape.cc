@@ -1,4 +1,4 @@
-#include "qkv/ops/reshape.h"
+#include "qkv/ops/general/reshape.h"
 
 namespace qkv {
 

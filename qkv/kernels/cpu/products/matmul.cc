@@ -26,8 +26,8 @@
 
 #include "qkv/base/parallel.h"
 #include "qkv/kernels/counters.h"
-#include "qkv/kernels/cpu/gemm_nt.h"
-#include "qkv/kernels/cpu/packed_matrix.h"
+#include "qkv/kernels/cpu/products/gemm_nt.h"
+#include "qkv/kernels/cpu/products/packed_matrix.h"
 #include "qkv/tensor/storage.h"
 
 namespace qkv::kernels {

@@ -14,7 +14,7 @@
 #include <cstdint>
 
 #include "qkv/kernels/backend/attention.h"
-#include "qkv/kernels/cpu/attention_tile-inl.h"
+#include "qkv/kernels/cpu/attention/attention_tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace qkv::kernels::HWY_NAMESPACE {

@@ -1,10 +1,10 @@
-#include "qkv/ops/slice.h"
+#include "qkv/ops/general/slice.h"
 
 #include "qkv/kernels/broadcast.h"
-#include "qkv/ops/contiguous.h"
 #include "qkv/ops/embedding.h"
+#include "qkv/ops/general/contiguous.h"
+#include "qkv/ops/general/reshape.h"
 #include "qkv/ops/profile.h"
-#include "qkv/ops/reshape.h"
 
 namespace qkv {
 namespace {

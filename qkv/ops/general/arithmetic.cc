@@ -1,10 +1,10 @@
-#include "qkv/ops/arithmetic.h"
+#include "qkv/ops/general/arithmetic.h"
 
 #include <algorithm>
 #include <array>
 
 #include "qkv/kernels/broadcast.h"
-#include "qkv/ops/contiguous.h"
+#include "qkv/ops/general/contiguous.h"
 #include "qkv/ops/profile.h"
 
 namespace qkv {

@@ -1,4 +1,4 @@
-#include "qkv/kernels/cpu/packed_matrix.h"
+#include "qkv/kernels/cpu/products/packed_matrix.h"
 
 #include <algorithm>
 #include <array>
@@ -8,10 +8,10 @@
 
 #include "qkv/base/parallel.h"
 #include "qkv/kernels/counters.h"
-#include "qkv/kernels/cpu/gemm_nt.h"
+#include "qkv/kernels/cpu/products/gemm_nt.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "qkv/kernels/cpu/packed_matrix.cc"
+#define HWY_TARGET_INCLUDE "qkv/kernels/cpu/products/packed_matrix.cc"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 

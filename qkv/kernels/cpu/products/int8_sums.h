@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "qkv/kernels/cpu/gemm_nt.h"
+#include "qkv/kernels/cpu/products/gemm_nt.h"
 
 namespace qkv::kernels {
 

@@ -1,4 +1,4 @@
-#include "qkv/ops/scale.h"
+#include "qkv/ops/general/scale.h"
 
 #include "qkv/kernels/pointwise.h"
 #include "qkv/ops/profile.h"

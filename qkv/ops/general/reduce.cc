@@ -1,9 +1,9 @@
-#include "qkv/ops/reduce.h"
+#include "qkv/ops/general/reduce.h"
 
 #include <vector>
 
 #include "qkv/kernels/broadcast.h"
-#include "qkv/ops/contiguous.h"
+#include "qkv/ops/general/contiguous.h"
 #include "qkv/ops/profile.h"
 
 namespace qkv {

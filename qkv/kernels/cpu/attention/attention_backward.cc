@@ -2,16 +2,16 @@
 #include <cstdint>
 
 #include "qkv/kernels/counters.h"
-#include "qkv/kernels/cpu/attention.h"
-#include "qkv/kernels/cpu/attention_tasks.h"
+#include "qkv/kernels/cpu/attention/attention.h"
+#include "qkv/kernels/cpu/attention/attention_tasks.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "qkv/kernels/cpu/attention_backward.cc"
+#define HWY_TARGET_INCLUDE "qkv/kernels/cpu/attention/attention_backward.cc"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "qkv/kernels/cpu/attention_product-inl.h"
-#include "qkv/kernels/cpu/attention_tile-inl.h"
+#include "qkv/kernels/cpu/attention/attention_product-inl.h"
+#include "qkv/kernels/cpu/attention/attention_tile-inl.h"
 
 // With S = scale Q K^T + bias (or softcap tanh(scale Q K^T / softcap) + bias), P = softmax(S), P' =
 // dropout(P) and O = P' V (Dao et al. 2022, algorithm 4):

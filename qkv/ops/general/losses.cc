@@ -1,12 +1,12 @@
-#include "qkv/ops/losses.h"
+#include "qkv/ops/general/losses.h"
 
 #include <algorithm>
 
 #include "qkv/kernels/label_loss.h"
-#include "qkv/ops/arithmetic.h"
-#include "qkv/ops/contiguous.h"
+#include "qkv/ops/general/arithmetic.h"
+#include "qkv/ops/general/contiguous.h"
+#include "qkv/ops/general/reduce.h"
 #include "qkv/ops/profile.h"
-#include "qkv/ops/reduce.h"
 
 namespace qkv {
 namespace {

@@ -4,16 +4,16 @@
 
 #include "qkv/base/parallel.h"
 #include "qkv/kernels/counters.h"
-#include "qkv/kernels/cpu/attention.h"
-#include "qkv/kernels/cpu/attention_tasks.h"
+#include "qkv/kernels/cpu/attention/attention.h"
+#include "qkv/kernels/cpu/attention/attention_tasks.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "qkv/kernels/cpu/attention_cached.cc"
+#define HWY_TARGET_INCLUDE "qkv/kernels/cpu/attention/attention_cached.cc"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
 #include "qkv/kernels/cpu/activation-inl.h"
-#include "qkv/kernels/cpu/attention_product-inl.h"
+#include "qkv/kernels/cpu/attention/attention_product-inl.h"
 #include "qkv/kernels/cpu/exponential-inl.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -1,4 +1,4 @@
-#include "qkv/ops/weighted_sum.h"
+#include "qkv/ops/general/weighted_sum.h"
 
 #include "qkv/kernels/pointwise.h"
 

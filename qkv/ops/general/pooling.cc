@@ -1,7 +1,7 @@
-#include "qkv/ops/pooling.h"
+#include "qkv/ops/general/pooling.h"
 
 #include "qkv/kernels/segments.h"
-#include "qkv/ops/contiguous.h"
+#include "qkv/ops/general/contiguous.h"
 #include "qkv/ops/profile.h"
 
 namespace qkv {
