@@ -212,6 +212,14 @@ Tensor MultiheadAttention::self_step(const Tensor& x, KeyValueCache& cache,
   RowEntries rows(cache.dtype());
   const int64_t seen = options_.window == 0 ? INT64_MAX : options_.window;
   for (int64_t row = 0; row < cache.rows(); ++row) rows.add(cache.entries(row, seen));
+  if (relative_bias.defined()) {
+    const int64_t longest = rows.lengths.empty() ? 1 : *std::ranges::max_element(rows.lengths);
+    if (relative_bias.rank() != 2 || relative_bias.dim(0) != options_.heads ||
+        relative_bias.dim(1) % 2 == 0 || relative_bias.dim(1) < 2 * longest - 1) {
+      throw ShapeError(concat("attention: relative_bias ", relative_bias.shape(), " is not [", options_.heads,
+                              ", 2 n - 1] with n of at least ", longest, " positions"));
+    }
+  }
   const CachedOptions more{.alibi_slopes = alibi_slopes_, .relative_bias = relative_bias};
   const Tensor attended = cached_attention(heads.query.value(), rows, options_, more);
   cache.forget();

@@ -352,6 +352,17 @@ TEST(MultiheadAttention, WithoutOutputProjectionGivesTheHeads) {
   EXPECT_EQ(nn::count_parameters(attention), 2 * (3 * 2 * (8 + 1)) + 5 * 2 * (8 + 1));
 }
 
+TEST(MultiheadAttention, AStepNeedsARelativeBiasAsLongAsItsRows) {
+  const nn::MultiheadAttention attention({.d_model = 24, .heads = 4});
+  nn::initialise(attention, 9);
+  nn::KeyValueCache cache(1);
+  const Tensor x = random_tensor({1, 24}, 3);
+  attention.self_step(x, cache, random_tensor({4, 1}, 1));
+  attention.self_step(x, cache, random_tensor({4, 3}, 1));
+  EXPECT_THROW(attention.self_step(x, cache, random_tensor({4, 3}, 1)), ShapeError) << "3 positions need 5";
+  EXPECT_THROW(attention.self_step(x, cache, random_tensor({2, 9}, 1)), ShapeError) << "heads";
+}
+
 TEST(MultiheadAttention, GroupedHeadsStepAsTheWholeGoes) {
   EXPECT_THROW(nn::MultiheadAttention({.d_model = 24, .heads = 4, .key_heads = 3}), UsageError);
   const nn::MultiheadAttention attention({.d_model = 24, .heads = 4, .key_heads = 2});
