@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 
 #include "qkv/base/files.h"
@@ -78,29 +78,38 @@ TEST(CharacterTask, Learns) {
   EXPECT_EQ(result.epochs, 150 * 2 / 10);
 }
 
-// Each part ends as a process does that gets SIGKILL, wherever it is.
+TrainOptions run_with(const std::string& optimizer) {
+  TrainOptions options = short_run();
+  EXPECT_TRUE(set_field(options, "optimizer.kind", optimizer));
+  options.sgd.momentum = 0.9f;
+  options.rmsprop.centered = true;
+  return options;
+}
+
+// The part of a run that another test kills: a process of its own, which gets SIGKILL after a step.
+TEST(CharacterTask, DISABLED_PartOfARun) {
+  const char* const folder = std::getenv("QKV_TEST_FOLDER");
+  ASSERT_NE(folder, nullptr) << "run by KilledAndResumedEndsInTheSameBits";
+  Observer killed;
+  killed.kill_after = std::stoll(std::getenv("QKV_TEST_STEP"));
+  train(folder, run_with(std::getenv("QKV_TEST_OPTIMIZER")), killed);
+}
+
 TEST(CharacterTask, KilledAndResumedEndsInTheSameBits) {
-  for (const OptimizerKind kind : {OptimizerKind::adamw, OptimizerKind::sgd, OptimizerKind::rmsprop,
-                                   OptimizerKind::adagrad, OptimizerKind::adafactor}) {
+  const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
+  for (const std::string optimizer : {"adamw", "sgd", "rmsprop", "adagrad", "adafactor"}) {
+    SCOPED_TRACE(optimizer);
     const Scratch scratch;
-    TrainOptions options = short_run();
-    options.optimizer_kind = kind;
-    options.sgd.momentum = 0.9f;
-    options.rmsprop.centered = true;
+    const TrainOptions options = run_with(optimizer);
     Observer observer;
     train(scratch / "whole", options, observer);
-    for (const int64_t step : {3, 8, 17, 17, 31}) {
-      const pid_t child = ::fork();
-      ASSERT_GE(child, 0);
-      if (child == 0) {
-        Observer killed;
-        killed.kill_after = step;
-        train(scratch / "part", options, killed);
-        ::_exit(1);
-      }
-      int status = 0;
-      ASSERT_EQ(::waitpid(child, &status, 0), child);
-      ASSERT_TRUE(WIFSIGNALED(status)) << step;
+    for (const int64_t step : {3, 17, 17, 31}) {
+      const std::string command = concat(
+          "QKV_TEST_FOLDER='", (scratch / "part").string(), "' QKV_TEST_STEP=", step,
+          " QKV_TEST_OPTIMIZER=", optimizer, " exec '", self,
+          "' --gtest_also_run_disabled_tests --gtest_filter=CharacterTask.DISABLED_PartOfARun >/dev/null");
+      const int status = std::system(command.c_str());
+      ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << "step " << step << ": " << status;
     }
     Observer rest;
     EXPECT_EQ(train(scratch / "part", options, rest).steps, 40);
