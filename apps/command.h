@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "qkv/ops/weight_form.h"
+#include "qkv/tensor/dtype.h"
 
 namespace qkv::apps {
 
@@ -59,8 +59,8 @@ CLI::Option* add_choice(CLI::App& command, const std::string& option, Value& val
       ->option_text(CLI::detail::join(names, "|"));
 }
 
-// --weights: the form in which a model's weights are kept.
-void add_weights_option(CLI::App& command, std::optional<WeightForm>& form);
+// --dtype: of a model's weight matrices.
+void add_dtype_option(CLI::App& command, std::optional<DType>& dtype);
 
 // --threads, checked and put to use when it is given.
 void add_threads_option(CLI::App& command);

@@ -2,13 +2,15 @@
 
 #include <unistd.h>
 
+#include "apps/device_option.h"
 #include "qkv/base/error.h"
 
 namespace qkv::apps {
 
 void add_line_options(CLI::App& command, LineArguments& arguments) {
   command.add_option("model", arguments.model, "Model folder")->required()->type_name("DIR");
-  add_weights_option(command, arguments.load.weights);
+  add_dtype_option(command, arguments.load.dtype);
+  add_device_option(command, arguments.load.device);
   command.add_flag("--json", arguments.json, "Print one JSON object per line");
   command
       .add_option("--chunk-lines", arguments.chunk_lines,

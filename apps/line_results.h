@@ -20,7 +20,7 @@ struct LineArguments {
   std::optional<int64_t> chunk_lines;
 };
 
-// The model folder, --weights, --json, --chunk-lines and --threads. `arguments` has to live as long as the
+// The model folder, --dtype, --json, --chunk-lines and --threads. `arguments` has to live as long as the
 // command.
 void add_line_options(CLI::App& command, LineArguments& arguments);
 

@@ -11,7 +11,7 @@ joins them with sentencepiece, as its users do. For each beam size and number of
             CTranslate2's translate_batch (max_batch_size=1024 tokens, its own sorting by length)
   one line  a line is written when the translation of the one before has come: milliseconds a line, median and 95th percentile
 
-With --weights each form is compared with CTranslate2's compute type of that name (f32: float32, bf16: bfloat16, int8: int8),
+With --dtypes each dtype is compared with CTranslate2's compute type of that name (f32: float32, bf16: bfloat16, int8: int8),
 both from the same f32 folder. With --fixed-tokens both sides write exactly so many tokens a sentence, which makes a model
 that was hardly trained comparable (a few steps of `qkv train translation --preset base` make one of that size); there is no
 BLEU then, and no equality of texts. The last column of "one line" with beam 1 is the share of the memory's read bandwidth
@@ -127,7 +127,7 @@ def peer_round(arguments, form, beam, threads, one_line):
 def qkv_round(arguments, form, beam, threads, one_line):
     lines = Path(arguments.source).read_text(encoding="utf-8").splitlines()[:arguments.lines]
     command = [str(word) for word in (arguments.qkv, "translate", arguments.model, "--beam", beam, "--threads", threads,
-                                      "--length-penalty", arguments.length_penalty, "--weights", form,
+                                      "--length-penalty", arguments.length_penalty, "--dtype", form,
                                       "--max-new-tokens", (arguments.fixed_tokens or 257) - 1)]
     if arguments.fixed_tokens:
         command += ["--min-new-tokens", str(arguments.fixed_tokens - 1)]
@@ -186,7 +186,7 @@ def asked(arguments, *command):
 
 def step_bytes(arguments, form):
     """The bytes of weights that one decoding step has to read."""
-    parts = {part["name"]: part["weight_bytes"] for part in asked(arguments, "inspect", arguments.model, "--weights", form)["parts"]}
+    parts = {part["name"]: part["weight_bytes"] for part in asked(arguments, "inspect", arguments.model, "--dtype", form)["parts"]}
     # The embedding's table is the output projection's where they are tied; half of the attention over the source is done once.
     return (sum(parts[name] for name in ("decoder.embedding", "decoder.self_attention", "decoder.feed_forward", "output"))
             + parts["decoder.cross_attention"] / 2)
@@ -216,7 +216,7 @@ def compare(arguments):
               "of bandwidth |")
         print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
         bandwidth = {threads: read_bandwidth(arguments, threads) for threads in arguments.thread_counts}
-        for form in arguments.weights:
+        for form in arguments.dtypes:
             for beam in arguments.beams:
                 for threads in arguments.thread_counts:
                     for one_line in (False, True):
@@ -259,7 +259,7 @@ def main():
     parser.add_argument("--reference", help="its translation, for BLEU")
     parser.add_argument("--qkv", default="build/release/bin/qkv", help="the program (default: %(default)s)")
     parser.add_argument("--qkv-options", default="", help="more options of qkv translate, in one word")
-    parser.add_argument("--weights", nargs="+", default=["f32", "int8"], choices=list(COMPUTE_TYPES),
+    parser.add_argument("--dtypes", nargs="+", default=["f32", "int8"], choices=list(COMPUTE_TYPES),
                         help="forms to compare (default: f32 int8)")
     parser.add_argument("--fixed-tokens", type=int, default=0, help="tokens of every translation (default: as they end)")
     parser.add_argument("--lines", type=int, default=1000, help="(default: %(default)s)")

@@ -190,7 +190,7 @@ def quantized(arguments, form):
     """The folder with its weights in this form, written unless it is there."""
     folder = arguments.scratch / f"bert-base-{form}"
     if not folder.exists():
-        subprocess.run([arguments.qkv, "quantize", arguments.model, "--weights", form, "--out", folder], capture_output=True,
+        subprocess.run([arguments.qkv, "quantize", arguments.model, "--dtype", form, "--out", folder], capture_output=True,
                        check=True)
     return str(folder)
 

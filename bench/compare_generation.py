@@ -177,7 +177,7 @@ class Asked:
 
 def qkv_generate(arguments, model, form, threads, prompts, new):
     def command(count):
-        return ["generate", model, "--weights", form, "--threads", threads, "--json", "--max-new-tokens", count, "--min-new-tokens", count]
+        return ["generate", model, "--dtype", form, "--threads", threads, "--json", "--max-new-tokens", count, "--min-new-tokens", count]
 
     first = Asked(arguments, command(1))
     first.ask(prompts[0])
@@ -289,7 +289,7 @@ def compare_lengths(arguments):
           " --- |" * len(arguments.forms))
     columns = []
     for form in arguments.forms:
-        command = [arguments.qkv, "generate", model, "--weights", form, "--threads", max(arguments.thread_counts), "--prompt", prompt,
+        command = [arguments.qkv, "generate", model, "--dtype", form, "--threads", max(arguments.thread_counts), "--prompt", prompt,
                    "--sample", "--top-k", 40, "--max-new-tokens", new, "--min-new-tokens", new]
         process = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE)
         times = []

@@ -19,7 +19,7 @@
 #include "qkv/io/safetensors.h"
 #include "qkv/nn/embedding.h"
 #include "qkv/nn/encoder.h"
-#include "qkv/ops/linear.h"
+#include "qkv/ops/linear_cross_entropy.h"
 #include "qkv/optim/adam.h"
 
 namespace {
@@ -52,20 +52,22 @@ class Model {
   Model(const Shape& shape, float dropout)
       : causal_(shape.causal),
         tied_(shape.classes == shape.vocabulary),
-        table_(qkv::Shape{shape.vocabulary, 768}, {nn::Initializer::Kind::normal, 0.02f}),
-        classes_(qkv::Shape{shape.classes, 768}, {nn::Initializer::Kind::normal, 0.02f}),
+        table_(nn::Parameter::weight_matrix({shape.vocabulary, 768}, {nn::Initializer::Kind::normal, 0.02f})),
+        classes_(nn::Parameter::weight_matrix({shape.classes, 768}, {nn::Initializer::Kind::normal, 0.02f})),
         embedding_({.d_model = 768,
                     .scale = false,
                     .positions = {.kind = nn::PositionKind::learned, .max_positions = shape.positions},
                     .dropout = dropout},
-                   table_.variable),
+                   table_.weight()),
         layers_(shape.stack),
-        output_({tied_ ? table_.variable : classes_.variable}) {}
+        output_({tied_ ? table_.weight() : classes_.weight()}) {}
 
   Variable loss(const Ragged& ids, const Tensor& labels, nn::ForwardContext& context) const {
     const Variable x = embedding_(ids, context);
     const Variable y = layers_(x, ids.offsets, context, {.causal = causal_});
-    return linear_cross_entropy(y, output_, labels, {.factor = 1.0f / static_cast<float>(labels.numel())})
+    return linear_cross_entropy(
+               y, output_, labels,
+               {.factor = 1.0f / static_cast<float>(labels.numel()), .layout = context.weight_layout()})
         .loss;
   }
 

@@ -14,7 +14,7 @@ set(QKV_PRIVATE_HEADERS
   "/search/(alternatives|batches|beam|candidates|constraints|hypotheses|samples|sampling|step_scores)\\.h$"
   "/pipelines/(checks|pieces|row_results|run_engine|sentence_transformer)\\.h$"
   "/explain/(page_parts|pages|palette|report_file|svg_parts)\\.h$"
-  "/io/crc32c\\.h$" "/ops/(general/contiguous|require|weight_rows)\\.h$" "/metrics/ngrams\\.h$" "/nn/recompute\\.h$" "/optim/require\\.h$"
+  "/io/crc32c\\.h$" "/ops/(general/contiguous|linear_product|require)\\.h$" "/metrics/ngrams\\.h$" "/nn/recompute\\.h$" "/optim/require\\.h$"
   "/models/families/"
   "/models/hub/(config_reader|config_writer|family|weight_map|tensor_files|weights)\\.h$"
   "/models/(position_grid|validate)\\.h$"

@@ -1,6 +1,7 @@
 #include <iostream>
 #include <memory>
 
+#include "apps/device_option.h"
 #include "apps/image_options.h"
 #include "qkv/base/error.h"
 #include "qkv/explain/captured_report.h"
@@ -16,6 +17,7 @@ namespace {
 
 struct Arguments {
   std::string model, out;
+  models::LoadOptions load;
   std::optional<std::string> source, image;
   std::string target;
   ImageArguments images;
@@ -66,7 +68,7 @@ void write_attention(const Arguments& arguments) {
     explain::write_report(report, arguments.out);
     std::cout << report.title << '\n' << "written: " << arguments.out << '\n';
   };
-  std::visit(write, pipelines::open_model(arguments.model));
+  std::visit(write, pipelines::open_model(arguments.model, arguments.load));
 }
 
 }  // namespace
@@ -82,6 +84,7 @@ void add_attention(CLI::App& app) {
       "  qkv attention vit --image cat.jpg --out cat.html");
   const auto arguments = std::make_shared<Arguments>();
   command->add_option("model", arguments->model, "Model folder")->required()->type_name("DIR");
+  add_device_option(*command, arguments->load.device);
   command->add_option("--source", arguments->source, "Text that the model reads")->type_name("TEXT");
   command
       ->add_option("--target", arguments->target,

@@ -9,6 +9,7 @@
 
 #include "apps/command.h"
 #include "apps/decode_options.h"
+#include "apps/device_option.h"
 #include "apps/scores.h"
 #include "apps/terminal.h"
 #include "qkv/base/error.h"
@@ -130,7 +131,8 @@ void add_evaluate(CLI::App& app) {
       ->type_name("FILE");
   command->add_option("--save-output", arguments->save_output, "Write the translations to this file")
       ->type_name("FILE");
-  add_weights_option(*command, arguments->load.weights);
+  add_dtype_option(*command, arguments->load.dtype);
+  add_device_option(*command, arguments->load.device);
   add_decode_options(*command, arguments->decode);
   add_score_options(*command, arguments->scores);
   add_threads_option(*command);

@@ -11,6 +11,7 @@
 #include "qkv/explain/cost.h"
 #include "qkv/explain/parts.h"
 #include "qkv/models/hub/pretrained.h"
+#include "qkv/ops/quantize.h"
 
 namespace qkv::apps {
 namespace {
@@ -27,19 +28,19 @@ struct Arguments {
   bool no_bias = false, no_output_projection = false, json = false;
 };
 
-nlohmann::ordered_json json_of(const explain::Cost& cost, WeightForm form) {
+nlohmann::ordered_json json_of(const explain::Cost& cost, DType dtype) {
   return {{"parameters", cost.parameters},
           {"macs", cost.macs},
           {"pointwise", cost.pointwise},
           {"flops", cost.flops()},
-          {"weight_bytes", cost.weight_bytes(form)},
+          {"weight_bytes", cost.weight_bytes(dtype)},
           {"activation_bytes", cost.activation_bytes()}};
 }
 
-std::vector<std::string> row(const std::string& name, const explain::Cost& cost, WeightForm form) {
+std::vector<std::string> row(const std::string& name, const explain::Cost& cost, DType dtype) {
   return {name,
           grouped(cost.parameters),
-          bytes_text(cost.weight_bytes(form)),
+          bytes_text(cost.weight_bytes(dtype)),
           grouped(cost.macs),
           grouped(cost.flops()),
           bytes_text(cost.activation_bytes())};
@@ -66,22 +67,22 @@ void set_fields(models::TransformerConfig& config, const std::vector<std::string
   }
 }
 
-// What is looked at, and the form of its weights.
+// What is looked at, and the dtype of its weights.
 struct Subject {
   models::TransformerConfig config;
-  WeightForm form;
+  DType dtype;
 };
 
 Subject subject_of(const Arguments& arguments) {
   if (!arguments.model.empty()) {
     // The weights too, so that what is shown is what the folder holds.
     const auto model = models::load_transformer(arguments.model, arguments.load);
-    return {model->config(), models::form_of(*model)};
+    return {model->config(), models::weight_dtype(*model)};
   }
   models::TransformerConfig config = models::preset(arguments.preset);
   config.source_vocabulary = config.target_vocabulary = arguments.vocabulary;
   set_fields(config, arguments.sets);
-  return {config, arguments.load.weights.value_or(WeightForm::f32)};
+  return {config, arguments.load.dtype.value_or(DType::f32)};
 }
 
 // A model of a family that has no encoder-decoder: where its parameters are.
@@ -94,7 +95,7 @@ void inspect_parts(const Arguments& arguments, const Model& model) {
   for (const explain::PartCount& part : parts) bytes += part.weight_bytes;
   if (arguments.json) {
     nlohmann::ordered_json result{{"model", arguments.model},
-                                  {"weights", name_of(models::form_of(model))},
+                                  {"dtype", weight_dtype_name(models::weight_dtype(model))},
                                   {"parameters", total},
                                   {"weight_bytes", bytes}};
     for (const explain::PartCount& part : parts) {
@@ -127,7 +128,7 @@ void inspect_model(const Arguments& arguments) {
         break;
     }
   }
-  const auto [config, form] = subject_of(arguments);
+  const auto [config, dtype] = subject_of(arguments);
   const explain::Workload& workload = arguments.workload;
   const std::vector<explain::PartCost> parts = explain::transformer_cost(config, workload);
   const explain::Cost total = explain::total(parts);
@@ -136,14 +137,14 @@ void inspect_model(const Arguments& arguments) {
     (arguments.model.empty() ? result["preset"] : result["model"]) =
         arguments.model.empty() ? arguments.preset : arguments.model;
     for (const auto& [name, value] : models::fields(config)) result["config"][name] = value;
-    result["weights"] = name_of(form);
+    result["dtype"] = weight_dtype_name(dtype);
     result["batch"] = workload.batch;
     result["source_length"] = workload.source_length;
     result["target_length"] = workload.target_length;
-    result.update(json_of(total, form));
+    result.update(json_of(total, dtype));
     for (const explain::PartCost& part : parts) {
       nlohmann::ordered_json entry{{"name", part.name}};
-      entry.update(json_of(part.cost, form));
+      entry.update(json_of(part.cost, dtype));
       result["parts"].push_back(std::move(entry));
     }
     std::cout << result.dump(2) << '\n';
@@ -153,14 +154,14 @@ void inspect_model(const Arguments& arguments) {
   std::cout << style.bold(arguments.model.empty() ? "preset " + arguments.preset : arguments.model) << '\n';
   std::vector<std::vector<std::string>> rows;
   for (const auto& [name, value] : models::fields(config)) rows.push_back({"  " + name, value});
-  rows.push_back({"  weights", name_of(form)});
+  rows.push_back({"  dtype", weight_dtype_name(dtype)});
   std::cout << table_text(rows) << '\n'
             << style.bold(concat("one forward run: batch ", workload.batch, ", ", workload.source_length,
                                  " source and ", workload.target_length, " target tokens"))
             << '\n';
   rows = {kHeadings};
-  for (const explain::PartCost& part : parts) rows.push_back(row(part.name, part.cost, form));
-  rows.push_back(row("total", total, form));
+  for (const explain::PartCost& part : parts) rows.push_back(row(part.name, part.cost, dtype));
+  rows.push_back(row("total", total, dtype));
   std::cout << table_text(rows) << style.dim(kNote);
 }
 
@@ -199,10 +200,10 @@ explain::Cost layer_cost(const Arguments& arguments, nlohmann::ordered_json& des
 
 void inspect_layer(const Arguments& arguments) {
   nlohmann::ordered_json described;
-  const WeightForm form = arguments.load.weights.value_or(WeightForm::f32);
+  const DType dtype = arguments.load.dtype.value_or(DType::f32);
   const explain::Cost cost = layer_cost(arguments, described);
   if (arguments.json) {
-    described.update(json_of(cost, form));
+    described.update(json_of(cost, dtype));
     std::cout << described.dump(2) << '\n';
     return;
   }
@@ -213,7 +214,7 @@ void inspect_layer(const Arguments& arguments) {
     if (name != "layer") rows.push_back({"  " + name, value.dump()});
   }
   std::cout << table_text(rows) << '\n'
-            << table_text({kHeadings, row(arguments.layer, cost, form)}) << style.dim(kNote);
+            << table_text({kHeadings, row(arguments.layer, cost, dtype)}) << style.dim(kNote);
 }
 
 void inspect(const Arguments& arguments) {
@@ -250,7 +251,7 @@ void add_inspect(CLI::App& app) {
   preset->excludes(model);
   layer->excludes(model)->excludes(preset);
   command->add_option("--batch", a.workload.batch, "Sequences in a batch")->capture_default_str();
-  add_weights_option(*command, a.load.weights);
+  add_dtype_option(*command, a.load.dtype);
   command->add_flag("--json", a.json, "Print one JSON object");
 
   const auto with = [&](CLI::Option* needed, CLI::Option* option, const char* group) {

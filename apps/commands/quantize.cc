@@ -7,23 +7,24 @@
 #include "apps/command.h"
 #include "apps/terminal.h"
 #include "qkv/models/hub/quantize.h"
+#include "qkv/ops/quantize.h"
 
 namespace qkv::apps {
 
-void add_weights_option(CLI::App& command, std::optional<WeightForm>& form) {
+void add_dtype_option(CLI::App& command, std::optional<DType>& dtype) {
   command
       .add_option_function<std::string>(
-          "--weights", [&form](const std::string& name) { form = weight_form(name); },
-          "Keep weights in this form (default: the folder's). bf16 takes half the memory of f32,\n"
-          "int8 a quarter; all else is computed in f32")
-      ->check(CLI::IsMember(weight_form_names()))
+          "--dtype", [&dtype](const std::string& name) { dtype = weight_dtype_from_name(name); },
+          "Dtype of the weight matrices (default: the folder's). bf16 takes half the memory of f32,\n"
+          "int8 a quarter; everything else is computed in f32")
+      ->check(CLI::IsMember(weight_dtype_names()))
       ->option_text("f32|bf16|int8");
 }
 
 namespace {
 
 struct Arguments {
-  std::string model, form, out;
+  std::string model, dtype, out;
 };
 
 // One file, or shards.
@@ -39,8 +40,8 @@ int64_t weight_bytes(const std::string& folder) {
 }
 
 void quantize(const Arguments& arguments) {
-  models::quantize_folder(arguments.model, arguments.out, weight_form(arguments.form));
-  std::cerr << arguments.out << ": weights in " << arguments.form << ", "
+  models::quantize_folder(arguments.model, arguments.out, weight_dtype_from_name(arguments.dtype));
+  std::cerr << arguments.out << ": weights in " << arguments.dtype << ", "
             << bytes_text(weight_bytes(arguments.out)) << " (" << bytes_text(weight_bytes(arguments.model))
             << " in " << arguments.model << ")\n";
 }
@@ -48,21 +49,22 @@ void quantize(const Arguments& arguments) {
 }  // namespace
 
 void add_quantize(CLI::App& app) {
-  CLI::App* command =
-      add_command(app, "quantize",
-                  "Write a model folder anew with smaller weights, which are read in less time and memory: "
-                  "bf16 (half of\n"
-                  "f32) or int8 (a quarter, with a scale for each output). A bf16 folder opens in "
-                  "transformers too; an int8\n"
-                  "folder is qkv's own. Neither can be trained further. Measure what it costs: qkv evaluate.",
-                  "qkv quantize model --weights int8 --out model-int8 && qkv translate model-int8 < test.en");
+  CLI::App* command = add_command(
+      app, "quantize",
+      "Write a copy of a model folder with smaller weights, which take less memory and time to "
+      "read: bf16 (half\n"
+      "of f32) or int8 (a quarter, with a scale for each output). A bf16 folder also opens in "
+      "transformers; an\n"
+      "int8 folder is qkv's own. Neither can be trained further. Measure the loss of quality with "
+      "qkv evaluate.",
+      "qkv quantize model --dtype int8 --out model-int8 && qkv translate model-int8 < test.en");
   const auto arguments = std::make_shared<Arguments>();
   command->add_option("model", arguments->model, "Model folder")->required()->type_name("DIR");
-  command->add_option("--weights", arguments->form, "The form to write")
+  command->add_option("--dtype", arguments->dtype, "Dtype of the weights to write")
       ->required()
       ->check(CLI::IsMember({"bf16", "int8"}))
       ->option_text("bf16|int8");
-  command->add_option("--out", arguments->out, "The new folder, which must be empty or not there")
+  command->add_option("--out", arguments->out, "The new folder: empty, or not there yet")
       ->required()
       ->type_name("DIR");
   add_threads_option(*command);

@@ -77,16 +77,16 @@ Cost operator+(const Cost& a, const Cost& b) {
   Cost sum = cost_of(Count(a.parameters) + b.parameters, Count(a.macs) + b.macs,
                      Count(a.pointwise) + b.pointwise, Count(a.activations) + b.activations);
   // No more than the parameters, so they can be counted.
-  sum.formed = a.formed + b.formed;
-  sum.formed_rows = a.formed_rows + b.formed_rows;
+  sum.matrix_parameters = a.matrix_parameters + b.matrix_parameters;
+  sum.matrix_rows = a.matrix_rows + b.matrix_rows;
   return sum;
 }
 
 Cost operator*(int64_t count, const Cost& layer) {
   const Count n = count;
   Cost product = cost_of(n * layer.parameters, n * layer.macs, n * layer.pointwise, n * layer.activations);
-  product.formed = count * layer.formed;
-  product.formed_rows = count * layer.formed_rows;
+  product.matrix_parameters = count * layer.matrix_parameters;
+  product.matrix_rows = count * layer.matrix_rows;
   return product;
 }
 
@@ -105,8 +105,8 @@ Cost linear_cost(const LinearCostOptions& options) {
   const Count tokens = size("tokens", options.tokens), bias = options.bias;
   Cost cost = cost_of((inputs + bias) * outputs, tokens * inputs * outputs, tokens * outputs * bias,
                       tokens * outputs);
-  cost.formed = (inputs * outputs).value();
-  cost.formed_rows = outputs.value();
+  cost.matrix_parameters = (inputs * outputs).value();
+  cost.matrix_rows = outputs.value();
   return cost;
 }
 

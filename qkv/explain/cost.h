@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "qkv/models/config.h"
-#include "qkv/ops/weight_form.h"
+#include "qkv/tensor/dtype.h"
 
 namespace qkv::explain {
 
@@ -23,15 +23,14 @@ struct Cost {
   // Elements that the operations write, which a training step keeps for the backward pass. Attention weights
   // do not count, as no operation stores them; the log-sum-exp of each row does.
   int64_t activations = 0;
-  // Of the parameters, those that may be kept in another form (weights of affine maps, tables), and their
-  // rows.
-  int64_t formed = 0, formed_rows = 0;
+  // Of the parameters, those of weight matrices and tables, which may be bf16 or i8, and their rows.
+  int64_t matrix_parameters = 0, matrix_rows = 0;
 
   int64_t flops() const { return 2 * macs + pointwise; }
-  // int8 has a scale of 4 bytes for each row.
-  int64_t weight_bytes(WeightForm form = WeightForm::f32) const {
-    return 4 * (parameters - formed + (form == WeightForm::int8 ? formed_rows : 0)) +
-           static_cast<int64_t>(size_of(dtype_of_form(form))) * formed;
+  // With weight matrices of `dtype`; i8 has a scale of 4 bytes for each row.
+  int64_t weight_bytes(DType dtype = DType::f32) const {
+    return 4 * (parameters - matrix_parameters + (dtype == DType::i8 ? matrix_rows : 0)) +
+           static_cast<int64_t>(size_of(dtype)) * matrix_parameters;
   }
   int64_t activation_bytes() const { return 4 * activations; }
 

@@ -15,8 +15,7 @@
 #include "qkv/kernels/norm.h"
 #include "qkv/kernels/optimizer.h"
 #include "qkv/kernels/pointwise.h"
-#include "qkv/ops/weight_form.h"
-#include "qkv/ops/weight_rows.h"
+#include "qkv/ops/quantize.h"
 #include "qkv/tensor/ragged.h"
 
 namespace qkv::explain {
@@ -39,11 +38,6 @@ Tensor random_ids(int64_t count, int64_t bound, uint64_t seed) {
   for (int32_t& id : ids.values<int32_t>())
     id = static_cast<int32_t>(stream.below(static_cast<uint64_t>(bound)));
   return ids;
-}
-
-kernels::Matrix matrix(const Tensor& x) { return {x.data(), x.rows(), x.cols(), x.row_stride()}; }
-kernels::MutableMatrix mutable_matrix(const Tensor& x) {
-  return {x.data(), x.rows(), x.cols(), x.row_stride()};
 }
 
 constexpr Dropout kDropout{.rate = 0.1f, .seed = 1, .step = 1, .site = 1};
@@ -95,29 +89,24 @@ void products(Stopwatch& watch) {
     const std::string shape = concat(size.rows, " x ", size.inputs, " x ", size.outputs);
     const Tensor x = random({size.rows, size.inputs}, 1), w = random({size.outputs, size.inputs}, 2);
     const Tensor y = random({size.rows, size.outputs}, 3);
-    const auto packed = kernels::PackedMatrix::transposed(std::vector{matrix(w)});
-    watch.time("linear, packed", shape,
-               [&] { kernels::matmul(matrix(x), packed, nullptr, mutable_matrix(y), Accumulate::no); });
-    watch.time("weight gradient", shape, [&] {
-      kernels::matmul_transposed_a(matrix(y), matrix(x), mutable_matrix(w), Accumulate::no);
-    });
+    const auto packed = kernels::PackedMatrix::transposed(std::vector{w});
+    watch.time("linear, packed", shape, [&] { kernels::matmul(x, packed, {}, y, Accumulate::no); });
+    watch.time("weight gradient", shape, [&] { kernels::matmul_transposed_a(y, x, w, Accumulate::no); });
   }
   const Tensor w = random({512, 512}, 4);
-  watch.time("packing a weight", "512 x 512",
-             [&] { kernels::PackedMatrix::transposed(std::vector{matrix(w)}); });
+  watch.time("packing a weight", "512 x 512", [&] { kernels::PackedMatrix::transposed(std::vector{w}); });
 }
 
-// Weights that are read where they lie, for many rows and as in decoding.
-void products_of_kept_weights(Stopwatch& watch) {
+// Weights read in place, for many rows and as in decoding.
+void products_in_place(Stopwatch& watch) {
   constexpr int64_t kInputs = 512, kOutputs = 2048;
   const Tensor w = random({kOutputs, kInputs}, 1);
-  for (const WeightForm form : {WeightForm::f32, WeightForm::bf16, WeightForm::int8}) {
-    const FormedWeight weight = in_form({w}, form);
-    const auto kept = kernels::PackedMatrix::kept(std::vector{weight_rows(weight.value, weight.scales)});
+  for (const DType dtype : kWeightDTypes) {
+    const kernels::WeightView view(std::vector{to_dtype({w}, dtype)});
     for (const int64_t rows : {2048, 64, 4, 1}) {
       const Tensor x = random({rows, kInputs}, 2), y = random({rows, kOutputs}, 3);
-      watch.time(concat("linear, ", name_of(form)), concat(rows, " x ", kInputs, " x ", kOutputs),
-                 [&] { kernels::matmul(matrix(x), kept, nullptr, mutable_matrix(y), Accumulate::no); });
+      watch.time(concat("linear, ", weight_dtype_name(dtype)), concat(rows, " x ", kInputs, " x ", kOutputs),
+                 [&] { kernels::matmul(x, view, {}, y, Accumulate::no); });
     }
   }
 }
@@ -267,7 +256,7 @@ std::vector<KernelSpeed> measure_kernels(const KernelSpeedOptions& options) {
   }
   Stopwatch watch(options);
   products(watch);
-  products_of_kept_weights(watch);
+  products_in_place(watch);
   for (const int64_t length : {32, 128, 512, 2048}) {
     attention(watch, length, false);
     attention(watch, length, true);

@@ -36,7 +36,7 @@ std::vector<PartCount> count_parts(const std::function<void(const nn::ParameterV
     auto found = std::ranges::find(parts, part, &PartCount::name);
     if (found == parts.end()) found = parts.insert(parts.end(), {.name = part});
     found->parameters += parameter.shape.numel();
-    found->weight_bytes += bytes(parameter.variable.value()) + bytes(parameter.variable.scales());
+    found->weight_bytes += bytes(parameter.variable.value()) + bytes(parameter.weight().scales());
   });
   return parts;
 }

@@ -60,7 +60,7 @@ Cost embedding(const models::TransformerConfig& config, int64_t table_rows, int6
   const int64_t operations = (config.scale_embedding ? 1 : 0) + (positions ? 1 : 0);
   const Cost row{.parameters = 0, .macs = 0, .pointwise = operations, .activations = 1};
   const Cost position{.parameters = config.d_model};
-  const Cost entry{.parameters = config.d_model, .formed = config.d_model, .formed_rows = 1};
+  const Cost entry{.parameters = config.d_model, .matrix_parameters = config.d_model, .matrix_rows = 1};
   return config.d_model * (tokens * row) + table_rows * entry +
          (learned ? config.max_positions : 0) * position;
 }
@@ -73,7 +73,7 @@ Cost output(const models::TransformerConfig& config, int64_t tokens) {
                            .bias = config.output_bias});
   if (config.tying == models::Tying::two_way || config.tying == models::Tying::three_way) {
     cost.parameters = config.output_bias ? config.target_vocabulary : 0;
-    cost.formed = cost.formed_rows = 0;
+    cost.matrix_parameters = cost.matrix_rows = 0;
   }
   const int64_t inputs = config.scale_output ? tokens * config.d_model : 0;
   return cost + Cost{.pointwise = inputs, .activations = inputs};

@@ -81,8 +81,8 @@ void write_safetensors(const std::filesystem::path& path, const std::vector<Name
   file.write(&length, sizeof length);
   file.write(text);
   for (const NamedTensor* item : order) {
-    const Tensor& tensor = item->tensor;
-    const Tensor packed = tensor.contiguous() ? tensor : tensor.clone();
+    const Tensor host = to_host(item->tensor);
+    const Tensor packed = host.contiguous() ? host : host.clone();
     file.write(packed.address(), packed.bytes());
   }
   file.commit();

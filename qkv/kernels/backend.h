@@ -9,6 +9,8 @@
 // row of a result has the same bits whatever rows lie beside it.
 
 #include <cstdint>
+#include <memory>
+#include <span>
 
 #include "qkv/kernels/accumulate.h"
 #include "qkv/kernels/activation.h"
@@ -18,6 +20,7 @@
 #include "qkv/kernels/backend/gated.h"
 #include "qkv/kernels/backend/label_loss.h"
 #include "qkv/kernels/backend/loss.h"
+#include "qkv/kernels/backend/matmul.h"
 #include "qkv/kernels/backend/norm.h"
 #include "qkv/kernels/backend/optimizer.h"
 #include "qkv/kernels/backend/product.h"
@@ -36,6 +39,27 @@ class Backend {
 
   // Null: tensors lie in the host's memory.
   virtual DeviceMemory* memory() const = 0;
+
+  // Products. A right-hand side is prepared once and used by any number of products. From f32 blocks [n_i, k]
+  // laid one below the other: their transpose [k, sum n_i], for y = x W^T, or as they are [sum n_i, k], for
+  // dx = dy W. It is a copy: the blocks may change afterwards.
+  virtual std::unique_ptr<const PreparedMatrix> pack_transposed(std::span<const Matrix> blocks) const = 0;
+  virtual std::unique_ptr<const PreparedMatrix> pack_plain(std::span<const Matrix> blocks) const = 0;
+  // The transpose of weights of one dtype, read where they lie. The products with i8 weights round the rows
+  // of a to 8 bits, with a zero point, and sum integers exactly.
+  virtual std::unique_ptr<const PreparedMatrix> view(std::span<const WeightRows> blocks) const = 0;
+  // c (+)= a b + bias; bias [columns of b] may be null.
+  virtual void matmul(const Matrix& a, const PreparedMatrix& b, const float* bias, const MutableMatrix& c,
+                      Accumulate accumulate) const = 0;
+  // c (+)= a^T b, the gradient of a weight. The order in which rows are summed depends on their number only.
+  virtual void matmul_transposed_a(const Matrix& a, const Matrix& b, const MutableMatrix& c,
+                                   Accumulate accumulate) const = 0;
+
+  // Weights from one dtype to another (kernels/weights.h).
+  virtual void round_to_bf16(const float* from, BFloat16* to, int64_t count) const = 0;
+  virtual void quantize_rows(const float* from, int64_t rows, int64_t cols, int8_t* to,
+                             float* scales) const = 0;
+  virtual void widen_rows(const WeightRows& from, float* to) const = 0;
 
   // Attention. In the backward pass output and log_sum_exp are those of the forward pass; grad_output is laid
   // out as output with grad_output_stride.

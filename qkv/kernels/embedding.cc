@@ -1,16 +1,13 @@
 #include "qkv/kernels/embedding.h"
 
 #include "qkv/kernels/dispatch.h"
+#include "qkv/kernels/weights.h"
 
 namespace qkv::kernels {
 
 void embedding_forward(const EmbeddingTensors& a) {
   backend_of("embedding_forward", a.table, a.scales, a.ids, a.positions, a.position, a.y)
-      .embedding_forward({.table = {.data = a.table.address(),
-                                    .form = a.table.dtype(),
-                                    .scales = address(a.scales),
-                                    .rows = a.table.rows(),
-                                    .cols = a.table.cols()},
+      .embedding_forward({.table = weight_rows({a.table, a.scales}),
                           .ids = address<int32_t>(a.ids),
                           .factor = a.factor,
                           .positions = address(a.positions),

@@ -1,68 +1,62 @@
 #pragma once
-// Matrix products: of packed matrices on oneDNN, for training; of weights as they are kept on kernels of our
-// own, for everything else. Matrices are row-major with a stride (in elements) from row to row.
+// Matrix products. All matrices are f32 [rows, cols], maybe columns of wider ones, on one device.
 //
-// Work is cut over outputs in blocks whose bounds depend on the shapes only, and each block is computed by
-// one thread: a row of the result has the same bits whatever the number of rows beside it and the number of
-// threads.
+// A product reads its right-hand side packed (training: weights are packed once a step, and the product of
+// many rows is fastest) or in place (inference: no second copy of the model). The two may sum in different
+// orders, so that their last bits differ; the caller chooses. A row of the result has the same bits whatever
+// the number of rows beside it.
 
 #include <cstdint>
 #include <memory>
 #include <span>
 
 #include "qkv/kernels/accumulate.h"
-#include "qkv/kernels/weight_rows.h"
+#include "qkv/tensor/quantized_tensor.h"
 
 namespace qkv::kernels {
 
-struct Matrix {
-  const float* data = nullptr;
-  int64_t rows = 0, cols = 0;
-  int64_t stride = 0;
-};
+class PreparedMatrix;
 
-struct MutableMatrix {
-  float* data = nullptr;
-  int64_t rows = 0, cols = 0;
-  int64_t stride = 0;
-};
-
-// The right-hand side of a product, rearranged once into the order in which the product reads it.
+// An f32 right-hand side, copied once into the order in which the device's product reads it.
 class PackedMatrix {
  public:
   PackedMatrix() = default;
-  // Packs the transpose of the row blocks laid one below the other: blocks [n_i, k] become a [k, sum n_i]
-  // right-hand side, as y = x W^T needs it.
-  static PackedMatrix transposed(std::span<const Matrix> blocks);
-  // Packs the row blocks laid one below the other, as they are: a [sum n_i, k] right-hand side, as dx = dy W
+  // The transpose of the blocks laid one below the other: blocks [n_i, k] become a [k, sum n_i] right-hand
+  // side, as y = x W^T needs it.
+  static PackedMatrix transposed(std::span<const Tensor> blocks);
+  // The blocks [n_i, k] laid one below the other, as they are: a [sum n_i, k] right-hand side, as dx = dy W
   // needs it.
-  static PackedMatrix plain(std::span<const Matrix> blocks);
-  // The transpose of the blocks laid one below the other, all of one form, read where they lie: nothing is
-  // copied, and they must outlive this. Products with it sum in another order than those with transposed(),
-  // so their last bits differ; a column's bits do not depend on the columns beside it.
-  static PackedMatrix kept(std::span<const WeightRows> blocks);
+  static PackedMatrix plain(std::span<const Tensor> blocks);
 
-  bool empty() const { return impl_ == nullptr; }
-  int64_t rows() const;  // the inner dimension of the product
-  int64_t cols() const;
-  DType form() const;  // f32, bf16 or i8
-
-  struct Impl;
-  const Impl* impl() const { return impl_.get(); }
+  bool empty() const { return prepared_ == nullptr; }
+  const std::shared_ptr<const PreparedMatrix>& prepared() const { return prepared_; }
 
  private:
-  std::shared_ptr<const Impl> impl_;
+  std::shared_ptr<const PreparedMatrix> prepared_;
 };
 
-// c (+)= a b, with a [m, k], b [k, n], c [m, n]; bias [n] is added where given.
-void matmul(const Matrix& a, const PackedMatrix& b, const float* bias, const MutableMatrix& c,
+// The transpose of weights [n_i, k] of one dtype, laid one below the other: a [k, sum n_i] right-hand side
+// that products read in place. It keeps the weights' memory alive.
+class WeightView {
+ public:
+  WeightView() = default;
+  explicit WeightView(std::span<const QuantizedTensor> blocks);
+
+  bool empty() const { return prepared_ == nullptr; }
+  const std::shared_ptr<const PreparedMatrix>& prepared() const { return prepared_; }
+
+ private:
+  std::shared_ptr<const PreparedMatrix> prepared_;
+};
+
+// c (+)= a b, with a [m, k], b [k, n], c [m, n]; bias [n] is added where it is defined.
+void matmul(const Tensor& a, const PackedMatrix& b, const Tensor& bias, const Tensor& c,
             Accumulate accumulate);
+// The same with weights in place. The bits of a column do not depend on the columns beside it.
+void matmul(const Tensor& a, const WeightView& b, const Tensor& bias, const Tensor& c, Accumulate accumulate);
 
-// c (+)= a^T b, with a [rows, m], b [rows, n], c [m, n]: the gradient of a weight. The sum over rows is made
-// in an order that depends on the number of rows only.
-void matmul_transposed_a(const Matrix& a, const Matrix& b, const MutableMatrix& c, Accumulate accumulate);
-
-// How many products oneDNN has compiled since the process began.
-uint64_t compiled_products();
+// c (+)= a^T b, with a [rows, m], b [rows, n], c [m, n]: the gradient of a weight. The order in which rows
+// are summed depends on the number of rows only.
+void matmul_transposed_a(const Tensor& a, const Tensor& b, const Tensor& c, Accumulate accumulate);
 
 }  // namespace qkv::kernels

@@ -14,7 +14,12 @@ void copy(const Tensor& x, const Tensor& y, Accumulate accumulate) {
 }
 
 void scale(const Tensor& x, float factor, const Tensor& y, Accumulate accumulate) {
-  backend_of("scale", x, y).scale(address(x), factor, address(y), x.numel(), accumulate);
+  const Backend& device = backend_of("scale", x, y);
+  const float* const from = address(x);
+  float* const to = address(y);
+  if (x.contiguous() && y.contiguous()) return device.scale(from, factor, to, x.numel(), accumulate);
+  for (int64_t row = 0; row < x.rows(); ++row)
+    device.scale(from + row * x.row_stride(), factor, to + row * y.row_stride(), x.cols(), accumulate);
 }
 
 void add(const Tensor& x, const Tensor& y, const Tensor& z) {

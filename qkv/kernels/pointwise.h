@@ -10,7 +10,7 @@ namespace qkv::kernels {
 
 // y (+)= x, of one shape. Rows of either may lie apart.
 void copy(const Tensor& x, const Tensor& y, Accumulate accumulate);
-// y (+)= factor * x
+// y (+)= factor * x; rows of either may lie apart.
 void scale(const Tensor& x, float factor, const Tensor& y, Accumulate accumulate);
 // z = x + y
 void add(const Tensor& x, const Tensor& y, const Tensor& z);

@@ -1,9 +1,9 @@
 #pragma once
-// Weights as they are kept: row after row, in one of the forms that products and table look-ups read.
+// Weights in the dtypes in which they are stored.
 //
-// bf16 halves, and int8 quarters, the memory that a decoding step has to read. Neither is computed in: bf16
-// is widened to f32 on the way into a product; int8 is multiplied by inputs that are rounded to 8 bits row by
-// row, and summed exactly in integers.
+// bf16 halves, and int8 quarters, the memory that a decoding step reads. bf16 is widened to f32 inside a
+// product; int8 is multiplied by inputs that are rounded to 8 bits row by row, and summed exactly in
+// integers.
 
 #include <cstdint>
 
@@ -11,25 +11,16 @@
 
 namespace qkv::kernels {
 
-// A matrix [rows, cols] without gaps.
+// A matrix [rows, cols].
 struct WeightRows {
   const void* data = nullptr;
-  DType form = DType::f32;        // f32, bf16 or i8
+  DType dtype = DType::f32;       // f32, bf16 or i8
   const float* scales = nullptr;  // of i8, [rows]: element (r, c) is data[r][c] * scales[r]
   int64_t rows = 0, cols = 0;
+  int64_t stride = cols;  // elements from row to row
 };
 
-// The sum of so many products of 8-bit numbers fits into 32 bits.
+// The longest row of int8 values whose products with 8-bit inputs sum to 32 bits.
 inline constexpr int64_t kMaxInt8Cols = 65536;
-
-// The nearest bf16, ties to even. NaN stays NaN, and what is beyond the largest bf16 becomes infinite.
-void round_to_bf16(const float* from, BFloat16* to, int64_t count);
-
-// Each row by itself, symmetrically: scale = max |w| / 127, number = w / scale, rounded. The numbers must be
-// finite.
-void quantize_rows(const float* from, int64_t rows, int64_t cols, int8_t* to, float* scales);
-
-// All elements as f32, to [rows, cols].
-void widen_rows(const WeightRows& from, float* to);
 
 }  // namespace qkv::kernels

@@ -102,7 +102,7 @@ Variable ImageEncoder::positions_of(ImageSize size) const {
     throw UsageError("positions: expected images of the model's size to train with, found another size");
   }
   const int64_t side = config_.patch;
-  return interpolate_positions(positions_.variable.value(), config_.own_tokens(),
+  return interpolate_positions(to_host(positions_.variable.value()), config_.own_tokens(),
                                {config_.height / side, config_.width / side},
                                {size.height / side, size.width / side});
 }
@@ -121,8 +121,8 @@ Variable ImageEncoder::operator()(const Tensor& pixels, nn::ForwardContext& cont
   }
   const NameScope scope("encoder");
   const int64_t images = pixels.dim(0), tokens = config_.tokens(size);
-  const Tensor patches = patchify(pixels, config_.patch);
-  Variable x = patches_(patches.reshape({patches.numel() / patches.dim(3), patches.dim(3)}));
+  const Tensor patches = from_host(patchify(pixels, config_.patch), class_token_.variable.value().device());
+  Variable x = patches_(patches.reshape({patches.numel() / patches.dim(3), patches.dim(3)}), context);
   // In front of the patches, the last that is put there being the first of all.
   if (config_.distilled) x = prepend(distillation_token_.variable, x, images);
   x = prepend(class_token_.variable, x, images);
@@ -134,7 +134,7 @@ Variable ImageEncoder::operator()(const Tensor& pixels, nn::ForwardContext& cont
 
 Variable ImageEncoder::pooled(const Variable& hidden, const Offsets& offsets) const {
   if (!pooler_) throw UsageError("expected a model with a pooler, found one without");
-  return (*pooler_)(first_rows(hidden, offsets), config_.pooler_activation, {});
+  return (*pooler_)(first_rows(hidden, offsets), config_.pooler_activation);
 }
 
 Variable ImageEncoder::classifier_logits(const Variable& hidden, const Offsets& offsets) const {

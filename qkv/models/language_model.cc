@@ -19,7 +19,8 @@ nn::StackOptions without_memory(nn::StackOptions options) {
 }
 
 nn::Parameter table(const LanguageModelConfig& config) {
-  return {Shape{config.vocabulary, config.embedding.d_model}, {nn::Initializer::Kind::normal, 0.02f}};
+  return nn::Parameter::weight_matrix(Shape{config.vocabulary, config.embedding.d_model},
+                                      {nn::Initializer::Kind::normal, 0.02f});
 }
 
 }  // namespace
@@ -43,9 +44,9 @@ LanguageModel::LanguageModel(const LanguageModelConfig& config)
     : config_(validated(config)),
       table_(table(config)),
       output_table_(config.tied ? nn::Parameter() : table(config)),
-      embedding_(config.embedding, table_.variable),
+      embedding_(config.embedding, table_.weight()),
       decoder_(without_memory(config.decoder)),
-      output_({config.tied ? table_.variable : output_table_.variable}) {}
+      output_({config.tied ? table_.weight() : output_table_.weight()}) {}
 
 void LanguageModel::require_positions(int64_t tokens) const {
   if (tokens > config_.max_positions) {

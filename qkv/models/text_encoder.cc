@@ -39,8 +39,9 @@ void TextEncoderConfig::validate() const {
 
 TextEncoder::TextEncoder(const TextEncoderConfig& config)
     : config_(validated(config)),
-      table_(Shape{config.vocabulary, config.embedding.d_model}, {nn::Initializer::Kind::normal, 0.02f}),
-      embedding_(config.embedding, table_.variable),
+      table_(nn::Parameter::weight_matrix(Shape{config.vocabulary, config.embedding.d_model},
+                                          {nn::Initializer::Kind::normal, 0.02f})),
+      embedding_(config.embedding, table_.weight()),
       encoder_(config.encoder) {
   const int64_t d_model = config.embedding.d_model;
   const auto head = [d_model](bool wanted, int64_t outputs) {
@@ -57,7 +58,7 @@ TextEncoder::TextEncoder(const TextEncoderConfig& config)
         MaskedLanguage{.dense = nn::Linear({.inputs = d_model, .outputs = d_model}),
                        .layer_norm = nn::Norm({.features = d_model, .epsilon = config.encoder.layer.epsilon}),
                        .bias = bias,
-                       .output = LinearWeights({table_.variable}, {bias.variable})});
+                       .output = LinearWeights({table_.weight()}, {bias.variable})});
   }
 }
 
@@ -76,12 +77,12 @@ void TextEncoder::refuse(const char* head) const {
 
 Variable TextEncoder::pooled(const Variable& hidden, const Offsets& offsets) const {
   if (!pooler_) refuse("a pooler");
-  return (*pooler_)(first_rows(hidden, offsets), config_.pooler_activation, {});
+  return (*pooler_)(first_rows(hidden, offsets), config_.pooler_activation);
 }
 
 Variable TextEncoder::masked_language_logits(const Variable& hidden) const {
   if (!masked_language_) refuse("a masked-language head");
-  const Variable x = masked_language_->dense(hidden, config_.masked_language_activation, {});
+  const Variable x = masked_language_->dense(hidden, config_.masked_language_activation);
   return linear(masked_language_->layer_norm(x), masked_language_->output);
 }
 

@@ -17,7 +17,7 @@ const TransformerConfig& validated(const TransformerConfig& config) {
 // deviation 1.
 nn::Parameter table(int64_t vocabulary, int64_t d_model) {
   const float deviation = 1.0f / std::sqrt(static_cast<float>(d_model));
-  return {Shape{vocabulary, d_model}, {nn::Initializer::Kind::normal, deviation}};
+  return nn::Parameter::weight_matrix(Shape{vocabulary, d_model}, {nn::Initializer::Kind::normal, deviation});
 }
 
 nn::EmbeddingConfig embedding_config(const TransformerConfig& config) {
@@ -40,11 +40,11 @@ Transformer::Transformer(const TransformerConfig& config)
       final_logits_bias_(config.output_bias ? nn::Parameter(Shape{1, config.target_vocabulary},
                                                             {nn::Initializer::Kind::zeros})
                                             : nn::Parameter()),
-      source_embedding_(embedding_config(config), source_table().variable),
-      target_embedding_(embedding_config(config), target_table_.variable),
+      source_embedding_(embedding_config(config), source_table().weight()),
+      target_embedding_(embedding_config(config), target_table_.weight()),
       encoder_(config.encoder_stack()),
       decoder_(config.decoder_stack()),
-      output_({output_table().variable}, {final_logits_bias_.variable}) {}
+      output_({output_table().weight()}, {final_logits_bias_.variable}) {}
 
 const nn::Parameter& Transformer::source_table() const {
   return source_table_.defined() ? source_table_ : target_table_;

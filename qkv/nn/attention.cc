@@ -12,7 +12,7 @@ namespace qkv::nn {
 namespace {
 
 Parameter weight(int64_t outputs, int64_t inputs) {
-  return {Shape{outputs, inputs}, {Initializer::Kind::xavier_uniform}};
+  return Parameter::weight_matrix(Shape{outputs, inputs}, {Initializer::Kind::xavier_uniform});
 }
 
 Parameter bias(bool wanted, int64_t outputs) {
@@ -104,25 +104,27 @@ MultiheadAttention::MultiheadAttention(const MultiheadAttentionOptions& options)
       k_bias_(bias(options_.bias, options_.key_heads * options_.d_k)),
       v_bias_(bias(options_.bias, options_.key_heads * options_.d_v)),
       out_bias_(bias(options_.bias, options_.d_model)),
-      qkv_({q_weight_.variable, k_weight_.variable, v_weight_.variable},
+      qkv_({q_weight_.weight(), k_weight_.weight(), v_weight_.weight()},
            {q_bias_.variable, k_bias_.variable, v_bias_.variable}),
-      q_({q_weight_.variable}, {q_bias_.variable}),
-      kv_({k_weight_.variable, v_weight_.variable}, {k_bias_.variable, v_bias_.variable}),
-      k_({k_weight_.variable}, {k_bias_.variable}),
-      v_({v_weight_.variable}, {v_bias_.variable}),
-      out_({out_weight_.variable}, {out_bias_.variable}) {}
+      q_({q_weight_.weight()}, {q_bias_.variable}),
+      kv_({k_weight_.weight(), v_weight_.weight()}, {k_bias_.variable, v_bias_.variable}),
+      k_({k_weight_.weight()}, {k_bias_.variable}),
+      v_({v_weight_.weight()}, {v_bias_.variable}),
+      out_({out_weight_.weight()}, {out_bias_.variable}) {}
 
 Variable MultiheadAttention::self(const Variable& x, const Offsets& offsets, const AttentionMask& mask,
                                   ForwardContext& context) const {
-  const Heads heads = project(x, [&] { return position_ids(offsets); });
+  const Heads heads = project(
+      x, [&] { return position_ids(offsets); }, context.weight_layout());
   return attend(heads.query, heads.key, heads.value, offsets, offsets, mask, context, alibi_slopes_);
 }
 
 MultiheadAttention::Heads MultiheadAttention::project(const Variable& x,
-                                                      const std::function<Tensor()>& positions) const {
+                                                      const std::function<Tensor()>& positions,
+                                                      WeightLayout layout) const {
   const int64_t queries = options_.heads * options_.d_k;
   const int64_t keys = options_.key_heads * options_.d_k, values = options_.key_heads * options_.d_v;
-  const Variable qkv = linear(x, qkv_);
+  const Variable qkv = linear(x, qkv_, layout);
   Variable qk = qkv;
   if (options_.positions.kind == PositionKind::rotary) {
     const Tensor places = positions();
@@ -137,12 +139,15 @@ MultiheadAttention::Heads MultiheadAttention::project(const Variable& x,
 Variable MultiheadAttention::cross(const Variable& x, const Offsets& offsets, const Variable& keys,
                                    const Variable& values, const Offsets& memory_offsets,
                                    const AttentionMask& mask, ForwardContext& context) const {
-  const Variable query = linear(x, q_);
-  if (!(keys == values))
-    return attend(query, linear(keys, k_), linear(values, v_), offsets, memory_offsets, mask, context);
+  const WeightLayout layout = context.weight_layout();
+  const Variable query = linear(x, q_, layout);
+  if (!(keys == values)) {
+    return attend(query, linear(keys, k_, layout), linear(values, v_, layout), offsets, memory_offsets, mask,
+                  context);
+  }
   const int64_t key_width = options_.key_heads * options_.d_k,
                 value_width = options_.key_heads * options_.d_v;
-  const Variable kv = linear(keys, kv_);
+  const Variable kv = linear(keys, kv_, layout);
   return attend(query, kv.columns(0, key_width), kv.columns(key_width, value_width), offsets, memory_offsets,
                 mask, context);
 }
@@ -167,17 +172,18 @@ Variable MultiheadAttention::attend(const Variable& query, const Variable& key, 
                                                       .key_heads = options_.key_heads,
                                                       .return_weights = static_cast<bool>(context.observer)});
   if (context.observer) context.observer(NameScope::current(), result.weights);
-  return project_output(result.output);
+  return project_output(result.output, context.weight_layout());
 }
 
-Variable MultiheadAttention::project_output(const Variable& heads) const {
-  return options_.output_projection ? linear(heads, out_) : heads;
+Variable MultiheadAttention::project_output(const Variable& heads, WeightLayout layout) const {
+  return options_.output_projection ? linear(heads, out_, layout) : heads;
 }
 
 Tensor MultiheadAttention::self_read(const Tensor& x, const Offsets& offsets, KeyValueCache& cache,
                                      const Tensor& relative_bias) const {
   const Tensor first = cache.lengths();
-  const Heads heads = project(x, [&] { return position_ids(offsets, first); });
+  const Heads heads = project(
+      x, [&] { return position_ids(offsets, first); }, WeightLayout::in_place);
   cache.append(heads.key.value(), heads.value.value(), offsets);
   // A row's keys are those of the cache, of its dtype, wherever it was cut. New f32 rows are there as they
   // are.
@@ -202,12 +208,13 @@ Tensor MultiheadAttention::self_read(const Tensor& x, const Offsets& offsets, Ke
                            .key_offsets = cached,
                            .key_heads = options_.key_heads});
   cache.forget();
-  return project_output(result.output).value();
+  return project_output(result.output, WeightLayout::in_place).value();
 }
 
 Tensor MultiheadAttention::self_step(const Tensor& x, KeyValueCache& cache,
                                      const Tensor& relative_bias) const {
-  const Heads heads = project(x, [&] { return cache.lengths(); });
+  const Heads heads = project(
+      x, [&] { return cache.lengths(); }, WeightLayout::in_place);
   cache.append(heads.key.value(), heads.value.value(), Offsets::uniform(x.rows(), 1));
   RowEntries rows(cache.dtype());
   const int64_t seen = options_.window == 0 ? INT64_MAX : options_.window;
@@ -245,7 +252,9 @@ Tensor MultiheadAttention::cross_step(const Tensor& x, const Offsets& hypothesis
       rows.add(memory.entries(s));
   }
   const Tensor query = linear(x, q_).value();
-  if (weights == nullptr) return project_output(cached_attention(query, rows, options_)).value();
+  if (weights == nullptr) {
+    return project_output(cached_attention(query, rows, options_), WeightLayout::in_place).value();
+  }
 
   // [heads, keys] of each row, end to end.
   int64_t total = 0;
@@ -268,7 +277,7 @@ Tensor MultiheadAttention::cross_step(const Tensor& x, const Offsets& hypothesis
     for (float& weight : mean) weight /= static_cast<float>(options_.heads);
     of_row += options_.heads * length;
   }
-  return project_output(output).value();
+  return project_output(output, WeightLayout::in_place).value();
 }
 
 void MultiheadAttention::visit(const ParameterVisitor& visitor) const {

@@ -86,12 +86,12 @@ class MultiheadAttention {
     Variable query, key, value;
   };
   // Of the same rows; positions i32 [tokens], read where they are rotary.
-  Heads project(const Variable& x, const std::function<Tensor()>& positions) const;
+  Heads project(const Variable& x, const std::function<Tensor()>& positions, WeightLayout layout) const;
   // alibi_slopes: of self-attention.
   Variable attend(const Variable& query, const Variable& key, const Variable& value,
                   const Offsets& query_offsets, const Offsets& key_offsets, const AttentionMask& mask,
                   ForwardContext& context, const Tensor& alibi_slopes = {}) const;
-  Variable project_output(const Variable& heads) const;
+  Variable project_output(const Variable& heads, WeightLayout layout) const;
 
   MultiheadAttentionOptions options_;
   Tensor alibi_slopes_;  // undefined where positions are others

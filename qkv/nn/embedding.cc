@@ -64,9 +64,8 @@ AddedPositions added_positions(const EmbeddingConfig& config, const Parameter& l
 
 }  // namespace
 
-Embedding::Embedding(const EmbeddingConfig& config, Variable table)
+Embedding::Embedding(const EmbeddingConfig& config, Weight table)
     : config_(config), table_(std::move(table)) {
-  table_.allow_quantized();
   constexpr Initializer kNormal{Initializer::Kind::normal, 0.02f};
   if (config.positions.kind == PositionKind::learned) {
     positions_ = Parameter(Shape{config.positions.max_positions, config.d_model}, kNormal);

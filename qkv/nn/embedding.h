@@ -27,11 +27,12 @@ struct TokenPlaces {
   Tensor types = {};      // i32 [tokens], below token_types; undefined: all 0
 };
 
-// Token embeddings, scaled, plus positions, plus token types, normalised. The table belongs to whoever shares
-// it: the source's, the target's and the output projection's may be one.
+// Token embeddings, scaled, plus positions, plus token types, normalised. The table belongs to the model: the
+// source's, the target's and the output projection's may be one.
 class Embedding {
  public:
-  Embedding(const EmbeddingConfig& config, Variable table);
+  // table [vocabulary, d_model], of any dtype of weights.
+  Embedding(const EmbeddingConfig& config, Weight table);
 
   // ids i32 [tokens] -> [tokens, d_model]. Throws UsageError for a position that is learned and beyond the
   // table, DataError for an id or a type that is none.
@@ -41,7 +42,7 @@ class Embedding {
 
  private:
   EmbeddingConfig config_;
-  Variable table_;
+  Weight table_;
   Parameter positions_, types_;
   std::optional<Norm> norm_;
 };

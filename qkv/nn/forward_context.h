@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "qkv/kernels/dropout.h"
+#include "qkv/ops/linear.h"
 #include "qkv/tensor/tensor.h"
 
 namespace qkv::nn {
@@ -18,7 +19,8 @@ using AttentionObserver = std::function<void(const std::string& name, const std:
 // Dropout's random numbers are keyed by the seed, the step, and the order in which the places of the model
 // come in a run.
 struct ForwardContext {
-  bool training = false;  // whether anything is dropped
+  // Dropout is active, and products pack their weights, as these change with each step.
+  bool training = false;
   uint64_t seed = 0;
   uint32_t step = 0;       // counts forward runs in training, micro-batches included
   uint32_t first_row = 0;  // of the whole batch, where several workers share one
@@ -26,6 +28,9 @@ struct ForwardContext {
   // the same bits.
   bool recompute = false;
   AttentionObserver observer = {};
+
+  // How affine maps read their weights.
+  WeightLayout weight_layout() const { return training ? WeightLayout::packed : WeightLayout::in_place; }
 
   // The dropout of the next place in the model.
   kernels::Dropout dropout(float rate) {

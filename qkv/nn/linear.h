@@ -1,7 +1,8 @@
 #pragma once
 
+#include "qkv/nn/forward_context.h"
 #include "qkv/nn/parameter.h"
-#include "qkv/ops/linear.h"
+#include "qkv/ops/linear_activate.h"
 
 namespace qkv::nn {
 
@@ -10,16 +11,26 @@ struct LinearOptions {
   bool bias = true;
 };
 
-// y = x W^T + b: weight [outputs, inputs], bias [outputs].
+// y = x W^T + b: x f32 [tokens, inputs] -> f32 [tokens, outputs], weight [outputs, inputs], bias [outputs].
 class Linear {
  public:
+  // Throws UsageError for a size below 1.
   explicit Linear(const LinearOptions& options);
 
-  Variable operator()(const Variable& x) const { return linear(x, weights_); }
+  // Reads the weight in the layout of the context: packed in training, else in place. Throws what linear()
+  // throws.
+  Variable operator()(const Variable& x, const ForwardContext& context) const {
+    return linear(x, weights_, context.weight_layout());
+  }
   // dropout(activation(y)).
-  Variable operator()(const Variable& x, kernels::Activation activation,
-                      const kernels::Dropout& dropout) const {
-    return linear_activate(x, weights_, activation, dropout);
+  Variable operator()(const Variable& x, kernels::Activation activation, const kernels::Dropout& dropout,
+                      const ForwardContext& context) const {
+    return linear_activate(x, weights_, activation, dropout, context.weight_layout());
+  }
+  // The same outside training.
+  Variable operator()(const Variable& x) const { return linear(x, weights_); }
+  Variable operator()(const Variable& x, kernels::Activation activation) const {
+    return linear_activate(x, weights_, activation);
   }
   void visit(const ParameterVisitor& visitor) const;
 

@@ -17,6 +17,23 @@ uint64_t hash(const std::string& name) {
 
 }  // namespace
 
+Parameter Parameter::weight_matrix(const Shape& shape, Initializer initializer) {
+  Parameter parameter(shape, initializer);
+  parameter.scales = Variable(Tensor());
+  return parameter;
+}
+
+void Parameter::set_value(const QuantizedTensor& value) const {
+  if (value.dtype() != DType::f32 && !allows_quantized()) {
+    throw UsageError(concat("parameter ", shape, ": expected f32 values, found ", name_of(value.dtype())));
+  }
+  Variable values = variable;
+  values.set_value(value.values);
+  if (!allows_quantized()) return;
+  Variable own_scales = scales;
+  own_scales.set_value(value.scales);
+}
+
 void initialise(const std::string& name, const Parameter& parameter, uint64_t seed) {
   const MemoryScope memory(MemoryUse::weights);
   Tensor value = Tensor::zeros(parameter.shape);
@@ -41,8 +58,17 @@ void initialise(const std::string& name, const Parameter& parameter, uint64_t se
       break;
     }
   }
-  Variable variable = parameter.variable;
-  variable.set_value(value);
+  parameter.set_value({value});
+}
+
+void move_to(const Parameter& parameter, Device device) {
+  const MemoryScope memory(MemoryUse::weights);
+  const QuantizedTensor value = parameter.weight().value();
+  if (value.values.device() == device) return;
+  const auto there = [device](const Tensor& x) {
+    return x.defined() ? from_host(to_host(x), device) : Tensor();
+  };
+  parameter.set_value({there(value.values), there(value.scales)});
 }
 
 }  // namespace qkv::nn

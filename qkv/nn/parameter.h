@@ -1,11 +1,11 @@
 #pragma once
-// The numbers that a model learns.
+// The values that a model learns.
 
 #include <cstdint>
 #include <functional>
 #include <string>
 
-#include "qkv/ops/variable.h"
+#include "qkv/ops/weight.h"
 
 namespace qkv::nn {
 
@@ -21,23 +21,34 @@ struct Initializer {
   float deviation = 1;
 };
 
-// A parameter has a shape and a rule for starting from the moment its module is made; its numbers come when
-// the model is initialised or loaded, so that loading never holds two copies.
+// A parameter has a shape and an initial distribution from the moment its module is made; its values come
+// when the model is initialised or loaded, so that loading never holds two copies. A handle: copies are the
+// same parameter.
 struct Parameter {
   Parameter() = default;
+  // Of f32 values: a norm's weight, a bias, a position table.
   Parameter(const Shape& shape_in, Initializer initializer_in)
       : variable(Variable::parameter()), shape(shape_in), initializer(initializer_in) {}
+  // A weight matrix that only products and table look-ups read: f32, bf16 or i8 (ops/quantize.h).
+  static Parameter weight_matrix(const Shape& shape, Initializer initializer);
 
   bool defined() const { return variable.defined(); }
+  bool allows_quantized() const { return scales.defined(); }
+  // What affine maps and table look-ups take.
+  Weight weight() const { return {variable, scales}; }
+  // Replaces the values, and the scales with them. Throws UsageError for a dtype other than f32 unless
+  // allows_quantized().
+  void set_value(const QuantizedTensor& value) const;
 
   Variable variable;
+  Variable scales;  // of a weight matrix, with a value while the values are i8
   Shape shape;
   Initializer initializer;
 };
 
 // Called once for each parameter with its full name ("encoder.layers.0.fc1.weight"), always in the same
 // order. Every module has a visit(); initialising, loading, saving, optimising and counting all go through
-// it. (Parameter is a handle: its numbers can be changed through a const one.)
+// it. (Parameter is a handle: its values can be changed through a const one.)
 using ParameterVisitor = std::function<void(const std::string& name, const Parameter& parameter)>;
 
 // Passes on what a part visits under the part's name.
@@ -53,13 +64,21 @@ void visit_parts(const ParameterVisitor& visitor, const std::string& name,
   for (size_t i = 0; i < modules.size(); ++i) visit_part(visitor, name + "." + std::to_string(i), modules[i]);
 }
 
-// Gives a parameter its first numbers: a pure function of (seed, name).
+// Gives a parameter its initial values: a pure function of (seed, name).
 void initialise(const std::string& name, const Parameter& parameter, uint64_t seed);
 
 template <class Module>
 void initialise(const Module& module, uint64_t seed) {
   module.visit(
       [seed](const std::string& name, const Parameter& parameter) { initialise(name, parameter, seed); });
+}
+
+// Copies a parameter's numbers to a device, where they are not there yet; its gradient is forgotten.
+void move_to(const Parameter& parameter, Device device);
+
+template <class Module>
+void move_to(const Module& module, Device device) {
+  module.visit([device](const std::string&, const Parameter& parameter) { move_to(parameter, device); });
 }
 
 template <class Module>

@@ -1,6 +1,6 @@
 #include "qkv/ops/convert.h"
 
-#include "qkv/kernels/weight_rows.h"
+#include "qkv/kernels/weights.h"
 
 namespace qkv {
 namespace {
@@ -10,19 +10,12 @@ void require_floats(const char* name, const Tensor& x) {
   throw ShapeError(concat(name, ": expected f32 or bf16, found ", name_of(x.dtype()), " ", x.shape()));
 }
 
-// convert(numbers of x, where they go, rows, columns), for all rows at once where x has no gaps.
-template <class From, class To, class Convert>
-Variable converted(const char* name, const Variable& x, const Convert& convert) {
+// convert(from, to), without gaps between rows.
+template <class Convert>
+Variable converted(const char* name, const Variable& x, DType dtype, const Convert& convert) {
   const Tensor& value = x.value();
-  const Tensor y = Tensor::empty(value.shape(), dtype_of<To>);
-  if (value.contiguous()) {
-    convert(value.data<From>(), y.data<To>(), value.rows(), value.cols());
-  } else {
-    for (int64_t row = 0; row < value.rows(); ++row) {
-      convert(value.data<From>() + row * value.row_stride(), y.data<To>() + row * value.cols(), 1,
-              value.cols());
-    }
-  }
+  const Tensor y = Tensor::empty(value.shape(), dtype, value.device());
+  convert(value.contiguous() ? value : value.clone(), y);
   if (!Tape::records({x})) return y;
   return Tape::record(name, y, [x](const Tensor& dy) { x.add_grad(dy); });
 }
@@ -33,20 +26,16 @@ Variable to_f32(const Variable& x) {
   constexpr const char* kName = "to_f32";
   require_floats(kName, x.value());
   if (x.value().dtype() == DType::f32) return x;
-  return converted<BFloat16, float>(
-      kName, x, [](const BFloat16* from, float* to, int64_t rows, int64_t cols) {
-        kernels::widen_rows({.data = from, .form = DType::bf16, .rows = rows, .cols = cols}, to);
-      });
+  return converted(kName, x, DType::f32, [](const Tensor& from, const Tensor& to) {
+    kernels::widen_rows({from.reshape({from.rows(), from.cols()})}, to);
+  });
 }
 
 Variable to_bf16(const Variable& x) {
   constexpr const char* kName = "to_bf16";
   require_floats(kName, x.value());
   if (x.value().dtype() == DType::bf16) return x;
-  return converted<float, BFloat16>(kName, x,
-                                    [](const float* from, BFloat16* to, int64_t rows, int64_t cols) {
-                                      kernels::round_to_bf16(from, to, rows * cols);
-                                    });
+  return converted(kName, x, DType::bf16, kernels::round_to_bf16);
 }
 
 }  // namespace qkv

@@ -2,15 +2,17 @@
 
 #include "qkv/kernels/embedding.h"
 #include "qkv/ops/profile.h"
+#include "qkv/ops/quantize.h"
 #include "qkv/ops/require.h"
 
 namespace qkv {
 
-Variable embedding(const Variable& table, const Tensor& ids, const Variable& positions,
+Variable embedding(const Weight& table, const Tensor& ids, const Variable& positions,
                    const EmbeddingOptions& options) {
   const ProfileScope profile("embedding");
-  require_matrix("embedding", table);
-  const int64_t vocabulary = table.value().rows(), cols = table.value().cols(), tokens = ids.numel();
+  if (!table.defined()) throw ShapeError("embedding: the table is undefined");
+  require_weight("embedding", table.values(), table.scales());
+  const int64_t vocabulary = table.values().rows(), cols = table.values().cols(), tokens = ids.numel();
   const Tensor host_ids = to_host(ids), host_position = to_host(options.position);
   for (const int32_t id : host_ids.values<int32_t>()) {
     if (id < 0 || id >= vocabulary) {
@@ -33,15 +35,15 @@ Variable embedding(const Variable& table, const Tensor& ids, const Variable& pos
     }
   }
   require_dropout("embedding", options.dropout);
-  const bool records = Tape::records({table, positions});
-  if (records && table.value().dtype() != DType::f32) {
-    throw UsageError(concat("embedding: only an f32 table can be trained, found ",
-                            name_of(table.value().dtype()), " ", table.shape()));
+  const bool records = Tape::records({table.variable(), positions});
+  if (records && table.requires_grad() && table.dtype() != DType::f32) {
+    throw UsageError(concat("embedding: only an f32 table can be trained, found ", name_of(table.dtype()),
+                            " ", table.shape(), "; freeze it, or load it as f32"));
   }
-  const Device device = table.value().device();
+  const Device device = table.values().device();
   const Tensor rows = from_host(ids, device), position = from_host(options.position, device);
   Tensor y = Tensor::empty({tokens, cols}, DType::f32, device);
-  kernels::embedding_forward({.table = table.value(),
+  kernels::embedding_forward({.table = table.values(),
                               .scales = table.scales(),
                               .ids = rows,
                               .factor = options.factor,
@@ -59,7 +61,7 @@ Variable embedding(const Variable& table, const Tensor& ids, const Variable& pos
                           if (slot.accumulate == Accumulate::no) slot.tensor.fill_zero();
                           kernels::embedding_backward(dy, ids_of_rows, factor_of_rows, dropout, slot.tensor);
                         };
-                        if (table.requires_grad()) scatter(table, rows, factor);
+                        if (table.requires_grad()) scatter(table.variable(), rows, factor);
                         if (positions.requires_grad()) scatter(positions, position, 1.0f);
                       });
 }

@@ -3,6 +3,7 @@
 
 #include "qkv/ops/dropout.h"
 #include "qkv/ops/tape.h"
+#include "qkv/ops/weight.h"
 
 namespace qkv {
 
@@ -16,7 +17,7 @@ struct EmbeddingOptions {
 // positions [max positions, features] (sinusoids, or learned) or undefined -> [tokens, features]. Throws
 // DataError for an id outside the table, or a position outside `positions`, naming it. ids and position may
 // lie on the host.
-Variable embedding(const Variable& table, const Tensor& ids, const Variable& positions,
+Variable embedding(const Weight& table, const Tensor& ids, const Variable& positions,
                    const EmbeddingOptions& options);
 
 }  // namespace qkv

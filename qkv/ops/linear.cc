@@ -4,324 +4,213 @@
 #include <mutex>
 #include <utility>
 
-#include "qkv/base/files.h"
-#include "qkv/kernels/cpu/loss.h"
-#include "qkv/kernels/cpu/pointwise.h"
-#include "qkv/kernels/matmul.h"
-#include "qkv/ops/activation.h"
+#include "qkv/kernels/pointwise.h"
+#include "qkv/ops/linear_product.h"
 #include "qkv/ops/profile.h"
-#include "qkv/ops/weight_rows.h"
+#include "qkv/ops/quantize.h"
 
 namespace qkv {
-
-using kernels::Matrix;
-using kernels::MutableMatrix;
-using kernels::PackedMatrix;
-
 namespace {
 
-Matrix matrix(const Tensor& x) { return {x.data(), x.rows(), x.cols(), x.row_stride()}; }
-MutableMatrix mutable_matrix(const Tensor& x) { return {x.data(), x.rows(), x.cols(), x.row_stride()}; }
+using kernels::PackedMatrix;
 
-std::vector<Matrix> matrices(const std::vector<Variable>& weights) {
-  std::vector<Matrix> blocks;
-  for (const Variable& weight : weights) blocks.push_back(matrix(weight.value()));
-  return blocks;
+void require_bias(const char* operation, const Variable& bias, int64_t outputs) {
+  const Tensor& value = bias.value();
+  if (value.defined() && value.dtype() == DType::f32 && value.contiguous() && value.numel() == outputs)
+    return;
+  throw ShapeError(concat(operation, ": expected an f32 bias of ", outputs, " elements, found ",
+                          value.defined() ? concat(name_of(value.dtype()), " ", value.shape()) : "none"));
+}
+
+// The weights' values in f32, without copies where they are f32.
+std::vector<Tensor> dequantized(const std::vector<Weight>& weights) {
+  std::vector<Tensor> values;
+  for (const Weight& weight : weights) values.push_back(dequantize(weight.value()));
+  return values;
 }
 
 }  // namespace
 
-// What a product without a tape reads, and the versions of what it was made from.
-class LinearWeights::Prepared {
- public:
-  struct Form {
-    PackedMatrix matrix;
-    Tensor bias;
-  };
+struct LinearWeights::State {
+  std::vector<Weight> weights;
+  std::vector<Variable> biases;
+  // The weights in place and all that a product needs beside them, and the versions it was made from.
+  std::mutex mutex;
+  std::shared_ptr<const LinearProduct::RightHandSide> in_place;
+  std::vector<uint64_t> versions;
 
-  template <class Make>
-  std::shared_ptr<const Form> get(const LinearWeights& of, const Make& make) {
-    const std::lock_guard lock(mutex_);
-    if (!form_ || !current(of)) {
-      form_ = nullptr;
-      form_ = std::make_shared<const Form>(make());
-      versions_.clear();
-      for_each(of, [this](uint64_t version) { versions_.push_back(version); });
-    }
-    return form_;
-  }
-
-  // The weights are about to change.
-  void drop() {
-    const std::lock_guard lock(mutex_);
-    form_ = nullptr;
-  }
-
- private:
   template <class Visit>
-  static void for_each(const LinearWeights& of, const Visit& visit) {
-    for (const Variable& weight : of.weights_) visit(weight.version());
-    for (const Variable& bias : of.biases_) visit(bias.defined() ? bias.version() : 0);
-  }
-
-  bool current(const LinearWeights& of) const {
-    size_t i = 0;
-    bool same = true;
-    for_each(of, [&](uint64_t version) { same = same && version == versions_[i++]; });
-    return same;
-  }
-
-  std::mutex mutex_;
-  std::shared_ptr<const Form> form_;
-  std::vector<uint64_t> versions_;
-};
-
-LinearWeights::LinearWeights(std::vector<Variable> weights, std::vector<Variable> biases)
-    : weights_(std::move(weights)), biases_(std::move(biases)), prepared_(std::make_unique<Prepared>()) {
-  biases_.resize(weights_.size());
-  for (const Variable& weight : weights_) weight.allow_quantized();
-}
-LinearWeights::~LinearWeights() = default;
-LinearWeights::LinearWeights(LinearWeights&&) noexcept = default;
-LinearWeights& LinearWeights::operator=(LinearWeights&&) noexcept = default;
-
-int64_t LinearWeights::inputs() const { return weights_.front().shape()[-1]; }
-
-int64_t LinearWeights::outputs() const {
-  int64_t sum = 0;
-  for (const Variable& weight : weights_) sum += weight.shape()[0];
-  return sum;
-}
-
-// What linear() and linear_cross_entropy() do with the weights.
-struct LinearAccess {
-  using Form = LinearWeights::Prepared::Form;
-
-  // The right-hand side and the biases of x W^T + b.
-  static std::shared_ptr<const Form> forward(const LinearWeights& w) {
-    if (Tape::alive()) {
-      require_trainable(w);
-      w.prepared_->drop();
-      return std::make_shared<const Form>(Form{pack(w), bias(w)});
-    }
-    return w.prepared_->get(w, [&w] { return Form{for_inference(w), bias(w)}; });
-  }
-
-  // The right-hand side of dy W.
-  static PackedMatrix backward(const LinearWeights& w) {
-    const ProfileScope profile("packing");
-    const MemoryScope memory(MemoryUse::packed);
-    return PackedMatrix::plain(matrices(w.weights_));
-  }
-
-  static PackedMatrix pack(const LinearWeights& w) {
-    const ProfileScope profile("packing");
-    const MemoryScope memory(MemoryUse::packed);
-    return PackedMatrix::transposed(matrices(w.weights_));
-  }
-
-  static PackedMatrix for_inference(const LinearWeights& w) {
-    const ProfileScope profile("packing");
-    std::vector<kernels::WeightRows> rows;
-    for (const Variable& weight : w.weights_) {
-      rows.push_back(weight_rows(weight));
-      if (rows.back().form != rows.front().form) {
-        throw ShapeError(concat("linear: expected weights of one form, found ", name_of(rows.front().form),
-                                " ", w.weights_.front().shape(), " and ", name_of(rows.back().form), " ",
-                                weight.shape()));
-      }
-    }
-    return PackedMatrix::kept(rows);
+  void for_each_version(const Visit& visit) const {
+    for (const Weight& weight : weights) visit(weight.version());
+    for (const Variable& bias : biases) visit(bias.defined() ? bias.version() : 0);
   }
 
   // The biases laid end to end, or an undefined tensor where there are none.
-  static Tensor bias(const LinearWeights& w) {
-    if (std::ranges::none_of(w.biases_, [](const Variable& bias) { return bias.defined(); })) return {};
-    if (w.biases_.size() == 1) return w.biases_[0].value().reshape({w.outputs()});
-    Tensor whole = Tensor::zeros({w.outputs()});
-    float* next = whole.data();
-    for (size_t i = 0; i < w.weights_.size(); ++i) {
-      if (w.biases_[i].defined()) std::ranges::copy(w.biases_[i].value().values(), next);
-      next += w.weights_[i].shape()[0];
+  Tensor bias() const {
+    if (std::ranges::none_of(biases, &Variable::defined)) return {};
+    if (biases.size() == 1) return biases[0].value().reshape({biases[0].value().numel()});
+    int64_t outputs = 0;
+    for (const Weight& weight : weights) outputs += weight.values().dim(0);
+    const Tensor whole = Tensor::zeros({outputs}, DType::f32, weights[0].values().device());
+    int64_t first = 0;
+    for (size_t i = 0; i < weights.size(); ++i) {
+      const int64_t count = weights[i].values().dim(0);
+      if (biases[i].defined()) whole.slice_rows(first, count).copy_from(biases[i].value().reshape({count}));
+      first += count;
     }
     return whole;
   }
 
-  // Whether the product of x has to be recorded.
-  static bool records(const LinearWeights& w, const Variable& x) {
-    return Tape::records() && Tape::records(all(w, x));
-  }
-
-  static void require_trainable(const LinearWeights& w) {
-    for (const Variable& weight : w.weights_) {
-      if (weight.value().dtype() != DType::f32) {
-        throw UsageError(concat("linear: only f32 weights can be trained, found ",
-                                name_of(weight.value().dtype()), " ", weight.shape()));
-      }
-    }
-  }
-
-  static std::vector<Variable> all(const LinearWeights& w, const Variable& x) {
-    std::vector<Variable> inputs{x};
-    inputs.insert(inputs.end(), w.weights_.begin(), w.weights_.end());
-    inputs.insert(inputs.end(), w.biases_.begin(), w.biases_.end());
-    return inputs;
+  bool current() const {
+    size_t i = 0;
+    bool same = in_place != nullptr;
+    for_each_version([&](uint64_t version) { same = same && version == versions[i++]; });
+    return same;
   }
 };
 
-namespace {
+LinearWeights::LinearWeights(std::vector<Weight> weights, std::vector<Variable> biases)
+    : state_(std::make_shared<State>()) {
+  if (weights.empty()) throw UsageError("linear: expected at least one weight, found none");
+  if (!std::ranges::all_of(weights, &Weight::defined))
+    throw UsageError("linear: expected weights, found an undefined one");
+  if (!biases.empty() && biases.size() != weights.size()) {
+    throw UsageError(concat("linear: expected no biases or one for each of ", weights.size(),
+                            " weights, found ", biases.size()));
+  }
+  biases.resize(weights.size());
+  state_->weights = std::move(weights);
+  state_->biases = std::move(biases);
+}
 
-void check(const char* operation, const Variable& x, const LinearWeights& weights) {
-  if (x.value().rank() != 2 || x.value().cols() != weights.inputs()) {
-    throw ShapeError(concat(operation, ": x ", x.shape(), " does not fit weights [", weights.outputs(), ", ",
-                            weights.inputs(), "]: expected [tokens, ", weights.inputs(), "]"));
+const std::vector<Weight>& LinearWeights::weights() const { return state_->weights; }
+const std::vector<Variable>& LinearWeights::biases() const { return state_->biases; }
+int64_t LinearWeights::inputs() const { return weights().front().values().dim(1); }
+
+int64_t LinearWeights::outputs() const {
+  int64_t sum = 0;
+  for (const Weight& weight : weights()) sum += weight.values().dim(0);
+  return sum;
+}
+
+LinearProduct::LinearProduct(const char* operation, const Variable& x, const LinearWeights& weights)
+    : x_(x), weights_(weights) {
+  const std::vector<Weight>& all = weights.weights();
+  for (size_t i = 0; i < all.size(); ++i) {
+    const Tensor& values = all[i].values();
+    require_weight(operation, values, all[i].scales());
+    if (values.dim(1) != all[0].values().dim(1) || values.dtype() != all[0].dtype()) {
+      throw ShapeError(concat(operation, ": expected weights of one width and one dtype, found ",
+                              name_of(all[0].dtype()), " ", all[0].shape(), " and ", name_of(values.dtype()),
+                              " ", values.shape()));
+    }
+    if (weights.biases()[i].defined()) require_bias(operation, weights.biases()[i], values.dim(0));
+  }
+  if (!x.defined() || !x.value().defined()) throw ShapeError(concat(operation, ": x is undefined"));
+  if (x.value().rank() != 2 || x.value().dim(1) != weights.inputs() || x.value().dtype() != DType::f32) {
+    throw ShapeError(concat(operation, ": x ", name_of(x.value().dtype()), " ", x.shape(),
+                            " does not fit weights [", weights.outputs(), ", ", weights.inputs(),
+                            "]: expected f32 [tokens, ", weights.inputs(), "]"));
+  }
+  if (!Tape::records()) return;
+  bool trains = false;
+  for (const Weight& weight : all) trains = trains || weight.requires_grad();
+  if (trains && all[0].dtype() != DType::f32) {
+    throw UsageError(concat(operation, ": only f32 weights can be trained, found ", name_of(all[0].dtype()),
+                            " ", all[0].shape(), "; freeze them, or load them as f32"));
+  }
+  records_ = trains || Tape::records({x}) || Tape::records(weights.biases());
+}
+
+std::shared_ptr<const LinearProduct::RightHandSide> LinearProduct::right_hand_side(
+    WeightLayout layout) const {
+  LinearWeights::State& state = *weights_.state_;
+  if (layout == WeightLayout::packed && state.weights[0].dtype() == DType::f32) {
+    {
+      const std::lock_guard lock(state.mutex);
+      state.in_place = nullptr;  // the weights are about to change
+    }
+    const ProfileScope profile("packing");
+    const MemoryScope memory(MemoryUse::packed);
+    return std::make_shared<const RightHandSide>(
+        RightHandSide{PackedMatrix::transposed(dequantized(state.weights)), {}, state.bias()});
+  }
+  const std::lock_guard lock(state.mutex);
+  if (!state.current()) {
+    const ProfileScope profile("packing");
+    state.in_place = nullptr;
+    std::vector<QuantizedTensor> values;
+    for (const Weight& weight : state.weights) values.push_back(weight.value());
+    state.in_place =
+        std::make_shared<const RightHandSide>(RightHandSide{{}, kernels::WeightView(values), state.bias()});
+    state.versions.clear();
+    state.for_each_version([&](uint64_t version) { state.versions.push_back(version); });
+  }
+  return state.in_place;
+}
+
+void LinearProduct::multiply(const Tensor& x, const RightHandSide& right, const Tensor& bias,
+                             const Tensor& y) {
+  if (right.packed.empty()) {
+    kernels::matmul(x, right.in_place, bias, y, Accumulate::no);
+  } else {
+    kernels::matmul(x, right.packed, bias, y, Accumulate::no);
   }
 }
 
-// A tensor that lives no longer than the operation.
-Tensor scratch(const Shape& shape) {
-  const MemoryScope memory(MemoryUse::scratch);
-  return Tensor::empty(shape);
+PackedMatrix LinearProduct::packed_for_backward() const {
+  const ProfileScope profile("packing");
+  const MemoryScope memory(MemoryUse::packed);
+  return PackedMatrix::plain(dequantized(weights_.weights()));
 }
 
-void add_weight_gradients(const Tensor& x, const Tensor& dy, const std::vector<Variable>& weights,
-                          const std::vector<Variable>& biases) {
+void LinearProduct::multiply_backward(const Tensor& dy, const PackedMatrix& weights, const Tensor& dx,
+                                      Accumulate accumulate) {
+  kernels::matmul(dy, weights, {}, dx, accumulate);
+}
+
+void LinearProduct::add_weight_gradients(const Tensor& x, const Tensor& dy,
+                                         const std::vector<Variable>& weights,
+                                         const std::vector<Variable>& biases) {
   int64_t first = 0;
   for (size_t i = 0; i < weights.size(); ++i) {
     const int64_t outputs = weights[i].shape()[0];
     const Tensor columns = dy.columns(first, outputs);
     if (weights[i].requires_grad()) {
       const GradientSlot slot = weights[i].gradient_slot();
-      kernels::matmul_transposed_a(matrix(columns), matrix(x), mutable_matrix(slot.tensor), slot.accumulate);
+      kernels::matmul_transposed_a(columns, x, slot.tensor, slot.accumulate);
     }
     if (biases[i].requires_grad()) {
       const GradientSlot slot = biases[i].gradient_slot();
-      kernels::cpu::column_sums(columns.data(), dy.rows(), outputs, dy.row_stride(), slot.tensor.data(),
-                                slot.accumulate);
+      kernels::column_sums(columns, slot);
     }
     first += outputs;
   }
 }
 
-// x W^T + b.
-Tensor multiply(const Variable& x, const LinearWeights& weights) {
-  const auto form = LinearAccess::forward(weights);
-  Tensor y = Tensor::empty({x.value().rows(), weights.outputs()});
-  kernels::matmul(matrix(x.value()), form->matrix, form->bias.defined() ? form->bias.data() : nullptr,
-                  mutable_matrix(y), Accumulate::no);
+Tensor LinearProduct::forward(WeightLayout layout) const {
+  const auto right = right_hand_side(layout);
+  Tensor y = Tensor::empty({x_.value().dim(0), weights_.outputs()}, DType::f32, x_.value().device());
+  multiply(x_.value(), *right, right->bias, y);
   return y;
 }
 
-// The shares of x, weights and biases in the gradient of x W^T + b.
-void pass_on(const Variable& x, const LinearWeights& weights, const Tensor& dy) {
-  if (x.requires_grad()) {
-    const GradientSlot slot = x.gradient_slot();
-    kernels::matmul(matrix(dy), LinearAccess::backward(weights), nullptr, mutable_matrix(slot.tensor),
-                    slot.accumulate);
+void LinearProduct::backward(const Tensor& dy) const {
+  if (x_.requires_grad()) {
+    const GradientSlot slot = x_.gradient_slot();
+    multiply_backward(dy, packed_for_backward(), slot.tensor, slot.accumulate);
   }
-  add_weight_gradients(x.value(), dy, weights.weights(), weights.biases());
+  std::vector<Variable> weights;
+  for (const Weight& weight : weights_.weights()) weights.push_back(weight.variable());
+  add_weight_gradients(x_.value(), dy, weights, weights_.biases());
 }
 
-}  // namespace
-
-Variable linear(const Variable& x, const LinearWeights& weights) {
+Variable linear(const Variable& x, const LinearWeights& weights, WeightLayout layout) {
   const ProfileScope profile("linear");
-  check("linear", x, weights);
-  const Tensor y = multiply(x, weights);
-  if (!LinearAccess::records(weights, x)) return y;
-  return Tape::record("linear", y, [x, &weights](const Tensor& dy) { pass_on(x, weights, dy); });
-}
-
-Variable linear_activate(const Variable& x, const LinearWeights& weights, kernels::Activation activation,
-                         const kernels::Dropout& dropout) {
-  const bool records = LinearAccess::records(weights, x);
-  // Of the others the derivative is found from what went in, so that has to stay.
-  if (records && activation != kernels::Activation::relu)
-    return activate(linear(x, weights), activation, dropout);
-  const ProfileScope profile("linear_activate");
-  check("linear_activate", x, weights);
-  const Tensor y = multiply(x, weights);
-  kernels::cpu::activate(activation, y.data(), y.data(), y.rows(), y.cols(), dropout);
-  if (!records) return y;
-  return Tape::record("linear_activate", y, [x, &weights, y, factor = dropout.scale()](const Tensor& dy) {
-    // Nobody reads dy after this.
-    kernels::cpu::relu_backward(y.data(), dy.data(), factor, dy.data(), y.numel());
-    pass_on(x, weights, dy);
-  });
-}
-
-CrossEntropyResult linear_cross_entropy(const Variable& x, const LinearWeights& weights, const Tensor& labels,
-                                        const CrossEntropyOptions& options) {
-  const ProfileScope profile("cross_entropy");
-  check("cross_entropy", x, weights);
-  const int64_t rows = x.value().rows(), vocabulary = weights.outputs();
-  if (labels.numel() != rows) {
-    throw ShapeError(
-        concat("cross_entropy: x ", x.shape(), " needs ", rows, " labels, found ", labels.shape()));
-  }
-  for (const int32_t label : labels.values<int32_t>()) {
-    if (label < 0 || label >= vocabulary) {
-      throw DataError(concat("cross_entropy: label ", label, " is outside the vocabulary of ", vocabulary));
-    }
-  }
-  const bool records = LinearAccess::records(weights, x);
-  const auto form = LinearAccess::forward(weights);
-  const Tensor& bias = form->bias;
-  // The gradients for an upstream gradient of 1. Those of the weights wait in variables of their own until
-  // backward().
-  const Tensor dx = records && x.requires_grad() ? Tensor::empty(x.shape()) : Tensor();
-  const PackedMatrix backward = dx.defined() ? LinearAccess::backward(weights) : PackedMatrix();
-  std::vector<Variable> weight_gradients, bias_gradients;
-  for (const Variable& w : weights.weights()) {
-    weight_gradients.push_back(records && w.requires_grad() ? Variable::parameter(w.value())
-                                                            : Variable(w.value()));
-  }
-  for (const Variable& b : weights.biases()) {
-    bias_gradients.push_back(records && b.requires_grad() ? Variable::parameter(b.value()) : Variable());
-  }
-
-  CrossEntropyResult result;
-  const Tensor loss_rows = Tensor::empty({rows}), nll_rows = Tensor::empty({rows});
-  for (int64_t first = 0; first < rows; first += options.chunk_rows) {
-    const int64_t count = std::min(options.chunk_rows, rows - first);
-    const Tensor x_chunk = x.value().slice_rows(first, count);
-    const Tensor logits = scratch({count, vocabulary});
-    kernels::matmul(matrix(x_chunk), form->matrix, nullptr, mutable_matrix(logits), Accumulate::no);
-    kernels::cpu::cross_entropy({.logits = logits.data(),
-                                 .bias = bias.defined() ? bias.data() : nullptr,
-                                 .labels = labels.data<int32_t>() + first,
-                                 .rows = count,
-                                 .cols = vocabulary,
-                                 .smoothing = options.label_smoothing,
-                                 .grad_scale = options.factor,
-                                 .loss = loss_rows.data() + first,
-                                 .nll = nll_rows.data() + first});
-    if (dx.defined()) {
-      kernels::matmul(matrix(logits), backward, nullptr, mutable_matrix(dx.slice_rows(first, count)),
-                      Accumulate::no);
-    }
-    if (records) add_weight_gradients(x_chunk, logits, weight_gradients, bias_gradients);
-  }
-  for (const float row : loss_rows.values()) result.loss_sum += row;
-  for (const float row : nll_rows.values()) result.nll_sum += row;
-  const Tensor loss = Tensor::full({1}, static_cast<float>(result.loss_sum * options.factor));
-  if (!records) {
-    result.loss = loss;
-    return result;
-  }
-  result.loss = Tape::record(
-      "cross_entropy", loss, [x, dx, &weights, weight_gradients, bias_gradients](const Tensor& upstream) {
-        const auto hand_on = [factor = upstream.item()](const Tensor& gradient, const Variable& to) {
-          const GradientSlot slot = to.gradient_slot();
-          kernels::cpu::scale(gradient.data(), factor, slot.tensor.data(), gradient.numel(), slot.accumulate);
-        };
-        if (dx.defined()) hand_on(dx, x);
-        for (size_t i = 0; i < weight_gradients.size(); ++i) {
-          if (weight_gradients[i].has_grad()) hand_on(weight_gradients[i].grad(), weights.weights()[i]);
-          if (bias_gradients[i].has_grad()) hand_on(bias_gradients[i].grad(), weights.biases()[i]);
-        }
-      });
-  return result;
+  const LinearProduct product("linear", x, weights);
+  const Tensor y = product.forward(layout);
+  if (!product.records()) return y;
+  return Tape::record("linear", y, [product](const Tensor& dy) { product.backward(dy); });
 }
 
 }  // namespace qkv

@@ -12,7 +12,6 @@
 namespace qkv {
 namespace {
 thread_local Tape* active = nullptr;
-thread_local int pauses = 0;  // that stopped a tape
 
 uint64_t next_recording() {
   static std::atomic<uint64_t> last = 0;
@@ -27,19 +26,11 @@ Tape::Tape() : recording_(next_recording()) {
 
 Tape::~Tape() { active = nullptr; }
 
-Tape::Pause::Pause() : paused_(active) {
-  active = nullptr;
-  if (paused_) ++pauses;
-}
+Tape::Pause::Pause() : paused_(active) { active = nullptr; }
 
-Tape::Pause::~Pause() {
-  active = paused_;
-  if (paused_) --pauses;
-}
+Tape::Pause::~Pause() { active = paused_; }
 
 bool Tape::records() { return active != nullptr; }
-
-bool Tape::alive() { return active || pauses > 0; }
 
 bool Tape::records(std::span<const Variable> inputs) {
   return active && std::ranges::any_of(inputs, [](const Variable& input) { return input.requires_grad(); });

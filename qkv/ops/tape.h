@@ -35,9 +35,6 @@ class Tape {
     Tape* paused_;
   };
 
-  // Whether a tape lives on this thread, paused or not: gradients will be wanted and weights will change.
-  static bool alive();
-
   // Whether operations on this thread may have to record themselves.
   static bool records();
   // Whether an operation on these inputs has to record itself.

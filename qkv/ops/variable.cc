@@ -27,9 +27,8 @@ void Variable::set_requires_grad(bool wanted) const {
   node_->unwritten.clear();
 }
 
-void Variable::set_value(Tensor value, Tensor scales) {
+void Variable::set_value(Tensor value) {
   node().value = std::move(value);
-  node_->scales = std::move(scales);
   mark_modified();
 }
 

@@ -27,8 +27,6 @@ class Variable {
   bool defined() const { return node_ != nullptr; }
   // Throws UsageError for an undefined variable; so do the functions below that read or change the value.
   const Tensor& value() const { return node().value; }
-  // Of an i8 value, what one step of each row's numbers is worth: f32 [rows]. Undefined for other values.
-  const Tensor& scales() const { return node().scales; }
   const Shape& shape() const { return node().value.shape(); }
   bool requires_grad() const { return node_ && node_->requires_grad; }
   // Freezes a leaf (false): it gets no gradient, and operations on frozen leaves and constants alone are not
@@ -36,14 +34,10 @@ class Variable {
   void set_requires_grad(bool wanted) const;
 
   // Replaces a leaf's value, or says that its numbers were changed in place: what was derived from the old
-  // ones (packed weights) is made anew.
-  void set_value(Tensor value, Tensor scales = {});
+  // ones (sums of int8 rows, say) is computed again.
+  void set_value(Tensor value);
   void mark_modified() { ++node().version; }
   uint64_t version() const { return node().version; }
-
-  // Whether the value may be kept in bf16 or i8. Said by what reads it in any form: affine maps and tables.
-  void allow_quantized() const { node().any_form = true; }
-  bool allows_quantized() const { return node().any_form; }
 
   // The gradient, undefined where none has arrived.
   Tensor grad() const;
@@ -70,13 +64,11 @@ class Variable {
   };
   struct Node {
     Tensor value;
-    Tensor scales;
     Tensor grad;
     bool requires_grad = false;
     bool has_grad = false;
     bool leaf = false;    // a parameter, whose gradient outlives the step
     uint64_t record = 0;  // the recording of a tape that this value belongs to; 0: none
-    bool any_form = false;
     uint64_t version = 0;
     // Set in a view: whose columns this is. That is never a view itself.
     std::shared_ptr<Node> base;

@@ -38,7 +38,7 @@ ImageAttention capture_attention(const ImageEncoderPipeline& encoder, const data
   if (config.distilled) result.own_tokens.emplace_back("[DISTILL]");
   nn::ForwardContext context;
   context.observer = [&](const std::string& name, const std::vector<Tensor>& weights) {
-    result.attentions.push_back({name, weights.front()});
+    result.attentions.push_back({name, to_host(weights.front())});
   };
   const Variable hidden =
       model(encoder.processor()(std::span(&image, 1)), context, models::OtherSizes::interpolated);

@@ -10,7 +10,7 @@
 namespace qkv::pipelines {
 
 Tensor probabilities(const Variable& logits, models::ProblemType problem) {
-  Tensor values = logits.value().clone();
+  const Tensor values = to_host(logits.value()).clone();
   switch (problem) {
     case models::ProblemType::single_label:
       kernels::softmax(values, values);
@@ -47,7 +47,8 @@ std::vector<LabelProbability> ranked(std::span<const float> probabilities,
   return result;
 }
 
-std::vector<float> mean_of_rows(const Tensor& hidden) {
+std::vector<float> mean_of_rows(const Tensor& device_hidden) {
+  const Tensor hidden = to_host(device_hidden);
   std::vector<double> sums(static_cast<size_t>(hidden.cols()));
   for (int64_t r = 0; r < hidden.rows(); ++r) {
     const auto row = row_of(hidden, r);
@@ -58,7 +59,8 @@ std::vector<float> mean_of_rows(const Tensor& hidden) {
   return mean;
 }
 
-std::vector<float> max_of_rows(const Tensor& hidden) {
+std::vector<float> max_of_rows(const Tensor& device_hidden) {
+  const Tensor hidden = to_host(device_hidden);
   std::vector<float> maxima = first_row(hidden);
   for (int64_t r = 1; r < hidden.rows(); ++r) {
     const auto row = row_of(hidden, r);
@@ -68,7 +70,8 @@ std::vector<float> max_of_rows(const Tensor& hidden) {
 }
 
 std::vector<float> first_row(const Tensor& hidden) {
-  const auto first = row_of(hidden, 0);
+  const Tensor host = to_host(hidden.slice_rows(0, 1));
+  const auto first = row_of(host, 0);
   return {first.begin(), first.end()};
 }
 

@@ -24,7 +24,7 @@ TextAttention capture_ids(const Model& model, const text::Tokenizer& tokenizer,
   TextAttention result{.tokens = pieces(tokenizer, ids), .attentions = {}};
   nn::ForwardContext context;
   context.observer = [&result](const std::string& name, const std::vector<Tensor>& weights) {
-    result.attentions.push_back({name, weights.front()});
+    result.attentions.push_back({name, to_host(weights.front())});
   };
   const search::Ids one = ids;
   model(search::pack_ragged(std::span(&one, 1)), context);

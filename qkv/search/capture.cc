@@ -24,7 +24,7 @@ Capture capture(const models::Transformer& model, std::span<const int32_t> sourc
                  .attentions = {}};
   nn::ForwardContext context;
   context.observer = [&](const std::string& name, const std::vector<Tensor>& weights) {
-    result.attentions.push_back({name, weights.front()});
+    result.attentions.push_back({name, to_host(weights.front())});
   };
   const nn::Memory memory = model.encode(one_sequence(result.source), context);
   const Variable hidden = model.decode(one_sequence(result.target_inputs), memory, context);

@@ -59,7 +59,7 @@ void TransformerStepModel::admit(std::span<const std::unique_ptr<Source>> source
 }
 
 Tensor TransformerStepModel::step(const Tensor& ids) {
-  return restricted_ ? model_->step(ids, state_, *restricted_) : model_->step(ids, state_);
+  return to_host(restricted_ ? model_->step(ids, state_, *restricted_) : model_->step(ids, state_));
 }
 
 void TransformerStepModel::reorder(std::span<const int32_t> parents, const Offsets& hypothesis_offsets) {
@@ -70,14 +70,17 @@ bool TransformerStepModel::restrict_logits(Ids ids) {
   restricted_.reset();
   if (ids.empty()) return true;
   const LinearWeights& output = model_->output_projection();
-  const Variable& weights = output.weights().front();
-  const int64_t count = std::ssize(ids);
-  Variable rows(selected_rows(weights.value(), ids, {count, output.inputs()}));
-  if (weights.scales().defined()) rows.set_value(rows.value(), selected_rows(weights.scales(), ids, {count}));
+  const Weight& weight = output.weights().front();
   const Variable& bias = output.biases().front();
-  restricted_.emplace(std::vector<Variable>{rows},
-                      std::vector<Variable>{
-                          bias.defined() ? Variable(selected_rows(bias.value(), ids, {count})) : Variable()});
+  const int64_t count = std::ssize(ids);
+  const auto selected = [&](const Tensor& x, const Shape& shape) {
+    return from_host(selected_rows(to_host(x), ids, shape), x.device());
+  };
+  QuantizedTensor rows{selected(weight.values(), {count, output.inputs()})};
+  if (weight.scales().defined()) rows.scales = selected(weight.scales(), {count});
+  Variable rows_bias;
+  if (bias.defined()) rows_bias = selected(bias.value(), {count});
+  restricted_.emplace(std::vector{Weight(rows)}, std::vector{rows_bias});
   return true;
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "qkv/ops/linear_cross_entropy.h"
 #include "qkv/ops/profile.h"
 #include "qkv/ops/tape.h"
 

@@ -121,11 +121,11 @@ TEST(FamilyCommands, EmbedDoesWhatAFolderOfSentenceTransformersSays) {
       run_qkv({"embed", model.path().string(), "--prompt", ""}, {.input = "a red\n"}).out);
   // What the files of the modules say goes along.
   const std::string kept = (model / "kept").string();
-  ASSERT_EQ(run_qkv({"quantize", model.path().string(), "--weights", "bf16", "--out", kept}).status, 0);
+  ASSERT_EQ(run_qkv({"quantize", model.path().string(), "--dtype", "bf16", "--out", kept}).status, 0);
   EXPECT_EQ(run_qkv({"embed", kept}, {.input = "a red dog\n"}).out,
-            run_qkv({"embed", model.path().string(), "--weights", "bf16"}, {.input = "a red dog\n"}).out);
+            run_qkv({"embed", model.path().string(), "--dtype", "bf16"}, {.input = "a red dog\n"}).out);
   model.write("modules.json", R"([{"type": "x.Transformer", "path": "../elsewhere"}])");
-  expect_failure(run_qkv({"quantize", model.path().string(), "--weights", "bf16", "--out", kept + "-not"}), 1,
+  expect_failure(run_qkv({"quantize", model.path().string(), "--dtype", "bf16", "--out", kept + "-not"}), 1,
                  {"modules.json: [0].path: ", "../elsewhere"});
   EXPECT_FALSE(std::filesystem::exists(kept + "-not"));
   expect_failure(run_qkv({"embed", folder("vit_base"), "--prompt", "a"}, {.input = "x\n"}), 2,
@@ -200,10 +200,10 @@ TEST(FamilyCommands, TakeWeightsInAnyForm) {
     const auto exact = run(folder(model), {});
     for (const std::string form : {"bf16", "int8"}) {
       const std::string rounded = (scratch / (command + form)).string();
-      const Outcome quantized = run_qkv({"quantize", folder(model), "--weights", form, "--out", rounded});
+      const Outcome quantized = run_qkv({"quantize", folder(model), "--dtype", form, "--out", rounded});
       ASSERT_EQ(quantized.status, 0) << quantized.err;
       EXPECT_NE(quantized.err.find(form), std::string::npos) << quantized.err;
-      EXPECT_EQ(run(rounded, {}), run(folder(model), {"--weights", form})) << command << ", " << form;
+      EXPECT_EQ(run(rounded, {}), run(folder(model), {"--dtype", form})) << command << ", " << form;
       EXPECT_NE(run(rounded, {}), exact) << command << ", " << form;
     }
   };
@@ -219,24 +219,24 @@ TEST(FamilyCommands, QuantizeReadsShards) {
   const Scratch scratch;
   const std::string out = (scratch / "out").string();
   const Outcome outcome =
-      run_qkv({"quantize", folder("llama_grouped+shards"), "--weights", "bf16", "--out", out});
+      run_qkv({"quantize", folder("llama_grouped+shards"), "--dtype", "bf16", "--out", out});
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   const auto bytes = [](const std::string& from, const std::vector<std::string>& more) {
     std::vector<std::string> arguments{"inspect", from, "--json"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return json::parse(run_qkv(arguments).out)["weight_bytes"];
   };
-  EXPECT_EQ(bytes(out, {}), bytes(folder("llama_grouped+shards"), {"--weights", "bf16"}));
+  EXPECT_EQ(bytes(out, {}), bytes(folder("llama_grouped+shards"), {"--dtype", "bf16"}));
 }
 
 TEST(FamilyCommands, InspectCountsBytesInAnyForm) {
   const auto inspect = [](const std::string& form) {
-    const Outcome outcome = run_qkv({"inspect", folder("vit_images"), "--weights", form, "--json"});
+    const Outcome outcome = run_qkv({"inspect", folder("vit_images"), "--dtype", form, "--json"});
     EXPECT_EQ(outcome.status, 0) << outcome.err;
     return json::parse(outcome.out);
   };
   const json f32 = inspect("f32"), int8 = inspect("int8");
-  EXPECT_EQ(int8["weights"], "int8");
+  EXPECT_EQ(int8["dtype"], "int8");
   EXPECT_EQ(int8["parameters"], f32["parameters"]);
   EXPECT_EQ(f32["weight_bytes"], 4 * f32["parameters"].get<int64_t>());
   int64_t sum = 0;

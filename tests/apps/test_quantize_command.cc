@@ -13,7 +13,7 @@ class QuantizeCommand : public ::testing::Test {
   QuantizeCommand() { write_random_model(model_, scratch_.path()); }
 
   Outcome quantize(const std::string& form, const std::string& out) const {
-    return run_qkv({"quantize", model_, "--weights", form, "--out", out});
+    return run_qkv({"quantize", model_, "--dtype", form, "--out", out});
   }
   static Outcome translate(const std::string& folder, std::vector<std::string> more = {}) {
     std::vector<std::string> arguments{"translate", folder, "--scores"};
@@ -35,12 +35,12 @@ TEST_F(QuantizeCommand, WhatItWritesTranslatesAsRoundingOnTheFly) {
     ASSERT_EQ(outcome.status, 0) << outcome.err;
     EXPECT_NE(outcome.err.find(form), std::string::npos) << outcome.err;
     EXPECT_LT(size(out), share * size(model_));
-    const Outcome stored = translate(out), rounded = translate(model_, {"--weights", form});
+    const Outcome stored = translate(out), rounded = translate(model_, {"--dtype", form});
     EXPECT_EQ(stored.status, 0) << stored.err;
     EXPECT_EQ(stored.out, rounded.out);
     EXPECT_NE(stored.out, translate(model_).out) << "scores of f32 to the last digit";
     // Widened again, the numbers are those that were rounded.
-    EXPECT_EQ(translate(out, {"--weights", "f32"}).status, 0);
+    EXPECT_EQ(translate(out, {"--dtype", "f32"}).status, 0);
   }
 }
 
@@ -55,7 +55,7 @@ TEST_F(QuantizeCommand, OtherCommandsTakeTheForm) {
   };
   const Outcome outcome = evaluate(out, {});
   EXPECT_EQ(outcome.status, 0) << outcome.err;
-  EXPECT_EQ(outcome.out, evaluate(model_, {"--weights", "int8"}).out);
+  EXPECT_EQ(outcome.out, evaluate(model_, {"--dtype", "int8"}).out);
   const auto bytes = [&](const std::string& folder, std::vector<std::string> more) {
     std::vector<std::string> arguments{"inspect", folder, "--json"};
     arguments.insert(arguments.end(), more.begin(), more.end());
@@ -64,24 +64,24 @@ TEST_F(QuantizeCommand, OtherCommandsTakeTheForm) {
     return nlohmann::json::parse(inspected.out);
   };
   const auto f32 = bytes(model_, {}), int8 = bytes(out, {});
-  EXPECT_EQ(f32["weights"], "f32");
-  EXPECT_EQ(int8["weights"], "int8");
+  EXPECT_EQ(f32["dtype"], "f32");
+  EXPECT_EQ(int8["dtype"], "int8");
   EXPECT_EQ(f32["parameters"], int8["parameters"]);
   EXPECT_EQ(f32["weight_bytes"], 4 * f32["parameters"].get<int64_t>());
   EXPECT_LT(int8["weight_bytes"], f32["weight_bytes"].get<int64_t>() * 2 / 5);
-  EXPECT_EQ(bytes(model_, {"--weights", "int8"})["weight_bytes"], int8["weight_bytes"]);
+  EXPECT_EQ(bytes(model_, {"--dtype", "int8"})["weight_bytes"], int8["weight_bytes"]);
 }
 
 TEST_F(QuantizeCommand, RefusesWhatItCannotDo) {
-  expect_failure(quantize("int4", (scratch_ / "out").string()), 2, {"--weights", "int4"});
+  expect_failure(quantize("int4", (scratch_ / "out").string()), 2, {"--dtype", "int4"});
   expect_failure(quantize("int8", model_), 2, {model_, "expected an empty folder"});
   EXPECT_EQ(translate(model_).status, 0);
   const std::string file = scratch_.write("file", "x").string();
   expect_failure(quantize("int8", file), 2, {file, "found a file"});
-  expect_failure(run_qkv({"quantize", model_ + "-not", "--weights", "int8", "--out", file + "-new"}), 1,
+  expect_failure(run_qkv({"quantize", model_ + "-not", "--dtype", "int8", "--out", file + "-new"}), 1,
                  {model_ + "-not"});
   EXPECT_FALSE(fs::exists(file + "-new"));
-  expect_failure(translate(model_, {"--weights", "fp8"}), 2, {"--weights", "fp8"});
+  expect_failure(translate(model_, {"--dtype", "fp8"}), 2, {"--dtype", "fp8"});
 }
 
 }  // namespace

@@ -116,13 +116,12 @@ TEST(TransformerCost, CountsTheParametersThatTheModelHas) {
     EXPECT_EQ(cost.parameters, nn::count_parameters(model)) << config.d_model;
     int64_t formed = 0, rows = 0;
     model.visit([&](const std::string&, const nn::Parameter& parameter) {
-      if (!parameter.variable.allows_quantized()) return;
+      if (!parameter.allows_quantized()) return;
       formed += parameter.shape.numel();
       rows += parameter.shape[0];
     });
-    EXPECT_EQ(cost.weight_bytes(WeightForm::bf16), 4 * cost.parameters - 2 * formed) << config.d_model;
-    EXPECT_EQ(cost.weight_bytes(WeightForm::int8), 4 * cost.parameters - 3 * formed + 4 * rows)
-        << config.d_model;
+    EXPECT_EQ(cost.weight_bytes(DType::bf16), 4 * cost.parameters - 2 * formed) << config.d_model;
+    EXPECT_EQ(cost.weight_bytes(DType::i8), 4 * cost.parameters - 3 * formed + 4 * rows) << config.d_model;
   }
 }
 

@@ -5,10 +5,10 @@
 #include "qkv/kernels/cpu/attention/attention.h"
 #include "qkv/kernels/cpu/embedding.h"
 #include "qkv/kernels/cpu/loss.h"
+#include "qkv/kernels/cpu/matmul.h"
 #include "qkv/kernels/cpu/norm.h"
 #include "qkv/kernels/cpu/pointwise.h"
 #include "qkv/kernels/limits.h"
-#include "qkv/kernels/matmul.h"
 #include "qkv/kernels/optimizer.h"
 #include "rowwise.h"
 
@@ -35,18 +35,20 @@ Work counted(const Call& call) {
 TEST(Counters, AProductReadsItsFactorsAndWritesItsResult) {
   Numbers a(35, 1), w(15, 2), c(21, 3);
   const Matrix weight{w.data(), 3, 5, 5};
-  PackedMatrix packed;
-  EXPECT_EQ(counted([&] { packed = PackedMatrix::transposed(std::span(&weight, 1)); }), (Work{0, 30}));
+  cpu::PackedMatrix packed;
+  EXPECT_EQ(counted([&] { packed = cpu::PackedMatrix::transposed(std::span(&weight, 1)); }), (Work{0, 30}));
   const auto product = [&](Accumulate accumulate) {
-    return counted([&] { matmul({a.data(), 7, 5, 5}, packed, nullptr, {c.data(), 7, 3, 3}, accumulate); });
+    return counted([&] {
+      cpu::matmul({a.data(), 7, 5, 5}, packed, nullptr, {c.data(), 7, 3, 3}, accumulate);
+    });
   };
   EXPECT_EQ(product(Accumulate::no), (Work{105, 35 + 15 + 21}));
   EXPECT_EQ(product(Accumulate::yes), (Work{105, 35 + 15 + 2 * 21}));
-  EXPECT_EQ(
-      counted([&] {
-        matmul_transposed_a({c.data(), 7, 3, 3}, {a.data(), 7, 5, 5}, {w.data(), 3, 5, 5}, Accumulate::yes);
-      }),
-      (Work{105, 21 + 35 + 2 * 15}));
+  EXPECT_EQ(counted([&] {
+              cpu::matmul_transposed_a({c.data(), 7, 3, 3}, {a.data(), 7, 5, 5}, {w.data(), 3, 5, 5},
+                                       Accumulate::yes);
+            }),
+            (Work{105, 21 + 35 + 2 * 15}));
 }
 
 // Two sequences, of 3 queries and 4 keys and of none and 5: the second one's keys are never read.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "qkv/base/error.h"
+#include "qkv/kernels/cpu/weights.h"
 #include "qkv/kernels/reference/dropout.h"
 #include "qkv/kernels/reference/embedding.h"
 #include "rowwise.h"
@@ -47,20 +48,21 @@ TEST(Embedding, Forward) {
   });
 }
 
-TEST(Embedding, ForwardFromTablesOfOtherForms) {
+TEST(Embedding, ForwardFromTablesOfOtherDTypes) {
   for_each_target([] {
     const auto ids = numbers_below(kVocabulary, 1), position = numbers_below(kPlaces, 2);
     for (const int64_t cols : {1, 5, 16, 17, 33, 128, 520}) {
       const Numbers table(kVocabulary * cols, 3), positions(kPlaces * cols, 4);
       std::vector<BFloat16> halves(static_cast<size_t>(table.size()));
-      round_to_bf16(table.data(), halves.data(), table.size());
+      cpu::round_to_bf16(table.data(), halves.data(), table.size());
       std::vector<int8_t> bytes(halves.size());
       std::vector<float> scales(kVocabulary);
-      quantize_rows(table.data(), kVocabulary, cols, bytes.data(), scales.data());
-      for (const WeightRows& form : {WeightRows{halves.data(), DType::bf16, nullptr, kVocabulary, cols},
-                                     WeightRows{bytes.data(), DType::i8, scales.data(), kVocabulary, cols}}) {
+      cpu::quantize_rows(table.data(), kVocabulary, cols, bytes.data(), scales.data());
+      for (const WeightRows& quantized :
+           {WeightRows{halves.data(), DType::bf16, nullptr, kVocabulary, cols},
+            WeightRows{bytes.data(), DType::i8, scales.data(), kVocabulary, cols}}) {
         Numbers y(kTokens * cols, 5);
-        const EmbeddingForward arguments{.table = form,
+        const EmbeddingForward arguments{.table = quantized,
                                          .ids = ids.data(),
                                          .factor = 2.5f,
                                          .positions = positions.data(),
@@ -70,7 +72,7 @@ TEST(Embedding, ForwardFromTablesOfOtherForms) {
                                          .y = y.data()};
         cpu::embedding_forward(arguments);
         expect_near(y, reference::embedded(arguments), 3e-7, 3e-7, Accumulate::no,
-                    concat(name_of(form.form), ", ", cols, " columns"));
+                    concat(name_of(quantized.dtype), ", ", cols, " columns"));
       }
     }
   });

@@ -1,4 +1,4 @@
-// Products with weights as they are kept.
+// Products with weights in place.
 
 #include <gtest/gtest.h>
 
@@ -6,35 +6,36 @@
 
 #include "qkv/base/error.h"
 #include "qkv/kernels/counters.h"
-#include "qkv/kernels/matmul.h"
+#include "qkv/kernels/cpu/matmul.h"
+#include "qkv/kernels/cpu/weights.h"
 #include "rowwise.h"
 
 namespace qkv::kernels {
 namespace {
 
-// Weights in all forms, and what each form stands for.
-class Forms {
+// Weights in all dtypes, and their values in f32.
+class Weights {
  public:
-  Forms(int64_t rows, int64_t cols, uint64_t seed)
+  Weights(int64_t rows, int64_t cols, uint64_t seed)
       : rows_(rows),
         cols_(cols),
         numbers_(rows * cols, seed),
         halves_(size()),
         bytes_(size()),
         scales_(rows) {
-    round_to_bf16(numbers_.data(), halves_.data(), rows * cols);
-    quantize_rows(numbers_.data(), rows, cols, bytes_.data(), scales_.data());
+    cpu::round_to_bf16(numbers_.data(), halves_.data(), rows * cols);
+    cpu::quantize_rows(numbers_.data(), rows, cols, bytes_.data(), scales_.data());
   }
 
-  WeightRows in(DType form) const {
-    if (form == DType::bf16) return {halves_.data(), form, nullptr, rows_, cols_};
-    if (form == DType::i8) return {bytes_.data(), form, scales_.data(), rows_, cols_};
-    return {numbers_.data(), form, nullptr, rows_, cols_};
+  WeightRows in(DType dtype) const {
+    if (dtype == DType::bf16) return {halves_.data(), dtype, nullptr, rows_, cols_};
+    if (dtype == DType::i8) return {bytes_.data(), dtype, scales_.data(), rows_, cols_};
+    return {numbers_.data(), dtype, nullptr, rows_, cols_};
   }
 
-  std::vector<float> meaning(DType form) const {
+  std::vector<float> widened(DType dtype) const {
     std::vector<float> wide(size());
-    widen_rows(in(form), wide.data());
+    cpu::widen_rows(in(dtype), wide.data());
     return wide;
   }
 
@@ -48,10 +49,10 @@ class Forms {
   std::vector<float> scales_;
 };
 
-constexpr DType kForms[] = {DType::f32, DType::bf16, DType::i8};
+constexpr DType kDTypes[] = {DType::f32, DType::bf16, DType::i8};
 
 // The inputs that an int8 product computes with: rounded to 255 steps of the range of the row and zero.
-std::vector<double> as_multiplied(const Numbers& x, int64_t rows, int64_t cols, int64_t stride, DType form) {
+std::vector<double> as_multiplied(const Numbers& x, int64_t rows, int64_t cols, int64_t stride, DType dtype) {
   std::vector<double> result;
   for (int64_t r = 0; r < rows; ++r) {
     float low = 0, high = 0;
@@ -64,7 +65,7 @@ std::vector<double> as_multiplied(const Numbers& x, int64_t rows, int64_t cols, 
     for (int64_t c = 0; c < cols; ++c) {
       const float number = x[r * stride + c];
       const float steps = std::clamp(std::nearbyint(number * inverse) + zero, 0.0f, 255.0f);
-      result.push_back(form == DType::i8 ? double{steps - zero} * ((high - low) / 255) : number);
+      result.push_back(dtype == DType::i8 ? double{steps - zero} * ((high - low) / 255) : number);
     }
   }
   return result;
@@ -83,22 +84,22 @@ const std::vector<Size> kSizes{{1, 1, 1},     {1, 7, 3},     {2, 16, 16},   {3, 
                                {7, 1025, 33}, {12, 600, 21}, {50, 1100, 9}, {145, 512, 129}, {2, 2048, 7},
                                {8, 64, 16},   {17, 128, 49}, {33, 191, 31}, {193, 65, 81},   {230, 520, 40}};
 
-void expect_products(const Size& size, DType form, Accumulate accumulate) {
+void expect_products(const Size& size, DType dtype, Accumulate accumulate) {
   const auto [m, k, n] = size;
   const int64_t a_stride = k + 3, c_stride = n + 5;
   const Numbers a(m * a_stride, 1), bias(n, 2);
-  const Forms first(n / 2, k, 3), second(n - n / 2, k, 4);
-  const WeightRows blocks[] = {first.in(form), second.in(form)};
-  const auto packed =
-      n > 1 ? PackedMatrix::kept(blocks) : PackedMatrix::kept(std::span<const WeightRows>(blocks + 1, 1));
-  ASSERT_EQ(packed.rows(), k);
-  ASSERT_EQ(packed.cols(), n);
-  ASSERT_EQ(packed.form(), form);
+  const Weights first(n / 2, k, 3), second(n - n / 2, k, 4);
+  const WeightRows blocks[] = {first.in(dtype), second.in(dtype)};
+  const cpu::WeightView view(n > 1 ? std::span<const WeightRows>(blocks)
+                                   : std::span<const WeightRows>(blocks + 1, 1));
+  ASSERT_EQ(view.rows(), k);
+  ASSERT_EQ(view.cols(), n);
+  ASSERT_EQ(view.dtype(), dtype);
   Numbers c(m * c_stride, 5);
-  matmul({a.data(), m, k, a_stride}, packed, bias.data(), {c.data(), m, n, c_stride}, accumulate);
-  const std::vector<double> x = as_multiplied(a, m, k, a_stride, form);
-  std::vector<float> w = first.meaning(form);
-  const std::vector<float> below = second.meaning(form);
+  cpu::matmul({a.data(), m, k, a_stride}, view, bias.data(), {c.data(), m, n, c_stride}, accumulate);
+  const std::vector<double> x = as_multiplied(a, m, k, a_stride, dtype);
+  std::vector<float> w = first.widened(dtype);
+  const std::vector<float> below = second.widened(dtype);
   w.insert(w.end(), below.begin(), below.end());
   for (int64_t i = 0; i < m; ++i) {
     for (int64_t j = 0; j < n; ++j) {
@@ -111,7 +112,7 @@ void expect_products(const Size& size, DType form, Accumulate accumulate) {
       }
       // Two units in the last place of what is added up.
       ASSERT_NEAR(c[i * c_stride + j], sum, 2 * 0x1p-23 * magnitude)
-          << name_of(form) << ' ' << m << ' ' << k << ' ' << n << " at " << i << ',' << j;
+          << name_of(dtype) << ' ' << m << ' ' << k << ' ' << n << " at " << i << ',' << j;
     }
     for (int64_t j = n; j < c_stride && i * c_stride + j < c.size(); ++j)
       ASSERT_EQ(c[i * c_stride + j], c.before(i * c_stride + j)) << "past the row";
@@ -119,36 +120,36 @@ void expect_products(const Size& size, DType form, Accumulate accumulate) {
   EXPECT_TRUE(c.surroundings_untouched());
 }
 
-TEST(RowProduct, AgreesWithDoublePrecision) {
+TEST(GemmNt, AgreesWithDoublePrecision) {
   for_each_target([] {
     for (const Size& size : kSizes) {
-      for (const DType form : kForms) {
+      for (const DType dtype : kDTypes) {
         for (const auto accumulate : {Accumulate::no, Accumulate::yes})
-          expect_products(size, form, accumulate);
+          expect_products(size, dtype, accumulate);
       }
     }
   });
 }
 
-TEST(RowProduct, ARowHasTheSameBitsInAnyCompanyAndForAnyThreads) {
+TEST(GemmNt, ARowHasTheSameBitsInAnyCompanyAndForAnyThreads) {
   for_each_target([] {
     const int64_t most = 210, k = 700, n = 203;
     const Numbers a(most * k, 1), bias(n, 2);
-    const Forms weights(n, k, 3);
+    const Weights weights(n, k, 3);
     const int before = threads();
-    for (const DType form : kForms) {
-      const WeightRows rows = weights.in(form);
-      const auto packed = PackedMatrix::kept({&rows, 1});
+    for (const DType dtype : kDTypes) {
+      const WeightRows rows = weights.in(dtype);
+      const cpu::WeightView view({&rows, 1});
       Numbers whole(most * n, 4);
-      matmul({a.data(), most, k, k}, packed, bias.data(), {whole.data(), most, n, n}, Accumulate::no);
+      cpu::matmul({a.data(), most, k, k}, view, bias.data(), {whole.data(), most, n, n}, Accumulate::no);
       for (int64_t count = 1; count <= most; count += count < 14 ? 1 : 17) {
         set_threads(1 + static_cast<int>(count % 4));
         const int64_t first = (most - count) / 2;
         Numbers part(count * n, 5);
-        matmul({a.data() + first * k, count, k, k}, packed, bias.data(), {part.data(), count, n, n},
-               Accumulate::no);
+        cpu::matmul({a.data() + first * k, count, k, k}, view, bias.data(), {part.data(), count, n, n},
+                    Accumulate::no);
         ASSERT_EQ(std::memcmp(part.data(), whole.data() + first * n, static_cast<size_t>(count * n) * 4), 0)
-            << name_of(form) << ", " << count << " rows";
+            << name_of(dtype) << ", " << count << " rows";
       }
     }
     set_threads(before);
@@ -157,38 +158,38 @@ TEST(RowProduct, ARowHasTheSameBitsInAnyCompanyAndForAnyThreads) {
 
 // Whole numbers are summed exactly, and the others in an order that the width of a vector does not decide,
 // where a multiply-add is rounded once.
-TEST(RowProduct, IsTheSameWithAllInstructions) {
+TEST(GemmNt, IsTheSameWithAllInstructions) {
   const int64_t k = 1333, n = 70;
-  const Forms weights(n, k, 3);
-  for (const DType form : kForms) {
+  const Weights weights(n, k, 3);
+  for (const DType dtype : kDTypes) {
     for (const int64_t m : {1, 5, 13, 40}) {
       const Numbers a(m * k, 1);
-      const WeightRows rows = weights.in(form);
+      const WeightRows rows = weights.in(dtype);
       std::vector<std::vector<float>> results;
       for_each_target([&] {
         const bool rounds_twice = (hwy::SupportedTargets() & (HWY_SCALAR | HWY_EMU128)) != 0;
-        if (form != DType::i8 && rounds_twice) return;
+        if (dtype != DType::i8 && rounds_twice) return;
         auto& c = results.emplace_back(static_cast<size_t>(m * n));
-        matmul({a.data(), m, k, k}, PackedMatrix::kept({&rows, 1}), nullptr, {c.data(), m, n, n},
-               Accumulate::no);
-        EXPECT_TRUE(c == results.front()) << name_of(form) << ", " << m << " rows";
+        cpu::matmul({a.data(), m, k, k}, cpu::WeightView({&rows, 1}), nullptr, {c.data(), m, n, n},
+                    Accumulate::no);
+        EXPECT_TRUE(c == results.front()) << name_of(dtype) << ", " << m << " rows";
       });
     }
   }
 }
 
-TEST(RowProduct, Int8TakesTheLargestSumsAndOneSidedRows) {
+TEST(GemmNt, Int8TakesTheLargestSumsAndOneSidedRows) {
   const int64_t k = kMaxInt8Cols;
   const std::vector<int8_t> bytes(static_cast<size_t>(2 * k), int8_t{-127});
   const std::vector<float> scales{1, 0.5f};
   const WeightRows rows{bytes.data(), DType::i8, scales.data(), 2, k};
-  const auto packed = PackedMatrix::kept({&rows, 1});
+  const cpu::WeightView view({&rows, 1});
   // Rows of ones, of minus ones, of zeros, and of numbers that 1 / scale could not be had of.
   std::vector<float> a(static_cast<size_t>(4 * k)), c(8);
   std::fill_n(a.begin(), k, 1.0f);
   std::fill_n(a.begin() + k, k, -1.0f);
   std::fill_n(a.begin() + 3 * k, k, 1e-38f);
-  matmul({a.data(), 4, k, k}, packed, nullptr, {c.data(), 4, 2, 2}, Accumulate::no);
+  cpu::matmul({a.data(), 4, k, k}, view, nullptr, {c.data(), 4, 2, 2}, Accumulate::no);
   const float sum = -127.0f * static_cast<float>(k);
   EXPECT_NEAR(c[0], sum, 1);
   EXPECT_NEAR(c[1], sum / 2, 1);
@@ -198,40 +199,40 @@ TEST(RowProduct, Int8TakesTheLargestSumsAndOneSidedRows) {
   EXPECT_EQ(c[6], 0.0f);
 }
 
-TEST(RowProduct, WhatIsNotFiniteIsNotHidden) {
+TEST(GemmNt, WhatIsNotFiniteIsNotHidden) {
   const int64_t k = 40, n = 3;
-  const Forms weights(n, k, 1);
-  for (const DType form : kForms) {
-    const WeightRows rows = weights.in(form);
-    const auto packed = PackedMatrix::kept({&rows, 1});
+  const Weights weights(n, k, 1);
+  for (const DType dtype : kDTypes) {
+    const WeightRows rows = weights.in(dtype);
+    const cpu::WeightView view({&rows, 1});
     for (const float bad :
          {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
       Numbers a(2 * k, 2);
       a[k + 5] = bad;
       std::vector<float> c(2 * n);
-      matmul({a.data(), 2, k, k}, packed, nullptr, {c.data(), 2, n, n}, Accumulate::no);
+      cpu::matmul({a.data(), 2, k, k}, view, nullptr, {c.data(), 2, n, n}, Accumulate::no);
       for (int64_t j = 0; j < n; ++j) {
-        EXPECT_TRUE(std::isfinite(c[static_cast<size_t>(j)])) << name_of(form);
-        EXPECT_FALSE(std::isfinite(c[static_cast<size_t>(n + j)])) << name_of(form) << ' ' << bad;
+        EXPECT_TRUE(std::isfinite(c[static_cast<size_t>(j)])) << name_of(dtype);
+        EXPECT_FALSE(std::isfinite(c[static_cast<size_t>(n + j)])) << name_of(dtype) << ' ' << bad;
       }
     }
   }
 }
 
-TEST(RowProduct, CountsItsWorkAndCompilesNothing) {
+TEST(GemmNt, CountsItsWorkAndCompilesNothing) {
   const Numbers a(5 * 8, 1);
-  const Forms weights(12, 8, 2);
-  const uint64_t compiled = compiled_products();
-  for (const DType form : kForms) {
-    const WeightRows rows = weights.in(form);
-    const auto packed = PackedMatrix::kept({&rows, 1});
+  const Weights weights(12, 8, 2);
+  const uint64_t compiled = cpu::compiled_products();
+  for (const DType dtype : kDTypes) {
+    const WeightRows rows = weights.in(dtype);
+    const cpu::WeightView view({&rows, 1});
     std::vector<float> c(60);
     const uint64_t macs = counted_macs(), bytes = counted_bytes();
-    matmul({a.data(), 5, 8, 8}, packed, nullptr, {c.data(), 5, 12, 12}, Accumulate::no);
+    cpu::matmul({a.data(), 5, 8, 8}, view, nullptr, {c.data(), 5, 12, 12}, Accumulate::no);
     EXPECT_EQ(counted_macs() - macs, 5u * 8 * 12);
-    EXPECT_EQ(counted_bytes() - bytes, 4u * (5 * 8 + 5 * 12) + size_of(form) * 8 * 12);
+    EXPECT_EQ(counted_bytes() - bytes, 4u * (5 * 8 + 5 * 12) + size_of(dtype) * 8 * 12);
   }
-  EXPECT_EQ(compiled_products(), compiled);
+  EXPECT_EQ(cpu::compiled_products(), compiled);
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 #include "qkv/base/parallel.h"
 #include "qkv/base/philox.h"
 #include "qkv/kernels/counters.h"
-#include "qkv/kernels/matmul.h"
+#include "qkv/kernels/cpu/matmul.h"
 #include "rowwise.h"
 
 namespace {
@@ -38,14 +38,14 @@ TEST(Matmul, PackedTransposedWithBiasAndAccumulation) {
   for (const auto& [m, k, n] : kSizes) {
     const auto a = random_numbers(m * (k + 3), 1), w = random_numbers(n * k, 2), bias = random_numbers(n, 3);
     const Matrix blocks[] = {{w.data(), n / 2, k, k}, {w.data() + n / 2 * k, n - n / 2, k, k}};
-    const auto packed = PackedMatrix::transposed(n > 1 ? std::span<const Matrix>(blocks)
-                                                       : std::span<const Matrix>(blocks + 1, 1));
+    const auto packed = cpu::PackedMatrix::transposed(n > 1 ? std::span<const Matrix>(blocks)
+                                                            : std::span<const Matrix>(blocks + 1, 1));
     ASSERT_EQ(packed.rows(), k);
     ASSERT_EQ(packed.cols(), n);
     for (const auto accumulate : {Accumulate::no, Accumulate::yes}) {
       const auto before = random_numbers(m * (n + 5), 4);
       auto c = before;
-      matmul({a.data(), m, k, k + 3}, packed, bias.data(), {c.data(), m, n, n + 5}, accumulate);
+      cpu::matmul({a.data(), m, k, k + 3}, packed, bias.data(), {c.data(), m, n, n + 5}, accumulate);
       for (int64_t i = 0; i < m; ++i) {
         for (int64_t j = 0; j < n; ++j) {
           double sum = bias[j] + (accumulate == Accumulate::yes ? before[i * (n + 5) + j] : 0.0f);
@@ -64,11 +64,11 @@ TEST(Matmul, PackedPlain) {
   for (const auto& [m, k, n] : kSizes) {
     const auto a = random_numbers(m * k, 1), w = random_numbers(k * n, 2);
     const Matrix blocks[] = {{w.data(), k / 3, n, n}, {w.data() + k / 3 * n, k - k / 3, n, n}};
-    const auto packed = PackedMatrix::plain(blocks);
+    const auto packed = cpu::PackedMatrix::plain(blocks);
     ASSERT_EQ(packed.rows(), k);
     ASSERT_EQ(packed.cols(), n);
     std::vector<float> c(static_cast<size_t>(m * n));
-    matmul({a.data(), m, k, k}, packed, nullptr, {c.data(), m, n, n}, Accumulate::no);
+    cpu::matmul({a.data(), m, k, k}, packed, nullptr, {c.data(), m, n, n}, Accumulate::no);
     for (int64_t i = 0; i < m; ++i) {
       for (int64_t j = 0; j < n; ++j) {
         double sum = 0;
@@ -90,10 +90,10 @@ TEST(Matmul, PackingTransposesExactly) {
       }
       const Matrix rows{w.data(), n, k, k}, cols{transposed.data(), k, n, n};
       std::vector<float> c(static_cast<size_t>(m * n)), expected = c;
-      matmul({a.data(), m, k, k}, PackedMatrix::transposed({&rows, 1}), nullptr, {c.data(), m, n, n},
-             Accumulate::no);
-      matmul({a.data(), m, k, k}, PackedMatrix::plain({&cols, 1}), nullptr, {expected.data(), m, n, n},
-             Accumulate::no);
+      cpu::matmul({a.data(), m, k, k}, cpu::PackedMatrix::transposed({&rows, 1}), nullptr,
+                  {c.data(), m, n, n}, Accumulate::no);
+      cpu::matmul({a.data(), m, k, k}, cpu::PackedMatrix::plain({&cols, 1}), nullptr,
+                  {expected.data(), m, n, n}, Accumulate::no);
       ASSERT_EQ(std::memcmp(c.data(), expected.data(), c.size() * sizeof(float)), 0)
           << m << ' ' << k << ' ' << n;
     }
@@ -107,8 +107,8 @@ TEST(Matmul, TransposedA) {
     for (const auto accumulate : {Accumulate::no, Accumulate::yes}) {
       const auto before = random_numbers(m * n, 3);
       auto c = before;
-      matmul_transposed_a({a.data(), rows, m, m + 2}, {b.data(), rows, n, n + 1}, {c.data(), m, n, n},
-                          accumulate);
+      cpu::matmul_transposed_a({a.data(), rows, m, m + 2}, {b.data(), rows, n, n + 1}, {c.data(), m, n, n},
+                               accumulate);
       for (int64_t i = 0; i < m; ++i) {
         for (int64_t j = 0; j < n; ++j) {
           double sum = accumulate == Accumulate::yes ? before[i * n + j] : 0.0f;
@@ -125,16 +125,16 @@ TEST(Matmul, ARowHasTheSameBitsInAnyCompany) {
   const int64_t k = 192, n = 1100, most = 300;
   const auto a = random_numbers(most * k, 1), w = random_numbers(n * k, 2), bias = random_numbers(n, 3);
   const Matrix block{w.data(), n, k, k};
-  const auto packed = PackedMatrix::transposed({&block, 1});
+  const auto packed = cpu::PackedMatrix::transposed({&block, 1});
   std::vector<float> whole(static_cast<size_t>(most * n));
-  matmul({a.data(), most, k, k}, packed, bias.data(), {whole.data(), most, n, n}, Accumulate::no);
+  cpu::matmul({a.data(), most, k, k}, packed, bias.data(), {whole.data(), most, n, n}, Accumulate::no);
   const int before = qkv::threads();
   for (int64_t rows = 1; rows <= most; rows += rows < 70 ? 1 : 23) {
     qkv::set_threads(1 + static_cast<int>(rows % 3));
     const int64_t first = (most - rows) / 2;
     std::vector<float> part(static_cast<size_t>(rows * n));
-    matmul({a.data() + first * k, rows, k, k}, packed, bias.data(), {part.data(), rows, n, n},
-           Accumulate::no);
+    cpu::matmul({a.data() + first * k, rows, k, k}, packed, bias.data(), {part.data(), rows, n, n},
+                Accumulate::no);
     ASSERT_EQ(std::memcmp(part.data(), whole.data() + first * n, part.size() * sizeof(float)), 0)
         << rows << " rows";
   }
@@ -149,7 +149,8 @@ TEST(Matmul, GradientsHaveTheSameBitsForAnyNumberOfThreads) {
   for (const int threads : {1, 2, 3, 4}) {
     qkv::set_threads(threads);
     auto& c = results.emplace_back(static_cast<size_t>(m * n));
-    matmul_transposed_a({a.data(), rows, m, m}, {b.data(), rows, n, n}, {c.data(), m, n, n}, Accumulate::no);
+    cpu::matmul_transposed_a({a.data(), rows, m, m}, {b.data(), rows, n, n}, {c.data(), m, n, n},
+                             Accumulate::no);
     EXPECT_EQ(c, results.front()) << threads << " threads";
   }
   qkv::set_threads(before);
@@ -164,12 +165,13 @@ TEST(Matmul, SignalsInTheMiddleDoNoHarm) {
   const int64_t m = 700, k = 256, n = 512;
   const auto a = random_numbers(m * k, 1), w = random_numbers(n * k, 2);
   const Matrix block{w.data(), n, k, k};
-  const auto packed = PackedMatrix::transposed({&block, 1});
+  const auto packed = cpu::PackedMatrix::transposed({&block, 1});
   std::vector<float> first, c(static_cast<size_t>(m * n)), gradient(static_cast<size_t>(n * k)),
       first_gradient;
   for (int round = 0; round < 200; ++round) {
-    matmul({a.data(), m, k, k}, packed, nullptr, {c.data(), m, n, n}, Accumulate::no);
-    matmul_transposed_a({c.data(), m, n, n}, {a.data(), m, k, k}, {gradient.data(), n, k, k}, Accumulate::no);
+    cpu::matmul({a.data(), m, k, k}, packed, nullptr, {c.data(), m, n, n}, Accumulate::no);
+    cpu::matmul_transposed_a({c.data(), m, n, n}, {a.data(), m, k, k}, {gradient.data(), n, k, k},
+                             Accumulate::no);
     if (round == 0) {
       first = c;
       first_gradient = gradient;
@@ -185,10 +187,10 @@ TEST(Matmul, SignalsInTheMiddleDoNoHarm) {
 TEST(Matmul, CountsItsWork) {
   const auto a = random_numbers(5 * 7, 1), w = random_numbers(7 * 11, 2);
   const Matrix block{w.data(), 11, 7, 7};
-  const auto packed = PackedMatrix::transposed({&block, 1});
+  const auto packed = cpu::PackedMatrix::transposed({&block, 1});
   std::vector<float> c(55);
   const uint64_t before = counted_macs();
-  matmul({a.data(), 5, 7, 7}, packed, nullptr, {c.data(), 5, 11, 11}, Accumulate::no);
+  cpu::matmul({a.data(), 5, 7, 7}, packed, nullptr, {c.data(), 5, 11, 11}, Accumulate::no);
   EXPECT_EQ(counted_macs() - before, 5u * 7 * 11);
 }
 

@@ -1,10 +1,10 @@
-#include "qkv/kernels/weight_rows.h"
 
 #include <gtest/gtest.h>
 
 #include <bit>
 #include <limits>
 
+#include "qkv/kernels/cpu/weights.h"
 #include "rowwise.h"
 
 namespace qkv::kernels {
@@ -14,7 +14,7 @@ float widened(BFloat16 number) { return std::bit_cast<float>(uint32_t{number.bit
 
 BFloat16 rounded(float number) {
   BFloat16 result;
-  round_to_bf16(&number, &result, 1);
+  cpu::round_to_bf16(&number, &result, 1);
   return result;
 }
 
@@ -31,7 +31,7 @@ TEST(WeightRows, BFloat16IsTheNearestTiesToEven) {
   EXPECT_TRUE(std::isnan(widened(rounded(std::bit_cast<float>(0x7F800001u)))));
   const Numbers many(100001, 1);
   std::vector<BFloat16> all(static_cast<size_t>(many.size()));
-  round_to_bf16(many.data(), all.data(), many.size());
+  cpu::round_to_bf16(many.data(), all.data(), many.size());
   for (int64_t i = 0; i < many.size(); ++i) {
     ASSERT_LE(std::abs(widened(all[static_cast<size_t>(i)]) - many[i]), 0x1p-8f * std::abs(many[i])) << i;
   }
@@ -44,9 +44,9 @@ TEST(WeightRows, Int8IsWithinHalfAStep) {
   for (int64_t c = 0; c < kCols; ++c) weights[8 * kCols + c] *= 1e-30f;
   std::vector<int8_t> numbers(static_cast<size_t>(weights.size()));
   std::vector<float> scales(kRows);
-  quantize_rows(weights.data(), kRows, kCols, numbers.data(), scales.data());
+  cpu::quantize_rows(weights.data(), kRows, kCols, numbers.data(), scales.data());
   std::vector<float> wide(numbers.size());
-  widen_rows({numbers.data(), DType::i8, scales.data(), kRows, kCols}, wide.data());
+  cpu::widen_rows({numbers.data(), DType::i8, scales.data(), kRows, kCols}, wide.data());
   for (int64_t row = 0; row < kRows; ++row) {
     float largest = 0;
     int most = 0;
@@ -65,11 +65,11 @@ TEST(WeightRows, WideningF32AndBFloat16IsExact) {
   constexpr int64_t kRows = 5, kCols = 77;
   const Numbers weights(kRows * kCols, 3);
   std::vector<float> wide(static_cast<size_t>(weights.size()));
-  widen_rows({weights.data(), DType::f32, nullptr, kRows, kCols}, wide.data());
+  cpu::widen_rows({weights.data(), DType::f32, nullptr, kRows, kCols}, wide.data());
   EXPECT_EQ(std::memcmp(wide.data(), weights.data(), wide.size() * sizeof(float)), 0);
   std::vector<BFloat16> halves(wide.size());
-  round_to_bf16(weights.data(), halves.data(), weights.size());
-  widen_rows({halves.data(), DType::bf16, nullptr, kRows, kCols}, wide.data());
+  cpu::round_to_bf16(weights.data(), halves.data(), weights.size());
+  cpu::widen_rows({halves.data(), DType::bf16, nullptr, kRows, kCols}, wide.data());
   for (size_t i = 0; i < wide.size(); ++i) ASSERT_EQ(wide[i], widened(halves[i]));
 }
 

@@ -8,6 +8,7 @@
 #include "qkv/base/parallel.h"
 #include "qkv/models/hub/pretrained.h"
 #include "tests/models/family_case.h"
+#include "tests/support/devices.h"
 #include "tests/support/scratch.h"
 
 namespace {
@@ -22,7 +23,10 @@ class Watched {
   explicit Watched(nn::ForwardContext& context) {
     context.observer = [this](const std::string&, const std::vector<Tensor>& weights) {
       std::vector<float>& all = layers_.emplace_back();
-      for (const Tensor& one : weights) all.insert(all.end(), one.values().begin(), one.values().end());
+      for (const Tensor& one : weights) {
+        const Tensor host = to_host(one);
+        all.insert(all.end(), host.values().begin(), host.values().end());
+      }
     };
   }
   void expect(const Golden& expected) const {
@@ -51,32 +55,36 @@ class LanguageFamilies : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(LanguageFamilies, GiveTransformersNumbers) {
   const FamilyCase one(GetParam());
-  const auto model = load_language_model(one.folder);
-  nn::ForwardContext context;
-  const Watched watched(context);
-  const Variable hidden = (*model)(one.texts, context);
-  expect_close(hidden.value(), one.expected["hidden"], "hidden", 5e-6);
-  expect_close(linear(hidden, model->output_projection()).value(), one.expected["logits"], "logits", 5e-6);
-  watched.expect(one.expected);
+  for_each_device([&](Device device) {
+    const auto model = load_language_model(one.folder, {.device = device});
+    nn::ForwardContext context;
+    const Watched watched(context);
+    const Variable hidden = (*model)(one.texts, context);
+    expect_close(hidden.value(), one.expected["hidden"], "hidden", 5e-6);
+    expect_close(linear(hidden, model->output_projection()).value(), one.expected["logits"], "logits", 5e-6);
+    watched.expect(one.expected);
+  });
 }
 
 TEST_P(LanguageFamilies, WriteTransformersText) {
   const FamilyCase one(GetParam());
-  const auto model = load_language_model(one.folder);
-  const int64_t length = one.offsets.length(0);
-  const auto prompt = one.texts.values.values<int32_t>().subspan(0, static_cast<size_t>(length));
-  nn::DecoderState state = model->start(beginning(prompt));
-  Tensor logits = model->step(Tensor::from(std::vector{prompt.back()}, {1}), state);
-  std::vector<int32_t> found;
-  for (const int32_t expected : one.expected["greedy"].values<int32_t>()) {
-    // transformers was told to go on: the end, id 2, is never chosen.
-    logits.values()[2] = -1e30f;
-    found.push_back(
-        static_cast<int32_t>(std::ranges::max_element(logits.values()) - logits.values().begin()));
-    ASSERT_EQ(found.back(), expected) << "token " << found.size();
-    logits = model->step(Tensor::from(std::vector{found.back()}, {1}), state);
-  }
-  EXPECT_EQ(found.size(), 12u);
+  for_each_device([&](Device device) {
+    const auto model = load_language_model(one.folder, {.device = device});
+    const int64_t length = one.offsets.length(0);
+    const auto prompt = one.texts.values.values<int32_t>().subspan(0, static_cast<size_t>(length));
+    nn::DecoderState state = model->start(beginning(prompt));
+    Tensor logits = to_host(model->step(Tensor::from(std::vector{prompt.back()}, {1}), state));
+    std::vector<int32_t> found;
+    for (const int32_t expected : one.expected["greedy"].values<int32_t>()) {
+      // transformers was told to go on: the end, id 2, is never chosen.
+      logits.values()[2] = -1e30f;
+      found.push_back(
+          static_cast<int32_t>(std::ranges::max_element(logits.values()) - logits.values().begin()));
+      ASSERT_EQ(found.back(), expected) << "token " << found.size();
+      logits = to_host(model->step(Tensor::from(std::vector{found.back()}, {1}), state));
+    }
+    EXPECT_EQ(found.size(), 12u);
+  });
 }
 
 TEST_P(LanguageFamilies, HaveTheSameBitsInAnyBatchAndForAnyThreads) {
@@ -131,25 +139,27 @@ class EncoderFamilies : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(EncoderFamilies, GiveTransformersNumbers) {
   const FamilyCase one(GetParam());
-  const auto model = load_text_encoder(one.folder);
-  nn::ForwardContext context;
-  const Watched watched(context);
-  const Variable hidden = (*model)(one.texts, context, one.expected["types"]);
-  expect_close(hidden.value(), one.expected["hidden"], "hidden", 5e-6);
-  watched.expect(one.expected);
-  const auto expect_head = [&](const char* name, const auto& run) {
-    if (!one.expected.has(name)) {
-      EXPECT_THROW(run(), UsageError) << name;
-      return;
+  for_each_device([&](Device device) {
+    const auto model = load_text_encoder(one.folder, {.device = device});
+    nn::ForwardContext context;
+    const Watched watched(context);
+    const Variable hidden = (*model)(one.texts, context, one.expected["types"]);
+    expect_close(hidden.value(), one.expected["hidden"], "hidden", 5e-6);
+    watched.expect(one.expected);
+    const auto expect_head = [&](const char* name, const auto& run) {
+      if (!one.expected.has(name)) {
+        EXPECT_THROW(run(), UsageError) << name;
+        return;
+      }
+      expect_close(run().value(), one.expected[name], name, 5e-6);
+    };
+    expect_head("logits", [&] { return model->masked_language_logits(hidden); });
+    expect_head("next_sentence", [&] { return model->next_sentence(hidden, one.offsets); });
+    expect_head("labels", [&] { return model->classifier_logits(hidden, one.offsets); });
+    if (one.expected.has("pooled")) {
+      expect_head("pooled", [&] { return model->pooled(hidden, one.offsets); });
     }
-    expect_close(run().value(), one.expected[name], name, 5e-6);
-  };
-  expect_head("logits", [&] { return model->masked_language_logits(hidden); });
-  expect_head("next_sentence", [&] { return model->next_sentence(hidden, one.offsets); });
-  expect_head("labels", [&] { return model->classifier_logits(hidden, one.offsets); });
-  if (one.expected.has("pooled")) {
-    expect_head("pooled", [&] { return model->pooled(hidden, one.offsets); });
-  }
+  });
 }
 
 TEST_P(EncoderFamilies, HaveTheSameBitsInAnyBatchAndForAnyThreads) {

@@ -10,6 +10,7 @@
 #include "qkv/models/position_grid.h"
 #include "qkv/ops/tape.h"
 #include "tests/models/family_case.h"
+#include "tests/support/devices.h"
 #include "tests/support/random.h"
 #include "tests/support/scratch.h"
 
@@ -61,12 +62,17 @@ class ImageFamilies : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(ImageFamilies, GiveTransformersNumbers) {
   const ImageCase one(GetParam());
-  expect_numbers(*one.model, one.expected, OtherSizes::refused);
+  for_each_device([&](Device device) {
+    expect_numbers(*load_image_encoder(one.folder, {.device = device}), one.expected, OtherSizes::refused);
+  });
 }
 
 TEST_P(ImageFamilies, GiveTransformersNumbersForImagesOfAnotherSize) {
   const ImageCase one(GetParam());
-  expect_numbers(*one.model, Golden((one.folder / "resized.safetensors").string()), OtherSizes::interpolated);
+  for_each_device([&](Device device) {
+    expect_numbers(*load_image_encoder(one.folder, {.device = device}),
+                   Golden((one.folder / "resized.safetensors").string()), OtherSizes::interpolated);
+  });
 }
 
 TEST_P(ImageFamilies, HaveTheSameBitsInAnyBatchAndForAnyThreads) {

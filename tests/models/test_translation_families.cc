@@ -9,6 +9,7 @@
 #include "qkv/base/parallel.h"
 #include "qkv/models/hub/pretrained.h"
 #include "tests/models/family_case.h"
+#include "tests/support/devices.h"
 #include "tests/support/scratch.h"
 
 namespace {
@@ -39,38 +40,47 @@ class TranslationFamilies : public ::testing::TestWithParam<std::string> {
 };
 
 TEST_P(TranslationFamilies, GiveTransformersNumbers) {
-  std::vector<std::vector<float>> layers;
-  nn::ForwardContext context;
-  context.observer = [&](const std::string&, const std::vector<Tensor>& weights) {
-    std::vector<float>& all = layers.emplace_back();
-    for (const Tensor& one : weights) all.insert(all.end(), one.values().begin(), one.values().end());
-  };
-  const nn::Memory memory = model_->encode(case_.texts, context);
-  const Variable decoded = model_->decode(targets_, memory, context);
-  expect_close(memory.values.value(), case_.expected["hidden"], "hidden", 5e-6);
-  expect_close(linear(decoded, model_->output_projection()).value(), case_.expected["logits"], "logits",
-               5e-6);
-  ASSERT_FALSE(layers.empty());
-  for (size_t i = 0; i < layers.size(); ++i) {
-    expect_close(Tensor::from(layers[i], {std::ssize(layers[i])}), case_.expected[concat("attention.", i)],
-                 concat("attention ", i), 4e-6);
-  }
-  EXPECT_FALSE(case_.expected.has(concat("attention.", layers.size()))) << "a layer is missing";
+  for_each_device([&](Device device) {
+    const auto model = load_transformer(case_.folder, {.device = device});
+    std::vector<std::vector<float>> layers;
+    nn::ForwardContext context;
+    context.observer = [&](const std::string&, const std::vector<Tensor>& weights) {
+      std::vector<float>& all = layers.emplace_back();
+      for (const Tensor& one : weights) {
+        const Tensor host = to_host(one);
+        all.insert(all.end(), host.values().begin(), host.values().end());
+      }
+    };
+    const nn::Memory memory = model->encode(case_.texts, context);
+    const Variable decoded = model->decode(targets_, memory, context);
+    expect_close(memory.values.value(), case_.expected["hidden"], "hidden", 5e-6);
+    expect_close(linear(decoded, model->output_projection()).value(), case_.expected["logits"], "logits",
+                 5e-6);
+    ASSERT_FALSE(layers.empty());
+    for (size_t i = 0; i < layers.size(); ++i) {
+      expect_close(Tensor::from(layers[i], {std::ssize(layers[i])}), case_.expected[concat("attention.", i)],
+                   concat("attention ", i), 4e-6);
+    }
+    EXPECT_FALSE(case_.expected.has(concat("attention.", layers.size()))) << "a layer is missing";
+  });
 }
 
 TEST_P(TranslationFamilies, WriteTransformersText) {
-  nn::ForwardContext context;
-  nn::DecoderState state = model_->start(model_->encode(part(case_.texts, 0), context));
-  std::vector<int32_t> found{static_cast<int32_t>(model_->config().decoder_start_id)};
-  for (const int32_t expected : case_.expected["greedy"].values<int32_t>()) {
-    const Tensor next = model_->step(Tensor::from(std::vector{found.back()}, {1}), state);
-    // transformers was told to go on, and not to write padding.
-    for (const int64_t never : {model_->config().eos_id, model_->config().pad_id})
-      next.data()[never] = -1e30f;
-    found.push_back(static_cast<int32_t>(std::ranges::max_element(next.values()) - next.values().begin()));
-    ASSERT_EQ(found.back(), expected) << "token " << found.size();
-  }
-  EXPECT_EQ(found.size(), 13u);
+  for_each_device([&](Device device) {
+    const auto model = load_transformer(case_.folder, {.device = device});
+    nn::ForwardContext context;
+    nn::DecoderState state = model->start(model->encode(part(case_.texts, 0), context));
+    std::vector<int32_t> found{static_cast<int32_t>(model->config().decoder_start_id)};
+    for (const int32_t expected : case_.expected["greedy"].values<int32_t>()) {
+      const Tensor next = to_host(model->step(Tensor::from(std::vector{found.back()}, {1}), state));
+      // transformers was told to go on, and not to write padding.
+      for (const int64_t never : {model->config().eos_id, model->config().pad_id})
+        next.data()[never] = -1e30f;
+      found.push_back(static_cast<int32_t>(std::ranges::max_element(next.values()) - next.values().begin()));
+      ASSERT_EQ(found.back(), expected) << "token " << found.size();
+    }
+    EXPECT_EQ(found.size(), 13u);
+  });
 }
 
 TEST_P(TranslationFamilies, HaveTheSameBitsInAnyBatchAndForAnyThreads) {

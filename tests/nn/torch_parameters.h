@@ -45,14 +45,15 @@ inline Tensor torch_tensor(const Golden& golden, const std::string& prefix, cons
   return golden[prefix + name];
 }
 
-// Gives a module PyTorch's numbers. `rename` maps the module's names to those of the file.
+// Gives a module PyTorch's numbers, on the device. `rename` maps the module's names to those of the file.
 template <class Module, class Rename>
-void load_torch(const Module& module, const Golden& golden, const Rename& rename) {
+void load_torch(const Module& module, const Golden& golden, const Rename& rename,
+                Device device = Device::cpu) {
   module.visit([&](const std::string& name, const nn::Parameter& parameter) {
     const Tensor value = torch_tensor(golden, "param.", rename(name), parameter.shape);
     ASSERT_EQ(value.shape(), parameter.shape) << name;
     Variable variable = parameter.variable;
-    variable.set_value(value.clone());
+    variable.set_value(from_host(value.clone(), device));
   });
 }
 

@@ -7,6 +7,7 @@
 #include "qkv/ops/embedding.h"
 #include "qkv/ops/general/weighted_sum.h"
 #include "qkv/ops/linear.h"
+#include "qkv/ops/linear_cross_entropy.h"
 #include "qkv/ops/norm.h"
 #include "tests/support/golden.h"
 

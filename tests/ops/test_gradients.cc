@@ -10,6 +10,7 @@
 #include "qkv/ops/general/reshape.h"
 #include "qkv/ops/general/scale.h"
 #include "qkv/ops/linear.h"
+#include "qkv/ops/linear_cross_entropy.h"
 #include "qkv/ops/norm.h"
 #include "qkv/ops/relative_position_bias.h"
 #include "qkv/ops/rotary.h"
@@ -25,9 +26,7 @@ const Dropout kDropout{.rate = 0.3f, .seed = 11, .step = 2, .site = 5, .first_ro
 TEST(Gradients, Linear) {
   check_gradients({.function =
                        [](const std::vector<Variable>& in) {
-                         // The weights must outlive the tape, as a module's do.
-                         static std::vector<LinearWeights> kept;
-                         return linear(in[0], kept.emplace_back(LinearWeights({in[1], in[2]}, {in[3], {}})));
+                         return linear(in[0], LinearWeights({in[1], in[2]}, {in[3], {}}));
                        },
                    .inputs = {random_tensor({5, 7}, 1), random_tensor({4, 7}, 2), random_tensor({3, 7}, 3),
                               random_tensor({4}, 4)}});
@@ -40,10 +39,8 @@ TEST(Gradients, LinearCrossEntropy) {
       check_gradients(
           {.function =
                [=](const std::vector<Variable>& in) {
-                 static std::vector<std::unique_ptr<LinearWeights>> kept;
-                 kept.push_back(std::make_unique<LinearWeights>(std::vector{in[1]}, std::vector{in[2]}));
                  return linear_cross_entropy(
-                            in[0], *kept.back(), Tensor::from(labels, {7}),
+                            in[0], LinearWeights({in[1]}, {in[2]}), Tensor::from(labels, {7}),
                             {.label_smoothing = smoothing, .factor = 0.5f, .chunk_rows = chunk})
                      .loss;
                },

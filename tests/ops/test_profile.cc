@@ -11,6 +11,7 @@
 #include "qkv/ops/attention.h"
 #include "qkv/ops/embedding.h"
 #include "qkv/ops/linear.h"
+#include "qkv/ops/linear_cross_entropy.h"
 #include "qkv/ops/norm.h"
 #include "tests/support/random.h"
 

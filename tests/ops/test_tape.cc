@@ -10,6 +10,7 @@
 #include "qkv/ops/embedding.h"
 #include "qkv/ops/general/weighted_sum.h"
 #include "qkv/ops/linear.h"
+#include "qkv/ops/linear_activate.h"
 #include "qkv/ops/norm.h"
 #include "tests/support/random.h"
 
@@ -191,17 +192,14 @@ TEST(LinearActivate, IsLinearAndThenActivate) {
   for (const Activation activation : {Activation::relu, Activation::gelu_exact, Activation::identity}) {
     for (const float rate : {0.0f, 0.4f}) {
       const Dropout dropout{.rate = rate, .seed = 5, .step = 2, .site = 3};
-      std::optional<LinearWeights> weights;  // the tape refers to them
       const auto fused = run(
           [&](const auto& in) {
-            weights.emplace(std::vector{in[1]}, std::vector{in[2]});
-            return linear_activate(in[0], *weights, activation, dropout);
+            return linear_activate(in[0], LinearWeights({in[1]}, {in[2]}), activation, dropout);
           },
           inputs);
       const auto in_steps = run(
           [&](const auto& in) {
-            weights.emplace(std::vector{in[1]}, std::vector{in[2]});
-            return activate(linear(in[0], *weights), activation, dropout);
+            return activate(linear(in[0], LinearWeights({in[1]}, {in[2]})), activation, dropout);
           },
           inputs);
       expect_same_bits(fused, in_steps);

@@ -58,15 +58,15 @@ TEST_F(T5Golden, RowsWithoutTokensAreNothing) {
 
 // A folder with smaller weights is the same model as this one opened with them.
 TEST_F(T5Golden, CanBeQuantized) {
-  for (const WeightForm form : {WeightForm::bf16, WeightForm::int8}) {
+  for (const DType dtype : {DType::bf16, DType::i8}) {
     const Scratch folder;
-    models::quantize_folder(folder_, folder / "smaller", form);
+    models::quantize_folder(folder_, folder / "smaller", dtype);
     const Translator found(folder / "smaller");
-    const Translator expected(folder_, {.weights = form});
-    EXPECT_EQ(models::form_of(*found.model().transformer), form);
+    const Translator expected(folder_, {.dtype = dtype});
+    EXPECT_EQ(models::weight_dtype(*found.model().transformer), dtype);
     EXPECT_EQ(found.model().generation.beam, 3);
     const std::string config = read_file(folder / "smaller" / "config.json");
-    EXPECT_EQ(config.find("\"model_type\": \"t5\"") != std::string::npos, form == WeightForm::bf16) << config;
+    EXPECT_EQ(config.find("\"model_type\": \"t5\"") != std::string::npos, dtype == DType::bf16) << config;
     const auto texts = found(sources(), found.default_options());
     const auto wanted = expected(sources(), expected.default_options());
     for (size_t i = 0; i < texts.size(); ++i) {

@@ -15,12 +15,12 @@
 #include "qkv/search/transformer.h"
 #include "tests/search/random_step_model.h"
 #include "tests/search/random_transformer.h"
-#include "tests/support/keep_as.h"
+#include "tests/support/quantize_model.h"
 
 namespace qkv::search {
 namespace {
 
-using qkv::testing::keep_as;
+using qkv::testing::quantize_model;
 using testing::random_sentences;
 using testing::random_transformer;
 using testing::RandomModel;
@@ -161,11 +161,11 @@ TEST(Shortlist, OutputsAreAsIfNothingElseWereInTheVocabulary) {
 
 // A projection to a few rows of the table, which depend on who is under way, gives the bits that it gives
 // alone.
-class Restricted : public ::testing::TestWithParam<WeightForm> {};
+class Restricted : public ::testing::TestWithParam<DType> {};
 
 TEST_P(Restricted, ATransformersBitsDoNotDependOnTheCompanions) {
   const auto model = random_transformer(small_config(), 31);
-  keep_as(GetParam(), *model);
+  quantize_model(GetParam(), *model);
   const auto sources = random_sentences(30, 12, 22, 8);
   std::vector<Request> requests;
   for (const auto& source : sources) requests.push_back({.source = source});
@@ -207,8 +207,7 @@ TEST_P(Restricted, ATransformersBitsDoNotDependOnTheCompanions) {
   for (size_t i = 0; i < alike.size(); ++i) EXPECT_NEAR(alike[i][0].score, expected[i][0].score, 1e-4) << i;
 }
 
-INSTANTIATE_TEST_SUITE_P(Forms, Restricted,
-                         ::testing::Values(WeightForm::f32, WeightForm::bf16, WeightForm::int8),
+INSTANTIATE_TEST_SUITE_P(Forms, Restricted, ::testing::Values(DType::f32, DType::bf16, DType::i8),
                          [](const auto& test) { return std::string(name_of(test.param)); });
 
 }  // namespace

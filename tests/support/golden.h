@@ -65,7 +65,7 @@ inline void expect_close(const Tensor& found, const Tensor& expected, const std:
   ASSERT_TRUE(found.defined()) << what << " is missing";
   ASSERT_EQ(found.numel(), expected.numel())
       << what << ": " << found.shape() << " against " << expected.shape();
-  const Tensor a = found.contiguous() ? found : found.clone();
+  const Tensor a = to_host(found.contiguous() ? found : found.clone());
   double largest = 1, worst = 0;
   int64_t at = 0;
   for (int64_t i = 0; i < expected.numel(); ++i) {

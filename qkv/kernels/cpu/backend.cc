@@ -1,22 +1,61 @@
 #include "qkv/kernels/backend.h"
 
+#include <utility>
+
 #include "qkv/kernels/cpu/attention/attention.h"
 #include "qkv/kernels/cpu/embedding.h"
 #include "qkv/kernels/cpu/gated.h"
 #include "qkv/kernels/cpu/loss.h"
+#include "qkv/kernels/cpu/matmul.h"
 #include "qkv/kernels/cpu/norm.h"
 #include "qkv/kernels/cpu/optimizer.h"
 #include "qkv/kernels/cpu/plain/plain.h"
 #include "qkv/kernels/cpu/pointwise.h"
 #include "qkv/kernels/cpu/rotary.h"
 #include "qkv/kernels/cpu/transpose.h"
+#include "qkv/kernels/cpu/weights.h"
 
 namespace qkv::kernels {
 namespace {
 
+// One or the other.
+struct CpuMatrix final : PreparedMatrix {
+  explicit CpuMatrix(cpu::PackedMatrix matrix) : packed(std::move(matrix)) {}
+  explicit CpuMatrix(cpu::WeightView weights) : in_place(std::move(weights)) {}
+  cpu::PackedMatrix packed;
+  cpu::WeightView in_place;
+};
+
 class CpuBackend final : public Backend {
  public:
   DeviceMemory* memory() const override { return nullptr; }
+  std::unique_ptr<const PreparedMatrix> pack_transposed(std::span<const Matrix> blocks) const override {
+    return std::make_unique<const CpuMatrix>(cpu::PackedMatrix::transposed(blocks));
+  }
+  std::unique_ptr<const PreparedMatrix> pack_plain(std::span<const Matrix> blocks) const override {
+    return std::make_unique<const CpuMatrix>(cpu::PackedMatrix::plain(blocks));
+  }
+  std::unique_ptr<const PreparedMatrix> view(std::span<const WeightRows> blocks) const override {
+    return std::make_unique<const CpuMatrix>(cpu::WeightView(blocks));
+  }
+  void matmul(const Matrix& a, const PreparedMatrix& b, const float* bias, const MutableMatrix& c,
+              Accumulate accumulate) const override {
+    const auto& right = static_cast<const CpuMatrix&>(b);
+    if (right.packed.empty()) return cpu::matmul(a, right.in_place, bias, c, accumulate);
+    cpu::matmul(a, right.packed, bias, c, accumulate);
+  }
+  void matmul_transposed_a(const Matrix& a, const Matrix& b, const MutableMatrix& c,
+                           Accumulate accumulate) const override {
+    cpu::matmul_transposed_a(a, b, c, accumulate);
+  }
+  void round_to_bf16(const float* from, BFloat16* to, int64_t count) const override {
+    cpu::round_to_bf16(from, to, count);
+  }
+  void quantize_rows(const float* from, int64_t rows, int64_t cols, int8_t* to,
+                     float* scales) const override {
+    cpu::quantize_rows(from, rows, cols, to, scales);
+  }
+  void widen_rows(const WeightRows& from, float* to) const override { cpu::widen_rows(from, to); }
   void attention_forward(const AttentionShape& shape, const AttentionInput& input,
                          const AttentionOutput& output) const override {
     cpu::attention_forward(shape, input, output);

@@ -17,7 +17,7 @@ HWY_BEFORE_NAMESPACE();
 namespace qkv::kernels::HWY_NAMESPACE {
 namespace {
 
-// A vector of a row's numbers, whatever they are kept as.
+// A vector of a row's values, in any dtype.
 template <class P>
 HWY_INLINE FloatVector load_weight(const float* from, FloatVector /*scale*/, P part) {
   return load(Floats(), from, part);
@@ -40,7 +40,7 @@ void embed_rows(const EmbeddingForward& a, int64_t begin, int64_t end) {
   const auto* const table = static_cast<const Weight*>(a.table.data);
   const auto factor = hn::Set(d, a.factor);
   for (int64_t t = begin; t < end; ++t) {
-    const Weight* from = table + a.ids[t] * a.cols;
+    const Weight* from = table + a.ids[t] * a.table.stride;
     const auto scale = hn::Set(d, a.table.scales == nullptr ? 1.0f : a.table.scales[a.ids[t]]);
     const float* place = a.positions == nullptr ? nullptr : a.positions + a.position[t] * a.cols;
     float* to = a.y + t * a.cols;
@@ -52,11 +52,21 @@ void embed_rows(const EmbeddingForward& a, int64_t begin, int64_t end) {
   }
 }
 
+template <class Weight>
+void embed_dropped(const EmbeddingForward& a, int64_t begin, int64_t end) {
+  a.dropout.active() ? embed_rows<DropSome, Weight>(a, begin, end)
+                     : embed_rows<KeepAll, Weight>(a, begin, end);
+}
+
 void embed_range(const EmbeddingForward& a, int64_t begin, int64_t end) {
-  // Only f32 is trained, and only in training something is dropped.
-  if (a.table.form == DType::bf16) return embed_rows<KeepAll, uint16_t>(a, begin, end);
-  if (a.table.form == DType::i8) return embed_rows<KeepAll, int8_t>(a, begin, end);
-  a.dropout.active() ? embed_rows<DropSome, float>(a, begin, end) : embed_rows<KeepAll, float>(a, begin, end);
+  switch (a.table.dtype) {
+    case DType::bf16:
+      return embed_dropped<uint16_t>(a, begin, end);
+    case DType::i8:
+      return embed_dropped<int8_t>(a, begin, end);
+    default:
+      return embed_dropped<float>(a, begin, end);
+  }
 }
 
 // The columns [begin, end) of all tokens; begin is a multiple of 8, and there are kDropoutColumns at most.
@@ -104,7 +114,7 @@ constexpr int64_t kScatterColumns = 128;
 
 void embedding_forward(const EmbeddingForward& arguments) {
   count_numbers(arguments.tokens * arguments.cols * (arguments.positions != nullptr ? 2 : 1));
-  count_bytes(arguments.tokens * arguments.cols * static_cast<int64_t>(size_of(arguments.table.form)));
+  count_bytes(arguments.tokens * arguments.cols * static_cast<int64_t>(size_of(arguments.table.dtype)));
   const int64_t grain = std::max<int64_t>(1, 16384 / std::max<int64_t>(arguments.cols, 1));
   parallel_for(arguments.tokens, grain, [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(embed_range)(arguments, begin, end);

@@ -10,11 +10,13 @@
 #include "qkv/kernels/reference/elementwise.h"
 #include "qkv/kernels/reference/embedding.h"
 #include "qkv/kernels/reference/loss.h"
+#include "qkv/kernels/reference/matmul.h"
 #include "qkv/kernels/reference/memory.h"
 #include "qkv/kernels/reference/norm.h"
 #include "qkv/kernels/reference/optimizer.h"
 #include "qkv/kernels/reference/plain.h"
 #include "qkv/kernels/reference/rotary.h"
+#include "qkv/kernels/reference/weights.h"
 
 namespace qkv::kernels {
 namespace {
@@ -25,6 +27,18 @@ using reference::readable;
 template <class... Addresses>
 void make_readable(Addresses&... addresses) {
   ((addresses = readable(addresses)), ...);
+}
+
+template <class AnyMatrix>
+AnyMatrix readable_matrix(AnyMatrix matrix) {
+  make_readable(matrix.data);
+  return matrix;
+}
+
+std::vector<Matrix> readable_all(std::span<const Matrix> blocks) {
+  std::vector<Matrix> all(blocks.begin(), blocks.end());
+  for (Matrix& block : all) make_readable(block.data);
+  return all;
 }
 
 AttentionShape readable_shape(AttentionShape shape) {
@@ -49,6 +63,40 @@ std::vector<ParameterUpdate> readable_updates(std::span<const ParameterUpdate> u
 class ReferenceBackend final : public Backend {
  public:
   DeviceMemory* memory() const override { return &reference::memory(); }
+
+  std::unique_ptr<const PreparedMatrix> pack_transposed(std::span<const Matrix> blocks) const override {
+    return reference::pack_transposed(readable_all(blocks));
+  }
+  std::unique_ptr<const PreparedMatrix> pack_plain(std::span<const Matrix> blocks) const override {
+    return reference::pack_plain(readable_all(blocks));
+  }
+  std::unique_ptr<const PreparedMatrix> view(std::span<const WeightRows> blocks) const override {
+    std::vector<WeightRows> all(blocks.begin(), blocks.end());
+    for (WeightRows& block : all) make_readable(block.data, block.scales);
+    return reference::view(all);
+  }
+  void matmul(const Matrix& a, const PreparedMatrix& b, const float* bias, const MutableMatrix& c,
+              Accumulate accumulate) const override {
+    reference::matmul(readable_matrix(a), static_cast<const reference::RightHandSide&>(b), readable(bias),
+                      readable_matrix(c), accumulate);
+  }
+  void matmul_transposed_a(const Matrix& a, const Matrix& b, const MutableMatrix& c,
+                           Accumulate accumulate) const override {
+    reference::matmul_transposed_a(readable_matrix(a), readable_matrix(b), readable_matrix(c), accumulate);
+  }
+
+  void round_to_bf16(const float* from, BFloat16* to, int64_t count) const override {
+    reference::round_to_bf16(readable(from), readable(to), count);
+  }
+  void quantize_rows(const float* from, int64_t rows, int64_t cols, int8_t* to,
+                     float* scales) const override {
+    reference::quantize_rows(readable(from), rows, cols, readable(to), readable(scales));
+  }
+  void widen_rows(const WeightRows& from, float* to) const override {
+    WeightRows rows = from;
+    make_readable(rows.data, rows.scales);
+    reference::widen_rows(rows, readable(to));
+  }
 
   void attention_forward(const AttentionShape& shape, const AttentionInput& input,
                          const AttentionOutput& output) const override {

@@ -15,7 +15,7 @@ void multiply_int8(const QuantizedRow& q, const WeightRows& w, double* y) {
   for (int64_t j = 0; j < w.rows; ++j) {
     int64_t sum = 0;
     for (int64_t i = 0; i < w.cols; ++i) {
-      sum += int64_t{q.steps[static_cast<size_t>(i)] - q.zero_point} * numbers[j * w.cols + i];
+      sum += int64_t{q.steps[static_cast<size_t>(i)] - q.zero_point} * numbers[j * w.stride + i];
     }
     y[j] = static_cast<double>(sum) * double{q.scale} * double{w.scales[j]};
   }
@@ -49,7 +49,7 @@ Doubles product_transposed_a(const Matrix& a, const Matrix& b) {
 
 Doubles product_transposed_b(const Matrix& x, const WeightRows& w) {
   Doubles y(static_cast<size_t>(x.rows * w.rows));
-  if (w.form == DType::i8) {
+  if (w.dtype == DType::i8) {
     for (int64_t r = 0; r < x.rows; ++r) {
       multiply_int8(quantize_row(x.data + r * x.stride, x.cols), w, y.data() + r * w.rows);
     }
@@ -91,6 +91,60 @@ QuantizedRow quantize_row(const float* x, int64_t count) {
     q.steps[static_cast<size_t>(i)] = std::clamp(step, 0, 255);
   }
   return q;
+}
+
+std::unique_ptr<RightHandSide> pack_transposed(std::span<const Matrix> blocks) {
+  auto b = std::make_unique<RightHandSide>();
+  b->rows = blocks.front().cols;
+  for (const Matrix& block : blocks) b->cols += block.rows;
+  b->packed.resize(at(b->rows, b->cols, 0));
+  int64_t first = 0;
+  for (const Matrix& block : blocks) {
+    for (int64_t r = 0; r < block.rows; ++r) {
+      for (int64_t c = 0; c < block.cols; ++c)
+        b->packed[at(c, b->cols, first + r)] = block.data[r * block.stride + c];
+    }
+    first += block.rows;
+  }
+  return b;
+}
+
+std::unique_ptr<RightHandSide> pack_plain(std::span<const Matrix> blocks) {
+  auto b = std::make_unique<RightHandSide>();
+  b->cols = blocks.front().cols;
+  for (const Matrix& block : blocks) {
+    b->rows += block.rows;
+    for (int64_t r = 0; r < block.rows; ++r) {
+      b->packed.insert(b->packed.end(), block.data + r * block.stride,
+                       block.data + r * block.stride + block.cols);
+    }
+  }
+  return b;
+}
+
+std::unique_ptr<RightHandSide> view(std::span<const WeightRows> blocks) {
+  auto b = std::make_unique<RightHandSide>();
+  b->in_place.assign(blocks.begin(), blocks.end());
+  return b;
+}
+
+void matmul(const Matrix& a, const RightHandSide& b, const float* bias, const MutableMatrix& c,
+            Accumulate accumulate) {
+  const auto put = [&](Doubles columns, int64_t first, int64_t count) {
+    for (size_t i = 0; i < columns.size() && bias != nullptr; ++i)
+      columns[i] += double{bias[first + static_cast<int64_t>(i) % count]};
+    store(columns, count, c.data + first, c.stride, accumulate);
+  };
+  if (b.in_place.empty()) return put(product(a, {b.packed.data(), b.rows, b.cols, b.cols}), 0, b.cols);
+  int64_t first = 0;
+  for (const WeightRows& w : b.in_place) {
+    put(product_transposed_b(a, w), first, w.rows);
+    first += w.rows;
+  }
+}
+
+void matmul_transposed_a(const Matrix& a, const Matrix& b, const MutableMatrix& c, Accumulate accumulate) {
+  store(product_transposed_a(a, b), c.cols, c.data, c.stride, accumulate);
 }
 
 }  // namespace qkv::kernels::reference

@@ -2,9 +2,11 @@
 // Matrix products with sums in double precision; with int8 weights, in integers.
 
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <vector>
 
-#include "qkv/kernels/matmul.h"
+#include "qkv/kernels/backend/matmul.h"
 #include "qkv/kernels/reference/doubles.h"
 #include "qkv/kernels/weight_rows.h"
 
@@ -27,5 +29,20 @@ struct QuantizedRow {
   int32_t zero_point = 0;
 };
 QuantizedRow quantize_row(const float* x, int64_t count);
+
+// The right-hand side of a product: a copy of a matrix, or weights of which it is the transpose.
+struct RightHandSide final : PreparedMatrix {
+  std::vector<float> packed;  // [rows, cols]
+  int64_t rows = 0, cols = 0;
+  std::vector<WeightRows> in_place;
+};
+std::unique_ptr<RightHandSide> pack_transposed(std::span<const Matrix> blocks);
+std::unique_ptr<RightHandSide> pack_plain(std::span<const Matrix> blocks);
+std::unique_ptr<RightHandSide> view(std::span<const WeightRows> blocks);
+
+// The kernels of kernels/backend.h.
+void matmul(const Matrix& a, const RightHandSide& b, const float* bias, const MutableMatrix& c,
+            Accumulate accumulate);
+void matmul_transposed_a(const Matrix& a, const Matrix& b, const MutableMatrix& c, Accumulate accumulate);
 
 }  // namespace qkv::kernels::reference

@@ -22,8 +22,8 @@ BFloat16 nearest_bf16(float value) {
 }  // namespace
 
 double element(const WeightRows& weights, int64_t row, int64_t col) {
-  const int64_t i = row * weights.cols + col;
-  switch (weights.form) {
+  const int64_t i = row * weights.stride + col;
+  switch (weights.dtype) {
     case DType::bf16:
       return std::bit_cast<float>(uint32_t{static_cast<const BFloat16*>(weights.data)[i].bits} << 16);
     case DType::i8:

@@ -22,13 +22,13 @@ constexpr std::string_view kOwnLayout = "qkv-";
 // A folder's config.json, and what it says before its family reads it.
 struct Opened {
   ConfigReader reader;
-  StoredForm weights;
+  StoredDType weights;
   std::string family;
   bool own_layout;  // tensors are named and laid out as parameters are here
 };
 
-std::string model_type_of(std::string_view family, WeightForm form) {
-  return concat(form == WeightForm::int8 && family != kOwn ? kOwnLayout : "", family);
+std::string model_type_of(std::string_view family, DType dtype) {
+  return concat(dtype == DType::i8 && family != kOwn ? kOwnLayout : "", family);
 }
 
 Opened open_config(const std::filesystem::path& folder) {
@@ -46,7 +46,7 @@ Opened open_config(const std::filesystem::path& folder) {
   const ConfigReader reader(text, path.string());
   const std::string model_type = reader.string("model_type");
   const bool own = model_type.starts_with(kOwnLayout);
-  return {reader, stored_form(text, path.string()), own ? model_type.substr(kOwnLayout.size()) : model_type,
+  return {reader, stored_dtype(text, path.string()), own ? model_type.substr(kOwnLayout.size()) : model_type,
           own};
 }
 
@@ -87,7 +87,7 @@ std::unique_ptr<Model> load(const std::filesystem::path& folder, const char* kin
   const Family* family = find_family(families, opened.family);
   if (family == nullptr) reader.reject("model_type", concat(kind, " (", model_types(families), ")"));
   if (reader.string("model_type") !=
-      model_type_of(opened.family, opened.weights.form.value_or(WeightForm::f32))) {
+      model_type_of(opened.family, opened.weights.dtype.value_or(DType::f32))) {
     reader.reject("dtype", concat(opened.own_layout ? "" : "anything but ", "\"int8\", as the model_type is ",
                                   reader.string("model_type")));
   }
@@ -107,18 +107,19 @@ std::unique_ptr<Model> load(const std::filesystem::path& folder, const char* kin
   load_parameters(TensorFiles(folder, options.trainable ? MapFor::writing : MapFor::reading),
                   weight_map_of(*family, model->config(), opened.own_layout), opened.weights,
                   parameters_of(*model), options);
+  nn::move_to(*model, options.device);
   return model;
 }
 
 template <class Model, class Config>
 void save(const std::filesystem::path& folder, const Model& model, const FamilyOf<Config>& family) {
   const auto visit = parameters_of(model);
-  const WeightForm form = form_of(visit);
+  const DType dtype = weight_dtype(visit);
   ConfigWriter config = family.serialize(model.config());
-  config.string("dtype", config_dtype(form));
-  config.string("model_type", model_type_of(family.model_type, form));
+  config.string("dtype", config_dtype(dtype));
+  config.string("model_type", model_type_of(family.model_type, dtype));
   const std::vector<io::NamedTensor> tensors =
-      stored_tensors(weight_map_of(family, model.config(), form == WeightForm::int8), visit);
+      stored_tensors(weight_map_of(family, model.config(), dtype == DType::i8), visit);
   make_writable_folder(folder);
   write_file_atomically(folder / kConfig, config.json());
   io::write_safetensors(folder / kWeights, tensors);
@@ -155,10 +156,10 @@ FolderKind folder_kind(const std::filesystem::path& folder) {
   return *kind;
 }
 
-WeightForm form_of(const LanguageModel& model) { return form_of(parameters_of(model)); }
-WeightForm form_of(const TextEncoder& model) { return form_of(parameters_of(model)); }
-WeightForm form_of(const ImageEncoder& model) { return form_of(parameters_of(model)); }
-WeightForm form_of(const Transformer& model) { return form_of(parameters_of(model)); }
+DType weight_dtype(const LanguageModel& model) { return weight_dtype(parameters_of(model)); }
+DType weight_dtype(const TextEncoder& model) { return weight_dtype(parameters_of(model)); }
+DType weight_dtype(const ImageEncoder& model) { return weight_dtype(parameters_of(model)); }
+DType weight_dtype(const Transformer& model) { return weight_dtype(parameters_of(model)); }
 
 std::string family_of(const std::filesystem::path& folder) { return open_config(folder).family; }
 

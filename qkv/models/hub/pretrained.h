@@ -61,11 +61,11 @@ void save_image_encoder(const std::filesystem::path& folder, const ImageEncoder&
 void save_transformer(const std::filesystem::path& folder, const Transformer& model,
                       const GenerationDefaults& defaults);
 
-// The form of a model's weights.
-WeightForm form_of(const LanguageModel& model);
-WeightForm form_of(const TextEncoder& model);
-WeightForm form_of(const ImageEncoder& model);
-WeightForm form_of(const Transformer& model);
+// The dtype of a model's weight matrices and tables.
+DType weight_dtype(const LanguageModel& model);
+DType weight_dtype(const TextEncoder& model);
+DType weight_dtype(const ImageEncoder& model);
+DType weight_dtype(const Transformer& model);
 
 // The family that a folder's config.json names, without what it says of int8: "bert" for "qkv-bert".
 std::string family_of(const std::filesystem::path& folder);

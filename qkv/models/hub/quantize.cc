@@ -67,12 +67,12 @@ void write(const fs::path& from, const fs::path& to, const Model& model, const S
 
 }  // namespace
 
-void quantize_folder(const fs::path& from, const fs::path& to, WeightForm form) {
+void quantize_folder(const fs::path& from, const fs::path& to, DType dtype) {
   if (fs::exists(to) && !(fs::is_directory(to) && fs::is_empty(to))) {
     throw UsageError(concat(to.string(), ": expected an empty folder or none, found ",
                             fs::is_directory(to) ? "one with files in it" : "a file"));
   }
-  const LoadOptions options{.weights = form};
+  const LoadOptions options{.dtype = dtype};
   switch (folder_kind(from)) {
     case FolderKind::translation: {
       const TranslationModel model = load_translation_model(from, options);

@@ -101,7 +101,7 @@ void put_in(const Tensor& value, const WeightRule& rule, const Tensor& whole) {
 
 }  // namespace
 
-void load_parameters(const TensorFiles& files, const WeightMap& map, const StoredForm& says,
+void load_parameters(const TensorFiles& files, const WeightMap& map, const StoredDType& says,
                      const std::function<void(const nn::ParameterVisitor&)>& visit,
                      const LoadOptions& options) {
   std::set<std::string> used;
@@ -139,7 +139,7 @@ std::vector<io::NamedTensor> stored_tensors(const WeightMap& map,
   std::map<std::string, Tensor> tensors;
   visit([&](const std::string& name, const nn::Parameter& parameter) {
     const Stored to = stored(map, name);
-    const Tensor value = parameter.variable.value(), scales = parameter.variable.scales();
+    const auto [value, scales] = parameter.weight().value();
     if (scales.defined()) tensors[scales_name(to.name)] = scales;
     if (to.rule.parts == 1 && to.rule.layout == Layout::same) {
       tensors[to.name] = value.reshape(stored_shape(value.shape(), to.rule));

@@ -47,7 +47,7 @@ struct WeightMap {
 // Gives every parameter that `visit` enumerates its numbers, as load_parameter() does. Throws DataError for a
 // tensor that is missing or of another shape, naming it as the files do. What the files have beyond that is
 // told to the log.
-void load_parameters(const TensorFiles& files, const WeightMap& map, const StoredForm& says,
+void load_parameters(const TensorFiles& files, const WeightMap& map, const StoredDType& says,
                      const std::function<void(const nn::ParameterVisitor&)>& visit,
                      const LoadOptions& options);
 

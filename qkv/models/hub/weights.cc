@@ -4,6 +4,7 @@
 #include "qkv/base/files.h"
 #include "qkv/base/json.h"
 #include "qkv/kernels/pointwise.h"
+#include "qkv/ops/quantize.h"
 
 namespace qkv::models {
 namespace {
@@ -27,72 +28,68 @@ Tensor load_scales(const io::SafetensorsFile& file, const std::string& stored, i
 
 std::string scales_name(const std::string& weight) { return weight + "_scale"; }
 
-void load_parameter(const io::SafetensorsFile& file, const StoredTensor& from, const StoredForm& says,
+void load_parameter(const io::SafetensorsFile& file, const StoredTensor& from, const StoredDType& says,
                     const nn::Parameter& parameter, const LoadOptions& options) {
   const MemoryScope memory(MemoryUse::weights);
-  Variable variable = parameter.variable;
-  const bool any_form = variable.allows_quantized();
+  const bool quantized = parameter.allows_quantized();
   const Tensor whole = file.as_stored(from.name, from.shape);
   const DType dtype = whole.dtype();
   const auto refuse = [&](const std::string& expected) {
     throw DataError(concat(file.path().string(), ": ", from.name, ": expected ", expected, ", found ",
                            file.dtype(from.name)));
   };
-  if (dtype != DType::f32 && dtype != DType::bf16 && !(dtype == DType::i8 && any_form)) {
-    refuse(any_form ? "F32, F16, BF16 or I8" : "F32, F16 or BF16");
+  if (dtype != DType::f32 && dtype != DType::bf16 && !(dtype == DType::i8 && quantized)) {
+    refuse(quantized ? "F32, F16, BF16 or I8" : "F32, F16 or BF16");
   }
-  const bool int8 = says.form == WeightForm::int8;
-  if (any_form && (dtype == DType::i8) != int8) {
+  const bool int8 = says.dtype == DType::i8;
+  if (quantized && (dtype == DType::i8) != int8) {
     refuse(concat(int8 ? "I8" : "no I8", ", as \"dtype\" in ", says.config, " says"));
   }
   const Tensor value = from.taken_out ? from.taken_out(whole) : whole;
   const Tensor scales = dtype == DType::i8 ? load_scales(file, from.name, value.rows()) : Tensor();
-  FormedWeight weight;
+  QuantizedTensor weight;
   try {
-    weight =
-        in_form({value, scales}, any_form ? options.weights.value_or(qkv::form_of(dtype)) : WeightForm::f32);
+    weight = to_dtype({value, scales}, quantized ? options.dtype.value_or(dtype) : DType::f32);
   } catch (const NumericError& error) {
     throw DataError(concat(file.path().string(), ": ", from.name, ": ", error.what()));
   }
   const auto* const begin = static_cast<const std::byte*>(whole.address());
-  const auto* const found = static_cast<const std::byte*>(weight.value.address());
+  const auto* const found = static_cast<const std::byte*>(weight.values.address());
   // A copy was made, and the file's own pages are not read again.
   if (found < begin || found >= begin + whole.bytes()) release_mapped(begin, whole.bytes());
-  variable.set_value(weight.value, weight.scales);
+  parameter.set_value(weight);
 }
 
-const char* config_dtype(WeightForm form) {
-  switch (form) {
-    case WeightForm::f32:
-      return "float32";
-    case WeightForm::bf16:
+const char* config_dtype(DType dtype) {
+  switch (dtype) {
+    case DType::bf16:
       return "bfloat16";
-    case WeightForm::int8:
+    case DType::i8:
       return "int8";
+    default:
+      return "float32";
   }
-  return "float32";
 }
 
-StoredForm stored_form(const std::string& text, const std::string& path) {
+StoredDType stored_dtype(const std::string& text, const std::string& path) {
   const JsonValue object = parse_json(text, path);
   for (const char* const key : {"dtype", "torch_dtype"}) {
     const auto found = object.find(key);
     if (!found || (found->is_string() && found->string() == "float16")) continue;
-    for (const WeightForm form : {WeightForm::f32, WeightForm::bf16, WeightForm::int8}) {
-      if (found->is_string() && found->string() == config_dtype(form)) return {path, form};
+    for (const DType dtype : kWeightDTypes) {
+      if (found->is_string() && found->string() == config_dtype(dtype)) return {path, dtype};
     }
     found->fail("\"float32\", \"float16\", \"bfloat16\" or \"int8\"");
   }
   return {path};
 }
 
-WeightForm form_of(const std::function<void(const nn::ParameterVisitor&)>& visit) {
-  std::optional<WeightForm> form;
+DType weight_dtype(const std::function<void(const nn::ParameterVisitor&)>& visit) {
+  std::optional<DType> dtype;
   visit([&](const std::string&, const nn::Parameter& parameter) {
-    if (!form && parameter.variable.allows_quantized())
-      form = qkv::form_of(parameter.variable.value().dtype());
+    if (!dtype && parameter.allows_quantized()) dtype = parameter.variable.value().dtype();
   });
-  return form.value_or(WeightForm::f32);
+  return dtype.value_or(DType::f32);
 }
 
 }  // namespace qkv::models

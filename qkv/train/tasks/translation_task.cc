@@ -7,7 +7,7 @@
 #include "qkv/base/field_text.h"
 #include "qkv/base/log.h"
 #include "qkv/models/hub/pretrained.h"
-#include "qkv/ops/linear.h"
+#include "qkv/ops/linear_cross_entropy.h"
 
 namespace qkv::train {
 namespace {
@@ -123,7 +123,9 @@ BatchLoss TranslationTask::loss(const Batch& batch, const BatchSize& step,
   const Variable hidden = model_.decode(ragged(rows.decoder_input), memory, context);
   const CrossEntropyResult result = linear_cross_entropy(
       hidden, model_.output_projection(), Tensor::from(rows.labels.ids, {rows.labels.tokens()}),
-      {.label_smoothing = inputs_.options.label_smoothing, .factor = 1.0f / static_cast<float>(step.labels)});
+      {.label_smoothing = inputs_.options.label_smoothing,
+       .factor = 1.0f / static_cast<float>(step.labels),
+       .layout = context.weight_layout()});
   const double labels = static_cast<double>(batch.size.labels);
   return {result.loss, {{"loss", result.loss_sum, labels}, {"nll", result.nll_sum, labels}}};
 }

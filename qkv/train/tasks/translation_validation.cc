@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "qkv/metrics/bleu.h"
+#include "qkv/ops/linear_cross_entropy.h"
 #include "qkv/search/transformer.h"
 #include "qkv/text/lines.h"
 

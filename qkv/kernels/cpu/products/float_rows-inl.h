@@ -5,11 +5,11 @@
 // up in order. Four numbers are what the narrowest vector holds, so wider ones compute several columns side
 // by side, and all machines with fused multiply-adds find the same bits.
 
-#if defined(QKV_KERNELS_CPU_FLOAT_ROWS_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef QKV_KERNELS_CPU_FLOAT_ROWS_INL_H_
-#undef QKV_KERNELS_CPU_FLOAT_ROWS_INL_H_
+#if defined(QKV_KERNELS_CPU_PRODUCTS_FLOAT_ROWS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef QKV_KERNELS_CPU_PRODUCTS_FLOAT_ROWS_INL_H_
+#undef QKV_KERNELS_CPU_PRODUCTS_FLOAT_ROWS_INL_H_
 #else
-#define QKV_KERNELS_CPU_FLOAT_ROWS_INL_H_
+#define QKV_KERNELS_CPU_PRODUCTS_FLOAT_ROWS_INL_H_
 #endif
 
 #include <hwy/highway.h>
@@ -38,7 +38,7 @@ void float_part(const GemmTile& p) {
       float chain[4] = {};
       for (int64_t i = p.first; i < std::min(p.first + kDepth, p.inner); ++i) {
         float& sum = chain[i % 4];
-        sum = p.x[row * p.x_stride + i] * widened(w[col * p.inner + i]) + sum;
+        sum = p.x[row * p.x_stride + i] * widened(w[col * p.w_stride + i]) + sum;
       }
       float sum = (chain[0] + chain[1]) + (chain[2] + chain[3]);
       if (p.first == 0 && p.bias != nullptr) sum += p.bias[col];
@@ -271,7 +271,7 @@ HWY_INLINE void all_rows(const GemmTile& p, const Columns& columns, int64_t col)
 template <class W>
 HWY_INLINE const W* column_of(const GemmTile& p, int64_t col) {
   // Past the last column the last one is computed again.
-  return static_cast<const W*>(p.w) + std::min(col, p.cols - 1) * p.inner + p.first;
+  return static_cast<const W*>(p.w) + std::min(col, p.cols - 1) * p.w_stride + p.first;
 }
 
 // The columns of the tile that begins with `col`. What lies `ahead` numbers behind is expected next.
@@ -303,7 +303,7 @@ HWY_INLINE void lay_columns(const InPlace<W, V>& columns, int64_t count, float* 
 template <int R, int V, class W>
 HWY_INLINE void part_in_place(const GemmTile& p) {
   for (int64_t col = 0; col < p.cols; col += V * kBlocks)
-    all_rows<R, W>(p, in_place<W, V>(p, col, V * kBlocks * p.inner), col);
+    all_rows<R, W>(p, in_place<W, V>(p, col, V * kBlocks * p.w_stride), col);
 }
 
 template <class W>
@@ -313,13 +313,14 @@ HWY_INLINE void part_in_panels(const GemmTile& p) {
   for (int64_t col = 0; col < p.cols; col += kCols) {
     lay_columns(in_place<W, V>(p, col, 0), count, p.scratch);
     // The next part is expected to be that of the columns that follow these.
-    all_rows<kTileRows, float>(p, Panel<W, V>{p.scratch, in_place<W, V>(p, col, kPartCols * p.inner)}, col);
+    all_rows<kTileRows, float>(p, Panel<W, V>{p.scratch, in_place<W, V>(p, col, kPartCols * p.w_stride)},
+                               col);
   }
 }
 
 template <class W>
 void float_part(const GemmTile& p) {
-  const bool crowded = p.inner * static_cast<int64_t>(sizeof(W)) % 4096 == 0;
+  const bool crowded = p.w_stride * static_cast<int64_t>(sizeof(W)) % 4096 == 0;
   if (p.rows <= 2 || (crowded && p.rows <= kFewRows)) {
     part_in_place<kNarrowRows, kNarrowVectors, W>(p);
   } else if (p.rows <= kFewRows) {

@@ -1,12 +1,14 @@
 #include "qkv/kernels/cpu/products/gemm_nt.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <iterator>
 #include <numeric>
+#include <utility>
 
 #include "qkv/base/parallel.h"
 #include "qkv/kernels/counters.h"
 #include "qkv/kernels/cpu/products/int8_sums.h"
-#include "qkv/kernels/cpu/products/packed_matrix.h"
 #include "qkv/kernels/cpu/products/quantized_rows.h"
 #include "qkv/tensor/storage.h"
 
@@ -104,7 +106,7 @@ void int8_sums(const GemmTile& p, int32_t* sums) {
   const auto* const weights = static_cast<const int8_t*>(p.w);
   for (int64_t col = 0; col < p.cols; col += kCols) {
     const int8_t* w[kCols];
-    for (int64_t c = 0; c < kCols; ++c) w[c] = weights + std::min(col + c, p.cols - 1) * p.inner;
+    for (int64_t c = 0; c < kCols; ++c) w[c] = weights + std::min(col + c, p.cols - 1) * p.w_stride;
     for (int64_t row = 0; row < p.rows; row += 2) {
       const uint8_t* const q = p.q + row * p.q_stride;
       int32_t* const to = sums + row * kPartCols + col;
@@ -185,7 +187,7 @@ void int8_part(const GemmTile& p) {
 }
 
 void run_part(const GemmTile& p) {
-  switch (p.form) {
+  switch (p.dtype) {
     case DType::f32:
       return float_part<float>(p);
     case DType::bf16:
@@ -224,45 +226,74 @@ float* scratch_of_this_thread() {
 
 // How many parts a thread takes at once: enough for what calling it costs, and then up to kMaxParts as long
 // as all threads have several pieces of work.
-int64_t parts_at_a_time(const PackedMatrix::Impl& b, int64_t panels, int64_t rows) {
+int64_t parts_at_a_time(const cpu::WeightView::Impl& b, int64_t panels, int64_t rows) {
   constexpr int64_t kMaxParts = 4, kPiecesOfAThread = 8;
   // A part's cost: its weights, and for each four rows as much again.
-  const int64_t part_bytes = kPartCols * b.rows * static_cast<int64_t>(size_of(b.form));
+  const int64_t part_bytes =
+      kPartCols * std::max<int64_t>(b.rows, 1) * static_cast<int64_t>(size_of(b.dtype));
   const int64_t least = kPieceBytes / (part_bytes * std::max<int64_t>(1, rows / 4));
-  const int64_t parts = panels * static_cast<int64_t>(b.kept.size());
+  const int64_t parts = panels * static_cast<int64_t>(b.parts.size());
   return std::max<int64_t>({1, least, std::min(kMaxParts, parts / (kPiecesOfAThread * threads()))});
 }
 
-}  // namespace
-
 std::vector<int32_t> row_sums(const WeightRows& weights) {
   std::vector<int32_t> sums(static_cast<size_t>(weights.rows));
-  const auto* const numbers = static_cast<const int8_t*>(weights.data);
+  const auto* const integers = static_cast<const int8_t*>(weights.data);
   const int64_t grain = std::max<int64_t>(1, kPieceBytes / std::max<int64_t>(weights.cols, 1));
   parallel_for(weights.rows, grain, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row)
       sums[static_cast<size_t>(row)] =
-          HWY_DYNAMIC_DISPATCH(sum_of)(numbers + row * weights.cols, weights.cols);
+          HWY_DYNAMIC_DISPATCH(sum_of)(integers + row * weights.stride, weights.cols);
   });
   return sums;
 }
 
-void gemm_nt(const Matrix& a, const PackedMatrix::Impl& b, const float* bias, const MutableMatrix& c,
-             Accumulate accumulate) {
-  const bool whole_numbers = b.form == DType::i8;
-  const bool tiles = whole_numbers && a.rows >= kFewestInTiles && HWY_DYNAMIC_DISPATCH(multiplies_tiles)();
-  const QuantizedRows q = whole_numbers ? quantize_inputs(a, tiles) : QuantizedRows();
-  const int64_t panels = (a.rows + kPartRows - 1) / kPartRows, parts = static_cast<int64_t>(b.kept.size());
+}  // namespace
+
+int64_t cpu::WeightView::rows() const { return impl_ ? impl_->rows : 0; }
+int64_t cpu::WeightView::cols() const { return impl_ ? impl_->cols : 0; }
+DType cpu::WeightView::dtype() const { return impl_ ? impl_->dtype : DType::f32; }
+
+cpu::WeightView::WeightView(std::span<const WeightRows> blocks) {
+  Impl whole;
+  whole.rows = blocks[0].cols;
+  whole.dtype = blocks[0].dtype;
+  for (const WeightRows& block : blocks) {
+    const int64_t row_bytes = block.stride * static_cast<int64_t>(size_of(block.dtype));
+    for (int64_t first = 0; first < block.rows; first += kPartCols) {
+      WeightRows part = block;
+      part.data = static_cast<const std::byte*>(block.data) + first * row_bytes;
+      if (part.scales) part.scales += first;
+      part.rows = std::min(kPartCols, block.rows - first);
+      whole.parts.push_back({part, whole.cols + first});
+    }
+    whole.cols += block.rows;
+    if (block.dtype == DType::i8) std::ranges::copy(row_sums(block), std::back_inserter(whole.sums));
+  }
+  impl_ = std::make_shared<const Impl>(std::move(whole));
+}
+
+void cpu::matmul(const Matrix& a, const cpu::WeightView& weights, const float* bias, const MutableMatrix& c,
+                 Accumulate accumulate) {
+  const cpu::WeightView::Impl& b = *weights.impl();
+  count_macs(static_cast<uint64_t>(a.rows * b.rows * b.cols));
+  count_numbers(a.rows * b.rows + touches(accumulate) * a.rows * b.cols);
+  count_bytes(b.rows * b.cols * static_cast<int64_t>(size_of(b.dtype)));
+  const bool integers = b.dtype == DType::i8;
+  const bool tiles = integers && a.rows >= kFewestInTiles && HWY_DYNAMIC_DISPATCH(multiplies_tiles)();
+  const QuantizedRows q = integers ? quantize_inputs(a, tiles) : QuantizedRows();
+  const int64_t panels = (a.rows + kPartRows - 1) / kPartRows, parts = static_cast<int64_t>(b.parts.size());
   const auto run = [&](int64_t index, int64_t first) {
-    const PackedMatrix::Impl::Kept& columns = b.kept[static_cast<size_t>(index % parts)];
+    const cpu::WeightView::Impl::Part& columns = b.parts[static_cast<size_t>(index % parts)];
     const WeightRows& w = columns.weights;
     const int64_t row = index / parts * kPartRows;
     HWY_DYNAMIC_DISPATCH(run_part)
     ({.rows = std::min(kPartRows, a.rows - row),
       .cols = w.rows,
       .inner = w.cols,
-      .form = w.form,
+      .dtype = w.dtype,
       .w = w.data,
+      .w_stride = w.stride,
       .bias = bias ? bias + columns.first_col : nullptr,
       .accumulate = accumulate == Accumulate::yes,
       .y = c.data + row * c.stride + columns.first_col,
@@ -270,17 +301,17 @@ void gemm_nt(const Matrix& a, const PackedMatrix::Impl& b, const float* bias, co
       .x = a.data + row * a.stride,
       .x_stride = a.stride,
       .first = first,
-      .scratch = whole_numbers ? nullptr : scratch_of_this_thread(),
-      .q = whole_numbers ? q.numbers + row * q.stride : nullptr,
+      .scratch = integers ? nullptr : scratch_of_this_thread(),
+      .q = integers ? q.numbers + row * q.stride : nullptr,
       .tiles = q.tiles,
       .q_stride = q.stride,
-      .q_scales = whole_numbers ? q.scales + row : nullptr,
-      .q_zeros = whole_numbers ? q.zeros + row : nullptr,
+      .q_scales = integers ? q.scales + row : nullptr,
+      .q_zeros = integers ? q.zeros + row : nullptr,
       .w_scales = w.scales,
-      .w_sums = whole_numbers ? b.sums.data() + columns.first_col : nullptr});
+      .w_sums = integers ? b.sums.data() + columns.first_col : nullptr});
   };
   // Several parts of the same rows: what of these is in a cache serves them all.
-  const int64_t depth = whole_numbers ? std::max<int64_t>(b.rows, 1) : kDepth;
+  const int64_t depth = integers ? std::max<int64_t>(b.rows, 1) : kDepth;
   parallel_for(panels * parts, parts_at_a_time(b, panels, std::min(kPartRows, a.rows)),
                [&](int64_t begin, int64_t end) {
                  for (int64_t first = 0; first == 0 || first < b.rows; first += depth) {

@@ -82,11 +82,13 @@ QKV_AMX void transpose(const void* from, int64_t from_stride, void* to, int64_t 
 class Columns {
  public:
   Columns(const GemmTile& part, int64_t first)
-      : first_(static_cast<const int8_t*>(part.w) + first * part.inner),
+      : first_(static_cast<const int8_t*>(part.w) + first * part.w_stride),
         inner_(part.inner),
+        stride_(part.w_stride),
         count_(std::min(kTile, part.cols - first)) {}
 
   int64_t inner() const { return inner_; }
+  int64_t stride() const { return stride_; }
   // Up to here tiles are all there.
   int64_t whole() const { return count_ == kTile ? inner_ / kAmxDepth * kAmxDepth : 0; }
   const int8_t* at(int64_t i) const { return first_ + i; }
@@ -95,20 +97,20 @@ class Columns {
   // turn it is, when there are `turns`.
   void prefetch(int64_t i, int64_t ahead, int64_t turn, int64_t turns) const {
     for (int64_t c = kTile * turn / turns; c < kTile * (turn + 1) / turns; ++c)
-      __builtin_prefetch(at(i) + (ahead + c) * inner_);
+      __builtin_prefetch(at(i) + (ahead + c) * stride_);
   }
 
   // The tile at i, with a stride of kAmxDepth.
   const int8_t* copy(int64_t i, int8_t* to) const {
     std::fill_n(to, kTileBytes, int8_t{0});
     for (int64_t c = 0; c < count_; ++c)
-      std::copy_n(at(i) + c * inner_, std::min(kAmxDepth, inner_ - i), to + c * kAmxDepth);
+      std::copy_n(at(i) + c * stride_, std::min(kAmxDepth, inner_ - i), to + c * kAmxDepth);
     return to;
   }
 
  private:
   const int8_t* first_;
-  int64_t inner_, count_;
+  int64_t inner_, stride_, count_;
 };
 
 // Tiles 0 to 3 hold sums, 4 and 5 columns, 6 and 7 rows.
@@ -138,14 +140,14 @@ QKV_AMX void block(const Columns (&columns)[C], const uint8_t* const (&rows)[R],
   _tile_zero(1);
   _tile_zero(2);
   _tile_zero(3);
-  const int64_t inner = columns[0].inner(), whole = columns[C - 1].whole();
+  const int64_t inner = columns[0].inner(), stride = columns[0].stride(), whole = columns[C - 1].whole();
   const int8_t* at[C];
   for (int64_t i = 0; i < whole; i += kAmxDepth) {
     for (int c = 0; c < C; ++c) {
       at[c] = columns[c].at(i);
       columns[c].prefetch(i, C * kTile, turn, turns);
     }
-    multiply<C, R>(at, inner, rows, i);
+    multiply<C, R>(at, stride, rows, i);
   }
   alignas(64) int8_t copies[C][kTileBytes];
   for (int64_t i = whole; i < inner; i += kAmxDepth) {

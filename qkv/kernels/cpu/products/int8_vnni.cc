@@ -37,9 +37,10 @@ QKV_VNNI inline __m128i sums_of_lanes(__m512i a, __m512i b, __m512i c, __m512i d
   return _mm_add_epi32(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
 }
 
-// R rows by C columns (a multiple of four); w[c] is where column c's weights lie.
+// R rows by C columns (a multiple of four); w[c] points at column c's weights.
 template <int R, int C>
-QKV_VNNI void tile(const uint8_t* q, int64_t q_stride, const int8_t* const* w, int64_t inner, int32_t* sums) {
+QKV_VNNI void tile(const uint8_t* q, int64_t q_stride, const int8_t* const* w, int64_t w_stride,
+                   int64_t inner, int32_t* sums) {
   __m512i sum[R][C];
 #pragma GCC unroll 4
   for (int r = 0; r < R; ++r) {
@@ -54,7 +55,7 @@ QKV_VNNI void tile(const uint8_t* q, int64_t q_stride, const int8_t* const* w, i
 #pragma GCC unroll 8
     for (int c = 0; c < C; ++c) {
       const __m512i right = _mm512_loadu_si512(w[c] + i);
-      if constexpr (R == 1) __builtin_prefetch(w[c] + i + C * inner);
+      if constexpr (R == 1) __builtin_prefetch(w[c] + i + C * w_stride);
 #pragma GCC unroll 4
       for (int r = 0; r < R; ++r) add_products(sum[r][c], left[r], right);
     }
@@ -94,19 +95,19 @@ void int8_sums_vnni(const GemmTile& part, int32_t* sums) {
   for (int64_t col = 0; col < part.cols; col += kCols) {
     const int8_t* w[kCols];
     // Past the last column the last one is computed again.
-    for (int64_t c = 0; c < kCols; ++c) w[c] = first + std::min(col + c, part.cols - 1) * part.inner;
+    for (int64_t c = 0; c < kCols; ++c) w[c] = first + std::min(col + c, part.cols - 1) * part.w_stride;
     for (int64_t row = 0; row < part.rows; row += kRows) {
       const uint8_t* const q = part.q + row * part.q_stride;
       int32_t* const to = sums + row * kPartCols + col;
       switch (std::min<int64_t>(kRows, part.rows - row)) {
         case 1:
-          tile<1, kCols>(q, part.q_stride, w, part.inner, to);
+          tile<1, kCols>(q, part.q_stride, w, part.w_stride, part.inner, to);
           break;
         case 2:
-          tile<2, kCols>(q, part.q_stride, w, part.inner, to);
+          tile<2, kCols>(q, part.q_stride, w, part.w_stride, part.inner, to);
           break;
         default:
-          tile<kRows, kCols>(q, part.q_stride, w, part.inner, to);
+          tile<kRows, kCols>(q, part.q_stride, w, part.w_stride, part.inner, to);
       }
     }
   }

@@ -2,13 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cstddef>
-#include <iterator>
 #include <utility>
 
 #include "qkv/base/parallel.h"
 #include "qkv/kernels/counters.h"
-#include "qkv/kernels/cpu/products/gemm_nt.h"
+#include "qkv/kernels/cpu/products/onednn.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "qkv/kernels/cpu/products/packed_matrix.cc"
@@ -74,11 +72,11 @@ constexpr int64_t kSlabRows = 16;  // a slab's rows are a multiple
 
 int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
 
-PackedMatrix::Impl allocate_blocks(int64_t rows, int64_t cols) {
-  PackedMatrix::Impl packed;
+cpu::PackedMatrix::Impl allocate_blocks(int64_t rows, int64_t cols) {
+  cpu::PackedMatrix::Impl packed;
   packed.rows = rows;
   packed.cols = cols;
-  packed.layout = runs_on_slabs() ? PackLayout::slabs : PackLayout::rows;
+  packed.layout = onednn::runs_on_slabs() ? PackLayout::slabs : PackLayout::rows;
   for (int64_t first = 0; first < cols; first += kBlockCols) {
     const int64_t count = std::min(kBlockCols, cols - first);
     const int64_t numbers = packed.layout == PackLayout::slabs
@@ -97,7 +95,7 @@ struct Slab {
 
 // fill(slab) for all columns, at most kSlabCols at a time, on all threads.
 template <class Fill>
-void for_slabs(const PackedMatrix::Impl& packed, const Fill& fill) {
+void for_slabs(const cpu::PackedMatrix::Impl& packed, const Fill& fill) {
   const int64_t slabs = (packed.cols + kSlabCols - 1) / kSlabCols;
   const int64_t grain = std::max<int64_t>(1, 32768 / (kSlabCols * std::max<int64_t>(packed.rows, 1)));
   parallel_for(slabs, grain, [&](int64_t begin, int64_t end) {
@@ -139,11 +137,10 @@ void for_rows(std::span<const Matrix> blocks, int64_t begin, int64_t end, const 
 
 }  // namespace
 
-int64_t PackedMatrix::rows() const { return impl_ ? impl_->rows : 0; }
-int64_t PackedMatrix::cols() const { return impl_ ? impl_->cols : 0; }
-DType PackedMatrix::form() const { return impl_ ? impl_->form : DType::f32; }
+int64_t cpu::PackedMatrix::rows() const { return impl_ ? impl_->rows : 0; }
+int64_t cpu::PackedMatrix::cols() const { return impl_ ? impl_->cols : 0; }
 
-PackedMatrix PackedMatrix::transposed(std::span<const Matrix> blocks) {
+cpu::PackedMatrix cpu::PackedMatrix::transposed(std::span<const Matrix> blocks) {
   Impl packed = allocate_blocks(blocks[0].cols, count_rows(blocks));
   count_numbers(2 * packed.rows * packed.cols);
   for_slabs(packed, [&](const Slab& slab) {
@@ -152,12 +149,12 @@ PackedMatrix PackedMatrix::transposed(std::span<const Matrix> blocks) {
              [&](int64_t i, const float* row) { from[static_cast<size_t>(i - slab.first)] = row; });
     HWY_DYNAMIC_DISPATCH(transpose)(from.data(), slab.count, packed.rows, slab.data, slab.stride);
   });
-  PackedMatrix result;
+  cpu::PackedMatrix result;
   result.impl_ = std::make_shared<const Impl>(std::move(packed));
   return result;
 }
 
-PackedMatrix PackedMatrix::plain(std::span<const Matrix> blocks) {
+cpu::PackedMatrix cpu::PackedMatrix::plain(std::span<const Matrix> blocks) {
   Impl packed = allocate_blocks(count_rows(blocks), blocks[0].cols);
   count_numbers(2 * packed.rows * packed.cols);
   for_slabs(packed, [&](const Slab& slab) {
@@ -165,30 +162,8 @@ PackedMatrix PackedMatrix::plain(std::span<const Matrix> blocks) {
       std::copy_n(row + slab.first, slab.count, slab.data + i * slab.stride);
     });
   });
-  PackedMatrix result;
+  cpu::PackedMatrix result;
   result.impl_ = std::make_shared<const Impl>(std::move(packed));
-  return result;
-}
-
-PackedMatrix PackedMatrix::kept(std::span<const WeightRows> blocks) {
-  Impl whole;
-  whole.rows = blocks[0].cols;
-  whole.layout = PackLayout::kept;
-  whole.form = blocks[0].form;
-  for (const WeightRows& block : blocks) {
-    const int64_t row_bytes = block.cols * static_cast<int64_t>(size_of(block.form));
-    for (int64_t first = 0; first < block.rows; first += kPartCols) {
-      WeightRows part = block;
-      part.data = static_cast<const std::byte*>(block.data) + first * row_bytes;
-      if (part.scales) part.scales += first;
-      part.rows = std::min(kPartCols, block.rows - first);
-      whole.kept.push_back({part, whole.cols + first});
-    }
-    whole.cols += block.rows;
-    if (block.form == DType::i8) std::ranges::copy(row_sums(block), std::back_inserter(whole.sums));
-  }
-  PackedMatrix result;
-  result.impl_ = std::make_shared<const Impl>(std::move(whole));
   return result;
 }
 

@@ -97,16 +97,17 @@ QuantizedRows quantize_inputs(const Matrix& a, bool tiles) {
      q.zeros + begin);
   };
   const int64_t group_bytes = together * q.stride;
-  parallel_for(groups, std::max<int64_t>(1, kPiece / group_bytes), [&](int64_t begin, int64_t end) {
-    if (!q.tiles) return quantize(begin, end, q.numbers + begin * q.stride);
-    uint8_t* const rows = scratch_of_this_thread(group_bytes);
-    for (int64_t group = begin; group < end; ++group) {
-      const int64_t first = group * kAmxRows, count = std::min(kAmxRows, a.rows - first);
-      quantize(first, first + count, rows);
-      std::fill(rows + count * q.stride, rows + group_bytes, uint8_t{0});
-      pack_amx_tiles(rows, q.stride, q.numbers + group * group_bytes);
-    }
-  });
+  parallel_for(groups, std::max<int64_t>(1, kPiece / std::max<int64_t>(group_bytes, 1)),
+               [&](int64_t begin, int64_t end) {
+                 if (!q.tiles) return quantize(begin, end, q.numbers + begin * q.stride);
+                 uint8_t* const rows = scratch_of_this_thread(group_bytes);
+                 for (int64_t group = begin; group < end; ++group) {
+                   const int64_t first = group * kAmxRows, count = std::min(kAmxRows, a.rows - first);
+                   quantize(first, first + count, rows);
+                   std::fill(rows + count * q.stride, rows + group_bytes, uint8_t{0});
+                   pack_amx_tiles(rows, q.stride, q.numbers + group * group_bytes);
+                 }
+               });
   return q;
 }
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "qkv/kernels/matmul.h"
+#include "qkv/kernels/cpu/matmul.h"
 #include "qkv/tensor/storage.h"
 
 namespace qkv::kernels {

@@ -1,4 +1,4 @@
-#include "qkv/kernels/weight_rows.h"
+#include "qkv/kernels/cpu/weights.h"
 
 #include <algorithm>
 #include <bit>
@@ -7,7 +7,7 @@
 
 #include "qkv/base/parallel.h"
 
-namespace qkv::kernels {
+namespace qkv::kernels::cpu {
 namespace {
 
 // Plain loops: the compiler makes vectors of them, and each weight passes here once.
@@ -38,8 +38,8 @@ void quantize_row(const float* from, int64_t cols, int8_t* to, float& scale) {
 }
 
 void widen_row(const WeightRows& from, int64_t row, float* to) {
-  const int64_t first = row * from.cols;
-  switch (from.form) {
+  const int64_t first = row * from.stride;
+  switch (from.dtype) {
     case DType::bf16: {
       const auto* numbers = static_cast<const BFloat16*>(from.data) + first;
       for (int64_t i = 0; i < from.cols; ++i) {
@@ -85,4 +85,4 @@ void widen_rows(const WeightRows& from, float* to) {
   });
 }
 
-}  // namespace qkv::kernels
+}  // namespace qkv::kernels::cpu

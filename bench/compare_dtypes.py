@@ -1,6 +1,6 @@
 """What keeping trained weights in bf16 and int8 costs: vectors and their neighbours, perplexity, greedy texts.
 
-    python bench/compare_forms.py --text FILE --qkv build/release/bin/qkv DIR...
+    python bench/compare_dtypes.py --text FILE --qkv build/release/bin/qkv DIR...
 
 needs numpy. DIR is a folder of an encoder of texts or of a language model; `qkv quantize` writes the others. FILE has a sentence a line.
 
@@ -32,7 +32,7 @@ def in_form(qkv, model, form, scratch):
     """The folder with its weights in this form, and the size of their file in MB."""
     folder = model if form == "f32" else scratch / f"{model.resolve().name}-{form}"
     if not folder.exists():
-        subprocess.run([qkv, "quantize", model, "--weights", form, "--out", folder], check=True)
+        subprocess.run([qkv, "quantize", model, "--dtype", form, "--out", folder], check=True)
     return folder, sum(file.stat().st_size for file in folder.glob("*.safetensors")) / 1e6
 
 
@@ -93,7 +93,7 @@ def main():
     parser.add_argument("--qkv", default="build/release/bin/qkv", help="the program (default: %(default)s)")
     parser.add_argument("--lines", type=int, default=1000, help="(default: %(default)s)")
     parser.add_argument("--pieces", type=int, default=20, help="(default: %(default)s)")
-    parser.add_argument("--scratch", default="build/compare_forms", type=Path, help="where the folders are written (default: %(default)s)")
+    parser.add_argument("--scratch", default="build/compare_dtypes", type=Path, help="where the folders are written (default: %(default)s)")
     arguments = parser.parse_args()
     arguments.scratch.mkdir(parents=True, exist_ok=True)
     lines = [line for line in arguments.text.read_text(encoding="utf-8").splitlines() if line.strip()]

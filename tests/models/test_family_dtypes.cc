@@ -9,7 +9,7 @@
 
 #include "qkv/base/files.h"
 #include "qkv/base/parallel.h"
-#include "qkv/kernels/matmul.h"
+#include "qkv/kernels/cpu/matmul.h"
 #include "qkv/models/hub/pretrained.h"
 #include "qkv/models/hub/quantize.h"
 #include "tests/models/family_case.h"
@@ -29,7 +29,7 @@ Tensor first_of(const Tensor& rows, int64_t count) { return rows.slice_rows(0, c
 
 // A model of any family, as these tests see it.
 struct AnyModel {
-  WeightForm form;
+  DType dtype;
   std::function<void(const nn::ParameterVisitor&)> visit;
   // What it makes of the golden inputs, all of them or the first alone: its heads' logits, or hidden states.
   std::function<Tensor(bool first)> run;
@@ -38,7 +38,7 @@ struct AnyModel {
 template <class Model>
 AnyModel any(std::unique_ptr<Model> loaded, const std::function<Tensor(const Model&, bool)>& run) {
   const std::shared_ptr<Model> model(std::move(loaded));
-  return {form_of(*model), [model](const nn::ParameterVisitor& visitor) { model->visit(visitor); },
+  return {weight_dtype(*model), [model](const nn::ParameterVisitor& visitor) { model->visit(visitor); },
           [model, run](bool first) { return run(*model, first); }};
 }
 
@@ -89,11 +89,11 @@ AnyModel open_model(const fs::path& inputs, const fs::path& folder, const LoadOp
 }
 
 // As quantize_folder() does; the golden encoder-decoders have no tokenizers, which that opens.
-void store(const fs::path& from, const fs::path& to, WeightForm form) {
+void store(const fs::path& from, const fs::path& to, DType dtype) {
   if (folder_kind(from) == FolderKind::translation) {
-    save_transformer(to, *load_transformer(from, {.weights = form}), {});
+    save_transformer(to, *load_transformer(from, {.dtype = dtype}), {});
   } else {
-    quantize_folder(from, to, form);
+    quantize_folder(from, to, dtype);
   }
 }
 
@@ -102,28 +102,28 @@ bool same_bits(const Tensor& a, const Tensor& b) {
          std::memcmp(a.address(), b.address(), a.bytes()) == 0;
 }
 
-class FamilyForms : public ::testing::TestWithParam<std::tuple<std::string, WeightForm>> {
+class FamilyDTypes : public ::testing::TestWithParam<std::tuple<std::string, DType>> {
  protected:
   const std::string name_ = std::get<0>(GetParam());
-  const WeightForm form_ = std::get<1>(GetParam());
+  const DType dtype_ = std::get<1>(GetParam());
   const fs::path folder_ = golden(name_);
-  const AnyModel rounded_ = open_model(folder_, folder_, {.weights = form_});
+  const AnyModel rounded_ = open_model(folder_, folder_, {.dtype = dtype_});
 };
 
-TEST_P(FamilyForms, AreNearToTheModel) {
-  EXPECT_EQ(rounded_.form, form_);
-  const Tensor exact = open_model(folder_, folder_, {.weights = WeightForm::f32}).run(false),
+TEST_P(FamilyDTypes, AreNearToTheModel) {
+  EXPECT_EQ(rounded_.dtype, dtype_);
+  const Tensor exact = open_model(folder_, folder_, {.dtype = DType::f32}).run(false),
                found = rounded_.run(false);
   double largest = 0, difference = 0;
   for (int64_t i = 0; i < exact.numel(); ++i) {
     largest = std::max(largest, std::abs(double{exact.data()[i]}));
     difference = std::max(difference, std::abs(double{exact.data()[i]} - found.data()[i]));
   }
-  EXPECT_LT(difference, (form_ == WeightForm::bf16 ? 0.03 : 0.12) * largest);
+  EXPECT_LT(difference, (dtype_ == DType::bf16 ? 0.03 : 0.12) * largest);
   EXPECT_GT(difference, 0) << "nothing was rounded";
 }
 
-TEST_P(FamilyForms, HaveTheSameBitsInAnyBatchAndForAnyThreads) {
+TEST_P(FamilyDTypes, HaveTheSameBitsInAnyBatchAndForAnyThreads) {
   const int before = threads();
   set_threads(1);
   const Tensor together = rounded_.run(false);
@@ -135,82 +135,81 @@ TEST_P(FamilyForms, HaveTheSameBitsInAnyBatchAndForAnyThreads) {
   set_threads(before);
 }
 
-TEST_P(FamilyForms, AStoredFolderIsWhatIsRoundedOnLoad) {
+TEST_P(FamilyDTypes, AStoredFolderIsWhatIsRoundedOnLoad) {
   const Scratch scratch;
-  store(folder_, scratch / "rounded", form_);
+  store(folder_, scratch / "rounded", dtype_);
   const size_t before = allocator_stats().in_use;
   const AnyModel stored = open_model(folder_, scratch / "rounded");
   // Only what the family keeps the other way round is copied, to be turned.
-  if (form_ == WeightForm::int8) {
+  if (dtype_ == DType::i8) {
     EXPECT_EQ(allocator_stats().in_use, before) << "weights were copied";
   }
-  EXPECT_EQ(stored.form, form_);
+  EXPECT_EQ(stored.dtype, dtype_);
   std::vector<Variable> expected;
   rounded_.visit([&](const std::string&, const nn::Parameter& p) { expected.push_back(p.variable); });
   size_t i = 0;
   stored.visit([&](const std::string& parameter, const nn::Parameter& p) {
     EXPECT_TRUE(same_bits(p.variable.value(), expected[i].value())) << parameter;
-    EXPECT_EQ(p.variable.scales().defined(), form_ == WeightForm::int8 && p.variable.allows_quantized());
+    EXPECT_EQ(p.weight().scales().defined(), dtype_ == DType::i8 && p.allows_quantized());
     ++i;
   });
   EXPECT_TRUE(same_bits(stored.run(false), rounded_.run(false)));
   // Widened again, and rounded once more: the numbers stay.
-  EXPECT_EQ(open_model(folder_, scratch / "rounded", {.weights = WeightForm::f32}).form, WeightForm::f32);
-  store(scratch / "rounded", scratch / "again", form_);
+  EXPECT_EQ(open_model(folder_, scratch / "rounded", {.dtype = DType::f32}).dtype, DType::f32);
+  store(scratch / "rounded", scratch / "again", dtype_);
   EXPECT_EQ(read_file(scratch / "again/model.safetensors"), read_file(scratch / "rounded/model.safetensors"));
   EXPECT_EQ(read_file(scratch / "again/config.json"), read_file(scratch / "rounded/config.json"));
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    All, FamilyForms,
+    All, FamilyDTypes,
     ::testing::Combine(::testing::Values("gpt2", "gpt2_untied_relu", "llama_grouped", "llama_biased",
                                          "bert_pretraining", "bert_texts", "roberta_tokens",
                                          "distilbert_masked", "vit_images", "vit_base", "deit_images", "t5",
                                          "t5_encoder"),
-                       ::testing::Values(WeightForm::bf16, WeightForm::int8)),
+                       ::testing::Values(DType::bf16, DType::i8)),
     [](const auto& one) { return concat(std::get<0>(one.param), "_", name_of(std::get<1>(one.param))); });
 
 // What the hub has in 16 bits; what such folders compute is test_families.cc's.
-TEST(FamilyForms, FoldersKeepTheirForm) {
+TEST(FamilyDTypes, FoldersKeepTheirDType) {
   for (const char* name : {"gpt2+bf16", "bert_pretraining+bf16"}) {
     const AnyModel model = open_model(golden(name), golden(name));
-    EXPECT_EQ(model.form, WeightForm::bf16) << name;
+    EXPECT_EQ(model.dtype, DType::bf16) << name;
     model.visit([&](const std::string& parameter, const nn::Parameter& p) {
-      EXPECT_EQ(p.variable.value().dtype(), p.variable.allows_quantized() ? DType::bf16 : DType::f32)
-          << parameter;
+      EXPECT_EQ(p.variable.value().dtype(), p.allows_quantized() ? DType::bf16 : DType::f32) << parameter;
     });
   }
-  EXPECT_EQ(open_model(golden("llama+f16"), golden("llama+f16")).form, WeightForm::f32);
-  EXPECT_EQ(open_model(golden("gpt2"), golden("gpt2")).form, WeightForm::f32);
+  EXPECT_EQ(open_model(golden("llama+f16"), golden("llama+f16")).dtype, DType::f32);
+  EXPECT_EQ(open_model(golden("gpt2"), golden("gpt2")).dtype, DType::f32);
 }
 
-TEST(FamilyForms, EveryMatrixThatIsMultipliedTakesAnyForm) {
+TEST(FamilyDTypes, EveryMatrixThatIsMultipliedTakesAnyDType) {
   for (const char* name : {"gpt2_untied_relu", "llama", "bert_pretraining", "bert_texts", "deit_images"}) {
     open_model(golden(name), golden(name)).visit([&](const std::string& parameter, const nn::Parameter& p) {
       const bool added = parameter.find("position") != std::string::npos ||
                          parameter.find("types") != std::string::npos || parameter.ends_with("_token");
-      EXPECT_EQ(p.variable.allows_quantized(), p.shape.rank() == 2 && !added) << name << ": " << parameter;
+      EXPECT_EQ(p.allows_quantized(), p.shape.rank() == 2 && !added) << name << ": " << parameter;
     });
   }
 }
 
-TEST(FamilyForms, ConfigSaysWhatTheyAre) {
+TEST(FamilyDTypes, ConfigSaysWhatTheyAre) {
   const Scratch scratch;
-  for (const auto& [form, type, dtype] :
-       {std::tuple{WeightForm::bf16, "bert", "bfloat16"}, std::tuple{WeightForm::int8, "qkv-bert", "int8"}}) {
-    const fs::path to = scratch / name_of(form);
-    quantize_folder(golden("bert_masked"), to, form);
+  for (const auto& [dtype, type, name] :
+       {std::tuple{DType::bf16, "bert", "bfloat16"}, std::tuple{DType::i8, "qkv-bert", "int8"}}) {
+    const fs::path to = scratch / name_of(dtype);
+    quantize_folder(golden("bert_masked"), to, dtype);
     const auto config = nlohmann::json::parse(read_file(to / "config.json"));
     EXPECT_EQ(config["model_type"], type);
-    EXPECT_EQ(config["dtype"], dtype);
+    EXPECT_EQ(config["dtype"], name);
     EXPECT_EQ(folder_kind(to), FolderKind::encoder);
     EXPECT_EQ(family_of(to), "bert");
   }
 }
 
-TEST(FamilyForms, WhatABf16FolderHoldsHasTheFamilysNames) {
+TEST(FamilyDTypes, WhatABf16FolderHoldsHasTheFamilysNames) {
   const Scratch scratch;
-  quantize_folder(golden("gpt2"), scratch / "out", WeightForm::bf16);
+  quantize_folder(golden("gpt2"), scratch / "out", DType::bf16);
   const io::SafetensorsFile before(golden("gpt2") / "model.safetensors"),
       after(scratch / "out/model.safetensors");
   EXPECT_EQ(after.names(), before.names());
@@ -220,14 +219,14 @@ TEST(FamilyForms, WhatABf16FolderHoldsHasTheFamilysNames) {
   EXPECT_EQ(after.dtype("transformer.h.1.attn.c_attn.bias"), "F32");
 }
 
-TEST(FamilyForms, OtherFilesGoAlong) {
+TEST(FamilyDTypes, OtherFilesGoAlong) {
   const Scratch scratch;
   const fs::path from = scratch / "from";
   fs::copy(golden("bert_masked"), from);
   scratch.write("from/pytorch_model.bin", "weights of another format");
   scratch.write("from/preprocessor_config.json", "{}");
   scratch.write("from/vocab.txt", "a\n");
-  quantize_folder(from, scratch / "to", WeightForm::int8);
+  quantize_folder(from, scratch / "to", DType::i8);
   for (const char* name :
        {"tokenizer.json", "tokenizer_config.json", "preprocessor_config.json", "vocab.txt"})
     EXPECT_EQ(read_file(scratch / "to" / name), read_file(from / name)) << name;
@@ -236,30 +235,30 @@ TEST(FamilyForms, OtherFilesGoAlong) {
 }
 
 // After a first step nothing is compiled any more, and a second text asks the system for no memory.
-TEST(FamilyForms, AStepOfALanguageModelIsLean) {
+TEST(FamilyDTypes, AStepOfALanguageModelIsLean) {
   for (const char* name : {"gpt2", "llama_grouped"}) {
-    for (const WeightForm form : {WeightForm::f32, WeightForm::bf16, WeightForm::int8}) {
-      const auto model = load_language_model(golden(name), {.weights = form});
+    for (const DType dtype : {DType::f32, DType::bf16, DType::i8}) {
+      const auto model = load_language_model(golden(name), {.dtype = dtype});
       const FamilyCase one(name);
       const auto write = [&] {
         nn::DecoderState state = model->start(one.text(0));
         const Tensor ids = Tensor::from(std::vector<int32_t>{4}, {1});
         model->step(ids, state);
-        const uint64_t compiled = kernels::compiled_products();
+        const uint64_t compiled = kernels::cpu::compiled_products();
         for (int i = 0; i < 10; ++i) model->step(ids, state);
-        EXPECT_EQ(kernels::compiled_products(), compiled) << name << ", " << name_of(form);
+        EXPECT_EQ(kernels::cpu::compiled_products(), compiled) << name << ", " << name_of(dtype);
       };
       write();
       const uint64_t requests = allocator_stats().system_requests;
       write();
-      EXPECT_EQ(allocator_stats().system_requests, requests) << name << ", " << name_of(form);
+      EXPECT_EQ(allocator_stats().system_requests, requests) << name << ", " << name_of(dtype);
     }
   }
 }
 
-class BadFamilyForms : public ::testing::Test {
+class BadFamilyDTypes : public ::testing::Test {
  protected:
-  BadFamilyForms() { quantize_folder(golden("gpt2"), scratch_ / "int8", WeightForm::int8); }
+  BadFamilyDTypes() { quantize_folder(golden("gpt2"), scratch_ / "int8", DType::i8); }
 
   void set(const std::string& key, const std::string& value) const {
     auto config = nlohmann::json::parse(read_file(scratch_ / "int8/config.json"));
@@ -288,7 +287,7 @@ class BadFamilyForms : public ::testing::Test {
   const std::string weight_ = "decoder.layers.1.fc1.weight";
 };
 
-TEST_F(BadFamilyForms, ConfigurationsThatContradictThemselves) {
+TEST_F(BadFamilyDTypes, ConfigurationsThatContradictThemselves) {
   set("dtype", "int4");
   expect_refusal({"config.json", "dtype", "int8", "int4"});
   set("dtype", "bfloat16");
@@ -300,7 +299,7 @@ TEST_F(BadFamilyForms, ConfigurationsThatContradictThemselves) {
   expect_refusal({"config.json", "model_type", "gpt2, llama", "qkv-gpt9"});
 }
 
-TEST_F(BadFamilyForms, TensorsThatDoNotBelongTogether) {
+TEST_F(BadFamilyDTypes, TensorsThatDoNotBelongTogether) {
   rewrite(weight_ + "_scale", [](const Tensor&) { return Tensor::full({13}, 0.1f); });
   expect_refusal({"model.safetensors", weight_ + "_scale", "[12]", "[13]"});
   rewrite(weight_ + "_scale", [](const Tensor&) { return Tensor(); });

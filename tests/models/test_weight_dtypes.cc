@@ -9,18 +9,18 @@
 
 #include "qkv/base/files.h"
 #include "qkv/io/safetensors.h"
-#include "qkv/kernels/matmul.h"
+#include "qkv/kernels/cpu/matmul.h"
 #include "qkv/models/hub/pretrained.h"
 #include "tests/models/small_transformer.h"
-#include "tests/support/keep_as.h"
+#include "tests/support/quantize_model.h"
 #include "tests/support/scratch.h"
 
 namespace {
 
 using namespace qkv;
 using namespace qkv::models;
-using qkv::testing::keep_as;
 using qkv::testing::message_of;
+using qkv::testing::quantize_model;
 using qkv::testing::Scratch;
 
 std::unique_ptr<Transformer> random_model(Tying tying = Tying::three_way) {
@@ -43,28 +43,28 @@ bool same_bits(const Tensor& a, const Tensor& b) {
          std::memcmp(a.address(), b.address(), a.bytes()) == 0;
 }
 
-class Kept : public ::testing::TestWithParam<std::tuple<Tying, WeightForm>> {};
+class Kept : public ::testing::TestWithParam<std::tuple<Tying, DType>> {};
 
 TEST_P(Kept, ComesBackBitForBit) {
-  const auto [tying, form] = GetParam();
+  const auto [tying, dtype] = GetParam();
   const Scratch folder;
   const auto model = random_model(tying);
-  keep_as(form, *model);
+  quantize_model(dtype, *model);
   save_transformer(folder.path(), *model, {});
   const size_t before = allocator_stats().in_use;
   const auto loaded = load_transformer(folder.path());
   EXPECT_EQ(allocator_stats().in_use, before) << "weights were copied";
-  EXPECT_EQ(form_of(*loaded), form);
+  EXPECT_EQ(weight_dtype(*loaded), dtype);
   EXPECT_EQ(fields(loaded->config()), fields(model->config()));
   std::vector<nn::Parameter> expected;
   model->visit([&](const std::string&, const nn::Parameter& p) { expected.push_back(p); });
   size_t i = 0;
   loaded->visit([&](const std::string& name, const nn::Parameter& p) {
     EXPECT_TRUE(same_bits(p.variable.value(), expected[i].variable.value())) << name;
-    const bool scaled = form == WeightForm::int8 && p.variable.allows_quantized();
-    ASSERT_EQ(p.variable.scales().defined(), scaled) << name;
+    const bool scaled = dtype == DType::i8 && p.allows_quantized();
+    ASSERT_EQ(p.weight().scales().defined(), scaled) << name;
     if (scaled) {
-      EXPECT_TRUE(same_bits(p.variable.scales(), expected[i].variable.scales())) << name;
+      EXPECT_TRUE(same_bits(p.weight().scales(), expected[i].weight().scales())) << name;
     }
     ++i;
   });
@@ -73,103 +73,104 @@ TEST_P(Kept, ComesBackBitForBit) {
 
 // Rounding when a folder is opened gives what rounding before it was written gives.
 TEST_P(Kept, RoundingOnLoadIsTheSame) {
-  const auto [tying, form] = GetParam();
+  const auto [tying, dtype] = GetParam();
   const Scratch folder;
   const auto model = random_model(tying);
   save_transformer(folder.path(), *model, {});
-  const auto loaded = load_transformer(folder.path(), {.weights = form});
-  keep_as(form, *model);
-  EXPECT_EQ(form_of(*loaded), form);
+  const auto loaded = load_transformer(folder.path(), {.dtype = dtype});
+  quantize_model(dtype, *model);
+  EXPECT_EQ(weight_dtype(*loaded), dtype);
   EXPECT_TRUE(same_bits(logits(*loaded), logits(*model)));
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, Kept,
-    ::testing::Combine(::testing::Values(Tying::none, Tying::two_way, Tying::three_way),
-                       ::testing::Values(WeightForm::f32, WeightForm::bf16, WeightForm::int8)),
-    [](const auto& one) { return name_of(std::get<0>(one.param)) + "_" + name_of(std::get<1>(one.param)); });
+INSTANTIATE_TEST_SUITE_P(All, Kept,
+                         ::testing::Combine(::testing::Values(Tying::none, Tying::two_way, Tying::three_way),
+                                            ::testing::Values(DType::f32, DType::bf16, DType::i8)),
+                         [](const auto& one) {
+                           return name_of(std::get<0>(one.param)) + "_" + name_of(std::get<1>(one.param));
+                         });
 
-TEST(WeightForms, AreNearToTheModel) {
+TEST(WeightDTypes, AreNearToTheModel) {
   const auto model = random_model();
   const Tensor exact = logits(*model);
   double largest = 0;
   for (const float x : exact.values()) largest = std::max(largest, std::abs(double{x}));
-  for (const auto& [form, share] : {std::pair{WeightForm::bf16, 0.02}, std::pair{WeightForm::int8, 0.06}}) {
+  for (const auto& [dtype, share] : {std::pair{DType::bf16, 0.02}, std::pair{DType::i8, 0.06}}) {
     const auto rounded = random_model();
-    keep_as(form, *rounded);
+    quantize_model(dtype, *rounded);
     const Tensor found = logits(*rounded);
     for (int64_t i = 0; i < exact.numel(); ++i)
-      ASSERT_NEAR(found.data()[i], exact.data()[i], share * largest) << name_of(form) << " at " << i;
+      ASSERT_NEAR(found.data()[i], exact.data()[i], share * largest) << name_of(dtype) << " at " << i;
   }
 }
 
-TEST(WeightForms, EveryMatrixButPositionsIsRounded) {
+TEST(WeightDTypes, EveryMatrixButPositionsIsRounded) {
   TransformerConfig config = small(Tying::none);
   config.positions = nn::PositionKind::learned;
   const Transformer model(config);
   model.visit([](const std::string& name, const nn::Parameter& p) {
     const bool matrix =
         p.shape.rank() == 2 && name != "final_logits_bias" && name.find("positions") == std::string::npos;
-    EXPECT_EQ(p.variable.allows_quantized(), matrix) << name;
+    EXPECT_EQ(p.allows_quantized(), matrix) << name;
   });
 }
 
 // Other writers' halves: F16 is widened, BF16 stays what it is.
-TEST(WeightForms, HalvesOfOtherWritersLoad) {
+TEST(WeightDTypes, HalvesOfOtherWritersLoad) {
   const Scratch folder;
   const auto model = random_model();
   save_transformer(folder.path(), *model, {});
-  keep_as(WeightForm::bf16, *model);
+  quantize_model(DType::bf16, *model);
   std::vector<io::NamedTensor> tensors;
   model->visit([&](const std::string& name, const nn::Parameter& p) {
     // Norms and biases in BF16 too, as transformers writes them.
-    tensors.push_back({name, in_form({p.variable.value()}, WeightForm::bf16).value});
+    tensors.push_back({name, to_dtype({p.variable.value()}, DType::bf16).values});
   });
   io::write_safetensors(folder / "model.safetensors", tensors);
   const auto loaded = load_transformer(folder.path());
-  EXPECT_EQ(form_of(*loaded), WeightForm::bf16);
+  EXPECT_EQ(weight_dtype(*loaded), DType::bf16);
   loaded->visit([](const std::string& name, const nn::Parameter& p) {
-    EXPECT_EQ(p.variable.value().dtype(), p.variable.allows_quantized() ? DType::bf16 : DType::f32) << name;
+    EXPECT_EQ(p.variable.value().dtype(), p.allows_quantized() ? DType::bf16 : DType::f32) << name;
   });
-  const auto wide = load_transformer(folder.path(), {.weights = WeightForm::f32});
-  const auto int8 = load_transformer(folder.path(), {.weights = WeightForm::int8});
-  EXPECT_EQ(form_of(*wide), WeightForm::f32);
-  EXPECT_EQ(form_of(*int8), WeightForm::int8);
+  const auto wide = load_transformer(folder.path(), {.dtype = DType::f32});
+  const auto int8 = load_transformer(folder.path(), {.dtype = DType::i8});
+  EXPECT_EQ(weight_dtype(*wide), DType::f32);
+  EXPECT_EQ(weight_dtype(*int8), DType::i8);
 }
 
-TEST(WeightForms, ConfigSaysWhatTheyAre) {
+TEST(WeightDTypes, ConfigSaysWhatTheyAre) {
   const Scratch folder;
-  for (const auto& [form, type, dtype] :
-       {std::tuple{WeightForm::f32, "marian", "float32"}, std::tuple{WeightForm::bf16, "marian", "bfloat16"},
-        std::tuple{WeightForm::int8, "qkv-marian", "int8"}}) {
+  for (const auto& [dtype, type, name] :
+       {std::tuple{DType::f32, "marian", "float32"}, std::tuple{DType::bf16, "marian", "bfloat16"},
+        std::tuple{DType::i8, "qkv-marian", "int8"}}) {
     const auto model = random_model();
-    keep_as(form, *model);
+    quantize_model(dtype, *model);
     save_transformer(folder.path(), *model, {});
     const auto config = nlohmann::json::parse(read_file(folder / "config.json"));
     EXPECT_EQ(config["model_type"], type);
-    EXPECT_EQ(config["dtype"], dtype);
+    EXPECT_EQ(config["dtype"], name);
   }
 }
 
-// What only qkv's own words can say has one model_type for all forms.
-TEST(WeightForms, OwnWordsTakeAnyForm) {
+// Configurations that only qkv's own format describes have one model_type for all dtypes.
+TEST(WeightDTypes, OwnFormatTakesAnyDType) {
   TransformerConfig config = small();
   config.norm = nn::NormPlacement::pre;
   Transformer model(config);
   nn::initialise(model, 3);
-  for (const WeightForm form : {WeightForm::bf16, WeightForm::int8}) {
+  for (const DType dtype : {DType::bf16, DType::i8}) {
     const Scratch folder;
-    keep_as(form, model);
+    quantize_model(dtype, model);
     save_transformer(folder.path(), model, {});
     EXPECT_EQ(nlohmann::json::parse(read_file(folder / "config.json"))["model_type"], "qkv");
     const auto loaded = load_transformer(folder.path());
-    EXPECT_EQ(form_of(*loaded), form);
+    EXPECT_EQ(weight_dtype(*loaded), dtype);
     EXPECT_TRUE(same_bits(logits(*loaded), logits(model)));
   }
 }
 
 // Numbers are the mapped file's, and only who trains may write to them.
-TEST(WeightForms, TrainableNumbersCanBeWritten) {
+TEST(WeightDTypes, TrainableNumbersCanBeWritten) {
   const Scratch folder;
   save_transformer(folder.path(), *random_model(), {});
   const std::string before = read_file(folder / "model.safetensors");
@@ -178,11 +179,11 @@ TEST(WeightForms, TrainableNumbersCanBeWritten) {
   EXPECT_EQ(read_file(folder / "model.safetensors"), before) << "the file changed";
 }
 
-class BadForms : public ::testing::Test {
+class BadDTypes : public ::testing::Test {
  protected:
-  BadForms() {
+  BadDTypes() {
     const auto model = random_model();
-    keep_as(WeightForm::int8, *model);
+    quantize_model(DType::i8, *model);
     save_transformer(folder_.path(), *model, {});
   }
 
@@ -212,7 +213,7 @@ class BadForms : public ::testing::Test {
   Scratch folder_;
 };
 
-TEST_F(BadForms, ScalesThatAreMissingOrWrong) {
+TEST_F(BadDTypes, ScalesThatAreMissingOrWrong) {
   rewrite(weight_ + "_scale", [](const Tensor&) { return Tensor::full({25}, 0.1f); });
   expect_refusal({"model.safetensors", weight_ + "_scale", "[24]", "[25]"});
   rewrite(weight_ + "_scale", [](const Tensor&) { return Tensor::full({24}, std::nanf("")); });
@@ -223,7 +224,7 @@ TEST_F(BadForms, ScalesThatAreMissingOrWrong) {
   expect_refusal({weight_, weight_ + "_scale", "found none"});
 }
 
-TEST_F(BadForms, WhatTheConfigurationDoesNotSay) {
+TEST_F(BadDTypes, WhatTheConfigurationDoesNotSay) {
   set("dtype", "int4");
   expect_refusal({"config.json", "dtype", "int8", "int4"});
   set("dtype", "float32");
@@ -237,31 +238,31 @@ TEST_F(BadForms, WhatTheConfigurationDoesNotSay) {
   expect_refusal({weight_, "expected I8", "F32"});
 }
 
-TEST_F(BadForms, WhatIsNoWeight) {
+TEST_F(BadDTypes, WhatIsNoWeight) {
   rewrite("model.encoder.layers.0.fc1.bias",
           [](const Tensor& bias) { return Tensor::zeros(bias.shape(), DType::i8); });
   expect_refusal({"model.encoder.layers.0.fc1.bias", "expected F32, F16 or BF16", "I8"});
 }
 
 // After a first step nothing is compiled any more, and a second decoding asks the system for no memory.
-TEST(WeightForms, AStepIsLean) {
-  for (const WeightForm form : {WeightForm::f32, WeightForm::bf16, WeightForm::int8}) {
+TEST(WeightDTypes, AStepIsLean) {
+  for (const DType dtype : {DType::f32, DType::bf16, DType::i8}) {
     const auto model = random_model();
-    keep_as(form, *model);
+    quantize_model(dtype, *model);
     const auto decode = [&] {
       nn::ForwardContext context;
       const Ragged source{Tensor::from(std::vector<int32_t>{3, 4, 5, 0}, {4}), Offsets::uniform(1, 4)};
       nn::DecoderState state = model->start(model->encode(source, context));
       const Tensor ids = Tensor::from(std::vector<int32_t>{29}, {1});
       model->step(ids, state);
-      const uint64_t compiled = kernels::compiled_products();
+      const uint64_t compiled = kernels::cpu::compiled_products();
       for (int i = 0; i < 20; ++i) model->step(ids, state);
-      EXPECT_EQ(kernels::compiled_products(), compiled) << name_of(form);
+      EXPECT_EQ(kernels::cpu::compiled_products(), compiled) << name_of(dtype);
     };
     decode();
     const uint64_t requests = allocator_stats().system_requests;
     decode();
-    EXPECT_EQ(allocator_stats().system_requests, requests) << name_of(form);
+    EXPECT_EQ(allocator_stats().system_requests, requests) << name_of(dtype);
   }
 }
 

@@ -1,0 +1,31 @@
+#pragma once
+// The arguments of matrix products. Matrices are row-major with a stride (in elements) from row to row.
+
+#include <cstdint>
+
+#include "qkv/kernels/weight_rows.h"
+
+namespace qkv::kernels {
+
+struct Matrix {
+  const float* data = nullptr;
+  int64_t rows = 0, cols = 0;
+  int64_t stride = 0;
+};
+
+struct MutableMatrix {
+  float* data = nullptr;
+  int64_t rows = 0, cols = 0;
+  int64_t stride = 0;
+};
+
+// A right-hand side as a backend has prepared it for its products.
+class PreparedMatrix {
+ public:
+  PreparedMatrix() = default;
+  PreparedMatrix(const PreparedMatrix&) = delete;
+  PreparedMatrix& operator=(const PreparedMatrix&) = delete;
+  virtual ~PreparedMatrix() = default;
+};
+
+}  // namespace qkv::kernels

@@ -1,0 +1,193 @@
+// oneDNN 2.x; the API of 3.x differs.
+
+#include "qkv/kernels/cpu/products/onednn.h"
+
+#include <omp.h>
+#include <pthread.h>
+
+#include <array>
+#include <atomic>
+#include <dnnl.hpp>
+#include <mutex>
+#include <shared_mutex>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "qkv/tensor/storage.h"
+
+namespace qkv::kernels {
+namespace onednn {
+namespace {
+
+using Md = dnnl::memory::desc;
+using Dims = dnnl::memory::dims;
+constexpr auto kF32 = dnnl::memory::data_type::f32;
+
+const dnnl::engine& engine() {
+  static const dnnl::engine instance(dnnl::engine::kind::cpu, 0);
+  return instance;
+}
+
+dnnl::stream& stream() {
+  thread_local dnnl::stream instance(engine());
+  return instance;
+}
+
+Md row_major(int64_t rows, int64_t cols, int64_t stride) { return Md({rows, cols}, kF32, Dims{stride, 1}); }
+
+Md packed(PackLayout layout, int64_t rows, int64_t cols) {
+  if (layout == PackLayout::rows) return row_major(rows, cols, cols);
+  return Md({rows, cols}, kF32, dnnl::memory::format_tag::BA16a64b);
+}
+
+dnnl::matmul::primitive_desc describe(const Product& p) {
+  dnnl::primitive_attr attributes;
+  // oneDNN's own scratch belongs to the thread that made a primitive, and these run on several at once.
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  if (p.accumulate) {
+    dnnl::post_ops operations;
+    operations.append_sum(1.0f);
+    attributes.set_post_ops(operations);
+  }
+  const Md a = p.layout ? row_major(p.m, p.k, p.k) : Md({p.m, p.k}, kF32, Dims{1, p.a_stride});
+  const Md b = p.layout ? packed(*p.layout, p.k, p.n) : row_major(p.k, p.n, p.b_stride);
+  const Md c = row_major(p.m, p.n, p.layout ? p.n : p.c_stride);
+  const Md bias({1, p.n}, kF32, Dims{p.n, 1});
+  const auto description = p.bias ? dnnl::matmul::desc(a, b, bias, c) : dnnl::matmul::desc(a, b, c);
+  return {description, attributes, engine()};
+}
+
+struct Hash {
+  size_t operator()(const Product& p) const {
+    size_t value = 0;
+    for (const int64_t number :
+         {p.m, p.n, p.k, p.a_stride, p.b_stride, p.c_stride, int64_t{p.bias} * 2 + int64_t{p.accumulate},
+          int64_t{p.layout ? static_cast<int>(*p.layout) + 1 : 0}}) {
+      value = (value ^ static_cast<size_t>(number)) * 0x9E3779B97F4A7C15u;
+      value ^= value >> 29;
+    }
+    return value;
+  }
+};
+
+// Scratch of this thread, grown as needed.
+void* scratch(size_t bytes) {
+  thread_local Storage memory;
+  thread_local size_t size = 0;
+  if (size < bytes) {
+    const MemoryScope scope(MemoryUse::scratch);
+    memory = allocate(bytes);
+    size = bytes;
+  }
+  return memory.get();
+}
+
+struct Compiled {
+  dnnl::matmul primitive;
+  Md a, b, bias, c, work;
+
+  explicit Compiled(const dnnl::matmul::primitive_desc& description)
+      : primitive(description),
+        a(description.src_desc()),
+        b(description.weights_desc()),
+        bias(description.bias_desc()),
+        c(description.dst_desc()),
+        work(description.scratchpad_desc()) {}
+
+  // Points an operand's memory object at `data`, and counts it in.
+  static void point(dnnl::memory& memory, const Md& md, const void* data, int argument,
+                    std::array<dnnl_exec_arg_t, 5>& arguments, int& count) {
+    void* const address = const_cast<void*>(data);
+    if (memory) {
+      memory.set_data_handle(address);
+    } else {
+      memory = dnnl::memory(md, engine(), address);
+    }
+    arguments[static_cast<size_t>(count++)] = {argument, memory.get()};
+  }
+
+  void run(const float* a_data, const void* b_data, const float* bias_data, float* c_data) const {
+    // Making the library's objects takes as long as a small product does: they are made once a thread.
+    struct Operands {
+      dnnl::memory a, b, bias, c, work;
+    };
+    thread_local std::unordered_map<const Compiled*, Operands> of_products;
+    Operands& operands = of_products[this];
+    std::array<dnnl_exec_arg_t, 5> arguments{};
+    int count = 0;
+    point(operands.a, a, a_data, DNNL_ARG_SRC, arguments, count);
+    point(operands.b, b, b_data, DNNL_ARG_WEIGHTS, arguments, count);
+    point(operands.c, c, c_data, DNNL_ARG_DST, arguments, count);
+    if (bias_data) point(operands.bias, bias, bias_data, DNNL_ARG_BIAS, arguments, count);
+    if (const size_t bytes = work.get_size(); bytes > 0)
+      point(operands.work, work, scratch(bytes), DNNL_ARG_SCRATCHPAD, arguments, count);
+    dnnl::error::wrap_c_api(dnnl_primitive_execute(primitive.get(), stream().get(), count, arguments.data()),
+                            "oneDNN: a product failed");
+  }
+};
+
+std::atomic<uint64_t> products_compiled{0};
+
+// Compiled products live as long as the process; there are few, see matmul.cc. One thread compiles at a time:
+// two would often compile the same, and what oneDNN shares between them is not for ThreadSanitizer to see.
+const Compiled& compiled(const Product& product) {
+  static std::mutex compiling;
+  static std::shared_mutex mutex;
+  static auto* products = new std::unordered_map<Product, Compiled, Hash>;
+  const auto find = [&product]() -> const Compiled* {
+    const std::shared_lock lock(mutex);
+    const auto found = products->find(product);
+    return found == products->end() ? nullptr : &found->second;
+  };
+  if (const Compiled* known = find()) return *known;
+  const std::lock_guard one(compiling);
+  if (const Compiled* known = find()) return *known;
+  Compiled made(describe(product));
+  products_compiled.fetch_add(1, std::memory_order_relaxed);
+  const std::unique_lock lock(mutex);
+  return products->try_emplace(product, std::move(made)).first->second;
+}
+
+}  // namespace
+
+OneThread::OneThread() : before_(omp_get_max_threads()) {
+  if (before_ != 1) omp_set_num_threads(1);
+}
+
+OneThread::~OneThread() {
+  if (before_ != 1) omp_set_num_threads(before_);
+}
+
+SignalsWait::SignalsWait() {
+  sigset_t blocked;
+  ::sigfillset(&blocked);
+  for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT}) ::sigdelset(&blocked, own);
+  ::pthread_sigmask(SIG_BLOCK, &blocked, &before_);
+}
+
+SignalsWait::~SignalsWait() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+void run(const Product& product, const float* a, const void* b, const float* bias, float* c) {
+  compiled(product).run(a, b, bias, c);
+}
+
+bool runs_on_slabs() {
+  static const bool answer = [] {
+    try {
+      const SignalsWait signals;
+      const OneThread one_thread;
+      const std::string name = describe({64, 64, 64, false, false, PackLayout::slabs}).impl_info_str();
+      return name.starts_with("brg");
+    } catch (const dnnl::error&) {
+      return false;
+    }
+  }();
+  return answer;
+}
+
+}  // namespace onednn
+
+uint64_t cpu::compiled_products() { return onednn::products_compiled.load(std::memory_order_relaxed); }
+
+}  // namespace qkv::kernels

@@ -1,0 +1,62 @@
+#include "qkv/kernels/matmul.h"
+
+#include <utility>
+#include <vector>
+
+#include "qkv/kernels/dispatch.h"
+#include "qkv/kernels/weights.h"
+
+namespace qkv::kernels {
+namespace {
+
+Matrix matrix(const Tensor& x) { return {address(x), x.dim(0), x.dim(1), x.row_stride()}; }
+MutableMatrix mutable_matrix(const Tensor& x) { return {address(x), x.dim(0), x.dim(1), x.row_stride()}; }
+
+std::vector<Matrix> matrices(std::span<const Tensor> blocks) {
+  std::vector<Matrix> all;
+  for (const Tensor& block : blocks) all.push_back(matrix(block));
+  return all;
+}
+
+}  // namespace
+
+PackedMatrix PackedMatrix::transposed(std::span<const Tensor> blocks) {
+  PackedMatrix packed;
+  packed.prepared_ = backend(blocks.front().device()).pack_transposed(matrices(blocks));
+  return packed;
+}
+
+PackedMatrix PackedMatrix::plain(std::span<const Tensor> blocks) {
+  PackedMatrix packed;
+  packed.prepared_ = backend(blocks.front().device()).pack_plain(matrices(blocks));
+  return packed;
+}
+
+WeightView::WeightView(std::span<const QuantizedTensor> blocks) {
+  std::vector<WeightRows> rows;
+  for (const QuantizedTensor& block : blocks) rows.push_back(weight_rows(block));
+  const std::shared_ptr<const PreparedMatrix> view = backend(blocks.front().values.device()).view(rows);
+  // The weights live as long as what points into them.
+  using Kept = std::pair<std::shared_ptr<const PreparedMatrix>, std::vector<QuantizedTensor>>;
+  const auto kept = std::make_shared<const Kept>(view, std::vector(blocks.begin(), blocks.end()));
+  prepared_ = {kept, view.get()};
+}
+
+void matmul(const Tensor& a, const PackedMatrix& b, const Tensor& bias, const Tensor& c,
+            Accumulate accumulate) {
+  backend_of("matmul", a, bias, c)
+      .matmul(matrix(a), *b.prepared(), address(bias), mutable_matrix(c), accumulate);
+}
+
+void matmul(const Tensor& a, const WeightView& b, const Tensor& bias, const Tensor& c,
+            Accumulate accumulate) {
+  backend_of("matmul", a, bias, c)
+      .matmul(matrix(a), *b.prepared(), address(bias), mutable_matrix(c), accumulate);
+}
+
+void matmul_transposed_a(const Tensor& a, const Tensor& b, const Tensor& c, Accumulate accumulate) {
+  backend_of("matmul_transposed_a", a, b, c)
+      .matmul_transposed_a(matrix(a), matrix(b), mutable_matrix(c), accumulate);
+}
+
+}  // namespace qkv::kernels

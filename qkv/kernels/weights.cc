@@ -1,0 +1,29 @@
+#include "qkv/kernels/weights.h"
+
+#include "qkv/kernels/dispatch.h"
+
+namespace qkv::kernels {
+
+WeightRows weight_rows(const QuantizedTensor& weight) {
+  return {.data = weight.values.address(),
+          .dtype = weight.dtype(),
+          .scales = weight.dtype() == DType::i8 ? address(weight.scales) : nullptr,
+          .rows = weight.values.dim(0),
+          .cols = weight.values.dim(1),
+          .stride = weight.values.row_stride()};
+}
+
+void round_to_bf16(const Tensor& from, const Tensor& to) {
+  backend_of("round_to_bf16", from, to).round_to_bf16(address(from), address<BFloat16>(to), from.numel());
+}
+
+void quantize_rows(const Tensor& from, const Tensor& to, const Tensor& scales) {
+  backend_of("quantize_rows", from, to, scales)
+      .quantize_rows(address(from), from.rows(), from.cols(), address<int8_t>(to), address(scales));
+}
+
+void widen_rows(const QuantizedTensor& from, const Tensor& to) {
+  backend_of("widen_rows", from.values, from.scales, to).widen_rows(weight_rows(from), address(to));
+}
+
+}  // namespace qkv::kernels

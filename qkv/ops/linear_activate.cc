@@ -1,0 +1,27 @@
+#include "qkv/ops/linear_activate.h"
+
+#include "qkv/kernels/pointwise.h"
+#include "qkv/ops/activation.h"
+#include "qkv/ops/linear_product.h"
+#include "qkv/ops/profile.h"
+
+namespace qkv {
+
+Variable linear_activate(const Variable& x, const LinearWeights& weights, kernels::Activation activation,
+                         const kernels::Dropout& dropout, WeightLayout layout) {
+  const LinearProduct product("linear_activate", x, weights);
+  // The derivative of the others is a function of their input, which has to stay.
+  if (product.records() && activation != kernels::Activation::relu)
+    return activate(linear(x, weights, layout), activation, dropout);
+  const ProfileScope profile("linear_activate");
+  const Tensor y = product.forward(layout);
+  kernels::activate(activation, y, dropout, y);
+  if (!product.records()) return y;
+  return Tape::record("linear_activate", y, [product, y, factor = dropout.scale()](const Tensor& dy) {
+    // Nothing reads dy after this.
+    kernels::relu_backward(y, dy, factor, dy);
+    product.backward(dy);
+  });
+}
+
+}  // namespace qkv

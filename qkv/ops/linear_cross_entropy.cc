@@ -1,0 +1,101 @@
+#include "qkv/ops/linear_cross_entropy.h"
+
+#include <algorithm>
+
+#include "qkv/kernels/loss.h"
+#include "qkv/kernels/pointwise.h"
+#include "qkv/ops/linear_product.h"
+#include "qkv/ops/profile.h"
+
+namespace qkv {
+namespace {
+
+// A tensor that lives no longer than the operation.
+Tensor scratch(const Shape& shape, Device device) {
+  const MemoryScope memory(MemoryUse::scratch);
+  return Tensor::empty(shape, DType::f32, device);
+}
+
+}  // namespace
+
+CrossEntropyResult linear_cross_entropy(const Variable& x, const LinearWeights& weights, const Tensor& labels,
+                                        const CrossEntropyOptions& options) {
+  const ProfileScope profile("cross_entropy");
+  const LinearProduct product("cross_entropy", x, weights);
+  if (options.chunk_rows < 1) {
+    throw UsageError(concat("cross_entropy: chunk_rows: expected at least 1, found ", options.chunk_rows));
+  }
+  const int64_t rows = x.value().rows(), vocabulary = weights.outputs();
+  if (labels.numel() != rows) {
+    throw ShapeError(
+        concat("cross_entropy: x ", x.shape(), " needs ", rows, " labels, found ", labels.shape()));
+  }
+  const Tensor host_labels = to_host(labels);
+  for (const int32_t label : host_labels.values<int32_t>()) {
+    if (label < 0 || label >= vocabulary) {
+      throw DataError(concat("cross_entropy: label ", label, " is outside the vocabulary of ", vocabulary));
+    }
+  }
+  const bool records = product.records();
+  const auto right = product.right_hand_side(options.layout);
+  const Tensor& bias = right->bias;
+  // The gradients for an upstream gradient of 1. Those of the weights wait in variables of their own until
+  // backward().
+  const Tensor dx = records && x.requires_grad() ? empty_like(x.value()) : Tensor();
+  const kernels::PackedMatrix backward =
+      dx.defined() ? product.packed_for_backward() : kernels::PackedMatrix();
+  std::vector<Variable> weight_gradients, bias_gradients;
+  for (const Weight& w : weights.weights()) {
+    weight_gradients.push_back(records && w.requires_grad() ? Variable::parameter(w.values())
+                                                            : Variable(w.values()));
+  }
+  for (const Variable& b : weights.biases()) {
+    bias_gradients.push_back(records && b.requires_grad() ? Variable::parameter(b.value()) : Variable());
+  }
+
+  CrossEntropyResult result;
+  const Device device = x.value().device();
+  const Tensor device_labels = from_host(labels.reshape({rows}), device);
+  const Tensor loss_rows = Tensor::empty({rows}, DType::f32, device), nll_rows = empty_like(loss_rows);
+  for (int64_t first = 0; first < rows; first += options.chunk_rows) {
+    const int64_t count = std::min(options.chunk_rows, rows - first);
+    const Tensor x_chunk = x.value().slice_rows(first, count);
+    const Tensor logits = scratch({count, vocabulary}, device);
+    LinearProduct::multiply(x_chunk, *right, {}, logits);
+    kernels::cross_entropy({.logits = logits,
+                            .bias = bias,
+                            .labels = device_labels.slice_rows(first, count),
+                            .smoothing = options.label_smoothing,
+                            .grad_scale = options.factor,
+                            .loss = loss_rows.slice_rows(first, count),
+                            .nll = nll_rows.slice_rows(first, count)});
+    if (dx.defined()) {
+      LinearProduct::multiply_backward(logits, backward, dx.slice_rows(first, count), Accumulate::no);
+    }
+    if (records) LinearProduct::add_weight_gradients(x_chunk, logits, weight_gradients, bias_gradients);
+  }
+  const Tensor host_loss = to_host(loss_rows), host_nll = to_host(nll_rows);
+  for (const float row : host_loss.values()) result.loss_sum += row;
+  for (const float row : host_nll.values()) result.nll_sum += row;
+  const Tensor loss = Tensor::full({1}, static_cast<float>(result.loss_sum * options.factor), device);
+  if (!records) {
+    result.loss = loss;
+    return result;
+  }
+  result.loss = Tape::record(
+      "cross_entropy", loss, [x, dx, weights, weight_gradients, bias_gradients](const Tensor& upstream) {
+        const auto hand_on = [factor = to_host(upstream).item()](const Tensor& gradient, const Variable& to) {
+          const GradientSlot slot = to.gradient_slot();
+          kernels::scale(gradient, factor, slot.tensor, slot.accumulate);
+        };
+        if (dx.defined()) hand_on(dx, x);
+        for (size_t i = 0; i < weight_gradients.size(); ++i) {
+          if (weight_gradients[i].has_grad())
+            hand_on(weight_gradients[i].grad(), weights.weights()[i].variable());
+          if (bias_gradients[i].has_grad()) hand_on(bias_gradients[i].grad(), weights.biases()[i]);
+        }
+      });
+  return result;
+}
+
+}  // namespace qkv

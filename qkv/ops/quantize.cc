@@ -1,0 +1,83 @@
+#include "qkv/ops/quantize.h"
+
+#include "qkv/kernels/pointwise.h"
+#include "qkv/kernels/weights.h"
+
+namespace qkv {
+namespace {
+
+void require_scales(const char* operation, const Tensor& values, const Tensor& scales) {
+  if (scales.defined() && scales.dtype() == DType::f32 && scales.numel() == values.dim(0)) return;
+  throw ShapeError(concat(operation, ": expected f32 scales [", values.dim(0), "] of an i8 weight ",
+                          values.shape(), ", found ",
+                          scales.defined() ? concat(name_of(scales.dtype()), " ", scales.shape()) : "none"));
+}
+
+}  // namespace
+
+void require_weight(const char* operation, const Tensor& values, const Tensor& scales) {
+  if (!values.defined()) throw ShapeError(concat(operation, ": expected a weight with values, found none"));
+  if (values.rank() != 2) {
+    throw ShapeError(concat(operation, ": expected a weight matrix, found shape ", values.shape()));
+  }
+  weight_dtype_name(values.dtype());
+  if (values.dtype() == DType::i8) require_scales(operation, values, scales);
+}
+
+QuantizedTensor to_dtype(const QuantizedTensor& weight, DType dtype) {
+  weight_dtype_name(dtype);
+  if (weight.defined() && weight.dtype() == dtype) return weight;
+  const MemoryScope memory(MemoryUse::weights);
+  const Tensor values = weight.values.contiguous() ? weight.values : weight.values.clone();
+  if (values.dtype() != DType::f32) {
+    const bool int8 = values.dtype() == DType::i8;
+    if (int8) require_scales("to_dtype", values, weight.scales);
+    const Tensor wide = Tensor::empty(values.shape(), DType::f32, values.device());
+    kernels::widen_rows({values, weight.scales}, wide);
+    return to_dtype({wide}, dtype);
+  }
+  const Tensor narrow = Tensor::empty(values.shape(), dtype, values.device());
+  if (dtype == DType::bf16) {
+    kernels::round_to_bf16(values, narrow);
+    return {narrow};
+  }
+  if (values.cols() > kernels::kMaxInt8Cols) {
+    throw ShapeError(
+        concat("int8 weights: expected at most ", kernels::kMaxInt8Cols, " inputs, found ", values.shape()));
+  }
+  if (!kernels::all_finite(values))
+    throw NumericError(concat("int8 weights ", values.shape(), ": expected finite numbers, found others"));
+  const Tensor scales = Tensor::empty({values.rows()}, DType::f32, values.device());
+  kernels::quantize_rows(values, narrow, scales);
+  return {narrow, scales};
+}
+
+Tensor dequantize(const QuantizedTensor& weight) { return to_dtype(weight, DType::f32).values; }
+
+const char* weight_dtype_name(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      return "f32";
+    case DType::bf16:
+      return "bf16";
+    case DType::i8:
+      return "int8";
+    default:
+      throw ShapeError(concat("weights: expected f32, bf16 or i8, found ", name_of(dtype)));
+  }
+}
+
+std::vector<std::string> weight_dtype_names() {
+  std::vector<std::string> names;
+  for (const DType dtype : kWeightDTypes) names.emplace_back(weight_dtype_name(dtype));
+  return names;
+}
+
+DType weight_dtype_from_name(std::string_view name) {
+  for (const DType dtype : kWeightDTypes) {
+    if (name == weight_dtype_name(dtype)) return dtype;
+  }
+  throw UsageError(concat("dtype: expected f32, bf16 or int8, found \"", name, "\""));
+}
+
+}  // namespace qkv

@@ -1,0 +1,72 @@
+#include "qkv/ops/quantize.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "tests/support/random.h"
+#include "tests/support/scratch.h"
+
+namespace {
+
+using namespace qkv;
+using namespace qkv::testing;
+
+TEST(Quantize, DTypesAreKnownByName) {
+  EXPECT_EQ(weight_dtype_names(), (std::vector<std::string>{"f32", "bf16", "int8"}));
+  for (const std::string& name : weight_dtype_names())
+    EXPECT_EQ(weight_dtype_name(weight_dtype_from_name(name)), name);
+  const std::string message = message_of<UsageError>([] { weight_dtype_from_name("int4"); });
+  EXPECT_NE(message.find("expected f32, bf16 or int8, found \"int4\""), std::string::npos) << message;
+  EXPECT_NE(message_of<ShapeError>([] { weight_dtype_name(DType::i32); }).find("found i32"),
+            std::string::npos);
+}
+
+TEST(Quantize, ConvertsThereAndBack) {
+  const Tensor numbers = random_tensor({6, 50}, 1);
+  const QuantizedTensor int8 = to_dtype({numbers}, DType::i8);
+  EXPECT_EQ(int8.dtype(), DType::i8);
+  ASSERT_EQ(int8.scales.shape(), Shape{6});
+  // Once rounded, an int8 weight is exact in f32, and rounds to itself.
+  const QuantizedTensor wide = to_dtype(int8, DType::f32), again = to_dtype(wide, DType::i8);
+  EXPECT_EQ(std::memcmp(again.values.address(), int8.values.address(), int8.values.bytes()), 0);
+  EXPECT_FALSE(wide.scales.defined());
+  const QuantizedTensor same = to_dtype(int8, DType::i8);
+  EXPECT_EQ(same.values.address(), int8.values.address()) << "copied";
+}
+
+TEST(Quantize, ViewsAreThatOfTheirCopies) {
+  const Tensor whole = random_tensor({6, 50}, 1), view = whole.columns(3, 20);
+  for (const DType dtype : kWeightDTypes) {
+    const Tensor found = dequantize(to_dtype({view}, dtype)),
+                 expected = dequantize(to_dtype({view.clone()}, dtype));
+    EXPECT_EQ(std::memcmp(found.clone().data(), expected.data(), expected.bytes()), 0) << name_of(dtype);
+  }
+}
+
+TEST(Quantize, RefusesWhatInt8CannotSay) {
+  const Tensor bad = random_tensor({3, 4}, 1);
+  bad.values()[5] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_NE(message_of<NumericError>([&] { to_dtype({bad}, DType::i8); }).find("[3, 4]"), std::string::npos);
+  EXPECT_TRUE(std::isnan(dequantize(to_dtype({bad}, DType::bf16)).values()[5]));
+  EXPECT_THROW(to_dtype({Tensor::full({1, 70000}, 1.0f)}, DType::i8), ShapeError);
+  EXPECT_THROW(to_dtype({bad}, DType::i32), ShapeError);
+}
+
+TEST(Quantize, Int8NeedsItsScales) {
+  const QuantizedTensor weight = to_dtype({random_tensor({3, 4}, 1)}, DType::i8);
+  for (const Tensor& scales : {Tensor(), Tensor::zeros({4}), Tensor::zeros({3}, DType::i32)}) {
+    EXPECT_NE(message_of<ShapeError>([&] {
+                dequantize({weight.values, scales});
+              }).find("scales [3]"),
+              std::string::npos);
+  }
+  EXPECT_NE(message_of<ShapeError>([] { require_weight("product", {}, {}); }).find("product"),
+            std::string::npos);
+  EXPECT_NE(message_of<ShapeError>([] { require_weight("product", Tensor::zeros({4}), {}); }).find("[4]"),
+            std::string::npos);
+}
+
+}  // namespace

@@ -1,0 +1,25 @@
+#pragma once
+// Tests that hold on every device.
+
+#include <gtest/gtest.h>
+
+#include "qkv/ops/variable.h"
+#include "qkv/tensor/tensor.h"
+
+namespace qkv::testing {
+
+// Runs test(device) once for each device.
+template <class Test>
+void for_each_device(const Test& test) {
+  for (const Device device : kDevices) {
+    SCOPED_TRACE(name_of(device));
+    test(device);
+  }
+}
+
+// A leaf that has a gradient, with these numbers on the device.
+inline Variable parameter_on(Device device, const Tensor& host) {
+  return Variable::parameter(from_host(host, device));
+}
+
+}  // namespace qkv::testing
