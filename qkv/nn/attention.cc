@@ -230,7 +230,7 @@ Tensor MultiheadAttention::self_step(const Tensor& x, KeyValueCache& cache,
   const CachedOptions more{.alibi_slopes = alibi_slopes_, .relative_bias = relative_bias};
   const Tensor attended = cached_attention(heads.query.value(), rows, options_, more);
   cache.forget();
-  return project_output(attended).value();
+  return project_output(attended, WeightLayout::in_place).value();
 }
 
 MemoryKeyValues MultiheadAttention::encode_memory(const Tensor& memory, const Offsets& offsets,
