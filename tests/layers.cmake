@@ -1,4 +1,5 @@
-# Fails when a file under qkv/ includes a folder of its own level (other than its own) or of a higher one.
+# Fails when a file under qkv/ includes a folder of its own level (other than its own) or of a higher one, or a backend's
+# headers from above kernels/.
 foreach(entry IN LISTS LAYERS)
   string(REPLACE ":" ";" pair ${entry})
   list(GET pair 0 name)
@@ -28,13 +29,17 @@ foreach(file IN LISTS files)
     elseif(NOT target STREQUAL folder AND NOT level_${target} LESS level_${folder})
       string(APPEND wrong "qkv/${path} (level ${level_${folder}}) includes ${target} (level ${level_${target}})\n")
     endif()
+    # The device seam: layers above see kernels of tensors.
+    if(NOT folder STREQUAL "kernels" AND line MATCHES "\"qkv/kernels/(absent/|backend|cpu/|dispatch|reference/)")
+      string(APPEND wrong "qkv/${path}: includes what only kernels/ may: ${line}\n")
+    endif()
   endforeach()
 endforeach()
 if(checked EQUAL 0)
   message(FATAL_ERROR "no include was checked: is SOURCE right? (${SOURCE})")
 endif()
 if(wrong)
-  message(FATAL_ERROR "includes that point upward:\n${wrong}")
+  message(FATAL_ERROR "includes that the layers forbid:\n${wrong}")
 endif()
 message(STATUS "${checked} includes, all downward")
 
