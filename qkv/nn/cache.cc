@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "qkv/base/error.h"
-#include "qkv/kernels/backend/attention.h"
+#include "qkv/kernels/attention.h"
 #include "qkv/kernels/key_value_cache.h"
 
 namespace qkv::nn {
