@@ -4,12 +4,14 @@
 #include "qkv/ops/activation.h"
 #include "qkv/ops/linear_product.h"
 #include "qkv/ops/profile.h"
+#include "qkv/ops/require.h"
 
 namespace qkv {
 
 Variable linear_activate(const Variable& x, const LinearWeights& weights, kernels::Activation activation,
                          const kernels::Dropout& dropout, WeightLayout layout) {
   const LinearProduct product("linear_activate", x, weights);
+  require_dropout("linear_activate", dropout);
   // The derivative of the others is a function of their input, which has to stay.
   if (product.records() && activation != kernels::Activation::relu)
     return activate(linear(x, weights, layout), activation, dropout);
