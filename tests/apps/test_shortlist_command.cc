@@ -37,7 +37,7 @@ TEST(ShortlistCommand, TranslationsHoldWhatTheShortlistAllows) {
   std::set<std::string> pieces{"</s>"};
   for (const char* word : {"f\xc3\xbcnf", "sechs"}) {
     for (const int32_t id : tokenizer.encode_target(word))
-      pieces.insert(tokenizer.piece(id, text::Side::target));
+      pieces.emplace(tokenizer.piece(id, text::Side::target));
   }
   const std::vector<std::string> translate{"translate", model, "--max-new-tokens", "7", "--json", "--scores"};
   const std::string input = "five\nsix\nfive six\nnine hundred\n";

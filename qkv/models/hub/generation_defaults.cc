@@ -1,12 +1,12 @@
 #include "qkv/models/hub/generation_defaults.h"
 
 #include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <string_view>
-#include <type_traits>
 
-#include "qkv/base/error.h"
 #include "qkv/base/files.h"
+#include "qkv/base/json.h"
 
 namespace qkv::models {
 
@@ -16,24 +16,7 @@ namespace {
 
 // A file's max_length and min_length count the start token and the end as well.
 constexpr int kStartAndEnd = 2;
-constexpr int kMaxTokens = 1'000'000'000;
-
-struct IntegerRange {
-  int64_t least, most;
-};
-
-IntegerRange range_of(std::string_view key) {
-  if (key == "num_beams") return {1, 1024};
-  return {0, kMaxTokens};
-}
-
-// An integer within its range. 4294967316 is none: a narrowing conversion would make 20 of it.
-int integer(const json& value, std::string_view key) {
-  const auto [least, most] = range_of(key);
-  if (value.is_number_integer() && value >= least && value <= most) return value.get<int>();
-  throw DataError(
-      concat("\"", key, "\": expected an integer from ", least, " to ", most, ", found ", value.dump()));
-}
+constexpr int kMaxTokens = 1'000'000'000, kMaxBeams = 1024;
 
 // The fields that are one number or flag and mean the same here, by their names in files.
 template <class Defaults, class Visitor>
@@ -49,9 +32,28 @@ void visit_fields(Defaults& defaults, const Visitor& visitor) {
   visitor("min_p", defaults.min_p);
 }
 
-EarlyStopping early_stopping_of(const json& value) {
-  if (value == "never") return EarlyStopping::exact;
-  return value.get<bool>() ? EarlyStopping::when_full : EarlyStopping::heuristic;
+void read(const JsonValue& value, std::string_view key, int& field) {
+  const bool beams = key == "num_beams";
+  field = static_cast<int>(value.integer(beams ? 1 : 0, beams ? kMaxBeams : kMaxTokens));
+}
+void read(const JsonValue& value, std::string_view, float& field) {
+  field = static_cast<float>(value.number());
+}
+void read(const JsonValue& value, std::string_view, double& field) { field = value.number(); }
+void read(const JsonValue& value, std::string_view, bool& field) { field = value.boolean(); }
+
+EarlyStopping early_stopping_of(const JsonValue& value) {
+  if (value.is_string() && value.string() == "never") return EarlyStopping::exact;
+  if (!value.is_boolean()) value.fail("true, false or \"never\"");
+  return value.boolean() ? EarlyStopping::when_full : EarlyStopping::heuristic;
+}
+
+std::vector<int32_t> ids_of(const JsonValue& list) {
+  std::vector<int32_t> ids;
+  for (const JsonValue& id : list.items())
+    ids.push_back(static_cast<int32_t>(id.integer(0, std::numeric_limits<int32_t>::max())));
+  if (ids.empty()) list.fail("at least one id");
+  return ids;
 }
 
 json fields_of(const GenerationDefaults& defaults) {
@@ -71,41 +73,23 @@ GenerationDefaults load_generation_defaults(const std::filesystem::path& folder)
   if (!std::filesystem::exists(path)) path = folder / "config.json";
   GenerationDefaults defaults{.beam = 1, .length_penalty = 1};
   if (!std::filesystem::exists(path)) return defaults;
-  try {
-    const json object = json::parse(read_file(path));
-    if (!object.is_object()) throw DataError(concat("expected a JSON object, found ", object.type_name()));
-    const auto find = [&](const char* key) {
-      const auto found = object.find(key);
-      return found == object.end() || found->is_null() ? nullptr : &*found;
-    };
-    visit_fields(defaults, [&]<class Field>(const char* key, Field& field) {
-      const json* found = find(key);
-      if (found == nullptr) return;
-      if constexpr (std::is_same_v<Field, int>) {
-        field = integer(*found, key);
-      } else {
-        found->get_to(field);
-      }
-    });
-    const auto tokens = [&](const char* key, int counted_beside, int& field) {
-      if (const json* found = find(key)) field = std::max(integer(*found, key) - counted_beside, 0);
-    };
-    tokens("max_length", kStartAndEnd, defaults.max_new_tokens);
-    tokens("max_new_tokens", 1, defaults.max_new_tokens);
-    defaults.max_new_tokens = std::max(defaults.max_new_tokens, 1);
-    tokens("min_length", kStartAndEnd - 1, defaults.min_new_tokens);
-    tokens("min_new_tokens", 0, defaults.min_new_tokens);
-    if (const json* found = find("bad_words_ids")) found->get_to(defaults.bad_words);
-    if (const json* found = find("early_stopping")) defaults.early_stopping = early_stopping_of(*found);
-  } catch (const json::exception& error) {
-    throw DataError(concat(path.string(), ": expected a JSON object of decoding options: ", error.what()));
-  } catch (const DataError& error) {
-    throw DataError(concat(path.string(), ": ", error.what()));
+  const JsonValue object = parse_json(read_file(path), path.string());
+  visit_fields(defaults, [&](const char* key, auto& field) {
+    if (const auto found = object.find(key)) read(*found, key, field);
+  });
+  const auto tokens = [&](const char* key, int counted_beside, int& field) {
+    if (const auto found = object.find(key))
+      field = static_cast<int>(std::max(found->integer(0, kMaxTokens) - counted_beside, int64_t{0}));
+  };
+  tokens("max_length", kStartAndEnd, defaults.max_new_tokens);
+  tokens("max_new_tokens", 1, defaults.max_new_tokens);
+  defaults.max_new_tokens = std::max(defaults.max_new_tokens, 1);
+  tokens("min_length", kStartAndEnd - 1, defaults.min_new_tokens);
+  tokens("min_new_tokens", 0, defaults.min_new_tokens);
+  if (const auto found = object.find("bad_words_ids")) {
+    for (const JsonValue& word : found->items()) defaults.bad_words.push_back(ids_of(word));
   }
-  if (std::ranges::any_of(defaults.bad_words, [](const auto& ids) { return ids.empty(); })) {
-    throw DataError(
-        concat(path.string(), ": \"bad_words_ids\": expected ids in each list, found none in one"));
-  }
+  if (const auto found = object.find("early_stopping")) defaults.early_stopping = early_stopping_of(*found);
   return defaults;
 }
 
