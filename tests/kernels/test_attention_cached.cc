@@ -10,7 +10,7 @@
 #include "qkv/base/philox.h"
 #include "qkv/kernels/counters.h"
 #include "qkv/kernels/cpu/attention/attention.h"
-#include "qkv/kernels/weight_rows.h"
+#include "qkv/kernels/cpu/weights.h"
 
 namespace qkv::kernels {
 namespace {
@@ -85,9 +85,9 @@ struct Case {
     for (auto& entry : pool) {
       std::vector<BFloat16>& half = halves[entry.data()];
       half.resize(entry.size());
-      round_to_bf16(entry.data(), half.data(), std::ssize(entry));
-      widen_rows({.data = half.data(), .form = DType::bf16, .rows = 1, .cols = std::ssize(entry)},
-                 entry.data());
+      cpu::round_to_bf16(entry.data(), half.data(), std::ssize(entry));
+      cpu::widen_rows({.data = half.data(), .dtype = DType::bf16, .rows = 1, .cols = std::ssize(entry)},
+                      entry.data());
     }
   }
 

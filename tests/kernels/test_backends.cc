@@ -415,13 +415,13 @@ TEST(Backends, CachedAttention) {
           // Rows of n, 1 and 5 positions; the last two share theirs.
           const std::vector<int32_t> lengths{static_cast<int32_t>(n), 1, 5};
           const int64_t width = kKeyHeads * (2 * d + 1), longest = std::max<int64_t>(n, 5);
-          std::vector<std::vector<const float*>> positions(3);
+          std::vector<std::vector<const void*>> positions(3);
           for (size_t row = 0; row < 3; ++row) {
             const float* const block = call.input(longest * width, row == 0 ? 1 : 2);
             for (int64_t j = 0; j < lengths[row]; ++j) positions[row].push_back(block + j * width);
           }
-          const std::vector<const float* const*> entries{positions[0].data(), positions[1].data(),
-                                                         positions[2].data()};
+          const std::vector<const void* const*> entries{positions[0].data(), positions[1].data(),
+                                                        positions[2].data()};
           std::vector<float*> weights;
           for (const int32_t length : lengths) weights.push_back(call.output(kHeads * length));
           CachedAttention a{.rows = 3,

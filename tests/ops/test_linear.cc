@@ -12,6 +12,7 @@
 
 #include "qkv/base/parallel.h"
 #include "qkv/ops/activation.h"
+#include "qkv/ops/embedding.h"
 #include "qkv/ops/general/weighted_sum.h"
 #include "qkv/ops/linear_activate.h"
 #include "qkv/ops/linear_cross_entropy.h"
