@@ -41,9 +41,11 @@ int64_t weight_bytes(const std::string& folder) {
 
 void quantize(const Arguments& arguments) {
   models::quantize_folder(arguments.model, arguments.out, weight_dtype_from_name(arguments.dtype));
-  std::cerr << arguments.out << ": weights in " << arguments.dtype << ", "
-            << bytes_text(weight_bytes(arguments.out)) << " (" << bytes_text(weight_bytes(arguments.model))
-            << " in " << arguments.model << ")\n";
+  const int64_t before = weight_bytes(arguments.model), after = weight_bytes(arguments.out);
+  std::cerr << arguments.out << ": weights in " << arguments.dtype << ", " << bytes_text(after) << " ("
+            << bytes_text(before) << " in " << arguments.model << ")\n";
+  if (after > before)
+    std::cerr << "The copy is larger and no more exact: the values had been rounded before.\n";
 }
 
 }  // namespace

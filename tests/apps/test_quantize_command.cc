@@ -12,8 +12,8 @@ class QuantizeCommand : public ::testing::Test {
  protected:
   QuantizeCommand() { write_random_model(model_, scratch_.path()); }
 
-  Outcome quantize(const std::string& form, const std::string& out) const {
-    return run_qkv({"quantize", model_, "--dtype", form, "--out", out});
+  Outcome quantize(const std::string& dtype, const std::string& out) const {
+    return run_qkv({"quantize", model_, "--dtype", dtype, "--out", out});
   }
   static Outcome translate(const std::string& folder, std::vector<std::string> more = {}) {
     std::vector<std::string> arguments{"translate", folder, "--scores"};
@@ -29,13 +29,13 @@ TEST_F(QuantizeCommand, WhatItWritesTranslatesAsRoundingOnTheFly) {
   const auto size = [](const std::string& folder) {
     return static_cast<double>(fs::file_size(fs::path(folder) / "model.safetensors"));
   };
-  for (const auto& [form, share] : {std::pair{"bf16", 0.6}, std::pair{"int8", 0.4}}) {
-    const std::string out = (scratch_ / form).string();
-    const Outcome outcome = quantize(form, out);
+  for (const auto& [dtype, share] : {std::pair{"bf16", 0.6}, std::pair{"int8", 0.4}}) {
+    const std::string out = (scratch_ / dtype).string();
+    const Outcome outcome = quantize(dtype, out);
     ASSERT_EQ(outcome.status, 0) << outcome.err;
-    EXPECT_NE(outcome.err.find(form), std::string::npos) << outcome.err;
+    EXPECT_NE(outcome.err.find(dtype), std::string::npos) << outcome.err;
     EXPECT_LT(size(out), share * size(model_));
-    const Outcome stored = translate(out), rounded = translate(model_, {"--dtype", form});
+    const Outcome stored = translate(out), rounded = translate(model_, {"--dtype", dtype});
     EXPECT_EQ(stored.status, 0) << stored.err;
     EXPECT_EQ(stored.out, rounded.out);
     EXPECT_NE(stored.out, translate(model_).out) << "scores of f32 to the last digit";
@@ -44,7 +44,15 @@ TEST_F(QuantizeCommand, WhatItWritesTranslatesAsRoundingOnTheFly) {
   }
 }
 
-TEST_F(QuantizeCommand, OtherCommandsTakeTheForm) {
+TEST_F(QuantizeCommand, WarnsOfWeightsThatGrow) {
+  const std::string int8 = (scratch_ / "int8").string(), bf16 = (scratch_ / "bf16").string();
+  EXPECT_EQ(quantize("int8", int8).err.find("larger"), std::string::npos);
+  const Outcome outcome = run_qkv({"quantize", int8, "--dtype", "bf16", "--out", bf16});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("larger and no more exact"), std::string::npos) << outcome.err;
+}
+
+TEST_F(QuantizeCommand, OtherCommandsTakeTheDType) {
   const std::string out = (scratch_ / "int8").string();
   ASSERT_EQ(quantize("int8", out).status, 0);
   const std::string text = scratch_.write("text", "forty-two\nseven hundred one\n").string();

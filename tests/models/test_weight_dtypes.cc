@@ -169,8 +169,27 @@ TEST(WeightDTypes, OwnFormatTakesAnyDType) {
   }
 }
 
-// Numbers are the mapped file's, and only who trains may write to them.
-TEST(WeightDTypes, TrainableNumbersCanBeWritten) {
+// A frozen model of any dtype runs while another one trains, as a teacher, to the bits that it has alone.
+TEST(WeightDTypes, ATeacherRunsUnderATape) {
+  const Scratch folder;
+  save_transformer(folder.path(), *random_model(), {});
+  for (const DType dtype : kWeightDTypes) {
+    const auto teacher = load_transformer(folder.path(), {.dtype = dtype});
+    const Tensor alone = logits(*teacher);
+    Tape tape;
+    EXPECT_TRUE(same_bits(logits(*teacher), alone)) << name_of(dtype);
+    teacher->visit([](const std::string& name, const nn::Parameter& p) {
+      EXPECT_FALSE(p.variable.requires_grad()) << name;
+    });
+  }
+  const auto student = load_transformer(folder.path(), {.dtype = DType::bf16, .trainable = true});
+  Tape tape;
+  EXPECT_NE(message_of<UsageError>([&] { logits(*student); }).find("only an f32 table can be trained"),
+            std::string::npos);
+}
+
+// Values lie in the mapped file; writing to them is for training.
+TEST(WeightDTypes, TrainableValuesCanBeWritten) {
   const Scratch folder;
   save_transformer(folder.path(), *random_model(), {});
   const std::string before = read_file(folder / "model.safetensors");

@@ -13,7 +13,8 @@ struct LoadOptions {
   // them (float16 as f32).
   std::optional<DType> dtype = {};
   // Whether the values may be written to, as training does: pages of the mapped files become the process's
-  // own when they are. Otherwise writing to them is a crash, and pages that were converted are given back.
+  // own when they are. Otherwise parameters are frozen (Variable::set_requires_grad), writing to them is a
+  // crash, and pages that were converted are given back.
   bool trainable = false;
   // Where the model computes. On the host's, what needs no conversion stays in the mapped file.
   Device device = Device::cpu;

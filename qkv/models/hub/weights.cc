@@ -58,6 +58,7 @@ void load_parameter(const io::SafetensorsFile& file, const StoredTensor& from, c
   // A copy was made, and the file's own pages are not read again.
   if (found < begin || found >= begin + whole.bytes()) release_mapped(begin, whole.bytes());
   parameter.set_value(weight);
+  if (!options.trainable) parameter.variable.set_requires_grad(false);
 }
 
 const char* config_dtype(DType dtype) {
