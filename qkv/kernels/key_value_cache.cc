@@ -19,7 +19,7 @@ void store_cached(const Tensor& keys, const Tensor& values, DType dtype, std::sp
 
 Tensor load_cached(std::span<const void* const> from, DType dtype, Device device, int64_t key_width,
                    int64_t value_width) {
-  const Tensor to = Tensor::empty({std::ssize(from), key_width + value_width}, DType::f32, device);
+  Tensor to = Tensor::empty({std::ssize(from), key_width + value_width}, DType::f32, device);
   backend(device).load_cached({.count = std::ssize(from),
                                .key_width = key_width,
                                .value_width = value_width,

@@ -4,7 +4,7 @@
 #include <span>
 
 #include "qkv/kernels/cpu/plain/plain.h"
-#include "qkv/kernels/matmul.h"
+#include "qkv/kernels/cpu/matmul.h"
 
 namespace qkv::kernels::cpu {
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "qkv/kernels/cpu/attention/attention.h"
-#include "qkv/kernels/weight_rows.h"
+#include "qkv/kernels/cpu/weights.h"
 
 namespace qkv::kernels::cpu {
 
@@ -24,7 +24,7 @@ void load_cached(const CacheLoad& a) {
   for (int64_t i = 0; i < a.count; ++i) {
     float* to = a.to + i * width;
     if (a.dtype == DType::bf16) {
-      widen_rows({.data = a.from[i], .form = DType::bf16, .rows = 1, .cols = width}, to);
+      widen_rows({.data = a.from[i], .dtype = DType::bf16, .rows = 1, .cols = width}, to);
     } else {
       std::copy_n(static_cast<const float*>(a.from[i]), width, to);
     }
