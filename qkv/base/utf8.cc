@@ -97,6 +97,10 @@ bool is_ascii(std::string_view text) {
 }
 
 void append_utf8(std::string& text, char32_t c) {
+  if (c < 0x80) {
+    text += static_cast<char>(c);
+    return;
+  }
   constexpr uint8_t kLead[] = {0, 0, 0xC0, 0xE0, 0xF0};
   const size_t length = utf8_length(c);
   char bytes[4];
