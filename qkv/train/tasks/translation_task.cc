@@ -156,7 +156,7 @@ std::optional<Evaluation> TranslationTask::evaluate(const EvaluationRequest& req
         "validation BLEU is 0: no four words in a row are as in a reference (never so where references are "
         "shorter); until it is not, the loss decides which model is best");
   }
-  result.metrics["bleu"] = *bleu / 100;
+  result.metrics["bleu"] = std::min(*bleu / 100, 1.0);  // a rounding may have gone above
   return result;
 }
 
