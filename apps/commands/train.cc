@@ -54,9 +54,9 @@ constexpr FieldFlag kTrainFlags[] = {
     {"--warmup-steps", "schedule.warmup_steps", "STEPS",
      "Steps until the highest learning rate; 0: begin there"},
     {"--label-smoothing", "train.label_smoothing", "SHARE", "Label smoothing; 0: none"},
-    {"--dropout", "model.dropout", "SHARE", "Dropout after each sublayer; 0: none"},
-    {"--average-decay", "optimizer.average_decay", "SHARE",
-     "Decay a step of the moving average of the weights, which is exported; 0: no average"},
+    {"--dropout", "model.dropout", "RATE", "Dropout after each sublayer; 0: none"},
+    {"--average-decay", "optimizer.average_decay", "RATE",
+     "Decay of the moving average of the weights, which is exported; 0: no average"},
     {"--average-last", "train.average_last", "N",
      "Export the mean of the weights of the last N validations instead; 0: off"},
     {"--recompute", "train.recompute", "",
@@ -65,7 +65,7 @@ constexpr FieldFlag kTrainFlags[] = {
 };
 constexpr FieldFlag kRunFlags[] = {
     {"--max-epochs", "train.max_epochs", "EPOCHS",
-     "Stop after this many epochs; 0: no such limit (no limit: 40)"},
+     "Stop after this many epochs; 0: no such limit (without any limit: 40)"},
     {"--max-steps", "train.max_steps", "STEPS", "Stop after this many steps; 0: no such limit"},
     {"--max-minutes", "train.max_minutes", "MINUTES",
      "Stop after this time, validation included; 0: no such limit"},
@@ -171,6 +171,7 @@ void fill_options(TrainArguments& arguments) {
 
 // A message of the library with the command line's names for fields that have one.
 std::string with_flags(std::string message) {
+  if (message.starts_with("--set")) return message;  // lists fields
   const auto replace = [&message](const std::string& name, const std::string& by) {
     const auto continues = [&](size_t at) {
       return at < message.size() &&

@@ -98,7 +98,7 @@ TEST_F(TrainCommand, SpeaksOfItsOwnOptions) {
   const auto failing = [&](const std::vector<std::string>& more, const std::vector<std::string>& parts) {
     expect_failure(run_qkv(training("out", more)), 2, parts);
   };
-  failing({"--batch-tokens", "0"}, {"--batch-tokens: expected 1 or more, found 0"});
+  failing({"--set", "batch_tokens=0"}, {"--batch-tokens: expected 1 or more, found 0"});
   failing({"--accumulate", "two"}, {"--accumulate: expected a whole number, found 'two'"});
   failing({"--dropout", "1.5"}, {"--dropout", "1.5"});
   failing({"--learning-rate", "-1"}, {"--learning-rate: expected more than 0, found -1"});
@@ -115,9 +115,9 @@ TEST_F(TrainCommand, SpeaksOfItsOwnOptions) {
 
 TEST_F(TrainCommand, HelpSaysTypeDefaultAndWhatZeroMeans) {
   const std::string help = run_qkv({"train", "translation", "--help"}).out;
-  for (const char* part : {"--batch-tokens TOKENS [4096]", "--warmup-steps STEPS [1000]", "--seed N [1]",
-                           "--checkpoint-minutes MINUTES [10]", "--label-smoothing SHARE [0.1]",
-                           "0: after each epoch", "--preset NAME [small]", "--vocab-size N [8000]"})
+  for (const char* part : {"--batch-tokens TOKENS=4096", "--warmup-steps STEPS=1000", "--seed N=1",
+                           "--checkpoint-minutes MINUTES=10", "--label-smoothing SHARE=0.1",
+                           "0: after each epoch", "--preset NAME=small", "--vocab-size N=8000"})
     EXPECT_NE(help.find(part), std::string::npos) << part << " in:\n" << help;
 }
 

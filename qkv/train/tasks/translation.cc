@@ -88,6 +88,7 @@ void check(const TranslationJob& job) {
   job.task.validate();
   models::TransformerConfig config = job.config;
   config.source_vocabulary = config.target_vocabulary = std::max<int64_t>(job.vocabulary.size, 4);
+  config.eos_id = config.pad_id = config.decoder_start_id = 0;  // the tokenizer's, later
   try {
     config.validate();
   } catch (const UsageError& error) {
