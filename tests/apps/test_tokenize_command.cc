@@ -62,7 +62,7 @@ TEST(TokenizeCommand, Errors) {
   expect_failure(run_qkv({"tokenize", file, "--pair"}, {.input = "no tab\n"}), 1, {"line 1", "tab"});
   expect_failure(run_qkv({"tokenize", file, "--decode"}, {.input = "12 x\n"}), 1, {"line 1", "ids"});
   expect_failure(run_qkv({"tokenize", file, "--max-length", "1"}, {.input = "a\n"}), 2,
-                 {"max_length", "at least 2"});
+                 {"--max-length", "at least 2"});
   expect_failure(run_qkv({"tokenize", file, "--ids", "--json"}), 2, {"--json"});
   const Scratch folder;
   expect_failure(run_qkv({"tokenize", folder.path().string()}), 1,
