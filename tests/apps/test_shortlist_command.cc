@@ -54,7 +54,7 @@ TEST(ShortlistCommand, TranslationsHoldWhatTheShortlistAllows) {
   expect_failure(run_qkv(with(translate, {"--shortlist", (scratch / "none").string()})), 1, {"none"});
   scratch.write("shortlist", "not a shortlist");
   expect_failure(run_qkv(with(translate, {"--shortlist", file})), 1, {file});
-  expect_failure(run_qkv(with(learn, {"--out", file, "--per-token", "0"})), 2, {"per_token", "0"});
+  expect_failure(run_qkv(with(learn, {"--out", file, "--per-token", "0"})), 2, {"--per-token", "0"});
   expect_failure(run_qkv(with(learn, {"--out", file, "--max-lines", "0"})), 2, {"--max-lines", "0"});
 }
 
