@@ -102,9 +102,11 @@ Variable ImageEncoder::positions_of(ImageSize size) const {
     throw UsageError("positions: expected images of the model's size to train with, found another size");
   }
   const int64_t side = config_.patch;
-  return interpolate_positions(to_host(positions_.variable.value()), config_.own_tokens(),
-                               {config_.height / side, config_.width / side},
-                               {size.height / side, size.width / side});
+  const Tensor& positions = positions_.variable.value();
+  return from_host(interpolate_positions(to_host(positions), config_.own_tokens(),
+                                         {config_.height / side, config_.width / side},
+                                         {size.height / side, size.width / side}),
+                   positions.device());
 }
 
 Variable ImageEncoder::operator()(const Tensor& pixels, nn::ForwardContext& context,
