@@ -23,7 +23,15 @@ void quantize_rows(const Tensor& from, const Tensor& to, const Tensor& scales) {
 }
 
 void widen_rows(const QuantizedTensor& from, const Tensor& to) {
-  backend_of("widen_rows", from.values, from.scales, to).widen_rows(weight_rows(from), address(to));
+  const Tensor& values = from.values;  // of any rank: biases of a bf16 file are vectors
+  backend_of("widen_rows", values, from.scales, to)
+      .widen_rows({.data = values.address(),
+                   .dtype = values.dtype(),
+                   .scales = values.dtype() == DType::i8 ? address(from.scales) : nullptr,
+                   .rows = values.rows(),
+                   .cols = values.cols(),
+                   .stride = values.row_stride()},
+                  address(to));
 }
 
 }  // namespace qkv::kernels

@@ -46,6 +46,16 @@ TEST(Quantize, ViewsAreThatOfTheirCopies) {
   }
 }
 
+// Vectors in bf16, as others write biases and norms.
+TEST(Quantize, WidensAnyRank) {
+  for (const Shape& shape : {Shape{7}, Shape{2, 3, 4}}) {
+    const Tensor numbers = random_tensor(shape, 1), wide = dequantize(to_dtype({numbers}, DType::bf16));
+    ASSERT_EQ(wide.shape(), shape);
+    for (int64_t i = 0; i < shape.numel(); ++i)
+      EXPECT_NEAR(wide.data()[i], numbers.data()[i], std::abs(numbers.data()[i]) / 256) << i;
+  }
+}
+
 TEST(Quantize, RefusesWhatInt8CannotSay) {
   const Tensor bad = random_tensor({3, 4}, 1);
   bad.values()[5] = std::numeric_limits<float>::quiet_NaN();
