@@ -8,7 +8,7 @@ include(CMakePackageConfigHelpers)
 set(QKV_PRIVATE_HEADERS
   "-inl\\.h$"
   "/kernels/(backend|cpu|reference)/"
-  "/kernels/(attention|backend|broadcast|dispatch|embedding|gated|key_value_cache|label_loss|loss|matmul|norm|optimizer|pointwise|product|rotary|segments|weight_rows)\\.h$"
+  "/kernels/(attention|backend|broadcast|dispatch|embedding|gated|key_value_cache|label_loss|loss|matmul|norm|optimizer|pointwise|product|rotary|segments|weight_rows|weights)\\.h$"
   "/tensor/device_memory\\.h$"
   "/base/(hash|string_index|thread)\\.h$" "/data/(exif|image_limits|jpeg|png|shuffle)\\.h$"
   "/search/(alternatives|batches|beam|candidates|constraints|hypotheses|samples|sampling|step_scores)\\.h$"
