@@ -8,8 +8,8 @@ WeightRows weight_rows(const QuantizedTensor& weight) {
   return {.data = weight.values.address(),
           .dtype = weight.dtype(),
           .scales = weight.dtype() == DType::i8 ? address(weight.scales) : nullptr,
-          .rows = weight.values.rows(),
-          .cols = weight.values.cols(),
+          .rows = weight.values.dim(0),
+          .cols = weight.values.dim(1),
           .stride = weight.values.row_stride()};
 }
 
