@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <mutex>
+#include <tuple>
 #include <utility>
 
 #include "qkv/ops/activation.h"
@@ -11,15 +12,15 @@
 namespace qkv::nn {
 namespace {
 
-// One table for each kind and width in the process, made longer when a longer sequence comes.
-Tensor shared_sinusoids(PositionKind kind, int64_t count, int64_t d_model) {
+// One table for each kind, width and device in the process, made longer when a longer sequence comes.
+Tensor shared_sinusoids(PositionKind kind, int64_t count, int64_t d_model, Device device) {
   static std::mutex mutex;
-  static auto* tables = new std::map<std::pair<PositionKind, int64_t>, Tensor>;
+  static auto* tables = new std::map<std::tuple<PositionKind, int64_t, Device>, Tensor>;
   const std::lock_guard lock(mutex);
-  Tensor& table = (*tables)[{kind, d_model}];
+  Tensor& table = (*tables)[{kind, d_model, device}];
   if (!table.defined() || table.rows() < count) {
     const int64_t longer = table.defined() ? 2 * table.rows() : 256;
-    table = sinusoidal_positions(kind, std::max(count, longer), d_model);
+    table = from_host(sinusoidal_positions(kind, std::max(count, longer), d_model), device);
   }
   return table;
 }
@@ -34,7 +35,8 @@ struct AddedPositions {
   Tensor rows;
 };
 
-AddedPositions added_positions(const EmbeddingConfig& config, const Parameter& learned, Tensor positions) {
+AddedPositions added_positions(const EmbeddingConfig& config, const Parameter& learned, Tensor positions,
+                               Device device) {
   const PositionOptions& options = config.positions;
   int32_t last = -1;
   for (const int32_t position : positions.values<int32_t>()) last = std::max(last, position);
@@ -59,7 +61,7 @@ AddedPositions added_positions(const EmbeddingConfig& config, const Parameter& l
     case PositionKind::sinusoidal_halves:
       break;
   }
-  return {shared_sinusoids(options.kind, last + 1, config.d_model), std::move(positions)};
+  return {shared_sinusoids(options.kind, last + 1, config.d_model, device), std::move(positions)};
 }
 
 }  // namespace
@@ -78,7 +80,8 @@ Variable Embedding::operator()(const Ragged& ids, ForwardContext& context, const
   const float factor = config_.scale ? std::sqrt(static_cast<float>(config_.d_model)) : 1.0f;
   const Dropout dropout = context.dropout(config_.dropout);
   const AddedPositions added = added_positions(
-      config_, positions_, places.positions.defined() ? places.positions : position_ids(ids.offsets));
+      config_, positions_, places.positions.defined() ? places.positions : position_ids(ids.offsets),
+      table_.values().device());
   const bool last = !types_.defined() && !norm_;  // nothing comes after this sum
   Variable tokens =
       embedding(table_, ids.values, added.table,
