@@ -50,9 +50,12 @@ Optimizer::Optimizer(std::string name, std::vector<std::string> states, float we
 void Optimizer::make_states() {
   const MemoryScope memory(MemoryUse::optimizer);
   for (size_t i = 0; i < parameters_.size(); ++i) {
-    for (size_t k = 0; k < state_names_.size(); ++k)
-      states_[i].tensors.push_back(initial_state(k, parameters_[i].parameter.shape));
-    if (averages()) states_[i].average = parameters_[i].parameter.variable.value().clone();
+    const Tensor& value = parameters_[i].parameter.variable.value();
+    for (size_t k = 0; k < state_names_.size(); ++k) {
+      states_[i].tensors.push_back(
+          from_host(initial_state(k, parameters_[i].parameter.shape), value.device()));
+    }
+    if (averages()) states_[i].average = value.clone();
   }
 }
 
