@@ -137,8 +137,9 @@ TEST(ImageEncoder, RefusesImagesOfAnotherSize) {
     EXPECT_THROW((*one.model)(Tensor::zeros(shape), context, OtherSizes::interpolated), ShapeError) << shape;
   }
   // No gradient would reach the positions.
+  const auto learner = load_image_encoder(one.folder, {.trainable = true});
   Tape tape;
-  EXPECT_THROW((*one.model)(random_tensor({1, 3, 12, 16}, 1), context, OtherSizes::interpolated), UsageError);
+  EXPECT_THROW((*learner)(random_tensor({1, 3, 12, 16}, 1), context, OtherSizes::interpolated), UsageError);
 }
 
 TEST(InterpolatePositions, LeavesAStraightLineStraightAndOwnRowsAlone) {
