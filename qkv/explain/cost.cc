@@ -38,7 +38,7 @@ class Count {
 };
 
 Count size(const char* name, int64_t value) {
-  if (value < 1) throw UsageError(concat("cost: expected ", name, " of at least 1, found ", value));
+  if (value < 1) throw UsageError(concat(name, ": expected at least 1, found ", value));
   return value;
 }
 
