@@ -94,7 +94,7 @@ Shape checked_shape(const JsonValue& value, uint64_t element_bytes, uint64_t& by
 }
 
 std::string dtype_of_entry(const JsonValue& value) {
-  const std::string dtype = value.string();
+  std::string dtype = value.string();
   if (bytes_per_element(dtype) == 0) value.fail("a safetensors dtype such as F32");
   return dtype;
 }

@@ -51,7 +51,7 @@ struct LinearWeights::State {
     if (biases.size() == 1) return biases[0].value().reshape({biases[0].value().numel()});
     int64_t outputs = 0;
     for (const Weight& weight : weights) outputs += weight.values().dim(0);
-    const Tensor whole = Tensor::zeros({outputs}, DType::f32, weights[0].values().device());
+    Tensor whole = Tensor::zeros({outputs}, DType::f32, weights[0].values().device());
     int64_t first = 0;
     for (size_t i = 0; i < weights.size(); ++i) {
       const int64_t count = weights[i].values().dim(0);

@@ -10,7 +10,7 @@
 namespace qkv::pipelines {
 
 Tensor probabilities(const Variable& logits, models::ProblemType problem) {
-  const Tensor values = to_host(logits.value()).clone();
+  Tensor values = to_host(logits.value()).clone();
   switch (problem) {
     case models::ProblemType::single_label:
       kernels::softmax(values, values);
