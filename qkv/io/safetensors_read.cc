@@ -58,7 +58,7 @@ std::string excerpt(const std::string& text) { return text.size() <= 80 ? text :
 // The header as JSON.
 JsonValue parse_header(std::string_view text, const std::string& file) {
   try {
-    const JsonValue header = parse_json(text, file, {.unique_keys = true});
+    JsonValue header = parse_json(text, file, {.unique_keys = true});
     if (!header.is_object()) header.fail("a JSON object");
     return header;
   } catch (const DataError& error) {
