@@ -64,7 +64,7 @@ Tensor Tensor::reshape(const Shape& shape) const {
 
 Tensor Tensor::slice_rows(int64_t begin, int64_t count) const {
   if (rank() == 0 || begin < 0 || count < 0 || begin > shape_[0] || count > shape_[0] - begin) {
-    throw ShapeError(concat("slice_rows: rows ", begin, " to ", begin + count, " of shape ", shape_));
+    throw ShapeError(concat("slice_rows: ", count, " rows from ", begin, " of shape ", shape_));
   }
   std::array<int64_t, Shape::kMaxRank> extents{};
   std::ranges::copy(shape_.extents(), extents.begin());
@@ -81,7 +81,7 @@ Tensor Tensor::slice_rows(int64_t begin, int64_t count) const {
 
 Tensor Tensor::columns(int64_t begin, int64_t count) const {
   if (rank() == 0 || begin < 0 || count < 0 || begin > cols() || count > cols() - begin) {
-    throw ShapeError(concat("columns: columns ", begin, " to ", begin + count, " of shape ", shape_));
+    throw ShapeError(concat("columns: ", count, " columns from ", begin, " of shape ", shape_));
   }
   std::array<int64_t, Shape::kMaxRank> extents{};
   std::ranges::copy(shape_.extents(), extents.begin());
@@ -97,7 +97,7 @@ Tensor Tensor::slice(int axis, int64_t begin, int64_t count) const {
   const int64_t extent = shape_[axis];  // throws for an axis that there is not
   if (begin < 0 || count < 0 || begin > extent || count > extent - begin) {
     throw ShapeError(
-        concat("slice: elements ", begin, " to ", begin + count, " of axis ", axis, " of shape ", shape_));
+        concat("slice: ", count, " elements from ", begin, " of axis ", axis, " of shape ", shape_));
   }
   if (from_front == rank() - 1) return columns(begin, count).clone();
   std::array<int64_t, Shape::kMaxRank> extents{};

@@ -204,7 +204,7 @@ TEST(Slice, TakesAndJoinsParts) {
             }),
             "concatenate: shapes [2, 3, 2] and [1, 3, 2] differ beside axis 1");
   EXPECT_EQ(message_of([&] { concatenate({}, 1); }), "concatenate: expected at least one part, found none");
-  EXPECT_EQ(message_of([&] { slice(x, 1, 2, 2); }), "slice: elements 2 to 4 of axis 1 of shape [2, 3, 2]");
+  EXPECT_EQ(message_of([&] { slice(x, 1, 2, 2); }), "slice: 2 elements from 2 of axis 1 of shape [2, 3, 2]");
 }
 
 TEST(Slice, Gradients) {

@@ -110,7 +110,7 @@ TEST(Tensor, SliceCopiesAlongAnyAxis) {
   expect(part, {1, 3, 2}, {13, 14, 17, 18, 21, 22});
   part.at(0, 0, 0) = -1;
   EXPECT_EQ(x.at(1, 0, 1), 13.0f);
-  EXPECT_EQ(message_of([&] { x.slice(1, 2, 2); }), "slice: elements 2 to 4 of axis 1 of shape [2, 3, 4]");
+  EXPECT_EQ(message_of([&] { x.slice(1, 2, 2); }), "slice: 2 elements from 2 of axis 1 of shape [2, 3, 4]");
   EXPECT_THROW(x.slice(3, 0, 1), ShapeError);
   EXPECT_THROW(x.slice(0, -1, 1), ShapeError);
   EXPECT_THROW(x.slice_rows(std::numeric_limits<int64_t>::max(), 2), ShapeError);

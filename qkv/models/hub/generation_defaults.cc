@@ -108,7 +108,8 @@ std::string generation_json(const TransformerConfig& config, const GenerationDef
   // Of the other fields those that differ from the defaults.
   const json usual = fields_of(GenerationDefaults()), own = fields_of(defaults);
   for (const auto& [key, value] : own.items()) {
-    if (!object.contains(key) && value != usual[key]) object[key] = value;
+    const bool differs = !usual.contains(key) || value != usual[key];
+    if (differs && !object.contains(key)) object[key] = value;
   }
   return object.dump(2) + "\n";
 }
