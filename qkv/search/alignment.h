@@ -1,5 +1,5 @@
 #pragma once
-// Alignment: the source token that a target token came from.
+// Word alignment: the source token from which each target token was translated.
 
 #include <cstdint>
 #include <span>
@@ -9,13 +9,13 @@
 
 namespace qkv::search {
 
-// The layer whose cross attention aligns best: the last but one, or the only one (Garg et al. 2019, section
-// 4.1).
+// The layer whose cross attention aligns best: the penultimate one, or the only one (Garg et al. 2019,
+// section 4.1).
 int64_t alignment_layer(const models::TransformerConfig& config);
 
-// For each token of the target, </s> included, the position of the source token with the largest
-// cross-attention weight where that token is predicted: the mean of the heads of alignment_layer(). Ids with
-// their </s>; throws what capture() throws.
+// For each target token, </s> included, the position of the source token with the largest cross-attention
+// weight at the step that predicts it, averaged over the heads of alignment_layer(). Both sequences end in
+// </s>. Throws the errors of capture().
 std::vector<int32_t> align(const models::Transformer& model, std::span<const int32_t> source,
                            std::span<const int32_t> target);
 

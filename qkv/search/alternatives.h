@@ -1,12 +1,12 @@
 #pragma once
-// Alternatives to the token at a position.
+// Alternative tokens at one position, each with its best completion.
 
 #include "qkv/search/beam.h"
 
 namespace qkv::search {
 
-// The options.nbest likeliest tokens after the prefix, each continued by a beam of its own. Until then all
-// are one row.
+// The options.nbest most likely tokens after the prefix, each completed by a beam of its own. Until the
+// prefix ends they share one row.
 class Alternatives : public Hypotheses {
  public:
   using Hypotheses::Hypotheses;

@@ -32,8 +32,8 @@ bool Beam::can_improve() const {
   if (rows_.empty()) return false;
   if (std::ssize(finished_) < options_.beam) return true;
   if (options_.beam == 1 || options_.early_stopping == EarlyStopping::when_full) return false;
-  // Log-probabilities only fall; a positive alpha forgives most at the greatest length. What is not covered
-  // yet may still be.
+  // Upper bound of the final score: log-probabilities only decrease, a positive alpha penalises least at the
+  // maximum length, and uncovered source tokens may still be covered.
   const bool longest = options_.early_stopping == EarlyStopping::exact && options_.length_penalty > 0;
   return score(rows_.front().total, longest ? limit_ : length_, {}) > finished_.back().score;
 }

@@ -1,20 +1,20 @@
 #pragma once
-// Beam search over the hypotheses of one request.
+// Beam search for one request.
 
 #include "qkv/search/hypotheses.h"
 
 namespace qkv::search {
 
-// Follows transformers' beam search. Of the best candidates, those that end and are among the first `beam`
-// become finished hypotheses, and the `beam` best that do not end are continued.
+// Follows transformers' beam search: among the best candidates, those that end and rank within the first
+// `beam` become finished hypotheses; the `beam` best others are continued.
 class Beam : public Hypotheses {
  public:
   using Hypotheses::Hypotheses;
   // Continues `other`, which has one row. sample: NewToken::sample.
   Beam(const Hypotheses& other, int32_t sample) : Hypotheses(other), sample_(sample) {}
 
-  // (1 + ends) * beam suffice, as at most `ends` candidates of a row can end it; of a single hypothesis the
-  // best is enough.
+  // (1 + end tokens) * beam candidates suffice, because each end token finishes a row at most once. A single
+  // hypothesis needs only its best candidate.
   size_t wanted() const override;
   void advance(std::span<const RowStep> steps) override;
   NBest result() const override;

@@ -14,12 +14,12 @@ namespace {
 
 constexpr float kImpossible = -std::numeric_limits<float>::infinity();
 
-// The best ids by sum of score and total, best first, as many as `best` has room for; returns how many there
-// are. They are ordered by the rounded sum, in which different scores can become equal.
+// Writes the best ids by score + total, best first, as many as fit into `best`; returns their number. The
+// order is that of the rounded sum, in which different scores may tie.
 size_t best_of_row(std::span<const float> scores, float total, int32_t row, std::span<Candidate> best) {
   constexpr size_t kBlock = 64;
   size_t found = 0;
-  float worst = kImpossible;  // of the best so far, once there is no more room
+  float worst = kImpossible;  // of the best so far, once `best` is full
   const auto take = [&](size_t id) {
     const float sum = total + scores[id];
     if (!(sum > worst)) return;
@@ -30,7 +30,7 @@ size_t best_of_row(std::span<const float> scores, float total, int32_t row, std:
   };
   size_t id = 0;
   for (; id + kBlock <= scores.size(); id += kBlock) {
-    // Most blocks have nothing better: vectors find that without a branch for each token.
+    // Most blocks contain no better score; the vector loop detects that without a branch per token.
     int any = 0;
     for (size_t i = id; i < id + kBlock; ++i) any |= total + scores[i] > worst ? 1 : 0;
     if (any == 0) continue;
@@ -41,7 +41,7 @@ size_t best_of_row(std::span<const float> scores, float total, int32_t row, std:
 }
 
 void require_numbers(std::span<const float> log_probabilities, const Hypotheses& hypotheses, int32_t row) {
-  // +infinity among the logits becomes NaN too. A loop without an exit is vectorised.
+  // A +infinity among the logits becomes NaN as well. Without an early exit the loop is vectorised.
   int none = 0;
   for (const float x : log_probabilities) none |= std::isnan(x) ? 1 : 0;
   if (none == 0) return;
@@ -62,7 +62,7 @@ std::vector<Candidate> candidates_of(const Hypotheses& hypotheses, int32_t row, 
   std::span<float> scores = step.scores;
   require_numbers(log_probabilities, hypotheses, row);
 
-  std::vector<float> shaped;  // sampling changes the scores, and the log-probabilities are still wanted
+  std::vector<float> shaped;  // sampling overwrites the scores, but the log-probabilities are still needed
   if (options.sampling && scores.data() == log_probabilities.data()) {
     shaped.assign(scores.begin(), scores.end());
     scores = shaped;

@@ -1,5 +1,5 @@
 #pragma once
-// The continuations of a hypothesis.
+// Candidate continuations of a hypothesis.
 
 #include <cstdint>
 #include <span>
@@ -9,19 +9,19 @@
 
 namespace qkv::search {
 
-// A step's result for one row, [vocabulary] each. `scores` may be overwritten: the logits where
-// needs_logits() holds, else the log-probabilities.
+// One step's result for one row, each [vocabulary]. `scores` may be overwritten; it holds logits if
+// needs_logits(), log-probabilities otherwise.
 struct RowScores {
   std::span<const float> log_probabilities;
   std::span<float> scores;
 };
 
-// The continuations of a row of `hypotheses` that its search can use, best first (with sampling: by sample).
-// Throws NumericError for a log-probability that is NaN.
+// The continuations of row `row` that the search can use, best first (when sampling: by sample). Throws
+// NumericError for a NaN log-probability.
 std::vector<Candidate> candidates_of(const Hypotheses& hypotheses, int32_t row, const RowScores& step);
 
-// Greedy search and sampling choose tokens by logits, as transformers do, which differs from choosing by
-// log-probabilities only with a repetition penalty.
+// Greedy search and sampling choose tokens by logits, as transformers do. This differs from choosing by
+// log-probability only under a repetition penalty.
 bool needs_logits(const SearchOptions& options);
 
 }  // namespace qkv::search

@@ -13,7 +13,7 @@ void forbid(std::span<float> scores, int32_t id) {
   if (id >= 0 && id < std::ssize(scores)) scores[static_cast<size_t>(id)] = kImpossible;
 }
 
-// A score is made worse once, however often its token has come (Keskar et al. 2019, section 4.1).
+// A repeated token is penalised once, however often it occurs (Keskar et al. 2019, section 4.1).
 void penalize_repetition(std::span<float> scores, std::span<const int32_t> history, float penalty) {
   const std::unordered_set<int32_t> seen(history.begin(), history.end());
   for (const int32_t id : seen) {

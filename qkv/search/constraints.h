@@ -8,9 +8,9 @@
 
 namespace qkv::search {
 
-// Applies options' repetition_penalty, no_repeat_ngram, suppress_tokens and bad_words to the scores of the
-// next token, [vocabulary], logits or log-probabilities: forbidden tokens become -infinity. history: the
-// start token and all tokens since. As transformers' processors of these names do.
+// Applies repetition_penalty, no_repeat_ngram, suppress_tokens and bad_words to the scores of the next token,
+// [vocabulary], logits or log-probabilities, as transformers' logits processors of the same names do.
+// Forbidden tokens get -infinity. history: the start token and all tokens after it.
 void constrain(std::span<float> scores, std::span<const int32_t> history, const SearchOptions& options);
 
 // Whether constrain() reads the history.

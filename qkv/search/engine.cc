@@ -15,7 +15,7 @@
 namespace qkv::search {
 namespace {
 
-// Hypotheses that a search has side by side at most.
+// Upper bound of a search's simultaneous hypotheses.
 int64_t most_rows(const SearchOptions& options) {
   if (options.sampling) return options.nbest;
   return options.alternatives ? int64_t{options.nbest} * options.beam : options.beam;
@@ -32,7 +32,7 @@ void EngineOptions::validate() const {
   require("prefill_tokens", "at least 1", prefill_tokens, prefill_tokens >= 1);
 }
 
-// A request and how far it has come.
+// A request and its progress.
 struct Engine::Sequence {
   Sequence(uint64_t number, Request what, const SpecialIds& special)
       : request_id(number), request(std::move(what)), hypotheses(make_hypotheses(request, special)) {
@@ -45,7 +45,7 @@ struct Engine::Sequence {
 
   int64_t source_tokens() const { return std::ssize(request.source); }
   bool captures_attention() const { return request.options.coverage_penalty != 0; }
-  // Where its own tokens are among those that the logits are of; none: those of all tokens.
+  // Finds the columns of its allowed tokens among `of_logits`; none: all tokens of the vocabulary.
   void find_columns(const std::vector<int32_t>& of_logits) {
     columns = allowed;
     if (of_logits.empty()) return;
@@ -62,7 +62,7 @@ struct Engine::Sequence {
     const bool first = hypotheses->length() == std::ssize(request.prefix);
     const auto stuck = [](const RowStep& step) { return step.candidates.empty(); };
     if (first && std::ranges::all_of(steps, stuck)) {
-      throw DataError("search: expected a token that may come first, found all forbidden");
+      throw DataError("search: expected at least one first token to be allowed, found all forbidden");
     }
     hypotheses->advance(steps);
   }
@@ -71,10 +71,10 @@ struct Engine::Sequence {
   Request request;
   std::unique_ptr<Hypotheses> hypotheses;  // refers to the request
   int64_t cache_bytes = 0;
-  std::unique_ptr<StepModel::Source> source;  // while it is read
-  bool alone = false;                         // not read in one call with others: such a call has thrown
+  std::unique_ptr<StepModel::Source> source;  // while it is being read
+  bool alone = false;                         // read alone, because a call with others threw
   std::vector<int32_t> allowed;               // by the shortlist, ascending; empty: all
-  std::vector<int32_t> columns;               // of the logits: where those are
+  std::vector<int32_t> columns;               // of the logits: the columns of `allowed`
   std::exception_ptr error;
   bool cancelled = false;
 };
@@ -102,8 +102,8 @@ uint64_t Engine::submit(Request request) {
   }
   check_prefix(request.prefix, model_->vocabulary(), special_.eos, options);
   if (request.trace != nullptr && (options.sampling || options.alternatives)) {
-    throw UsageError(concat("trace: expected one beam search, found that ",
-                            options.sampling ? "tokens are drawn at random" : "alternatives are asked for"));
+    throw UsageError(
+        concat("trace: expected one beam search, found ", options.sampling ? "sampling" : "alternatives"));
   }
   if (options.shortlist && options.shortlist->target_vocabulary() != model_->vocabulary()) {
     throw UsageError(concat("shortlist: expected one for the model's vocabulary of ", model_->vocabulary(),
@@ -178,7 +178,7 @@ std::vector<Decoded> Engine::step() {
   return std::exchange(ended_, {});
 }
 
-// Reports a request that is in none of the lists any more.
+// Reports a request that has been removed from all lists.
 void Engine::end(std::unique_ptr<Sequence> sequence) {
   Decoded& decoded = ended_.emplace_back();
   decoded.request_id = sequence->request_id;
@@ -187,8 +187,8 @@ void Engine::end(std::unique_ptr<Sequence> sequence) {
   if (!decoded.error && !decoded.cancelled) decoded.hypotheses = sequence->hypotheses->result();
 }
 
-// New requests enter in groups, which is what an encoder is fast with: all that wait, or else a quarter of
-// the room.
+// Admits requests in groups, because encoders are fast on groups: all that are queued, or as many as fill a
+// quarter of the budget.
 void Engine::open_requests() {
   int64_t tokens = 0, bytes = 0;
   size_t count = 0;
@@ -226,7 +226,8 @@ void Engine::open_requests() {
   }
 }
 
-// Shares the tokens of a step evenly among the prompts; what a short one leaves over is for the longer ones.
+// Splits the step's prefill tokens evenly among the prompts; what short prompts leave over goes to longer
+// ones.
 void Engine::read_prompts() {
   std::vector<Sequence*> unread;
   for (const auto& sequence : reading_) {
@@ -260,7 +261,7 @@ void Engine::read_chunks(std::span<const std::pair<Sequence*, int64_t>> chunks) 
       if (chunks.size() == 1) sequence->error = std::current_exception();
     }
   }
-  // What was read is void: each begins again, alone.
+  // The chunks' state is void: every request starts over, alone.
   for (const auto& [sequence, tokens] : chunks) {
     if (sequence->error) continue;
     sequence->alone = true;
@@ -272,7 +273,7 @@ void Engine::read_chunks(std::span<const std::pair<Sequence*, int64_t>> chunks) 
   }
 }
 
-// Gives rows to the requests whose sources are read.
+// Gives rows to the requests whose sources have been read completely.
 void Engine::admit_read() {
   Sequences group, still_reading;
   for (auto& sequence : reading_) {
@@ -321,7 +322,7 @@ void Engine::admit_group(Sequences group) {
   membership_changed_ = true;
 }
 
-// The logits of no more tokens than the running requests may use together.
+// Restricts the logits to the union of the tokens that the running requests may use.
 void Engine::restrict_logits() {
   if (!std::exchange(membership_changed_, false)) return;
   const auto uses_all = [](const auto& sequence) { return sequence->allowed.empty(); };
@@ -332,14 +333,14 @@ void Engine::restrict_logits() {
     std::ranges::sort(together);
     together.erase(std::unique(together.begin(), together.end()), together.end());
   }
-  // Another restriction costs about what it saves in some steps: a few tokens too many may stay.
+  // A new restriction costs as much as it saves in several steps, so a few surplus tokens are kept.
   const bool enough = std::ranges::includes(columns_, together) && columns_.size() < 2 * together.size();
   if (together != columns_ && !enough)
     columns_ = model_->restrict_logits(together) ? std::move(together) : std::vector<int32_t>();
   for (const auto& sequence : running_) sequence->find_columns(columns_);
 }
 
-// Advances every row by a token. logits: of all tokens, or of columns_.
+// Advances every row by one token. logits: of the whole vocabulary, or of columns_.
 void Engine::advance(const Tensor& logits) {
   const int64_t rows = hypothesis_offsets_.tokens(), vocabulary = model_->vocabulary();
   const int64_t columns = columns_.empty() ? vocabulary : std::ssize(columns_);
@@ -366,7 +367,7 @@ void Engine::advance(const Tensor& logits) {
       step_scores(logits, vocabularies, vocabulary, std::ranges::any_of(running_, wants_logits));
   std::vector<RowStep> steps(row_of.size());
   std::vector<std::exception_ptr> errors(row_of.size());
-  // A thread is worth waking for some ten microseconds of work.
+  // Waking a thread pays off from about ten microseconds of work.
   parallel_for(rows, std::max<int64_t>(1, 32768 / vocabulary), [&](int64_t first, int64_t last) {
     for (int64_t r = first; r < last; ++r) {
       const auto scores_of = [&](const Tensor& of) {
@@ -403,8 +404,8 @@ void Engine::advance(const Tensor& logits) {
   }
 }
 
-// Ends the requests that are done, failed or cancelled, and renumbers the rows of the others. advanced:
-// whether rows have parents in the step before, or are where they were.
+// Removes requests that are done, failed or cancelled, and renumbers the remaining rows. advanced: whether
+// the rows have parents in the previous step; otherwise they are unchanged.
 void Engine::drop_ended_rows(bool advanced) {
   std::vector<int32_t> offsets{0}, left{0}, parents, ids;
   for (size_t s = 0; s < running_.size(); ++s) {
@@ -439,7 +440,7 @@ void Engine::drop_ended_rows(bool advanced) {
   running_ = std::move(still_running);
 }
 
-// The model has thrown in the middle of a step: its rows are void.
+// The model threw during a step: its rows are void.
 void Engine::end_running(const std::exception_ptr& error) {
   const Offsets none(std::vector<int32_t>(running_.size() + 1));
   for (const auto& sequence : running_) sequence->error = error;
@@ -460,7 +461,7 @@ std::vector<Decoded> decode_all(Engine& engine, std::span<const Request> request
   if (!engine.idle()) throw UsageError("search: expected an idle engine, found one with other requests");
   std::vector<size_t> order(requests.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  // The longest take longest: at the end there are short ones to fill up with.
+  // Longest first: short requests fill the gaps at the end.
   std::ranges::stable_sort(order, std::greater(), [&](size_t i) { return requests[i].source.size(); });
   std::vector<Decoded> results(requests.size());
   std::unordered_map<uint64_t, size_t> index_of;

@@ -1,5 +1,5 @@
 #pragma once
-// Decoding of requests that come and go (continuous batching: Yu et al. 2022, Orca).
+// Continuous batching: decodes requests that arrive at any time (Orca, Yu et al. 2022).
 
 #include <cstdint>
 #include <deque>
@@ -15,66 +15,65 @@
 namespace qkv::search {
 
 struct EngineOptions {
-  // Source tokens of the requests under way together: more is faster, up to a point. A longer source is
-  // decoded alone. 0: no bound.
+  // Total source tokens of the running requests. More is faster, up to a point. A longer source is decoded
+  // alone. 0: unlimited.
   int64_t batch_tokens = 1024;
-  // Bytes of keys and values that the requests under way can come to hold together, each for all its rows up
-  // to its limit (StepModel::cache_bytes): whatever is admitted fits. 0: no bound.
+  // Bytes of keys and values that the running requests may come to need, counting all rows at their maximum
+  // length (StepModel::cache_bytes): an admitted request always fits. 0: unlimited.
   int64_t cache_bytes = 0;
-  // Tokens of prompts that are read in a step, beside the one token of each row. A longer prompt takes
-  // several steps, in which the other requests advance.
+  // Prompt tokens read in one step, besides the one token of each row. A longer prompt takes several steps,
+  // during which other requests advance.
   int64_t prefill_tokens = 1024;
 
   // Throws UsageError naming the field, what was expected and what was found.
   void validate() const;
 };
 
-// The end of a request.
+// A finished, failed or cancelled request.
 struct Decoded {
   uint64_t request_id = 0;        // from submit()
   NBest hypotheses = {};          // at most options.nbest, best first
-  std::exception_ptr error = {};  // why there are none; null: there are, or the request was cancelled
+  std::exception_ptr error = {};  // the reason why there are none; null for success and cancellation
   bool cancelled = false;
 };
 
-// Decodes requests side by side, a token a step. A request enters when there is room for it, in the order of
-// submission, and leaves with its rows and its cache in the step that ends it. Its result depends on the
-// request alone: not on its companions, on when it came, on the engine's options or on the number of threads.
+// Decodes requests side by side, one token per step. Requests are admitted in order of submission, as soon as
+// there is room, and release their rows and cache in the step that ends them. A result depends on its request
+// alone: not on other requests, the time of arrival, the engine's options or the number of threads.
 //
-// An exception ends the requests that it concerns, each with that exception as its error, and no others:
-// - of one request's own logits, constraints or on_token: that request;
-// - of StepModel::open(): that request;
-// - of StepModel::read() and admit(): each request of the group is tried again alone, and those that throw
-//   alone are ended;
-// - of StepModel::step() and reorder(): all requests that have rows, as nobody knows what state those are in.
-//   Requests that wait or are being read are decoded afterwards.
+// An exception ends only the requests that it concerns and becomes their error:
+// - thrown by a request's own logits, constraints or on_token: that request;
+// - by StepModel::open(): that request;
+// - by StepModel::read() or admit(): each request of the group is retried alone, and those that throw again
+//   end;
+// - by StepModel::step() or reorder(): all requests with rows, because their state is unknown. Requests that
+//   are queued or still being read are decoded afterwards.
 //
-// One engine is for one thread at a time; several may share a model, each with a step model of its own.
+// An engine serves one thread at a time. Several engines may share a model, each through its own step model.
 class Engine {
  public:
-  // The step model has no requests and belongs to this engine alone from now on. Throws UsageError for bad
-  // options, no model, and an </s> outside the model's vocabulary.
+  // The step model must have no requests and is owned by this engine from now on. Throws UsageError for bad
+  // options, a null model, and an </s> outside the model's vocabulary.
   Engine(std::shared_ptr<StepModel> model, const SpecialIds& special, const EngineOptions& options = {});
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // Queues a request and returns its number: 0, 1, 2, ... Request::trace must live until its end. Throws
-  // UsageError for bad options, a bad prefix, options that this model cannot follow and a request that needs
-  // more than cache_bytes, and what StepModel::check() throws; the engine is then as it was.
+  // Queues a request and returns its id: 0, 1, 2, ... Request::trace must outlive the request. Throws
+  // UsageError for bad options, a bad prefix, options that this model does not support and a request that
+  // needs more than cache_bytes, and the errors of StepModel::check(). The engine is unchanged if it throws.
   uint64_t submit(Request request);
-  // Ends a request, waiting or under way: its rows and its cache are freed at once, and the next step()
-  // returns it as cancelled. False where no such request is waiting or under way. Not to be called from
-  // Request::on_token, which ends an output by returning false.
+  // Ends a queued or running request: its rows and cache are freed at once, and the next step() returns it as
+  // cancelled. False if there is no such request. Must not be called from Request::on_token, which ends an
+  // output by returning false.
   bool cancel(uint64_t request_id);
-  // Whether step() has nothing more to do or to return.
+  // Whether step() has no work and no results left.
   bool idle() const;
-  // Admits what waits, as far as there is room; reads prompts; advances every row by a token. Returns the
-  // requests that ended since the last call.
+  // Admits queued requests while there is room, reads prompts, and advances every row by one token. Returns
+  // the requests that ended since the last call.
   std::vector<Decoded> step();
 
-  // Bytes that the requests under way can come to hold; at most EngineOptions::cache_bytes, where that is a
-  // bound.
+  // Bytes that the running requests may come to need; at most EngineOptions::cache_bytes if that is not 0.
   int64_t reserved_bytes() const { return reserved_bytes_; }
 
  private:
@@ -96,25 +95,25 @@ class Engine {
   SpecialIds special_;
   EngineOptions options_;
   uint64_t submitted_ = 0;
-  Sequences queue_;    // wait
-  Sequences reading_;  // have a source that is open
+  Sequences queue_;    // not admitted yet
+  Sequences reading_;  // source open, being read
   Sequences running_;  // have rows
   std::vector<Decoded> ended_;
   int64_t source_tokens_ = 0, reserved_bytes_ = 0;  // of reading_ and running_
   Offsets hypothesis_offsets_;                      // of running_
-  std::vector<int32_t> ids_;                        // by row: what the next step reads
-  std::vector<int32_t> columns_;                    // the tokens that the logits are of; empty: all
-  bool membership_changed_ = false;                 // of running_, since restrict_logits()
+  std::vector<int32_t> ids_;                        // input of the next step, by row
+  std::vector<int32_t> columns_;     // token ids of the logits' columns; empty: the whole vocabulary
+  bool membership_changed_ = false;  // of running_, since the last restrict_logits()
   bool stepping_ = false;
 };
 
-// Submits all, the longest source first, and steps until they are done. Results and their request_ids are in
-// the order of the requests; what `fit` (called for each, if given) and submit() throw is the result's error.
-// Throws UsageError for an engine that is not idle.
+// Submits all requests, the longest source first, and steps until they are done. Results and their
+// request_ids are in the order of the requests. Errors of `fit` (called for each request, if given) and of
+// submit() are returned in the result. Throws UsageError if the engine is not idle.
 std::vector<Decoded> decode_all(Engine& engine, std::span<const Request> requests,
                                 const std::function<Request(const Request&)>& fit = {});
 
-// The hypotheses of each; throws the first error.
+// The hypotheses of each request; throws the first error.
 std::vector<NBest> hypotheses_of(std::vector<Decoded> decoded);
 
 }  // namespace qkv::search

@@ -11,7 +11,7 @@
 namespace qkv::search {
 namespace {
 
-// A source as each of the models has it.
+// A source as opened by each model.
 struct EnsembleSource : StepModel::Source {
   using Source::Source;
   void count_unread() {
@@ -50,7 +50,7 @@ std::unique_ptr<StepModel::Source> EnsembleStepModel::open(Ids source) {
   return opened;
 }
 
-// A member may have less to read than another, as it has kept a prefix.
+// Members may have different numbers of unread tokens, as each has its own prefix cache.
 void EnsembleStepModel::read(std::span<const Chunk> chunks) {
   for (size_t m = 0; m < models_.size(); ++m) {
     std::vector<Chunk> own;

@@ -1,5 +1,5 @@
 #pragma once
-// Several models that decode together.
+// An ensemble: several models that decode together.
 
 #include <memory>
 #include <span>
@@ -9,10 +9,10 @@
 
 namespace qkv::search {
 
-// The probability of a token is the mean of the models' probabilities.
+// A token's probability is the mean of the models' probabilities.
 class EnsembleStepModel : public StepModel {
  public:
-  // Throws UsageError for no models and for models with different vocabularies.
+  // Throws UsageError for an empty list and for models with different vocabularies.
   explicit EnsembleStepModel(std::vector<std::shared_ptr<StepModel>> models);
 
   int64_t vocabulary() const override { return models_.front()->vocabulary(); }
@@ -24,7 +24,7 @@ class EnsembleStepModel : public StepModel {
   Tensor step(const Tensor& ids) override;  // log-probabilities
   void reorder(std::span<const int32_t> parents, const Offsets& hypothesis_offsets) override;
   bool capture_cross_attention(bool on) override;
-  // The mean of the models'.
+  // The mean over the models.
   std::span<const std::vector<float>> source_weights() const override { return source_weights_; }
 
  private:

@@ -50,7 +50,7 @@ void Hypotheses::attend(Row& row, std::span<const float> attended) {
   std::ranges::transform(row.attended, attended, row.attended.begin(), std::plus());
 }
 
-// In single precision, because transformers' scores are.
+// In single precision, as transformers compute scores.
 float Hypotheses::score(float total, int length, std::span<const float> attended) const {
   const int64_t found = length - std::ssize(request_.prefix);
   const float score = total / static_cast<float>(length_penalty(options_.length_penalty_type,

@@ -1,5 +1,5 @@
 #pragma once
-// The hypotheses of one request while it is decoded: what beam search and sampling have in common.
+// The hypotheses of one request during decoding: the common base of beam search and sampling.
 
 #include <cstdint>
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace qkv::search {
 
-// A continuation: row `row` of the request (0 is its best hypothesis) with token `id`.
+// A continuation: row `row` of the request (0 is the best hypothesis) extended by token `id`.
 struct Candidate {
   float total = 0;  // the log-probability of the whole hypothesis
   float log_probability = 0;
@@ -18,16 +18,16 @@ struct Candidate {
   int32_t id = 0;
 };
 
-// The order of candidates: likelier first, then earlier parents, then lower ids.
+// The order of candidates: higher log-probability first, then earlier parent, then lower id.
 inline bool better(const Candidate& a, const Candidate& b) {
   if (a.total != b.total) return a.total > b.total;
   return a.row != b.row ? a.row < b.row : a.id < b.id;
 }
 
-// The result of a step for one row.
+// A step's result for one row.
 struct RowStep {
   std::vector<Candidate> candidates = {};
-  std::span<const float> attended = {};  // the weight of each source token, where a coverage penalty asks
+  std::span<const float> attended = {};  // the attention to each source token, if there is a coverage penalty
 };
 
 class Hypotheses {
@@ -43,11 +43,11 @@ class Hypotheses {
 
   struct Row {
     float total = 0;
-    int32_t parent = 0;                // the row of the step before
+    int32_t parent = 0;                // its row in the previous step
     int32_t id = 0;                    // the last token
     int32_t node = -1;                 // in the tree; -1 is the empty hypothesis
-    int32_t sample = 0;                // its number, of several
-    std::vector<float> attended = {};  // to each source token so far, where a coverage penalty asks
+    int32_t sample = 0;                // the sample's number
+    std::vector<float> attended = {};  // total attention per source token, for the coverage penalty
   };
   // The unfinished hypotheses; empty when the request is done.
   const std::vector<Row>& rows() const { return rows_; }
@@ -55,22 +55,21 @@ class Hypotheses {
   const Request& request() const { return request_; }
   const SearchOptions& options() const { return options_; }
 
-  // The next token of the prefix; null after its last.
+  // The next token of the prefix; null once the prefix is complete.
   const int32_t* forced() const;
   void advance_by(int32_t forced_id, std::span<const float> attended);
 
-  // All that precedes a row's next token: the start token, or the prompt, and the tokens since.
+  // Everything before a row's next token: the start token, or the prompt, and the tokens since.
   std::vector<int32_t> history(int32_t row) const;
-  // Appends the tokens of a row, the first first.
+  // Appends the tokens of a row, in order.
   virtual void append_tokens(int32_t row, std::vector<int32_t>& tokens) const;
   bool ends(int32_t id) const;
 
-  // The most candidates of a row that advance() can use.
+  // The maximum number of candidates of a row that advance() uses.
   virtual size_t wanted() const = 0;
-  // Advances by a token, after the prefix. Where no row has candidates, no hypothesis can be continued, and
-  // all end as they are.
+  // Advances by one token, after the prefix. If no row has candidates, all hypotheses end as they are.
   virtual void advance(std::span<const RowStep> steps) = 0;
-  // The best hypotheses found.
+  // The best hypotheses so far.
   virtual NBest result() const = 0;
 
  protected:
@@ -78,22 +77,22 @@ class Hypotheses {
 
   struct Finished {
     float score = 0, total = 0;
-    int32_t node = -1;   // the last token before the one that ends it
-    int32_t end_id = 0;  // that
+    int32_t node = -1;   // the last token before the end token
+    int32_t end_id = 0;  // the end token
     float end_log_probability = 0;
     bool complete = true;
   };
 
-  // Adds what a row attended to in a step.
+  // Adds a step's attention to the row's.
   static void attend(Row& row, std::span<const float> attended);
   float score(float total, int length, std::span<const float> attended) const;
   Finished finished(const Row& row, const Candidate& end) const;  // after length_ has counted the end
   Finished truncated(const Row& row) const;                       // before
-  // The row that `parent` becomes with a token.
+  // The row that results from extending `parent` by a candidate.
   Row continued(const Row& parent, const Candidate& candidate);
   Hypothesis spell(const Finished& hypothesis) const;
   bool at_limit() const { return length_ + 1 >= limit_; }
-  // Calls Request::on_token; whether the output is to be continued.
+  // Calls Request::on_token; returns whether to continue the output.
   bool tell(const NewToken& token) const { return !request_.on_token || request_.on_token(token); }
 
   const SearchOptions& options_;
@@ -106,7 +105,7 @@ class Hypotheses {
  private:
   int32_t add_token(int32_t parent, int32_t id, float log_probability);
 
-  // Tokens as a tree: hypotheses share their beginnings.
+  // The tokens as a tree, in which hypotheses share prefixes.
   struct Node {
     int32_t parent = -1;
     int32_t id = 0;
@@ -115,7 +114,7 @@ class Hypotheses {
   std::vector<Node> nodes_;
 };
 
-// Of the class that the request's options ask for. The request must outlive them.
+// The class depends on the request's options. The request must outlive the result.
 std::unique_ptr<Hypotheses> make_hypotheses(const Request& request, const SpecialIds& special);
 
 }  // namespace qkv::search

@@ -12,7 +12,7 @@ namespace qkv::search {
 SpecialIds special_ids(const models::LanguageModel& model) {
   const std::vector<int32_t>& ends = model.config().eos_ids;
   if (ends.empty()) {
-    throw UsageError("generate: expected a model whose \"eos_token_id\" says what ends a text, found none");
+    throw UsageError("generate: expected a model with an \"eos_token_id\", found none");
   }
   return {.start = std::nullopt, .eos = ends.front()};
 }
@@ -43,7 +43,7 @@ std::vector<std::vector<float>> score(const models::LanguageModel& model, std::s
   for (const Ids text : texts) lengths.push_back(std::ssize(text));
   std::vector<std::vector<float>> scores(texts.size());
   for (const std::vector<size_t>& batch : batches_by_length(lengths, batch_tokens)) {
-    // The last token of a text has nothing to predict, the first is predicted by nothing.
+    // The last token predicts nothing; the first is not predicted.
     std::vector<Ids> inputs;
     std::vector<int32_t> labels;
     for (const size_t i : batch) {

@@ -9,7 +9,7 @@ namespace qkv::search {
 
 namespace {
 
-// A prompt and what has been read of it.
+// A prompt and the state after the part read so far.
 struct Prompt : StepModel::Source {
   using Source::Source;
   // All tokens but the last.

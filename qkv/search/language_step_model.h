@@ -1,5 +1,5 @@
 #pragma once
-// A language model in the middle of requests.
+// A language model as a step model.
 
 #include <memory>
 #include <span>
@@ -10,18 +10,18 @@
 
 namespace qkv::search {
 
-// Keeps the caches of keys and values of its requests, whose sources are prompts.
+// Holds the KV caches of its requests, whose sources are prompts.
 class LanguageStepModel : public StepModel {
  public:
   explicit LanguageStepModel(std::shared_ptr<const models::LanguageModel> model,
                              const StepModelOptions& options = {});
 
   int64_t vocabulary() const override { return model_->config().vocabulary; }
-  // Throws UsageError for a prompt without tokens or with more than the model has positions for, DataError
-  // for an id outside the vocabulary.
+  // Throws UsageError for an empty prompt or one longer than the model's positions, DataError for an id
+  // outside the vocabulary.
   void check(Ids prompt) const override;
   int64_t cache_bytes(const CacheNeed& need) const override;
-  // read() reads all tokens of a prompt but its last, which the first step reads.
+  // read() consumes all tokens of a prompt but the last, which is the input of the first step.
   std::unique_ptr<Source> open(Ids prompt) override;
   void read(std::span<const Chunk> chunks) override;
   void admit(std::span<const std::unique_ptr<Source>> prompts) override;

@@ -1,20 +1,20 @@
 #pragma once
-// Hypotheses of one request that are sampled.
+// Samples for one request.
 
 #include "qkv/search/hypotheses.h"
 
 namespace qkv::search {
 
-// options.nbest independent samples. They are one row until the first token that is sampled.
+// options.nbest independent samples. They share one row until the first sampled token.
 class Samples : public Hypotheses {
  public:
   using Hypotheses::Hypotheses;
 
-  // A candidate for each sample of the row that all begin with; then one of each row.
+  // One candidate for each sample while they share a row, then one per row.
   size_t wanted() const override {
     return static_cast<size_t>(length_ == std::ssize(request_.prefix) ? options_.nbest : 1);
   }
-  // Each row's candidates: none, or wanted(), in the order of samples.
+  // Each row has either no candidates or wanted() of them, in sample order.
   void advance(std::span<const RowStep> steps) override;
   NBest result() const override;
 

@@ -14,14 +14,15 @@ namespace {
 
 constexpr float kImpossible = -std::numeric_limits<float>::infinity();
 
-// A temperature so low that scaled logits overflow is the limit 0: the likeliest tokens alone remain.
+// If the temperature is so low that scaled logits overflow, take the limit 0: only the most likely tokens
+// remain.
 void scale_by_temperature(std::span<float> logits, float largest, double temperature) {
   const auto scale = static_cast<float>(1 / temperature);
   const bool overflows = !std::isfinite(scale) || !std::isfinite(largest * scale);
   for (float& logit : logits) logit = overflows ? (logit == largest ? 0 : kImpossible) : logit * scale;
 }
 
-// Tokens as likely as the k-th remain too.
+// Ties with the k-th token are kept.
 void keep_top_k(std::span<float> logits, size_t k) {
   if (k >= logits.size()) return;
   std::vector<float> copy(logits.begin(), logits.end());
@@ -32,7 +33,7 @@ void keep_top_k(std::span<float> logits, size_t k) {
   }
 }
 
-// In place; what remains sums to 1. Summed in double precision, so that vocabularies may be large.
+// In place, over the remaining tokens. Summed in double precision, for large vocabularies.
 void softmax(std::span<float> logits) {
   const float largest = *std::ranges::max_element(logits);
   double sum = 0;
@@ -43,7 +44,8 @@ void softmax(std::span<float> logits) {
   for (float& x : logits) x = static_cast<float>(static_cast<double>(x) / sum);
 }
 
-// The smallest set of the likeliest tokens with a probability of at least p together (Holtzman et al. 2020).
+// The smallest set of most likely tokens with total probability of at least p (nucleus sampling, Holtzman et
+// al. 2020).
 void keep_top_p(std::span<float> probabilities, double p) {
   std::vector<size_t> order;
   for (size_t i = 0; i < probabilities.size(); ++i) {
@@ -87,7 +89,7 @@ bool shape_distribution(std::span<float> logits, const Sampling& options) {
 
 int32_t pick(std::span<const float> probabilities, double number) {
   double sum = 0;
-  int32_t last = 0;  // with a probability: rounding can leave a number beyond the sum
+  int32_t last = 0;  // the last token with a nonzero probability: rounding can leave `number` beyond the sum
   for (size_t id = 0; id < probabilities.size(); ++id) {
     if (probabilities[id] <= 0) continue;
     last = static_cast<int32_t>(id);

@@ -19,7 +19,7 @@ std::vector<int32_t> decoder_input(const models::Transformer& model, std::span<c
 
 std::vector<float> label_log_probabilities(const LinearWeights& output, const Tensor& hidden,
                                            std::span<const int32_t> labels) {
-  constexpr int64_t kRows = 256;  // logits that exist at a time
+  constexpr int64_t kRows = 256;  // rows of logits held at a time
   const auto tokens = static_cast<int64_t>(labels.size());
   std::vector<float> result;
   result.reserve(labels.size());
@@ -47,7 +47,7 @@ std::vector<std::vector<float>> score(const models::Transformer& model,
     throw UsageError(concat("score: expected as many targets as sources, found ", sources.size(),
                             " sources and ", targets.size(), " targets"));
   }
-  std::vector<size_t> pairs;  // those that have something to score
+  std::vector<size_t> pairs;  // pairs with a target to score
   std::vector<int64_t> lengths;
   std::vector<std::vector<int32_t>> inputs(targets.size());
   for (size_t i = 0; i < sources.size(); ++i) {

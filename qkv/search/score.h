@@ -9,12 +9,12 @@
 
 namespace qkv::search {
 
-// log P(target token | source, the target tokens before it), natural logarithms, for each token of each
-// target: teacher forcing, one run of the decoder for all positions. Sources and targets are ids with their
-// final </s>, targets without the start token; a target without tokens has no log-probabilities. The pairs
-// are batched by length, at most `batch_tokens` source and target tokens at a time; the result does not
-// depend on that. Throws UsageError for unequal numbers of sources and targets and for a source without
-// tokens, DataError for an id outside the vocabulary or a sequence longer than the model's positions.
+// log P(target token | source, preceding target tokens), natural logarithm, for each token of each target:
+// teacher forcing, one decoder run for all positions. Sources and targets end in </s>; targets have no start
+// token; an empty target has no log-probabilities. Pairs are batched by length, at most `batch_tokens` source
+// and target tokens at a time, which does not affect the result. Throws UsageError for unequal numbers of
+// sources and targets and for an empty source, DataError for an id outside the vocabulary or a sequence
+// longer than the model's positions.
 std::vector<std::vector<float>> score(const models::Transformer& model,
                                       std::span<const std::vector<int32_t>> sources,
                                       std::span<const std::vector<int32_t>> targets,

@@ -8,7 +8,7 @@
 namespace qkv::search {
 namespace {
 
-// Keeps sums of lengths within an int.
+// Keeps sums of lengths within the range of int.
 constexpr int kMaxTokens = 1'000'000'000;
 
 void require(bool good, const char* field, const char* expected, double found) {
@@ -21,10 +21,10 @@ void SearchOptions::validate() const {
   require(beam >= 1 && beam <= 1024, "beam", "1 to 1024", beam);
   require(nbest >= 1 && nbest <= 1024, "nbest", "1 to 1024", nbest);
   if (sampling && alternatives) {
-    throw UsageError("alternatives: expected a search, found that tokens are drawn at random");
+    throw UsageError("alternatives: expected a search, found sampling");
   }
   if (sampling) {
-    require(beam == 1, "beam", "1 where tokens are drawn at random", beam);
+    require(beam == 1, "beam", "1 with sampling", beam);
     const double temperature = sampling->temperature, top_p = sampling->top_p, min_p = sampling->min_p;
     require(std::isfinite(temperature) && temperature > 0, "temperature", "a number above 0", temperature);
     require(sampling->top_k >= 0, "top_k", "0 (all) or more", sampling->top_k);
@@ -57,7 +57,7 @@ int SearchOptions::limit(int64_t source_tokens, int64_t prefix_tokens) const {
   int new_tokens = max_new_tokens;
   if (max_source_factor > 0) {
     const double by_source = max_source_factor * static_cast<double>(source_tokens) + max_source_extra;
-    // A smaller limit than min_new_tokens would contradict it.
+    // A limit below min_new_tokens would contradict it.
     if (by_source < new_tokens) new_tokens = std::max(min_new_tokens, static_cast<int>(by_source));
   }
   return static_cast<int>(prefix_tokens) + new_tokens + 1;
@@ -71,7 +71,7 @@ double length_penalty(LengthPenaltyType type, double alpha, int64_t length) {
 double coverage_penalty(double beta, std::span<const float> attended) {
   double sum = 0;
   for (const float weight : attended) {
-    // A weight may have been too small for a float: the least of those instead of a logarithm of 0.
+    // An attention weight may underflow to 0, so its logarithm is bounded by that of the smallest float.
     const float least = std::numeric_limits<float>::min();
     sum += std::log(static_cast<double>(std::clamp(weight, least, 1.0f)));
   }
@@ -81,7 +81,7 @@ double coverage_penalty(double beta, std::span<const float> attended) {
 void fit_positions(Request& request, int64_t positions, int64_t taken) {
   SearchOptions& options = request.options;
   const int64_t prefix = std::ssize(request.prefix);
-  // The last new token is not read.
+  // The last new token is never an input.
   const int64_t left = positions - taken - prefix + 1;
   if (left < 1 && prefix > 0) {
     throw UsageError(concat("prefix: expected at most ", std::max<int64_t>(0, positions - taken),

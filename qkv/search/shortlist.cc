@@ -11,8 +11,7 @@
 namespace qkv::search {
 namespace {
 
-// Tokens that met once by chance are many, and would make lists long: what a source token becomes less often
-// than this is left out.
+// Token pairs that co-occur by chance are numerous: less likely translations are dropped to keep lists short.
 constexpr float kLeastProbability = 1e-3f;
 
 void require_ids(const char* side, Ids ids, int64_t vocabulary) {
@@ -22,8 +21,8 @@ void require_ids(const char* side, Ids ids, int64_t vocabulary) {
   }
 }
 
-// p(target token | source token) of the pairs of tokens that meet in a sentence. The last row is that of no
-// source token.
+// p(target token | source token) of the co-occurring token pairs. The last row is the empty (null) source
+// token.
 class TranslationTable {
  public:
   TranslationTable(std::span<const TokenPair> pairs, int64_t source_vocabulary)
@@ -74,7 +73,7 @@ class TranslationTable {
     }
   }
 
-  // The likeliest, likeliest first, and of equals the lower id.
+  // The most likely target tokens in descending order; ties by lower id.
   std::vector<int32_t> best(int32_t source, int64_t most) const {
     const std::span<const int32_t> targets = targets_of(source);
     std::vector<size_t> order;
@@ -105,7 +104,7 @@ class TranslationTable {
     return first(source) + static_cast<size_t>(std::ranges::lower_bound(targets, target) - targets.begin());
   }
 
-  std::vector<size_t> begin_;  // of each source token's row
+  std::vector<size_t> begin_;  // start of each source token's row
   std::vector<int32_t> targets_;
   std::vector<float> probabilities_;
 };
@@ -151,7 +150,7 @@ void ShortlistOptions::validate() const {
 Shortlist Shortlist::learn(std::span<const TokenPair> pairs, int64_t source_vocabulary,
                            int64_t target_vocabulary, const ShortlistOptions& options) {
   options.validate();
-  if (pairs.empty()) throw DataError("shortlist: expected pairs of sentences to learn from, found none");
+  if (pairs.empty()) throw DataError("shortlist: expected at least one sentence pair, found none");
   for (const TokenPair& pair : pairs) {
     require_ids("source", pair.source, source_vocabulary);
     require_ids("target", pair.target, target_vocabulary);
@@ -180,7 +179,8 @@ Shortlist Shortlist::load(const std::filesystem::path& path) {
   const std::vector<int32_t>& begin = result.begin_;
   if (begin.empty() || begin.front() != 0 || begin.back() != std::ssize(result.lists_) ||
       !std::ranges::is_sorted(begin) || sizes.size() != 1) {
-    throw DataError(concat(path.string(), ": expected a shortlist whose lists lie end to end, found others"));
+    throw DataError(
+        concat(path.string(), ": expected contiguous lists in the shortlist, found gaps or overlaps"));
   }
   result.target_vocabulary_ = sizes.front();
   require_ids(path.c_str(), result.lists_, result.target_vocabulary_);

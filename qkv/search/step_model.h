@@ -1,5 +1,5 @@
 #pragma once
-// A model as search sees it: it reads sources, and gives logits row by row.
+// The interface of a model to search: it reads sources and returns next-token logits, row by row.
 
 #include <cstdint>
 #include <memory>
@@ -14,33 +14,33 @@ namespace qkv::search {
 using Ids = std::span<const int32_t>;  // a sequence of tokens
 
 struct SpecialIds {
-  // The token that every output begins with; it is not part of the output. None: the output continues the
-  // last token of its source, as in a decoder-only model, whose source is a prompt.
+  // The start token, which is not part of the output. None: the output continues the last source token, as in
+  // decoder-only models, whose sources are prompts.
   std::optional<int32_t> start = 0;
   int32_t eos = 0;  // the token that ends an output
 };
 
-// The most that a request can hold in a model's caches.
+// Upper bounds of a request's size in the KV cache.
 struct CacheNeed {
   int64_t source_tokens = 0;
-  int64_t rows = 1;    // hypotheses side by side
-  int64_t tokens = 0;  // of each hypothesis, its prefix included
+  int64_t rows = 1;    // simultaneous hypotheses
+  int64_t tokens = 0;  // per hypothesis, prefix included
 };
 
-// How a step model keeps what it has read.
+// How a step model caches what it has read.
 struct StepModelOptions {
-  DType cache_dtype = DType::f32;  // of keys and values; bf16 halves their memory and changes last digits
-  // Of language models: the most positions of prompts that are kept for prompts with the same beginning,
-  // which then need not be read again: the same bits, sooner. 0: none are kept.
+  DType cache_dtype = DType::f32;  // of keys and values; bf16 halves the memory, rounding changes last digits
+  // Language models only: positions of past prompts to keep, so that prompts with the same beginning need not
+  // be read again. Results have the same bits. 0: none.
   int64_t prefix_positions = 0;
 };
 
-// A decoding model and the requests that it is in the middle of. A request has rows, its hypotheses; requests
-// and rows lie in the order in which they were admitted. Rows do not know of each other: the logits of a row
-// are the same bits whatever the other rows are. One step model is for one thread at a time.
+// A model and the requests that it is decoding. A request has rows, its hypotheses; requests and their rows
+// are in order of admission. The logits of a row have the same bits whatever the other rows are. A step model
+// serves one thread at a time.
 class StepModel {
  public:
-  // A source between open() and admit(). Destroying it frees what it holds.
+  // A source between open() and admit(). The destructor frees its memory.
   struct Source {
     explicit Source(Ids tokens) : ids(tokens.begin(), tokens.end()) {}
     virtual ~Source() = default;
@@ -48,9 +48,9 @@ class StepModel {
     Source& operator=(const Source&) = delete;
 
     std::vector<int32_t> ids;
-    int64_t unread = 0;  // tokens that read() has to read before admit()
+    int64_t unread = 0;  // tokens that read() has to consume before admit()
   };
-  // Some of the unread tokens of a source: the next `tokens` ones.
+  // The next `tokens` unread tokens of a source.
   struct Chunk {
     Source* source = nullptr;
     int64_t tokens = 0;
@@ -61,35 +61,33 @@ class StepModel {
   virtual int64_t vocabulary() const = 0;
   // Throws UsageError or DataError for a source that the model cannot take.
   virtual void check(Ids /*source*/) const {}
-  // Bytes of keys and values that a request can come to hold; 0 where a model keeps none.
+  // Upper bound of the bytes of keys and values of a request; 0 for a model without a cache.
   virtual int64_t cache_bytes(const CacheNeed& /*need*/) const { return 0; }
 
-  // The three steps by which a source comes in. A source that can be read in parts has unread tokens after
-  // open(); the others are read by admit(). How it is cut into chunks changes no bit.
+  // Admission has three steps: open(), read() and admit(). A source that can be read in parts has unread
+  // tokens after open(); others are read by admit(). The cut into chunks does not affect results.
   virtual std::unique_ptr<Source> open(Ids source) { return std::make_unique<Source>(source); }
-  // Lowers `unread` of each source. After an exception the sources of the chunks are of no more use.
+  // Lowers `unread` of each source. If it throws, the sources of the chunks are void.
   virtual void read(std::span<const Chunk> /*chunks*/) {}
-  // Adds sources without unread tokens behind those that are there, with one row each. After an exception
-  // none of them is there.
+  // Appends fully read sources to the requests, with one row each. If it throws, none of them is added.
   virtual void admit(std::span<const std::unique_ptr<Source>> sources) = 0;
 
-  // The next token of each row, i32 [rows] -> the logits of the token after it, f32 [rows, vocabulary], which
-  // the caller may overwrite.
+  // The next token of each row, i32 [rows] -> logits of the token after it, f32 [rows, vocabulary], which the
+  // caller may overwrite.
   virtual Tensor step(const Tensor& ids) = 0;
   // Row i continues the former row parents[i]; request s has rows hypothesis_offsets.begin(s) to
-  // hypothesis_offsets.end(s). A request without rows is forgotten, and its memory is free: those behind it
-  // move up. It must be possible after a step() that threw, if no request keeps a row.
+  // hypothesis_offsets.end(s). A request without rows is removed and its memory freed; later requests move
+  // up. After a step() that threw, it must be callable with no request keeping a row.
   virtual void reorder(std::span<const int32_t> parents, const Offsets& hypothesis_offsets) = 0;
 
-  // Restricts the logits of the steps from now on to these tokens, ascending: step() then gives [rows, ids].
-  // No ids: all tokens. False where that cannot be done; all of them come then.
+  // Restricts the logits of later steps to these ids, ascending: step() then returns [rows, ids]. No ids: the
+  // whole vocabulary. Returns false if unsupported; step() then returns the whole vocabulary.
   virtual bool restrict_logits(Ids /*ids*/) { return false; }
 
-  // Whether the steps from now on note what they attended to. False where the model has no source to attend
-  // to.
+  // Whether later steps record their cross-attention weights. Returns false for a model without cross
+  // attention.
   virtual bool capture_cross_attention(bool /*on*/) { return false; }
-  // Of the last step, if it was captured: for each row, the weight of each token of its source. They sum to
-  // 1.
+  // Of the last step, if captured: for each row, one weight per source token. They sum to 1.
   virtual std::span<const std::vector<float>> source_weights() const { return {}; }
 };
 

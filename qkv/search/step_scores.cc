@@ -11,8 +11,8 @@ namespace {
 
 constexpr float kImpossible = -std::numeric_limits<float>::infinity();
 
-// A row with a vocabulary of its own: its logits are laid end to end while they are normalised, as if there
-// were no others.
+// A row with its own vocabulary: its logits are gathered contiguously and normalised as if there were no
+// others.
 void spread(const float* logits, const RowVocabulary& row, int64_t vocabulary, float* log_probabilities,
             float* raw) {
   std::vector<float> own(row.allowed.size());

@@ -1,5 +1,5 @@
 #pragma once
-// From a step's logits to log-probabilities.
+// Converts a step's logits to log-probabilities.
 
 #include <span>
 
@@ -7,19 +7,19 @@
 
 namespace qkv::search {
 
-// The tokens that may come next in a row.
+// The tokens allowed next in a row.
 struct RowVocabulary {
   Ids allowed = {};  // ascending; empty: all
   Ids columns = {};  // the columns of their logits
 };
 
 struct StepScores {
-  Tensor log_probabilities;  // [rows, vocabulary]: -infinity for tokens that are not allowed
-  Tensor logits;             // likewise, where wanted
+  Tensor log_probabilities;  // [rows, vocabulary]: -infinity for forbidden tokens
+  Tensor logits;             // likewise; only on request
 };
 
-// logits f32 [rows, columns] may be overwritten. A row is normalised over its own vocabulary: its numbers
-// depend on those logits alone, bit for bit.
+// logits f32 [rows, columns] may be overwritten. Each row is normalised over its own vocabulary: its result
+// depends only on those logits, bit for bit.
 StepScores step_scores(const Tensor& logits, std::span<const RowVocabulary> rows, int64_t vocabulary,
                        bool wants_logits);
 

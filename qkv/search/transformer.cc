@@ -55,7 +55,7 @@ Request fitting(const ModelList& models, Request request) {
     const auto pad = static_cast<int32_t>(config.pad_id);
     if (pad != config.eos_id) options.suppress_tokens.push_back(pad);
     if (const std::optional<int64_t> positions = config.most_tokens())
-      fit_positions(request, *positions, 1);  // the start token's
+      fit_positions(request, *positions, 1);  // 1: the start token
   }
   return request;
 }
@@ -77,7 +77,7 @@ std::vector<NBest> search(const models::Transformer& model, std::span<const std:
   std::vector<Request> requests;
   for (const auto& source : sources)
     requests.push_back({.source = source, .options = options, .key = requests.size()});
-  // The call does not outlive the model: nothing has to own it.
+  // A non-owning pointer: the model outlives the call.
   const std::shared_ptr<const models::Transformer> borrowed(std::shared_ptr<void>(), &model);
   return search(ModelList{borrowed}, requests, engine);
 }

@@ -10,7 +10,7 @@
 namespace qkv::search {
 namespace {
 
-// Rows of a tensor of any dtype, as a tensor of this shape.
+// Rows of a tensor of any dtype, with the given result shape.
 Tensor selected_rows(const Tensor& from, Ids ids, const Shape& shape) {
   Tensor rows = Tensor::empty(shape, from.dtype());
   const size_t bytes = rows.bytes() / ids.size();

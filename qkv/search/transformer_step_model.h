@@ -1,5 +1,5 @@
 #pragma once
-// A Transformer in the middle of requests.
+// An encoder-decoder Transformer as a step model.
 
 #include <memory>
 #include <optional>
@@ -11,15 +11,15 @@
 
 namespace qkv::search {
 
-// Keeps the caches of keys and values of its requests. A source is encoded when it is admitted.
+// Holds the KV caches of its requests. A source is encoded when it is admitted.
 class TransformerStepModel : public StepModel {
  public:
   explicit TransformerStepModel(std::shared_ptr<const models::Transformer> model,
                                 const StepModelOptions& options = {});
 
   int64_t vocabulary() const override { return model_->config().target_vocabulary; }
-  // Throws UsageError for a source without tokens, DataError for an id outside the vocabulary and for more
-  // tokens than there are learned positions.
+  // Throws UsageError for an empty source, DataError for an id outside the vocabulary or a source longer than
+  // the learned positions.
   void check(Ids source) const override;
   int64_t cache_bytes(const CacheNeed& need) const override;
   void admit(std::span<const std::unique_ptr<Source>> sources) override;
@@ -33,7 +33,7 @@ class TransformerStepModel : public StepModel {
   std::shared_ptr<const models::Transformer> model_;
   StepModelOptions options_;
   nn::DecoderState state_;
-  std::optional<LinearWeights> restricted_;  // rows of the output projection
+  std::optional<LinearWeights> restricted_;  // selected rows of the output projection
 };
 
 }  // namespace qkv::search
