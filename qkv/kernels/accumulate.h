@@ -8,7 +8,7 @@ namespace qkv::kernels {
 // once are written by the first use and added to by the rest.
 enum class Accumulate : bool { no, yes };
 
-// How often each number of the result is touched: written, or read and written.
-constexpr int64_t touches(Accumulate accumulate) { return accumulate == Accumulate::yes ? 2 : 1; }
+// Passes over the memory of the result: one to write it, two to read and write it.
+constexpr int64_t memory_passes(Accumulate accumulate) { return accumulate == Accumulate::yes ? 2 : 1; }
 
 }  // namespace qkv::kernels

@@ -65,13 +65,13 @@ void attention_forward(const AttentionTensors& a, const AttentionResultTensors& 
                          {.output = address(r.output),
                           .output_stride = r.output.row_stride(),
                           .log_sum_exp = address(r.log_sum_exp),
-                          .watch = {.places = r.weight_offsets.empty() ? nullptr : r.weight_offsets.data(),
-                                    .weights = address(r.weights),
-                                    .scores = address(r.scores),
-                                    .entropy = address(r.entropy),
-                                    .top = r.top_weights.defined() ? r.top_weights.cols() : 0,
-                                    .top_weights = address(r.top_weights),
-                                    .top_keys = address<int32_t>(r.top_keys)}});
+                          .capture = {.offsets = r.weight_offsets.empty() ? nullptr : r.weight_offsets.data(),
+                                      .weights = address(r.weights),
+                                      .scores = address(r.scores),
+                                      .entropy = address(r.entropy),
+                                      .top = r.top_weights.defined() ? r.top_weights.cols() : 0,
+                                      .top_weights = address(r.top_weights),
+                                      .top_keys = address<int32_t>(r.top_keys)}});
 }
 
 void attention_backward(const AttentionTensors& a, const Tensor& output, const Tensor& log_sum_exp,
@@ -114,5 +114,7 @@ void attention_cached(const CachedAttentionTensors& a) {
                          .output_stride = a.output.row_stride(),
                          .weights = a.weights.empty() ? nullptr : a.weights.data()});
 }
+
+int64_t attention_key_group(Device device) { return backend(device).attention_key_group(); }
 
 }  // namespace qkv::kernels

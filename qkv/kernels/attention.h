@@ -68,4 +68,8 @@ struct CachedAttentionTensors {
 
 void attention_cached(const CachedAttentionTensors& arguments);
 
+// The keys that a device sums together: groups of them begin at multiples of this many within a sequence.
+// Keys that a window has passed may be left out of a call in whole groups, and no bit changes.
+int64_t attention_key_group(Device device);
+
 }  // namespace qkv::kernels

@@ -69,6 +69,9 @@ class Backend {
                                   const float* output, int64_t output_stride, const float* log_sum_exp,
                                   const float* grad_output, int64_t grad_output_stride,
                                   const AttentionGradients& gradients) const = 0;
+  // Sums over keys begin again at multiples of this many keys of a sequence, so that keys that no query sees
+  // can be left out of a call in groups of this many without a change of bits.
+  virtual int64_t attention_key_group() const = 0;
   virtual void attention_cached(const CachedAttention& attention) const = 0;
   virtual void store_cached(const CacheStore& arguments) const = 0;
   virtual void load_cached(const CacheLoad& arguments) const = 0;

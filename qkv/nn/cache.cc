@@ -126,14 +126,15 @@ void KeyValueCache::append(const Tensor& keys, const Tensor& values, const Offse
 
 void KeyValueCache::forget() {
   if (options_.window == 0) return;
+  const int64_t group = kernels::attention_key_group(device_);
   size_t row = 0;
   for (Sequence& sequence : sequences_) {
     const size_t end = row + static_cast<size_t>(sequence.rows);
     // The next query sees its own position and the window - 1 before it.
     const int64_t length = std::ssize(entries_[row]) + sequence.forgotten;
     const int64_t unseen = std::max<int64_t>(0, length - (options_.window - 1));
-    // In whole tiles, so that attention over a prompt read in chunks sums in the order of one read at once.
-    const int64_t forgotten = unseen / kernels::kAttentionTileKeys * kernels::kAttentionTileKeys;
+    // In whole groups, so that attention over a prompt read in chunks sums in the order of one read at once.
+    const int64_t forgotten = unseen / group * group;
     if (forgotten <= sequence.forgotten) {
       row = end;
       continue;

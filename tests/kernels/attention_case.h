@@ -86,12 +86,12 @@ class AttentionCase {
     grad_output = random_rows(query_tokens(), heads * options.d_v, 1);
     weight_count = weights;
     // The layout of the reference.
-    weight_places.resize(static_cast<size_t>(options.heads * query_tokens()));
-    int64_t place = 0;
+    weight_offsets.resize(static_cast<size_t>(options.heads * query_tokens()));
+    int64_t offset = 0;
     for (size_t s = 0; s < options.queries.size(); ++s) {
       for (int64_t h = 0; h < options.heads; ++h) {
-        for (int64_t i = 0; i < options.queries[s]; ++i, place += options.keys[s]) {
-          weight_places[static_cast<size_t>(h * query_tokens() + query_offsets_[s] + i)] = place;
+        for (int64_t i = 0; i < options.queries[s]; ++i, offset += options.keys[s]) {
+          weight_offsets[static_cast<size_t>(h * query_tokens() + query_offsets_[s] + i)] = offset;
         }
       }
     }
@@ -181,8 +181,8 @@ class AttentionCase {
                            {.output = result.output.data(),
                             .output_stride = result.output.stride,
                             .log_sum_exp = result.log_sum_exp.data(),
-                            .watch = {.places = with_weights ? weight_places.data() : nullptr,
-                                      .weights = result.weights.data()}});
+                            .capture = {.offsets = with_weights ? weight_offsets.data() : nullptr,
+                                        .weights = result.weights.data()}});
     return result;
   }
 
@@ -222,7 +222,7 @@ class AttentionCase {
   AttentionShape shape;
   AttentionInput input;
   Rows query, key, value, grad_output;
-  std::vector<int64_t> weight_places;
+  std::vector<int64_t> weight_offsets;
   int64_t weight_count = 0;
 
  private:

@@ -229,7 +229,7 @@ TEST(CachedAttention, WritesTheWeightsThatItUses) {
   const Case one(5, 4, 16, 5, {9, 0, 1, 77, 130}, 1, 2);
   std::vector<std::vector<float>> weights;
   const std::vector<float> found = one.run(0, 5, &weights);
-  EXPECT_EQ(found, one.run(0, 5)) << "to watch changes nothing";
+  EXPECT_EQ(found, one.run(0, 5)) << "capturing the weights changes nothing";
   for (size_t row = 0; row < 5; ++row) {
     const auto count = static_cast<size_t>(one.lengths[row]);
     for (size_t head = 0; count > 0 && head < 4; ++head) {

@@ -31,35 +31,35 @@ TEST(AttentionCapture, ShowsChosenRowsEntropyAndLargestWeights) {
     const auto &expected = reference.weights, &log_sum_exp = reference.log_sum_exp;
     const int64_t tokens = problem.query_tokens(), top = 4;
     const auto rows = static_cast<size_t>(3 * tokens);
-    std::vector<int64_t> places(rows, -1);
+    std::vector<int64_t> offsets(rows, -1);
     std::vector<float> weights(2 * 150 + 80, 777.0f), scores(weights), entropy(rows), top_weights(rows * top);
     std::vector<int32_t> top_keys(rows * top);
     // Head 2 of the first sequence, whose rows are few, and head 1 of the last query of the second.
-    places[static_cast<size_t>(2 * tokens)] = 150;
-    places[static_cast<size_t>(2 * tokens + 1)] = 0;
-    places[static_cast<size_t>(2 * tokens - 1)] = 300;
+    offsets[static_cast<size_t>(2 * tokens)] = 150;
+    offsets[static_cast<size_t>(2 * tokens + 1)] = 0;
+    offsets[static_cast<size_t>(2 * tokens - 1)] = 300;
     Rows output(tokens, problem.value.cols_, 0);
     cpu::attention_forward(problem.shape, problem.input,
                            {.output = output.data(),
                             .output_stride = output.stride,
-                            .watch = {.places = places.data(),
-                                      .weights = weights.data(),
-                                      .scores = scores.data(),
-                                      .entropy = entropy.data(),
-                                      .top = top,
-                                      .top_weights = top_weights.data(),
-                                      .top_keys = top_keys.data()}});
+                            .capture = {.offsets = offsets.data(),
+                                        .weights = weights.data(),
+                                        .scores = scores.data(),
+                                        .entropy = entropy.data(),
+                                        .top = top,
+                                        .top_weights = top_weights.data(),
+                                        .top_keys = top_keys.data()}});
     EXPECT_EQ(output.values(), problem.forward().output.values());
     int short_rows = 0;
     for (size_t n = 0; n < rows; ++n) {
       const auto row = static_cast<int64_t>(n) % tokens;
       const size_t keys = row < 2 ? 150 : 80;
-      const double* const own = expected.data() + problem.weight_places[n];
+      const double* const own = expected.data() + problem.weight_offsets[n];
       double wanted = 0;
       std::vector<size_t> order;
       for (size_t j = 0; j < keys; ++j) {
-        if (places[n] >= 0) {
-          const float score = scores[static_cast<size_t>(places[n]) + j];
+        if (offsets[n] >= 0) {
+          const float score = scores[static_cast<size_t>(offsets[n]) + j];
           ASSERT_EQ(own[j] == 0, score == -std::numeric_limits<float>::infinity());
           // Scores are the logarithms of weights, but for what they are divided by.
           if (own[j] > 0) {
@@ -69,8 +69,8 @@ TEST(AttentionCapture, ShowsChosenRowsEntropyAndLargestWeights) {
         if (own[j] == 0) continue;
         wanted -= own[j] * std::log(own[j]);
         order.push_back(j);
-        if (places[n] >= 0) {
-          ASSERT_NEAR(weights[static_cast<size_t>(places[n]) + j], own[j], kWeightError);
+        if (offsets[n] >= 0) {
+          ASSERT_NEAR(weights[static_cast<size_t>(offsets[n]) + j], own[j], kWeightError);
         }
       }
       ASSERT_NEAR(entropy[n], wanted, 5e-6) << "row " << n;

@@ -447,9 +447,9 @@ TEST(Backends, Attention) {
                                          {.output = call.output(a.query_tokens * 4 * (d + 1)),
                                           .output_stride = 4 * (d + 1),
                                           .log_sum_exp = call.output(numbers),
-                                          .watch = {.places = offsets.data(),
-                                                    .weights = call.output(numbers * a.longest),
-                                                    .entropy = call.output(numbers)}});
+                                          .capture = {.offsets = offsets.data(),
+                                                      .weights = call.output(numbers * a.longest),
+                                                      .entropy = call.output(numbers)}});
         });
         expect_agreement(sizes("attention_backward", n), 1e-5, [&](Call& call) {
           AttentionCall a(call, n, keys, d);

@@ -12,10 +12,6 @@
 
 namespace qkv::kernels {
 
-// Sums over keys run tile by tile, in tiles that begin at multiples of this within a sequence. Keys that a
-// window has passed may be left out of a call in whole tiles without a change of bits.
-inline constexpr int64_t kAttentionTileKeys = 64;
-
 // Element (b, h, i, j) lies at data[b * batch_stride + h * head_stride + i * query_stride + j], where i and j
 // count within the sequence. A stride of 0 repeats.
 struct KeepMask {
@@ -78,13 +74,14 @@ struct AttentionInput {
   int64_t query_stride = 0, key_stride = 0, value_stride = 0;
 };
 
-// What is to be seen of the softmax's weights, before dropout; it is written on the way, by recomputing the
-// scores of the rows that are watched. Head h of query row t has the number n = h * query tokens + t.
+// The parts of the softmax's weights, before dropout, that a caller wants to see. They are written on the
+// way, by recomputing the scores of the captured rows. Head h of query row t has the number n = h * query
+// tokens + t.
 struct AttentionCapture {
-  // The weights of row n over all keys of its sequence are written to weights[places[n] ...], its scores
-  // (what the softmax is taken of; -infinity where it may not attend) to scores[places[n] ...]; a negative
-  // place: not wanted. Null: nowhere.
-  const int64_t* places = nullptr;
+  // The weights of row n over all keys of its sequence are written to weights[offsets[n] ...], its scores
+  // (what the softmax is taken of; -infinity where it may not attend) to scores[offsets[n] ...]; a negative
+  // offset: not wanted. Null: nowhere.
+  const int64_t* offsets = nullptr;
   float* weights = nullptr;
   float* scores = nullptr;
   // [n], null: not wanted: -sum_j p_j log(p_j), in nats.
@@ -103,7 +100,7 @@ struct AttentionOutput {
   // [heads, query tokens]: log(sum_j exp(score_ij)), -infinity for a row that may attend to nothing. Null:
   // not wanted.
   float* log_sum_exp = nullptr;
-  AttentionCapture watch = {};
+  AttentionCapture capture = {};
 };
 
 // An entry of a cache: the keys [key width] of a position, then its values [value width], of a dtype that is

@@ -185,7 +185,7 @@ void adafactor_slot(const AdafactorRule& rule, const OptimizerPass& pass, const 
   const double share = std::pow(step, static_cast<double>(rule.beta2_decay));
   const double factor = pass.gradient_factor;
   const float* gradient = m.gradient;
-  count_numbers(elements * (m.average != nullptr ? 8 : 6));
+  count_elements(elements * (m.average != nullptr ? 8 : 6));
 
   std::vector<float> factors;
   if (matrix) {

@@ -66,6 +66,7 @@ class CpuBackend final : public Backend {
     cpu::attention_backward(shape, input, output, output_stride, log_sum_exp, grad_output, grad_output_stride,
                             gradients);
   }
+  int64_t attention_key_group() const override { return cpu::attention_key_group(); }
   void attention_cached(const CachedAttention& attention) const override { cpu::attention_cached(attention); }
   void store_cached(const CacheStore& arguments) const override { cpu::store_cached(arguments); }
   void load_cached(const CacheLoad& arguments) const override { cpu::load_cached(arguments); }

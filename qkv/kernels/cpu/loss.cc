@@ -149,7 +149,7 @@ int64_t rows_of_piece(int64_t cols) { return std::max<int64_t>(1, 16384 / std::m
 }  // namespace
 
 void cross_entropy(const CrossEntropy& arguments) {
-  count_numbers(arguments.rows * arguments.cols * 2);
+  count_elements(arguments.rows * arguments.cols * 2);
   parallel_for(arguments.rows, rows_of_piece(arguments.cols), [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(cross_entropy_rows)(arguments, begin, end);
   });
@@ -157,14 +157,14 @@ void cross_entropy(const CrossEntropy& arguments) {
 
 void log_softmax(const float* logits, const float* bias, float* log_probabilities, int64_t rows,
                  int64_t cols) {
-  count_numbers(rows * cols * 2);
+  count_elements(rows * cols * 2);
   parallel_for(rows, rows_of_piece(cols), [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(log_softmax_rows)(logits, bias, log_probabilities, begin, end, cols);
   });
 }
 
 void softmax(const float* x, float* y, int64_t rows, int64_t cols) {
-  count_numbers(rows * cols * 2);
+  count_elements(rows * cols * 2);
   parallel_for(rows, rows_of_piece(cols), [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(softmax_rows)(x, y, begin, end, cols);
   });

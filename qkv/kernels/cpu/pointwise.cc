@@ -113,7 +113,7 @@ int64_t rows_of_piece(int64_t cols) { return std::max<int64_t>(1, kPiece / std::
 }  // namespace
 
 void copy(const float* x, float* y, int64_t count, Accumulate accumulate) {
-  count_numbers(count * (1 + touches(accumulate)));
+  count_elements(count * (1 + memory_passes(accumulate)));
   parallel_for(count, kPiece, [&](int64_t begin, int64_t end) {
     if (accumulate == Accumulate::yes) {
       HWY_DYNAMIC_DISPATCH(add_range)(x + begin, y + begin, y + begin, end - begin);
@@ -124,14 +124,14 @@ void copy(const float* x, float* y, int64_t count, Accumulate accumulate) {
 }
 
 void scale(const float* x, float factor, float* y, int64_t count, Accumulate accumulate) {
-  count_numbers(count * (1 + touches(accumulate)));
+  count_elements(count * (1 + memory_passes(accumulate)));
   parallel_for(count, kPiece, [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(scale_range)(x + begin, factor, y + begin, end - begin, accumulate);
   });
 }
 
 void add(const float* x, const float* y, float* z, int64_t count) {
-  count_numbers(count * 3);
+  count_elements(count * 3);
   parallel_for(count, kPiece, [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(add_range)(x + begin, y + begin, z + begin, end - begin);
   });
@@ -139,7 +139,7 @@ void add(const float* x, const float* y, float* z, int64_t count) {
 
 void activate(Activation activation, const float* x, float* y, int64_t rows, int64_t cols,
               const Dropout& dropout) {
-  count_numbers(rows * cols * 2);
+  count_elements(rows * cols * 2);
   parallel_for(rows, rows_of_piece(cols), [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(activate_range)(activation, x, y, begin, end, cols, dropout);
   });
@@ -147,7 +147,7 @@ void activate(Activation activation, const float* x, float* y, int64_t rows, int
 
 void activate_backward(Activation activation, const float* x, const float* dy, float* dx, int64_t rows,
                        int64_t cols, const Dropout& dropout, Accumulate accumulate) {
-  count_numbers(rows * cols * (2 + touches(accumulate)));
+  count_elements(rows * cols * (2 + memory_passes(accumulate)));
   parallel_for(rows, rows_of_piece(cols), [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(activate_backward_range)
     (activation, x, dy, dx, begin, end, cols, dropout, accumulate);
@@ -155,7 +155,7 @@ void activate_backward(Activation activation, const float* x, const float* dy, f
 }
 
 void relu_backward(const float* y, const float* dy, float factor, float* dx, int64_t count) {
-  count_numbers(3 * count);
+  count_elements(3 * count);
   parallel_for(count, kPiece, [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(relu_backward_range)(y + begin, dy + begin, factor, dx + begin, end - begin);
   });

@@ -55,7 +55,7 @@ HWY_EXPORT(rotary_range);
 
 void rotary(const Rotary& arguments) {
   const int64_t cols = arguments.heads * arguments.d;
-  count_numbers(arguments.rows * cols * (1 + touches(arguments.accumulate)));
+  count_elements(arguments.rows * cols * (1 + memory_passes(arguments.accumulate)));
   const int64_t grain = std::max<int64_t>(1, 32768 / std::max<int64_t>(cols, 1));
   parallel_for(arguments.rows, grain, [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(rotary_range)(arguments, begin, end);

@@ -30,11 +30,11 @@ void store_largest(const double* p, int64_t keys, int64_t top, float* top_weight
 // `number` is the row's as AttentionCapture counts them.
 void capture(const AttentionCapture& wanted, int64_t number, const double* weights, const Doubles& scores) {
   const auto keys = static_cast<int64_t>(scores.size());
-  if (wanted.places != nullptr && wanted.places[number] >= 0) {
+  if (wanted.offsets != nullptr && wanted.offsets[number] >= 0) {
     if (wanted.weights != nullptr) {
-      store(Doubles(weights, weights + keys), wanted.weights + wanted.places[number]);
+      store(Doubles(weights, weights + keys), wanted.weights + wanted.offsets[number]);
     }
-    if (wanted.scores != nullptr) store(scores, wanted.scores + wanted.places[number]);
+    if (wanted.scores != nullptr) store(scores, wanted.scores + wanted.offsets[number]);
   }
   if (wanted.entropy != nullptr) wanted.entropy[number] = static_cast<float>(entropy(weights, keys));
   if (wanted.top > 0) {
@@ -75,7 +75,7 @@ void attention_forward(const AttentionShape& shape, const AttentionInput& input,
   for_rows(shape, [&](const AttentionRow& row) {
     Doubles scores;
     for (int64_t j = 0; j < row.keys; ++j) scores.push_back(score(shape, input, row, j));
-    capture(output.watch, row.head * tokens + row.query_row, result.weights.data() + row.weights, scores);
+    capture(output.capture, row.head * tokens + row.query_row, result.weights.data() + row.weights, scores);
   });
 }
 

@@ -101,8 +101,8 @@ class ReferenceBackend final : public Backend {
   void attention_forward(const AttentionShape& shape, const AttentionInput& input,
                          const AttentionOutput& output) const override {
     AttentionOutput to = output;
-    make_readable(to.output, to.log_sum_exp, to.watch.weights, to.watch.scores, to.watch.entropy,
-                  to.watch.top_weights, to.watch.top_keys);
+    make_readable(to.output, to.log_sum_exp, to.capture.weights, to.capture.scores, to.capture.entropy,
+                  to.capture.top_weights, to.capture.top_keys);
     reference::attention_forward(readable_shape(shape), readable_input(input), to);
   }
   void attention_backward(const AttentionShape& shape, const AttentionInput& input, const float* /*output*/,
@@ -113,6 +113,7 @@ class ReferenceBackend final : public Backend {
     reference::attention_backward(readable_shape(shape), readable_input(input), readable(grad_output),
                                   grad_output_stride, to);
   }
+  int64_t attention_key_group() const override { return 1; }  // a hidden key adds an exact zero
   void attention_cached(const CachedAttention& attention) const override {
     CachedAttention a = attention;
     make_readable(a.query, a.alibi_slopes, a.relative.data, a.output);

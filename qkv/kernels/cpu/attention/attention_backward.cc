@@ -429,7 +429,7 @@ void attention_backward(const AttentionShape& shape, const AttentionInput& input
   // dV, dP, dQ and dK; that the scores are computed again is this kernel's choice.
   count_macs(attention_pairs(shape) * static_cast<uint64_t>(2 * (shape.d_k + shape.d_v)));
   // All that is read has a gradient that is written, and the output's gradient is read.
-  count_numbers(2 * (query_numbers(shape) + key_numbers(shape)));
+  count_elements(2 * (query_elements(shape) + key_elements(shape)));
 }
 
 }  // namespace qkv::kernels::cpu

@@ -195,7 +195,7 @@ void attention_cached(const CachedAttention& attention) {
     }
   });
   count_macs(static_cast<uint64_t>(positions * attention.heads * width));
-  count_numbers(
+  count_elements(
       static_cast<uint64_t>((positions * attention.key_heads + attention.rows * attention.heads) * width));
 }
 

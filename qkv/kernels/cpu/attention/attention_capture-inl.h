@@ -1,11 +1,11 @@
-// What is written of the weights of the rows that are watched (AttentionCapture), a tile of keys at a time.
+// Writes the weights of captured rows (AttentionCapture), a tile of keys at a time.
 // Included once for every target of Highway.
 
-#if defined(QKV_KERNELS_CPU_ATTENTION_WATCH_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef QKV_KERNELS_CPU_ATTENTION_WATCH_INL_H_
-#undef QKV_KERNELS_CPU_ATTENTION_WATCH_INL_H_
+#if defined(QKV_KERNELS_CPU_ATTENTION_CAPTURE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef QKV_KERNELS_CPU_ATTENTION_CAPTURE_INL_H_
+#undef QKV_KERNELS_CPU_ATTENTION_CAPTURE_INL_H_
 #else
-#define QKV_KERNELS_CPU_ATTENTION_WATCH_INL_H_
+#define QKV_KERNELS_CPU_ATTENTION_CAPTURE_INL_H_
 #endif
 
 #include <hwy/highway.h>
@@ -21,25 +21,25 @@ namespace qkv::kernels::HWY_NAMESPACE {
 
 // `number` is a row's as AttentionCapture has it; `sums` a vector of the row's own, which add() uses from
 // begin() to end().
-class Watch {
+class CaptureWriter {
  public:
-  explicit Watch(const AttentionCapture& watch) : w_(watch) {}
+  explicit CaptureWriter(const AttentionCapture& capture) : to_(capture) {}
 
-  bool wanted() const { return w_.places != nullptr || w_.entropy != nullptr || w_.top > 0; }
+  bool wanted() const { return to_.offsets != nullptr || to_.entropy != nullptr || to_.top > 0; }
   bool wants(int64_t number) const {
-    return w_.entropy != nullptr || w_.top > 0 || (w_.places != nullptr && w_.places[number] >= 0);
+    return to_.entropy != nullptr || to_.top > 0 || (to_.offsets != nullptr && to_.offsets[number] >= 0);
   }
 
   // `limit` of the sequence's keys may be seen; the others have a weight of 0.
   void begin(int64_t number, int64_t limit, int64_t keys, float* sums) const {
-    if (w_.places != nullptr && w_.places[number] >= 0) {
-      if (w_.weights != nullptr) std::fill_n(w_.weights + w_.places[number] + limit, keys - limit, 0.0f);
-      if (w_.scores != nullptr)
-        std::fill_n(w_.scores + w_.places[number] + limit, keys - limit, kMinusInfinity);
+    if (to_.offsets != nullptr && to_.offsets[number] >= 0) {
+      if (to_.weights != nullptr) std::fill_n(to_.weights + to_.offsets[number] + limit, keys - limit, 0.0f);
+      if (to_.scores != nullptr)
+        std::fill_n(to_.scores + to_.offsets[number] + limit, keys - limit, kMinusInfinity);
     }
-    if (w_.top > 0) {
-      std::fill_n(w_.top_weights + number * w_.top, w_.top, 0.0f);
-      std::fill_n(w_.top_keys + number * w_.top, w_.top, -1);
+    if (to_.top > 0) {
+      std::fill_n(to_.top_weights + number * to_.top, to_.top, 0.0f);
+      std::fill_n(to_.top_keys + number * to_.top, to_.top, -1);
     }
     hn::Store(hn::Zero(d_), d_, sums);
   }
@@ -52,10 +52,10 @@ class Watch {
     const auto factor = hn::Set(d_, total == 0 ? 0.0f : 1.0f / total);
     const auto log_total = logarithm(d_, hn::Set(d_, total));
     auto entropy = hn::Load(d_, sums);
-    const bool written = w_.places != nullptr && w_.places[number] >= 0;
+    const bool written = to_.offsets != nullptr && to_.offsets[number] >= 0;
     for_vectors(d_, seen, [&](auto part, int64_t j) HWY_ATTR {
-      if (written && w_.scores != nullptr) {
-        store(d_, hn::Load(d_, scores + j), w_.scores + w_.places[number] + key + j, part);
+      if (written && to_.scores != nullptr) {
+        store(d_, hn::Load(d_, scores + j), to_.scores + to_.offsets[number] + key + j, part);
       }
       const auto x = hn::Sub(hn::Load(d_, scores + j), shift);
       const auto p = zero_rest(d_, hn::Mul(exponential_of_difference(d_, x), factor), part);
@@ -63,17 +63,17 @@ class Watch {
       const auto term = hn::Mul(p, hn::Sub(log_total, x));
       entropy = hn::Add(entropy, hn::IfThenZeroElse(hn::Eq(p, zero), term));
       hn::Store(p, d_, scores + j);
-      if (written && w_.weights != nullptr) {
-        store(d_, p, w_.weights + w_.places[number] + key + j, part);
+      if (written && to_.weights != nullptr) {
+        store(d_, p, to_.weights + to_.offsets[number] + key + j, part);
       }
     });
     hn::Store(entropy, d_, sums);
-    if (w_.top == 0) return;
-    float* const top = w_.top_weights + number * w_.top;
-    int32_t* const keys = w_.top_keys + number * w_.top;
+    if (to_.top == 0) return;
+    float* const top = to_.top_weights + number * to_.top;
+    int32_t* const keys = to_.top_keys + number * to_.top;
     for (int64_t j = 0; j < seen; ++j) {
-      if (!(scores[j] > top[w_.top - 1])) continue;
-      int64_t place = w_.top - 1;
+      if (!(scores[j] > top[to_.top - 1])) continue;
+      int64_t place = to_.top - 1;
       for (; place > 0 && scores[j] > top[place - 1]; --place) {
         top[place] = top[place - 1];
         keys[place] = keys[place - 1];
@@ -84,12 +84,12 @@ class Watch {
   }
 
   void end(int64_t number, const float* sums) const {
-    if (w_.entropy != nullptr) w_.entropy[number] = hn::GetLane(hn::SumOfLanes(d_, hn::Load(d_, sums)));
+    if (to_.entropy != nullptr) to_.entropy[number] = hn::GetLane(hn::SumOfLanes(d_, hn::Load(d_, sums)));
   }
 
  private:
   const Floats d_;
-  const AttentionCapture& w_;
+  const AttentionCapture& to_;
 };
 
 }  // namespace qkv::kernels::HWY_NAMESPACE

@@ -34,7 +34,7 @@ class Forward {
       : shape_(arguments.shape),
         input_(arguments.input),
         output_(arguments.output),
-        watch_(arguments.output.watch) {
+        capture_(arguments.output.capture) {
     const int64_t d_k = shape_.d_k;
     value_width_ = vectors_for(d_, shape_.d_v) * lanes_of(d_);
     const int64_t block = kBlockFloats / (d_k + value_width_) / kTileKeys * kTileKeys;
@@ -89,7 +89,7 @@ class Forward {
       });
     }
     finish();
-    if (watch_.wanted()) watch(end);
+    if (capture_.wanted()) capture(end);
   }
 
  private:
@@ -297,43 +297,43 @@ class Forward {
     });
   }
 
-  // The scores once more, now that the sums are known, for the rows that are watched.
-  void watch(int64_t end) {
+  // The scores once more, now that the sums are known, for the rows to capture.
+  void capture(int64_t end) {
     const int64_t first_row = head_.first_query + task_.first;
     const int64_t number = task_.head * shape_.query_offsets[shape_.sequences] + first_row;
     for (int64_t i = 0; i < task_.count; ++i) {
-      watch_.begin(number + i, head_.key_limit(task_.first + i), head_.keys, sums_ + i * lanes_of(d_));
+      capture_.begin(number + i, head_.key_limit(task_.first + i), head_.keys, sums_ + i * lanes_of(d_));
     }
-    const auto watched = [&](int64_t first, int64_t count) {
+    const auto captured = [&](int64_t first, int64_t count) {
       for (int64_t i = first; i < first + count; ++i) {
-        if (watch_.wants(number + i)) return true;
+        if (capture_.wants(number + i)) return true;
       }
       return false;
     };
     for (int64_t key = 0; key < end; key += kTileKeys) {
       pack(key / block_keys_ * block_keys_);
       for_even_parts(task_.count, kTileQueries, [&](int64_t first, int64_t count) HWY_ATTR {
-        if (!watched(first, count)) return;
+        if (!captured(first, count)) return;
         const ScoreTile tile{task_.first + first, count, key, std::min(kTileKeys, head_.keys - key)};
         for_causal_groups(head_, tile, [&](const ScoreTile& group) HWY_ATTR {
           score(tile, group, scores_);
           for (int64_t i = 0; i < group.queries; ++i) {
             const int64_t at = place(group.query + i);
-            if (!watch_.wants(number + at)) continue;
-            watch_.add(number + at, key, seen_keys(head_, group, group.query + i), largest_[at], total_[at],
-                       scores_ + i * kTileKeys, sums_ + at * lanes_of(d_));
+            if (!capture_.wants(number + at)) continue;
+            capture_.add(number + at, key, seen_keys(head_, group, group.query + i), largest_[at], total_[at],
+                         scores_ + i * kTileKeys, sums_ + at * lanes_of(d_));
           }
         });
       });
     }
-    for (int64_t i = 0; i < task_.count; ++i) watch_.end(number + i, sums_ + i * lanes_of(d_));
+    for (int64_t i = 0; i < task_.count; ++i) capture_.end(number + i, sums_ + i * lanes_of(d_));
   }
 
   const Floats d_;
   const AttentionShape& shape_;
   const AttentionInput& input_;
   const AttentionOutput& output_;
-  const Watch watch_;
+  const CaptureWriter capture_;
   AttentionScratch& scratch_ = AttentionScratch::of_this_thread();
   AttentionTask task_;
   AttentionHead head_;
@@ -385,7 +385,7 @@ void attention_forward(const AttentionShape& shape, const AttentionInput& input,
     HWY_DYNAMIC_DISPATCH(forward_tasks)(arguments, tasks, count);
   });
   count_macs(attention_pairs(shape) * static_cast<uint64_t>(shape.d_k + shape.d_v));
-  count_numbers(query_numbers(shape) + key_numbers(shape));
+  count_elements(query_elements(shape) + key_elements(shape));
 }
 
 }  // namespace qkv::kernels::cpu

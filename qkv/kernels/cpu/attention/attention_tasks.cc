@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "qkv/base/parallel.h"
+#include "qkv/kernels/cpu/attention/attention.h"
 
 namespace qkv::kernels {
 namespace {
@@ -187,11 +188,11 @@ uint64_t attention_pairs(const AttentionShape& shape) {
   return static_cast<uint64_t>(pairs * shape.heads);
 }
 
-int64_t query_numbers(const AttentionShape& shape) {
+int64_t query_elements(const AttentionShape& shape) {
   return int64_t{shape.query_offsets[shape.sequences]} * shape.heads * (shape.d_k + shape.d_v);
 }
 
-int64_t key_numbers(const AttentionShape& shape) {
+int64_t key_elements(const AttentionShape& shape) {
   int64_t keys = 0;
   for (int64_t s = 0; s < shape.sequences; ++s) {
     if (shape.query_offsets[s + 1] > shape.query_offsets[s])
@@ -199,6 +200,8 @@ int64_t key_numbers(const AttentionShape& shape) {
   }
   return keys * (shape.heads / shape.query_heads_per_key()) * (shape.d_k + shape.d_v);
 }
+
+int64_t cpu::attention_key_group() { return kTileKeys; }
 
 AttentionScratch& AttentionScratch::of_this_thread() {
   thread_local AttentionScratch scratch;

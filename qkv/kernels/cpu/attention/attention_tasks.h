@@ -14,7 +14,7 @@ namespace qkv::kernels {
 
 // Tiles of scores: queries by keys, which begin at the first key. A row's bits depend on the bounds of its
 // key tiles, which are the same for every query, and not on its neighbours in the tile.
-inline constexpr int64_t kTileQueries = 48, kTileKeys = kAttentionTileKeys;
+inline constexpr int64_t kTileQueries = 48, kTileKeys = 64;
 // Keys in lanes are padded to this many, the widest vector.
 inline constexpr int64_t kLaneUnit = 16;
 
@@ -125,8 +125,8 @@ class AttentionPlan {
 uint64_t attention_pairs(const AttentionShape& shape);
 // Numbers of the queries and the outputs together, and of the keys and the values of sequences that have
 // queries.
-int64_t query_numbers(const AttentionShape& shape);
-int64_t key_numbers(const AttentionShape& shape);
+int64_t query_elements(const AttentionShape& shape);
+int64_t key_elements(const AttentionShape& shape);
 
 // A thread's own memory, kept from call to call. Parts are handed out one after the other, aligned; a part
 // is valid until the next call of start().

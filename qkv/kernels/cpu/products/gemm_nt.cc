@@ -277,7 +277,7 @@ void cpu::matmul(const Matrix& a, const cpu::WeightView& weights, const float* b
                  Accumulate accumulate) {
   const cpu::WeightView::Impl& b = *weights.impl();
   count_macs(static_cast<uint64_t>(a.rows * b.rows * b.cols));
-  count_numbers(a.rows * b.rows + touches(accumulate) * a.rows * b.cols);
+  count_elements(a.rows * b.rows + memory_passes(accumulate) * a.rows * b.cols);
   count_bytes(b.rows * b.cols * static_cast<int64_t>(size_of(b.dtype)));
   const bool integers = b.dtype == DType::i8;
   const bool tiles = integers && a.rows >= kFewestInTiles && HWY_DYNAMIC_DISPATCH(multiplies_tiles)();
