@@ -7,15 +7,18 @@
 
 #include "qkv/kernels/reference/activation.h"
 #include "qkv/kernels/reference/attention.h"
+#include "qkv/kernels/reference/broadcast.h"
 #include "qkv/kernels/reference/elementwise.h"
 #include "qkv/kernels/reference/embedding.h"
+#include "qkv/kernels/reference/label_loss.h"
 #include "qkv/kernels/reference/loss.h"
 #include "qkv/kernels/reference/matmul.h"
 #include "qkv/kernels/reference/memory.h"
 #include "qkv/kernels/reference/norm.h"
 #include "qkv/kernels/reference/optimizer.h"
-#include "qkv/kernels/reference/plain.h"
+#include "qkv/kernels/reference/product.h"
 #include "qkv/kernels/reference/rotary.h"
+#include "qkv/kernels/reference/segments.h"
 #include "qkv/kernels/reference/weights.h"
 
 namespace qkv::kernels {

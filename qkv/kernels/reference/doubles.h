@@ -15,13 +15,17 @@ using Doubles = std::vector<double>;
 // Element (row, col) of a contiguous matrix with `cols` columns.
 inline size_t at(int64_t row, int64_t cols, int64_t col) { return static_cast<size_t>(row * cols + col); }
 
+// One element, for kernels whose result takes no input's place.
+inline void store_element(float& to, double value, Accumulate accumulate) {
+  to = static_cast<float>(accumulate == Accumulate::yes ? to + value : value);
+}
+
 // to[r * stride + c] (+)= from[r, c], by rows of `cols` numbers. A null `to` is not wanted.
 inline void store(const Doubles& from, int64_t cols, float* to, int64_t stride, Accumulate accumulate) {
   if (to == nullptr || cols == 0) return;
   for (size_t i = 0; i < from.size(); ++i) {
     const int64_t row = static_cast<int64_t>(i) / cols, col = static_cast<int64_t>(i) % cols;
-    float& element = to[row * stride + col];
-    element = static_cast<float>(from[i] + (accumulate == Accumulate::yes ? double{element} : 0));
+    store_element(to[row * stride + col], from[i], accumulate);
   }
 }
 

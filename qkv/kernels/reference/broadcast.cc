@@ -1,0 +1,49 @@
+#include "qkv/kernels/reference/broadcast.h"
+
+#include "qkv/kernels/reference/doubles.h"
+
+namespace qkv::kernels::reference {
+namespace {
+
+double apply(BinaryOp op, double x, double y) {
+  switch (op) {
+    case BinaryOp::add:
+      return x + y;
+    case BinaryOp::subtract:
+      return x - y;
+    case BinaryOp::multiply:
+      return x * y;
+    case BinaryOp::divide:
+      return x / y;
+  }
+  return 0;
+}
+
+}  // namespace
+
+void binary(const Broadcast& a) {
+  int64_t total = 1;
+  for (const int64_t extent : a.extents) total *= extent;
+  for (int64_t i = 0; i < total; ++i) {
+    int64_t rest = i, x = 0, y = 0, z = 0;
+    for (size_t axis = Broadcast::kAxes; axis-- > 0; rest /= a.extents[axis]) {
+      const int64_t index = rest % a.extents[axis];
+      x += index * a.x_strides[axis];
+      y += index * a.y_strides[axis];
+      z += index * a.z_strides[axis];
+    }
+    store_element(a.z[z], apply(a.op, a.x[x], a.y[y]), a.accumulate);
+  }
+}
+
+void sum_axis(const AxisSum& a) {
+  for (int64_t o = 0; o < a.outer; ++o) {
+    for (int64_t i = 0; i < a.inner; ++i) {
+      double sum = 0;
+      for (int64_t n = 0; n < a.count; ++n) sum += a.x[(o * a.count + n) * a.inner + i];
+      store_element(a.y[o * a.inner + i], a.factor * sum, a.accumulate);
+    }
+  }
+}
+
+}  // namespace qkv::kernels::reference

@@ -1,0 +1,110 @@
+#pragma once
+// Holds every kernel of every backend to the reference backend: the same arguments, results that are nearly
+// the same, and nothing written beside them. Lengths go from nothing to past two of the widest vectors, and
+// data begins at addresses that are not aligned. A new backend passes the test_backends_*.cc first.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "qkv/base/error.h"
+#include "qkv/kernels/backend.h"
+#include "qkv/tensor/tensor.h"
+#include "rowwise.h"
+
+namespace qkv::kernels {
+
+inline constexpr int64_t kLongest = 2 * 16 + 3;  // floats
+inline constexpr Accumulate kBoth[] = {Accumulate::no, Accumulate::yes};
+
+// One call of a kernel on a device. Inputs are copied there, each behind a few elements of something else.
+class Call {
+ public:
+  Call(Device device, int64_t misaligned)
+      : kernels(backend(device)), device_(device), misaligned_(misaligned) {}
+
+  const Backend& kernels;
+
+  // Random numbers, the same for the same seed.
+  const float* input(int64_t count, uint64_t seed, float size = 1) {
+    return place(Numbers(count, seed, size, misaligned_)) + misaligned_;
+  }
+  template <class T>
+  const T* input(const std::vector<T>& values) {
+    return static_cast<const T*>(place(Tensor::from(values, {static_cast<int64_t>(values.size())})));
+  }
+  // Where results go: it begins with random numbers, as what is added to has some.
+  float* output(int64_t count, uint64_t seed = 99, float size = 1) {
+    float* const whole = place(Numbers(count, seed, size, misaligned_));
+    outputs_.push_back(tensors_.back());
+    return whole + misaligned_;
+  }
+  // A number that a kernel returned.
+  void returned(double value) { returned_.push_back(value); }
+
+  // All that the call has found, with what lies around it.
+  std::vector<double> results() const {
+    std::vector<double> all = returned_;
+    for (const Tensor& output : outputs_) {
+      const Tensor host = to_host(output);
+      all.insert(all.end(), host.values().begin(), host.values().end());
+    }
+    return all;
+  }
+
+ private:
+  float* place(const Numbers& numbers) {
+    return static_cast<float*>(place(Tensor::from(numbers.all(), {std::ssize(numbers.all())})));
+  }
+  void* place(const Tensor& host) {
+    tensors_.push_back(from_host(host, device_));
+    return tensors_.back().address();
+  }
+
+  Device device_;
+  int64_t misaligned_;
+  std::vector<Tensor> tensors_, outputs_;
+  std::vector<double> returned_;
+};
+
+// `kernel` finds the same on all devices, within tolerance * max(1, |expected|).
+inline void expect_agreement(const std::string& what, double tolerance,
+                             const std::function<void(Call&)>& kernel) {
+  for (const int64_t misaligned : {0, 1, 3}) {
+    Call reference(Device::reference, misaligned);
+    kernel(reference);
+    const std::vector<double> expected = reference.results();
+    ASSERT_FALSE(expected.empty()) << what;
+    for (const Device device : kDevices) {
+      if (device == Device::reference) continue;
+      Call call(device, misaligned);
+      kernel(call);
+      const std::vector<double> found = call.results();
+      ASSERT_EQ(found.size(), expected.size());
+      for (size_t i = 0; i < found.size(); ++i) {
+        if (found[i] == expected[i]) continue;  // infinities too
+        if (std::isnan(found[i]) && std::isnan(expected[i])) continue;
+        ASSERT_NEAR(found[i], expected[i], tolerance * std::max(1.0, std::abs(expected[i])))
+            << name_of(device) << ", " << what << " at " << i << ", misaligned by " << misaligned;
+      }
+    }
+  }
+}
+
+// The same for each length from nothing or one on, with all vectors that the machine has.
+inline void for_lengths(int64_t first, const std::function<void(int64_t)>& test) {
+  for_each_target([&] {
+    for (int64_t n = first; n <= kLongest; ++n) test(n);
+  });
+}
+
+inline std::string sizes(const std::string& name, int64_t n, Accumulate accumulate = Accumulate::no) {
+  return name + " of " + std::to_string(n) + (accumulate == Accumulate::yes ? ", added" : "");
+}
+
+}  // namespace qkv::kernels

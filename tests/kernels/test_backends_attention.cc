@@ -1,0 +1,138 @@
+// Attention on every backend (backends.h).
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "backends.h"
+
+namespace qkv::kernels {
+namespace {
+
+// Two sequences, of n and of 3 queries.
+struct AttentionCall {
+  explicit AttentionCall(Call& call, int64_t queries, int64_t keys, int64_t d) {
+    query_offsets = {0, static_cast<int32_t>(queries), static_cast<int32_t>(queries + 3)};
+    key_offsets = {0, static_cast<int32_t>(keys), static_cast<int32_t>(keys + 3)};
+    query_tokens = queries + 3;
+    key_tokens = keys + 3;
+    longest = std::max(queries, keys) + 3;
+    shape = {.sequences = 2,
+             .query_offsets = query_offsets.data(),
+             .key_offsets = key_offsets.data(),
+             .heads = 4,
+             .key_heads = 2,
+             .d_k = d,
+             .d_v = d + 1,
+             .scale = 0.7f};
+    input = {.query = call.input(query_tokens * 4 * d, 1, 2),
+             .key = call.input(key_tokens * 2 * d, 2, 2),
+             .value = call.input(key_tokens * 2 * (d + 1), 3),
+             .query_stride = 4 * d,
+             .key_stride = 2 * d,
+             .value_stride = 2 * (d + 1)};
+  }
+  void add_masks(Call& call) {
+    shape.causal = true;
+    std::vector<uint8_t> keep;
+    for (int64_t i = 0; i < 2 * longest; ++i) keep.push_back(i % 5 != 1 ? 1 : 0);
+    shape.keep = {call.input(keep), longest, 0, 0};
+    shape.bias = {call.input(4 * longest * longest, 4), 0, longest * longest, longest};
+    shape.alibi_slopes = call.input(4, 5);
+    shape.relative = {call.input(4 * (2 * longest + 1), 6), 2 * longest + 1, longest};
+    shape.dropout = some_dropout(0.2f);
+  }
+
+  std::vector<int32_t> query_offsets, key_offsets;
+  int64_t query_tokens = 0, key_tokens = 0, longest = 0;
+  AttentionShape shape;
+  AttentionInput input;
+};
+
+TEST(Backends, Attention) {
+  for_lengths(0, [](int64_t n) {
+    for (const auto& [keys, d] : {std::pair<int64_t, int64_t>{n, 8}, {7, n + 1}, {n + 2, 5}}) {
+      for (const bool masked : {false, true}) {
+        expect_agreement(sizes("attention_forward", n), 3e-6, [&](Call& call) {
+          AttentionCall a(call, n, keys, d);
+          if (masked) a.add_masks(call);
+          const int64_t numbers = 4 * a.query_tokens;
+          std::vector<int64_t> offsets;
+          for (int64_t i = 0; i < numbers; ++i) offsets.push_back(i % 3 == 0 ? -1 : i * a.longest);
+          call.kernels.attention_forward(a.shape, a.input,
+                                         {.output = call.output(a.query_tokens * 4 * (d + 1)),
+                                          .output_stride = 4 * (d + 1),
+                                          .log_sum_exp = call.output(numbers),
+                                          .capture = {.offsets = offsets.data(),
+                                                      .weights = call.output(numbers * a.longest),
+                                                      .entropy = call.output(numbers)}});
+        });
+        expect_agreement(sizes("attention_backward", n), 1e-5, [&](Call& call) {
+          AttentionCall a(call, n, keys, d);
+          if (masked) a.add_masks(call);
+          const int64_t width = 4 * (d + 1);
+          float* const output = call.output(a.query_tokens * width);
+          float* const log_sum_exp = call.output(4 * a.query_tokens);
+          call.kernels.attention_forward(a.shape, a.input, {output, width, log_sum_exp});
+          call.kernels.attention_backward(
+              a.shape, a.input, output, width, log_sum_exp, call.input(a.query_tokens * width, 7), width,
+              {.query = call.output(a.query_tokens * 4 * d),
+               .key = call.output(a.key_tokens * 2 * d),
+               .value = call.output(a.key_tokens * 2 * (d + 1)),
+               .query_stride = 4 * d,
+               .key_stride = 2 * d,
+               .value_stride = 2 * (d + 1),
+               .key_accumulate = Accumulate::yes,
+               .bias = masked ? call.output(4 * a.longest * a.longest) : nullptr,
+               .relative = masked ? call.output(4 * (2 * a.longest + 1)) : nullptr});
+        });
+      }
+    }
+  });
+}
+
+TEST(Backends, CachedAttention) {
+  constexpr int64_t kHeads = 4, kKeyHeads = 2;
+  for_lengths(0, [](int64_t n) {
+    for (const int64_t d : {n + 1, int64_t{8}}) {
+      for (const bool distances : {false, true}) {
+        expect_agreement(sizes("attention_cached", n), 3e-6, [&](Call& call) {
+          // Rows of n, 1 and 5 positions; the last two share theirs.
+          const std::vector<int32_t> lengths{static_cast<int32_t>(n), 1, 5};
+          const int64_t width = kKeyHeads * (2 * d + 1), longest = std::max<int64_t>(n, 5);
+          std::vector<std::vector<const void*>> positions(3);
+          for (size_t row = 0; row < 3; ++row) {
+            const float* const block = call.input(longest * width, row == 0 ? 1 : 2);
+            for (int64_t j = 0; j < lengths[row]; ++j) positions[row].push_back(block + j * width);
+          }
+          const std::vector<const void* const*> entries{positions[0].data(), positions[1].data(),
+                                                        positions[2].data()};
+          std::vector<float*> weights;
+          for (const int32_t length : lengths) weights.push_back(call.output(kHeads * length));
+          CachedAttention a{.rows = 3,
+                            .heads = kHeads,
+                            .key_heads = kKeyHeads,
+                            .d_k = d,
+                            .d_v = d + 1,
+                            .scale = 0.7f,
+                            .query = call.input(3 * kHeads * d, 3, 2),
+                            .query_stride = kHeads * d,
+                            .entries = entries.data(),
+                            .lengths = lengths.data(),
+                            .output = call.output(3 * kHeads * (d + 1)),
+                            .output_stride = kHeads * (d + 1),
+                            .weights = weights.data()};
+          if (distances) {
+            a.alibi_slopes = call.input(kHeads, 4);
+            a.relative = {call.input(kHeads * (2 * longest + 1), 5), 2 * longest + 1, longest};
+          }
+          call.kernels.attention_cached(a);
+        });
+      }
+    }
+  });
+}
+
+}  // namespace
+}  // namespace qkv::kernels

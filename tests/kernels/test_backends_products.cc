@@ -1,0 +1,80 @@
+// Matrix products and weights in all dtypes on every backend (backends.h).
+
+#include <cstdint>
+#include <utility>
+
+#include "backends.h"
+
+namespace qkv::kernels {
+namespace {
+
+// Blocks of 3 and n weights, as a layer of several maps has them.
+TEST(Backends, Products) {
+  for_lengths(1, [](int64_t n) {
+    for (const auto& [rows, inner] : {std::pair<int64_t, int64_t>{1, n}, {3, 17}, {9, 70}, {40, n + 1}}) {
+      for (const Accumulate accumulate : kBoth) {
+        const int64_t columns = n + 3, a_stride = inner + 2, c_stride = columns + 1;
+        const auto left = [&](Call& call) {
+          return Matrix{call.input(rows * a_stride, 1), rows, inner, a_stride};
+        };
+        const auto result = [&](Call& call) {
+          return MutableMatrix{call.output(rows * c_stride), rows, columns, c_stride};
+        };
+        expect_agreement(sizes("product with packed weights", n, accumulate), 1e-5, [&](Call& call) {
+          const Matrix blocks[] = {{call.input(3 * inner, 2), 3, inner, inner},
+                                   {call.input(n * (inner + 1), 3), n, inner, inner + 1}};
+          call.kernels.matmul(left(call), *call.kernels.pack_transposed(blocks), call.input(columns, 4),
+                              result(call), accumulate);
+        });
+        expect_agreement(sizes("product with a packed matrix", n, accumulate), 1e-5, [&](Call& call) {
+          const Matrix block{call.input(inner * columns, 2), inner, columns, columns};
+          call.kernels.matmul(left(call), *call.kernels.pack_plain({&block, 1}), nullptr, result(call),
+                              accumulate);
+        });
+        expect_agreement(sizes("product with weights in place", n, accumulate), 1e-5, [&](Call& call) {
+          const WeightRows blocks[] = {{call.input(3 * inner, 2), DType::f32, nullptr, 3, inner},
+                                       {call.input(n * inner, 3), DType::f32, nullptr, n, inner}};
+          call.kernels.matmul(left(call), *call.kernels.view(blocks), call.input(columns, 4), result(call),
+                              accumulate);
+        });
+        expect_agreement(sizes("gradient of a weight", n, accumulate), 1e-5, [&](Call& call) {
+          const Matrix right{call.input(rows * columns, 2), rows, columns, columns};
+          call.kernels.matmul_transposed_a(
+              left(call), right, {call.output(inner * columns), inner, columns, columns}, accumulate);
+        });
+      }
+    }
+  });
+}
+
+// Rounded to the same integers everywhere, and so are the rows that they are multiplied by.
+TEST(Backends, RoundedWeights) {
+  constexpr int64_t kRows = 9, kOutputs = 5;
+  for_lengths(1, [](int64_t n) {
+    const auto narrow = [&](Call& call, DType dtype) {
+      const float* const wide = call.input(kOutputs * n, 2);
+      // As floats, which hold two or four of them.
+      void* const to = call.output(kOutputs * n);
+      float* const scales = call.output(kOutputs);
+      if (dtype == DType::bf16) {
+        call.kernels.round_to_bf16(wide, static_cast<BFloat16*>(to), kOutputs * n);
+        return WeightRows{to, dtype, nullptr, kOutputs, n};
+      }
+      call.kernels.quantize_rows(wide, kOutputs, n, static_cast<int8_t*>(to), scales);
+      return WeightRows{to, dtype, scales, kOutputs, n};
+    };
+    for (const DType dtype : {DType::bf16, DType::i8}) {
+      expect_agreement(sizes(name_of(dtype), n), 1e-6, [&](Call& call) {
+        call.kernels.widen_rows(narrow(call, dtype), call.output(kOutputs * n));
+      });
+      expect_agreement(sizes(concat("product with ", name_of(dtype)), n), 1e-5, [&](Call& call) {
+        const WeightRows block = narrow(call, dtype);
+        call.kernels.matmul({call.input(kRows * n, 1), kRows, n, n}, *call.kernels.view({&block, 1}), nullptr,
+                            {call.output(kRows * kOutputs), kRows, kOutputs, kOutputs}, Accumulate::no);
+      });
+    }
+  });
+}
+
+}  // namespace
+}  // namespace qkv::kernels
