@@ -8,8 +8,8 @@ namespace qkv::io {
 
 uint32_t crc32c(std::string_view bytes);
 
-// As TFRecord stores it: rotated and shifted by a constant, so that the checksum of a text that itself holds
-// checksums stays a good one.
+// The masked form that TFRecord stores: rotated and offset by a constant, because the CRC of data that
+// contains CRCs is weak.
 uint32_t masked_crc32c(std::string_view bytes);
 
 }  // namespace qkv::io

@@ -17,7 +17,7 @@ constexpr size_t kLengthBytes = 8;
 constexpr const char* kMetadataKey = "__metadata__";
 constexpr const char* kReadable = "F32, F16, BF16, I32, I8, U8 or BOOL";
 
-// Bytes per element, 0 for a dtype that safetensors does not have.
+// Bytes per element; 0 for an unknown dtype.
 size_t bytes_per_element(const std::string& dtype) {
   static const std::map<std::string, size_t> sizes = {
       {"BOOL", 1}, {"U8", 1},  {"I8", 1},  {"F8_E5M2", 1}, {"F8_E4M3", 1}, {"I16", 2}, {"U16", 2}, {"F16", 2},
@@ -26,11 +26,11 @@ size_t bytes_per_element(const std::string& dtype) {
   return found == sizes.end() ? 0 : found->second;
 }
 
-// A float of half precision, exactly.
+// Widens a half-precision float, exactly.
 float widen_f16(uint16_t half) {
   const uint32_t sign = static_cast<uint32_t>(half & 0x8000u) << 16;
   const uint32_t exponent = (half >> 10) & 0x1Fu, fraction = half & 0x3FFu;
-  if (exponent == 0) {  // zero, or a subnormal number: a multiple of 2^-24
+  if (exponent == 0) {  // zero or subnormal: a multiple of 2^-24
     const float magnitude = static_cast<float>(fraction) * 0x1p-24f;
     return sign ? -magnitude : magnitude;
   }
@@ -52,7 +52,7 @@ Tensor widened(const std::byte* source, const Shape& shape, Widen widen) {
   return result;
 }
 
-// Text from a file, fit for a message: a foreign file's "name" may be megabytes of anything.
+// Text from the file, shortened for a message: a corrupt file's "name" may be megabytes long.
 std::string excerpt(const std::string& text) { return text.size() <= 80 ? text : text.substr(0, 80) + "..."; }
 
 // The header as JSON.
@@ -62,13 +62,11 @@ JsonValue parse_header(std::string_view text, const std::string& file) {
     if (!header.is_object()) header.fail("a JSON object");
     return header;
   } catch (const DataError& error) {
-    throw DataError(concat(error.what(),
-                           "; the header of this safetensors file is damaged, or it is a file of ",
-                           "another format"));
+    throw DataError(concat(error.what(), "; the file is damaged or has another format"));
   }
 }
 
-// A list of integers of at least 0.
+// A list of non-negative integers.
 std::vector<uint64_t> numbers_of(const JsonValue& list) {
   std::vector<uint64_t> numbers;
   for (const JsonValue& number : list.items()) {
@@ -77,7 +75,7 @@ std::vector<uint64_t> numbers_of(const JsonValue& list) {
   return numbers;
 }
 
-// The shape, and the bytes that it needs with elements of the given size.
+// The shape, and its size in bytes for the given element size.
 Shape checked_shape(const JsonValue& value, uint64_t element_bytes, uint64_t& bytes) {
   const std::vector<uint64_t> numbers = numbers_of(value);
   if (numbers.size() > Shape::kMaxRank)
@@ -155,7 +153,7 @@ void SafetensorsFile::read_header() {
   });
 }
 
-// The intervals must cover the numbers from the first byte to the last, without overlap or gap.
+// The byte ranges must cover the data without overlap or gap.
 void SafetensorsFile::check_layout() const {
   std::vector<const std::pair<const std::string, Entry>*> order;
   for (const auto& item : entries_) order.push_back(&item);
@@ -172,7 +170,7 @@ void SafetensorsFile::check_layout() const {
   const size_t found = file_->size() - data_begin_;
   if (found != expected) {
     throw DataError(concat(path_.string(), ": expected ", expected, " bytes after the header, found ", found,
-                           found < expected ? "; the file is truncated" : "; the file has a foreign tail"));
+                           found < expected ? "; the file is truncated" : "; the file has trailing data"));
   }
 }
 

@@ -10,7 +10,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Of the first number, as what reads rows of weights likes them to begin with a line of the cache.
+// Alignment of the data section: kernels prefer rows that begin at a cache line.
 constexpr size_t kAlignment = 64;
 constexpr size_t kLengthBytes = 8;
 
@@ -30,7 +30,8 @@ const char* spelling(DType dtype) {
   return "U8";
 }
 
-// Larger elements first, so that everything is aligned without gaps, which the format forbids; then by name.
+// Larger element types first, so that all data are aligned without gaps, which the format forbids; then by
+// name.
 std::vector<const NamedTensor*> file_order(const std::vector<NamedTensor>& tensors, const std::string& file) {
   std::vector<const NamedTensor*> order;
   std::set<std::string> names;

@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kPendingBytes = 16 << 10;
 
-// A message in protocol buffers' wire format, written field by field.
+// A protocol buffers message in wire format, written field by field.
 class Message {
  public:
   Message& integer(int field, int64_t value) {
@@ -124,7 +124,7 @@ EventWriter::EventWriter(const std::filesystem::path& folder, std::optional<int6
   const std::string stem =
       concat("events.out.tfevents.", std::chrono::duration_cast<std::chrono::seconds>(now).count(), ".",
              host_name(), ".", ::getpid(), ".");
-  for (int count = 0; descriptor_ < 0; ++count) {  // the count tells writers of the same second apart
+  for (int count = 0; descriptor_ < 0; ++count) {  // the count distinguishes writers of the same second
     path_ = folder / concat(stem, count);
     descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644);
     if (descriptor_ < 0 && errno != EEXIST) fail("create", path_);
@@ -141,7 +141,7 @@ EventWriter::EventWriter(const std::filesystem::path& folder, std::optional<int6
 EventWriter::~EventWriter() {
   try {
     flush();
-  } catch (const IoError&) {  // a destructor has nobody to tell
+  } catch (const IoError&) {  // a destructor cannot report errors
   }
   ::close(descriptor_);
 }

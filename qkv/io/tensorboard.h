@@ -1,5 +1,5 @@
 #pragma once
-// Curves for TensorBoard: event files, as TensorFlow writes them.
+// TensorBoard event files, as written by TensorFlow.
 
 #include <cstdint>
 #include <filesystem>
@@ -9,25 +9,26 @@
 
 namespace qkv::io {
 
-// Writes one new event file into a folder. TensorBoard shows all event files of a folder as one run, so a
-// resumed run opens a new writer on the same folder. Not for use by several threads at once.
+// Writes a new event file into a folder. TensorBoard shows all event files of a folder as one run, so a
+// resumed run opens another writer on the same folder. Not thread-safe.
 class EventWriter {
  public:
-  // Makes the folder where it is missing and opens events.out.tfevents.<seconds>.<host>.<process>.<count> in
-  // it. With `resume_step`, TensorBoard forgets what earlier files of the folder say of that step and later
-  // ones. Throws IoError naming the folder or file.
+  // Creates the folder if it is missing and opens events.out.tfevents.<seconds>.<host>.<process>.<count> in
+  // it. With `resume_step`, TensorBoard discards points of earlier files from that step on. Throws IoError
+  // naming the folder or file.
   explicit EventWriter(const std::filesystem::path& folder, std::optional<int64_t> resume_step = {});
-  // Flushes; a failure is lost here, so call flush() where it matters.
+  // Flushes, ignoring errors; call flush() to see them.
   ~EventWriter();
   EventWriter(const EventWriter&) = delete;
   EventWriter& operator=(const EventWriter&) = delete;
 
-  // One point of the curve `tag`. TensorBoard keeps single precision.
+  // Adds a point to the curve `tag`. TensorBoard stores single precision.
   void scalar(std::string_view tag, double value, int64_t step);
-  // A text (Markdown) under `tag`, in UTF-8.
+  // Adds a Markdown text under `tag`, in UTF-8.
   void text(std::string_view tag, std::string_view text, int64_t step);
 
-  // Hands everything to the operating system. Happens by itself now and then. Throws IoError naming the file.
+  // Passes all buffered data to the operating system; also happens automatically from time to time. Throws
+  // IoError naming the file.
   void flush();
 
   const std::filesystem::path& path() const { return path_; }

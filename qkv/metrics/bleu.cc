@@ -13,7 +13,7 @@
 namespace qkv::metrics {
 namespace {
 
-// The segment's words, as numbers.
+// The segment's words, numbered.
 std::u32string read_segment(const std::string& segment, const BleuOptions& options, WordNumbers& numbers) {
   std::u32string text = decode_utf8(segment);
   if (options.lowercase) text = lowercase(text);
@@ -22,7 +22,7 @@ std::u32string read_segment(const std::string& segment, const BleuOptions& optio
   return numbers.number(split_whitespace(text));
 }
 
-// The length nearest to the hypothesis's; the shorter of two that are equally near.
+// The reference length closest to the hypothesis length; the shorter one of a tie.
 size_t nearest_length(size_t length, const std::vector<std::u32string>& references) {
   const auto distance = [&](size_t other) { return other > length ? other - length : length - other; };
   size_t best = references.front().size();
@@ -33,8 +33,8 @@ size_t nearest_length(size_t length, const std::vector<std::u32string>& referenc
   return best;
 }
 
-// Adds the segment's n-grams to the totals, and those found in a reference, at most as often as in the
-// reference that has them most often, to the counts.
+// Adds the segment's n-grams to the totals, and the matching ones to the counts, clipped at the maximum count
+// in any reference.
 void add_segment(const std::u32string& hypothesis, const std::vector<std::u32string>& references,
                  BleuResult& result) {
   result.hypothesis_length += static_cast<int64_t>(hypothesis.size());

@@ -10,7 +10,7 @@
 namespace qkv::metrics {
 namespace {
 
-// One order's n-grams: of the hypotheses (where the reference has any), of the references, and of both.
+// N-gram counts of one order: of the hypotheses (if the reference has any), of the references, and matching.
 struct Matches {
   int64_t hypothesis = 0, reference = 0, both = 0;
 };
@@ -19,8 +19,8 @@ bool is_ascii_punctuation(char32_t c) {
   return (c >= '!' && c <= '/') || (c >= ':' && c <= '@') || (c >= '[' && c <= '`') || (c >= '{' && c <= '~');
 }
 
-// Words for chrF++: one punctuation mark is taken off the end of a word or, if there is none, off its
-// beginning, so "(hi)" gives "(hi" and ")", as in the original chrF++ program.
+// Words for chrF++: one punctuation mark is split off the end of a word or, if there is none, off its
+// beginning, so "(hi)" becomes "(hi" and ")", as in the original chrF++ program.
 std::vector<std::u32string_view> words_of(std::u32string_view text) {
   std::vector<std::u32string_view> words;
   for (const std::u32string_view word : split_whitespace(text)) {

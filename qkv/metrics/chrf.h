@@ -1,7 +1,7 @@
 #pragma once
-// chrF (Popovic 2015) and chrF++ (Popovic 2017) of a corpus: (1 + b^2) P R / (b^2 P + R), where P and R are
-// the mean precision and recall of character n-grams (and, for chrF++, word n-grams). Every number equals
-// sacreBLEU 2.6's.
+// Corpus chrF (Popovic 2015) and chrF++ (Popovic 2017): (1 + b^2) P R / (b^2 P + R), where P and R are the
+// mean precision and recall of character n-grams (and, for chrF++, word n-grams). All numbers equal those of
+// sacreBLEU 2.6.
 
 #include <cstdint>
 #include <string>
@@ -10,14 +10,13 @@
 namespace qkv::metrics {
 
 struct ChrfOptions {
-  int char_order = 6;       // the longest character n-gram; characters are Unicode code points
-  int word_order = 0;       // the longest word n-gram; 2 gives chrF++
-  int beta = 2;             // recall weighs beta times as much as precision
-  bool lowercase = false;   // compare without regard to case
-  bool whitespace = false;  // count white space as characters; by default it is removed
-  // By default precision and recall are averaged over the orders that both sides have. True gives the mean
-  // over all orders of the F-scores instead, with 1e-16 for a missing one, as chrF++.py, NLTK and Moses
-  // compute it.
+  int char_order = 6;       // longest character n-gram, in Unicode code points
+  int word_order = 0;       // longest word n-gram; 2 gives chrF++
+  int beta = 2;             // weight of recall relative to precision
+  bool lowercase = false;   // ignore case
+  bool whitespace = false;  // count white space as characters instead of removing it
+  // False: averages precision and recall over the orders that both sides have. True: averages the F-scores
+  // over all orders, with 1e-16 for a missing one, as chrF++.py, NLTK and Moses do.
   bool eps_smoothing = false;
 };
 
@@ -26,22 +25,21 @@ struct ChrfResult {
   int64_t references = 0;  // per segment
 };
 
-// hypotheses[i] is compared with references[i]. Invalid UTF-8 is read as U+FFFD. Throws DataError for an
-// empty corpus or unequal numbers of segments, UsageError for a negative order, no order at all, or beta < 1.
+// Compares hypotheses[i] with references[i]. Invalid UTF-8 is read as U+FFFD. Throws DataError for an empty
+// corpus or unequal numbers of segments, UsageError for a negative order, both orders 0, or beta < 1.
 ChrfResult corpus_chrf(const std::vector<std::string>& hypotheses, const std::vector<std::string>& references,
                        const ChrfOptions& options = {});
 
-// Several references per segment: the counts of that reference enter which gives the segment its best
-// F-score.
+// Several references per segment: only the reference with the segment's best F-score is counted.
 ChrfResult corpus_chrf(const std::vector<std::string>& hypotheses,
                        const std::vector<std::vector<std::string>>& reference_sets,
                        const ChrfOptions& options = {});
 
-// How the score was computed: "nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:qkv-0.1.0".
+// The settings of the score: "nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:qkv-0.1.0".
 std::string signature(const ChrfResult& result, const ChrfOptions& options);
 
-// The line that `sacrebleu --metrics chrf --format text` prints, the score with `digits` digits after the
-// point: "chrF2|nrefs:1|... = 60.12".
+// The line that `sacrebleu --metrics chrf --format text` prints, with `digits` decimals:
+// "chrF2|nrefs:1|... = 60.12".
 std::string format(const ChrfResult& result, const ChrfOptions& options, int digits = 2);
 
 }  // namespace qkv::metrics

@@ -1,5 +1,5 @@
 #pragma once
-// The strictest of metrics: is it the very same text?
+// Exact match: the share of hypotheses that equal their reference.
 
 #include <cstdint>
 #include <string>
@@ -15,8 +15,8 @@ struct ExactMatch {
   }
 };
 
-// How many hypotheses equal their reference byte for byte. Throws DataError for an empty corpus or unequal
-// numbers of segments.
+// Counts the hypotheses that equal their reference byte for byte. Throws DataError for an empty corpus or
+// unequal numbers of segments.
 ExactMatch exact_match(const std::vector<std::string>& hypotheses,
                        const std::vector<std::string>& references);
 

@@ -21,7 +21,7 @@ bool is_cased(char32_t c) {
          category == UTF8PROC_CATEGORY_LT;
 }
 
-// Unicode's Case_Ignorable: what may stand inside a word without ending it, such as accents, apostrophes and
+// Unicode's Case_Ignorable: characters that may occur inside a word, such as accents, apostrophes and full
 // stops.
 bool is_transparent(char32_t c) {
   constexpr std::u32string_view kWithinWords =
@@ -38,7 +38,7 @@ bool is_transparent(char32_t c) {
   }
 }
 
-// Unicode's Final_Sigma: a letter before, and none after.
+// Unicode's Final_Sigma: a cased letter before, and none after.
 bool ends_word(std::u32string_view text, size_t position) {
   size_t before = position;
   while (before > 0 && is_transparent(text[before - 1])) --before;

@@ -44,7 +44,7 @@ std::string fixed(double number, int digits) {
   if (std::isnan(number)) return "nan";
   if (std::isinf(number)) return number > 0 ? "inf" : "-inf";
   std::string text(352 + static_cast<size_t>(digits),
-                   '\0');  // the largest double has 309 digits before the point
+                   '\0');  // the largest double has 309 digits before the decimal point
   const auto end =
       std::to_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed, digits);
   text.resize(static_cast<size_t>(end.ptr - text.data()));

@@ -1,5 +1,5 @@
 #pragma once
-// What BLEU and chrF share: n-gram counts, checks of the corpus, and numbers as text.
+// Shared by BLEU and chrF: n-gram counts, corpus checks, and number formatting.
 
 #include <cstdint>
 #include <string>
@@ -11,10 +11,10 @@ namespace qkv::metrics {
 
 using NgramCounts = std::unordered_map<std::u32string_view, int64_t>;
 
-// How often each run of n >= 1 symbols occurs; the keys are views into `sequence`, which must outlive them.
+// Counts of the n-grams of `sequence`, n >= 1. Keys are views into `sequence`, which must outlive them.
 NgramCounts count_ngrams(std::u32string_view sequence, int n);
 
-// Numbers words, so that a sequence of words is a string of symbols. Equal words get equal symbols.
+// Numbers words, so that a sequence of words is a string of symbols. Equal words have equal symbols.
 class WordNumbers {
  public:
   std::u32string number(const std::vector<std::u32string_view>& words);
@@ -23,16 +23,16 @@ class WordNumbers {
   std::unordered_map<std::u32string, char32_t> numbers_;
 };
 
-// Throws DataError for an empty corpus, for no references, and where a set of references has another number
-// of segments than the hypotheses (naming both).
+// Throws DataError for an empty corpus, for no references, and for a set of references whose number of
+// segments differs from the hypotheses' (naming both).
 void check_corpus(const std::string& metric, const std::vector<std::string>& hypotheses,
                   const std::vector<std::vector<std::string>>& reference_sets);
 
-// The number with so many digits after the point, whatever the locale; "inf" and "nan" as such.
+// The number with `digits` decimals, independent of the locale; "inf" and "nan" for non-finite values.
 std::string fixed(double number, int digits);
 
-// The last part of every signature. sacreBLEU writes its own version there ("version:2.6.0"); the scores are
-// held to be equal, but another program computed them, and says so.
+// The last field of a signature. sacreBLEU writes its own version ("version:2.6.0"); scores are equal, but
+// the signature names the program that computed them.
 inline constexpr char kSignatureVersion[] = "qkv-0.1.0";
 
 }  // namespace qkv::metrics

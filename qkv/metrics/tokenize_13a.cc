@@ -24,7 +24,7 @@ void replace_all(std::u32string& text, std::u32string_view from, std::u32string_
 bool is_digit(char32_t c) { return c >= '0' && c <= '9'; }
 bool is_stop(char32_t c) { return c == '.' || c == ','; }
 
-// ASCII punctuation other than ' , - .
+// ASCII punctuation except ' , - .
 bool always_stands_alone(char32_t c) {
   return (c >= '{' && c <= '~') || (c >= '[' && c <= '`') || (c >= '!' && c <= '&') ||
          (c >= '(' && c <= '+') || (c >= ':' && c <= '@') || c == '/';
@@ -32,9 +32,8 @@ bool always_stands_alone(char32_t c) {
 
 enum class Spaces { around_second, around_first };
 
-// Goes over the text from left to right; where two neighbours match, sets the second (or the first) apart by
-// spaces and goes on behind both. That neither of the two can start the next pair is part of the tokenizer's
-// definition.
+// Scans the text from left to right. Where two adjacent characters match, separates the second (or the first)
+// by spaces and continues after both. By the tokenizer's definition, neither can start the next pair.
 template <class Matches>
 std::u32string separate_pairs(std::u32string_view text, Spaces spaces, Matches matches) {
   std::u32string result;
@@ -61,13 +60,13 @@ std::u32string separate_13a(std::u32string_view segment) {
   replace_all(line, U"<skipped>", U"");
   replace_all(line, U"-\n", U"");
   replace_all(line, U"\n", U" ");
-  // One after the other, so that "&amp;lt;" ends as "<".
+  // Sequentially, so that "&amp;lt;" becomes "<".
   replace_all(line, U"&quot;", U"\"");
   replace_all(line, U"&amp;", U"&");
   replace_all(line, U"&lt;", U"<");
   replace_all(line, U"&gt;", U">");
 
-  std::u32string spaced = U" ";  // the spaces at both ends are neighbours for the pairs below
+  std::u32string spaced = U" ";  // the spaces at both ends count as neighbours below
   for (const char32_t c : line) {
     if (always_stands_alone(c)) {
       spaced += U' ';

@@ -1,6 +1,5 @@
 #pragma once
-// What every pipeline checks of a text, and the messages that its results carry. All return the empty string
-// where nothing is wrong.
+// Checks of input text that all pipelines share, and their error messages. The empty string means no error.
 
 #include <cstdint>
 #include <exception>
@@ -13,12 +12,12 @@ namespace qkv::pipelines {
 // "expected UTF-8, found a malformed character at byte 4".
 std::string utf8_error(std::string_view text);
 
-// "expected at most 20 tokens (the model's limit), found 31". Without a limit nothing is too long.
+// "expected at most 20 tokens (the model's limit), found 31". No limit: no error.
 std::string length_error(int64_t tokens, std::optional<int64_t> limit,
                          const char* of = "tokens (the model's limit)");
 
-// The message of a library's error; empty for null. What is no qkv::Error, such as std::bad_alloc, concerns
-// more than one request and is thrown on.
+// The message of a qkv::Error; empty for null. Any other exception, such as std::bad_alloc, concerns more
+// than one request and is rethrown.
 std::string message_of(const std::exception_ptr& error);
 
 }  // namespace qkv::pipelines

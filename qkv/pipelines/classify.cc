@@ -8,7 +8,7 @@ namespace qkv::pipelines {
 TextClassifier::TextClassifier(std::shared_ptr<const LoadedTextEncoder> encoder)
     : TextEncoderPipeline(std::move(encoder)) {
   if (model().config().labelled != models::ClassificationTarget::texts) {
-    throw UsageError("classify: expected a model that labels texts, found one that does not");
+    throw UsageError("classify: expected a model with a text classification head, found none");
   }
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Labels of texts.
+// Text classification.
 
 #include "qkv/pipelines/results.h"
 #include "qkv/pipelines/text_encoder.h"
@@ -7,17 +7,17 @@
 namespace qkv::pipelines {
 
 struct ClassifyOptions {
-  bool pairs = false;  // a tab in a text separates two texts, which are classified together
+  bool pairs = false;  // a tab separates two texts that are classified as a pair
 };
 
 class TextClassifier : public TextEncoderPipeline {
  public:
-  // Throws UsageError for a model that does not label texts, and what open_text_encoder() throws.
+  // Throws UsageError for a model without a text classification head, and the errors of open_text_encoder().
   explicit TextClassifier(std::shared_ptr<const LoadedTextEncoder> encoder);
   explicit TextClassifier(const std::filesystem::path& folder, const models::LoadOptions& options = {});
 
   EncoderRequest prepare(std::string_view text, const ClassifyOptions& options = {}) const;
-  // hidden: [tokens, d_model], as encode() gives them.
+  // hidden: [tokens, d_model], from encode().
   Classified finish(const EncoderRequest& request, const Tensor& hidden) const;
 
   std::vector<Classified> operator()(std::span<const std::string> texts, const ClassifyOptions& options = {},

@@ -1,5 +1,5 @@
 #pragma once
-// Texts as vectors.
+// Text embeddings.
 
 #include <optional>
 
@@ -10,10 +10,10 @@ namespace qkv::pipelines {
 
 struct TextEmbedOptions {
   EmbedOptions vector = {};
-  // Tokens of a text that are read, those that the tokenizer puts around it included; the rest is left out.
-  // Nothing: all, and a text longer than the model's positions is an error.
+  // Maximum tokens of a text, special tokens included; the rest is cut off. Nothing: no cut, and a text
+  // longer than the model's positions is an error.
   std::optional<int64_t> max_length = {};
-  std::string prompt = {};  // put before each text
+  std::string prompt = {};  // prepended to each text
 };
 
 struct EmbedRequest : EncoderRequest {
@@ -24,14 +24,14 @@ class TextEmbedder : public TextEncoderPipeline {
  public:
   using TextEncoderPipeline::TextEncoderPipeline;
 
-  // The options of the sentence-transformers files in the model's folder (modules.json and the files that it
-  // names); without such files, those of TextEmbedOptions. Throws DataError naming the file and the module or
-  // field that is not supported.
+  // The options that sentence-transformers files in the model's folder specify (modules.json and the files it
+  // names); without such files, the defaults of TextEmbedOptions. Throws DataError naming the file and the
+  // unsupported module or field.
   TextEmbedOptions default_options() const;
 
-  // Throws UsageError for Pooling::pooler with a model that has none.
+  // Throws UsageError for Pooling::pooler if the model has no pooler.
   EmbedRequest prepare(std::string_view text, const TextEmbedOptions& options = {}) const;
-  // hidden: [tokens, d_model], as encode() gives them.
+  // hidden: [tokens, d_model], from encode().
   Embedded finish(const EmbedRequest& request, const Tensor& hidden) const;
 
   std::vector<Embedded> operator()(std::span<const std::string> texts, const TextEmbedOptions& options = {},

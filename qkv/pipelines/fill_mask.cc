@@ -10,10 +10,10 @@ namespace {
 
 int32_t mask_of(const LoadedTextEncoder& encoder) {
   if (!encoder.model->config().masked_language) {
-    throw UsageError("fill-mask: expected a model with a masked-language head, found one without");
+    throw UsageError("fill-mask: expected a model with a masked-language head, found none");
   }
   const std::optional<int32_t> mask = encoder.tokenizer.special_tokens().mask;
-  if (!mask) throw UsageError("fill-mask: expected a tokenizer that names its mask token, found none");
+  if (!mask) throw UsageError("fill-mask: expected a tokenizer with a mask token, found none");
   return *mask;
 }
 
@@ -48,7 +48,7 @@ FilledText MaskFiller::finish(const FillMaskRequest& request, const Tensor& hidd
     for (const size_t id : largest(found.values(), static_cast<size_t>(request.options.count))) {
       std::vector<int32_t> filled = encoding.ids;
       filled[t] = static_cast<int32_t>(id);
-      // Other masks stay in the text; the tokens around it do not.
+      // Other masks stay in the text; special tokens are removed.
       std::vector<int32_t> shown;
       for (size_t position = 0; position < filled.size(); ++position) {
         if (encoding.special_mask[position] == 0) shown.push_back(filled[position]);

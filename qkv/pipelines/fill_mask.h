@@ -1,24 +1,24 @@
 #pragma once
-// Words that are missing from texts.
+// Masked-token prediction.
 
 #include "qkv/pipelines/text_encoder.h"
 
 namespace qkv::pipelines {
 
 struct FillMaskOptions {
-  int64_t count = 5;  // predictions for each mask, the most likely first
+  int64_t count = 5;  // predictions per mask, most likely first
 };
 
 struct MaskPrediction {
   int32_t id = 0;
-  std::string token;  // as the vocabulary spells it
+  std::string token;  // as spelled in the vocabulary
   float probability = 0;
-  std::string text;  // with the token in the mask's position
+  std::string text;  // the input with the token in place of the mask
 };
 
 struct FilledText {
-  std::vector<std::vector<MaskPrediction>> masks;  // of each mask in the text, the most likely first
-  std::string error;  // why there is no result, such as a text without a mask; empty: there is one
+  std::vector<std::vector<MaskPrediction>> masks;  // one list per mask, most likely first
+  std::string error;  // why there is no result, such as a text without a mask; empty on success
 };
 
 struct FillMaskRequest : EncoderRequest {
@@ -27,14 +27,15 @@ struct FillMaskRequest : EncoderRequest {
 
 class MaskFiller : public TextEncoderPipeline {
  public:
-  // Throws UsageError for a model without a masked-language head or a tokenizer without a mask token, and
-  // what open_text_encoder() throws.
+  // Throws UsageError for a model without a masked-language head or a tokenizer without a mask token, and the
+  // errors of open_text_encoder().
   explicit MaskFiller(std::shared_ptr<const LoadedTextEncoder> encoder);
   explicit MaskFiller(const std::filesystem::path& folder, const models::LoadOptions& options = {});
 
-  // The mask is spelled as the vocabulary does: "[MASK]", "<mask>". Throws UsageError for a count below 1.
+  // The text contains the mask token as the vocabulary spells it: "[MASK]", "<mask>". Throws UsageError for a
+  // count below 1.
   FillMaskRequest prepare(std::string_view text, const FillMaskOptions& options = {}) const;
-  // hidden: [tokens, d_model], as encode() gives them.
+  // hidden: [tokens, d_model], from encode().
   FilledText finish(const FillMaskRequest& request, const Tensor& hidden) const;
 
   std::vector<FilledText> operator()(std::span<const std::string> texts, const FillMaskOptions& options = {},

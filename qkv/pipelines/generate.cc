@@ -10,10 +10,11 @@
 namespace qkv::pipelines {
 namespace {
 
-// Passes tokens on as text.
+// Streams tokens as text.
 class TextStream {
  public:
-  // The prompt has been shown already: the text after it may begin with a space because of it.
+  // The prompt has been shown already; its last token determines whether the continuation begins with a
+  // space.
   TextStream(const text::Tokenizer& tokenizer, search::Ids prompt, std::function<void(std::string_view)> sink)
       : decoder_(tokenizer), sink_(std::move(sink)) {
     for (const int32_t id : prompt) decoder_.add(id);
@@ -33,7 +34,7 @@ class TextStream {
   std::function<void(std::string_view)> sink_;
 };
 
-// The text of ids after that of a prompt, with the space between them where there is one.
+// The text of ids that follow a prompt, including the space between them, if any.
 std::string continuation(const text::Tokenizer& tokenizer, search::Ids prompt, search::Ids ids) {
   std::vector<int32_t> all(prompt.begin(), prompt.end());
   all.insert(all.end(), ids.begin(), ids.end());
@@ -95,7 +96,7 @@ Generated TextGenerator::finish(GenerationRequest request, search::Decoded decod
   if (decoded.cancelled) result.error = "cancelled";
   if (decoded.error) result.error = message_of(decoded.error);
   for (search::Hypothesis& hypothesis : decoded.hypotheses) {
-    // The end that the limit put there is not the model's.
+    // An end token forced by the limit was not chosen by the model.
     if (!hypothesis.complete && !hypothesis.ids.empty()) {
       hypothesis.ids.pop_back();
       hypothesis.token_log_probabilities.pop_back();

@@ -1,5 +1,5 @@
 #pragma once
-// Continuations of prompts, by a language model.
+// Text generation with a language model.
 
 #include <filesystem>
 #include <functional>
@@ -20,60 +20,58 @@ struct GenerateOptions {
 
 struct Prompt {
   std::string text;
-  uint64_t key = 0;  // with the seed, all that random numbers depend on
-  // Called with the completion's text as soon as it is certain, in pieces that never end within a character.
-  // Takes nbest 1, and greedy search or sampling.
+  uint64_t key = 0;  // with the seed, determines all random numbers
+  // Streams the completion: called with each piece of text as soon as it is final; pieces never split a
+  // character. Requires nbest 1, and greedy search or sampling.
   std::function<void(std::string_view)> on_text = {};
 };
 
 struct Completion {
   std::string text;               // without the prompt
-  search::Hypothesis hypothesis;  // its ids and log-probabilities; complete where the model ended it itself
+  search::Hypothesis hypothesis;  // ids and log-probabilities; complete: ended by the model itself
 };
 
 struct Generated {
-  std::vector<Completion>
-      completions;    // SearchOptions::nbest of them, best first; none where there is an error
-  std::string error;  // why there are none; empty: there are
+  std::vector<Completion> completions;  // SearchOptions::nbest of them, best first; none on error
+  std::string error;                    // why there are none; empty on success
   int64_t prompt_tokens = 0;
 };
 
-// A prompt as an engine takes it, and what finish() needs besides.
+// A request for an engine, and the data that finish() needs.
 struct GenerationRequest {
   search::Request decode;  // to submit, unless done(); a copy, as finish() reads its source
   Generated generated;
-  std::function<void()> finish_text = {};  // passes on what on_text has not been called with
+  std::function<void()> finish_text = {};  // passes the rest of the text to on_text
 
-  // There is nothing to decode: the prompt has an error.
+  // True if the prompt has an error: there is nothing to decode.
   bool done() const { return !generated.error.empty(); }
 };
 
-// Const: any number of threads may use one.
+// Const: safe to use from several threads.
 class TextGenerator {
  public:
   explicit TextGenerator(std::shared_ptr<const LoadedLanguageModel> model) : model_(std::move(model)) {}
-  // Throws what open_language_model() throws.
+  // Throws the errors of open_language_model().
   explicit TextGenerator(const std::filesystem::path& folder, const models::LoadOptions& options = {})
       : model_(open_language_model(folder, options)) {}
 
   const LoadedLanguageModel& model() const { return *model_; }
 
-  // Greedy search with the penalties that the folder's generation_config.json recommends.
+  // Greedy search, with the penalties recommended by the folder's generation_config.json.
   GenerateOptions default_options() const;
 
-  // An engine for requests of any generator of the same model. One engine is for one thread at a time. Throws
-  // UsageError for a model without a token that ends a text.
+  // An engine for requests of any generator of the same model. An engine serves one thread at a time. Throws
+  // UsageError for a model without an end token.
   search::Engine make_engine(const search::EngineOptions& options = {}) const;
 
-  // An empty prompt is the beginning of a text, where the model has a token for that. Throws UsageError for
-  // bad options; an error of the prompt is in the request, which is then done().
+  // An empty prompt becomes the model's start token, if it has one. Throws UsageError for bad options. An
+  // error of the prompt is stored in the request, which is then done().
   GenerationRequest prepare(const Prompt& prompt, const GenerateOptions& options) const;
-  // decoded: what the engine returns for request.decode; nothing for a request that is done().
+  // decoded: the engine's result for request.decode; empty for a request that is done().
   Generated finish(GenerationRequest request, search::Decoded decoded = {}) const;
 
-  // prepare(), an engine of its own, and finish(): the completions of each prompt, in the order of the
-  // prompts. An error of one prompt, such as text that is not UTF-8, leaves the others unharmed. Throws
-  // UsageError for bad options.
+  // prepare(), a temporary engine, and finish(): the completions of each prompt, in order. An error of one
+  // prompt, such as invalid UTF-8, does not affect the others. Throws UsageError for bad options.
   std::vector<Generated> operator()(std::span<const Prompt> prompts, const GenerateOptions& options,
                                     const search::EngineOptions& engine = {}) const;
 

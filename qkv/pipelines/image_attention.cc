@@ -8,9 +8,9 @@
 namespace qkv::pipelines {
 namespace {
 
-constexpr int64_t kLongestSide = 896;  // pixels of the image to draw on
+constexpr int64_t kLongestSide = 896;  // pixels of the image under the overlay
 
-// The part of the image that preprocessing leaves.
+// The part of the image that remains after preprocessing's crop.
 data::Image image_to_draw_on(const data::Image& image, const models::ImageProcessorConfig& config) {
   if (config.crop) {
     const auto& [height, width] = *config.crop;

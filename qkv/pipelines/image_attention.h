@@ -1,5 +1,5 @@
 #pragma once
-// The attention weights of one image, and the image to draw them on.
+// The attention weights of one image, and the image to overlay them on.
 
 #include <string>
 #include <vector>
@@ -11,13 +11,13 @@
 namespace qkv::pipelines {
 
 struct ImageAttention {
-  // The part of the image that the model reads, with up to 896 pixels a side; in its own proportions where
-  // the model reads all of it, resized to its input.
+  // The part of the image that the model reads, at most 896 pixels a side. The aspect ratio is kept, even if
+  // preprocessing does not keep it.
   data::Image image;
-  std::vector<std::string> own_tokens;  // in front of the patches: "[CLS]", and DeiT's "[DISTILL]"
+  std::vector<std::string> own_tokens;  // special tokens before the patches: "[CLS]", and DeiT's "[DISTILL]"
   models::ImageSize patches;            // rows and columns of patches
   std::vector<search::CapturedAttention> attentions;
-  std::vector<LabelProbability> labels;  // of models with labels
+  std::vector<LabelProbability> labels;  // of models with a classification head
 };
 
 ImageAttention capture_attention(const ImageEncoderPipeline& encoder, const data::Image& image);

@@ -13,9 +13,8 @@ models::ImageProcessorConfig preprocessing_of(const LoadedImageEncoder& encoder,
   const models::ImageEncoderConfig& model = encoder.model->config();
   const models::ImageProcessorConfig& config = encoder.preprocessing;
   if (model.channels != 3) {
-    throw DataError(concat(encoder.folder.string(),
-                           ": expected a model of images with red, green and blue, found ", model.channels,
-                           " channels"));
+    throw DataError(concat(encoder.folder.string(), ": expected a model of 3 channels (RGB), found ",
+                           model.channels, " channels"));
   }
   if (options.size) {
     const auto& [height, width] = *options.size;
@@ -28,9 +27,9 @@ models::ImageProcessorConfig preprocessing_of(const LoadedImageEncoder& encoder,
   if (config.size() != models::ImageSize{model.height, model.width}) {
     throw DataError(concat((encoder.folder / "preprocessor_config.json").string(),
                            ": expected every image to become ", model.height, " x ", model.width,
-                           ", as the model's are, found ",
+                           ", the model's image size, found ",
                            config.size() ? concat(config.size()->height, " x ", config.size()->width)
-                                         : std::string("no one size")));
+                                         : std::string("varying sizes")));
   }
   return config;
 }
@@ -93,7 +92,7 @@ void ImageEncoderPipeline::encode(
 void ImageEncoderPipeline::run(std::span<const std::string> paths,
                                const std::function<void(size_t path, const Tensor& hidden)>& finish,
                                const std::function<void(size_t path, const std::string& error)>& fail) const {
-  // Pixels of no more images than one batch are in memory.
+  // At most one batch of pixels is in memory.
   const auto most = static_cast<size_t>(
       std::max<int64_t>(batch_tokens_ / model().config().tokens(*processor_.config().size()), 1));
   for (size_t begin = 0; begin < paths.size(); begin += most) {

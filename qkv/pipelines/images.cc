@@ -9,7 +9,7 @@ ImageClassifier::ImageClassifier(std::shared_ptr<const LoadedImageEncoder> encod
                                  const ImageEncoderOptions& options)
     : ImageEncoderPipeline(std::move(encoder), options) {
   if (model().config().labels.empty()) {
-    throw UsageError("classify: expected a model that labels images, found one that does not");
+    throw UsageError("classify: expected a model with an image classification head, found none");
   }
 }
 

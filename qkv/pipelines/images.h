@@ -1,5 +1,5 @@
 #pragma once
-// Labels and vectors of images.
+// Image classification and image embeddings.
 
 #include "qkv/pipelines/image_encoder.h"
 #include "qkv/pipelines/results.h"
@@ -8,16 +8,17 @@ namespace qkv::pipelines {
 
 class ImageClassifier : public ImageEncoderPipeline {
  public:
-  // Throws UsageError for a model that does not label images, and what ImageEncoderPipeline throws.
+  // Throws UsageError for a model without an image classification head, and the errors of
+  // ImageEncoderPipeline.
   explicit ImageClassifier(std::shared_ptr<const LoadedImageEncoder> encoder,
                            const ImageEncoderOptions& options = {});
   explicit ImageClassifier(const std::filesystem::path& folder, const ImageEncoderOptions& options = {},
                            const models::LoadOptions& load = {});
 
-  // hidden: [tokens, d_model], as encode() gives them.
+  // hidden: [tokens, d_model], from encode().
   Classified finish(const ImageRequest& request, const Tensor& hidden) const;
 
-  // Labels of PNG and JPEG files.
+  // Classifies PNG and JPEG files.
   std::vector<Classified> operator()(std::span<const std::string> paths) const;
 };
 
@@ -29,12 +30,12 @@ class ImageEmbedder : public ImageEncoderPipeline {
  public:
   using ImageEncoderPipeline::ImageEncoderPipeline;
 
-  // Throws UsageError for Pooling::pooler with a model that has none.
+  // Throws UsageError for Pooling::pooler if the model has no pooler.
   ImageEmbedRequest prepare(const std::string& path, const EmbedOptions& options = {}) const;
-  // hidden: [tokens, d_model], as encode() gives them.
+  // hidden: [tokens, d_model], from encode().
   Embedded finish(const ImageEmbedRequest& request, const Tensor& hidden) const;
 
-  // Vectors of PNG and JPEG files.
+  // Embeds PNG and JPEG files.
   std::vector<Embedded> operator()(std::span<const std::string> paths,
                                    const EmbedOptions& options = {}) const;
 };

@@ -12,7 +12,7 @@ using Json = nlohmann::ordered_json;
 
 std::string dump(const Json& object) { return object.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
-// `fields` of a result, or its error.
+// The object with `fields`, or {"error": ...}.
 template <class Result, class Fields>
 std::string object_of(const Result& result, const Fields& fields) {
   return dump(result.error.empty() ? Json(fields()) : Json{{"error", result.error}});
@@ -58,7 +58,7 @@ std::string to_json(const Translation& translation, const TranslationFields& fie
 
 std::string to_json(const search::SearchTrace& trace, const text::TranslationTokenizer& tokenizer) {
   Json steps = Json::array();
-  std::vector<std::vector<std::string>> kept{{}}, next;  // the tokens of the hypotheses that are continued
+  std::vector<std::vector<std::string>> kept{{}}, next;  // the tokens of the continued hypotheses
   for (const auto& step : trace.steps) {
     Json entries = Json::array();
     next.clear();

@@ -1,6 +1,6 @@
 #pragma once
-// Results as JSON objects, one line each, with the keys that the commands print. What is not UTF-8 (it can
-// come out of byte tokens) becomes U+FFFD. A result with an error is {"error": "..."}.
+// Results as JSON objects, one per line, with the keys that the commands print. Invalid UTF-8 (possible with
+// byte tokens) becomes U+FFFD. A failed result is {"error": "..."}.
 
 #include <cstdint>
 #include <string>
@@ -46,7 +46,7 @@ std::string to_json(const FilledText& filled);
 // {"vector": [...]}.
 std::string to_json(const Embedded& embedded);
 
-// The object with {"line": 3, in front.
+// The object with {"line": 3, prepended.
 std::string with_line(int64_t line, const std::string& object);
 
 }  // namespace qkv::pipelines

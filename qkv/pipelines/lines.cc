@@ -8,8 +8,8 @@
 namespace qkv::pipelines {
 namespace {
 
-// The next line without its end, of which `line` holds the first `limit` bytes. Its length; none after the
-// last.
+// Reads the next line without its line ending; `line` holds its first `limit` bytes. Returns its length in
+// bytes, or nothing at the end of the stream.
 std::optional<int64_t> read_line(std::istream& in, int64_t limit, std::string& line) {
   constexpr int kEnd = std::istream::traits_type::eof();
   line.clear();

@@ -1,5 +1,5 @@
 #pragma once
-// Any pipeline over the lines of a stream.
+// Runs a pipeline over the lines of a stream.
 
 #include <cstdint>
 #include <istream>
@@ -11,18 +11,18 @@
 namespace qkv::pipelines {
 
 struct LineOptions {
-  // Lines, and bytes of them, that are read before the pipeline runs over them together: memory against
-  // speed.
+  // Lines per chunk, and bytes per chunk: the pipeline runs over one chunk at a time. Larger chunks are
+  // faster and use more memory.
   int64_t chunk_lines = 2048;
   int64_t chunk_bytes = 1 << 20;
-  // Bytes of the longest line. Of a longer one no more is kept, and its result is an error.
+  // Maximum bytes of a line. A longer line is not stored and its result is an error.
   int64_t max_line_bytes = 1 << 20;
 
   // Throws UsageError naming the field, what was expected and what was found.
   void validate() const;
 };
 
-// A line without its end, which is LF or CRLF; the last line of a stream may have none.
+// A line without its ending, LF or CRLF; the last line of a stream may have none.
 struct Line {
   int64_t number = 0;  // from 1
   std::string text;
@@ -35,14 +35,14 @@ struct LineCounts {
 // "3 of 10 lines failed".
 std::string summary(const LineCounts& counts);
 
-// Some lines of a stream.
+// Consecutive lines of a stream.
 struct LineChunk {
-  // The lines that a pipeline can take, and the number of each.
+  // The valid lines, and the number of each.
   std::vector<std::string> texts;
   std::vector<int64_t> numbers;
-  // Of every line of the chunk: why it is not among them; empty: it is.
+  // For every line of the chunk, why it is invalid; empty: it is valid.
   std::vector<std::string> errors;
-  int64_t first = 1;  // the number of the chunk's first line
+  int64_t first = 1;  // number of the chunk's first line
 };
 
 class LineReader {
@@ -60,9 +60,9 @@ class LineReader {
   std::string line_;
 };
 
-// Runs a pipeline over a stream: run(texts, numbers of their lines) gives a result with an `error` for each
-// text, sink(line, result) takes the results of all lines in their order, and flush() follows each chunk.
-// Throws what these and LineReader throw.
+// Runs a pipeline over a stream: run(texts, line numbers) returns a result with an `error` for each text,
+// sink(line, result) receives the results of all lines in order, and flush() is called after each chunk.
+// Throws the errors of these functions and of LineReader.
 template <class Run, class Sink, class Flush>
 LineCounts for_each_line(std::istream& in, const LineOptions& options, const Run& run, const Sink& sink,
                          const Flush& flush) {

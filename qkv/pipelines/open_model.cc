@@ -49,7 +49,7 @@ void require_kind(const path& folder, FolderKind wanted, FolderKind found) {
   const KindText expected = text_of(wanted), other = text_of(found);
   throw DataError(concat((folder / "config.json").string(), ": \"model_type\": expected ", expected.what,
                          " (", expected.families, "), found \"", models::family_of(folder), "\", ",
-                         other.what, ", which is for ", other.used_by));
+                         other.what, "; open it with ", other.used_by));
 }
 
 template <class Model>

@@ -1,6 +1,6 @@
 #pragma once
-// A model folder, opened with all that its pipelines need. Handles are shared and const: any number of
-// pipelines, engines and threads may use one, and the last of them frees it.
+// A model folder, opened with everything that its pipelines need. Handles are shared and const: any number of
+// pipelines, engines and threads may use one; it is freed with the last owner.
 
 #include <filesystem>
 #include <memory>
@@ -17,12 +17,12 @@
 
 namespace qkv::pipelines {
 
-// The folders of each kind. An encoder-decoder's is models::TranslationModel.
+// Loaded folders, by kind. Encoder-decoders are models::TranslationModel.
 struct LoadedLanguageModel {
   std::filesystem::path folder;
   std::shared_ptr<const models::LanguageModel> model;
   text::Tokenizer tokenizer;
-  models::GenerationDefaults generation;  // of generation_config.json
+  models::GenerationDefaults generation;  // from generation_config.json
 };
 
 struct LoadedTextEncoder {
@@ -34,25 +34,25 @@ struct LoadedTextEncoder {
 struct LoadedImageEncoder {
   std::filesystem::path folder;
   std::shared_ptr<const models::ImageEncoder> model;
-  models::ImageProcessorConfig preprocessing;  // of preprocessor_config.json
+  models::ImageProcessorConfig preprocessing;  // from preprocessor_config.json
 };
 
 using OpenedModel =
     std::variant<std::shared_ptr<const models::TranslationModel>, std::shared_ptr<const LoadedLanguageModel>,
                  std::shared_ptr<const LoadedTextEncoder>, std::shared_ptr<const LoadedImageEncoder>>;
 
-// Opens a folder as what its config.json says it is. Throws what models::load_*()
-// (qkv/models/hub/pretrained.h), text::Tokenizer::load() and models::load_image_processor() throw, and
-// DataError for a tokenizer with more tokens than the model has embeddings.
+// Opens a folder as the kind that its config.json specifies. Throws the errors of models::load_*()
+// (qkv/models/hub/pretrained.h), text::Tokenizer::load() and models::load_image_processor(), and DataError
+// for a tokenizer with more tokens than the model has embeddings.
 OpenedModel open_model(const std::filesystem::path& folder, const models::LoadOptions& options = {});
 
-// Open a folder of one kind. For a folder of another kind they throw DataError that says what it is, and
-// which pipelines and commands take it.
+// These open a folder of one kind. For a folder of another kind they throw DataError naming its kind and the
+// pipelines and commands that take it.
 std::shared_ptr<const models::TranslationModel> open_translation_model(
     const std::filesystem::path& folder, const models::LoadOptions& options = {});
 std::shared_ptr<const LoadedLanguageModel> open_language_model(const std::filesystem::path& folder,
                                                                const models::LoadOptions& options = {});
-// Also opens the encoder of an encoder-decoder, for the families whose encoders stand alone (T5).
+// Also opens the encoder of an encoder-decoder, for families whose encoders can be used alone (T5).
 std::shared_ptr<const LoadedTextEncoder> open_text_encoder(const std::filesystem::path& folder,
                                                            const models::LoadOptions& options = {});
 std::shared_ptr<const LoadedImageEncoder> open_image_encoder(const std::filesystem::path& folder,

@@ -1,5 +1,5 @@
 #pragma once
-// Ids as texts' tokens, and texts as ids, where several pipelines do the same.
+// Conversions between ids and texts that several pipelines share.
 
 #include <cstdint>
 #include <span>
@@ -10,7 +10,7 @@
 
 namespace qkv::pipelines {
 
-// The pieces that ids stand for, as the vocabulary spells them; "" for an id without a token.
+// The tokens of ids, as spelled in the vocabulary; "" for an id without a token.
 inline std::vector<std::string> pieces(const text::Tokenizer& tokenizer, std::span<const int32_t> ids) {
   std::vector<std::string> result;
   result.reserve(ids.size());
@@ -26,8 +26,7 @@ inline std::vector<std::string> pieces(const text::TranslationTokenizer& tokeniz
   return result;
 }
 
-// The ids of a text for a language model; those of an empty text are the token that texts begin with, where
-// the model has one.
+// The ids of a text for a language model. For an empty text, the model's start token, if it has one.
 inline std::vector<int32_t> prompt_ids(const LoadedLanguageModel& model, const std::string& text) {
   std::vector<int32_t> ids = model.tokenizer.encode(text).ids;
   const std::vector<int32_t>& beginnings = model.model->config().bos_ids;

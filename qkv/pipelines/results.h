@@ -1,5 +1,5 @@
 #pragma once
-// Results that pipelines of texts and of images share: labels and vectors.
+// Results of both text and image pipelines: labels and embeddings.
 
 #include <cstdint>
 #include <string>
@@ -7,33 +7,33 @@
 
 namespace qkv::pipelines {
 
-// How hidden states [tokens, d_model] become one vector [d_model].
+// How hidden states [tokens, d_model] are pooled into one vector [d_model].
 enum class Pooling : uint8_t {
-  mean,    // the mean over all tokens, those around the text or in front of the patches included
-  cls,     // the first token's
-  max,     // the maximum over all tokens, feature by feature
-  pooler,  // the model's pooler, applied to the first token's
+  mean,    // mean over all tokens, special tokens included
+  cls,     // the first token
+  max,     // maximum over all tokens, per feature
+  pooler,  // the model's pooler, applied to the first token
 };
 
 struct EmbedOptions {
   Pooling pooling = Pooling::mean;
-  bool normalize = false;  // to an L2 norm of 1
+  bool normalize = false;  // scale to L2 norm 1
 };
 
 struct LabelProbability {
   std::string label;
-  float probability = 0;  // of regression models: the predicted value
+  float probability = 0;  // regression models: the predicted value
 };
 
-// In every result, `error` says why there is no result (a text that is not UTF-8 or too long, a file that is
-// not an image); empty: there is one.
+// In every result, `error` is the reason why there is none (invalid UTF-8, text too long, not an image);
+// empty on success.
 struct Embedded {
   std::vector<float> values;  // [d_model]
   std::string error;
 };
 
 struct Classified {
-  std::vector<LabelProbability> labels;  // all, the most likely first
+  std::vector<LabelProbability> labels;  // all labels, most likely first
   std::string error;
 };
 

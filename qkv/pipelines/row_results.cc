@@ -85,7 +85,7 @@ void scale_to_one(std::vector<float>& vector) {
 
 void require_pooler(const EmbedOptions& options, bool model_has_pooler) {
   if (options.pooling == Pooling::pooler && !model_has_pooler) {
-    throw UsageError("embed: expected a model with a pooler, found one without");
+    throw UsageError("embed: expected a model with a pooler, found none");
   }
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// From rows of hidden states and logits to results.
+// Converts rows of hidden states and logits to results.
 
 #include <span>
 
@@ -10,30 +10,30 @@
 
 namespace qkv::pipelines {
 
-// Rows of logits as probabilities; those of regression models unchanged.
+// Probabilities of rows of logits; regression outputs are returned unchanged.
 Tensor probabilities(const Variable& logits, models::ProblemType problem = models::ProblemType::single_label);
 
 std::span<const float> row_of(const Tensor& matrix, int64_t row);
 
-// The indices of the `count` largest values, the largest first, equal ones in ascending order.
+// Indices of the `count` largest values in descending order; ties in ascending order of index.
 std::vector<size_t> largest(std::span<const float> values, size_t count);
 
-// All labels with their probabilities, the most likely first.
+// All labels with their probabilities, most likely first.
 std::vector<LabelProbability> ranked(std::span<const float> probabilities,
                                      const std::vector<std::string>& labels);
 
-// Hidden states [tokens, features] to one vector [features].
+// Pools hidden states [tokens, features] into one vector [features].
 std::vector<float> mean_of_rows(const Tensor& hidden);
 std::vector<float> max_of_rows(const Tensor& hidden);
 std::vector<float> first_row(const Tensor& hidden);
 
-// To an L2 norm of 1; a vector of zeros stays.
+// Scales to L2 norm 1; a zero vector is unchanged.
 void scale_to_one(std::vector<float>& vector);
 
-// Throws UsageError where options ask for a pooler and the model has none.
+// Throws UsageError if the options select a pooler and the model has none.
 void require_pooler(const EmbedOptions& options, bool model_has_pooler);
 
-// The vector of a text or an image from its hidden states [tokens, d_model].
+// The embedding of a text or an image from its hidden states [tokens, d_model].
 template <class Model>
 std::vector<float> embedded(const Tensor& hidden, const EmbedOptions& options, const Model& model) {
   std::vector<float> vector;

@@ -1,5 +1,5 @@
 #pragma once
-// Prepared requests through an engine of their own.
+// Runs prepared requests through a temporary engine.
 
 #include <utility>
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace qkv::pipelines {
 
-// finish(request, what the engine returns for it) of each request, in their order.
+// finish(request, engine's result) for each request, in order.
 template <class Request, class Finish>
 auto run_engine(search::Engine engine, std::vector<Request> requests, const Finish& finish) {
   std::vector<size_t> submitted;

@@ -7,7 +7,7 @@ namespace {
 
 void require_tokens(const std::vector<int32_t>& ids, const std::string& text) {
   if (!ids.empty()) return;
-  throw UsageError(concat("bad_words: expected text that the vocabulary can spell, found \"", text, "\""));
+  throw UsageError(concat("bad_words: expected text of at least one token, found \"", text, "\""));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 #pragma once
-// Search options out of a folder's files and out of text.
+// Search options from a model folder's files and from text.
 
 #include <filesystem>
 #include <memory>
@@ -15,19 +15,18 @@
 
 namespace qkv::pipelines {
 
-// The distribution that generation_config.json recommends for sampling.
+// The sampling distribution recommended by generation_config.json.
 search::Sampling sampling_defaults(const models::GenerationDefaults& defaults);
 
-// The ids of texts that shall never come, as SearchOptions::bad_words takes them. Throws UsageError for a
-// text without tokens.
+// Token ids of forbidden texts, for SearchOptions::bad_words. Throws UsageError for a text without tokens.
 std::vector<std::vector<int32_t>> bad_words(const text::TranslationTokenizer& tokenizer,
                                             std::span<const std::string> texts);
-// As a language model's tokenizer spells them at the beginning of a text and after a space.
+// For a language model: each text tokenized both at the beginning of a text and after a space.
 std::vector<std::vector<int32_t>> bad_words(const text::Tokenizer& tokenizer,
                                             std::span<const std::string> texts);
 
-// A lexical shortlist of a model. Throws what search::Shortlist::load() throws, and DataError for a shortlist
-// of other vocabularies.
+// A model's lexical shortlist. Throws the errors of search::Shortlist::load(), and DataError for a shortlist
+// of other vocabulary sizes.
 std::shared_ptr<const search::Shortlist> load_shortlist(const std::filesystem::path& path,
                                                         const models::TransformerConfig& config);
 

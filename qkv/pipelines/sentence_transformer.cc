@@ -19,11 +19,11 @@ std::optional<ConfigReader> open_if_there(const path& file) {
   return std::filesystem::exists(file) ? std::optional(open(file)) : std::nullopt;
 }
 
-// A pooling mode: its name since version 6, and the flag of older versions.
+// A pooling mode: its name since version 6, and its flag in older versions.
 struct Mode {
   const char* name;
   const char* flag;
-  std::optional<Pooling> pooling;  // nothing: not supported
+  std::optional<Pooling> pooling;  // nothing: unsupported
 };
 
 constexpr std::array<Mode, 6> kModes{
@@ -42,7 +42,7 @@ Pooling named_pooling(const ConfigReader& reader) {
   reader.reject("pooling_mode", "mean, cls or max");
 }
 
-// Several flags at once would concatenate several vectors.
+// Several flags would concatenate several vectors, which is not supported.
 Pooling flagged_pooling(const ConfigReader& reader) {
   std::optional<Pooling> found;
   for (const Mode& mode : kModes) {
@@ -65,7 +65,7 @@ Pooling pooling_of(const ConfigReader& reader, int64_t d_model) {
   return pooling;
 }
 
-// The modules in the order in which they run.
+// Reads the modules, which are listed in execution order.
 EmbedOptions vector_of(const path& folder, const path& modules, int64_t d_model) {
   constexpr std::array kOrder{"Transformer", "Pooling", "Normalize"};
   const std::vector<ConfigReader> all = ConfigReader::list(read_file(modules), modules.string());
@@ -76,8 +76,8 @@ EmbedOptions vector_of(const path& folder, const path& modules, int64_t d_model)
   EmbedOptions options;
   for (size_t i = 0; i < all.size(); ++i) {
     const ConfigReader& module = all[i];
-    if (i == kOrder.size()) module.reject("type", "no module behind the Normalize");
-    // "sentence_transformers.models.Pooling", or another path in other versions of that package.
+    if (i == kOrder.size()) module.reject("type", "no module after Normalize");
+    // The type is "sentence_transformers.models.Pooling", or another path in other versions of that package.
     const std::string type = module.string("type");
     if (type.substr(type.rfind('.') + 1) != kOrder[i]) module.reject("type", concat("a ", kOrder[i]));
     const path config = folder / module.string("path") / "config.json";
@@ -94,16 +94,16 @@ EmbedOptions vector_of(const path& folder, const path& modules, int64_t d_model)
   return options;
 }
 
-// do_lower_case makes no difference for a tokenizer that converts to lower case by itself.
+// do_lower_case has no effect on a tokenizer that lowercases by itself.
 void require_case(const ConfigReader& reader, const text::Tokenizer& tokenizer) {
   if (reader.boolean("do_lower_case", false) && tokenizer.encode("A").ids != tokenizer.encode("a").ids) {
-    reader.reject("do_lower_case", "false, as the tokenizer does not");
+    reader.reject("do_lower_case", "false, because the tokenizer does not lowercase");
   }
 }
 
-// The Transformer module: how many tokens of a text it reads.
+// The Transformer module's maximum number of tokens.
 int64_t max_length_of(const path& folder, int64_t most, const text::Tokenizer& tokenizer) {
-  // The first versions of that package named the file after the family.
+  // Early versions of the package named the file after the family.
   for (const char* file :
        {"sentence_bert_config.json", "sentence_roberta_config.json", "sentence_distilbert_config.json"}) {
     const auto reader = open_if_there(folder / file);
@@ -116,7 +116,7 @@ int64_t max_length_of(const path& folder, int64_t most, const text::Tokenizer& t
     return std::min(reader->integer("max_seq_length"), most);
   }
   const auto reader = open_if_there(folder / "tokenizer_config.json");
-  // For a tokenizer without a limit the number here exceeds every integer type.
+  // Tokenizers without a limit write a number here that exceeds every integer type.
   const double limit = reader ? reader->number("model_max_length", 1e30) : 1e30;
   if (limit < 1) reader->reject("model_max_length", "at least 1 token");
   return limit < static_cast<double>(most) ? static_cast<int64_t>(limit) : most;

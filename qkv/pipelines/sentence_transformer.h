@@ -1,5 +1,5 @@
 #pragma once
-// The files that PyPI's sentence-transformers writes beside a model: how a sentence becomes a vector.
+// Reads the configuration files that PyPI's sentence-transformers writes beside a model.
 
 #include <filesystem>
 
@@ -7,9 +7,8 @@
 
 namespace qkv::pipelines {
 
-// The options of modules.json, of the files of the modules that it lists, of sentence_bert_config.json, and
-// the prompt that config_sentence_transformers.json puts before every sentence. See
-// TextEmbedder::default_options().
+// Options from modules.json, the files of its modules, sentence_bert_config.json, and the prompt that
+// config_sentence_transformers.json prepends to every sentence. See TextEmbedder::default_options().
 TextEmbedOptions sentence_transformer_options(const std::filesystem::path& folder,
                                               const models::TextEncoder& model,
                                               const text::Tokenizer& tokenizer);

@@ -8,7 +8,7 @@ namespace qkv::pipelines {
 TokenTagger::TokenTagger(std::shared_ptr<const LoadedTextEncoder> encoder)
     : TextEncoderPipeline(std::move(encoder)) {
   if (model().config().labelled != models::ClassificationTarget::tokens) {
-    throw UsageError("tag: expected a model that labels tokens, found one that does not");
+    throw UsageError("tag: expected a model with a token classification head, found none");
   }
 }
 

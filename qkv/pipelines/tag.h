@@ -1,5 +1,5 @@
 #pragma once
-// Labels of the tokens of texts.
+// Token classification.
 
 #include "qkv/pipelines/results.h"
 #include "qkv/pipelines/text_encoder.h"
@@ -8,14 +8,14 @@ namespace qkv::pipelines {
 
 // One token of a text, and its label.
 struct TaggedToken {
-  size_t begin = 0, end = 0;  // its bytes in the text
-  std::string text;           // those bytes
-  LabelProbability label;     // the most likely
+  size_t begin = 0, end = 0;  // byte range in the text
+  std::string text;           // the text of that range
+  LabelProbability label;     // the most likely label
 };
 
 struct TaggedText {
-  std::vector<TaggedToken> tokens;  // without those that the tokenizer puts around the text
-  std::string error;                // why there is no result; empty: there is one
+  std::vector<TaggedToken> tokens;  // without special tokens
+  std::string error;                // why there is no result; empty on success
 };
 
 struct TagRequest : EncoderRequest {
@@ -24,12 +24,12 @@ struct TagRequest : EncoderRequest {
 
 class TokenTagger : public TextEncoderPipeline {
  public:
-  // Throws UsageError for a model that does not label tokens, and what open_text_encoder() throws.
+  // Throws UsageError for a model without a token classification head, and the errors of open_text_encoder().
   explicit TokenTagger(std::shared_ptr<const LoadedTextEncoder> encoder);
   explicit TokenTagger(const std::filesystem::path& folder, const models::LoadOptions& options = {});
 
   TagRequest prepare(std::string_view text) const;
-  // hidden: [tokens, d_model], as encode() gives them.
+  // hidden: [tokens, d_model], from encode().
   TaggedText finish(const TagRequest& request, const Tensor& hidden) const;
 
   std::vector<TaggedText> operator()(std::span<const std::string> texts,

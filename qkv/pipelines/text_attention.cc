@@ -17,7 +17,7 @@ void require_utf8(const char* what, const std::string& text) {
 template <class Model>
 TextAttention capture_ids(const Model& model, const text::Tokenizer& tokenizer,
                           const std::vector<int32_t>& ids, std::optional<int64_t> limit) {
-  if (ids.empty()) throw UsageError("text: expected one with tokens, found none");
+  if (ids.empty()) throw UsageError("text: expected at least one token, found none");
   if (const std::string error = length_error(std::ssize(ids), limit); !error.empty()) {
     throw DataError(concat("text: ", error));
   }
@@ -51,7 +51,7 @@ TextCapture capture_text(const models::TranslationModel& model, const std::strin
   require_utf8("target", target);
   const text::TranslationTokenizer& tokenizer = *model.tokenizer;
   std::vector<int32_t> source_ids = tokenizer.encode_source(source);
-  if (source_ids.empty()) throw UsageError("source: expected text to attend to, found none");
+  if (source_ids.empty()) throw UsageError("source: expected at least one token, found none");
   source_ids.push_back(tokenizer.eos_id(text::Side::source));
   std::vector<int32_t> target_ids = tokenizer.encode_target(target);
   if (target_ids.empty()) {

@@ -1,5 +1,5 @@
 #pragma once
-// What the pipelines of a text encoder share: texts to tokens, and tokens through the encoder.
+// Common base of the text encoder pipelines: tokenizes texts and runs the encoder.
 
 #include <filesystem>
 #include <functional>
@@ -14,32 +14,32 @@
 
 namespace qkv::pipelines {
 
-// A text as an encoder reads it. A pipeline whose finish() needs more derives from it.
+// The encoder's input. A pipeline whose finish() needs more data derives from it.
 struct EncoderRequest {
   text::Encoding encoding;
-  std::string error;  // why the text cannot be read; encode() skips it then
+  std::string error;  // why the text cannot be read; encode() then skips it
 };
 
-// Tokens in a batch of texts: decides memory and speed, never the result.
+// Tokens per batch: affects memory and speed, not results.
 inline constexpr int64_t kEncoderBatchTokens = 4096;
 
-// Runs the encoder over requests, which may be of different pipelines, in batches of similar lengths:
-// use(request's number, its hidden states [tokens, d_model]) for each request without an error. Hidden states
+// Runs the encoder over requests, possibly of different pipelines, in batches of similar lengths, and calls
+// use(index of the request, hidden states [tokens, d_model]) for each request without an error. Hidden states
 // do not depend on the other requests. Throws UsageError for batch_tokens below 1.
 void encode(const models::TextEncoder& model, std::span<const EncoderRequest* const> requests,
             const std::function<void(size_t request, const Tensor& hidden)>& use,
             int64_t batch_tokens = kEncoderBatchTokens);
 
-// The base of a pipeline, which is const: any number of threads may use one. A pipeline adds
+// Base class of a pipeline. Const: safe to use from several threads. A pipeline adds
 //   Request prepare(text, options) const;
 //   Result finish(const Request& request, const Tensor& hidden) const;
 //   std::vector<Result> operator()(texts, options) const;
-// where the last one is run() with the other two.
+// where operator() calls run() with the other two.
 class TextEncoderPipeline {
  public:
   explicit TextEncoderPipeline(std::shared_ptr<const LoadedTextEncoder> encoder)
       : encoder_(std::move(encoder)) {}
-  // Throws what open_text_encoder() throws.
+  // Throws the errors of open_text_encoder().
   explicit TextEncoderPipeline(const std::filesystem::path& folder, const models::LoadOptions& options = {})
       : encoder_(open_text_encoder(folder, options)) {}
 
@@ -48,14 +48,14 @@ class TextEncoderPipeline {
   const std::shared_ptr<const LoadedTextEncoder>& encoder() const { return encoder_; }
 
  protected:
-  // The tokens of a text, or what is wrong with it.
+  // Tokenizes a text; errors are stored in the request.
   EncoderRequest read(std::string_view text, const text::EncodeOptions& options = {}) const;
-  // Of two texts that the model reads as one.
+  // Tokenizes a pair of texts that the model reads as one input.
   EncoderRequest read(std::string_view first, std::string_view second,
                       const text::EncodeOptions& options = {}) const;
 
-  // Prepares all texts, on all threads, encodes and finishes them. A text with an error gets a result with
-  // that error and leaves the others unharmed.
+  // Prepares all texts (in parallel), encodes and finishes them. A text's error is returned in its result and
+  // does not affect the others.
   template <class Prepare, class Finish>
   auto run(std::span<const std::string> texts, int64_t batch_tokens, const Prepare& prepare,
            const Finish& finish) const {

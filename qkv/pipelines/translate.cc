@@ -21,7 +21,7 @@ TranslatedHypothesis spell(const text::TranslationTokenizer& tokenizer, search::
   return result;
 }
 
-// An ensemble needs an id to mean the same to all of its models.
+// In an ensemble, an id must mean the same token to all models.
 void require_one_vocabulary(const text::TranslationTokenizer& first,
                             const text::TranslationTokenizer& other) {
   for (const text::Side side : {text::Side::source, text::Side::target}) {
@@ -40,7 +40,7 @@ void require_one_vocabulary(const text::TranslationTokenizer& first,
   }
 }
 
-// A request that has failed, and is done.
+// A failed request, which is done().
 TranslationRequest failed(TranslationRequest request, std::string error) {
   request.translation.error = std::move(error);
   request.decode.source.clear();

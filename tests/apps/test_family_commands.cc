@@ -271,8 +271,8 @@ TEST(FamilyCommands, BadLinesLeaveTheOthersUnharmed) {
 TEST(FamilyCommands, RefuseModelsWithoutTheHead) {
   const RunOptions line{.input = "the man\n"};
   expect_failure(run_qkv({"fill-mask", folder("bert_texts")}, line), 2, {"masked-language head"});
-  expect_failure(run_qkv({"classify", folder("bert_masked")}, line), 2, {"labels texts"});
-  expect_failure(run_qkv({"tag", folder("bert_texts")}, line), 2, {"labels tokens"});
+  expect_failure(run_qkv({"classify", folder("bert_masked")}, line), 2, {"a text classification head"});
+  expect_failure(run_qkv({"tag", folder("bert_texts")}, line), 2, {"a token classification head"});
   expect_failure(run_qkv({"embed", folder("bert_masked"), "--pool", "pooler"}, line), 2, {"a pooler"});
   expect_failure(run_qkv({"generate", folder("bert_base"), "--prompt", "a"}), 1,
                  {"model_type", "gpt2, llama"});

@@ -187,7 +187,7 @@ TEST(ImageCommand, RefusesWhatDoesNotFit) {
   expect_failure(run_qkv({"classify", copy.path().string()}, line), 1,
                  {"preprocessor_config.json", "12 x 12", "16 x 16"});
   copy.write("preprocessor_config.json", R"({"do_resize": false})");
-  expect_failure(run_qkv({"classify", copy.path().string()}, line), 1, {"12 x 12", "no one size"});
+  expect_failure(run_qkv({"classify", copy.path().string()}, line), 1, {"12 x 12", "varying sizes"});
 }
 
 }  // namespace

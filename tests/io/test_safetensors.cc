@@ -212,7 +212,7 @@ TEST(Safetensors, ErrorsNameFileTensorExpectedAndFound) {
        {": w.data_offsets: expected a list, found 8"}},
       {one(R"({"dtype":"F32","shape":[2],"data_offsets":[4,12]})"), {"w", "byte 0", "byte 4"}},
       {one(R"({"dtype":"F32","shape":[4],"data_offsets":[0,16]})"), {"16 bytes", "found 8", "truncated"}},
-      {one(R"({"dtype":"F32","shape":[1],"data_offsets":[0,4]})"), {"4 bytes", "found 8", "foreign tail"}},
+      {one(R"({"dtype":"F32","shape":[1],"data_offsets":[0,4]})"), {"4 bytes", "found 8", "trailing data"}},
       {file_of(R"({"v":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},)"
                R"("w":{"dtype":"U8","shape":[4],"data_offsets":[2,6]}})",
                "012345"),

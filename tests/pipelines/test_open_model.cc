@@ -96,8 +96,10 @@ TEST(OpenModel, WhatCannotBeOpenedIsNamed) {
 }
 
 TEST(OpenModel, AModelWithoutTheHeadIsRefused) {
-  expect_parts(message_of<UsageError>([] { TextClassifier{kModels / "bert_masked"}; }), {"labels texts"});
-  expect_parts(message_of<UsageError>([] { TokenTagger{kModels / "bert_texts"}; }), {"labels tokens"});
+  expect_parts(message_of<UsageError>([] { TextClassifier{kModels / "bert_masked"}; }),
+               {"a text classification head"});
+  expect_parts(message_of<UsageError>([] { TokenTagger{kModels / "bert_texts"}; }),
+               {"a token classification head"});
   expect_parts(message_of<UsageError>([] { MaskFiller{kModels / "bert_texts"}; }), {"masked-language head"});
 }
 
