@@ -1,5 +1,5 @@
 #pragma once
-// Errors. The library throws these and nothing else of its own; it never prints, exits or aborts.
+// Errors. The library throws only these of its own; it never prints, exits or aborts.
 
 #include <sstream>
 #include <stdexcept>
@@ -7,20 +7,20 @@
 
 namespace qkv {
 
-// Every message names the thing, what was expected and what was found. One that is thrown inside a module of
-// a model begins with the module's name: "encoder.layers.3.self_attn: ..." (NameScope).
+// Messages name the thing, what was expected and what was found. An error thrown inside a module begins with
+// the module's path: "encoder.layers.3.self_attn: ..." (NameScope).
 class Error : public std::runtime_error {
  public:
   explicit Error(const std::string& message);
 };
 
-// A shape or dtype that an operation cannot take.
+// An unsupported shape or dtype.
 class ShapeError : public Error {
  public:
   using Error::Error;
 };
 
-// An option or configuration that is unknown, out of range or contradicts another: the caller's mistake.
+// The caller's mistake: an option or configuration that is unknown, out of range or contradicts another.
 class UsageError : public Error {
  public:
   using Error::Error;
@@ -32,19 +32,19 @@ class IoError : public Error {
   using Error::Error;
 };
 
-// A file or text that was read but is not what it should be: truncated, foreign, malformed.
+// Invalid content of a file or text: truncated, malformed, of another format.
 class DataError : public Error {
  public:
   using Error::Error;
 };
 
-// A NaN or an infinity where a number should be.
+// An unexpected NaN or infinity.
 class NumericError : public Error {
  public:
   using Error::Error;
 };
 
-// The parts written one after the other, as a stream would write them: concat("d_k = ", 16).
+// Concatenates the parts as formatted by a stream: concat("d_k = ", 16).
 template <class... Parts>
 std::string concat(const Parts&... parts) {
   std::ostringstream out;

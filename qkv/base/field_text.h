@@ -1,5 +1,5 @@
 #pragma once
-// Options as text, exactly: what is written reads back as the same value.
+// Lossless conversion between options and text.
 
 #include <array>
 #include <charconv>
@@ -14,12 +14,12 @@
 
 namespace qkv {
 
-// The words that stand for the values of an enum.
+// The names of an enum's values.
 template <class Enum>
 using Words = std::span<const std::pair<std::string_view, Enum>>;
 
-// Each parses `text` into `value`. Throws UsageError naming the field, what was expected and what was found;
-// `value` is then as it was.
+// Parses `text` into `value`. Throws UsageError naming the field, what was expected and what was found;
+// `value` is then unchanged.
 inline void parse_field(std::string_view field, std::string_view text, bool& value) {
   if (text != "true" && text != "false")
     throw UsageError(concat(field, ": expected true or false, found '", text, "'"));
@@ -61,7 +61,7 @@ void parse_field(std::string_view field, std::string_view text, Words<Enum> word
 inline std::string field_text(bool value) { return value ? "true" : "false"; }
 inline std::string field_text(const std::string& value) { return value; }
 
-// The shortest digits that read back as the very same number.
+// The shortest digits that parse back to the same number.
 template <class Number>
 requires(std::is_arithmetic_v<Number> && !std::is_same_v<Number, bool>) std::string field_text(Number value) {
   std::array<char, 64> text{};

@@ -23,14 +23,14 @@ int open_for_reading(const std::filesystem::path& path, struct stat& status) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) throw IoError(concat("cannot open ", path.string(), ": ", reason()));
   if (::fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) {
-    const std::string why = S_ISDIR(status.st_mode) ? "it is a folder" : "it is not a regular file";
+    const std::string why = S_ISDIR(status.st_mode) ? "is a folder" : "not a regular file";
     ::close(descriptor);
     throw IoError(concat("cannot read ", path.string(), ": ", why));
   }
   return descriptor;
 }
 
-// The files that are mapped for reading: first byte and size of each.
+// The files mapped for reading: address and size of each.
 class ReadOnlyMaps {
  public:
   void add(std::byte* data, size_t size) {
@@ -47,7 +47,7 @@ class ReadOnlyMaps {
     if (after == sizes_.begin()) return;
     const auto& [first, size] = *--after;
     if (data + bytes > first + size) return;
-    // Whole pages: what else lies in them is read again too.
+    // madvise takes whole pages; their other contents are read again on demand.
     const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
     const size_t begin = static_cast<size_t>(data - first) / page * page;
     ::madvise(first + begin, static_cast<size_t>(data - first) + bytes - begin, MADV_DONTNEED);
@@ -58,7 +58,7 @@ class ReadOnlyMaps {
   std::map<std::byte*, size_t> sizes_;
 };
 
-// Never destroyed: static tensors may hold files until the process has ended.
+// Never destroyed: static tensors may hold mappings until the process ends.
 ReadOnlyMaps& read_only_maps() {
   static auto* instance = new ReadOnlyMaps;
   return *instance;
@@ -114,7 +114,7 @@ AtomicFile::~AtomicFile() {
 
 void AtomicFile::fail(const std::string& what) {
   throw IoError(
-      concat("cannot ", what, " ", path_.string(), ": ", reason(), "; the previous content is untouched"));
+      concat("cannot ", what, " ", path_.string(), ": ", reason(), "; the previous content is unchanged"));
 }
 
 void AtomicFile::write(const void* data, size_t bytes) {
@@ -148,8 +148,8 @@ FolderLock::FolderLock(const std::filesystem::path& folder)
   if (descriptor_ < 0) throw IoError(concat("cannot open ", folder.string(), ": ", reason()));
   if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     ::close(descriptor_);
-    throw UsageError(concat(
-        folder.string(), ": expected a folder that nothing else works in, found another run at work there"));
+    throw UsageError(concat(folder.string(),
+                            ": expected a folder that no other run uses, found it locked by another run"));
   }
 }
 

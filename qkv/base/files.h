@@ -1,6 +1,5 @@
 #pragma once
-// Files as qkv needs them: read whole, mapped, or replaced atomically. All throw IoError naming the path and
-// the reason.
+// File access: map, replace atomically, lock. All functions throw IoError naming the path and the reason.
 
 #include <cstddef>
 #include <filesystem>
@@ -13,10 +12,10 @@ namespace qkv {
 
 std::string read_file(const std::filesystem::path& path);
 
-// What a mapped file may be used for.
+// Intended use of a mapping.
 enum class MapFor {
-  writing,  // copy-on-write: writing changes this process's copy only, never the file
-  reading,  // writing is a crash; in return release_mapped() can give pages back at any time
+  writing,  // copy-on-write: writes change this process's copy only, never the file
+  reading,  // writes crash, in return release_mapped() can free pages at any time
 };
 
 class MappedFile {
@@ -35,12 +34,12 @@ class MappedFile {
   MapFor use_;
 };
 
-// Gives back the memory of what lies in a file mapped for reading; it comes from the file again when it is
-// read again. Does nothing for any other memory.
+// Frees the physical memory of a range in a file mapped for reading; the next access reads it from the file
+// again. No effect on other memory.
 void release_mapped(const void* data, size_t bytes);
 
-// Writes beside the target and renames over it on commit(), after flushing to disk: whoever opens the target
-// sees the old content or the new one, whatever happens in between. Without commit() nothing remains.
+// Writes to a temporary file and renames it to the target on commit(), after flushing to disk: readers see
+// either the old or the new content, even after a crash. Without commit() nothing remains.
 class AtomicFile {
  public:
   explicit AtomicFile(std::filesystem::path path);
@@ -61,11 +60,12 @@ class AtomicFile {
 
 void write_file_atomically(const std::filesystem::path& path, std::string_view content);
 
-// A folder that one process works in. Goes with the object, and with the process however that ends.
+// Exclusive use of a folder by one process. Released with the object, or when the process ends for any
+// reason.
 class FolderLock {
  public:
-  // Throws UsageError where another FolderLock holds the folder, in this process or in another. On file
-  // systems without locks it holds nothing.
+  // Throws UsageError if another FolderLock holds the folder, in this process or another. No effect on file
+  // systems without locks.
   explicit FolderLock(const std::filesystem::path& folder);
   ~FolderLock();
   FolderLock(const FolderLock&) = delete;
@@ -75,7 +75,7 @@ class FolderLock {
   int descriptor_ = -1;
 };
 
-// Creates the folder (and its parents) where it is missing, and checks that files can be made in it.
+// Creates the folder and its parents if missing, and checks that files can be created in it.
 void make_writable_folder(const std::filesystem::path& path);
 
 }  // namespace qkv

@@ -1,5 +1,5 @@
 #pragma once
-// A fast 64-bit fingerprint of bytes, for noticing that a file changed or was cut. It is not cryptographic.
+// A fast 64-bit hash, to detect changed or truncated files. Not cryptographic.
 
 #include <cstdint>
 #include <cstring>
@@ -7,8 +7,7 @@
 
 namespace qkv {
 
-// Takes bytes in pieces of any size; the value depends on the bytes and their order only, not on how they
-// were cut.
+// Incremental: the value depends on the bytes and their order, not on the pieces in which they are added.
 class Hash64 {
  public:
   void add(const void* data, size_t bytes) {
@@ -40,7 +39,7 @@ class Hash64 {
   }
 
  private:
-  static uint64_t finish(uint64_t x) {  // MurmurHash3's finaliser: every input bit reaches every output bit
+  static uint64_t finish(uint64_t x) {  // MurmurHash3's finaliser: every input bit affects every output bit
     x = (x ^ (x >> 33)) * 0xFF51AFD7ED558CCDull;
     x = (x ^ (x >> 33)) * 0xC4CEB9FE1A85EC53ull;
     return x ^ (x >> 33);

@@ -21,7 +21,7 @@ struct Piece {
   uint32_t begin, size;  // in Document::text
 };
 
-// The part of a text that a message repeats, cut between characters.
+// An excerpt for a message, cut between characters.
 std::string shortened(std::string_view text) {
   if (text.size() <= kExcerptBytes) return std::string(text);
   size_t end = kExcerptBytes;
@@ -29,7 +29,7 @@ std::string shortened(std::string_view text) {
   return std::string(text.substr(0, end)) + "...";
 }
 
-// "line 3, column 7" of the byte behind the one that is wrong.
+// "line 3, column 7" of the given byte, counted from 1.
 std::string position_of(std::string_view text, size_t byte) {
   const std::string_view before = text.substr(0, std::min(byte > 0 ? byte - 1 : 0, text.size()));
   const size_t line_begin = before.rfind('\n') + 1;  // npos + 1 = 0
@@ -38,16 +38,16 @@ std::string position_of(std::string_view text, size_t byte) {
 
 }  // namespace
 
-// Values lie in the order of the text, each before its items or members.
+// Nodes are in document order, each before its items or members.
 struct JsonValue::Node {
   Kind kind = Kind::null;
   uint32_t parent = 0;
-  uint32_t end = 0;  // the node behind the last within this one
+  uint32_t end = 0;  // one past the last node within this one
   Piece key{};       // of a member
   union {
     bool boolean;
     int64_t integer = 0;
-    uint64_t large_integer;  // beyond int64_t
+    uint64_t large_integer;  // greater than INT64_MAX
     double number;
     Piece string;
   };
@@ -55,7 +55,7 @@ struct JsonValue::Node {
 
 struct JsonValue::Document {
   std::string name;
-  std::string text;  // of all keys and strings
+  std::string text;  // all keys and strings
   std::vector<Node> nodes;
 
   std::string_view view(Piece piece) const { return std::string_view(text).substr(piece.begin, piece.size); }
@@ -71,7 +71,7 @@ struct JsonValue::Document {
     return count;
   }
 
-  // The last member of a name; 0 where there is none.
+  // The last member with this name; 0 if there is none.
   uint32_t member(uint32_t object, std::string_view key) const {
     uint32_t found = 0;
     for_each_child(object, [&](uint32_t i) {
@@ -92,7 +92,7 @@ struct JsonValue::Document {
     return result + '[' + std::to_string(place) + ']';
   }
 
-  // Appends a value as JSON until `out` is long enough.
+  // Appends a value as JSON until `out` reaches the maximum length.
   void write(uint32_t at, std::string& out) const {
     const Node& node = nodes[at];
     switch (node.kind) {
@@ -133,7 +133,7 @@ struct JsonValue::Document {
   }
 };
 
-// Makes the document out of the parser's events.
+// Builds the document from the parser's events.
 class JsonValue::Builder {
  public:
   using Json = nlohmann::json;
@@ -154,7 +154,7 @@ class JsonValue::Builder {
     const Piece piece = keep(value);
     return add(Kind::string).string = piece, true;
   }
-  bool binary(Json::binary_t&) { return false; }  // JSON has none
+  bool binary(Json::binary_t&) { return false; }  // JSON has no binary values
 
   bool key(const std::string& name) { return key_ = keep(name), true; }
   bool start_object(size_t) { return open(Kind::object); }
@@ -170,7 +170,7 @@ class JsonValue::Builder {
     const std::string where = concat(" at ", position_of(text_, byte));
     if (error.id == kOutOfRange)
       fail(concat("expected JSON, found a number too large for a double", where, ": ", shortened(token)));
-    if (byte > text_.size()) fail(concat("expected JSON, found the end of the text", where, " (cut off?)"));
+    if (byte > text_.size()) fail(concat("expected JSON, found the end of the text", where, " (truncated?)"));
     fail(concat("expected JSON, found a syntax error", where));
   }
 
@@ -196,7 +196,7 @@ class JsonValue::Builder {
 
   bool open(Kind kind) {
     if (static_cast<int>(open_.size()) == options_.max_depth)
-      fail(concat("expected JSON of values nested at most ", options_.max_depth, " deep, found more"));
+      fail(concat("expected JSON nested at most ", options_.max_depth, " deep, found more"));
     add(kind);
     open_.push_back(static_cast<uint32_t>(document_.nodes.size() - 1));
     return true;
@@ -293,7 +293,7 @@ std::vector<JsonValue> JsonValue::items() const {
 
 void JsonValue::members(const std::function<void(std::string_view, const JsonValue&)>& each) const {
   if (!is_object()) fail("an object");
-  StringIndex last;  // of each key
+  StringIndex last;  // index of each key's last value
   const size_t count = document_->children(node_);
   last.reserve(count);
   document_->for_each_child(node_, [&](uint32_t i) {

@@ -1,5 +1,5 @@
 #pragma once
-// The log sink: the library's only voice. Silent until an application installs a sink.
+// The log sink, through which the library reports warnings. Silent until an application installs one.
 
 #include <functional>
 #include <string>
@@ -10,7 +10,7 @@ enum class LogLevel { info, warning };
 
 using LogSink = std::function<void(LogLevel, const std::string& message)>;
 
-// Replaces the sink; an empty function silences the log. Not to be called while other threads log.
+// Replaces the sink; an empty function silences the log. Not thread-safe.
 void set_log_sink(LogSink sink);
 
 void log_info(const std::string& message);

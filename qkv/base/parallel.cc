@@ -23,7 +23,7 @@ std::atomic<int>& thread_count() {
 
 thread_local bool inside_parallel_for = false;
 
-// One parallel_for under way: whoever works on it takes pieces until none is left.
+// One parallel_for in progress: its threads take pieces until none is left.
 class Job {
  public:
   Job(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& body)
@@ -37,7 +37,7 @@ class Job {
       try {
         body_(begin, std::min(begin + grain_, count_));
       } catch (...) {
-        next_.store(count_);  // nobody starts another piece
+        next_.store(count_);  // no further pieces are started
         const std::lock_guard lock(mutex_);
         if (!error_) error_ = std::current_exception();
       }
@@ -65,11 +65,11 @@ void pause() {
 #endif
 }
 
-// Waits until `changed` is true: a little while spinning, as the next job of a training step comes within
-// microseconds, then asleep, as spinning takes the processor from whoever has work.
+// Waits until `changed` is true: first spins, because the next job of a training step comes within
+// microseconds, then sleeps, to leave the processor to other programs.
 template <class T, class Predicate>
 void await(std::atomic<T>& value, const Predicate& changed) {
-  constexpr int kSpins = 2000;  // some 20 to 40 microseconds
+  constexpr int kSpins = 2000;  // about 20 to 40 microseconds
   for (int i = 0; i < kSpins; ++i) {
     if (changed(value.load(std::memory_order_acquire))) return;
     pause();
@@ -80,12 +80,12 @@ void await(std::atomic<T>& value, const Predicate& changed) {
   }
 }
 
-// The threads that help the caller of parallel_for. A job does not wait for a helper that has not woken up by
-// the time the work is done, so a busy machine slows it down by no more than the processors it lacks.
+// The threads that help the caller of parallel_for. A job does not wait for helpers that have not woken up by
+// the time the work is done, so on a busy machine it only loses the processors that are taken.
 class Helpers {
  public:
-  // Runs the job on the caller and up to `wanted` helpers. One job at a time: where another thread's is under
-  // way, false is returned and nothing done.
+  // Runs the job on the caller and up to `wanted` helpers. Only one job runs at a time: returns false,
+  // without doing anything, if another thread's job is running.
   bool run(Job& job, int wanted) {
     const std::unique_lock busy(one_at_a_time_, std::try_to_lock);
     if (!busy) return false;
@@ -100,7 +100,7 @@ class Helpers {
     job.work();
     {
       const std::lock_guard lock(mutex_);
-      job_ = nullptr;  // nobody joins any more
+      job_ = nullptr;  // no helper may join any more
     }
     await(working_, [](int working) { return working == 0; });
     return true;
@@ -133,12 +133,12 @@ class Helpers {
   std::mutex one_at_a_time_;
   int started_ = 0;
 
-  std::mutex mutex_;  // of the next two
+  std::mutex mutex_;  // protects the next two
   Job* job_ = nullptr;
   int places_ = 0;
 
-  std::atomic<uint64_t> jobs_{0};  // counts them: what helpers wait on
-  std::atomic<int> working_{0};    // helpers inside the job: what the caller waits on
+  std::atomic<uint64_t> jobs_{0};  // number of jobs so far; helpers wait on it
+  std::atomic<int> working_{0};    // number of helpers inside the job; the caller waits on it
 };
 
 // Never destroyed: its threads sleep in it until the process ends.

@@ -1,22 +1,22 @@
 #pragma once
-// One way to use several cores. Work is split over outputs, in pieces whose bounds do not depend on the
-// number of threads, so that results are the same bits for any number of them.
+// Data parallelism. Work is split over outputs, in pieces whose bounds do not depend on the number of
+// threads, so that results have the same bits for any number of threads.
 
 #include <cstdint>
 #include <functional>
 
 namespace qkv {
 
-// The number of threads that parallel_for uses; the number of cores until set.
+// The number of threads used by parallel_for. Default: the number of cores.
 int threads();
 
 // Throws UsageError unless 1 <= count <= 1024.
 void set_threads(int count);
 
 // Calls body(begin, end) for consecutive pieces of [0, count), each of `grain` items (the last may be
-// shorter), on up to threads() threads; a piece's bounds depend on count and grain only. Runs in the caller
-// where only one piece or one thread is to be had, or inside another parallel_for. The first exception of a
-// body is thrown again here, after all pieces under way have ended.
+// shorter), on up to threads() threads. The bounds depend on count and grain only. Runs on the calling thread
+// if there is only one piece or one thread, or inside another parallel_for. Rethrows the first exception of a
+// body after all running pieces have ended.
 void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t begin, int64_t end)>& body);
 
 }  // namespace qkv

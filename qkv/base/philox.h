@@ -1,7 +1,7 @@
 #pragma once
 // Counter-based random numbers: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
-// SC 2011). A number is a pure function of (key, counter), so it does not matter which thread draws it, or
-// when, or how often.
+// SC 2011). A number is a pure function of (key, counter), so it does not depend on the order or thread of
+// the draws.
 
 #include <array>
 #include <cstdint>
@@ -30,8 +30,8 @@ inline PhiloxCounter philox4x32(uint64_t key, PhiloxCounter counter) {
   return counter;
 }
 
-// A stream of numbers for code that draws one after the other (shuffles, initial weights). Its whole state is
-// (seed, stream, position), so it can be saved and restored.
+// A sequential stream of random numbers (for shuffling, weight initialisation). Its complete state is (seed,
+// stream, position), which can be saved and restored.
 class RandomStream {
  public:
   explicit RandomStream(uint64_t seed, uint64_t stream = 0) : seed_(seed), stream_(stream) {}
@@ -48,7 +48,7 @@ class RandomStream {
   // Uniform in [0, 1), 24 bits.
   float uniform() { return static_cast<float>(next() >> 8) * 0x1p-24f; }
 
-  // Uniform in [0, bound); bound > 0. (The bias of the multiplication is below bound / 2^64.)
+  // Uniform in [0, bound), bound > 0. The multiplication's bias is below bound / 2^64.
   uint64_t below(uint64_t bound) {
     __extension__ using Wide = unsigned __int128;
     const uint64_t high = next();

@@ -1,5 +1,5 @@
 #pragma once
-// Where in a model the program is: the module names that errors and profiles give.
+// The current module's path in the model, for errors and profiles.
 
 #include <cstddef>
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace qkv {
 
-// While it lives, operations on this thread belong to the module `name`, inside the scopes that surround it:
+// During its lifetime, operations on this thread belong to module `name` within the enclosing scopes:
 // "encoder" > "layers.3" > "self_attn" reads as "encoder.layers.3.self_attn". Errors thrown meanwhile begin
 // with that path.
 class NameScope {
@@ -18,7 +18,7 @@ class NameScope {
   NameScope(const NameScope&) = delete;
   NameScope& operator=(const NameScope&) = delete;
 
-  static const std::string& current();  // empty outside of all scopes
+  static const std::string& current();  // empty outside all scopes
 
  private:
   size_t outer_length_;

@@ -1,5 +1,5 @@
 #pragma once
-// Strings and a number for each. Finding one neither copies nor allocates.
+// A hash map from strings to numbers. Lookups neither copy nor allocate.
 
 #include <cstdint>
 #include <cstring>
@@ -13,7 +13,7 @@ class StringIndex {
  public:
   static constexpr int32_t kNone = -1;
 
-  // The number of a string, or kNone.
+  // The number of a string, or kNone if absent.
   int32_t find(std::string_view key) const {
     if (slots_.empty()) return kNone;
     const uint64_t hash = hash_of(key);
@@ -27,7 +27,7 @@ class StringIndex {
     }
   }
 
-  // Makes room for so many strings.
+  // Reserves memory for `count` strings.
   void reserve(size_t count) {
     size_t slots = kFewest;
     while (slots < 2 * (count + 1)) slots *= 2;
@@ -35,7 +35,7 @@ class StringIndex {
     entries_.reserve(count);
   }
 
-  // Gives a string a number >= 0; an earlier one is forgotten.
+  // Maps a string to a number >= 0, replacing an earlier one.
   void set(std::string_view key, int32_t value) {
     if (2 * (entries_.size() + 1) > slots_.size()) grow(slots_.empty() ? kFewest : 2 * slots_.size());
     const uint64_t hash = hash_of(key);
@@ -62,7 +62,7 @@ class StringIndex {
 
  private:
   struct Slot {
-    uint32_t tag = 0, entry = 0;  // entry: 0 = free, else one more than its place
+    uint32_t tag = 0, entry = 0;  // entry: 0 = free, otherwise its index + 1
   };
   struct Entry {
     uint32_t begin, length;
@@ -102,7 +102,7 @@ class StringIndex {
     }
   }
 
-  std::vector<Slot> slots_;  // a power of two, at most half full
+  std::vector<Slot> slots_;  // a power of two of slots, at most half full
   std::vector<Entry> entries_;
   std::string keys_;
 };

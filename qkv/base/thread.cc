@@ -8,7 +8,7 @@
 namespace qkv {
 
 std::thread start_thread(std::function<void()> body) {
-  // A thread begins with the mask of the one that starts it.
+  // A new thread inherits the signal mask of its creator.
   struct Masked {
     Masked() {
       sigset_t all;
@@ -18,7 +18,7 @@ std::thread start_thread(std::function<void()> body) {
     ~Masked() { ::pthread_sigmask(SIG_SETMASK, &before, nullptr); }
     sigset_t before{};
   };
-  const Masked masked;  // also where the system refuses another thread
+  const Masked masked;  // restored also if the system refuses to create a thread
   return std::thread(std::move(body));
 }
 

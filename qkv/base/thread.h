@@ -1,13 +1,13 @@
 #pragma once
-// Threads of the library's own.
+// The library's own threads.
 
 #include <functional>
 #include <thread>
 
 namespace qkv {
 
-// A thread that takes no signals: those are for the program's own threads. Throws std::system_error where the
-// system refuses another one.
+// Starts a thread that blocks all signals, which are left to the program's own threads. Throws
+// std::system_error if the thread cannot be created.
 std::thread start_thread(std::function<void()> body);
 
 }  // namespace qkv

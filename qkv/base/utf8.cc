@@ -5,9 +5,9 @@
 namespace qkv {
 namespace {
 
-constexpr uint64_t kHighBits = 0x8080808080808080ull;  // of eight bytes: none is set where all are ASCII
+constexpr uint64_t kHighBits = 0x8080808080808080ull;  // of eight bytes: all zero for ASCII
 
-// The bytes at the beginning of a text that are one character, or the valid beginning of one.
+// The leading bytes of a text that form one character, or a valid prefix of one.
 struct Sequence {
   size_t length;  // at least 1
   bool valid;
@@ -19,7 +19,7 @@ Sequence first_sequence(std::string_view text) {
   if (lead < 0x80) return {1, true};
   const size_t length = lead < 0xC2 ? 0 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : lead < 0xF5 ? 4 : 0;
   if (length == 0) return {1, false};
-  // The second byte's range excludes overlong forms, surrogates and what lies above U+10FFFF.
+  // The range of the second byte excludes overlong forms, surrogates and code points above U+10FFFF.
   const uint8_t low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
   const uint8_t high = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
   for (size_t i = 1; i < length; ++i) {
@@ -34,7 +34,7 @@ Sequence first_sequence(std::string_view text) {
 std::optional<size_t> first_bad_utf8(std::string_view bytes) {
   size_t at = 0;
   while (at < bytes.size()) {
-    // Most text is mostly ASCII: eight bytes at a time.
+    // Fast path for ASCII: eight bytes at a time.
     uint64_t word = 0;
     if (bytes.size() - at >= sizeof(word)) {
       std::memcpy(&word, bytes.data() + at, sizeof(word));

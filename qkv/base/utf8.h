@@ -1,5 +1,5 @@
 #pragma once
-// UTF-8 as RFC 3629 defines it: no overlong forms, no surrogates, nothing above U+10FFFF.
+// UTF-8 as defined by RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,28 +13,28 @@ namespace qkv {
 inline constexpr char32_t kReplacementCharacter = 0xFFFD;
 inline constexpr std::string_view kReplacementUtf8 = "\xEF\xBF\xBD";  // U+FFFD
 
-// Bytes from elsewhere.
+// Untrusted bytes.
 
-// The position of the first byte that does not begin or continue a valid character; nothing if all is valid.
-// For a character that is cut or malformed it is the position of the character's first byte.
+// The position of the first invalid byte; nothing if all are valid. For a truncated or malformed character,
+// the position of its first byte.
 std::optional<size_t> first_bad_utf8(std::string_view bytes);
 
 inline bool valid_utf8(std::string_view bytes) { return !first_bad_utf8(bytes); }
 
-// The code points of a text. Each maximal invalid part of a sequence becomes one U+FFFD, as in Python's
-// decode("utf-8", "replace") and the Unicode Standard (3.9, "U+FFFD Substitution of Maximal Subparts").
+// Decodes to code points. Each maximal invalid subpart becomes one U+FFFD, as in Python's decode("utf-8",
+// "replace") and the Unicode Standard (3.9, "U+FFFD Substitution of Maximal Subparts").
 std::u32string decode_utf8(std::string_view bytes);
 
-// The same as text, with the origin of each byte.
+// Likewise as UTF-8, with the input position of each byte.
 struct RepairedText {
   std::string text;
-  std::vector<uint32_t> sources;  // for each byte of `text`, and for its end: the position in the input
+  std::vector<uint32_t> sources;  // input position of each byte of `text`, and of its end
 };
 RepairedText repair_utf8(std::string_view bytes);
 
-// Valid text.
+// The rest of this header requires valid UTF-8.
 
-// The character that begins at text[at]; `at` moves behind it.
+// Decodes the character at text[at] and moves `at` past it.
 inline char32_t next_character(std::string_view text, size_t& at) {
   const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
   const uint8_t lead = byte(at);
@@ -48,14 +48,14 @@ inline char32_t next_character(std::string_view text, size_t& at) {
 
 inline bool continues_character(char byte) { return (static_cast<uint8_t>(byte) & 0xC0) == 0x80; }
 
-// The beginning of the character that ends before text[end]; end > 0.
+// The start of the character that ends at text[end]; end > 0.
 inline size_t previous_character(std::string_view text, size_t end) {
   do --end;
   while (end > 0 && continues_character(text[end]));
   return end;
 }
 
-// The number of bytes of a character.
+// The number of bytes of a character in UTF-8.
 inline size_t utf8_length(char32_t character) {
   return character < 0x80 ? 1 : character < 0x800 ? 2 : character < 0x10000 ? 3 : 4;
 }
@@ -63,7 +63,7 @@ inline size_t utf8_length(char32_t character) {
 size_t count_characters(std::string_view text);
 bool is_ascii(std::string_view text);
 
-// Code points below U+110000 that are no surrogates.
+// Code points below U+110000 that are not surrogates.
 void append_utf8(std::string& text, char32_t character);
 std::string encode_utf8(std::u32string_view text);
 inline std::string to_utf8(char32_t character) { return encode_utf8({&character, 1}); }

@@ -15,8 +15,8 @@ void check_budget(int64_t max_tokens) {
   if (max_tokens < 1) throw UsageError(concat("tokens in a batch: expected at least 1, found ", max_tokens));
 }
 
-// Calls emit(begin, end) for consecutive pieces of [0, count) whose costs sum to at most `budget`, or are
-// single.
+// Calls emit(begin, end) for consecutive ranges of [0, count) whose costs sum to at most `budget`; an item
+// above it is a range of its own.
 template <class Cost, class Emit>
 void cut(int64_t count, int64_t budget, Cost cost, Emit emit) {
   int64_t begin = 0, sum = 0;
@@ -71,8 +71,7 @@ BatchCursor::BatchCursor(const TokenStore& store, const BatchOptions& options, C
     : store_(&store), options_(options) {
   check_budget(options.max_tokens);
   if (options.window < 1) {
-    throw UsageError(
-        concat("window of pairs to sort by length: expected at least 1, found ", options.window));
+    throw UsageError(concat("sort_window: expected at least 1, found ", options.window));
   }
   if (store.pairs() == 0) throw UsageError("batches: expected a corpus of at least one pair, found none");
   restore(state);
@@ -101,8 +100,8 @@ void BatchCursor::plan_epoch(int64_t epoch) {
   for (int64_t begin = 0; begin < pairs; begin += options_.window) {
     const auto window = std::span(order_).subspan(
         static_cast<size_t>(begin), static_cast<size_t>(std::min(options_.window, pairs - begin)));
-    // Every other window goes down, so that where two of them meet lengths are alike too. Both lengths of a
-    // pair count: the sum, then the target's. Ties keep their random order.
+    // Every other window is sorted in descending order, so that lengths also match where two windows meet.
+    // The keys are the pair's total length, then the target's. Ties keep their random order.
     const bool down = begin / options_.window % 2 == 1;
     std::ranges::stable_sort(window, [&](int64_t a, int64_t b) {
       if (down) std::swap(a, b);

@@ -1,5 +1,5 @@
 #pragma once
-// Batches by a budget of tokens: pairs of similar length together, as many as the budget holds.
+// Batches with a budget of tokens.
 
 #include <cstdint>
 #include <span>
@@ -9,19 +9,19 @@
 
 namespace qkv::data {
 
-// Sequences end to end: sequence i is ids[offsets[i]] .. ids[offsets[i + 1] - 1]; offsets has one more entry
-// than there are sequences and begins with 0.
+// Concatenated sequences: sequence i is ids[offsets[i]] .. ids[offsets[i + 1] - 1]; offsets has one entry
+// more than there are sequences and begins with 0.
 struct TokenRows {
   std::vector<int32_t> ids, offsets{0};
 
   int64_t sequences() const { return static_cast<int64_t>(offsets.size()) - 1; }
   int64_t tokens() const { return static_cast<int64_t>(ids.size()); }
-  // Closes the current sequence: ids since the last call are one.
+  // Ends the current sequence, which has the ids added since the last call.
   void end_sequence();
 };
 
-// What a translation model is trained on. `decoder_input` and `labels` have the same offsets: the label of a
-// position is the token that follows it.
+// Training data of a translation model. `decoder_input` and `labels` have the same offsets: the label of a
+// position is the next token.
 struct TranslationRows {
   TokenRows source;         // the source's ids, then </s>
   TokenRows decoder_input;  // the start token, then the target's ids
@@ -34,11 +34,11 @@ struct SpecialIds {
 // The decoder starts with <pad>, as Marian's does.
 SpecialIds special_ids(const text::TranslationTokenizer& tokenizer);
 
-// The rows of some pairs, in their order.
+// The rows of the given pairs, in order.
 TranslationRows make_rows(const TokenStore& store, std::span<const int64_t> pairs, SpecialIds special);
 
-// What a pair counts against a budget: source + target tokens with their </s>. Ragged batches have no
-// padding, so this is what is computed.
+// A pair's cost: source + target tokens with their </s>. Ragged batches have no padding, so this is what is
+// computed.
 inline int64_t pair_cost(const TokenStore& store, int64_t pair) {
   return store.source_length(pair) + store.target_length(pair) + 2;
 }
@@ -47,19 +47,19 @@ struct Batch {
   int64_t epoch = 0;           // from 0
   int64_t index = 0;           // within the epoch, from 0
   std::vector<int64_t> pairs;  // indices into the store
-  int64_t tokens = 0;          // the sum of the pairs' costs
+  int64_t tokens = 0;          // sum of the pairs' costs
 };
 
 struct BatchOptions {
-  int64_t max_tokens = 4096;  // budget of a batch, in pair_cost(); a pair above it is a batch by itself
-  // Pairs are shuffled, then sorted by length within windows of so many, then cut into batches. 1: not
-  // sorted, every batch a random sample; larger: lengths in a batch are more alike, and batches less random.
-  // Nothing is padded, so sorting saves no work.
+  int64_t max_tokens = 4096;  // sum of pair_cost(); a pair above it is a batch of its own
+  // Pairs are shuffled, then sorted by length within windows of this many pairs, then cut into batches. 1: no
+  // sorting, every batch is a random sample. Larger windows make lengths within a batch more alike and
+  // batches less random. As nothing is padded, sorting saves no work.
   int64_t window = 1;
   uint64_t seed = 1;
 };
 
-// Where a cursor stands: the batch that next() gives next.
+// A cursor's position: the batch that next() returns next.
 struct CursorState {
   int64_t epoch = 0;
   int64_t batch = 0;
@@ -67,8 +67,8 @@ struct CursorState {
   bool operator==(const CursorState&) const = default;
 };
 
-// An endless sequence of batches, epoch after epoch. An epoch has every pair exactly once, in an order that
-// is a function of (store's lengths, options, epoch). Memory: 8 bytes a pair.
+// An endless sequence of batches, epoch by epoch. An epoch contains every pair once, in an order that is a
+// function of (store's lengths, options, epoch). Memory: 8 bytes per pair.
 class BatchCursor {
  public:
   // The store must outlive the cursor. Throws UsageError for options or a state out of range.
@@ -77,8 +77,7 @@ class BatchCursor {
   Batch next();
 
   CursorState state() const { return state_; }
-  // Continues from a state() of a cursor with the same store and options. Throws UsageError if it is out of
-  // range.
+  // Restores a state() of a cursor with the same store and options. Throws UsageError if it is out of range.
   void restore(CursorState state);
 
   int64_t batches_in_epoch() const { return static_cast<int64_t>(bounds_.size()); }  // of state().epoch
@@ -96,12 +95,12 @@ class BatchCursor {
   std::vector<Bounds> bounds_;
 };
 
-// Indices 0..lengths.size()-1, longest first (equal lengths in their order), cut into batches whose lengths
-// sum to at most max_tokens (a longer one is a batch by itself). Longest first: the peak of memory comes at
-// once. Throws UsageError if max_tokens < 1.
+// Indices 0..lengths.size()-1, longest first (ties in input order), cut into batches whose lengths sum to at
+// most max_tokens; a longer one is a batch of its own. Longest first, so that memory peaks at once. Throws
+// UsageError if max_tokens < 1.
 std::vector<std::vector<int64_t>> length_sorted_batches(std::span<const int64_t> lengths, int64_t max_tokens);
 
-// The same for a store's pairs, for validation: a batch's budget is in pair_cost().
+// Likewise for the pairs of a store, for validation; the budget is in pair_cost().
 std::vector<Batch> sequential_batches(const TokenStore& store, int64_t max_tokens);
 
 }  // namespace qkv::data

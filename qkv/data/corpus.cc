@@ -34,7 +34,7 @@ ParallelReader::ParallelReader(const CorpusFiles& files, const CorpusOptions& op
       options_(options),
       readers_(new Readers{text::LineReader(files.source), text::LineReader(files.target)}) {
   if (options.max_length < 1) {
-    throw UsageError(concat("longest sentence in tokens: expected at least 1, found ", options.max_length));
+    throw UsageError(concat("max_length: expected at least 1, found ", options.max_length));
   }
 }
 
@@ -48,8 +48,8 @@ bool ParallelReader::next(LinePair& pair) {
       std::string line;
       while (source.next(line) || target.next(line)) {
       }
-      throw DataError(concat("the corpus's files: expected as many lines in both, found ", source.lines(),
-                             " in ", files_.source.string(), " and ", target.lines(), " in ",
+      throw DataError(concat("parallel corpus: expected files of equal numbers of lines, found ",
+                             source.lines(), " in ", files_.source.string(), " and ", target.lines(), " in ",
                              files_.target.string()));
     }
     if (!more_source) return false;
@@ -77,10 +77,11 @@ bool ParallelReader::next(LinePair& pair) {
 
 bool ParallelReader::keep(const LinePair& pair, int64_t source_tokens, int64_t target_tokens) {
   if (source_tokens == 0 ||
-      target_tokens == 0) {  // characters that the tokenizer drops, such as a zero-width space
+      // The line has only characters that the tokenizer drops, such as zero-width spaces.
+      target_tokens == 0) {
     if (options_.empty == OnBadLine::fail) {
       throw DataError(concat((source_tokens == 0 ? files_.source : files_.target).string(), ", line ",
-                             pair.line, ": expected a sentence, found a line without any token"));
+                             pair.line, ": expected a sentence, found a line without tokens"));
     }
     ++report_.skipped_empty;
     return false;

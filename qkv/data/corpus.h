@@ -1,5 +1,5 @@
 #pragma once
-// Two text files whose lines translate each other, read side by side.
+// Reads a parallel corpus: two text files whose lines are translations of each other.
 
 #include <cstdint>
 #include <filesystem>
@@ -11,19 +11,19 @@ namespace qkv::data {
 enum class OnBadLine {
   skip,
   fail
-};  // skip: the pair is left out and counted; fail: DataError naming file and line
+};  // skip: drop the pair and count it; fail: throw DataError naming file and line
 
 struct CorpusOptions {
-  // Of a pair's longer side, in tokens without </s>. A pair above it is over-long.
+  // Maximum tokens of either side, without </s>. A longer pair is over-long.
   int64_t max_length = 512;
-  OnBadLine empty = OnBadLine::skip;  // nothing but spaces on either side
+  OnBadLine empty = OnBadLine::skip;  // only white space on either side
   OnBadLine too_long = OnBadLine::skip;
   OnBadLine bad_utf8 = OnBadLine::fail;
 
   bool operator==(const CorpusOptions&) const = default;
 };
 
-// What became of a corpus's lines.
+// Statistics of a corpus.
 struct CorpusReport {
   int64_t pairs = 0;  // kept
   int64_t skipped_empty = 0;
@@ -49,20 +49,20 @@ struct LinePair {
   int64_t line = 0;
 };
 
-// Holds one pair in memory at a time. Lines end in LF or CRLF.
+// Reads one pair at a time. Lines end in LF or CRLF.
 class ParallelReader {
  public:
   // Throws IoError if a file cannot be opened, UsageError if max_length < 1.
   ParallelReader(const CorpusFiles& files, const CorpusOptions& options);
   ~ParallelReader();
 
-  // The next pair that is neither empty nor bad UTF-8; false after the last. Skips are counted in report().
-  // Throws DataError: where an option says `fail`, and if one file has more lines than the other (naming both
-  // and their counts).
+  // Returns the next pair that is neither empty nor invalid UTF-8; false at the end. Skipped pairs are
+  // counted in report(). Throws DataError for a bad pair if its option is `fail`, and if one file has more
+  // lines than the other (naming both and their counts).
   bool next(LinePair& pair);
 
-  // To be called for a pair whose lengths in tokens turned out so: true if it is kept, and counts it. Throws
-  // DataError for an over-long pair if options say so.
+  // Call with the token counts of each pair: counts the pair and returns whether to keep it. Throws DataError
+  // for an over-long pair if its option is `fail`.
   bool keep(const LinePair& pair, int64_t source_tokens, int64_t target_tokens);
 
   const CorpusReport& report() const { return report_; }

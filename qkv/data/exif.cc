@@ -9,7 +9,7 @@ namespace {
 
 constexpr unsigned kOrientationTag = 0x0112, kShort = 3;
 
-// Reads integers of either byte order; bytes past the end count as 0.
+// Reads integers of either byte order; bytes beyond the end read as 0.
 class Integers {
  public:
   Integers(std::string_view bytes, bool big_endian) : bytes_(bytes), big_endian_(big_endian) {}
@@ -28,7 +28,7 @@ class Integers {
   bool big_endian_;
 };
 
-// The orientation in the first directory of a TIFF structure; 1 where there is none.
+// The orientation in the first directory of a TIFF structure; 1 if absent.
 int tiff_orientation(std::string_view tiff) {
   const Integers numbers(tiff, tiff.starts_with("MM"));
   const size_t directory = numbers.at(4, 4), count = numbers.at(directory, 2);
@@ -51,7 +51,7 @@ int exif_orientation(std::string_view app1) {
 
 Image upright(Image stored, int orientation) {
   if (orientation == 1) return stored;
-  // 2 is mirrored, 3 upside down, 6 and 8 lie on a side; 4, 5 and 7 are mirrored as well.
+  // 2: mirrored; 3: rotated by 180 degrees; 6, 8: rotated by 90 degrees; 4, 5, 7: mirrored and rotated.
   const bool swap = orientation >= 5;
   const bool flip_rows = orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
   const bool flip_columns = orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kPng = "\x89PNG\r\n\x1A\n", kJpeg = "\xFF\xD8\xFF";
 
-// The name of another file format, by its first bytes.
+// The name of an unsupported file format, by its first bytes.
 const char* kind_of(std::string_view bytes) {
   constexpr std::array<std::pair<std::string_view, const char*>, 7> kKinds{{{"GIF8", "a GIF"},
                                                                             {"BM", "a BMP"},
@@ -26,11 +26,12 @@ const char* kind_of(std::string_view bytes) {
                                                                             {"\xFF\x0A", "a JPEG XL"}}};
   if (bytes.empty()) return "an empty file";
   if (bytes.starts_with("RIFF") && bytes.substr(8).starts_with("WEBP")) return "a WebP";
-  if (bytes.substr(std::min<size_t>(4, bytes.size())).starts_with("ftyp")) return "a HEIF, an AVIF or a film";
+  if (bytes.substr(std::min<size_t>(4, bytes.size())).starts_with("ftyp"))
+    return "a HEIF, an AVIF or a video";
   for (const auto& [beginning, kind] : kKinds) {
     if (bytes.starts_with(beginning)) return kind;
   }
-  return "something else";
+  return "another format";
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 #pragma once
-// Images: decoding and encoding of PNG and JPEG files.
+// Decoding and encoding of PNG and JPEG files.
 
 #include <cstdint>
 #include <filesystem>
@@ -9,7 +9,7 @@
 
 namespace qkv::data {
 
-// Red, green and blue, 0 to 255 each, as the file has them: sRGB as a rule.
+// Red, green and blue, 0 to 255 each, as stored in the file (usually sRGB).
 struct Image {
   int64_t height = 0, width = 0;
   std::vector<uint8_t> pixels = {};  // [height, width, 3]
@@ -19,17 +19,17 @@ struct Image {
   friend bool operator==(const Image&, const Image&) = default;
 };
 
-// Larger images are refused before memory is taken for them.
+// Larger images are rejected before memory is allocated.
 inline constexpr int64_t kMaxImagePixels = int64_t{1} << 27;
 
-// Decodes a PNG or JPEG file in memory; `name` is for messages. The pixels are those of Pillow's
-// convert("RGB"), to the last bit: grey becomes three equal channels, transparency is dropped, 16 bits lose
-// the lower 8, CMYK is converted. (One exception: grey of 16 bits, where Pillow clips at 255.) Photos are
-// rotated as their EXIF orientation says. Throws DataError for another format, a damaged or truncated file,
-// and more than kMaxImagePixels.
+// Decodes a PNG or JPEG file in memory; `name` is for messages. Pixels equal those of Pillow's
+// convert("RGB"), bit for bit: grey becomes three equal channels, transparency is dropped, 16-bit samples
+// keep the upper 8 bits, CMYK is converted. (Exception: 16-bit grey, which Pillow clips at 255.) Photos are
+// rotated by their EXIF orientation. Throws DataError for another format, a damaged or truncated file, and
+// more than kMaxImagePixels.
 Image decode_image(std::string_view bytes, const std::string& name);
 
-// The same of a file. Throws IoError too.
+// Likewise for a file. Also throws IoError.
 Image read_image(const std::filesystem::path& path);
 
 // The bytes of a PNG file.

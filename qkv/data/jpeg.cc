@@ -5,9 +5,9 @@
 #include <cstdlib>
 #include <memory>
 
-// In this order: jpeglib.h uses FILE and size_t without including what declares them.
+// Order matters: jpeglib.h uses FILE and size_t without including their headers.
 #include <jpeglib.h>
-// Numbers of the library's messages.
+// Codes of the library's messages.
 #include <jerror.h>
 
 #include "qkv/base/error.h"
@@ -17,11 +17,11 @@
 namespace qkv::data {
 namespace {
 
-// More passes over the coefficients than any encoder writes: a small file of thousands of passes takes hours.
+// No encoder writes this many scans. A small file with thousands of scans takes hours to decode.
 constexpr int kMaxScans = 500;
 
-// libjpeg reports an error through a function that must not return. It jumps back to where the library was
-// called: no object with a destructor may be made in between, and an exception must not pass through C code.
+// libjpeg requires that the error function does not return. It jumps back (longjmp) to the call of the
+// library, so no object with a destructor may be created in between, and exceptions must not cross C code.
 struct ErrorManager : jpeg_error_mgr {
   std::jmp_buf caller;
   char message[JMSG_LENGTH_MAX] = {};
@@ -37,8 +37,8 @@ ErrorManager& manager_of(j_common_ptr info) { return static_cast<ErrorManager&>(
   std::longjmp(manager.caller, 1);
 }
 
-// Some warnings say that pixels are lost; the library would fill them in. Others (bytes between segments) do
-// no harm.
+// Some warnings mean lost pixels, which the library would fill in. Others (bytes between segments) are
+// harmless.
 void warn(j_common_ptr info, int level) {
   if (level >= 0) return;
   switch (info->err->msg_code) {
@@ -80,7 +80,7 @@ struct Decoder {
   Decoder& operator=(const Decoder&) = delete;
 };
 
-// Both functions return false where the library reported an error.
+// Both functions return false if the library reported an error.
 bool read_header(Decoder& decoder, std::string_view bytes) {
   if (setjmp(decoder.errors.caller) != 0) return false;
   jpeg_create_decompress(&decoder.info);
@@ -92,7 +92,7 @@ bool read_header(Decoder& decoder, std::string_view bytes) {
   return true;
 }
 
-// Rows of output_components bytes, to `rows`, which has room for all of them.
+// Writes rows of output_components bytes to `rows`, which must have room for all.
 bool read_pixels(Decoder& decoder, uint8_t* rows) {
   if (setjmp(decoder.errors.caller) != 0) return false;
   jpeg_start_decompress(&decoder.info);
@@ -112,7 +112,7 @@ uint8_t product(int a, int b) {
   return static_cast<uint8_t>(((scaled >> 8) + scaled) >> 8);
 }
 
-// Pillow's conversion. Adobe's files hold inverted inks.
+// Pillow's conversion. Adobe's files store inverted inks.
 std::vector<uint8_t> rgb_of_cmyk(const std::vector<uint8_t>& inks, bool inverted) {
   std::vector<uint8_t> pixels(inks.size() / 4 * 3);
   for (size_t i = 0; i < inks.size() / 4; ++i) {
@@ -140,12 +140,13 @@ Image decode_jpeg(std::string_view bytes, const std::string& name) {
   install(decoder.errors);
   const auto refuse = [&] {
     if (decoder.errors.out_of_memory) throw std::bad_alloc();
-    throw DataError(concat(name, ": expected a whole JPEG file, found an error: ", decoder.errors.message));
+    throw DataError(
+        concat(name, ": expected a complete JPEG file, found an error: ", decoder.errors.message));
   };
   if (!read_header(decoder, bytes)) refuse();
   jpeg_decompress_struct& info = decoder.info;
   require_few_pixels(info.image_width, info.image_height, name);
-  const int orientation = orientation_of(info);  // of the markers, which go when the pixels are done
+  const int orientation = orientation_of(info);  // read now: the library frees the markers after the last row
   const bool inks = info.num_components == 4;
   info.out_color_space = inks ? JCS_CMYK : JCS_RGB;
   Image image{.height = info.image_height, .width = info.image_width};
@@ -160,7 +161,7 @@ namespace {
 struct Encoder {
   jpeg_compress_struct info{};
   ErrorManager errors;
-  unsigned char* file = nullptr;  // malloc'ed by the library
+  unsigned char* file = nullptr;  // allocated by the library with malloc
   unsigned long size = 0;
   Encoder() { info.err = &errors; }
   ~Encoder() {
@@ -184,7 +185,7 @@ bool write_pixels(Encoder& encoder, const Image& image, int quality) {
   jpeg_set_quality(&info, quality, TRUE);
   jpeg_start_compress(&info, TRUE);
   while (info.next_scanline < info.image_height) {
-    auto* row = const_cast<JSAMPROW>(image.row(info.next_scanline));  // the library does not write there
+    auto* row = const_cast<JSAMPROW>(image.row(info.next_scanline));  // the library does not write to it
     jpeg_write_scanlines(&info, &row, 1);
   }
   jpeg_finish_compress(&info);
@@ -202,7 +203,7 @@ std::string encode_jpeg(const Image& image, int quality) {
   install(encoder.errors);
   if (!write_pixels(encoder, image, quality)) {
     if (encoder.errors.out_of_memory) throw std::bad_alloc();
-    throw Error(concat("JPEG: cannot be encoded: ", encoder.errors.message));
+    throw Error(concat("cannot encode JPEG: ", encoder.errors.message));
   }
   return {reinterpret_cast<const char*>(encoder.file), encoder.size};
 }

@@ -1,5 +1,5 @@
 #pragma once
-// JPEG files, by libjpeg-turbo.
+// JPEG files, with libjpeg-turbo.
 
 #include <string>
 #include <string_view>
@@ -8,7 +8,7 @@
 
 namespace qkv::data {
 
-// As decode_image(), of bytes that begin as a JPEG does. Throws DataError.
+// decode_image() for bytes with a JPEG signature. Throws DataError.
 Image decode_jpeg(std::string_view bytes, const std::string& name);
 
 }  // namespace qkv::data

@@ -19,7 +19,8 @@ Context context(int flags) {
   return made;
 }
 
-// Width and height are bytes 16 to 23, big-endian; libspng would refuse absurd ones without naming them.
+// Width and height are bytes 16 to 23, big-endian. Read here, because libspng's error for absurd sizes does
+// not name them.
 constexpr size_t kWidthOffset = 16;
 
 int64_t big_endian(std::string_view bytes, size_t offset) {
@@ -36,11 +37,12 @@ Image decode_png(std::string_view bytes, const std::string& name) {
   const auto require = [&](int status) {
     if (status == SPNG_EMEM) throw std::bad_alloc();
     if (status != 0) {
-      throw DataError(concat(name, ": expected a whole PNG file, found an error: ", spng_strerror(status)));
+      throw DataError(
+          concat(name, ": expected a complete PNG file, found an error: ", spng_strerror(status)));
     }
   };
   const Context png = context(0);
-  // Text and profiles are of no use here, however long they are once unpacked.
+  // Limits text and profile chunks, which are not used and may unpack to any size.
   require(spng_set_chunk_limits(png.get(), size_t{1} << 20, size_t{1} << 22));
   require(spng_set_crc_action(png.get(), SPNG_CRC_ERROR, SPNG_CRC_DISCARD));
   require(spng_set_png_buffer(png.get(), bytes.data(), bytes.size()));
@@ -54,7 +56,7 @@ Image decode_png(std::string_view bytes, const std::string& name) {
   require(spng_decoded_image_size(png.get(), SPNG_FMT_RGB8, &size));
   image.pixels.resize(size);
   require(spng_decode_image(png.get(), image.pixels.data(), size, SPNG_FMT_RGB8, 0));
-  require(spng_decode_chunks(png.get()));  // to the end of the file, which has to be there
+  require(spng_decode_chunks(png.get()));  // reads to the end of the file, so that truncation is detected
   return image;
 }
 
@@ -62,7 +64,7 @@ std::string encode_png(const Image& image) {
   require_pixels(image);
   const Context png = context(SPNG_CTX_ENCODER);
   const auto require = [](int status) {
-    if (status != 0) throw Error(concat("PNG: cannot be encoded: ", spng_strerror(status)));
+    if (status != 0) throw Error(concat("cannot encode PNG: ", spng_strerror(status)));
   };
   require(spng_set_option(png.get(), SPNG_ENCODE_TO_BUFFER, 1));
   spng_ihdr header{};

@@ -1,5 +1,5 @@
 #pragma once
-// PNG files, by libspng.
+// PNG files, with libspng.
 
 #include <string>
 #include <string_view>
@@ -8,7 +8,7 @@
 
 namespace qkv::data {
 
-// As decode_image(), of bytes that begin as a PNG does. Throws DataError.
+// decode_image() for bytes with a PNG signature. Throws DataError.
 Image decode_png(std::string_view bytes, const std::string& name);
 
 }  // namespace qkv::data

@@ -10,7 +10,7 @@
 namespace qkv::data {
 namespace {
 
-constexpr int kWeightBits = 22;  // two bits are left for sums beyond 255, and 8 are the pixel's
+constexpr int kWeightBits = 22;  // of an int32: 8 bits for the pixel, 2 for sums beyond 255
 
 struct Kernel {
   double radius;
@@ -41,12 +41,12 @@ Kernel kernel_of(Resampling resampling) {
       return {3, [](double x) { return x >= -3 && x < 3 ? sinc(x) * sinc(x / 3) : 0.0; }};
   }
   throw UsageError(
-      concat("resize: expected a way of resampling from 0 to 5, found ", static_cast<int>(resampling)));
+      concat("resize: expected a resampling filter from 0 to 5, found ", static_cast<int>(resampling)));
 }
 
-// What one pixel of the new line is made of.
+// The source pixels of one target pixel, and their weights.
 struct Window {
-  int64_t begin = 0;             // the first pixel of the old line
+  int64_t begin = 0;             // first source pixel
   std::vector<int32_t> weights;  // in units of 2^-kWeightBits
 };
 
@@ -77,7 +77,7 @@ std::vector<Window> windows_of(int64_t from, int64_t to, const Kernel& kernel) {
 
 uint8_t rounded(int32_t sum) { return static_cast<uint8_t>(std::clamp(sum >> kWeightBits, 0, 255)); }
 
-// `from` and `step`: the window's first pixel and how far the next one is, in bytes.
+// `from`: the window's first pixel; `step`: distance between pixels in bytes.
 void weigh(const Window& window, const uint8_t* from, int64_t step, uint8_t* to) {
   constexpr int32_t kHalf = 1 << (kWeightBits - 1);
   int32_t red = kHalf, green = kHalf, blue = kHalf;
@@ -132,7 +132,8 @@ Image resize_columns(const Image& image, int64_t height, const Kernel& kernel) {
   return result;
 }
 
-// The old pixel that each new one is. Summed up step by step, as Pillow does, for the same roundings.
+// The source pixel of each target pixel. Positions are accumulated step by step, as in Pillow, for the same
+// rounding.
 std::vector<int64_t> nearest_of(int64_t from, int64_t to) {
   const double scale = static_cast<double>(from) / static_cast<double>(to);
   std::vector<int64_t> places;
@@ -166,7 +167,7 @@ Image resize(const Image& image, int64_t height, int64_t width, Resampling resam
 
 Image center_crop(const Image& image, int64_t height, int64_t width) {
   Image result = blank(height, width);
-  // Rounded down, below zero as well: with an odd difference the image lies lower and further to the right.
+  // Rounds towards minus infinity: with an odd difference the image lies lower and further to the right.
   const auto begin = [](int64_t whole, int64_t part) {
     return whole >= part ? (whole - part) / 2 : -((part - whole + 1) / 2);
   };

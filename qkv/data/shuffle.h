@@ -1,5 +1,5 @@
 #pragma once
-// Random order, the same on every machine (std::shuffle's is the standard library's own affair).
+// Shuffling, identical on every machine (std::shuffle is implementation-defined).
 
 #include <cstdint>
 #include <utility>
@@ -9,10 +9,11 @@
 
 namespace qkv::data {
 
-// Philox streams of this layer, so that uses of one seed stay independent. Epochs are added to the last.
+// This layer's Philox streams, which keep different uses of one seed independent. The epoch is added to the
+// last.
 inline constexpr uint64_t kNumberStream = 0xDA7A'0001'0000'0000ull, kEpochStream = 0xDA7A'0002'0000'0000ull;
 
-// Fisher and Yates: every order equally likely.
+// Fisher-Yates shuffle: all permutations are equally likely.
 template <class Item>
 void shuffle(std::vector<Item>& items, RandomStream& random) {
   for (size_t left = items.size(); left > 1; --left) std::swap(items[left - 1], items[random.below(left)]);

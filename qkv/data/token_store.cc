@@ -14,22 +14,23 @@
 namespace qkv::data {
 namespace {
 
-// The file: all tokens (int32, padded to 8 bytes), the index, the footer. The footer comes last because what
-// it says is known last; a file that was cut off has none. Integers are little-endian, as on every machine
-// qkv runs on.
+// File layout: all tokens (int32, padded to 8 bytes), the index, the footer. The footer comes last because
+// its content is known last; a truncated file has none. Integers are little-endian, as on every machine that
+// qkv supports.
 constexpr uint64_t kMagic = 0x4E454B4F54564B51ull;  // "QKVTOKEN"
 constexpr uint32_t kVersion = 1;
 
 struct Footer {
   uint64_t tokens = 0, pairs = 0, fingerprint = 0;
   int64_t skipped_empty = 0, skipped_long = 0, skipped_bad_utf8 = 0, source_tokens = 0, target_tokens = 0;
-  uint64_t hash = 0;  // of all before the footer
+  uint64_t hash = 0;  // of everything before the footer
   uint64_t version = kVersion, magic = kMagic;
 };
 static_assert(std::is_trivially_copyable_v<Footer> && sizeof(Footer) == 11 * 8);
 static_assert(sizeof(TokenStore::IndexEntry) == 24);
 
-// Calls visit(data, bytes) for a file's content in pieces: mapping it would count all of it as memory in use.
+// Calls visit(data, bytes) for consecutive pieces of a file. Mapping the file would count all of it as used
+// memory.
 template <class Visit>
 void read_in_pieces(const std::filesystem::path& path, Visit visit) {
   std::ifstream stream(path, std::ios::binary);
@@ -43,8 +44,8 @@ void read_in_pieces(const std::filesystem::path& path, Visit visit) {
 
 uint64_t padded_token_bytes(uint64_t tokens) { return (tokens + tokens % 2) * sizeof(int32_t); }
 
-// Writes the tokens through a buffer into the new file, and the index into a file beside it until the tokens
-// are done.
+// Writes the tokens through a buffer to the new file. The index goes to a temporary file until all tokens are
+// written.
 class StoreWriter {
  public:
   explicit StoreWriter(const std::filesystem::path& path)
@@ -113,7 +114,8 @@ void hash_file(Hash64& hash, const std::filesystem::path& path) {
     hash.add(data, bytes);
     size += bytes;
   });
-  hash.add(size);  // so that a line cannot move from the end of one file to the beginning of the next unseen
+  // So that moving a line from the end of one file to the beginning of the next changes the hash.
+  hash.add(size);
 }
 
 }  // namespace
@@ -133,7 +135,7 @@ uint64_t TokenStore::fingerprint_of(const CorpusFiles& files, const text::Transl
 
 TokenStore TokenStore::build(const CorpusFiles& files, const text::TranslationTokenizer& tokenizer,
                              const std::filesystem::path& path, const CorpusOptions& options) {
-  constexpr size_t kChunkPairs = 4096;  // tokenized together on all threads
+  constexpr size_t kChunkPairs = 4096;  // tokenized in parallel
   constexpr size_t kChunkBytes = size_t{16} << 20;
   ParallelReader reader(files, options);
   const uint64_t fingerprint = fingerprint_of(files, tokenizer, options);
@@ -166,7 +168,7 @@ TokenStore TokenStore::build(const CorpusFiles& files, const text::TranslationTo
   }
   if (reader.report().pairs == 0) {
     throw DataError(concat("the corpus of ", files.source.string(), " and ", files.target.string(),
-                           ": expected at least one pair to learn from, found ", reader.report().summary()));
+                           ": expected at least one usable pair, found ", reader.report().summary()));
   }
   writer.finish(reader.report(), fingerprint);
   return open(path);
@@ -181,7 +183,7 @@ TokenStore TokenStore::open(const std::filesystem::path& path) {
   if (size >= sizeof(footer)) std::memcpy(&footer, data + size - sizeof(footer), sizeof(footer));
   if (size < sizeof(footer) || footer.magic != kMagic) {
     throw DataError(concat(path.string(), ": expected a token store, found ", size,
-                           " bytes that do not end as one (another kind of file, or cut off)"));
+                           " bytes without its footer (another kind of file, or truncated)"));
   }
   if (footer.version != kVersion) {
     throw DataError(
@@ -194,7 +196,7 @@ TokenStore TokenStore::open(const std::filesystem::path& path) {
                          index_begin + footer.pairs * sizeof(IndexEntry) == body;
   if (!sizes_fit) {
     throw DataError(concat(path.string(), ": expected ", footer.tokens, " tokens in ", footer.pairs,
-                           " pairs, as its end says, found a file of ", size, " bytes"));
+                           " pairs, as its footer says, found a file of ", size, " bytes"));
   }
   store.tokens_ = reinterpret_cast<const int32_t*>(data);
   store.index_ = reinterpret_cast<const IndexEntry*>(data + index_begin);
@@ -206,7 +208,7 @@ TokenStore TokenStore::open(const std::filesystem::path& path) {
     left -= std::min(bytes, left);
   });
   if (hash.value() != footer.hash) {
-    throw DataError(concat(path.string(), ": expected the content that was written, found it damaged"));
+    throw DataError(concat(path.string(), ": expected content that matches its checksum, found it damaged"));
   }
   store.report_ = {.pairs = store.pairs_,
                    .skipped_empty = footer.skipped_empty,
@@ -225,7 +227,7 @@ TokenStore TokenStore::open_or_build(const CorpusFiles& files, const text::Trans
       TokenStore store = open(path);
       if (store.fingerprint() == fingerprint_of(files, tokenizer, options)) return store;
     } catch (const DataError& error) {
-      log_warning(concat(error.what(), "; it is made anew"));
+      log_warning(concat(error.what(), "; rebuilding it"));
     }
   }
   return build(files, tokenizer, path, options);

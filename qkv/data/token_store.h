@@ -1,6 +1,6 @@
 #pragma once
-// A corpus as token ids in one file, made once and then mapped into memory: neither making nor using it needs
-// memory that grows with the corpus (beyond the pages in use, which the system may drop).
+// A tokenized corpus in one file, built once and then memory-mapped. Neither building nor using it needs
+// memory proportional to the corpus, apart from mapped pages, which the system may drop.
 
 #include <cstdint>
 #include <filesystem>
@@ -14,19 +14,19 @@
 
 namespace qkv::data {
 
-// Immutable; may be read from several threads at once. Ids are without special tokens.
+// Immutable; safe to read from several threads. Ids do not include special tokens.
 class TokenStore {
  public:
-  // Tokenizes the corpus on threads() threads and replaces `path` atomically. The file's bytes depend on the
-  // corpus, the tokenizer and the options only. Throws what ParallelReader throws, DataError if no pair is
-  // left, IoError.
+  // Tokenizes the corpus on threads() threads and replaces `path` atomically. The file's bytes depend only on
+  // the corpus, the tokenizer and the options. Throws IoError, the errors of ParallelReader, and DataError if
+  // no pair is left.
   static TokenStore build(const CorpusFiles& files, const text::TranslationTokenizer& tokenizer,
                           const std::filesystem::path& path, const CorpusOptions& options = {});
 
-  // Throws DataError naming the file if it is not a token store, was cut off or damaged; IoError.
+  // Throws IoError, and DataError naming the file if it is not a token store, truncated or damaged.
   static TokenStore open(const std::filesystem::path& path);
 
-  // Opens `path` if it was made of these very contents with these options; otherwise builds it anew.
+  // Opens `path` if it was built from these contents and options; otherwise rebuilds it.
   static TokenStore open_or_build(const CorpusFiles& files, const text::TranslationTokenizer& tokenizer,
                                   const std::filesystem::path& path, const CorpusOptions& options = {});
 
@@ -40,12 +40,12 @@ class TokenStore {
   const CorpusReport& report() const { return report_; }
   uint64_t fingerprint() const { return fingerprint_; }
 
-  // What a store that build() would make has as its fingerprint(); reads both files whole. Throws IoError.
+  // The fingerprint() that build() would produce; reads both files completely. Throws IoError.
   static uint64_t fingerprint_of(const CorpusFiles& files, const text::TranslationTokenizer& tokenizer,
                                  const CorpusOptions& options);
 
   struct IndexEntry {
-    uint64_t first;           // where the pair's tokens begin, source then target, in the array of all
+    uint64_t first;  // index of the pair's first token in the array of all tokens: source, then target
     uint32_t source, target;  // lengths
     int64_t line;
   };

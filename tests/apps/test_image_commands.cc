@@ -122,8 +122,8 @@ TEST(ImageCommand, BadFilesLeaveTheOthersUnharmed) {
   EXPECT_EQ(outcome.status, 1);
   EXPECT_EQ(outcome.out, "\n" + alone.out + "\n\n\n\n" + alone.out);
   for (const char* part : {"line 1: ", "empty.png: expected a PNG or JPEG file, found an empty file",
-                           "line 3: ", "text.jpg", "line 4: ", "nowhere.png",
-                           "line 5: ", "line 6: ", "cut.jpg: expected a whole JPEG file", "5 of 7 lines"}) {
+                           "line 3: ", "text.jpg", "line 4: ", "nowhere.png", "line 5: ", "line 6: ",
+                           "cut.jpg: expected a complete JPEG file", "5 of 7 lines"}) {
     EXPECT_NE(outcome.err.find(part), std::string::npos) << part << " in " << outcome.err;
   }
 }

@@ -111,7 +111,7 @@ TEST(Json, WhatIsNotJsonIsNamedByLineAndColumn) {
 TEST(Json, DepthIsLimited) {
   const auto nested = [](int depth) { return std::string(depth, '[') + std::string(depth, ']'); };
   EXPECT_TRUE(parse_json(nested(64), "a.json").is_array());
-  const std::string message = "a.json: expected JSON of values nested at most 64 deep, found more";
+  const std::string message = "a.json: expected JSON nested at most 64 deep, found more";
   EXPECT_EQ(refusal(nested(65)), message);
   EXPECT_EQ(refusal(nested(5'000'000)), message);
   std::string objects;

@@ -132,7 +132,7 @@ TEST(TokenStore, DamageIsSeenAndRepaired) {
   set_log_sink([&](LogLevel, const std::string& message) { warning = message; });
   EXPECT_EQ(TokenStore::open_or_build(numbers.files, tokenizer, path).pairs(), 100);
   set_log_sink({});
-  EXPECT_TRUE(contains(warning, "made anew")) << warning;
+  EXPECT_TRUE(contains(warning, "rebuilding")) << warning;
   EXPECT_EQ(read_file(path), good);
 }
 
@@ -146,7 +146,7 @@ TEST(TokenStore, NothingToLearnFromAndUnwritableFoldersAreErrors) {
                        "none"));
   const std::string all_long =
       message_of<DataError>([&] { TokenStore::build(numbers.files, tokenizer, path, {.max_length = 1}); });
-  EXPECT_TRUE(contains(all_long, "at least one pair")) << all_long;
+  EXPECT_TRUE(contains(all_long, "at least one usable pair")) << all_long;
   EXPECT_FALSE(std::filesystem::exists(path));
   numbers.folder.write("numbers.en", "");
   numbers.folder.write("numbers.de", "");

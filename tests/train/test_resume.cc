@@ -294,7 +294,7 @@ TEST(Training, TwoRunsDoNotWorkInOneFolder) {
   again.existing = IfRunExists::resume;
   again.options.max_steps += 2;
   std::optional<FolderLock> other(job.folder);
-  EXPECT_NE(message_of<UsageError>([&] { train(again); }).find("another run at work"), std::string::npos);
+  EXPECT_NE(message_of<UsageError>([&] { train(again); }).find("locked by another run"), std::string::npos);
   EXPECT_EQ(CheckpointFolder(job.folder / "checkpoints").load_latest()->state.steps, job.options.max_steps);
   other.reset();
   EXPECT_EQ(train(again).steps, again.options.max_steps);
