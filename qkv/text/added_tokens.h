@@ -1,5 +1,6 @@
 #pragma once
-// Tokens that are found in the text itself, before it is cut: special ones such as [MASK], and added words.
+// Added tokens, which are matched in the text before it is split: special tokens such as [MASK], and added
+// words.
 
 #include <cstdint>
 #include <string>
@@ -14,11 +15,11 @@ namespace qkv::text {
 struct AddedToken {
   std::string content;
   int32_t id = 0;
-  bool single_word = false;  // no match beside a word character
-  bool lstrip = false;       // includes the white space before it
-  bool rstrip = false;       // and behind it
-  bool normalized = false;   // matched in normalized text, in its own normalized form
-  bool special = false;      // may be left out when decoding
+  bool single_word = false;  // does not match next to a word character
+  bool lstrip = false;       // includes preceding white space
+  bool rstrip = false;       // includes following white space
+  bool normalized = false;   // matched in normalized text, itself normalized
+  bool special = false;      // decoding may skip it
 };
 
 class AddedTokens {
@@ -31,8 +32,8 @@ class AddedTokens {
     Range range;
     int32_t id = -1;
   };
-  // Cuts text, as given (normalized = false) or normalized, at the tokens that are matched in that form: the
-  // leftmost first, of those the longest. Empty text has no parts.
+  // Splits text, raw (normalized = false) or normalized, at the tokens that are matched in that form:
+  // leftmost first, then longest. An empty text has no parts.
   void find(std::string_view text, bool normalized, std::vector<Part>& parts) const;
 
   const std::vector<AddedToken>& tokens() const { return tokens_; }
@@ -42,7 +43,7 @@ class AddedTokens {
  private:
   std::vector<AddedToken> tokens_;
   std::vector<std::string> spellings_;
-  ByteTrie as_given_, normalized_;  // of places in tokens_
+  ByteTrie as_given_, normalized_;  // values are indices into tokens_
 };
 
 }  // namespace qkv::text

@@ -42,7 +42,7 @@ void LineReader::require_utf8(const std::string& line) const {
   char byte[8];
   std::snprintf(byte, sizeof(byte), "0x%02X", static_cast<unsigned>(static_cast<unsigned char>(line[*bad])));
   throw DataError(concat(path_.string(), ", line ", lines_, ", byte ", *bad + 1,
-                         ": expected UTF-8, found the byte ", byte, " that no valid character has there"));
+                         ": expected UTF-8, found the byte ", byte, " that is invalid there"));
 }
 
 int64_t count_lines(const std::filesystem::path& path) {

@@ -1,5 +1,5 @@
 #pragma once
-// Text files line by line.
+// Reads text files line by line.
 
 #include <cstdint>
 #include <filesystem>
@@ -9,21 +9,21 @@
 
 namespace qkv::text {
 
-// Holds one line in memory at a time. Lines end in LF or CRLF, which are not part of them; the last one need
-// not end. A byte order mark at the beginning of the file is left out.
+// Holds one line in memory at a time. Lines end in LF or CRLF, which is removed; the last one may lack it. A
+// byte order mark at the beginning of the file is skipped.
 class LineReader {
  public:
   // Throws IoError if the file cannot be opened.
   explicit LineReader(std::filesystem::path path);
 
-  // The next line into `line`; false after the last. Throws IoError if reading fails.
+  // Reads the next line; false at the end. Throws IoError if reading fails.
   bool next(std::string& line);
 
-  int64_t lines() const { return lines_; }  // how many were read; also the 1-based number of the last one
+  int64_t lines() const { return lines_; }  // lines read so far; also the 1-based number of the last one
   const std::filesystem::path& path() const { return path_; }
 
-  // Throws DataError naming the file, the line's number and the byte's position in it, if the line that was
-  // read last is not UTF-8.
+  // Throws DataError naming the file, the line's number and the byte's position in it, if the last line is
+  // not UTF-8.
   void require_utf8(const std::string& line) const;
 
  private:
@@ -33,7 +33,7 @@ class LineReader {
   int64_t lines_ = 0;
 };
 
-// The number of lines of a file, as LineReader counts them. Throws IoError.
+// The number of lines of a file as counted by LineReader. Throws IoError.
 int64_t count_lines(const std::filesystem::path& path);
 
 }  // namespace qkv::text

@@ -1,5 +1,5 @@
 #pragma once
-// The tokens around one text or two: the post-processors of a tokenizer.json.
+// Special tokens around one text or a pair: the post-processors of a tokenizer.json.
 
 #include <cstdint>
 #include <string>
@@ -8,16 +8,16 @@
 namespace qkv::text {
 
 struct PostProcessing {
-  // A part of the result: the first text (0), the second (1), or special tokens.
+  // A part of the result: the first text (0), the second text (1), or special tokens.
   struct Part {
     int text = -1;             // -1: special tokens
-    std::vector<int32_t> ids;  // these
+    std::vector<int32_t> ids;  // the special tokens
     int32_t type_id = 0;
   };
   std::vector<Part> single{{0, {}, 0}};
   std::vector<Part> pair{{0, {}, 0}, {1, {}, 1}};
 
-  // Offsets exclude white space at a token's ends, except the space that was put before the first word.
+  // Offsets exclude white space at a token's ends, except a space that was prepended to the first word.
   bool trim_offsets = false;
   bool add_prefix_space = false;
 

@@ -4,8 +4,8 @@
 namespace qkv::text {
 namespace {
 
-// What of `text` comes behind `shown`. Bytes that were shown as characters may turn out to belong to a run
-// that is no UTF-8: as many characters count as shown.
+// The part of `text` after `shown`. Bytes already shown as characters may turn out to belong to an invalid
+// UTF-8 run; then the number of characters shown counts.
 std::string rest(const std::string& text, const std::string& shown) {
   if (text.starts_with(shown)) return text.substr(shown.size());
   size_t at = 0;
@@ -15,8 +15,8 @@ std::string rest(const std::string& text, const std::string& shown) {
 
 }  // namespace
 
-// Only a few of the last tokens are decoded again: those shown last, in whose company a token may look
-// different (a space before it), and those not shown yet.
+// Decodes only the last few tokens: those shown last, because a token's text depends on its predecessor (a
+// space before it), and those not shown yet.
 std::string StreamDecoder::add(int32_t id) {
   if (options_.skip_special_tokens && tokenizer_.is_special(id)) return {};
   ids_.push_back(id);

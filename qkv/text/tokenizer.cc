@@ -14,7 +14,7 @@
 namespace qkv::text {
 namespace {
 
-// White space at the ends of a token, in characters: as such, or as the letter that spells it.
+// White space at the ends of a token, in characters, plain or spelled as a letter.
 struct Margins {
   uint32_t left = 0, right = 0;
 };
@@ -39,11 +39,11 @@ Margins margins_of(std::string_view token) {
   return margins;
 }
 
-// The tokens of one text, and where they are in it.
+// The tokens of one text with their byte ranges.
 struct TextTokens {
   std::vector<int32_t> ids;
   std::vector<Range> offsets;
-  std::vector<Margins> margins;  // where offsets are trimmed
+  std::vector<Margins> margins;  // if offsets are trimmed
 
   size_t size() const { return ids.size(); }
 
@@ -59,7 +59,7 @@ struct TextTokens {
   }
 };
 
-// A position some characters further right or left; the end of the text stops it.
+// Moves a position by a number of characters, up to the end of the text.
 size_t step(std::string_view text, size_t at, uint32_t characters) {
   for (; characters > 0 && at < text.size(); --characters) next_character(text, at);
   return at;
@@ -77,7 +77,7 @@ void trim(TextTokens& tokens, std::string_view text, bool add_prefix_space) {
   for (size_t i = 0; i < tokens.size(); ++i) {
     auto [left, right] = tokens.margins[i];
     size_t begin = tokens.offsets[i].begin, end = tokens.offsets[i].end;
-    // One space at the beginning of the text may be the one that was put there.
+    // A single space at the beginning of the text may be the prepended one.
     if ((i == 0 || begin == 0) && add_prefix_space && left == 1) left = 0;
     begin = std::min(step(text, begin, left), end);
     if (const auto before = step_back(text, end, right)) end = std::max(*before, begin);
@@ -96,7 +96,7 @@ void truncate(TextTokens& first, TextTokens* second, const Truncation& options, 
   const size_t surplus = total - most;
   if (options.strategy == TruncationStrategy::longest_first) {
     if (!second) return first.truncate(most, options.from_left);
-    // The shorter text stays whole as long as it takes less than half.
+    // The shorter text is kept whole if it takes less than half.
     const size_t shorter = std::min(first.size(), second->size());
     const size_t small = std::min(shorter, most / 2), large = most - small;
     const bool first_is_longer = first.size() > second->size();
@@ -108,7 +108,7 @@ void truncate(TextTokens& first, TextTokens* second, const Truncation& options, 
   const char* const which = options.strategy == TruncationStrategy::only_first ? "first" : "second";
   if (!target || target->size() <= surplus) {
     throw UsageError(concat("truncation: expected a ", which, " text of more than ", surplus,
-                            " tokens to leave that many out, found ", target ? target->size() : 0));
+                            " tokens, the number to remove, found ", target ? target->size() : 0));
   }
   target->truncate(target->size() - surplus, options.from_left);
 }
@@ -121,7 +121,7 @@ struct Tokenizer::State {
   StringIndex added_ids;
   std::vector<std::string> tokens;  // by id; added ones included
   std::vector<uint8_t> known, special;
-  std::vector<Margins> margins;  // of each token, where offsets are trimmed
+  std::vector<Margins> margins;  // of each token, if offsets are trimmed
   mutable WordCachePool caches;
 
   explicit State(TokenizerParts given)
@@ -165,7 +165,7 @@ struct Tokenizer::State {
     add_token(part.id, text.source(part.range), result, &own);
   }
 
-  // A part of a text between added tokens: cut, and each piece given to the model.
+  // Splits text between added tokens into pieces and tokenizes each.
   void add_pieces(NormalizedString text, WordCache& cache, TextTokens& result) const {
     const auto size = static_cast<uint32_t>(text.text().size());
     Pieces pieces{std::move(text), {{0, size}}};
@@ -178,7 +178,7 @@ struct Tokenizer::State {
     }
   }
 
-  // The tokens of a text, which is UTF-8, without what is put around it.
+  // The tokens of a valid UTF-8 text, without special tokens around it.
   TextTokens tokenize(std::string_view text, WordCache& cache) const {
     TextTokens result;
     std::vector<AddedTokens::Part> given, normalized;

@@ -1,5 +1,5 @@
 #pragma once
-// The steps from text to ids and back, as a tokenizer file of any format defines them.
+// The steps of a tokenizer, independent of the file format that defines them.
 
 #include <optional>
 #include <string>
@@ -17,18 +17,17 @@ namespace qkv::text {
 
 struct TokenizerParts {
   NormalizerPtr normalizer;                   // may be null
-  std::optional<BertNormalizerOptions> bert;  // its options, where it is BERT's
-  PreTokenizerPtr pre_tokenizer;              // null: a text is one piece
+  std::optional<BertNormalizerOptions> bert;  // set for BERT's normalizer
+  PreTokenizerPtr pre_tokenizer;              // null: the whole text is one piece
   TokenModelPtr model;
   PostProcessing post_processing;
-  DecoderPtr decoder;  // null: tokens with spaces between them
+  DecoderPtr decoder;  // null: joins tokens with spaces
   std::vector<AddedToken> added_tokens;
-  std::vector<int32_t> symbols;  // ids that are special and not found in text
+  std::vector<int32_t> symbols;  // special ids that are not matched in text
   SpecialTokens special_tokens;
 };
 
-// The parts of a tokenizer.json's content, without special_tokens. Throws DataError naming `name` and the
-// part.
+// Parses a tokenizer.json, without special_tokens. Throws DataError naming `name` and the part.
 TokenizerParts parse_tokenizer_json(std::string_view json, const std::string& name);
 
 }  // namespace qkv::text

@@ -17,14 +17,14 @@
 namespace qkv::text {
 namespace {
 
-// The vocabulary has </s>, <unk> and <pad>; the SentencePiece model of these only the unknown.
+// The vocabulary has </s>, <unk> and <pad>; of these, the SentencePiece model has only <unk>.
 constexpr int64_t kSpecialTokens = 3, kOutsideModel = 2;
 constexpr size_t kMaxSentenceBytes = 4192;  // SentencePiece's own limit
-// The trainer adds up floating point by thread, so that their number is part of the result: fixed.
+// The trainer's floating-point sums depend on the number of threads, so it is fixed.
 constexpr int kTrainerThreads = 4;
 
-// The chosen sentences of the files, one at a time. SentencePiece expects no exceptions, so that one is kept
-// for later.
+// Iterates over the sampled sentences of the files. SentencePiece must not see exceptions, so they are stored
+// and rethrown later.
 class Sentences : public sentencepiece::SentenceIterator {
  public:
   explicit Sentences(const TrainOptions& options) : options_(options), random_(options.seed, 0x535045ull) {
@@ -43,7 +43,7 @@ class Sentences : public sentencepiece::SentenceIterator {
   }
 
  private:
-  // Whether a line that was read is one to learn from.
+  // Whether a line is used for training.
   bool usable(const LineReader& reader, const std::string& line) const {
     if (line.empty() || line.size() > kMaxSentenceBytes || line.find('\0') != line.npos) return false;
     if (valid_utf8(line)) return true;
@@ -63,7 +63,7 @@ class Sentences : public sentencepiece::SentenceIterator {
     try {
       while (wanted_ > taken_) {
         if (!reader_) {
-          if (file_ == options_.inputs.size()) break;  // a file that shrank meanwhile
+          if (file_ == options_.inputs.size()) break;  // a file shrank since it was counted
           reader_ = std::make_unique<LineReader>(options_.inputs[file_++]);
         }
         if (!reader_->next(line_)) {
@@ -71,8 +71,8 @@ class Sentences : public sentencepiece::SentenceIterator {
           continue;
         }
         if (!usable(*reader_, line_)) continue;
-        // Selection sampling (Knuth, TAOCP 2, algorithm 3.4.2 S): exactly `wanted_` of all, each set equally
-        // likely.
+        // Selection sampling (Knuth, TAOCP 2, algorithm 3.4.2 S): exactly `wanted_` of all lines, each subset
+        // equally likely.
         const bool take =
             wanted_ - taken_ >= unseen_ ||
             static_cast<int64_t>(random_.below(static_cast<uint64_t>(unseen_))) < wanted_ - taken_;
@@ -107,13 +107,12 @@ void validate(const TrainOptions& options) {
     throw UsageError(concat("character coverage: expected 0.9 to 1, found ", options.character_coverage));
   }
   if (options.max_sentences < 1) {
-    throw UsageError(
-        concat("sentences to learn a vocabulary from: expected at least 1, found ", options.max_sentences));
+    throw UsageError(concat("max_sentences: expected at least 1, found ", options.max_sentences));
   }
 }
 
-// The number that stands behind `before` in a message of SentencePiece, as a size of our vocabulary
-// (SentencePiece's are without </s> and <pad>); 0 if it does not say so.
+// The number after `before` in a message of SentencePiece, converted to our vocabulary size (SentencePiece's
+// excludes </s> and <pad>); 0 if not found.
 int64_t size_after(std::string_view message, std::string_view before) {
   const size_t at = message.find(before);
   int64_t size = 0;
@@ -127,7 +126,7 @@ int64_t largest_possible(std::string_view message) { return size_after(message, 
 [[noreturn]] void explain(const TrainOptions& options, const std::string& message) {
   if (const int64_t largest = largest_possible(message); largest > 0) {
     throw UsageError(concat("vocabulary size: expected at most ", largest,
-                            ", the most that this text yields, found ", options.vocab_size));
+                            ", the maximum for this text, found ", options.vocab_size));
   }
   if (const int64_t smallest = size_after(message, " vs ");
       smallest > 0 && message.find("required_chars") != message.npos) {
@@ -137,7 +136,7 @@ int64_t largest_possible(std::string_view message) { return size_after(message, 
                options.vocab_size));
   }
   throw Error(
-      concat("SentencePiece cannot learn a vocabulary of ", options.vocab_size, " pieces: ", message));
+      concat("SentencePiece cannot train a vocabulary of ", options.vocab_size, " pieces: ", message));
 }
 
 }  // namespace

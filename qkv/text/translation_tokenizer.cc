@@ -8,18 +8,17 @@
 namespace qkv::text {
 namespace {
 
-// The token behind a text.
+// The token after a text.
 int32_t end_of(const Tokenizer& tokenizer) {
   const std::vector<int32_t> around = tokenizer.encode("").ids;
   if (around.size() != 1) {
-    throw DataError(
-        concat("expected a tokenizer that puts one token behind a text and none before it, found ",
-               around.size(), " around an empty one"));
+    throw DataError(concat("expected a tokenizer that adds one token after a text and none before it, found ",
+                           around.size(), " around an empty text"));
   }
   return around.front();
 }
 
-// One tokenizer where both sides are the same.
+// Both sides share one tokenizer if they are equal.
 Tokenizer target_of(const MarianFiles& files, const Tokenizer& source) {
   const bool same = !files.separate() && files.source.model == files.target.model;
   return same ? source : Tokenizer(files.parts(Side::target));
@@ -38,7 +37,7 @@ TranslationTokenizer::TranslationTokenizer(std::shared_ptr<const MarianFiles> fi
       marian_(std::move(files)) {}
 
 TranslationTokenizer TranslationTokenizer::load(const std::filesystem::path& folder, ExpectedSizes expected) {
-  // One of the two says where the other is missing.
+  // If one of the two exists, an error names the missing one.
   if (std::filesystem::exists(folder / "source.spm") || std::filesystem::exists(folder / "target.spm"))
     return TranslationTokenizer(std::make_shared<MarianFiles>(read_marian_files(folder, expected)));
   const Tokenizer tokenizer = Tokenizer::load(folder);

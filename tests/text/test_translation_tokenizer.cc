@@ -272,7 +272,7 @@ TEST(TranslationTokenizer, BrokenFoldersAreNamed) {
   EXPECT_TRUE(contains(broken("vocab.json", replaced("<pad>", "<bad>")), "<pad>"));
   EXPECT_TRUE(contains(broken("vocab.json", "{\"</s>\": 0, \"<unk>\": 1, \"a\": 2, \"<pad>\": 3}"),
                        "belong together"));
-  EXPECT_TRUE(contains(broken("source.spm", model.substr(0, model.size() - 7)), "cut off"));
+  EXPECT_TRUE(contains(broken("source.spm", model.substr(0, model.size() - 7)), "truncated"));
   EXPECT_TRUE(contains(broken("target.spm", "no model at all"), "SentencePiece model"));
   EXPECT_TRUE(contains(broken("source.spm", ""), "0 bytes"));
   EXPECT_TRUE(contains(broken("tokenizer_config.json", "{"), "expected JSON"));

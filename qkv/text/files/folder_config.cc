@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// How a token is found in text, as objects of all these files say it.
+// Reads the matching options of a token, which have the same names in all these files.
 void read_finding(const JsonValue& part, AddedToken& token) {
   token.content = part["content"].string();
   token.single_word = part.boolean_or("single_word", false);
@@ -19,7 +19,7 @@ void read_finding(const JsonValue& part, AddedToken& token) {
   token.rstrip = part.boolean_or("rstrip", false);
 }
 
-// "[SEP]", or an object whose content that is.
+// "[SEP]", or an object with that content.
 AddedToken special_token(const JsonValue& part) {
   AddedToken token;
   token.special = true;
@@ -66,8 +66,8 @@ void read_tokenizer_config(const JsonValue& root, FolderConfig& config) {
   }
 }
 
-// The names of special tokens that no file says are those of the tokenizer's class, which the older files are
-// by their names.
+// Names missing from the files default to those of the tokenizer class, which the names of the older files
+// imply.
 void name_usual_tokens(const std::string& file, FolderConfig& config) {
   const auto otherwise = [](std::optional<AddedToken>& token, const char* usual) {
     if (!token) token = {.content = usual, .special = true};
@@ -118,7 +118,7 @@ FolderConfig read_folder_config(const fs::path& file) {
   read("special_tokens_map.json", [&](const JsonValue& root) { read_special_tokens(root, config); });
   read("tokenizer_config.json", [&](const JsonValue& root) { read_tokenizer_config(root, config); });
   read("config.json", [&](const JsonValue& root) { config.model_type = root.string_or("model_type", ""); });
-  // Of a folder with int8 weights, whose tokenizer is that of the family.
+  // A folder with int8 weights; the tokenizer is that of the original family.
   constexpr std::string_view kOwn = "qkv-";
   if (config.model_type.starts_with(kOwn)) config.model_type.erase(0, kOwn.size());
   name_usual_tokens(file.filename().string(), config);

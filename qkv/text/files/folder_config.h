@@ -1,6 +1,5 @@
 #pragma once
-// The settings of a tokenizer in the files beside its own: tokenizer_config.json, special_tokens_map.json,
-// config.json.
+// Tokenizer settings from tokenizer_config.json, special_tokens_map.json and config.json.
 
 #include <cstdint>
 #include <filesystem>
@@ -14,22 +13,23 @@
 
 namespace qkv::text {
 
-// The names of the special tokens, and other settings of the tokenizer.
+// The names of the special tokens, and other settings.
 struct FolderConfig {
   std::string tokenizer_class, model_type;
   bool add_prefix_space = false, trim_offsets = true;
   std::optional<bool> do_lower_case, tokenize_chinese_chars, strip_accents, add_bos_token, add_eos_token;
   std::optional<AddedToken> bos, eos, unk, sep, pad, cls, mask;
   std::vector<AddedToken> added_tokens;
-  int64_t extra_ids = 100;  // of T5: the number of tokens "<extra_id_0>" and so on
+  int64_t extra_ids = 100;  // T5: the number of tokens "<extra_id_0>" and so on
 
-  // Whether the tokenizer is of one of these classes or, where no file names a class, of such a model.
+  // Whether the tokenizer has one of these classes or, if no file names a class, the model one of these
+  // types.
   bool is_a(std::initializer_list<std::string_view> classes,
             std::initializer_list<std::string_view> models) const;
   bool is_roberta() const { return is_a({"Roberta"}, {"roberta"}); }
 };
 
-// Each special token of a folder by its name in the files.
+// Calls a function with each special token and its name in the files.
 template <class Config, class Use>
 void for_each_special(Config& config, Use use) {
   use("bos_token", config.bos);
@@ -41,11 +41,11 @@ void for_each_special(Config& config, Use use) {
   use("mask_token", config.mask);
 }
 
-// The files that came before tokenizer.json, by their names.
+// The formats that preceded tokenizer.json, by file name.
 bool is_byte_level(const std::string& file);
 bool is_wordpiece(const std::string& file);
 
-// The settings of the tokenizer in `file`. Throws DataError naming the file and the malformed part.
+// The settings for the tokenizer in `file`. Throws DataError naming the file and the malformed part.
 FolderConfig read_folder_config(const std::filesystem::path& file);
 
 }  // namespace qkv::text

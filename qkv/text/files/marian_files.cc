@@ -21,13 +21,13 @@ std::shared_ptr<const Vocabulary> read_vocabulary(const fs::path& path, int64_t 
   const JsonValue object = parse_json(read_file(path), path.string(), {.unique_keys = true});
   auto vocabulary = std::make_shared<Vocabulary>(Vocabulary::from_json(object));
   if (expected != 0 && vocabulary->size() != expected) {
-    throw DataError(concat(path.string(), ": expected ", expected, " pieces, as the model has, found ",
+    throw DataError(concat(path.string(), ": expected ", expected, " pieces, the model's number, found ",
                            vocabulary->size()));
   }
   return vocabulary;
 }
 
-// Special tokens in front, those that are `last` behind, the pieces of text between.
+// Special tokens first, those in `last` at the end, the text pieces in between.
 std::shared_ptr<const Vocabulary> numbered(const SentencePieceModel& model, bool separate,
                                            const std::string& name) {
   auto vocabulary = std::make_shared<Vocabulary>();
@@ -52,7 +52,7 @@ TokenizerParts marian_parts(const MarianSide& side, std::shared_ptr<const Senten
     if (vocabulary.has(id)) continue;
     throw DataError(concat(side.name, ": expected the ids 0 to ", vocabulary.count() - 1, " for ",
                            vocabulary.count(), " pieces, found none for ", id,
-                           "; a piece is missing or a number wrong"));
+                           "; a piece is missing or an id is wrong"));
   }
   const int32_t eos = vocabulary.require(kEos, side.name), unk = vocabulary.require(kUnk, side.name),
                 pad = vocabulary.require(kPad, side.name);
@@ -68,7 +68,7 @@ TokenizerParts marian_parts(const MarianSide& side, std::shared_ptr<const Senten
 }
 
 TokenizerParts MarianFiles::parts(Side side) const {
-  // With a joint vocabulary transformers joins the pieces with the source model, whatever the language.
+  // With a joint vocabulary, transformers joins pieces with the source model for both languages.
   if (side == Side::source) return marian_parts(source, source.model);
   return marian_parts(target, separate() ? target.model : source.model);
 }
@@ -109,7 +109,7 @@ MarianFiles number_pieces(const MarianModels& models) {
 MarianFiles read_marian_files(const fs::path& folder, ExpectedSizes expected) {
   MarianFiles files;
   bool separate = false;
-  if (const fs::path path = folder / "tokenizer_config.json"; fs::exists(path)) {  // old folders have none
+  if (const fs::path path = folder / "tokenizer_config.json"; fs::exists(path)) {  // absent in old folders
     const JsonValue config = parse_json(read_file(path), path.string());
     separate = config.boolean_or("separate_vocabs", false);
     files.source_lang = config.string_or("source_lang", "");

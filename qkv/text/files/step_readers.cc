@@ -1,4 +1,4 @@
-// The steps before and behind the model: normalizers, pre-tokenizers, post-processors, decoders.
+// Reads the steps before and after the model: normalizers, pre-tokenizers, post-processors, decoders.
 
 #include <algorithm>
 #include <array>
@@ -11,11 +11,11 @@
 namespace qkv::text {
 namespace {
 
-// Sequences within sequences, in real files one.
+// Maximum nesting of sequences; real files have one level.
 constexpr int kDeepest = 8;
 
 [[noreturn]] void refuse(const JsonValue& part, const char* what, const char* known) {
-  part["type"].fail(concat("a ", what, " that is supported (", known, ")"));
+  part["type"].fail(concat("a ", what, " supported by qkv (", known, ")"));
 }
 
 int64_t count_of(const JsonValue& part, const std::string& key) {
@@ -104,9 +104,9 @@ MetaspaceOptions read_metaspace(const JsonValue& part) {
   } else {
     part["prepend_scheme"].fail("always, first or never");
   }
-  if (!part.boolean_or("add_prefix_space", true)) {  // what older files say
+  if (!part.boolean_or("add_prefix_space", true)) {  // the field's older form
     if (part.has("prepend_scheme") && options.prepend != Prepend::never) {
-      part["add_prefix_space"].fail("what prepend_scheme says");
+      part["add_prefix_space"].fail("the value that prepend_scheme implies");
     }
     options.prepend = Prepend::never;
   }
@@ -205,7 +205,7 @@ std::vector<PostProcessing::Part> read_template(const JsonValue& part, const Jso
   return parts;
 }
 
-// `templates`: how many parts of a sequence have put something around the text.
+// `templates`: number of parts of the sequence so far that add tokens.
 void post_processor(const JsonValue& part, PostProcessing& result, int& templates, int depth) {
   const std::string type = part["type"].string();
   if (type == "Sequence") {
@@ -219,7 +219,7 @@ void post_processor(const JsonValue& part, PostProcessing& result, int& template
     result.add_prefix_space = part.boolean_or("add_prefix_space", true);
     if (type == "ByteLevel") return;
   }
-  if (++templates > 1) part.fail("one post-processor that adds tokens, not two");
+  if (++templates > 1) part.fail("at most one post-processor that adds tokens");
   if (type == "TemplateProcessing") {
     result.single = read_template(part["single"], part["special_tokens"], /*pair=*/false);
     result.pair = read_template(part["pair"], part["special_tokens"], /*pair=*/true);

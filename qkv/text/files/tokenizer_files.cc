@@ -1,4 +1,4 @@
-// Which files of a folder make its tokenizer, and the formats that came before tokenizer.json.
+// Selects a folder's tokenizer files; reads the formats that preceded tokenizer.json.
 
 #include <algorithm>
 #include <set>
@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What tokenizer_config.json says of added tokens has to fit the vocabulary.
+// The ids of added tokens in tokenizer_config.json must match the vocabulary.
 void require_ids_of(const Vocabulary& vocabulary, const std::vector<AddedToken>& tokens,
                     const std::string& name) {
   for (const AddedToken& token : tokens) {
@@ -28,7 +28,7 @@ void require_ids_of(const Vocabulary& vocabulary, const std::vector<AddedToken>&
   }
 }
 
-// Special tokens are found in text: those that the vocabulary has, and those that tokenizer_config.json adds.
+// Special tokens are matched in text: those in the vocabulary, and those that tokenizer_config.json adds.
 std::vector<AddedToken> special_tokens(const FolderConfig& config, const Vocabulary& vocabulary,
                                        const std::string& name) {
   require_ids_of(vocabulary, config.added_tokens, name);
@@ -43,7 +43,7 @@ std::vector<AddedToken> special_tokens(const FolderConfig& config, const Vocabul
   return tokens;
 }
 
-// <s> before each text and </s> behind it, where they are given.
+// Adds <s> before each text and </s> after it, if given.
 void put_ends(PostProcessing& post, std::optional<int32_t> bos, std::optional<int32_t> eos,
               int32_t second_type) {
   const auto around = [&](int text, int32_t type_id) {
@@ -58,7 +58,7 @@ void put_ends(PostProcessing& post, std::optional<int32_t> bos, std::optional<in
   post.pair.insert(post.pair.end(), second.begin(), second.end());
 }
 
-// BERT's normalizer with what tokenizer_config.json says of it, which goes before tokenizer.json.
+// BERT's normalizer with the settings of tokenizer_config.json, which take precedence over tokenizer.json.
 NormalizerPtr bert_normalizer_of(const FolderConfig& config, BertNormalizerOptions options) {
   options.lowercase = config.do_lower_case.value_or(options.lowercase);
   options.handle_chinese_chars = config.tokenize_chinese_chars.value_or(options.handle_chinese_chars);
@@ -66,7 +66,7 @@ NormalizerPtr bert_normalizer_of(const FolderConfig& config, BertNormalizerOptio
   return bert_normalizer(options);
 }
 
-// BERT's vocab.txt: a token a line, its number the id.
+// BERT's vocab.txt: one token per line, in order of ids.
 TokenizerParts read_wordpiece(const fs::path& path, const FolderConfig& config) {
   const std::string name = path.string(), content = read_file(path);
   Vocabulary vocabulary;
@@ -112,7 +112,7 @@ Merges read_merges(const fs::path& path) {
   return merges;
 }
 
-// The vocab.json and merges.txt of GPT-2, or of RoBERTa, which puts <s> and </s> around a text.
+// vocab.json and merges.txt of GPT-2, or of RoBERTa, which adds <s> and </s> around a text.
 TokenizerParts read_byte_level_bpe(const fs::path& vocabulary_path, const fs::path& merges_path,
                                    const FolderConfig& config) {
   const std::string name = vocabulary_path.string();
@@ -144,8 +144,8 @@ TokenizerParts read_byte_level_bpe(const fs::path& vocabulary_path, const fs::pa
   return parts;
 }
 
-// T5's sentinels, which stand for what is left out of a text: they come behind the model's pieces, the last
-// one first. tokenizer_config.json may list them too.
+// T5's sentinels, which mark omitted spans. Their ids follow the model's pieces, in descending order of
+// names. tokenizer_config.json may list them too.
 void add_extra_ids(std::vector<AddedToken>& tokens, int64_t pieces, int64_t count) {
   std::set<std::string> listed;
   for (const AddedToken& token : tokens) listed.insert(token.content);
@@ -157,7 +157,7 @@ void add_extra_ids(std::vector<AddedToken>& tokens, int64_t pieces, int64_t coun
   }
 }
 
-// A SentencePiece model. LLaMA's begin a text with <s>, T5's end it with </s>.
+// A SentencePiece model. LLaMA adds <s> before a text, T5 adds </s> after it.
 TokenizerParts read_sentencepiece_file(const fs::path& path, const FolderConfig& config) {
   const auto model = std::make_shared<SentencePieceModel>(read_file(path), path.string());
   TokenizerParts parts;

@@ -25,7 +25,7 @@ Merges read_merges(const JsonValue& part) {
 
 TokenModelPtr read_bpe(const JsonValue& model, bool byte_level, bool& spell_bytes) {
   if (const auto dropout = model.find("dropout"); dropout && dropout->number() != 0) {
-    dropout->fail("no dropout: it makes tokens random");
+    dropout->fail("no dropout, which would make tokenization random");
   }
   BpeOptions options;
   options.unk_token = model.string_or("unk_token", "");
@@ -53,7 +53,7 @@ TokenModelPtr read_unigram(const JsonValue& model) {
   return unigram_model(tokens, options, model.path());
 }
 
-// Older files do not say the type.
+// The type is missing in older files.
 std::string type_of(const JsonValue& model) {
   if (const auto type = model.find("type")) return type->string();
   if (model.has("merges")) return "BPE";
@@ -78,12 +78,12 @@ TokenModelPtr read_model(const JsonValue& model, bool byte_level, bool& spell_by
     return word_level_model(Vocabulary::from_json(model["vocab"]), model.string_or("unk_token", "<unk>"),
                             model.path());
   }
-  model["type"].fail("a model that is supported (BPE, Unigram, WordLevel, WordPiece)");
+  model["type"].fail("a supported model (BPE, Unigram, WordLevel, WordPiece)");
 }
 
 std::vector<AddedToken> read_added_tokens(const JsonValue& part, const Vocabulary& vocabulary) {
   std::vector<AddedToken> tokens;
-  Vocabulary ids;  // finds an id that two added tokens have
+  Vocabulary ids;  // detects added tokens with equal ids
   for (const JsonValue& item : part.items()) {
     AddedToken token;
     token.content = item["content"].string();

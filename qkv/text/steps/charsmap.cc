@@ -10,8 +10,8 @@
 namespace qkv::text {
 namespace {
 
-// A double array as Darts-clone lays it out. A unit has the byte that leads to it, an offset to its children,
-// and whether one of them is a value; a value is a unit with the high bit set.
+// A double array in Darts-clone's format. A unit has the byte that leads to it, an offset to its children,
+// and a flag whether one of them is a value; a value is a unit with the high bit set.
 class Units {
  public:
   void assign(std::string_view bytes) {
@@ -19,7 +19,7 @@ class Units {
     std::memcpy(units_.data(), bytes.data(), units_.size() * sizeof(uint32_t));
   }
 
-  // The value of the shortest prefix of `key` that has one; -1: none has.
+  // The value of the shortest prefix of `key` that has one; -1 if none has.
   int64_t find(std::string_view key) const {
     if (units_.empty()) return -1;
     size_t at = offset(units_[0]);
@@ -35,7 +35,7 @@ class Units {
     return -1;
   }
 
-  // Whether no step from any unit leads out of the array, and each value is one that `is_place` holds for.
+  // Whether no transition leads out of the array, and `is_place` holds for each value.
   template <class IsPlace>
   bool is_closed(IsPlace is_place) const {
     for (size_t at = 0; at < units_.size(); ++at) {
@@ -57,10 +57,10 @@ class Units {
   std::vector<uint32_t> units_;
 };
 
-// The two parts of a map.
+// The two parts of a character map.
 struct Map {
   Units trie;
-  std::string_view strings;  // each ends in a zero byte
+  std::string_view strings;  // zero-terminated
 };
 
 Map parsed(std::string_view bytes, const std::string& name) {
@@ -71,16 +71,16 @@ Map parsed(std::string_view bytes, const std::string& name) {
   if (bytes.size() >= sizeof(trie_bytes)) std::memcpy(&trie_bytes, bytes.data(), sizeof(trie_bytes));
   if (bytes.size() < sizeof(trie_bytes) || trie_bytes > bytes.size() - sizeof(trie_bytes) ||
       trie_bytes % sizeof(uint32_t) != 0) {
-    refuse(bytes.size(), " bytes of which ", trie_bytes, " would be its trie");
+    refuse(bytes.size(), " bytes, of which ", trie_bytes, " would be the trie");
   }
   Map map;
   map.trie.assign(bytes.substr(sizeof(trie_bytes), trie_bytes));
   map.strings = bytes.substr(sizeof(trie_bytes) + trie_bytes);
   if (!valid_utf8(map.strings)) refuse("strings that are not UTF-8");
-  if (!map.strings.empty() && map.strings.back() != '\0') refuse("strings without their end");
+  if (!map.strings.empty() && map.strings.back() != '\0') refuse("strings without a final zero byte");
   const bool closed = map.trie.is_closed(
       [&](uint32_t place) { return place < map.strings.size() && !continues_character(map.strings[place]); });
-  if (!closed) refuse("a trie that leads out of it");
+  if (!closed) refuse("a trie with a transition out of its bounds");
   return map;
 }
 
@@ -93,8 +93,8 @@ class Charsmap : public Normalizer {
   }
 
   void apply(NormalizedString& text) const override {
-    // A cluster that is longer than this is mapped character by character. (SentencePiece itself takes the
-    // longest match at each place; this is what `tokenizers` does.)
+    // Longer clusters are mapped character by character, as `tokenizers` does. (SentencePiece itself takes
+    // the longest match at each position.)
     constexpr size_t kLongestCluster = 5;
     const std::string& all = text.text();
     std::vector<Change> changes;
@@ -121,7 +121,7 @@ class Charsmap : public Normalizer {
   }
 
  private:
-  // What the map has for a part, if it has something.
+  // Appends the replacement of a part; false if the map has none.
   bool put(std::string_view part, std::vector<Change>& changes) const {
     const int64_t place = trie_.find(part);
     if (place < 0) return false;
@@ -134,7 +134,7 @@ class Charsmap : public Normalizer {
   }
 
   Units trie_;
-  std::string strings_;  // each ends in a zero byte
+  std::string strings_;  // zero-terminated
 };
 
 }  // namespace

@@ -1,13 +1,13 @@
 #pragma once
-// SentencePiece's map of characters: a trie over bytes whose values are places in a list of strings.
+// SentencePiece's character map: a byte trie whose values are offsets into a list of strings.
 
 #include <string>
 #include <string_view>
 
 namespace qkv::text {
 
-// Throws DataError beginning with `name` where the bytes are not such a map, or a step of its trie or a value
-// leads out of it.
+// Throws DataError beginning with `name` if the bytes are not such a map, or a transition or value is out of
+// bounds.
 void check_charsmap(std::string_view charsmap, const std::string& name);
 
 }  // namespace qkv::text

@@ -59,7 +59,7 @@ class ByteLevelDecoder : public Decoder {
  public:
   void apply(std::vector<std::string>& tokens) const override {
     std::string bytes;
-    // A token with other characters, an added one, is text already.
+    // An added token may contain other characters; it is plain text.
     for (const std::string& token : tokens) bytes += bytes_of_letters(token).value_or(token);
     tokens.assign(1, repair_utf8(bytes).text);
   }

@@ -1,5 +1,5 @@
 #pragma once
-// From tokens back to text: the decoders of a tokenizer.json.
+// Converts tokens back to text: the decoders of a tokenizer.json.
 
 #include <memory>
 #include <string>
@@ -13,20 +13,20 @@ namespace qkv::text {
 class Decoder {
  public:
   virtual ~Decoder() = default;
-  // Changes tokens into parts of text, which are then laid end to end.
+  // Converts tokens to parts of text, which the caller concatenates.
   virtual void apply(std::vector<std::string>& tokens) const = 0;
 };
 
 using DecoderPtr = std::unique_ptr<const Decoder>;
 
-// Spaces before tokens that begin a word; cleanup removes those before punctuation and contractions.
+// Adds spaces before tokens that begin a word; cleanup removes those before punctuation and contractions.
 DecoderPtr wordpiece_decoder(std::string prefix, bool cleanup);
 DecoderPtr byte_level_decoder();
 DecoderPtr metaspace_decoder(const MetaspaceOptions& options);
-// The suffix that ends a word becomes a space; at the end of the text it is removed.
+// Replaces the end-of-word suffix by a space, and removes it at the end of the text.
 DecoderPtr bpe_decoder(std::string suffix);
-DecoderPtr byte_fallback_decoder();  // runs of <0x..> that are UTF-8 become its characters
-DecoderPtr fuse_decoder();           // joins all parts
+DecoderPtr byte_fallback_decoder();  // converts runs of <0x..> that form UTF-8 to characters
+DecoderPtr fuse_decoder();           // concatenates all parts
 DecoderPtr replace_decoder(std::unique_ptr<const Pattern> pattern, std::string content);
 // Removes a character from the ends of each part, at most `left` and `right` times.
 DecoderPtr strip_decoder(std::string character, int64_t left, int64_t right);

@@ -35,7 +35,7 @@ void NormalizedString::transform(std::span<const Change> changes, size_t removed
   std::vector<Range> sources;
   text.reserve(text_.size());
   sources.reserve(text_.size());
-  size_t at = 0;  // in the old text: what has been dealt with
+  size_t at = 0;  // position in the old text
   const auto skip = [&](size_t characters) {
     for (; characters > 0 && at < text_.size(); --characters) next_character(text_, at);
   };

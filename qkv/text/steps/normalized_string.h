@@ -1,5 +1,5 @@
 #pragma once
-// Text between the input and the model, with the origin of each of its bytes.
+// Text under normalization, with the position of each byte in the input.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace qkv::text {
 
-// Bytes [begin, end) of some text.
+// Byte range [begin, end).
 struct Range {
   uint32_t begin = 0, end = 0;
 
@@ -21,8 +21,8 @@ struct Range {
   friend bool operator==(Range, Range) = default;
 };
 
-// One character of a changed text: count 0 = it replaces the next old character, 1 = it is inserted, -n = it
-// replaces the next old character and the n behind that are removed.
+// One character of a changed text: count 0 replaces the next old character, 1 inserts, -n replaces the next
+// old character and removes the n after it.
 struct Change {
   char32_t character = 0;
   int32_t count = 0;
@@ -31,36 +31,36 @@ struct Change {
 class NormalizedString {
  public:
   NormalizedString() = default;
-  // The bytes that begin at `begin` in the whole text; valid UTF-8.
+  // The part of the whole text that starts at byte `begin`; valid UTF-8.
   NormalizedString(std::string_view source, uint32_t begin) : text_(source), begin_(begin) {}
 
   const std::string& text() const { return text_; }
   bool empty() const { return text_.empty(); }
 
-  // The origin in the whole text of bytes [begin, end) of text(); never half a character. (For an empty
-  // range: the beginning of the next byte's origin.)
+  // The origin in the whole text of bytes [begin, end) of text(); always whole characters. (For an empty
+  // range: the start of the next byte's origin.)
   Range source(Range part) const;
 
-  // A part as a string of its own.
+  // A part as a new string.
   NormalizedString slice(Range part) const;
 
-  // Replaces the whole text. The first `removed` old characters are removed; an inserted character has the
+  // Replaces the whole text. The first `removed` old characters are removed. An inserted character has the
   // origin of the one before it (the first: the empty range at the beginning).
   void transform(std::span<const Change> changes, size_t removed = 0);
 
-  // Keeps the characters that satisfy a predicate.
+  // Keeps only the characters that satisfy a predicate.
   template <class Keep>
   void filter(Keep keep);
 
-  // For replacing characters by others of the same number of bytes.
+  // For replacing characters by others of equal byte length.
   char* bytes() { return text_.data(); }
 
-  // Builds a new text from parts of this one and insertions; replace() then takes it.
+  // Builds a new text from parts of this one and insertions, for replace().
   class Writer {
    public:
     explicit Writer(const NormalizedString& from) : from_(from) {}
     uint32_t size() const { return static_cast<uint32_t>(text_.size()); }
-    void keep(Range part);                              // bytes of the old text, as they were
+    void keep(Range part);                              // unchanged bytes of the old text
     void put(std::string_view characters, Range from);  // from: in the whole text
 
    private:
@@ -75,7 +75,7 @@ class NormalizedString {
   Range source_of_byte(size_t at) const;
 
   std::string text_;
-  std::vector<Range> sources_;  // of each byte of text_; empty: each character is its own origin
+  std::vector<Range> sources_;  // origin of each byte of text_; empty: identity
   uint32_t begin_ = 0;
 };
 
@@ -89,7 +89,7 @@ void NormalizedString::filter(Keep keep) {
     writer.keep({kept_from, static_cast<uint32_t>(begin)});
     kept_from = static_cast<uint32_t>(at);
   }
-  if (kept_from == 0) return;  // everything stays
+  if (kept_from == 0) return;  // nothing was removed
   writer.keep({kept_from, static_cast<uint32_t>(text_.size())});
   replace(writer);
 }

@@ -29,15 +29,14 @@ void lowercase(NormalizedString& text) {
   if (changed) text.transform(changes);
 }
 
-// Decomposed characters in canonical order (Unicode Standard, 3.11, D109), each with what it means for the
-// alignment. Characters change their places together with their counts: what came from where follows the
-// order of the result.
+// Decomposes to canonical order (Unicode Standard, 3.11, D109), with each character's alignment count.
+// Reordered characters keep their counts, so origins follow the order of the result, as in `tokenizers`.
 void decompose(const std::string& text, bool compatible, std::vector<Change>& changes) {
   std::u32string characters;
-  size_t unordered = 0;  // marks from here on have not been sorted yet
+  size_t unordered = 0;  // combining marks from here on are not sorted yet
   std::vector<uint8_t> classes;
   const auto sort_marks = [&] {
-    // An insertion sort: marks are few, mostly in order already, and equal ones must stay in order.
+    // Insertion sort: there are few marks, mostly in order, and the sort must be stable.
     for (size_t i = unordered + 1; i < changes.size(); ++i) {
       for (size_t j = i; j > unordered && classes[j - 1] > classes[j]; --j) {
         std::swap(changes[j - 1], changes[j]);
@@ -60,7 +59,7 @@ void decompose(const std::string& text, bool compatible, std::vector<Change>& ch
   sort_marks();
 }
 
-// Canonical composition (Unicode Standard, 3.11, D117) of what decompose() gave.
+// Canonical composition (Unicode Standard, 3.11, D117) of a decomposed text.
 void recompose(std::vector<Change>& changes) {
   constexpr size_t kNone = SIZE_MAX;
   size_t starter = kNone, end = 0;
@@ -137,7 +136,7 @@ class Bert : public Normalizer {
   static void clean(NormalizedString& text) {
     text.filter(keeps);
     const std::string& now = text.text();
-    bool wide = false;  // white space of several bytes
+    bool wide = false;  // contains multi-byte white space
     for (size_t at = 0; at < now.size();) {
       const size_t begin = at;
       const char32_t c = next_character(now, at);
@@ -156,8 +155,8 @@ class Bert : public Normalizer {
     text.transform(changes);
   }
 
-  // The blocks of CJK ideographs that BERT's own tokenizer names. (0x2B920, as the reference has it: BERT's
-  // says 0x2B820.)
+  // The CJK ideograph blocks of the reference implementation. (It has 0x2B920 where BERT's original tokenizer
+  // has 0x2B820.)
   static bool is_ideograph(char32_t c) {
     return (c >= 0x4E00 && c <= 0x9FFF) || (c >= 0x3400 && c <= 0x4DBF) || (c >= 0x20000 && c <= 0x2A6DF) ||
            (c >= 0x2A700 && c <= 0x2B73F) || (c >= 0x2B740 && c <= 0x2B81F) ||
@@ -230,7 +229,7 @@ class Replace : public Normalizer {
     uint32_t kept = 0;
     for (const Range match : matches) {
       writer.keep({kept, match.begin});
-      // It counts as having come from the last character that it replaces.
+      // Its origin is the last character that it replaces.
       const uint32_t end = match.end;
       writer.put(content_, end > 0 ? text.source({end - 1, end}) : Range{});
       kept = end;

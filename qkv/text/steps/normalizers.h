@@ -21,11 +21,11 @@ class Normalizer {
 
 using NormalizerPtr = std::unique_ptr<const Normalizer>;
 
-// BERT's: its fields are those of the file.
+// The fields of a BertNormalizer.
 struct BertNormalizerOptions {
-  bool clean_text = true;             // removes control characters, turns white space into spaces
-  bool handle_chinese_chars = true;   // puts spaces around CJK ideographs
-  std::optional<bool> strip_accents;  // removes nonspacing marks, after NFD; unset: as `lowercase`
+  bool clean_text = true;             // removes control characters, replaces white space by spaces
+  bool handle_chinese_chars = true;   // surrounds CJK ideographs with spaces
+  std::optional<bool> strip_accents;  // removes nonspacing marks, after NFD; unset: same as `lowercase`
   bool lowercase = true;
 };
 NormalizerPtr bert_normalizer(const BertNormalizerOptions& options);
@@ -37,10 +37,10 @@ NormalizerPtr lowercase_normalizer();
 NormalizerPtr strip_normalizer(bool left, bool right);  // white space at the ends
 NormalizerPtr strip_accents_normalizer();               // marks of all kinds
 NormalizerPtr replace_normalizer(std::unique_ptr<const Pattern> pattern, std::string content);
-NormalizerPtr prepend_normalizer(std::string text);  // empty text stays empty
+NormalizerPtr prepend_normalizer(std::string text);  // leaves empty text empty
 
-// The map of characters that is part of a SentencePiece model. Throws DataError beginning with `name` where
-// the bytes are not one.
+// The character map of a SentencePiece model. Throws DataError beginning with `name` if the bytes are not
+// one.
 NormalizerPtr precompiled_normalizer(std::string_view charsmap, const std::string& name);
 
 NormalizerPtr normalizer_sequence(std::vector<NormalizerPtr> parts);

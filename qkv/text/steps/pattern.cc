@@ -33,9 +33,9 @@ std::string message_of(int code) {
   return reinterpret_cast<const char*>(text.data());
 }
 
-// The same expression for PCRE2. Where the two dialects differ: Oniguruma's \s is Unicode's White_Space
-// (PCRE2 adds U+180E), its \w has marks and connecting punctuation, its \h is a hexadecimal digit, and
-// \p{Han} is the script alone (PCRE2 adds characters that scripts share).
+// Translates the expression to PCRE2. The dialects differ in: \s, in Oniguruma Unicode's White_Space (PCRE2
+// adds U+180E); \w, which includes marks and connecting punctuation; \h, a hexadecimal digit; and \p{Han},
+// the script alone (PCRE2 adds characters shared between scripts).
 class Translation {
  public:
   Translation(const std::string& expression, const std::string& name) : in_(expression), name_(name) {}
@@ -49,11 +49,11 @@ class Translation {
         if (c == '[') ++class_depth_;
         if (c == ']' && class_depth_ > 0) --class_depth_;
         if (class_depth_ > 1 || (class_depth_ == 1 && in_.compare(at_, 2, "&&") == 0)) {
-          fail("a class within a class");
+          fail("a nested class");
         }
         out_ += c;
         ++at_;
-        // A bracket right behind the opening one is a character.
+        // A bracket directly after the opening one is a literal.
         if (c == '[') {
           if (at_ < in_.size() && in_[at_] == '^') out_ += in_[at_++];
           if (at_ < in_.size() && in_[at_] == ']') out_ += in_[at_++];
@@ -66,7 +66,7 @@ class Translation {
  private:
   [[noreturn]] void fail(const std::string& what) const {
     throw DataError(concat(name_,
-                           ": expected a regular expression that PCRE2 and Oniguruma read alike, found ",
+                           ": expected a regular expression that PCRE2 and Oniguruma interpret alike, found ",
                            what, " in ", in_));
   }
 
@@ -152,11 +152,11 @@ class Regex : public Pattern {
       throw DataError(
           concat(name, ": expected a regular expression, found ", expression, " (", message_of(error), ')'));
     }
-    pcre2_jit_compile(code_.get(), PCRE2_JIT_COMPLETE);  // where there is no JIT, matching is slower
+    pcre2_jit_compile(code_.get(), PCRE2_JIT_COMPLETE);  // without JIT, matching is slower
   }
 
   void find(std::string_view text, std::vector<Range>& matches) const override {
-    // Only the whole match is asked for, so one pair of positions serves every expression.
+    // Only the whole match is needed, so one pair of positions serves all expressions.
     thread_local const std::unique_ptr<pcre2_match_data, FreeMatch> data(pcre2_match_data_create(1, nullptr));
     const PCRE2_SIZE* const found = pcre2_get_ovector_pointer(data.get());
     const auto subject = reinterpret_cast<PCRE2_SPTR>(text.data());
@@ -166,10 +166,10 @@ class Regex : public Pattern {
       if (result == PCRE2_ERROR_NOMATCH) return;
       if (result < 0) {
         throw DataError(
-            concat(name_, ": the regular expression ", expression_, " gave up (", message_of(result), ')'));
+            concat(name_, ": the regular expression ", expression_, " failed (", message_of(result), ')'));
       }
       const bool empty = found[0] == found[1];
-      // An empty match right behind another one is none.
+      // An empty match directly after another match does not count.
       if (!empty || matches.empty() || matches.back().end != found[1]) {
         matches.push_back({static_cast<uint32_t>(found[0]), static_cast<uint32_t>(found[1])});
       }

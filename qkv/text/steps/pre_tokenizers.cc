@@ -10,7 +10,7 @@
 namespace qkv::text {
 namespace {
 
-// Cuts each piece by a function of (the piece's text, its place, the new pieces).
+// Splits each piece by a function of (the piece's text, its range, the new pieces).
 template <class Cut>
 void cut_pieces(Pieces& pieces, Cut cut) {
   const std::string_view all = pieces.text.text();
@@ -24,10 +24,10 @@ void add(std::vector<Range>& pieces, uint32_t begin, uint32_t end) {
   if (begin < end) pieces.push_back({begin, end});
 }
 
-// The parts of a text of `size` bytes, matched and not, put together as a behavior says.
+// Splits a text of `size` bytes into matched and unmatched parts, merged according to `behavior`.
 void split_at(const std::vector<Range>& matches, bool inverted, uint32_t size, SplitBehavior behavior,
               uint32_t base, std::vector<Range>& pieces) {
-  if (behavior == SplitBehavior::isolated) {  // the usual one, and nothing to put together
+  if (behavior == SplitBehavior::isolated) {  // the common case: nothing to merge
     uint32_t at = 0;
     for (const Range match : matches) {
       add(pieces, base + at, base + match.begin);
@@ -87,7 +87,7 @@ void split_at(const std::vector<Range>& matches, bool inverted, uint32_t size, S
   for (const Range range : whole) add(pieces, base + range.begin, base + range.end);
 }
 
-// Each character by itself where a predicate holds for it.
+// Isolates each character that satisfies a predicate.
 template <class Matches>
 void find_characters(std::string_view text, Matches matches, std::vector<Range>& found) {
   for (size_t at = 0; at < text.size();) {
@@ -98,7 +98,8 @@ void find_characters(std::string_view text, Matches matches, std::vector<Range>&
 
 enum class Kind : uint8_t { space, word, sign };
 
-// Cuts where the kind of character changes. White space is dropped; signs stand alone or, joined, in runs.
+// Splits where the kind of character changes. White space is dropped; symbols stand alone or, if joined, in
+// runs.
 template <class KindOf>
 void cut_by_kind(Pieces& pieces, KindOf kind_of, bool join_signs) {
   cut_pieces(pieces, [&](std::string_view text, uint32_t base, std::vector<Range>& cuts) {
@@ -116,7 +117,7 @@ void cut_by_kind(Pieces& pieces, KindOf kind_of, bool join_signs) {
   });
 }
 
-// A kind for each ASCII character, and a function for the others.
+// The kind of each ASCII character, and a function for other characters.
 template <class KindOf>
 class KindTable {
  public:
@@ -198,8 +199,7 @@ class PatternSplit : public PreTokenizer {
   bool inverted_;
 };
 
-// Each piece for which `wants` holds gets `prefix` in front, which counts as having come from its first
-// character.
+// Prepends `prefix` to each piece for which `wants` holds; its origin is the piece's first character.
 template <class Wants>
 void prepend(Pieces& pieces, std::string_view prefix, Wants wants) {
   bool any = false;

@@ -1,6 +1,6 @@
 #pragma once
-// Cutting text into pieces: the pre-tokenizers of a tokenizer.json. A model sees one piece at a time, so no
-// token crosses a cut.
+// Splits text into pieces: the pre-tokenizers of a tokenizer.json. The model sees one piece at a time, so
+// tokens never cross piece boundaries.
 
 #include <memory>
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace qkv::text {
 
-// A text and its pieces, in order; the text between two pieces is removed.
+// A text and its pieces, in order; text between pieces is dropped.
 struct Pieces {
   NormalizedString text;
   std::vector<Range> ranges;
@@ -25,32 +25,32 @@ class PreTokenizer {
 
 using PreTokenizerPtr = std::unique_ptr<const PreTokenizer>;
 
-// What happens to the matches of a pattern.
+// Treatment of a pattern's matches, named as in tokenizer.json.
 enum class SplitBehavior { removed, isolated, merged_with_previous, merged_with_next, contiguous };
 
-// At white space, which is removed, and at each punctuation character.
+// Splits at white space, which is removed, and isolates punctuation characters.
 PreTokenizerPtr bert_pre_tokenizer();
-// At white space, which is removed, and between word characters and others.
+// Splits at white space, which is removed, and between word and other characters.
 PreTokenizerPtr whitespace_pre_tokenizer();
-// At white space, which is removed.
+// Splits at white space, which is removed.
 PreTokenizerPtr whitespace_split();
 PreTokenizerPtr punctuation_split(SplitBehavior behavior);
 PreTokenizerPtr digits_split(bool individual);
-// At the pattern's matches; inverted: at the text between them.
+// Splits at the pattern's matches; inverted: at the text between them.
 PreTokenizerPtr pattern_split(std::unique_ptr<const Pattern> pattern, SplitBehavior behavior, bool inverted);
 
 struct ByteLevelOptions {
   bool add_prefix_space = true;
-  bool use_regex = true;    // cut with kGpt2Pattern
-  bool spell_bytes = true;  // each byte becomes one of 256 letters; false: the model reads bytes as they are
+  bool use_regex = true;    // split with kGpt2Pattern
+  bool spell_bytes = true;  // map each byte to one of 256 letters; false: the model reads raw bytes
 };
 PreTokenizerPtr byte_level_pre_tokenizer(const ByteLevelOptions& options);
 
-enum class Prepend { always, first, never };  // `first`: where the piece is the text's beginning
+enum class Prepend { always, first, never };  // `first`: only if the piece begins the text
 struct MetaspaceOptions {
-  std::string replacement = "▁";  // for each space
+  std::string replacement = "▁";  // replaces spaces
   Prepend prepend = Prepend::always;
-  bool split = true;  // cut before each replacement
+  bool split = true;  // split before each replacement
 };
 PreTokenizerPtr metaspace_pre_tokenizer(MetaspaceOptions options);
 

@@ -17,7 +17,7 @@ bool between(utf8proc_category_t found, utf8proc_category_t first, utf8proc_cate
   return found >= first && found <= last;
 }
 
-// Symbols (category So) that Unicode counts as alphabetic: circled and squared Latin letters.
+// Symbols (category So) that Unicode classifies as alphabetic: circled and squared Latin letters.
 bool is_letter_like_symbol(char32_t c) {
   return (c >= 0x24B6 && c <= 0x24E9) || (c >= 0x1F130 && c <= 0x1F149) || (c >= 0x1F150 && c <= 0x1F169) ||
          (c >= 0x1F170 && c <= 0x1F189);
@@ -55,7 +55,8 @@ bool is_mark(char32_t c) { return between(category(c), UTF8PROC_CATEGORY_MN, UTF
 
 void append_lowercase(std::u32string& text, char32_t c) {
   constexpr char32_t kCapitalIWithDot = 0x130, kCombiningDot = 0x307;
-  if (c == kCapitalIWithDot) {  // the only one that becomes two; utf8proc knows mappings to one only
+  // The only one with a two-character lower case, which utf8proc's simple mapping lacks.
+  if (c == kCapitalIWithDot) {
     text += U'i';
     text += kCombiningDot;
   } else {
@@ -68,7 +69,7 @@ void append_decomposition(std::u32string& text, char32_t c, bool compatible) {
     text += c;
     return;
   }
-  std::array<utf8proc_int32_t, 32> characters{};  // the longest, of U+FDFA, has 18
+  std::array<utf8proc_int32_t, 32> characters{};  // the longest decomposition, of U+FDFA, has 18
   const int options = UTF8PROC_DECOMPOSE | (compatible ? UTF8PROC_COMPAT : 0);
   const auto count =
       utf8proc_decompose_char(static_cast<utf8proc_int32_t>(c), characters.data(), characters.size(),

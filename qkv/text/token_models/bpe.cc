@@ -10,13 +10,13 @@
 namespace qkv::text {
 namespace {
 
-// What a pair of neighbours becomes, and how early it is merged.
+// The result and rank of merging a pair of tokens.
 struct Merge {
   uint32_t rank = 0;
   int32_t id = -1;
 };
 
-// Merges by their pair. Open addressing: a lookup that finds nothing, the usual case, mostly reads one place.
+// Maps pairs to merges. Open addressing: a failed lookup, the most common case, usually reads one slot.
 class MergeTable {
  public:
   explicit MergeTable(size_t count) {
@@ -25,7 +25,7 @@ class MergeTable {
     slots_.resize(slots);
   }
 
-  // A pair that is there already gets the later rule.
+  // For a repeated pair, the later rule wins.
   void set(int32_t left, int32_t right, Merge merge) {
     const uint64_t key = key_of(left, right);
     slots_[place_of(key)] = {key, merge};
@@ -57,10 +57,10 @@ class MergeTable {
   std::vector<Slot> slots_;
 };
 
-// A token of the word so far, in a list of its neighbours.
+// A token of the word so far, in a doubly linked list.
 struct Symbol {
   int32_t id;
-  uint32_t length;  // bytes; 0: it became part of its left neighbour
+  uint32_t length;  // bytes; 0: merged into its left neighbour
   int32_t previous, next;
 };
 
@@ -95,7 +95,7 @@ class Bpe : public TokenModel {
     } else {
       spell(piece, symbols);
     }
-    // A short word is done sooner by looking at all its pairs than by keeping them in order.
+    // For short words, a scan of all pairs is faster than a priority queue.
     constexpr size_t kShort = 32;
     symbols.size() <= kShort ? merge_short(symbols) : merge_long(symbols);
     uint32_t at = 0;
@@ -149,9 +149,9 @@ class Bpe : public TokenModel {
     }
   }
 
-  // The characters of a piece as tokens.
+  // Splits a piece into single-character tokens.
   void spell(std::string_view piece, std::vector<Symbol>& symbols) const {
-    uint32_t unknown = 0;  // bytes of the unknown token that is not added yet
+    uint32_t unknown = 0;  // bytes of a pending unknown token
     const auto flush = [&] {
       if (unknown > 0) add(symbols, unk_, unknown);
       unknown = 0;
@@ -196,7 +196,7 @@ class Bpe : public TokenModel {
     return symbol.next < 0 ? nullptr : merges_.find(symbol.id, symbols[static_cast<size_t>(symbol.next)].id);
   }
 
-  // The symbol takes in its right neighbour.
+  // Merges the symbol with its right neighbour.
   static void join(std::vector<Symbol>& symbols, int32_t left, int32_t id) {
     Symbol& symbol = symbols[static_cast<size_t>(left)];
     Symbol& right = symbols[static_cast<size_t>(symbol.next)];
@@ -268,7 +268,7 @@ class Bpe : public TokenModel {
   MergeTable merges_;
   int32_t unk_ = -1;
   std::array<int32_t, 256> byte_tokens_{};  // <0x00> to <0xFF>, for byte_fallback
-  std::array<int32_t, 256> letters_{};      // of each byte, where pieces are bytes
+  std::array<int32_t, 256> letters_{};      // token of each byte, if pieces are bytes
   StringIndex pieces_of_bytes_;
 };
 

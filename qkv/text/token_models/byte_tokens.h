@@ -1,5 +1,5 @@
 #pragma once
-// Tokens <0x00> to <0xFF>, which spell text that a vocabulary has no other tokens for.
+// Byte-fallback tokens <0x00> to <0xFF>, for text that other tokens cannot represent.
 
 #include <array>
 #include <cstdint>
@@ -10,10 +10,10 @@
 
 namespace qkv::text {
 
-// The id of each byte's token; -1 where the vocabulary has none.
+// The id of each byte's token; -1 if not in the vocabulary.
 std::array<int32_t, 256> byte_tokens(const Vocabulary& vocabulary);
 
-// The byte that a token such as <0x0A> stands for, if it is one.
+// The byte of a token such as <0x0A>; nothing for other tokens.
 std::optional<uint8_t> byte_of_token(std::string_view token);
 
 }  // namespace qkv::text

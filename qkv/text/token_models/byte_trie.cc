@@ -9,11 +9,11 @@ ByteTrie::ByteTrie(std::vector<std::pair<std::string_view, int32_t>> entries) {
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   struct Open {
     uint32_t node;
-    size_t begin, end;  // the entries that begin as this node does
+    size_t begin, end;  // the range of entries with this node's prefix
     size_t depth;
   };
   nodes_.emplace_back();
-  std::vector<Open> open{{0, 0, entries.size(), 0}};  // breadth first
+  std::vector<Open> open{{0, 0, entries.size(), 0}};  // breadth-first
   for (size_t next = 0; next < open.size(); ++next) {
     auto [node, begin, end, depth] = open[next];
     for (; begin < end && entries[begin].first.size() == depth; ++begin)

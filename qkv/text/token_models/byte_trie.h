@@ -1,5 +1,5 @@
 #pragma once
-// A trie over bytes: the strings of a set that are prefixes of a text.
+// A byte trie: finds the strings of a set that are prefixes of a text.
 
 #include <array>
 #include <cstdint>
@@ -12,11 +12,11 @@ namespace qkv::text {
 class ByteTrie {
  public:
   ByteTrie() = default;
-  // Strings and their numbers (>= 0), which must outlive the constructor only. Of equal strings the last
-  // counts; empty ones are left out.
+  // Strings and their values (>= 0), which need only outlive the constructor. The last of equal strings wins;
+  // empty ones are ignored.
   explicit ByteTrie(std::vector<std::pair<std::string_view, int32_t>> entries);
 
-  // Calls found(length, number) for each string of the set that `text` begins with, shortest first.
+  // Calls found(length, value) for each string of the set that is a prefix of `text`, shortest first.
   template <class Found>
   void prefixes(std::string_view text, Found found) const {
     uint32_t node = 0;
@@ -27,7 +27,7 @@ class ByteTrie {
     }
   }
 
-  // The longest of them; {0, -1} where there is none.
+  // The longest such prefix; {0, -1} if there is none.
   std::pair<size_t, int32_t> longest_prefix(std::string_view text) const {
     std::pair<size_t, int32_t> best{0, -1};
     prefixes(text, [&](size_t length, int32_t value) { best = {length, value}; });
@@ -39,11 +39,11 @@ class ByteTrie {
   bool begins(uint8_t byte) const { return first_[byte] != 0; }
 
  private:
-  // The children of a node lie side by side, in the order of their bytes.
+  // Children of a node are contiguous, ordered by byte.
   struct Node {
-    uint32_t children = 0;  // the first
+    uint32_t children = 0;  // index of the first
     uint16_t count = 0;
-    uint8_t byte = 0;  // that leads here
+    uint8_t byte = 0;  // the byte leading to this node
     int32_t value = -1;
   };
 
@@ -57,7 +57,7 @@ class ByteTrie {
   }
 
   std::vector<Node> nodes_;
-  std::array<uint32_t, 256> first_{};  // the root's children; 0 = none
+  std::array<uint32_t, 256> first_{};  // the root's children; 0: none
 };
 
 }  // namespace qkv::text

@@ -11,18 +11,18 @@
 namespace qkv::text {
 namespace {
 
-constexpr std::string_view kWordBoundary = "▁";  // U+2581, SentencePiece's mark for a space
+constexpr std::string_view kWordBoundary = "▁";  // U+2581, SentencePiece's symbol for a space
 
 void check(const sentencepiece::util::Status& status, const char* what) {
   if (!status.ok()) throw Error(concat("SentencePiece cannot ", what, ": ", status.message()));
 }
 
-// The fields of a serialized protocol buffer message, as far as it is one.
+// Iterates over the fields of a serialized protocol buffer message.
 class Fields {
  public:
   explicit Fields(std::string_view message) : rest_(message) {}
 
-  // Moves to the next field; false at the end, or where the message is malformed.
+  // Moves to the next field; false at the end, or if the message is malformed.
   bool next() {
     const auto tag = varint();
     if (!tag || *tag >> 3 == 0) return false;
@@ -71,7 +71,7 @@ class Fields {
   uint64_t number_ = 0;
 };
 
-// The library walks through the maps of characters without asking whether a step leads out of them.
+// The library traverses character maps without bounds checks.
 void check_charsmaps(std::string_view model, const std::string& name) {
   constexpr uint64_t kNormalizer = 3, kDenormalizer = 5, kCharsmap = 2;  // in sentencepiece_model.proto
   for (Fields field(model); field.next();) {
@@ -125,7 +125,7 @@ class NumberedPieces : public TokenModel {
     model_->encode(text.substr(start),
                    [&](int32_t own, std::string_view piece, uint32_t begin, uint32_t end) {
                      int32_t id = ids_[static_cast<size_t>(own)];
-                     // Rare: a stretch that this model does not know may be a piece of the other language's.
+                     // Rare: text unknown to this model may be a piece of the other language's.
                      if (id < 0) id = found_in_text(piece);
                      tokens.push_back({id, start + begin, start + end});
                    });
@@ -153,8 +153,8 @@ class NumberedPieces : public TokenModel {
       if (id < 0 && missing++ == 0) first_missing = model_->piece(own);
     }
     if (missing == 0) return;
-    const std::string found = concat("expected the ", pieces, " pieces of ", model_->name(), ", found that ",
-                                     missing, " are missing, the first '", first_missing, "'");
+    const std::string found = concat("expected the ", pieces, " pieces of ", model_->name(), ", found ",
+                                     missing, " missing, the first '", first_missing, "'");
     if (missing * 10 > pieces)
       throw DataError(concat(name, ": ", found, "; the files do not belong together"));
     log_warning(concat(name, ": ", found, "; they become <unk>"));
@@ -164,10 +164,10 @@ class NumberedPieces : public TokenModel {
   std::shared_ptr<const Vocabulary> vocabulary_;
   int32_t unknown_;
   std::vector<int32_t> symbols_;
-  std::vector<int32_t> ids_;  // in the vocabulary, of each of the model's ids; -1: none
+  std::vector<int32_t> ids_;  // vocabulary id of each of the model's ids; -1: none
 };
 
-// Word boundaries that the model did not know as such become spaces; none is left at the ends.
+// Remaining word boundary symbols become spaces; leading and trailing ones are removed.
 std::string plain_text(std::string_view decoded) {
   std::string text;
   while (!decoded.empty()) {
@@ -210,7 +210,7 @@ SentencePieceModel::SentencePieceModel(std::string bytes, std::string name)
                           : processor->library.LoadFromSerializedProto(bytes_);
   if (!status.ok()) {
     throw DataError(concat(name_, ": expected a SentencePiece model, found ", bytes_.size(),
-                           " bytes that are not one or are cut off (", status.message(), ")"));
+                           " bytes that are malformed or truncated (", status.message(), ")"));
   }
   processor_ = std::move(processor);
 }

@@ -28,7 +28,7 @@ class Unigram : public TokenModel {
       lowest = std::min(lowest, score);
     }
     trie_ = ByteTrie(std::move(entries));
-    constexpr double kUnknownPenalty = 10;  // SentencePiece's
+    constexpr double kUnknownPenalty = 10;  // as in SentencePiece
     unknown_score_ = lowest - kUnknownPenalty;
     byte_tokens_ = byte_tokens(vocabulary_);
   }
@@ -36,7 +36,7 @@ class Unigram : public TokenModel {
   void tokenize(std::string_view piece, std::vector<Token>& tokens) const override {
     thread_local std::vector<Step> best;
     find_best(piece, best);
-    // Backwards from the end; unknown characters side by side are one part.
+    // Backtracks from the end, fusing adjacent unknown characters.
     thread_local std::vector<Token> parts;
     parts.clear();
     for (auto end = static_cast<uint32_t>(piece.size()); end > 0;) {
@@ -60,14 +60,14 @@ class Unigram : public TokenModel {
   const Vocabulary& vocabulary() const override { return vocabulary_; }
 
  private:
-  // The best way to a place in the piece: its last token.
+  // The best segmentation up to a position: its last token.
   struct Step {
     double score = 0;
     int32_t id = -1;
     uint32_t from = 0;
   };
 
-  // Viterbi's algorithm, over the tokens that begin at each character.
+  // Viterbi search over the tokens that begin at each character.
   void find_best(std::string_view piece, std::vector<Step>& best) const {
     best.assign(piece.size() + 1, {});
     for (size_t at = 0; at < piece.size();) {
@@ -88,8 +88,7 @@ class Unigram : public TokenModel {
     }
   }
 
-  // A stretch of unknown characters may all the same be a token that no likely path went through, or be
-  // spelled in bytes.
+  // A run of unknown characters may still equal a token outside the best path, or be spelled as bytes.
   void add_unknown(std::string_view text, const Token& part, std::vector<Token>& tokens) const {
     const int32_t id = vocabulary_.find(text);
     const bool bytes = id < 0 && byte_fallback_ && std::all_of(text.begin(), text.end(), [&](char byte) {

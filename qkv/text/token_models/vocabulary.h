@@ -1,5 +1,5 @@
 #pragma once
-// Tokens and their ids, both ways.
+// A bidirectional map between tokens and ids.
 
 #include <cstdint>
 #include <string>
@@ -13,29 +13,28 @@ namespace qkv::text {
 
 class Vocabulary {
  public:
-  // More than any vocabulary has; an id beyond it is a broken file.
+  // An upper bound for any real vocabulary; a larger id means a corrupt file.
   static constexpr int64_t kMaxIds = 1 << 22;
 
-  // From an object of tokens and ids: a vocab.json, or the "vocab" of a tokenizer.json. Throws DataError
-  // naming the member for an id that is none.
+  // Reads an object of tokens and ids: a vocab.json, or the "vocab" of a tokenizer.json. Throws DataError
+  // naming the member with an invalid id.
   static Vocabulary from_json(const JsonValue& object);
-  // The inverse: one token a line, in the order of the ids.
+  // The inverse: one token per line, in order of ids.
   std::string to_json() const;
 
-  // `name` (a file) is named in errors. Throws DataError for an id outside 0..kMaxIds and for one that two
-  // tokens have.
+  // `name` (a file) is used in errors. Throws DataError for an id outside 0..kMaxIds-1 and for a repeated id.
   void add(std::string_view token, int64_t id, const std::string& name);
 
   // The id of a token, or -1.
   int32_t find(std::string_view token) const { return ids_.find(token); }
-  // The same; throws DataError beginning with `name` where there is none.
+  // Likewise; throws DataError beginning with `name` if absent.
   int32_t require(std::string_view token, const std::string& name) const;
 
   bool has(int64_t id) const { return id >= 0 && id < size() && known_[static_cast<size_t>(id)]; }
-  const std::string& token(int32_t id) const { return tokens_[static_cast<size_t>(id)]; }  // has(id)
+  const std::string& token(int32_t id) const { return tokens_[static_cast<size_t>(id)]; }  // requires has(id)
 
-  int64_t size() const { return static_cast<int64_t>(tokens_.size()); }  // one more than the largest id
-  int64_t count() const { return count_; }                               // of tokens
+  int64_t size() const { return static_cast<int64_t>(tokens_.size()); }  // largest id + 1
+  int64_t count() const { return count_; }                               // number of tokens
 
  private:
   StringIndex ids_;

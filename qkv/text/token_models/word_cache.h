@@ -1,5 +1,5 @@
 #pragma once
-// The tokens of pieces that were seen before: most words of a text repeat.
+// Caches the tokens of pieces, because most words of a text repeat.
 
 #include <memory>
 #include <mutex>
@@ -13,22 +13,22 @@
 
 namespace qkv::text {
 
-// For one thread at a time.
+// Not thread-safe.
 class WordCache {
  public:
   // The model's tokens for a piece; valid until the next call.
   std::span<const Token> tokens(std::string_view piece, const TokenModel& model);
 
  private:
-  static constexpr size_t kLongest = 64;     // bytes of a piece worth keeping
-  static constexpr size_t kMost = 1u << 16;  // pieces; then the cache is emptied
+  static constexpr size_t kLongest = 64;     // maximum bytes of a cached piece
+  static constexpr size_t kMost = 1u << 16;  // maximum number of pieces; the cache is then cleared
 
   StringIndex pieces_;
-  std::vector<Range> ranges_;  // of each piece, in tokens_
+  std::vector<Range> ranges_;  // range of each piece in tokens_
   std::vector<Token> tokens_, last_;
 };
 
-// Caches for concurrent encoders: as many as threads have encoded at once.
+// Caches for concurrent encoders: as many as the maximum number of concurrent calls.
 class WordCachePool {
  public:
   class Lease {

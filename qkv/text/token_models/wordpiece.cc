@@ -20,7 +20,7 @@ ByteTrie trie_of(const Vocabulary& vocabulary, std::string_view prefix) {
   for (int32_t id = 0; id < vocabulary.size(); ++id) {
     if (!vocabulary.has(id)) continue;
     const std::string_view token = vocabulary.token(id);
-    // Of tokens with the same spelling, the vocabulary knows one.
+    // Of tokens with the same spelling, only the one that the vocabulary finds.
     if (token.starts_with(prefix) && vocabulary.find(token) == id) {
       entries.emplace_back(token.substr(prefix.size()), id);
     }
