@@ -19,7 +19,7 @@ Parameter bias(bool wanted, int64_t outputs) {
   return wanted ? Parameter(Shape{outputs}, {Initializer::Kind::zeros}) : Parameter();
 }
 
-// What the rows of a step attend to: the entries of a cache for each row.
+// For each row of a step, the cache entries that it attends to.
 struct RowEntries {
   explicit RowEntries(DType of) : dtype(of) {}
 
@@ -33,10 +33,10 @@ struct RowEntries {
   }
 };
 
-// What a step may need beside its rows.
+// Optional arguments of a step.
 struct CachedOptions {
   Tensor alibi_slopes = {}, relative_bias = {};
-  // By row, where each [heads, length] is to be written; empty: nowhere.
+  // Outputs for the weights [heads, length] of each row; empty: not returned.
   std::span<float* const> weights = {};
 };
 
@@ -185,8 +185,8 @@ Tensor MultiheadAttention::self_read(const Tensor& x, const Offsets& offsets, Ke
   const Heads heads = project(
       x, [&] { return position_ids(offsets, first); }, WeightLayout::in_place);
   cache.append(heads.key.value(), heads.value.value(), offsets);
-  // A row's keys are those of the cache, of its dtype, wherever it was cut. New f32 rows are there as they
-  // are.
+  // A row's keys are read from the cache, in its dtype, so that chunking does not affect the bits. New f32
+  // rows are used directly.
   const Offsets cached = cache.entry_offsets();
   Variable key = heads.key, value = heads.value;
   if (!(cached == offsets) || cache.dtype() != DType::f32) {
@@ -256,7 +256,7 @@ Tensor MultiheadAttention::cross_step(const Tensor& x, const Offsets& hypothesis
     return project_output(cached_attention(query, rows, options_), WeightLayout::in_place).value();
   }
 
-  // [heads, keys] of each row, end to end.
+  // [heads, keys] of each row, concatenated.
   int64_t total = 0;
   for (const int32_t length : rows.lengths) total += options_.heads * length;
   const Tensor all = Tensor::empty({total}, DType::f32, query.device());

@@ -35,7 +35,7 @@ std::byte* row_address(const Tensor& block, int64_t row) {
          static_cast<size_t>(row * block.cols()) * size_of(block.dtype());
 }
 
-// Drops the elements of the sequences that have no rows.
+// Removes the elements of sequences without rows.
 template <class T>
 void keep_those_with_rows(std::vector<T>& sequences, const Offsets& hypothesis_offsets) {
   size_t kept = 0;
@@ -86,7 +86,7 @@ Tensor KeyValueCache::lengths() const {
   return lengths;
 }
 
-// The address of one more position, where `needed` more are to come in this call, it among them.
+// The address of a new position; `needed`: new positions left in this call, including this one.
 void* KeyValueCache::take_position(Sequence& sequence, int64_t position, int64_t needed) {
   if (sequence.free == 0) {
     sequence.free = whole_blocks(needed);
@@ -130,10 +130,11 @@ void KeyValueCache::forget() {
   size_t row = 0;
   for (Sequence& sequence : sequences_) {
     const size_t end = row + static_cast<size_t>(sequence.rows);
-    // The next query sees its own position and the window - 1 before it.
+    // The next query attends to its own position and the window - 1 before it.
     const int64_t length = std::ssize(entries_[row]) + sequence.forgotten;
     const int64_t unseen = std::max<int64_t>(0, length - (options_.window - 1));
-    // In whole groups, so that attention over a prompt read in chunks sums in the order of one read at once.
+    // In whole groups, so that attention over a prompt read in chunks sums in the same order as over one read
+    // at once.
     const int64_t forgotten = unseen / group * group;
     if (forgotten <= sequence.forgotten) {
       row = end;
@@ -204,7 +205,7 @@ void KeyValueCache::reorder(std::span<const int32_t> parents, const Offsets& hyp
   for (const int32_t parent : parents) ++children[static_cast<size_t>(parent)];
   for (size_t row = 0; row < parents.size(); ++row) {
     const auto parent = static_cast<size_t>(parents[row]);
-    // The last child takes its parent's list.
+    // The last child takes over its parent's list.
     reordered[row] = --children[parent] == 0 ? std::move(entries_[parent]) : entries_[parent];
   }
   entries_ = std::move(reordered);
@@ -231,7 +232,7 @@ KeyValueCache KeyValueCache::share(int64_t positions) const {
   const Sequence& from = sequences_.front();
   Sequence& to = shared.sequences_.front();
   to.forgotten = from.forgotten;
-  int64_t first = 0;  // of the block, at least
+  int64_t first = 0;  // size of the block, at least
   for (const Block& block : from.blocks) {
     if (first >= positions) break;
     to.blocks.push_back({block.memory, std::min(block.last_position, positions - 1)});
@@ -272,8 +273,8 @@ MemoryKeyValues::MemoryKeyValues(const Tensor& keys_and_values, const Offsets& o
   for (int64_t s = 0; s < offsets.sequences(); ++s) {
     const Tensor own = keys_and_values.slice_rows(offsets.begin(s), offsets.length(s));
     Sentence& sentence = sentences_.emplace_back();
-    // A copy for each of several, so that a sentence's memory goes with it, and not with the last of its
-    // group.
+    // With several sentences, each gets a copy, so that its memory is freed with it and not with the last of
+    // its group.
     const bool copies = offsets.sequences() > 1 || dtype != DType::f32;
     sentence.keys_and_values = copies ? Tensor::empty({own.rows(), own.cols()}, dtype, own.device()) : own;
     std::vector<void*> to;

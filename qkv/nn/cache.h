@@ -1,5 +1,5 @@
 #pragma once
-// Caches of keys and values, which decoding keeps between steps. They belong to requests, never to a model.
+// KV caches: keys and values kept between decoding steps. They belong to requests, not to models.
 
 #include <cstdint>
 #include <span>
@@ -10,72 +10,74 @@
 namespace qkv::nn {
 
 struct CacheOptions {
-  DType dtype = DType::f32;  // or bf16: half the memory; keys and values are rounded to nearest
-  // Positions before the last `window` are forgotten, as no query sees them again; 0: none is.
+  DType dtype = DType::f32;  // f32, or bf16 for half the memory; keys and values are rounded to nearest
+  // Positions before the last `window` are dropped, because no later query attends to them; 0: none.
   int64_t window = 0;
 };
 
-// One layer's self-attention keys and values, of sequences that come (join) and go (reorder), each with rows:
-// its hypotheses. Memory is blocks of positions, owned together by the sequences that share them (share), and
-// freed by the last. What is appended is never moved: a row is a list of addresses, the rows of a sequence
-// share their common beginning, and reorder() copies lists alone.
+// The self-attention keys and values of one layer, for sequences that are added (join) and removed (reorder),
+// each with rows, its hypotheses. Memory consists of blocks of positions, which sequences may share (share)
+// and which are freed with their last owner. Entries are never moved: a row is a list of addresses, so that
+// rows of a sequence share their common prefix and reorder() copies only lists.
 class KeyValueCache {
  public:
   KeyValueCache() = default;
-  // Sequences of one row without positions each. Throws UsageError for a dtype that is not f32 or bf16.
+  // Creates `sequences` sequences of one empty row each. Throws UsageError for a dtype other than f32 or
+  // bf16.
   explicit KeyValueCache(int64_t sequences, const CacheOptions& options = {});
-  // A copy would write where the original does.
+  // Not copyable: a copy would append to the same blocks.
   KeyValueCache(KeyValueCache&&) = default;
   KeyValueCache& operator=(KeyValueCache&&) = default;
 
   int64_t rows() const { return static_cast<int64_t>(entries_.size()); }
   DType dtype() const { return options_.dtype; }
-  // Positions that a row has had, those that are forgotten among them.
+  // The row's number of positions, dropped ones included.
   int64_t length(int64_t row) const;
   Tensor lengths() const;  // of all rows, i32 [rows], on the host: the positions of their next tokens
 
   // Appends positions offsets.begin(i) to offsets.end(i) to row i: keys [positions, key width], values
-  // [positions, value width], f32, any strides. The first call sets the widths and the device. Rows of a
-  // sequence must have equal lengths.
+  // [positions, value width], f32, any strides. The first call determines the widths and the device. Rows of
+  // a sequence must have equal lengths.
   void append(const Tensor& keys, const Tensor& values, const Offsets& offsets);
-  // Forgets what the window has passed, in groups of positions. After the attention of a run or step, as its
-  // queries see further back than the next ones.
+  // Drops positions that have left the window, in groups of positions. Call it after the attention of a step,
+  // whose queries still see further back than the next ones.
   void forget();
-  // Takes in the sequences of another cache, behind those that are there.
+  // Appends the sequences of another cache.
   void join(KeyValueCache others);
-  // The inverse: a cache for each sequence, in their order; this one is then empty.
+  // The inverse of join(): one cache per sequence, in order; this one becomes empty.
   std::vector<KeyValueCache> split();
-  // Row i becomes the former row parents[i] of the same sequence; sequence s has the rows
-  // hypothesis_offsets.begin(s) to hypothesis_offsets.end(s) now. One without rows is forgotten, and those
-  // behind it move up.
+  // Row i becomes the former row parents[i] of the same sequence; sequence s then has rows
+  // hypothesis_offsets.begin(s) to hypothesis_offsets.end(s). A sequence without rows is removed; later ones
+  // move up.
   void reorder(std::span<const int32_t> parents, const Offsets& hypothesis_offsets);
 
-  // Whether share(positions) is possible: not where a window has left behind what the next query would see.
+  // Whether share(positions) is possible: not if a window has dropped positions that the next query would
+  // attend to.
   bool can_share(int64_t positions) const;
-  // A cache of one sequence and row with the first positions of this one's first row, in the same memory:
-  // what either appends from now on is its own. Throws UsageError where can_share() says no.
+  // A cache of one sequence with one row, consisting of the first positions of this one's first row in the
+  // same memory. Later appends to either are separate. Throws UsageError unless can_share().
   KeyValueCache share(int64_t positions) const;
 
-  // The addresses of a row's last entries, on the device of the keys; at most `last` of them. An entry is a
-  // position's keys, and after them its values.
+  // The addresses of a row's last entries, at most `last`, on the device of the keys. An entry is a
+  // position's keys followed by its values.
   std::span<const void* const> entries(int64_t row, int64_t last = INT64_MAX) const;
-  // All entries of all rows that are not forgotten, end to end: f32 [positions, key width + value width].
+  // The remaining entries of all rows, concatenated: f32 [positions, key width + value width].
   Tensor load() const;
-  Offsets entry_offsets() const;  // of load()'s rows
+  Offsets entry_offsets() const;  // row boundaries of load()
 
-  // Bytes of the blocks, those that are shared with other caches among them.
+  // Bytes of the blocks, including those shared with other caches.
   int64_t bytes() const;
 
  private:
   struct Block {
     Tensor memory;          // [positions, key width + value width]
-    int64_t last_position;  // the last that any row has in it
+    int64_t last_position;  // the last position that any row has in it
   };
   struct Sequence {
     int64_t rows = 1;
     std::vector<Block> blocks = {};
-    int64_t free = 0;       // positions of the last block that hold nothing
-    int64_t forgotten = 0;  // positions at the beginning that entries no longer have
+    int64_t free = 0;       // unused positions of the last block
+    int64_t forgotten = 0;  // positions dropped at the beginning
   };
   void* take_position(Sequence& sequence, int64_t position, int64_t needed);
   const Sequence& sequence_of(int64_t row) const;
@@ -87,26 +89,25 @@ class KeyValueCache {
   Device device_ = Device::cpu;
 };
 
-// The most bytes that a KeyValueCache has in blocks for a sequence with so many positions, each row's own
-// counted.
+// Upper bound of a KeyValueCache's bytes in blocks for a sequence with this total number of positions over
+// its rows.
 int64_t block_bytes(int64_t positions, int64_t width, DType dtype);
 
-// One layer's keys and values of the encoder's outputs, computed once a sentence and shared by its
-// hypotheses.
+// One layer's keys and values of the encoder output, computed once per sentence and shared by its hypotheses.
 class MemoryKeyValues {
  public:
   MemoryKeyValues() = default;
-  // keys_and_values: f32 [memory tokens, key width + value width], kept as dtype f32 or bf16.
+  // keys_and_values: f32 [memory tokens, key width + value width], stored as dtype f32 or bf16.
   MemoryKeyValues(const Tensor& keys_and_values, const Offsets& offsets, DType dtype = DType::f32);
 
   int64_t sentences() const { return static_cast<int64_t>(sentences_.size()); }
   DType dtype() const { return dtype_; }
-  // Takes in the sentences of another, behind those that are there.
+  // Appends the sentences of another.
   void join(MemoryKeyValues others);
-  // Forgets the sentences that have no rows; those behind them move up.
+  // Removes the sentences without rows; later ones move up.
   void keep(const Offsets& hypothesis_offsets);
 
-  // The address of each token of a sentence: its keys, and after them its values.
+  // The address of each token of a sentence: its keys, followed by its values.
   std::span<const void* const> entries(int64_t sentence) const {
     return sentences_[static_cast<size_t>(sentence)].entries;
   }

@@ -58,7 +58,7 @@ int64_t DecoderState::bytes() const {
 void DecoderState::reorder(std::span<const int32_t> parents, const Offsets& new_rows_of) {
   for (DecoderLayerState& layer : layers) {
     layer.self.reorder(parents, new_rows_of);
-    if (layer.memory.sentences() > 0) layer.memory.keep(new_rows_of);  // else it reads none
+    if (layer.memory.sentences() > 0) layer.memory.keep(new_rows_of);  // otherwise it reads no memory
   }
   std::vector<int32_t> offsets{0};
   for (int64_t s = 0; s < new_rows_of.sequences(); ++s) {
@@ -127,7 +127,7 @@ DecoderLayerState DecoderLayer::start(const Memory& memory, DType dtype) const {
 Tensor DecoderLayer::read(const Tensor& x, const Offsets& offsets, DecoderLayerState& layer_state,
                           const Tensor& relative_bias) const {
   if (encoder_attn_) throw UsageError("decoder: read: expected a decoder that reads no memory, found one");
-  ForwardContext context;  // nothing is dropped, nothing observed
+  ForwardContext context;  // inference, no observer
   const auto self = [&](const Variable& rows) -> Variable {
     return self_attn_.self_read(rows.value(), offsets, layer_state.self, relative_bias);
   };
@@ -137,7 +137,7 @@ Tensor DecoderLayer::read(const Tensor& x, const Offsets& offsets, DecoderLayerS
 
 Tensor DecoderLayer::step(const Tensor& x, DecoderLayerState& layer_state, const Offsets& hypothesis_offsets,
                           const DecoderLayerStep& options) const {
-  ForwardContext context;  // nothing is dropped, nothing observed
+  ForwardContext context;  // inference, no observer
   return run(
              x, context,
              [&](const Variable& rows) -> Variable {

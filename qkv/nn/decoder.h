@@ -1,7 +1,7 @@
 #pragma once
-// The decoder (Vaswani et al. 2017, section 3.1): an encoder layer that may not look ahead, with attention
-// over the encoder's output in its middle. Without that middle (LayerOptions::reads_memory) it is the decoder
-// of a language model, which reads nothing but what it has written (Liu et al. 2018; Radford et al. 2018).
+// The decoder (Vaswani et al. 2017, section 3.1): layers of causal self-attention, cross attention over the
+// encoder output, and feed-forward. Without cross attention (LayerOptions::reads_memory) it is the decoder of
+// a language model (Liu et al. 2018; Radford et al. 2018).
 
 #include <optional>
 #include <vector>
@@ -10,82 +10,81 @@
 
 namespace qkv::nn {
 
-// The encoder's output: [tokens, d_model] and its sequences. For a decoder that reads none, only how many
-// sequences there are.
+// The encoder output, [tokens, d_model], and its sequences. For a decoder without cross attention, only the
+// number of sequences.
 struct Memory {
   Variable values = {};
   Offsets offsets = {};
 };
 
-// What one layer keeps between decoding steps.
+// The decoding state of one layer.
 struct DecoderLayerState {
   KeyValueCache self = {};
   MemoryKeyValues memory = {};
 };
 
-// What a decoder keeps between steps, of sequences that come and go. The hypotheses of sequence i are rows
-// hypothesis_offsets.begin(i) to hypothesis_offsets.end(i).
+// The decoding state of a decoder, for sequences that are added and removed. The hypotheses of sequence i are
+// rows hypothesis_offsets.begin(i) to hypothesis_offsets.end(i).
 struct DecoderState {
   std::vector<DecoderLayerState> layers;
   Offsets hypothesis_offsets;
-  // The layer whose attention over the memory each step leaves in source_weights: for each row, the weight of
-  // each of its memory's tokens, as the mean of the heads. -1: none.
+  // The layer whose cross-attention weights each step writes to source_weights: for each row, one weight per
+  // memory token, averaged over the heads. -1: none.
   int64_t watched_layer = -1;
   std::vector<std::vector<float>> source_weights = {};
 
-  // Where the next token of each row stands: i32 [rows].
+  // The position of each row's next token: i32 [rows].
   Tensor next_positions() const;
-  // Takes in the sequences of another state of this decoder, behind those that are there.
+  // Appends the sequences of another state of this decoder.
   void join(DecoderState others);
-  // The inverse: a state for each sequence, in their order; this one is then empty. Of a decoder without
-  // memory.
+  // The inverse of join(): one state per sequence, in order; this one becomes empty. Decoders without memory
+  // only.
   std::vector<DecoderState> split();
   // Whether share(positions) is possible (KeyValueCache::can_share).
   bool can_share(int64_t positions) const;
-  // A state of one sequence and row that has read the first positions of this one's first row, in the same
-  // memory. Of a decoder without memory. Throws UsageError where can_share() says no.
+  // A state of one sequence with one row that has read the first positions of this one's first row, in the
+  // same memory. Decoders without memory only. Throws UsageError unless can_share().
   DecoderState share(int64_t positions) const;
-  // Bytes of keys and values of self-attention, those that are shared among them.
+  // Bytes of the self-attention keys and values, including shared ones.
   int64_t bytes() const;
   // Row i continues the former row parents[i]; the sequences' rows become new_rows_of. A sequence without
-  // rows is forgotten, and those behind it move up.
+  // rows is removed; later ones move up.
   void reorder(std::span<const int32_t> parents, const Offsets& new_rows_of);
 };
 
-// Which positions a decoder's attentions may read. Its self-attention is causal unless the mask says
-// otherwise.
+// The masks of a decoder's attentions. Self-attention is causal unless its mask says otherwise.
 struct DecoderMasks {
   AttentionMask self = {.causal = true};
   AttentionMask memory = {};
 };
 
-// The most bytes of keys and values that a layer keeps for a sequence with so many positions of
-// self-attention, each row's own counted, and so many tokens of memory.
+// Upper bound of a layer's bytes of keys and values for a sequence with this total number of self-attention
+// positions over its rows and this number of memory tokens.
 int64_t cache_bytes(const LayerOptions& layer, int64_t positions, int64_t memory_tokens, DType dtype);
 
-// What a run of a layer may need beside what it works on.
+// Optional arguments of a layer's run.
 struct DecoderLayerRun {
   DecoderMasks masks = {};
 };
 
-// Of a step likewise.
+// Optional arguments of a layer's step.
 struct DecoderLayerStep {
-  Tensor relative_bias = {};                           // as MultiheadAttention::self_step has it
-  std::vector<std::vector<float>>* weights = nullptr;  // as MultiheadAttention::cross_step has them
+  Tensor relative_bias = {};                           // MultiheadAttention::self_step()
+  std::vector<std::vector<float>>* weights = nullptr;  // MultiheadAttention::cross_step()
 };
 
 class DecoderLayer {
  public:
   explicit DecoderLayer(const LayerOptions& options);
 
-  // x [tokens, d_model] -> the same.
+  // x [tokens, d_model] -> [tokens, d_model].
   Variable operator()(const Variable& x, const Offsets& offsets, const Memory& memory,
                       ForwardContext& context, const DecoderLayerRun& options = {}) const;
   DecoderLayerState start(const Memory& memory, DType dtype = DType::f32) const;
-  // The next positions of each row, of a layer without memory, as MultiheadAttention::self_read has them.
+  // Prefill of a layer without memory: MultiheadAttention::self_read().
   Tensor read(const Tensor& x, const Offsets& offsets, DecoderLayerState& layer_state,
               const Tensor& relative_bias) const;
-  // One position: x [rows, d_model] -> the same.
+  // One position: x [rows, d_model] -> [rows, d_model].
   Tensor step(const Tensor& x, DecoderLayerState& layer_state, const Offsets& hypothesis_offsets,
               const DecoderLayerStep& options = {}) const;
   void visit(const ParameterVisitor& visitor) const;
@@ -95,7 +94,7 @@ class DecoderLayer {
     MultiheadAttention attention;
     Residual residual;
   };
-  // The three sublayers, with self(rows) and cross(rows) as the functions of the first two.
+  // The three sublayers; self(rows) and cross(rows) compute the attentions.
   template <class Self, class Cross>
   Variable run(const Variable& x, ForwardContext& context, const Self& self, const Cross& cross) const;
 
@@ -111,21 +110,22 @@ class Decoder {
  public:
   explicit Decoder(const StackOptions& options);
 
-  // x [tokens, d_model] -> the same. Relative positions, where the stack has them, take the place of the self
+  // x [tokens, d_model] -> [tokens, d_model]. If the stack has relative positions, they replace the self
   // mask's relative_bias.
   Variable operator()(const Variable& x, const Offsets& offsets, const Memory& memory,
                       ForwardContext& context, const DecoderMasks& masks = {}) const;
-  // The state before the first position, one row a sequence. dtype: of the caches, f32 or bf16.
+  // The state before the first position, one row per sequence. dtype: of the caches, f32 or bf16.
   DecoderState start(const Memory& memory, DType dtype = DType::f32) const;
-  // The next positions of each row, of a decoder without memory: x [tokens, d_model] -> the same; row i has
-  // those from offsets.begin(i) on. A position's bits do not depend on how many are read at once.
+  // Prefill, for a decoder without memory: the next positions of each row, x [tokens, d_model] -> [tokens,
+  // d_model]; row i has positions from offsets.begin(i) on. A position's bits do not depend on how many are
+  // read at once.
   Tensor read(const Tensor& x, const Offsets& offsets, DecoderState& state) const;
-  // One position for each hypothesis: x [rows, d_model] -> the same.
+  // One decoding step: x [rows, d_model] -> [rows, d_model].
   Tensor step(const Tensor& x, DecoderState& state) const;
   void visit(const ParameterVisitor& visitor) const;
 
  private:
-  // Of the self-attention, for sequences of at most n positions; undefined where positions are others.
+  // For the self-attention of sequences of at most n positions; undefined without relative positions.
   Variable relative_bias(int64_t n) const;
   DecoderMasks with_relative_bias(DecoderMasks masks, int64_t n) const;
 

@@ -12,7 +12,7 @@
 namespace qkv::nn {
 namespace {
 
-// One table for each kind, width and device in the process, made longer when a longer sequence comes.
+// One table per kind, width and device in the process, extended when a longer sequence arrives.
 Tensor shared_sinusoids(PositionKind kind, int64_t count, int64_t d_model, Device device) {
   static std::mutex mutex;
   static auto* tables = new std::map<std::tuple<PositionKind, int64_t, Device>, Tensor>;
@@ -29,7 +29,7 @@ Variable dropped(const Variable& x, const Dropout& dropout) {
   return dropout.active() ? activate(x, Activation::identity, dropout) : x;
 }
 
-// The rows of tables that are added, one for each token.
+// Table rows to be added, one per token.
 struct AddedPositions {
   Variable table;
   Tensor rows;
@@ -82,7 +82,7 @@ Variable Embedding::operator()(const Ragged& ids, ForwardContext& context, const
   const AddedPositions added = added_positions(
       config_, positions_, places.positions.defined() ? places.positions : position_ids(ids.offsets),
       table_.values().device());
-  const bool last = !types_.defined() && !norm_;  // nothing comes after this sum
+  const bool last = !types_.defined() && !norm_;  // no further summand or norm follows
   Variable tokens =
       embedding(table_, ids.values, added.table,
                 {.factor = factor, .position = added.rows, .dropout = last ? dropout : Dropout{}});

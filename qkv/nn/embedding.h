@@ -14,28 +14,29 @@ namespace qkv::nn {
 struct EmbeddingConfig {
   int64_t d_model = 0;
   bool scale = true;  // multiply by sqrt(d_model) (Vaswani et al. 2017, section 3.4)
-  PositionOptions positions = {.kind = PositionKind::sinusoidal_interleaved};  // those that are added
-  int64_t token_types = 0;  // kinds of tokens, each with a vector to add (Devlin et al. 2019); 0: none
-  bool norm = false;        // a layer norm of the sum
-  float epsilon = 1e-5f;    // its epsilon
-  float dropout = 0;        // of the result
+  PositionOptions positions = {.kind = PositionKind::sinusoidal_interleaved};  // the positions to add
+  // Number of token types, each with an embedding that is added (Devlin et al. 2019); 0: none.
+  int64_t token_types = 0;
+  bool norm = false;      // layer norm of the sum
+  float epsilon = 1e-5f;  // of the norm
+  float dropout = 0;      // of the result
 };
 
-// What is known of the tokens beside their ids.
+// Optional inputs besides the ids.
 struct TokenPlaces {
   Tensor positions = {};  // i32 [tokens]; undefined: 0, 1, ... in each sequence
   Tensor types = {};      // i32 [tokens], below token_types; undefined: all 0
 };
 
-// Token embeddings, scaled, plus positions, plus token types, normalised. The table belongs to the model: the
-// source's, the target's and the output projection's may be one.
+// Token embeddings, scaled, plus positions and token types, normalised. The table belongs to the model,
+// because source, target and output projection may share it.
 class Embedding {
  public:
-  // table [vocabulary, d_model], of any dtype of weights.
+  // table [vocabulary, d_model], in any weight dtype.
   Embedding(const EmbeddingConfig& config, Weight table);
 
-  // ids i32 [tokens] -> [tokens, d_model]. Throws UsageError for a position that is learned and beyond the
-  // table, DataError for an id or a type that is none.
+  // ids i32 [tokens] -> [tokens, d_model]. Throws UsageError for a learned position beyond the table,
+  // DataError for an id or type out of range.
   Variable operator()(const Ragged& ids, ForwardContext& context, const TokenPlaces& places = {}) const;
   // "embed_positions.weight", "embed_types.weight", "embed_layer_norm.weight" and ".bias"
   void visit(const ParameterVisitor& visitor) const;

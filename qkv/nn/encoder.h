@@ -11,28 +11,29 @@
 
 namespace qkv::nn {
 
-// The options of one layer, and of a stack of equal ones.
+// The options of a layer, identical for all layers of a stack.
 struct LayerOptions {
   int64_t d_model = 0, heads = 1;
-  int64_t key_heads = 0;  // of keys and values, a divisor of heads; 0: as many
+  int64_t key_heads = 0;  // heads of keys and values, a divisor of heads; 0: same as heads
   int64_t d_k = 0, d_v = 0, d_ff = 0;
   Activation activation = Activation::relu;
-  bool gated = false;  // the feed-forward
+  bool gated = false;  // gated feed-forward
   NormPlacement norm = NormPlacement::post;
   NormKind norm_kind = NormKind::layer;
   float epsilon = 1e-5f;
   bool attention_bias = true, feed_forward_bias = true;
-  PositionOptions positions = {};             // those that self-attention knows of
-  std::optional<float> attention_scale = {};  // of the scores; nothing: 1 / sqrt(d_k)
-  float attention_softcap = 0;                // of the scaled scores; 0: none
-  // Of causal self-attention: the positions that a query sees, its own and those before it; 0: all.
+  PositionOptions positions = {};             // positions that act in self-attention
+  std::optional<float> attention_scale = {};  // factor of the scores; nothing: 1 / sqrt(d_k)
+  float attention_softcap = 0;                // of the scaled scores; 0: off
+  // Causal self-attention only: sliding window, the number of positions that a query attends to, its own
+  // included; 0: all.
   int64_t window = 0;
-  bool reads_memory = true;      // of a decoder's layer: attends to the encoder's output in its middle
+  bool reads_memory = true;      // decoder layers only: has cross attention
   float dropout = 0;             // after each sublayer
   float attention_dropout = 0;   // of attention weights
   float activation_dropout = 0;  // inside the feed-forward
 
-  // What each part of a layer gets of these.
+  // The options of each part of a layer.
   MultiheadAttentionOptions self_attention() const;
   MultiheadAttentionOptions cross_attention() const;
   FeedForwardOptions feed_forward() const;
@@ -44,7 +45,7 @@ class EncoderLayer {
  public:
   explicit EncoderLayer(const LayerOptions& options);
 
-  // x [tokens, d_model] -> the same.
+  // x [tokens, d_model] -> [tokens, d_model].
   Variable operator()(const Variable& x, const Offsets& offsets, const AttentionMask& mask,
                       ForwardContext& context) const;
   void visit(const ParameterVisitor& visitor) const;
@@ -59,10 +60,10 @@ class EncoderLayer {
 struct StackOptions {
   int64_t layers = 6;
   LayerOptions layer = {};
-  bool final_norm = false;  // a norm after the last layer, as pre-norm stacks need
+  bool final_norm = false;  // norm after the last layer, required by pre-norm stacks
 };
 
-// The relative positions of a stack's self-attention, if it has them.
+// The relative positions of a stack's self-attention, if it uses them.
 std::optional<RelativePositions> relative_positions(const LayerOptions& layer, Direction direction);
 
 class Encoder {
@@ -71,7 +72,7 @@ class Encoder {
 
   Variable operator()(const Variable& x, const Offsets& offsets, ForwardContext& context,
                       const AttentionMask& mask = {}) const;
-  // "relative_positions.weight" where positions are relative, "layers.0.fc1.weight", "layer_norm.weight".
+  // "relative_positions.weight" if positions are relative, "layers.0.fc1.weight", "layer_norm.weight".
   void visit(const ParameterVisitor& visitor) const;
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// One run of a model: what every module may need to know besides its input.
+// The context of one forward run of a model, shared by all modules.
 
 #include <cstdint>
 #include <functional>
@@ -12,34 +12,34 @@
 
 namespace qkv::nn {
 
-// Gets the attention weights of each layer as it runs: its name ("decoder.layers.1.encoder_attn") and one
-// tensor [heads, queries, keys] a sequence.
+// Receives the attention weights of each layer as it runs: its name ("decoder.layers.1.encoder_attn") and one
+// tensor [heads, queries, keys] per sequence.
 using AttentionObserver = std::function<void(const std::string& name, const std::vector<Tensor>& weights)>;
 
-// Dropout's random numbers are keyed by the seed, the step, and the order in which the places of the model
-// come in a run.
+// Dropout's random numbers are keyed by the seed, the step, and the index of the dropout site in order of
+// execution.
 struct ForwardContext {
-  // Dropout is active, and products pack their weights, as these change with each step.
+  // Enables dropout. Products pack their weights, because these change with each step.
   bool training = false;
   uint64_t seed = 0;
-  uint32_t step = 0;       // counts forward runs in training, micro-batches included
-  uint32_t first_row = 0;  // of the whole batch, where several workers share one
-  // Layers keep only their results, and are run again when gradients are computed: less memory, more time,
-  // the same bits.
+  uint32_t step = 0;       // number of the training forward run, micro-batches included
+  uint32_t first_row = 0;  // first row's index in the whole batch, if workers share a batch
+  // Gradient checkpointing: layers keep only their results and are run again in the backward pass. Less
+  // memory, more time, the same bits.
   bool recompute = false;
   AttentionObserver observer = {};
 
-  // How affine maps read their weights.
+  // How linear layers read their weights.
   WeightLayout weight_layout() const { return training ? WeightLayout::packed : WeightLayout::in_place; }
 
-  // The dropout of the next place in the model.
+  // The dropout of the next dropout site.
   kernels::Dropout dropout(float rate) {
     const uint32_t site = next_site++;
     if (!training) return {};
     return {.rate = rate, .seed = seed, .step = step, .site = site, .first_row = first_row};
   }
 
-  uint32_t next_site = 0;  // the number of the next place with dropout; dropout() counts it up
+  uint32_t next_site = 0;  // index of the next dropout site, incremented by dropout()
 };
 
 }  // namespace qkv::nn

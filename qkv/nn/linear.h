@@ -17,8 +17,8 @@ class Linear {
   // Throws UsageError for a size below 1.
   explicit Linear(const LinearOptions& options);
 
-  // Reads the weight in the layout of the context: packed in training, else in place. Throws what linear()
-  // throws.
+  // Reads the weight in the layout of the context: packed in training, in place otherwise. Throws the errors
+  // of linear().
   Variable operator()(const Variable& x, const ForwardContext& context) const {
     return linear(x, weights_, context.weight_layout());
   }
@@ -27,7 +27,7 @@ class Linear {
                       const ForwardContext& context) const {
     return linear_activate(x, weights_, activation, dropout, context.weight_layout());
   }
-  // The same outside training.
+  // Inference.
   Variable operator()(const Variable& x) const { return linear(x, weights_); }
   Variable operator()(const Variable& x, kernels::Activation activation) const {
     return linear_activate(x, weights_, activation);
@@ -35,7 +35,7 @@ class Linear {
   void visit(const ParameterVisitor& visitor) const;
 
   const Parameter& weight() const { return weight_; }
-  const Parameter& bias() const { return bias_; }  // undefined without one
+  const Parameter& bias() const { return bias_; }  // undefined if there is none
 
  private:
   Parameter weight_, bias_;

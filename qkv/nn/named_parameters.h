@@ -1,5 +1,5 @@
 #pragma once
-// A module's parameters as a list: what optimizers, checkpoints and averages work on.
+// A module's parameters as a list, for optimizers, checkpoints and averaging.
 
 #include <string>
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace qkv::nn {
 
-// Handles: the numbers belong to the module, and outlive it here.
+// A handle: shares the module's values and keeps them alive.
 struct NamedParameter {
   std::string name;
   Parameter parameter;
@@ -24,7 +24,7 @@ std::vector<NamedParameter> parameters_of(const Module& module) {
   return result;
 }
 
-// The first of the parameters whose numbers hold a NaN or an infinity; empty where all are finite.
+// The name of the first parameter with a NaN or infinity; empty if all are finite.
 std::string first_non_finite(const std::vector<NamedParameter>& parameters);
 
 }  // namespace qkv::nn

@@ -22,7 +22,7 @@ class Norm {
   explicit Norm(const NormOptions& options);
 
   Variable operator()(const Variable& x) const;
-  // The norm of x + dropout(branch), in one pass. The branch's numbers are used up.
+  // norm(x + dropout(branch)) in one pass. Overwrites `branch`.
   Variable add_norm(const Variable& x, const Variable& branch, const Dropout& dropout) const;
   void visit(const ParameterVisitor& visitor) const;
 
@@ -32,11 +32,11 @@ class Norm {
   float epsilon_;
 };
 
-// Where a block normalises: after adding to the residual stream (Vaswani et al. 2017), or before its function
-// (Xiong et al. 2020).
+// Position of the norm: after the residual addition (Vaswani et al. 2017) or before the sublayer (Xiong et
+// al. 2020).
 enum class NormPlacement { post, pre };
 
-// The frame of every sublayer f, its norm included:
+// Residual connection and norm around a sublayer f:
 //   post: norm(x + dropout(f(x)))        pre: x + dropout(f(norm(x)))
 class Residual {
  public:

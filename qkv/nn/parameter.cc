@@ -8,7 +8,7 @@
 namespace qkv::nn {
 namespace {
 
-// FNV-1a: a stream of random numbers for each name.
+// FNV-1a. Selects a random stream for each name.
 uint64_t hash(const std::string& name) {
   uint64_t value = 0xcbf29ce484222325u;
   for (const char c : name) value = (value ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
@@ -46,7 +46,7 @@ void initialise(const std::string& name, const Parameter& parameter, uint64_t se
       break;
     case Initializer::Kind::normal:
       for (float& x : value.values()) {
-        // Box and Muller 1958; 1 - u is in (0, 1].
+        // Box-Muller transform (1958); 1 - u is in (0, 1].
         const float radius = std::sqrt(-2.0f * std::log(1.0f - random.uniform()));
         x = parameter.initializer.deviation * radius *
             std::cos(2.0f * std::numbers::pi_v<float> * random.uniform());

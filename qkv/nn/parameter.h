@@ -1,5 +1,5 @@
 #pragma once
-// The values that a model learns.
+// Learned parameters.
 
 #include <cstdint>
 #include <functional>
@@ -9,7 +9,7 @@
 
 namespace qkv::nn {
 
-// How a parameter starts.
+// Initial distribution.
 struct Initializer {
   enum class Kind {
     zeros,
@@ -21,12 +21,12 @@ struct Initializer {
   float deviation = 1;
 };
 
-// A parameter has a shape and an initial distribution from the moment its module is made; its values come
-// when the model is initialised or loaded, so that loading never holds two copies. A handle: copies are the
-// same parameter.
+// A parameter has a shape and an initial distribution from construction on; values are allocated by
+// initialising or loading, so that loading never holds two copies. A handle: copies refer to the same
+// parameter.
 struct Parameter {
   Parameter() = default;
-  // Of f32 values: a norm's weight, a bias, a position table.
+  // f32 only: norm weights, biases, position tables.
   Parameter(const Shape& shape_in, Initializer initializer_in)
       : variable(Variable::parameter()), shape(shape_in), initializer(initializer_in) {}
   // A weight matrix that only products and table look-ups read: f32, bf16 or i8 (ops/quantize.h).
@@ -34,24 +34,23 @@ struct Parameter {
 
   bool defined() const { return variable.defined(); }
   bool allows_quantized() const { return scales.defined(); }
-  // What affine maps and table look-ups take.
+  // For products and table look-ups.
   Weight weight() const { return {variable, scales}; }
-  // Replaces the values, and the scales with them. Throws UsageError for a dtype other than f32 unless
-  // allows_quantized().
+  // Replaces the values and scales. Throws UsageError for a dtype other than f32 unless allows_quantized().
   void set_value(const QuantizedTensor& value) const;
 
   Variable variable;
-  Variable scales;  // of a weight matrix, with a value while the values are i8
+  Variable scales;  // of an i8 weight matrix; no value for other dtypes
   Shape shape;
   Initializer initializer;
 };
 
 // Called once for each parameter with its full name ("encoder.layers.0.fc1.weight"), always in the same
-// order. Every module has a visit(); initialising, loading, saving, optimising and counting all go through
-// it. (Parameter is a handle: its values can be changed through a const one.)
+// order. Every module has a visit(); initialising, loading, saving, optimising and counting all use it.
+// (Parameter is a handle: its values can be changed through a const reference.)
 using ParameterVisitor = std::function<void(const std::string& name, const Parameter& parameter)>;
 
-// Passes on what a part visits under the part's name.
+// Visits a part with the part's name as prefix.
 template <class Module>
 void visit_part(const ParameterVisitor& visitor, const std::string& name, const Module& module) {
   module.visit(
@@ -64,7 +63,7 @@ void visit_parts(const ParameterVisitor& visitor, const std::string& name,
   for (size_t i = 0; i < modules.size(); ++i) visit_part(visitor, name + "." + std::to_string(i), modules[i]);
 }
 
-// Gives a parameter its initial values: a pure function of (seed, name).
+// Initialises a parameter: a pure function of (seed, name).
 void initialise(const std::string& name, const Parameter& parameter, uint64_t seed);
 
 template <class Module>
@@ -73,7 +72,7 @@ void initialise(const Module& module, uint64_t seed) {
       [seed](const std::string& name, const Parameter& parameter) { initialise(name, parameter, seed); });
 }
 
-// Copies a parameter's numbers to a device, where they are not there yet; its gradient is forgotten.
+// Moves a parameter's values to a device, unless they are there already. Drops its gradient.
 void move_to(const Parameter& parameter, Device device);
 
 template <class Module>
@@ -89,7 +88,7 @@ int64_t count_parameters(const Module& module) {
   return count;
 }
 
-// Freezes the parameters of a module (false), or lets them learn again: see Variable::set_requires_grad().
+// Freezes (false) or unfreezes the parameters of a module: see Variable::set_requires_grad().
 template <class Module>
 void set_requires_grad(const Module& module, bool wanted) {
   module.visit([wanted](const std::string&, const Parameter& parameter) {

@@ -31,8 +31,7 @@ Tensor sinusoidal_positions(PositionKind kind, int64_t count, int64_t d_model) {
 
 namespace {
 
-// How far an angle moves from one position to the next. In single precision, as the models that use these
-// angles were trained with them.
+// The angle per position. In single precision, as the models with these angles were trained.
 float frequency(const PositionOptions& options, int64_t i, int64_t d) {
   constexpr double kTurn = 2 * std::numbers::pi;
   const RotaryScaling& scaling = options.rotary_scaling;
@@ -55,7 +54,7 @@ float frequency(const PositionOptions& options, int64_t i, int64_t d) {
       return (1 - fast) * plain / factor + fast * plain;
     }
     case RotaryScalingKind::yarn: {
-      // The angle that turns so often within first_positions, as a number that need not be whole.
+      // The frequency that makes `turns` rotations within first_positions, as a fractional index.
       const auto angle_of = [&](double turns) {
         return static_cast<double>(d) * std::log(first / (turns * kTurn)) /
                (2 * std::log(options.rotary_base));

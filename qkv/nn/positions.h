@@ -1,5 +1,5 @@
 #pragma once
-// Where a token stands.
+// Position encodings.
 
 #include <compare>
 
@@ -10,69 +10,68 @@ namespace qkv::nn {
 
 enum class PositionKind {
   // Added to the embeddings:
-  sinusoidal_interleaved,  // sin and cos in turn, as in the paper
+  sinusoidal_interleaved,  // sine and cosine alternate, as in the paper
   sinusoidal_halves,       // all sines, then all cosines, as in tensor2tensor, Marian and fairseq
   learned,
-  // Known to self-attention alone:
-  rotary,    // queries and keys are turned by angles that grow with the position (Su et al. 2021)
-  relative,  // scores have a learned number added, by head and distance (Raffel et al. 2020, section 2.1)
-  alibi,     // scores fall with the distance, by a slope for each head (Press et al. 2022)
+  // Applied in self-attention:
+  rotary,    // rotates queries and keys by angles proportional to the position (Su et al. 2021)
+  relative,  // adds a learned bias to scores, by head and distance (Raffel et al. 2020, section 2.1)
+  alibi,     // subtracts the distance times a per-head slope from scores (Press et al. 2022)
   none,
 };
 
-// How the angles of rotary positions are stretched for longer texts than a model was first trained with.
+// How rotary angles are scaled for texts longer than those of the original training.
 enum class RotaryScalingKind {
   none,
-  linear,  // all by `factor` (Chen et al. 2023)
-  llama3,  // slow ones by `factor`, fast ones not at all, and smoothly between (Llama 3.1)
-  yarn,    // likewise with a ramp, and queries and keys grow (Peng et al. 2023)
+  linear,  // all angles are divided by `factor` (Chen et al. 2023)
+  llama3,  // low frequencies are divided by `factor`, high ones unchanged, interpolated between (Llama 3.1)
+  yarn,    // likewise with a linear ramp, and queries and keys are scaled (Peng et al. 2023)
 };
 
 struct RotaryScaling {
   RotaryScalingKind kind = RotaryScalingKind::none;
   double factor = 1;
-  int64_t first_positions = 0;  // those that the model was first trained with: llama3, yarn
-  // Of llama3: an angle that turns less often than `low` within first_positions is slow, one that turns more
-  // often than `high` is fast.
+  int64_t first_positions = 0;  // context length of the original training: llama3, yarn
+  // llama3: a frequency with fewer than `low` rotations within first_positions is low, one with more than
+  // `high` is high.
   double low = 1, high = 4;
-  // Of yarn: likewise; and what the turned queries and keys are multiplied by.
+  // yarn: likewise with `slow` and `fast`; `magnitude` multiplies rotated queries and keys.
   double slow = 1, fast = 32, magnitude = 1;
 
-  // clang-tidy takes the 0 that <=> is compared with for a pointer.
+  // clang-tidy mistakes the 0 that <=> is compared with for a pointer.
   friend auto operator<=>(const RotaryScaling&,
                           const RotaryScaling&) = default;  // NOLINT(modernize-use-nullptr)
 };
 
-// One description for all who need to know: an embedding acts on the kinds that are added, self-attention on
-// the rest, and each passes over the others.
+// Shared by embedding and self-attention: the embedding applies the additive kinds, self-attention the
+// others, and each ignores the rest.
 struct PositionOptions {
   PositionKind kind = PositionKind::none;
-  int64_t max_positions = 512;  // of learned ones; the others grow on demand
-  int64_t first_row = 0;        // of learned ones: where position 0 stands in their table
-  double rotary_base = 10000;   // angle i of position p is p / base^(2 i / d), d being a head's features
+  int64_t max_positions = 512;  // of learned positions; other tables grow on demand
+  int64_t first_row = 0;        // of learned positions: the table row of position 0
+  double rotary_base = 10000;   // angle i of position p is p / base^(2 i / d), d being the head width
   RotaryScaling rotary_scaling = {};
-  // Of relative ones. Half of the buckets (where keys lie on both sides of a query, half of those of its
-  // side) are for one distance each; the others become wider up to max_distance, from which on all share the
-  // last.
+  // Relative positions: half of the buckets (of each side, if keys lie on both sides of a query) hold one
+  // distance each; the others widen up to max_distance, beyond which all distances share the last.
   int64_t buckets = 32, max_distance = 128;
 };
 
 // PE(pos, 2i) = sin(pos / 10000^(2i / d)), PE(pos, 2i + 1) = cos(same) (Vaswani et al. 2017, section 3.5) for
-// places 0 to count - 1: [count, d_model]. `kind` is one of the sinusoidal ones.
+// positions 0 to count - 1: [count, d_model]. `kind` is one of the sinusoidal ones.
 Tensor sinusoidal_positions(PositionKind kind, int64_t count, int64_t d_model);
 
-// The angles of at least `count` places, for heads of d features; d is even. The process keeps one table for
-// each base, scaling and width.
+// The angles of at least `count` positions, for heads of even width d. The process keeps one table per base,
+// scaling and width.
 RotaryTable rotary_table(const PositionOptions& options, int64_t d, int64_t count);
 
-// By how much the score of each head falls with every position between query and key: f32 [heads], 2^(-8 h /
-// heads) for head h = 1, 2, ... where their number is a power of two. Else the next lower power's slopes,
-// and then every second one of twice that power's (Press et al. 2022).
+// ALiBi's slope of each head, f32 [heads]: 2^(-8 h / heads) for h = 1, 2, ... if their number is a power of
+// two. Otherwise the slopes of the next lower power of two, followed by every second slope of twice that
+// power (Press et al. 2022).
 Tensor alibi_slopes(int64_t heads);
 
 // 0, 1, 2, ... in every sequence: i32 [tokens], on the host.
 Tensor position_ids(const Offsets& offsets);
-// The same, where the positions of sequence i begin at first[i], i32 [sequences].
+// Likewise, but positions of sequence i begin at first[i], i32 [sequences].
 Tensor position_ids(const Offsets& offsets, const Tensor& first);
 
 }  // namespace qkv::nn

@@ -17,9 +17,9 @@ void PrefixCache::keep(std::span<const int32_t> ids, const DecoderState& state) 
   if (positions == 0 || positions > budget_ || !state.can_share(positions)) return;
   for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) {
     if (common_beginning(entry->ids, ids) < positions) continue;
-    return entries_.splice(entries_.begin(), entries_, entry);  // is there already
+    return entries_.splice(entries_.begin(), entries_, entry);  // already cached
   }
-  // A kept prompt that begins this one has nothing to add.
+  // Cached prompts that are prefixes of this one are redundant.
   std::erase_if(entries_, [&](const Entry& entry) {
     const bool covered = common_beginning(entry.ids, ids) == std::ssize(entry.ids);
     if (covered) positions_ -= std::ssize(entry.ids);

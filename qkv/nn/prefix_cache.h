@@ -1,5 +1,5 @@
 #pragma once
-// Keys and values of prompts that have been read, for prompts with the same beginning.
+// Prefix cache: keys and values of past prompts, reused by prompts with the same beginning.
 
 #include <cstdint>
 #include <list>
@@ -11,26 +11,25 @@
 
 namespace qkv::nn {
 
-// Keeps the states of the prompts that were used last, within a budget of positions. What is kept shares its
-// memory with the requests that began with it. Of decoders without memory.
+// Keeps the states of the most recently used prompts, within a budget of positions. Cached states share their
+// memory with the requests that use them. Decoders without memory only.
 class PrefixCache {
  public:
-  // The most positions of all kept prompts together; 0: none is kept.
+  // Maximum total positions of the cached prompts; 0: caches nothing.
   explicit PrefixCache(int64_t positions) : budget_(positions) {}
 
-  // Keeps a copy of a state of one row that has read these tokens and no others, all of them by
-  // Decoder::read(). Drops the prompts that were not used for longest.
+  // Caches a state of one row that has read exactly these tokens with Decoder::read(). Evicts the least
+  // recently used prompts.
   void keep(std::span<const int32_t> ids, const DecoderState& state);
 
   struct Found {
     int64_t positions = 0;
     DecoderState state;
   };
-  // The state after the longest beginning of `ids` that a kept prompt begins with too. None where not even
-  // the first token is.
+  // The state after the longest common prefix of `ids` with a cached prompt; nothing if there is none.
   std::optional<Found> find(std::span<const int32_t> ids);
 
-  int64_t positions() const { return positions_; }  // of all kept prompts
+  int64_t positions() const { return positions_; }  // of all cached prompts
 
  private:
   struct Entry {
@@ -38,7 +37,7 @@ class PrefixCache {
     DecoderState state;
   };
   int64_t budget_, positions_ = 0;
-  std::list<Entry> entries_;  // used last first
+  std::list<Entry> entries_;  // most recently used first
 };
 
 }  // namespace qkv::nn

@@ -7,12 +7,12 @@
 
 namespace qkv::nn {
 
-// layer(pass), without keeping what it computes on the way where the pass says so. `layer` is copied, and
-// holds what it works on.
+// layer(context), recomputing intermediate results in the backward pass if the context says so. `layer` is
+// copied and must own its inputs.
 template <class Layer>
 Variable run_layer(ForwardContext& context, const Layer& layer) {
   if (!context.recompute || !Tape::records()) return layer(context);
-  ForwardContext again = context;  // the same places for dropout
+  ForwardContext again = context;  // same dropout sites
   again.observer = {};
   Tensor value;
   {

@@ -10,7 +10,7 @@
 namespace qkv::nn {
 namespace {
 
-// Of one side of the query.
+// Buckets on one side of the query.
 int64_t buckets_of_a_side(const PositionOptions& options, Direction direction) {
   return direction == Direction::both ? options.buckets / 2 : options.buckets;
 }

@@ -1,29 +1,29 @@
 #pragma once
-// Relative positions (Raffel et al. 2020, section 2.1): a learned number for each head and each bucket of
-// distances, which the self-attention of every layer of a stack adds to its scores.
+// Relative position biases (Raffel et al. 2020, section 2.1): a learned number for each head and bucket of
+// distances, added to the self-attention scores of all layers of a stack.
 
 #include "qkv/nn/parameter.h"
 #include "qkv/nn/positions.h"
 
 namespace qkv::nn {
 
-// Which keys there are to attend to.
+// The keys that exist around a query.
 enum class Direction {
-  both,       // an encoder's: half of the buckets are for keys behind the query
-  backwards,  // a decoder's: none is
+  both,       // encoder: half of the buckets are for keys after the query
+  backwards,  // decoder: all buckets are for keys before the query
 };
 
-// The bucket of a key that lies `distance` positions behind the query (in front of it: distance < 0), as
-// PositionOptions::buckets describes them. It is computed in single precision, as the models were trained.
+// The bucket of a key `distance` positions before the query (after it: distance < 0), as described in
+// PositionOptions::buckets. Computed in single precision, as the models were trained.
 int64_t relative_bucket(int64_t distance, const PositionOptions& options, Direction direction);
 
 class RelativePositions {
  public:
-  // `options.kind` is relative. Throws UsageError for fewer than 4 buckets, an odd number of them, and a
-  // max_distance within the distances that have a bucket each.
+  // `options.kind` must be relative. Throws UsageError for fewer than 4 buckets, an odd number of buckets,
+  // and a max_distance within the range of single-distance buckets.
   RelativePositions(const PositionOptions& options, int64_t heads, Direction direction);
 
-  // What attention's relative_bias takes for sequences of at most n positions: [heads, 2 n - 1].
+  // The relative_bias of attention for sequences of at most n positions: [heads, 2 n - 1].
   Variable operator()(int64_t n) const;
   void visit(const ParameterVisitor& visitor) const;  // "weight", [buckets, heads]
 

@@ -8,7 +8,7 @@
 namespace qkv::nn {
 namespace {
 
-// The first few names, and how many more there are.
+// The first few names, and the number of others.
 class Names {
  public:
   void add(const std::string& name) {

@@ -21,7 +21,7 @@ Adafactor::Adafactor(std::vector<NamedParameter> parameters, const AdafactorOpti
   make_states();
 }
 
-// Of a matrix the means of rows and of columns, of a vector all elements as one row.
+// For a matrix, row and column means; for a vector, one row of all elements.
 Tensor Adafactor::initial_state(size_t i, const Shape& shape) const {
   if (shape.rank() < 2) return i == 0 ? Tensor::zeros(shape) : Tensor();
   const int64_t matrix = shape[-2] * shape[-1], matrices = matrix == 0 ? 0 : shape.numel() / matrix;

@@ -1,6 +1,6 @@
 #pragma once
-// Adafactor (Shazeer and Stern 2018): second moments of a matrix as a product of its rows' and its columns'
-// means, so that the state is a vector for each side. The step is relative to the size of the weights:
+// Adafactor (Shazeer and Stern 2018): the second moments of a matrix are factored into row and column means,
+// so that the state is two vectors. Steps are relative to the scale of the weights:
 // w <- (1 - lr * weight_decay) * w - u * max(epsilon2, rms(w)) * min(lr, 1 / sqrt(t)).
 
 #include "qkv/optim/optimizer.h"
@@ -8,10 +8,10 @@
 namespace qkv::optim {
 
 struct AdafactorOptions {
-  float beta2_decay = -0.8f;       // at step t beta2 is 1 - t^beta2_decay
-  float epsilon1 = 1.1920929e-7f;  // the least root of a second moment
-  float epsilon2 = 1e-3f;          // the least size of weights that steps are relative to
-  float clip_threshold = 1;        // the largest root mean square of u
+  float beta2_decay = -0.8f;       // beta2 at step t is 1 - t^beta2_decay
+  float epsilon1 = 1.1920929e-7f;  // minimum root of a second moment
+  float epsilon2 = 1e-3f;          // minimum of rms(w) in the relative step
+  float clip_threshold = 1;        // maximum root mean square of u
   float weight_decay = 0;          // decoupled
 
   // Throws UsageError naming the option, what was expected and what was found.

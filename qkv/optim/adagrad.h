@@ -10,7 +10,7 @@ struct AdagradOptions {
   float lr_decay = 0;
   float initial_accumulator = 0;  // v before the first step
   float epsilon = 1e-10f;
-  float weight_decay = 0;  // coupled
+  float weight_decay = 0;  // added to the gradient
 
   // Throws UsageError naming the option, what was expected and what was found.
   void validate() const;

@@ -7,9 +7,9 @@
 namespace qkv::optim {
 
 struct AdamOptions {
-  // Those of Vaswani et al. 2017, section 5.3. (PyTorch's defaults are 0.999 and 1e-8.)
+  // Values of Vaswani et al. 2017, section 5.3. (PyTorch's defaults are 0.999 and 1e-8.)
   float beta1 = 0.9f, beta2 = 0.98f, epsilon = 1e-9f;
-  bool amsgrad = false;    // the largest v so far in v's place (Reddi et al. 2018)
+  bool amsgrad = false;    // uses the largest v so far in place of v (Reddi et al. 2018)
   float weight_decay = 0;  // Adam: added to the gradient; AdamW: decoupled, w <- (1 - lr * weight_decay) * w
 
   // Throws UsageError naming the option, what was expected and what was found.

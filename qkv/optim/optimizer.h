@@ -1,6 +1,6 @@
 #pragma once
-// Optimizers: each changes a list of parameters by their gradients, once a step. They need nothing but
-// parameters; the learning rate of each step is the caller's (qkv/train/schedule.h has functions for it):
+// Optimizers update a list of parameters by their gradients, once per step. They depend on parameters only;
+// the caller supplies the learning rate of each step (qkv/train/schedule.h has schedules):
 //
 //   optim::AdamW optimizer(model, {.weight_decay = 0.01f}, {.clip_norm = 1});
 //   for (...) {
@@ -9,7 +9,7 @@
 //     optimizer.step(learning_rate);
 //   }
 //
-// Names, options and meanings are those of torch.optim; tests hold each to it.
+// Names, options and semantics follow torch.optim; tests compare each rule with recorded steps of it.
 
 #include <functional>
 #include <optional>
@@ -30,28 +30,28 @@ namespace qkv::optim {
 using nn::NamedParameter;
 using ParameterFilter = std::function<bool(const NamedParameter&)>;
 
-// Settings of some of the parameters.
+// Settings for some of the parameters.
 struct ParameterGroup {
-  ParameterFilter contains;                // which; empty: none
+  ParameterFilter contains;                // selects the parameters; empty: none
   double learning_rate_factor = 1;         // multiplies the step's learning rate
-  std::optional<float> weight_decay = {};  // in place of the optimizer's
-  bool frozen = false;  // left as they are (nn::set_requires_grad also saves the work of their gradients)
+  std::optional<float> weight_decay = {};  // overrides the optimizer's
+  bool frozen = false;  // excluded from updates (nn::set_requires_grad also saves computing their gradients)
 };
 
-// Parameters whose names begin with `prefix`: "encoder.layers.0.".
+// Selects parameters whose names begin with `prefix`: "encoder.layers.0.".
 ParameterFilter named(std::string prefix);
-// The usual exception from weight decay: biases and the weights of norms, which are all vectors.
+// The usual exclusion from weight decay: biases and norm weights, which are the only vectors.
 ParameterGroup no_decay_of_vectors();
 
-// What every optimizer can do beside its rule.
+// Options common to all optimizers.
 struct OptimizerOptions {
-  // Gradients whose norm, over all parameters together, is larger are scaled down to it; 0: never.
+  // Maximum global norm of all gradients; larger ones are scaled down. 0: off.
   float clip_norm = 0;
-  // Of an exponential moving average of the weights; 0: none. At step t the decay is
-  // min(average_decay, (1 + t) / (10 + t)), so that the average soon forgets the initial weights.
+  // Exponential moving average of the weights; 0: off. The decay at step t is min(average_decay, (1 + t) /
+  // (10 + t)), so that the average soon forgets the initial weights.
   float average_decay = 0;
-  // A parameter belongs to the first group that contains it; one of no group has factor 1 and the
-  // optimizer's weight decay.
+  // A parameter belongs to the first group that selects it. Without a group, the factor is 1 and the weight
+  // decay is the optimizer's.
   std::vector<ParameterGroup> groups = {};
 };
 
@@ -61,36 +61,35 @@ class Optimizer {
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  // One update by the gradients that the parameters have, which are used up. A parameter without one stays as
-  // it is. Returns the norm of all gradients before clipping. Throws UsageError for a learning rate that is
-  // negative or not finite; NumericError, naming the first parameter whose gradient is not finite. Nothing
-  // has changed then.
+  // Updates the parameters by their gradients, which are consumed. A parameter without a gradient is
+  // unchanged. Returns the global gradient norm before clipping. Throws UsageError for a learning rate that
+  // is negative or not finite; NumericError naming the first parameter with a non-finite gradient. If it
+  // throws, nothing has changed.
   double step(double learning_rate);
-  // Forgets all gradients.
+  // Drops all gradients.
   void clear_gradients();
 
-  int64_t steps() const { return steps_; }  // done so far
+  int64_t steps() const { return steps_; }  // number of completed steps
   const std::vector<NamedParameter>& parameters() const { return parameters_; }
   bool averages() const { return options_.average_decay > 0; }
   // The moving average of parameters()[i]; shared, not copied. Undefined without averaging.
   const Tensor& average(size_t i) const { return states_[i].average; }
 
-  // All that restore() needs for the same updates, bit for bit: "adam.first/NAME", "average/NAME",
-  // "adam.steps". Shared with the optimizer, not copied: io::write_safetensors() writes it to a file.
+  // The state for restore() to continue with the same bits: "adam.first/NAME", "average/NAME", "adam.steps".
+  // Shared with the optimizer, not copied; write it to a file with io::write_safetensors().
   std::vector<io::NamedTensor> state() const;
-  // Throws DataError where the file lacks a tensor or has another shape.
+  // Throws DataError if the file lacks a tensor or has one of another shape.
   void restore(const io::SafetensorsFile& file);
 
  protected:
-  // `name` and `states` are what state() calls them. The parameters must have their numbers; averages start
-  // there.
+  // `name` and `states` are the names in state(). The parameters must have values; averages start from them.
   Optimizer(std::string name, std::vector<std::string> states, float weight_decay,
             std::vector<NamedParameter> parameters, const OptimizerOptions& options);
-  // The rule, of those that have a gradient.
+  // The update rule, for parameters with a gradient.
   virtual void update(const kernels::OptimizerPass& pass,
                       std::span<const kernels::OptimizerSlot> slots) const = 0;
-  // The state before the first step: state i of a parameter. Undefined: the parameter has none. Zeros of the
-  // parameter's shape unless overridden; called once by make_states(), which the derived constructor calls.
+  // The initial value of state i of a parameter; undefined: the parameter has no such state. By default zeros
+  // of the parameter's shape. Called once by make_states(), which the derived constructor calls.
   virtual Tensor initial_state(size_t i, const Shape& shape) const;
   void make_states();
 
@@ -99,7 +98,7 @@ class Optimizer {
     double learning_rate_factor = 1;
     float weight_decay = 0;
     bool frozen = false;
-    int64_t steps = 0;  // those in which it had a gradient
+    int64_t steps = 0;  // number of steps with a gradient
     std::vector<Tensor> tensors;
     Tensor average;
   };

@@ -1,5 +1,5 @@
 #pragma once
-// Checks of options, for this folder's files.
+// Option checks for the files of this folder.
 
 #include <string_view>
 
@@ -7,7 +7,7 @@
 
 namespace qkv::optim {
 
-// "sgd: momentum: expected 0 to below 1, found 1.5". A NaN fulfils no condition.
+// "sgd: momentum: expected 0 to below 1, found 1.5". NaN fails every condition.
 inline void require_option(std::string_view name, float value, bool holds, std::string_view expected) {
   if (!holds) throw UsageError(concat(name, ": expected ", expected, ", found ", value));
 }

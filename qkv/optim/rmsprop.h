@@ -9,9 +9,9 @@ namespace qkv::optim {
 struct RmspropOptions {
   float alpha = 0.99f;
   float epsilon = 1e-8f;
-  float momentum = 0;      // of the updates; 0: none
-  bool centered = false;   // v is the variance: the mean gradient's square is taken away (Graves 2013)
-  float weight_decay = 0;  // coupled
+  float momentum = 0;      // of the updates; 0: off
+  bool centered = false;   // v is the variance: the squared mean gradient is subtracted (Graves 2013)
+  float weight_decay = 0;  // added to the gradient
 
   // Throws UsageError naming the option, what was expected and what was found.
   void validate() const;

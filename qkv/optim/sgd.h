@@ -1,17 +1,17 @@
 #pragma once
 // Stochastic gradient descent with momentum: g <- g + weight_decay * w, b <- momentum * b + (1 - dampening) *
-// g (the first b is g), w <- w - lr * b; with Nesterov's momentum (Sutskever et al. 2013) g + momentum * b is
-// in b's place.
+// g (initially b = g), w <- w - lr * b. Nesterov momentum (Sutskever et al. 2013) replaces b by g + momentum
+// * b in the last formula.
 
 #include "qkv/optim/optimizer.h"
 
 namespace qkv::optim {
 
 struct SgdOptions {
-  float momentum = 0;      // 0: none
-  float dampening = 0;     // of what a gradient adds to the momentum
-  bool nesterov = false;   // needs momentum and no dampening
-  float weight_decay = 0;  // coupled
+  float momentum = 0;      // 0: off
+  float dampening = 0;     // reduces a gradient's contribution to the momentum
+  bool nesterov = false;   // requires momentum and no dampening
+  float weight_decay = 0;  // added to the gradient
 
   // Throws UsageError naming the option, what was expected and what was found.
   void validate() const;

@@ -1,5 +1,5 @@
 #pragma once
-// Devices: where a tensor's memory lies and which backend computes on it.
+// Devices: the location of a tensor's memory and the backend that computes on it.
 
 #include <array>
 #include <cstdint>
@@ -7,14 +7,14 @@
 
 namespace qkv {
 
-// cpu is the host. reference computes with naive loops in double precision, in memory that code outside its
-// kernels cannot read: for checking numbers, and that such code keeps to its side.
+// cpu is the host. reference computes with naive loops in double precision, in memory that only its kernels
+// can access: it checks numerical results, and that other code never touches device memory.
 enum class Device : uint8_t { cpu, reference };
 inline constexpr std::array kDevices{Device::cpu, Device::reference};
 
 // "cpu", "reference".
 const char* name_of(Device device);
-// The inverse. Throws UsageError for another name.
+// The inverse of name_of(). Throws UsageError for an unknown name.
 Device device_named(std::string_view name);
 
 }  // namespace qkv

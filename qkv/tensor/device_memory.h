@@ -1,5 +1,5 @@
 #pragma once
-// What a device other than the host offers to tensors: memory, and copies of it.
+// The memory interface of a device other than the host: allocation and copies.
 
 #include <cstddef>
 
@@ -8,7 +8,7 @@
 
 namespace qkv {
 
-// Rows of bytes, `stride` bytes apart.
+// Rows of bytes with a stride in bytes.
 struct ByteRows {
   std::byte* data = nullptr;
   size_t stride = 0;
@@ -16,8 +16,8 @@ struct ByteRows {
 
 enum class CopyDirection { to_device, to_host, on_device };
 
-// Implemented by a backend. Addresses that allocate() returns are those of the device: only this class and
-// the backend's kernels use what lies there.
+// Implemented by a backend. allocate() returns device addresses, which only this class and the backend's
+// kernels may dereference.
 class DeviceMemory {
  public:
   DeviceMemory() = default;
@@ -25,18 +25,18 @@ class DeviceMemory {
   DeviceMemory& operator=(const DeviceMemory&) = delete;
   virtual ~DeviceMemory() = default;
 
-  // At least `bytes`, uninitialised, aligned to 64. Throws std::bad_alloc.
+  // At least `bytes`, uninitialised, aligned to 64 bytes. Throws std::bad_alloc.
   virtual Storage allocate(size_t bytes) = 0;
-  // `rows` rows of `row_bytes` each. The copy is done when this returns.
+  // Copies `rows` rows of `row_bytes` each; synchronous.
   virtual void copy(CopyDirection direction, const ByteRows& from, const ByteRows& to, size_t row_bytes,
                     size_t rows) = 0;
   virtual void fill_zero(const ByteRows& to, size_t row_bytes, size_t rows) = 0;
 };
 
-// The memory of a device other than the host. Throws UsageError where the program has no backend for it.
+// The memory of a device other than the host. Throws UsageError if the program was built without its backend.
 DeviceMemory& device_memory(Device device);
 
-// Called once, by the layer that has the backends.
+// Called once, by the layer that contains the backends.
 using FindDeviceMemory = DeviceMemory& (*)(Device);
 void set_device_memory(FindDeviceMemory find);
 

@@ -1,5 +1,5 @@
 #pragma once
-// What a tensor's elements are.
+// Element types of tensors.
 
 #include <concepts>
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace qkv {
 
-// f32, i32 and u8 are what operations compute with. In bf16 and i8 numbers are kept.
+// Operations compute in f32, i32 and u8. bf16 and i8 are storage formats.
 enum class DType : uint8_t { f32, i32, u8, bf16, i8 };
 
 // Brain floating point: the upper half of an f32.
@@ -46,7 +46,7 @@ constexpr const char* name_of(DType dtype) {
   return "unknown";
 }
 
-// The C++ types of a tensor's elements. Others, such as double and int64_t, do not compile.
+// The C++ types of tensor elements. Others, such as double and int64_t, do not compile.
 template <class T>
 concept Element = std::same_as<T, float> || std::same_as<T, int32_t> || std::same_as<T, uint8_t> ||
     std::same_as<T, BFloat16> || std::same_as<T, int8_t>;

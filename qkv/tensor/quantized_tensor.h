@@ -1,5 +1,5 @@
 #pragma once
-// A weight matrix in one of the dtypes in which weights are stored.
+// A weight matrix in one of the storage dtypes.
 
 #include "qkv/tensor/tensor.h"
 

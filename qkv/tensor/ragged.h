@@ -1,5 +1,5 @@
 #pragma once
-// Ragged batches: sequences laid end to end, never padded.
+// Ragged batches: concatenated sequences, never padded.
 
 #include <cstdint>
 #include <memory>
@@ -11,17 +11,17 @@
 
 namespace qkv {
 
-// Where each sequence of a batch begins: sequence i is rows offsets[i] to offsets[i + 1]. Immutable and
-// shared: a copy is a handle. A batch has fewer than 2^31 tokens.
+// The sequence boundaries of a batch: sequence i is rows offsets[i] to offsets[i + 1]. Immutable; copies
+// share the data. A batch has fewer than 2^31 tokens.
 class Offsets {
  public:
   Offsets() : Offsets(std::vector<int32_t>{0}) {}
-  // Throws ShapeError unless the numbers start at 0 and never fall.
+  // Throws ShapeError unless the offsets start at 0 and never decrease.
   explicit Offsets(std::vector<int32_t> offsets);
 
-  // Throws ShapeError for a negative length and for too many tokens; so does uniform().
+  // Throws ShapeError for a negative length and for 2^31 tokens or more; so does uniform().
   static Offsets of_lengths(std::span<const int32_t> lengths);
-  // `batch` sequences of `length` rows each: what a dense [batch, length, ...] tensor is.
+  // `batch` sequences of `length` rows each, equivalent to a dense [batch, length, ...] tensor.
   static Offsets uniform(int64_t batch, int64_t length);
 
   int64_t sequences() const { return static_cast<int64_t>(offsets_->size()) - 1; }
@@ -40,12 +40,12 @@ class Offsets {
   int64_t max_length_ = 0;
 };
 
-// Values whose outermost axis is cut into sequences: [tokens, ...] and where each sequence begins.
+// A tensor [tokens, ...] whose outermost axis is divided into sequences.
 struct Ragged {
   Tensor values;
   Offsets offsets;
 
-  // Sequences of token ids, or of other elements, laid end to end: values [tokens].
+  // Concatenates sequences of token ids or other elements: values [tokens].
   template <Element T>
   static Ragged from(const std::vector<std::vector<T>>& sequences);
 };

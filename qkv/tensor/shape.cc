@@ -12,7 +12,7 @@ Shape::Shape(std::span<const int64_t> extents) : rank_(static_cast<int>(extents.
     if (extents[i] < 0) throw ShapeError(concat("shape: extent ", i, " is negative: ", extents[i]));
     extents_[i] = extents[i];
   }
-  // Extents of 0 are left out: strides are products of the others.
+  // Zero extents are ignored: strides are products of the others.
   constexpr int64_t kLimit = int64_t{1} << 60;
   int64_t product = 1;
   for (const int64_t extent : extents) {

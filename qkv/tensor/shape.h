@@ -20,7 +20,7 @@ class Shape {
   explicit Shape(std::span<const int64_t> extents);
 
   int rank() const { return rank_; }
-  // Negative axes count from the back: shape[-1] is the innermost. Throws ShapeError outside the rank.
+  // Negative axes count from the end: shape[-1] is the innermost. Throws ShapeError outside the rank.
   int64_t operator[](int axis) const;
   int64_t numel() const;
   std::span<const int64_t> extents() const { return {extents_.data(), static_cast<size_t>(rank_)}; }
@@ -28,11 +28,11 @@ class Shape {
   friend bool operator==(const Shape& a, const Shape& b) = default;
 
  private:
-  std::array<int64_t, kMaxRank> extents_{};  // those at rank_ and beyond are 0
+  std::array<int64_t, kMaxRank> extents_{};  // 0 from rank_ on
   int rank_ = 0;
 };
 
-// As "[2, 3]".
+// Formats as "[2, 3]".
 std::ostream& operator<<(std::ostream& out, const Shape& shape);
 
 }  // namespace qkv

@@ -16,8 +16,8 @@ namespace {
 constexpr size_t kAlignment = 64;
 constexpr size_t kHugePage = size_t{2} << 20;
 
-// Four size classes per power of two: at most a quarter of a block is wasted, and batches of slightly
-// different lengths share blocks.
+// Four size classes per power of two: at most a quarter of a block is unused, and batches of slightly
+// different lengths reuse each other's blocks.
 size_t size_class(size_t bytes) {
   if (bytes <= 256) return 256;
   const size_t step = std::bit_floor(bytes - 1) / 4;
@@ -33,8 +33,8 @@ thread_local MemoryUse current_use = MemoryUse::activations;
 
 class CachingAllocator {
  public:
-  // A kept block may be half as large again as what is asked for: else each number of tokens in a batch would
-  // end in a stock of blocks of its own.
+  // Reuses a free block of up to 1.5 times the size: with exact matches, each number of tokens in a batch
+  // would build up its own stock of blocks.
   Block take(size_t bytes, MemoryUse use) {
     const std::lock_guard lock(mutex_);
     Block block;
@@ -108,7 +108,7 @@ class CachingAllocator {
   AllocatorStats stats_;
 };
 
-// Never destroyed: static tensors may be freed after main() has ended.
+// Never destroyed: static tensors may be freed after main() has returned.
 CachingAllocator& allocator() {
   static auto* instance = new CachingAllocator;
   return *instance;

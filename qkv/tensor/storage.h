@@ -1,5 +1,5 @@
 #pragma once
-// Memory for tensors: blocks from a caching allocator, or memory that something else owns (a mapped file).
+// Memory of tensors: blocks from a caching allocator, or memory owned elsewhere (a mapped file).
 
 #include <array>
 #include <cstddef>
@@ -8,22 +8,22 @@
 
 namespace qkv {
 
-// A block of memory, freed when the last tensor that uses it goes. Allocated blocks are aligned to 64 bytes.
+// A block of memory, freed with the last tensor that uses it. Allocated blocks are aligned to 64 bytes.
 using Storage = std::shared_ptr<std::byte>;
 
-// What memory is for.
+// The purpose of an allocation.
 enum class MemoryUse {
-  activations,  // what operations compute; all that is not said to be something else
+  activations,  // results of operations; everything not labelled otherwise
   weights,
   gradients,  // of parameters
   optimizer,  // moments and averages
-  packed,     // weights again, in the order in which products read them
-  scratch,    // of kernels, and what lives no longer than one operation
+  packed,     // weights repacked into the layout that products read
+  scratch,    // kernels' scratch, and temporaries of a single operation
 };
 inline constexpr size_t kMemoryUses = 6;
 const char* name_of(MemoryUse use);
 
-// While it lives, what this thread allocates is for `use`.
+// During its lifetime, allocations of this thread count as `use`.
 class MemoryScope {
  public:
   explicit MemoryScope(MemoryUse use);
@@ -38,20 +38,20 @@ class MemoryScope {
 // A block of at least `bytes`, uninitialised. Throws std::bad_alloc.
 Storage allocate(size_t bytes);
 
-// Freed blocks are kept and handed out again, so that a training loop soon makes no system calls and takes no
-// page faults. All counts are of the whole process.
+// Freed blocks are cached and reused, so that a training loop soon makes no system calls and no page faults.
+// All counts are of the whole process.
 struct AllocatorStats {
   size_t in_use = 0;             // bytes in live blocks
-  size_t peak_in_use = 0;        // the most that in_use has been since reset_peak()
+  size_t peak_in_use = 0;        // maximum of in_use since reset_peak()
   size_t cached = 0;             // bytes kept for reuse
-  uint64_t system_requests = 0;  // blocks that had to be asked of the operating system
-  // in_use by MemoryUse, and what peak_in_use was made of.
+  uint64_t system_requests = 0;  // blocks requested from the operating system
+  // in_use by MemoryUse, now and at the peak.
   std::array<size_t, kMemoryUses> in_use_for{}, at_peak{};
 };
 
 AllocatorStats allocator_stats();
 void reset_allocator_peak();
-// Gives the kept blocks back to the operating system.
+// Returns the cached blocks to the operating system.
 void release_cached_memory();
 
 }  // namespace qkv

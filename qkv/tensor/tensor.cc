@@ -94,7 +94,7 @@ Tensor Tensor::columns(int64_t begin, int64_t count) const {
 
 Tensor Tensor::slice(int axis, int64_t begin, int64_t count) const {
   const int from_front = axis < 0 ? axis + rank() : axis;
-  const int64_t extent = shape_[axis];  // throws for an axis that there is not
+  const int64_t extent = shape_[axis];  // throws for an invalid axis
   if (begin < 0 || count < 0 || begin > extent || count > extent - begin) {
     throw ShapeError(
         concat("slice: ", count, " elements from ", begin, " of axis ", axis, " of shape ", shape_));
@@ -190,7 +190,7 @@ namespace {
 
 template <Element T>
 void print_elements(std::ostream& out, const Tensor& tensor) {
-  constexpr int64_t kShown = 4;  // at each end
+  constexpr int64_t kShown = 4;  // elements at each end
   const int64_t count = tensor.numel();
   for (int64_t i = 0; i < count; ++i) {
     if (i == kShown && count > 2 * kShown) {
@@ -202,7 +202,7 @@ void print_elements(std::ostream& out, const Tensor& tensor) {
     if constexpr (std::is_same_v<T, BFloat16>) {
       out << std::bit_cast<float>(uint32_t{value.bits} << 16);
     } else {
-      out << +value;  // a number, also where it is a byte
+      out << +value;  // unary + prints bytes as numbers
     }
   }
 }
