@@ -12,9 +12,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr float kUnitsPerOne = 10000;  // the page's weights are whole numbers of 1/10000
+constexpr float kUnitsPerOne = 10000;  // weights in the page are integers in units of 1/10000
 
-// The weights as text, by hand: there may be millions, and a JSON tree takes 16 bytes for each.
+// Written by hand: there may be millions of weights, and a JSON tree takes 16 bytes for each.
 std::string packed_weights(const Tensor& weights) {
   std::string text = "[";
   for (int64_t head = 0; head < weights.dim(0); ++head) {
@@ -49,7 +49,7 @@ std::string page_data(const AttentionReport& report) {
     head["palette"][name_of(part)] = {{"light", ramp_json(palette.light)}, {"dark", ramp_json(palette.dark)}};
   }
   std::string text = inert(head.dump(-1, ' ', true, Json::error_handler_t::replace));
-  text.pop_back();  // the closing brace, for the layers follow
+  text.pop_back();  // remove the closing brace; the layers follow
   text += ",\"layers\":[";
   for (const AttentionLayer& layer : report.layers) {
     if (text.back() == '}') text += ',';

@@ -14,7 +14,7 @@ std::string to_json(const AttentionReport& report) {
                      {"target_tokens", report.target_tokens},
                      {"target_inputs", report.keys(Part::decoder)}};
   std::string text = head.dump(-1, ' ', false, Json::error_handler_t::replace);
-  text.pop_back();  // the closing brace, for the layers follow
+  text.pop_back();  // remove the closing brace; the layers follow
   text += ",\"layers\":[";
   for (const AttentionLayer& layer : report.layers) {
     if (text.back() == '}') text += ',';

@@ -37,7 +37,7 @@ void AttentionReport::validate() const {
                          static_cast<int64_t>(keys(layer.part).size())};
     if (layer.weights.dtype() != DType::f32 || layer.weights.shape() != expected || expected.numel() == 0) {
       throw ShapeError(concat(where, ": expected f32 weights [heads, queries, keys] = ", expected,
-                              ", as the tokens and the layers before say, found ",
+                              ", according to tokens and previous layers, found ",
                               qkv::name_of(layer.weights.dtype()), " ", layer.weights.shape()));
     }
     if (!std::ranges::all_of(layer.weights.clone().values(), [](float w) { return std::isfinite(w); })) {

@@ -11,7 +11,7 @@
 namespace qkv::explain {
 namespace {
 
-constexpr int kShades = 33;  // colours of a map; shade 0 is its ground
+constexpr int kShades = 33;  // colours of a map; shade 0 is its background
 constexpr double kPanelGap = 18;
 
 std::vector<Label> labels_of(const std::vector<std::string>& tokens) {
@@ -26,15 +26,15 @@ double widest(const std::vector<Label>& labels) {
   return most;
 }
 
-// One head's map: where it stands and how it is drawn.
+// The map of one head: position and data.
 struct Panel {
-  const float* weights = nullptr;  // [queries, keys], rows `stride` apart
+  const float* weights = nullptr;  // [queries, keys] with a row stride
   int64_t stride = 0;
   Part part = Part::encoder;
   double x = 0, y = 0, cell = 0;
 };
 
-// Cells of one shade are one path: a map of 100 x 100 stays small.
+// Cells of equal shade form one path, which keeps a map of 100 x 100 small.
 std::string draw_cells(const Panel& panel, int64_t queries, int64_t keys) {
   const Ramp ramp = palette_of(panel.part).light;
   std::array<std::string, kShades> paths;
@@ -85,10 +85,10 @@ std::string draw_numbers(const Panel& panel, int64_t queries, int64_t keys) {
 
 struct Drawing {
   std::string svg;
-  double width = 0, height = 0;  // up to where it is drawn on
+  double width = 0, height = 0;  // extent drawn so far
 };
 
-// The maps of one part, layers down and heads across, from drawing.height on.
+// Draws the maps of one part below the previous ones: layers in rows, heads in columns.
 void draw_part(const AttentionReport& report, Part part, const std::vector<const AttentionLayer*>& layers,
                const SvgOptions& options, Drawing& drawing) {
   const std::vector<Label> rows = labels_of(report.queries(part)), columns = labels_of(report.keys(part));
@@ -190,11 +190,10 @@ std::string to_svg(const AttentionReport& report, const SvgOptions& options) {
     drawn = true;
   }
   if (!drawn) {
-    throw UsageError(
-        concat("attention drawing: expected a part, layer and head that the report has, found part ",
-               options.part ? name_of(*options.part) : "any", ", layer ",
-               options.layer ? std::to_string(*options.layer) : "any", ", head ",
-               options.head ? std::to_string(*options.head) : "any"));
+    throw UsageError(concat("attention drawing: expected a part, layer and head of the report, found part ",
+                            options.part ? name_of(*options.part) : "any", ", layer ",
+                            options.layer ? std::to_string(*options.layer) : "any", ", head ",
+                            options.head ? std::to_string(*options.head) : "any"));
   }
   const std::string width = number(drawing.width + kMargin), height = number(drawing.height + kMargin / 2);
   return concat(

@@ -10,7 +10,7 @@ namespace qkv::explain {
 
 AttentionLayer attention_layer(const search::CapturedAttention& attention) {
   struct Pattern {
-    std::string_view before, after;  // the layer's number
+    std::string_view before, after;  // around the layer's number
     Part part;
   };
   static constexpr Pattern kPatterns[] = {{"encoder.layers.", ".self_attn", Part::encoder},

@@ -1,5 +1,5 @@
 #pragma once
-// From captured attention to a report.
+// Converts captured attention to a report.
 
 #include <string>
 
@@ -8,16 +8,16 @@
 
 namespace qkv::explain {
 
-// A report on every captured attention. `model` is a line about the model, such as its folder; the title is
-// the source and its translation. Throws DataError for an attention whose name has no part and layer.
+// A report on all captured attentions. `model` describes the model, such as its folder; the title is the
+// source and its translation. Throws DataError for an attention whose name has no part and layer.
 AttentionReport attention_report(const pipelines::TextCapture& captured, const std::string& model);
 
-// The same of one text in an encoder or a language model. Layers of the latter are decoder layers: a token
-// attends to those before it.
+// Likewise for one text in an encoder or a language model. The latter's layers are decoder layers: a token
+// attends to preceding ones.
 AttentionReport attention_report(const pipelines::TextAttention& captured, const std::string& title,
                                  const std::string& model);
 
-// "decoder.layers.1.encoder_attn" with its weights as a layer of a report. Throws DataError as above.
+// Converts "decoder.layers.1.encoder_attn" and its weights to a layer of a report. Throws DataError as above.
 AttentionLayer attention_layer(const search::CapturedAttention& attention);
 
 }  // namespace qkv::explain

@@ -7,12 +7,12 @@
 namespace qkv::explain {
 namespace {
 
-constexpr int64_t kMost = int64_t{1} << 60;  // so that flops() and bytes stay within 64 bits
+constexpr int64_t kMost = int64_t{1} << 60;  // keeps flops() and bytes within 64 bits
 
-// A count that says so when it grows too large, instead of wrapping round.
+// An integer that throws on overflow.
 class Count {
  public:
-  Count(int64_t value) : value_(value) {}  // NOLINT: counts and numbers mix freely here
+  Count(int64_t value) : value_(value) {}  // NOLINT: implicit, as counts and numbers are mixed
 
   friend Count operator+(Count a, Count b) {
     int64_t sum = 0;
@@ -67,8 +67,8 @@ int64_t operations(Activation activation) {
   return 1;
 }
 
-constexpr int64_t kSoftmaxOperations = 5;  // scale, less the maximum, exp, sum, divide
-constexpr int64_t kNormOperations = 7;     // mean, less it, square and sum, scale, weight, bias
+constexpr int64_t kSoftmaxOperations = 5;  // scale, subtract maximum, exp, sum, divide
+constexpr int64_t kNormOperations = 7;     // mean, subtract, square and sum, scale, weight, bias
 constexpr int64_t kRmsNormOperations = 4;  // square and sum, scale, weight
 
 }  // namespace
@@ -76,7 +76,7 @@ constexpr int64_t kRmsNormOperations = 4;  // square and sum, scale, weight
 Cost operator+(const Cost& a, const Cost& b) {
   Cost sum = cost_of(Count(a.parameters) + b.parameters, Count(a.macs) + b.macs,
                      Count(a.pointwise) + b.pointwise, Count(a.activations) + b.activations);
-  // No more than the parameters, so they can be counted.
+  // Bounded by the parameters, which are checked.
   sum.matrix_parameters = a.matrix_parameters + b.matrix_parameters;
   sum.matrix_rows = a.matrix_rows + b.matrix_rows;
   return sum;
@@ -93,8 +93,8 @@ Cost operator*(int64_t count, const Cost& layer) {
 int64_t attended_pairs(int64_t query_length, int64_t key_length, bool causal) {
   const Count queries = size("query_length", query_length), keys = size("key_length", key_length);
   if (!causal) return (queries * keys).value();
-  // Query i may attend to i + 1 + keys - queries keys, where that is above 0.
-  const int64_t rows = std::min(query_length, key_length);  // that may attend to any
+  // Query i may attend to i + 1 + keys - queries keys, if positive.
+  const int64_t rows = std::min(query_length, key_length);  // queries that may attend to a key
   const Count first = key_length - rows + 1;
   // An arithmetic series of `rows` terms from `first` to key_length; its doubled sum is even.
   return (Count(rows) * (first + keys)).value() / 2;
@@ -134,7 +134,7 @@ Cost attention_cost(const AttentionCostOptions& options) {
   Cost cost = projection(options.d_model, heads * d_k, queries)  // Q W^Q
               + projection(options.d_model, heads * d_k, keys)   // K W^K
               + projection(options.d_model, heads * d_v, keys);  // V W^V
-  // Q K^T and P V; kept are the heads' outputs and the softmax's log-sum-exp.
+  // Q K^T and P V; the heads' outputs and the softmax's log-sum-exp are kept.
   const int64_t operations = kSoftmaxOperations + (options.by_distance ? 1 : 0);
   cost = cost + cost_of(0, pairs * (d_k + d_v), pairs * operations, queries * heads * (d_v + 1));
   if (options.output_projection) cost = cost + projection(heads * d_v, options.d_model, queries);
@@ -149,16 +149,17 @@ Cost feed_forward_cost(const FeedForwardCostOptions& options) {
   const Count inner = Count(options.tokens) * options.d_ff;
   const Cost activated = cost_of(0, 0, inner * operations(options.activation), 0);
   if (!options.gated) return wide + activated + narrow;
-  // The gate is a second map as wide, and its product with the first is kept too.
+  // The gate is a second projection of the same width; the gated product is kept too.
   return 2 * wide + activated + cost_of(0, 0, inner, inner) + narrow;
 }
 
 Cost norm_cost(int64_t d_model, int64_t tokens, nn::NormKind kind) {
   const Count features = size("d_model", d_model), rows = size("tokens", tokens);
   if (kind == nn::NormKind::rms)
-    return cost_of(features, 0, rows * features * kRmsNormOperations, rows * (features + 1));  // the root
+    // Keeps the root.
+    return cost_of(features, 0, rows * features * kRmsNormOperations, rows * (features + 1));
   return cost_of(2 * features, 0, rows * features * kNormOperations,
-                 rows * (features + 2));  // mean and deviation
+                 rows * (features + 2));  // keeps mean and deviation
 }
 
 Cost residual_cost(int64_t d_model, int64_t tokens, nn::NormKind kind) {

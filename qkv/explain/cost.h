@@ -1,7 +1,7 @@
 #pragma once
-// The cost of a model, from its sizes alone: parameters, multiply-accumulates and bytes of one forward run
-// over all positions. Activations are f32. kernels::counted_macs() counts the same multiply-accumulates as
-// they happen.
+// An analytical cost model: parameters, multiply-accumulates and bytes of one forward run over all positions,
+// from sizes alone. Activations are f32. kernels::counted_macs() counts the same multiply-accumulates during
+// execution.
 
 #include <cstdint>
 #include <string>
@@ -14,20 +14,20 @@ namespace qkv::explain {
 
 struct Cost {
   int64_t parameters = 0;
-  // Multiply-accumulates of all matrix products, attention's two among them.
+  // Multiply-accumulates of all matrix products, including the two of attention.
   int64_t macs = 0;
   // Floating-point operations outside the products. An addition, multiplication, division or function (exp,
-  // erf, tanh, max with zero) counts as one: bias 1 an element, softmax 5 a weight, norm 7 an element,
+  // erf, tanh, max with zero) counts as one: bias 1 per element, softmax 5 per weight, norm 7 per element,
   // residual 1.
   int64_t pointwise = 0;
-  // Elements that the operations write, which a training step keeps for the backward pass. Attention weights
-  // do not count, as no operation stores them; the log-sum-exp of each row does.
+  // Elements written by operations, which a training step keeps for the backward pass. Attention weights are
+  // not stored and do not count; the log-sum-exp of each row does.
   int64_t activations = 0;
-  // Of the parameters, those of weight matrices and tables, which may be bf16 or i8, and their rows.
+  // Parameters in weight matrices and tables, which may be bf16 or i8, and their number of rows.
   int64_t matrix_parameters = 0, matrix_rows = 0;
 
   int64_t flops() const { return 2 * macs + pointwise; }
-  // With weight matrices of `dtype`; i8 has a scale of 4 bytes for each row.
+  // With weight matrices of `dtype`; i8 has a scale of 4 bytes per row.
   int64_t weight_bytes(DType dtype = DType::f32) const {
     return 4 * (parameters - matrix_parameters + (dtype == DType::i8 ? matrix_rows : 0)) +
            static_cast<int64_t>(size_of(dtype)) * matrix_parameters;
@@ -37,28 +37,28 @@ struct Cost {
   friend bool operator==(const Cost&, const Cost&) = default;
 };
 
-// The functions below throw UsageError for a size below 1 and where a count passes 2^60.
+// The functions below throw UsageError for a size below 1 and for counts of 2^60 or more.
 
 Cost operator+(const Cost& a, const Cost& b);
-// `count` layers of the same cost.
+// `count` layers of equal cost.
 Cost operator*(int64_t count, const Cost& layer);
 
-// One multi-head attention layer (nn::MultiheadAttention), projections and all.
+// One multi-head attention layer (nn::MultiheadAttention), including projections.
 struct AttentionCostOptions {
   int64_t d_model = 512;
   int64_t heads = 8;
-  int64_t d_k = 0, d_v = 0;  // per head; 0: d_model / heads, which must be whole then
+  int64_t d_k = 0, d_v = 0;  // per head; 0: d_model / heads, which must then be an integer
   int64_t batch = 1;
   int64_t query_length = 1;
   int64_t key_length = 0;  // 0: self-attention, query_length
-  bool causal = false;     // counts only the pairs that may attend, aligned to the last key
+  bool causal = false;     // counts only allowed pairs, aligned to the last key
   bool bias = true;
   bool output_projection = true;
-  bool by_distance = false;  // relative positions or ALiBi: a number more is added to each score
+  bool by_distance = false;  // relative positions or ALiBi: one more addition per score
 };
 Cost attention_cost(const AttentionCostOptions& options);
 
-// Pairs of a query and a key that may attend, in one sequence.
+// Number of (query, key) pairs that may attend, in one sequence.
 int64_t attended_pairs(int64_t query_length, int64_t key_length, bool causal);
 
 struct FeedForwardCostOptions {
@@ -78,12 +78,12 @@ struct LinearCostOptions {
 };
 Cost linear_cost(const LinearCostOptions& options);
 
-// A norm over rows of d_model.
+// A norm over rows of width d_model.
 Cost norm_cost(int64_t d_model, int64_t tokens, nn::NormKind kind = nn::NormKind::layer);
-// A sublayer's frame: its norm and the addition to the residual stream.
+// The frame of a sublayer: its norm and the residual addition.
 Cost residual_cost(int64_t d_model, int64_t tokens, nn::NormKind kind = nn::NormKind::layer);
 
-// Equal sequences: what a model is run on.
+// The input sizes of a run: sequences of equal lengths.
 struct Workload {
   int64_t batch = 1;
   int64_t source_length = 32;
@@ -92,11 +92,11 @@ struct Workload {
 
 struct PartCost {
   std::string name;  // "encoder.self_attention"
-  Cost cost;         // of all layers
+  Cost cost;         // over all layers
 };
 
-// An encoder-decoder's parts in the order in which they run. A table that several parts share counts once,
-// where it is first used. Throws UsageError for a configuration that is not valid.
+// The parts of an encoder-decoder in execution order. A table shared by several parts is counted once, at its
+// first use. Throws UsageError for an invalid configuration.
 std::vector<PartCost> transformer_cost(const models::TransformerConfig& config, const Workload& workload);
 Cost total(const std::vector<PartCost>& parts);
 

@@ -13,7 +13,7 @@
 namespace qkv::explain {
 namespace {
 
-// Rows of (mean over the heads + I) / 2 that sum to 1, in doubles: [tokens, tokens].
+// (mean over heads + I) / 2, rows normalised to sum to 1, in double precision: [tokens, tokens].
 std::vector<double> step_of(const Tensor& layer) {
   const int64_t heads = layer.dim(0), tokens = layer.dim(1);
   std::vector<double> step(static_cast<size_t>(tokens * tokens));
@@ -82,7 +82,7 @@ void ImageAttentionReport::validate() const {
     if (!weights.defined() || weights.dtype() != DType::f32 || weights.shape() != expected) {
       throw ShapeError(concat("attention report, layer ", i,
                               ": expected f32 weights [heads, tokens, tokens] = ", expected,
-                              ", as the patches and the first layer say, found ",
+                              ", according to patches and first layer, found ",
                               weights.defined() ? concat(qkv::name_of(weights.dtype()), " ", weights.shape())
                                                 : std::string("none")));
     }
@@ -121,7 +121,7 @@ std::string to_json(const ImageAttentionReport& report) {
     head["labels"].push_back({{"label", label}, {"probability", probability}});
   }
   std::string text = head.dump(-1, ' ', false, Json::error_handler_t::replace);
-  text.pop_back();  // the closing brace, for the layers follow
+  text.pop_back();  // remove the closing brace; the layers follow
   text += ",\"layers\":[";
   for (size_t i = 0; i < report.layers.size(); ++i) {
     text += concat(i > 0 ? "," : "", "\n{\"layer\":", i, ",\"heads\":", json_numbers(report.layers[i]), "}");

@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int64_t kSmallImage = 128 * 128;  // pixels: smaller ones are kept exactly
+constexpr int64_t kSmallImage = 128 * 128;  // pixels: smaller images are stored losslessly
 
 void add_float(float value, std::string& bytes) {
   const auto bits = std::bit_cast<uint32_t>(value);
@@ -22,9 +22,9 @@ void add_float(float value, std::string& bytes) {
     bytes += static_cast<char>(static_cast<unsigned char>(bits >> shift));
 }
 
-// Rows of weights, of which a page holds millions. Of each: those of the `own` tokens and the largest of the
-// patches' as floats, then the patches' as shares of that largest, in units of 1/255 (1 byte) or 1/65535
-// (2 bytes, little-endian).
+// Packs rows of weights, because a page holds millions. For each row: the weights of the `own` tokens and the
+// maximum over the patches as floats, then the patches' shares of that maximum, in units of 1/255 (1 byte) or
+// 1/65535 (2 bytes, little-endian).
 std::string packed(const Tensor& weights, int64_t own, int bytes) {
   const long units = (1L << (8 * bytes)) - 1;
   std::string text;
@@ -68,7 +68,7 @@ std::string page_data(const ImageAttentionReport& report) {
   }
   const int64_t own = std::ssize(report.own_tokens);
   for (const Tensor& layer : report.layers) data["layers"].push_back(packed(layer, own, 1));
-  // A patch's rollout is mostly itself, and there are few of them: two bytes.
+  // Each patch dominates its own rollout, so it gets two bytes; there are few rollouts.
   for (const Tensor& rollout : attention_rollout(report.layers)) {
     data["rollout"].push_back(packed(rollout, own, 2));
   }

@@ -13,11 +13,11 @@
 namespace qkv::explain {
 namespace {
 
-constexpr int kShades = 24;  // of a map, without the one that shows nothing
+constexpr int kShades = 24;  // of a map, without the transparent one
 constexpr double kPanelWidth = 132, kGap = 8, kLetters = 54;
-constexpr int64_t kImageSide = 320;  // of the image in the file; it is drawn smaller
+constexpr int64_t kImageSide = 320;  // of the embedded image, which is drawn smaller
 
-// Where one map stands.
+// The position of one map.
 struct Place {
   double x = 0, y = 0, width = 0, height = 0;
 };
@@ -27,7 +27,7 @@ std::string image_at(const char* symbol, const Place& place) {
                 "\" width=\"", number(place.width), "\" height=\"", number(place.height), "\"/>\n");
 }
 
-// The grey image, and over it the heat: patches of one shade are one path.
+// The greyscale image with a heat overlay; patches of equal shade form one path.
 std::string draw_map(const std::vector<float>& weights, int64_t rows, int64_t columns, const Place& place) {
   const auto [low, top] = std::ranges::minmax(weights);
   std::array<std::string, kShades + 1> paths;
@@ -56,7 +56,8 @@ std::string draw_map(const std::vector<float>& weights, int64_t rows, int64_t co
   return svg + "</g>\n";
 }
 
-// The first token's weights of the patches: of a head, or with `head` equal to their number of the mean.
+// The first token's weights for the patches: of one head, or with `head` equal to the number of heads, the
+// mean.
 std::vector<float> weights_of(const Tensor& layer, int64_t head, int64_t own) {
   const int64_t heads = layer.dim(0), tokens = layer.dim(1);
   std::vector<float> weights(static_cast<size_t>(tokens - own));
@@ -68,7 +69,7 @@ std::vector<float> weights_of(const Tensor& layer, int64_t head, int64_t own) {
   return weights;
 }
 
-// The image in its colours, and in grey for the heat to stand on.
+// The image in colour, and in greyscale for the overlays.
 std::string embedded_images(const data::Image& image) {
   const int64_t longest = std::max(image.height, image.width);
   const auto side = [&](int64_t length) {
@@ -100,7 +101,7 @@ std::string to_svg(const ImageAttentionReport& report) {
   const auto column = [&](int64_t head) {
     return left + static_cast<double>(head) * (kPanelWidth + kGap) + (head >= heads ? 2 * kGap : 0);
   };
-  // The image, and beside it what it is.
+  // The image, with its description beside it.
   std::string svg = image_at("image", {kMargin, kMargin, kPanelWidth, height});
   const double beside = kMargin + kPanelWidth + 2 * kGap;
   double y = kMargin;

@@ -42,7 +42,7 @@ Tensor random_ids(int64_t count, int64_t bound, uint64_t seed) {
 
 constexpr Dropout kDropout{.rate = 0.1f, .seed = 1, .step = 1, .site = 1};
 
-// Runs kernels one after the other and keeps what was measured.
+// Runs kernels one by one and collects the measurements.
 class Stopwatch {
  public:
   explicit Stopwatch(const KernelSpeedOptions& options) : options_(options) {}
@@ -52,7 +52,7 @@ class Stopwatch {
   template <class Call>
   void time(const std::string& kernel, const std::string& shape, const Call& call) {
     if (stopped()) return;
-    call();  // pages, caches, compiled products
+    call();  // warm-up: page faults, caches, compiled products
     KernelSpeed speed{.kernel = kernel, .shape = shape};
     const uint64_t macs = kernels::counted_macs(), bytes = kernels::counted_bytes();
     std::vector<double> seconds;
@@ -97,7 +97,7 @@ void products(Stopwatch& watch) {
   watch.time("packing a weight", "512 x 512", [&] { kernels::PackedMatrix::transposed(std::vector{w}); });
 }
 
-// Weights read in place, for many rows and as in decoding.
+// Products that read weights in place, for many rows and for decoding.
 void products_in_place(Stopwatch& watch) {
   constexpr int64_t kInputs = 512, kOutputs = 2048;
   const Tensor w = random({kOutputs, kInputs}, 1);
@@ -139,7 +139,7 @@ void attention(Stopwatch& watch, int64_t length, bool causal) {
              [&] { kernels::attention_backward(arguments, output, log_sum_exp, upstream, gradients); });
 }
 
-// One new token for each of 32 hypotheses, over keys and values that are remembered.
+// One new token for each of 32 hypotheses, over cached keys and values.
 void decode_attention(Stopwatch& watch) {
   constexpr int64_t kHeads = 8, kWidth = 64, kModel = kHeads * kWidth, kRows = 32, kKeys = 256;
   const Tensor output = Tensor::empty({kRows, kModel});
@@ -211,7 +211,7 @@ void loss(Stopwatch& watch) {
                                                .smoothing = 0.1f,
                                                .loss = losses,
                                                .nll = nll};
-  // The gradient takes the logits' place, so later turns begin from smaller numbers: the work is the same.
+  // The gradient overwrites the logits, so later calls start from smaller numbers; the work is the same.
   watch.time("softmax cross-entropy", "512 x 8000", [&] { kernels::cross_entropy(arguments); });
 }
 

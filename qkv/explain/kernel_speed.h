@@ -1,5 +1,5 @@
 #pragma once
-// The speed of the kernels on this machine, at the shapes of models.
+// Speed of the kernels on this machine, for typical model shapes.
 
 #include <cstdint>
 #include <functional>
@@ -17,20 +17,20 @@ struct KernelSpeed {
   uint64_t bytes = 0;  // read and written by one call (kernels::counted_bytes)
   double gflops() const { return 2e-9 * static_cast<double>(macs) / seconds; }
   double gb_per_s() const { return 1e-9 * static_cast<double>(bytes) / seconds; }
-  // Products are compared with the multiply-add peak, all other kernels with the memory bandwidth.
+  // Products are compared with the multiply-add peak, other kernels with the memory bandwidth.
   bool multiplies() const { return macs > 0; }
 };
 
 struct KernelSpeedOptions {
-  double seconds = 0.15;  // a kernel and shape, after one warm-up call
+  double seconds = 0.15;  // per kernel and shape, after one warm-up call
   // Called with each result as it arrives.
   std::function<void(const KernelSpeed&)> on_result = {};
-  // Polled between kernels: true ends the measurement.
+  // Polled between kernels; returning true ends the measurement.
   std::function<bool()> stop = {};
 };
 
-// Measures matrix products, attention, norm, activations, loss, optimizer and embedding, forward and
-// backward, on random data with threads() threads. Throws UsageError for `seconds` not above 0.
+// Measures matrix products, attention, norms, activations, loss, optimizer and embedding, forward and
+// backward, on random data with threads() threads. Throws UsageError unless `seconds` is above 0.
 std::vector<KernelSpeed> measure_kernels(const KernelSpeedOptions& options);
 
 }  // namespace qkv::explain

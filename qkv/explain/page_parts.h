@@ -1,5 +1,5 @@
 #pragma once
-// How a page is put together.
+// Assembles HTML pages.
 
 #include <map>
 #include <string>
@@ -9,31 +9,31 @@
 
 namespace qkv::explain {
 
-// The parts that differ from page to page. Style and script follow the common ones (pages.h).
+// The parts specific to a page. Style and script follow the common ones (pages.h).
 struct PageParts {
   std::string title;        // plain text; empty: "Attention"
   std::string_view markup;  // HTML
   std::string style;        // CSS
-  std::string data;         // JSON that is inert()
+  std::string data;         // JSON escaped by inert()
   std::string script;       // JavaScript
 };
 
-// A whole page. It refers to nothing outside itself.
+// A complete, self-contained page.
 std::string page_of(const PageParts& parts);
 
-// JSON in ASCII, so that it may stand inside <script>: no tag, entity or line separator can begin in it.
+// Escapes JSON to ASCII that is safe inside <script>: no tag, entity or line separator can begin in it.
 std::string inert(std::string_view json);
 
-// Text as HTML.
+// Escapes text for HTML.
 std::string html_text(std::string_view text);
 
-// Fills the {{NAMES}} of a text in one pass, so that a value may hold anything, even such a name.
+// Replaces all {{NAMES}} of a text in one pass; values may contain anything, even such a name.
 std::string filled(std::string_view text, const std::map<std::string, std::string, std::less<>>& values);
 
-// [head][query][key] as JSON, each number in the fewest digits that read back as the same float.
+// [head][query][key] as JSON, each number with the shortest digits that parse back to the same float.
 std::string json_numbers(const Tensor& weights);
 
-// RFC 4648, with padding.
+// Base64 (RFC 4648), with padding.
 std::string base64(std::string_view bytes);
 
 }  // namespace qkv::explain

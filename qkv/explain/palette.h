@@ -1,5 +1,5 @@
 #pragma once
-// The colours of attention weights. A hue for each part, so that an image says where it comes from.
+// Colours of attention weights. Each part has its own hue.
 
 #include <array>
 #include <cstdint>
@@ -8,11 +8,11 @@
 
 namespace qkv::explain {
 
-// Colours for weights from 0 to 1 in equal steps, 0xRRGGBB.
+// Colours for equally spaced weights from 0 to 1, 0xRRGGBB.
 using Ramp = std::array<uint32_t, 6>;
 
 struct Palette {
-  Ramp light, dark;  // on a light ground and on a dark one
+  Ramp light, dark;  // for light and dark backgrounds
 };
 
 constexpr Palette palette_of(Part part) {
@@ -30,7 +30,7 @@ constexpr Palette palette_of(Part part) {
           .dark = {0x201A14, 0x55300F, 0x9B5213, 0xE0842B, 0xFFBD75, 0xFFF0DC}};
 }
 
-// Of weights over an image, on any ground: from night over fire to light.
+// For overlays on images, on any background: from dark violet to red to light yellow.
 inline constexpr Ramp kHeat = {0x100C24, 0x43196F, 0x932B80, 0xE2525E, 0xFBA55B, 0xFCF3B8};
 
 }  // namespace qkv::explain

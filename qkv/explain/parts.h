@@ -1,5 +1,5 @@
 #pragma once
-// The parameters of a model by part.
+// Parameter counts of a model by part.
 
 #include <string>
 #include <vector>
@@ -9,12 +9,13 @@
 namespace qkv::explain {
 
 struct PartCount {
-  std::string name;  // "embeddings", "self_attention", "feed_forward", "norms"; heads by their own names
+  // "embeddings", "self_attention", "feed_forward", "norms"; model heads by their own names.
+  std::string name;
   int64_t parameters = 0;
-  int64_t weight_bytes = 0;  // with the dtypes that they have
+  int64_t weight_bytes = 0;  // in their actual dtypes
 };
 
-// Sums over all layers, in the order of the first visit.
+// Sums over all layers, in order of first visit.
 std::vector<PartCount> count_parts(const std::function<void(const nn::ParameterVisitor&)>& visit);
 
 }  // namespace qkv::explain

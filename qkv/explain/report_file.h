@@ -1,5 +1,5 @@
 #pragma once
-// Which kind of report a file's name asks for.
+// The format of a report, by file extension.
 
 #include <cstdint>
 #include <filesystem>
@@ -10,7 +10,7 @@ namespace qkv::explain {
 
 enum class ReportKind : uint8_t { html, json, svg };
 
-// By the extension, in any case. Throws UsageError for any other than .html, .json and .svg.
+// By the extension, ignoring case. Throws UsageError unless it is .html, .json or .svg.
 ReportKind report_kind(const std::filesystem::path& path);
 
 // Writes to_html(), to_json() or to_svg() of a report, atomically.

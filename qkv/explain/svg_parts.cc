@@ -10,7 +10,7 @@
 namespace qkv::explain {
 namespace {
 
-// The bytes of the UTF-8 sequence that text begins with, 0 where it is none.
+// The length in bytes of the UTF-8 sequence at the beginning of `text`; 0 if malformed.
 size_t sequence_length(std::string_view text) {
   const auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
   const auto follows = [&](size_t i) { return (byte(i) & 0xC0u) == 0x80u; };
@@ -25,7 +25,7 @@ size_t sequence_length(std::string_view text) {
   return byte(0) >= 0xF0 && byte(0) <= 0xF4 && in_range && follows(1) && follows(2) && follows(3) ? 4 : 0;
 }
 
-constexpr std::string_view kWordMarks[] = {"\u2581", "\u0120"};  // SentencePiece's and byte-level BPE's
+constexpr std::string_view kWordMarks[] = {"\u2581", "\u0120"};  // of SentencePiece and of byte-level BPE
 
 }  // namespace
 

@@ -9,7 +9,7 @@ bool by_distance(const nn::LayerOptions& layer) {
          layer.positions.kind == nn::PositionKind::alibi;
 }
 
-// Of all layers of a stack, and the table of relative positions that they share.
+// Of all layers of a stack, including the shared table of relative positions.
 Cost self_attention(const nn::StackOptions& stack, int64_t batch, int64_t length, bool causal) {
   const nn::LayerOptions& layer = stack.layer;
   const Cost one = attention_cost({.d_model = layer.d_model,
@@ -45,14 +45,14 @@ Cost feed_forward(const nn::LayerOptions& layer, int64_t tokens) {
                             .gated = layer.gated});
 }
 
-// The frames of a stack's sublayers, and its last norm.
+// The residual frames of a stack's sublayers, and the final norm.
 Cost norms(const nn::StackOptions& stack, int64_t sublayers, int64_t tokens) {
   const nn::LayerOptions& layer = stack.layer;
   const Cost frames = stack.layers * (sublayers * residual_cost(layer.d_model, tokens, layer.norm_kind));
   return stack.final_norm ? frames + norm_cost(layer.d_model, tokens, layer.norm_kind) : frames;
 }
 
-// Rows of a table, scaled, plus positions. `table_rows` is 0 where another part has the table.
+// A scaled table look-up plus positions. `table_rows` is 0 if another part counts the table.
 Cost embedding(const models::TransformerConfig& config, int64_t table_rows, int64_t tokens) {
   const bool learned = config.positions == nn::PositionKind::learned;
   const bool positions = learned || config.positions == nn::PositionKind::sinusoidal_halves ||
@@ -65,7 +65,7 @@ Cost embedding(const models::TransformerConfig& config, int64_t table_rows, int6
          (learned ? config.max_positions : 0) * position;
 }
 
-// Hidden states to logits. A tied table counts where it embeds.
+// Hidden states to logits. A tied table is counted by the embedding.
 Cost output(const models::TransformerConfig& config, int64_t tokens) {
   Cost cost = linear_cost({.inputs = config.d_model,
                            .outputs = config.target_vocabulary,
@@ -91,7 +91,7 @@ std::vector<PartCost> transformer_cost(const models::TransformerConfig& config, 
   int64_t source_tokens = 0, target_tokens = 0;
   if (__builtin_mul_overflow(workload.batch, workload.source_length, &source_tokens) ||
       __builtin_mul_overflow(workload.batch, workload.target_length, &target_tokens)) {
-    throw UsageError("cost: expected a batch whose tokens can be counted, found a larger one");
+    throw UsageError("cost: expected a batch of fewer tokens, found a number that overflows");
   }
   const int64_t source_rows = config.shares_embeddings() ? 0 : config.source_vocabulary;
   return {

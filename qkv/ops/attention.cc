@@ -45,7 +45,7 @@ int64_t width(const char* what, const Variable& x, int64_t heads) {
   return x.value().cols() / heads;
 }
 
-// Whether the inputs are bf16: all of them or none.
+// Whether the inputs are bf16; they must have one dtype.
 bool in_bf16(const Variable& query, const Variable& key, const Variable& value) {
   const DType dtype = query.value().dtype();
   if ((dtype != DType::f32 && dtype != DType::bf16) || key.value().dtype() != dtype ||
@@ -57,13 +57,13 @@ bool in_bf16(const Variable& query, const Variable& key, const Variable& value) 
   return dtype == DType::bf16;
 }
 
-// Where the weights of each row are to be written: AttentionCapture.
+// Output buffers for the weights of each row: AttentionCapture.
 struct CapturedWeights {
   std::vector<int64_t> offsets = {};
   Tensor weights = {}, scores = {};
 };
 
-// Memory on `device` for what the kernel is to write beside the output.
+// Buffers on `device` for the additional outputs of the kernel.
 CapturedWeights captured(const AttentionOptions& options, int64_t heads, const Offsets& query_offsets,
                          const Offsets& key_offsets, Device device, AttentionResult& result) {
   const int64_t tokens = query_offsets.tokens();
@@ -91,7 +91,8 @@ CapturedWeights captured(const AttentionOptions& options, int64_t heads, const O
 
   std::vector<int64_t> offsets(static_cast<size_t>(heads * tokens), -1);
   int64_t total = 0;
-  std::vector<std::pair<int64_t, int64_t>> extents;  // where a sequence's weights begin, and how many rows
+  // Of each sequence: offset of its weights, number of rows.
+  std::vector<std::pair<int64_t, int64_t>> extents;
   for (int64_t s = 0; s < query_offsets.sequences(); ++s) {
     std::vector<int64_t> rows;
     for (const int64_t i : options.weight_queries) {
@@ -103,7 +104,7 @@ CapturedWeights captured(const AttentionOptions& options, int64_t heads, const O
       for (const int64_t i : rows) {
         int64_t& offset = offsets[static_cast<size_t>(h * tokens + query_offsets.begin(s) + i)];
         if (offset >= 0)
-          throw UsageError(concat(kName, ": weights of head ", h, ", query ", i, " asked for twice"));
+          throw UsageError(concat(kName, ": weights of head ", h, ", query ", i, " requested twice"));
         offset = total;
         total += key_offsets.length(s);
       }

@@ -10,7 +10,7 @@ void require_floats(const char* name, const Tensor& x) {
   throw ShapeError(concat(name, ": expected f32 or bf16, found ", name_of(x.dtype()), " ", x.shape()));
 }
 
-// convert(from, to), without gaps between rows.
+// Calls convert(from, to) on contiguous ranges.
 template <class Convert>
 Variable converted(const char* name, const Variable& x, DType dtype, const Convert& convert) {
   const Tensor& value = x.value();

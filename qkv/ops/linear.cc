@@ -22,7 +22,7 @@ void require_bias(const char* operation, const Variable& bias, int64_t outputs) 
                           value.defined() ? concat(name_of(value.dtype()), " ", value.shape()) : "none"));
 }
 
-// The weights' values in f32, without copies where they are f32.
+// The weights' values as f32; f32 values are not copied.
 std::vector<Tensor> dequantized(const std::vector<Weight>& weights) {
   std::vector<Tensor> values;
   for (const Weight& weight : weights) values.push_back(dequantize(weight.value()));
@@ -34,7 +34,7 @@ std::vector<Tensor> dequantized(const std::vector<Weight>& weights) {
 struct LinearWeights::State {
   std::vector<Weight> weights;
   std::vector<Variable> biases;
-  // The weights in place and all that a product needs beside them, and the versions it was made from.
+  // Data derived from the weights for products in place, and the weight versions that they belong to.
   std::mutex mutex;
   std::shared_ptr<const LinearProduct::RightHandSide> in_place;
   std::vector<uint64_t> versions;
@@ -45,7 +45,7 @@ struct LinearWeights::State {
     for (const Variable& bias : biases) visit(bias.defined() ? bias.version() : 0);
   }
 
-  // The biases laid end to end, or an undefined tensor where there are none.
+  // The concatenated biases, or an undefined tensor if there are none.
   Tensor bias() const {
     if (std::ranges::none_of(biases, &Variable::defined)) return {};
     if (biases.size() == 1) return biases[0].value().reshape({biases[0].value().numel()});

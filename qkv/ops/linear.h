@@ -1,5 +1,5 @@
 #pragma once
-// Affine maps.
+// Linear (affine) maps.
 
 #include <cstdint>
 #include <memory>
@@ -10,29 +10,28 @@
 
 namespace qkv {
 
-// How a product reads its weights. The two sum in different orders, so that their last bits differ.
+// How a product reads its weights. The two layouts sum in different orders, so their last bits differ.
 enum class WeightLayout {
-  // Where they lie, be it in a mapped file: for inference. What a product needs beside them (sums of int8
-  // rows,
-  // biases laid end to end) is made when first needed, and again when a weight has changed.
+  // Reads weights where they are stored, possibly in a mapped file: for inference. Derived data (sums of int8
+  // rows, concatenated biases) are computed on first use, and recomputed when a weight has changed.
   in_place,
-  // Packed for this product and then forgotten: for training, where weights change after each use and a
-  // product has many rows. Only f32 is packed; other dtypes are read in place.
+  // Packs the weights for one product: for training, where weights change after each use and products have
+  // many rows. Only f32 is packed; other dtypes are read in place.
   packed,
 };
 
-// The weights of one affine map: y = x [W_1; W_2; ...]^T + [b_1, b_2, ...]. Several maps of one input
-// (queries, keys, values) are one product. A handle: copies are the same map. Safe to use from several
-// threads at once.
+// The weights of one affine map: y = x [W_1; W_2; ...]^T + [b_1, b_2, ...]. Several maps of the same input
+// (queries, keys, values) are computed as one product. A handle: copies refer to the same map. Safe to use
+// from several threads.
 class LinearWeights {
  public:
-  // Weights [n_i, k], at least one; biases with n_i elements, empty or one for each weight. An undefined bias
-  // counts as zeros. Values may come later. Throws UsageError for no weights, an undefined weight or another
-  // number of biases.
+  // Weights [n_i, k], at least one; biases of n_i elements, none or one per weight. An undefined bias is
+  // zero. Values may be set later. Throws UsageError for no weights, an undefined weight or another number of
+  // biases.
   explicit LinearWeights(std::vector<Weight> weights, std::vector<Variable> biases = {});
 
   const std::vector<Weight>& weights() const;
-  const std::vector<Variable>& biases() const;  // one for each weight
+  const std::vector<Variable>& biases() const;  // one per weight
   int64_t inputs() const;                       // k
   int64_t outputs() const;                      // the sum of n_i
 
@@ -42,10 +41,10 @@ class LinearWeights {
   std::shared_ptr<State> state_;
 };
 
-// x [tokens, k] -> [tokens, n]. x and the biases are f32; the weights have one dtype. An i8 product rounds x
-// to 8 bits, row by row; its gradient is that of the product without this rounding. Frozen weights of any
-// dtype pass the gradient on to x: dx = dy W. Throws ShapeError where x, weights and biases do not fit each
-// other, and UsageError where a weight to be trained is not f32.
+// x [tokens, k] -> [tokens, n]. x and the biases are f32; the weights have one dtype. An i8 product rounds
+// each row of x to 8 bits; its gradient ignores this rounding. Frozen weights of any dtype pass the gradient
+// to x: dx = dy W. Throws ShapeError if x, weights and biases do not match, and UsageError if a trainable
+// weight is not f32.
 Variable linear(const Variable& x, const LinearWeights& weights,
                 WeightLayout layout = WeightLayout::in_place);
 

@@ -12,7 +12,7 @@ Variable linear_activate(const Variable& x, const LinearWeights& weights, kernel
                          const kernels::Dropout& dropout, WeightLayout layout) {
   const LinearProduct product("linear_activate", x, weights);
   require_dropout("linear_activate", dropout);
-  // The derivative of the others is a function of their input, which has to stay.
+  // Other activations' derivatives need their input, which must be kept.
   if (product.records() && activation != kernels::Activation::relu)
     return activate(linear(x, weights, layout), activation, dropout);
   const ProfileScope profile("linear_activate");
@@ -20,7 +20,7 @@ Variable linear_activate(const Variable& x, const LinearWeights& weights, kernel
   kernels::activate(activation, y, dropout, y);
   if (!product.records()) return y;
   return Tape::record("linear_activate", y, [product, y, factor = dropout.scale()](const Tensor& dy) {
-    // Nothing reads dy after this.
+    // In place: dy is not read afterwards.
     kernels::relu_backward(y, dy, factor, dy);
     product.backward(dy);
   });

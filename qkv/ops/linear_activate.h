@@ -8,7 +8,7 @@
 namespace qkv {
 
 // dropout(activation(linear(x, weights))), x [tokens, k] -> [tokens, n]. With relu, only the result is kept
-// for the backward pass. Throws what linear() throws.
+// for the backward pass. Throws the errors of linear().
 Variable linear_activate(const Variable& x, const LinearWeights& weights, kernels::Activation activation,
                          const kernels::Dropout& dropout = {}, WeightLayout layout = WeightLayout::in_place);
 

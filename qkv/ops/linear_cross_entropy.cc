@@ -10,7 +10,7 @@
 namespace qkv {
 namespace {
 
-// A tensor that lives no longer than the operation.
+// A temporary tensor, accounted as scratch.
 Tensor scratch(const Shape& shape, Device device) {
   const MemoryScope memory(MemoryUse::scratch);
   return Tensor::empty(shape, DType::f32, device);
@@ -39,7 +39,7 @@ CrossEntropyResult linear_cross_entropy(const Variable& x, const LinearWeights& 
   const bool records = product.records();
   const auto right = product.right_hand_side(options.layout);
   const Tensor& bias = right->bias;
-  // The gradients for an upstream gradient of 1. Those of the weights wait in variables of their own until
+  // Gradients for an upstream gradient of 1. Weight gradients are held in separate variables until
   // backward().
   const Tensor dx = records && x.requires_grad() ? empty_like(x.value()) : Tensor();
   const kernels::PackedMatrix backward =

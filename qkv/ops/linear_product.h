@@ -1,5 +1,5 @@
 #pragma once
-// The product that linear(), linear_activate() and linear_cross_entropy() have in common.
+// The product shared by linear(), linear_activate() and linear_cross_entropy().
 
 #include <memory>
 
@@ -8,34 +8,33 @@
 
 namespace qkv {
 
-// x W^T + b, checked, and its gradients. Copies are for the backward pass.
+// x W^T + b with checked arguments, and its gradients. Copyable, for backward lambdas.
 class LinearProduct {
  public:
-  // Throws what linear() throws, naming the operation.
+  // Throws the errors of linear(), naming the operation.
   LinearProduct(const char* operation, const Variable& x, const LinearWeights& weights);
 
-  // Whether a tape records, and x, a weight or a bias has a gradient.
+  // Whether a tape is recording and x, a weight or a bias requires a gradient.
   bool records() const { return records_; }
 
-  // The right-hand side of the product, in one of the two layouts.
+  // The weights in one of the two layouts.
   struct RightHandSide {
     kernels::PackedMatrix packed;
     kernels::WeightView in_place;
     Tensor bias;  // [n], or undefined
   };
   std::shared_ptr<const RightHandSide> right_hand_side(WeightLayout layout) const;
-  // y [rows, n] = x W^T + bias, for some of the rows of x; the bias may be undefined.
+  // y [rows, n] = x W^T + bias for a range of rows of x; the bias may be undefined.
   static void multiply(const Tensor& x, const RightHandSide& right, const Tensor& bias, const Tensor& y);
-  // The right-hand side of dx = dy W.
+  // The weights packed for dx = dy W.
   kernels::PackedMatrix packed_for_backward() const;
   static void multiply_backward(const Tensor& dy, const kernels::PackedMatrix& weights, const Tensor& dx,
                                 Accumulate accumulate);
-  // Adds the gradients of the weights and biases that have one, from some of the rows, to others of the same
-  // shapes.
+  // Adds the gradients from a range of rows to the given weight and bias variables.
   static void add_weight_gradients(const Tensor& x, const Tensor& dy, const std::vector<Variable>& weights,
                                    const std::vector<Variable>& biases);
 
-  // All of it: y = x W^T + b, and the gradients of x, weights and biases for dy.
+  // Forward and backward over all rows: y = x W^T + b, and the gradients of x, weights and biases for dy.
   Tensor forward(WeightLayout layout) const;
   void backward(const Tensor& dy) const;
 

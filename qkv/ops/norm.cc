@@ -32,7 +32,7 @@ void require_features(const char* operation, const Variable& x, const char* what
   }
 }
 
-// The norm of x, or of x + dropout(residual) where there is a residual. With rms there is no bias.
+// The norm of x, or of x + dropout(residual) if `residual` is defined. rms has no bias.
 Variable norm(const char* operation, NormKind kind, const Variable& x, const Variable& residual,
               const Dropout& dropout, const Variable& weight, const Variable& bias, float epsilon,
               Afterwards residual_afterwards) {
@@ -45,7 +45,7 @@ Variable norm(const char* operation, NormKind kind, const Variable& x, const Var
   const Device device = x.value().device();
   const bool records = Tape::records({x, residual, weight, bias});
   Tensor y = empty_like(x.value());
-  // Only the backward pass needs these.
+  // Needed only for the backward pass.
   Tensor sum;
   if (residual.defined() && records) {
     const bool in_place = residual_afterwards == Afterwards::used_up && !(residual == x);
@@ -65,7 +65,7 @@ Variable norm(const char* operation, NormKind kind, const Variable& x, const Var
                          .rstd = rstd});
   if (!records) return y;
   return Tape::record(operation, y, [=](const Tensor& dy) {
-    // The gradient of the sum is x's, and with dropout the residual's.
+    // The gradient of the sum is x's; the residual's has dropout applied.
     kernels::norm_backward({.kind = kind,
                             .dropout = dropout,
                             .z = residual.defined() ? sum : x.value(),

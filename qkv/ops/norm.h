@@ -1,5 +1,5 @@
 #pragma once
-// Norms of rows and residual sums. All throw ShapeError, naming both shapes.
+// Norms of rows, and residual sums. All functions throw ShapeError naming both shapes.
 
 #include "qkv/ops/dropout.h"
 #include "qkv/ops/tape.h"
@@ -16,11 +16,11 @@ Variable layer_norm(const Variable& x, const Variable& weight, const Variable& b
 // x / sqrt(mean(x^2) + epsilon) * weight, over the features (Zhang and Sennrich 2019); weight [features].
 Variable rms_norm(const Variable& x, const Variable& weight, float epsilon);
 
-// Whether the numbers of an argument are needed afterwards. Where they are not, the backward pass's copy of
-// a result may take their memory.
+// Whether the caller still needs an argument's values. If not, the backward pass may store its copy of the
+// result in that memory.
 enum class Afterwards : bool { kept, used_up };
 
-// layer_norm(x + dropout(residual)), the end of a post-norm block, in one pass.
+// layer_norm(x + dropout(residual)), as in a post-norm block, in one pass.
 Variable residual_layer_norm(const Variable& x, const Variable& residual, const Dropout& dropout,
                              const Variable& weight, const Variable& bias, float epsilon,
                              Afterwards residual_afterwards = Afterwards::kept);

@@ -80,7 +80,7 @@ std::vector<Profile::Entry> Profile::entries() const {
   for (const auto& [key, entry] : entries_) result.push_back(entry);
   std::ranges::stable_sort(result, std::greater{}, &Entry::seconds);
   Entry other = outside_;
-  // What has not been settled yet is nobody's so far.
+  // Time not settled yet belongs to no scope.
   other.seconds += seconds_between(settled_, Clock::now());
   other.macs += kernels::counted_macs() - macs_;
   other.bytes += kernels::counted_bytes() - bytes_;

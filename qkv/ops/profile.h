@@ -1,5 +1,5 @@
 #pragma once
-// Where the time of a run goes, operation by operation.
+// A profiler: time of a run by operation.
 
 #include <chrono>
 #include <cstdint>
@@ -11,38 +11,37 @@
 
 namespace qkv {
 
-// While one lives, the ProfileScopes of its thread are timed. Without one a scope costs one comparison, and
-// with one the results are the same bits. One on a thread; models that run on other threads meanwhile do not
-// show, but for the multiplications and bytes, which are counted for the whole process.
+// During its lifetime, the ProfileScopes of its thread are timed. Without a profile, a scope costs one
+// comparison. Results have the same bits either way. One profile per thread; work on other threads is not
+// timed, but its multiplications and bytes are included, because their counters are global.
 class Profile {
  public:
   struct Entry {
     std::string operation;  // "linear"
-    std::string module;     // the NameScope: "encoder.layers.0.self_attn"; empty outside of all
+    std::string module;     // the NameScope: "encoder.layers.0.self_attn"; empty outside all scopes
     bool backward = false;
     int64_t calls = 0;
-    double seconds = 0;  // on the wall, what scopes within took left out
-    uint64_t macs = 0;   // multiply-accumulates, as kernels::counted_macs() has them
-    uint64_t bytes = 0;  // read and written, as kernels::counted_bytes() has them
+    double seconds = 0;  // wall-clock time, excluding nested scopes
+    uint64_t macs = 0;   // multiply-accumulates (kernels::counted_macs)
+    uint64_t bytes = 0;  // read and written (kernels::counted_bytes)
 
     double gflops() const { return seconds > 0 ? 2e-9 * static_cast<double>(macs) / seconds : 0; }
     double gb_per_s() const { return seconds > 0 ? 1e-9 * static_cast<double>(bytes) / seconds : 0; }
   };
 
-  // Throws UsageError where this thread has one already.
+  // Throws UsageError if this thread has one already.
   Profile();
   ~Profile();
   Profile(const Profile&) = delete;
   Profile& operator=(const Profile&) = delete;
 
-  // By operation, module and direction, those that took longest first, in them what has been done so far. The
-  // last one, "other", is the time since the profile began that no scope has had; all seconds together are
-  // that time.
+  // By operation, module and direction, longest first, including the scope in progress. The last entry,
+  // "other", is the time outside all scopes; the seconds of all entries sum to seconds().
   std::vector<Entry> entries() const;
-  // The same with the modules put together.
+  // Likewise, summed over modules.
   std::vector<Entry> operations() const;
 
-  double seconds() const;  // since it began
+  double seconds() const;  // since construction
 
  private:
   friend class ProfileScope;
@@ -52,7 +51,7 @@ class Profile {
   enum class Inside { apart, whole };
   void enter(const char* operation, std::string_view module, bool backward, Inside inside);
   void leave();
-  // Gives what was done since the last call to the innermost scope.
+  // Attributes the time since the last call to the innermost scope.
   void settle();
 
   static inline constinit thread_local Profile* active_ = nullptr;
@@ -60,26 +59,26 @@ class Profile {
   std::map<Key, Entry> entries_;
   std::vector<Entry*> open_;
   Entry outside_;
-  // Scopes within one that is not to be taken apart.
+  // depth of scopes within a whole() scope
   int64_t hidden_ = 0;
   bool whole_ = false;
   Clock::time_point began_, settled_;
-  uint64_t macs_ = 0, bytes_ = 0;  // counted when it last settled
+  uint64_t macs_ = 0, bytes_ = 0;  // counters at the last settle()
 };
 
-// From here to the end of the block the thread's time belongs to `operation`, in the NameScope around it.
-// What a scope within this one takes belongs to that one.
+// Attributes the thread's time to `operation` until the end of the block, in the current NameScope, except
+// for the time of nested scopes.
 class ProfileScope {
  public:
   explicit ProfileScope(const char* operation) : profile_(Profile::active_) {
     if (profile_ != nullptr) [[unlikely]]
       enter(operation, Profile::Inside::apart);
   }
-  // The gradient of what `operation` did in `module`.
+  // The backward pass of `operation` in `module`.
   static ProfileScope backward(const char* operation, std::string_view module) {
     return ProfileScope(operation, module);
   }
-  // Scopes within do not count: the whole is one.
+  // Includes the time of nested scopes.
   static ProfileScope whole(const char* operation) { return ProfileScope(operation, Profile::Inside::whole); }
   ~ProfileScope() {
     if (profile_ != nullptr) [[unlikely]]

@@ -46,7 +46,8 @@ QuantizedTensor to_dtype(const QuantizedTensor& weight, DType dtype) {
         concat("int8 weights: expected at most ", kernels::kMaxInt8Cols, " inputs, found ", values.shape()));
   }
   if (!kernels::all_finite(values))
-    throw NumericError(concat("int8 weights ", values.shape(), ": expected finite numbers, found others"));
+    throw NumericError(
+        concat("int8 weights ", values.shape(), ": expected finite numbers, found NaN or infinity"));
   const Tensor scales = Tensor::empty({values.rows()}, DType::f32, values.device());
   kernels::quantize_rows(values, narrow, scales);
   return {narrow, scales};

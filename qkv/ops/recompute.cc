@@ -14,7 +14,7 @@ Variable recomputed(Tensor value, std::function<Variable()> function) {
                         const NameScope scope(where);
                         Tape tape;
                         const Variable y = function();
-                        if (y.requires_grad()) tape.backward(y, dy);  // not where all is frozen
+                        if (y.requires_grad()) tape.backward(y, dy);  // not if everything is frozen
                       });
 }
 

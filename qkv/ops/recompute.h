@@ -1,6 +1,6 @@
 #pragma once
-// Time for memory: what a part of a model computes on the way is not kept, but computed again when its
-// gradient has come (Chen et al. 2016).
+// Gradient checkpointing: intermediate results are not kept, but recomputed in the backward pass (Chen et al.
+// 2016).
 
 #include <functional>
 
@@ -8,10 +8,9 @@
 
 namespace qkv {
 
-// A variable with the numbers `value`, which are function()'s, found while the tape was paused. backward()
-// calls `function` with a tape of its own and passes the gradient on through that, so that all gradients have
-// the bits that recording the first run would have given them. `function` has to compute the same bits again,
-// from variables that it keeps alive.
+// A variable with `value`, the result of function() computed while the tape was paused. backward() calls
+// `function` on a tape of its own and differentiates that, so that all gradients have the same bits as
+// without recomputation. `function` must reproduce the same bits and keep its inputs alive.
 Variable recomputed(Tensor value, std::function<Variable()> function);
 
 }  // namespace qkv

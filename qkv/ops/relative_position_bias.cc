@@ -21,7 +21,8 @@ Variable relative_position_bias(const Variable& table, const Tensor& bucket_of) 
   const Tensor host_buckets = to_host(bucket_of);
   const auto outside = [&](int32_t bucket) { return bucket < 0 || bucket >= buckets; };
   if (std::ranges::any_of(host_buckets.values<int32_t>(), outside)) {
-    throw ShapeError(concat("relative_position_bias: expected buckets below ", buckets, ", found others"));
+    throw ShapeError(
+        concat("relative_position_bias: expected buckets from 0 to ", buckets - 1, ", found one outside"));
   }
   const Tensor ids = from_host(bucket_of, numbers.device());
   const Tensor rows = Tensor::empty({distances, heads}, DType::f32, numbers.device());

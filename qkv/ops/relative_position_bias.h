@@ -4,9 +4,9 @@
 
 namespace qkv {
 
-// What attention's relative_bias takes, out of a table of learned numbers (Raffel et al. 2020, section 2.1):
-// table [buckets, heads], bucket_of i32 [distances], each below buckets -> [heads, distances], whose element
-// [h, j] is table[bucket_of[j], h]. Throws ShapeError.
+// Expands a learned table into attention's relative_bias (Raffel et al. 2020, section 2.1): table [buckets,
+// heads], bucket_of i32 [distances] -> [heads, distances], whose element [h, j] is table[bucket_of[j], h].
+// Throws ShapeError.
 Variable relative_position_bias(const Variable& table, const Tensor& bucket_of);
 
 }  // namespace qkv

@@ -1,22 +1,22 @@
 #pragma once
-// What ops check of their arguments. All throw, beginning with the operation's name: ShapeError where nothing
-// else is said.
+// Argument checks of ops. Messages begin with the operation's name. All throw ShapeError unless stated
+// otherwise.
 
 #include "qkv/ops/dropout.h"
 #include "qkv/ops/variable.h"
 
 namespace qkv {
 
-// A contiguous [tokens, features].
+// x is a contiguous [tokens, features].
 void require_matrix(const char* operation, const Variable& x);
-// [tokens, features], which may be columns of a wider matrix.
+// x is [tokens, features], possibly columns of a wider matrix.
 void require_rows(const char* operation, const Variable& x);
-// Two contiguous matrices of one shape.
+// x and y are contiguous matrices of one shape.
 void require_same(const char* operation, const Variable& x, const Variable& y);
-// UsageError for a rate that is no probability, or that rounds to 1: then nothing is left to scale up.
+// Throws UsageError for a rate that is not a probability or rounds to 1, which could not be scaled up.
 void require_dropout(const char* operation, const Dropout& dropout);
 
-// The gradient of x if it is wanted, else an undefined tensor.
+// The gradient slot of x if it requires a gradient, otherwise undefined.
 GradientSlot gradient_slot_of(const Variable& x);
 
 }  // namespace qkv

@@ -32,7 +32,7 @@ Variable rotary(const Variable& x, int64_t heads, const RotaryTable& table, cons
                                    .positions = from_host(positions, device)};
   kernels::rotary(arguments);
   if (!Tape::records({x})) return y;
-  // A rotation's transpose turns back.
+  // The transpose of a rotation is its inverse.
   arguments.direction = kernels::Turn::back;
   arguments.x = arguments.y = Tensor();
   return Tape::record("rotary", y, [x, arguments](const Tensor& dy) {

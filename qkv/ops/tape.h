@@ -1,5 +1,5 @@
 #pragma once
-// Reverse-mode differentiation: operations record how to undo themselves, and backward() runs the records in
+// Reverse-mode differentiation: operations record their backward functions, and backward() runs them in
 // reverse.
 
 #include <cstdint>
@@ -14,8 +14,8 @@
 
 namespace qkv {
 
-// While a Tape lives, the operations of its thread record themselves on it; without one they compute values
-// only, and nothing is kept. Tapes do not nest.
+// While a Tape exists, operations on its thread record themselves; otherwise they only compute values. Tapes
+// do not nest.
 class Tape {
  public:
   Tape();
@@ -23,7 +23,7 @@ class Tape {
   Tape(const Tape&) = delete;
   Tape& operator=(const Tape&) = delete;
 
-  // While it lives, operations of this thread do not record, and another tape may.
+  // During its lifetime, operations on this thread are not recorded, and another tape may be created.
   class Pause {
    public:
     Pause();
@@ -35,30 +35,30 @@ class Tape {
     Tape* paused_;
   };
 
-  // Whether operations on this thread may have to record themselves.
+  // Whether a tape is recording on this thread.
   static bool records();
-  // Whether an operation on these inputs has to record itself.
+  // Whether an operation on these inputs must be recorded.
   static bool records(std::initializer_list<Variable> inputs) {
     return records(std::span(inputs.begin(), inputs.size()));
   }
   static bool records(std::span<const Variable> inputs);
 
-  // Wraps an operation's value and records how its gradient goes on to its inputs. Called where records()
-  // said so. `backward` gets the gradient that has arrived at the value; it is skipped where none has.
+  // Wraps an operation's value and records its backward function. Requires records(). `backward` receives the
+  // gradient of the value; it is skipped if there is none.
   static Variable record(const char* operation, Tensor value,
                          std::function<void(const Tensor& gradient)> backward);
 
-  // Runs the records in reverse, from a gradient of 1 at `loss` (one element), and forgets them as it goes:
-  // memory falls while it runs. The gradients of leaves are left in them, added to those that were there.
-  // Throws ShapeError for a loss of several elements, and UsageError for one that this tape has not recorded
-  // since its last backward(): a second backward() of a loss, or a loss that no parameter led to.
+  // Runs the records in reverse from `loss` (one element, gradient 1), freeing them on the way. Gradients are
+  // accumulated in the leaves. Throws ShapeError for a loss of several elements, and UsageError for a loss
+  // that this tape has not recorded since its last backward(): a repeated backward(), or a loss that depends
+  // on no parameter.
   void backward(const Variable& loss);
-  // The same from any recorded value, whose gradient is `gradient` (f32, of the value's shape). That may be
-  // used up.
+  // Likewise from any recorded value with the given gradient (f32, of the value's shape), which may be
+  // overwritten.
   void backward(const Variable& output, const Tensor& gradient);
 
-  // The first recorded value that holds a NaN or an infinity, as "encoder.layers.3.self_attn: linear [12,
-  // 64]: NaN at element 5"; for saying where a bad number came from.
+  // The first recorded value with a NaN or infinity, as "encoder.layers.3.self_attn: linear [12, 64]: NaN at
+  // element 5", to locate the origin of a bad value.
   std::optional<std::string> first_non_finite() const;
 
  private:
@@ -69,7 +69,7 @@ class Tape {
     std::function<void(const Tensor&)> backward;
   };
   std::vector<Record> records_;
-  uint64_t recording_;  // in the process's order; backward() begins a new one
+  uint64_t recording_;  // globally unique; backward() begins a new one
 };
 
 }  // namespace qkv

@@ -64,7 +64,7 @@ GradientSlot Variable::slot_of_view(Node& view) {
   for (size_t i = 0; i < whole.unwritten.size(); ++i) {
     const Columns free = whole.unwritten[i];
     if (own.begin >= free.end || own.end <= free.begin) continue;
-    if (own.begin < free.begin || own.end > free.end) {  // views that overlap
+    if (own.begin < free.begin || own.end > free.end) {  // overlapping views
       fill_unwritten(whole);
       return {view.grad, Accumulate::yes};
     }

@@ -1,5 +1,5 @@
 #pragma once
-// A value that gradients may flow to.
+// A value in the computation graph, which may have a gradient.
 
 #include <cstdint>
 #include <memory>
@@ -13,15 +13,14 @@ namespace qkv {
 using kernels::Accumulate;
 using kernels::GradientSlot;
 
-// A handle: copies share the value and the gradient. Values that an operation computes are made by
-// Tape::record; those made here are leaves.
+// A handle: copies share value and gradient. Results of operations are created by Tape::record; variables
+// created here are leaves.
 class Variable {
  public:
   Variable() = default;  // defined() is false
-  // A constant: no gradient is computed for it. (Implicit, so that tensors can be passed to operations as
-  // they are.)
+  // A constant without gradient. (Implicit, so that tensors can be passed to operations.)
   Variable(Tensor value);  // NOLINT(google-explicit-constructor)
-  // A leaf with a gradient; it may get its value later.
+  // A leaf with a gradient; its value may be set later.
   static Variable parameter(Tensor value = {});
 
   bool defined() const { return node_ != nullptr; }
@@ -29,20 +28,21 @@ class Variable {
   const Tensor& value() const { return node().value; }
   const Shape& shape() const { return node().value.shape(); }
   bool requires_grad() const { return node_ && node_->requires_grad; }
-  // Freezes a leaf (false): it gets no gradient, and operations on frozen leaves and constants alone are not
-  // recorded. Every handle of the leaf sees it. Throws UsageError for what an operation computed.
+  // Freezes (false) or unfreezes a leaf. A frozen leaf gets no gradient, and operations on frozen leaves and
+  // constants alone are not recorded. Affects all handles of the leaf. Throws UsageError for the result of an
+  // operation.
   void set_requires_grad(bool wanted) const;
 
-  // Replaces a leaf's value, or says that its numbers were changed in place: what was derived from the old
-  // ones (sums of int8 rows, say) is computed again.
+  // Replaces a leaf's value. Also call it after changing the value in place, so that data derived from it
+  // (such as sums of int8 rows) are recomputed.
   void set_value(Tensor value);
   void mark_modified() { ++node().version; }
   uint64_t version() const { return node().version; }
 
-  // The gradient, undefined where none has arrived.
+  // The gradient; undefined if there is none.
   Tensor grad() const;
   bool has_grad() const { return node_ && node_->has_grad; }
-  // Forgets the gradient; a leaf keeps its memory for the next one.
+  // Drops the gradient; a leaf keeps the memory for the next one.
   void clear_grad() {
     node().has_grad = false;
     node().unwritten.clear();
@@ -51,8 +51,8 @@ class Variable {
   // Adds to the gradient.
   void add_grad(const Tensor& gradient) const;
 
-  // Columns of a matrix as a variable of their own; value and gradient are views, nothing is copied. A view's
-  // gradient is its columns of the whole's: columns that no gradient has reached are zeros there.
+  // Columns of a matrix as a separate variable; value and gradient are views. Columns of the whole gradient
+  // that no gradient has reached are zero.
   Variable columns(int64_t begin, int64_t count) const;
 
   friend bool operator==(const Variable& a, const Variable& b) { return a.node_ == b.node_; }
@@ -67,13 +67,13 @@ class Variable {
     Tensor grad;
     bool requires_grad = false;
     bool has_grad = false;
-    bool leaf = false;    // a parameter, whose gradient outlives the step
-    uint64_t record = 0;  // the recording of a tape that this value belongs to; 0: none
+    bool leaf = false;    // a parameter, whose gradient persists
+    uint64_t record = 0;  // identifies the tape recording that this value belongs to; 0: none
     uint64_t version = 0;
-    // Set in a view: whose columns this is. That is never a view itself.
+    // For a view of columns: the matrix, which is never a view itself.
     std::shared_ptr<Node> base;
     int64_t first_column = 0;
-    // Where views have written to the gradient: the columns that hold no numbers yet.
+    // Columns of the gradient without values, while views have written others.
     std::vector<Columns> unwritten;
   };
   Node& node() const {

@@ -1,5 +1,5 @@
 #pragma once
-// A weight matrix as affine maps and table look-ups read it.
+// A weight matrix for linear maps and table look-ups.
 
 #include <utility>
 
@@ -8,16 +8,16 @@
 
 namespace qkv {
 
-// Values [rows, cols] of f32, bf16 or i8, the latter with scales f32 [rows]. Copies are handles of the same
-// weight, and values may come later. Only an f32 weight can be trained; a frozen one of any dtype passes the
-// gradient of a product on to the product's input.
+// Values [rows, cols] of f32, bf16, or i8 with scales f32 [rows]. Copies are handles of the same weight;
+// values may be set later. Only f32 weights can be trained; a frozen weight of any dtype passes a product's
+// gradient to its input.
 class Weight {
  public:
   Weight() = default;  // defined() is false
   // An f32 weight. (Implicit, so that variables and tensors can be passed to operations as they are.)
   Weight(Variable values) : values_(std::move(values)) {}         // NOLINT(google-explicit-constructor)
   Weight(Tensor values) : Weight(Variable(std::move(values))) {}  // NOLINT(google-explicit-constructor)
-  // `scales` has a value while `values` are i8.
+  // `scales` must have a value while `values` are i8.
   Weight(Variable values, Variable scales) : values_(std::move(values)), scales_(std::move(scales)) {}
   // A constant.
   explicit Weight(const QuantizedTensor& value)
@@ -25,15 +25,15 @@ class Weight {
 
   bool defined() const { return values_.defined(); }
   bool requires_grad() const { return values_.requires_grad(); }
-  // The values as what gradients flow to.
+  // The values as a variable, which gradients flow to.
   const Variable& variable() const { return values_; }
   const Tensor& values() const { return values_.value(); }
-  // Of i8 values; undefined for the other dtypes.
+  // The scales of i8 values; undefined for other dtypes.
   const Tensor& scales() const;
   QuantizedTensor value() const { return {values_.value(), scales()}; }
   DType dtype() const { return values().dtype(); }
   const Shape& shape() const { return values().shape(); }
-  // Grows whenever the values or the scales change.
+  // Increases whenever values or scales change.
   uint64_t version() const { return values_.version() + (scales_.defined() ? scales_.version() : 0); }
 
  private:

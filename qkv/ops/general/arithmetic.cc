@@ -12,7 +12,7 @@ namespace {
 
 using kernels::BinaryOp;
 
-// The shape of x op y. Throws ShapeError where the two do not fit.
+// The shape of x op y. Throws ShapeError if x and y cannot be broadcast.
 Shape broadcast_shape(const char* operation, const Variable& x, const Variable& y) {
   const Shape a = x.shape(), b = y.shape();
   const int rank = std::max(a.rank(), b.rank());
@@ -27,13 +27,13 @@ Shape broadcast_shape(const char* operation, const Variable& x, const Variable& 
   return Shape(std::span(extents.data(), static_cast<size_t>(rank)));
 }
 
-// to's gradient (+)= factor * gradient, summed over the axes along which `to` was repeated.
+// gradient of `to` (+)= factor * gradient, summed over the axes along which `to` was broadcast.
 void pass_on(const Tensor& gradient, float factor, const Variable& to) {
   const GradientSlot slot = to.gradient_slot();
   kernels::sum_to(gradient, factor, slot.tensor, slot.accumulate);
 }
 
-// to's gradient (+)= factor * (dy op other), likewise.
+// gradient of `to` (+)= factor * (dy op other), likewise.
 void pass_on(BinaryOp op, const Tensor& dy, const Tensor& other, float factor, const Variable& to) {
   if (factor == 1 && to.shape() == dy.shape()) {
     const GradientSlot slot = to.gradient_slot();

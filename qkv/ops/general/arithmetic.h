@@ -1,7 +1,7 @@
 #pragma once
-// Arithmetic of f32 values, element by element, with broadcasting: axes are counted from the back, and where
-// one of the two has extent 1 or no such axis, its elements repeat. [4, 1, 3] and [5, 3] give [4, 5, 3]. All
-// throw ShapeError, naming both shapes.
+// Elementwise arithmetic on f32, with broadcasting: axes are aligned at the end; an axis that is missing or
+// has extent 1 in one operand is repeated. [4, 1, 3] and [5, 3] give [4, 5, 3]. All functions throw
+// ShapeError naming both shapes.
 
 #include "qkv/ops/tape.h"
 

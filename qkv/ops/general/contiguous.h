@@ -1,12 +1,12 @@
 #pragma once
-// What operations on values of any shape share.
+// Common to operations on values of any shape.
 
 #include "qkv/ops/tape.h"
 
 namespace qkv {
 
-// x itself where its rows lie one after the other, else a copy; what leads to x passes gradients on either
-// way. Throws ShapeError, naming the operation, where x is not f32.
+// x itself if its rows are contiguous, otherwise a copy; gradients pass to x either way. Throws ShapeError
+// naming the operation if x is not f32.
 Variable contiguous_f32(const char* operation, const Variable& x);
 
 }  // namespace qkv

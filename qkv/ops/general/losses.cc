@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kCrossEntropy = "cross_entropy";
 
-// How much the items count together, each as much as the weight of its label.
+// Checks the labels; returns the sum of their weights.
 double check_labels(const Variable& logits, const Tensor& labels, const ClassLossOptions& options) {
   const int64_t classes = logits.shape().rank() > 0 ? logits.shape()[-1] : 0;
   const Tensor& weights = options.class_weights;

@@ -13,7 +13,7 @@ namespace {
 
 using kernels::Transposed;
 
-// The shape with other last axes.
+// The shape with its last two extents replaced.
 Shape with_last_axes(const Shape& shape, int64_t rows, int64_t cols) {
   std::vector<int64_t> extents(shape.extents().begin(), shape.extents().end());
   extents[extents.size() - 2] = rows;
@@ -33,7 +33,7 @@ Variable matmul(const Variable& left, const Variable& right) {
   }
   const Shape shape = with_last_axes(a, a[-2], b[-1]);
   const Tensor z = Tensor::empty(shape, DType::f32, x.value().device());
-  // One matrix y for a batch of x: the batch's rows are those of one product.
+  // If y is one matrix for the whole batch, the batch is a single product.
   const auto folded = [one = b.rank() == 2](const Tensor& t) {
     return one ? t.reshape({t.numel() == 0 ? 0 : t.numel() / t.cols(), t.cols()}) : t;
   };

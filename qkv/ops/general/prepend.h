@@ -4,8 +4,8 @@
 
 namespace qkv {
 
-// `row` [1, features] in front of each of so many equal sequences of rows: x [sequences * n, features] ->
-// [sequences * (n + 1), features]. Throws ShapeError.
+// Inserts `row` [1, features] before each of `sequences` sequences of equal length: x [sequences * n,
+// features] -> [sequences * (n + 1), features]. Throws ShapeError.
 Variable prepend(const Variable& row, const Variable& x, int64_t sequences);
 
 }  // namespace qkv

@@ -9,7 +9,7 @@
 namespace qkv {
 namespace {
 
-// factor * the sum of x over the axes of which `kept` has extent 1, as `shape`.
+// factor * sum of x over the axes where `kept` has extent 1, reshaped to `shape`.
 Variable scaled_sum(const char* operation, const Variable& x, float factor, const Shape& kept,
                     const Shape& shape) {
   const ProfileScope profile(operation);
@@ -34,7 +34,7 @@ Variable over_all(const char* operation, const Variable& input, bool mean) {
 
 Variable along(const char* operation, const Variable& input, int axis, KeepAxis keep, bool mean) {
   const Variable x = contiguous_f32(operation, input);
-  const int64_t count = x.shape()[axis];  // throws for an axis that there is not
+  const int64_t count = x.shape()[axis];  // throws for an invalid axis
   if (mean && count == 0) {
     throw ShapeError(concat(operation, ": expected elements along axis ", axis, ", found shape ", x.shape()));
   }

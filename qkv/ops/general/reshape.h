@@ -4,7 +4,7 @@
 
 namespace qkv {
 
-// The same numbers in another shape; nothing is copied on the way forward. Throws ShapeError.
+// The same elements in another shape, without a copy. Throws ShapeError.
 Variable reshape(const Variable& x, const Shape& shape);
 
 }  // namespace qkv

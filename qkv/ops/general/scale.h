@@ -4,7 +4,7 @@
 
 namespace qkv {
 
-// factor * x. Throws ShapeError where x is not contiguous.
+// factor * x. Throws ShapeError if x is not contiguous.
 Variable scaled(const Variable& x, float factor);
 
 }  // namespace qkv

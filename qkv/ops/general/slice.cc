@@ -9,7 +9,7 @@
 namespace qkv {
 namespace {
 
-// A shape seen from one of its axes: [outer, extent, inner].
+// A shape relative to one of its axes: [outer, extent, inner].
 struct Axis {
   int index = 0;
   int64_t outer = 1, extent = 0, inner = 1;
@@ -30,12 +30,12 @@ Shape with_extent(const Shape& shape, int axis, int64_t extent) {
   return Shape{std::span<const int64_t>(extents)};
 }
 
-// Elements begin to begin + count along the axis of a contiguous tensor, as the rows of a view.
+// Elements begin to begin + count along the axis of a contiguous tensor, as a strided view of rows.
 Tensor view(const Tensor& x, const Axis& axis, int64_t begin, int64_t count) {
   return x.reshape({axis.outer, axis.extent * axis.inner}).columns(begin * axis.inner, count * axis.inner);
 }
 
-// to (+)= from, of equal shapes and any strides.
+// to (+)= from, for equal shapes and any strides.
 void copy(const Tensor& from, const Tensor& to, Accumulate accumulate) {
   if (accumulate == Accumulate::no) {
     to.copy_from(from);

@@ -1,6 +1,6 @@
 #pragma once
-// Parts of values, and values made of parts. The results are copies; negative axes count from the back. All
-// throw ShapeError.
+// Slicing, concatenation and gathering. The results are copies; negative axes count from the end. All
+// functions throw ShapeError.
 
 #include <vector>
 
@@ -8,15 +8,14 @@
 
 namespace qkv {
 
-// Elements begin to begin + count along an axis. (Variable::columns is a view along the last.)
+// Elements begin to begin + count along an axis. (For the last axis, Variable::columns is a view.)
 Variable slice(const Variable& x, int axis, int64_t begin, int64_t count);
 
-// The parts one after the other along an axis; their other extents are equal, and there is at least one.
+// Concatenates at least one part along an axis; all other extents must be equal.
 Variable concatenate(const std::vector<Variable>& parts, int axis);
 
-// x[rows[0]], x[rows[1]], ... along the outermost axis: x [n, ...], rows i32 [m] -> [m, ...]. A row may come
-// more than once: its gradients are added up, in the order of `rows`. Throws DataError for a row that x does
-// not have.
+// x[rows[0]], x[rows[1]], ... along the outermost axis: x [n, ...], rows i32 [m] -> [m, ...]. Gradients of
+// repeated rows are added in the order of `rows`. Throws DataError for a row out of range.
 Variable gather(const Variable& x, const Tensor& rows);
 
 }  // namespace qkv

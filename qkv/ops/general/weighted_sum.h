@@ -4,7 +4,7 @@
 
 namespace qkv {
 
-// sum(x * coefficients) -> [1]: a scalar out of anything, for checking gradients. Throws ShapeError where the
+// sum(x * coefficients) -> [1]: a scalar function of any value, for gradient checks. Throws ShapeError if the
 // shapes differ.
 Variable weighted_sum(const Variable& x, const Tensor& coefficients);
 
