@@ -3,14 +3,14 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
+#include <cmath>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
 
 #include "qkv/base/files.h"
-#include "qkv/train/trainer.h"
 #include "tests/support/scratch.h"
-#include "tests/train/character_task.h"
+#include "tests/train/character_run.h"
 
 namespace qkv::train {
 namespace {
@@ -19,28 +19,7 @@ using testing::message_of;
 using testing::Scratch;
 using namespace testing_task;  // NOLINT(google-build-using-namespace)
 
-std::string nursery_rhyme(int verses) {
-  std::string text;
-  for (int i = 0; i < verses; ++i)
-    text += i % 2 == 0 ? "the cat sat on the mat. " : "the dog dug in the bog. ";
-  return text;
-}
-
-TrainOptions short_run() {
-  TrainOptions options;
-  options.optimizer.average_decay = 0.9f;
-  options.accumulate = 2;
-  options.schedule = {.warmup_steps = 5, .learning_rate = 0.02f};
-  options.max_steps = 40;
-  options.validate_every = 8;
-  options.checkpoint_every = 5;
-  options.log_every = 3;
-  options.seed = 7;
-  return options;
-}
-
 struct Observer : TrainObserver {
-  int64_t kill_after = 0;
   std::vector<double> losses;
   StartReport start;
   StepReport last;
@@ -48,16 +27,8 @@ struct Observer : TrainObserver {
   void on_step(const StepReport& report) override {
     losses.push_back(report.loss);
     last = report;
-    if (report.step == kill_after) ::raise(SIGKILL);
   }
 };
-
-TrainResult train(const std::filesystem::path& folder, const TrainOptions& options, Observer& observer,
-                  const CharacterOptions& characters = {}) {
-  Trainer trainer(std::make_unique<CharacterTask>(nursery_rhyme(40), nursery_rhyme(4), characters), options,
-                  folder, IfRunExists::resume);
-  return trainer.run(observer);
-}
 
 TEST(CharacterTask, Learns) {
   const Scratch scratch;
@@ -65,7 +36,7 @@ TEST(CharacterTask, Learns) {
   options.max_steps = 150;
   options.validate_every = 50;
   Observer observer;
-  const TrainResult result = train(scratch.path(), options, observer, {.dropout = 0});
+  const TrainResult result = train_characters(scratch.path(), options, observer, {.dropout = 0});
   EXPECT_GT(observer.losses.front(), 2);
   EXPECT_LT(observer.losses.back(), 0.8);
   EXPECT_EQ(result.best_by, "bits_per_character");
@@ -78,41 +49,21 @@ TEST(CharacterTask, Learns) {
   EXPECT_EQ(result.epochs, 150 * 2 / 10);
 }
 
-TrainOptions run_with(const std::string& optimizer) {
-  TrainOptions options = short_run();
-  EXPECT_TRUE(set_field(options, "optimizer.kind", optimizer));
-  options.sgd.momentum = 0.9f;
-  options.rmsprop.centered = true;
-  return options;
-}
-
-// The part of a run that another test kills: a process of its own, which gets SIGKILL after a step.
-TEST(CharacterTask, DISABLED_PartOfARun) {
-  const char* const folder = std::getenv("QKV_TEST_FOLDER");
-  ASSERT_NE(folder, nullptr) << "run by KilledAndResumedEndsInTheSameBits";
-  Observer killed;
-  killed.kill_after = std::stoll(std::getenv("QKV_TEST_STEP"));
-  train(folder, run_with(std::getenv("QKV_TEST_OPTIMIZER")), killed);
-}
-
 TEST(CharacterTask, KilledAndResumedEndsInTheSameBits) {
-  const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
   for (const std::string optimizer : {"adamw", "sgd", "rmsprop", "adagrad", "adafactor"}) {
     SCOPED_TRACE(optimizer);
     const Scratch scratch;
-    const TrainOptions options = run_with(optimizer);
+    const TrainOptions options = short_run_with(optimizer);
     Observer observer;
-    train(scratch / "whole", options, observer);
+    train_characters(scratch / "whole", options, observer);
     for (const int64_t step : {3, 17, 17, 31}) {
-      const std::string command = concat(
-          "QKV_TEST_FOLDER='", (scratch / "part").string(), "' QKV_TEST_STEP=", step,
-          " QKV_TEST_OPTIMIZER=", optimizer, " exec '", self,
-          "' --gtest_also_run_disabled_tests --gtest_filter=CharacterTask.DISABLED_PartOfARun >/dev/null");
+      const std::string command =
+          concat("exec '", QKV_KILLED_RUN, "' '", (scratch / "part").string(), "' ", optimizer, " ", step);
       const int status = std::system(command.c_str());
       ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << "step " << step << ": " << status;
     }
     Observer rest;
-    EXPECT_EQ(train(scratch / "part", options, rest).steps, 40);
+    EXPECT_EQ(train_characters(scratch / "part", options, rest).steps, 40);
     EXPECT_GT(rest.start.resumed_from, 20);
     EXPECT_EQ(read_file(scratch / "whole" / "model.safetensors"),
               read_file(scratch / "part" / "model.safetensors"));
@@ -132,9 +83,9 @@ TEST(CharacterTask, ARunBelongsToItsTaskAndItsData) {
   TrainOptions options = short_run();
   options.max_steps = 3;
   Observer observer;
-  train(scratch.path(), options, observer);
+  train_characters(scratch.path(), options, observer);
   EXPECT_NE(message_of<UsageError>([&] {
-              train(scratch.path(), options, observer, {.batch_examples = 5});
+              train_characters(scratch.path(), options, observer, {.batch_examples = 5});
             }).find("resume: characters.batch_examples: expected 4 as in the checkpoint, found 5"),
             std::string::npos);
   EXPECT_NE(message_of<UsageError>([&] {
@@ -145,7 +96,7 @@ TEST(CharacterTask, ARunBelongsToItsTaskAndItsData) {
             std::string::npos);
   options.best_by = "accuracy";
   EXPECT_NE(message_of<UsageError>([&] {
-              train(scratch.path(), options, observer);
+              train_characters(scratch.path(), options, observer);
             }).find("train.best_by: expected one of loss, bits_per_character, found 'accuracy'"),
             std::string::npos);
 }

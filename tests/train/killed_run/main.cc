@@ -1,0 +1,39 @@
+// killed_run FOLDER OPTIMIZER STEP: resumes or begins the short character run in FOLDER and sends itself
+// SIGKILL after STEP. Ends with status 1, and a message, where it comes to another end.
+
+#include <csignal>
+#include <exception>
+#include <iostream>
+#include <string>
+
+#include "tests/train/character_run.h"
+
+namespace qkv::train::testing_task {
+namespace {
+
+struct Killer : TrainObserver {
+  int64_t step = 0;
+  void on_step(const StepReport& report) override {
+    if (report.step == step) std::raise(SIGKILL);
+  }
+};
+
+}  // namespace
+}  // namespace qkv::train::testing_task
+
+int main(int argc, char** argv) {
+  using namespace qkv::train::testing_task;  // NOLINT(google-build-using-namespace)
+  if (argc != 4) {
+    std::cerr << "usage: killed_run FOLDER OPTIMIZER STEP\n";
+    return 2;
+  }
+  try {
+    Killer killer;
+    killer.step = std::stoll(argv[3]);
+    train_characters(argv[1], short_run_with(argv[2]), killer);
+    std::cerr << "killed_run: the run ended before step " << argv[3] << '\n';
+  } catch (const std::exception& error) {
+    std::cerr << "killed_run: " << error.what() << '\n';
+  }
+  return 1;
+}
