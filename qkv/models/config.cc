@@ -53,7 +53,7 @@ Words<Tying> words(Tying) {
   return kWords;
 }
 
-// The one list of fields: whatever reads, writes, sets or prints a configuration goes through it.
+// The single list of fields, used for reading, writing, setting and printing configurations.
 template <class Config, class Visitor>
 void visit_fields(Config& config, const Visitor& visitor) {
   visitor("source_vocabulary", config.source_vocabulary);

@@ -1,5 +1,5 @@
 #pragma once
-// What an encoder-decoder Transformer is made of.
+// The configuration of an encoder-decoder Transformer.
 
 #include <optional>
 #include <string>
@@ -12,10 +12,10 @@
 namespace qkv::models {
 
 enum class Tying {
-  none,       // source, target and output have tables of their own
-  two_way,    // target embeddings are the output projection
-  three_way,  // and the source embeddings too: one joint vocabulary
-  inputs,     // source and target share a table, the output has its own
+  none,       // source, target and output have separate tables
+  two_way,    // target embeddings and output projection are tied
+  three_way,  // source embeddings too; requires a joint vocabulary
+  inputs,     // source and target share a table, the output is separate
 };
 
 struct TransformerConfig {
@@ -26,7 +26,7 @@ struct TransformerConfig {
   int64_t d_k = 0, d_v = 0;  // per head; 0: d_model / heads
   int64_t d_ff = 2048;
   Activation activation = Activation::relu;
-  bool gated = false;  // the feed-forward
+  bool gated = false;  // gated feed-forward
   nn::NormPlacement norm = nn::NormPlacement::post;
   nn::NormKind norm_kind = nn::NormKind::layer;
   float epsilon = 1e-5f;    // of norms
@@ -38,8 +38,8 @@ struct TransformerConfig {
   Tying tying = Tying::three_way;
   bool scale_embedding = true;  // by sqrt(d_model)
   bool scale_attention = true;  // scores by 1 / sqrt(d_k)
-  bool scale_output = false;    // what the logits are made of by 1 / sqrt(d_model)
-  bool final_norm = false;      // after each stack; pre-norm always has it
+  bool scale_output = false;    // scale the output projection's input by 1 / sqrt(d_model)
+  bool final_norm = false;      // norm after each stack; pre-norm always has it
   float dropout = 0.1f;         // after each sublayer
   float embedding_dropout = 0.1f;
   float attention_dropout = 0;
@@ -50,21 +50,21 @@ struct TransformerConfig {
   void validate() const;
   nn::StackOptions encoder_stack() const;
   nn::StackOptions decoder_stack() const;
-  // Whether source and target embeddings are one table.
+  // Whether source and target embeddings share a table.
   bool shares_embeddings() const { return tying == Tying::three_way || tying == Tying::inputs; }
-  // The most tokens of a text: max_positions; nothing where only distances count or nothing does.
+  // The maximum length of a text in tokens: max_positions; nothing for relative positions or none.
   std::optional<int64_t> most_tokens() const;
 };
 
-// "tiny", "small", "base" or "big": base and big are the paper's (Table 3). Throws UsageError naming the
-// known ones.
+// "tiny", "small", "base" or "big"; base and big are those of Vaswani et al. 2017, table 3. Throws UsageError
+// listing the known names.
 TransformerConfig preset(std::string_view name);
 std::vector<std::string> preset_names();
 
-// Sets a field by its name ("d_model", "dropout", "norm") from text ("512", "0.3", "pre"). Returns whether
-// there is such a field; throws UsageError for a value it cannot take.
+// Sets a field by name ("d_model", "dropout", "norm") from text ("512", "0.3", "pre"). Returns false for an
+// unknown field; throws UsageError for an invalid value.
 bool set_field(TransformerConfig& config, std::string_view name, std::string_view value);
-// The fields by name, as set_field takes them, in the order of the struct: what help texts and files list.
+// All fields as name and text, in the order of the struct, for help texts and files.
 std::vector<std::pair<std::string, std::string>> fields(const TransformerConfig& config);
 
 }  // namespace qkv::models

@@ -25,10 +25,10 @@ nn::Parameter vectors(int64_t count, int64_t d_model) {
   return {Shape{count, d_model}, {nn::Initializer::Kind::normal, 0.02f}};
 }
 
-// 0, 1, ..., period - 1, again and again: i32 [count * period].
+// 0, 1, ..., period - 1, repeated: i32 [count * period].
 Tensor counted(int64_t count, int64_t period) { return nn::position_ids(Offsets::uniform(count, period)); }
 
-// The first row of each image, or the one that comes `place` rows behind it.
+// Row `place` of each image.
 Variable first_rows(const Variable& hidden, const Offsets& offsets, int64_t place = 0) {
   std::vector<int32_t> rows;
   for (int64_t i = 0; i < offsets.sequences(); ++i) {
@@ -99,7 +99,7 @@ ImageEncoder::ImageEncoder(const ImageEncoderConfig& config)
 Variable ImageEncoder::positions_of(ImageSize size) const {
   if (size == ImageSize{config_.height, config_.width}) return positions_.variable;
   if (Tape::records({positions_.variable})) {
-    throw UsageError("positions: expected images of the model's size to train with, found another size");
+    throw UsageError("positions: expected images of the model's size in training, found another size");
   }
   const int64_t side = config_.patch;
   const Tensor& positions = positions_.variable.value();
@@ -125,7 +125,7 @@ Variable ImageEncoder::operator()(const Tensor& pixels, nn::ForwardContext& cont
   const int64_t images = pixels.dim(0), tokens = config_.tokens(size);
   const Tensor patches = from_host(patchify(pixels, config_.patch), class_token_.variable.value().device());
   Variable x = patches_(patches.reshape({patches.numel() / patches.dim(3), patches.dim(3)}), context);
-  // In front of the patches, the last that is put there being the first of all.
+  // Prepended before the class token, which therefore comes first in the end.
   if (config_.distilled) x = prepend(distillation_token_.variable, x, images);
   x = prepend(class_token_.variable, x, images);
   const Dropout dropout = context.dropout(config_.dropout);
@@ -135,12 +135,12 @@ Variable ImageEncoder::operator()(const Tensor& pixels, nn::ForwardContext& cont
 }
 
 Variable ImageEncoder::pooled(const Variable& hidden, const Offsets& offsets) const {
-  if (!pooler_) throw UsageError("expected a model with a pooler, found one without");
+  if (!pooler_) throw UsageError("expected a model with a pooler, found none");
   return (*pooler_)(first_rows(hidden, offsets), config_.pooler_activation);
 }
 
 Variable ImageEncoder::classifier_logits(const Variable& hidden, const Offsets& offsets) const {
-  if (!classifier_) throw UsageError("expected a model with labels, found one without");
+  if (!classifier_) throw UsageError("expected a model with labels, found none");
   Variable logits = (*classifier_)(first_rows(hidden, offsets));
   if (!distillation_classifier_) return logits;
   return scaled(residual(logits, (*distillation_classifier_)(first_rows(hidden, offsets, 1))), 0.5f);

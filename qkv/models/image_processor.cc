@@ -12,9 +12,9 @@ namespace {
 
 constexpr int64_t kLongestSide = 16384;
 
-// What a file that leaves fields out means; each class of transformers has its own.
+// Defaults of missing fields, which differ between transformers' classes.
 struct Defaults {
-  std::string_view name;  // the beginning of the class's
+  std::string_view name;  // prefix of the class name
   int64_t size;
   bool crops;
   data::Resampling resampling;
@@ -36,7 +36,7 @@ const Defaults& defaults_of(const ConfigReader& reader) {
   reader.reject(key, "ViTImageProcessor or DeiTImageProcessor");
 }
 
-// Of a field such as 224, [224, 224] or {"height": 224, "width": 224}.
+// Reads a field such as 224, [224, 224] or {"height": 224, "width": 224}.
 ImageSize size_of(const ConfigReader& reader, const std::string& key, int64_t otherwise) {
   if (reader.is_object(key)) {
     const ConfigReader size = reader.object(key);
@@ -89,7 +89,7 @@ ImageProcessorConfig read_image_processor(const std::string& json, const std::st
                               .mean = channels_of(reader, "image_mean"),
                               .deviation = channels_of(reader, "image_std")};
   read_resizing(reader, defaults, config);
-  // All is read, and steps that are not taken are forgotten: a file describes those too.
+  // Reads everything and then drops disabled steps, which files describe too.
   const ImageProcessorConfig nothing{.scale = 1};
   if (!reader.boolean("do_resize", true)) {
     config.resize = nothing.resize;
@@ -103,7 +103,7 @@ ImageProcessorConfig read_image_processor(const std::string& json, const std::st
   }
   reader.require_boolean("do_pad", false);
   reader.require_string("data_format", "channels_first");
-  // How transformers runs, and not what comes out. Pictures always become RGB.
+  // Affects how transformers runs, not the result. Images are always converted to RGB.
   constexpr std::array<std::string_view, 13> kIrrelevant{
       "image_processor_type", "feature_extractor_type", "processor_class", "do_convert_rgb",
       "input_data_format",    "return_tensors",         "device",          "disable_grouping",
@@ -147,8 +147,7 @@ void ImageProcessorConfig::validate() const {
 
 ImageProcessorConfig ImageProcessorConfig::sized(ImageSize wanted) const {
   const std::optional<ImageSize> now = size();
-  if (!now)
-    throw UsageError("image size: expected preprocessing that ends in one size, found none that does");
+  if (!now) throw UsageError("image size: expected preprocessing to a fixed size, found another");
   ImageProcessorConfig other = *this;
   if (resize) {
     other.resize = {scaled(resize->height, wanted.height, now->height),
@@ -201,7 +200,7 @@ Tensor ImageProcessor::operator()(std::span<const data::Image> images) const {
     if (i == 0) pixels = Tensor::empty({std::ssize(images), 3, one.height, one.width});
     if (one.height != pixels.dim(2) || one.width != pixels.dim(3)) {
       throw UsageError(concat("images: expected all to become ", pixels.dim(2), " x ", pixels.dim(3),
-                              " as the first, found ", one.height, " x ", one.width));
+                              " like the first, found ", one.height, " x ", one.width));
     }
     normalize(one, pixels.data() + static_cast<int64_t>(i) * 3 * one.height * one.width);
   }

@@ -1,6 +1,5 @@
 #pragma once
-// From pictures to what an image encoder reads: the preprocessing that a folder's preprocessor_config.json
-// describes.
+// Image preprocessing, as described by a folder's preprocessor_config.json.
 
 #include <array>
 #include <cstdint>
@@ -22,28 +21,29 @@ struct ImageSize {
 
 // Resize, crop, scale, normalise, in this order.
 struct ImageProcessorConfig {
-  std::optional<ImageSize> resize = {};       // to this size, whatever the picture's shape
-  std::optional<int64_t> shortest_edge = {};  // or so that the shorter side has this length, shape kept
+  std::optional<ImageSize> resize = {};  // to this size, ignoring the aspect ratio
+  // Or to this length of the shorter side, keeping the aspect ratio.
+  std::optional<int64_t> shortest_edge = {};
   data::Resampling resampling = data::Resampling::bilinear;
-  std::optional<ImageSize> crop = {};          // the middle of it
-  double scale = 1.0 / 255;                    // multiplies each pixel's 0 to 255
+  std::optional<ImageSize> crop = {};          // centre crop
+  double scale = 1.0 / 255;                    // factor of pixel values 0 to 255
   std::array<float, 3> mean = {0, 0, 0};       // subtracted from red, green and blue
   std::array<float, 3> deviation = {1, 1, 1};  // divides them
 
-  // The size that every picture ends in, where there is one.
+  // The resulting size, if it does not depend on the image.
   std::optional<ImageSize> size() const { return crop ? crop : resize; }
-  // The same for another size: pictures are shown as before, with more or fewer pixels. Throws UsageError
-  // where size() has none.
+  // The same preprocessing to another size: images are framed as before, with more or fewer pixels. Throws
+  // UsageError if size() is nothing.
   ImageProcessorConfig sized(ImageSize wanted) const;
   // Throws UsageError naming the field.
   void validate() const;
 };
 
-// Reads the words of ViTImageProcessor and DeiTImageProcessor. Throws DataError naming the file and the
-// field for one that is unknown or asks for something that is not here.
+// Reads the fields of ViTImageProcessor and DeiTImageProcessor. Throws DataError naming the file and the
+// field that is unknown or unsupported.
 ImageProcessorConfig read_image_processor(const std::string& json, const std::string& path);
 
-// The folder's preprocessor_config.json. Throws IoError too.
+// Reads the folder's preprocessor_config.json. Also throws IoError.
 ImageProcessorConfig load_image_processor(const std::filesystem::path& folder);
 
 class ImageProcessor {
@@ -52,17 +52,17 @@ class ImageProcessor {
 
   const ImageProcessorConfig& config() const { return config_; }
 
-  // What the model gets to see of a picture: resized and cropped.
+  // The geometric part: resizes and crops.
   data::Image resize_and_crop(const data::Image& image) const;
-  // Such an image as numbers, [3, height, width], written to `to`.
+  // The numeric part: converts such an image to [3, height, width], written to `to`.
   void normalize(const data::Image& seen, float* to) const;
-  // Both for pictures that end in one size: f32 [images, 3, height, width]. Throws UsageError where they do
+  // Both, for images that result in one size: f32 [images, 3, height, width]. Throws UsageError if they do
   // not.
   Tensor operator()(std::span<const data::Image> images) const;
 
  private:
   ImageProcessorConfig config_;
-  std::array<std::array<float, 256>, 3> values_;  // of each channel's levels
+  std::array<std::array<float, 256>, 3> values_;  // by channel and pixel value
 };
 
 }  // namespace qkv::models

@@ -10,7 +10,7 @@
 namespace qkv::models {
 namespace {
 
-// Four old places and their weights, of which a new place is the sum.
+// Four source positions along an axis, and their weights.
 struct Taps {
   std::array<int64_t, 4> places;
   std::array<double, 4> weights;

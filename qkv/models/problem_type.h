@@ -1,14 +1,14 @@
 #pragma once
-// What a model's labels are to each other.
+// The interpretation of a classifier's logits.
 
 #include <cstdint>
 
 namespace qkv::models {
 
 enum class ProblemType : uint8_t {
-  single_label,  // one of them is right: softmax of all logits
-  multi_label,   // each is right or not: a sigmoid of its logit
-  regression,    // none is: the logits are what is asked for
+  single_label,  // one label is right: softmax over all logits
+  multi_label,   // independent labels: sigmoid of each logit
+  regression,    // the logits are the predicted values
 };
 
 }  // namespace qkv::models

@@ -20,7 +20,7 @@ Variable first_rows(const Variable& hidden, const Offsets& offsets) {
     }
     rows.push_back(static_cast<int32_t>(offsets.begin(s)));
   }
-  // A table of rows to choose from.
+  // embedding() selects rows of a table.
   return embedding(hidden, Tensor::from(rows, {offsets.sequences()}), {}, {});
 }
 
@@ -32,7 +32,7 @@ void TextEncoderConfig::validate() const {
   validate_stack(encoder);
   validate_embedding(embedding, encoder);
   if ((next_sentence || labelled == ClassificationTarget::texts) && !pooler) {
-    throw UsageError("pooler: expected one, as judgements of whole texts are made from it, found none");
+    throw UsageError("pooler: expected one, because heads for whole texts need it, found none");
   }
   if (labelled != ClassificationTarget::nothing) require_at_least("labels", 1, std::ssize(labels));
 }
@@ -72,7 +72,7 @@ Variable TextEncoder::operator()(const Ragged& ids, nn::ForwardContext& context,
 }
 
 void TextEncoder::refuse(const char* head) const {
-  throw UsageError(concat("expected a model with ", head, ", found one without"));
+  throw UsageError(concat("expected a model with ", head, ", found none"));
 }
 
 Variable TextEncoder::pooled(const Variable& hidden, const Offsets& offsets) const {

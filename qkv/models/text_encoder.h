@@ -1,6 +1,6 @@
 #pragma once
-// An encoder alone, and what its readings of a text are used for (Devlin et al. 2019): filling in words that
-// are missing, judging whole texts or each of their tokens, standing for a text as a vector.
+// Encoder-only models and their heads (Devlin et al. 2019): masked-token prediction, classification of texts
+// and tokens, text embeddings.
 
 #include <optional>
 #include <string>
@@ -13,41 +13,41 @@
 
 namespace qkv::models {
 
-// What labels are given to.
+// What the classifier labels.
 enum class ClassificationTarget { nothing, texts, tokens };
 
 struct TextEncoderConfig {
   int64_t vocabulary = 0;
-  std::optional<int64_t> max_positions = {};  // the most tokens of a text; nothing: any number
+  std::optional<int64_t> max_positions = {};  // maximum length of a text; nothing: unlimited
   nn::EmbeddingConfig embedding = {};
   nn::StackOptions encoder = {};
-  bool pooler = false;  // a vector of the whole text, out of its first token's
+  bool pooler = false;  // has a pooler of the first token
   Activation pooler_activation = Activation::tanh;
-  // Predicts the token at each position; the embedding table is the output projection.
+  // Predicts the token at each position; tied to the embedding table.
   bool masked_language = false;
   Activation masked_language_activation = Activation::gelu_exact;
-  bool next_sentence = false;  // whether one part of the text follows the other; needs the pooler
-  ClassificationTarget labelled = ClassificationTarget::nothing;  // texts need the pooler
+  bool next_sentence = false;  // predicts whether the second part follows the first; needs the pooler
+  ClassificationTarget labelled = ClassificationTarget::nothing;  // labelling texts needs the pooler
   std::vector<std::string> labels = {};
-  ProblemType problem = ProblemType::single_label;  // of labels of texts
+  ProblemType problem = ProblemType::single_label;  // of text labels
 
   // Throws UsageError naming the field, what was expected and what was found.
   void validate() const;
 };
 
-// Const after it has its numbers, as LanguageModel.
+// Const once its parameters have values, like LanguageModel.
 class TextEncoder {
  public:
   explicit TextEncoder(const TextEncoderConfig& config);
 
   const TextEncoderConfig& config() const { return config_; }
 
-  // ids i32 [tokens] -> hidden states [tokens, d_model]. `types` i32 [tokens], for texts of two parts: 0 for
-  // the first, 1 for the second; undefined: all 0. Throws UsageError for a sequence longer than
-  // max_positions, DataError for an id or a type that is none.
+  // ids i32 [tokens] -> hidden states [tokens, d_model]. `types` i32 [tokens], for pairs of texts: 0 in the
+  // first, 1 in the second; undefined: all 0. Throws UsageError for a sequence longer than max_positions,
+  // DataError for an id or type out of range.
   Variable operator()(const Ragged& ids, nn::ForwardContext& context, const Tensor& types = {}) const;
 
-  // These take hidden states, and throw UsageError where the model has no such head.
+  // The heads take hidden states. Throws UsageError if the model lacks the head.
   Variable pooled(const Variable& hidden, const Offsets& offsets) const;  // -> [texts, d_model]
   Variable masked_language_logits(
       const Variable& hidden) const;  // [tokens, d_model] -> logits [tokens, vocabulary]

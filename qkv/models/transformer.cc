@@ -13,8 +13,8 @@ const TransformerConfig& validated(const TransformerConfig& config) {
   return config;
 }
 
-// Rows of deviation 1 / sqrt(d_model): of length 1 before the scaling by sqrt(d_model), and logits of
-// deviation 1.
+// An embedding table with standard deviation 1 / sqrt(d_model): rows have norm 1 before scaling by
+// sqrt(d_model), and logits have standard deviation 1.
 nn::Parameter table(int64_t vocabulary, int64_t d_model) {
   const float deviation = 1.0f / std::sqrt(static_cast<float>(d_model));
   return nn::Parameter::weight_matrix(Shape{vocabulary, d_model}, {nn::Initializer::Kind::normal, deviation});

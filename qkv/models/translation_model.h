@@ -1,5 +1,5 @@
 #pragma once
-// A folder with all that translation takes: model, tokenizer, and how its texts are to be searched for.
+// A translation folder: model, tokenizer, and recommended search options.
 
 #include <filesystem>
 #include <memory>
@@ -13,13 +13,13 @@ namespace qkv::models {
 
 struct TranslationModel {
   TransformerConfig config;
-  std::shared_ptr<const Transformer> transformer;  // step models share it
+  std::shared_ptr<const Transformer> transformer;  // shared with step models
   std::unique_ptr<const text::TranslationTokenizer> tokenizer;
   GenerationDefaults generation;
 };
 
-// Throws what load_transformer() (qkv/models/hub/pretrained.h), text::TranslationTokenizer::load() and
-// load_generation_defaults() throw.
+// Throws the errors of load_transformer() (qkv/models/hub/pretrained.h), text::TranslationTokenizer::load()
+// and load_generation_defaults().
 TranslationModel load_translation_model(const std::filesystem::path& folder, const LoadOptions& options = {});
 
 }  // namespace qkv::models

@@ -31,8 +31,8 @@ constexpr std::array<std::pair<std::string_view, Activation>, 8> kActivations{
      {"tanh", Activation::tanh},
      {"linear", Activation::identity}}};
 
-// Of every model: its origin, its training, how transformers runs it. Versions before 4 wrote all of these,
-// and the options of decoding (which generation_config.json or the caller gives).
+// Fields of every model that concern its origin, its training, or how transformers runs it. Versions before 4
+// wrote all of these, and decoding options (which generation_config.json or the caller supplies).
 constexpr auto kIrrelevant = std::to_array<std::string_view>({
     "_attn_implementation",
     "_attn_implementation_autoset",
@@ -113,7 +113,7 @@ bool is_listed(std::span<const std::string_view> list, std::string_view key) {
   return std::ranges::find(list, key) != list.end();
 }
 
-// The items of a list, or the value itself where it is none.
+// The items of a list, or the value itself if it is not a list.
 std::vector<JsonValue> items_of(const JsonValue& value) {
   return value.is_array() ? value.items() : std::vector{value};
 }

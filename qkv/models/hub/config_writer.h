@@ -1,5 +1,5 @@
 #pragma once
-// Writing a config.json: the inverse of ConfigReader.
+// Writes config.json: the inverse of ConfigReader.
 
 #include <cstdint>
 #include <memory>
@@ -13,16 +13,16 @@
 
 namespace qkv::models {
 
-// Fields are written in alphabetical order, as transformers writes them.
+// Fields are written in alphabetical order, as by transformers.
 class ConfigWriter {
  public:
-  // The fields that every file has: "architectures", "model_type", "dtype".
+  // Begins a file with the fields common to all: "architectures", "model_type", "dtype".
   ConfigWriter(std::string_view model_type, std::string_view architecture);
-  ConfigWriter();  // of an object within
+  ConfigWriter();  // a nested object
 
   void integer(const std::string& key, int64_t value);
   void number(const std::string& key, double value);
-  void number(const std::string& key, float value);  // in the fewest digits that still mean it
+  void number(const std::string& key, float value);  // with the shortest digits that identify it
   void boolean(const std::string& key, bool value);
   void string(const std::string& key, std::string_view value);
   void activation(const std::string& key, kernels::Activation value);

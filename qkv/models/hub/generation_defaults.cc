@@ -14,11 +14,11 @@ using nlohmann::json;
 
 namespace {
 
-// A file's max_length and min_length count the start token and the end as well.
+// max_length and min_length in files include the start and end tokens.
 constexpr int kStartAndEnd = 2;
 constexpr int kMaxTokens = 1'000'000'000, kMaxBeams = 1024;
 
-// The fields that are one number or flag and mean the same here, by their names in files.
+// Fields that are a single number or flag with the same meaning in files.
 template <class Defaults, class Visitor>
 void visit_fields(Defaults& defaults, const Visitor& visitor) {
   visitor("num_beams", defaults.beam);
@@ -105,7 +105,7 @@ std::string generation_json(const TransformerConfig& config, const GenerationDef
               {"forced_eos_token_id", config.eos_id},
               {"pad_token_id", config.pad_id},
               {"decoder_start_token_id", config.decoder_start_id}};
-  // Of the other fields those that differ from the defaults.
+  // Of the other fields, only those that differ from the defaults.
   const json usual = fields_of(GenerationDefaults()), own = fields_of(defaults);
   for (const auto& [key, value] : own.items()) {
     const bool differs = !usual.contains(key) || value != usual[key];

@@ -1,5 +1,5 @@
 #pragma once
-// The decoding options that a folder recommends: generation_config.json.
+// Recommended decoding options of a folder: generation_config.json.
 
 #include <cstdint>
 #include <filesystem>
@@ -10,19 +10,20 @@
 
 namespace qkv::models {
 
-// When a search that has `beam` finished hypotheses is done.
+// When to stop a beam search that has `beam` finished hypotheses.
 enum class EarlyStopping : uint8_t {
-  // Once the best unfinished one, scored as if it ended here, is no better than the worst finished one:
-  // transformers' early_stopping=False. A penalty that favours length can make this stop a little early.
+  // When the best unfinished hypothesis, scored at its current length, is no better than the worst finished
+  // one: early_stopping=False in transformers. With a penalty that favours length, this may stop slightly too
+  // early.
   heuristic,
-  // Once no unfinished one could become better however it goes on: transformers' early_stopping="never".
+  // When no unfinished hypothesis can become better: early_stopping="never" in transformers.
   exact,
-  // At once: transformers' early_stopping=True.
+  // Immediately: early_stopping=True in transformers.
   when_full,
 };
 
-// The defaults are those of the models that qkv trains. Numbers of tokens are of new tokens, the end not
-// counted: reading and writing a file converts them.
+// The defaults are those of models trained by qkv. Numbers of tokens count new tokens without the end token;
+// reading and writing files converts them.
 struct GenerationDefaults {
   int beam = 4;
   double length_penalty = 0.6;
@@ -31,20 +32,20 @@ struct GenerationDefaults {
   int min_new_tokens = 0;
   int no_repeat_ngram = 0;
   float repetition_penalty = 1;
-  double temperature = 1;  // this and the next three are of sampling
+  double temperature = 1;  // the sampling options, to min_p
   int top_k = 0;
   double top_p = 1, min_p = 0;
-  bool renormalize = false;                          // probabilities of the tokens that may come
-  std::vector<std::vector<int32_t>> bad_words = {};  // sequences of ids that never come
+  bool renormalize = false;                          // renormalise the probabilities of allowed tokens
+  std::vector<std::vector<int32_t>> bad_words = {};  // token sequences that must not occur
 };
 
-// Reads generation_config.json; where there is none, the same fields of config.json, as in old folders.
-// Fields that are missing have transformers' defaults: greedy search without penalties; without a length,
-// outputs end after 510 tokens. A file's max_length counts the start token and the end, its max_new_tokens
-// the end; of the two the latter decides. Throws DataError naming the file and the field.
+// Reads generation_config.json; if it is missing, the same fields of config.json, as in old folders. Missing
+// fields have transformers' defaults: greedy search without penalties. Without a length, outputs end after
+// 510 tokens. max_length in a file includes the start and end tokens, max_new_tokens the end token;
+// max_new_tokens takes precedence. Throws DataError naming the file and the field.
 GenerationDefaults load_generation_defaults(const std::filesystem::path& folder);
 
-// The text of generation_config.json. Padding is a bad word in any case.
+// The content of generation_config.json. Padding is always listed as a bad word.
 std::string generation_json(const TransformerConfig& config, const GenerationDefaults& defaults);
 
 }  // namespace qkv::models

@@ -1,5 +1,5 @@
 #pragma once
-// What a caller may ask for when a model folder is opened.
+// Options for loading model folders.
 
 #include <optional>
 
@@ -9,14 +9,14 @@
 namespace qkv::models {
 
 struct LoadOptions {
-  // The dtype of weight matrices and tables: f32, bf16 or i8 (ops/quantize.h). Nothing: as the folder has
-  // them (float16 as f32).
+  // The dtype of weight matrices and tables: f32, bf16 or i8 (ops/quantize.h). Nothing: as stored (float16
+  // becomes f32).
   std::optional<DType> dtype = {};
-  // Whether the values may be written to, as training does: pages of the mapped files become the process's
-  // own when they are. Otherwise parameters are frozen (Variable::set_requires_grad), writing to them is a
-  // crash, and pages that were converted are given back.
+  // Whether values will be written, as in training: written pages of mapped files become private copies.
+  // Otherwise parameters are frozen (Variable::set_requires_grad), writing to them crashes, and the source
+  // pages of converted weights are released.
   bool trainable = false;
-  // Where the model computes. On the host's, what needs no conversion stays in the mapped file.
+  // Where the model computes. On the host, values that need no conversion stay in the mapped file.
   Device device = Device::cpu;
 };
 

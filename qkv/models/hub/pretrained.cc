@@ -14,17 +14,17 @@ namespace {
 constexpr const char* kConfig = "config.json";
 constexpr const char* kGeneration = "generation_config.json";
 constexpr const char* kWeights = "model.safetensors";
-// The family whose words are our own, and, with a hyphen, what stands before the family of a folder with int8
+// The model_type of qkv's own format; followed by a hyphen, the prefix of a family's model_type for int8
 // weights.
 constexpr std::string_view kOwn = "qkv";
 constexpr std::string_view kOwnLayout = "qkv-";
 
-// A folder's config.json, and what it says before its family reads it.
+// A folder's config.json, opened, with the fields read before its family reads the rest.
 struct Opened {
   ConfigReader reader;
   StoredDType weights;
   std::string family;
-  bool own_layout;  // tensors are named and laid out as parameters are here
+  bool own_layout;  // tensors have the names and layouts of the parameters
 };
 
 std::string model_type_of(std::string_view family, DType dtype) {
@@ -62,13 +62,13 @@ std::string model_types(std::span<const Family> families) {
   return list;
 }
 
-// How tensors are named and laid out: as parameters are here, or as the family has them.
+// The tensor names and layouts: those of the parameters, or the family's.
 template <class Config>
 WeightMap weight_map_of(const FamilyOf<Config>& family, const Config& config, bool own_layout) {
   return own_layout ? WeightMap{.others_same = true} : family.weight_map(config);
 }
 
-// What the text that ends a folder's generation may be, where a file of its own says so.
+// Reads the end tokens from generation_config.json, if it has them.
 void read_generation(const std::filesystem::path& path, LanguageModelConfig& config) {
   if (!std::filesystem::exists(path)) return;
   const ConfigReader reader(read_file(path), path.string());
@@ -94,7 +94,7 @@ std::unique_ptr<Model> load(const std::filesystem::path& folder, const char* kin
   if (reader.has("auto_map")) {
     log_warning(concat((folder / kConfig).string(),
                        ": \"auto_map\" names code of the folder's own, which is ",
-                       "not run: this opens as transformers' own ", family->model_type));
+                       "not run; opening the folder as transformers' own ", family->model_type));
   }
   std::unique_ptr<Model> model;
   try {

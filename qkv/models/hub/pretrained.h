@@ -1,10 +1,9 @@
 #pragma once
-// Model folders as Hugging Face lays them out: config.json, model.safetensors (or its shards),
-// generation_config.json. Their tokenizers are text's business.
+// Model folders in Hugging Face's layout: config.json, model.safetensors (or shards), generation_config.json.
+// Tokenizers are opened by qkv/text.
 //
-// A folder with int8 weights is qkv's own, as others would take its numbers for the weights: its model_type
-// is the family's with "qkv-" in front, and its tensors have the names and the layout that parameters have
-// here.
+// A folder with int8 weights is in a format of qkv's own, which other programs would misread: its model_type
+// is the family's with the prefix "qkv-", and its tensors have the names and layouts of qkv's parameters.
 
 #include <filesystem>
 #include <memory>
@@ -21,35 +20,35 @@ namespace qkv::models {
 
 enum class FolderKind { translation, language, encoder, image };
 
-// What a folder's config.json says it holds. Throws IoError, and DataError for a model_type that nothing here
-// opens.
+// The kind of model that a folder contains, from its config.json. Throws IoError, and DataError for an
+// unknown model_type.
 FolderKind folder_kind(const std::filesystem::path& folder);
 
-// Decoders: "gpt2", "llama". Which tokens end a text is taken from generation_config.json where that says so.
-// Throws IoError for what cannot be opened; DataError, naming the file and the field or tensor, what was
-// expected and what was found, for an unknown model_type, a field of config.json that asks for something
-// that is not here, a tensor that is missing or of another shape or dtype, a shard that is missing. Numbers
-// that need no conversion stay in the mapped file. So for the others below.
+// Decoders: "gpt2", "llama". generation_config.json, if present, determines the end tokens. Throws IoError
+// for a file that cannot be opened; DataError, naming the file and the field or tensor, what was expected and
+// what was found, for an unknown model_type, an unsupported field of config.json, a tensor that is missing or
+// of another shape or dtype, and a missing shard. Values that need no conversion stay in the mapped file. The
+// functions below behave likewise.
 std::unique_ptr<LanguageModel> load_language_model(const std::filesystem::path& folder,
                                                    const LoadOptions& options = {});
 
-// Encoders, with the heads of the class that config.json names: "bert", "roberta", "distilbert"; the encoder
-// of "t5", also out of the folder of an encoder-decoder.
+// Encoders, with the heads of the class named in config.json: "bert", "roberta", "distilbert"; and the
+// encoder of "t5", also from an encoder-decoder's folder.
 std::unique_ptr<TextEncoder> load_text_encoder(const std::filesystem::path& folder,
                                                const LoadOptions& options = {});
 
-// Encoders of images: "vit", "deit".
+// Image encoders: "vit", "deit".
 std::unique_ptr<ImageEncoder> load_image_encoder(const std::filesystem::path& folder,
                                                  const LoadOptions& options = {});
 
-// Encoder-decoders: "t5", "marian", and "qkv", which has our own words for what those cannot say. With its
-// tokenizer: qkv/models/translation_model.h.
+// Encoder-decoders: "t5", "marian", and "qkv", the format for what those cannot express. With tokenizer:
+// qkv/models/translation_model.h.
 std::unique_ptr<Transformer> load_transformer(const std::filesystem::path& folder,
                                               const LoadOptions& options = {});
 
-// Writes config.json and model.safetensors in the words of a family ("gpt2"), each atomically, the weights
-// last and in the form that they have. Throws UsageError for a family that is unknown or cannot say what the
-// model is, IoError.
+// Writes config.json and model.safetensors in a family's format ("gpt2"), each atomically, the weights last
+// and in their current dtypes. Throws UsageError for an unknown family or one that cannot express the model,
+// IoError.
 void save_language_model(const std::filesystem::path& folder, const LanguageModel& model,
                          std::string_view model_type);
 void save_text_encoder(const std::filesystem::path& folder, const TextEncoder& model,
@@ -57,7 +56,7 @@ void save_text_encoder(const std::filesystem::path& folder, const TextEncoder& m
 void save_image_encoder(const std::filesystem::path& folder, const ImageEncoder& model,
                         std::string_view model_type);
 
-// Likewise in the words of the first family that has them, and generation_config.json.
+// Likewise in the format of the first family that fits; also writes generation_config.json.
 void save_transformer(const std::filesystem::path& folder, const Transformer& model,
                       const GenerationDefaults& defaults);
 
@@ -67,7 +66,7 @@ DType weight_dtype(const TextEncoder& model);
 DType weight_dtype(const ImageEncoder& model);
 DType weight_dtype(const Transformer& model);
 
-// The family that a folder's config.json names, without what it says of int8: "bert" for "qkv-bert".
+// The family named in a folder's config.json, without the int8 prefix: "bert" for "qkv-bert".
 std::string family_of(const std::filesystem::path& folder);
 
 }  // namespace qkv::models

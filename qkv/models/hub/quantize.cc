@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Beside config.json and the weights, in whatever format: small files of text, and SentencePiece models.
+// Files to copy in any case: small text files, and SentencePiece models.
 bool goes_along(const fs::path& file) {
   constexpr std::array<std::string_view, 6> kKinds{".json", ".txt", ".model", ".spm", ".jinja", ".md"};
   const std::string name = file.filename().string();
@@ -29,7 +29,7 @@ void copy_companions(const fs::path& from, const fs::path& to) {
   }
 }
 
-// The folders of sentence-transformers' modules, as modules.json names them; those without files may be
+// The module folders of sentence-transformers listed in modules.json; folders of modules without files may be
 // missing.
 std::vector<fs::path> module_folders(const fs::path& from) {
   std::vector<fs::path> folders;

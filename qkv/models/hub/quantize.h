@@ -1,5 +1,5 @@
 #pragma once
-// A model folder with its weights in another dtype.
+// Converts a model folder to another weight dtype.
 
 #include <filesystem>
 
@@ -7,11 +7,11 @@
 
 namespace qkv::models {
 
-// Writes the model in `from`, of any family, into the folder `to`, with weights of `dtype` (f32, bf16 or i8),
-// and whatever else the folder has in files of its own: tokenizer, preprocessing, how to generate,
-// sentence-transformers' modules. A bf16 folder is one that Python's transformers opens; an int8 folder is
-// qkv's own, and its config.json says so. The weights come last: a folder that has them is whole. Throws
-// UsageError where `to` exists and is not empty, else what loading and saving throw.
+// Writes the model in `from`, of any family, to the folder `to` with weights of `dtype` (f32, bf16 or i8),
+// and copies the folder's other files: tokenizer, preprocessing, generation options, sentence-transformers
+// modules. Python's transformers opens a bf16 folder; an int8 folder is in qkv's own format, as its
+// config.json says. The weights are written last, so a folder with weights is complete. Throws UsageError if
+// `to` exists and is not empty, and the errors of loading and saving.
 void quantize_folder(const std::filesystem::path& from, const std::filesystem::path& to, DType dtype);
 
 }  // namespace qkv::models

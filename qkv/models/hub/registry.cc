@@ -1,4 +1,4 @@
-// The list of families: a declaration and a place in the array of its kind for each file of families/.
+// The list of families: each file of families/ has a declaration and an entry in the array of its kind.
 
 #include <array>
 

@@ -10,8 +10,8 @@ namespace {
 constexpr const char* kOneFile = "model.safetensors";
 constexpr const char* kIndex = "model.safetensors.index.json";
 
-// What makes the one file out of the weights that older folders have as Python objects, which take running
-// code to be read.
+// A command that converts weights stored as Python objects, as in older folders. Reading those would require
+// running code.
 std::string converting(const std::filesystem::path& folder) {
   return concat("python3 -c \"import glob, torch; from safetensors.torch import save_file; t = {}; ",
                 "[t.update(torch.load(f, map_location='cpu', weights_only=True)) for f in glob.glob('",
@@ -20,7 +20,7 @@ std::string converting(const std::filesystem::path& folder) {
                 (folder / kOneFile).string(), "', {'format': 'pt'})\"");
 }
 
-// Says so where a folder has weights for other programs alone.
+// Throws if the folder has only weights of other programs.
 void refuse_other_weights(const std::filesystem::path& folder) {
   const auto refuse = [&](const char* name, const std::string& advice) {
     if (!std::filesystem::exists(folder / name)) return;
@@ -30,7 +30,7 @@ void refuse_other_weights(const std::filesystem::path& folder) {
   for (const char* const name : {"pytorch_model.bin", "pytorch_model.bin.index.json"})
     refuse(name, concat("this makes it: ", converting(folder)));
   for (const char* const name : {"tf_model.h5", "flax_model.msgpack", "rust_model.ot", "onnx/model.onnx"})
-    refuse(name, "weights of that program are not read");
+    refuse(name, "weights of that program are not supported");
 }
 
 }  // namespace

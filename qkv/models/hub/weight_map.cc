@@ -14,7 +14,7 @@ namespace {
 
 bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 
-// "layers.12.fc1" as "layers.#.fc1", and "12". The first number alone is a layer's.
+// "layers.12.fc1" as "layers.#.fc1", and "12". Only the first number is the layer's.
 struct Generic {
   std::string name, number;
 };
@@ -41,7 +41,7 @@ struct Stored {
   WeightRule rule;
 };
 
-// A parameter that no rule speaks of is a mistake in the family's table: found by the first load.
+// A parameter without a rule is an error in the family's table, which the first load finds.
 Stored stored(const WeightMap& map, const std::string& parameter) {
   const size_t dot = parameter.rfind('.');
   const std::string suffix = dot == std::string::npos ? "" : parameter.substr(dot);
@@ -53,8 +53,8 @@ Stored stored(const WeightMap& map, const std::string& parameter) {
   throw UsageError(concat("family: expected a rule for the parameter ", parameter, ", found none"));
 }
 
-// The names that a tensor may have: with the prefix and without, and TensorFlow's words for a norm's weight
-// and bias, which BERT's first folders kept.
+// The possible names of a tensor: with and without prefix, and TensorFlow's names for a norm's weight and
+// bias, which BERT's first folders have.
 std::vector<std::string> spellings(const WeightMap& map, const Stored& tensor) {
   const std::string& name = tensor.name;
   std::vector<std::string> all{name};
@@ -71,7 +71,7 @@ std::vector<std::string> spellings(const WeightMap& map, const Stored& tensor) {
   return all;
 }
 
-// The shape of the tensor that a parameter is in, or a part of.
+// The shape of the tensor that contains a parameter.
 Shape stored_shape(const Shape& shape, const WeightRule& rule) {
   if (rule.shape.rank() > 0 && shape.rank() == 2) return rule.shape;
   std::vector<int64_t> extents(shape.extents().begin(), shape.extents().end());
@@ -80,7 +80,7 @@ Shape stored_shape(const Shape& shape, const WeightRule& rule) {
   return Shape(extents);
 }
 
-// What a parameter holds, out of the whole tensor.
+// Extracts a parameter's values from the whole tensor.
 Tensor taken_out(const Tensor& whole, const Shape& shape, const WeightRule& rule) {
   if (rule.shape.rank() > 0) return whole.reshape(shape);
   const int64_t outputs = shape[0];
@@ -130,7 +130,7 @@ void load_parameters(const TensorFiles& files, const WeightMap& map, const Store
     if (!used.contains(name) && std::ranges::none_of(map.computed, ends_name)) rest.push_back(name);
   }
   if (rest.empty()) return;
-  log_info(concat("not read, as the model that was asked for has no such part: ", rest.front(),
+  log_info(concat("not read, because the opened model has no such part: ", rest.front(),
                   rest.size() > 1 ? concat(" and ", rest.size() - 1, " more") : ""));
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Where the files of a family keep what a model's parameters hold: other names, and now and then another
+// Maps a model's parameters to the tensors of a family's files, which differ in names and sometimes in
 // layout.
 
 #include <functional>
@@ -13,46 +13,44 @@ namespace qkv::models {
 
 enum class Layout {
   same,
-  transposed,  // a weight is [inputs, outputs]
+  transposed,  // stored as [inputs, outputs]
 };
 
-// A module's name here and in the family's files, without ".weight" and ".bias"; '#' stands for the number of
-// a layer.
+// A module's name here and in the family's files, without ".weight" and ".bias"; '#' stands for a layer's
+// number.
 struct WeightRule {
   std::string ours, theirs;
   Layout layout = Layout::same;
-  // Of a tensor that is several modules' weights (or biases) side by side, along the outputs: which of how
-  // many, all of the same size.
+  // For a tensor that concatenates the weights (or biases) of several modules along the outputs: index of the
+  // part, and number of parts, which have equal sizes.
   int part = 0, parts = 1;
-  // What is a matrix here and has other extents there.
+  // The tensor's shape in the file, if it differs.
   Shape shape = {};
-  // Other names for the same numbers, looked for in this order where the first is not there: tables that are
-  // tied, of which some writer kept another one.
+  // Alternative names, tried in this order if the first is missing: tied tables, of which some files store
+  // another one.
   std::vector<std::string> also = {};
-  // Files may lack it, which means zeros.
+  // May be missing from the files, which means zeros.
   bool optional = false;
 };
 
 struct WeightMap {
   std::vector<WeightRule> rules = {};
-  // What names in the rules begin with and files may leave out: the name of the model inside its heads.
+  // A prefix of the names that files may omit: the name of the model within its heads.
   std::string prefix = {};
-  // Parameters that no rule speaks of have the same names there.
+  // Parameters without a rule have the same names in the files.
   bool others_same = false;
-  // What the names of tensors end with that files may have and nobody reads, as the model computes what they
-  // hold.
+  // Suffixes of tensor names that files may have but are not read, because the model computes their contents.
   std::vector<std::string> computed = {};
 };
 
-// Gives every parameter that `visit` enumerates its numbers, as load_parameter() does. Throws DataError for a
-// tensor that is missing or of another shape, naming it as the files do. What the files have beyond that is
-// told to the log.
+// Loads every parameter that `visit` enumerates with load_parameter(). Throws DataError for a tensor that is
+// missing or of another shape, under its name in the file. Surplus tensors are logged.
 void load_parameters(const TensorFiles& files, const WeightMap& map, const StoredDType& says,
                      const std::function<void(const nn::ParameterVisitor&)>& visit,
                      const LoadOptions& options);
 
-// The other way: the tensors as the family's files have them, weights in the form that they have: int8 only
-// where names and layouts are the same, as scales have no place in a tensor that lies otherwise.
+// The inverse: the tensors in the family's format, weights in their current dtypes. int8 requires equal names
+// and layouts, because scales cannot be rearranged with the tensor.
 std::vector<io::NamedTensor> stored_tensors(const WeightMap& map,
                                             const std::function<void(const nn::ParameterVisitor&)>& visit);
 

@@ -20,7 +20,7 @@ Tensor load_scales(const io::SafetensorsFile& file, const std::string& stored, i
   if (scales.dtype() != DType::f32)
     throw DataError(concat(where, ": expected scales of F32, found ", file.dtype(name)));
   if (!kernels::all_finite(scales))
-    throw DataError(concat(where, ": expected finite scales, found others in ", name));
+    throw DataError(concat(where, ": expected finite scales, found NaN or infinity in ", name));
   return scales;
 }
 
@@ -55,7 +55,7 @@ void load_parameter(const io::SafetensorsFile& file, const StoredTensor& from, c
   }
   const auto* const begin = static_cast<const std::byte*>(whole.address());
   const auto* const found = static_cast<const std::byte*>(weight.values.address());
-  // A copy was made, and the file's own pages are not read again.
+  // The values were copied; the file's pages are not needed again.
   if (found < begin || found >= begin + whole.bytes()) release_mapped(begin, whole.bytes());
   parameter.set_value(weight);
   if (!options.trainable) parameter.variable.set_requires_grad(false);

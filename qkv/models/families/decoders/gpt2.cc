@@ -1,5 +1,5 @@
-// GPT-2 (Radford et al. 2019): pre-norm, learned positions, one matrix for queries, keys and values, weights
-// stored the other way round ([inputs, outputs], TensorFlow's convolutions of width 1).
+// GPT-2 (Radford et al. 2019): pre-norm, learned positions, a fused projection of queries, keys and values,
+// and transposed weights ([inputs, outputs], as in TensorFlow's convolutions of width 1).
 
 #include <array>
 
@@ -38,7 +38,8 @@ LanguageModelConfig parse(const ConfigReader& reader) {
   reader.require_boolean("scale_attn_by_inverse_layer_idx", false);
   reader.require_boolean("add_cross_attention", false);
   reader.require_boolean("is_encoder_decoder", false);
-  // n_ctx repeats n_positions; the upcast is about half precision; summaries are of a head that is not here.
+  // n_ctx repeats n_positions; upcasting concerns half precision; summaries belong to a head that is not
+  // implemented.
   constexpr std::array<std::string_view, 10> kIrrelevant{"n_special",
                                                          "predict_special_tokens",
                                                          "n_ctx",
@@ -67,7 +68,7 @@ ConfigWriter serialize(const LanguageModelConfig& config) {
   if (!fits) {
     throw UsageError(
         "gpt2: expected learned positions, pre-norm blocks with layer norms, biases and as many "
-        "heads of keys, found another model");
+        "key heads, found another model");
   }
   ConfigWriter writer("gpt2", "GPT2LMHeadModel");
   writer.integer("vocab_size", config.vocabulary);

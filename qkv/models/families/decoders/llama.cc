@@ -1,5 +1,5 @@
-// LLaMA (Touvron et al. 2023) and what shares its layout: RMS norms, rotary positions, a gated feed-forward,
-// fewer heads of keys than of queries, no biases.
+// LLaMA (Touvron et al. 2023) and models of the same layout: RMS norms, rotary positions, gated feed-forward,
+// grouped-query attention, no biases.
 
 #include <algorithm>
 #include <array>
@@ -22,10 +22,10 @@ double number(const ConfigReader& reader, const std::string& key) {
   return reader.number(key, 0);
 }
 
-// What transformers multiplies by where nothing else is said (Peng et al. 2023, section 3.4).
+// The default magnitude in transformers (Peng et al. 2023, section 3.4).
 double usual_magnitude(double factor) { return factor > 1 ? 0.1 * std::log(factor) + 1 : 1; }
 
-// "rope_parameters", or "rope_scaling" as it was called before transformers 5.
+// "rope_parameters", called "rope_scaling" before transformers 5.
 nn::RotaryScaling read_scaling(const ConfigReader& rotary, int64_t max_positions) {
   const std::string old_type = rotary.string("type", "default"), type = rotary.string("rope_type", old_type);
   const auto* known = std::ranges::find(kRotaryTypes, type, &decltype(kRotaryTypes)::value_type::first);
@@ -122,7 +122,7 @@ LanguageModelConfig parse(const ConfigReader& reader) {
       .eos_ids = reader.ids("eos_token_id")};
   reader.require_boolean("is_encoder_decoder", false);
   if (reader.number("partial_rotary_factor", 1) != 1) reader.reject("partial_rotary_factor", "1");
-  // A way to split products between machines, of the same result; and what SmolLM's folders repeat.
+  // A parallelisation setting that does not affect results; fields repeated in SmolLM's folders.
   constexpr std::array<std::string_view, 3> kIrrelevant{"pretraining_tp", "is_llama_config",
                                                         "rope_interleaved"};
   reader.reject_unknown_model_fields(kIrrelevant);
@@ -156,7 +156,7 @@ ConfigWriter serialize(const LanguageModelConfig& config) {
   writer.activation("hidden_act", layer.activation);
   writer.number("rms_norm_eps", layer.epsilon);
   writer.object("rope_parameters", rotary);
-  // Where older programs look.
+  // For older programs.
   writer.number("rope_theta", layer.positions.rotary_base);
   if (layer.positions.rotary_scaling.kind != Kind::none) writer.object("rope_scaling", rotary);
   writer.boolean("attention_bias", layer.attention_bias);

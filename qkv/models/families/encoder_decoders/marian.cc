@@ -1,5 +1,5 @@
-// Marian (Junczys-Dowmunt et al. 2018): the paper's post-norm encoder-decoder with sinusoids in halves. What
-// qkv trains is written in its words where they suffice.
+// Marian (Junczys-Dowmunt et al. 2018): the paper's post-norm encoder-decoder, with sinusoids in halves.
+// Models trained by qkv are saved in this format if it can express them.
 
 #include <array>
 
@@ -44,14 +44,14 @@ TransformerConfig parse(const ConfigReader& reader) {
   config.norm = nn::NormPlacement::post;
   config.positions = nn::PositionKind::sinusoidal_halves;
   config.activation = reader.activation("activation_function");
-  // What other families of the same layout can say, and Marian's published folders repeat.
+  // Fields of related families that Marian's published folders repeat.
   reader.require_boolean("is_encoder_decoder", true);
   reader.require_boolean("is_decoder", false);
   reader.require_boolean("normalize_before", false);
   reader.require_boolean("normalize_embedding", false);
   reader.require_boolean("add_final_layer_norm", false);
   reader.require_boolean("static_position_embeddings", true);
-  // Of training, and what repeats other fields.
+  // Training settings, and repetitions of other fields.
   constexpr std::array<std::string_view, 9> kIrrelevant{"force_bos_token_to_be_generated",
                                                         "encoder_layerdrop",
                                                         "decoder_layerdrop",
@@ -111,7 +111,7 @@ ConfigWriter serialize(const TransformerConfig& config) {
   return writer;
 }
 
-// Parameters of a Transformer are named as Marian names them.
+// This model's parameters have Marian's names.
 WeightMap weight_map(const TransformerConfig& config) {
   WeightMap map{.rules = {{.ours = "final_logits_bias", .theirs = "final_logits_bias", .optional = true}},
                 .others_same = true,
@@ -126,7 +126,7 @@ WeightMap weight_map(const TransformerConfig& config) {
 
 }  // namespace
 
-// Such models are made for beams.
+// Marian models are meant for beam search.
 TranslationFamily marian_family() { return {{"marian", parse, serialize, weight_map}, fits}; }
 
 }  // namespace qkv::models

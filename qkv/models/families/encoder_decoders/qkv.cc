@@ -1,5 +1,5 @@
-// qkv's own words for encoder-decoders, for what no other family can say: every field of the configuration by
-// its own name, and tensors named as parameters are.
+// qkv's own format for encoder-decoders that no other family can express: each configuration field and each
+// tensor under its own name.
 
 #include "qkv/base/error.h"
 #include "qkv/models/hub/config_writer.h"
@@ -24,7 +24,7 @@ bool fits(const TransformerConfig& /*config*/) { return true; }
 ConfigWriter serialize(const TransformerConfig& config) {
   ConfigWriter writer("qkv", "QkvTransformer");
   writer.strings(kFields, fields(config));
-  // What programs that know no more of a model than its class look for.
+  // For programs that only look for common fields.
   writer.integer("vocab_size", config.source_vocabulary);
   writer.integer("d_model", config.d_model);
   writer.integer("eos_token_id", config.eos_id);

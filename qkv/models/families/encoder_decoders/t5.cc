@@ -1,6 +1,6 @@
-// T5 (Raffel et al. 2020), and T5 v1.1 and FLAN with a gated feed-forward and an output projection of their
-// own: pre-norm blocks with RMS norms and no biases, relative positions, scores that are not scaled. Also the
-// encoder alone, whose vectors stand for texts (Ni et al. 2022).
+// T5 (Raffel et al. 2020), and T5 v1.1 and FLAN, which have a gated feed-forward and an untied output
+// projection: pre-norm blocks with RMS norms and no biases, relative positions, unscaled scores. Also the
+// encoder alone, for text embeddings (Ni et al. 2022).
 
 #include <array>
 
@@ -15,7 +15,7 @@ constexpr std::string_view kGated = "gated-";
 constexpr std::string_view kPair = "T5ForConditionalGeneration", kOldPair = "T5WithLMHeadModel";
 constexpr std::string_view kEncoder = "T5EncoderModel", kBase = "T5Model";
 
-// "relu", "gated-gelu", "gated-silu": what T5 calls "gated-gelu" is the approximation with tanh.
+// "relu", "gated-gelu", "gated-silu"; T5's "gated-gelu" is the tanh approximation.
 void read_feed_forward(const ConfigReader& reader, TransformerConfig& config) {
   const std::string words = reader.string("feed_forward_proj", "relu");
   config.gated = words.starts_with(kGated);
@@ -25,7 +25,7 @@ void read_feed_forward(const ConfigReader& reader, TransformerConfig& config) {
   config.activation = *activation;
 }
 
-// All but the class, whose words are the same for a pair and an encoder alone.
+// All fields except the class, which are the same for encoder-decoders and encoders alone.
 TransformerConfig read_sizes(const ConfigReader& reader) {
   TransformerConfig config;
   config.source_vocabulary = config.target_vocabulary = reader.integer("vocab_size");
@@ -44,8 +44,8 @@ TransformerConfig read_sizes(const ConfigReader& reader) {
   config.position_buckets = reader.integer("relative_attention_num_buckets", 32);
   config.position_max_distance = reader.integer("relative_attention_max_distance", 128);
   config.scale_embedding = config.scale_attention = false;
-  // Versions before 5 said by the first field alone whether a model is of the first kind; those after it say
-  // true there for all.
+  // Before version 5, this field alone said whether the model is of the first kind (tied); since then it is
+  // always true.
   const bool tied = reader.boolean("tie_word_embeddings", true);
   config.scale_output = reader.boolean("scale_decoder_outputs", tied);
   config.tying = config.scale_output ? Tying::three_way : Tying::inputs;
@@ -56,8 +56,8 @@ TransformerConfig read_sizes(const ConfigReader& reader) {
   config.pad_id = reader.integer("pad_token_id", 0);
   config.decoder_start_id = reader.integer("decoder_start_token_id", config.pad_id);
   reader.require_boolean("is_decoder", false);
-  // Of training, and what repeats other fields.
-  // "n_positions" is how long the texts of training were; there is no such limit.
+  // Training settings, and repetitions of other fields. "n_positions" is the text length in training, not a
+  // limit.
   constexpr std::array<std::string_view, 6> kIrrelevant{"dense_act_fn",       "is_gated_act",
                                                         "initializer_factor", "classifier_dropout",
                                                         "n_positions",        "is_encoder_decoder"};
@@ -71,7 +71,7 @@ TransformerConfig parse_pair(const ConfigReader& reader) {
   return read_sizes(reader);
 }
 
-// Out of any folder that has one.
+// From any folder that has an encoder.
 TextEncoderConfig parse_encoder(const ConfigReader& reader) {
   reader.require_class({kEncoder, kPair, kOldPair, kBase});
   const TransformerConfig pair = read_sizes(reader);
@@ -118,7 +118,7 @@ std::string feed_forward_words(const nn::LayerOptions& layer) {
   return concat(layer.gated ? kGated : "", activation_name(layer.activation));
 }
 
-// What a pair and an encoder alone say in the same words.
+// Fields that encoder-decoders and encoders alone have in common.
 template <class Config>
 ConfigWriter written(const Config& config, std::string_view architecture, int64_t vocabulary,
                      const nn::StackOptions& encoder) {
@@ -147,7 +147,7 @@ ConfigWriter written(const Config& config, std::string_view architecture, int64_
 ConfigWriter serialize_pair(const TransformerConfig& config) {
   ConfigWriter writer = written(config, kPair, config.target_vocabulary, config.encoder_stack());
   writer.integer("num_decoder_layers", config.decoder_layers);
-  writer.boolean("tie_word_embeddings", config.scale_output);  // where transformers before 5 look
+  writer.boolean("tie_word_embeddings", config.scale_output);  // for transformers before 5
   writer.boolean("scale_decoder_outputs", config.scale_output);
   writer.integer("pad_token_id", config.pad_id);
   writer.integer("eos_token_id", config.eos_id);
@@ -159,7 +159,7 @@ ConfigWriter serialize_encoder(const TextEncoderConfig& config) {
   return written(config, kEncoder, config.vocabulary, config.encoder);
 }
 
-// The rules of a stack, "encoder" or "decoder"; its modules' names begin with `ours` here.
+// Rules of a stack, "encoder" or "decoder", whose modules' names begin with `ours` here.
 void add_stack(WeightMap& map, const std::string& ours, const std::string& stack, bool gated) {
   const auto rule = [&](const std::string& name, const std::string& theirs) {
     map.rules.push_back({ours + name, concat(stack, ".", theirs)});
@@ -185,7 +185,7 @@ void add_stack(WeightMap& map, const std::string& ours, const std::string& stack
   rule("layer_norm", "final_layer_norm");
 }
 
-// Of tables that are tied older writers kept one, and not always the same.
+// Older files store one of the tied tables, not always the same.
 WeightMap pair_weight_map(const TransformerConfig& config) {
   const std::string source = "encoder.embed_tokens", target = "decoder.embed_tokens";
   WeightMap map{.rules = {{.ours = "model.shared", .theirs = "shared", .also = {source, target}},
@@ -203,7 +203,7 @@ WeightMap encoder_weight_map(const TextEncoderConfig& config) {
 
 }  // namespace
 
-// The likeliest token is taken each time where a folder does not say otherwise.
+// Greedy search is the default of T5's folders.
 TranslationFamily t5_family() { return {{"t5", parse_pair, serialize_pair, pair_weight_map}, fits}; }
 
 EncoderFamily t5_encoder_family() {

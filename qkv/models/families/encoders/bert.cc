@@ -48,7 +48,7 @@ TextEncoderConfig parse(const ConfigReader& reader) {
   reader.require_boolean("is_encoder_decoder", false);
   reader.require_boolean("add_cross_attention", false);
   reader.require_boolean("tie_word_embeddings", true);
-  // A dropout of training, and what TensorFlow's first folders said of a pooler that was never built.
+  // Training dropout, and a pooler described in TensorFlow's first folders that was never built.
   constexpr std::array<std::string_view, 7> kIrrelevant{
       "classifier_dropout",   "directionality",       "pooler_fc_size", "pooler_num_attention_heads",
       "pooler_num_fc_layers", "pooler_size_per_head", "pooler_type"};

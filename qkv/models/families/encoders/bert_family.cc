@@ -64,7 +64,7 @@ std::vector<std::string> read_labels(const ConfigReader& reader) {
 ProblemType read_problem_type(const ConfigReader& reader, size_t labels) {
   const std::string type = reader.string("problem_type", "");
   for (const auto& [word, problem] : kProblemTypes) {
-    // One label alone is likely or not by itself, whatever it is called.
+    // With one label, single-label classification is a yes-or-no decision.
     if (word == type && !(problem == ProblemType::single_label && labels == 1)) return problem;
   }
   return labels == 1 ? ProblemType::multi_label : ProblemType::single_label;
@@ -79,7 +79,7 @@ const EncoderArchitecture& architecture_of(const TextEncoderConfig& config,
     }
   }
   throw UsageError(concat("architecture: expected the heads of one of ", known.front().name, " to ",
-                          known.back().name, ", found others together"));
+                          known.back().name, ", found another combination"));
 }
 
 void write_labels(const std::vector<std::string>& labels, ProblemType problem, ConfigWriter& writer) {

@@ -1,4 +1,4 @@
-// DistilBERT (Sanh et al. 2019): BERT's blocks without token types and pooler, in words of its own.
+// DistilBERT (Sanh et al. 2019): BERT's blocks without token types and pooler, with its own field names.
 
 #include <array>
 
@@ -14,7 +14,7 @@ constexpr std::array<EncoderArchitecture, 4> kArchitectures{
      {.name = "DistilBertForSequenceClassification", .pooler = true, .labelled = ClassificationTarget::texts},
      {.name = "DistilBertForTokenClassification", .labelled = ClassificationTarget::tokens}}};
 
-constexpr float kEpsilon = 1e-12f;  // no field says it
+constexpr float kEpsilon = 1e-12f;  // a constant in transformers, not a field
 
 TextEncoderConfig parse(const ConfigReader& reader) {
   const int64_t d_model = reader.integer("dim");
@@ -45,7 +45,7 @@ TextEncoderConfig parse(const ConfigReader& reader) {
   reader.require_boolean("is_encoder_decoder", false);
   reader.require_boolean("tie_word_embeddings", true);
   reader.require_boolean("tie_weights_", true);
-  // Sinusoids are how positions started: the files hold them as a table like any other. Dropouts of training.
+  // Sinusoids were only the initial positions: files hold the learned table. Training dropouts.
   constexpr std::array<std::string_view, 3> kIrrelevant{"sinusoidal_pos_embds", "qa_dropout",
                                                         "seq_classif_dropout"};
   reader.reject_unknown_model_fields(kIrrelevant);

@@ -1,5 +1,5 @@
-// RoBERTa (Liu et al. 2019): BERT's blocks; positions are counted from behind the padding's id, and heads
-// have other names.
+// RoBERTa (Liu et al. 2019): BERT's blocks; positions count from the padding id + 1, and heads have other
+// names.
 
 #include <array>
 
@@ -65,7 +65,7 @@ ConfigWriter serialize(const TextEncoderConfig& config) {
 }
 
 WeightMap weight_map(const TextEncoderConfig& config) {
-  // The classifier of texts is two layers, the first of which is what BERT's pooler is.
+  // The text classifier has two layers, the first of which is BERT's pooler.
   const bool of_texts = config.labelled == ClassificationTarget::texts;
   WeightMap map = bert_weight_map("roberta");
   map.rules.insert(map.rules.end(), {{"pooler", of_texts ? "classifier.dense" : "roberta.pooler.dense"},

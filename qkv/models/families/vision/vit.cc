@@ -1,5 +1,5 @@
-// ViT (Dosovitskiy et al. 2021) and DeiT (Touvron et al. 2021), which has one more token: pre-norm encoders
-// of patches.
+// ViT (Dosovitskiy et al. 2021) and DeiT (Touvron et al. 2021), which adds a distillation token: pre-norm
+// encoders of patches.
 
 #include <array>
 
@@ -14,7 +14,7 @@ namespace {
 struct Words {
   const char* model_type;
   std::string base, classifier;  // classes
-  std::string with_teacher;      // that with a classifier of the second token too; empty: there is none
+  std::string with_teacher;      // class with a distillation classifier; empty: none
   bool distilled;
 };
 
@@ -65,8 +65,7 @@ ImageEncoderConfig parse(const ConfigReader& reader, const Words& words) {
   reader.require_boolean("qkv_bias", true);
   reader.require_boolean("is_encoder_decoder", false);
   reader.require_integer("pooler_output_size", config.encoder.layer.d_model);
-  constexpr std::array<std::string_view, 1> kIrrelevant{
-      "encoder_stride"};  // of a head that paints masked patches
+  constexpr std::array<std::string_view, 1> kIrrelevant{"encoder_stride"};  // of a masked-patch head
   reader.reject_unknown_model_fields(kIrrelevant);
   return config;
 }
