@@ -97,7 +97,7 @@ def compare_tokens_and_logits(arguments, model, tokenizer, sources, targets, tab
         tokens += len(target)
     table.add(f"logits, {tokens} x {logits[0].shape[1]}, largest difference", f"{largest:.2e}",
               f"{arguments.tolerance:g}", largest <= arguments.tolerance)
-    table.add("likeliest next token", f"{tokens - differing_argmax} of {tokens} equal", "all", differing_argmax == 0)
+    table.add("most likely next token", f"{tokens - differing_argmax} of {tokens} equal", "all", differing_argmax == 0)
 
 
 def compare_translations(arguments, model, tokenizer, sources, translations, table):
