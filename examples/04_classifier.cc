@@ -1,13 +1,11 @@
-// A classifier with mean pooling: trained, saved, loaded, and taught something else with frozen lower layers.
+// A classifier with mean pooling: trained, saved, loaded, and taught something else with a frozen encoder.
 #include <qkv/qkv.h>
-
 #include <iostream>
 using namespace qkv;  // NOLINT(google-build-using-namespace)
 
+const nn::LayerOptions kLayer{.d_model = 32, .heads = 4, .d_ff = 64};
 struct Classifier {
-  models::TextEncoder encoder{{.vocabulary = 10,
-                               .embedding = {.d_model = 32},
-                               .encoder = {.layers = 2, .layer = {.d_model = 32, .heads = 4, .d_ff = 64}}}};
+  models::TextEncoder encoder{{.vocabulary = 10, .embedding = {.d_model = 32}, .encoder = {2, kLayer}}};
   nn::Linear output{{.inputs = 32, .outputs = 2}};
   Variable operator()(const Ragged& ids, nn::ForwardContext& context) const {
     return output(segment_mean(encoder(ids, context), ids.offsets));
@@ -37,8 +35,6 @@ int main() {
   learn(model, digits, {1, 0, 1, 0, 1, 0});  // do the digits rise?
   nn::save(model, "classifier.safetensors");
   nn::load(loaded, "classifier.safetensors");
-  loaded.visit([](const std::string& name, const nn::Parameter& parameter) {
-    parameter.variable.set_requires_grad(name.starts_with("output") || name.find("layers.1") != name.npos);
-  });
+  nn::set_requires_grad(loaded.encoder, false);
   learn(loaded, digits, {0, 1, 0, 1, 0, 1});  // do they fall?
 }

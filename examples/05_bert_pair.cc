@@ -9,7 +9,7 @@ int main(int argc, char** argv) {
   if (argc != 2) throw UsageError("give the folder of a BERT model");
   const auto folder =
       std::get<std::shared_ptr<const pipelines::LoadedTextEncoder>>(pipelines::open_model(argv[1]));
-  const text::Encoding pair = folder->tokenizer.encode("where is it?", "it is here.");
+  const text::Encoding pair = folder->tokenizer.encode("the red dog runs.", "a man sleeps in the house.");
   const auto tokens = std::ssize(pair.ids);
 
   std::vector<Tensor> attention;  // by layer: [heads, queries, keys]

@@ -1,6 +1,5 @@
 // A language model of characters with a block of one's own: attention with a softcap and a mask.
 #include <qkv/qkv.h>
-
 #include <iostream>
 using namespace qkv;  // NOLINT(google-build-using-namespace)
 
@@ -25,16 +24,15 @@ int main() {
   const Ragged ids = Ragged::from<int32_t>({{text.begin(), text.end() - 1}});
   const Tensor next = Tensor::from(std::vector<int32_t>(text.begin() + 1, text.end()), ids.values.shape());
   const int64_t n = next.numel();
-  std::vector<uint8_t> near;
-  for (int64_t i = 0; i < n * n; ++i) near.push_back(i / n - i % n < 8);
-  const nn::AttentionMask mask{.causal = true, .keep = Tensor::from(near, {1, 1, n, n})};
+  Tensor near = Tensor::zeros({1, 1, n, n}, DType::u8);
+  for (int64_t i = 0; i < n * n; ++i) near.at<uint8_t>(0, 0, i / n, i % n) = i / n - i % n < 8;
   const Model model;
   nn::initialise(model, /*seed=*/1);
   optim::AdamW optimizer(model);
   for (uint32_t step = 1; step <= 200; ++step) {
     nn::ForwardContext context{.training = true, .step = step};
     Tape tape;
-    const Variable loss = cross_entropy(model(ids, mask, context), next);
+    const Variable loss = cross_entropy(model(ids, {.causal = true, .keep = near}, context), next);
     tape.backward(loss);
     optimizer.step(0.003);
     if (step % 50 == 0) std::cout << "step " << step << ": " << loss.value() << '\n';
