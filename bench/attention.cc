@@ -1,6 +1,6 @@
-// Attention, held against the multiply-add peak of the machine at the same moment. Forward counts two
-// products, backward five (the scores are computed again), each over the pairs that causality allows.
-// Arguments: length, threads. It wants an idle machine.
+// Attention, compared with the machine's multiply-add peak measured at the same time. Forward counts two
+// products, backward five (scores are recomputed), each over the pairs that causality allows. Arguments:
+// length, threads. Needs an idle machine.
 //
 //   bench_attention --benchmark_filter=forward/512
 
@@ -30,8 +30,8 @@ struct Options {
   int64_t tokens = 4096, heads = 8;
 };
 
-// A batch of about 4,096 tokens and 8 heads of 64 (33 MB, which no cache keeps), or one sequence where it is
-// longer.
+// A batch of about 4,096 tokens and 8 heads of width 64 (33 MB, larger than any cache), or one longer
+// sequence.
 void attention(benchmark::State& state, const Options& options) {
   constexpr int64_t kWidth = 64;
   const int64_t heads = options.heads, length = state.range(0), threads = state.range(1);
@@ -64,8 +64,8 @@ void attention(benchmark::State& state, const Options& options) {
   state.counters["peak"] = peak;
 }
 
-// One step of decoding: a query for each of 64 sequences, over keys and values that lie as a cache has them.
-// They are read once, so the bound is the memory's speed. Arguments: keys, threads.
+// One decoding step: a query for each of 64 sequences, over keys and values in a cache's layout. They are
+// read once, so memory bandwidth is the bound. Arguments: keys, threads.
 void decode(benchmark::State& state) {
   constexpr int64_t kRows = 64, kHeads = 8, kWidth = 64, kModel = kHeads * kWidth;
   const int64_t keys = state.range(0), threads = state.range(1);
@@ -107,12 +107,12 @@ int64_t memory_now(const std::string& name) {
   return -1;
 }
 
-// What forward and backward of one long sequence need beyond inputs and outputs. Arguments: length, heads.
+// Memory of forward and backward of one long sequence beyond inputs and outputs. Arguments: length, heads.
 void memory(benchmark::State& state) {
   constexpr int64_t kWidth = 64;
   AttentionProblem problem(state.range(0), 1, state.range(1), kWidth, true);
   for (auto _ : state) {
-    std::ofstream("/proc/self/clear_refs") << "5";  // the peak begins anew
+    std::ofstream("/proc/self/clear_refs") << "5";  // resets the peak
     const int64_t before = memory_now("VmRSS");
     problem.forward();
     problem.backward();
@@ -124,7 +124,7 @@ void every_case(benchmark::internal::Benchmark* b) {
   for (const int threads : {1, 2}) {
     for (const int length : {10, 25, 32, 128, 512, 2048}) b->Args({length, threads});
   }
-  // Wall-clock time: the processor time of the first thread would hide what the second waits for.
+  // Wall-clock time, because the first thread's processor time would hide the wait for the second.
   b->ArgNames({"", "threads"})->Unit(benchmark::kMillisecond)->MinTime(0.2)->UseRealTime();
 }
 
@@ -136,7 +136,7 @@ QKV_BENCH(forward_dropout, .dropout = 0.1f);
 QKV_BENCH(backward, .backward = true);
 QKV_BENCH(backward_causal, .causal = true, .backward = true);
 QKV_BENCH(backward_dropout, .backward = true, .dropout = 0.1f);
-// About 256 tokens and 2 heads, which stay in a core's own cache.
+// About 256 tokens and 2 heads, which fit into a core's own cache.
 QKV_BENCH(cached_forward, .tokens = 256, .heads = 2);
 QKV_BENCH(cached_forward_causal, .causal = true, .tokens = 256, .heads = 2);
 QKV_BENCH(cached_backward, .backward = true, .tokens = 256, .heads = 2);

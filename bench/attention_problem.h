@@ -1,5 +1,5 @@
 #pragma once
-// Self-attention to be timed: sequences of one length, numbers, and room for the results.
+// A self-attention problem to time: sequences of one length, inputs, and buffers for the results.
 
 #include <cmath>
 #include <cstdint>
@@ -18,7 +18,7 @@ inline Tensor random(int64_t count, uint64_t seed) {
   return numbers;
 }
 
-// Queries, keys and values are columns of one matrix, as a fused projection leaves them.
+// Queries, keys and values are columns of one matrix, as in a fused projection.
 class AttentionProblem {
  public:
   AttentionProblem(int64_t length, int64_t sequences, int64_t heads, int64_t width, bool causal)
@@ -46,7 +46,7 @@ class AttentionProblem {
         shape, input(),
         {.output = output_.data(), .output_stride = model_, .log_sum_exp = log_sum_exp_.data()});
   }
-  // After forward().
+  // Call after forward().
   void backward() {
     float* g = gradients_.data();
     kernels::cpu::attention_backward(shape, input(), output_.data(), model_, log_sum_exp_.data(),

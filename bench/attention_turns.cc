@@ -1,10 +1,10 @@
-// Attention at the shapes that standard input names, one JSON line each, for bench/compare_attention.py: so
-// that two programs can take turns, shape by shape.
+// Times attention for the shapes given on standard input, with one JSON line each, for
+// bench/compare_attention.py, which alternates between two programs.
 //
 //   echo "512 8 8 64 0 1 2" | bench_attention_turns
 //
-// A line has: length, sequences, heads, features of a head, causal (0 or 1), backward too (0 or 1), threads.
-// The answer has the median of the seconds of one call, and the multiply-add peak of one core just now.
+// Input line: length, sequences, heads, head width, causal (0 or 1), with backward (0 or 1), threads. Output
+// line: median time of a call in seconds, and the current multiply-add peak of one core.
 
 #include <algorithm>
 #include <chrono>
@@ -21,7 +21,7 @@ namespace {
 using namespace qkv;
 using namespace qkv::kernels;
 
-// Seconds of one call, the median of at least half a second and three calls, or two seconds.
+// Median time of a call in seconds, over at least half a second and three calls, or two seconds.
 template <class Call>
 double median_seconds(const Call& call) {
   call();

@@ -1,11 +1,11 @@
-"""Attention alone: qkv's kernel and PyTorch's F.scaled_dot_product_attention, in turn, shape by shape.
+"""Attention alone: qkv's kernel and PyTorch's F.scaled_dot_product_attention, alternating, shape by shape.
 
     python bench/compare_attention.py --qkv build/release/bench/bench_attention_turns --lengths 128 512 2048 --threads 2
 
-needs torch from PyPI. float32, no dropout, about 4,096 tokens in equal sequences, or one sequence of fewer heads where it is
-longer. Both get their inputs as they like them best: PyTorch [batch, heads, length, d] without gaps, qkv the columns of one
-fused projection. Medians of at least half a second and three calls, or two seconds. GFLOP/s counts what the mathematics needs: two products forward, four more
-backward, half of each where attention is causal; that the scores are computed again is each kernel's choice.
+Needs torch from PyPI. float32, no dropout, about 4,096 tokens in equal sequences, or one sequence with fewer heads if it is
+longer. Inputs have each side's preferred layout: PyTorch contiguous [batch, heads, length, d], qkv columns of a fused
+projection. Medians of at least half a second and three calls, or two seconds. GFLOP/s counts the products that attention
+requires: two forward, four more backward, half of each if causal. Recomputed scores do not count.
 """
 
 import argparse

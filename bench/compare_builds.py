@@ -1,11 +1,11 @@
-"""Two builds of qkv on the same work, in turn: what a change costs or gains.
+"""Two builds of qkv on the same work, alternating: what a change costs or gains.
 
     python3 bench/compare_builds.py BEFORE/qkv AFTER/qkv --data ../shared/data/multi30k --translation MODEL --encoder MODEL
 
-Needs nothing but Python. Each round runs every job with one build and then with the other, and the next round the other way
-round, so that a machine whose speed drifts slows both. Prints Markdown: the medians, and the median of the rounds' ratios.
+Needs only Python. Each round runs every job with both builds, in an order that alternates between rounds, so that drifts of the
+machine's speed affect both. Prints Markdown: medians, and the median of the rounds' ratios.
 
-MODEL folders are opened as they are; the int8 copies are made with the first build's `quantize`.
+MODEL folders are opened unchanged; int8 copies are made with the first build's `quantize`.
 """
 
 import argparse
@@ -35,7 +35,7 @@ def lines_of(path, count, folder):
 
 
 class Job:
-    """One figure: a name, the unit, and how a build makes it."""
+    """One figure: name, unit, and how to measure it with a build."""
 
     def __init__(self, name, measure):
         self.name, self.measure = name, measure
@@ -50,7 +50,7 @@ def training(args, preset, steps, tokens, folder):
                        "--threads", args.threads, "--checkpoint-minutes", 0, "--quiet", "--json"]
             if preset == "small":
                 command += ["--set", f"{'model.' if args.after == build else ''}d_ff=512"]
-            # The vocabulary, the token store and the first step's page faults are in both.
+            # Both measurements include the vocabulary, the token store and the first step's page faults.
             few = json.loads(run(command + ["--max-steps", 1])[1])["seconds"]
             many = json.loads(run(command + ["--max-steps", steps + 1, "--overwrite"])[1])["seconds"]
             return (many - few) / steps
@@ -98,7 +98,7 @@ def main():
                 Job("kernels of qkv bench, geometric mean, s", kernels(args))]
         if args.jobs:
             jobs = [job for job in jobs if any(word in job.name for word in args.jobs)]
-        for turn in range(args.rounds + 1):  # the first warms the caches and is not counted
+        for turn in range(args.rounds + 1):  # the first warms up the caches and is not counted
             for job in jobs:
                 order = [0, 1] if turn % 2 == 0 else [1, 0]
                 seen = [0.0, 0.0]
@@ -112,7 +112,7 @@ def main():
                         job.figures[side].append(seen[side])
             print(f"round {turn} of {args.rounds}", file=sys.stderr)
 
-        print("| work | before | after | after / before | least, most |\n| --- | --- | --- | --- | --- |")
+        print("| work | before | after | after / before | minimum, maximum |\n| --- | --- | --- | --- | --- |")
         for job in jobs:
             before, after = job.figures
             ratios = sorted(b / a for a, b in zip(before, after))
@@ -121,7 +121,7 @@ def main():
 
 
 def args_form(build):
-    """What the option is called that says the weights' dtype."""
+    """The name of the option for the weights' dtype."""
     return "--dtype" if re.search(r"--dtype\b", run([build, "quantize", "--help"])[1]) else "--weights"
 
 

@@ -1,27 +1,25 @@
-"""The same translation model and sentences with qkv and with CTranslate2, in turn.
+"""The same translation model and sentences with qkv and with CTranslate2, alternating.
 
     python bench/compare_ctranslate2.py MODEL --source test.en --reference test.de --qkv build/release/bin/qkv
 
-needs ctranslate2, transformers, torch (for the conversion), sentencepiece and sacrebleu from PyPI. MODEL is a Marian folder;
-CTranslate2's converter makes its own model of it, and takes it for granted that the embedding of <pad>, which begins every
-output, is zero, as in Marian. A copy of MODEL in which it is serves both sides. Both read lines of text and give lines of text: CTranslate2's side cuts and
-joins them with sentencepiece, as its users do. For each beam size and number of threads there are two ways to work:
+Needs ctranslate2, transformers, torch (for the conversion), sentencepiece and sacrebleu from PyPI. MODEL is a Marian folder.
+CTranslate2's converter assumes that the embedding of <pad>, the start token, is zero, as in Marian, so both sides run a copy of
+MODEL in which it is. Both translate lines of text to lines of text; CTranslate2's side tokenizes with sentencepiece, as its
+users do. For each beam size and number of threads there are two modes:
 
-  batched   all lines at once: qkv's process from its first to its last byte, less the time that one line takes it to start;
-            CTranslate2's translate_batch (max_batch_size=1024 tokens, its own sorting by length)
-  one line  a line is written when the translation of the one before has come: milliseconds a line, median and 95th percentile
+  batched   all lines at once: qkv's process from first to last byte, minus its start-up time for one line;
+            CTranslate2's translate_batch (max_batch_size=1024 tokens, sorted by length)
+  one line  a line is sent when the previous translation has arrived: milliseconds per line, median and 95th percentile
 
-With --dtypes each dtype is compared with CTranslate2's compute type of that name (f32: float32, bf16: bfloat16, int8: int8),
-both from the same f32 folder. With --fixed-tokens both sides write exactly so many tokens a sentence, which makes a model
-that was hardly trained comparable (a few steps of `qkv train translation --preset base` make one of that size); there is no
-BLEU then, and no equality of texts. The last column of "one line" with beam 1 is the share of the memory's read bandwidth
-(`qkv bench`) that goes into the weights which a step has to read: the decoder's, without the keys and values of the source,
-and the output projection's.
+With --dtypes, each dtype is compared with CTranslate2's compute type of that name (f32: float32, bf16: bfloat16, int8: int8),
+both from the same f32 folder. With --fixed-tokens, both sides generate exactly that many tokens per sentence, which makes hardly
+trained models comparable (a few steps of `qkv train translation --preset base` create one of that size); BLEU and equality of
+texts are then not reported. The last column of "one line" with beam 1 is the share of the memory's read bandwidth (`qkv bench`)
+used for the weights that a step reads: the decoder's, without the keys and values of the source, and the output projection's.
 
-Runs alternate; medians of --rounds are printed. Peak memory is the process's resident set; what Python and its libraries hold
-before the model is loaded is taken off CTranslate2's. Start-up is from starting the process to the first translated line,
-the 10 ms of the bare Python that starts it included (CTranslate2: from the call of its constructor on, without Python's
-own start).
+Prints medians of --rounds. Peak memory is the process's resident set, for CTranslate2 minus that of Python and its libraries
+before the model is loaded. Start-up is the time from starting the process to the first translated line, including 10 ms of the
+bare Python that starts it (CTranslate2: from the constructor call, without Python's start).
 """
 
 import argparse
@@ -61,14 +59,14 @@ def with_zero_start(model, copy):
 
 
 class Peer:
-    """CTranslate2 with the tokenizer of the folder."""
+    """CTranslate2 with the folder's tokenizer."""
 
     def __init__(self, arguments):
         import ctranslate2
         import sentencepiece
         self.pieces = sentencepiece.SentencePieceProcessor(model_file=str(Path(arguments.model) / "source.spm"))
         self.joiner = sentencepiece.SentencePieceProcessor(model_file=str(Path(arguments.model) / "target.spm"))
-        Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+        Path("/proc/self/clear_refs").write_text("5")  # resets the peak
         idle = resident_mb("VmRSS")
         began = time.perf_counter()
         self.translator = ctranslate2.Translator(arguments.converted, device="cpu", inter_threads=1,
@@ -185,9 +183,9 @@ def asked(arguments, *command):
 
 
 def step_bytes(arguments, form):
-    """The bytes of weights that one decoding step has to read."""
+    """Bytes of the weights that one decoding step reads."""
     parts = {part["name"]: part["weight_bytes"] for part in asked(arguments, "inspect", arguments.model, "--dtype", form)["parts"]}
-    # The embedding's table is the output projection's where they are tied; half of the attention over the source is done once.
+    # A tied table counts as output projection; the keys and values of the source are computed once per sentence.
     return (sum(parts[name] for name in ("decoder.embedding", "decoder.self_attention", "decoder.feed_forward", "output"))
             + parts["decoder.cross_attention"] / 2)
 
@@ -212,7 +210,7 @@ def compare(arguments):
         ctranslate2.converters.TransformersConverter(arguments.model).convert(arguments.converted)
         print(f"{arguments.lines} lines, CTranslate2 {ctranslate2.__version__}; qkv"
               f"{' ' + arguments.qkv_options if arguments.qkv_options else ''}; medians of {arguments.rounds}\n")
-        print("| weights | beam | threads | way | | target tokens/s | ms a line, median | 95 % | peak MB | start-up ms | BLEU | "
+        print("| weights | beam | threads | mode | | target tokens/s | ms/line, median | 95 % | peak MB | start-up ms | BLEU | "
               "of bandwidth |")
         print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
         bandwidth = {threads: read_bandwidth(arguments, threads) for threads in arguments.thread_counts}
@@ -230,7 +228,7 @@ def compare(arguments):
 
 
 def report(arguments, what, runs, of_bandwidth, sacrebleu):
-    """`of_bandwidth`: seconds that the memory needs for a step's weights; 0 where it is not to be shown."""
+    """`of_bandwidth`: time to read a step's weights at full bandwidth, in seconds; 0: not shown."""
     def median(name, key):
         return statistics.median(run[key] for run in runs[name])
 
@@ -255,13 +253,13 @@ def report(arguments, what, runs, of_bandwidth, sacrebleu):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", help="a Marian folder")
-    parser.add_argument("--source", required=True, help="text to translate, a sentence a line")
+    parser.add_argument("--source", required=True, help="text to translate, one sentence per line")
     parser.add_argument("--reference", help="its translation, for BLEU")
     parser.add_argument("--qkv", default="build/release/bin/qkv", help="the program (default: %(default)s)")
-    parser.add_argument("--qkv-options", default="", help="more options of qkv translate, in one word")
+    parser.add_argument("--qkv-options", default="", help="further options of qkv translate, as one argument")
     parser.add_argument("--dtypes", nargs="+", default=["f32", "int8"], choices=list(COMPUTE_TYPES),
-                        help="forms to compare (default: f32 int8)")
-    parser.add_argument("--fixed-tokens", type=int, default=0, help="tokens of every translation (default: as they end)")
+                        help="dtypes to compare (default: f32 int8)")
+    parser.add_argument("--fixed-tokens", type=int, default=0, help="tokens per translation (default: until the end token)")
     parser.add_argument("--lines", type=int, default=1000, help="(default: %(default)s)")
     parser.add_argument("--beams", type=int, nargs="+", default=[1, 4], help="(default: 1 4)")
     parser.add_argument("--thread-counts", type=int, nargs="+", default=[1, 2], help="(default: 1 2)")

@@ -1,13 +1,13 @@
-"""What keeping trained weights in bf16 and int8 costs: vectors and their neighbours, perplexity, greedy texts.
+"""Accuracy of trained weights in bf16 and int8: vectors and their neighbours, perplexity, greedy texts.
 
     python bench/compare_dtypes.py --text FILE --qkv build/release/bin/qkv DIR...
 
-needs numpy. DIR is a folder of an encoder of texts or of a language model; `qkv quantize` writes the others. FILE has a sentence a line.
+Needs numpy. DIR is the folder of a text encoder or a language model, converted with `qkv quantize`. FILE has one sentence per line.
 
-  encoders          vectors of --lines lines (qkv embed): cosine to those in f32; for how many lines the nearest of the others is the same
-                    one, and how many of the ten nearest are
-  language models   perplexity of --pieces pieces of FILE, each of as many lines as make 1,000 characters (qkv score); how many of the first
-                    tokens of greedy texts, --pieces of them with 64 tokens each behind 100 characters, are those in f32 (qkv generate)
+  encoders          vectors of --lines lines (qkv embed): cosine to those in f32; share of lines whose nearest other line is the
+                    same, and mean overlap of the ten nearest
+  language models   perplexity of --pieces passages of FILE of about 1,000 characters (qkv score); number of leading tokens of
+                    greedy texts equal to f32, for --pieces texts of 64 tokens after 100 characters (qkv generate)
 """
 
 import argparse
@@ -29,7 +29,7 @@ def answers(qkv, command, lines):
 
 
 def in_form(qkv, model, form, scratch):
-    """The folder with its weights in this form, and the size of their file in MB."""
+    """The folder with weights of this dtype, and the size of their file in MB."""
     folder = model if form == "f32" else scratch / f"{model.resolve().name}-{form}"
     if not folder.exists():
         subprocess.run([qkv, "quantize", model, "--dtype", form, "--out", folder], check=True)
@@ -43,7 +43,7 @@ def neighbours(vectors):
 
 
 def compare_vectors(folders, lines, qkv):
-    print("| weights | MB | least cosine | mean | the same nearest | of the ten nearest |\n|" + " --- |" * 6)
+    print("| weights | MB | minimum cosine | mean | same nearest | same among the ten nearest |\n|" + " --- |" * 6)
     for form, (folder, size) in folders.items():
         vectors = np.array([answer["vector"] for answer in answers(qkv, ["embed", folder, "--normalize"], lines)])
         order = neighbours(vectors)
@@ -58,7 +58,7 @@ def compare_vectors(folders, lines, qkv):
 
 
 def pieces_of(lines, count, length=1000):
-    """Consecutive lines as one, out of the whole text."""
+    """Passages of consecutive lines, spread over the whole text."""
     pieces = []
     for begin in range(0, len(lines), max(1, len(lines) // count)):
         piece = ""
@@ -71,7 +71,7 @@ def pieces_of(lines, count, length=1000):
 
 
 def compare_texts(folders, pieces, qkv):
-    print("| weights | MB | perplexity | tokens | the first tokens of a greedy text that are the same |\n|" + " --- |" * 5)
+    print("| weights | MB | perplexity | tokens | leading tokens of greedy texts equal to f32 |\n|" + " --- |" * 5)
     for form, (folder, size) in folders.items():
         scores = answers(qkv, ["score", folder], pieces)
         tokens = sum(len(score["tokens"]) for score in scores)
@@ -89,11 +89,11 @@ def compare_texts(folders, pieces, qkv):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="+", type=Path)
-    parser.add_argument("--text", required=True, type=Path, help="a sentence a line")
+    parser.add_argument("--text", required=True, type=Path, help="one sentence per line")
     parser.add_argument("--qkv", default="build/release/bin/qkv", help="the program (default: %(default)s)")
     parser.add_argument("--lines", type=int, default=1000, help="(default: %(default)s)")
     parser.add_argument("--pieces", type=int, default=20, help="(default: %(default)s)")
-    parser.add_argument("--scratch", default="build/compare_dtypes", type=Path, help="where the folders are written (default: %(default)s)")
+    parser.add_argument("--scratch", default="build/compare_dtypes", type=Path, help="folder for converted models (default: %(default)s)")
     arguments = parser.parse_args()
     arguments.scratch.mkdir(parents=True, exist_ok=True)
     lines = [line for line in arguments.text.read_text(encoding="utf-8").splitlines() if line.strip()]

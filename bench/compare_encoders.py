@@ -1,22 +1,21 @@
-"""Vectors of the same texts from qkv, ONNX Runtime and PyTorch, in turn.
+"""Vectors of the same texts from qkv, ONNX Runtime and PyTorch, alternating.
 
     python bench/compare_encoders.py --vocabulary DIR --text FILE --qkv build/release/bin/qkv --lines 150
 
-needs torch, transformers, tokenizers, onnxruntime, onnx and onnxscript from PyPI. DIR has BERT's vocab.txt; the model is BERT-base
-with random weights (random_models.py), exported with torch.onnx and fused by onnxruntime.transformers.optimizer; qkv's other forms are folders that qkv quantize
-writes. The texts are
-pieces of FILE with 8 to 256 tokens, as many of 8 to 16 as of 128 to 256. The work is that from lines of text to the mean of each
-text's last hidden states, tokenizing (PyPI's tokenizers there) and pooling included:
+Needs torch, transformers, tokenizers, onnxruntime, onnx and onnxscript from PyPI. DIR has BERT's vocab.txt. The model is
+BERT-base with random weights (random_models.py), exported with torch.onnx and fused by onnxruntime.transformers.optimizer, and
+converted to other dtypes with qkv quantize. The texts are passages of FILE of 8 to 256 tokens, as many of 8 to 16 as of 128 to
+256. The work is to convert lines of text to the mean of each text's last hidden states, including tokenizing (the peers use
+PyPI's tokenizers) and pooling:
 
-  qkv      qkv embed, from its first to its last byte less the time that it takes to start and embed one line; so its 768
-           numbers a line are printed, too
+  qkv      qkv embed, from first to last byte minus its start-up time for one line, including printing 768 numbers per line
   peers    texts sorted by length, in padded batches of --batch; torch with inference_mode and scaled_dot_product_attention, in
            f32; ONNX Runtime in f32 and with quantize_dynamic's int8, one intra-op pool of --threads
 
-Vectors are compared first: f32 within 1e-4, and how far int8's are, by cosine. Runs alternate; medians of --rounds. Then one text
-of 128 tokens, again and again: milliseconds from the line to its vector. To load is from starting the process (qkv) or from
-making the model or session (peers, whose Python and libraries are there already) to the first vector of a short line. Peak memory
-is the process's resident set; what Python and its libraries hold before the model is loaded is taken off the peers'.
+First the vectors are compared: f32 to 1e-4, int8 by cosine. Prints medians of --rounds. The latency is that of one text of 128
+tokens, repeated: milliseconds from the line to its vector. The load time is from starting the process (qkv) or from creating
+the model or session (peers, with Python and libraries loaded) to the first vector of a short line. Peak memory is the process's
+resident set, for the peers minus that of Python and its libraries before the model is loaded.
 """
 
 import argparse
@@ -40,7 +39,7 @@ def tokenizer_of(model):
 
 
 def texts_of(arguments):
-    """Pieces of the text, of so many tokens as are drawn evenly on a logarithmic scale; and one of 128."""
+    """Passages of log-uniformly drawn numbers of tokens, and one of 128 tokens."""
     tokenizer = tokenizer_of(arguments.model)
     draw = random.Random(1)
     words = Path(arguments.text).read_text(encoding="utf-8").split()[:400 * arguments.lines]
@@ -55,7 +54,7 @@ def texts_of(arguments):
     return [piece(round(8 * 32 ** draw.random())) for _ in range(arguments.lines)], piece(128)
 
 
-# --- The peers, each in a process of its own ----------------------------------------------------------------------------
+# --- The peers, each in a separate process ------------------------------------------------------------------------------
 
 
 class Torch:
@@ -115,7 +114,7 @@ def worker(arguments):
                 result[i] = means[row]
         return numpy.stack(result)
 
-    Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+    Path("/proc/self/clear_refs").write_text("5")  # resets the peak
     idle = resident_mb("VmRSS")
     began = time.perf_counter()
     peer.load()
@@ -129,7 +128,7 @@ def worker(arguments):
             latencies.append(1000 * (time.perf_counter() - began))
         result["latencies"] = latencies[3:]
     else:
-        vectors(job["lines"][:job["batch"]])  # its memory and threads are there then
+        vectors(job["lines"][:job["batch"]])  # warm-up: memory and threads
         began = time.perf_counter()
         found = vectors(job["lines"])
         result["seconds"] = time.perf_counter() - began
@@ -150,7 +149,7 @@ def peer_run(arguments, side, threads, lines, repeat=0):
 
 
 def export(arguments):
-    """The model as ONNX, with ONNX Runtime's fused operators, and with its int8."""
+    """The model as ONNX, with ONNX Runtime's fused operators, and in int8."""
     import onnx
     import torch
     import transformers
@@ -187,7 +186,7 @@ def export(arguments):
 
 
 def quantized(arguments, form):
-    """The folder with its weights in this form, written unless it is there."""
+    """The folder with weights of this dtype, written unless it exists."""
     folder = arguments.scratch / f"bert-base-{form}"
     if not folder.exists():
         subprocess.run([arguments.qkv, "quantize", arguments.model, "--dtype", form, "--out", folder], capture_output=True,
@@ -256,7 +255,7 @@ def compare(arguments):
              "qkv int8": {"model": quantized(arguments, "int8")}, "ONNX Runtime int8": {"peer": "onnx", "file": files["int8"]}}
     sides = {name: side for name, side in sides.items() if name in arguments.sides}
     print(f"{len(lines)} texts, {tokens} tokens; medians of {arguments.rounds}\n")
-    print("| | threads | texts/s | tokens/s | 128 tokens, ms, median | 95 % | load ms | peak MB | largest difference | least cosine |")
+    print("| | threads | texts/s | tokens/s | 128 tokens, ms, median | 95 % | load ms | peak MB | largest difference | minimum cosine |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     rates = {}
     for threads in arguments.thread_counts:
@@ -271,7 +270,7 @@ def compare(arguments):
         for name, found in vectors.items():
             largest, cosine = differences(found, expected)
             if name.endswith("f32") and largest > 1e-4:
-                sys.exit(f"{name}: its vectors differ by {largest:.1e}: this is not the same work")
+                sys.exit(f"{name}: the vectors differ by {largest:.1e}, so the work is not the same")
             seconds, load, peak = (statistics.median(run[key] for run in runs[name]) for key in ("seconds", "load_ms", "peak_mb"))
             rates[name, threads] = len(lines) / seconds, percentile(latencies[name], 0.5), load
             print(f"| {name} | {threads} | {len(lines) / seconds:.1f} | {tokens / seconds:.0f} | "
@@ -293,10 +292,10 @@ def main():
     parser.add_argument("--text", help="a file of English text")
     parser.add_argument("--qkv", default="build/release/bin/qkv", help="the program (default: %(default)s)")
     parser.add_argument("--scratch", default="build/compare_encoders",
-                        help="where the models are made, and found by the next run (default: %(default)s)")
+                        help="folder for the models, which later runs reuse (default: %(default)s)")
     parser.add_argument("--lines", type=int, default=1000, help="(default: %(default)s)")
-    parser.add_argument("--batch", type=int, default=32, help="texts of a padded batch (default: %(default)s)")
-    parser.add_argument("--repeat", type=int, default=30, help="of the one text (default: %(default)s)")
+    parser.add_argument("--batch", type=int, default=32, help="texts per padded batch (default: %(default)s)")
+    parser.add_argument("--repeat", type=int, default=30, help="repetitions of the latency measurement (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=3, help="(default: %(default)s)")
     parser.add_argument("--thread-counts", type=int, nargs="+", default=[1, 2], help="(default: 1 2)")
     parser.add_argument("--sides", nargs="+", choices=sides, default=sides, help="(default: all)")

@@ -1,26 +1,27 @@
-"""Texts gone on with, and translations, by qkv and by others, in turn.
+"""Text generation and translation by qkv and by peers, alternating.
 
     python bench/compare_generation.py --vocabulary DIR --text FILE --qkv build/release/bin/qkv
     python bench/compare_generation.py --what texts --model DIR --gguf FILE --text FILE
     python bench/compare_generation.py --what translations --marian MODEL --text test.en --qkv build/release/bin/qkv
 
-needs torch and transformers from PyPI, and for llama.cpp xllamacpp and gguf (--no-llama does without). Three comparisons:
+Needs torch and transformers from PyPI, and for llama.cpp xllamacpp and gguf (not with --no-llama). Three comparisons:
 
-  texts         GPT-2 small with random weights (random_models.py) and GPT-2's vocabulary in DIR: greedy, one text at a time, a
-                prompt of 32 tokens from FILE and 128 after it, the end forbidden. A rate is 128 tokens by the time from the prompt to the
-                last token, the prompt's reading included: transformers' generate() in f32 with sdpa, llama.cpp's completions of
-                token ids (int8 is its Q8_0), qkv generate with a line on its stdin. "the same" is how many of the first tokens
-                are those of qkv in f32: a random model's likeliest tokens are so close that rounding to bf16 or int8 soon changes one.
-                With --model a folder with weights of its own, and with --gguf the same model as a GGUF file, which llama.cpp gets
-                with its weights in these forms and as it is.
-  lengths       one text of --longest tokens and some more by a LLaMA-shaped model with 8 layers of 512 features (positions that are free), drawn with
-                --top-k 40: milliseconds a token where so many stand before it, by when its letters come
-  translations  transformers' generate() and qkv translate with one Marian folder, by beam: one line at a time, and batched (by 32
-                there, padded, sorted by length; as qkv likes here). Both from text to text.
+  texts         GPT-2 small with random weights (random_models.py) and the vocabulary in DIR: greedy, one text at a time, a prompt
+                of 32 tokens from FILE and 128 new tokens, the end token forbidden. The rate is 128 tokens over the time from the
+                prompt to the last token, including prefill: transformers' generate() in f32 with sdpa, llama.cpp's completions
+                of token ids (its int8 is Q8_0), qkv generate with a line on its stdin. "the same" is the number of leading
+                tokens equal to qkv's in f32: with random weights, likely tokens are so close that rounding to bf16 or int8 soon
+                changes one. --model uses a folder with trained weights, and --gguf the same model as a GGUF file, which
+                llama.cpp runs unchanged and converted to the dtypes above.
+  lengths       one text of somewhat more than --longest tokens by a LLaMA-shaped model with 8 layers of width 512 and rotary
+                positions, sampled with --top-k 40: milliseconds per token by number of preceding tokens, from the times at
+                which the text arrives
+  translations  transformers' generate() and qkv translate with one Marian folder, by beam: line by line, and batched
+                (transformers: 32 lines, padded, sorted by length; qkv: its default). Both from text to text.
 
-Runs alternate; medians of --rounds. To load is from starting the process (qkv) or from making the model (peers, whose Python
-and libraries are there already) to the first token of another prompt. Peak memory is the process's resident set; what Python and
-its libraries hold before the model is loaded is taken off the peers'.
+Prints medians of --rounds. The load time is from starting the process (qkv) or from creating the model (peers, with Python and
+libraries loaded) to the first token of another prompt. Peak memory is the process's resident set, for the peers minus that of
+Python and its libraries before the model is loaded.
 """
 
 import argparse
@@ -48,11 +49,11 @@ def tokenizer_of(folder):
     return ByteLevelBPETokenizer(str(Path(folder) / "vocab.json"), str(Path(folder) / "merges.txt"))
 
 
-# --- The peers, each in a process of its own ----------------------------------------------------------------------------
+# --- The peers, each in a separate process ------------------------------------------------------------------------------
 
 
 class Transformers:
-    """Goes on with ids."""
+    """Continues a list of ids."""
 
     def __init__(self, job):
         import torch
@@ -91,7 +92,7 @@ class LlamaCpp:
         return answer
 
     def tell(self, ids, count):
-        """The tokens that it writes, which it says with their probabilities alone."""
+        """The generated tokens, which are only reported with their probabilities."""
         return [token["id"] for token in self.run(ids, count, logprobs=1)["choices"][0]["logprobs"]["content"]]
 
 
@@ -127,7 +128,7 @@ PEERS = {"transformers": Transformers, "llama.cpp": LlamaCpp, "marian": Marian}
 def worker(arguments):
     job = json.loads(Path(arguments.worker).read_text())
     peer = PEERS[job["peer"]](job)
-    Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+    Path("/proc/self/clear_refs").write_text("5")  # resets the peak
     idle = resident_mb("VmRSS")
     began = time.perf_counter()
     peer.load()
@@ -155,7 +156,7 @@ def peer_run(arguments, **job):
 
 
 class Asked:
-    """A command that answers a line with a line."""
+    """A command that answers each line with a line."""
 
     def __init__(self, arguments, command):
         self.peak = arguments.scratch / "peak"
@@ -224,7 +225,7 @@ def first_equal(found, expected):
 
 
 def prompts_of(arguments, model):
-    """Two texts of as many tokens as a prompt has, that begin with a word: (texts, ids)."""
+    """Two texts of exactly the prompt's length that begin with a word: (texts, ids)."""
     tokenizer = tokenizer_of(model)
     texts = []
     for line in Path(arguments.text).read_text(encoding="utf-8").splitlines():
@@ -260,7 +261,7 @@ def compare_texts(arguments):
     if not arguments.no_llama and (arguments.gguf or not arguments.model):
         forms = (*FORMS, "as it is") if arguments.gguf else FORMS
         sides |= {f"llama.cpp {form}": theirs("llama.cpp", form) for form in forms}
-    print("| | threads | tokens/s | ms a token | load ms | peak MB | the same |\n| --- | --- | --- | --- | --- | --- | --- |")
+    print("| | threads | tokens/s | ms/token | load ms | peak MB | the same |\n| --- | --- | --- | --- | --- | --- | --- |")
     rates = {}
     for threads in arguments.thread_counts:
         runs = {name: [] for name in sides}
@@ -285,7 +286,7 @@ def compare_lengths(arguments):
     model = str(write_model("llama-small", arguments.vocabulary, arguments.scratch / "llama-small"))
     window = 64
     prompt, new = " ".join(["a"] * PROMPT), arguments.longest + window - PROMPT
-    print("| tokens before | " + " | ".join(f"{form}, ms a token" for form in arguments.forms) + " |\n| --- |" +
+    print("| tokens before | " + " | ".join(f"{form}, ms/token" for form in arguments.forms) + " |\n| --- |" +
           " --- |" * len(arguments.forms))
     columns = []
     for form in arguments.forms:
@@ -298,7 +299,7 @@ def compare_lengths(arguments):
         if process.wait() != 0:
             sys.exit(f"qkv: exit status {process.returncode}")
         times = times[1:]  # the prompt
-        # Half of a character waits for the rest, so there are somewhat fewer pieces than tokens.
+        # Incomplete characters are held back, so there are slightly fewer pieces than tokens.
         pieces = len(times) / new
         milliseconds = {}
         for before in (2 ** power for power in range(5, arguments.longest.bit_length())):
@@ -312,7 +313,7 @@ def compare_lengths(arguments):
 
 def compare_translations(arguments):
     lines = Path(arguments.text).read_text(encoding="utf-8").splitlines()[:arguments.lines]
-    print("| beam | threads | way | | lines/s | load ms | peak MB | equal texts |\n| --- | --- | --- | --- | --- | --- | --- | --- |")
+    print("| beam | threads | mode | | lines/s | load ms | peak MB | equal texts |\n| --- | --- | --- | --- | --- | --- | --- | --- |")
     for beam in (1, 4):
         for threads in arguments.thread_counts:
             for batch in (1, 32):
@@ -335,20 +336,20 @@ def main():
     parser.add_argument("--what", nargs="+", choices=("texts", "lengths", "translations"), default=["texts", "lengths"],
                         help="(default: texts lengths)")
     parser.add_argument("--vocabulary", help="a folder with GPT-2's vocab.json and merges.txt")
-    parser.add_argument("--model", help="a folder of a language model in place of the random one")
+    parser.add_argument("--model", help="a language model folder instead of the random one")
     parser.add_argument("--gguf", help="the same model for llama.cpp")
-    parser.add_argument("--text", help="a file of English text, a sentence a line")
-    parser.add_argument("--marian", help="a folder to translate with")
-    parser.add_argument("--lines", type=int, default=100, help="to translate (default: %(default)s)")
+    parser.add_argument("--text", help="a file of English text, one sentence per line")
+    parser.add_argument("--marian", help="a Marian folder, for translations")
+    parser.add_argument("--lines", type=int, default=100, help="number of lines to translate (default: %(default)s)")
     parser.add_argument("--qkv", default="build/release/bin/qkv", help="the program (default: %(default)s)")
     parser.add_argument("--scratch", default="build/compare_generation",
-                        help="where the models are made, and found by the next run (default: %(default)s)")
+                        help="folder for the models, which later runs reuse (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=3, help="(default: %(default)s)")
     parser.add_argument("--thread-counts", type=int, nargs="+", default=[1, 2], help="(default: 1 2)")
     parser.add_argument("--forms", nargs="+", default=["f32", "int8"], choices=FORMS,
-                        help="of the weights, by length (default: f32 int8)")
-    parser.add_argument("--longest", type=int, default=4096, help="tokens before a token (default: %(default)s)")
-    parser.add_argument("--no-llama", action="store_true", help="leave llama.cpp out")
+                        help="weight dtypes of the lengths comparison (default: f32 int8)")
+    parser.add_argument("--longest", type=int, default=4096, help="maximum context length (default: %(default)s)")
+    parser.add_argument("--no-llama", action="store_true", help="skip llama.cpp")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.worker:

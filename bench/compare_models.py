@@ -1,10 +1,10 @@
-"""Training steps of an encoder shaped like BERT-base and a decoder shaped like GPT-2 small, in qkv and in PyTorch, in turn.
+"""Training steps of models shaped like BERT-base and GPT-2 small, in qkv and in PyTorch, alternating.
 
     python bench/compare_models.py --qkv build/release/bench/bench_model_step --models bert:8:128 bert:2:512 gpt:1:1024
 
-needs torch and safetensors from PyPI. The same weights and random tokens on both sides, all sequences of one length, so that
-nobody pads. The losses of the first two steps without dropout are held against each other first; then both are timed with
-dropout 0.1 after their layers, each in a process of its own.
+Needs torch and safetensors from PyPI. Both sides have the same weights and random tokens, in sequences of equal length, so that
+there is no padding. First the losses of two steps without dropout are compared; then both are timed with dropout 0.1 after the
+layers, in separate processes.
 """
 
 import argparse
@@ -24,14 +24,14 @@ def main():
     parser.add_argument("--qkv", default="build/release/bench/bench_model_step", help="(default: %(default)s)")
     parser.add_argument("--models", nargs="+", default=["bert:8:128", "bert:2:512", "gpt:1:1024"],
                         help="shape:sequences:length (default: %(default)s)")
-    parser.add_argument("--steps", type=int, default=3, help="that count, after one that does not (default: %(default)s)")
+    parser.add_argument("--steps", type=int, default=3, help="timed steps, after one warm-up step (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=1, help="(default: %(default)s)")
-    parser.add_argument("--no-check", action="store_true", help="do not compare losses first")
+    parser.add_argument("--no-check", action="store_true", help="skip the comparison of losses")
     parser.add_argument("--peers", nargs="+", choices=("eager", "compile"), default=["eager"], help="(default: eager)")
     parser.add_argument("--threads", type=int, default=2, help="(default: %(default)s)")
     arguments = parser.parse_args()
 
-    print("| | tokens | | tokens/s | ms/step | peak MB | qkv's speed is |\n| --- | --- | --- | --- | --- | --- | --- |")
+    print("| | tokens | | tokens/s | ms/step | peak MB | qkv's speed |\n| --- | --- | --- | --- | --- | --- | --- |")
     for model in arguments.models:
         shape, batch, length = model.split(":")
         with tempfile.TemporaryDirectory() as folder:
@@ -50,7 +50,7 @@ def main():
                 worst = max(abs(one - other) for one, other in zip(*losses, strict=True))
                 print(f"{model}: losses {losses[0]} and {losses[1]}", file=sys.stderr)
                 if worst > 1e-4:
-                    sys.exit(f"{model}: the losses differ by {worst:.1e}: this is not the same work")
+                    sys.exit(f"{model}: the losses differ by {worst:.1e}, so the work is not the same")
             results = {name: [] for name in ("qkv", *arguments.peers)}
             for _ in range(arguments.rounds):
                 for name, rows in results.items():

@@ -1,11 +1,11 @@
-"""Texts to ids with qkv and with PyPI's `tokenizers`, one thread each, in turn.
+"""Tokenizing with qkv and with PyPI's `tokenizers`, one thread each, alternating.
 
     python bench/compare_tokenizers.py --qkv build/release/bin/qkv --text train.en --text book.txt DIR [DIR...]
 
-needs tokenizers and transformers. A DIR has a BERT vocab.txt, a GPT-2 vocab.json with merges.txt, or a tokenizer.json. Every line
-of the texts is encoded. qkv's time is its process's, `qkv tokenize DIR --ids`, from the first byte in to the last id out, less
-what it takes for one line (starting, reading the vocabulary); the reference's is encode_batch of all lines in a process with
-RAYON_NUM_THREADS=1, and encode_batch_fast, which leaves offsets out. Ids have to be the same. Medians of --rounds.
+Needs tokenizers and transformers. A DIR has a BERT vocab.txt, a GPT-2 vocab.json with merges.txt, or a tokenizer.json. Every
+line of the texts is encoded. qkv's time is that of the process `qkv tokenize DIR --ids` from first byte to last id, minus its
+time for one line (start-up, vocabulary); the reference's is encode_batch of all lines in a process with RAYON_NUM_THREADS=1, and
+encode_batch_fast, which omits offsets. Ids must be equal. Prints medians of --rounds.
 """
 
 import argparse

@@ -1,16 +1,15 @@
-"""Training steps of `qkv train translation` and of PyTorch, in turn: the same work, then its time and memory.
+"""Training steps of `qkv train translation` and of PyTorch, alternating: equal work, compared in time and memory.
 
     python bench/compare_training.py --src train.en --tgt train.de --qkv build/release/bin/qkv --preset small --threads 2
 
-needs torch, safetensors and tensorboard from PyPI. Both sides start from the same weights (a qkv model folder that PyTorch
-loads) and take the same sentences in the same batches (qkv writes them, PyTorch reads them): qkv as rows laid end to end,
-PyTorch padded, as each does by nature, in batches of sentences of similar length. The same label smoothing, Adam, clipping
-and moving average of the weights on both sides. The peer (bench/torch_transformer.py) uses scaled_dot_product_attention, one
-product for queries, keys and values, and PyTorch's fused Adam, with and without torch.compile.
+Needs torch, safetensors and tensorboard from PyPI. Both sides start from the same weights (a qkv model folder) and use the same
+sentences in the same batches (written by qkv), sorted by length: qkv concatenates them, PyTorch pads them. Label smoothing,
+Adam, clipping and the moving average of the weights are equal. The peer (bench/torch_transformer.py) uses
+scaled_dot_product_attention, a fused projection of queries, keys and values, and PyTorch's fused Adam, with and without
+torch.compile.
 
-First the check: without dropout, the losses of the first steps have to agree. Then runs with dropout take turns, each in a
-process of its own; the first steps of each do not count. Peak memory is the process's resident set; what PyTorch's libraries
-hold of it before the first step is printed too.
+First, losses without dropout must agree. Then runs with dropout alternate, in separate processes, after warm-up steps. Peak
+memory is the process's resident set; the share of PyTorch's libraries before the first step is printed too.
 """
 
 import argparse
@@ -26,7 +25,7 @@ HERE = Path(__file__).resolve().parent
 
 
 class Comparison:
-    """A folder with what both sides start from, and the runs that start there."""
+    """A folder with the common initial state, and the runs from it."""
 
     def __init__(self, arguments):
         self.arguments = arguments
@@ -45,21 +44,21 @@ class Comparison:
         return ["--learning-rate", rate, "--warmup-steps", warmup]
 
     def prepare(self):
-        """The vocabulary and the initial weights, and the batches: those do not depend on the model, so a tiny one makes
-        them. A learning rate of 1e-38 leaves every weight as it is."""
+        """Writes the vocabulary, the initial weights and the batches. The batches do not depend on the model, so a tiny one
+        writes them. A learning rate of 1e-38 leaves all weights unchanged."""
         a = self.arguments
         self.qkv(self.start, a.preset, 1, "--vocab-size", a.vocab_size, *self.learning_rate(1e-38, 0))
         self.qkv(self.folder / "tiny", "tiny", max(a.check, a.warmup + a.steps), "--vocab", self.start / "source.spm",
                  "--save-batches", self.batches, "--set", "d_model=16", "--set", "d_ff=16")
 
     def qkv_run(self, steps, dropout, rate, warmup):
-        """Seconds and losses of the steps, and peak memory. The first step's time is not known."""
+        """Times and losses of the steps, and peak memory. The first step's time is unknown."""
         folder, own = self.folder / "qkv", self.folder / "own_batches.jsonl"
         _, memory = self.qkv(folder, self.arguments.preset, steps, "--vocab", self.start / "source.spm",
                              "--set", "log_every=1", "--dropout", dropout, "--set", f"embedding_dropout={dropout}",
                              "--save-batches", own, *self.learning_rate(rate, warmup))
         if own.read_text().splitlines()[:steps] != self.batches.read_text().splitlines()[:steps]:
-            sys.exit(f"{self.batches}: not the batches that qkv has trained on; is the folder from another version?")
+            sys.exit(f"{self.batches}: differs from the batches that qkv trained on; was the folder written by another version?")
         from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
         events = EventAccumulator(str(folder / "runs"), size_guidance={"scalars": 0})
         events.Reload()
@@ -79,9 +78,9 @@ class Comparison:
                 "peak_mb": memory, "idle_mb": last["idle_mb"]}
 
     def check(self):
-        """Whether both learn the same, at a rate at which the loss moves, so that gradients and optimizer show in it. (At
-        ten times this rate rounding grows to 1e-3 in twelve layers within 20 steps: Adam divides gradients that are nothing
-        but rounding, such as those of the keys' biases, by their own size.)"""
+        """Compares losses, at a rate at which the loss changes, so that it depends on gradients and optimizer. (At ten times
+        this rate, rounding differences grow to 1e-3 in twelve layers within 20 steps: Adam normalises gradients that are
+        pure rounding noise, such as those of the keys' biases.)"""
         a = self.arguments
         rate, warmup = 1e-5, 10
         ours = self.qkv_run(a.check, 0, rate, warmup)["losses"]
@@ -94,7 +93,7 @@ class Comparison:
         moved = ours[0] - ours[-1]
         print(f"\nLargest difference {worst:.1e}, while the loss fell by {moved:.3f}.", flush=True)
         if worst > 1e-4:
-            sys.exit("the losses differ by more than 1e-4: this is not the same work")
+            sys.exit("the losses differ by more than 1e-4, so the work is not the same")
 
     def time(self):
         a = self.arguments
@@ -114,9 +113,9 @@ class Comparison:
         def median(name, key):
             return statistics.median(run[key] for run in results[name])
 
-        print(f"\n{a.preset}, {a.batch_tokens} tokens a batch, {a.threads} threads, dropout {a.dropout}, medians of {a.rounds} "
+        print(f"\n{a.preset}, {a.batch_tokens} tokens per batch, {a.threads} threads, dropout {a.dropout}, medians of {a.rounds} "
               f"rounds of {a.steps} steps after {a.warmup}:\n")
-        print("| | sentences/s | target tokens/s | ms/step | peak MB | qkv's speed is | qkv's memory is |")
+        print("| | sentences/s | target tokens/s | ms/step | peak MB | qkv's speed | qkv's memory |")
         print("| --- | --- | --- | --- | --- | --- | --- |")
         for name in results:
             seconds, memory = median(name, "total"), median(name, "peak_mb")
@@ -133,23 +132,23 @@ class Comparison:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--src", required=True, help="training text, a sentence a line")
+    parser.add_argument("--src", required=True, help="training text, one sentence per line")
     parser.add_argument("--tgt", required=True, help="its translation")
     parser.add_argument("--qkv", default="build/release/bin/qkv", help="the program (default: %(default)s)")
     parser.add_argument("--preset", default="small", help="(default: %(default)s)")
     parser.add_argument("--vocab-size", type=int, default=8000, help="(default: %(default)s)")
     parser.add_argument("--batch-tokens", type=int, default=4096, help="source and target (default: %(default)s)")
-    parser.add_argument("--sort-window", type=int, default=8192, help="sentence pairs that are sorted by length together, for "
+    parser.add_argument("--sort-window", type=int, default=8192, help="pairs that are sorted by length together, for "
                                                                       "PyTorch's sake; qkv gains nothing (default: %(default)s)")
     parser.add_argument("--dropout", type=float, default=0.1, help="of the timed runs (default: %(default)s)")
     parser.add_argument("--label-smoothing", type=float, default=0.1, help="(default: %(default)s)")
-    parser.add_argument("--check", type=int, default=20, help="steps whose losses have to agree; 0: none (default: %(default)s)")
-    parser.add_argument("--steps", type=int, default=20, help="that count, in each round; 0: none (default: %(default)s)")
-    parser.add_argument("--warmup", type=int, default=5, help="that do not, before them (default: %(default)s)")
+    parser.add_argument("--check", type=int, default=20, help="steps whose losses are compared; 0: none (default: %(default)s)")
+    parser.add_argument("--steps", type=int, default=20, help="timed steps per round; 0: none (default: %(default)s)")
+    parser.add_argument("--warmup", type=int, default=5, help="warm-up steps before them (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=3, help="(default: %(default)s)")
     parser.add_argument("--peers", nargs="+", choices=("eager", "compile"), default=["eager"], help="(default: eager)")
     parser.add_argument("--threads", type=int, default=2, help="(default: %(default)s)")
-    parser.add_argument("--folder", help="where the prepared weights and batches are kept, and found again by the next run "
+    parser.add_argument("--folder", help="folder for the prepared weights and batches, which later runs reuse "
                                          "(default: a temporary folder)")
     arguments = parser.parse_args()
     if arguments.warmup < 1:

@@ -1,8 +1,8 @@
-"""A GGUF file with its weights in another form: f32, bf16, or int8 (Q8_0: a scale for each 32 weights).
+"""Converts the weights of a GGUF file to f32, bf16 or int8 (Q8_0: a scale per 32 weights).
 
     python bench/gguf_forms.py FILE FORM NEW_FILE
 
-needs gguf from PyPI. Only matrices change; everything else is copied.
+Needs gguf from PyPI. Only matrices are converted; everything else is copied.
 """
 
 import sys
@@ -15,7 +15,7 @@ def types():
 
 
 def write_form(source, form, file):
-    """Writes the file, unless it is there."""
+    """Writes the file unless it exists."""
     import gguf
     file = Path(file)
     if file.exists():

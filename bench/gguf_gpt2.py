@@ -1,8 +1,8 @@
-"""A GPT-2 folder as a GGUF file, which llama.cpp reads: f32, bf16, or int8 (Q8_0: a scale for each 32 weights).
+"""Converts a GPT-2 folder to a GGUF file for llama.cpp: f32, bf16, or int8 (Q8_0: a scale per 32 weights).
 
     python bench/gguf_gpt2.py FOLDER FORM FILE
 
-needs gguf and safetensors from PyPI.
+Needs gguf and safetensors from PyPI.
 """
 
 import json
@@ -27,7 +27,7 @@ def gguf_name(name):
 
 
 def write_gguf(folder, form, file):
-    """Writes the file, unless it is there."""
+    """Writes the file unless it exists."""
     import gguf
     from safetensors.numpy import load_file
     folder, file = Path(folder), Path(file)
@@ -55,7 +55,7 @@ def write_gguf(folder, form, file):
         if values.ndim == 1 or name == "position_embd.weight":
             writer.add_tensor(name, values)
             continue
-        values = values if name == "token_embd.weight" else values.T.copy()  # weights lie the other way round there
+        values = values if name == "token_embd.weight" else values.T.copy()  # GPT-2 stores weights transposed
         writer.add_tensor(name, gguf.quants.quantize(values, kind), raw_dtype=kind)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()

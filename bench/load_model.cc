@@ -1,5 +1,4 @@
-// How long it takes to open a base-size model folder (Vaswani et al. 2017, Table 3): the weights are mapped,
-// not read.
+// Time to open a base-size model folder (Vaswani et al. 2017, Table 3): weights are mapped, not read.
 //
 //   bench_load_model
 

@@ -1,9 +1,9 @@
-"""Running a program and seeing how much memory it took.
+"""Runs a program and measures its peak memory.
 
     python -I -S measured.py PEAK_FILE COMMAND...   # runs the command, and writes its peak resident memory in MB
 
-A process's peak counts what it was forked from: a child of a Python that has loaded torch begins with torch's. So commands
-are run from a bare Python (8 MB), which is this file.
+A process's peak includes that of the process it was forked from: a child of a Python process with torch starts with torch's.
+Commands are therefore started from a bare Python (8 MB), which runs this file.
 """
 
 import os
@@ -23,7 +23,7 @@ def read_peak(peak_file):
 
 
 def resident_mb(key):
-    """What /proc says of this process's memory: "VmRSS" now, "VmHWM" at its peak."""
+    """This process's memory from /proc: "VmRSS" now, "VmHWM" at its peak."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(key + ":"):
             return int(line.split()[1]) / 1024
@@ -31,7 +31,7 @@ def resident_mb(key):
 
 
 def run_measured(command):
-    """Runs a command; gives its standard output and its peak resident memory in MB."""
+    """Runs a command; returns its standard output and peak resident memory in MB."""
     with tempfile.TemporaryDirectory() as folder:
         peak = Path(folder) / "peak"
         run = subprocess.run(measuring(peak, command), capture_output=True, check=False)

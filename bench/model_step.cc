@@ -1,10 +1,10 @@
-// Training steps of an encoder shaped like BERT-base (Devlin et al. 2019; every token gets one of nine
-// classes) or a decoder shaped like GPT-2 small (Radford et al. 2019; every token predicts the next one), on
-// random tokens, for bench/compare_models.py: one JSON line a step on standard output.
+// Training steps of an encoder shaped like BERT-base (Devlin et al. 2019; classifies every token into nine
+// classes) or a decoder shaped like GPT-2 small (Radford et al. 2019; predicts next tokens), on random
+// tokens, for bench/compare_models.py. Prints one JSON line per step.
 //
 //   bench_model_step --shape bert --batch 8 --length 128 --steps 4 --threads 2 --dropout 0.1 [--save DIR]
 //
-// --save leaves initial weights and tokens in a folder before the first step.
+// --save writes initial weights and tokens to a folder before the first step.
 
 #include <chrono>
 #include <filesystem>
@@ -46,7 +46,7 @@ Shape shape_of(const std::string& name, float dropout) {
   throw UsageError(concat("--shape: expected bert or gpt, found ", name));
 }
 
-// Embedding, layers, and an output projection, which is the table again where it fits.
+// Embedding, layers, and an output projection, tied to the embedding if the sizes match.
 class Model {
  public:
   Model(const Shape& shape, float dropout)

@@ -1,9 +1,9 @@
-"""Folders of models in the sizes that people use, with random weights and real vocabularies, as transformers writes them.
+"""Model folders of common sizes with random weights and real vocabularies, as written by transformers.
 
     python bench/random_models.py bert-base VOCABULARY FOLDER
 
-VOCABULARY is a folder with BERT's vocab.txt, or GPT-2's vocab.json and merges.txt. What is timed does not depend on the
-weights; what is compared does, and weights of transformers' own start give every token some probability.
+VOCABULARY is a folder with BERT's vocab.txt, or GPT-2's vocab.json and merges.txt. Timings do not depend on the weights.
+Comparisons do; transformers' initial weights give every token some probability.
 """
 
 import shutil
@@ -18,12 +18,12 @@ def bert_base():
 
 def gpt2_small():
     import transformers as hf
-    # Of a random model's texts none is to end before the others.
+    # No text of a random model may end early.
     return hf.GPT2LMHeadModel(hf.GPT2Config(bos_token_id=50256, eos_token_id=50256))
 
 
 def llama_small():
-    """Positions that are free of any table: its texts may be long."""
+    """Rotary positions, so that texts may be long."""
     import transformers as hf
     return hf.LlamaForCausalLM(hf.LlamaConfig(
         vocab_size=50257, hidden_size=512, intermediate_size=1408, num_hidden_layers=8, num_attention_heads=8,
@@ -35,7 +35,7 @@ SHAPES = {"bert-base": bert_base, "gpt2-small": gpt2_small, "llama-small": llama
 
 
 def write_model(shape, vocabulary, folder):
-    """Writes a folder, unless it is there."""
+    """Writes the folder unless it exists."""
     import torch
     folder = Path(folder)
     if (folder / "model.safetensors").exists():
@@ -44,7 +44,7 @@ def write_model(shape, vocabulary, folder):
     model = SHAPES[shape]()
     with torch.no_grad():
         for parameter in model.parameters():
-            if parameter.dim() == 1:  # no zeros and ones, which would hide a bias or a norm that is left out
+            if parameter.dim() == 1:  # zeros and ones would hide a missing bias or norm
                 parameter += 0.02 * torch.randn_like(parameter)
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("vocab.txt", "vocab.json", "merges.txt"):

@@ -1,7 +1,8 @@
-"""Training steps in PyTorch of the models that bench_model_step trains, from the weights and tokens that it saved; one JSON
-line a step on standard output. bench/compare_models.py runs this.
+"""Training steps in PyTorch of the models of bench_model_step, from the weights and tokens that it saved.
 
     python bench/torch_model_step.py --shape bert --save DIR --batch 8 --length 128 --steps 4 --threads 2 [--compile]
+
+Prints one JSON line per step. Used by bench/compare_models.py.
 """
 
 import argparse
@@ -17,7 +18,7 @@ D_MODEL, HEADS, D_FF, LAYERS = 768, 12, 3072, 12
 
 
 class Layer(nn.Module):
-    """bert: post-norm, GELU; gpt: pre-norm, GELU by tanh, causal."""
+    """bert: post-norm, GELU; gpt: pre-norm, tanh GELU, causal."""
 
     def __init__(self, gpt, dropout):
         super().__init__()
@@ -69,7 +70,7 @@ class Model(nn.Module):
         if gpt:
             put(self.final_norm, "layer_norm")
         if weights:
-            raise SystemExit(f"weights that this model has no place for: {', '.join(sorted(weights))}")
+            raise SystemExit(f"unexpected weights: {', '.join(sorted(weights))}")
 
     def forward(self, ids):
         x = self.dropout(F.embedding(ids, self.table) + self.positions[:ids.shape[1]])
@@ -82,7 +83,7 @@ class Model(nn.Module):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shape", choices=("bert", "gpt"), required=True)
-    parser.add_argument("--save", required=True, help="the folder that bench_model_step --save has written")
+    parser.add_argument("--save", required=True, help="the folder written by bench_model_step --save")
     parser.add_argument("--batch", type=int, required=True)
     parser.add_argument("--length", type=int, required=True)
     parser.add_argument("--steps", type=int, default=4)

@@ -1,9 +1,9 @@
-"""Training steps in PyTorch from a qkv model folder and a file of qkv's batches, one JSON line a step on standard output.
+"""Training steps in PyTorch from a qkv model folder and a file of qkv's batches.
 
     python bench/torch_training.py --model DIR --batches FILE --threads 2 [--dropout 0.1] [--compile]
 
-A line has the loss (label-smoothed, per target token) and the seconds that the step took, the making of its padded tensors
-included; the last line has the memory that the process held before its first step. bench/compare_training.py runs this.
+Prints one JSON line per step with the loss (label-smoothed, per target token) and the time in seconds, including the creation of
+padded tensors; the last line has the process's memory before the first step. Used by bench/compare_training.py.
 """
 
 import argparse
@@ -23,8 +23,8 @@ def learning_rate(arguments, step):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", required=True, help="a model folder that qkv has written")
-    parser.add_argument("--batches", required=True, help="what qkv train translation --save-batches has written")
+    parser.add_argument("--model", required=True, help="a model folder written by qkv")
+    parser.add_argument("--batches", required=True, help="the file written by qkv train translation --save-batches")
     parser.add_argument("--steps", type=int, help="(default: all batches)")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--dropout", type=float, default=0.1)

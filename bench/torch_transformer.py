@@ -1,7 +1,7 @@
-"""The encoder-decoder that qkv trains, written for PyTorch at its best on a CPU: scaled_dot_product_attention with masks
-made once a batch, queries, keys and values as one product, fused Adam.
+"""qkv's encoder-decoder in PyTorch, tuned for CPUs: scaled_dot_product_attention with one mask per batch, a fused projection of
+queries, keys and values, fused Adam.
 
-It starts from the weights of a qkv model folder (Marian's layout, post-norm), and its arithmetic is the same up to rounding.
+It loads the weights of a qkv model folder (Marian's layout, post-norm); its arithmetic is the same up to rounding.
 """
 
 import json
@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 
 class Attention(nn.Module):
-    """Multi-head attention; `parts` of the input become queries, keys and values."""
+    """Multi-head attention with fused projections."""
 
     def __init__(self, d_model, heads, self_attention):
         super().__init__()
@@ -40,7 +40,7 @@ class Attention(nn.Module):
 
 
 class Layer(nn.Module):
-    """A post-norm layer; with `cross` a decoder's."""
+    """A post-norm layer; `cross`: a decoder layer."""
 
     def __init__(self, config, side, cross):
         super().__init__()
@@ -84,17 +84,17 @@ class Transformer(nn.Module):
         for layer in self.encoder:
             memory = layer(memory, source_mask)
         x = self.embed(inputs)
-        for layer in self.decoder:  # what is padded comes last, so no row that counts sees it
+        for layer in self.decoder:  # padding comes last, so no real row attends to it
             x = layer(x, None, memory, source_mask)
         return F.linear(x, self.table.weight, self.bias[0])
 
 
 def from_folder(folder, dropout):
-    """The model of a qkv folder, with its weights."""
+    """Loads the model of a qkv folder."""
     folder = Path(folder)
     config = json.loads((folder / "config.json").read_text())
     if config["activation_function"] != "relu" or not config["scale_embedding"]:
-        raise SystemExit(f"{folder}: expected ReLU and scaled embeddings, as the presets have them")
+        raise SystemExit(f"{folder}: expected ReLU and scaled embeddings, as in the presets")
     config["dropout"] = dropout
     weights = load_file(str(folder / "model.safetensors"))
     model = Transformer(config)
@@ -130,7 +130,7 @@ def from_folder(folder, dropout):
             put_both(layer.final_norm, f"{at}.final_layer_norm")
     rest = [name for name in weights if not name.endswith("embed_positions.weight")]
     if rest:
-        raise SystemExit(f"{folder}: weights that this model has no place for: {', '.join(sorted(rest))}")
+        raise SystemExit(f"{folder}: unexpected weights: {', '.join(sorted(rest))}")
     return model
 
 
@@ -140,7 +140,7 @@ def padded(rows, filler):
 
 
 def tensors_of(batch, start):
-    """A batch of qkv's (lists of ids by sentence, </s> included) as padded tensors: source, its mask, inputs, labels."""
+    """A batch of qkv (lists of ids per sentence, </s> included) as padded tensors: source, its mask, inputs, labels."""
     source, labels = padded(batch["source"], start), padded(batch["target"], -100)
     inputs = torch.cat([torch.full((len(labels), 1), start), labels[:, :-1].clamp(min=0)], 1)
     lengths = torch.tensor([len(row) for row in batch["source"]])

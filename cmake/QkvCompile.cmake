@@ -1,32 +1,32 @@
-# What makes a build short, and changes no result: the compiler cache, precompiled headers, and little optimisation where
-# nothing is computed.
+# Faster builds without effect on results: the compiler cache, precompiled headers, and less optimisation of code that
+# computes nothing.
 
-# With precompiled headers the cache wants to be told that no source depends on the time or on macros set before them.
+# ccache supports precompiled headers only if told that no source depends on the time or on preceding macros.
 find_program(CCACHE ccache)
 if(CCACHE AND (NOT CMAKE_CXX_COMPILER_LAUNCHER OR CMAKE_CXX_COMPILER_LAUNCHER MATCHES "ccache$"))
   set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
 endif()
 
-# Commands and tests are long to compile and short to run; what they call is optimised like everything else.
+# Commands and tests take longer to compile than to run; the library that they call is fully optimised.
 set(QKV_PROGRAM_OPTIONS $<$<CONFIG:Release>:-O1>)
 
-# Clang's are not worth the other rules that the cache has for them.
+# For Clang, ccache has other rules, which are not worth supporting.
 set(default OFF)
 if(PROJECT_IS_TOP_LEVEL AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   set(default ON)
 endif()
 option(QKV_PCH "Precompile the headers from elsewhere that most files include" ${default})
 
-# The headers of the kinds of files. What is compiled with them still includes what it uses itself: clang-tidy in
-# .ci/run compiles without.
+# The precompiled headers of each kind of file. Files must still include what they use: clang-tidy in .ci/run compiles
+# without precompiled headers.
 set(QKV_PCH_layer <algorithm> <array> <charconv> <chrono> <cmath> <cstdint> <cstring> <filesystem> <fstream>
                   <functional> <limits> <map> <memory> <mutex> <numeric> <optional> <set> <span> <sstream> <string>
                   <string_view> <unordered_map> <utility> <vector>)
 set(QKV_PCH_test ${QKV_PCH_layer} <gtest/gtest.h>)
 set(QKV_PCH_command ${QKV_PCH_layer} <CLI/CLI.hpp> <iostream> <nlohmann/json.hpp>)
 
-# qkv_precompile(<target> <layer|test|command> <libraries>...): the headers of that kind, which are those libraries', are
-# compiled once for all its targets, which need the same flags for that.
+# qkv_precompile(<target> <layer|test|command> <libraries>...): precompiles the headers of that kind, which come from these
+# libraries, once for all targets of the kind, which must have equal flags.
 function(qkv_precompile target kind)
   if(NOT QKV_PCH)
     return()

@@ -1,10 +1,10 @@
-# The libraries that qkv is linked with, all from the distribution. None appears in a public header of qkv. This file
-# is installed beside the CMake package too: a program that links the static library needs them on its machine.
+# The libraries that qkv links, all from the distribution. None appears in a public header. This file is also installed
+# with the CMake package, because a program that links the static library needs them too.
 find_package(Threads REQUIRED)
 find_package(OpenMP REQUIRED COMPONENTS CXX)
 find_package(hwy REQUIRED)
 
-# qkv_import(name header library...): the target qkv::name, for what Debian has no usable CMake package of.
+# qkv_import(name header library...): the target qkv::name, for a library without a usable CMake package in Debian.
 function(qkv_import name header)
   if(TARGET qkv::${name})
     return()
@@ -18,7 +18,7 @@ function(qkv_import name header)
   endforeach()
 endfunction()
 
-# Debian's dnnl-config.cmake asks for OpenCL's headers, which nothing here uses; the others ship none.
+# Debian's dnnl-config.cmake requires OpenCL's headers, which are not needed; the others have no package.
 qkv_import(dnnl dnnl.hpp dnnl)
 qkv_import(utf8proc utf8proc.h utf8proc)
 qkv_import(pcre2 pcre2.h pcre2-8)

@@ -1,8 +1,8 @@
-# Text files (pages, styles, scripts) as constants of the program.
+# Embeds text files (pages, styles, scripts) as constants.
 #
 # qkv_embed(<layer> <folder>): the .html, .css and .js files of qkv/<layer>/<folder> become std::string_views of the
 # namespace qkv::<layer>::<folder>, named for their files: common.css is kCommonCss. A header of the layer declares them;
-# one that is declared and has no file does not link.
+# a declared constant without a file does not link.
 function(qkv_embed layer folder)
   if(NOT TARGET qkv_${layer})
     return()

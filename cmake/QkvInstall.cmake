@@ -1,10 +1,10 @@
-# What `cmake --install` puts where, and the package behind find_package(qkv).
+# The components of `cmake --install`, and the package for find_package(qkv).
 #   component development: the static library, its public headers, the CMake package
 #   component runtime:     the program
 include(CMakePackageConfigHelpers)
 
-# Public headers are all of qkv/ but these: kernels check devices and nothing else, and a few headers are a layer's own
-# business. tests/install checks that what is installed needs nothing that is not.
+# All headers of qkv/ are public but these: kernels check nothing but devices, and some headers are internal to a layer.
+# tests/install checks that installed headers include only installed headers.
 set(QKV_PRIVATE_HEADERS
   "-inl\\.h$"
   "/kernels/(backend|cpu|reference)/"
@@ -18,7 +18,7 @@ set(QKV_PRIVATE_HEADERS
   "/models/families/"
   "/models/hub/(config_reader|config_writer|family|weight_map|tensor_files|weights)\\.h$"
   "/models/(position_grid|validate)\\.h$"
-  # Of the tokenizers, tokenizer.h and translation_tokenizer.h are what others use.
+  # The public tokenizer headers are tokenizer.h and translation_tokenizer.h.
   "/text/(files|steps|token_models)/" "/text/(added_tokens|post_processing|tokenizer_parts)\\.h$")
 
 # qkv_public_headers(<variable>): their paths, relative to the source folder.
@@ -30,8 +30,8 @@ function(qkv_public_headers variable)
   set(${variable} ${headers} PARENT_SCOPE)
 endfunction()
 
-# A static library leaves its own libraries to whoever links it. They are listed here and not taken from the layers,
-# because headers alone (nlohmann-json) and this build's warning flags are no concern of theirs.
+# Users of the static library must link its dependencies. They are listed here instead of taken from the layers, because
+# users do not need header-only libraries (nlohmann-json) or this build's warning flags.
 set(link "")
 foreach(library qkv::sentencepiece qkv::utf8proc qkv::pcre2 qkv::jpeg qkv::spng qkv::dnnl hwy::hwy OpenMP::OpenMP_CXX Threads::Threads)
   list(APPEND link $<LINK_ONLY:${library}>)
@@ -55,7 +55,7 @@ endforeach()
 install(EXPORT qkvTargets NAMESPACE qkv:: DESTINATION ${package_folder} COMPONENT development)
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/qkvConfig.cmake.in ${PROJECT_BINARY_DIR}/qkvConfig.cmake
                               INSTALL_DESTINATION ${package_folder} NO_SET_AND_CHECK_MACRO)
-# Before 1.0 a minor version may break what the one before it promised.
+# Before 1.0, minor versions may be incompatible.
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/qkvConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/qkvConfig.cmake ${PROJECT_BINARY_DIR}/qkvConfigVersion.cmake
               ${PROJECT_SOURCE_DIR}/cmake/QkvDependencies.cmake

@@ -1,5 +1,5 @@
-# Layers. A folder under qkv/ is a layer with a level; it may include itself and folders of lower levels only.
-# Each is an object library, so a layer's tests build without the layers above it. The public library is all of them.
+# Layers. Each folder under qkv/ is a layer with a level; it may include only itself and folders of lower levels. Each is
+# an object library, so that a layer's tests build without the layers above it. The public library contains all layers.
 
 add_library(qkv_flags INTERFACE)
 target_include_directories(qkv_flags INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
@@ -19,8 +19,8 @@ endif()
 set_property(GLOBAL PROPERTY QKV_LAYERS "")
 
 # qkv_layer(<folder> LEVEL <n> [USES <layers>...] [LIBRARIES <third-party targets>...] [WITHOUT <patterns>...])
-# USES lists every lower layer whose code is needed at link time, directly or through another. Sources whose path matches
-# a pattern of WITHOUT are left out.
+# USES lists every lower layer needed at link time, directly or indirectly. Sources whose path matches a pattern of WITHOUT
+# are excluded.
 function(qkv_layer name)
   cmake_parse_arguments(ARG "" "LEVEL" "USES;LIBRARIES;WITHOUT" ${ARGN})
   set_property(GLOBAL APPEND PROPERTY QKV_LAYERS ${name}:${ARG_LEVEL})
@@ -37,8 +37,8 @@ function(qkv_layer name)
   set_target_properties(qkv_${name} PROPERTIES QKV_USES "${ARG_USES}" QKV_LIBRARIES "${ARG_LIBRARIES}")
 endfunction()
 
-# qkv_link(<executable> <layers>...): the layers' objects, those of the layers they use, and their libraries to link
-# with; a library's flags are for the layers that include its headers.
+# qkv_link(<executable> <layers>...): links the objects of the layers and of the layers that they use, and their libraries.
+# A library's compile flags apply only to layers that include its headers.
 function(qkv_link target)
   set(todo ${ARGN})
   set(all "")

@@ -1,4 +1,4 @@
-# Writes SOURCE: each of FILES (separated by commas) as a string_view of NAMESPACE, which HEADER declares. Run by qkv_embed().
+# Writes SOURCE with each of FILES (comma-separated) as a string_view in NAMESPACE, declared in HEADER. Run by qkv_embed().
 string(REPLACE "," ";" files "${FILES}")
 set(text "#include \"${HEADER}\"\n\nnamespace ${NAMESPACE} {\n\n")
 foreach(file IN LISTS files)
@@ -13,7 +13,7 @@ foreach(file IN LISTS files)
     string(APPEND constant ${first}${rest})
   endforeach()
   file(READ ${file} hex HEX)
-  # Bytes, not text: a file may hold anything, a raw string's end included.
+  # Written as bytes, because a file may contain anything, including the end of a raw string.
   string(REGEX REPLACE "([0-9a-f][0-9a-f])" "'\\\\x\\1'," bytes "${hex}")
   string(APPEND text "static constexpr char ${constant}Bytes[] = {\n    ${bytes}'\\0'};\n"
                      "const std::string_view ${constant}{${constant}Bytes, sizeof ${constant}Bytes - 1};\n\n")

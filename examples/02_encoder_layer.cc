@@ -1,5 +1,5 @@
-// An encoder layer over a ragged batch: two sentences of different lengths, laid end to end, without padding.
-// The second sentence comes out the same, to the last bit, when it is alone.
+// An encoder layer on a ragged batch: two concatenated sentences of different lengths, without padding. The
+// second sentence has the same result alone, bit for bit.
 #include <qkv/qkv.h>
 
 #include <cmath>
@@ -15,7 +15,7 @@ int main() {
   const qkv::Tensor x = qkv::Tensor::empty({offsets.tokens(), d_model});
   for (int64_t i = 0; i < x.numel(); ++i) x.values()[i] = std::sin(0.37f * static_cast<float>(i));
 
-  qkv::nn::ForwardContext context;  // training is off: nothing is dropped
+  qkv::nn::ForwardContext context;  // inference: no dropout
   const qkv::Tensor both = layer(x, offsets, {}, context).value();
 
   layer.visit([](const std::string& name, const qkv::nn::Parameter& parameter) {

@@ -1,5 +1,5 @@
-// A Transformer that learns to turn a sequence of digits around, and the attention with which it does so.
-// `qkv train` does the same to text, with checkpoints, validation and a model folder around it.
+// A Transformer that learns to reverse sequences of digits, and its attention. `qkv train` does the same for
+// text, with checkpoints, validation and a model folder.
 #include <qkv/qkv.h>
 
 #include <iostream>
@@ -15,7 +15,7 @@ Ids random_digits(qkv::RandomStream& random) {
   return ids;
 }
 
-// Sequences laid end to end, with what stands before and after each.
+// Concatenates sequences, with prefix and suffix ids for each.
 qkv::Ragged pack_ragged(const std::vector<Ids>& sequences, const Ids& before, const Ids& after) {
   Ids ids, offsets{0};
   for (const Ids& sequence : sequences) {
@@ -66,7 +66,7 @@ int main() {
     if (step % 100 == 0) std::cout << "step " << step << "  loss " << result.loss.value().item() << '\n';
   }
 
-  // Sequences that it has hardly seen: there are over a hundred million.
+  // Most likely unseen: there are over a hundred million sequences.
   std::vector<Ids> sources;
   for (int i = 0; i < 100; ++i) sources.push_back(with_end(random_digits(random)));
   const auto outputs = qkv::search::search(model, sources, {.beam = 1});
@@ -74,12 +74,12 @@ int main() {
   for (size_t i = 0; i < sources.size(); ++i) {
     right += outputs[i][0].ids == with_end(Ids(sources[i].rbegin() + 1, sources[i].rend()));
   }
-  std::cout << right << " of " << sources.size() << " new sequences turned around\n";
+  std::cout << right << " of " << sources.size() << " new sequences reversed correctly\n";
 
-  // Position t of the output looks at position n - t of the input.
+  // Position t of the output attends to position n - t of the input.
   const auto capture = qkv::search::capture(model, sources[0], outputs[0][0].ids);
   const qkv::Tensor& cross = capture.attentions.back().weights;  // [heads, queries, keys]
-  std::cout << capture.attentions.back().name << ", the mean of its heads:\n";
+  std::cout << capture.attentions.back().name << ", mean of its heads:\n";
   for (int64_t query = 0; query < cross.dim(1); ++query) {
     for (int64_t key = 0; key < cross.dim(2); ++key) {
       float mean = 0;

@@ -1,4 +1,4 @@
-// A classifier with mean pooling: trained, saved, loaded, and taught something else with a frozen encoder.
+// A classifier with mean pooling: trains, saves, loads, and fine-tunes it with a frozen encoder.
 #include <qkv/qkv.h>
 #include <iostream>
 using namespace qkv;  // NOLINT(google-build-using-namespace)

@@ -1,4 +1,4 @@
-// BERT reads two texts as one: hidden states, and the token that each attends to most in the last layer.
+// BERT on a pair of texts: hidden states, and the token that each token attends to most in the last layer.
 #include <qkv/qkv.h>
 
 #include <algorithm>

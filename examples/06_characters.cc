@@ -1,4 +1,4 @@
-// A language model of characters with a block of one's own: attention with a softcap and a mask.
+// A character language model with a custom block: attention with a softcap and a mask.
 #include <qkv/qkv.h>
 #include <iostream>
 using namespace qkv;  // NOLINT(google-build-using-namespace)

@@ -1,4 +1,4 @@
-// A image is read, and if it can be, made smaller, cropped and written.
+// Reads an image; if that succeeds, resizes, crops and writes it.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,11 +11,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace qkv::data;
   try {
     const Image image = decode_image({reinterpret_cast<const char*>(data), size}, "fuzz");
-    if (image.height * image.width > 1 << 20) return 0;  // right, but slow
+    if (image.height * image.width > 1 << 20) return 0;  // valid, but slow
     const Image small = resize(image, 7, 9, static_cast<Resampling>(size % 6));
     encode_png(center_crop(small, 5, 12));
   } catch (const qkv::Error&) {
-    // Refused, as it should be.
+    // Rejected, as expected.
   }
   return 0;
 }

@@ -1,4 +1,4 @@
-// A config.json, as the family reads it that it names, and the model that it describes, without its numbers.
+// Reads a config.json with the family that it names, and constructs the model without weights.
 
 #include <cstddef>
 #include <cstdint>
@@ -26,7 +26,7 @@ void open(const std::string& text, std::span<const Family> families) {
     family->weight_map(config);
     family->serialize(config).json();
   } catch (const qkv::Error&) {
-    // Refused, as it should be.
+    // Rejected, as expected.
   }
 }
 

@@ -1,5 +1,5 @@
-// A safetensors file: the bytes as they are, and again as a header behind its right length, which chance
-// seldom finds, with as many bytes of numbers behind it as the first of them says.
+// Reads a safetensors file: the bytes unchanged, and again as a header with its correct length, which random
+// mutation rarely finds, followed by as many data bytes as the first byte says.
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -17,7 +17,7 @@ namespace {
 
 using qkv::io::SafetensorsFile;
 
-// Opens bytes as a file that lies in memory, and every tensor in it.
+// Opens bytes as a file in memory, and every tensor in it.
 void read_all(std::string_view bytes) {
   const int descriptor = memfd_create("fuzz", 0);
   if (descriptor < 0 || write(descriptor, bytes.data(), bytes.size()) != std::ssize(bytes)) std::abort();
@@ -28,11 +28,11 @@ void read_all(std::string_view bytes) {
         file.tensor(name);
         file.as_stored(name, file.shape(name));
       } catch (const qkv::Error&) {
-        // Of a dtype that is not read.
+        // An unsupported dtype.
       }
     }
   } catch (const qkv::Error&) {
-    // Refused, as it should be.
+    // Rejected, as expected.
   }
   close(descriptor);
 }

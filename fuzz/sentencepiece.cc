@@ -1,4 +1,4 @@
-// A SentencePiece model is read, and if it can be, text goes through it and back.
+// Reads a SentencePiece model; if that succeeds, encodes and decodes text.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
                  [&](int32_t, std::string_view piece, uint32_t, uint32_t) { pieces.emplace_back(piece); });
     model.decode(pieces);
   } catch (const qkv::Error&) {
-    // Refused, as it should be.
+    // Rejected, as expected.
   }
   return 0;
 }

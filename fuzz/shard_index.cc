@@ -1,4 +1,4 @@
-// A model.safetensors.index.json beside one shard.
+// Reads a model.safetensors.index.json with one shard.
 
 #include <unistd.h>
 
@@ -16,7 +16,7 @@
 
 namespace {
 
-// A folder with a shard whose name the golden index knows.
+// A folder with a shard named in the golden index.
 const std::filesystem::path& folder() {
   static const std::filesystem::path path = [] {
     const auto made = std::filesystem::temp_directory_path() / ("fuzz-shards-" + std::to_string(::getpid()));
@@ -37,7 +37,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const qkv::models::TensorFiles files(folder(), qkv::MapFor::reading);
     for (const std::string& name : files.names()) files.file_of(name, {2}).as_stored(name, {2});
   } catch (const qkv::Error&) {
-    // Refused, as it should be.
+    // Rejected, as expected.
   }
   return 0;
 }

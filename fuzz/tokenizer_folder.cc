@@ -1,5 +1,5 @@
-// The files beside a tokenizer: the input is a vocab.json, a merges.txt and a tokenizer_config.json, with a
-// zero byte between them.
+// Reads the older tokenizer files: the input is a vocab.json, a merges.txt and a tokenizer_config.json,
+// separated by zero bytes.
 
 #include <unistd.h>
 
@@ -38,7 +38,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const qkv::text::Tokenizer tokenizer = qkv::text::Tokenizer::load(folder());
     tokenizer.decode(tokenizer.encode("Hello [MASK]  wörld, 中文 12345\n", "second text").ids);
   } catch (const qkv::Error&) {
-    // Refused, as it should be.
+    // Rejected, as expected.
   }
   return 0;
 }

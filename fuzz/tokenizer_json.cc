@@ -1,4 +1,4 @@
-// A tokenizer.json is read, and if it can be, text goes through it and back.
+// Reads a tokenizer.json; if that succeeds, encodes and decodes text.
 
 #include <cstddef>
 #include <cstdint>
@@ -20,7 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     for (const int32_t id : encoding.ids) decoder.add(id);
     decoder.finish();
   } catch (const qkv::Error&) {
-    // Refused, as it should be.
+    // Rejected, as expected.
   }
   return 0;
 }

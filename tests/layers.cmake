@@ -1,5 +1,5 @@
-# Fails when a file under qkv/ includes a folder of its own level (other than its own) or of a higher one, or a backend's
-# headers from above kernels/.
+# Fails if a file under qkv/ includes another folder of its own level or of a higher one, or a backend's headers from
+# above kernels/.
 foreach(entry IN LISTS LAYERS)
   string(REPLACE ":" ";" pair ${entry})
   list(GET pair 0 name)
@@ -29,7 +29,7 @@ foreach(file IN LISTS files)
     elseif(NOT target STREQUAL folder AND NOT level_${target} LESS level_${folder})
       string(APPEND wrong "qkv/${path} (level ${level_${folder}}) includes ${target} (level ${level_${target}})\n")
     endif()
-    # The device seam: layers above see kernels of tensors.
+    # The device seam: layers above see only kernels of tensors.
     if(NOT folder STREQUAL "kernels" AND line MATCHES "\"qkv/kernels/(absent/|backend|cpu/|dispatch|reference/)")
       string(APPEND wrong "qkv/${path}: includes what only kernels/ may: ${line}\n")
     endif()
@@ -43,7 +43,7 @@ if(wrong)
 endif()
 message(STATUS "${checked} includes, all downward")
 
-# docs/architecture.md shows the same table to its readers.
+# docs/architecture.md has the same table.
 file(STRINGS ${SOURCE}/docs/architecture.md rows REGEX "^\\| [0-9]+ \\| `[a-z]+` \\|")
 set(documented "")
 foreach(row IN LISTS rows)
@@ -58,7 +58,7 @@ if(NOT declared STREQUAL documented)
                       "  documented ${documented}\n  declared   ${declared}")
 endif()
 
-# No circles among headers: headers that include only headers without open ends are taken away until none is left.
+# No circles among headers: repeatedly removes headers all of whose includes have been removed; none may remain.
 file(GLOB_RECURSE headers RELATIVE ${SOURCE} ${SOURCE}/qkv/*.h)
 foreach(header IN LISTS headers)
   file(STRINGS ${SOURCE}/${header} includes REGEX "^#include \"qkv/")
@@ -84,13 +84,13 @@ while(left)
   endforeach()
   if(NOT closed)
     string(REPLACE ";" "\n  " rest "${rest}")
-    message(FATAL_ERROR "these headers include each other in a circle, or include what is not there:\n  ${rest}")
+    message(FATAL_ERROR "these headers form an include circle, or include missing files:\n  ${rest}")
   endif()
   list(APPEND done ${closed})
   set(left ${rest})
 endwhile()
 
-# A folder holds what a reader can take in.
+# Folders stay small enough for readers.
 set(folders "")
 file(GLOB_RECURSE sources RELATIVE ${SOURCE} ${SOURCE}/qkv/*.cc)
 foreach(source IN LISTS sources)

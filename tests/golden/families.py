@@ -1,5 +1,5 @@
-"""Writes tests/models/golden/<case>: small model folders as transformers saves them, with random numbers, and in
-expected.safetensors what they compute.
+"""Writes tests/models/golden/<case>: small model folders with random weights, saved by transformers, and their results in
+expected.safetensors.
 
 Run from the repository root, with torch, transformers and safetensors installed (a minute):
 
@@ -30,14 +30,14 @@ def write(name, **how):
     shutil.rmtree(folder, ignore_errors=True)
     seed = zlib.crc32(name.encode()) % 1000
     model = random_model(name.split("+")[0], SIZE, seed)
-    if name.endswith("16"):  # weights of 16 bits, and what they compute in 32
+    if name.endswith("16"):  # 16-bit weights, results in 32 bits
         for parameter in model.parameters():
             parameter.data = parameter.data.to(torch.bfloat16 if name.endswith("bf16") else torch.float16)
     model.save_pretrained(folder, **how)
     for parameter in model.parameters():
         parameter.data = parameter.data.float()
     config = json.loads((folder / "config.json").read_text())
-    del config["transformers_version"]  # the folders should not change with it
+    del config["transformers_version"]  # keeps the folders independent of the version
     (folder / "config.json").write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
     (folder / "generation_config.json").unlink(missing_ok=True)
     if of_images(model):

@@ -1,5 +1,5 @@
-"""Gives some of the folders of families.py a tokenizer, and writes into their texts.json what transformers makes of
-texts with both: tests/apps holds the commands to it.
+"""Adds tokenizers to some folders of families.py, and writes the results of transformers on texts to texts.json, with which
+tests/apps compares the commands.
 
 Run from the repository root, after families.py:
 
@@ -53,7 +53,7 @@ def write(name, result):
 
 
 def open_and_write(name, auto, tokenizer, say):
-    """say(model, tokenizer) -> what is said of each text."""
+    """say(model, tokenizer) -> the results for each text."""
     write(name, say(*open_folder(name, auto, tokenizer)))
 
 

@@ -1,11 +1,11 @@
-"""Writes tests/ops/golden/general_*.safetensors: PyTorch's values and gradients of the operations on any shape.
+"""Writes tests/ops/golden/general_*.safetensors: PyTorch's values and gradients of operations on any shape.
 
 Run from the repository root, with torch and numpy installed (a second):
 
     python tests/golden/general_ops.py
 
 Files are as pytorch.py describes them: float32 inputs, float64 arithmetic, one rounding to float32. The metadata's `op`
-names the function, and its options stand beside it (axis, keep, begin, ...).
+names the function; further entries are its options (axis, keep, begin, ...).
 """
 
 import math
@@ -28,7 +28,7 @@ def write(name, op, inputs, function, kept=(), **options):
 
 
 def divisors(*shape):
-    """Away from 0."""
+    """Random numbers that are not close to 0."""
 
     def draw(case):
         numbers = case.draw(*shape)
@@ -62,7 +62,7 @@ def softmaxes():
         write(op, op, {"x": lambda case: case.draw(3, 4, 37, scale=3.0)}, lambda x: function(x, -1))
     masked = torch.tensor([[0, 1, 1, 0, 1, 1, 1, 0, 1]] * 5, dtype=torch.bool)
     masked[3, 1:] = False
-    masked[3, 0] = True  # one possibility
+    masked[3, 0] = True  # a single candidate
     write("softmax_masked", "softmax",
           {"x": lambda case: case.draw(5, 9, scale=2.0).masked_fill(~masked, -math.inf)}, lambda x: F.softmax(x, -1))
 

@@ -1,6 +1,6 @@
-"""Writes tests/apps/golden/hub/<name>: folders as they come from the hub, each with the files, fields, names of tensors, buffers
-and dtypes of the one that it is named after and of that age; sizes, words and numbers alone are others. said.json has what
-transformers says of each.
+"""Writes tests/apps/golden/hub/<name>: copies of hub folders with the files, fields, tensor names, buffers and dtypes of the
+folder that they are named after, as of its time, but with other sizes, vocabularies and weights. said.json has the results of
+transformers.
 
 Run from the repository root, with torch, transformers, sentencepiece, safetensors and Pillow installed (a minute):
 
@@ -29,13 +29,13 @@ from random_families import randomized  # noqa: E402
 ROOT = Path("tests/apps/golden/hub")
 PICTURES = [f"tests/data/golden/images/{name}" for name in ("rgb.png", "rgba.png", "gray.png")]
 ENCODER = {"hidden_size": 16, "intermediate_size": 24, "num_attention_heads": 2, "num_hidden_layers": 2}
-HUGE = 1000000000000000019884624838656  # what tokenizer_config.json says where there is no limit
+HUGE = 1000000000000000019884624838656  # means "no limit" in tokenizer_config.json
 
 torch.set_num_threads(1)
 
 
 def rename(tensors, *pairs):
-    """The same tensors under names in which each `old` is `new`."""
+    """Renames tensors, replacing each `old` by `new`."""
     def renamed(name):
         for old, new in pairs:
             name = name.replace(old, new)
@@ -45,14 +45,14 @@ def rename(tensors, *pairs):
 
 
 def model(folder, config, architecture=None, change=lambda tensors: tensors, dtype=None, tune=lambda model: None):
-    """Writes config.json and model.safetensors: random numbers under transformers' names, as change() has them."""
+    """Writes config.json and model.safetensors: random weights, with names as modified by change()."""
     write_json(folder / "config.json", config)
     seed = zlib.crc32(folder.name.encode()) % 1000
     torch.manual_seed(seed)
     made = getattr(hf, architecture or config["architectures"][0])(hf.AutoConfig.from_pretrained(folder))
     randomized(made.float().eval(), seed)
     tune(made)
-    with tempfile.TemporaryDirectory() as saved:  # whose names are those of the files, not those of the modules
+    with tempfile.TemporaryDirectory() as saved:  # saved names differ from module names
         made.save_pretrained(saved)
         tensors = change(load_file(Path(saved) / "model.safetensors"))
     if dtype:
@@ -69,7 +69,7 @@ def without(tensors, *parts):
     return {name: tensor for name, tensor in tensors.items() if not any(part in name for part in parts)}
 
 
-# BERT and its kin.
+# BERT and related models.
 
 PLAIN = ["The man sleeps in the house.", "a red dog", "Paris, and THE caf\u00e9 \u4e2d in France?"]
 MASKED = ["The [MASK] sleeps in the [MASK].", "Paris is the[MASK]of France"]
@@ -103,7 +103,7 @@ def vectors(folder, texts, pool):
 
 
 def of_pretraining(folder, vocabulary, **config):
-    """The tensors of a whole BertForPreTraining, with TensorFlow's names of norms, under another class's name."""
+    """All tensors of a BertForPreTraining, with TensorFlow's names of norms, under another class name."""
     model(folder, {"architectures": ["BertForMaskedLM"], "gradient_checkpointing": False, **BERT,
                    "position_embedding_type": "absolute", "transformers_version": "4.6.0.dev0", "use_cache": True,
                    "vocab_size": vocabulary, **config},
@@ -173,7 +173,7 @@ def roberta_base(folder):
 
 
 def twitter_roberta(folder):
-    """The older files of a tokenizer alone."""
+    """Only the older files of a tokenizer."""
     size = tokenizers.roberta(folder, fast=False)
     write_json(folder / "special_tokens_map.json", {
         "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "sep_token": "</s>", "pad_token": "<pad>",
@@ -231,7 +231,7 @@ def texts_of(folder, prompts):
         found = said.continuation(model, tokenizer, prompt)
         result.append({"command": ["generate", "--max-new-tokens", "8"], "input": prompt,
                        "texts": [{"ids": found.pop("ids")}]})
-        if found["token_log_probabilities"]:  # of one token there is nothing to say
+        if found["token_log_probabilities"]:  # a single token has no predictions
             result.append({"command": ["score"], "input": prompt, **found})
     return result
 
@@ -372,7 +372,7 @@ def vit_base(folder):
 
 
 def vit_today(folder):
-    """As transformers 4.40 and later write them."""
+    """In the format of transformers 4.40 and later."""
     model(folder, {"architectures": ["ViTForImageClassification"], **VIT, "encoder_stride": 16, "model_type": "vit",
                    "pooler_act": "tanh", "pooler_output_size": 16, "problem_type": "single_label_classification",
                    "qkv_bias": True, "dtype": "float32", "transformers_version": "4.56.0"})
@@ -389,7 +389,7 @@ IMAGENET = {"image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.2
 
 
 def deit_base(folder):
-    """A ViT, whatever its name."""
+    """A ViT under any model_type."""
     model(folder, {"architectures": ["ViTForImageClassification"], **VIT, "model_type": "vit"},
           change=lambda tensors: without(tensors, "pooler"))
     write_json(folder / "preprocessor_config.json", {
@@ -411,7 +411,7 @@ def deit_distilled(folder):
 
 
 def translations(folder, texts):
-    """With the folder's own way of decoding. An output that comes to a limit ends there, with the end's token."""
+    """With the folder's decoding options. An output that reaches a limit ends with the end token."""
     model, tokenizer = opened(folder, hf.AutoModelForSeq2SeqLM)
     limit = {} if model.generation_config.max_length else {"max_length": 20, "forced_eos_token_id": 1}
     result = []
@@ -422,7 +422,7 @@ def translations(folder, texts):
         best = {"text": tokenizer.decode(found.sequences[0], skip_special_tokens=True)}
         if getattr(found, "sequences_scores", None) is not None:
             best["score"] = float(found.sequences_scores[0])
-        options = ["--max-new-tokens=18"] if limit else []  # which counts neither the start nor the end
+        options = ["--max-new-tokens=18"] if limit else []  # excludes start and end tokens
         result.append({"command": ["translate", *options], "input": text, "hypotheses": [best]})
     return result
 
@@ -481,10 +481,10 @@ def marian(folder, size, config, generation, dtype=None):
         with torch.no_grad():
             for name, parameter in made.named_parameters():
                 if name.endswith("layer_norm.bias"):
-                    parameter *= 0.1  # else the same token comes always
+                    parameter *= 0.1  # otherwise the same token is always predicted
             made.final_logits_bias.copy_(torch.randn_like(made.final_logits_bias) * 0.3)
-            made.final_logits_bias[0, 0] = 0.9  # outputs end by themselves
-            made.final_logits_bias[0, -1] = 2.0  # padding would come often
+            made.final_logits_bias[0, 0] = 0.9  # outputs end before the limit
+            made.final_logits_bias[0, -1] = 2.0  # padding would be likely
 
     model(folder, {
         "activation_dropout": 0.0, "activation_function": "swish", "add_bias_logits": False, "add_final_layer_norm": False,
@@ -510,7 +510,7 @@ def opus_en_de(folder):
 
 
 def opus_en_romance(folder):
-    """Of several target languages; decoding is said in config.json, as it was before there was a file for it."""
+    """A multilingual model; decoding options in config.json, as before generation_config.json existed."""
     size = tokenizers.marian(folder, codes=[">>fr<<", ">>pt_br<<"])
     write_json(folder / "tokenizer_config.json", {"source_lang": "eng", "target_lang": "roa", "model_max_length": 512})
     marian(folder, size, {"num_beams": 4, "gradient_checkpointing": False}, None, dtype=torch.float16)
@@ -534,7 +534,7 @@ def main():
         shutil.rmtree(folder, ignore_errors=True)
         (folder / "onnx").mkdir(parents=True)
         result = FOLDERS[name](folder)
-        for other in ELSEWHERE:  # weights for other programs, which nobody is to open
+        for other in ELSEWHERE:  # weights of other programs, which must not be opened
             (folder / other).write_bytes(b"of another program")
         lines = ",\n".join(json.dumps(one, ensure_ascii=False) for one in result)
         (folder / "said.json").write_text(f"[{lines}]\n")

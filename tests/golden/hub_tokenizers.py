@@ -1,4 +1,4 @@
-"""Small tokenizers in the files that hub folders keep them in: the same kinds, the same steps and special tokens, few words."""
+"""Small tokenizers in the file formats of hub folders: the same kinds, steps and special tokens, but few words."""
 
 import json
 
@@ -21,7 +21,7 @@ def special(content, **how):
 
 
 def bert(folder, cased=False, fast=True, truncation=None):
-    """vocab.txt, and tokenizer.json where `fast`. truncation: what sentence-transformers left in that file."""
+    """vocab.txt, and tokenizer.json where `fast`. truncation: as sentence-transformers writes it."""
     words = [*WORDS, "Paris", "France", "London"] if cased else WORDS
     letters = [*LETTERS, *(letter.upper() for letter in LETTERS), "é", "É"] if cased else LETTERS
     vocabulary = ["[PAD]", "[unused0]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *".,'?!", *"12", "中", *letters,
@@ -46,7 +46,7 @@ def bert(folder, cased=False, fast=True, truncation=None):
 
 
 def merges_of(words, first=""):
-    """The merges that make each word, letter by letter, and all the tokens on the way."""
+    """Merges that build each word letter by letter, and all intermediate tokens."""
     merges, tokens = [], []
     for word in words:
         made = word[0]
@@ -59,7 +59,7 @@ def merges_of(words, first=""):
 
 
 def byte_level(folder, begin, end, fast=None):
-    """vocab.json and merges.txt; fast(tokenizer) finishes what tokenizer.json is to say."""
+    """vocab.json and merges.txt; fast(tokenizer) completes tokenizer.json."""
     merges, tokens = merges_of([*(f"Ġ{word}" for word in WORDS), "the", "Paris"])
     vocabulary = {token: i for i, token in enumerate([*begin, *BYTES, *dict.fromkeys(tokens), *end])}
     (folder / "vocab.json").write_text(json.dumps(vocabulary, ensure_ascii=False))
@@ -159,7 +159,7 @@ GERMAN = [f"{a} {b} {c}." for a in ("der", "ein") for b in ("Mann", "Hund") for 
 
 
 def t5(folder, extra=100):
-    """spiece.model and tokenizer.json, whose sentinels come behind the pieces."""
+    """spiece.model and tokenizer.json, with sentinels after the pieces."""
     pieces = sentencepiece_file(folder / "spiece.model", [*ENGLISH, "translate English to German: x"], 48, pad_id=0,
                                 eos_id=1, unk_id=2, bos_id=-1)
     scored = [(pieces.id_to_piece(i), pieces.get_score(i)) for i in range(len(pieces))]
@@ -177,7 +177,7 @@ def t5(folder, extra=100):
 
 
 def marian(folder, codes=()):
-    """source.spm, target.spm and the vocab.json that both languages share, with the codes of target languages."""
+    """source.spm, target.spm and a joint vocab.json with codes of target languages."""
     pieces = []
     for name, lines in (("source.spm", ENGLISH), ("target.spm", GERMAN)):
         model = sentencepiece_file(folder / name, lines, 40)

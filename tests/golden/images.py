@@ -1,8 +1,8 @@
-"""Writes small pictures and what Pillow and transformers make of them.
+"""Writes small images and the results of Pillow and transformers on them.
 
-    tests/data/golden/images      pictures of every kind, and behind each, as <name>.rgb.png, Pillow's pixels
-    tests/models/golden/images    preprocessor_config.json files, and the numbers that transformers' processors give
-    tests/models/golden/<family>  of folders with labels: preprocessing, images.json (labels and vectors of pictures) and
+    tests/data/golden/images      images of every kind, each with Pillow's pixels as <name>.rgb.png
+    tests/models/golden/images    preprocessor_config.json files, and the outputs of transformers' processors
+    tests/models/golden/<family>  for folders with labels: preprocessing, images.json (labels and vectors of images) and
                                   resized.safetensors (an image of another size than the model's)
 
 Run from the repository root after families.py, with torch, transformers, safetensors and Pillow installed:
@@ -34,7 +34,7 @@ torch.set_num_threads(1)
 
 
 def picture(height, width, channels=3, seed=1):
-    """Ramps, edges and a little noise: what filters and decoders have to do with."""
+    """Ramps, edges and a little noise, to exercise filters and decoders."""
     random = np.random.default_rng(seed)
     y, x = np.mgrid[0:height, 0:width]
     levels = np.stack([255 * x / width, 255 * y / height, 128 + 120 * np.sin((x + 2 * y) / 5), 90 + 3 * x], axis=-1)
@@ -44,7 +44,7 @@ def picture(height, width, channels=3, seed=1):
 
 
 def keep(name, save):
-    """Writes a picture, and Pillow's pixels of it, upright, as an RGB file."""
+    """Writes an image, and Pillow's upright RGB pixels of it."""
     path = PICTURES / name
     save(path)
     with Image.open(path) as image:
@@ -52,7 +52,7 @@ def keep(name, save):
 
 
 def png_of_16_bits(path, levels):
-    """Pillow writes no RGB of 16 bits."""
+    """Pillow cannot write 16-bit RGB."""
     rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in levels)
     chunks = b"".join(struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
                       for kind, data in [(b"IHDR", struct.pack(">IIBBBBB", levels.shape[1], levels.shape[0], 16, 2, 0, 0, 0)),
@@ -84,7 +84,7 @@ def write_pictures():
         exif = Image.Exif()
         exif[0x0112] = orientation
         keep(f"turned_{orientation}.jpg", lambda path: small.save(path, quality=92, subsampling=0, exif=exif))
-    # By "resample": filter, height and width.
+    # Filter ("resample"), height and width.
     for resample in range(6):
         for height, width in [(11, 15), (43, 17), (29, 50)]:
             if (resample, height) not in [(1, 29), (4, 29), (5, 29), (1, 43), (5, 43)]:

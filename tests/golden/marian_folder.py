@@ -1,4 +1,4 @@
-"""Writes tests/pipelines/golden/marian: a small Marian folder as transformers save it, and what transformers make of it.
+"""Writes tests/pipelines/golden/marian: a small Marian folder saved by transformers, and transformers' results.
 
     python tests/golden/marian_folder.py   # needs torch, transformers (5.23 made the committed files) and sentencepiece
 
@@ -61,7 +61,7 @@ def make_model(vocabulary):
         for name, parameter in model.named_parameters():
             if parameter.requires_grad:
                 gain = "norm" in name and name.endswith("weight")
-                # A token is not to predict itself, and not the same always: large matrices, small vectors. But large scores
+                # Large matrices and small vectors, so that predictions vary and a token does not predict itself. But large scores
                 # would turn the last bits of queries and keys into the fifth digit of a weight.
                 small = any(part in name for part in ("shared", "q_proj", "k_proj"))
                 size = 0.2 if parameter.dim() < 2 else 0.5 if small else 1.0

@@ -1,7 +1,7 @@
-"""Writes tests/metrics/golden/*.tsv: what sacreBLEU (2.6) and Python say, for tests/metrics to hold qkv::metrics against.
+"""Writes tests/metrics/golden/*.tsv: results of sacreBLEU (2.6) and Python, with which tests/metrics compares qkv::metrics.
 
-Run from the repository root, with sacrebleu installed. Fields are separated by tabs; a backslash, and whatever does not
-print, is written as \\xHH for each byte of its UTF-8.
+Run from the repository root, with sacrebleu installed. Fields are separated by tabs; backslashes and non-printable characters
+are written as \\xHH for each byte of their UTF-8.
 """
 
 import random
@@ -120,7 +120,7 @@ for i, pair in enumerate(PAIRS):
 FOLDER.mkdir(parents=True, exist_ok=True)
 write("corpora.tsv", ([name] + [escape(field) for field in row] for name, rows in CORPORA.items() for row in rows))
 
-# name, then options, then results; integers and doubles that read back exactly; last the line that sacreBLEU prints.
+# Name, options, results (with exact doubles), and the line that sacreBLEU prints.
 BLEU_OPTIONS = [dict(), dict(lowercase=True), dict(tokenize="none"), dict(smooth_method="none"),
                 dict(effective_order=True), dict(max_ngram_order=2), dict(max_ngram_order=6, lowercase=True)]
 rows = []
@@ -156,7 +156,7 @@ lines += ["".join(rng.choice(PIECES) for _ in range(rng.randrange(1, 30))) for _
 tokenizer = Tokenizer13a()
 write("tokenize_13a.tsv", ([escape(line), escape(tokenizer(line))] for line in lines))
 
-# Bytes that are not UTF-8, and what Python reads.
+# Invalid UTF-8, and Python's decoding.
 BROKEN = [b"\xff", b"a\x80b", b"\xc3", b"\xc3(", b"\xe4\xb8", b"\xe4\xb8x", b"\xed\xa0\x80", b"\xf0\x9f\x98", b"\xc0\xaf",
           b"\xe0\x80\xaf", b"\xf4\x90\x80\x80", b"\xf0\x9f\x98\x80\xf0\x9f", b"\xf8\x88\x80\x80\x80", b"ok \xe9t\xe9"]
 LEADS = bytes([0x41, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC1, 0xC2, 0xDF, 0xE0, 0xE1, 0xED, 0xEF, 0xF0, 0xF3, 0xF4, 0xF5])

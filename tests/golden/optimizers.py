@@ -1,10 +1,10 @@
-"""Writes tests/optim/golden/*.safetensors: what torch.optim does, for the C++ tests to hold qkv's optimizers against.
+"""Writes tests/optim/golden/*.safetensors: steps of torch.optim, with which the C++ tests compare qkv's optimizers.
 
 Run from the repository root, with torch and numpy installed (a few seconds):
 
     python tests/golden/optimizers.py
 
-A file holds one optimizer with one set of options (in the metadata) for a matrix m and a vector v: m.value.0 and
+A file has the steps of one optimizer with one set of options (in the metadata) for a matrix m and a vector v: m.value.0 and
 v.value.0, then for each step s the gradients m.gradient.s and v.gradient.s and the values after it; learning rates in
 learning_rate. Everything is computed in float64 and rounded once to float32 (see pytorch.py).
 """
@@ -18,7 +18,7 @@ EPS32 = torch.finfo(torch.float32).eps
 
 
 def optimizer_case(name, kind, keys, **options):
-    """`keys`: what qkv calls the options, where that is another name."""
+    """`keys`: qkv's names of options, if different."""
     told = {keys.get(key, key): value for key, value in options.items() if key not in ("betas", "eps")}
     if "betas" in options:
         told["beta1"], told["beta2"] = options["betas"]
@@ -63,7 +63,7 @@ def optimizer_cases():
                    beta2_decay=-0.5, weight_decay=0.3)
 
     case = Case("optim/golden/clip_gradients", max_norm=2.5)
-    for name, scale in [("large", 1.0), ("small", 0.01)]:  # only the first is over max_norm
+    for name, scale in [("large", 1.0), ("small", 0.01)]:  # only the first exceeds max_norm
         parameters = []
         for i, shape in enumerate([(7, 5), (11,), (3, 4)]):
             parameters.append(nn.Parameter(torch.zeros(shape, dtype=F64)))

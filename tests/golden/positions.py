@@ -1,11 +1,11 @@
-"""Writes tests/nn/golden/positions.safetensors: what transformers make of positions that attention knows of.
+"""Writes tests/nn/golden/positions.safetensors: transformers' results for positions applied in attention.
 
 Run from the repository root, with torch, transformers and safetensors installed:
 
     python tests/golden/positions.py
 
-buckets.<n>.<max>.<both|backwards>: T5's buckets of distances -300 to 300. slopes.<heads>: those of BLOOM's ALiBi.
-rotary.<kind>: cosines [3, d / 2], then sines, of positions 1, 7 and 900, as LLaMA has them.
+buckets.<n>.<max>.<both|backwards>: T5's buckets of distances -300 to 300. slopes.<heads>: BLOOM's ALiBi.
+rotary.<kind>: cosines [3, d / 2], then sines, of positions 1, 7 and 900, as in LLaMA.
 """
 
 import torch
@@ -23,7 +23,7 @@ for buckets, most in ((32, 128), (8, 20), (12, 300), (4, 3)):
             distances, bidirectional=both, num_buckets=buckets, max_distance=most).int()
 
 for heads in (1, 2, 6, 8, 12, 20):
-    # Slope times position, of which position 1 is the slope.
+    # Slope times position; position 1 gives the slope.
     found[f"slopes.{heads}"] = build_alibi_tensor(torch.ones(1, 2), heads, torch.float32)[:, 0, 1].contiguous()
 
 ROTARY = {

@@ -1,26 +1,26 @@
-"""Writes tests/{ops,nn}/golden/*.safetensors: what PyTorch says, for the C++ tests to hold qkv against.
+"""Writes tests/{ops,nn}/golden/*.safetensors: results of PyTorch, with which the C++ tests compare qkv.
 
 Run from the repository root, with torch and numpy installed (a few seconds):
 
     python tests/golden/pytorch.py
 
-The numbers depend on the fixed seed of each case only, so that a case can be added without changing the others.
+The numbers of a case depend only on its own fixed seed, so that cases can be added without changing others.
 
-Inputs and parameters are drawn as float32; everything is then computed in float64 and rounded once to float32, so that
-what stands in a file is the truth and not PyTorch's own rounding. No dropout. Nothing is left at a default of zeros or
-ones: biases and LayerNorm gains are random.
+Inputs and parameters are drawn as float32; everything is computed in float64 and rounded once to float32, so that files have
+exact results without PyTorch's rounding. No dropout. Nothing is left at a default of zeros or ones: biases and LayerNorm gains
+are random.
 
-A file holds, for one case:
-    <input>                 what goes in, under its name (query, key, value, input, src, tgt, bias, ids, ...)
+A file has, for one case:
+    <input>                 the inputs by name (query, key, value, input, src, tgt, bias, ids, ...)
     param.<name>            every parameter, named as in PyTorch's state_dict
-    output                  what comes out (further outputs under their own names, such as weights)
-    grad_output             the gradient that arrives at the output, random
+    output                  the output (further outputs under their own names, such as weights)
+    grad_output             a random gradient of the output
     grad.<input>            the gradient of sum(output * grad_output) with respect to that input
     grad.param.<name>       and with respect to each parameter
-and its configuration as text in the metadata. Masks are U8 named `keep`, 1 = may be attended; `bias` is added to the
-scores. Sequences are padded to equal lengths [batch, length, features]; where they differ, `lengths` (or src_lengths,
-tgt_lengths), I32 [batch], say how many rows of each count: grad_output is zero in the others, and only rows that count
-are to be compared (padding is filled with random numbers, so that reading it shows).
+and its configuration as text in the metadata. Masks are U8 named `keep`, 1 = may be attended to; `bias` is added to the scores.
+Sequences are padded to equal lengths [batch, length, features]; if lengths differ, `lengths` (or src_lengths, tgt_lengths), I32
+[batch], are the numbers of valid rows: grad_output is zero in the others, and only valid rows should be compared (padding is
+random, so that reading it is detected).
 """
 
 import json
@@ -57,7 +57,7 @@ class Case:
         return torch.from_numpy(numbers.astype(np.float32).astype(np.float64))
 
     def leaf(self, name, tensor):
-        """An input or a parameter whose gradient is wanted."""
+        """An input or parameter with a gradient."""
         self.keep(name, tensor)
         self.leaves[name] = tensor.requires_grad_()
         return tensor
@@ -72,10 +72,10 @@ class Case:
 
     def lengths(self, name, *lengths):
         self.keep(name, torch.tensor(lengths, dtype=torch.int32))
-        return torch.arange(max(lengths))[None, :] < torch.tensor(lengths)[:, None]  # [batch, length], True = counts
+        return torch.arange(max(lengths))[None, :] < torch.tensor(lengths)[:, None]  # [batch, length], True = valid
 
     def module(self, module):
-        """Gives every parameter random numbers and makes it a leaf."""
+        """Randomises every parameter and makes it a leaf."""
         module = module.to(F64).eval()
         for name, parameter in module.named_parameters():
             fan_in = parameter.shape[-1] if parameter.dim() > 1 else 1
@@ -90,7 +90,7 @@ class Case:
         return module
 
     def finish(self, output, valid=None):
-        """Draws the upstream gradient, goes backward and writes the file. valid [batch, length]: rows that count."""
+        """Draws the upstream gradient, runs backward and writes the file. valid [batch, length]: valid rows."""
         self.keep("output", output)
         upstream = self.draw(*output.shape)
         if valid is not None:
@@ -103,7 +103,7 @@ class Case:
         self.write()
 
     def write(self):
-        """The safetensors format, in a fixed order (bytes last, so that all is aligned): equal numbers, equal bytes."""
+        """The safetensors format, in a fixed order (bytes last, for alignment), so that equal numbers give equal bytes."""
         header, parts, end = {"__metadata__": dict(sorted(self.metadata.items()))}, [], 0
         arrays = {name: tensor.numpy() for name, tensor in self.tensors.items()}
         for name, array in sorted(arrays.items(), key=lambda item: (item[1].dtype == np.uint8, item[0])):
@@ -127,7 +127,7 @@ def u8(mask):
 
 
 def causal_mask(queries, keys):
-    """True = may be attended; aligned to the last key, as a KV cache needs."""
+    """True = may be attended to; aligned to the last key, as with a KV cache."""
     return torch.ones(queries, keys, dtype=torch.bool).tril(keys - queries)
 
 
@@ -161,7 +161,7 @@ def attention(name, batch, heads, queries, keys, d_k, d_v, causal=False, keep=No
     else:
         mask = mask.expand(batch, heads, queries, keys)
         output = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale)
-    with torch.no_grad():  # PyTorch's function does not give the weights
+    with torch.no_grad():  # PyTorch's function does not return weights
         scores = q @ k.transpose(2, 3) * (1 / math.sqrt(d_k) if scale is None else scale) + mask
         probabilities = torch.softmax(scores, -1).nan_to_num(0.0)
         assert (probabilities @ v - output).abs().max() < 1e-12, name
@@ -173,7 +173,7 @@ def attention(name, batch, heads, queries, keys, d_k, d_v, causal=False, keep=No
 def random_keep(*shape, empty_row=None):
     def make(case):
         allowed = torch.from_numpy(case.random.random(shape) < 0.6)
-        allowed[..., 0] = True  # every row may attend to something
+        allowed[..., 0] = True  # every row may attend to some key
         if empty_row is not None:
             allowed[..., empty_row, :] = False
         return allowed
@@ -234,8 +234,8 @@ def function_cases():
         case.keep("row_nll", F.cross_entropy(logits, labels, reduction="none"))
         case.finish(F.cross_entropy(logits, labels, label_smoothing=smoothing).reshape(1))
 
-    # The factor sqrt(d_model) and positions, as a model's first layer has them. Sinusoids of the paper (section 3.5)
-    # in both layouts: sin and cos in turn (added here), and all sines before all cosines as in Marian.
+    # With the factor sqrt(d_model) and positions, as in a model's first layer. Sinusoids of the paper (section 3.5) in
+    # both layouts: alternating sin and cos (added here), and all sines before all cosines as in Marian.
     vocabulary, features, places = 19, 24, 40
     case = Case("ops/golden/embedding", factor=math.sqrt(features))
     angle = torch.arange(places, dtype=F64)[:, None] / 10000.0 ** (torch.arange(0, features, 2, dtype=F64) / features)

@@ -1,4 +1,4 @@
-"""What transformers' models say of texts, in the words of qkv's JSON."""
+"""Results of transformers' models on texts, with the keys of qkv's JSON."""
 
 import torch
 

@@ -1,5 +1,5 @@
-"""Writes tests/pipelines/golden/sentence_vectors.json: files of sentence-transformers to lie beside the model in
-tests/models/golden/bert_base, and the vectors that PyPI's sentence-transformers makes of some texts with both.
+"""Writes tests/pipelines/golden/sentence_vectors.json: sentence-transformers files for the model in tests/models/golden/bert_base,
+and the vectors of PyPI's sentence-transformers for some texts.
 
     python tests/golden/sentence_vectors.py   # needs sentence-transformers (6.2 made the committed file) and torch
 """
@@ -17,7 +17,7 @@ RESULT = Path("tests/pipelines/golden/sentence_vectors.json")
 TEXTS = ["the man sleeps in the house.", "A RED dog", "", "a dog runs, a dog sleeps, a man runs, a man sleeps."]
 torch.set_num_threads(1)
 
-# Where the classes of its modules were, in its first versions and from version 6 on.
+# Paths of the module classes in its first versions and from version 6 on.
 OLD = {name: f"sentence_transformers.models.{name}" for name in ("Transformer", "Pooling", "Normalize")}
 NEW = {"Transformer": "sentence_transformers.base.modules.transformer.Transformer",
        "Pooling": "sentence_transformers.sentence_transformer.modules.pooling.Pooling",
@@ -38,7 +38,7 @@ def limited(limit):
     return json.loads((MODEL / "tokenizer_config.json").read_text()) | {"model_max_length": limit}
 
 
-# As the folders of all-MiniLM-L6-v2 (here shorter), bge-small-en and such as version 6 writes are.
+# Like the folders of all-MiniLM-L6-v2 (here shorter), bge-small-en, and those written by version 6.
 CASES = {
     "mean_normalized": {
         "modules.json": modules(OLD, True), "1_Pooling/config.json": flags(mean_tokens=True),

@@ -1,9 +1,9 @@
-"""Writes tests/pipelines/golden/t5: a small T5 folder as transformers save it, and what transformers make of it.
+"""Writes tests/pipelines/golden/t5: a small T5 folder saved by transformers, and transformers' results.
 
     python tests/golden/t5_folder.py   # needs torch, transformers (5.23 made the committed files) and sentencepiece
 
-The weights are random. expected.json has, for some texts, their ids, what comes of them by greedy and by beam search, as
-ids and as text, and the mean of the encoder's vectors. The model has a few rows more than the tokenizer has tokens, as T5's have.
+The weights are random. expected.json has, for some texts, their ids, the results of greedy and beam search as ids
+and text, and the mean of the encoder's vectors. As in T5, the model has a few rows more than the tokenizer has tokens.
 """
 
 import json

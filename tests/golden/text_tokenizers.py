@@ -1,11 +1,11 @@
-"""Writes tests/text/golden/: small tokenizers of every kind, trained on the project's own pages, and what PyPI's `tokenizers`
-makes of some texts with them and with the vocabularies of BERT and GPT-2. tests/text/test_tokenizer_golden.cc holds
-qkv::text::Tokenizer against it.
+"""Writes tests/text/golden/: small tokenizers of every kind, trained on this project's documents, and the results of PyPI's
+`tokenizers` with them and with the vocabularies of BERT and GPT-2. tests/text/test_tokenizer_golden.cc compares
+qkv::text::Tokenizer with them.
 
     python tests/golden/text_tokenizers.py --shared ../shared/data/tokenizers
 
 Run from the repository root, with tokenizers, transformers and sentencepiece installed; --shared has bert_uncased/vocab.txt and
-gpt2/{vocab.json,merges.txt}. A <name>.json is a tokenizer, <name>.cases.jsonl has a case a line. Offsets are bytes.
+gpt2/{vocab.json,merges.txt}. A <name>.json is a tokenizer, <name>.cases.jsonl has one case per line. Offsets are bytes.
 """
 
 import argparse
@@ -57,7 +57,7 @@ def case(tokenizer, first, second=None, special=True, truncation=None):
         record["truncation"] = truncation
     encoding = tokenizer.encode(first, second, add_special_tokens=special)
     places = [byte_positions(first), byte_positions(second or "")]
-    # Which text an offset belongs to, is only known of tokens that are of a text.
+    # Special tokens belong to no text.
     offsets = [[places[i][begin], places[i][end]] if i is not None else [0, 0]
                for (begin, end), i in zip(encoding.offsets, encoding.sequence_ids)]
     record |= {"ids": encoding.ids, "offsets": offsets, "type_ids": encoding.type_ids,
@@ -146,7 +146,7 @@ def byte_level_few():
 
 
 def split_pattern():
-    """The steps of newer byte-level vocabularies: NFC, a longer pattern, pieces that are tokens are not cut."""
+    """The steps of newer byte-level vocabularies: NFC, a longer pattern, pieces in the vocabulary are not split."""
     pattern = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
                r"|\s*[\r\n]+|\s+(?!\S)|\s+")
     tokenizer = Tokenizer(models.BPE(ignore_merges=True))
@@ -175,14 +175,14 @@ def byte_fallback():
     tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A", pair="<s> $A <s>:1 $B:1", special_tokens=[("<s>", 1)])
     tokenizer.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(),
                                            decoders.Strip(" ", 1, 0)])
-    # In the file the bytes are plain tokens of the model, special ones are three.
+    # In the file, bytes are plain tokens of the model; three tokens are special.
     content = json.loads(tokenizer.to_str())
     content["added_tokens"] = content["added_tokens"][:3]
     return Tokenizer.from_str(json.dumps(content))
 
 
 def word_suffix():
-    """Byte-pair encoding as it was first: the end of a word is marked, unknown characters are tokens."""
+    """The original byte-pair encoding: an end-of-word suffix, unknown characters are tokens."""
     tokenizer = Tokenizer(models.BPE(unk_token="<unk>", end_of_word_suffix="</w>"))
     tokenizer.normalizer = normalizers.Lowercase()
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
@@ -193,7 +193,7 @@ def word_suffix():
 
 
 def train_sentencepiece(**options):
-    """A SentencePiece model whose map of characters has a few rules."""
+    """A SentencePiece model with a small character map."""
     rules = FOLDER / "rules.tsv"
     pairs = [("ﬁ", "fi"), ("Ａ", "A"), ("…", "..."), ("\u200b", ""), ("e\u0301", "é"), ("½", "1/2"), ("\u00a0", " "), ("\t", " "),
              ("ǆ", "dž"), ("中a", "x")]
@@ -207,7 +207,7 @@ def train_sentencepiece(**options):
 
 
 def write_sentencepiece(name, **options):
-    """Ids, offsets and texts as the sentencepiece library gives them."""
+    """Ids, offsets and texts of the sentencepiece library."""
     model = train_sentencepiece(**options)
     (FOLDER / f"{name}.model").write_bytes(model)
     processor = sentencepiece.SentencePieceProcessor(model_proto=model)
@@ -246,7 +246,7 @@ def unigram():
 
 
 def unigram_bytes():
-    """Unigram with bytes for what is unknown, compatibility characters decomposed, accents and ends stripped."""
+    """Unigram with byte fallback; NFKD, accents and surrounding white space removed."""
     tokenizer = Tokenizer(models.Unigram())
     tokenizer.normalizer = normalizers.Sequence([normalizers.NFKD(), normalizers.StripAccents(), normalizers.Strip()])
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(),
@@ -262,7 +262,7 @@ def unigram_bytes():
 
 
 def word_level():
-    """Whole words, cut in every other way there is."""
+    """Whole words, with all remaining ways of splitting."""
     tokenizer = Tokenizer(models.WordLevel(unk_token="<unk>"))
     tokenizer.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Replace(Regex(r"\d{4,}"), "#"),
                                                  normalizers.NFD()])

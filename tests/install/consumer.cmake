@@ -12,7 +12,7 @@ file(REMOVE_RECURSE ${WORK})
 run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/installed --component development)
 file(RENAME ${WORK}/installed ${WORK}/moved)
 
-# Nothing points back at where it came from, and no header of another project is needed.
+# No file refers to the build or source folder, and no header of another project is needed.
 file(GLOB_RECURSE files ${WORK}/moved/*.h ${WORK}/moved/*.cmake)
 set(checked 0)
 foreach(file IN LISTS files)
@@ -34,7 +34,7 @@ foreach(file IN LISTS files)
   endforeach()
 endforeach()
 if(checked LESS 10)
-  message(FATAL_ERROR "only ${checked} includes were looked at in ${WORK}/moved")
+  message(FATAL_ERROR "only ${checked} includes were checked in ${WORK}/moved")
 endif()
 
 set(flags "")

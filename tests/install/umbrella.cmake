@@ -1,4 +1,4 @@
-# Fails where qkv/qkv.h lacks a public header or has one that is not public.
+# Fails if qkv/qkv.h lacks a public header or includes a private one.
 file(STRINGS ${SOURCE}/qkv/qkv.h lines REGEX "^#include \"")
 set(included "")
 foreach(line IN LISTS lines)
@@ -16,6 +16,6 @@ if(missing OR surplus)
 endif()
 list(LENGTH included count)
 if(count LESS 10)
-  message(FATAL_ERROR "only ${count} headers were looked at: is SOURCE right? (${SOURCE})")
+  message(FATAL_ERROR "only ${count} headers were checked: is SOURCE right? (${SOURCE})")
 endif()
 message(STATUS "${count} public headers, all in qkv/qkv.h")

@@ -1,9 +1,9 @@
-"""Holds qkv's families to PyPI's transformers: random configurations with random numbers in every parameter.
+"""Compares qkv's families with PyPI's transformers: random configurations with random parameters.
 
     python tests/interop/compare_families.py --dump build/release/tests/dump_family
 
-Each family and head, several seeds: hidden states and logits within 1e-4, attention weights within 1e-5, the same
-greedy text for 50 steps, and of encoder-decoders the same text by beam search. Prints a table, and ends with status 1 where something does not hold. Needs torch,
+For each family and head, several seeds: hidden states and logits to 1e-4, attention weights to 1e-5, 50 equal greedy tokens, and
+for encoder-decoders an equal result of beam search. Prints a table, and exits with status 1 if a comparison fails. Needs torch,
 transformers and safetensors.
 """
 
@@ -55,14 +55,14 @@ def compare(case, seed, dump, folder):
 
 
 def dumped(dump, model, inputs, scratch, steps=STEPS):
-    """What qkv makes of the inputs among these with a model's folder."""
+    """qkv's outputs for the inputs among these tensors, with a model's folder."""
     save_file({name: inputs[name] for name in INPUTS if name in inputs}, scratch / "in.safetensors")
     subprocess.run([dump, model, scratch / "in.safetensors", scratch / "out.safetensors", str(steps)], check=True)
     return load_file(scratch / "out.safetensors")
 
 
 def worst_differences(found, expected):
-    """The largest difference of each kind of output; of an exact kind 0 or 1."""
+    """The largest difference of each kind of output; 0 or 1 for exact kinds."""
     worst = {}
     for name, numbers in expected.items():
         if name in INPUTS:

@@ -1,13 +1,13 @@
-"""Random and nasty texts through `qkv tokenize` and through PyPI's `tokenizers`: every id, offset, type id, mask and decoded text
-has to be the same.
+"""Compares `qkv tokenize` with PyPI's `tokenizers` on random and adversarial texts: ids, offsets, type ids, masks and decoded
+texts must be equal.
 
     python tests/interop/compare_tokenizers.py --qkv build/release/bin/qkv --count 100000 tests/text/golden/*.json \
         ../shared/tokenizers/bert_uncased ../shared/tokenizers/gpt2
 
-A name is a tokenizer.json, or a folder that transformers opens (a BERT vocab.txt; a GPT-2 vocab.json with merges.txt). Texts are
-made of words, pieces of other texts, emoji, combining marks, CJK, Arabic, control characters, special tokens, and bytes that are
-no UTF-8 (which count as U+FFFD on both sides). Characters of which the reference's tables, of Unicode 8 to 17, say something else
-than utf8proc's (Unicode 15) are left out; --tables lists them.
+Arguments are tokenizer.json files, or folders that transformers opens (a BERT vocab.txt; a GPT-2 vocab.json with merges.txt).
+Texts consist of words, parts of other texts, emoji, combining marks, CJK, Arabic, control characters, special tokens, and
+invalid UTF-8 (U+FFFD on both sides). Characters for which the reference's tables (Unicode 8 to 17) and utf8proc's (Unicode 15)
+differ are omitted; --tables lists them.
 """
 
 import argparse
@@ -42,7 +42,7 @@ def characters():
 
 
 def differing_characters():
-    """Characters for which the tables on the two sides differ, or that the reference's side does not agree on itself."""
+    """Characters for which the tables of the two sides differ, or the reference's tables contradict each other."""
     differing = set()
     accents = normalizers.BertNormalizer(clean_text=False, handle_chinese_chars=False, strip_accents=True, lowercase=False)
     clean = normalizers.BertNormalizer(clean_text=True, handle_chinese_chars=False, strip_accents=False, lowercase=False)
@@ -55,12 +55,12 @@ def differing_characters():
     for c in characters():
         category = unicodedata.category(c)
         if category == "Cn":
-            differing.add(c)  # not assigned in Python's Unicode; newer tables know it, or not
+            differing.add(c)  # not assigned in Python's Unicode; newer tables may have it
             continue
         inside = "\x01" + c + "\x01"
         parts = {name: len(split.pre_tokenize_str(inside)) > 1 for name, split in classes.items()}
         is_punctuation = category[0] == "P" or c in ascii_signs
-        # What Unicode of today says, against what the reference does.
+        # Compares current Unicode properties with the reference.
         said = [(category == "Mn", accents.normalize_str(c) == ""), (category[0] == "M", marks.normalize_str(c) == ""),
                 (is_punctuation, len(punctuation.pre_tokenize_str("a" + c + "a")) > 1),
                 (category[0] == "N", len(digits.pre_tokenize_str("a" + c + "a")) > 1),
@@ -68,7 +68,7 @@ def differing_characters():
                 (c.lower(), lower.normalize_str(c)), (category[0] == "L", parts["L"]), (category[0] == "N", parts["N"])]
         said += [(unicodedata.normalize(form, c), normalizer.normalize_str(c)) for form, normalizer in forms.items()]
         if any(expected != found for expected, found in said):
-            # Where the two sides of an accents test differ only because the character decomposes, it is no difference.
+            # A difference due to decomposition alone does not count.
             if said[0][0] != said[0][1] and unicodedata.normalize("NFD", c) != c and said[1:] == [(a, a) for a, _ in said[1:]]:
                 continue
             differing.add(c)
@@ -97,11 +97,11 @@ def random_text(rng, allowed):
             parts.append((rng.choice(WORDS)[0] * rng.randrange(1, 200)).encode())
         if rng.random() < 0.8:
             parts.append(rng.choice(SPACES).encode())
-    return b"".join(parts).replace(b"\0", b"\1")  # a zero byte ends a text
+    return b"".join(parts).replace(b"\0", b"\1")  # a zero byte separates texts
 
 
 def byte_positions(raw, decoded):
-    """Where each character of what was decoded begins in the bytes."""
+    """The byte position of each decoded character."""
     positions, at = [], 0
     for character in decoded:
         positions.append(at)
@@ -164,7 +164,7 @@ def main():
     parser.add_argument("--qkv")
     parser.add_argument("--count", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--tables", action="store_true", help="list the characters that are left out, of those assigned")
+    parser.add_argument("--tables", action="store_true", help="list the assigned characters that are omitted")
     arguments = parser.parse_args()
     differing = differing_characters()
     if arguments.tables:
@@ -177,7 +177,7 @@ def main():
     texts = []
     for _ in range(arguments.count):
         raw = random_text(rng, allowed)
-        # Characters that are left out are drawn by some of the ways to make a text, too.
+        # Some generators also draw omitted characters.
         texts.append(raw.decode("utf-8", "surrogateescape").translate(table).encode("utf-8", "surrogateescape"))
     worst = 0
     print("| tokenizer | texts | tokens | differences |\n| --- | --- | --- | --- |")

@@ -1,13 +1,13 @@
-"""Holds qkv to PyPI's transformers with trained weights: model folders, and lines of real text.
+"""Compares qkv with PyPI's transformers on trained weights: model folders, and lines of real text.
 
     python tests/interop/compare_trained.py --dump build/release/tests/dump_family --qkv build/release/bin/qkv \
         --text FILE DIR...
 
-For each folder of a language model or an encoder of texts: token ids, offsets and decoded text of all lines; hidden states
-and logits within 1e-4 and attention weights within 1e-5 for some of them; the same greedy text for 50 steps behind the
-beginnings of --prompts lines. Of a folder of sentence-transformers also the vectors of all lines. transformers rounds as well, and
-through 30 layers of trained weights that adds up: so each number is also held to what transformers computes in float64. Prints
-tables, and ends with status 1 where something does not hold to float64, or other than numbers is not equal. Needs torch, transformers, safetensors, and sentence-transformers for its folders.
+For each folder of a language model or text encoder: token ids, offsets and decoded text of all lines; hidden states and logits
+to 1e-4 and attention weights to 1e-5 for some of them; 50 equal greedy tokens after the beginnings of --prompts lines; for
+sentence-transformers folders, the vectors of all lines. As transformers also rounds, which adds up over 30 layers of trained
+weights, all numbers are also compared with transformers in float64. Prints tables, and exits with status 1 if a comparison with
+float64 or of exact results fails. Needs torch, transformers, safetensors, and sentence-transformers for its folders.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from compare_families import EXACT, dumped, limit_of, worst_differences
 from random_families import causal, greedy, outputs
 
 STEPS = 50
-LONGEST = 256  # tokens of a line whose hidden states are compared
+LONGEST = 256  # maximum tokens of a line for comparing hidden states
 PROMPT = 12    # tokens
 VECTORS = 1e-5  # of length 1
 
@@ -38,7 +38,7 @@ def opened(folder, dtype):
 
 
 def compare_numbers(folder, texts, arguments):
-    """[(kind, largest number, qkv to transformers, qkv to float64, transformers to float64)]"""
+    """[(kind, largest value, qkv to transformers, qkv to float64, transformers to float64)]"""
     model = opened(folder, torch.float32)
     types = [torch.zeros_like(text) for text in texts]
     expected = outputs(model, texts, types)
@@ -59,7 +59,7 @@ def compare_numbers(folder, texts, arguments):
 
 
 def compare_vectors(folder, lines, arguments):
-    """Of sentence-transformers: (largest difference, least cosine)"""
+    """Compares with sentence-transformers: (largest difference, minimum cosine)"""
     from sentence_transformers import SentenceTransformer
     expected = SentenceTransformer(str(folder), device="cpu").encode(lines, batch_size=1)
     run = subprocess.run([arguments.qkv, "embed", folder, "--json"], input="\n".join(lines) + "\n", check=True,
@@ -70,14 +70,14 @@ def compare_vectors(folder, lines, arguments):
 
 
 def compare(folder, lines, arguments):
-    """Prints its table; whether everything holds."""
+    """Prints the table; returns whether all comparisons hold."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     differences, tokens = compare_tokenizers.compare(folder / "tokenizer.json", [line.encode() for line in lines], arguments.qkv)
     holds = differences == 0
     print(f"### {folder.name}: {len(lines)} lines, {tokens} tokens, {differences} differences of tokenizers\n")
     texts = [torch.tensor(tokenizer(line)["input_ids"][:LONGEST]) for line in lines]
     texts = [text for text in texts if len(text) >= PROMPT][:arguments.numbers]
-    print("| what | bound | qkv to transformers | qkv to float64 | transformers to float64 |\n| --- | --- | --- | --- | --- |")
+    print("| quantity | bound | qkv to transformers | qkv to float64 | transformers to float64 |\n| --- | --- | --- | --- | --- |")
     for kind, size, *found in compare_numbers(folder, texts, arguments):
         if kind in EXACT:
             holds &= found[0] == 0
@@ -90,7 +90,7 @@ def compare(folder, lines, arguments):
     if (folder / "modules.json").exists():
         difference, cosine = compare_vectors(folder, lines, arguments)
         holds &= difference <= VECTORS
-        print(f"| vectors, least cosine {cosine:.7f} | {VECTORS:.0e} | {difference:.1e}{', NO' if difference > VECTORS else ''} | | |")
+        print(f"| vectors, minimum cosine {cosine:.7f} | {VECTORS:.0e} | {difference:.1e}{', NO' if difference > VECTORS else ''} | | |")
     print(flush=True)
     return holds
 
@@ -100,10 +100,10 @@ def main():
     parser.add_argument("folders", nargs="+", type=Path)
     parser.add_argument("--dump", required=True, help="the program built from tests/interop/dump_family.cc")
     parser.add_argument("--qkv", required=True, help="the program")
-    parser.add_argument("--text", required=True, type=Path, help="a file of real text, a sentence a line")
-    parser.add_argument("--lines", type=int, default=200, help="of it, evenly out of the whole (default: %(default)s)")
-    parser.add_argument("--numbers", type=int, default=20, help="of those, whose states are compared (default: %(default)s)")
-    parser.add_argument("--prompts", type=int, default=5, help="of those, that are gone on with (default: %(default)s)")
+    parser.add_argument("--text", required=True, type=Path, help="a file of real text, one sentence per line")
+    parser.add_argument("--lines", type=int, default=200, help="lines, spread over the whole text (default: %(default)s)")
+    parser.add_argument("--numbers", type=int, default=20, help="lines for comparing hidden states (default: %(default)s)")
+    parser.add_argument("--prompts", type=int, default=5, help="lines used as prompts (default: %(default)s)")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     transformers.logging.set_verbosity_error()

@@ -1,4 +1,4 @@
-"""Small models of transformers' families with random numbers everywhere, and what they compute.
+"""Small models of transformers' families with random parameters, and their outputs.
 
 Used by tests/golden/families.py, which writes small folders for CTest, and by compare_families.py.
 """
@@ -58,7 +58,7 @@ def t5_config(size, **other):
 
 
 def t5(size, scaled=True, **other):
-    """scaled: as T5's first models, whose output projection is the table of embeddings; else one of its own."""
+    """scaled: as in the original T5, with a tied output projection; otherwise untied."""
     model = hf.T5ForConditionalGeneration(t5_config(size, tie_word_embeddings=scaled, **other))
     if not scaled:
         model.lm_head.weight = torch.nn.Parameter(torch.empty(size["vocabulary"], size["d_model"]))
@@ -68,7 +68,7 @@ def t5(size, scaled=True, **other):
 
 THREE = {"id2label": {0: "bad", 1: "so-so", 2: "good"}, "label2id": {"bad": 0, "so-so": 1, "good": 2}}
 
-# Every family, with each of its heads and each way of its configuration that changes what is computed.
+# Every family, with each of its heads and each setting that changes the computation.
 CASES = {
     "gpt2": lambda size: gpt2(size),
     "gpt2_untied_relu": lambda size: gpt2(size, tied=False, activation_function="relu"),
@@ -113,7 +113,7 @@ def random_model(name, size, seed):
 
 
 def randomized(model, seed):
-    """No parameter is left at zeros or ones, as biases and gains would be."""
+    """Randomises all parameters, including biases and gains, which start as zeros and ones."""
     random = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for key, parameter in model.named_parameters():
@@ -126,7 +126,7 @@ def randomized(model, seed):
             elif parameter.dim() == 1:
                 numbers = 0.3 * numbers + (1.0 if norm and key.endswith("weight") else 0.0)
             parameter.copy_(numbers)
-    if not of_pairs(model):  # whose tables are tied as they were made
+    if not of_pairs(model):  # their tables are tied on construction
         model.tie_weights()
     return model
 
@@ -170,7 +170,7 @@ def outputs_of_images(model, pixels, **how):
 
 
 def outputs(model, texts, types):
-    """Everything that the model says of each text, alone and without padding, laid end to end."""
+    """All outputs of the model for each text, run alone without padding, concatenated."""
     parts = {}
 
     def keep(name, value):
@@ -201,8 +201,8 @@ def outputs(model, texts, types):
 
 
 def outputs_of_pairs(model, sources, targets):
-    """The same of a source and what is made of it: the encoder's attention weights by layer, then each decoder layer's
-    own and those over the source."""
+    """Likewise for sources and targets: attention weights of the encoder by layer, then self- and cross-attention of each
+    decoder layer."""
     parts = {}
 
     def keep(name, value):
@@ -225,9 +225,9 @@ def outputs_of_pairs(model, sources, targets):
 
 
 def written(model, source, **how):
-    """What transformers makes of a source, without its start; padding never comes."""
+    """transformers' output for a source, without the start token; padding is forbidden."""
     config = model.config
-    # transformers 5.23 makes its cache for as many layers as the encoder has.
+    # transformers 5.23 sizes its cache by the encoder's number of layers.
     cache = config.num_hidden_layers == getattr(config, "num_decoder_layers", config.num_hidden_layers)
     with torch.no_grad():
         found = model.generate(source[None], do_sample=False, bad_words_ids=[[config.pad_token_id]], use_cache=cache,
@@ -236,7 +236,7 @@ def written(model, source, **how):
 
 
 def greedy(model, prompt, steps):
-    """What transformers writes, with its cache."""
+    """transformers' greedy text, with its KV cache."""
     with torch.no_grad():
         found = model.generate(prompt[None], max_new_tokens=steps, min_new_tokens=steps, do_sample=False,
                                pad_token_id=0)

@@ -3,13 +3,13 @@
     python tests/interop/transformers_marian.py DIR --source held_out.en --qkv build/release/bin/qkv \
         --dump-logits build/release/tests/dump_logits
 
-needs torch, transformers, sentencepiece and safetensors from PyPI, and the two programs (`ninja qkv_cli dump_logits`).
-Prints a Markdown table (docs/interop.md holds one) and ends with status 1 if something differs: token ids and texts have
-to be the same, logits to agree within --tolerance. Without --reference, logits are compared on qkv's own translations.
+Needs torch, transformers, sentencepiece and safetensors from PyPI, and the two programs (`ninja qkv_cli dump_logits`).
+Prints a Markdown table (as in docs/interop.md) and exits with status 1 if something differs: token ids and texts must be
+equal, logits must agree to --tolerance. Without --reference, logits are compared on qkv's own translations.
 
-Beam search runs as the folder's generation_config.json says, in transformers as in qkv. Where two hypotheses are closer
-to each other than the two implementations' rounding, either may come out on top: such a tie is told apart (by the scores
-that transformers gives both texts) and counted, but is a difference all the same.
+Beam search uses the folder's generation_config.json in both programs. If two hypotheses differ by less than the
+implementations' rounding, either may win. Such ties are identified (by transformers' scores of both texts) and counted, but are
+still differences.
 """
 
 import argparse
@@ -60,7 +60,7 @@ def length_penalised(log_probabilities, generation):
 
 
 class Comparison:
-    """Rows of the table."""
+    """The rows of the table."""
 
     def __init__(self):
         self.rows, self.passed = [], True
@@ -136,7 +136,7 @@ def compare_translations(arguments, model, tokenizer, sources, translations, tab
 
 
 def add_largest(arguments, table, what, differences):
-    largest = max(differences, default=math.inf)  # nothing to compare is no agreement
+    largest = max(differences, default=math.inf)  # no comparison is not agreement
     table.add(f"{what}, largest difference of {len(differences)} sentences", f"{largest:.2e}",
               f"{arguments.tolerance:g}", largest <= arguments.tolerance)
 
@@ -144,12 +144,12 @@ def add_largest(arguments, table, what, differences):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", metavar="DIR", help="model folder")
-    parser.add_argument("--source", required=True, help="text to translate, a sentence a line")
+    parser.add_argument("--source", required=True, help="text to translate, one sentence per line")
     parser.add_argument("--reference", help="translations to compare logits on (default: qkv's own)")
     parser.add_argument("--qkv", default="build/release/bin/qkv", help="the program (default: %(default)s)")
     parser.add_argument("--dump-logits", default="build/release/tests/dump_logits", help="(default: %(default)s)")
     parser.add_argument("--limit", type=int, default=100, help="sentences (default: %(default)s)")
-    parser.add_argument("--batch", type=int, default=10, help="sentences in a batch of transformers (default: %(default)s)")
+    parser.add_argument("--batch", type=int, default=10, help="sentences per batch in transformers (default: %(default)s)")
     parser.add_argument("--tolerance", type=float, default=1e-4, help="(default: %(default)s)")
     parser.add_argument("--threads", type=int, default=2)
     arguments = parser.parse_args()

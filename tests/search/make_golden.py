@@ -1,5 +1,5 @@
-"""Writes beam_search.json and controls.json: what transformers' generate() finds for models that are tables of random
-logits, and the distributions that it would draw from.
+"""Writes beam_search.json and controls.json: results of transformers' generate() for models that are tables of random
+logits, and its sampling distributions.
 
     python tests/search/make_golden.py   # needs torch and transformers (5.23 made the committed files)
 """
@@ -26,7 +26,7 @@ class TableConfig(PretrainedConfig):
 
 
 class TableModel(PreTrainedModel, GenerationMixin):
-    """The next token's logits are a row of a table: that of (number of tokens so far, last token)."""
+    """The next token's logits are a table's row, selected by (number of tokens so far, last token)."""
 
     config_class = TableConfig
 
@@ -47,7 +47,7 @@ def rounded(values, digits=7):
 
 
 def random_table(vocabulary, places, eos_bonus):
-    # Three decimals, so that the file holds exactly what was searched.
+    # Three decimals, so that the file has the exact values.
     table = torch.randn(places, vocabulary, vocabulary) * 1.5
     table[:, :, EOS] += eos_bonus
     return (table * 1000).round() / 1000
@@ -111,7 +111,7 @@ def main():
         searches = []
         for beam in (2, 3, 4, 6):
             if 2 * beam > vocabulary - 1:
-                continue  # the first step must have 2 * beam different continuations
+                continue  # the first step needs 2 * beam different continuations
             for alpha in (0.0, 0.6, 1.0, 2.0, -0.5):
                 for early in (False, True, "never"):
                     for max_length, min_length in ((12, 0), (25, 0), (9, 5)):
