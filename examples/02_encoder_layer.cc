@@ -12,7 +12,7 @@ int main() {
   qkv::nn::initialise(layer, /*seed=*/1);
 
   const auto offsets = qkv::Offsets::of_lengths(std::vector<int32_t>{5, 3});
-  const qkv::Tensor x = qkv::Tensor::empty({offsets.tokens(), d_model});
+  qkv::Tensor x = qkv::Tensor::empty({offsets.tokens(), d_model});
   for (int64_t i = 0; i < x.numel(); ++i) x.values()[i] = std::sin(0.37f * static_cast<float>(i));
 
   qkv::nn::ForwardContext context;  // inference: no dropout

@@ -61,7 +61,7 @@ std::vector<Tensor> attention_rollout(std::span<const Tensor> layers) {
       }
     });
     below = std::move(here);
-    const Tensor rollout = Tensor::empty({tokens, tokens});
+    Tensor rollout = Tensor::empty({tokens, tokens});
     std::ranges::transform(below, rollout.data(), [](double x) { return static_cast<float>(x); });
     rollouts.push_back(rollout);
   }

@@ -87,8 +87,8 @@ void products(Stopwatch& watch) {
   for (const Size size : {Size{2048, 512, 512}, Size{2048, 512, 2048}, Size{2048, 2048, 512},
                           Size{2048, 256, 1024}, Size{2048, 256, 256}}) {
     const std::string shape = concat(size.rows, " x ", size.inputs, " x ", size.outputs);
-    const Tensor x = random({size.rows, size.inputs}, 1), w = random({size.outputs, size.inputs}, 2);
-    const Tensor y = random({size.rows, size.outputs}, 3);
+    const Tensor x = random({size.rows, size.inputs}, 1);
+    Tensor w = random({size.outputs, size.inputs}, 2), y = random({size.rows, size.outputs}, 3);
     const auto packed = kernels::PackedMatrix::transposed(std::vector{w});
     watch.time("linear, packed", shape, [&] { kernels::matmul(x, packed, {}, y, Accumulate::no); });
     watch.time("weight gradient", shape, [&] { kernels::matmul_transposed_a(y, x, w, Accumulate::no); });
@@ -104,7 +104,8 @@ void products_in_place(Stopwatch& watch) {
   for (const DType dtype : kWeightDTypes) {
     const kernels::WeightView view(std::vector{to_dtype({w}, dtype)});
     for (const int64_t rows : {2048, 64, 4, 1}) {
-      const Tensor x = random({rows, kInputs}, 2), y = random({rows, kOutputs}, 3);
+      const Tensor x = random({rows, kInputs}, 2);
+      Tensor y = random({rows, kOutputs}, 3);
       watch.time(concat("linear, ", weight_dtype_name(dtype)), concat(rows, " x ", kInputs, " x ", kOutputs),
                  [&] { kernels::matmul(x, view, {}, y, Accumulate::no); });
     }
@@ -116,9 +117,10 @@ void attention(Stopwatch& watch, int64_t length, bool causal) {
   constexpr int64_t kHeads = 8, kWidth = 64, kModel = kHeads * kWidth;
   const int64_t sequences = std::max<int64_t>(1, 4096 / length), tokens = sequences * length;
   const Offsets offsets = Offsets::uniform(sequences, length);
-  const Tensor qkv = random({tokens, 3 * kModel}, 1), gradient = random({tokens, 3 * kModel}, 2);
+  const Tensor qkv = random({tokens, 3 * kModel}, 1);
+  Tensor gradient = random({tokens, 3 * kModel}, 2);
   const Tensor output = random({tokens, kModel}, 3), upstream = random({tokens, kModel}, 4);
-  const Tensor log_sum_exp = Tensor::empty({kHeads, tokens});
+  Tensor log_sum_exp = Tensor::empty({kHeads, tokens});
   const kernels::AttentionTensors arguments{.query = qkv.columns(0, kModel),
                                             .key = qkv.columns(kModel, kModel),
                                             .value = qkv.columns(2 * kModel, kModel),
@@ -142,7 +144,7 @@ void attention(Stopwatch& watch, int64_t length, bool causal) {
 // One new token for each of 32 hypotheses, over cached keys and values.
 void decode_attention(Stopwatch& watch) {
   constexpr int64_t kHeads = 8, kWidth = 64, kModel = kHeads * kWidth, kRows = 32, kKeys = 256;
-  const Tensor output = Tensor::empty({kRows, kModel});
+  Tensor output = Tensor::empty({kRows, kModel});
   const kernels::AttentionTensors arguments{.query = random({kRows, kModel}, 1),
                                             .key = random({kRows * kKeys, kModel}, 2),
                                             .value = random({kRows * kKeys, kModel}, 3),
@@ -159,9 +161,9 @@ void norm(Stopwatch& watch) {
   constexpr int64_t kRows = 2048, kCols = 512;
   const Tensor x = random({kRows, kCols}, 1), residual = random({kRows, kCols}, 2),
                dy = random({kRows, kCols}, 3);
-  const Tensor sum = empty_like(x), y = empty_like(x);
+  Tensor sum = empty_like(x), y = empty_like(x);
   const Tensor weight = random({kCols}, 4), bias = random({kCols}, 5);
-  const Tensor mean = Tensor::empty({kRows}), rstd = Tensor::empty({kRows});
+  Tensor mean = Tensor::empty({kRows}), rstd = Tensor::empty({kRows});
   watch.time("residual + norm", "2048 x 512, dropout", [&] {
     kernels::norm_forward({.x = x,
                            .residual = residual,
@@ -173,7 +175,7 @@ void norm(Stopwatch& watch) {
                            .mean = mean,
                            .rstd = rstd});
   });
-  const Tensor dz = empty_like(x), d_residual = empty_like(x);
+  Tensor dz = empty_like(x), d_residual = empty_like(x);
   watch.time("residual + norm backward", "2048 x 512, dropout", [&] {
     kernels::norm_backward({.dropout = kDropout,
                             .z = sum,
@@ -190,7 +192,8 @@ void norm(Stopwatch& watch) {
 
 void activations(Stopwatch& watch) {
   constexpr int64_t kRows = 2048, kCols = 2048;
-  const Tensor x = random({kRows, kCols}, 1), dy = random({kRows, kCols}, 2), y = empty_like(x);
+  const Tensor x = random({kRows, kCols}, 1), dy = random({kRows, kCols}, 2);
+  Tensor y = empty_like(x);
   const auto both = [&](const std::string& name, Activation activation, const Dropout& dropout) {
     const std::string shape = dropout.active() ? "2048 x 2048, dropout" : "2048 x 2048";
     watch.time(name, shape, [&] { kernels::activate(activation, x, dropout, y); });
@@ -204,7 +207,7 @@ void activations(Stopwatch& watch) {
 
 void loss(Stopwatch& watch) {
   constexpr int64_t kRows = 512, kVocabulary = 8000;
-  const Tensor losses = Tensor::empty({kRows}), nll = Tensor::empty({kRows});
+  Tensor losses = Tensor::empty({kRows}), nll = Tensor::empty({kRows});
   const kernels::CrossEntropyTensors arguments{.logits = random({kRows, kVocabulary}, 1),
                                                .bias = random({kVocabulary}, 2),
                                                .labels = random_ids(kRows, kVocabulary, 3),
@@ -218,7 +221,7 @@ void loss(Stopwatch& watch) {
 void optimizer(Stopwatch& watch) {
   constexpr int64_t kCount = 10000000;
   const Tensor value = random({kCount}, 1), gradient = random({kCount}, 2), average = random({kCount}, 3);
-  const Tensor first = Tensor::zeros({kCount}), second = Tensor::zeros({kCount});
+  Tensor first = Tensor::zeros({kCount}), second = Tensor::zeros({kCount});
   std::vector<kernels::OptimizerSlot> slots{{.value = value,
                                              .gradient = gradient,
                                              .state = {first, second},
@@ -234,7 +237,8 @@ void optimizer(Stopwatch& watch) {
 
 void embedding(Stopwatch& watch) {
   constexpr int64_t kTokens = 2048, kCols = 512, kVocabulary = 8000;
-  const Tensor table = random({kVocabulary, kCols}, 1), positions = random({64, kCols}, 2);
+  Tensor table = random({kVocabulary, kCols}, 1);
+  const Tensor positions = random({64, kCols}, 2);
   const Tensor ids = random_ids(kTokens, kVocabulary, 3), y = random({kTokens, kCols}, 5);
   const kernels::EmbeddingTensors arguments{.table = table,
                                             .ids = ids,

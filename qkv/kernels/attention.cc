@@ -58,7 +58,7 @@ const Backend& backend_for(const char* name, const AttentionTensors& a, const Ot
 
 }  // namespace
 
-void attention_forward(const AttentionTensors& a, const AttentionResultTensors& r) {
+void attention_forward(const AttentionTensors& a, AttentionResultTensors r) {
   backend_for("attention_forward", a, r.output, r.log_sum_exp, r.weights, r.scores, r.entropy, r.top_weights,
               r.top_keys)
       .attention_forward(shape_of(a), input_of(a),
@@ -75,8 +75,8 @@ void attention_forward(const AttentionTensors& a, const AttentionResultTensors& 
 }
 
 void attention_backward(const AttentionTensors& a, const Tensor& output, const Tensor& log_sum_exp,
-                        const Tensor& grad_output, const AttentionGradientTensors& gradients) {
-  const auto &dq = gradients.query, &dk = gradients.key, &dv = gradients.value;
+                        const Tensor& grad_output, AttentionGradientTensors gradients) {
+  auto &dq = gradients.query, &dk = gradients.key, &dv = gradients.value;
   backend_for("attention_backward", a, output, log_sum_exp, grad_output, dq.tensor, dk.tensor, dv.tensor,
               gradients.bias, gradients.relative_bias)
       .attention_backward(shape_of(a), input_of(a), address(output), output.row_stride(),
@@ -94,7 +94,7 @@ void attention_backward(const AttentionTensors& a, const Tensor& output, const T
                            .relative = address(gradients.relative_bias)});
 }
 
-void attention_cached(const CachedAttentionTensors& a) {
+void attention_cached(CachedAttentionTensors a) {
   backend_of("attention_cached", a.query, a.alibi_slopes, a.relative_bias, a.output)
       .attention_cached({.rows = a.query.rows(),
                          .heads = a.heads,

@@ -39,7 +39,7 @@ struct AttentionResultTensors {
   Tensor weights = {}, scores = {}, entropy = {}, top_weights = {}, top_keys = {};
 };
 
-void attention_forward(const AttentionTensors& arguments, const AttentionResultTensors& results);
+void attention_forward(const AttentionTensors& arguments, AttentionResultTensors results);
 
 // Gradients of the inputs, [tokens, heads * d] each. bias and relative_bias are added to where they are
 // defined.
@@ -50,7 +50,7 @@ struct AttentionGradientTensors {
 
 // output and log_sum_exp are those of the forward pass.
 void attention_backward(const AttentionTensors& arguments, const Tensor& output, const Tensor& log_sum_exp,
-                        const Tensor& grad_output, const AttentionGradientTensors& gradients);
+                        const Tensor& grad_output, AttentionGradientTensors gradients);
 
 // A step of decoding: one query a row, against keys and values that lie anywhere on the device.
 struct CachedAttentionTensors {
@@ -66,7 +66,7 @@ struct CachedAttentionTensors {
   std::span<float* const> weights = {};
 };
 
-void attention_cached(const CachedAttentionTensors& arguments);
+void attention_cached(CachedAttentionTensors arguments);
 
 // The keys that a device sums together: groups of them begin at multiples of this many within a sequence.
 // Keys that a window has passed may be left out of a call in whole groups, and no bit changes.

@@ -35,7 +35,7 @@ Extents strides_of(const Tensor& x) {
 
 }  // namespace
 
-void binary(BinaryOp op, const Tensor& x, const Tensor& y, const Tensor& z, Accumulate accumulate) {
+void binary(BinaryOp op, const Tensor& x, const Tensor& y, Tensor& z, Accumulate accumulate) {
   if (z.numel() == 0) return;
   backend_of("binary", z, x, y)
       .binary({.op = op,
@@ -49,7 +49,7 @@ void binary(BinaryOp op, const Tensor& x, const Tensor& y, const Tensor& z, Accu
                .accumulate = accumulate});
 }
 
-void transpose(const Tensor& x, const Tensor& y, Accumulate accumulate) {
+void transpose(const Tensor& x, Tensor& y, Accumulate accumulate) {
   if (y.numel() == 0) return;
   const Tensor one = Tensor::full(Shape{}, 1, x.device());
   Extents strides = strides_of(x);
@@ -65,7 +65,7 @@ void transpose(const Tensor& x, const Tensor& y, Accumulate accumulate) {
                .accumulate = accumulate});
 }
 
-void sum_to(const Tensor& x, float factor, const Tensor& y, Accumulate accumulate) {
+void sum_to(const Tensor& x, float factor, Tensor& y, Accumulate accumulate) {
   const Backend& on = backend_of("sum", x, y);
   Extents from = extents_of(x);
   const Extents to = extents_of(y);
@@ -92,7 +92,7 @@ void sum_to(const Tensor& x, float factor, const Tensor& y, Accumulate accumulat
       sum.accumulate = accumulate;
       return on.sum_axis(sum);
     }
-    const Tensor next = Tensor::empty({sum.outer, sum.inner}, DType::f32, x.device());
+    Tensor next = Tensor::empty({sum.outer, sum.inner}, DType::f32, x.device());
     sum.y = address(next);
     on.sum_axis(sum);
     rest = next;

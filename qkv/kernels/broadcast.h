@@ -8,12 +8,12 @@ namespace qkv::kernels {
 
 // z (+)= x op y, f32 of any strides. Axes are counted from the back; where x or y has extent 1 or no axis,
 // its elements repeat.
-void binary(BinaryOp op, const Tensor& x, const Tensor& y, const Tensor& z, Accumulate accumulate);
+void binary(BinaryOp op, const Tensor& x, const Tensor& y, Tensor& z, Accumulate accumulate);
 
 // y (+)= x with its last two axes exchanged; f32 of any strides.
-void transpose(const Tensor& x, const Tensor& y, Accumulate accumulate);
+void transpose(const Tensor& x, Tensor& y, Accumulate accumulate);
 
 // y (+)= factor * the sum of x over the axes along which y has extent 1 or no axis; f32, contiguous.
-void sum_to(const Tensor& x, float factor, const Tensor& y, Accumulate accumulate);
+void sum_to(const Tensor& x, float factor, Tensor& y, Accumulate accumulate);
 
 }  // namespace qkv::kernels

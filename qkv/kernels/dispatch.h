@@ -22,7 +22,11 @@ const Backend& backend_of(const char* kernel, const Tensor& first, const Tensors
 
 // The address of a tensor's elements on its device; null of an undefined one.
 template <class T = float>
-T* address(const Tensor& x) {
+const T* address(const Tensor& x) {
+  return x.defined() ? x.device_data<T>() : nullptr;
+}
+template <class T = float>
+T* address(Tensor& x) {
   return x.defined() ? x.device_data<T>() : nullptr;
 }
 

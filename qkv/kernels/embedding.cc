@@ -5,7 +5,7 @@
 
 namespace qkv::kernels {
 
-void embedding_forward(const EmbeddingTensors& a) {
+void embedding_forward(EmbeddingTensors a) {
   backend_of("embedding_forward", a.table, a.scales, a.ids, a.positions, a.position, a.y)
       .embedding_forward({.table = weight_rows({a.table, a.scales}),
                           .ids = address<int32_t>(a.ids),
@@ -19,7 +19,7 @@ void embedding_forward(const EmbeddingTensors& a) {
 }
 
 void embedding_backward(const Tensor& dy, const Tensor& ids, float factor, const Dropout& dropout,
-                        const Tensor& table_gradient) {
+                        Tensor& table_gradient) {
   backend_of("embedding_backward", dy, ids, table_gradient)
       .embedding_backward(address(dy), address<int32_t>(ids), factor, ids.numel(), table_gradient.cols(),
                           table_gradient.rows(), dropout, address(table_gradient));

@@ -18,11 +18,11 @@ struct EmbeddingTensors {
   Tensor y = {};  // [tokens, cols]
 };
 
-void embedding_forward(const EmbeddingTensors& arguments);
+void embedding_forward(EmbeddingTensors arguments);
 
 // table_gradient[ids[t]] += factor * dropout(dy[t]), in the order of t for every row. table_gradient must
 // hold numbers already (zeros at first).
 void embedding_backward(const Tensor& dy, const Tensor& ids, float factor, const Dropout& dropout,
-                        const Tensor& table_gradient);
+                        Tensor& table_gradient);
 
 }  // namespace qkv::kernels

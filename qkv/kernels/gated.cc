@@ -16,18 +16,17 @@ Gated pointers(const GatedTensors& a) {
           .dropout = a.dropout};
 }
 
-GradientRows rows_of(const GradientSlot& slot) {
+GradientRows rows_of(GradientSlot slot) {
   return {address(slot.tensor), slot.tensor.row_stride(), slot.accumulate};
 }
 
 }  // namespace
 
-void gated(const GatedTensors& a, const Tensor& y) {
+void gated(const GatedTensors& a, Tensor& y) {
   backend_of("gated", a.gate, a.x, y).gated(pointers(a), address(y));
 }
 
-void gated_backward(const GatedTensors& a, const Tensor& dy, const GradientSlot& d_gate,
-                    const GradientSlot& d_x) {
+void gated_backward(const GatedTensors& a, const Tensor& dy, GradientSlot d_gate, GradientSlot d_x) {
   backend_of("gated_backward", a.gate, a.x, dy, d_gate.tensor, d_x.tensor)
       .gated_backward(pointers(a), address(dy), rows_of(d_gate), rows_of(d_x));
 }

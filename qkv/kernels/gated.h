@@ -13,10 +13,9 @@ struct GatedTensors {
 };
 
 // y = dropout(activation(gate) * x); y [rows, cols], contiguous.
-void gated(const GatedTensors& arguments, const Tensor& y);
+void gated(const GatedTensors& arguments, Tensor& y);
 
 // d_gate (+)= activation'(gate) * x * dropout(dy), d_x (+)= activation(gate) * dropout(dy); dy contiguous.
-void gated_backward(const GatedTensors& arguments, const Tensor& dy, const GradientSlot& d_gate,
-                    const GradientSlot& d_x);
+void gated_backward(const GatedTensors& arguments, const Tensor& dy, GradientSlot d_gate, GradientSlot d_x);
 
 }  // namespace qkv::kernels

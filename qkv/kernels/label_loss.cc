@@ -17,8 +17,7 @@ LabelLoss label_loss_of(const Tensor& logits, const LabelTargets& targets) {
 
 }  // namespace
 
-void label_loss(const Tensor& logits, const LabelTargets& targets, const Tensor& losses,
-                const Tensor& log_sum_exp) {
+void label_loss(const Tensor& logits, const LabelTargets& targets, Tensor& losses, Tensor& log_sum_exp) {
   backend_of("cross_entropy", logits, targets.labels, targets.class_weights, losses, log_sum_exp)
       .label_loss({.loss = label_loss_of(logits, targets),
                    .losses = address(losses),
@@ -26,7 +25,7 @@ void label_loss(const Tensor& logits, const LabelTargets& targets, const Tensor&
 }
 
 void label_loss_backward(const Tensor& logits, const LabelTargets& targets, const Tensor& log_sum_exp,
-                         const Tensor& d_losses, const Tensor& d_logits, Accumulate accumulate) {
+                         const Tensor& d_losses, Tensor& d_logits, Accumulate accumulate) {
   backend_of("cross_entropy", logits, targets.labels, targets.class_weights, log_sum_exp, d_losses, d_logits)
       .label_loss_backward({.loss = label_loss_of(logits, targets),
                             .log_sum_exp = address(log_sum_exp),
@@ -35,7 +34,7 @@ void label_loss_backward(const Tensor& logits, const LabelTargets& targets, cons
                             .accumulate = accumulate});
 }
 
-void softmax_backward(bool log, const Tensor& y, const Tensor& dy, const Tensor& dx, Accumulate accumulate) {
+void softmax_backward(bool log, const Tensor& y, const Tensor& dy, Tensor& dx, Accumulate accumulate) {
   backend_of("softmax", y, dy, dx)
       .softmax_backward({.log = log,
                          .y = address(y),

@@ -15,13 +15,12 @@ struct LabelTargets {
 };
 
 // losses, log_sum_exp [rows]; logits [rows, cols]. f32, contiguous.
-void label_loss(const Tensor& logits, const LabelTargets& targets, const Tensor& losses,
-                const Tensor& log_sum_exp);
+void label_loss(const Tensor& logits, const LabelTargets& targets, Tensor& losses, Tensor& log_sum_exp);
 // d_logits (+)= d_losses * the gradient of each row's loss.
 void label_loss_backward(const Tensor& logits, const LabelTargets& targets, const Tensor& log_sum_exp,
-                         const Tensor& d_losses, const Tensor& d_logits, Accumulate accumulate);
+                         const Tensor& d_losses, Tensor& d_logits, Accumulate accumulate);
 
 // dx (+)= the gradient of y = softmax(x), or of y = log_softmax(x) where `log`, over the innermost axis.
-void softmax_backward(bool log, const Tensor& y, const Tensor& dy, const Tensor& dx, Accumulate accumulate);
+void softmax_backward(bool log, const Tensor& y, const Tensor& dy, Tensor& dx, Accumulate accumulate);
 
 }  // namespace qkv::kernels

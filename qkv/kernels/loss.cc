@@ -4,7 +4,7 @@
 
 namespace qkv::kernels {
 
-void cross_entropy(const CrossEntropyTensors& a) {
+void cross_entropy(CrossEntropyTensors a) {
   backend_of("cross_entropy", a.logits, a.bias, a.labels, a.loss, a.nll)
       .cross_entropy({.logits = address(a.logits),
                       .bias = address(a.bias),
@@ -17,7 +17,7 @@ void cross_entropy(const CrossEntropyTensors& a) {
                       .nll = address(a.nll)});
 }
 
-void log_softmax(const Tensor& logits, const Tensor& bias, const Tensor& y) {
+void log_softmax(const Tensor& logits, const Tensor& bias, Tensor& y) {
   backend_of("log_softmax", logits, bias, y)
       .log_softmax(address(logits), address(bias), address(y), logits.rows(), logits.cols());
 }
@@ -27,7 +27,7 @@ void log_softmax(const float* logits, const float* bias, float* log_probabilitie
   cpu_backend().log_softmax(logits, bias, log_probabilities, rows, cols);
 }
 
-void softmax(const Tensor& x, const Tensor& y) {
+void softmax(const Tensor& x, Tensor& y) {
   backend_of("softmax", x, y).softmax(address(x), address(y), x.rows(), x.cols());
 }
 

@@ -16,17 +16,17 @@ struct CrossEntropyTensors {
   Tensor loss = {}, nll = {};  // [rows]
 };
 
-void cross_entropy(const CrossEntropyTensors& arguments);
+void cross_entropy(CrossEntropyTensors arguments);
 
 // y = log_softmax(logits + bias) by row; [rows, cols], contiguous f32. bias [cols] may be undefined, y may be
 // logits.
-void log_softmax(const Tensor& logits, const Tensor& bias, const Tensor& y);
+void log_softmax(const Tensor& logits, const Tensor& bias, Tensor& y);
 
 // The same of rows on the host, as search has them; bias may be null.
 void log_softmax(const float* logits, const float* bias, float* log_probabilities, int64_t rows,
                  int64_t cols);
 
 // y = softmax(x) by row; y may be x.
-void softmax(const Tensor& x, const Tensor& y);
+void softmax(const Tensor& x, Tensor& y);
 
 }  // namespace qkv::kernels

@@ -10,7 +10,7 @@ namespace qkv::kernels {
 namespace {
 
 Matrix matrix(const Tensor& x) { return {address(x), x.dim(0), x.dim(1), x.row_stride()}; }
-MutableMatrix mutable_matrix(const Tensor& x) { return {address(x), x.dim(0), x.dim(1), x.row_stride()}; }
+MutableMatrix mutable_matrix(Tensor& x) { return {address(x), x.dim(0), x.dim(1), x.row_stride()}; }
 
 std::vector<Matrix> matrices(std::span<const Tensor> blocks) {
   std::vector<Matrix> all;
@@ -42,19 +42,17 @@ WeightView::WeightView(std::span<const QuantizedTensor> blocks) {
   prepared_ = {kept, view.get()};
 }
 
-void matmul(const Tensor& a, const PackedMatrix& b, const Tensor& bias, const Tensor& c,
-            Accumulate accumulate) {
+void matmul(const Tensor& a, const PackedMatrix& b, const Tensor& bias, Tensor& c, Accumulate accumulate) {
   backend_of("matmul", a, bias, c)
       .matmul(matrix(a), *b.prepared(), address(bias), mutable_matrix(c), accumulate);
 }
 
-void matmul(const Tensor& a, const WeightView& b, const Tensor& bias, const Tensor& c,
-            Accumulate accumulate) {
+void matmul(const Tensor& a, const WeightView& b, const Tensor& bias, Tensor& c, Accumulate accumulate) {
   backend_of("matmul", a, bias, c)
       .matmul(matrix(a), *b.prepared(), address(bias), mutable_matrix(c), accumulate);
 }
 
-void matmul_transposed_a(const Tensor& a, const Tensor& b, const Tensor& c, Accumulate accumulate) {
+void matmul_transposed_a(const Tensor& a, const Tensor& b, Tensor& c, Accumulate accumulate) {
   backend_of("matmul_transposed_a", a, b, c)
       .matmul_transposed_a(matrix(a), matrix(b), mutable_matrix(c), accumulate);
 }

@@ -50,13 +50,12 @@ class WeightView {
 };
 
 // c (+)= a b, with a [m, k], b [k, n], c [m, n]; bias [n] is added where it is defined.
-void matmul(const Tensor& a, const PackedMatrix& b, const Tensor& bias, const Tensor& c,
-            Accumulate accumulate);
+void matmul(const Tensor& a, const PackedMatrix& b, const Tensor& bias, Tensor& c, Accumulate accumulate);
 // The same with weights in place. The bits of a column do not depend on the columns beside it.
-void matmul(const Tensor& a, const WeightView& b, const Tensor& bias, const Tensor& c, Accumulate accumulate);
+void matmul(const Tensor& a, const WeightView& b, const Tensor& bias, Tensor& c, Accumulate accumulate);
 
 // c (+)= a^T b, with a [rows, m], b [rows, n], c [m, n]: the gradient of a weight. The order in which rows
 // are summed depends on the number of rows only.
-void matmul_transposed_a(const Tensor& a, const Tensor& b, const Tensor& c, Accumulate accumulate);
+void matmul_transposed_a(const Tensor& a, const Tensor& b, Tensor& c, Accumulate accumulate);
 
 }  // namespace qkv::kernels

@@ -4,7 +4,7 @@
 
 namespace qkv::kernels {
 
-void norm_forward(const NormTensors& a) {
+void norm_forward(NormTensors a) {
   backend_of("norm_forward", a.x, a.residual, a.weight, a.bias, a.sum, a.y, a.mean, a.rstd)
       .norm_forward(
           {.x = address(a.x),
@@ -19,7 +19,7 @@ void norm_forward(const NormTensors& a) {
           {.sum = address(a.sum), .y = address(a.y), .mean = address(a.mean), .rstd = address(a.rstd)});
 }
 
-void norm_backward(const NormBackwardTensors& a) {
+void norm_backward(NormBackwardTensors a) {
   backend_of("norm_backward", a.dy, a.z, a.weight, a.mean, a.rstd, a.dz.tensor, a.residual.tensor,
              a.d_weight.tensor, a.d_bias.tensor)
       .norm_backward({.kind = a.kind,
@@ -41,7 +41,7 @@ void norm_backward(const NormBackwardTensors& a) {
                       .bias_accumulate = a.d_bias.accumulate});
 }
 
-void dropout_backward(const Tensor& dy, const Dropout& dropout, const GradientSlot& dx) {
+void dropout_backward(const Tensor& dy, const Dropout& dropout, GradientSlot dx) {
   backend_of("dropout_backward", dy, dx.tensor)
       .dropout_backward(address(dy), address(dx.tensor), dy.rows(), dy.cols(), dropout, dx.accumulate);
 }

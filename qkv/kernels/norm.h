@@ -20,7 +20,7 @@ struct NormTensors {
   Tensor sum = {}, y = {}, mean = {}, rstd = {};
 };
 
-void norm_forward(const NormTensors& arguments);
+void norm_forward(NormTensors arguments);
 
 // What norm_forward() read and wrote, and the gradients that are wanted of dy [rows, cols].
 struct NormBackwardTensors {
@@ -32,9 +32,9 @@ struct NormBackwardTensors {
   GradientSlot d_weight = {}, d_bias = {};
 };
 
-void norm_backward(const NormBackwardTensors& arguments);
+void norm_backward(NormBackwardTensors arguments);
 
 // dx (+)= dropout(dy), the residual's share of a sum's gradient; [rows, cols]. dx may be dy.
-void dropout_backward(const Tensor& dy, const Dropout& dropout, const GradientSlot& dx);
+void dropout_backward(const Tensor& dy, const Dropout& dropout, GradientSlot dx);
 
 }  // namespace qkv::kernels

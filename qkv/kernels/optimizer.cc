@@ -7,7 +7,7 @@
 namespace qkv::kernels {
 namespace {
 
-ParameterUpdate update_of(const char* rule, const Tensor& first, const OptimizerSlot& slot) {
+ParameterUpdate update_of(const char* rule, const Tensor& first, OptimizerSlot& slot) {
   backend_of(rule, first, slot.value, slot.gradient, slot.state[0], slot.state[1], slot.state[2],
              slot.average);
   ParameterUpdate update{.value = address(slot.value),
@@ -29,36 +29,36 @@ ParameterUpdate update_of(const char* rule, const Tensor& first, const Optimizer
 
 // call(backend, updates) for slots that lie on one device.
 template <class Call>
-void for_updates(const char* rule, std::span<const OptimizerSlot> slots, const Call& call) {
+void for_updates(const char* rule, std::span<OptimizerSlot> slots, const Call& call) {
   if (slots.empty()) return;
   const Tensor& first = slots.front().value;
   std::vector<ParameterUpdate> updates;
   updates.reserve(slots.size());
-  for (const OptimizerSlot& slot : slots) updates.push_back(update_of(rule, first, slot));
+  for (OptimizerSlot& slot : slots) updates.push_back(update_of(rule, first, slot));
   call(backend(first.device()), std::span<const ParameterUpdate>(updates));
 }
 
 }  // namespace
 
-void adam(const AdamRule& rule, const OptimizerPass& pass, std::span<const OptimizerSlot> slots) {
+void adam(const AdamRule& rule, const OptimizerPass& pass, std::span<OptimizerSlot> slots) {
   for_updates("adam", slots, [&](const Backend& device, auto updates) { device.adam(rule, pass, updates); });
 }
 
-void sgd(const SgdRule& rule, const OptimizerPass& pass, std::span<const OptimizerSlot> slots) {
+void sgd(const SgdRule& rule, const OptimizerPass& pass, std::span<OptimizerSlot> slots) {
   for_updates("sgd", slots, [&](const Backend& device, auto updates) { device.sgd(rule, pass, updates); });
 }
 
-void rmsprop(const RmspropRule& rule, const OptimizerPass& pass, std::span<const OptimizerSlot> slots) {
+void rmsprop(const RmspropRule& rule, const OptimizerPass& pass, std::span<OptimizerSlot> slots) {
   for_updates("rmsprop", slots,
               [&](const Backend& device, auto updates) { device.rmsprop(rule, pass, updates); });
 }
 
-void adagrad(const AdagradRule& rule, const OptimizerPass& pass, std::span<const OptimizerSlot> slots) {
+void adagrad(const AdagradRule& rule, const OptimizerPass& pass, std::span<OptimizerSlot> slots) {
   for_updates("adagrad", slots,
               [&](const Backend& device, auto updates) { device.adagrad(rule, pass, updates); });
 }
 
-void adafactor(const AdafactorRule& rule, const OptimizerPass& pass, std::span<const OptimizerSlot> slots) {
+void adafactor(const AdafactorRule& rule, const OptimizerPass& pass, std::span<OptimizerSlot> slots) {
   for_updates("adafactor", slots,
               [&](const Backend& device, auto updates) { device.adafactor(rule, pass, updates); });
 }

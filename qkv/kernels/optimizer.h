@@ -22,10 +22,10 @@ struct OptimizerSlot {
 };
 
 // One pass over all slots, which lie on one device.
-void adam(const AdamRule& rule, const OptimizerPass& pass, std::span<const OptimizerSlot> slots);
-void sgd(const SgdRule& rule, const OptimizerPass& pass, std::span<const OptimizerSlot> slots);
-void rmsprop(const RmspropRule& rule, const OptimizerPass& pass, std::span<const OptimizerSlot> slots);
-void adagrad(const AdagradRule& rule, const OptimizerPass& pass, std::span<const OptimizerSlot> slots);
-void adafactor(const AdafactorRule& rule, const OptimizerPass& pass, std::span<const OptimizerSlot> slots);
+void adam(const AdamRule& rule, const OptimizerPass& pass, std::span<OptimizerSlot> slots);
+void sgd(const SgdRule& rule, const OptimizerPass& pass, std::span<OptimizerSlot> slots);
+void rmsprop(const RmspropRule& rule, const OptimizerPass& pass, std::span<OptimizerSlot> slots);
+void adagrad(const AdagradRule& rule, const OptimizerPass& pass, std::span<OptimizerSlot> slots);
+void adafactor(const AdafactorRule& rule, const OptimizerPass& pass, std::span<OptimizerSlot> slots);
 
 }  // namespace qkv::kernels

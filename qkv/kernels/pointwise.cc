@@ -4,7 +4,7 @@
 
 namespace qkv::kernels {
 
-void copy(const Tensor& x, const Tensor& y, Accumulate accumulate) {
+void copy(const Tensor& x, Tensor& y, Accumulate accumulate) {
   const Backend& device = backend_of("copy", x, y);
   const float* const from = address(x);
   float* const to = address(y);
@@ -13,7 +13,7 @@ void copy(const Tensor& x, const Tensor& y, Accumulate accumulate) {
     device.copy(from + row * x.row_stride(), to + row * y.row_stride(), x.cols(), accumulate);
 }
 
-void scale(const Tensor& x, float factor, const Tensor& y, Accumulate accumulate) {
+void scale(const Tensor& x, float factor, Tensor& y, Accumulate accumulate) {
   const Backend& device = backend_of("scale", x, y);
   const float* const from = address(x);
   float* const to = address(y);
@@ -22,27 +22,27 @@ void scale(const Tensor& x, float factor, const Tensor& y, Accumulate accumulate
     device.scale(from + row * x.row_stride(), factor, to + row * y.row_stride(), x.cols(), accumulate);
 }
 
-void add(const Tensor& x, const Tensor& y, const Tensor& z) {
+void add(const Tensor& x, const Tensor& y, Tensor& z) {
   backend_of("add", x, y, z).add(address(x), address(y), address(z), x.numel());
 }
 
-void activate(Activation activation, const Tensor& x, const Dropout& dropout, const Tensor& y) {
+void activate(Activation activation, const Tensor& x, const Dropout& dropout, Tensor& y) {
   backend_of("activate", x, y).activate(activation, address(x), address(y), x.rows(), x.cols(), dropout);
 }
 
 void activate_backward(Activation activation, const Tensor& x, const Tensor& dy, const Dropout& dropout,
-                       const GradientSlot& dx) {
+                       GradientSlot dx) {
   backend_of("activate_backward", x, dy, dx.tensor)
       .activate_backward(activation, address(x), address(dy), address(dx.tensor), x.rows(), x.cols(), dropout,
                          dx.accumulate);
 }
 
-void relu_backward(const Tensor& y, const Tensor& dy, float factor, const Tensor& dx) {
+void relu_backward(const Tensor& y, const Tensor& dy, float factor, Tensor& dx) {
   backend_of("relu_backward", y, dy, dx)
       .relu_backward(address(y), address(dy), factor, address(dx), y.numel());
 }
 
-void column_sums(const Tensor& x, const GradientSlot& sums) {
+void column_sums(const Tensor& x, GradientSlot sums) {
   backend_of("column_sums", x, sums.tensor)
       .column_sums(address(x), x.rows(), x.cols(), x.row_stride(), address(sums.tensor), sums.accumulate);
 }

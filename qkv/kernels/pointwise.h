@@ -9,23 +9,23 @@
 namespace qkv::kernels {
 
 // y (+)= x, of one shape. Rows of either may lie apart.
-void copy(const Tensor& x, const Tensor& y, Accumulate accumulate);
+void copy(const Tensor& x, Tensor& y, Accumulate accumulate);
 // y (+)= factor * x; rows of either may lie apart.
-void scale(const Tensor& x, float factor, const Tensor& y, Accumulate accumulate);
+void scale(const Tensor& x, float factor, Tensor& y, Accumulate accumulate);
 // z = x + y
-void add(const Tensor& x, const Tensor& y, const Tensor& z);
+void add(const Tensor& x, const Tensor& y, Tensor& z);
 
 // y = dropout(activation(x)); [rows, cols]. x may be y.
-void activate(Activation activation, const Tensor& x, const Dropout& dropout, const Tensor& y);
+void activate(Activation activation, const Tensor& x, const Dropout& dropout, Tensor& y);
 // dx (+)= activation'(x) * dropout(dy). dx may be dy, written.
 void activate_backward(Activation activation, const Tensor& x, const Tensor& dy, const Dropout& dropout,
-                       const GradientSlot& dx);
+                       GradientSlot dx);
 // dx = factor * dy where y > 0, else 0: the gradient of y = dropout(max(x, 0)), found without x, as what is
 // dropped is 0 too; factor = dropout.scale(). dx may be dy.
-void relu_backward(const Tensor& y, const Tensor& dy, float factor, const Tensor& dx);
+void relu_backward(const Tensor& y, const Tensor& dy, float factor, Tensor& dx);
 
 // sums[c] (+)= sum over rows of x[row, c], whose rows may lie apart.
-void column_sums(const Tensor& x, const GradientSlot& sums);
+void column_sums(const Tensor& x, GradientSlot sums);
 
 // x [rows, cols], of 2 or 4 bytes an element, with its rows as columns. x may be columns of a wider matrix.
 Tensor transposed(const Tensor& x);

@@ -4,7 +4,7 @@
 
 namespace qkv::kernels {
 
-void batched_product(const Tensor& x, const Tensor& y, Transposed transposed, const Tensor& z,
+void batched_product(const Tensor& x, const Tensor& y, Transposed transposed, Tensor& z,
                      Accumulate accumulate) {
   if (z.numel() == 0) return;
   const int64_t m = z.dim(-2), n = z.dim(-1);

@@ -11,7 +11,7 @@ enum class Transposed { none, x, y };
 
 // z (+)= x y over the last two axes, for each index of the others, which all three have alike; f32,
 // contiguous.
-void batched_product(const Tensor& x, const Tensor& y, Transposed transposed, const Tensor& z,
+void batched_product(const Tensor& x, const Tensor& y, Transposed transposed, Tensor& z,
                      Accumulate accumulate);
 
 }  // namespace qkv::kernels

@@ -4,7 +4,7 @@
 
 namespace qkv::kernels {
 
-void rotary(const RotaryTensors& a) {
+void rotary(RotaryTensors a) {
   backend_of("rotary", a.x, a.y, a.cosines, a.sines, a.positions)
       .rotary({.x = address(a.x),
                .x_stride = a.x.row_stride(),

@@ -16,6 +16,6 @@ struct RotaryTensors {
   Accumulate accumulate = Accumulate::no;
 };
 
-void rotary(const RotaryTensors& arguments);
+void rotary(RotaryTensors arguments);
 
 }  // namespace qkv::kernels

@@ -11,13 +11,12 @@ Segments segments(const Offsets& offsets, int64_t cols) {
 
 }  // namespace
 
-void segment_mean(const Tensor& x, const Offsets& offsets, const Tensor& y) {
+void segment_mean(const Tensor& x, const Offsets& offsets, Tensor& y) {
   backend_of("segment_mean", x, y)
       .segment_mean({.segments = segments(offsets, x.cols()), .x = address(x), .y = address(y)});
 }
 
-void segment_mean_backward(const Tensor& dy, const Offsets& offsets, const Tensor& dx,
-                           Accumulate accumulate) {
+void segment_mean_backward(const Tensor& dy, const Offsets& offsets, Tensor& dx, Accumulate accumulate) {
   backend_of("segment_mean", dy, dx)
       .segment_mean_backward({.segments = segments(offsets, dx.cols()),
                               .dy = address(dy),
@@ -25,7 +24,7 @@ void segment_mean_backward(const Tensor& dy, const Offsets& offsets, const Tenso
                               .accumulate = accumulate});
 }
 
-void segment_max(const Tensor& x, const Offsets& offsets, const Tensor& y, const Tensor& rows) {
+void segment_max(const Tensor& x, const Offsets& offsets, Tensor& y, Tensor& rows) {
   backend_of("segment_max", x, y, rows)
       .segment_max({.segments = segments(offsets, x.cols()),
                     .x = address(x),
@@ -33,7 +32,7 @@ void segment_max(const Tensor& x, const Offsets& offsets, const Tensor& y, const
                     .rows = address<int32_t>(rows)});
 }
 
-void segment_max_backward(const Tensor& dy, const Offsets& offsets, const Tensor& rows, const Tensor& dx) {
+void segment_max_backward(const Tensor& dy, const Offsets& offsets, const Tensor& rows, Tensor& dx) {
   backend_of("segment_max", dy, rows, dx)
       .segment_max_backward({.segments = segments(offsets, dx.cols()),
                              .dy = address(dy),

@@ -8,14 +8,14 @@ namespace qkv::kernels {
 
 // y[s] = the mean of the rows of sequence s; x [tokens, cols], y [sequences, cols], f32, contiguous. An empty
 // sequence gives zeros.
-void segment_mean(const Tensor& x, const Offsets& offsets, const Tensor& y);
+void segment_mean(const Tensor& x, const Offsets& offsets, Tensor& y);
 // dx[r] (+)= dy[s] / length of s, for the sequence s of row r.
-void segment_mean_backward(const Tensor& dy, const Offsets& offsets, const Tensor& dx, Accumulate accumulate);
+void segment_mean_backward(const Tensor& dy, const Offsets& offsets, Tensor& dx, Accumulate accumulate);
 
 // y[s, c] = the largest of column c in sequence s, rows[s, c] (i32) the row of x that holds it: of equals the
 // first, a NaN before all numbers; 0 and -1 for an empty sequence.
-void segment_max(const Tensor& x, const Offsets& offsets, const Tensor& y, const Tensor& rows);
+void segment_max(const Tensor& x, const Offsets& offsets, Tensor& y, Tensor& rows);
 // dx[rows[s, c], c] += dy[s, c].
-void segment_max_backward(const Tensor& dy, const Offsets& offsets, const Tensor& rows, const Tensor& dx);
+void segment_max_backward(const Tensor& dy, const Offsets& offsets, const Tensor& rows, Tensor& dx);
 
 }  // namespace qkv::kernels

@@ -13,16 +13,16 @@ WeightRows weight_rows(const QuantizedTensor& weight) {
           .stride = weight.values.row_stride()};
 }
 
-void round_to_bf16(const Tensor& from, const Tensor& to) {
+void round_to_bf16(const Tensor& from, Tensor& to) {
   backend_of("round_to_bf16", from, to).round_to_bf16(address(from), address<BFloat16>(to), from.numel());
 }
 
-void quantize_rows(const Tensor& from, const Tensor& to, const Tensor& scales) {
+void quantize_rows(const Tensor& from, Tensor& to, Tensor& scales) {
   backend_of("quantize_rows", from, to, scales)
       .quantize_rows(address(from), from.rows(), from.cols(), address<int8_t>(to), address(scales));
 }
 
-void widen_rows(const QuantizedTensor& from, const Tensor& to) {
+void widen_rows(const QuantizedTensor& from, Tensor& to) {
   const Tensor& values = from.values;  // of any rank: biases of a bf16 file are vectors
   backend_of("widen_rows", values, from.scales, to)
       .widen_rows({.data = values.address(),

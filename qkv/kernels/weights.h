@@ -11,13 +11,13 @@ WeightRows weight_rows(const QuantizedTensor& weight);
 
 // The nearest bf16 of each element, ties to even. NaN stays NaN, and values beyond the largest bf16 become
 // infinite. f32 to bf16, contiguous.
-void round_to_bf16(const Tensor& from, const Tensor& to);
+void round_to_bf16(const Tensor& from, Tensor& to);
 
 // Each row by itself, symmetrically: scale = max |w| / 127, value = round(w / scale). f32 [rows, cols] to i8
 // [rows, cols] and f32 [rows], contiguous. The values must be finite.
-void quantize_rows(const Tensor& from, const Tensor& to, const Tensor& scales);
+void quantize_rows(const Tensor& from, Tensor& to, Tensor& scales);
 
 // All elements as f32, to [rows, cols] without gaps.
-void widen_rows(const QuantizedTensor& from, const Tensor& to);
+void widen_rows(const QuantizedTensor& from, Tensor& to);
 
 }  // namespace qkv::kernels

@@ -259,7 +259,7 @@ Tensor MultiheadAttention::cross_step(const Tensor& x, const Offsets& hypothesis
   // [heads, keys] of each row, concatenated.
   int64_t total = 0;
   for (const int32_t length : rows.lengths) total += options_.heads * length;
-  const Tensor all = Tensor::empty({total}, DType::f32, query.device());
+  Tensor all = Tensor::empty({total}, DType::f32, query.device());
   std::vector<float*> addresses;
   for (int64_t first = 0; const int32_t length : rows.lengths) {
     addresses.push_back(all.device_data() + first);

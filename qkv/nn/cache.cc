@@ -30,7 +30,7 @@ DType checked(DType dtype) {
   return dtype;
 }
 
-std::byte* row_address(const Tensor& block, int64_t row) {
+std::byte* row_address(Tensor& block, int64_t row) {
   return static_cast<std::byte*>(block.address()) +
          static_cast<size_t>(row * block.cols()) * size_of(block.dtype());
 }

@@ -53,7 +53,7 @@ AddedPositions added_positions(const EmbeddingConfig& config, const Parameter& l
                                 " learned positions"));
       }
       if (options.first_row == 0) return {learned.variable, std::move(positions)};
-      const Tensor rows = positions.clone();
+      Tensor rows = positions.clone();
       for (int32_t& row : rows.values<int32_t>()) row += static_cast<int32_t>(options.first_row);
       return {learned.variable, rows};
     }

@@ -197,7 +197,7 @@ AttentionResult multihead_attention(const Variable& query, const Variable& key, 
   const int64_t tokens = query.value().rows();
   const bool records = Tape::records({query, key, value, options.bias, options.relative_bias});
   Tensor output = Tensor::empty({tokens, heads * d_v}, DType::f32, device);
-  const Tensor log_sum_exp = records ? Tensor::empty({heads, tokens}, DType::f32, device) : Tensor();
+  Tensor log_sum_exp = records ? Tensor::empty({heads, tokens}, DType::f32, device) : Tensor();
   AttentionResult result;
   const CapturedWeights capture = captured(options, heads, query_offsets, key_offsets, device, result);
   kernels::attention_forward(arguments, {.output = output,
@@ -220,7 +220,7 @@ AttentionResult multihead_attention(const Variable& query, const Variable& key, 
         };
         const auto added_to = [](const Variable& x) {
           if (!x.requires_grad()) return Tensor();
-          const GradientSlot gradient = x.gradient_slot();
+          GradientSlot gradient = x.gradient_slot();
           if (gradient.accumulate == Accumulate::no) gradient.tensor.fill_zero();
           return gradient.tensor;
         };

@@ -14,7 +14,7 @@ void require_floats(const char* name, const Tensor& x) {
 template <class Convert>
 Variable converted(const char* name, const Variable& x, DType dtype, const Convert& convert) {
   const Tensor& value = x.value();
-  const Tensor y = Tensor::empty(value.shape(), dtype, value.device());
+  Tensor y = Tensor::empty(value.shape(), dtype, value.device());
   convert(value.contiguous() ? value : value.clone(), y);
   if (!Tape::records({x})) return y;
   return Tape::record(name, y, [x](const Tensor& dy) { x.add_grad(dy); });
@@ -26,7 +26,7 @@ Variable to_f32(const Variable& x) {
   constexpr const char* kName = "to_f32";
   require_floats(kName, x.value());
   if (x.value().dtype() == DType::f32) return x;
-  return converted(kName, x, DType::f32, [](const Tensor& from, const Tensor& to) {
+  return converted(kName, x, DType::f32, [](const Tensor& from, Tensor& to) {
     kernels::widen_rows({from.reshape({from.rows(), from.cols()})}, to);
   });
 }

@@ -57,7 +57,7 @@ Variable embedding(const Weight& table, const Tensor& ids, const Variable& posit
                        dropout = options.dropout](const Tensor& dy) {
                         const auto scatter = [&](const Variable& to, const Tensor& ids_of_rows,
                                                  float factor_of_rows) {
-                          const GradientSlot slot = to.gradient_slot();
+                          GradientSlot slot = to.gradient_slot();
                           if (slot.accumulate == Accumulate::no) slot.tensor.fill_zero();
                           kernels::embedding_backward(dy, ids_of_rows, factor_of_rows, dropout, slot.tensor);
                         };

@@ -149,8 +149,7 @@ std::shared_ptr<const LinearProduct::RightHandSide> LinearProduct::right_hand_si
   return state.in_place;
 }
 
-void LinearProduct::multiply(const Tensor& x, const RightHandSide& right, const Tensor& bias,
-                             const Tensor& y) {
+void LinearProduct::multiply(const Tensor& x, const RightHandSide& right, const Tensor& bias, Tensor& y) {
   if (right.packed.empty()) {
     kernels::matmul(x, right.in_place, bias, y, Accumulate::no);
   } else {
@@ -164,7 +163,7 @@ PackedMatrix LinearProduct::packed_for_backward() const {
   return PackedMatrix::plain(dequantized(weights_.weights()));
 }
 
-void LinearProduct::multiply_backward(const Tensor& dy, const PackedMatrix& weights, const Tensor& dx,
+void LinearProduct::multiply_backward(const Tensor& dy, const PackedMatrix& weights, Tensor& dx,
                                       Accumulate accumulate) {
   kernels::matmul(dy, weights, {}, dx, accumulate);
 }
@@ -177,11 +176,11 @@ void LinearProduct::add_weight_gradients(const Tensor& x, const Tensor& dy,
     const int64_t outputs = weights[i].shape()[0];
     const Tensor columns = dy.columns(first, outputs);
     if (weights[i].requires_grad()) {
-      const GradientSlot slot = weights[i].gradient_slot();
+      GradientSlot slot = weights[i].gradient_slot();
       kernels::matmul_transposed_a(columns, x, slot.tensor, slot.accumulate);
     }
     if (biases[i].requires_grad()) {
-      const GradientSlot slot = biases[i].gradient_slot();
+      GradientSlot slot = biases[i].gradient_slot();
       kernels::column_sums(columns, slot);
     }
     first += outputs;
@@ -197,7 +196,7 @@ Tensor LinearProduct::forward(WeightLayout layout) const {
 
 void LinearProduct::backward(const Tensor& dy) const {
   if (x_.requires_grad()) {
-    const GradientSlot slot = x_.gradient_slot();
+    GradientSlot slot = x_.gradient_slot();
     multiply_backward(dy, packed_for_backward(), slot.tensor, slot.accumulate);
   }
   std::vector<Variable> weights;

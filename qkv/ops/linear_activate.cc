@@ -16,13 +16,13 @@ Variable linear_activate(const Variable& x, const LinearWeights& weights, kernel
   if (product.records() && activation != kernels::Activation::relu)
     return activate(linear(x, weights, layout), activation, dropout);
   const ProfileScope profile("linear_activate");
-  const Tensor y = product.forward(layout);
+  Tensor y = product.forward(layout);
   kernels::activate(activation, y, dropout, y);
   if (!product.records()) return y;
   return Tape::record("linear_activate", y, [product, y, factor = dropout.scale()](const Tensor& dy) {
-    // In place: dy is not read afterwards.
-    kernels::relu_backward(y, dy, factor, dy);
-    product.backward(dy);
+    Tensor dx = dy;  // in place: dy is not read afterwards
+    kernels::relu_backward(y, dy, factor, dx);
+    product.backward(dx);
   });
 }
 

@@ -41,7 +41,7 @@ CrossEntropyResult linear_cross_entropy(const Variable& x, const LinearWeights& 
   const Tensor& bias = right->bias;
   // Gradients for an upstream gradient of 1. Weight gradients are held in separate variables until
   // backward().
-  const Tensor dx = records && x.requires_grad() ? empty_like(x.value()) : Tensor();
+  Tensor dx = records && x.requires_grad() ? empty_like(x.value()) : Tensor();
   const kernels::PackedMatrix backward =
       dx.defined() ? product.packed_for_backward() : kernels::PackedMatrix();
   std::vector<Variable> weight_gradients, bias_gradients;
@@ -56,11 +56,11 @@ CrossEntropyResult linear_cross_entropy(const Variable& x, const LinearWeights& 
   CrossEntropyResult result;
   const Device device = x.value().device();
   const Tensor device_labels = from_host(labels.reshape({rows}), device);
-  const Tensor loss_rows = Tensor::empty({rows}, DType::f32, device), nll_rows = empty_like(loss_rows);
+  Tensor loss_rows = Tensor::empty({rows}, DType::f32, device), nll_rows = empty_like(loss_rows);
   for (int64_t first = 0; first < rows; first += options.chunk_rows) {
     const int64_t count = std::min(options.chunk_rows, rows - first);
     const Tensor x_chunk = x.value().slice_rows(first, count);
-    const Tensor logits = scratch({count, vocabulary}, device);
+    Tensor logits = scratch({count, vocabulary}, device);
     LinearProduct::multiply(x_chunk, *right, {}, logits);
     kernels::cross_entropy({.logits = logits,
                             .bias = bias,
@@ -70,7 +70,8 @@ CrossEntropyResult linear_cross_entropy(const Variable& x, const LinearWeights& 
                             .loss = loss_rows.slice_rows(first, count),
                             .nll = nll_rows.slice_rows(first, count)});
     if (dx.defined()) {
-      LinearProduct::multiply_backward(logits, backward, dx.slice_rows(first, count), Accumulate::no);
+      Tensor dx_chunk = dx.slice_rows(first, count);
+      LinearProduct::multiply_backward(logits, backward, dx_chunk, Accumulate::no);
     }
     if (records) LinearProduct::add_weight_gradients(x_chunk, logits, weight_gradients, bias_gradients);
   }
@@ -85,7 +86,7 @@ CrossEntropyResult linear_cross_entropy(const Variable& x, const LinearWeights& 
   result.loss = Tape::record(
       "cross_entropy", loss, [x, dx, weights, weight_gradients, bias_gradients](const Tensor& upstream) {
         const auto hand_on = [factor = to_host(upstream).item()](const Tensor& gradient, const Variable& to) {
-          const GradientSlot slot = to.gradient_slot();
+          GradientSlot slot = to.gradient_slot();
           kernels::scale(gradient, factor, slot.tensor, slot.accumulate);
         };
         if (dx.defined()) hand_on(dx, x);

@@ -25,10 +25,10 @@ class LinearProduct {
   };
   std::shared_ptr<const RightHandSide> right_hand_side(WeightLayout layout) const;
   // y [rows, n] = x W^T + bias for a range of rows of x; the bias may be undefined.
-  static void multiply(const Tensor& x, const RightHandSide& right, const Tensor& bias, const Tensor& y);
+  static void multiply(const Tensor& x, const RightHandSide& right, const Tensor& bias, Tensor& y);
   // The weights packed for dx = dy W.
   kernels::PackedMatrix packed_for_backward() const;
-  static void multiply_backward(const Tensor& dy, const kernels::PackedMatrix& weights, const Tensor& dx,
+  static void multiply_backward(const Tensor& dy, const kernels::PackedMatrix& weights, Tensor& dx,
                                 Accumulate accumulate);
   // Adds the gradients from a range of rows to the given weight and bias variables.
   static void add_weight_gradients(const Tensor& x, const Tensor& dy, const std::vector<Variable>& weights,

@@ -51,7 +51,7 @@ Variable norm(const char* operation, NormKind kind, const Variable& x, const Var
     const bool in_place = residual_afterwards == Afterwards::used_up && !(residual == x);
     sum = in_place ? residual.value() : empty_like(x.value());
   }
-  const Tensor mean = Tensor::empty({rows}, DType::f32, device), rstd = empty_like(mean);
+  Tensor mean = Tensor::empty({rows}, DType::f32, device), rstd = empty_like(mean);
   kernels::norm_forward({.x = x.value(),
                          .residual = residual.defined() ? residual.value() : Tensor(),
                          .dropout = dropout,

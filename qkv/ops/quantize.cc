@@ -32,11 +32,11 @@ QuantizedTensor to_dtype(const QuantizedTensor& weight, DType dtype) {
   if (values.dtype() != DType::f32) {
     const bool int8 = values.dtype() == DType::i8;
     if (int8) require_scales("to_dtype", values, weight.scales);
-    const Tensor wide = Tensor::empty(values.shape(), DType::f32, values.device());
+    Tensor wide = Tensor::empty(values.shape(), DType::f32, values.device());
     kernels::widen_rows({values, weight.scales}, wide);
     return to_dtype({wide}, dtype);
   }
-  const Tensor narrow = Tensor::empty(values.shape(), dtype, values.device());
+  Tensor narrow = Tensor::empty(values.shape(), dtype, values.device());
   if (dtype == DType::bf16) {
     kernels::round_to_bf16(values, narrow);
     return {narrow};
@@ -48,7 +48,7 @@ QuantizedTensor to_dtype(const QuantizedTensor& weight, DType dtype) {
   if (!kernels::all_finite(values))
     throw NumericError(
         concat("int8 weights ", values.shape(), ": expected finite numbers, found NaN or infinity"));
-  const Tensor scales = Tensor::empty({values.rows()}, DType::f32, values.device());
+  Tensor scales = Tensor::empty({values.rows()}, DType::f32, values.device());
   kernels::quantize_rows(values, narrow, scales);
   return {narrow, scales};
 }

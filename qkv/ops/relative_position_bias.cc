@@ -25,12 +25,12 @@ Variable relative_position_bias(const Variable& table, const Tensor& bucket_of) 
         concat("relative_position_bias: expected buckets from 0 to ", buckets - 1, ", found one outside"));
   }
   const Tensor ids = from_host(bucket_of, numbers.device());
-  const Tensor rows = Tensor::empty({distances, heads}, DType::f32, numbers.device());
+  Tensor rows = Tensor::empty({distances, heads}, DType::f32, numbers.device());
   kernels::embedding_forward({.table = numbers, .ids = ids, .y = rows});
   const Tensor y = kernels::transposed(rows);
   if (!Tape::records({table})) return y;
   return Tape::record("relative_position_bias", y, [=](const Tensor& dy) {
-    const GradientSlot slot = table.gradient_slot();
+    GradientSlot slot = table.gradient_slot();
     if (slot.accumulate == Accumulate::no) slot.tensor.fill_zero();
     kernels::embedding_backward(kernels::transposed(dy), ids, 1.0f, {}, slot.tensor);
   });

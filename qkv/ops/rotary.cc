@@ -36,7 +36,7 @@ Variable rotary(const Variable& x, int64_t heads, const RotaryTable& table, cons
   arguments.direction = kernels::Turn::back;
   arguments.x = arguments.y = Tensor();
   return Tape::record("rotary", y, [x, arguments](const Tensor& dy) {
-    const GradientSlot slot = x.gradient_slot();
+    GradientSlot slot = x.gradient_slot();
     kernels::RotaryTensors backward = arguments;
     backward.x = dy;
     backward.y = slot.tensor;

@@ -88,7 +88,7 @@ void Variable::add_grad(const Tensor& gradient) const {
   if (gradient.shape() != shape()) {
     throw ShapeError(concat("gradient: expected the value's shape ", shape(), ", found ", gradient.shape()));
   }
-  const GradientSlot slot = gradient_slot();
+  GradientSlot slot = gradient_slot();
   kernels::copy(gradient, slot.tensor, slot.accumulate);
 }
 

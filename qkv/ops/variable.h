@@ -36,6 +36,11 @@ class Variable {
   // Replaces a leaf's value. Also call it after changing the value in place, so that data derived from it
   // (such as sums of int8 rows) are recomputed.
   void set_value(Tensor value);
+  // The value, to be changed in place before its next use; it counts as changed from now on.
+  Tensor& mutable_value() {
+    mark_modified();
+    return node().value;
+  }
   void mark_modified() { ++node().version; }
   uint64_t version() const { return node().version; }
 

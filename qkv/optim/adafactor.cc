@@ -28,8 +28,7 @@ Tensor Adafactor::initial_state(size_t i, const Shape& shape) const {
   return Tensor::zeros({matrices * shape[i == 0 ? -2 : -1]});
 }
 
-void Adafactor::update(const kernels::OptimizerPass& pass,
-                       std::span<const kernels::OptimizerSlot> slots) const {
+void Adafactor::update(const kernels::OptimizerPass& pass, std::span<kernels::OptimizerSlot> slots) const {
   kernels::adafactor({.beta2_decay = options_.beta2_decay,
                       .epsilon1 = options_.epsilon1,
                       .epsilon2 = options_.epsilon2,

@@ -23,8 +23,7 @@ Tensor Adagrad::initial_state(size_t /*i*/, const Shape& shape) const {
   return Tensor::full(shape, options_.initial_accumulator);
 }
 
-void Adagrad::update(const kernels::OptimizerPass& pass,
-                     std::span<const kernels::OptimizerSlot> slots) const {
+void Adagrad::update(const kernels::OptimizerPass& pass, std::span<kernels::OptimizerSlot> slots) const {
   kernels::adagrad({.lr_decay = options_.lr_decay, .epsilon = options_.epsilon}, pass, slots);
 }
 

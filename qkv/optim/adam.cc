@@ -30,7 +30,7 @@ Adam::Adam(std::vector<NamedParameter> parameters, const AdamOptions& options, c
   make_states();
 }
 
-void Adam::update(const kernels::OptimizerPass& pass, std::span<const kernels::OptimizerSlot> slots) const {
+void Adam::update(const kernels::OptimizerPass& pass, std::span<kernels::OptimizerSlot> slots) const {
   kernels::adam({.beta1 = options_.beta1,
                  .beta2 = options_.beta2,
                  .epsilon = options_.epsilon,

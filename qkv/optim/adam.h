@@ -30,8 +30,7 @@ class Adam : public Optimizer {
        bool decoupled);
 
  private:
-  void update(const kernels::OptimizerPass& pass,
-              std::span<const kernels::OptimizerSlot> slots) const override;
+  void update(const kernels::OptimizerPass& pass, std::span<kernels::OptimizerSlot> slots) const override;
 
   AdamOptions options_;
   bool decoupled_;

@@ -95,10 +95,10 @@ double Optimizer::step(double learning_rate) {
   std::vector<kernels::OptimizerSlot> slots;
   for (size_t i = 0; i < parameters_.size(); ++i) {
     if (!takes_part(i)) continue;
-    const Variable& variable = parameters_[i].parameter.variable;
+    Variable& variable = parameters_[i].parameter.variable;
     State& state = states_[i];
     kernels::OptimizerSlot& slot = slots.emplace_back();
-    slot.value = variable.value();
+    slot.value = variable.mutable_value();
     slot.gradient = variable.grad();
     std::ranges::copy(state.tensors, slot.state.begin());
     slot.average = state.average;
@@ -107,9 +107,6 @@ double Optimizer::step(double learning_rate) {
     slot.step = ++state.steps;
   }
   update(pass, slots);
-  for (size_t i = 0; i < parameters_.size(); ++i) {
-    if (takes_part(i)) parameters_[i].parameter.variable.mark_modified();
-  }
   clear_gradients();
   return norm;
 }
@@ -141,7 +138,7 @@ void Optimizer::restore(const io::SafetensorsFile& file) {
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const auto& [name, parameter] = parameters_[i];
     for (size_t k = 0; k < state_names_.size(); ++k) {
-      const Tensor& tensor = states_[i].tensors[k];
+      Tensor& tensor = states_[i].tensors[k];
       if (tensor.defined())
         tensor.copy_from(file.tensor(concat(name_, ".", state_names_[k], "/", name), tensor.shape()));
     }

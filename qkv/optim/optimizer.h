@@ -86,8 +86,7 @@ class Optimizer {
   Optimizer(std::string name, std::vector<std::string> states, float weight_decay,
             std::vector<NamedParameter> parameters, const OptimizerOptions& options);
   // The update rule, for parameters with a gradient.
-  virtual void update(const kernels::OptimizerPass& pass,
-                      std::span<const kernels::OptimizerSlot> slots) const = 0;
+  virtual void update(const kernels::OptimizerPass& pass, std::span<kernels::OptimizerSlot> slots) const = 0;
   // The initial value of state i of a parameter; undefined: the parameter has no such state. By default zeros
   // of the parameter's shape. Called once by make_states(), which the derived constructor calls.
   virtual Tensor initial_state(size_t i, const Shape& shape) const;

@@ -26,8 +26,7 @@ Tensor Rmsprop::initial_state(size_t i, const Shape& shape) const {
   return used ? Tensor::zeros(shape) : Tensor();
 }
 
-void Rmsprop::update(const kernels::OptimizerPass& pass,
-                     std::span<const kernels::OptimizerSlot> slots) const {
+void Rmsprop::update(const kernels::OptimizerPass& pass, std::span<kernels::OptimizerSlot> slots) const {
   kernels::rmsprop({.alpha = options_.alpha,
                     .epsilon = options_.epsilon,
                     .momentum = options_.momentum,

@@ -27,8 +27,7 @@ class Rmsprop : public Optimizer {
       : Rmsprop(nn::parameters_of(module), options, common) {}
 
  private:
-  void update(const kernels::OptimizerPass& pass,
-              std::span<const kernels::OptimizerSlot> slots) const override;
+  void update(const kernels::OptimizerPass& pass, std::span<kernels::OptimizerSlot> slots) const override;
   Tensor initial_state(size_t i, const Shape& shape) const override;
 
   RmspropOptions options_;

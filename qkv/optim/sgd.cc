@@ -24,7 +24,7 @@ Sgd::Sgd(std::vector<NamedParameter> parameters, const SgdOptions& options, cons
   make_states();
 }
 
-void Sgd::update(const kernels::OptimizerPass& pass, std::span<const kernels::OptimizerSlot> slots) const {
+void Sgd::update(const kernels::OptimizerPass& pass, std::span<kernels::OptimizerSlot> slots) const {
   kernels::sgd(
       {.momentum = options_.momentum, .dampening = options_.dampening, .nesterov = options_.nesterov}, pass,
       slots);

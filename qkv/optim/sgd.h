@@ -26,8 +26,7 @@ class Sgd : public Optimizer {
       : Sgd(nn::parameters_of(module), options, common) {}
 
  private:
-  void update(const kernels::OptimizerPass& pass,
-              std::span<const kernels::OptimizerSlot> slots) const override;
+  void update(const kernels::OptimizerPass& pass, std::span<kernels::OptimizerSlot> slots) const override;
 
   SgdOptions options_;
 };

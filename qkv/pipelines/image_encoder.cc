@@ -76,7 +76,7 @@ void ImageEncoderPipeline::encode(
   }
   for (size_t begin = 0; begin < good.size(); begin += most) {
     const auto batch = std::span(good).subspan(begin, std::min(most, good.size() - begin));
-    const Tensor pixels = Tensor::empty({std::ssize(batch), 3, size.height, size.width});
+    Tensor pixels = Tensor::empty({std::ssize(batch), 3, size.height, size.width});
     for (size_t k = 0; k < batch.size(); ++k) {
       std::ranges::copy(requests[batch[k]]->pixels.values(),
                         pixels.data() + static_cast<int64_t>(k) * elements);

@@ -341,7 +341,7 @@ void Engine::restrict_logits() {
 }
 
 // Advances every row by one token. logits: of the whole vocabulary, or of columns_.
-void Engine::advance(const Tensor& logits) {
+void Engine::advance(Tensor logits) {
   const int64_t rows = hypothesis_offsets_.tokens(), vocabulary = model_->vocabulary();
   const int64_t columns = columns_.empty() ? vocabulary : std::ssize(columns_);
   if (logits.shape() != Shape{rows, columns} || !logits.contiguous()) {
@@ -363,14 +363,14 @@ void Engine::advance(const Tensor& logits) {
     }
   }
   const auto wants_logits = [](const auto& sequence) { return needs_logits(sequence->request.options); };
-  const StepScores scores =
-      step_scores(logits, vocabularies, vocabulary, std::ranges::any_of(running_, wants_logits));
+  StepScores scores =
+      step_scores(std::move(logits), vocabularies, vocabulary, std::ranges::any_of(running_, wants_logits));
   std::vector<RowStep> steps(row_of.size());
   std::vector<std::exception_ptr> errors(row_of.size());
   // Waking a thread pays off from about ten microseconds of work.
   parallel_for(rows, std::max<int64_t>(1, 32768 / vocabulary), [&](int64_t first, int64_t last) {
     for (int64_t r = first; r < last; ++r) {
-      const auto scores_of = [&](const Tensor& of) {
+      const auto scores_of = [&](Tensor& of) {
         return std::span(of.data() + r * vocabulary, static_cast<size_t>(vocabulary));
       };
       const auto [sequence, row] = row_of[static_cast<size_t>(r)];

@@ -86,7 +86,7 @@ class Engine {
   void admit_read();
   void admit_group(Sequences group);
   void restrict_logits();
-  void advance(const Tensor& logits);
+  void advance(Tensor logits);
   void drop_ended_rows(bool advanced);
   void end(std::unique_ptr<Sequence> sequence);
   void end_running(const std::exception_ptr& error);

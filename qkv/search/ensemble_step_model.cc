@@ -81,7 +81,7 @@ Tensor EnsembleStepModel::step(const Tensor& ids) {
   };
   to_probabilities(mean.values());
   for (size_t i = 1; i < models_.size(); ++i) {
-    const Tensor other = models_[i]->step(ids);
+    Tensor other = models_[i]->step(ids);
     kernels::log_softmax(other.data(), nullptr, other.data(), rows, vocabulary);
     to_probabilities(other.values());
     std::ranges::transform(mean.values(), other.values(), mean.values().begin(), std::plus());

@@ -25,7 +25,7 @@ std::vector<float> label_log_probabilities(const LinearWeights& output, const Te
   result.reserve(labels.size());
   for (int64_t begin = 0; begin < tokens; begin += kRows) {
     const int64_t rows = std::min(kRows, tokens - begin);
-    const Tensor logits = to_host(linear(hidden.slice_rows(begin, rows), output).value());
+    Tensor logits = to_host(linear(hidden.slice_rows(begin, rows), output).value());
     const int64_t vocabulary = logits.cols();
     kernels::log_softmax(logits.data(), nullptr, logits.data(), rows, vocabulary);
     for (int64_t r = 0; r < rows; ++r) {

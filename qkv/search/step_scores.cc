@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "qkv/base/parallel.h"
 #include "qkv/kernels/loss.h"
@@ -28,14 +29,14 @@ void spread(const float* logits, const RowVocabulary& row, int64_t vocabulary, f
 
 }  // namespace
 
-StepScores step_scores(const Tensor& logits, std::span<const RowVocabulary> rows, int64_t vocabulary,
+StepScores step_scores(Tensor logits, std::span<const RowVocabulary> rows, int64_t vocabulary,
                        bool wants_logits) {
   const auto any_token = [](const RowVocabulary& row) { return row.allowed.empty(); };
   StepScores result;
   if (std::ranges::all_of(rows, any_token)) {
     if (wants_logits) result.logits = logits.clone();
     kernels::log_softmax(logits.data(), nullptr, logits.data(), logits.rows(), vocabulary);
-    result.log_probabilities = logits;
+    result.log_probabilities = std::move(logits);
     return result;
   }
   result.log_probabilities = Tensor::empty({logits.rows(), vocabulary});

@@ -18,9 +18,9 @@ struct StepScores {
   Tensor logits;             // likewise; only on request
 };
 
-// logits f32 [rows, columns] may be overwritten. Each row is normalised over its own vocabulary: its result
-// depends only on those logits, bit for bit.
-StepScores step_scores(const Tensor& logits, std::span<const RowVocabulary> rows, int64_t vocabulary,
+// The memory of logits, f32 [rows, columns], may be overwritten. Each row is normalised over its own
+// vocabulary: its result depends only on those logits, bit for bit.
+StepScores step_scores(Tensor logits, std::span<const RowVocabulary> rows, int64_t vocabulary,
                        bool wants_logits);
 
 }  // namespace qkv::search

@@ -14,6 +14,11 @@ struct ByteRows {
   size_t stride = 0;
 };
 
+struct ConstByteRows {
+  const std::byte* data = nullptr;
+  size_t stride = 0;
+};
+
 enum class CopyDirection { to_device, to_host, on_device };
 
 // Implemented by a backend. allocate() returns device addresses, which only this class and the backend's
@@ -28,7 +33,7 @@ class DeviceMemory {
   // At least `bytes`, uninitialised, aligned to 64 bytes. Throws std::bad_alloc.
   virtual Storage allocate(size_t bytes) = 0;
   // Copies `rows` rows of `row_bytes` each; synchronous.
-  virtual void copy(CopyDirection direction, const ByteRows& from, const ByteRows& to, size_t row_bytes,
+  virtual void copy(CopyDirection direction, const ConstByteRows& from, const ByteRows& to, size_t row_bytes,
                     size_t rows) = 0;
   virtual void fill_zero(const ByteRows& to, size_t row_bytes, size_t rows) = 0;
 };

@@ -12,8 +12,13 @@
 namespace qkv {
 namespace {
 
-ByteRows byte_rows(const Tensor& x) {
+ByteRows byte_rows(Tensor& x) {
   return {static_cast<std::byte*>(x.address()), static_cast<size_t>(x.row_stride()) * size_of(x.dtype())};
+}
+
+ConstByteRows byte_rows(const Tensor& x) {
+  return {static_cast<const std::byte*>(x.address()),
+          static_cast<size_t>(x.row_stride()) * size_of(x.dtype())};
 }
 
 size_t row_bytes(const Tensor& x) { return static_cast<size_t>(x.cols()) * size_of(x.dtype()); }
@@ -53,7 +58,7 @@ float Tensor::item() const {
   return *data<float>();
 }
 
-Tensor Tensor::reshape(const Shape& shape) const {
+Tensor Tensor::reshaped(const Shape& shape) const {
   require_contiguous("reshape");
   if (shape.numel() != numel()) throw ShapeError(concat("reshape: from ", shape_, " to ", shape));
   Tensor result = *this;
@@ -62,7 +67,7 @@ Tensor Tensor::reshape(const Shape& shape) const {
   return result;
 }
 
-Tensor Tensor::slice_rows(int64_t begin, int64_t count) const {
+Tensor Tensor::row_slice(int64_t begin, int64_t count) const {
   if (rank() == 0 || begin < 0 || count < 0 || begin > shape_[0] || count > shape_[0] - begin) {
     throw ShapeError(concat("slice_rows: ", count, " rows from ", begin, " of shape ", shape_));
   }
@@ -79,7 +84,7 @@ Tensor Tensor::slice_rows(int64_t begin, int64_t count) const {
   return result;
 }
 
-Tensor Tensor::columns(int64_t begin, int64_t count) const {
+Tensor Tensor::column_slice(int64_t begin, int64_t count) const {
   if (rank() == 0 || begin < 0 || count < 0 || begin > cols() || count > cols() - begin) {
     throw ShapeError(concat("columns: ", count, " columns from ", begin, " of shape ", shape_));
   }
@@ -122,7 +127,7 @@ Tensor Tensor::clone() const {
   return result;
 }
 
-void Tensor::copy_from(const Tensor& other) const {
+void Tensor::copy_from(const Tensor& other) {
   if (other.shape_ != shape_ || other.dtype_ != dtype_) {
     throw ShapeError(
         concat("copy: from ", name_of(other.dtype_), other.shape_, " to ", name_of(dtype_), shape_));
@@ -144,12 +149,13 @@ void Tensor::copy_from(const Tensor& other) const {
     if (numel() > 0) std::memcpy(storage_.get(), other.storage_.get(), bytes());
     return;
   }
-  const ByteRows to = byte_rows(*this), from = byte_rows(other);
+  const ByteRows to = byte_rows(*this);
+  const ConstByteRows from = byte_rows(other);
   for (size_t row = 0; row < static_cast<size_t>(rows()); ++row)
     std::memcpy(to.data + row * to.stride, from.data + row * from.stride, row_bytes(*this));
 }
 
-void Tensor::fill_zero() const {
+void Tensor::fill_zero() {
   const ByteRows to = byte_rows(*this);
   if (device_ != Device::cpu) {
     device_memory(device_).fill_zero(to, row_bytes(*this), static_cast<size_t>(rows()));

@@ -1,5 +1,9 @@
 #pragma once
 // Tensor: a multi-dimensional array. A copy is a handle: the elements are shared.
+//
+// Through a const Tensor the elements can only be read, and its views are const too. A copy of a const Tensor
+// can be written, as with std::shared_ptr: const keeps a function that takes `const Tensor&` from writing by
+// mistake, and clone() copies the elements.
 
 #include <concepts>
 #include <cstdint>
@@ -55,21 +59,37 @@ class Tensor {
   // The elements on the host. Throws ShapeError if T does not match the dtype, and UsageError if the tensor
   // is on another device (copy it with to_host()).
   template <class T = float>
-  T* data() const {
+  const T* data() const {
+    require_host("data");
+    return device_data<T>();
+  }
+  template <class T = float>
+  T* data() {
     require_host("data");
     return device_data<T>();
   }
   // The elements on the tensor's device, for kernels only. Throws ShapeError if T does not match the dtype.
   template <class T = float>
-  T* device_data() const {
+  const T* device_data() const {
+    require_dtype(dtype_of<T>);
+    return reinterpret_cast<const T*>(storage_.get());
+  }
+  template <class T = float>
+  T* device_data() {
     require_dtype(dtype_of<T>);
     return reinterpret_cast<T*>(storage_.get());
   }
   // The device address of the first element, for any dtype.
-  void* address() const { return storage_.get(); }
+  const void* address() const { return storage_.get(); }
+  void* address() { return storage_.get(); }
   // The elements of a contiguous tensor on the host.
   template <class T = float>
-  std::span<T> values() const {
+  std::span<const T> values() const {
+    require_contiguous("values");
+    return {data<T>(), static_cast<size_t>(numel())};
+  }
+  template <class T = float>
+  std::span<T> values() {
     require_contiguous("values");
     return {data<T>(), static_cast<size_t>(numel())};
   }
@@ -86,20 +106,29 @@ class Tensor {
     return data<T>()[element({static_cast<int64_t>(indices)...})];
   }
 
-  // Views: they share this tensor's memory.
-  Tensor reshape(const Shape& shape) const;               // same number of elements; contiguous tensors only
-  Tensor slice_rows(int64_t begin, int64_t count) const;  // along the outermost axis
-  Tensor columns(int64_t begin, int64_t count) const;     // along the innermost axis
+  // Views: they share this tensor's memory. All throw ShapeError for what lies outside the shape.
+  // reshape: contiguous tensors only, and the same number of elements.
+  Tensor reshape(const Shape& shape) { return reshaped(shape); }
+  const Tensor reshape(const Shape& shape) const { return reshaped(shape); }
+  // Elements begin to begin + count along the outermost axis.
+  Tensor slice_rows(int64_t begin, int64_t count) { return row_slice(begin, count); }
+  const Tensor slice_rows(int64_t begin, int64_t count) const { return row_slice(begin, count); }
+  // Elements begin to begin + count along the innermost axis.
+  Tensor columns(int64_t begin, int64_t count) { return column_slice(begin, count); }
+  const Tensor columns(int64_t begin, int64_t count) const { return column_slice(begin, count); }
 
   // Elements begin to begin + count along any axis, as a contiguous copy. Negative axes count from the end.
   Tensor slice(int axis, int64_t begin, int64_t count) const;
 
   Tensor clone() const;  // a contiguous copy on the same device
   // Requires the same shape and dtype, and the same device or the host on either side.
-  void copy_from(const Tensor& other) const;
-  void fill_zero() const;
+  void copy_from(const Tensor& other);
+  void fill_zero();
 
  private:
+  Tensor reshaped(const Shape& shape) const;
+  Tensor row_slice(int64_t begin, int64_t count) const;
+  Tensor column_slice(int64_t begin, int64_t count) const;
   void require_dtype(DType wanted) const {
     if (dtype_ != wanted) [[unlikely]]
       throw_dtype(wanted);

@@ -18,7 +18,7 @@ std::vector<Tensor> average_weights(const std::vector<std::filesystem::path>& fi
       const float* x = values.data();
       for (size_t i = 0; i < sum.size(); ++i) sum[i] += x[i];
     }
-    const Tensor mean = Tensor::empty(parameter.shape);
+    Tensor mean = Tensor::empty(parameter.shape);
     float* y = mean.data();
     const double count = static_cast<double>(files.size());
     for (size_t i = 0; i < sum.size(); ++i) y[i] = static_cast<float>(sum[i] / count);

@@ -99,10 +99,10 @@ TEST(Counters, RowsCountWhatIsReadAndWritten) {
             (Work{0, 2 * kAll}));
   EXPECT_EQ(counted([&] { cpu::softmax(x.data(), y.data(), kRows, kCols); }), (Work{0, 2 * kAll}));
   const Tensor value = Tensor::full({kAll}, 1), first = Tensor::full({kAll}, 0.1f);
-  const std::vector<OptimizerSlot> slots{{.value = value,
-                                          .gradient = Tensor::full({kAll}, 0.5f),
-                                          .state = {first, Tensor::full({kAll}, 0.2f)},
-                                          .learning_rate = 1e-3f}};
+  std::vector<OptimizerSlot> slots{{.value = value,
+                                    .gradient = Tensor::full({kAll}, 0.5f),
+                                    .state = {first, Tensor::full({kAll}, 0.2f)},
+                                    .learning_rate = 1e-3f}};
   EXPECT_EQ(counted([&] { adam({}, {}, slots); }), (Work{0, 7 * kAll}));
   EXPECT_EQ(counted([&] { adagrad({}, {}, slots); }), (Work{0, 7 * kAll}));
 }

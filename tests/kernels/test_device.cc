@@ -35,13 +35,14 @@ std::string message_of(const Function& function) {
 
 TEST(DeviceTensor, GoesThereAndBack) {
   const Tensor x = numbers({3, 5}, 1);
-  const Tensor there = from_host(x, Device::reference);
+  Tensor there = from_host(x, Device::reference);
   EXPECT_EQ(there.device(), Device::reference);
   EXPECT_EQ(there.shape(), x.shape());
   EXPECT_EQ(from_host(there, Device::reference).address(), there.address());
   EXPECT_EQ(host_values(there), host_values(x));
   // Views, from and to.
-  const Tensor columns = there.columns(1, 2), row = there.slice_rows(2, 1);
+  const Tensor columns = there.columns(1, 2);
+  Tensor row = there.slice_rows(2, 1);
   EXPECT_EQ(host_values(columns), (std::vector<float>{2, 3, 7, 8, 12, 13}));
   EXPECT_EQ(host_values(row), (std::vector<float>{11, 12, 13, 14, 15}));
   there.columns(3, 2).copy_from(x.columns(0, 2));
@@ -76,7 +77,7 @@ TEST(DeviceTensor, CannotBeReadOnTheHost) {
 }
 
 TEST(DeviceTensorDeathTest, ItsMemoryIsProtected) {
-  const Tensor x = from_host(numbers({2, 2}, 1), Device::reference);
+  Tensor x = from_host(numbers({2, 2}, 1), Device::reference);
   volatile float* const address = x.device_data();
   // Sanitizers turn the signal into a report and an exit status of their own.
   EXPECT_DEATH(static_cast<void>(*address), "");
@@ -84,9 +85,9 @@ TEST(DeviceTensorDeathTest, ItsMemoryIsProtected) {
 }
 
 TEST(Backend, IsThatOfTheTensors) {
-  const Tensor x = numbers({4, 7}, -3), y = empty_like(x);
+  const Tensor x = numbers({4, 7}, -3), there = from_host(x, Device::reference);
+  Tensor y = empty_like(x), result = empty_like(there);
   kernels::softmax(x, y);
-  const Tensor there = from_host(x, Device::reference), result = empty_like(there);
   kernels::softmax(there, result);
   const std::vector<float> expected = host_values(y), found = host_values(result);
   for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-6f) << i;
@@ -103,7 +104,8 @@ TEST(Backend, IsThatOfTheTensors) {
 
 TEST(Backend, TensorsAreOnOneDevice) {
   const Tensor x = numbers({4, 7}, 1);
-  EXPECT_EQ(message_of([&] { kernels::softmax(x, from_host(x, Device::reference)); }),
+  Tensor elsewhere = from_host(x, Device::reference);
+  EXPECT_EQ(message_of([&] { kernels::softmax(x, elsewhere); }),
             "softmax: expected tensors on one device, found [4, 7] on cpu and [4, 7] on reference");
 }
 

@@ -46,9 +46,9 @@ struct Parameter {
   std::vector<Guarded> state_;
 };
 
-std::vector<ParameterUpdate> updates_of(std::span<const OptimizerSlot> slots) {
+std::vector<ParameterUpdate> updates_of(std::span<OptimizerSlot> slots) {
   std::vector<ParameterUpdate> updates;
-  for (const OptimizerSlot& slot : slots) {
+  for (OptimizerSlot& slot : slots) {
     const bool matrix = slot.value.rank() >= 2;
     ParameterUpdate& update = updates.emplace_back();
     update = {.value = slot.value.data(),
@@ -68,7 +68,7 @@ std::vector<ParameterUpdate> updates_of(std::span<const OptimizerSlot> slots) {
 
 std::vector<double> widened(const Tensor& x) { return {x.values().begin(), x.values().end()}; }
 
-using Rule = std::function<void(const OptimizerPass&, std::span<const OptimizerSlot>)>;
+using Rule = std::function<void(const OptimizerPass&, std::span<OptimizerSlot>)>;
 
 // `states`: of a parameter's shape, the shapes of what the rule remembers.
 void expect_follows(const std::string& name, const Rule& fast, const Rule& exact,

@@ -143,7 +143,7 @@ TEST(ImageEncoder, RefusesImagesOfAnotherSize) {
 }
 
 TEST(InterpolatePositions, LeavesAStraightLineStraightAndOwnRowsAlone) {
-  const Tensor positions = Tensor::empty({2 + 3 * 5, 1});
+  Tensor positions = Tensor::empty({2 + 3 * 5, 1});
   positions.values()[0] = 70;
   positions.values()[1] = -9;
   for (int64_t y = 0; y < 3; ++y) {

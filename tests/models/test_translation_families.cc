@@ -72,7 +72,7 @@ TEST_P(TranslationFamilies, WriteTransformersText) {
     nn::DecoderState state = model->start(model->encode(part(case_.texts, 0), context));
     std::vector<int32_t> found{static_cast<int32_t>(model->config().decoder_start_id)};
     for (const int32_t expected : case_.expected["greedy"].values<int32_t>()) {
-      const Tensor next = to_host(model->step(Tensor::from(std::vector{found.back()}, {1}), state));
+      Tensor next = to_host(model->step(Tensor::from(std::vector{found.back()}, {1}), state));
       // transformers was told to go on, and not to write padding.
       for (const int64_t never : {model->config().eos_id, model->config().pad_id})
         next.data()[never] = -1e30f;

@@ -91,7 +91,7 @@ TEST(Window, IsAMask) {
     const nn::MultiheadAttention plain(options);
     nn::initialise(attention, 3);
     nn::initialise(plain, 3);
-    const Tensor keep = Tensor::empty({1, 1, n, n}, DType::u8);
+    Tensor keep = Tensor::empty({1, 1, n, n}, DType::u8);
     for (int64_t i = 0; i < n; ++i) {
       for (int64_t j = 0; j < n; ++j) keep.data<uint8_t>()[i * n + j] = j <= i && j > i - window ? 1 : 0;
     }

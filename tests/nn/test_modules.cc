@@ -45,7 +45,7 @@ TEST_P(Decoding, StepsGiveWhatTheWholeGives) {
   const Tensor whole = decoder(x, offsets, memory, context).value();
   nn::DecoderState state = decoder.start(memory);
   for (int64_t i = 0; i < length; ++i) {
-    const Tensor rows = Tensor::empty({2, 24});
+    Tensor rows = Tensor::empty({2, 24});
     for (int64_t s = 0; s < 2; ++s) rows.slice_rows(s, 1).copy_from(x.slice_rows(s * length + i, 1));
     const Tensor y = decoder.step(rows, state);
     for (int64_t s = 0; s < 2; ++s)
@@ -261,7 +261,7 @@ TEST(LanguageDecoder, ReadsAndThenStepsAsTheWholeGoes) {
                  whole.slice_rows(whole_offsets.begin(s), length), "read", 2e-6);
   }
   for (int64_t i = 0; i < kMore; ++i) {
-    const Tensor rows = Tensor::empty({3, 24});
+    Tensor rows = Tensor::empty({3, 24});
     for (int64_t s = 0; s < 3; ++s) {
       const int64_t at = whole_offsets.begin(s) + first_offsets.length(s) + i;
       EXPECT_EQ(state.next_positions().values<int32_t>()[static_cast<size_t>(s)],

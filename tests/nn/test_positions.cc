@@ -107,7 +107,7 @@ TEST(RelativePositions, AreABiasByDistance) {
     nn::initialise(encoder, 3);
     nn::initialise(plain, 3);  // numbers are a function of the name
     const int64_t n = 17;
-    const Tensor bias = Tensor::empty({1, 3, n, n});
+    Tensor bias = Tensor::empty({1, 3, n, n});
     const nn::PositionOptions options = stack(kind).layer.positions;
     for (int64_t h = 0; h < 3; ++h) {
       for (int64_t i = 0; i < n; ++i) {
@@ -141,7 +141,7 @@ TEST(RelativePositions, StepsGiveWhatTheWholeGives) {
     const Tensor x = random_tensor({45, 12}, 2);
     nn::ForwardContext context;
     const Tensor whole = decoder(x, whole_offsets, {}, context).value();
-    const Tensor beginnings = Tensor::empty({7, 12});
+    Tensor beginnings = Tensor::empty({7, 12});
     for (int64_t s = 0; s < 2; ++s) {
       beginnings.slice_rows(first.begin(s), first.length(s))
           .copy_from(x.slice_rows(whole_offsets.begin(s), first.length(s)));
@@ -149,7 +149,7 @@ TEST(RelativePositions, StepsGiveWhatTheWholeGives) {
     nn::DecoderState state = decoder.start({.offsets = first});
     decoder.read(beginnings, first, state);
     for (int64_t i = 0; i < 19; ++i) {
-      const Tensor rows = Tensor::empty({2, 12});
+      Tensor rows = Tensor::empty({2, 12});
       const auto at = [&](int64_t s) { return whole_offsets.begin(s) + first.length(s) + i; };
       for (int64_t s = 0; s < 2; ++s) rows.slice_rows(s, 1).copy_from(x.slice_rows(at(s), 1));
       const Tensor y = decoder.step(rows, state);
@@ -207,7 +207,7 @@ TEST(RelativePositions, LearnInEveryLayerWithAndWithoutRecomputing) {
   constexpr float kStep = 1e-2f;
   float largest = 0;
   for (int64_t i = 0; i < table.value().numel(); ++i) {
-    float& number = table.value().data()[i];
+    float& number = table.mutable_value().data()[i];
     const float before = number;
     number = before + kStep;
     const double above = value();

@@ -72,7 +72,8 @@ TEST(NamedParameters, FindsTheFirstThatIsNotFinite) {
   const TwoLayers module(4);
   initialise(module, 3);
   EXPECT_EQ(first_non_finite(parameters_of(module)), "");
-  module.lower.bias().variable.value().data()[2] = std::numeric_limits<float>::quiet_NaN();
+  Variable bias = module.lower.bias().variable;
+  bias.mutable_value().data()[2] = std::numeric_limits<float>::quiet_NaN();
   EXPECT_EQ(first_non_finite(parameters_of(module)), "lower.bias");
 }
 

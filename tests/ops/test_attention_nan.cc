@@ -19,7 +19,7 @@ TEST(AttentionNan, StaysWithinItsSequence) {
   const Tensor query = random_tensor({2 * kLength, kFeatures}, 1);
   const Tensor key = random_tensor({2 * kLength, kFeatures}, 2);
   const Tensor value = random_tensor({2 * kLength, kFeatures}, 3);
-  const Tensor bad = value.clone();
+  Tensor bad = value.clone();
   for (float& x : bad.slice_rows(kBad, 1).values()) x = std::numeric_limits<float>::quiet_NaN();
   for (const bool causal : {false, true}) {
     const AttentionOptions options{.causal = causal,

@@ -60,7 +60,7 @@ TEST(Gradients, Activations) {
 }
 
 TEST(Gradients, ReluAwayFromItsCorner) {
-  const Tensor x = random_tensor({6, 21}, 1);
+  Tensor x = random_tensor({6, 21}, 1);
   for (float& value : x.values()) value += value > 0 ? 0.1f : -0.1f;
   check_gradients({.function = [](const auto& in) { return activate(in[0], Activation::relu, kDropout); },
                    .inputs = {x}});

@@ -97,12 +97,13 @@ TEST_P(LinearOf, AFrozenWeightPassesTheGradientOn) {
 TEST_P(LinearOf, TheGradientIsTheSlope) {
   constexpr int64_t kInputs = 16;
   const LinearWeights weights({weight_of(GetParam(), random_tensor({5, kInputs}, 1))});
-  const Tensor numbers = Tensor::zeros({1, kInputs}), dy = random_tensor({1, 5}, 5);
+  const Tensor dy = random_tensor({1, 5}, 5);
+  Tensor numbers = Tensor::zeros({1, kInputs});
   for (int64_t i = 0; i < kInputs; ++i) numbers.data()[i] = static_cast<float>((37 * i) % 200 - 90) / 128;
   numbers.data()[0] = -100.0f / 128;
   numbers.data()[1] = 155.0f / 128;
   const auto loss = [&](int64_t i, float step) {
-    const Tensor moved = numbers.clone();
+    Tensor moved = numbers.clone();
     moved.data()[i] += step;
     return double{weighted_sum(linear(moved, weights), dy).value().item()};
   };
@@ -129,7 +130,7 @@ TEST_P(LinearOf, CrossEntropyPassesTheGradientOn) {
   }
   // dlogits = 0.5 (softmax - onehot), of the logits that the forward pass found.
   const Tensor logits = linear(numbers, weights).value();
-  const Tensor dlogits = Tensor::empty(logits.shape());
+  Tensor dlogits = Tensor::empty(logits.shape());
   for (int64_t i = 0; i < 6; ++i) {
     double sum = 0;
     for (int64_t j = 0; j < 11; ++j) sum += std::exp(double{logits.data()[i * 11 + j]});

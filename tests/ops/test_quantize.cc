@@ -57,7 +57,7 @@ TEST(Quantize, WidensAnyRank) {
 }
 
 TEST(Quantize, RefusesWhatInt8CannotSay) {
-  const Tensor bad = random_tensor({3, 4}, 1);
+  Tensor bad = random_tensor({3, 4}, 1);
   bad.values()[5] = std::numeric_limits<float>::quiet_NaN();
   EXPECT_NE(message_of<NumericError>([&] { to_dtype({bad}, DType::i8); }).find("[3, 4]"), std::string::npos);
   EXPECT_TRUE(std::isnan(dequantize(to_dtype({bad}, DType::bf16)).values()[5]));

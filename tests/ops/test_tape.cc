@@ -33,13 +33,13 @@ TEST(Tape, DoesNotNest) {
 }
 
 TEST(Tape, NamesTheFirstBadNumber) {
-  const Variable x = Variable::parameter(random_tensor({2, 3}, 1));
+  Variable x = Variable::parameter(random_tensor({2, 3}, 1));
   Tape tape;
   const NameScope encoder("encoder");
   const NameScope layer("layers", 3);
   activate(x, Activation::silu);
   EXPECT_EQ(tape.first_non_finite(), std::nullopt);
-  x.value().values()[4] = std::numeric_limits<float>::infinity();
+  x.mutable_value().values()[4] = std::numeric_limits<float>::infinity();
   {
     const NameScope attention("self_attn");
     activate(x, Activation::identity);
@@ -160,8 +160,7 @@ TEST(Linear, SeesChangedWeights) {
   const LinearWeights weights({w});
   const Tensor x = random_tensor({2, 3}, 2);
   const Tensor before = linear(x, weights).value();
-  for (float& value : w.value().values()) value *= 2;
-  w.mark_modified();
+  for (float& value : w.mutable_value().values()) value *= 2;
   const Tensor after = linear(x, weights).value();
   for (int64_t i = 0; i < 8; ++i) EXPECT_FLOAT_EQ(after.values()[i], 2 * before.values()[i]);
 }

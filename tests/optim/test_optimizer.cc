@@ -19,7 +19,7 @@ using testing::Scratch;
 
 // A gradient that is a function of step and place.
 Tensor gradient_for(const Shape& shape, int step, int which) {
-  const Tensor gradient = Tensor::empty(shape);
+  Tensor gradient = Tensor::empty(shape);
   int place = 0;
   for (float& x : gradient.values()) {
     x = 0.7f * std::sin(static_cast<float>(1 + 3 * place + 5 * step + 7 * which));
@@ -105,7 +105,7 @@ TEST(Adam, NamesTheFirstGradientThatIsNotFinite) {
   Adam adam(module);
   const Tensor before = module.weight().variable.value().clone();
   module.weight().variable.add_grad(gradient_for({4, 3}, 0, 0));
-  const Tensor bad = gradient_for({4}, 0, 1);
+  Tensor bad = gradient_for({4}, 0, 1);
   bad.data()[2] = std::numeric_limits<float>::infinity();
   module.bias().variable.add_grad(bad);
   const std::string message = message_of<NumericError>([&] { adam.step(0.1); });
@@ -178,8 +178,9 @@ TEST(Optimizer, GroupsHaveTheirOwnSettings) {
     Sgd sgd(module, {.weight_decay = 0.5f}, {.groups = std::move(groups)});
     std::vector<float> moved;
     for (const auto& [name, parameter] : sgd.parameters()) {
-      parameter.variable.value().copy_from(Tensor::full(parameter.shape, 2));
-      parameter.variable.add_grad(Tensor::full(parameter.shape, 3));
+      Variable variable = parameter.variable;
+      variable.mutable_value().copy_from(Tensor::full(parameter.shape, 2));
+      variable.add_grad(Tensor::full(parameter.shape, 3));
     }
     sgd.step(0.25);
     for (const auto& [name, parameter] : sgd.parameters()) {

@@ -132,7 +132,7 @@ TEST(PytorchGradients, ClipsByTheGlobalNorm) {
     const double norm = adam.step(0.001);
     EXPECT_NEAR(norm, static_cast<double>(golden[name + ".norm"].item()), 1e-5);
     for (int i = 0; i < 3; ++i) {
-      const Tensor moment = state_of(adam, concat("adam.first/p", i)).clone();
+      Tensor moment = state_of(adam, concat("adam.first/p", i)).clone();
       for (float& x : moment.values()) x *= 2;
       expect_relatively_close(moment, golden[concat(name, ".clipped.", i)], concat("gradient ", i));
     }

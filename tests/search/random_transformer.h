@@ -33,8 +33,7 @@ inline std::shared_ptr<models::Transformer> random_transformer(const models::Tra
     Variable variable = parameter.variable;
     RandomStream random(seed, ++stream);
     const bool vector = name.ends_with("bias");
-    for (float& x : variable.value().values()) x = vector ? random.uniform() - 0.5f : 1.6f * x;
-    variable.mark_modified();
+    for (float& x : variable.mutable_value().values()) x = vector ? random.uniform() - 0.5f : 1.6f * x;
   });
   return model;
 }

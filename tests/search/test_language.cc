@@ -58,9 +58,8 @@ std::shared_ptr<LanguageModel> random_model(const LanguageModelConfig& config, u
     Variable variable = parameter.variable;
     const float factor = name.starts_with("embed") || name.starts_with("lm_head") ? 40.0f : 2.0f;
     if (parameter.shape.rank() == 2) {
-      for (float& x : variable.value().values()) x *= factor;
+      for (float& x : variable.mutable_value().values()) x *= factor;
     }
-    variable.mark_modified();
   });
   return model;
 }

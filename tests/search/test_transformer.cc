@@ -81,8 +81,7 @@ float rounding_error(const TransformerConfig& config, uint64_t seed, const Tenso
   RandomStream random(9);
   model->visit([&](const std::string&, const nn::Parameter& parameter) {
     Variable variable = parameter.variable;
-    for (float& x : variable.value().values()) x = std::nextafter(x, random.below(2) ? 1e9f : -1e9f);
-    variable.mark_modified();
+    for (float& x : variable.mutable_value().values()) x = std::nextafter(x, random.below(2) ? 1e9f : -1e9f);
   });
   const Tensor moved = full_logits(*model, sources, inputs);
   float error = 0;
@@ -249,9 +248,8 @@ TEST(TransformerSearch, NeverWritesPaddingNorMoreThanThereArePositionsFor) {
   model->visit([](const std::string& name, const nn::Parameter& parameter) {
     if (name != "final_logits_bias") return;
     Variable bias = parameter.variable;
-    bias.value().data()[22] = 50;
-    bias.value().data()[0] = -50;
-    bias.mark_modified();
+    bias.mutable_value().data()[22] = 50;
+    bias.mutable_value().data()[0] = -50;
   });
   const Sentences sources = random_sentences(3, 8, 22, 2);
   for (const NBest& nbest : search(*model, sources, {.nbest = 4, .max_new_tokens = 99})) {

@@ -51,7 +51,7 @@ class Golden {
 // The rows of a padded [batch, length, features] that count, laid end to end.
 inline Tensor unpad(const Tensor& padded, const Offsets& offsets) {
   const int64_t features = padded.numel() / (padded.dim(0) * padded.dim(1));
-  const Tensor rows = Tensor::empty({offsets.tokens(), features});
+  Tensor rows = Tensor::empty({offsets.tokens(), features});
   for (int64_t s = 0; s < offsets.sequences(); ++s) {
     const Tensor sequence = padded.slice_rows(s, 1).reshape({padded.dim(1), features});
     rows.slice_rows(offsets.begin(s), offsets.length(s)).copy_from(sequence.slice_rows(0, offsets.length(s)));

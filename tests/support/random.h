@@ -8,7 +8,7 @@ namespace qkv::testing {
 // Uniform numbers in [-1, 1), never exactly 0.
 inline Tensor random_tensor(const Shape& shape, uint64_t seed) {
   RandomStream random(seed, 0x7e57);
-  const Tensor tensor = Tensor::empty(shape);
+  Tensor tensor = Tensor::empty(shape);
   for (float& x : tensor.values()) {
     do x = 2 * random.uniform() - 1;
     while (x == 0);

@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <concepts>
 #include <functional>
 #include <limits>
 #include <sstream>
+#include <type_traits>
+#include <utility>
 
 #include "qkv/tensor/ragged.h"
 
@@ -19,6 +22,40 @@ concept HasTensors = requires(const std::vector<T>& values) {
 static_assert(HasTensors<float> && HasTensors<int32_t> && HasTensors<uint8_t> && HasTensors<int8_t> &&
               HasTensors<BFloat16>);
 static_assert(!HasTensors<double> && !HasTensors<int64_t> && !HasTensors<uint16_t> && !HasTensors<bool>);
+
+// A const tensor is read-only: so are its elements and its views.
+template <class T>
+concept Writable = requires(T& tensor, const Tensor& other) {
+  tensor.copy_from(other);
+  tensor.fill_zero();
+  tensor.at(0) = 1.0f;
+  tensor.data()[0] = 1.0f;
+  tensor.device_data()[0] = 1.0f;
+  tensor.values()[0] = 1.0f;
+  static_cast<std::byte*>(tensor.address())[0] = std::byte{1};
+  tensor.reshape(Shape{1}).fill_zero();
+  tensor.slice_rows(0, 1).fill_zero();
+  tensor.columns(0, 1).fill_zero();
+};
+static_assert(Writable<Tensor>);
+template <class T>
+concept WritableInSomeWay = requires(T& tensor, const Tensor& other) {
+  tensor.copy_from(other);
+}
+|| requires(T& tensor) { tensor.fill_zero(); }
+|| requires(T& tensor) { tensor.at(0) = 1.0f; }
+|| requires(T& tensor) { tensor.data()[0] = 1.0f; }
+|| requires(T& tensor) { tensor.device_data()[0] = 1.0f; }
+|| requires(T& tensor) { tensor.values()[0] = 1.0f; }
+|| requires(T& tensor) { static_cast<std::byte*>(tensor.address()); }
+|| requires(T& tensor) { tensor.reshape(Shape{1}).fill_zero(); }
+|| requires(T& tensor) { tensor.slice_rows(0, 1).fill_zero(); }
+|| requires(T& tensor) { tensor.columns(0, 1).fill_zero(); };
+static_assert(WritableInSomeWay<Tensor> && !WritableInSomeWay<const Tensor>);
+static_assert(std::same_as<decltype(std::declval<const Tensor&>().data()), const float*>);
+static_assert(
+    std::same_as<decltype(std::declval<const Tensor&>().values<int32_t>()), std::span<const int32_t>>);
+static_assert(std::same_as<decltype(std::declval<const Ragged&>().values.data()), const float*>);
 
 std::string message_of(const std::function<void()>& function) {
   try {

@@ -250,8 +250,7 @@ struct Poisoner : TrainObserver {
     trainer->task().visit([this](const std::string& own, const nn::Parameter& parameter) {
       if (own.find(name) == std::string::npos) return;
       Variable variable = parameter.variable;
-      variable.value().data()[3] = std::numeric_limits<float>::quiet_NaN();
-      variable.mark_modified();
+      variable.mutable_value().data()[3] = std::numeric_limits<float>::quiet_NaN();
     });
   }
 };

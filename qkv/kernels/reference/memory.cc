@@ -84,11 +84,22 @@ size_t block_size(size_t bytes) { return std::bit_ceil(bytes < 64 ? size_t{64} :
 
 }  // namespace
 
-const void* readable(const void* address) {
-  if (address == nullptr) return nullptr;
+namespace {
+
+std::ptrdiff_t readable_offset(const void* address) {
   if (!arena().holds(address))
     throw UsageError("reference device: a kernel was given the address of another device");
-  return static_cast<const std::byte*>(address) + arena().offset();
+  return arena().offset();
+}
+
+}  // namespace
+
+const void* readable(const void* address) {
+  return address == nullptr ? nullptr : static_cast<const std::byte*>(address) + readable_offset(address);
+}
+
+void* readable(void* address) {
+  return address == nullptr ? nullptr : static_cast<std::byte*>(address) + readable_offset(address);
 }
 
 Storage Memory::allocate(size_t bytes) {
@@ -98,7 +109,7 @@ Storage Memory::allocate(size_t bytes) {
   return {address, [size](std::byte* block) { arena().give(block, size); }};
 }
 
-void Memory::copy(CopyDirection direction, const ByteRows& from, const ByteRows& to, size_t row_bytes,
+void Memory::copy(CopyDirection direction, const ConstByteRows& from, const ByteRows& to, size_t row_bytes,
                   size_t rows) {
   const std::byte* const source = direction == CopyDirection::to_device ? from.data : readable(from.data);
   std::byte* const target = direction == CopyDirection::to_host ? to.data : readable(to.data);

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "qkv/tensor/device_memory.h"
 
@@ -16,7 +17,7 @@ class Memory final : public DeviceMemory {
   // Bytes of 0xFF: floats are NaN and integers -1 until they are written, so that a kernel that reads before
   // gives itself away.
   Storage allocate(size_t bytes) override;
-  void copy(CopyDirection direction, const ByteRows& from, const ByteRows& to, size_t row_bytes,
+  void copy(CopyDirection direction, const ConstByteRows& from, const ByteRows& to, size_t row_bytes,
             size_t rows) override;
   void fill_zero(const ByteRows& to, size_t row_bytes, size_t rows) override;
 };
@@ -26,9 +27,11 @@ Memory& memory();
 // The readable address of what lies at a tensor's address; null of null. Throws UsageError for an address
 // that is not of this device.
 const void* readable(const void* address);
+void* readable(void* address);
 template <class T>
 T* readable(T* address) {
-  return const_cast<T*>(static_cast<const T*>(readable(static_cast<const void*>(address))));
+  using Any = std::conditional_t<std::is_const_v<T>, const void*, void*>;
+  return static_cast<T*>(readable(static_cast<Any>(address)));
 }
 
 }  // namespace qkv::kernels::reference

@@ -90,7 +90,7 @@ Tensor taken_out(const Tensor& whole, const Shape& shape, const WeightRule& rule
   return rule.parts == 1 ? whole : whole.slice_rows(rule.part * outputs, outputs);
 }
 
-void put_in(const Tensor& value, const WeightRule& rule, const Tensor& whole) {
+void put_in(const Tensor& value, const WeightRule& rule, Tensor& whole) {
   const int64_t outputs = value.dim(0);
   if (rule.layout == Layout::transposed && value.rank() == 2) {
     whole.columns(rule.part * outputs, outputs).copy_from(kernels::transposed(value));

@@ -29,17 +29,17 @@ Shape broadcast_shape(const char* operation, const Variable& x, const Variable& 
 
 // gradient of `to` (+)= factor * gradient, summed over the axes along which `to` was broadcast.
 void pass_on(const Tensor& gradient, float factor, const Variable& to) {
-  const GradientSlot slot = to.gradient_slot();
+  GradientSlot slot = to.gradient_slot();
   kernels::sum_to(gradient, factor, slot.tensor, slot.accumulate);
 }
 
 // gradient of `to` (+)= factor * (dy op other), likewise.
 void pass_on(BinaryOp op, const Tensor& dy, const Tensor& other, float factor, const Variable& to) {
   if (factor == 1 && to.shape() == dy.shape()) {
-    const GradientSlot slot = to.gradient_slot();
+    GradientSlot slot = to.gradient_slot();
     return kernels::binary(op, dy, other, slot.tensor, slot.accumulate);
   }
-  const Tensor product = empty_like(dy);
+  Tensor product = empty_like(dy);
   kernels::binary(op, dy, other, product, Accumulate::no);
   pass_on(product, factor, to);
 }
@@ -47,7 +47,7 @@ void pass_on(BinaryOp op, const Tensor& dy, const Tensor& other, float factor, c
 Variable binary(const char* operation, BinaryOp op, const Variable& left, const Variable& right) {
   const ProfileScope profile(operation);
   const Variable x = contiguous_f32(operation, left), y = contiguous_f32(operation, right);
-  const Tensor z = Tensor::empty(broadcast_shape(operation, x, y), DType::f32, x.value().device());
+  Tensor z = Tensor::empty(broadcast_shape(operation, x, y), DType::f32, x.value().device());
   kernels::binary(op, x.value(), y.value(), z, Accumulate::no);
   if (!Tape::records({x, y})) return z;
   return Tape::record(operation, z, [=](const Tensor& dz) {
@@ -63,7 +63,7 @@ Variable binary(const char* operation, BinaryOp op, const Variable& left, const 
         break;
       case BinaryOp::divide: {
         // d(x / y) = dx / y - (x / y) dy / y
-        const Tensor quotient = empty_like(dz);
+        Tensor quotient = empty_like(dz);
         kernels::binary(BinaryOp::divide, dz, y.value(), quotient, Accumulate::no);
         if (x.requires_grad()) pass_on(quotient, 1, x);
         if (y.requires_grad()) pass_on(BinaryOp::multiply, quotient, z, -1, y);

@@ -62,12 +62,12 @@ Variable cross_entropy(const Variable& input, const Tensor& labels, const ClassL
                                       .class_weights = from_host(options.class_weights, device),
                                       .ignored = options.ignored_label,
                                       .smoothing = options.label_smoothing};
-  const Tensor losses = Tensor::empty(labels.shape(), DType::f32, device);
-  const Tensor log_sum_exp = empty_like(losses);
+  Tensor losses = Tensor::empty(labels.shape(), DType::f32, device);
+  Tensor log_sum_exp = empty_like(losses);
   kernels::label_loss(logits.value(), targets, losses, log_sum_exp);
   if (!Tape::records({logits})) return reduced(losses, options.reduction, count);
   const Variable recorded = Tape::record(kCrossEntropy, losses, [=](const Tensor& d_losses) {
-    const GradientSlot slot = logits.gradient_slot();
+    GradientSlot slot = logits.gradient_slot();
     kernels::label_loss_backward(logits.value(), targets, log_sum_exp, d_losses, slot.tensor,
                                  slot.accumulate);
   });

@@ -32,21 +32,23 @@ Variable matmul(const Variable& left, const Variable& right) {
     throw ShapeError(concat("matmul: expected [..., m, k] and [..., k, n], found ", a, " and ", b));
   }
   const Shape shape = with_last_axes(a, a[-2], b[-1]);
-  const Tensor z = Tensor::empty(shape, DType::f32, x.value().device());
+  Tensor z = Tensor::empty(shape, DType::f32, x.value().device());
   // If y is one matrix for the whole batch, the batch is a single product.
   const auto folded = [one = b.rank() == 2](const Tensor& t) {
     return one ? t.reshape({t.numel() == 0 ? 0 : t.numel() / t.cols(), t.cols()}) : t;
   };
-  kernels::batched_product(folded(x.value()), y.value(), Transposed::none, folded(z), Accumulate::no);
+  Tensor rows = folded(z);
+  kernels::batched_product(folded(x.value()), y.value(), Transposed::none, rows, Accumulate::no);
   if (!Tape::records({x, y})) return z;
   return Tape::record("matmul", z, [=](const Tensor& dz) {
     // dx = dz y^T, dy = x^T dz
     if (x.requires_grad()) {
-      const GradientSlot slot = x.gradient_slot();
-      kernels::batched_product(folded(dz), y.value(), Transposed::y, folded(slot.tensor), slot.accumulate);
+      GradientSlot slot = x.gradient_slot();
+      Tensor dx = folded(slot.tensor);
+      kernels::batched_product(folded(dz), y.value(), Transposed::y, dx, slot.accumulate);
     }
     if (y.requires_grad()) {
-      const GradientSlot slot = y.gradient_slot();
+      GradientSlot slot = y.gradient_slot();
       kernels::batched_product(folded(x.value()), folded(dz), Transposed::x, slot.tensor, slot.accumulate);
     }
   });
@@ -57,11 +59,11 @@ Variable transpose(const Variable& input) {
   const Variable x = contiguous_f32("transpose", input);
   const Shape& shape = x.shape();
   if (shape.rank() < 2) throw ShapeError(concat("transpose: expected [..., m, n], found ", shape));
-  const Tensor y = Tensor::empty(with_last_axes(shape, shape[-1], shape[-2]), DType::f32, x.value().device());
+  Tensor y = Tensor::empty(with_last_axes(shape, shape[-1], shape[-2]), DType::f32, x.value().device());
   kernels::transpose(x.value(), y, Accumulate::no);
   if (!Tape::records({x})) return y;
   return Tape::record("transpose", y, [=](const Tensor& dy) {
-    const GradientSlot slot = x.gradient_slot();
+    GradientSlot slot = x.gradient_slot();
     kernels::transpose(dy, slot.tensor, slot.accumulate);
   });
 }

@@ -21,11 +21,11 @@ Variable checked(const char* operation, const Variable& input, const Offsets& of
 Variable segment_mean(const Variable& input, const Offsets& offsets) {
   const ProfileScope profile("segment_mean");
   const Variable x = checked("segment_mean", input, offsets);
-  const Tensor y = Tensor::empty({offsets.sequences(), x.shape()[1]}, DType::f32, x.value().device());
+  Tensor y = Tensor::empty({offsets.sequences(), x.shape()[1]}, DType::f32, x.value().device());
   kernels::segment_mean(x.value(), offsets, y);
   if (!Tape::records({x})) return y;
   return Tape::record("segment_mean", y, [=](const Tensor& dy) {
-    const GradientSlot slot = x.gradient_slot();
+    GradientSlot slot = x.gradient_slot();
     kernels::segment_mean_backward(dy, offsets, slot.tensor, slot.accumulate);
   });
 }
@@ -33,12 +33,12 @@ Variable segment_mean(const Variable& input, const Offsets& offsets) {
 Variable segment_max(const Variable& input, const Offsets& offsets) {
   const ProfileScope profile("segment_max");
   const Variable x = checked("segment_max", input, offsets);
-  const Tensor y = Tensor::empty({offsets.sequences(), x.shape()[1]}, DType::f32, x.value().device());
-  const Tensor rows = Tensor::empty(y.shape(), DType::i32, y.device());
+  Tensor y = Tensor::empty({offsets.sequences(), x.shape()[1]}, DType::f32, x.value().device());
+  Tensor rows = Tensor::empty(y.shape(), DType::i32, y.device());
   kernels::segment_max(x.value(), offsets, y, rows);
   if (!Tape::records({x})) return y;
   return Tape::record("segment_max", y, [=](const Tensor& dy) {
-    const GradientSlot slot = x.gradient_slot();
+    GradientSlot slot = x.gradient_slot();
     if (slot.accumulate == Accumulate::no) slot.tensor.fill_zero();
     kernels::segment_max_backward(dy, offsets, rows, slot.tensor);
   });

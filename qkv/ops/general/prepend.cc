@@ -25,10 +25,10 @@ Variable prepend(const Variable& row, const Variable& x, int64_t sequences) {
       row.add_grad(dy.slice_rows(s * (length + 1), 1));
     }
     if (!x.requires_grad()) return;
-    const GradientSlot slot = x.gradient_slot();
+    GradientSlot slot = x.gradient_slot();
     for (int64_t s = 0; s < sequences; ++s) {
-      kernels::copy(dy.slice_rows(s * (length + 1) + 1, length), slot.tensor.slice_rows(s * length, length),
-                    slot.accumulate);
+      Tensor own = slot.tensor.slice_rows(s * length, length);
+      kernels::copy(dy.slice_rows(s * (length + 1) + 1, length), own, slot.accumulate);
     }
   });
 }

@@ -13,12 +13,12 @@ namespace {
 Variable scaled_sum(const char* operation, const Variable& x, float factor, const Shape& kept,
                     const Shape& shape) {
   const ProfileScope profile(operation);
-  const Tensor y = Tensor::empty(kept, DType::f32, x.value().device());
+  Tensor y = Tensor::empty(kept, DType::f32, x.value().device());
   kernels::sum_to(x.value(), factor, y, Accumulate::no);
   const Tensor result = y.reshape(shape);
   if (!Tape::records({x})) return result;
   return Tape::record(operation, result, [=](const Tensor& dy) {
-    const GradientSlot slot = x.gradient_slot();
+    GradientSlot slot = x.gradient_slot();
     kernels::binary(kernels::BinaryOp::multiply, dy.reshape(kept), Tensor::full(Shape{}, factor, dy.device()),
                     slot.tensor, slot.accumulate);
   });

@@ -12,7 +12,7 @@ Variable scaled(const Variable& x, float factor) {
   kernels::scale(x.value(), factor, y, Accumulate::no);
   if (!Tape::records({x})) return y;
   return Tape::record("scaled", y, [=](const Tensor& dy) {
-    const GradientSlot slot = x.gradient_slot();
+    GradientSlot slot = x.gradient_slot();
     kernels::scale(dy, factor, slot.tensor, slot.accumulate);
   });
 }

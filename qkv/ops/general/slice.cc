@@ -31,12 +31,12 @@ Shape with_extent(const Shape& shape, int axis, int64_t extent) {
 }
 
 // Elements begin to begin + count along the axis of a contiguous tensor, as a strided view of rows.
-Tensor view(const Tensor& x, const Axis& axis, int64_t begin, int64_t count) {
+Tensor view(Tensor x, const Axis& axis, int64_t begin, int64_t count) {
   return x.reshape({axis.outer, axis.extent * axis.inner}).columns(begin * axis.inner, count * axis.inner);
 }
 
 // to (+)= from, for equal shapes and any strides.
-void copy(const Tensor& from, const Tensor& to, Accumulate accumulate) {
+void copy(const Tensor& from, Tensor to, Accumulate accumulate) {
   if (accumulate == Accumulate::no) {
     to.copy_from(from);
   } else {
@@ -53,7 +53,7 @@ Variable slice(const Variable& input, int axis, int64_t begin, int64_t count) {
   const Tensor y = x.value().slice(axis, begin, count);
   if (!Tape::records({x})) return y;
   return Tape::record("slice", y, [=](const Tensor& dy) {
-    const GradientSlot slot = x.gradient_slot();
+    GradientSlot slot = x.gradient_slot();
     if (slot.accumulate == Accumulate::no) slot.tensor.fill_zero();
     copy(dy.reshape({at.outer, count * at.inner}), view(slot.tensor, at, begin, count), Accumulate::yes);
   });
@@ -76,7 +76,7 @@ Variable concatenate(const std::vector<Variable>& inputs, int axis) {
   const int index = axis_of(parts.front().shape(), axis).index;
   const Shape shape = with_extent(parts.front().shape(), index, extent);
   const Axis at = axis_of(shape, axis);
-  const Tensor y = Tensor::empty(shape, DType::f32, parts.front().value().device());
+  Tensor y = Tensor::empty(shape, DType::f32, parts.front().value().device());
   int64_t begin = 0;
   for (const Variable& part : parts) {
     const int64_t count = part.shape()[axis];
@@ -89,7 +89,7 @@ Variable concatenate(const std::vector<Variable>& inputs, int axis) {
     for (const Variable& part : parts) {
       const int64_t count = part.shape()[axis];
       if (part.requires_grad()) {
-        const GradientSlot slot = part.gradient_slot();
+        GradientSlot slot = part.gradient_slot();
         copy(view(dy, at, first, count), slot.tensor.reshape({at.outer, count * at.inner}), slot.accumulate);
       }
       first += count;

@@ -11,7 +11,7 @@ namespace {
 Variable over_rows(const char* operation, const Variable& input, bool log) {
   const ProfileScope profile(operation);
   const Variable x = contiguous_f32(operation, input);
-  const Tensor y = empty_like(x.value());
+  Tensor y = empty_like(x.value());
   if (log) {
     kernels::log_softmax(x.value(), {}, y);
   } else {
@@ -19,7 +19,7 @@ Variable over_rows(const char* operation, const Variable& input, bool log) {
   }
   if (!Tape::records({x})) return y;
   return Tape::record(operation, y, [=](const Tensor& dy) {
-    const GradientSlot slot = x.gradient_slot();
+    GradientSlot slot = x.gradient_slot();
     kernels::softmax_backward(log, y, dy, slot.tensor, slot.accumulate);
   });
 }

@@ -16,7 +16,7 @@ Variable weighted_sum(const Variable& x, const Tensor& coefficients) {
   Tensor y = Tensor::full({1}, static_cast<float>(sum), device);
   if (!Tape::records({x})) return y;
   return Tape::record("weighted_sum", y, [=](const Tensor& dy) {
-    const GradientSlot slot = x.gradient_slot();
+    GradientSlot slot = x.gradient_slot();
     kernels::scale(from_host(coefficients, device), to_host(dy).item(), slot.tensor, slot.accumulate);
   });
 }
