@@ -6,6 +6,7 @@
 
 #include "qkv/base/error.h"
 #include "qkv/base/philox.h"
+#include "qkv/data/batches_by_length.h"
 #include "qkv/data/shuffle.h"
 
 namespace qkv::data {
@@ -45,23 +46,19 @@ void TokenRows::end_sequence() {
   offsets.push_back(static_cast<int32_t>(ids.size()));
 }
 
-SpecialIds special_ids(const text::TranslationTokenizer& tokenizer) {
-  return {.source_eos = tokenizer.eos_id(text::Side::source),
-          .target_eos = tokenizer.eos_id(text::Side::target),
-          .decoder_start = tokenizer.pad_id(text::Side::target)};
-}
-
-TranslationRows make_rows(const TokenStore& store, std::span<const int64_t> pairs, SpecialIds special) {
+TranslationRows make_rows(const TokenStore& store, std::span<const int64_t> pairs,
+                          const text::SpecialIds& special) {
+  if (!special.start) throw UsageError("make_rows: expected a start token, found none");
   TranslationRows rows;
   for (const int64_t pair : pairs) {
     append(rows.source, store.source(pair));
-    rows.source.ids.push_back(special.source_eos);
+    rows.source.ids.push_back(special.eos);
     rows.source.end_sequence();
-    rows.decoder_input.ids.push_back(special.decoder_start);
+    rows.decoder_input.ids.push_back(*special.start);
     append(rows.decoder_input, store.target(pair));
     rows.decoder_input.end_sequence();
     append(rows.labels, store.target(pair));
-    rows.labels.ids.push_back(special.target_eos);
+    rows.labels.ids.push_back(special.eos);
     rows.labels.end_sequence();
   }
   return rows;
@@ -133,29 +130,16 @@ Batch BatchCursor::next() {
   return batch;
 }
 
-std::vector<std::vector<int64_t>> length_sorted_batches(std::span<const int64_t> lengths,
-                                                        int64_t max_tokens) {
-  check_budget(max_tokens);
-  std::vector<int64_t> order(lengths.size());
-  std::iota(order.begin(), order.end(), int64_t{0});
-  const auto length = [&](int64_t i) { return lengths[static_cast<size_t>(i)]; };
-  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return length(a) > length(b); });
-  std::vector<std::vector<int64_t>> batches;
-  cut(
-      static_cast<int64_t>(order.size()), max_tokens,
-      [&](int64_t i) { return length(order[static_cast<size_t>(i)]); },
-      [&](int64_t from, int64_t to) { batches.emplace_back(order.begin() + from, order.begin() + to); });
-  return batches;
-}
-
 std::vector<Batch> sequential_batches(const TokenStore& store, int64_t max_tokens) {
   std::vector<int64_t> costs(static_cast<size_t>(store.pairs()));
   for (int64_t i = 0; i < store.pairs(); ++i) costs[static_cast<size_t>(i)] = pair_cost(store, i);
   std::vector<Batch> batches;
-  for (auto& pairs : length_sorted_batches(costs, max_tokens)) {
-    Batch batch{
-        .epoch = 0, .index = static_cast<int64_t>(batches.size()), .pairs = std::move(pairs), .tokens = 0};
-    for (const int64_t pair : batch.pairs) batch.tokens += costs[static_cast<size_t>(pair)];
+  for (const std::vector<size_t>& pairs : batches_by_length(costs, max_tokens)) {
+    Batch batch{.epoch = 0,
+                .index = static_cast<int64_t>(batches.size()),
+                .pairs = {pairs.begin(), pairs.end()},
+                .tokens = 0};
+    for (const size_t pair : pairs) batch.tokens += costs[pair];
     batches.push_back(std::move(batch));
   }
   return batches;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "qkv/data/token_store.h"
+#include "qkv/text/special_ids.h"
 
 namespace qkv::data {
 
@@ -28,14 +29,9 @@ struct TranslationRows {
   TokenRows labels;         // the target's ids, then </s>
 };
 
-struct SpecialIds {
-  int32_t source_eos = 0, target_eos = 0, decoder_start = 0;
-};
-// The decoder starts with <pad>, as Marian's does.
-SpecialIds special_ids(const text::TranslationTokenizer& tokenizer);
-
-// The rows of the given pairs, in order.
-TranslationRows make_rows(const TokenStore& store, std::span<const int64_t> pairs, SpecialIds special);
+// The rows of the given pairs, in order. Throws UsageError where `special` has no start token.
+TranslationRows make_rows(const TokenStore& store, std::span<const int64_t> pairs,
+                          const text::SpecialIds& special);
 
 // A pair's cost: source + target tokens with their </s>. Ragged batches have no padding, so this is what is
 // computed.
@@ -95,12 +91,7 @@ class BatchCursor {
   std::vector<Bounds> bounds_;
 };
 
-// Indices 0..lengths.size()-1, longest first (ties in input order), cut into batches whose lengths sum to at
-// most max_tokens; a longer one is a batch of its own. Longest first, so that memory peaks at once. Throws
-// UsageError if max_tokens < 1.
-std::vector<std::vector<int64_t>> length_sorted_batches(std::span<const int64_t> lengths, int64_t max_tokens);
-
-// Likewise for the pairs of a store, for validation; the budget is in pair_cost().
+// A store's pairs in batches_by_length(), for validation: costs are pair_cost().
 std::vector<Batch> sequential_batches(const TokenStore& store, int64_t max_tokens);
 
 }  // namespace qkv::data

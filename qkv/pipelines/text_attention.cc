@@ -3,7 +3,6 @@
 #include "qkv/base/error.h"
 #include "qkv/pipelines/checks.h"
 #include "qkv/pipelines/pieces.h"
-#include "qkv/search/batches.h"
 #include "qkv/search/transformer.h"
 
 namespace qkv::pipelines {
@@ -27,7 +26,7 @@ TextAttention capture_ids(const Model& model, const text::Tokenizer& tokenizer,
     result.attentions.push_back({name, to_host(weights.front())});
   };
   const search::Ids one = ids;
-  model(search::pack_ragged(std::span(&one, 1)), context);
+  model(Ragged::from(std::span(&one, 1)), context);
   return result;
 }
 

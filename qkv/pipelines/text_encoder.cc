@@ -1,8 +1,8 @@
 #include "qkv/pipelines/text_encoder.h"
 
 #include "qkv/base/error.h"
+#include "qkv/data/batches_by_length.h"
 #include "qkv/pipelines/checks.h"
-#include "qkv/search/batches.h"
 
 namespace qkv::pipelines {
 
@@ -16,16 +16,16 @@ void encode(const models::TextEncoder& model, std::span<const EncoderRequest* co
     lengths.push_back(std::ssize(requests[i]->encoding.ids));
   }
   const bool typed = model.config().embedding.token_types > 1;
-  for (const std::vector<size_t>& batch : search::batches_by_length(lengths, batch_tokens)) {
-    std::vector<search::Ids> ids, types;
+  for (const std::vector<size_t>& batch : data::batches_by_length(lengths, batch_tokens)) {
+    std::vector<std::span<const int32_t>> ids, types;
     for (const size_t k : batch) {
       ids.emplace_back(requests[good[k]]->encoding.ids);
       types.emplace_back(requests[good[k]]->encoding.type_ids);
     }
-    const Ragged packed = search::pack_ragged(ids);
+    const Ragged packed = Ragged::from(ids);
     nn::ForwardContext context;
     const Tensor hidden =
-        model(packed, context, typed ? search::pack_ragged(types).values : Tensor()).value();
+        model(packed, context, typed ? Ragged::from(types).values : Tensor()).value();
     for (size_t k = 0; k < batch.size(); ++k) {
       const auto s = static_cast<int64_t>(k);
       use(good[batch[k]], hidden.slice_rows(packed.offsets.begin(s), packed.offsets.length(s)));

@@ -1,13 +1,12 @@
 #include "qkv/search/capture.h"
 
 #include "qkv/base/error.h"
-#include "qkv/search/batches.h"
 #include "qkv/search/score.h"
 
 namespace qkv::search {
 namespace {
 
-Ragged one_sequence(Ids ids) { return pack_ragged(std::span(&ids, 1)); }
+Ragged one_sequence(std::span<const int32_t> ids) { return Ragged::from(std::span(&ids, 1)); }
 
 }  // namespace
 

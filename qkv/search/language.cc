@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "qkv/base/error.h"
-#include "qkv/search/batches.h"
+#include "qkv/data/batches_by_length.h"
 #include "qkv/search/language_step_model.h"
 #include "qkv/search/score.h"
 
@@ -42,7 +42,7 @@ std::vector<std::vector<float>> score(const models::LanguageModel& model, std::s
   std::vector<int64_t> lengths;
   for (const Ids text : texts) lengths.push_back(std::ssize(text));
   std::vector<std::vector<float>> scores(texts.size());
-  for (const std::vector<size_t>& batch : batches_by_length(lengths, batch_tokens)) {
+  for (const std::vector<size_t>& batch : data::batches_by_length(lengths, batch_tokens)) {
     // The last token predicts nothing; the first is not predicted.
     std::vector<Ids> inputs;
     std::vector<int32_t> labels;
@@ -53,7 +53,7 @@ std::vector<std::vector<float>> score(const models::LanguageModel& model, std::s
     }
     if (inputs.empty()) continue;
     nn::ForwardContext context;
-    const Variable hidden = model(pack_ragged(inputs), context);
+    const Variable hidden = model(Ragged::from(inputs), context);
     const std::vector<float> found =
         label_log_probabilities(model.output_projection(), hidden.value(), labels);
     auto next = found.begin();

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "qkv/base/error.h"
-#include "qkv/search/batches.h"
 
 namespace qkv::search {
 
@@ -51,7 +50,7 @@ std::unique_ptr<StepModel::Source> LanguageStepModel::open(Ids prompt) {
     opened->state = std::move(found->state);
     opened->unread -= found->positions;
   } else {
-    opened->state = model_->start(pack_ragged(std::vector<Ids>(1)), options_.cache_dtype);
+    opened->state = model_->start(Ragged::from(std::vector<Ids>(1)), options_.cache_dtype);
   }
   return opened;
 }
@@ -65,7 +64,7 @@ void LanguageStepModel::read(std::span<const Chunk> chunks) {
     tokens.push_back(unread.first(static_cast<size_t>(chunk.tokens)));
     together.join(std::move(prompt.state));
   }
-  model_->read(pack_ragged(tokens), together);
+  model_->read(Ragged::from(tokens), together);
   std::vector<nn::DecoderState> parts = together.split();
   for (size_t i = 0; i < chunks.size(); ++i) {
     auto& prompt = static_cast<Prompt&>(*chunks[i].source);

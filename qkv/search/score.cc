@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "qkv/base/error.h"
+#include "qkv/data/batches_by_length.h"
 #include "qkv/kernels/loss.h"
 #include "qkv/ops/linear.h"
-#include "qkv/search/batches.h"
 
 namespace qkv::search {
 
@@ -61,9 +61,9 @@ std::vector<std::vector<float>> score(const models::Transformer& model,
   }
 
   std::vector<std::vector<float>> results(sources.size());
-  for (std::vector<size_t> batch : batches_by_length(lengths, batch_tokens)) {
+  for (std::vector<size_t> batch : data::batches_by_length(lengths, batch_tokens)) {
     std::vector<int32_t> labels;
-    std::vector<Ids> source, input;
+    std::vector<std::span<const int32_t>> source, input;
     for (size_t& i : batch) {
       i = pairs[i];
       labels.insert(labels.end(), targets[i].begin(), targets[i].end());
@@ -71,8 +71,8 @@ std::vector<std::vector<float>> score(const models::Transformer& model,
       input.emplace_back(inputs[i]);
     }
     nn::ForwardContext context;
-    const nn::Memory memory = model.encode(pack_ragged(source), context);
-    const Variable hidden = model.decode(pack_ragged(input), memory, context);
+    const nn::Memory memory = model.encode(Ragged::from(source), context);
+    const Variable hidden = model.decode(Ragged::from(input), memory, context);
     const std::vector<float> found =
         label_log_probabilities(model.output_projection(), hidden.value(), labels);
     auto next = found.begin();

@@ -8,17 +8,13 @@
 #include <vector>
 
 #include "qkv/tensor/ragged.h"
+#include "qkv/text/special_ids.h"
 
 namespace qkv::search {
 
 using Ids = std::span<const int32_t>;  // a sequence of tokens
 
-struct SpecialIds {
-  // The start token, which is not part of the output. None: the output continues the last source token, as in
-  // decoder-only models, whose sources are prompts.
-  std::optional<int32_t> start = 0;
-  int32_t eos = 0;  // the token that ends an output
-};
+using text::SpecialIds;
 
 // Upper bounds of a request's size in the KV cache.
 struct CacheNeed {

@@ -5,7 +5,6 @@
 
 #include "qkv/base/error.h"
 #include "qkv/search/alignment.h"
-#include "qkv/search/batches.h"
 
 namespace qkv::search {
 namespace {
@@ -55,7 +54,7 @@ void TransformerStepModel::admit(std::span<const std::unique_ptr<Source>> source
   std::vector<Ids> ids;
   for (const auto& source : sources) ids.emplace_back(source->ids);
   nn::ForwardContext context;
-  state_.join(model_->start(model_->encode(pack_ragged(ids), context), options_.cache_dtype));
+  state_.join(model_->start(model_->encode(Ragged::from(ids), context), options_.cache_dtype));
 }
 
 Tensor TransformerStepModel::step(const Tensor& ids) {

@@ -46,15 +46,24 @@ struct Ragged {
   Offsets offsets;
 
   // Concatenates sequences of token ids or other elements: values [tokens].
+  static Ragged from(std::span<const std::span<const int32_t>> sequences) {
+    return concatenated<int32_t>(sequences);
+  }
   template <Element T>
-  static Ragged from(const std::vector<std::vector<T>>& sequences);
+  static Ragged from(const std::vector<std::vector<T>>& sequences) {
+    return concatenated<T>(sequences);
+  }
+
+ private:
+  template <Element T, class Sequences>
+  static Ragged concatenated(const Sequences& sequences);
 };
 
-template <Element T>
-Ragged Ragged::from(const std::vector<std::vector<T>>& sequences) {
+template <Element T, class Sequences>
+Ragged Ragged::concatenated(const Sequences& sequences) {
   std::vector<T> values;
   std::vector<int32_t> lengths;
-  for (const std::vector<T>& sequence : sequences) {
+  for (const auto& sequence : sequences) {
     values.insert(values.end(), sequence.begin(), sequence.end());
     lengths.push_back(static_cast<int32_t>(sequence.size()));
   }

@@ -87,6 +87,16 @@ int32_t TranslationTokenizer::unk_id(Side side) const {
   return tokenizer(side).special_tokens().unk.value_or(-1);
 }
 
+SpecialIds TranslationTokenizer::special_ids() const {
+  const int32_t start = pad_id(), eos = eos_id();
+  if (start < 0) throw DataError("tokenizer: expected <pad>, which a decoder begins with, found none");
+  if (source_eos_ != eos) {
+    throw DataError(concat("tokenizer: expected one id that ends source and target, found ", source_eos_,
+                           " and ", eos));
+  }
+  return {.start = start, .eos = eos};
+}
+
 int32_t TranslationTokenizer::pad_id(Side side) const {
   return tokenizer(side).special_tokens().pad.value_or(-1);
 }

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "qkv/base/error.h"
+#include "qkv/data/batches_by_length.h"
 #include "tests/data/numbers.h"
 
 namespace qkv::data {
@@ -166,13 +167,14 @@ TEST_F(Batches, BadOptionsAndStatesAreRefused) {
   EXPECT_THROW(cursor.restore({2, 100'000}), UsageError);
   EXPECT_EQ(cursor.state(), state);
   EXPECT_EQ(cursor.next().pairs, BatchCursor(store_, {.max_tokens = 300}, state).next().pairs);
-  EXPECT_THROW(length_sorted_batches({}, 0), UsageError);
 }
 
 TEST_F(Batches, RowsCarryTheSpecialTokens) {
   const std::vector<int64_t> pairs = {7, 1000, 3};
-  const SpecialIds special = special_ids(tokenizer_);
-  EXPECT_EQ(special.decoder_start, tokenizer_.pad_id());
+  const text::SpecialIds special = tokenizer_.special_ids();
+  EXPECT_EQ(special.start, tokenizer_.pad_id());
+  EXPECT_EQ(special.eos, tokenizer_.eos_id());
+  EXPECT_THROW(make_rows(store_, pairs, {.start = std::nullopt}), UsageError);
   const TranslationRows rows = make_rows(store_, pairs, special);
   EXPECT_EQ(rows.source.sequences(), 3);
   EXPECT_EQ(rows.labels.offsets, rows.decoder_input.offsets);
@@ -205,10 +207,16 @@ TEST_F(Batches, SequentialBatchesCoverAllLongestFirst) {
   std::ranges::sort(pairs);
   EXPECT_EQ(std::ranges::adjacent_find(pairs), pairs.end());
   EXPECT_EQ(static_cast<int64_t>(pairs.size()), store_.pairs());
+}
 
-  const std::vector<int64_t> lengths = {3, 9, 3, 5, 20, 1};
-  EXPECT_EQ(length_sorted_batches(lengths, 10),
-            (std::vector<std::vector<int64_t>>{{4}, {1}, {3, 0}, {2, 5}}));
+TEST(BatchesByLength, LongestFirstWithinTheBudgetEachSequenceOnce) {
+  using Indices = std::vector<std::vector<size_t>>;
+  EXPECT_EQ(batches_by_length(std::vector<int64_t>{3, 9, 3, 5, 20, 1}, 10),
+            (Indices{{4}, {1}, {3, 0}, {2, 5}}));
+  const std::vector<int64_t> lengths = {3, 9, 1, 9, 4, 20, 2};
+  EXPECT_EQ(batches_by_length(lengths, 12), (Indices{{5}, {1}, {3}, {4, 0, 6, 2}}));
+  EXPECT_TRUE(batches_by_length({}, 5).empty());
+  EXPECT_THROW(batches_by_length(lengths, 0), UsageError);
 }
 
 TEST(BatchesOfRealText, AreFullAndLittlePadded) {

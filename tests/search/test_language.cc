@@ -8,7 +8,6 @@
 #include "qkv/base/error.h"
 #include "qkv/base/parallel.h"
 #include "qkv/kernels/loss.h"
-#include "qkv/search/batches.h"
 #include "qkv/search/language_step_model.h"
 #include "tests/support/scratch.h"
 
@@ -86,7 +85,7 @@ Tensor whole_run(const LanguageModel& model, const std::vector<int32_t>& text) {
   const Ids ids = text;
   nn::ForwardContext context;
   Tensor logits =
-      linear(model(pack_ragged(std::span(&ids, 1)), context), model.output_projection()).value().clone();
+      linear(model(Ragged::from(std::span(&ids, 1)), context), model.output_projection()).value().clone();
   kernels::log_softmax(logits.data(), nullptr, logits.data(), logits.rows(), logits.cols());
   return logits;
 }

@@ -11,7 +11,6 @@
 #include "qkv/base/error.h"
 #include "qkv/base/parallel.h"
 #include "qkv/ops/linear.h"
-#include "qkv/search/batches.h"
 #include "qkv/search/capture.h"
 #include "qkv/search/score.h"
 #include "tests/search/random_step_model.h"
@@ -58,7 +57,7 @@ std::vector<TransformerConfig> variants() {
 }
 
 Ragged all_of(const Sentences& sentences) {
-  return pack_ragged(std::vector<Ids>(sentences.begin(), sentences.end()));
+  return Ragged::from(std::vector<Ids>(sentences.begin(), sentences.end()));
 }
 
 void admit(StepModel& step_model, const Sentences& sentences) {
@@ -378,19 +377,6 @@ TEST(TransformerStepModel, TellsWhatItAttendsTo) {
   step_model.capture_cross_attention(false);
   step_model.step(Tensor::from(std::vector<int32_t>{1, 2}, {2}));
   EXPECT_TRUE(step_model.source_weights().empty());
-}
-
-TEST(Batches, LongestFirstWithinTheBudgetEachSequenceOnce) {
-  const std::vector<int64_t> lengths = {3, 9, 1, 9, 4, 20, 2};
-  const auto batches = batches_by_length(lengths, 12);
-  EXPECT_EQ(batches, (std::vector<std::vector<size_t>>{{5}, {1}, {3}, {4, 0, 6, 2}}));
-  EXPECT_TRUE(batches_by_length({}, 5).empty());
-  EXPECT_THROW(batches_by_length(lengths, 0), UsageError);
-  const Sentences sentences = {{3}, {1, 2}, {}};
-  const Ragged laid = pack_ragged(std::vector<Ids>(sentences.begin(), sentences.end()));
-  EXPECT_EQ(laid.offsets.values(), (std::vector<int32_t>{0, 1, 3, 3}));
-  EXPECT_EQ(laid.values.data<int32_t>()[0], 3);
-  EXPECT_EQ(laid.values.data<int32_t>()[2], 2);
 }
 
 }  // namespace

@@ -182,6 +182,10 @@ TEST(Ragged, IsMadeOfSequences) {
   EXPECT_EQ(ids.offsets, Offsets({0, 2, 2, 3}));
   EXPECT_EQ(printed(ids.values), "i32 [3]: 5, 6, 7");
   EXPECT_EQ(Ragged::from(std::vector<std::vector<float>>{}).values.numel(), 0);
+  const std::vector<int32_t> text{5, 6, 7};
+  const std::vector<std::span<const int32_t>> parts{std::span(text).first(2), {}, std::span(text).last(1)};
+  EXPECT_EQ(Ragged::from(parts).offsets, ids.offsets);
+  EXPECT_EQ(printed(Ragged::from(parts).values), printed(ids.values));
 }
 
 }  // namespace

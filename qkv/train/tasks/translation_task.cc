@@ -30,7 +30,7 @@ Ragged ragged(const data::TokenRows& rows) {
 class TranslationBatches : public BatchStream {
  public:
   TranslationBatches(const data::TokenStore& store, const data::BatchOptions& options, data::CursorState from,
-                     data::SpecialIds special)
+                     text::SpecialIds special)
       : store_(store), cursor_(store, options, from), special_(special) {}
 
   std::unique_ptr<Batch> next() override {
@@ -47,7 +47,7 @@ class TranslationBatches : public BatchStream {
  private:
   const data::TokenStore& store_;
   data::BatchCursor cursor_;
-  data::SpecialIds special_;
+  text::SpecialIds special_;
 };
 
 void require(const char* name, double value, bool holds, const char* expected) {
@@ -87,7 +87,7 @@ void TranslationOptions::validate() const {
 }
 
 TranslationTask::TranslationTask(Inputs inputs)
-    : inputs_(std::move(inputs)), special_(data::special_ids(inputs_.tokenizer)), model_(inputs_.config) {
+    : inputs_(std::move(inputs)), special_(inputs_.tokenizer.special_ids()), model_(inputs_.config) {
   inputs_.options.validate();
   inputs_.config.validate();
 }

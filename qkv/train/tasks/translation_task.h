@@ -67,7 +67,7 @@ class TranslationTask : public Task {
 
  private:
   Inputs inputs_;
-  data::SpecialIds special_;
+  text::SpecialIds special_;
   models::Transformer model_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "qkv/data/batches_by_length.h"
 #include "qkv/metrics/bleu.h"
 #include "qkv/ops/linear_cross_entropy.h"
 #include "qkv/search/transformer.h"
@@ -33,7 +34,7 @@ ValidationSet ValidationSet::open(data::TokenStore store, const std::filesystem:
 }
 
 std::optional<double> mean_nll(const models::Transformer& model, const data::TokenStore& store,
-                               data::SpecialIds special, int64_t batch_tokens,
+                               const text::SpecialIds& special, int64_t batch_tokens,
                                const std::atomic<bool>* stop) {
   double sum = 0;
   int64_t tokens = 0;
@@ -62,17 +63,17 @@ std::optional<double> translation_bleu(const models::Transformer& model,
   search::SearchOptions search;
   search.beam = static_cast<int>(options.beam);
   std::vector<std::string> hypotheses(lengths.size());
-  for (const std::vector<int64_t>& batch : data::length_sorted_batches(lengths, options.batch_tokens)) {
+  for (const std::vector<size_t>& batch : data::batches_by_length(lengths, options.batch_tokens)) {
     if (stop && *stop) return std::nullopt;
     std::vector<std::vector<int32_t>> sources;
-    for (const int64_t pair : batch) {
-      const auto ids = set.store.source(pair);
+    for (const size_t pair : batch) {
+      const auto ids = set.store.source(static_cast<int64_t>(pair));
       sources.emplace_back(ids.begin(), ids.end()).push_back(tokenizer.eos_id(text::Side::source));
     }
     const std::vector<search::NBest> found =
         search::search(model, sources, search, {.batch_tokens = options.batch_tokens});
     for (size_t i = 0; i < batch.size(); ++i)
-      hypotheses[static_cast<size_t>(batch[i])] = tokenizer.decode(found[i].front().ids);
+      hypotheses[batch[i]] = tokenizer.decode(found[i].front().ids);
   }
   const std::vector<std::string> references(set.references.begin(), set.references.begin() + sentences);
   return metrics::corpus_bleu(hypotheses, references).score;

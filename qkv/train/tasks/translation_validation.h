@@ -25,7 +25,7 @@ struct ValidationSet {
 // The mean over all target tokens, </s> included, of -log p[token] (natural logarithm), without dropout and
 // label smoothing. Nothing where `stop` was set before the end.
 std::optional<double> mean_nll(const models::Transformer& model, const data::TokenStore& store,
-                               data::SpecialIds special, int64_t batch_tokens,
+                               const text::SpecialIds& special, int64_t batch_tokens,
                                const std::atomic<bool>* stop = nullptr);
 
 struct ValidationBleuOptions {

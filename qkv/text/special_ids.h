@@ -1,0 +1,16 @@
+#pragma once
+// The ids that begin and end what a decoder writes.
+
+#include <cstdint>
+#include <optional>
+
+namespace qkv::text {
+
+struct SpecialIds {
+  // The start token, which is not part of the output. None: the output continues the last source token, as in
+  // decoder-only models, whose sources are prompts.
+  std::optional<int32_t> start = 0;
+  int32_t eos = 0;  // the token that ends an output and, of an encoder-decoder, a source
+};
+
+}  // namespace qkv::text
