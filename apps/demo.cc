@@ -1,31 +1,40 @@
 #include "apps/demo.h"
 
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
+#include "qkv/base/json.h"
 
 namespace qkv::apps {
 namespace {
 
 constexpr const char* kMark = "demo.json";
 
-// Whatever decides the weights.
-nlohmann::ordered_json settings_of(const train::TranslationJob& job) {
-  nlohmann::ordered_json settings{{"qkv", QKV_VERSION}};
+// All that decides the weights, by name.
+using Settings = std::map<std::string, std::string>;
+
+Settings settings_of(const train::TranslationJob& job) {
+  Settings settings{{"qkv", QKV_VERSION}};
   for (const train::Field& field : train::fields(job)) {
     if (!field.name.starts_with("data.")) settings[field.name] = field.value;  // the folder may be moved
   }
   return settings;
 }
 
-nlohmann::ordered_json read_mark(const std::filesystem::path& folder) {
+struct Mark {
+  double training_seconds = 0;
+  Settings settings;
+};
+
+Mark read_mark(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / kMark;
-  auto mark = nlohmann::ordered_json::parse(read_file(path), nullptr, false);
-  if (!mark.is_object() || !mark.contains("settings") || !mark.contains("training_seconds") ||
-      !mark["training_seconds"].is_number()) {
-    throw DataError(concat(path.string(), ": expected what qkv demo wrote, found something else"));
-  }
+  const JsonValue object = parse_json(read_file(path), path.string());
+  Mark mark{.training_seconds = object["training_seconds"].number(), .settings = {}};
+  object["settings"].members([&](std::string_view name, const JsonValue& value) {
+    mark.settings.emplace(name, value.string());
+  });
   return mark;
 }
 
@@ -80,9 +89,9 @@ DemoFolder look_at(const train::TranslationJob& job) {
     throw UsageError(concat("--out ", job.folder.string(),
                             ": expected a new folder, an empty one or an earlier demo's, found other files"));
   }
-  const nlohmann::ordered_json mark = read_mark(job.folder);
-  if (mark["training_seconds"].get<double>() <= 0) return DemoFolder::unfinished;
-  return mark["settings"] == settings_of(job) ? DemoFolder::finished : DemoFolder::other;
+  const Mark mark = read_mark(job.folder);
+  if (mark.training_seconds <= 0) return DemoFolder::unfinished;
+  return mark.settings == settings_of(job) ? DemoFolder::finished : DemoFolder::other;
 }
 
 void mark_folder(const train::TranslationJob& job, double seconds) {
@@ -91,7 +100,7 @@ void mark_folder(const train::TranslationJob& job, double seconds) {
 }
 
 double training_seconds(const std::filesystem::path& folder) {
-  return read_mark(folder)["training_seconds"].get<double>();
+  return read_mark(folder).training_seconds;
 }
 
 std::vector<int> demo_lines(const std::vector<int>& train) {

@@ -376,4 +376,12 @@ std::string quoted_json(std::string_view text) {
   return quoted + '"';
 }
 
+double decimal(float value) {
+  std::array<char, 32> text{};
+  const char* end = std::to_chars(text.begin(), text.end(), value).ptr;
+  double result = 0;
+  std::from_chars(text.begin(), end, result);
+  return result;
+}
+
 }  // namespace qkv

@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "qkv/base/hash.h"
+#include "qkv/base/json.h"
 #include "qkv/base/log.h"
 
 namespace qkv::train {
@@ -41,26 +43,33 @@ json to_json(const TrainState& state) {
           {"snapshots", state.snapshots}};
 }
 
-TrainState from_json(const json& j) {
+int64_t count_of(const JsonValue& value) { return value.integer(0, std::numeric_limits<int64_t>::max()); }
+
+TrainState from_json(const JsonValue& object) {
   TrainState state;
-  state.steps = j.at("steps");
-  state.micro_steps = j.at("micro_steps");
-  state.cursor = {.epoch = j.at("epoch"), .batch = j.at("batch")};
-  state.seconds = j.at("seconds");
-  const json& window = j.at("window");
-  state.window = {.steps = window.at("steps"),
-                  .units = window.at("units"),
-                  .gradient_norm = window.at("gradient_norm"),
-                  .seconds = window.at("seconds"),
+  state.steps = count_of(object["steps"]);
+  state.micro_steps = count_of(object["micro_steps"]);
+  state.cursor = {.epoch = count_of(object["epoch"]), .batch = count_of(object["batch"])};
+  state.seconds = object["seconds"].number();
+  const JsonValue window = object["window"];
+  state.window = {.steps = count_of(window["steps"]),
+                  .units = count_of(window["units"]),
+                  .gradient_norm = window["gradient_norm"].number(),
+                  .seconds = window["seconds"].number(),
                   .curves = {}};
-  for (const json& curve : window.at("curves"))
-    state.window.curves.push_back({curve.at(0), curve.at(1), curve.at(2)});
-  state.validation_due = j.at("validation_due");
-  state.validations = j.at("validations");
-  state.best = j.at("best").get<std::map<std::string, double>>();
-  state.best_step = j.at("best_step");
-  state.validations_since_best = j.at("validations_since_best");
-  state.snapshots = j.at("snapshots").get<std::vector<int64_t>>();
+  for (const JsonValue& curve : window["curves"].items()) {
+    const std::vector<JsonValue> parts = curve.items();
+    if (parts.size() != 3) curve.fail("[name, sum, count]");
+    state.window.curves.push_back({parts[0].string(), parts[1].number(), parts[2].number()});
+  }
+  state.validation_due = object["validation_due"].boolean();
+  state.validations = count_of(object["validations"]);
+  object["best"].members([&](std::string_view name, const JsonValue& value) {
+    state.best.emplace(name, value.number());
+  });
+  state.best_step = count_of(object["best_step"]);
+  state.validations_since_best = count_of(object["validations_since_best"]);
+  for (const JsonValue& step : object["snapshots"].items()) state.snapshots.push_back(count_of(step));
   return state;
 }
 
@@ -87,32 +96,31 @@ void flush_folder(const std::filesystem::path& folder) {
 constexpr const char *kDescription = "qkv_training", *kChecksum = "qkv_checksum";
 
 // What a checkpoint says beside its tensors, which are not looked at.
-json description_of(const io::SafetensorsFile& file) {
+JsonValue description_of(const io::SafetensorsFile& file) {
   const auto found = file.metadata().find(kDescription);
   if (found == file.metadata().end() || !file.metadata().contains(kChecksum)) {
     throw DataError(concat(file.path().string(), ": expected a training checkpoint of format ", kFormat,
                            ", found another safetensors file"));
   }
-  return json::parse(found->second);
+  return parse_json(found->second, concat(file.path().string(), ": training state"));
 }
 
 Checkpoint open_checkpoint(const std::filesystem::path& path) {
   io::SafetensorsFile file(path);
-  try {
-    const json content = description_of(file);
-    if (const int format = content.at("format"); format != kFormat) {
-      throw DataError(concat(path.string(), ": expected checkpoint format ", kFormat, ", found ", format));
-    }
-    std::vector<io::NamedTensor> tensors;
-    for (const std::string& name : file.names()) tensors.push_back({name, file.tensor(name)});
-    if (checksum(file.metadata().at(kDescription), std::move(tensors)) != file.metadata().at(kChecksum)) {
-      throw DataError(
-          concat(path.string(), ": its contents do not match their checksum: the file is damaged"));
-    }
-    return {from_json(content.at("state")), content.at("fields").get<Fields>(), std::move(file)};
-  } catch (const json::exception& error) {
-    throw DataError(concat(path.string(), ": malformed training state: ", error.what()));
+  const JsonValue content = description_of(file);
+  if (const int64_t format = content["format"].integer(); format != kFormat) {
+    throw DataError(concat(path.string(), ": expected checkpoint format ", kFormat, ", found ", format));
   }
+  std::vector<io::NamedTensor> tensors;
+  for (const std::string& name : file.names()) tensors.push_back({name, file.tensor(name)});
+  if (checksum(file.metadata().at(kDescription), std::move(tensors)) != file.metadata().at(kChecksum)) {
+    throw DataError(
+        concat(path.string(), ": its contents do not match their checksum: the file is damaged"));
+  }
+  Fields fields;
+  content["fields"].members(
+      [&](std::string_view name, const JsonValue& value) { fields.emplace(name, value.string()); });
+  return {from_json(content["state"]), std::move(fields), std::move(file)};
 }
 
 }  // namespace
@@ -176,10 +184,9 @@ std::set<int64_t> CheckpointFolder::snapshots() const {
   std::set<int64_t> steps;
   for (const auto& [step, path] : list()) {
     try {
-      const TrainState state = from_json(description_of(io::SafetensorsFile(path)).at("state"));
+      const TrainState state = from_json(description_of(io::SafetensorsFile(path))["state"]);
       steps.insert(state.snapshots.begin(), state.snapshots.end());
-    } catch (const json::exception&) {  // damaged: it will not be resumed from
-    } catch (const Error&) {
+    } catch (const Error&) {  // damaged: it will not be resumed from
     }
   }
   return steps;

@@ -38,6 +38,14 @@ TEST_F(BadInput, MissingFilesAreNamed) {
   }
 }
 
+TEST_F(BadInput, ADamagedMarkOfADemoIsNamed) {
+  const std::string mark = scratch_.write("demo/demo.json", R"({"training_seconds": "1"})").string();
+  const std::string folder = (scratch_ / "demo").string();
+  expect_failure(run_qkv({"demo", "--out", folder}), 1, {mark, "training_seconds: expected a number"});
+  scratch_.write("demo/demo.json", std::string(100'000, '['));
+  expect_failure(run_qkv({"demo", "--out", folder}), 1, {mark, "nested at most 64"});
+}
+
 TEST_F(BadInput, EmptyFilesAreNamed) {
   for (const char* name : {"model.safetensors", "config.json", "vocab.json", "source.spm"}) {
     fs::rename(file(name), scratch_ / "aside");

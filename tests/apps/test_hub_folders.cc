@@ -34,8 +34,8 @@ TEST_P(HubFolders, SayWhatTransformersSays) {
     std::vector<std::string> command = said["command"];
     command.insert(command.begin() + 1, folder.string());
     command.insert(command.end(), {"--json", "--threads", "1"});
-    const std::string input = said.contains("picture")
-                                  ? (kData / "data" / "golden" / "images" / said["picture"]).string()
+    const std::string input = said.contains("image")
+                                  ? (kData / "data" / "golden" / "images" / said["image"]).string()
                                   : said["input"].get<std::string>();
     const Outcome outcome = run_qkv(command, {.input = input + "\n"});
     ASSERT_EQ(outcome.status, 0) << outcome.err;
@@ -44,7 +44,7 @@ TEST_P(HubFolders, SayWhatTransformersSays) {
     const std::vector<json> lines = json_lines(outcome.out);
     ASSERT_EQ(lines.size(), 1u);
     for (const auto& [key, value] : said.items()) {
-      if (key == "command" || key == "input" || key == "picture") continue;
+      if (key == "command" || key == "input" || key == "image") continue;
       expect_same(lines.front()[key], value, concat(input, ": ", key));
     }
   }

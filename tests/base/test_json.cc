@@ -132,6 +132,13 @@ TEST(Json, MessagesStayShort) {
   EXPECT_EQ(parse_json(list + "]", "a.json").excerpt().size(), 83u);
 }
 
+TEST(Json, ADecimalReadsBackAsTheSameFloat) {
+  EXPECT_EQ(decimal(1.2f), 1.2);
+  EXPECT_EQ(decimal(-0.0f), 0.0);
+  for (const float value : {0.1f, 1e-45f, 3.4028235e38f, 16777217.0f, -2.0f / 3})
+    EXPECT_EQ(static_cast<float>(decimal(value)), value) << value;
+}
+
 TEST(Json, QuotedStringsReadBackTheSame) {
   std::string text = "é😀\x7F";
   for (char c = 0; c < 0x30; ++c) text += c;

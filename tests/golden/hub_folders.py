@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "interop"))
 from random_families import randomized  # noqa: E402
 
 ROOT = Path("tests/apps/golden/hub")
-PICTURES = [f"tests/data/golden/images/{name}" for name in ("rgb.png", "rgba.png", "gray.png")]
+IMAGES = [f"tests/data/golden/images/{name}" for name in ("rgb.png", "rgba.png", "gray.png")]
 ENCODER = {"hidden_size": 16, "intermediate_size": 24, "num_attention_heads": 2, "num_hidden_layers": 2}
 HUGE = 1000000000000000019884624838656  # means "no limit" in tokenizer_config.json
 
@@ -347,17 +347,17 @@ VIT = {"attention_probs_dropout_prob": 0.0, "hidden_act": "gelu", "hidden_dropou
        "label2id": {label: i for i, label in enumerate(LABELS)}, "layer_norm_eps": 1e-12, "num_channels": 3, "patch_size": 8}
 
 
-def pictures(folder):
+def image_results(folder):
     model = hf.AutoModelForImageClassification.from_pretrained(folder, attn_implementation="eager").eval()
     kind = {"vit": hf.ViTImageProcessorPil, "deit": hf.DeiTImageProcessorPil}
     words = json.loads((folder / "preprocessor_config.json").read_text())
     named = words.get("image_processor_type") or words["feature_extractor_type"]
     processor = kind["deit" if named.startswith("DeiT") else "vit"].from_pretrained(folder)
     result = []
-    for path in PICTURES:
+    for path in IMAGES:
         with Image.open(path) as image, torch.no_grad():
             logits = model(**processor(image.convert("RGB"), return_tensors="pt")).logits[0]
-        result.append({"command": ["classify"], "picture": Path(path).name, "labels": said.labels(model, logits)})
+        result.append({"command": ["classify"], "image": Path(path).name, "labels": said.labels(model, logits)})
     return result
 
 
@@ -368,7 +368,7 @@ def vit_base(folder):
         "do_normalize": True, "do_rescale": True, "do_resize": True, "image_mean": [0.5] * 3,
         "image_processor_type": "ViTFeatureExtractor", "image_std": [0.5] * 3, "resample": 2,
         "rescale_factor": 0.00392156862745098, "size": {"height": 24, "width": 24}})
-    return pictures(folder)
+    return image_results(folder)
 
 
 def vit_today(folder):
@@ -382,7 +382,7 @@ def vit_today(folder):
         "do_convert_rgb": None, "do_normalize": True, "do_rescale": True, "do_resize": True, "image_mean": [0.5] * 3,
         "image_processor_type": "ViTImageProcessorFast", "image_std": [0.5] * 3, "input_data_format": None, "resample": 2,
         "rescale_factor": 0.00392156862745098, "return_tensors": None, "size": {"height": 24, "width": 24}})
-    return pictures(folder)
+    return image_results(folder)
 
 
 IMAGENET = {"image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225]}
@@ -395,7 +395,7 @@ def deit_base(folder):
     write_json(folder / "preprocessor_config.json", {
         "crop_size": 24, "do_center_crop": True, "do_normalize": True, "do_resize": True,
         "feature_extractor_type": "DeiTFeatureExtractor", **IMAGENET, "resample": 3, "size": 28})
-    return pictures(folder)
+    return image_results(folder)
 
 
 def deit_distilled(folder):
@@ -404,7 +404,7 @@ def deit_distilled(folder):
     write_json(folder / "preprocessor_config.json", {
         "crop_size": 24, "do_center_crop": True, "do_normalize": True, "do_resize": True,
         "feature_extractor_type": "DeiTFeatureExtractor", **IMAGENET, "resample": 3, "size": 28})
-    return pictures(folder)
+    return image_results(folder)
 
 
 # Text to text.

@@ -27,13 +27,13 @@ from transformers import (DeiTForImageClassification, DeiTForImageClassification
 sys.path.insert(0, str(Path(__file__).parent.parent / "interop"))
 from random_families import outputs_of_images  # noqa: E402
 
-PICTURES = Path("tests/data/golden/images")
+IMAGES = Path("tests/data/golden/images")
 MODELS = Path("tests/models/golden")
 
 torch.set_num_threads(1)
 
 
-def picture(height, width, channels=3, seed=1):
+def random_image(height, width, channels=3, seed=1):
     """Ramps, edges and a little noise, to exercise filters and decoders."""
     random = np.random.default_rng(seed)
     y, x = np.mgrid[0:height, 0:width]
@@ -45,10 +45,10 @@ def picture(height, width, channels=3, seed=1):
 
 def keep(name, save):
     """Writes an image, and Pillow's upright RGB pixels of it."""
-    path = PICTURES / name
+    path = IMAGES / name
     save(path)
     with Image.open(path) as image:
-        ImageOps.exif_transpose(image).convert("RGB").save(PICTURES / f"{name}.rgb.png", optimize=True)
+        ImageOps.exif_transpose(image).convert("RGB").save(IMAGES / f"{name}.rgb.png", optimize=True)
 
 
 def png_of_16_bits(path, levels):
@@ -60,26 +60,26 @@ def png_of_16_bits(path, levels):
     path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunks)
 
 
-def write_pictures():
-    shutil.rmtree(PICTURES, ignore_errors=True)
-    PICTURES.mkdir(parents=True)
-    rgb = Image.fromarray(picture(29, 41))
+def write_images():
+    shutil.rmtree(IMAGES, ignore_errors=True)
+    IMAGES.mkdir(parents=True)
+    rgb = Image.fromarray(random_image(29, 41))
     keep("rgb.png", lambda path: rgb.save(path, optimize=True))
-    keep("rgba.png", lambda path: Image.fromarray(picture(9, 14, 4)).save(path))
+    keep("rgba.png", lambda path: Image.fromarray(random_image(9, 14, 4)).save(path))
     keep("gray.png", lambda path: rgb.convert("L").resize((14, 9)).save(path))
-    keep("gray_alpha.png", lambda path: Image.fromarray(picture(9, 14, 2)).save(path))
+    keep("gray_alpha.png", lambda path: Image.fromarray(random_image(9, 14, 2)).save(path))
     keep("one_bit.png", lambda path: rgb.convert("1").save(path))
     keep("palette.png", lambda path: rgb.quantize(7).save(path, bits=4, transparency=bytes([0, 90, 255])))
     random = np.random.default_rng(2)
     keep("rgb16.png", lambda path: png_of_16_bits(path, random.integers(0, 65536, (5, 7, 3))))
-    keep("one_pixel.png", lambda path: Image.fromarray(picture(1, 1) + 77).save(path))
+    keep("one_pixel.png", lambda path: Image.fromarray(random_image(1, 1) + 77).save(path))
     keep("whole.jpg", lambda path: rgb.save(path, quality=90, subsampling=0))
     keep("halved.jpg", lambda path: rgb.save(path, quality=85, subsampling=2))
     keep("halved_across.jpg", lambda path: rgb.save(path, quality=85, subsampling=1))
     keep("progressive.jpg", lambda path: rgb.save(path, quality=80, progressive=True, restart_marker_blocks=3))
     keep("gray.jpg", lambda path: rgb.convert("L").save(path, quality=90))
     keep("cmyk.jpg", lambda path: rgb.convert("CMYK").save(path, quality=92))
-    small = Image.fromarray(picture(10, 17))
+    small = Image.fromarray(random_image(10, 17))
     for orientation in range(2, 9):
         exif = Image.Exif()
         exif[0x0112] = orientation
@@ -88,7 +88,7 @@ def write_pictures():
     for resample in range(6):
         for height, width in [(11, 15), (43, 17), (29, 50)]:
             if (resample, height) not in [(1, 29), (4, 29), (5, 29), (1, 43), (5, 43)]:
-                rgb.resize((width, height), resample).save(PICTURES / f"resized_{resample}_{height}x{width}.png",
+                rgb.resize((width, height), resample).save(IMAGES / f"resized_{resample}_{height}x{width}.png",
                                                            optimize=True)
 
 
@@ -111,7 +111,7 @@ def write_processors():
     folder = MODELS / "images"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    image = Image.open(PICTURES / "rgb.png").convert("RGB")
+    image = Image.open(IMAGES / "rgb.png").convert("RGB")
     expected = {}
     for name, (kind, options) in PROCESSORS.items():
         processor = kind(**options)
@@ -122,7 +122,7 @@ def write_processors():
 
 def write_models():
     names = ["rgb.png", "gray.png", "one_pixel.png", "palette.png", "turned_6.jpg"]
-    images = [ImageOps.exif_transpose(Image.open(PICTURES / name)).convert("RGB") for name in names]
+    images = [ImageOps.exif_transpose(Image.open(IMAGES / name)).convert("RGB") for name in names]
     for case, kind, processor in [
             ("vit_images", ViTForImageClassification, ViTImageProcessorPil(size={"height": 12, "width": 12})),
             ("deit_images", DeiTForImageClassification, DeiTImageProcessorPil(size={"shortest_edge": 14},
@@ -156,6 +156,6 @@ def write_models():
         save_file(outputs_of_images(model, pixels, interpolate_pos_encoding=True), MODELS / case / "resized.safetensors")
 
 
-write_pictures()
+write_images()
 write_processors()
 write_models()

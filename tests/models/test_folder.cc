@@ -110,6 +110,9 @@ TEST(Folder, SaysHowToDecode) {
   folder.write("generation_config.json", R"({"max_length": 20, "max_new_tokens": 31, "min_new_tokens": 4})");
   EXPECT_EQ(load_generation_defaults(folder.path()).max_new_tokens, 30);
   EXPECT_EQ(load_generation_defaults(folder.path()).min_new_tokens, 4);
+  // Numbers of single precision are written with the digits that they need.
+  const std::string written = generation_json(small(), {.repetition_penalty = 1.2f});
+  EXPECT_NE(written.find("\"repetition_penalty\": 1.2,"), std::string::npos) << written;
   folder.write("generation_config.json", R"({"early_stopping": "never"})");
   EXPECT_EQ(load_generation_defaults(folder.path()).early_stopping, EarlyStopping::exact);
   for (const char* const wrong :

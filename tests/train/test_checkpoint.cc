@@ -112,6 +112,21 @@ TEST(Checkpoint, DamagedOnesArePassedOver) {
     EXPECT_NE(message.find(part), std::string::npos) << message;
 }
 
+TEST(Checkpoint, AStateOfAnotherShapeIsNamed) {
+  const Scratch scratch;
+  const auto file = scratch / "step-000000001.safetensors";
+  const CheckpointFolder folder(scratch.path());
+  const auto message = [&](const std::string& state) {
+    io::write_safetensors(file, tensors(1), {{"qkv_training", state}, {"qkv_checksum", "1"}});
+    return message_of<DataError>([&] { folder.load_latest(); });
+  };
+  EXPECT_NE(message(std::string(100'000, '[')).find("training state: expected JSON of values nested at most 64"),
+            std::string::npos);
+  EXPECT_NE(message("{\"format\": \"2\"}").find("training state: format: expected an integer"), std::string::npos);
+  EXPECT_NE(message("{").find("training state: expected JSON, found the end of the text"), std::string::npos);
+  EXPECT_EQ(folder.snapshots(), std::set<int64_t>{});
+}
+
 // Options and state are as well guarded as the numbers: any flipped bit of the header makes the older one be
 // taken, never another run.
 TEST(Checkpoint, AFlippedBitOfTheHeaderIsNoticed) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <limits>
 #include <set>
 
@@ -130,14 +129,6 @@ const char* activation_name(Activation activation) {
     if (value == activation) return name.data();
   }
   return "unknown";
-}
-
-double decimal(float value) {
-  std::array<char, 32> text{};
-  const char* end = std::to_chars(text.begin(), text.end(), value).ptr;
-  double result = 0;
-  std::from_chars(text.begin(), end, result);
-  return result;
 }
 
 ConfigReader::ConfigReader(const JsonValue& object) : object_(std::make_shared<Object>(Object{object, {}})) {

@@ -77,7 +77,5 @@ class ConfigReader {
 std::optional<kernels::Activation> activation_of(std::string_view name);
 // The name under which an activation is written.
 const char* activation_name(kernels::Activation activation);
-// The double with the shortest decimal digits that identify this float: 0.2, not 0.20000000298023224.
-double decimal(float value);
 
 }  // namespace qkv::models

@@ -58,7 +58,13 @@ std::vector<int32_t> ids_of(const JsonValue& list) {
 
 json fields_of(const GenerationDefaults& defaults) {
   json fields;
-  visit_fields(defaults, [&](const char* key, const auto& field) { fields[key] = field; });
+  visit_fields(defaults, [&]<class Field>(const char* key, const Field& field) {
+    if constexpr (std::is_same_v<Field, float>) {
+      fields[key] = decimal(field);
+    } else {
+      fields[key] = field;
+    }
+  });
   if (defaults.min_new_tokens > 0) fields["min_length"] = defaults.min_new_tokens + kStartAndEnd - 1;
   fields["early_stopping"] = defaults.early_stopping == EarlyStopping::exact
                                  ? json("never")
