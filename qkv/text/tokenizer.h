@@ -66,9 +66,9 @@ struct TokenizerParts;  // tokenizer_parts.h
 // Immutable and cheap to copy; safe to use from several threads.
 class Tokenizer {
  public:
-  // Reads a folder (tokenizer.json; else vocab.txt; else vocab.json and merges.txt; else tokenizer.model or
-  // spiece.model) or one such file. Throws IoError for a missing file, DataError naming the file and the part
-  // that is malformed, inconsistent or unsupported.
+  // Reads a folder (tokenizer.json; else vocab.txt; else vocab.json and merges.txt; else tokenizer.model,
+  // spiece.model or sentencepiece.bpe.model) or one such file. Throws IoError for a missing file, DataError
+  // naming the file and the part that is malformed, inconsistent or unsupported.
   static Tokenizer load(const std::filesystem::path& path);
 
   // Parses a tokenizer.json; `name` is used in errors. Its `truncation` and `padding`, settings of the

@@ -113,6 +113,23 @@ TEST(HubFolder, MayBeGivenAsTheCacheHasIt) {
   expect_failure(generate((snapshot / "model.safetensors").string()), 1, {"it is not a folder"});
 }
 
+TEST(HubFolder, FoldersOfOtherKindsAreNamed) {
+  const Scratch scratch;
+  const auto refused = [&](const std::vector<std::string>& parts) {
+    expect_failure(run_qkv({"generate", (scratch / "model").string(), "--prompt", "a"}), 1, parts);
+    expect_failure(run_qkv({"inspect", (scratch / "model").string()}), 1, parts);
+  };
+  scratch.write("model/llama.Q4_1.gguf", "GGUF");
+  refused({"expected config.json, found llama.Q4_1.gguf", "GGUF files are not read"});
+  scratch.write("model/adapter_config.json", R"({"peft_type": "LORA"})");
+  refused({"expected config.json, found adapter_config.json", "an adapter", "merge_and_unload"});
+  const fs::path quantized =
+      changed(scratch, "SmolLM2-135M", {{"quantization_config", {{"quant_method", "awq"}, {"bits", 4}}}});
+  expect_failure(
+      run_qkv({"generate", quantized.string(), "--prompt", "a"}), 1,
+      {"config.json: quantization_config: expected none, as weights that another program quantized"});
+}
+
 TEST(HubFolder, WeightsForOtherProgramsAloneAreNamed) {
   const Scratch scratch;
   const fs::path folder = changed(scratch, "gpt2", json::object());

@@ -263,6 +263,49 @@ TEST(TokenizerFolder, SentencePieceModels) {
   EXPECT_NE(named.find("tokenizer_config.json: added_tokens_decoder.seven"), std::string::npos) << named;
 }
 
+// Its pieces are the model's with other numbers: fairseq's four symbols first, <mask> last.
+TEST(TokenizerFolder, TheSentencePieceModelOfXlmRoberta) {
+  const Scratch folder;
+  const std::string model =
+      read_file(std::filesystem::path(QKV_TEST_DATA) / "text/golden/sentencepiece_bpe.model");
+  folder.write("spiece.model", model);
+  const Tokenizer plain = Tokenizer::load(folder / "spiece.model");
+  folder.write("sentencepiece.bpe.model", model);
+  std::filesystem::remove(folder / "spiece.model");
+  const std::string other = message_of<DataError>([&] { Tokenizer::load(folder.path()); });
+  EXPECT_NE(other.find("sentencepiece.bpe.model: expected \"XLMRobertaTokenizer\""), std::string::npos)
+      << other;
+
+  folder.write("tokenizer_config.json", R"({"tokenizer_class": "XLMRobertaTokenizer"})");
+  const Tokenizer tokenizer = Tokenizer::load(folder.path());
+  constexpr int32_t kBos = 0, kPad = 1, kEos = 2, kUnk = 3;
+  const auto mask = static_cast<int32_t>(plain.size() + 1);
+  EXPECT_EQ(tokenizer.size(), mask + 1);
+  EXPECT_EQ(tokenizer.special_tokens().pad, kPad);
+  EXPECT_EQ(tokenizer.special_tokens().unk, kUnk);
+  EXPECT_EQ(tokenizer.special_tokens().mask, mask);
+  const auto shifted = [&](std::string_view text) {
+    std::vector<int32_t> ids = plain.encode(text).ids;
+    for (int32_t& id : ids) ++id;
+    return ids;
+  };
+  for (const std::string text : {"the texts of a model", "人工 naïve", ">>fra<< a code", ""}) {
+    std::vector<int32_t> expected = shifted(text);
+    expected.insert(expected.begin(), kBos);
+    expected.push_back(kEos);
+    EXPECT_EQ(tokenizer.encode(text).ids, expected) << text;
+    EXPECT_EQ(tokenizer.decode(expected), plain.decode(plain.encode(text).ids)) << text;
+  }
+  EXPECT_EQ(tokenizer.encode("<mask></s>").ids, (std::vector<int32_t>{kBos, mask, kEos, kEos}));
+  const std::vector<int32_t> first = shifted("a"), second = shifted("b");
+  std::vector<int32_t> pair{kBos};
+  pair.insert(pair.end(), first.begin(), first.end());
+  pair.insert(pair.end(), {kEos, kEos});
+  pair.insert(pair.end(), second.begin(), second.end());
+  pair.push_back(kEos);
+  EXPECT_EQ(tokenizer.encode("a", "b").ids, pair);
+}
+
 // SentencePiece walks through a model's map of characters without asking whether a step leads out of it.
 TEST(TokenizerFolder, ADamagedMapOfCharactersIsRefused) {
   const Scratch folder;

@@ -31,19 +31,31 @@ std::string model_type_of(std::string_view family, DType dtype) {
   return concat(dtype == DType::i8 && family != kOwn ? kOwnLayout : "", family);
 }
 
+// Says what a folder is that has no config.json.
+void refuse_without_config(const std::filesystem::path& folder) {
+  const auto refuse = [&](const std::string& found) {
+    throw IoError(concat("model folder ", folder.string(), ": expected config.json, found ", found));
+  };
+  if (std::filesystem::is_directory(folder / "snapshots"))
+    refuse(concat("the hub's cache of a model, whose folders are ", (folder / "snapshots").string(), "/*"));
+  if (const std::string found = unreadable_weights(folder); !found.empty()) refuse(found);
+}
+
 Opened open_config(const std::filesystem::path& folder) {
   if (!std::filesystem::is_directory(folder)) {
     throw IoError(concat("model folder ", folder.string(), ": ",
                          std::filesystem::exists(folder) ? "it is not a folder" : "there is no such folder"));
   }
   const std::filesystem::path path = folder / kConfig;
-  if (!std::filesystem::exists(path) && std::filesystem::is_directory(folder / "snapshots")) {
-    throw IoError(concat("model folder ", folder.string(),
-                         ": expected config.json, found the hub's cache of ", "a model, whose folders are ",
-                         (folder / "snapshots").string(), "/*"));
-  }
+  if (!std::filesystem::exists(path)) refuse_without_config(folder);
   const std::string text = read_file(path);
   const ConfigReader reader(text, path.string());
+  if (reader.has("quantization_config")) {
+    reader.reject(
+        "quantization_config",
+        "none, as weights that another program quantized are not read (qkv quantize makes bf16 and int8 "
+        "of a folder in full precision)");
+  }
   const std::string model_type = reader.string("model_type");
   const bool own = model_type.starts_with(kOwnLayout);
   return {reader, stored_dtype(text, path.string()), own ? model_type.substr(kOwnLayout.size()) : model_type,

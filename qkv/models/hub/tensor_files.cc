@@ -20,27 +20,41 @@ std::string converting(const std::filesystem::path& folder) {
                 (folder / kOneFile).string(), "', {'format': 'pt'})\"");
 }
 
-// Throws if the folder has only weights of other programs.
-void refuse_other_weights(const std::filesystem::path& folder) {
-  const auto refuse = [&](const char* name, const std::string& advice) {
-    if (!std::filesystem::exists(folder / name)) return;
-    throw IoError(
-        concat((folder / kOneFile).string(), ": expected this file, found ", name, " alone; ", advice));
-  };
-  for (const char* const name : {"pytorch_model.bin", "pytorch_model.bin.index.json"})
-    refuse(name, concat("this makes it: ", converting(folder)));
-  for (const char* const name : {"tf_model.h5", "flax_model.msgpack", "rust_model.ot", "onnx/model.onnx"})
-    refuse(name, "weights of that program are not supported");
-}
-
 }  // namespace
+
+std::string unreadable_weights(const std::filesystem::path& folder) {
+  if (!std::filesystem::is_directory(folder)) return "";
+  for (const char* const name : {"pytorch_model.bin", "pytorch_model.bin.index.json"}) {
+    if (std::filesystem::exists(folder / name))
+      return concat(name, " alone; this makes it: ", converting(folder));
+  }
+  for (const char* const name : {"adapter_config.json", "adapter_model.safetensors"}) {
+    if (!std::filesystem::exists(folder / name)) continue;
+    return concat(name, ": an adapter, which holds changes to the weights of another model; peft's ",
+                  "merge_and_unload().save_pretrained(FOLDER) writes a folder that opens here");
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().extension() != ".gguf") continue;
+    return concat(
+        entry.path().filename().string(), ", and GGUF files are not read; transformers' ",
+        "from_pretrained(FOLDER, gguf_file=FILE).save_pretrained(OTHER) writes a folder that opens here");
+  }
+  for (const char* const name : {"tf_model.h5", "flax_model.msgpack", "rust_model.ot", "onnx/model.onnx"}) {
+    if (std::filesystem::exists(folder / name))
+      return concat(name, " alone; weights of that program are not supported");
+  }
+  return "";
+}
 
 TensorFiles::TensorFiles(const std::filesystem::path& folder, MapFor use) : use_(use) {
   if (!std::filesystem::exists(folder / kOneFile) && std::filesystem::exists(folder / kIndex)) {
     open_index(folder / kIndex);
     return;
   }
-  if (!std::filesystem::exists(folder / kOneFile)) refuse_other_weights(folder);
+  if (!std::filesystem::exists(folder / kOneFile)) {
+    if (const std::string found = unreadable_weights(folder); !found.empty())
+      throw IoError(concat((folder / kOneFile).string(), ": expected this file, found ", found));
+  }
   where_ = (folder / kOneFile).string();
   files_.emplace_back(folder / kOneFile, use_);
   for (const std::string& name : files_.front().names()) numbers_[name] = 0;

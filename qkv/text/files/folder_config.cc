@@ -80,7 +80,7 @@ void name_usual_tokens(const std::string& file, FolderConfig& config) {
     otherwise(config.pad, "[PAD]");
     otherwise(config.cls, "[CLS]");
     otherwise(config.mask, "[MASK]");
-  } else if (config.is_roberta()) {
+  } else if (config.is_roberta() || config.is_xlm_roberta()) {
     otherwise(config.bos, "<s>");
     otherwise(config.eos, "</s>");
     otherwise(config.sep, "</s>");

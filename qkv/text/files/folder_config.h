@@ -27,6 +27,7 @@ struct FolderConfig {
   bool is_a(std::initializer_list<std::string_view> classes,
             std::initializer_list<std::string_view> models) const;
   bool is_roberta() const { return is_a({"Roberta"}, {"roberta"}); }
+  bool is_xlm_roberta() const { return is_a({"XLMRoberta"}, {"xlm-roberta"}); }
 };
 
 // Calls a function with each special token and its name in the files.

@@ -62,7 +62,9 @@ TokenizerParts marian_parts(const MarianSide& side, std::shared_ptr<const Senten
   parts.symbols = {eos, unk, pad};
   parts.post_processing.single = {{0, {}, 0}, {-1, {eos}, 0}};
   parts.post_processing.pair = {{0, {}, 0}, {1, {}, 0}, {-1, {eos}, 0}};
-  parts.model = numbered_pieces_model(side.model, side.vocabulary, unk, parts.symbols, side.name);
+  parts.model =
+      numbered_pieces_model(side.model, side.vocabulary,
+                            {.unknown = unk, .symbols = parts.symbols, .language_codes = true}, side.name);
   parts.decoder = sentencepiece_decoder(std::move(joiner), /*marian=*/true);
   return parts;
 }

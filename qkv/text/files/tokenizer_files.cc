@@ -58,6 +58,15 @@ void put_ends(PostProcessing& post, std::optional<int32_t> bos, std::optional<in
   post.pair.insert(post.pair.end(), second.begin(), second.end());
 }
 
+// <s> before a text and two </s> between texts.
+void put_roberta_ends(PostProcessing& post, const FolderConfig& config, const Vocabulary& vocabulary,
+                      const std::string& name) {
+  const std::vector<int32_t> cls{vocabulary.require(config.cls->content, name)},
+      sep{vocabulary.require(config.sep->content, name)};
+  post.single = {{-1, cls, 0}, {0, {}, 0}, {-1, sep, 0}};
+  post.pair = {{-1, cls, 0}, {0, {}, 0}, {-1, sep, 0}, {-1, sep, 0}, {1, {}, 0}, {-1, sep, 0}};
+}
+
 // BERT's normalizer with the settings of tokenizer_config.json, which take precedence over tokenizer.json.
 NormalizerPtr bert_normalizer_of(const FolderConfig& config, BertNormalizerOptions options) {
   options.lowercase = config.do_lower_case.value_or(options.lowercase);
@@ -121,11 +130,7 @@ TokenizerParts read_byte_level_bpe(const fs::path& vocabulary_path, const fs::pa
   TokenizerParts parts;
   parts.added_tokens = special_tokens(config, vocabulary, name);
   if (roberta) {
-    const std::vector<int32_t> cls{vocabulary.require(config.cls->content, name)},
-        sep{vocabulary.require(config.sep->content, name)};
-    parts.post_processing.single = {{-1, cls, 0}, {0, {}, 0}, {-1, sep, 0}};
-    parts.post_processing.pair = {{-1, cls, 0}, {0, {}, 0}, {-1, sep, 0},
-                                  {-1, sep, 0}, {1, {}, 0}, {-1, sep, 0}};
+    put_roberta_ends(parts.post_processing, config, vocabulary, name);
     parts.post_processing.trim_offsets = config.trim_offsets;
     parts.post_processing.add_prefix_space = config.add_prefix_space;
   } else {
@@ -178,8 +183,45 @@ TokenizerParts read_sentencepiece_file(const fs::path& path, const FolderConfig&
   return parts;
 }
 
+// XLM-R's sentencepiece.bpe.model: fairseq's symbols, then the model's pieces behind its own three, then
+// <mask>. Other classes with a file of this name number its pieces in other ways.
+TokenizerParts read_xlm_roberta(const fs::path& path, const FolderConfig& config) {
+  const std::string name = path.string();
+  if (!config.is_xlm_roberta()) {
+    throw DataError(
+        concat(name, ": expected \"XLMRobertaTokenizer\" as \"tokenizer_class\" in ",
+               "tokenizer_config.json, whose numbering of these pieces is known here, found \"",
+               config.tokenizer_class, "\"; transformers' AutoTokenizer.from_pretrained(FOLDER)",
+               ".save_pretrained(FOLDER) writes a tokenizer.json, which is read for every class"));
+  }
+  const auto model = std::make_shared<SentencePieceModel>(read_file(path), name);
+  constexpr int32_t kOwnSymbols = 3;  // <unk>, <s> and </s>
+  for (int32_t id = 0; id < kOwnSymbols; ++id) {
+    if (id < model->size() && !model->in_text(id)) continue;
+    throw DataError(concat(name, ": expected <unk>, <s> and </s> as pieces 0 to 2, found ",
+                           id < model->size() ? model->piece(id) : "no piece", " as piece ", id));
+  }
+  auto vocabulary = std::make_shared<Vocabulary>();
+  const auto append = [&](std::string_view token) { vocabulary->add(token, vocabulary->size(), name); };
+  for (const auto* token : {&config.bos, &config.pad, &config.eos, &config.unk}) append((*token)->content);
+  for (int32_t id = kOwnSymbols; id < model->size(); ++id) append(model->piece(id));
+  append(config.mask->content);
+
+  TokenizerParts parts;
+  parts.added_tokens = special_tokens(config, *vocabulary, name);
+  put_roberta_ends(parts.post_processing, config, *vocabulary, name);
+  for (const AddedToken& token : parts.added_tokens) parts.symbols.push_back(token.id);
+  parts.model = numbered_pieces_model(
+      model, vocabulary,
+      {.unknown = vocabulary->require(config.unk->content, name), .symbols = parts.symbols}, name);
+  parts.decoder = sentencepiece_decoder(model, /*marian=*/false);
+  return parts;
+}
+
+constexpr const char* kSentencePieceBpe = "sentencepiece.bpe.model";
 constexpr const char* kKnown =
-    "tokenizer.json, vocab.txt, vocab.json beside merges.txt or source.spm, tokenizer.model or spiece.model";
+    "tokenizer.json, vocab.txt, vocab.json beside merges.txt or source.spm, tokenizer.model, spiece.model or "
+    "sentencepiece.bpe.model";
 
 TokenizerParts read_parts(const fs::path& path, const FolderConfig& config) {
   const std::string file = path.filename().string();
@@ -195,13 +237,14 @@ TokenizerParts read_parts(const fs::path& path, const FolderConfig& config) {
   if (file == "source.spm") {
     return read_marian_source(path);
   }
+  if (file == kSentencePieceBpe) return read_xlm_roberta(path, config);
   if (file.ends_with(".model")) return read_sentencepiece_file(path, config);
   throw DataError(concat(path.string(), ": expected a file named ", kKnown, ", found another name"));
 }
 
 fs::path find_file(const fs::path& folder) {
-  for (const char* name :
-       {"tokenizer.json", "vocab.txt", "source.spm", "vocab.json", "tokenizer.model", "spiece.model"}) {
+  for (const char* name : {"tokenizer.json", "vocab.txt", "source.spm", "vocab.json", "tokenizer.model",
+                           "spiece.model", kSentencePieceBpe}) {
     if (fs::exists(folder / name)) return folder / name;
   }
   throw IoError(concat(folder.string(), ": expected a tokenizer (", kKnown, "), found none of these files"));

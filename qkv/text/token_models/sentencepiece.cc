@@ -104,22 +104,19 @@ class OwnIds : public TokenModel {
 class NumberedPieces : public TokenModel {
  public:
   NumberedPieces(std::shared_ptr<const SentencePieceModel> model,
-                 std::shared_ptr<const Vocabulary> vocabulary, int32_t unknown, std::vector<int32_t> symbols,
+                 std::shared_ptr<const Vocabulary> vocabulary, NumberedPiecesOptions options,
                  const std::string& name)
-      : model_(std::move(model)),
-        vocabulary_(std::move(vocabulary)),
-        unknown_(unknown),
-        symbols_(std::move(symbols)) {
+      : model_(std::move(model)), vocabulary_(std::move(vocabulary)), options_(std::move(options)) {
     number_pieces(name);
   }
 
   void tokenize(std::string_view text, std::vector<Token>& tokens) const override {
     uint32_t start = 0;
-    if (text.starts_with(">>")) {
+    if (options_.language_codes && text.starts_with(">>")) {
       if (const size_t end = text.find("<<"); end != text.npos) {
         start = static_cast<uint32_t>(end + 2);
         const int32_t code = vocabulary_->find(text.substr(0, start));
-        tokens.push_back({code < 0 ? unknown_ : code, 0, start});
+        tokens.push_back({code < 0 ? options_.unknown : code, 0, start});
       }
     }
     model_->encode(text.substr(start),
@@ -134,11 +131,11 @@ class NumberedPieces : public TokenModel {
   const Vocabulary& vocabulary() const override { return *vocabulary_; }
 
  private:
-  bool is_symbol(int32_t id) const { return std::ranges::find(symbols_, id) != symbols_.end(); }
+  bool is_symbol(int32_t id) const { return std::ranges::count(options_.symbols, id) > 0; }
 
   int32_t found_in_text(std::string_view piece) const {
     const int32_t id = vocabulary_->find(piece);
-    return id < 0 || is_symbol(id) ? unknown_ : id;
+    return id < 0 || is_symbol(id) ? options_.unknown : id;
   }
 
   void number_pieces(const std::string& name) {
@@ -162,8 +159,7 @@ class NumberedPieces : public TokenModel {
 
   std::shared_ptr<const SentencePieceModel> model_;
   std::shared_ptr<const Vocabulary> vocabulary_;
-  int32_t unknown_;
-  std::vector<int32_t> symbols_;
+  NumberedPiecesOptions options_;
   std::vector<int32_t> ids_;  // vocabulary id of each of the model's ids; -1: none
 };
 
@@ -256,10 +252,9 @@ TokenModelPtr sentencepiece_model(std::shared_ptr<const SentencePieceModel> mode
 }
 
 TokenModelPtr numbered_pieces_model(std::shared_ptr<const SentencePieceModel> model,
-                                    std::shared_ptr<const Vocabulary> vocabulary, int32_t unknown,
-                                    std::vector<int32_t> symbols, const std::string& name) {
-  return std::make_unique<NumberedPieces>(std::move(model), std::move(vocabulary), unknown,
-                                          std::move(symbols), name);
+                                    std::shared_ptr<const Vocabulary> vocabulary,
+                                    NumberedPiecesOptions options, const std::string& name) {
+  return std::make_unique<NumberedPieces>(std::move(model), std::move(vocabulary), std::move(options), name);
 }
 
 DecoderPtr sentencepiece_decoder(std::shared_ptr<const SentencePieceModel> model, bool marian) {

@@ -50,13 +50,18 @@ class SentencePieceModel {
 // Tokens are the model's pieces with the model's ids.
 TokenModelPtr sentencepiece_model(std::shared_ptr<const SentencePieceModel> model);
 
-// Tokens are the model's pieces with a vocabulary's ids, as in Marian's folders. A piece outside the
-// vocabulary becomes `unknown`, and so does text spelled like one of the `symbols`. A leading language code
-// such as >>fra<< is one token. Throws DataError beginning with `name` if the vocabulary lacks more than one
-// in ten of the pieces; fewer missing ones are logged.
+struct NumberedPiecesOptions {
+  int32_t unknown = 0;
+  std::vector<int32_t> symbols = {};
+  bool language_codes = false;  // a leading code such as >>fra<< is one token
+};
+// Tokens are the model's pieces with a vocabulary's ids, as in Marian's and XLM-R's folders. A piece outside
+// the vocabulary becomes `unknown`, and so does text spelled like one of the `symbols`. Throws DataError
+// beginning with `name` if the vocabulary lacks more than one in ten of the pieces; fewer missing ones are
+// logged.
 TokenModelPtr numbered_pieces_model(std::shared_ptr<const SentencePieceModel> model,
-                                    std::shared_ptr<const Vocabulary> vocabulary, int32_t unknown,
-                                    std::vector<int32_t> symbols, const std::string& name);
+                                    std::shared_ptr<const Vocabulary> vocabulary,
+                                    NumberedPiecesOptions options, const std::string& name);
 
 // Joins pieces as the model does. Marian's tokenizer also replaces remaining word boundary symbols by spaces,
 // and strips white space at the ends.
