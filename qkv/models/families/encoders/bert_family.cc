@@ -104,6 +104,53 @@ void write_blocks(const nn::StackOptions& blocks, ConfigWriter& writer) {
   writer.number("attention_probs_dropout_prob", layer.attention_dropout);
 }
 
+TextEncoderConfig parse_bert_fields(const ConfigReader& reader, std::span<const EncoderArchitecture> known,
+                                    int64_t first_row) {
+  const int64_t d_model = reader.integer("hidden_size");
+  const int64_t rows = reader.integer("max_position_embeddings", 512);
+  const auto epsilon = static_cast<float>(reader.number("layer_norm_eps", 1e-12));
+  const auto dropout = static_cast<float>(reader.number("hidden_dropout_prob", 0.1));
+  TextEncoderConfig config{.vocabulary = reader.integer("vocab_size"),
+                           .max_positions = rows - first_row,
+                           .embedding = {.d_model = d_model,
+                                         .scale = false,
+                                         .positions = {.kind = nn::PositionKind::learned,
+                                                       .max_positions = rows,
+                                                       .first_row = first_row},
+                                         .token_types = reader.integer("type_vocab_size", 2),
+                                         .norm = true,
+                                         .epsilon = epsilon,
+                                         .dropout = dropout},
+                           .encoder = {.layers = reader.integer("num_hidden_layers"),
+                                       .layer = {.d_model = d_model,
+                                                 .heads = reader.integer("num_attention_heads"),
+                                                 .d_ff = reader.integer("intermediate_size"),
+                                                 .activation = reader.activation("hidden_act", "gelu"),
+                                                 .epsilon = epsilon,
+                                                 .dropout = dropout,
+                                                 .attention_dropout = static_cast<float>(
+                                                     reader.number("attention_probs_dropout_prob", 0.1))}}};
+  read_heads(reader, known, config);
+  reader.require_string("position_embedding_type", "absolute");
+  reader.require_boolean("is_decoder", false);
+  reader.require_boolean("is_encoder_decoder", false);
+  reader.require_boolean("add_cross_attention", false);
+  reader.require_boolean("tie_word_embeddings", true);
+  return config;
+}
+
+ConfigWriter serialize_bert_fields(const TextEncoderConfig& config, const char* family,
+                                   std::span<const EncoderArchitecture> known) {
+  require_bert_blocks(config, family);
+  ConfigWriter writer(family, architecture_of(config, known).name);
+  writer.integer("vocab_size", config.vocabulary);
+  writer.integer("max_position_embeddings", config.embedding.positions.max_positions);
+  writer.integer("type_vocab_size", config.embedding.token_types);
+  write_blocks(config.encoder, writer);
+  write_labels(config.labels, config.problem, writer);
+  return writer;
+}
+
 void require_bert_blocks(const TextEncoderConfig& config, const char* family) {
   const nn::LayerOptions& layer = config.encoder.layer;
   const nn::EmbeddingConfig& embedding = config.embedding;

@@ -39,6 +39,15 @@ void write_labels(const std::vector<std::string>& labels, ProblemType problem, C
 // Writes the sizes of the blocks under BERT's field names, which RoBERTa and ViT share.
 void write_blocks(const nn::StackOptions& blocks, ConfigWriter& writer);
 
+// Reads a model under BERT's field names, which RoBERTa shares, with the heads of one of the `known` classes.
+// `first_row` of the position table is position 0. Throws DataError for a decoder and the like; the family
+// itself rejects unknown fields.
+TextEncoderConfig parse_bert_fields(const ConfigReader& reader, std::span<const EncoderArchitecture> known,
+                                    int64_t first_row);
+// The inverse. Throws UsageError for other blocks or heads.
+ConfigWriter serialize_bert_fields(const TextEncoderConfig& config, const char* family,
+                                   std::span<const EncoderArchitecture> known);
+
 // Throws UsageError naming the family unless the blocks are post-norm with layer norms and biases, after
 // learned positions whose first `first_row` rows are unused.
 void require_bert_blocks(const TextEncoderConfig& config, const char* family);
