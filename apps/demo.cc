@@ -32,9 +32,8 @@ Mark read_mark(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / kMark;
   const JsonValue object = parse_json(read_file(path), path.string());
   Mark mark{.training_seconds = object["training_seconds"].number(), .settings = {}};
-  object["settings"].members([&](std::string_view name, const JsonValue& value) {
-    mark.settings.emplace(name, value.string());
-  });
+  object["settings"].members(
+      [&](std::string_view name, const JsonValue& value) { mark.settings.emplace(name, value.string()); });
   return mark;
 }
 
@@ -99,9 +98,7 @@ void mark_folder(const train::TranslationJob& job, double seconds) {
   write_file_atomically(job.folder / kMark, mark.dump(2) + "\n");
 }
 
-double training_seconds(const std::filesystem::path& folder) {
-  return read_mark(folder).training_seconds;
-}
+double training_seconds(const std::filesystem::path& folder) { return read_mark(folder).training_seconds; }
 
 std::vector<int> demo_lines(const std::vector<int>& train) {
   std::vector<int> lines;

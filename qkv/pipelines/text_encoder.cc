@@ -24,8 +24,7 @@ void encode(const models::TextEncoder& model, std::span<const EncoderRequest* co
     }
     const Ragged packed = Ragged::from(ids);
     nn::ForwardContext context;
-    const Tensor hidden =
-        model(packed, context, typed ? Ragged::from(types).values : Tensor()).value();
+    const Tensor hidden = model(packed, context, typed ? Ragged::from(types).values : Tensor()).value();
     for (size_t k = 0; k < batch.size(); ++k) {
       const auto s = static_cast<int64_t>(k);
       use(good[batch[k]], hidden.slice_rows(packed.offsets.begin(s), packed.offsets.length(s)));

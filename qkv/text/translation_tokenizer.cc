@@ -91,8 +91,8 @@ SpecialIds TranslationTokenizer::special_ids() const {
   const int32_t start = pad_id(), eos = eos_id();
   if (start < 0) throw DataError("tokenizer: expected <pad>, which a decoder begins with, found none");
   if (source_eos_ != eos) {
-    throw DataError(concat("tokenizer: expected one id that ends source and target, found ", source_eos_,
-                           " and ", eos));
+    throw DataError(
+        concat("tokenizer: expected one id that ends source and target, found ", source_eos_, " and ", eos));
   }
   return {.start = start, .eos = eos};
 }

@@ -64,9 +64,8 @@ TrainState from_json(const JsonValue& object) {
   }
   state.validation_due = object["validation_due"].boolean();
   state.validations = count_of(object["validations"]);
-  object["best"].members([&](std::string_view name, const JsonValue& value) {
-    state.best.emplace(name, value.number());
-  });
+  object["best"].members(
+      [&](std::string_view name, const JsonValue& value) { state.best.emplace(name, value.number()); });
   state.best_step = count_of(object["best_step"]);
   state.validations_since_best = count_of(object["validations_since_best"]);
   for (const JsonValue& step : object["snapshots"].items()) state.snapshots.push_back(count_of(step));
@@ -114,8 +113,7 @@ Checkpoint open_checkpoint(const std::filesystem::path& path) {
   std::vector<io::NamedTensor> tensors;
   for (const std::string& name : file.names()) tensors.push_back({name, file.tensor(name)});
   if (checksum(file.metadata().at(kDescription), std::move(tensors)) != file.metadata().at(kChecksum)) {
-    throw DataError(
-        concat(path.string(), ": its contents do not match their checksum: the file is damaged"));
+    throw DataError(concat(path.string(), ": its contents do not match their checksum: the file is damaged"));
   }
   Fields fields;
   content["fields"].members(

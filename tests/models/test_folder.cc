@@ -112,7 +112,7 @@ TEST(Folder, SaysHowToDecode) {
   EXPECT_EQ(load_generation_defaults(folder.path()).min_new_tokens, 4);
   // Numbers of single precision are written with the digits that they need.
   const std::string written = generation_json(small(), {.repetition_penalty = 1.2f});
-  EXPECT_NE(written.find("\"repetition_penalty\": 1.2,"), std::string::npos) << written;
+  EXPECT_NE(written.find("\"repetition_penalty\": 1.2\n"), std::string::npos) << written;
   folder.write("generation_config.json", R"({"early_stopping": "never"})");
   EXPECT_EQ(load_generation_defaults(folder.path()).early_stopping, EarlyStopping::exact);
   for (const char* const wrong :

@@ -72,8 +72,7 @@ std::optional<double> translation_bleu(const models::Transformer& model,
     }
     const std::vector<search::NBest> found =
         search::search(model, sources, search, {.batch_tokens = options.batch_tokens});
-    for (size_t i = 0; i < batch.size(); ++i)
-      hypotheses[batch[i]] = tokenizer.decode(found[i].front().ids);
+    for (size_t i = 0; i < batch.size(); ++i) hypotheses[batch[i]] = tokenizer.decode(found[i].front().ids);
   }
   const std::vector<std::string> references(set.references.begin(), set.references.begin() + sentences);
   return metrics::corpus_bleu(hypotheses, references).score;
