@@ -1,17 +1,20 @@
 (() => {
 const data = JSON.parse(document.getElementById('data').textContent);
+const pair = data.layers.some(layer => layer.part === 'cross');  // otherwise the model reads one text
 const PARTS = {
-  encoder: {name: 'Encoder', rows: data.source, columns: data.source, rowName: 'source', columnName: 'source',
-            about: 'Source tokens look at source tokens.'},
-  decoder: {name: 'Decoder', rows: data.target, columns: data.inputs, rowName: 'target', columnName: 'target so far',
-            about: 'Each target token looks at what has been written so far.'},
-  cross: {name: 'Cross', rows: data.target, columns: data.source, rowName: 'target', columnName: 'source',
-          about: 'Each target token looks at the source.'},
+  encoder: {name: 'Encoder', rows: data.source, columns: data.source, rowName: pair ? 'source tokens' : 'tokens',
+            columnName: pair ? 'source tokens' : 'tokens',
+            about: pair ? 'Source tokens attend to source tokens.' : 'Tokens attend to all tokens.'},
+  decoder: {name: 'Decoder', rows: data.target, columns: data.inputs, rowName: pair ? 'target tokens' : 'tokens',
+            columnName: pair ? 'target tokens so far' : 'tokens',
+            about: pair ? 'Target tokens attend to the target tokens so far.' : 'Tokens attend to themselves and preceding tokens.'},
+  cross: {name: 'Cross', rows: data.target, columns: data.source, rowName: 'target tokens', columnName: 'source tokens',
+          about: 'Target tokens attend to source tokens.'},
 };
 const layersOf = part => data.layers.filter(layer => layer.part === part).sort((a, b) => a.layer - b.layer);
 const parts = Object.keys(PARTS).filter(part => layersOf(part).length > 0);
 
-// One head's weights with its labels; head number `heads` is the mean of all.
+// One head's weights and labels; index `heads` is the mean of all heads.
 const maps = new Map();
 function mapOf(part, layer, head) {
   const key = `${part}/${layer}/${head}`;
@@ -69,6 +72,7 @@ function choose(change) {
 
 function renderControls() {
   segments($('parts'), parts.map(part => [part, PARTS[part].name]), state.part, part => choose({part}));
+  $('parts').hidden = parts.length < 2;
   segments($('views'), [['matrix', 'Matrix'], ['lines', 'Lines']], state.view, view => choose({view}));
   const layers = layersOf(state.part);
   fillSelect($('layer'), layers.map(layer => layer.layer + 1), state.layer);
@@ -107,7 +111,7 @@ function renderOverview(style) {
   markChosen(box, state);
 }
 
-// What the head does, in numbers: how many bits a row's choice of key holds, and its strongest weight, on average.
+// Statistics of a head: entropy and maximum weight of a row, on average.
 function statistics(map) {
   let entropy = 0, strongest = 0;
   for (let i = 0; i < map.rows; i++) {
@@ -120,10 +124,10 @@ function statistics(map) {
     strongest += most;
   }
   return `Mean entropy ${(entropy / map.rows).toFixed(2)} bits of ${Math.log2(map.columns).toFixed(2)} · ` +
-         `strongest weight of a row ${(strongest / map.rows).toFixed(2)} on average`;
+         `mean of the largest weights ${(strongest / map.rows).toFixed(2)}`;
 }
 
-let place = null, focus = null;  // the layout on screen; the cell (or token) pointed at
+let place = null, focus = null;  // the current layout; the cell (or token) under the pointer
 function renderStage(style) {
   const map = currentMap(), canvas = $('canvas'), ctx = canvas.getContext('2d');
   const room = Math.max($('scroll').clientWidth - 12, 280), dots = devicePixelRatio || 1;
@@ -157,9 +161,9 @@ function render() {
   });
   $('legend-top').textContent = state.scale === 'max' ? map.weights.reduce((a, b) => Math.max(a, b), 0).toFixed(2) : '1';
   document.querySelector('.legend').hidden = state.view !== 'matrix';
-  $('axes').textContent = `${state.view === 'matrix' ? 'Down' : 'Left'}: ${rowName} tokens, the queries. ` +
-    `${state.view === 'matrix' ? 'Across' : 'Right'}: ${columnName} tokens, the keys. The weights of a query sum to 1. ` +
-    'Point at them, or use Tab and the arrow keys, for the numbers.';
+  $('axes').textContent = `${state.view === 'matrix' ? 'Down' : 'Left'}: ${rowName} (queries). ` +
+    `${state.view === 'matrix' ? 'Across' : 'Right'}: ${columnName} (keys). The weights of a query sum to 1. ` +
+    'Hover, or use Tab and the arrow keys, for the numbers.';
   $('stage').setAttribute('aria-label', `${caption()}, ${map.rows} queries by ${map.columns} keys. Arrow keys move.`);
   renderStage(style);
 }
@@ -170,7 +174,7 @@ function strongest(map, {row, column}) {
   return list.sort((a, b) => b[1] - a[1]).slice(0, 5);
 }
 
-// Points at {row, column} of the matrix, at {row} or {column} of the lines, or at nothing.
+// Highlights {row, column} of the matrix, {row} or {column} of the lines, or nothing.
 function point(at, x, y) {
   const changed = JSON.stringify(at) !== JSON.stringify(focus);
   focus = at;
@@ -197,10 +201,10 @@ function point(at, x, y) {
       line.insertCell().textContent = w.toFixed(4);
       line.insertCell().textContent = visible(others[k]);
     }
-    lines.push(element('div', 'pair', query ? `${visible(rows[at.row])} looks at` : `${visible(columns[at.column])} is seen by`),
+    lines.push(element('div', 'pair', query ? `${visible(rows[at.row])} attends to` : `${visible(columns[at.column])} is attended to by`),
                table);
   }
-  if (x === undefined) {  // the keyboard: beside what it points at, and read aloud
+  if (x === undefined) {  // by keyboard: next to the cell, and read aloud
     const box = $('stage').getBoundingClientRect();
     x = box.left + (cell ? cell.left + (at.column + 0.5) * cell.cell : place.left);
     y = box.top + (cell ? cell.above + (at.row + 0.5) * cell.cell : place.rowTop + ((at.row || 0) + 0.5) * place.step);

@@ -1,4 +1,4 @@
-// Tokens as labels: control characters made visible, long ones cut; a tokenizer's word-begin mark is drawn faint.
+// Tokens as labels: visible control characters, shortened if long, with a faint word boundary symbol.
 function visible(token) {
   const shown = token.replace(/\n/g, '\u23ce').replace(/\t/g, '\u21e5').replace(/[\u0000-\u001f\u007f-\u009f]/g, '\u00b7');
   return shown === '' ? '\u2205' : shown.trim() === '' ? '\u2423'.repeat(shown.length) : shown;
@@ -23,7 +23,7 @@ function drawLabel(ctx, text, x, y, align, ink, quiet) {
 }
 const widest = (ctx, labels) => labels.reduce((most, text) => Math.max(most, ctx.measureText(text).width), 0);
 
-// A small map: a pixel a weight, or the largest of several where there are more than `most` tokens.
+// A small map: a pixel per weight, or the maximum of several if there are more than `most` tokens.
 function drawThumbnail(canvas, map, colours, scaleName, most) {
   const height = Math.min(map.rows, most), width = Math.min(map.columns, most);
   const tops = new Float32Array(width * height);
@@ -40,7 +40,7 @@ function drawThumbnail(canvas, map, colours, scaleName, most) {
   ctx.putImageData(image, 0, 0);
 }
 
-// Where everything of a heat map lies, in CSS pixels.
+// The layout of a heat map, in CSS pixels.
 function layOutMatrix(ctx, rowLabels, columnLabels, room) {
   const n = rowLabels.length, m = columnLabels.length;
   const fontFor = cell => clamp(Math.round(cell * 0.62), 9, 15);
@@ -73,7 +73,7 @@ function drawMatrix(ctx, map, look, place) {
         ctx.textBaseline = 'middle';
         ctx.textAlign = 'center';
         ctx.fillStyle = 0.299 * r + 0.587 * g + 0.114 * b > 140 ? '#1b1f27' : '#ffffff';
-        ctx.globalAlpha = w < 0.05 ? 0.55 : 1;
+        ctx.globalAlpha = w < 0.05 ? 0.7 : 1;
         ctx.fillText(w >= 0.995 ? '1.0' : w.toFixed(2).slice(1), left + (j + 0.5) * cell, above + (i + 0.53) * cell);
         ctx.globalAlpha = 1;
       }
@@ -95,7 +95,7 @@ function drawMatrix(ctx, map, look, place) {
   });
 }
 
-// Where everything of the line view lies: queries on the left, keys on the right, a line for each weight.
+// The layout of the line view: queries on the left, keys on the right, a line for each weight.
 function layOutLines(ctx, rowLabels, columnLabels, room) {
   const most = Math.max(rowLabels.length, columnLabels.length);
   const step = clamp(Math.floor(760 / most), 15, 30), font = clamp(Math.round(step * 0.62), 10, 15);

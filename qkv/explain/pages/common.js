@@ -16,7 +16,7 @@ function colourTable(ramp) {
 }
 const hex = colour => '#' + colour.toString(16).padStart(6, '0');
 
-// How a weight becomes a place on the colour ramp, 0 to 1.
+// Maps a weight to a position on the colour ramp, 0 to 1.
 function scaleOf(name, weights) {
   if (name === 'root') return w => Math.sqrt(Math.max(w, 0));
   if (name !== 'max') return w => w;
@@ -45,7 +45,7 @@ function fillSelect(select, names, chosen) {
   select.replaceChildren(...names.map((name, i) => new Option(name, i, false, i === chosen)));
 }
 
-// The tooltip's lines; text only, so that no token is ever read as markup.
+// Shows the tooltip. Text only, so that tokens are never parsed as markup.
 function tell(lines, x, y) {
   const tip = $('tip');
   tip.replaceChildren(...lines);
@@ -71,7 +71,7 @@ function showTitle({title, model}) {
   $('model').textContent = model;
 }
 
-// The head that is chosen, among the small drawings of all.
+// Marks the selected head in the overview.
 function markChosen(box, {layer, head}) {
   for (const button of box.querySelectorAll('button')) {
     const here = button.dataset.at === `${layer},${head}`;
@@ -81,8 +81,8 @@ function markChosen(box, {layer, head}) {
 }
 
 const ARROWS = {ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1]};
-// What the reader may do on every page. choose(change) changes the state, within its limits, and shows it; redraw() draws
-// it for a window of another size.
+// Input handlers common to all pages. choose(change) changes the state within its limits and shows it; redraw() adapts to
+// the window size.
 function listen({state, choose, isDark, readHash, redraw}) {
   $('overview').addEventListener('click', event => {
     const button = event.target.closest('button');

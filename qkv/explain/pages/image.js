@@ -4,7 +4,7 @@ const {rows, columns} = data, own = data.own.length, tokens = own + rows * colum
 const MEAN = data.heads, ROLLOUT = data.heads + 1;
 const VIEWS = [['heat', 'Heat'], ['light', 'Light'], ['image', 'Image']];
 
-// Of each row: own weights and the largest of the patches' as floats, then the patches' as shares of that.
+// Each row: weights of the special tokens and the maximum over the patches as floats, then the patches' shares of it.
 function unpacked(text, width) {
   const bytes = Uint8Array.from(atob(text), c => c.charCodeAt(0));
   return {view: new DataView(bytes.buffer), width, size: 4 * (own + 1) + width * (tokens - own)};
@@ -18,7 +18,7 @@ function addRow(sums, {view, width, size}, row, factor) {
     sums[own + i] += unit * (width === 1 ? view.getUint8(levels + i) : view.getUint16(levels + 2 * i, true));
   }
 }
-// What the query looks at: the weights of all tokens, own ones first.
+// The query's weights for all tokens, special tokens first.
 function weightsOf(layer, head, query) {
   const sums = new Float32Array(tokens);
   if (head === ROLLOUT) addRow(sums, rollouts[layer], query, 1);
@@ -65,7 +65,7 @@ function choose(change) {
   writeHash();
 }
 
-// How a weight becomes a brightness of 0 to 1, and which weights are dark and bright.
+// Maps weights to a brightness of 0 to 1; `low` and `top` are the weights at its ends.
 let same = {query: -1};
 function sameForAll() {
   if (same.query === state.query) return same;
@@ -79,11 +79,11 @@ function brightness(weights) {
   const patches = weights.subarray(own);
   const low = state.scale === 'range' ? patches.reduce((a, b) => Math.min(a, b)) : 0;
   const top = state.scale === 'same' ? sameForAll().top : largest(patches), span = top - low;
-  const even = span <= 1e-4 * top;  // nothing to see but rounding
+  const even = span <= 1e-4 * top;  // only rounding differences
   return {low, top, of: w => even ? 0.5 : clamp((w - low) / span, 0, 1)};
 }
 
-// A canvas with a pixel for each patch, and one more around them, so that what is smoothed reaches the border.
+// A canvas with a pixel per patch, and a border of one pixel for smoothing.
 function patchCanvas(weights, paint) {
   const canvas = document.createElement('canvas'), width = columns + 2, height = rows + 2;
   canvas.width = width;
@@ -98,7 +98,7 @@ function patchCanvas(weights, paint) {
   ctx.putImageData(image, 0, 0);
   return canvas;
 }
-// Its patches over a rectangle.
+// Stretches its patches over a rectangle.
 function stretch(ctx, patches, width, height) {
   const across = width / columns, down = height / rows;
   ctx.save();
@@ -112,7 +112,7 @@ function stretch(ctx, patches, width, height) {
 }
 
 const photo = new Image();
-let grey = null;  // the image without its colours, for the heat to stand on
+let grey = null;  // the greyscale image under the heat
 function greyPhoto() {
   if (grey) return grey;
   grey = document.createElement('canvas');
@@ -156,7 +156,7 @@ function renderOverview() {
     const width = shape > 1 ? size / shape : size, height = shape > 1 ? size : size * shape;
     box.style.gridTemplateColumns = `auto repeat(${ROLLOUT + 1}, auto)`;
     const cells = [document.createElement('span')], dots = devicePixelRatio || 1;
-    for (let head = 0; head <= ROLLOUT; head++) cells.push(element('span', '', head === ROLLOUT ? 'roll' : headWord(head)));
+    for (let head = 0; head <= ROLLOUT; head++) cells.push(element('span', '', head === ROLLOUT && size < 40 ? 'roll' : headWord(head)));
     layers.forEach((_, layer) => {
       cells.push(element('span', 'row-name', layer + 1));
       for (let head = 0; head <= ROLLOUT; head++) {
@@ -181,7 +181,7 @@ function renderOverview() {
 }
 
 const percent = w => `${(100 * w).toFixed(w < 0.00995 ? 2 : w < 0.0995 ? 1 : 0)} %`;
-// What the map says in numbers.
+// Statistics of the map.
 function statistics(weights) {
   let entropy = 0, strongest = own;
   weights.forEach((w, i) => {
@@ -193,7 +193,7 @@ function statistics(weights) {
          Math.log2(tokens).toFixed(2);
 }
 
-let place = null, shown = null;  // the image's size on screen; the weights that are drawn
+let place = null, shown = null;  // the image's size on screen; the current weights
 function renderStage() {
   const room = Math.max($('scroll').clientWidth - 12, 200), tall = Math.max(innerHeight - 320, 320);
   const scale = Math.min(room / data.width, tall / data.height), dots = devicePixelRatio || 1;
@@ -236,7 +236,7 @@ function render() {
   renderStage();
 }
 
-// Points at a patch, or at nothing.
+// Highlights a patch, or nothing.
 function point(token, x, y) {
   if (!place) return;
   box('cell-box', token);
