@@ -1,42 +1,42 @@
-// Reads a config.json with the family that it names, and constructs the model without weights.
+// A config.json, read by the family that it names, and the model that it describes, without its weights.
 
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <string>
-
+#include "fuzz/input.h"
+#include "fuzz/reader.h"
 #include "qkv/base/error.h"
 #include "qkv/models/hub/family.h"
-#include "qkv/models/transformer.h"
+#include "qkv/nn/parameter.h"
 
+namespace qkv::fuzz {
 namespace {
 
-using namespace qkv::models;
-
-constexpr const char* kPath = "config.json";
+using namespace models;
 
 template <class Model, class Family>
 void open(const std::string& text, std::span<const Family> families) {
-  try {
-    const ConfigReader reader(text, kPath);
-    const Family* family = find_family(families, reader.string("model_type"));
-    if (family == nullptr) return;
-    const auto config = family->parse(reader);
-    const Model model(config);
-    family->weight_map(config);
-    family->serialize(config).json();
-  } catch (const qkv::Error&) {
-    // Rejected, as expected.
-  }
+  const ConfigReader reader(text, "config.json");
+  const Family* family = find_family(families, reader.string("model_type"));
+  if (family == nullptr) throw DataError("another kind of model");
+  const auto config = family->parse(reader);
+  const Model model(config);
+  nn::count_parameters(model);
+  family->weight_map(config);
+  family->serialize(config).json();
+}
+
+void read(std::string_view bytes) {
+  const std::string text(bytes);
+  read_in_each_way({[&] { open<LanguageModel>(text, language_families()); },
+                    [&] { open<TextEncoder>(text, encoder_families()); },
+                    [&] { open<ImageEncoder>(text, image_families()); },
+                    [&] { open<Transformer>(text, translation_families()); }});
+}
+
+std::vector<std::string> seeds() {
+  return golden_files({"apps/golden/hub", "models/golden", "pipelines/golden"}, "/config.json");
 }
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const std::string text(reinterpret_cast<const char*>(data), size);
-  open<LanguageModel>(text, language_families());
-  open<TextEncoder>(text, encoder_families());
-  open<ImageEncoder>(text, image_families());
-  open<Transformer>(text, translation_families());
-  return 0;
-}
+const Reader model_config{"model_config", read, seeds};
+
+}  // namespace qkv::fuzz

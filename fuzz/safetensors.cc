@@ -1,52 +1,47 @@
-// Reads a safetensors file: the bytes unchanged, and again as a header with its correct length, which random
-// mutation rarely finds, followed by as many data bytes as the first byte says.
+// A safetensors file: the bytes as they are, and again as a header behind its right length, which chance
+// seldom finds, with as many bytes of tensors behind it as the first of them says.
 
-#include <sys/mman.h>
-#include <unistd.h>
-
-#include <cstddef>
-#include <cstdint>
-#include <cstdlib>
-#include <string>
-#include <string_view>
-
-#include "qkv/base/error.h"
 #include "qkv/io/safetensors.h"
 
+#include "fuzz/input.h"
+#include "fuzz/reader.h"
+#include "qkv/base/error.h"
+
+namespace qkv::fuzz {
 namespace {
 
-using qkv::io::SafetensorsFile;
-
-// Opens bytes as a file in memory, and every tensor in it.
 void read_all(std::string_view bytes) {
-  const int descriptor = memfd_create("fuzz", 0);
-  if (descriptor < 0 || write(descriptor, bytes.data(), bytes.size()) != std::ssize(bytes)) std::abort();
-  try {
-    const SafetensorsFile file("/proc/self/fd/" + std::to_string(descriptor));
-    for (const std::string& name : file.names()) {
-      try {
-        file.tensor(name);
-        file.as_stored(name, file.shape(name));
-      } catch (const qkv::Error&) {
-        // An unsupported dtype.
-      }
+  static const std::filesystem::path path = scratch_folder("safetensors") / "model.safetensors";
+  write(path, bytes);
+  const io::SafetensorsFile file(path);
+  for (const std::string& name : file.names()) {
+    try {
+      file.tensor(name);
+      file.as_stored(name, file.shape(name));
+    } catch (const Error&) {
+      // Of a dtype that is not read.
     }
-  } catch (const qkv::Error&) {
-    // Rejected, as expected.
   }
-  close(descriptor);
+}
+
+void read(std::string_view bytes) {
+  if (bytes.empty()) return;
+  const std::string_view header = bytes.substr(1);
+  const uint64_t length = header.size();
+  std::string file(reinterpret_cast<const char*>(&length), sizeof length);
+  file.append(header).append(static_cast<unsigned char>(bytes.front()), '\x3F');
+  read_in_each_way({[&] { read_all(bytes); }, [&] { read_all(file); }});
+}
+
+std::vector<std::string> seeds() {
+  std::vector<std::string> all =
+      golden_files({"models/golden/llama", "models/golden/llama+f16"}, ".safetensors");
+  all.push_back("\x08{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}");
+  return all;
 }
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  if (size == 0) return 0;
-  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
-  read_all(bytes);
-  const std::string_view header = bytes.substr(1);
-  const uint64_t length = header.size();
-  std::string file(reinterpret_cast<const char*>(&length), sizeof length);
-  file.append(header).append(data[0], '\x3F');
-  read_all(file);
-  return 0;
-}
+const Reader safetensors{"safetensors", read, seeds};
+
+}  // namespace qkv::fuzz

@@ -210,6 +210,14 @@ TokenStore TokenStore::open(const std::filesystem::path& path) {
   if (hash.value() != footer.hash) {
     throw DataError(concat(path.string(), ": expected content that matches its checksum, found it damaged"));
   }
+  // A matching checksum does not make the index right: anyone can compute it.
+  for (const IndexEntry& entry : std::span(store.index_, footer.pairs)) {
+    const uint64_t length = uint64_t{entry.source} + entry.target;
+    if (length > footer.tokens || entry.first > footer.tokens - length) {
+      throw DataError(concat(path.string(), ": expected pairs within its ", footer.tokens,
+                             " tokens, found one of ", length, " tokens that begins at ", entry.first));
+    }
+  }
   store.report_ = {.pairs = store.pairs_,
                    .skipped_empty = footer.skipped_empty,
                    .skipped_long = footer.skipped_long,

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "qkv/base/error.h"
+#include "qkv/base/hash.h"
 #include "qkv/base/log.h"
 #include "qkv/base/parallel.h"
 #include "qkv/text/lines.h"
@@ -127,6 +129,21 @@ TEST(TokenStore, DamageIsSeenAndRepaired) {
   std::string claims = good;
   claims[good.size() - 88 + 7] = '\x7F';  // 2^63 tokens
   refused(claims);
+
+  // An index that points outside the tokens, with the checksum that such a file should have.
+  constexpr size_t kFooter = 88, kHash = 64, kEntry = 24;
+  const size_t last_entry = good.size() - kFooter - kEntry;
+  for (const size_t field : {size_t{0}, size_t{8}, size_t{12}}) {  // the first token, and both lengths
+    std::string outside = good;
+    outside[last_entry + field + 3] = '\x40';
+    Hash64 hash;
+    hash.add(outside.data(), outside.size() - kFooter);
+    const uint64_t value = hash.value();
+    std::memcpy(outside.data() + outside.size() - kFooter + kHash, &value, sizeof value);
+    numbers.folder.write("tokens", outside);
+    EXPECT_TRUE(
+        contains(message_of<DataError>([&] { TokenStore::open(path); }), "expected pairs within its"));
+  }
 
   std::string warning;
   set_log_sink([&](LogLevel, const std::string& message) { warning = message; });

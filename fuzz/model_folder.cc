@@ -1,0 +1,123 @@
+// One file of a whole model folder: a line with the folder's name, a line with the file's, then its content.
+// The folder is opened and the model is run.
+
+#include <algorithm>
+#include <map>
+
+#include "fuzz/input.h"
+#include "fuzz/reader.h"
+#include "qkv/base/error.h"
+#include "qkv/base/files.h"
+#include "qkv/pipelines/embed.h"
+#include "qkv/pipelines/generate.h"
+#include "qkv/pipelines/images.h"
+#include "qkv/pipelines/open_model.h"
+#include "qkv/pipelines/translate.h"
+
+namespace qkv::fuzz {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace pipelines;
+
+// Folders of each kind of model, and of each kind of tokenizer.
+constexpr std::initializer_list<const char*> kFolders{"gpt2",
+                                                      "SmolLM2-135M",
+                                                      "bert-base-NER",
+                                                      "roberta-base",
+                                                      "distilbert-base-uncased-finetuned-sst-2-english",
+                                                      "t5-small",
+                                                      "opus-mt-en-de",
+                                                      "vit-base-patch16-224",
+                                                      "deit-base-distilled-patch16-224"};
+constexpr std::initializer_list<const char*> kEndings{".json", ".txt", ".model", ".spm", ".safetensors"};
+
+const std::vector<std::string> kTexts{"the house is small"};
+
+void run(const std::shared_ptr<const models::TranslationModel>& model) {
+  const Translator translator(model);
+  TranslateOptions options = translator.default_options();
+  options.search.max_new_tokens = std::min(options.search.max_new_tokens, 3);
+  options.search.min_new_tokens = std::min(options.search.min_new_tokens, 3);
+  options.search.beam = std::min(options.search.beam, 4);
+  translator(kTexts, options);
+}
+
+void run(const std::shared_ptr<const LoadedLanguageModel>& model) {
+  const TextGenerator generator(model);
+  GenerateOptions options = generator.default_options();
+  options.search.max_new_tokens = std::min(options.search.max_new_tokens, 3);
+  options.search.min_new_tokens = std::min(options.search.min_new_tokens, 3);
+  generator(std::vector<Prompt>{{.text = kTexts.front()}}, options);
+}
+
+void run(const std::shared_ptr<const LoadedTextEncoder>& model) {
+  const TextEmbedder embedder(model);
+  embedder(kTexts, embedder.default_options());
+}
+
+void run(const std::shared_ptr<const LoadedImageEncoder>& model) {
+  const models::ImageEncoderConfig& config = model->model->config();
+  if (config.height * config.width > 1 << 16) return;  // right, but slow
+  const data::Image image{.height = 3, .width = 5, .pixels = std::vector<uint8_t>(45, 77)};
+  const ImageEmbedder embedder(model);
+  const ImageRequest request = static_cast<const ImageEncoderPipeline&>(embedder).prepare(image);
+  const std::vector<const ImageRequest*> requests{&request};
+  embedder.encode(requests, [](size_t, const Tensor&) {});
+}
+
+// A copy of the golden folder, made once.
+const fs::path& copy_of(const std::string& name) {
+  static std::map<std::string, fs::path> copies;
+  if (const auto found = copies.find(name); found != copies.end()) return found->second;
+  const fs::path folder = scratch_folder("model_folder-" + name);
+  for (const auto& entry : fs::directory_iterator(golden("apps/golden/hub") / name)) {
+    if (entry.is_regular_file()) fs::copy_file(entry.path(), folder / entry.path().filename());
+  }
+  return copies[name] = folder;
+}
+
+std::string_view take_line(std::string_view& bytes) {
+  const std::string_view line = bytes.substr(0, bytes.find('\n'));
+  bytes.remove_prefix(std::min(line.size() + 1, bytes.size()));
+  return line;
+}
+
+void read(std::string_view bytes) {
+  const std::string name(take_line(bytes)), file(take_line(bytes));
+  if (std::ranges::find(kFolders, std::string_view(name)) == kFolders.end()) return;
+  const fs::path original = golden("apps/golden/hub") / name / file;
+  if (file.empty() || file.find('/') != file.npos || !fs::is_regular_file(original)) return;
+  const fs::path& folder = copy_of(name);
+  write(folder / file, bytes);
+  try {
+    std::visit([](const auto& model) { run(model); }, open_model(folder));
+  } catch (const Error&) {
+    write(folder / file, read_file(original));
+    throw;
+  }
+  write(folder / file, read_file(original));
+}
+
+std::vector<std::string> seeds() {
+  std::vector<std::string> all;
+  for (const char* name : kFolders) {
+    std::vector<fs::path> files;
+    for (const auto& entry : fs::directory_iterator(golden("apps/golden/hub") / name))
+      files.push_back(entry.path());
+    std::ranges::sort(files);
+    for (const fs::path& file : files) {
+      const std::string path = file.string();
+      const bool read = std::ranges::any_of(kEndings, [&](auto ending) { return path.ends_with(ending); });
+      if (!read || file.filename() == "said.json") continue;
+      all.push_back(concat(name, "\n", file.filename().string(), "\n", read_file(file)));
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+const Reader model_folder{"model_folder", read, seeds};
+
+}  // namespace qkv::fuzz

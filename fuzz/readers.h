@@ -1,0 +1,17 @@
+#pragma once
+
+#include <array>
+
+#include "fuzz/reader.h"
+
+namespace qkv::fuzz {
+
+inline constexpr std::array kReaders{
+    &checkpoint,   &generation_config,    &image,          &marian_files,
+    &merges_files, &model_config,         &model_folder,   &preprocessor_config,
+    &safetensors,  &sentence_transformer, &sentencepiece,  &shard_index,
+    &shortlist,    &token_store,          &tokenizer_json, &wordpiece_files};
+
+inline const auto& readers() { return kReaders; }
+
+}  // namespace qkv::fuzz
