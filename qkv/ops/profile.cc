@@ -23,7 +23,7 @@ double seconds_between(std::chrono::steady_clock::time_point begin,
 
 }  // namespace
 
-Profile::Profile() : began_(Clock::now()), settled_(began_) {
+Profile::Profile(Now now) : now_(now), began_(now()), settled_(began_) {
   if (active_ != nullptr) throw UsageError("a profile is already being made on this thread");
   outside_.operation = "other";
   macs_ = kernels::counted_macs();
@@ -33,11 +33,11 @@ Profile::Profile() : began_(Clock::now()), settled_(began_) {
 
 Profile::~Profile() { active_ = nullptr; }
 
-double Profile::seconds() const { return seconds_between(began_, Clock::now()); }
+double Profile::seconds() const { return seconds_between(began_, now_()); }
 
 void Profile::settle() {
   Entry& entry = open_.empty() ? outside_ : *open_.back();
-  const Clock::time_point now = Clock::now();
+  const Clock::time_point now = now_();
   const uint64_t macs = kernels::counted_macs(), bytes = kernels::counted_bytes();
   entry.seconds += seconds_between(settled_, now);
   entry.macs += macs - macs_;
@@ -81,7 +81,7 @@ std::vector<Profile::Entry> Profile::entries() const {
   std::ranges::stable_sort(result, std::greater{}, &Entry::seconds);
   Entry other = outside_;
   // Time not settled yet belongs to no scope.
-  other.seconds += seconds_between(settled_, Clock::now());
+  other.seconds += seconds_between(settled_, now_());
   other.macs += kernels::counted_macs() - macs_;
   other.bytes += kernels::counted_bytes() - bytes_;
   result.push_back(std::move(other));

@@ -29,8 +29,11 @@ class Profile {
     double gb_per_s() const { return seconds > 0 ? 1e-9 * static_cast<double>(bytes) / seconds : 0; }
   };
 
-  // Throws UsageError if this thread has one already.
-  Profile();
+  using Clock = std::chrono::steady_clock;
+  using Now = Clock::time_point (*)();
+
+  // now: the clock to read. Throws UsageError if this thread has a profile already.
+  explicit Profile(Now now = &Clock::now);
   ~Profile();
   Profile(const Profile&) = delete;
   Profile& operator=(const Profile&) = delete;
@@ -45,7 +48,6 @@ class Profile {
 
  private:
   friend class ProfileScope;
-  using Clock = std::chrono::steady_clock;
   using Key = std::tuple<std::string, std::string, bool>;  // operation, module, backward
 
   enum class Inside { apart, whole };
@@ -62,6 +64,7 @@ class Profile {
   // depth of scopes within a whole() scope
   int64_t hidden_ = 0;
   bool whole_ = false;
+  Now now_;
   Clock::time_point began_, settled_;
   uint64_t macs_ = 0, bytes_ = 0;  // counters at the last settle()
 };
