@@ -1,5 +1,5 @@
 #pragma once
-// What the program prints as JSON, compared with what was recorded of another.
+// Compares the program's JSON with recorded results of another program.
 
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ inline std::vector<nlohmann::json> json_lines(const std::string& text) {
   return lines;
 }
 
-// Numbers with a fraction may differ in their last digits, and objects may say more than is expected.
+// Fractional numbers may differ in their last digits; objects may have additional members.
 inline void expect_same(const nlohmann::json& found, const nlohmann::json& expected,
                         const std::string& where) {
   if (expected.is_number_float()) {

@@ -1,5 +1,5 @@
 #pragma once
-// Small models of number words: a folder with random weights, made without training, and a short training.
+// Small models of number words: a folder with random weights, and a short training.
 
 #include <filesystem>
 #include <string>
@@ -19,7 +19,7 @@ inline data::CorpusFiles write_numbers(const std::filesystem::path& folder, int 
   return files;
 }
 
-// A training of some seconds, which is also its own validation; what is missing is how long.
+// A training run of a few seconds, validated on its own corpus; the limit is missing.
 inline std::vector<std::string> small_training(const data::CorpusFiles& corpus, const std::string& out) {
   const std::string source = corpus.source.string(), target = corpus.target.string();
   return {"train",          "translation",   "--src",        source,
@@ -39,7 +39,7 @@ inline text::TranslationTokenizer number_tokenizer(const data::CorpusFiles& file
        .target_lang = "de"});
 }
 
-// `corpus` is where the tokenizer's text goes.
+// `corpus` receives the tokenizer's training text.
 inline models::TransformerConfig write_random_model(const std::filesystem::path& folder,
                                                     const std::filesystem::path& corpus) {
   const text::TranslationTokenizer tokenizer = number_tokenizer(write_numbers(corpus, 999));

@@ -1,5 +1,5 @@
 #pragma once
-// Running the program as a user does.
+// Runs the program as a user does.
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -16,7 +16,7 @@
 namespace qkv::testing {
 
 struct Outcome {
-  int status = -1;  // the exit status; 128 + the signal where one ended it
+  int status = -1;  // the exit status; 128 + signal if killed by one
   std::string out, err;
 };
 
@@ -31,8 +31,8 @@ inline std::string quoted(const std::string& text) {
 }
 
 struct RunOptions {
-  std::string input = {};      // on stdin
-  std::string stdout_to = {};  // a file in place of Outcome::out
+  std::string input = {};      // stdin
+  std::string stdout_to = {};  // redirects stdout to this file instead of Outcome::out
 };
 
 inline Outcome run_qkv(const std::vector<std::string>& arguments, const RunOptions& options = {}) {
@@ -55,7 +55,7 @@ inline size_t count_lines_of(const std::string& text) {
   return static_cast<size_t>(std::count(text.begin(), text.end(), '\n'));
 }
 
-// It failed as it should: with this status, nothing on stdout, and one message that has all the parts.
+// Expects failure with this status, nothing on stdout, and a single message that contains all parts.
 inline void expect_failure(const Outcome& outcome, int status, const std::vector<std::string>& parts) {
   EXPECT_EQ(outcome.status, status) << outcome.err;
   EXPECT_EQ(outcome.out, "");

@@ -12,7 +12,7 @@ std::string joined(const std::vector<std::string>& lines) {
   return text;
 }
 
-// The lines that sacreBLEU printed for the same text.
+// sacreBLEU's lines for the same texts.
 TEST(BleuCommand, PrintsSacrebleusLines) {
   const auto corpora = golden::read_corpora();
   int compared = 0;
@@ -21,7 +21,7 @@ TEST(BleuCommand, PrintsSacrebleusLines) {
     // corpus, tokenizer, smoothing, lower case, effective order, largest order, ...
     if (row[1] != "13a" || row[2] != "exp" || row[4] != "0" || row[5] != "4") continue;
     const golden::Corpus& corpus = corpora.at(row[0]);
-    // In a file every segment is one line.
+    // In a file, a segment is one line.
     const auto is_line = [](const std::string& text) { return text.find_first_of("\n\r") == text.npos; };
     bool lines = std::ranges::all_of(corpus.hypotheses, is_line);
     for (const auto& set : corpus.reference_sets) lines = lines && std::ranges::all_of(set, is_line);
@@ -34,7 +34,7 @@ TEST(BleuCommand, PrintsSacrebleusLines) {
     if (row[3] == "1") arguments.push_back("--lowercase");
     const Outcome outcome = run_qkv(arguments, {.input = joined(corpus.hypotheses)});
     if (outcome.err.find("UTF-8") != std::string::npos)
-      continue;  // the library repairs it, the program refuses
+      continue;  // the library repairs it, the program rejects it
     EXPECT_EQ(outcome.status, 0) << outcome.err;
     std::string expected = golden::with_own_version(row.back()) + "\n";
     for (const auto& chrf : chrf_rows) {

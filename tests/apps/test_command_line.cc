@@ -27,7 +27,7 @@ TEST(CommandLine, EveryCommandExplainsItselfWithAnExample) {
     EXPECT_EQ(help.status, 0) << name;
     EXPECT_EQ(help.err, "") << name;
     EXPECT_NE(help.out.find("Usage: qkv"), std::string::npos) << name << help.out;
-    if (command == std::vector<std::string>{"train"}) continue;  // a group of one
+    if (command == std::vector<std::string>{"train"}) continue;  // a group with one subcommand
     EXPECT_NE(help.out.find("Example:\n  qkv "), std::string::npos) << name << help.out;
   }
 }

@@ -1,4 +1,4 @@
-// --device: the reference device says what the CPU says.
+// --device: the reference device gives the same results as the CPU.
 
 #include "tests/apps/json_results.h"
 #include "tests/apps/random_model.h"

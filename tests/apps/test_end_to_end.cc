@@ -9,7 +9,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// From two text files to a page that shows attention, every step by the command that a user types.
+// From two text files to an attention page, with the commands that a user types.
 TEST(EndToEnd, TrainTranslateEvaluateInspectAttention) {
   const Scratch scratch;
   const data::CorpusFiles corpus = write_numbers(scratch.path(), 199);
@@ -56,7 +56,7 @@ TEST(EndToEnd, TrainTranslateEvaluateInspectAttention) {
     EXPECT_GT(fs::file_size(path), 1000);
   }
   const auto report = nlohmann::json::parse(read_file(scratch / "attention.json"));
-  EXPECT_EQ(report["layers"].size(), 6);  // two of each part
+  EXPECT_EQ(report["layers"].size(), 6);  // two per part
   EXPECT_EQ(read_file(scratch / "attention.html").find("http://"), std::string::npos);
 }
 
@@ -86,7 +86,7 @@ TEST(Demo, TrainsOnceAndIsUsedAgain) {
   EXPECT_EQ(result["said"]["source"], "forty-two");
   EXPECT_NE(first.out.find(std::string(result["samples"][0]["reference"])), std::string::npos);
 
-  // Another seed is another demo: other numbers are held out.
+  // Another seed holds out other numbers.
   again.insert(again.end(), {"--seed", "2"});
   const Outcome other = run_qkv(again);
   ASSERT_EQ(other.status, 0) << other.err;

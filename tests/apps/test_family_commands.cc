@@ -1,4 +1,4 @@
-// The commands for folders of other families, held to what transformers makes of the same texts
+// The commands for folders of other families, compared with transformers on the same texts
 // (tests/golden/families_texts.py).
 
 #include <gtest/gtest.h>
@@ -29,7 +29,8 @@ std::string inputs(const json& expected) {
   return lines;
 }
 
-// Runs a command over all inputs of a folder, with other threads and pieces too, which must not show.
+// Runs a command on all inputs of a folder, also with other threads and chunks, which must not affect
+// results.
 std::vector<json> run_json(const std::vector<std::string>& arguments, const json& expected) {
   std::vector<std::string> with_json = arguments;
   with_json.insert(with_json.end(), {"--json", "--threads", "1"});
@@ -93,7 +94,7 @@ TEST(FamilyCommands, EmbedPoolsInEachWay) {
   check({"--normalize"}, "normalized");
 }
 
-// What lies beside the model decides, and the command line over it.
+// The folder's files set the defaults; the command line overrides them.
 TEST(FamilyCommands, EmbedDoesWhatAFolderOfSentenceTransformersSays) {
   const json golden = json::parse(read_file(QKV_TEST_DATA "/pipelines/golden/sentence_vectors.json"));
   const auto normalized = std::ranges::find(golden["cases"], "prompted_to_the_positions",
@@ -119,7 +120,7 @@ TEST(FamilyCommands, EmbedDoesWhatAFolderOfSentenceTransformersSays) {
       run_qkv({"embed", model.path().string(), "--max-length", "4", "--prompt", ""}, {.input = "a red dog\n"})
           .out,
       run_qkv({"embed", model.path().string(), "--prompt", ""}, {.input = "a red\n"}).out);
-  // What the files of the modules say goes along.
+  // The modules' files are copied too.
   const std::string kept = (model / "kept").string();
   ASSERT_EQ(run_qkv({"quantize", model.path().string(), "--dtype", "bf16", "--out", kept}).status, 0);
   EXPECT_EQ(run_qkv({"embed", kept}, {.input = "a red dog\n"}).out,
@@ -141,7 +142,7 @@ TEST_P(LanguageCommands, GenerateWritesWhatTransformersDoes) {
     EXPECT_EQ(found[i]["texts"][0]["ids"], expected[i]["ids"]);
     EXPECT_EQ(found[i]["texts"][0]["text"], expected[i]["text"]);
   }
-  // One prompt, seen while it is written.
+  // One prompt, streamed.
   const std::string prompt = expected[1]["input"];
   const Outcome streamed =
       run_qkv({"generate", folder(GetParam()), "--max-new-tokens", "8", "--prompt", prompt});

@@ -1,5 +1,5 @@
-// Folders as they come from the hub (tests/golden/hub_folders.py): what the commands say of them is what
-// transformers does, and no file is in the way.
+// Copies of hub folders (tests/golden/hub_folders.py): the commands give transformers' results, and all files
+// are accepted.
 
 #include <gtest/gtest.h>
 
@@ -59,7 +59,7 @@ std::string test_name(const ::testing::TestParamInfo<std::string>& info) {
 
 INSTANTIATE_TEST_SUITE_P(All, HubFolders, ::testing::ValuesIn(folders()), test_name);
 
-// A folder whose config.json has more, or other, than that of the hub.
+// A folder with a modified config.json.
 fs::path changed(const Scratch& scratch, const std::string& name, const json& change) {
   const fs::path folder = scratch / "changed";
   fs::remove_all(folder);

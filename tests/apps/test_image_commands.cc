@@ -1,4 +1,4 @@
-// The commands for images, held to what transformers makes of the same files (tests/golden/images.py).
+// The image commands, compared with transformers on the same files (tests/golden/images.py).
 
 #include <gtest/gtest.h>
 
@@ -30,7 +30,7 @@ struct ImageCase {
   std::string input;
 };
 
-// JPEGs are decoded to other last bits than Pillow's.
+// JPEGs may decode with other last bits than in Pillow.
 double tolerance_of(const json& expected) {
   return expected["input"].get<std::string>().ends_with(".jpg") ? 2e-2 : 1e-5;
 }
@@ -53,7 +53,7 @@ TEST_P(ImageCommands, ClassifyLabelsAsTransformersDoes) {
                   tolerance_of(one.expected[i]));
     }
   }
-  // Neither threads nor batches show.
+  // Neither threads nor batches affect results.
   EXPECT_EQ(run_qkv({"classify", folder(GetParam()), "--json", "--threads", "3", "--chunk-lines", "2"},
                     {.input = one.input})
                 .out,

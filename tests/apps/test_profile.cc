@@ -51,7 +51,7 @@ TEST_F(ProfileCommand, TrainingSaysWhereTheTimeWentAndIsTheSame) {
   for (const char* use : {"activations", "weights", "gradients", "optimizer", "packed weights", "scratch"})
     sum += memory[use].get<size_t>();
   EXPECT_EQ(memory["all"], sum);
-  // Two moments and an average of each weight.
+  // Two moments and an average for each weight.
   EXPECT_NEAR(memory["optimizer"].get<double>(), 3 * memory["weights"].get<double>(),
               0.1 * memory["optimizer"].get<double>());
   EXPECT_GT(memory["process"], memory["all"]);

@@ -39,7 +39,7 @@ TEST_F(QuantizeCommand, WhatItWritesTranslatesAsRoundingOnTheFly) {
     EXPECT_EQ(stored.status, 0) << stored.err;
     EXPECT_EQ(stored.out, rounded.out);
     EXPECT_NE(stored.out, translate(model_).out) << "scores of f32 to the last digit";
-    // Widened again, the numbers are those that were rounded.
+    // Widened again, the values are the rounded ones.
     EXPECT_EQ(translate(out, {"--dtype", "f32"}).status, 0);
   }
 }

@@ -1,4 +1,4 @@
-// `qkv shortlist`, and translating with what it has learned.
+// `qkv shortlist`, and translation with the learned shortlist.
 
 #include <nlohmann/json.hpp>
 #include <set>

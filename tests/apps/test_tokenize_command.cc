@@ -1,4 +1,4 @@
-// qkv tokenize, as a user runs it.
+// qkv tokenize, run as by a user.
 
 #include <nlohmann/json.hpp>
 

@@ -1,4 +1,4 @@
-// qkv train as a user runs it: stops, resumes, options, messages.
+// qkv train, run as by a user: interruptions, resuming, options, messages.
 
 #include <gtest/gtest.h>
 
@@ -39,7 +39,7 @@ class TrainCommand : public ::testing::Test {
   data::CorpusFiles corpus_ = write_numbers(scratch_.path(), 99);
 };
 
-// The checkpoint knows every option, exactly: floats, the model's epsilon and Adam's, the files.
+// The checkpoint stores every option exactly: floats, the model's and Adam's epsilon, the files.
 TEST_F(TrainCommand, ResumesWithoutAnyOptionToTheSameBits) {
   const std::vector<std::string> options{
       "--dropout", "0.123456789",         "--set",        "adam.epsilon=3e-9",
@@ -55,7 +55,7 @@ TEST_F(TrainCommand, ResumesWithoutAnyOptionToTheSameBits) {
   EXPECT_EQ(model("part"), model("whole"));
   EXPECT_EQ(read_file(scratch_ / "part/config.json"), read_file(scratch_ / "whole/config.json"));
   EXPECT_EQ(json::parse(read_file(scratch_ / "part/config.json"))["model_type"], "marian");
-  // Repeating some of them, with the task's name, is the same.
+  // Repeating some options with the task's name has no effect.
   run(training("other", with({"--max-steps", "3"})));
   run({"train", "translation", "--resume", "--out", path("other"), "--max-steps", "6", "--quiet", "--json",
        "--dropout", "0.123456789"});
@@ -78,7 +78,7 @@ TEST_F(TrainCommand, ResumingNamesTheOptionThatContradicts) {
   refuse({"--src", corpus_.target.string()}, {"data.fingerprint"});
 }
 
-// Targets under four words score no BLEU at all: the loss then says which model is best.
+// Targets under four tokens have BLEU 0: the loss then selects the best model.
 TEST_F(TrainCommand, EqualBleuIsDecidedByTheLoss) {
   const json result =
       run(training("out", {"--max-steps", "8", "--learning-rate", "0.01", "--warmup-steps", "1"}));
@@ -87,7 +87,7 @@ TEST_F(TrainCommand, EqualBleuIsDecidedByTheLoss) {
   EXPECT_EQ(result["best"]["by"], "bleu");
   EXPECT_EQ(result["best"]["loss"], result["validation"]["loss"]);
   EXPECT_GT(result["validation"]["perplexity"], 1);
-  // Without BLEU from here on, losses are compared with losses.
+  // Without BLEU, losses are compared with losses.
   const json resumed = resume("out", {"--max-steps", "16", "--bleu-every", "0"});
   EXPECT_EQ(resumed["best_step"], 16);
   EXPECT_FALSE(resumed["validation"].contains("bleu"));

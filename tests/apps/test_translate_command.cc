@@ -1,4 +1,4 @@
-// The ways to steer `qkv translate`, with a model that has learned nothing.
+// The options of `qkv translate`, with an untrained model.
 
 #include <nlohmann/json.hpp>
 #include <set>

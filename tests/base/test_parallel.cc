@@ -58,7 +58,7 @@ TEST_F(ParallelFor, UsesSeveralThreads) {
   std::mutex mutex;
   std::set<std::thread::id> seen;
   std::atomic<int> inside{0};
-  // Each piece waits for the other, or gives up after a while.
+  // Each piece waits for the other, with a time limit.
   qkv::parallel_for(2, 1, [&](int64_t, int64_t) {
     ++inside;
     for (int i = 0; i < 10000 && inside < 2; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));

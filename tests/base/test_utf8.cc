@@ -56,7 +56,7 @@ TEST(Utf8, EveryCodePointSurvivesTheRoundTrip) {
 }
 
 TEST(Utf8, RepairedTextIsTheDecodedOneAndKnowsItsSources) {
-  // The Unicode Standard's example of maximal subparts (3.9, table 3-8 and its neighbours).
+  // The Unicode Standard's example of maximal subparts (3.9, table 3-8 and the following).
   const std::string bytes =
       "a\xF1\x80\x80\xE1\x80\xC2"
       "b\x80"

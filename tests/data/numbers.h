@@ -1,5 +1,5 @@
 #pragma once
-// A small corpus with its tokenizer, for this folder's tests.
+// A small corpus with a tokenizer.
 
 #include <filesystem>
 

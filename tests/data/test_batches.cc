@@ -31,7 +31,7 @@ class Batches : public ::testing::Test {
     for (const Batch& batch : batches) pairs.insert(pairs.end(), batch.pairs.begin(), batch.pairs.end());
     return pairs;
   }
-  // How many tokens padding both sides of every batch would add, over how many there are.
+  // Tokens that padding both sides of every batch would add, relative to the number of tokens.
   double padding(const std::vector<Batch>& batches) const {
     int64_t padded = 0, tokens = 0;
     for (const Batch& batch : batches) {
@@ -49,7 +49,7 @@ class Batches : public ::testing::Test {
     return std::accumulate(batches.begin(), batches.end(), int64_t{0},
                            [](int64_t sum, const Batch& batch) { return sum + batch.tokens; });
   }
-  // The share of the batches' budgets that is used.
+  // The used share of the batches' budgets.
   static double filled(const std::vector<Batch>& batches, int64_t budget) {
     return static_cast<double>(tokens_of(batches)) / static_cast<double>(budget * std::ssize(batches));
   }
@@ -88,7 +88,7 @@ TEST_F(Batches, WindowsMakeLengthsAlikeAndBatchesFull) {
   EXPECT_LT(padding(batches), 0.15);
   EXPECT_GT(padding(epoch(unsorted)), 2 * padding(batches));
   EXPECT_GT(filled(batches, 400), 0.9);
-  // The order of the batches is random all the same: not by length.
+  // The batches are nevertheless in random order, not sorted by length.
   std::vector<int64_t> sizes;
   sizes.reserve(batches.size());
   for (const Batch& batch : batches) sizes.push_back(static_cast<int64_t>(batch.pairs.size()));
@@ -97,13 +97,13 @@ TEST_F(Batches, WindowsMakeLengthsAlikeAndBatchesFull) {
 }
 
 TEST_F(Batches, CrossTheBoundsOfSmallWindows) {
-  for (const int64_t window : {1, 5, 15}) {  // a batch holds some fifty pairs
+  for (const int64_t window : {1, 5, 15}) {  // a batch has about fifty pairs
     BatchCursor cursor(store_, {.max_tokens = 2000, .window = window});
     const auto batches = epoch(cursor);
     EXPECT_GT(std::ssize(batches.front().pairs), 3 * window);
     EXPECT_GT(filled(batches, 2000), 0.9) << window;
   }
-  // Where two windows meet lengths are alike: sorting up and down pads less than a sort that starts again.
+  // Lengths match where two windows meet: alternating directions need less padding than restarting the sort.
   BatchCursor cursor(store_, {.max_tokens = 400, .window = 40}), unsorted(store_, {.max_tokens = 400});
   EXPECT_LT(padding(epoch(cursor)), 0.8 * padding(epoch(unsorted)));
 }
@@ -118,7 +118,7 @@ TEST_F(Batches, AreAFunctionOfSeedAndEpoch) {
   BatchCursor cursor(store_, {.max_tokens = 300, .seed = 7});
   const auto one = pairs_of(epoch(cursor)), two = pairs_of(epoch(cursor));
   EXPECT_NE(one, two);
-  // Who sits with whom changes too, not only the order of the batches.
+  // The composition of batches changes too, not only their order.
   BatchCursor again(store_, {.max_tokens = 300, .seed = 7});
   std::vector<std::vector<int64_t>> members[2];
   for (auto& of_epoch : members) {

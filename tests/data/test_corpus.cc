@@ -18,7 +18,7 @@ struct Corpus {
   Corpus(const std::string& source, const std::string& target)
       : files{folder.write("text.en", source), folder.write("text.de", target)} {}
 
-  // All pairs that remain, "source|target", counting a byte as a token.
+  // All kept pairs, "source|target", counting bytes as tokens.
   std::vector<std::string> read(const CorpusOptions& options = {}) {
     ParallelReader reader(files, options);
     std::vector<std::string> pairs;

@@ -1,4 +1,4 @@
-// Image files, held to Pillow's pixels (tests/golden/images.py).
+// Image files, compared with Pillow's pixels (tests/golden/images.py).
 
 #include "qkv/data/image.h"
 
@@ -42,8 +42,7 @@ int largest_difference(const Image& a, const Image& b) {
 }
 
 TEST(ReadImage, HasThePixelsThatAreThere) {
-  // The first and last of an image whose numbers are known, so that the comparisons below hold on to
-  // something.
+  // The first and last pixel of a known image, as a check independent of the comparisons below.
   const Image image = read_image(kImages / "rgb.png");
   EXPECT_EQ(image.height, 29);
   EXPECT_EQ(image.width, 41);
@@ -67,7 +66,7 @@ TEST(ReadImage, GivesPillowsPixelsOfJpegs) {
   for (const std::string& name : names) {
     const Image found = read_image(kImages / name), expected = pillows(name);
     ASSERT_EQ(found.pixels.size(), expected.pixels.size()) << name;
-    EXPECT_EQ(found.width, expected.width) << name;  // upright, however the camera was held
+    EXPECT_EQ(found.width, expected.width) << name;  // upright for every orientation
     EXPECT_EQ(largest_difference(found, expected), 0) << name;
   }
 }
@@ -110,7 +109,7 @@ TEST(ReadImage, RefusesHugeImagesBeforeItTakesMemory) {
     const std::string message = message_of<DataError>([&] { decode_image(with_width(width), "huge.png"); });
     EXPECT_NE(message.find("huge.png: expected 1 to 134217728 pixels"), std::string::npos) << message;
   }
-  // Larger than what is there, but not too large to be tried.
+  // Larger than the file's data, but not too large to decode.
   EXPECT_THROW(decode_image(bytes.substr(0, 16) + std::string("\0\0\x40", 3) + bytes.substr(19), "wide.png"),
                DataError);
 }
@@ -125,7 +124,7 @@ TEST(ReadImage, SurvivesDamage) {
         const Image image = decode_image(damaged, name);
         EXPECT_EQ(std::ssize(image.pixels), image.height * image.width * 3);
       } catch (const DataError&) {
-        // Refused, as it may be.
+        // Rejected, which is allowed.
       }
     }
   }
@@ -142,14 +141,14 @@ TEST(ReadImage, RefusesHuffmanTablesThatAreTooLong) {
   std::string bytes = read_file(kImages / "whole.jpg");
   const size_t table = bytes.find("\xFF\xC4");
   ASSERT_NE(table, std::string::npos);
-  bytes[table + 5 + 8] = '\xFF';  // the number of codes of 9 bits
+  bytes[table + 5 + 8] = '\xFF';  // number of 9-bit codes
   const std::string message = message_of<DataError>([&] { decode_image(bytes, "long.jpg"); });
   EXPECT_NE(message.find("long.jpg: expected a complete JPEG file, found an error: Bogus Huffman table"),
             std::string::npos)
       << message;
 }
 
-// A small file of very many passes would take hours.
+// A small file with thousands of scans would take hours.
 TEST(ReadImage, RefusesThousandsOfScans) {
   const std::string bytes = read_file(kImages / "progressive.jpg");
   const size_t scan = bytes.rfind("\xFF\xDA"), end = bytes.rfind("\xFF\xD9");
@@ -179,7 +178,7 @@ TEST(ExifOrientation, IsReadFromAnyBytes) {
     ASSERT_NE(begin, std::string::npos);
     const std::string_view segment = std::string_view(bytes).substr(begin, 60);
     EXPECT_EQ(exif_orientation(segment), number - '0');
-    // Truncated before the entry, it is not found; the rest is never read past.
+    // If truncated before the entry, it is not found; nothing beyond the end is read.
     for (size_t length = 0; length < 26; ++length)
       EXPECT_EQ(exif_orientation(segment.substr(0, length)), 1) << length;
   }

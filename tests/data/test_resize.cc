@@ -1,4 +1,4 @@
-// Resizing, held to Pillow's pixels (tests/golden/images.py).
+// Resizing, compared with Pillow's pixels (tests/golden/images.py).
 
 #include "qkv/data/resize.h"
 
@@ -60,7 +60,7 @@ TEST(CenterCrop, IsTheMiddleWithBlackAround) {
   for (size_t i = 0; i < 36; ++i) image.pixels[i] = static_cast<uint8_t>(i + 1);
   const Image middle = center_crop(image, 1, 2);
   EXPECT_EQ(middle.pixels, (std::vector<uint8_t>{16, 17, 18, 19, 20, 21}));
-  // One row of black above, for the odd one, and a column on each side cut off.
+  // An odd difference: one row of black above, and a column cut off on each side.
   const Image tall = center_crop(image, 4, 2);
   EXPECT_EQ(std::vector<uint8_t>(tall.row(0), tall.row(0) + 6), std::vector<uint8_t>(6));
   EXPECT_EQ(std::vector<uint8_t>(tall.row(1), tall.row(1) + 6), (std::vector<uint8_t>{4, 5, 6, 7, 8, 9}));

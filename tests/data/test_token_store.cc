@@ -55,7 +55,7 @@ TEST(TokenStore, SameBytesForAnyNumberOfThreads) {
   set_threads(before);
   EXPECT_GT(files[0].size(), 1200u * 24);
   EXPECT_EQ(files[0], files[1]);
-  // Nothing but the corpus and the store is left in the folder.
+  // The folder has only the corpus and the store.
   const auto entries = std::filesystem::directory_iterator(numbers.folder.path());
   EXPECT_EQ(std::distance(begin(entries), end(entries)), 3);
 }
@@ -97,7 +97,7 @@ TEST(TokenStore, IsMadeAnewOnlyWhenSomethingChanged) {
                                         opened(numbers.tokenizer(65), {})};
   EXPECT_NE(touched(), old);
   std::string text = read_file(numbers.files.source);
-  text[text.size() / 2] ^= 1;  // one bit, the size stays
+  text[text.size() / 2] ^= 1;  // flips one bit; the size is unchanged
   numbers.folder.write("numbers.en", text);
   fingerprints.push_back(opened(tokenizer, {}));
   std::ranges::sort(fingerprints);
@@ -119,13 +119,13 @@ TEST(TokenStore, DamageIsSeenAndRepaired) {
     refused(good.substr(0, cut));
   }
   for (size_t at = 3; at < good.size(); at += 101) {
-    if (at >= good.size() - 88) break;  // the footer is next
+    if (at >= good.size() - 88) break;  // the footer follows
     std::string flipped = good;
     flipped[at] ^= 4;
     refused(flipped);
   }
   refused(good.substr(8));               // a token pair is missing
-  refused(std::string(8, '\0') + good);  // and one too many
+  refused(std::string(8, '\0') + good);  // one too many
   std::string claims = good;
   claims[good.size() - 88 + 7] = '\x7F';  // 2^63 tokens
   refused(claims);

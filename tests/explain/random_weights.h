@@ -5,7 +5,7 @@
 
 namespace qkv::explain {
 
-// Rows that sum to 1, as softmax gives them.
+// Rows that sum to 1, like the softmax's.
 inline Tensor random_weights(int64_t heads, int64_t queries, int64_t keys, uint64_t seed) {
   Tensor tensor = Tensor::empty({heads, queries, keys});
   RandomStream random(seed);

@@ -7,7 +7,7 @@
 namespace qkv::explain {
 namespace {
 
-// One layer is run on equal sequences while its kernels count.
+// Runs one layer on equal sequences with the counters on.
 int64_t counted(const AttentionCostOptions& options) {
   const nn::MultiheadAttention layer({.d_model = options.d_model,
                                       .heads = options.heads,

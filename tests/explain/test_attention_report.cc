@@ -68,8 +68,8 @@ size_t occurrences(const std::string& text, const std::string& word) {
 
 json page_data(const std::string& html) { return json::parse(between(html, "id=\"data\">", "</script>")); }
 
-// Whether the text is one XML element in which every tag that opens closes, with only the five entities and
-// none of the characters that XML forbids.
+// Whether the text is a single XML element with balanced tags, only the five predefined entities and no
+// forbidden characters.
 testing::AssertionResult is_balanced_xml(const std::string& xml) {
   std::vector<std::string> open;
   size_t elements = 0;
@@ -183,7 +183,7 @@ TEST(AttentionHtml, HostileTokensStayData) {
   EXPECT_THAT(html, Not(HasSubstr("\xe2\x80\xa8")));
   const json data = page_data(html);
   for (const size_t i : {0, 1, 2, 3, 5, 6, 7, 9}) EXPECT_EQ(data["source"][i], kHostile[i]);
-  EXPECT_THAT(data["source"][4].get<std::string>(), HasSubstr("\xef\xbf\xbd"));  // was not UTF-8
+  EXPECT_THAT(data["source"][4].get<std::string>(), HasSubstr("\xef\xbf\xbd"));  // was invalid UTF-8
 }
 
 TEST(AttentionSvg, IsBalancedXmlForFriendlyAndHostileTokens) {

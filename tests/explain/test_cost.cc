@@ -139,10 +139,10 @@ Ragged tokens(int64_t batch, int64_t length, int32_t vocabulary) {
   return {Tensor::from(ids, {batch * length}), Offsets::uniform(batch, length)};
 }
 
-// The model's own kernels count while they run.
+// Compares with the counts of the model's own kernels.
 TEST(TransformerCost, CountsTheMultiplicationsThatARunMakes) {
   for (models::TransformerConfig config : configurations()) {
-    if (config.d_model > 300) continue;  // the same code, only slower
+    if (config.d_model > 300) continue;  // the same code, but slower
     const models::Transformer model(config);
     nn::initialise(model, 1);
     const Workload workload{.batch = 3, .source_length = 9, .target_length = 14};

@@ -1,11 +1,11 @@
-// What compare_families.py holds against transformers: everything that a model says of texts of token ids.
+// For compare_families.py: all outputs of a model for texts of token ids.
 //
-// dump_family DIR IN.safetensors OUT.safetensors STEPS. IN has ids and types, i32 [tokens], all texts end to
-// end, and their lengths; or ids, lengths, target_ids and target_lengths, sources and what is made of them;
-// or pixels, images as a model's preprocessing leaves them. OUT gets hidden, attention.<layer>, and by kind
-// of model logits, next_sentence, labels, pooled; for a language model the STEPS likeliest tokens after the
-// first text, one by one, as greedy; for an encoder-decoder the same of the first source, and the third one's
-// text by beam search as beam.
+// dump_family DIR IN.safetensors OUT.safetensors STEPS
+// IN: ids and types, i32 [tokens], of all texts concatenated, and lengths; or ids, lengths, target_ids and
+// target_lengths for sources and targets; or pixels, preprocessed images.
+// OUT: hidden, attention.<layer>, and depending on the model logits, next_sentence, labels, pooled; for a
+// language model, the STEPS greedy tokens after the first text as "greedy"; for an encoder-decoder, likewise
+// for the first source, and the beam search result for the third source as "beam".
 
 #include <algorithm>
 #include <cstdlib>
@@ -33,7 +33,7 @@ struct Texts {
   Tensor types;
 };
 
-// Collects each layer's weights, all texts end to end.
+// Collects each layer's weights, for all texts concatenated.
 class Watched {
  public:
   explicit Watched(nn::ForwardContext& context) {
@@ -99,7 +99,7 @@ std::vector<io::NamedTensor> run_pairs(const char* folder, const io::Safetensors
   std::vector<io::NamedTensor> out{{"hidden", memory.values.value()},
                                    {"logits", linear(decoded, model->output_projection()).value()}};
   watched.add_to(out);
-  // The end is not to come within `steps` tokens; one more place is for the one that is forced then.
+  // The end token is forbidden for `steps` tokens; one more position is for the forced one.
   search::SearchOptions greedy{
       .beam = 1, .max_new_tokens = steps, .max_source_factor = 0, .min_new_tokens = steps};
   std::vector<int32_t> ids = written(*model, sources, 0, greedy);

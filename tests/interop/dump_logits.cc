@@ -1,8 +1,8 @@
-// What transformers_marian.py holds against transformers: the ids and logits of sentence pairs.
+// For transformers_marian.py: the ids and logits of sentence pairs.
 //
-// dump_logits DIR OUT.safetensors < pairs, one "source <tab> target" a line. Writes, all pairs end to end:
-// source_ids, target_ids (with </s>), source_lengths, target_lengths, and the logits [target tokens,
-// vocabulary] of predicting each target token from the source and the target tokens before it.
+// dump_logits DIR OUT.safetensors < pairs, one "source <tab> target" per line. Writes, for all pairs
+// concatenated: source_ids, target_ids (with </s>), source_lengths, target_lengths, and logits [target
+// tokens, vocabulary] of each target token given the source and the preceding target tokens.
 
 #include <cstdint>
 #include <iostream>

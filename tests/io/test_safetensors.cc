@@ -44,12 +44,12 @@ std::vector<float> floats(const Tensor& tensor) {
   return {values.begin(), values.end()};
 }
 
-// Writes without waiting for the disk, which thousands of small files would notice.
+// Writes without flushing to disk, which would be slow for thousands of small files.
 void put(const std::filesystem::path& path, const std::string& content) {
   std::ofstream(path, std::ios::binary | std::ios::trunc) << content;
 }
 
-// The message of the DataError that opening the file throws; empty when it opens.
+// The message of the DataError on opening the file; empty if it opens.
 std::string complaint(const std::filesystem::path& path, const std::string& content) {
   put(path, content);
   try {
@@ -101,7 +101,7 @@ TEST(Safetensors, ReadsAFileWrittenByHand) {
   const float values[] = {1.5f, -2.0f};
   put(folder / "f", file_of(R"({"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})",
                             std::string(reinterpret_cast<const char*>(values), sizeof values)));
-  const SafetensorsFile file(folder / "f");  // 56 bytes of header and 8 before it: aligned
+  const SafetensorsFile file(folder / "f");  // a header of 56 bytes after 8 bytes: aligned
   EXPECT_THAT(file.tensor("w").values(), ElementsAre(1.5f, -2.0f));
   EXPECT_TRUE(file.metadata().empty());
 }
@@ -262,8 +262,8 @@ TEST(Safetensors, AskingForWhatIsNotThere) {
   EXPECT_THROW(SafetensorsFile(folder.path()), IoError);
 }
 
-// Damage of every kind that disks and copies do: each damaged file opens, and can be read to the last number,
-// or is refused with a DataError.
+// Typical damage by disks and copying: each damaged file either opens and can be read completely, or is
+// rejected with a DataError.
 TEST(Safetensors, DamageNeverCrashes) {
   const qkv::testing::Scratch folder;
   const std::filesystem::path path = folder / "f";
@@ -290,7 +290,7 @@ TEST(Safetensors, DamageNeverCrashes) {
     }
   };
   for (size_t length = 0; length < good.size(); ++length) check(good.substr(0, length));
-  EXPECT_EQ(opened, 0);  // no truncated file passes
+  EXPECT_EQ(opened, 0);  // no truncated file is accepted
   const std::string interesting = std::string("0123456789[]{},:\"-.eFI \xff\x00\x7f", 27);
   for (size_t i = 0; i < good.size(); ++i) {
     std::string content = good;
@@ -306,7 +306,7 @@ TEST(Safetensors, DamageNeverCrashes) {
     check(content);
   }
   EXPECT_GT(refused, 1000);
-  EXPECT_GT(opened, 50);  // those that hit only numbers, spaces or names
+  EXPECT_GT(opened, 50);  // damage in data, spaces or names only
 }
 
 TEST(Safetensors, WritingRefusesWhatCannotBeRead) {

@@ -55,7 +55,7 @@ std::vector<std::string> records_of(const std::filesystem::path& path) {
   return records;
 }
 
-// The fields of a protocol buffer message by number: varints as they are, everything else as bytes.
+// The fields of a protocol buffer message by number: varints as integers, everything else as bytes.
 struct Fields {
   std::map<int, uint64_t> integers;
   std::map<int, std::string> bytes;
@@ -151,7 +151,7 @@ TEST(EventWriter, ErrorsNameTheFile) {
 
   EventWriter writer(folder.path());
   writer.flush();
-  // A limit on file sizes stands in for a full disk.
+  // A file size limit simulates a full disk.
   const auto old_handler = std::signal(SIGXFSZ, SIG_IGN);
   rlimit old_limit{};
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &old_limit), 0);
@@ -169,7 +169,7 @@ TEST(EventWriter, ErrorsNameTheFile) {
   std::signal(SIGXFSZ, old_handler);
   EXPECT_THAT(message, HasSubstr(writer.path().string()));
 
-  writer.scalar("loss", 0.5, 2);  // space again: the file goes on where it stopped
+  writer.scalar("loss", 0.5, 2);  // space again: the file continues where it stopped
   writer.flush();
   EXPECT_EQ(records_of(writer.path()).size(), 3u);
 }

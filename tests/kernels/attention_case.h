@@ -1,5 +1,5 @@
 #pragma once
-// A random problem for the attention kernels, with its inputs, masks and results in memory of its own.
+// A random attention problem with separate memory for inputs, masks and results.
 
 #include <algorithm>
 #include <cmath>
@@ -12,12 +12,12 @@
 
 namespace qkv::kernels {
 
-enum class Mask { none, rows, full };  // repeated over queries, or one of its own for each (sequence, head)
+enum class Mask { none, rows, full };  // one mask row broadcast over queries, or one per (sequence, query)
 
 struct AttentionOptions {
   std::vector<int> queries{7}, keys{7};
   int64_t heads = 2, d_k = 8, d_v = 8;
-  int64_t key_heads = 0;  // 0: as many
+  int64_t key_heads = 0;  // 0: same as heads
   bool alibi = false;
   bool relative = false;
   bool causal = false;
@@ -32,7 +32,7 @@ struct AttentionOptions {
   uint64_t seed = 1;
 };
 
-// Rows that are wider than what is read or written of them, beginning at an address that is not aligned.
+// Rows of a wider matrix, at an unaligned address.
 struct Rows {
   Rows() = default;
   Rows(int64_t rows, int64_t cols, int64_t spare)
@@ -45,7 +45,7 @@ struct Rows {
   const float* data() const { return memory.data() + 1; }
   float at(int64_t r, int64_t c) const { return memory[static_cast<size_t>(r * stride + c + 1)]; }
 
-  // Without what lies between the rows.
+  // The values without the gaps between rows.
   std::vector<float> values() const {
     std::vector<float> all;
     for (int64_t r = 0; r < rows_; ++r) {
@@ -85,7 +85,7 @@ class AttentionCase {
     value = random_rows(key_tokens(), key_heads() * options.d_v, 1);
     grad_output = random_rows(query_tokens(), heads * options.d_v, 1);
     weight_count = weights;
-    // The layout of the reference.
+    // The reference backend's layout.
     weight_offsets.resize(static_cast<size_t>(options.heads * query_tokens()));
     int64_t offset = 0;
     for (size_t s = 0; s < options.queries.size(); ++s) {
@@ -107,7 +107,7 @@ class AttentionCase {
     }
     if (options.relative) {
       const int64_t longest = std::max(most_queries, most_keys);
-      shape.relative = {nullptr, 2 * longest + 1, longest};  // one number to spare on each side
+      shape.relative = {nullptr, 2 * longest + 1, longest};  // one spare number on each side
       for (int64_t i = 0; i < heads * shape.relative.head_stride; ++i) relative_.push_back(number(2));
       shape.relative.data = relative_.data();
     }
@@ -190,7 +190,7 @@ class AttentionCase {
     Rows query, key, value;
     std::vector<float> bias, relative;
   };
-  // start: what stands in the gradients before; with Accumulate::yes it is added to.
+  // start: initial value of the gradients, which Accumulate::yes adds to.
   Backward backward(const Forward& result, Accumulate accumulate = Accumulate::no,
                     float start = 777.0f) const {
     Backward g;
@@ -241,7 +241,7 @@ inline std::vector<float> some_rows(const Rows& rows, int64_t first, int64_t cou
   return all;
 }
 
-// The same rows in a problem of their own: sequence `sequence` alone, or only its last queries.
+// A problem with the same rows: sequence `sequence` alone, or only its last queries.
 inline void take_rows(const AttentionCase& from, int64_t query_row, int64_t key_row, AttentionCase& to) {
   const auto copy = [](const Rows& source, int64_t first, Rows& target) {
     for (int64_t r = 0; r < target.rows_; ++r) {

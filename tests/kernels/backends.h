@@ -1,7 +1,7 @@
 #pragma once
-// Holds every kernel of every backend to the reference backend: the same arguments, results that are nearly
-// the same, and nothing written beside them. Lengths go from nothing to past two of the widest vectors, and
-// data begins at addresses that are not aligned. A new backend passes the test_backends_*.cc first.
+// Compares every kernel of every backend with the reference backend: equal arguments must give nearly equal
+// results and no writes beside them. Lengths range from zero to more than two of the widest vectors, and
+// addresses are unaligned. A new backend should pass test_backends_*.cc first.
 
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ namespace qkv::kernels {
 inline constexpr int64_t kLongest = 2 * 16 + 3;  // floats
 inline constexpr Accumulate kBoth[] = {Accumulate::no, Accumulate::yes};
 
-// One call of a kernel on a device. Inputs are copied there, each behind a few elements of something else.
+// One call of a kernel on a device. Inputs are copied there, each after a few unrelated elements.
 class Call {
  public:
   Call(Device device, int64_t misaligned)
@@ -30,7 +30,7 @@ class Call {
 
   const Backend& kernels;
 
-  // Random numbers, the same for the same seed.
+  // Random numbers, a function of the seed.
   const float* input(int64_t count, uint64_t seed, float size = 1) {
     return place(Numbers(count, seed, size, misaligned_)) + misaligned_;
   }
@@ -38,16 +38,16 @@ class Call {
   const T* input(const std::vector<T>& values) {
     return static_cast<const T*>(place(Tensor::from(values, {static_cast<int64_t>(values.size())})));
   }
-  // Where results go: it begins with random numbers, as what is added to has some.
+  // A result buffer, initialised with random numbers for kernels that accumulate.
   float* output(int64_t count, uint64_t seed = 99, float size = 1) {
     float* const whole = place(Numbers(count, seed, size, misaligned_));
     outputs_.push_back(tensors_.back());
     return whole + misaligned_;
   }
-  // A number that a kernel returned.
+  // Records a number returned by a kernel.
   void returned(double value) { returned_.push_back(value); }
 
-  // All that the call has found, with what lies around it.
+  // All results of the call, including the memory around them.
   std::vector<double> results() const {
     std::vector<double> all = returned_;
     for (const Tensor& output : outputs_) {
@@ -72,7 +72,7 @@ class Call {
   std::vector<double> returned_;
 };
 
-// `kernel` finds the same on all devices, within tolerance * max(1, |expected|).
+// Expects equal results on all devices, to tolerance * max(1, |expected|).
 inline void expect_agreement(const std::string& what, double tolerance,
                              const std::function<void(Call&)>& kernel) {
   for (const int64_t misaligned : {0, 1, 3}) {
@@ -87,7 +87,7 @@ inline void expect_agreement(const std::string& what, double tolerance,
       const std::vector<double> found = call.results();
       ASSERT_EQ(found.size(), expected.size());
       for (size_t i = 0; i < found.size(); ++i) {
-        if (found[i] == expected[i]) continue;  // infinities too
+        if (found[i] == expected[i]) continue;  // equal infinities too
         if (std::isnan(found[i]) && std::isnan(expected[i])) continue;
         ASSERT_NEAR(found[i], expected[i], tolerance * std::max(1.0, std::abs(expected[i])))
             << name_of(device) << ", " << what << " at " << i << ", misaligned by " << misaligned;
@@ -96,7 +96,7 @@ inline void expect_agreement(const std::string& what, double tolerance,
   }
 }
 
-// The same for each length from nothing or one on, with all vectors that the machine has.
+// Runs the test for each length from 0 or 1 on, up to more than two of the machine's widest vectors.
 inline void for_lengths(int64_t first, const std::function<void(int64_t)>& test) {
   for_each_target([&] {
     for (int64_t n = first; n <= kLongest; ++n) test(n);

@@ -1,5 +1,5 @@
 #pragma once
-// What the tests of the row-wise kernels share.
+// Shared by the tests of row-wise kernels.
 
 #include <gtest/gtest.h>
 #include <hwy/targets.h>
@@ -19,7 +19,7 @@
 
 namespace qkv::kernels {
 
-// Numbers in [-size, size), after an offset that leaves data() misaligned by that many floats.
+// Numbers in [-size, size) at an offset that misaligns data() by that many floats.
 class Numbers {
  public:
   Numbers(int64_t count, uint64_t seed, float size = 1, int64_t misaligned = 1)
@@ -34,13 +34,13 @@ class Numbers {
   int64_t size() const { return count_; }
   float& operator[](int64_t i) { return data()[i]; }
   float operator[](int64_t i) const { return data()[i]; }
-  // The number that stood there at first.
+  // The initial value.
   float before(int64_t i) const { return before_[static_cast<size_t>(offset_ + i)]; }
 
-  // The data and what lies around it.
+  // The data and the memory around it.
   const std::vector<float>& all() const { return numbers_; }
 
-  // Whether the numbers before and after the data are as they were.
+  // Whether the memory around the data is unchanged.
   bool surroundings_untouched() const {
     for (size_t i = 0; i < numbers_.size(); ++i) {
       const int64_t at = static_cast<int64_t>(i) - offset_;
@@ -59,8 +59,7 @@ class Numbers {
   int64_t offset_, count_;
 };
 
-// `expected` (+ what stood there before) is `found`, within `absolute` + `relative` |expected| of each
-// element.
+// Expects `found` to equal `expected` (+ initial values), to `absolute` + `relative` |expected| per element.
 inline void expect_near(const Numbers& found, const std::vector<double>& expected, double absolute,
                         double relative, Accumulate accumulate, const std::string& what) {
   ASSERT_EQ(static_cast<size_t>(found.size()), expected.size()) << what;
@@ -72,11 +71,11 @@ inline void expect_near(const Numbers& found, const std::vector<double>& expecte
   ASSERT_TRUE(found.surroundings_untouched()) << what;
 }
 
-// Runs the test once with each instruction set that was compiled in and that this machine has.
+// Runs the test once with each compiled instruction set that this machine supports.
 inline void for_each_target(const std::function<void()>& test) {
   const int64_t all = hwy::SupportedTargets();
   for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
-    // Not compiled in: dispatch would fall back to the baseline, which is in the list.
+    // Not compiled: dispatch would fall back to the baseline, which is in the list.
     if ((target & (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL)) != 0) continue;
     SCOPED_TRACE(hwy::TargetName(target));
     hwy::SetSupportedTargetsForTest(target);
@@ -87,7 +86,7 @@ inline void for_each_target(const std::function<void()>& test) {
   hwy::GetChosenTarget().Update(all);
 }
 
-// Runs `result` with 1, 2 and 3 threads: the numbers must be the same bits.
+// Runs `result` with 1, 2 and 3 threads and expects the same bits.
 inline void expect_same_for_any_threads(const std::function<Numbers()>& result) {
   const int before = threads();
   set_threads(1);

@@ -16,7 +16,7 @@
 namespace qkv::kernels {
 namespace {
 
-// Values and output gradients are below 1, so that errors are relative to the largest value possible.
+// Values and output gradients are below 1, so errors are relative to the largest possible value.
 constexpr double kForwardError = 2e-6, kBackwardError = 5e-6;
 
 double largest_forward_error = 0, largest_backward_error = 0;
@@ -52,7 +52,7 @@ std::string name(const AttentionOptions& o) {
   return text.str();
 }
 
-// The gradient of a bias, as the sum of the scores' gradients over what it repeats.
+// The gradient of a bias: the sum of the scores' gradients over its broadcast axes.
 std::vector<double> bias_gradient(const AttentionCase& problem, const std::vector<double>& scores) {
   std::vector<double> sum(problem.bias_count(), 0.25);
   const auto& o = problem.options();
@@ -71,7 +71,7 @@ std::vector<double> bias_gradient(const AttentionCase& problem, const std::vecto
   return sum;
 }
 
-// The same of a bias by distance.
+// Likewise for a bias by distance.
 std::vector<double> relative_gradient(const AttentionCase& problem, const std::vector<double>& scores) {
   std::vector<double> sum(problem.relative_count(), 0.25);
   const auto& o = problem.options();
@@ -91,8 +91,8 @@ std::vector<double> relative_gradient(const AttentionCase& problem, const std::v
   return sum;
 }
 
-// Forward and backward against the reference. factor widens the bounds where scores are huge: a float of
-// 1e4 has an error of 5e-4, which is the relative error of its exponential.
+// Compares forward and backward with the reference. factor widens the bounds for large scores: a float of 1e4
+// has an error of 5e-4, which becomes the relative error of its exponential.
 void check(const AttentionOptions& options, double factor = 1) {
   SCOPED_TRACE(name(options));
   const AttentionCase problem(options);
@@ -288,7 +288,7 @@ TEST(Attention, GroupedHeadsAndDistances) {
   });
 }
 
-// Caps below and far above the scores, and few queries, which take another way.
+// Caps below and far above the scores, and few queries, which use another code path.
 TEST(Attention, SoftcapAndAlignment) {
   for_each_target([] {
     uint64_t seed = 700;
@@ -320,7 +320,7 @@ TEST(Attention, SoftcapAndAlignment) {
   });
 }
 
-// One head and thousands of keys: the backward pass cuts the keys.
+// One head and thousands of keys: the backward pass is split by keys.
 TEST(Attention, CutsLongSequences) {
   const int before = threads();
   for (const bool causal : {false, true}) {
@@ -392,7 +392,7 @@ TEST(Attention, RowsThatMayAttendToNothingGiveZeros) {
     if (nothing) {
       EXPECT_EQ(gradient, 0);
     } else if (i == 3) {
-      EXPECT_LT(gradient, 1e-5);  // the softmax of a single key does not change
+      EXPECT_LT(gradient, 1e-5);  // the softmax of a single key is constant
     } else {
       EXPECT_GT(gradient, 1e-2);
     }
@@ -422,7 +422,7 @@ TEST(Attention, GradientsAreAddedWhereAsked) {
   }
 }
 
-// A few queries read keys and values where they lie.
+// Few queries read keys and values in place.
 TEST(Attention, FewQueriesOverManyKeys) {
   for_each_target([] {
     uint64_t seed = 1000;
@@ -443,7 +443,7 @@ TEST(Attention, FewQueriesOverManyKeys) {
   });
 }
 
-// Values that are unit vectors show every weight, so every random bit.
+// Unit vectors as values reveal every weight, and thus every random bit.
 TEST(Attention, DropsTheWeightsThatDropoutNames) {
   constexpr int kKeys = 45;
   AttentionCase problem(
@@ -486,7 +486,7 @@ TEST(Attention, CountsMultiplications) {
   EXPECT_EQ(count(true, true), 2 * 3u * 13 * ((3 + 4 + 5 + 6) + (1 + 2)));
 }
 
-// Last, so that what the other tests measured is on record.
+// Runs last, to record the other tests' measurements.
 TEST(Attention, ZErrorsAreRecorded) {
   RecordProperty("largest_forward_error", std::to_string(largest_forward_error * 1e6) + "e-6");
   RecordProperty("largest_backward_error", std::to_string(largest_backward_error * 1e6) + "e-6");

@@ -72,7 +72,7 @@ TEST(AttentionBits, SameBitsAloneAndInABatch) {
   }
 }
 
-// What batched decoding rests on: a row's bits do not depend on the rows beside it.
+// Required by batched decoding: a row's bits do not depend on other rows.
 TEST(AttentionBits, SingleQueriesGiveTheSameBitsInAnyBatch) {
   const AttentionCase batch({.queries = {1, 1, 0, 1, 1, 1},
                              .keys = {3, 64, 9, 65, 200, 1},
@@ -94,8 +94,8 @@ TEST(AttentionBits, SingleQueriesGiveTheSameBitsInAnyBatch) {
   }
 }
 
-// The last queries alone give the bits that they have among all, unless they are so few that they take the
-// way of the KV cache, which rounds otherwise.
+// The last queries alone have the same bits as among all, unless they are few enough for the KV cache path,
+// which rounds differently.
 TEST(AttentionBits, LastQueriesAloneGiveTheSameBits) {
   const AttentionCase whole({.queries = {100}, .keys = {100}, .d_k = 24, .d_v = 40, .causal = true});
   const auto all = whole.forward();

@@ -15,7 +15,7 @@
 namespace qkv::kernels {
 namespace {
 
-// Rows of a decoder, whose positions lie in a pool in random order, some of them shared.
+// Rows of a decoder, whose positions are in a pool in random order and partly shared.
 struct Case {
   Case(int64_t rows, int64_t head_count, int64_t key_size, int64_t value_size,
        std::vector<int32_t> row_lengths, float spread = 1, int64_t sharing = 1)
@@ -41,7 +41,7 @@ struct Case {
     }
   }
 
-  // weights: where wanted, [heads, length] of each row.
+  // weights: optional output, [heads, length] of each row.
   std::vector<float> run(size_t first, size_t count,
                          std::vector<std::vector<float>>* weights = nullptr) const {
     std::vector<float*> places;
@@ -80,7 +80,7 @@ struct Case {
     return output;
   }
 
-  // Keeps the entries as bf16, and rounds the f32 ones to the same numbers.
+  // Stores the entries as bf16, and rounds the f32 ones likewise.
   void keep_as_bf16() {
     for (auto& entry : pool) {
       std::vector<BFloat16>& half = halves[entry.data()];
@@ -128,7 +128,7 @@ struct Case {
   std::vector<float> slopes, relative;  // relative: [heads, 91], of up to 90 positions before
   std::vector<std::vector<float>> pool;
   std::vector<std::vector<const float*>> entries;
-  DType dtype = DType::f32;                              // of what is run on
+  DType dtype = DType::f32;                              // of the tested entries
   std::map<const float*, std::vector<BFloat16>> halves;  // of each entry
 };
 

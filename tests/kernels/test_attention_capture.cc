@@ -1,4 +1,4 @@
-// Weights that are written out while attention is computed.
+// Weights written during attention.
 
 #include <gtest/gtest.h>
 
@@ -34,7 +34,7 @@ TEST(AttentionCapture, ShowsChosenRowsEntropyAndLargestWeights) {
     std::vector<int64_t> offsets(rows, -1);
     std::vector<float> weights(2 * 150 + 80, 777.0f), scores(weights), entropy(rows), top_weights(rows * top);
     std::vector<int32_t> top_keys(rows * top);
-    // Head 2 of the first sequence, whose rows are few, and head 1 of the last query of the second.
+    // Head 2 of the first sequence, which has few rows, and head 1 of the second sequence's last query.
     offsets[static_cast<size_t>(2 * tokens)] = 150;
     offsets[static_cast<size_t>(2 * tokens + 1)] = 0;
     offsets[static_cast<size_t>(2 * tokens - 1)] = 300;
@@ -61,7 +61,7 @@ TEST(AttentionCapture, ShowsChosenRowsEntropyAndLargestWeights) {
         if (offsets[n] >= 0) {
           const float score = scores[static_cast<size_t>(offsets[n]) + j];
           ASSERT_EQ(own[j] == 0, score == -std::numeric_limits<float>::infinity());
-          // Scores are the logarithms of weights, but for what they are divided by.
+          // Scores are the logarithms of weights, up to the normalisation.
           if (own[j] > 0) {
             ASSERT_NEAR(score - log_sum_exp[n], std::log(own[j]), 2e-6 + 2e-7 / own[j]);
           }

@@ -8,7 +8,7 @@
 namespace qkv::kernels {
 namespace {
 
-// Blocks of 3 and n weights, as a layer of several maps has them.
+// Blocks of 3 and n weights, as in a layer of several maps.
 TEST(Backends, Products) {
   for_lengths(1, [](int64_t n) {
     for (const auto& [rows, inner] : {std::pair<int64_t, int64_t>{1, n}, {3, 17}, {9, 70}, {40, n + 1}}) {
@@ -47,13 +47,13 @@ TEST(Backends, Products) {
   });
 }
 
-// Rounded to the same integers everywhere, and so are the rows that they are multiplied by.
+// All backends round weights and inputs to the same integers.
 TEST(Backends, RoundedWeights) {
   constexpr int64_t kRows = 9, kOutputs = 5;
   for_lengths(1, [](int64_t n) {
     const auto narrow = [&](Call& call, DType dtype) {
       const float* const wide = call.input(kOutputs * n, 2);
-      // As floats, which hold two or four of them.
+      // As floats, each of which holds two or four of them.
       void* const to = call.output(kOutputs * n);
       float* const scales = call.output(kOutputs);
       if (dtype == DType::bf16) {

@@ -1,4 +1,4 @@
-// Kernels that work element by element or row by row, on every backend (backends.h).
+// Elementwise and row-wise kernels on every backend (backends.h).
 
 #include <cmath>
 #include <cstdint>
@@ -91,7 +91,7 @@ TEST(Backends, Activations) {
 
 TEST(Backends, Norms) {
   constexpr int64_t kRows = 4;
-  // Of two columns that are nearly equal, the deviation may be as small as one likes.
+  // The deviation of two nearly equal columns may be arbitrarily small.
   for_lengths(3, [](int64_t n) {
     for (const NormKind kind : {NormKind::layer, NormKind::rms}) {
       for (const float rate : {0.0f, 0.3f}) {

@@ -51,7 +51,7 @@ TEST(Counters, AProductReadsItsFactorsAndWritesItsResult) {
             (Work{105, 21 + 35 + 2 * 15}));
 }
 
-// Two sequences, of 3 queries and 4 keys and of none and 5: the second one's keys are never read.
+// Two sequences, of 3 queries and 4 keys and of 0 queries and 5 keys: the latter's keys are never read.
 TEST(Counters, AttentionLeavesOutKeysWithoutQueries) {
   const std::vector<int32_t> queries{0, 3, 3}, keys{0, 4, 9};
   constexpr int64_t kHeads = 2, kWidth = 8, kValue = 16;
@@ -113,7 +113,7 @@ TEST(Limits, AreThoseOfARealMachine) {
   const MachineLimits limits = measure_limits();
   set_threads(before);
   EXPECT_EQ(limits.threads, 2);
-  // One float a nanosecond would be a processor of 1995; 100 TFLOP/s a core is not there yet.
+  // Sanity bounds: one float per nanosecond was reached in 1995; 100 TFLOP/s per core is not reached yet.
   EXPECT_GT(peak_gflops(), 1);
   EXPECT_LT(peak_gflops(), 1e5);
   EXPECT_GT(limits.gflops, 1);

@@ -1,4 +1,4 @@
-// Tensors on a device that is not the host, and the choice of a backend by them.
+// Tensors on a device other than the host, and the selection of a backend.
 
 #include <gtest/gtest.h>
 
@@ -40,7 +40,7 @@ TEST(DeviceTensor, GoesThereAndBack) {
   EXPECT_EQ(there.shape(), x.shape());
   EXPECT_EQ(from_host(there, Device::reference).address(), there.address());
   EXPECT_EQ(host_values(there), host_values(x));
-  // Views, from and to.
+  // Views, as source and target.
   const Tensor columns = there.columns(1, 2);
   Tensor row = there.slice_rows(2, 1);
   EXPECT_EQ(host_values(columns), (std::vector<float>{2, 3, 7, 8, 12, 13}));
@@ -79,7 +79,7 @@ TEST(DeviceTensor, CannotBeReadOnTheHost) {
 TEST(DeviceTensorDeathTest, ItsMemoryIsProtected) {
   Tensor x = from_host(numbers({2, 2}, 1), Device::reference);
   volatile float* const address = x.device_data();
-  // Sanitizers turn the signal into a report and an exit status of their own.
+  // Sanitizers turn the signal into a report with an exit status of their own.
   EXPECT_DEATH(static_cast<void>(*address), "");
   EXPECT_DEATH(*address = 1, "");
 }

@@ -48,7 +48,7 @@ TEST(Dropout, EveryFieldChangesTheDraw) {
   for (const Dropout& other : {seed, high_seed, step, site, row}) {
     EXPECT_FALSE(draw(base).same_bits(draw(other)));
   }
-  // The next first_row is the same matrix, a row further down.
+  // The next first_row shifts the matrix by a row.
   const Numbers shifted = draw(row), whole = draw(base);
   for (int64_t c = 0; c < cols; ++c) EXPECT_EQ(shifted[c] == 0, whole[cols + c] == 0);
 }

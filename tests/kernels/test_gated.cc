@@ -11,7 +11,7 @@ namespace {
 constexpr Activation kActivations[] = {Activation::identity,  Activation::relu, Activation::gelu_exact,
                                        Activation::gelu_tanh, Activation::silu, Activation::tanh};
 
-// A gate and what it gates as columns of one matrix, as one product makes them.
+// The two inputs as columns of one matrix, as from one product.
 Gated on_columns(const Numbers& both, int64_t rows, int64_t cols, Activation activation,
                  const Dropout& dropout = {}) {
   return {.activation = activation,

@@ -51,7 +51,7 @@ class Weights {
 
 constexpr DType kDTypes[] = {DType::f32, DType::bf16, DType::i8};
 
-// The inputs that an int8 product computes with: rounded to 255 steps of the range of the row and zero.
+// The inputs that an int8 product uses: rounded to 255 steps of the range of the row and zero.
 std::vector<double> as_multiplied(const Numbers& x, int64_t rows, int64_t cols, int64_t stride, DType dtype) {
   std::vector<double> result;
   for (int64_t r = 0; r < rows; ++r) {
@@ -75,9 +75,9 @@ struct Size {
   int64_t m, k, n;
 };
 
-// Row counts around the tiles (3, and 16 and 32 of AMX), what is gathered (9), what is summed at a time (96)
-// and a part (192); inner sizes around the vectors and the depth (512); columns around the tiles (8, 16) and
-// a part (64).
+// Row counts around the tiles (3, and 16 and 32 of AMX), the gathering limit (9), the summation block (96)
+// and a part (192); inner sizes around vectors and the block depth (512); columns around the tiles (8, 16)
+// and a part (64).
 const std::vector<Size> kSizes{{1, 1, 1},     {1, 7, 3},     {2, 16, 16},   {3, 17, 9},      {4, 63, 8},
                                {5, 65, 65},   {6, 130, 63},  {9, 31, 130},  {10, 64, 64},    {11, 200, 5},
                                {47, 33, 65},  {48, 128, 12}, {49, 96, 128}, {97, 48, 100},   {1, 513, 70},
@@ -110,7 +110,7 @@ void expect_products(const Size& size, DType dtype, Accumulate accumulate) {
         sum += product;
         magnitude += std::abs(product);
       }
-      // Two units in the last place of what is added up.
+      // Two units in the last place of the sum of magnitudes.
       ASSERT_NEAR(c[i * c_stride + j], sum, 2 * 0x1p-23 * magnitude)
           << name_of(dtype) << ' ' << m << ' ' << k << ' ' << n << " at " << i << ',' << j;
     }
@@ -156,8 +156,8 @@ TEST(GemmNt, ARowHasTheSameBitsInAnyCompanyAndForAnyThreads) {
   });
 }
 
-// Whole numbers are summed exactly, and the others in an order that the width of a vector does not decide,
-// where a multiply-add is rounded once.
+// Integers are summed exactly; other numbers in an order independent of the vector width, with fused
+// multiply-adds.
 TEST(GemmNt, IsTheSameWithAllInstructions) {
   const int64_t k = 1333, n = 70;
   const Weights weights(n, k, 3);
@@ -184,7 +184,7 @@ TEST(GemmNt, Int8TakesTheLargestSumsAndOneSidedRows) {
   const std::vector<float> scales{1, 0.5f};
   const WeightRows rows{bytes.data(), DType::i8, scales.data(), 2, k};
   const cpu::WeightView view({&rows, 1});
-  // Rows of ones, of minus ones, of zeros, and of numbers that 1 / scale could not be had of.
+  // Rows of ones, minus ones, zeros, and numbers so small that 1 / scale overflows.
   std::vector<float> a(static_cast<size_t>(4 * k)), c(8);
   std::fill_n(a.begin(), k, 1.0f);
   std::fill_n(a.begin() + k, k, -1.0f);

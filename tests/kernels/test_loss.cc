@@ -112,7 +112,7 @@ TEST(Loss, NothingThatIsNotANumberIsHidden) {
   });
 }
 
-// A logit of minus infinity rules a word out, which is no error unless it is the label's.
+// A logit of minus infinity excludes a token, which is an error only for the label's.
 TEST(Loss, MinusInfinityIsProbabilityZero) {
   const int64_t cols = 40;
   Numbers logits(cols, 11), loss(1, 12), nll(1, 13);

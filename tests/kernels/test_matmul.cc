@@ -31,7 +31,7 @@ const std::vector<Size> kSizes{{1, 1, 1},      {1, 7, 3},      {2, 16, 16},    {
                                {17, 64, 1000}, {63, 33, 65},   {64, 32, 64},   {65, 32, 512},
                                {100, 48, 513}, {200, 128, 96}, {129, 300, 31}, {3, 40, 2100}};
 
-// The sums of at most 300 products below 1 in magnitude: float's error stays far below this.
+// Sums of at most 300 products below 1 in magnitude: float's error is far smaller.
 constexpr float kTolerance = 2e-5f;
 
 TEST(Matmul, PackedTransposedWithBiasAndAccumulation) {
@@ -79,7 +79,7 @@ TEST(Matmul, PackedPlain) {
   }
 }
 
-// A transposed packing is the plain one of the transpose, with whatever instructions it is made.
+// Transposed packing equals packing of the transpose, for all instruction sets.
 TEST(Matmul, PackingTransposesExactly) {
   for_each_target([] {
     for (const auto& [m, k, n] : kSizes) {
@@ -120,7 +120,7 @@ TEST(Matmul, TransposedA) {
   }
 }
 
-// The promise that batches, caches and threads lean on, checked on the machine at hand.
+// The guarantee that batching, caches and threads rely on, checked on this machine.
 TEST(Matmul, ARowHasTheSameBitsInAnyCompany) {
   const int64_t k = 192, n = 1100, most = 300;
   const auto a = random_numbers(most * k, 1), w = random_numbers(n * k, 2), bias = random_numbers(n, 3);

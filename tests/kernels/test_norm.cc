@@ -11,7 +11,7 @@ namespace {
 constexpr NormKind kKinds[] = {NormKind::layer, NormKind::rms};
 constexpr int64_t kColumns[] = {2, 3, 8, 15, 16, 17, 31, 33, 64, 100, 511, 512, 513, 1030, 4099};
 
-// Numbers far from zero, as a long residual stream has them.
+// Numbers far from zero, as in a long residual stream.
 Numbers features(int64_t rows, int64_t cols, uint64_t seed) {
   Numbers x(rows * cols, seed, 2, 1 + static_cast<int64_t>(seed % 3));
   for (int64_t i = 0; i < x.size(); ++i) x[i] += 0.5f * static_cast<float>(1 + i % 2);
@@ -40,7 +40,7 @@ TEST(Norm, ForwardWithAndWithoutResidualAndDropout) {
                     bias(cols, 4);
       for (const NormKind kind : kKinds) {
         for (const bool has_residual : {false, true}) {
-          // The sum is wanted where something is dropped, and where nothing is, not.
+          // The sum is stored if there is dropout, and not otherwise.
           for (const auto& [rate, with_sum] :
                {std::pair{0.0f, false}, {0.25f, true}, {0.25f, false}, {0.0f, true}}) {
             const NormInput input{.x = x.data(),
@@ -56,7 +56,7 @@ TEST(Norm, ForwardWithAndWithoutResidualAndDropout) {
             const Forward f = run(input, with_sum);
             const std::string what =
                 std::to_string(cols) + " columns, residual " + std::to_string(has_residual);
-            // With two columns or three, the deviation may be small, and the error grows with its inverse.
+            // With two or three columns, the deviation may be small, and the error grows with its inverse.
             double inverse = 1;
             for (const double v : expected.rstd) inverse = std::max(inverse, v);
             expect_near(f.y, expected.y, 2e-6 * inverse, 0, Accumulate::no, what);
@@ -173,7 +173,7 @@ void check_backward(NormKind kind) {
             expect_near(d_bias, expected.bias, of_sums, 0, accumulate, what + " bias");
           }
 
-          // Each output may be left out, and dz may take the place of dy.
+          // Each output is optional, and dz may overwrite dy.
           Numbers in_place = dy;
           arguments.dz = in_place.data();
           arguments.dy = in_place.data();
@@ -213,7 +213,7 @@ TEST(Norm, BackwardForAnyThreads) {
   });
 }
 
-// The oracle itself: its gradients are the slopes of its values.
+// Checks the reference: its gradients are the slopes of its values.
 void check_reference(NormKind kind) {
   const int64_t rows = 2, cols = 6;
   Numbers z = features(rows, cols, 30);

@@ -13,7 +13,7 @@
 namespace qkv::kernels {
 namespace {
 
-// A tensor over numbers that begin at an odd address and have guards around them.
+// A tensor at an odd address with guards around it.
 struct Guarded {
   Guarded(const Shape& shape, uint64_t seed, float size = 1, bool zero = false)
       : numbers(std::make_shared<Numbers>(shape.numel(), seed, size)) {
@@ -33,7 +33,7 @@ struct Parameter {
     for (size_t i = 0; i < state_.size(); ++i) slot.state[i] = state_[i].tensor;
     if (averages) slot.average = average.tensor;
   }
-  // All that a step may change.
+  // All buffers that a step may change.
   std::vector<const Guarded*> parts() const {
     std::vector<const Guarded*> all{&value, &average};
     for (const Guarded& state : state_) all.push_back(&state);
@@ -70,12 +70,12 @@ std::vector<double> widened(const Tensor& x) { return {x.values().begin(), x.val
 
 using Rule = std::function<void(const OptimizerPass&, std::span<OptimizerSlot>)>;
 
-// `states`: of a parameter's shape, the shapes of what the rule remembers.
+// `states`: shapes of the rule's state, for a given parameter shape.
 void expect_follows(const std::string& name, const Rule& fast, const Rule& exact,
                     const std::function<std::vector<Shape>(const Shape&)>& states) {
   for_each_target([&] {
     SCOPED_TRACE(name);
-    // Awkward sizes, one past a piece of work.
+    // Awkward sizes, including one more than a piece of work.
     const std::vector<Shape> shapes{{1}, {15}, {17}, {70000}, {3, 5}, {33, 17}, {300, 257}, {2, 3, 18}};
     std::vector<Parameter> found, expected;
     for (size_t i = 0; i < shapes.size(); ++i) {
@@ -143,7 +143,7 @@ TEST(Optimizer, RmspropFollowsTheDoubleLoop) {
       expect_follows(
           concat("centered ", centered, ", momentum ", momentum),
           [&](auto& pass, auto slots) {
-            for (OptimizerSlot slot : slots) {  // a state that the rule does not use is undefined
+            for (OptimizerSlot slot : slots) {  // an unused state is undefined
               if (!centered) slot.state[1] = {};
               if (momentum == 0) slot.state[2] = {};
               rmsprop(rule, pass, {&slot, 1});

@@ -15,7 +15,7 @@ namespace {
 constexpr Activation kActivations[] = {Activation::identity,  Activation::relu, Activation::gelu_exact,
                                        Activation::gelu_tanh, Activation::silu, Activation::tanh};
 constexpr Accumulate kBoth[] = {Accumulate::no, Accumulate::yes};
-constexpr int64_t kLengths = 2 * 16 + 3;  // past two of the widest vectors
+constexpr int64_t kLengths = 2 * 16 + 3;  // more than two of the widest vectors
 
 std::string describe(int64_t count, int64_t misaligned, Accumulate accumulate) {
   return std::to_string(count) + " numbers, " + std::to_string(misaligned) + " past alignment, accumulate " +
@@ -73,7 +73,7 @@ TEST(Pointwise, ActivationsAndTheirGradients) {
   });
 }
 
-// Found from what came out instead of what went in; also where the gradient takes dy's place.
+// Computed from the output instead of the input; also if the gradient overwrites dy.
 TEST(Pointwise, ReluBackwardIsActivateBackward) {
   for_each_target([] {
     for (int64_t cols = 1; cols <= kLengths; ++cols) {
@@ -97,7 +97,7 @@ TEST(Pointwise, ReluBackwardIsActivateBackward) {
   });
 }
 
-// Every float of a dense grid, so that no seam of an approximation is missed.
+// A dense grid of floats, so that no boundary of an approximation is missed.
 TEST(Pointwise, ActivationsAreAccurateEverywhere) {
   for_each_target([] {
     constexpr int64_t kCount = 40000;
@@ -145,7 +145,7 @@ TEST(Pointwise, ActivationsOfExtremeNumbers) {
   });
 }
 
-// The oracle itself: its derivatives are those of its values.
+// Checks the reference: its derivatives are the slopes of its values.
 TEST(Pointwise, ReferenceDerivativesAreTheSlopes) {
   for (const Activation activation : kActivations) {
     for (double x = -6.05; x < 6.1; x += 0.1) {

@@ -8,7 +8,7 @@
 namespace qkv::kernels {
 namespace {
 
-// Rows of several heads inside a wider matrix, at positions in no order.
+// Rows of several heads within a wider matrix, at positions in random order.
 struct Case {
   Case(int64_t rows_in, int64_t heads_in, int64_t d_in)
       : rows(rows_in),

@@ -9,7 +9,7 @@
 namespace qkv::kernels {
 namespace {
 
-// Every element has a number of its own. `shift` elements from the beginning of a line of the caches.
+// All elements are distinct. `shift`: elements from the start of a cache line.
 template <class T>
 void expect_turned(int64_t rows, int64_t cols, int64_t gap, size_t shift) {
   const int64_t stride = cols + gap;

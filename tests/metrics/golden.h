@@ -1,5 +1,5 @@
 #pragma once
-// Reading what tests/golden/metrics.py wrote.
+// Reads the files written by tests/golden/metrics.py.
 
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ inline std::vector<std::string> split(std::string_view text, char separator) {
   return parts;
 }
 
-// "\xHH" back to a byte.
+// Converts "\xHH" back to a byte.
 inline std::string unescape(std::string_view text) {
   std::string bytes;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -62,13 +62,13 @@ inline std::map<std::string, Corpus> read_corpora() {
   return corpora;
 }
 
-// sacreBLEU's printed line as qkv prints it: all but the version is the same.
+// sacreBLEU's line with qkv's version, the only difference.
 inline std::string with_own_version(std::string line) {
   const size_t begin = line.find("|version:") + 9, end = line.find(" = ");
   return line.replace(begin, end - begin, "qkv-0.1.0");
 }
 
-// Equal to 1e-9 of the expected value; exactly equal where that is zero.
+// Equal to 1e-9 of the expected value; exactly equal if that is zero.
 inline void expect_close(double found, const std::string& expected, const std::string& what) {
   const double number = std::stod(expected);
   EXPECT_NEAR(found, number, 1e-9 * number) << what;

@@ -1,5 +1,5 @@
 #pragma once
-// The golden folders of the families (tests/golden/families.py), and what is in them.
+// The golden folders of families (tests/golden/families.py) and their contents.
 
 #include <algorithm>
 #include <filesystem>
@@ -11,7 +11,7 @@
 
 namespace qkv::testing {
 
-// Those of a kind whose names begin so.
+// The folders of a kind whose names begin with `prefix`.
 inline std::vector<std::string> family_cases(models::FolderKind kind, const std::string& prefix) {
   std::vector<std::string> names;
   for (const auto& entry :
@@ -30,7 +30,7 @@ struct FamilyCase {
         offsets(Offsets::of_lengths(expected["lengths"].values<int32_t>())),
         texts{expected["ids"], offsets} {}
 
-  // A text alone.
+  // A single text.
   Ragged text(int64_t i) const {
     return {texts.values.slice_rows(offsets.begin(i), offsets.length(i)),
             Offsets::uniform(1, offsets.length(i))};
@@ -42,7 +42,7 @@ struct FamilyCase {
   Ragged texts;
 };
 
-// A test's name may not have all that a folder's may.
+// A valid test name.
 inline std::string family_name(const std::string& folder) {
   std::string name = folder;
   for (char& c : name) {

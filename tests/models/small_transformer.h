@@ -1,5 +1,5 @@
 #pragma once
-// A translation model small enough to be written and read many times.
+// A small translation model, quick to write and read.
 
 #include <string>
 

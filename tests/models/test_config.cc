@@ -21,9 +21,9 @@ TransformerConfig with_vocabulary(TransformerConfig config, int64_t size) {
   return config;
 }
 
-// Every row of the paper's Table 3 that changes the size, in millions of parameters. The paper rounds and
-// does not give the size of its vocabulary (37,000 shared pieces, roughly), so rows that leave the
-// vocabulary's share alone are compared by their difference from base, to the rounding of both.
+// All rows of the paper's Table 3 that change the size, in millions of parameters. The paper rounds, and its
+// vocabulary size is only known roughly (37,000 shared pieces), so rows that do not affect the vocabulary's
+// share are compared by their difference from base, to the rounding of both.
 TEST(Presets, HaveThePapersNumbersOfParameters) {
   using Fields = std::vector<std::pair<std::string, std::string>>;
   const auto millions = [](TransformerConfig config, const Fields& changes = {}) {
@@ -57,7 +57,7 @@ TEST(Presets, HaveThePapersNumbersOfParameters) {
   EXPECT_NEAR(millions(preset("base"), {{"positions", "learned"}}) - base, 2 * 512 * 512 / 1e6, 1e-6);  // E
 }
 
-// What a family reads of what it has written.
+// Writes and reads a configuration with a family.
 TransformerConfig read_back(const TranslationFamily& family, const TransformerConfig& config) {
   return family.parse(ConfigReader(family.serialize(config).json(), "config.json"));
 }

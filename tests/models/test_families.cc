@@ -1,4 +1,4 @@
-// Folders as transformers writes them give its numbers (tests/golden/families.py).
+// Folders written by transformers give its results (tests/golden/families.py).
 
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ using namespace qkv;
 using namespace qkv::models;
 using namespace qkv::testing;
 
-// Each layer's attention weights, of all texts end to end.
+// Each layer's attention weights, for all texts concatenated.
 class Watched {
  public:
   explicit Watched(nn::ForwardContext& context) {
@@ -45,7 +45,7 @@ class Watched {
 
 const auto kCaseName = [](const auto& info) { return family_name(info.param); };
 
-// All of a prompt but its last token.
+// A prompt without its last token.
 Ragged beginning(std::span<const int32_t> prompt) {
   const auto ids = prompt.subspan(0, prompt.size() - 1);
   return {Tensor::from(ids, {std::ssize(ids)}), Offsets::uniform(1, std::ssize(ids))};
@@ -76,7 +76,7 @@ TEST_P(LanguageFamilies, WriteTransformersText) {
     Tensor logits = to_host(model->step(Tensor::from(std::vector{prompt.back()}, {1}), state));
     std::vector<int32_t> found;
     for (const int32_t expected : one.expected["greedy"].values<int32_t>()) {
-      // transformers was told to go on: the end, id 2, is never chosen.
+      // As in transformers' recording, the end token (id 2) is never chosen.
       logits.values()[2] = -1e30f;
       found.push_back(
           static_cast<int32_t>(std::ranges::max_element(logits.values()) - logits.values().begin()));
@@ -208,7 +208,7 @@ INSTANTIATE_TEST_SUITE_P(Distilbert, EncoderFamilies,
 INSTANTIATE_TEST_SUITE_P(T5, EncoderFamilies, ::testing::ValuesIn(family_cases(FolderKind::encoder, "t5")),
                          kCaseName);
 
-// An encoder can be taken out of a folder that has a decoder too.
+// The encoder can be loaded from an encoder-decoder's folder.
 TEST(EncoderOfAPair, GivesTransformersNumbers) {
   const FamilyCase one("t5_gated");
   EXPECT_EQ(folder_kind(one.folder), FolderKind::translation);

@@ -1,4 +1,4 @@
-// Folders of all families with their weights in bf16 and int8.
+// Folders of all families with weights in bf16 and int8.
 
 #include <gtest/gtest.h>
 
@@ -27,11 +27,11 @@ fs::path golden(const std::string& name) { return fs::path(QKV_TEST_DATA) / "mod
 
 Tensor first_of(const Tensor& rows, int64_t count) { return rows.slice_rows(0, count); }
 
-// A model of any family, as these tests see it.
+// A model of any family, as used by these tests.
 struct AnyModel {
   DType dtype;
   std::function<void(const nn::ParameterVisitor&)> visit;
-  // What it makes of the golden inputs, all of them or the first alone: its heads' logits, or hidden states.
+  // Outputs for the golden inputs, all or only the first: logits of the heads, or hidden states.
   std::function<Tensor(bool first)> run;
 };
 
@@ -42,7 +42,7 @@ AnyModel any(std::unique_ptr<Model> loaded, const std::function<Tensor(const Mod
           [model, run](bool first) { return run(*model, first); }};
 }
 
-// Golden inputs lie in `inputs`, the model in `folder`.
+// Golden inputs are in `inputs`, the model in `folder`.
 AnyModel open_model(const fs::path& inputs, const fs::path& folder, const LoadOptions& options = {}) {
   switch (folder_kind(folder)) {
     case FolderKind::language:
@@ -88,7 +88,7 @@ AnyModel open_model(const fs::path& inputs, const fs::path& folder, const LoadOp
   }
 }
 
-// As quantize_folder() does; the golden encoder-decoders have no tokenizers, which that opens.
+// Like quantize_folder(), which also opens tokenizers; the golden encoder-decoders have none.
 void store(const fs::path& from, const fs::path& to, DType dtype) {
   if (folder_kind(from) == FolderKind::translation) {
     save_transformer(to, *load_transformer(from, {.dtype = dtype}), {});
@@ -140,7 +140,7 @@ TEST_P(FamilyDTypes, AStoredFolderIsWhatIsRoundedOnLoad) {
   store(folder_, scratch / "rounded", dtype_);
   const size_t before = allocator_stats().in_use;
   const AnyModel stored = open_model(folder_, scratch / "rounded");
-  // Only what the family keeps the other way round is copied, to be turned.
+  // Only weights that the family stores transposed are copied.
   if (dtype_ == DType::i8) {
     EXPECT_EQ(allocator_stats().in_use, before) << "weights were copied";
   }
@@ -154,7 +154,7 @@ TEST_P(FamilyDTypes, AStoredFolderIsWhatIsRoundedOnLoad) {
     ++i;
   });
   EXPECT_TRUE(same_bits(stored.run(false), rounded_.run(false)));
-  // Widened again, and rounded once more: the numbers stay.
+  // Widening and rounding again keeps the values.
   EXPECT_EQ(open_model(folder_, scratch / "rounded", {.dtype = DType::f32}).dtype, DType::f32);
   store(scratch / "rounded", scratch / "again", dtype_);
   EXPECT_EQ(read_file(scratch / "again/model.safetensors"), read_file(scratch / "rounded/model.safetensors"));
@@ -170,7 +170,7 @@ INSTANTIATE_TEST_SUITE_P(
                        ::testing::Values(DType::bf16, DType::i8)),
     [](const auto& one) { return concat(std::get<0>(one.param), "_", name_of(std::get<1>(one.param))); });
 
-// What the hub has in 16 bits; what such folders compute is test_families.cc's.
+// 16-bit folders of the hub; their results are tested in test_families.cc.
 TEST(FamilyDTypes, FoldersKeepTheirDType) {
   for (const char* name : {"gpt2+bf16", "bert_pretraining+bf16"}) {
     const AnyModel model = open_model(golden(name), golden(name));
@@ -234,7 +234,7 @@ TEST(FamilyDTypes, OtherFilesGoAlong) {
   EXPECT_FALSE(fs::exists(scratch / "to/expected.safetensors"));
 }
 
-// After a first step nothing is compiled any more, and a second text asks the system for no memory.
+// After the first step nothing is compiled, and a second text requests no memory from the system.
 TEST(FamilyDTypes, AStepOfALanguageModelIsLean) {
   for (const char* name : {"gpt2", "llama_grouped"}) {
     for (const DType dtype : {DType::f32, DType::bf16, DType::i8}) {
@@ -265,7 +265,7 @@ class BadFamilyDTypes : public ::testing::Test {
     config[key] = value;
     scratch_.write("int8/config.json", config.dump());
   }
-  // Writes the weights anew, with one tensor changed or, where `change` gives none, left out.
+  // Rewrites the weights with one tensor changed or, if `change` returns none, omitted.
   void rewrite(const std::string& name, const std::function<Tensor(const Tensor&)>& change) const {
     const fs::path path = scratch_ / "int8/model.safetensors";
     std::vector<io::NamedTensor> tensors;

@@ -47,7 +47,7 @@ INSTANTIATE_TEST_SUITE_P(Tyings, Saved,
                          ::testing::Values(Tying::none, Tying::two_way, Tying::three_way, Tying::inputs),
                          [](const auto& tying) { return name_of(tying.param); });
 
-// Every field that Marian's layout has no word for comes back too.
+// Fields that Marian's layout cannot express are restored too.
 TEST(Folder, KeepsWhatOnlyItsOwnWordsSay) {
   const std::pair<const char*, const char*> changes[] = {{"gated", "true"},
                                                          {"norm_kind", "rms"},
@@ -77,7 +77,7 @@ TEST(Folder, KeepsWhatOnlyItsOwnWordsSay) {
 TEST(Folder, SaysHowToDecode) {
   const Scratch folder;
   EXPECT_EQ(load_generation_defaults(folder.path()).beam, 1);
-  // Old folders have it beside the model's sizes.
+  // Old folders have it in config.json.
   folder.write("config.json", R"({"d_model": 16, "num_beams": 6, "bad_words_ids": [[29]]})");
   EXPECT_EQ(load_generation_defaults(folder.path()).beam, 6);
   EXPECT_EQ(load_generation_defaults(folder.path()).length_penalty, 1);
@@ -135,8 +135,7 @@ TEST(Folder, SaysHowToConvertPickles) {
   EXPECT_NE(message.find("python3 -c"), std::string::npos) << message;
 }
 
-// What other writers of Marian folders do: the shared table under another name, no bias of the logits, extra
-// tensors.
+// Marian folders of other writers: the shared table under another name, no logits bias, extra tensors.
 TEST(Folder, TakesOthersNamesOfTheSharedTable) {
   const Scratch folder;
   Transformer model(small());
@@ -170,7 +169,7 @@ TEST(Folder, SaysWhatIsMissingOrWrong) {
   EXPECT_NE(message_of<DataError>([&] { load_transformer(folder.path()); }).find("model.safetensors"),
             std::string::npos);
 
-  // A tensor of another shape, and one that is not there.
+  // A tensor of another shape, and a missing one.
   TransformerConfig wider = small();
   wider.d_ff = 25;
   Transformer other(wider);

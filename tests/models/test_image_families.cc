@@ -1,4 +1,4 @@
-// ViT and DeiT folders as transformers writes them give its numbers (tests/golden/families.py).
+// ViT and DeiT folders written by transformers give its results (tests/golden/families.py).
 
 #include <gtest/gtest.h>
 
@@ -30,7 +30,7 @@ struct ImageCase {
   std::unique_ptr<ImageEncoder> model;
 };
 
-// Holds what the model says of a file's pixels against the rest of that file.
+// Compares the model's outputs for a file's pixels with the file's other tensors.
 void expect_numbers(const ImageEncoder& model, const Golden& expected, OtherSizes other_sizes) {
   nn::ForwardContext context;
   int layers = 0;
@@ -136,7 +136,7 @@ TEST(ImageEncoder, RefusesImagesOfAnotherSize) {
   for (const Shape& shape : {Shape{1, 3, 12, 18}, {1, 2, 12, 16}, {3, 12, 16}, {1, 3, 0, 12}}) {
     EXPECT_THROW((*one.model)(Tensor::zeros(shape), context, OtherSizes::interpolated), ShapeError) << shape;
   }
-  // No gradient would reach the positions.
+  // The positions would get no gradient.
   const auto learner = load_image_encoder(one.folder, {.trainable = true});
   Tape tape;
   EXPECT_THROW((*learner)(random_tensor({1, 3, 12, 16}, 1), context, OtherSizes::interpolated), UsageError);
@@ -153,7 +153,7 @@ TEST(InterpolatePositions, LeavesAStraightLineStraightAndOwnRowsAlone) {
   ASSERT_EQ(wide.shape(), (Shape{2 + 2 * 15, 1}));
   EXPECT_EQ(wide.data()[0], 70);
   EXPECT_EQ(wide.data()[1], -9);
-  // New place i lies at (i + 1/2) / 3 - 1/2; a cubic with a = -3/4 is not exact between them, but is on them.
+  // New position i is at (i + 1/2) / 3 - 1/2. A cubic with a = -3/4 is exact only at the old positions.
   for (const int64_t i : {4, 7, 10}) {
     EXPECT_NEAR(wide.data()[2 + i], static_cast<double>(i - 1) / 3, 1e-6);
     EXPECT_NEAR(wide.data()[2 + 15 + i], static_cast<double>(i - 1) / 3, 1e-6);

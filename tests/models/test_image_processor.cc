@@ -1,4 +1,4 @@
-// Preprocessing as transformers' processors do it with Pillow (tests/golden/images.py).
+// Preprocessing, compared with transformers' Pillow processors (tests/golden/images.py).
 
 #include "qkv/models/image_processor.h"
 
@@ -28,7 +28,7 @@ TEST_P(ImageProcessors, GiveTransformersNumbers) {
   const Golden golden((path.parent_path() / "expected.safetensors").string());
   const Tensor expected = golden[GetParam()], found = processor(std::span(&image, 1));
   ASSERT_EQ(found.shape(), expected.shape());
-  EXPECT_TRUE(std::ranges::equal(found.values(), expected.values()));  // to the last bit
+  EXPECT_TRUE(std::ranges::equal(found.values(), expected.values()));  // bit for bit
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, ImageProcessors,

@@ -1,4 +1,4 @@
-// What is wrong with a folder is said by name; what is merely spelled otherwise is read.
+// Errors in a folder are named; alternative spellings are accepted.
 
 #include "qkv/models/hub/pretrained.h"
 
@@ -16,13 +16,13 @@ using namespace qkv;
 using namespace qkv::models;
 using namespace qkv::testing;
 
-// A copy of a golden folder, to be spoiled.
+// A copy of a golden folder, to be damaged.
 class Copy {
  public:
   explicit Copy(const std::string& name) : one(name) {
     std::filesystem::copy(one.folder, folder.path(), std::filesystem::copy_options::recursive);
   }
-  // Replaces text in a file, which has to have it once.
+  // Replaces text in a file, which must contain it once.
   void replace(const char* file, const std::string& from, const std::string& to) const {
     std::string text = read_file(folder / file);
     const size_t at = text.find(from);
@@ -186,7 +186,7 @@ TEST(Pretrained, ShardsAreFoundByTheirIndex) {
   expect_parts(whole.language_error(), {"the name of a file beside it", "../" + shard});
 }
 
-// What published folders of these families look like, and the same numbers all the same.
+// Variants found in published folders of these families, with equal results.
 TEST(Pretrained, OtherSpellingsAreRead) {
   nn::ForwardContext context;
   const auto expect_hidden = [&](const Copy& copy) {

@@ -1,4 +1,4 @@
-// Folders of encoder-decoders as transformers writes them give its numbers (tests/golden/families.py).
+// Encoder-decoder folders written by transformers give its results (tests/golden/families.py).
 
 #include <gtest/gtest.h>
 
@@ -73,7 +73,7 @@ TEST_P(TranslationFamilies, WriteTransformersText) {
     std::vector<int32_t> found{static_cast<int32_t>(model->config().decoder_start_id)};
     for (const int32_t expected : case_.expected["greedy"].values<int32_t>()) {
       Tensor next = to_host(model->step(Tensor::from(std::vector{found.back()}, {1}), state));
-      // transformers was told to go on, and not to write padding.
+      // As in transformers' recording, end and padding tokens are never chosen.
       for (const int64_t never : {model->config().eos_id, model->config().pad_id})
         next.data()[never] = -1e30f;
       found.push_back(static_cast<int32_t>(std::ranges::max_element(next.values()) - next.values().begin()));
@@ -118,7 +118,7 @@ TEST_P(TranslationFamilies, AreWrittenAsTheyWereRead) {
 INSTANTIATE_TEST_SUITE_P(T5, TranslationFamilies,
                          ::testing::ValuesIn(family_cases(FolderKind::translation, "t5")), kCaseName);
 
-// A copy of a golden folder with a part of its config.json replaced.
+// A copy of a golden folder with part of its config.json replaced.
 class T5Config : public ::testing::Test {
  protected:
   std::string message_with(const std::string& from, const std::string& to) {
@@ -145,7 +145,7 @@ TEST_F(T5Config, SaysWhatItCannotBe) {
       {"\"relative_attention_num_buckets\": 8", "\"relative_attention_num_buckets\": 7"},
       {"\"d_ff\": 12", "\"d_ff\": 12, \"quantization_config\": {\"bits\": 4}"},
       {"\"T5ForConditionalGeneration\"", "\"T5EncoderModel\""},
-      // What a model is made for before a tensor says that it is so large.
+      // Checked before a tensor of this size is created.
       {"\"relative_attention_num_buckets\": 8", "\"relative_attention_num_buckets\": 2000000000"},
       {"\"relative_attention_max_distance\": 20", "\"relative_attention_max_distance\": 2000000000"},
       {"\"num_decoder_layers\": 2", "\"num_decoder_layers\": 1000000"},
@@ -169,7 +169,8 @@ TEST_F(T5Config, SaysWhatItCannotBe) {
   }
 }
 
-// Writers before transformers 5 said with one field what two say now, and kept another of the tied tables.
+// Before transformers 5, one field had the meaning of two current ones, and files stored another of the tied
+// tables.
 TEST_F(T5Config, OlderFoldersAreRead) {
   const FamilyCase one("t5_gated");
   const auto expected = load_transformer(one.folder);

@@ -1,4 +1,4 @@
-// Folders whose weights are kept in bf16 and int8.
+// Folders with weights in bf16 and int8.
 
 #include <gtest/gtest.h>
 
@@ -71,7 +71,7 @@ TEST_P(Kept, ComesBackBitForBit) {
   EXPECT_TRUE(same_bits(logits(*loaded), logits(*model)));
 }
 
-// Rounding when a folder is opened gives what rounding before it was written gives.
+// Conversion on loading equals conversion before saving.
 TEST_P(Kept, RoundingOnLoadIsTheSame) {
   const auto [tying, dtype] = GetParam();
   const Scratch folder;
@@ -115,7 +115,7 @@ TEST(WeightDTypes, EveryMatrixButPositionsIsRounded) {
   });
 }
 
-// Other writers' halves: F16 is widened, BF16 stays what it is.
+// 16-bit weights of other writers: F16 is widened, BF16 is kept.
 TEST(WeightDTypes, HalvesOfOtherWritersLoad) {
   const Scratch folder;
   const auto model = random_model();
@@ -123,7 +123,7 @@ TEST(WeightDTypes, HalvesOfOtherWritersLoad) {
   quantize_model(DType::bf16, *model);
   std::vector<io::NamedTensor> tensors;
   model->visit([&](const std::string& name, const nn::Parameter& p) {
-    // Norms and biases in BF16 too, as transformers writes them.
+    // Norms and biases in BF16 too, as written by transformers.
     tensors.push_back({name, to_dtype({p.variable.value()}, DType::bf16).values});
   });
   io::write_safetensors(folder / "model.safetensors", tensors);
@@ -152,7 +152,7 @@ TEST(WeightDTypes, ConfigSaysWhatTheyAre) {
   }
 }
 
-// Configurations that only qkv's own format describes have one model_type for all dtypes.
+// Configurations in qkv's own format have one model_type for all dtypes.
 TEST(WeightDTypes, OwnFormatTakesAnyDType) {
   TransformerConfig config = small();
   config.norm = nn::NormPlacement::pre;
@@ -169,7 +169,7 @@ TEST(WeightDTypes, OwnFormatTakesAnyDType) {
   }
 }
 
-// A frozen model of any dtype runs while another one trains, as a teacher, to the bits that it has alone.
+// A frozen model of any dtype can run while another one trains, as a teacher, with the same bits as alone.
 TEST(WeightDTypes, ATeacherRunsUnderATape) {
   const Scratch folder;
   save_transformer(folder.path(), *random_model(), {});
@@ -188,7 +188,7 @@ TEST(WeightDTypes, ATeacherRunsUnderATape) {
             std::string::npos);
 }
 
-// Values lie in the mapped file; writing to them is for training.
+// Values stay in the mapped file; only training may write to them.
 TEST(WeightDTypes, TrainableValuesCanBeWritten) {
   const Scratch folder;
   save_transformer(folder.path(), *random_model(), {});
@@ -209,7 +209,7 @@ class BadDTypes : public ::testing::Test {
     save_transformer(folder_.path(), *model, {});
   }
 
-  // Writes the weights anew, with one tensor changed or, where `change` gives none, left out.
+  // Rewrites the weights with one tensor changed or, if `change` returns none, omitted.
   void rewrite(const std::string& name, const std::function<Tensor(const Tensor&)>& change) {
     const io::SafetensorsFile file(folder_ / "model.safetensors");
     std::vector<io::NamedTensor> tensors;
@@ -266,7 +266,7 @@ TEST_F(BadDTypes, WhatIsNoWeight) {
   expect_refusal({"model.encoder.layers.0.fc1.bias", "expected F32, F16 or BF16", "I8"});
 }
 
-// After a first step nothing is compiled any more, and a second decoding asks the system for no memory.
+// After the first step nothing is compiled, and a second decoding requests no memory from the system.
 TEST(WeightDTypes, AStepIsLean) {
   for (const DType dtype : {DType::f32, DType::bf16, DType::i8}) {
     const auto model = random_model();

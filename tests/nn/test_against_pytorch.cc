@@ -1,4 +1,4 @@
-// The modules against PyTorch's: outputs, gradients of inputs and of every parameter
+// The modules compared with PyTorch's: outputs, gradients of inputs and of every parameter
 // (tests/golden/pytorch.py).
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ using namespace qkv::testing;
 
 const auto kSame = [](const std::string& name) { return name; };
 
-// The values of a PyTorch mask where qkv needs [batch, heads | 1, queries | 1, keys].
+// A PyTorch mask in qkv's layout [batch, heads | 1, queries | 1, keys].
 Tensor four_axes(const Tensor& mask, int64_t batch) {
   if (mask.rank() == 4) return mask;
   if (mask.rank() == 2 && mask.dim(0) == batch) return mask.reshape({batch, 1, 1, mask.dim(1)});
@@ -145,7 +145,7 @@ TEST_P(DecoderLayer, AgreesWithPyTorch) {
 INSTANTIATE_TEST_SUITE_P(Golden, DecoderLayer, ::testing::ValuesIn(golden_files("nn", "decoder_layer_")),
                          case_name);
 
-// nn.Transformer: both stacks, with the norm that PyTorch puts after each.
+// nn.Transformer: both stacks, each followed by a norm.
 class Stacks {
  public:
   explicit Stacks(const Golden& golden)

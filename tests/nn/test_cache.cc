@@ -1,4 +1,4 @@
-// Caches of keys and values: their memory, what shares it, and prompts that are read in chunks.
+// KV caches: memory, sharing, and chunked prompts.
 
 #include "qkv/nn/cache.h"
 
@@ -45,7 +45,7 @@ Tensor rows_of(const Tensor& x, const Offsets& all, const std::vector<int32_t>& 
 
 bool same_bits(const Tensor& a, const Tensor& b) { return std::ranges::equal(a.values(), b.values()); }
 
-// However a prompt is cut into reads, its outputs and those of the steps after it are the same bits.
+// For any division of a prompt into reads, its outputs and those of later steps have the same bits.
 TEST(Cache, ChunksOfAPromptHaveTheBitsOfTheWhole) {
   const Offsets all({0, 190, 193, 293});
   const Tensor x = random_tensor({293, 24}, 3), next = random_tensor({3, 24}, 4);
@@ -81,7 +81,7 @@ TEST(Cache, ChunksOfAPromptHaveTheBitsOfTheWhole) {
   }
 }
 
-// Attention with a window is attention with the mask that says the same: forward, backward and in steps.
+// A window equals the corresponding mask: forward, backward and step by step.
 TEST(Window, IsAMask) {
   const int64_t n = 150;
   for (const int64_t window : {1, 3, 64, 65, 149, 200}) {
@@ -137,7 +137,7 @@ TEST(Cache, MemoryIsSharedAndFreedByTheLast) {
   nn::DecoderState first = decoder.start({.offsets = Offsets::uniform(1, 0)});
   read(x, first);
   for (const int64_t common : {1, 15, 16, 37, 60}) {
-    // The beginning of x, and then what only this one reads; both continue.
+    // Starts with a prefix of x and continues with its own tokens; both continue.
     nn::DecoderState branch = first.share(common);
     EXPECT_EQ(branch.next_positions().data<int32_t>()[0], common);
     EXPECT_LE(branch.bytes(), first.bytes());
@@ -152,7 +152,7 @@ TEST(Cache, MemoryIsSharedAndFreedByTheLast) {
         same_bits(decoder.step(other.slice_rows(0, 1), kept), decoder.step(other.slice_rows(0, 1), again)))
         << "another one's positions change nothing";
   }
-  // The memory outlives the state that it began with.
+  // The memory outlives the state in which it was created.
   nn::DecoderState heir = first.share(40);
   first = {};
   nn::DecoderState alone = decoder.start({.offsets = Offsets::uniform(1, 0)});
@@ -235,12 +235,12 @@ TEST(PrefixCache, KeepsWhatWasUsedLastWithinItsBudget) {
   EXPECT_EQ(length({1, 2, 3, 4, 5}), 4);
   EXPECT_EQ(length({1, 2, 3}), 3);
   EXPECT_EQ(length({8, 7}), 0);
-  keep({1, 2, 3, 4, 5});  // in place of its beginning
+  keep({1, 2, 3, 4, 5});  // replaces its prefix
   EXPECT_EQ(cache.positions(), 7);
-  keep({1, 2, 3});  // is there already
+  keep({1, 2, 3});  // present already
   EXPECT_EQ(cache.positions(), 7);
   EXPECT_EQ(length({7, 8, 1}), 2);
-  keep({5, 5, 5, 5});  // 1 2 3 4 5 was not used for longest
+  keep({5, 5, 5, 5});  // 1 2 3 4 5 was least recently used
   EXPECT_EQ(length({1, 2, 3}), 0);
   EXPECT_EQ(length({7, 8}), 2);
   EXPECT_EQ(cache.positions(), 6);

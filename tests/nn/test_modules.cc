@@ -33,7 +33,7 @@ nn::StackOptions small_stack(nn::NormPlacement norm) {
 
 class Decoding : public ::testing::TestWithParam<nn::NormPlacement> {};
 
-// Position by position with a cache, past several growths of it, is the same as all positions at once.
+// Step by step with a cache, which grows several times, equals all positions at once.
 TEST_P(Decoding, StepsGiveWhatTheWholeGives) {
   const nn::Decoder decoder(small_stack(GetParam()));
   nn::initialise(decoder, 5);
@@ -54,7 +54,7 @@ TEST_P(Decoding, StepsGiveWhatTheWholeGives) {
   EXPECT_EQ(state.layers[0].self.length(1), length);
 }
 
-// Sentences come and go in the middle of others, and each has the bits that it has alone.
+// Sentences are added and removed while others are decoded, and each has the same bits as alone.
 TEST_P(Decoding, SentencesComeAndGo) {
   const nn::Decoder decoder(small_stack(GetParam()));
   nn::initialise(decoder, 6);
@@ -67,7 +67,7 @@ TEST_P(Decoding, SentencesComeAndGo) {
     const Offsets own = Offsets::of_lengths(lengths);
     return nn::Memory{encoded.slice_rows(offsets.begin(first), own.tokens()), own};
   };
-  // Of each row: its sentence, and what it was given from the first step on.
+  // For each row: its sentence, and its inputs since the first step.
   struct Row {
     int64_t sentence = 0;
     std::vector<Tensor> inputs = {};
@@ -96,15 +96,15 @@ TEST_P(Decoding, SentencesComeAndGo) {
     rows = next;
   };
   step();
-  reorder({0, 1, 1}, {0, 1, 3});  // sentence 1 goes on as two
+  reorder({0, 1, 1}, {0, 1, 3});  // sentence 1 continues as two hypotheses
   step();
   state.join(decoder.start(memory_of(2, 1)));
   rows.push_back({2});
   step();
   reorder({2, 1, 3}, {0, 0, 2, 3});  // sentence 0 is done
   step();
-  for (int i = 0; i < 20; ++i) step();  // past growths of the cache
-  reorder({2, 2, 2}, {0, 0, 3});        // and sentence 1
+  for (int i = 0; i < 20; ++i) step();  // the cache grows
+  reorder({2, 2, 2}, {0, 0, 3});        // sentence 1 is done too
   step();
   state.join(decoder.start(memory_of(0, 1)));
   rows.push_back({0});
@@ -119,7 +119,7 @@ INSTANTIATE_TEST_SUITE_P(Norms, Decoding, ::testing::Values(nn::NormPlacement::p
                            return std::string(norm.param == nn::NormPlacement::post ? "post" : "pre");
                          });
 
-// What LLaMA's blocks are made of: no memory to read, rotary positions, grouped heads, a gate, RMS norms.
+// LLaMA's blocks: no memory, rotary positions, grouped heads, a gate, RMS norms.
 nn::StackOptions language_stack() {
   return {.layers = 2,
           .layer = {.d_model = 24,
@@ -155,7 +155,7 @@ TEST(LanguageDecoder, IsAnEncoderWhereItIsNotCausal) {
   EXPECT_NE(std::memcmp(found.data(), causal.data(), found.bytes()), 0);
 }
 
-// A key that is masked for all queries leaves no trace in the other rows.
+// A key that is masked for all queries does not affect other rows.
 TEST(LanguageDecoder, TakesAMask) {
   const nn::Decoder decoder(language_stack());
   nn::initialise(decoder, 15);
@@ -187,7 +187,8 @@ TEST(Encoder, ErrorsNameTheModule) {
   }
 }
 
-// The layers above frozen ones learn the same as if those learned too, whether or not layers are run again.
+// Layers above frozen ones get the same gradients as if those were trained too, with and without
+// recomputation.
 TEST(Encoder, FrozenLayersGetNoGradient) {
   const Offsets offsets({0, 5, 12});
   const Tensor x = random_tensor({12, 24}, 3), coefficients = random_tensor({12, 24}, 4);
@@ -239,7 +240,7 @@ TEST(LanguageDecoder, HasThePartsThatItSays) {
   EXPECT_EQ(names, expected);
 }
 
-// Sequences of different lengths, read at once and continued step by step, each at a position of its own.
+// Sequences of different lengths, read at once and continued step by step, each at its own position.
 TEST(LanguageDecoder, ReadsAndThenStepsAsTheWholeGoes) {
   const nn::Decoder decoder(language_stack());
   nn::initialise(decoder, 15);
@@ -276,8 +277,8 @@ TEST(LanguageDecoder, ReadsAndThenStepsAsTheWholeGoes) {
   }
 }
 
-// What rotary positions are for: attention does not change where a whole sequence moves, and does where its
-// order changes.
+// Rotary positions are relative: attention is invariant to shifts of the whole sequence, but not to its
+// order.
 TEST(LanguageDecoder, RotaryScoresDependOnDistances) {
   const RotaryTable table = nn::rotary_table({.rotary_base = 10000}, 6, 40);
   const auto at = [](std::vector<int32_t> places) { return Tensor::from(places, {3}); };
@@ -395,7 +396,7 @@ TEST(Embedding, LearnedPositionsEndWhereTheyEnd) {
   EXPECT_THROW(embedding({ids(5), Offsets({0, 5})}, context), UsageError);
 }
 
-// Word, position and type are added up and normalised, as BERT does.
+// Adds word, position and type embeddings and normalises, as in BERT.
 TEST(Embedding, AddsTypesAndNormalises) {
   const nn::Parameter table(Shape{11, 6}, {nn::Initializer::Kind::normal, 1.0f});
   const nn::Embedding embedding(

@@ -1,5 +1,5 @@
-// Positions that attention knows of, held to transformers (tests/golden/positions.py), to a dense oracle, and
-// to the whole where they are used step by step.
+// Positions applied in attention, compared with transformers (tests/golden/positions.py), with a dense
+// reference, and step by step with the whole.
 
 #include <gtest/gtest.h>
 
@@ -69,7 +69,7 @@ TEST(Rotary, ScaledAnglesAreTransformers) {
     const Tensor numbers = expected[name];
     const int64_t places[] = {1, 7, 900};
     for (int64_t i = 0; i < 36; ++i) {
-      // An angle of position 900 is as exact as a float of its size.
+      // An angle of position 900 has the precision of a float of its size.
       const int64_t place = places[i / 12], angle = i % 12;
       EXPECT_NEAR(table.cosines.data()[place * 12 + angle], numbers.data()[i], 2e-4) << name << ' ' << i;
       EXPECT_NEAR(table.sines.data()[place * 12 + angle], numbers.data()[36 + i], 2e-4) << name << ' ' << i;
@@ -99,13 +99,12 @@ Tensor parameter_of(const nn::Encoder& encoder, const std::string& wanted) {
   return found;
 }
 
-// What a mask says of each pair is what positions by distance say: the same attention with a bias that is
-// written out.
+// A mask with positions by distance equals attention with an explicit bias.
 TEST(RelativePositions, AreABiasByDistance) {
   for (const auto kind : {nn::PositionKind::relative, nn::PositionKind::alibi}) {
     const nn::Encoder encoder(stack(kind)), plain(stack(nn::PositionKind::none));
     nn::initialise(encoder, 3);
-    nn::initialise(plain, 3);  // numbers are a function of the name
+    nn::initialise(plain, 3);  // values are a function of the name
     const int64_t n = 17;
     Tensor bias = Tensor::empty({1, 3, n, n});
     const nn::PositionOptions options = stack(kind).layer.positions;
@@ -136,7 +135,7 @@ TEST(RelativePositions, StepsGiveWhatTheWholeGives) {
   for (const auto kind : {nn::PositionKind::relative, nn::PositionKind::alibi}) {
     const nn::Decoder decoder(stack(kind));
     nn::initialise(decoder, 4);
-    // Read at once, and continued from different places.
+    // Read at once, and continued from different positions.
     const Offsets whole_offsets({0, 24, 45}), first({0, 5, 7});
     const Tensor x = random_tensor({45, 12}, 2);
     nn::ForwardContext context;
@@ -159,7 +158,8 @@ TEST(RelativePositions, StepsGiveWhatTheWholeGives) {
   }
 }
 
-// A sequence's bits do not hang on how long the others are, though the table by distance is the longest's.
+// A sequence's bits do not depend on the lengths of others, although the table by distance has the longest's
+// size.
 TEST(RelativePositions, HaveTheSameBitsInAnyBatch) {
   const nn::Encoder encoder(stack(nn::PositionKind::relative));
   nn::initialise(encoder, 7);

@@ -1,5 +1,5 @@
 #pragma once
-// PyTorch's names and layouts of parameters, for modules of qkv/nn.
+// PyTorch's parameter names and layouts, for modules of qkv/nn.
 
 #include <string>
 #include <utility>
@@ -10,7 +10,7 @@
 
 namespace qkv::testing {
 
-// qkv's name inside a block -> PyTorch's.
+// Converts qkv's name within a block to PyTorch's.
 inline std::string torch_name(std::string name) {
   static const std::vector<std::pair<std::string, std::string>> kEncoder{{"encoder_attn_layer_norm", "norm2"},
                                                                          {"encoder_attn", "multihead_attn"},
@@ -21,7 +21,7 @@ inline std::string torch_name(std::string name) {
     const size_t at = name.find(from);
     if (at != std::string::npos) name.replace(at, from.size(), to);
   };
-  // Whether the last norm is the second or the third depends on the block.
+  // The last norm is the second or the third, depending on the block.
   if (!name.starts_with("decoder")) replace("final_layer_norm", "norm2");
   replace("final_layer_norm", "norm3");
   for (const auto& [from, to] : kEncoder) replace(from, to);
@@ -29,8 +29,8 @@ inline std::string torch_name(std::string name) {
   return name;
 }
 
-// The part of a PyTorch tensor that is qkv's parameter `name`, from the entries `prefix` + PyTorch's name:
-// in_proj_weight is the queries', keys' and values' weights, one below the other.
+// The part of a PyTorch tensor that is qkv's parameter `name`, from the entry `prefix` + PyTorch's name;
+// in_proj_weight stacks the weights of queries, keys and values.
 inline Tensor torch_tensor(const Golden& golden, const std::string& prefix, const std::string& name,
                            const Shape& shape) {
   for (int part = 0; part < 3; ++part) {
@@ -45,7 +45,8 @@ inline Tensor torch_tensor(const Golden& golden, const std::string& prefix, cons
   return golden[prefix + name];
 }
 
-// Gives a module PyTorch's numbers, on the device. `rename` maps the module's names to those of the file.
+// Loads PyTorch's parameters into a module, on the device. `rename` maps the module's names to those of the
+// file.
 template <class Module, class Rename>
 void load_torch(const Module& module, const Golden& golden, const Rename& rename,
                 Device device = Device::cpu) {

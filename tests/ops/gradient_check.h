@@ -1,5 +1,5 @@
 #pragma once
-// The generic gradient check: what backward() leaves in the inputs, against differences of the value.
+// The generic gradient check: compares backward() with finite differences.
 
 #include <gtest/gtest.h>
 
@@ -17,15 +17,15 @@ namespace qkv::testing {
 
 struct GradientCheck {
   std::function<Variable(const std::vector<Variable>&)>
-      function;  // any output; it is summed with random coefficients
+      function;  // any output; reduced to a sum with random coefficients
   std::vector<Tensor> inputs;
-  // Of the differences, whose error falls with the fourth power of it; what is left is float32's rounding.
+  // Step of the differences, whose error is of the fourth order in it; the rest is float32's rounding.
   double step = 2e-2;
-  // Of the larger of an element's gradient and the root mean square of its input's.
+  // Relative to the larger of an element's gradient and the root mean square of its input's gradient.
   double tolerance = 5e-4;
 };
 
-// Gradients by input, undefined where none arrived.
+// Gradients by input; undefined if none.
 using Gradients = std::vector<Tensor>;
 
 inline std::vector<Variable> leaves_of(const std::vector<Tensor>& inputs) {
@@ -40,7 +40,7 @@ inline Gradients gradients_of(const std::vector<Variable>& leaves) {
   return gradients;
 }
 
-// The gradients of `loss` with fresh leaves.
+// The gradients of `loss` with new leaves.
 inline Gradients backward(const std::vector<Tensor>& inputs,
                           const std::function<Variable(const std::vector<Variable>&)>& loss) {
   const std::vector<Variable> leaves = leaves_of(inputs);
@@ -55,7 +55,7 @@ inline double root_mean_square(const Tensor& x) {
   return std::sqrt(sum / static_cast<double>(std::max<int64_t>(1, x.numel())));
 }
 
-// found = factor * once, but for the last bits.
+// found = factor * once, up to the last bits.
 inline void expect_equal_gradients(const Tensor& found, const Tensor& expected, const std::string& what) {
   ASSERT_EQ(found.defined(), expected.defined()) << what;
   if (!found.defined()) return;
@@ -70,11 +70,11 @@ inline void expect_equal_gradients(const Tensor& found, const Tensor& expected, 
 
 inline Tensor sum_of(const Tensor& a, const Tensor& b) { return (Variable(a) + Variable(b)).value(); }
 
-// Each element of each input's gradient against differences of the value.
+// Compares each element of each input's gradient with finite differences.
 inline void check_against_differences(const GradientCheck& check, const Gradients& gradients,
                                       const Tensor& coefficients) {
   const std::vector<Variable> leaves = leaves_of(check.inputs);
-  // In double from here on: the sum's rounding must not hide the difference.
+  // In double precision, so that the sum's rounding does not hide the difference.
   const auto value = [&] {
     const Tensor y = check.function(leaves).value().clone();
     double sum = 0;
@@ -108,11 +108,12 @@ inline void check_against_differences(const GradientCheck& check, const Gradient
   }
 }
 
-// Checks every element of every input's gradient against differences; and that gradients are the same
-//   - where an input is what another operation computed,
-//   - in sum, where the function is used twice, and where two inputs of one shape are one variable,
-//   - where another input is frozen,
-// and added to what an earlier pass has left.
+// Compares the gradient of every element of every input with finite differences, and checks that gradients
+// are equal
+// - if an input is the result of another operation,
+// - in sum, if the function is used twice, and if two inputs of one shape are one variable,
+// - if another input is frozen,
+// and are added to those of an earlier pass.
 inline void check_gradients(const GradientCheck& check) {
   const Shape shape = check.function(leaves_of(check.inputs)).shape();
   const Tensor coefficients = random_tensor(shape, 99), others = random_tensor(shape, 98);

@@ -1,4 +1,4 @@
-// Operations against PyTorch's (tests/golden/pytorch.py).
+// Operations compared with PyTorch's (tests/golden/pytorch.py).
 
 #include <gtest/gtest.h>
 

@@ -13,7 +13,7 @@ namespace {
 
 using testing::random_tensor;
 
-// Two sequences of 3 and 5 queries and 4 and 6 keys; 4 heads of queries to 2 of keys.
+// Two sequences of 3 and 5 queries and 4 and 6 keys; 4 query heads, 2 key heads.
 struct Batch {
   Tensor query = random_tensor({8, 4, 6}, 1), key = random_tensor({10, 2, 6}, 2),
          value = random_tensor({10, 2, 3}, 3);
@@ -77,7 +77,7 @@ TEST(AttentionCapture, EntropyAndLargestWeightsAreThoseOfTheWeights) {
   }
 }
 
-// With a softcap, ALiBi and a mask; a query that may attend to nothing has no finite score.
+// With a softcap, ALiBi and a mask; a query without allowed keys has no finite score.
 TEST(AttentionCapture, ScoresAreWhatTheSoftmaxIsTakenOf) {
   const Batch batch;
   Tensor keep = Tensor::empty({1, 1, 1, 6}, DType::u8);

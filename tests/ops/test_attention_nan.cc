@@ -1,4 +1,4 @@
-// What a NaN among the values does: it stays within its sequence.
+// NaN among the values stays within its sequence.
 
 #include <gtest/gtest.h>
 

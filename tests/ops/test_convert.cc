@@ -1,4 +1,4 @@
-// Numbers in bf16: conversions, and attention over them.
+// Conversion to bf16, and attention on bf16.
 
 #include "qkv/ops/convert.h"
 
@@ -49,7 +49,7 @@ TEST(Convert, ColumnsOfAMatrixAndTheirGradients) {
   }
 }
 
-// Attention over bf16 is attention over the same numbers in f32, its output rounded once.
+// Attention on bf16 equals attention on the same values in f32, with its output rounded once.
 TEST(Bf16Attention, IsThatOfTheSameNumbersInF32) {
   const Variable query = Variable::parameter(to_bf16(random_tensor({9, 4, 6}, 1)).value());
   const Variable key = Variable::parameter(to_bf16(random_tensor({11, 2, 6}, 2)).value());

@@ -15,7 +15,7 @@ namespace {
 using namespace qkv;
 using namespace qkv::testing;
 
-// Rates that no element survives, or that are none.
+// Rates of 1, and invalid rates.
 TEST(DropoutRate, IsAProbabilityBelowOne) {
   const Tensor x = random_tensor({3, 8}, 1), y = random_tensor({3, 8}, 2), weight = random_tensor({8}, 3);
   const LinearWeights weights({Variable(random_tensor({5, 8}, 4))});

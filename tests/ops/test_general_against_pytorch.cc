@@ -1,4 +1,4 @@
-// Operations on values of any shape against PyTorch's, in float64 (tests/golden/general_ops.py).
+// Operations on values of any shape, compared with PyTorch's in float64 (tests/golden/general_ops.py).
 
 #include <gtest/gtest.h>
 
@@ -28,9 +28,8 @@ using Inputs = std::map<std::string, Variable>;
 
 struct Op {
   std::function<Variable(const Golden&, const Inputs&)> run;
-  // How far an element of the values and of the gradients may be from the float64 result, in units of 2^-24
-  // times the largest of its tensor. 2^-24 is the error of one rounding; the golden's own is half of one
-  // more.
+  // Maximum error of an element of the values and the gradients, in units of 2^-24 times the largest element
+  // of its tensor. 2^-24 is the error of one rounding; the golden value's own is half as large.
   double value_bound, gradient_bound;
 };
 
@@ -58,8 +57,7 @@ Variable class_loss(const Golden& golden, const Variable& logits) {
 
 const std::map<std::string, Op>& ops() {
   static const std::map<std::string, Op> all{
-      // One rounding: the float32 nearest to the exact result. Gradients are sums where an input is
-      // broadcast.
+      // One rounding: the float32 nearest to the exact result. Gradients of broadcast inputs are sums.
       {"add", {[](const Golden&, const Inputs& in) { return in.at("x") + in.at("y"); }, 0, 2}},
       {"subtract", {[](const Golden&, const Inputs& in) { return in.at("x") - in.at("y"); }, 0, 2}},
       {"multiply", {[](const Golden&, const Inputs& in) { return in.at("x") * in.at("y"); }, 0, 2}},
@@ -87,7 +85,7 @@ const std::map<std::string, Op>& ops() {
       {"softmax", {[](const Golden&, const Inputs& in) { return softmax(in.at("x")); }, 8, 8}},
       {"log_softmax", {[](const Golden&, const Inputs& in) { return log_softmax(in.at("x")); }, 4, 8}},
       {"matmul", {[](const Golden&, const Inputs& in) { return matmul(in.at("x"), in.at("y")); }, 4, 4}},
-      // Nothing is computed.
+      // No arithmetic.
       {"transpose", {[](const Golden&, const Inputs& in) { return transpose(in.at("x")); }, 0, 0}},
       {"concatenate",
        {[](const Golden& golden, const Inputs& in) {
@@ -121,7 +119,7 @@ const std::map<std::string, Op>& ops() {
   return all;
 }
 
-// Every element within `bound` units of 2^-24 of the largest that is expected.
+// Every element within `bound` units of 2^-24 of the largest expected element.
 void expect_within(const Tensor& found, const Tensor& expected, double bound, const std::string& what) {
   ASSERT_EQ(found.shape(), expected.shape()) << what;
   const std::span<const float> wanted = expected.values();

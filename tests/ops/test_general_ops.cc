@@ -41,7 +41,7 @@ void expect_values(const Variable& found, const Shape& shape, const std::vector<
   }
 }
 
-// Away from 0, so that it can divide.
+// Away from 0, for divisors.
 Tensor divisors(const Shape& shape, uint64_t seed) {
   Tensor x = random_tensor(shape, seed);
   for (float& value : x.values()) value += value > 0 ? 1.0f : -1.0f;
@@ -59,7 +59,7 @@ TEST(Arithmetic, Broadcasts) {
   expect_values(1.0f - x * 2.0f, {2, 3}, {-1, -3, -5, -7, -9, -11});
   expect_values(12.0f / x + (-x), {2, 3}, {11, 4, 1, -1, -2.6, -4});
   expect_values(tensor({3}, {1}) + tensor({4}, {}), {1}, {7});
-  // Three axes against one in the middle, and columns of a wider matrix.
+  // Three axes with one in the middle, and columns of a wider matrix.
   expect_values(tensor({1, 2, 3, 4}, {2, 1, 2}) * tensor({1, 10}, {2, 1}), {2, 2, 2},
                 {1, 2, 10, 20, 3, 4, 30, 40});
   expect_values(Variable(x.value().columns(1, 2)) * 2.0f, {2, 2}, {4, 6, 10, 12});
@@ -120,7 +120,7 @@ TEST(Reduce, Gradients) {
                    .inputs = {random_tensor({3, 5}, 1)}});
 }
 
-// A sum is the same for any number of threads, and rounds once.
+// A sum does not depend on the number of threads, and is rounded once.
 TEST(Reduce, SumsAreExactAndDoNotDependOnThreads) {
   const Variable x = random_tensor({70000, 3}, 5);
   double expected = 0;
@@ -236,13 +236,13 @@ TEST(Pooling, MeansAndLargest) {
             "segment_mean: expected [4, features], as the offsets end there, found [5, 2]");
   check_gradients({.function = [=](const auto& in) { return segment_mean(in[0], offsets); },
                    .inputs = {random_tensor({5, 3}, 1)}});
-  // Ahead of one another by more than the differences' step.
+  // Separated by more than the step of the differences.
   Tensor apart = Tensor::empty({5, 130});
   for (int64_t i = 0; i < apart.numel(); ++i)
     apart.values()[static_cast<size_t>(i)] = 0.25f * static_cast<float>(i * 7 % 11);
   check_gradients(
       {.function = [=](const auto& in) { return segment_max(in[0], offsets); }, .inputs = {apart}});
-  // Of equals the first gets the gradient.
+  // For ties, the first gets the gradient.
   const Variable equal = Variable::parameter(tensor({2, 2, 1}, {3, 1}));
   Tape tape;
   tape.backward(sum(segment_max(equal, Offsets({0, 3}))));
@@ -293,7 +293,7 @@ TEST(CrossEntropy, IsWhatItsEquationSays) {
       }
     }
   }
-  // Logits of more axes, and another label that is ignored.
+  // Logits with more axes, and another ignored label.
   const Tensor all =
       cross_entropy(logits.reshape({2, 3, 5}), Tensor::from(std::vector<int32_t>{2, 4, 0, 4, 2, 4}, {2, 3}),
                     {.ignored_label = 4, .reduction = Reduction::none})
@@ -335,12 +335,12 @@ TEST(Mse, SquaresDifferences) {
   EXPECT_EQ(message_of([&] { mse(x, tensor({1, 2}, {2})); }), "mse: shapes differ: [2, 2] and [2]");
   check_gradients({.function = [](const auto& in) { return mse(in[0], in[1]); },
                    .inputs = {random_tensor({3, 4}, 1), random_tensor({3, 4}, 2)}});
-  // Two losses are one.
+  // Two losses combined.
   check_gradients({.function = [](const auto& in) { return mse(in[0], in[1]) + 0.3f * mean(in[0] * in[0]); },
                    .inputs = {random_tensor({3, 4}, 1), random_tensor({3, 4}, 2)}});
 }
 
-// Values and gradients on the reference device, whose memory nothing but its kernels can read.
+// Values and gradients on the reference device, whose memory only its kernels can access.
 TEST(GeneralOps, AgreeOnTheReferenceDevice) {
   const Offsets offsets({0, 2, 2, 4});
   const Tensor labels = Tensor::from(std::vector<int32_t>{2, -100, 0, 4}, {4}), weights = divisors({5}, 4);

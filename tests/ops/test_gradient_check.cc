@@ -1,4 +1,4 @@
-// The gradient check fails for gradients that are wrong.
+// The gradient check must fail for wrong gradients.
 
 #include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ int failures_of(const GradientCheck& check) {
   return failures;
 }
 
-// x + y, whose backward is the given one.
+// x + y with the given backward function.
 template <class Backward>
 GradientCheck sum_with(const Backward& backward) {
   return {.function =

@@ -1,4 +1,4 @@
-// Every differentiable operation under the generic gradient check.
+// The generic gradient check of every differentiable operation.
 
 #include <gtest/gtest.h>
 
@@ -98,7 +98,7 @@ TEST(Gradients, RmsNorm) {
   }
 }
 
-// Weight and bias are each trained or not, and written or added to, by themselves.
+// Weight and bias, each trained or not, and written or added to, independently.
 TEST(Gradients, ABiasOfTwoNorms) {
   check_gradients({.function =
                        [](const auto& in) {
@@ -117,7 +117,7 @@ TEST(Gradients, OfOneParameterOfANorm) {
       {.function = [=](const auto& in) { return layer_norm(x, in[0], bias, 1e-3f); }, .inputs = {weight}});
 }
 
-// Gate and what it gates as columns of one product.
+// The two inputs as columns of one product.
 TEST(Gradients, Gated) {
   for (const Dropout& dropout : {Dropout{}, kDropout}) {
     check_gradients({.function =
@@ -164,7 +164,7 @@ TEST(Gradients, Scaled) {
                    .inputs = {random_tensor({3, 5}, 1)}});
 }
 
-// Distances share buckets, and some bucket has none.
+// Some distances share a bucket, and one bucket is empty.
 TEST(Gradients, BiasByDistance) {
   const Tensor buckets = Tensor::from(std::vector<int32_t>{3, 3, 1, 0, 4, 4, 4}, {7});
   const Tensor table = random_tensor({5, 2}, 1);
@@ -182,13 +182,13 @@ TEST(Gradients, ReshapeAndColumns) {
       {.function =
            [](const auto& in) {
              const Variable x = reshape(in[0], {4, 6});
-             // Two views of one value, and the value itself: all three add to its gradient.
+             // Two views of one value, and the value itself, all contribute to its gradient.
              return residual(reshape(activate(reshape(in[0], {4, 6}), Activation::silu), {4, 6}), x);
            },
        .inputs = {random_tensor({8, 3}, 1)}});
 }
 
-// Queries, keys and values as columns of one matrix, as a fused projection gives them.
+// Queries, keys and values as columns of one matrix, as in a fused projection.
 TEST(Gradients, AttentionOnColumns) {
   check_gradients(
       {.function =
@@ -202,7 +202,7 @@ TEST(Gradients, AttentionOnColumns) {
        .inputs = {random_tensor({7, 20}, 1)}});
 }
 
-// Six heads of queries to two of keys, and scores that fall with the distance.
+// Six query heads and two key heads, with ALiBi.
 TEST(Gradients, AttentionOfGroupedHeads) {
   const Tensor slopes = Tensor::from(std::vector{0.5f, 0.3f, 0.2f, 0.1f, 0.05f, 0.0f}, {6});
   check_gradients(
@@ -217,7 +217,7 @@ TEST(Gradients, AttentionOfGroupedHeads) {
        .inputs = {random_tensor({9, 6, 4}, 1), random_tensor({11, 2, 4}, 2), random_tensor({11, 2, 5}, 3)}});
 }
 
-// More queries than keys and fewer, from the first key on; caps that are felt.
+// More queries than keys and fewer, aligned to the first key, with effective caps.
 TEST(Gradients, AttentionWithASoftcap) {
   for (const Alignment alignment : {Alignment::last_key, Alignment::first_key}) {
     check_gradients({.function =
@@ -236,7 +236,7 @@ TEST(Gradients, AttentionWithASoftcap) {
   }
 }
 
-// Sequences of different lengths read the same bias by distance.
+// Sequences of different lengths with the same bias by distance.
 TEST(Gradients, AttentionWithARelativeBias) {
   check_gradients({.function =
                        [](const auto& in) {

@@ -1,4 +1,4 @@
-// Affine maps with weights of every dtype, in both layouts.
+// Linear maps with weights of every dtype, in both layouts.
 
 #include "qkv/ops/linear.h"
 
@@ -59,7 +59,7 @@ TEST_P(LinearOf, IsTheMapOfTheDequantizedWeights) {
   const LinearWeights weights({q, k}, {bias, Variable()});
   const Tensor x = random_tensor({7, 40}, 4);
   const Tensor wide_q = dequantize(q.value()), wide_k = dequantize(k.value());
-  // Inputs of int8 products are rounded to 255 steps: an error of half a step a product, of either sign.
+  // Inputs of int8 products are rounded to 255 steps: an error of half a step per product, of either sign.
   const double tolerance = GetParam() == DType::i8 ? 40 * 0.5 * 2 / 255 * 0.25 : 1e-5;
   for (const WeightLayout layout : {WeightLayout::in_place, WeightLayout::packed}) {
     const Tensor y = linear(x, weights, layout).value();
@@ -75,7 +75,7 @@ TEST_P(LinearOf, IsTheMapOfTheDequantizedWeights) {
   }
 }
 
-// dx = dy W, with W as it was quantized.
+// dx = dy W, with the quantised W.
 TEST_P(LinearOf, AFrozenWeightPassesTheGradientOn) {
   const Weight first = weight_of(GetParam(), random_tensor({24, 40}, 1)),
                second = weight_of(GetParam(), random_tensor({9, 40}, 2));
@@ -92,8 +92,8 @@ TEST_P(LinearOf, AFrozenWeightPassesTheGradientOn) {
   }
 }
 
-// The finite difference of the loss itself. Inputs of int8 products are rounded: here they are whole steps of
-// their rows' scales, which two elements that do not move decide, so that the difference is exact.
+// The finite difference of the loss itself. As inputs of int8 products are rounded, they are multiples of
+// their rows' scales here, which two fixed elements determine, so that the difference is exact.
 TEST_P(LinearOf, TheGradientIsTheSlope) {
   constexpr int64_t kInputs = 16;
   const LinearWeights weights({weight_of(GetParam(), random_tensor({5, kInputs}, 1))});
@@ -128,7 +128,7 @@ TEST_P(LinearOf, CrossEntropyPassesTheGradientOn) {
     Tape tape;
     tape.backward(linear_cross_entropy(x, weights, labels, {.factor = 0.5f, .chunk_rows = 4}).loss);
   }
-  // dlogits = 0.5 (softmax - onehot), of the logits that the forward pass found.
+  // dlogits = 0.5 (softmax - onehot), for the logits of the forward pass.
   const Tensor logits = linear(numbers, weights).value();
   Tensor dlogits = Tensor::empty(logits.shape());
   for (int64_t i = 0; i < 6; ++i) {
@@ -143,7 +143,7 @@ TEST_P(LinearOf, CrossEntropyPassesTheGradientOn) {
   for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(x.grad().values()[i], expected[i], 1e-5) << i;
 }
 
-// Outside training the activation takes the product's place.
+// In inference, the activation overwrites the product.
 TEST_P(LinearOf, AnActivatedMapIsTheActivationOfTheMap) {
   const LinearWeights weights({weight_of(GetParam(), random_tensor({70, 40}, 1))},
                               {Variable(random_tensor({70}, 2))});
@@ -230,7 +230,7 @@ TEST_P(LinearOf, ATableIsLookedUpInItsValues) {
   }
 }
 
-// A frozen table in training: dropout acts on its rows, whatever their dtype, and the positions learn.
+// A frozen table in training: dropout applies to its rows in any dtype, and positions are trained.
 TEST_P(LinearOf, AFrozenTableIsDroppedFrom) {
   const QuantizedTensor value = to_dtype({random_tensor({11, 40}, 1)}, GetParam());
   const Tensor ids = Tensor::from(std::vector<int32_t>{3, 10, 0, 3}, {4});
@@ -272,8 +272,7 @@ TEST_P(LinearOf, OnlyF32IsTrained) {
 INSTANTIATE_TEST_SUITE_P(All, LinearOf, ::testing::ValuesIn(kWeightDTypes),
                          [](const auto& dtype) { return std::string(name_of(dtype.param)); });
 
-// What the backward pass needs is kept alive, whatever becomes of the objects that the forward pass was
-// given.
+// The backward pass keeps what it needs alive, whatever happens to the objects passed to the forward pass.
 TEST(Linear, WeightsMayMoveOrGoBeforeTheBackwardPass) {
   const Tensor numbers = random_tensor({6, 5}, 1), x = random_tensor({3, 5}, 2),
                dy = random_tensor({3, 6}, 3);
@@ -315,7 +314,7 @@ TEST(Linear, WeightsMayMoveOrGoBeforeTheBackwardPass) {
               }));
 }
 
-// The layout is what the caller says, with and without a tape.
+// The caller selects the layout, with and without a tape.
 TEST(Linear, ATapeDoesNotChooseTheProduct) {
   const LinearWeights weights({Variable::parameter(random_tensor({300, 257}, 1))});
   const Tensor x = random_tensor({33, 257}, 2);
@@ -378,7 +377,7 @@ TEST(Linear, RefusesMapsThatAreNone) {
   }
 }
 
-// Columns of a wider matrix as the input of a loss: their gradient has gaps between the rows.
+// Columns of a wider matrix as the input of a loss: their gradient has gaps between rows.
 TEST(Linear, CrossEntropyOfColumns) {
   const LinearWeights weights({Variable(random_tensor({6, 5}, 1))});
   const Tensor labels = Tensor::from(std::vector<int32_t>{0, 5, 2}, {3}), numbers = random_tensor({3, 9}, 2);

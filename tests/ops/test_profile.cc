@@ -92,7 +92,7 @@ struct Model {
   LinearWeights linear_weights{{weight}}, output{{table}};
   Tensor ids = Tensor::from(std::vector<int32_t>{1, 2, 3, 4, 5, 6}, {6});
 
-  // An embedding, attention over it, a norm of the sum, and a loss; the gradients of everything.
+  // An embedding, attention, a norm of the sum, and a loss; the gradients of all inputs.
   std::vector<Tensor> gradients() {
     for (Variable* one : {&table, &weight, &gain, &shift}) one->clear_grad();
     Tape tape;

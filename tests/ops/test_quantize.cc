@@ -29,7 +29,7 @@ TEST(Quantize, ConvertsThereAndBack) {
   const QuantizedTensor int8 = to_dtype({numbers}, DType::i8);
   EXPECT_EQ(int8.dtype(), DType::i8);
   ASSERT_EQ(int8.scales.shape(), Shape{6});
-  // Once rounded, an int8 weight is exact in f32, and rounds to itself.
+  // A rounded int8 weight is exact in f32, and rounds to itself.
   const QuantizedTensor wide = to_dtype(int8, DType::f32), again = to_dtype(wide, DType::i8);
   EXPECT_EQ(std::memcmp(again.values.address(), int8.values.address(), int8.values.bytes()), 0);
   EXPECT_FALSE(wide.scales.defined());
@@ -46,7 +46,7 @@ TEST(Quantize, ViewsAreThatOfTheirCopies) {
   }
 }
 
-// Vectors in bf16, as others write biases and norms.
+// Vectors in bf16, as other programs store biases and norms.
 TEST(Quantize, WidensAnyRank) {
   for (const Shape& shape : {Shape{7}, Shape{2, 3, 4}}) {
     const Tensor numbers = random_tensor(shape, 1), wide = dequantize(to_dtype({numbers}, DType::bf16));

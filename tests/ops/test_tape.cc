@@ -85,7 +85,7 @@ TEST(Tape, BackwardTakesWhatItRecordedAndOnce) {
   const Tensor once = x.grad().clone();
   EXPECT_THROW(tape.backward(loss), UsageError) << "a second time";
   EXPECT_THROW(tape.backward(y, coefficients), UsageError) << "its records are gone";
-  tape.backward(weighted_sum(activate(x, Activation::silu), coefficients));  // recorded since
+  tape.backward(weighted_sum(activate(x, Activation::silu), coefficients));  // recorded afterwards
   for (int64_t i = 0; i < 6; ++i) EXPECT_FLOAT_EQ(x.grad().values()[i], 2 * once.values()[i]);
 }
 
@@ -139,10 +139,10 @@ TEST(Variable, GradientsOfViewsCoverTheWhole) {
   };
   const auto add = [](const Variable& to, float value) { to.add_grad(Tensor::full(to.shape(), value)); };
   Variable whole = x;
-  for (int round = 0; round < 2; ++round) {  // the second finds the first one's numbers in memory
+  for (int round = 0; round < 2; ++round) {  // the second round finds the first one's values in memory
     whole.clear_grad();
     add(x.columns(2, 2), 1);
-    add(x.columns(3, 2), 2);  // half of it written, half not
+    add(x.columns(3, 2), 2);  // half of it written
     expect_row({0, 0, 1, 3, 2, 0});
     add(x.columns(0, 4).columns(1, 2), 4);
     expect_row({0, 4, 5, 3, 2, 0});

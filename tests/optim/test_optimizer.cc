@@ -17,7 +17,7 @@ namespace {
 using testing::message_of;
 using testing::Scratch;
 
-// A gradient that is a function of step and place.
+// A gradient as a function of step and parameter.
 Tensor gradient_for(const Shape& shape, int step, int which) {
   Tensor gradient = Tensor::empty(shape);
   int place = 0;
@@ -28,7 +28,7 @@ Tensor gradient_for(const Shape& shape, int step, int which) {
   return gradient;
 }
 
-// The same in double precision, straight from the papers' formulas.
+// Likewise in double precision, from the papers' formulas.
 struct Reference {
   std::vector<double> w, m, v, average;
 
@@ -88,7 +88,7 @@ TEST(Adam, EqualsTheFormulasInDoublePrecision) {
     EXPECT_FALSE(adam.parameters()[0].parameter.variable.has_grad());
     for (size_t i = 0; i < references.size(); ++i) {
       const nn::Parameter& parameter = adam.parameters()[i].parameter;
-      // Decay is of matrices only.
+      // Decay applies to matrices only.
       references[i].step(gradients[i], norm > 2 ? 2 / norm : 1, rate, t, options, 0.4,
                          parameter.shape.rank() > 1 ? 0.1 : 0);
       expect_near(parameter.variable.value(), references[i].w, concat("value at step ", t));
@@ -126,7 +126,7 @@ void expect_same_bits(const Tensor& a, const Tensor& b, const std::string& what)
   EXPECT_EQ(std::memcmp(a.data(), b.data(), a.bytes()), 0) << what;
 }
 
-// A parameter that had no gradient in one step has its own count of steps, which is restored too.
+// A parameter without a gradient in one step has its own step count, which is restored too.
 TEST(Optimizer, GoesOnFromItsState) {
   const Scratch scratch;
   const nn::Linear one({.inputs = 3, .outputs = 4}), other({.inputs = 3, .outputs = 4});
@@ -170,7 +170,7 @@ TEST(Optimizer, GoesOnFromItsState) {
       std::string::npos);
 }
 
-// Gradient descent shows each setting in plain numbers.
+// With gradient descent, the effect of each setting is directly visible.
 TEST(Optimizer, GroupsHaveTheirOwnSettings) {
   const nn::Linear module({.inputs = 2, .outputs = 2});
   const auto after_a_step = [&](std::vector<ParameterGroup> groups) {

@@ -1,4 +1,4 @@
-// The optimizers and clipping against PyTorch's (tests/golden/optimizers.py).
+// The optimizers and clipping, compared with PyTorch (tests/golden/optimizers.py).
 
 #include <algorithm>
 #include <cmath>
@@ -16,7 +16,7 @@ namespace {
 
 using testing::Golden;
 
-// To 1e-5 of the largest number, however small that is.
+// To 1e-5 of the largest element.
 void expect_relatively_close(const Tensor& found, const Tensor& expected, const std::string& what) {
   double largest = 0;
   for (const float x : expected.values()) largest = std::max(largest, std::abs(static_cast<double>(x)));
@@ -40,7 +40,7 @@ Tensor state_of(const Adam& adam, const std::string& name) {
   return {};
 }
 
-// With the options that the file names, and our defaults (which are PyTorch's) for the rest.
+// With the file's options, and qkv's defaults (which are PyTorch's) for the rest.
 std::unique_ptr<Optimizer> optimizer_of(const Golden& golden, const std::vector<NamedParameter>& parameters) {
   const auto number = [&](const std::string& key, float otherwise) {
     return golden.has_text(key) ? std::stof(golden.text(key)) : otherwise;
@@ -117,7 +117,7 @@ INSTANTIATE_TEST_SUITE_P(Optimizers, Pytorch,
                                            "adafactor_decay"),
                          [](const auto& one) { return std::string(one.param); });
 
-// What was clipped shows in the first moment, (1 - beta1) * gradient after one step.
+// Clipping is visible in the first moment, (1 - beta1) * gradient after one step.
 TEST(PytorchGradients, ClipsByTheGlobalNorm) {
   const Golden golden = golden_file("clip_gradients");
   for (const std::string name : {"large", "small"}) {

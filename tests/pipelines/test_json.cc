@@ -1,4 +1,4 @@
-// Results as JSON, byte by byte: scripts read these keys.
+// Results as JSON, byte by byte, because scripts read these keys.
 
 #include "qkv/pipelines/json.h"
 

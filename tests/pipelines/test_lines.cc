@@ -15,7 +15,7 @@ struct Upper {
   std::string text, error;
 };
 
-// A pipeline that refuses empty texts.
+// A pipeline that rejects empty texts.
 std::vector<Upper> upper(std::span<const std::string> texts) {
   std::vector<Upper> results;
   for (const std::string& text : texts) {
@@ -28,7 +28,7 @@ std::vector<Upper> upper(std::span<const std::string> texts) {
 
 struct Seen {
   std::vector<std::string> lines;  // "3 TEXT" or "3 !error"
-  std::vector<int64_t> numbers;    // that the pipeline was told
+  std::vector<int64_t> numbers;    // line numbers passed to the pipeline
   LineCounts counts;
   int flushes = 0;
 };

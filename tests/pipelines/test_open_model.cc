@@ -47,7 +47,7 @@ TEST(OpenModel, TheEncoderOfAnEncoderDecoderStandsAlone) {
   EXPECT_FALSE(encoder->model->config().max_positions.has_value());
 }
 
-// A handle outlives the one that opened it.
+// A handle outlives its first owner.
 TEST(OpenModel, HandlesAreShared) {
   std::optional<TextClassifier> classifier;
   std::weak_ptr<const LoadedTextEncoder> watched;

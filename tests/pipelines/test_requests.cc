@@ -1,5 +1,4 @@
-// Requests that are prepared, decoded or encoded together in one place, and finished, give the bits of the
-// plain calls.
+// Requests that are prepared, run together and finished have the same bits as plain calls.
 
 #include <gtest/gtest.h>
 
@@ -25,7 +24,7 @@ void expect_same(const search::Hypothesis& found, const search::Hypothesis& expe
   EXPECT_EQ(found.complete, expected.complete);
 }
 
-// One engine to its end: what it returns for each request.
+// Runs an engine until it is idle; returns the result of each request.
 std::map<uint64_t, search::Decoded> run(search::Engine& engine) {
   std::map<uint64_t, search::Decoded> decoded;
   while (!engine.idle()) {
@@ -59,7 +58,7 @@ TEST(Requests, OfATranslatorShareAnEngine) {
     ASSERT_FALSE(request.done()) << request.translation.error;
     const uint64_t id = engine.submit(request.decode);
     requests.emplace(id, std::move(request));
-    if (i == 2) keep(engine.step());  // the others come while these are decoded
+    if (i == 2) keep(engine.step());  // the others arrive while these are decoded
   }
   while (!engine.idle()) keep(engine.step());
   ASSERT_EQ(decoded.size(), sources.size());

@@ -1,5 +1,5 @@
-// Folders of sentence-transformers: its files beside a small BERT give the vectors that it makes
-// (tests/golden/sentence_vectors.py), and what is not here is refused by name.
+// sentence-transformers folders: its files beside a small BERT give its vectors
+// (tests/golden/sentence_vectors.py), and unsupported settings are rejected by name.
 
 #include <gtest/gtest.h>
 
@@ -33,7 +33,7 @@ const json& case_named(const std::string& name) {
   throw UsageError("no case " + name);
 }
 
-// The model with some files beside it.
+// The model with additional files.
 class Folder {
  public:
   explicit Folder(const json& files) {

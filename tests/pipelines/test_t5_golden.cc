@@ -20,8 +20,8 @@ class T5Golden : public testing::TranslationGolden {
 
 TEST_F(T5Golden, SameIds) { testing::expect_source_ids(*model_.tokenizer, cases_); }
 
-// An older folder has no tokenizer.json: the model's pieces, and a hundred sentinels behind them, the last
-// first.
+// An older folder has no tokenizer.json: the model's pieces are followed by a hundred sentinels in descending
+// order.
 TEST_F(T5Golden, SameIdsOutOfTheSentencePieceModelAlone) {
   const Scratch folder;
   std::filesystem::copy_file(folder_ / "spiece.model", folder / "spiece.model");
@@ -30,7 +30,7 @@ TEST_F(T5Golden, SameIdsOutOfTheSentencePieceModelAlone) {
   EXPECT_EQ(tokenizer.size(), 144);
   EXPECT_EQ(tokenizer.piece(143), "<extra_id_0>");
   EXPECT_EQ(tokenizer.piece(44), "<extra_id_99>");
-  json plain = cases_;  // where </s> is text, as it is to SentencePiece
+  json plain = cases_;  // </s> is plain text here, as in SentencePiece
   std::erase_if(plain.get_ref<json::array_t&>(), [](const json& one) {
     return one["source"].get<std::string>().find("</s>") != std::string::npos;
   });
@@ -47,7 +47,7 @@ TEST_F(T5Golden, SameIdsOutOfTheSentencePieceModelAlone) {
 
 TEST_F(T5Golden, SameText) { EXPECT_GT(expect_same_texts(3), 0); }
 
-// Rows that the tokenizer has no token for, as T5's tables end with some, stand for nothing.
+// Rows without a token, as at the end of T5's tables, decode to nothing.
 TEST_F(T5Golden, RowsWithoutTokensAreNothing) {
   EXPECT_EQ(model_.config.target_vocabulary, 148);
   EXPECT_EQ(model_.tokenizer->size(), 144);
@@ -56,7 +56,7 @@ TEST_F(T5Golden, RowsWithoutTokensAreNothing) {
   EXPECT_EQ(model_.tokenizer->decode(ids), "twenty-one");
 }
 
-// A folder with smaller weights is the same model as this one opened with them.
+// A quantised folder equals this one quantised on loading.
 TEST_F(T5Golden, CanBeQuantized) {
   for (const DType dtype : {DType::bf16, DType::i8}) {
     const Scratch folder;
@@ -76,7 +76,7 @@ TEST_F(T5Golden, CanBeQuantized) {
   }
 }
 
-// The encoder alone, whose vectors stand for texts.
+// The encoder alone, for embeddings.
 TEST_F(T5Golden, SameVectors) {
   const TextEmbedder encoder(folder_);
   const std::vector<Embedded> found = encoder(sources());

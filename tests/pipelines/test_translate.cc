@@ -36,7 +36,7 @@ std::vector<std::string> sentences(size_t count, uint64_t seed) {
   return result;
 }
 
-// A tokenizer for the words, and a Transformer that has learned nothing.
+// A tokenizer for the words, and an untrained Transformer.
 class TranslateTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {

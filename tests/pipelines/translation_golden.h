@@ -1,6 +1,6 @@
 #pragma once
-// Folders of encoder-decoders that transformers wrote (tests/golden/marian_folder.py, t5_folder.py), and what
-// transformers make of them.
+// Encoder-decoder folders written by transformers (tests/golden/marian_folder.py, t5_folder.py), and
+// transformers' results.
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@
 
 namespace qkv::testing {
 
-// The ids of each source are transformers'.
+// Expects transformers' ids for each source.
 inline void expect_source_ids(const text::TranslationTokenizer& tokenizer, const nlohmann::json& cases) {
   for (const nlohmann::json& one : cases) {
     std::vector<int32_t> ids = tokenizer.encode_source(one["source"].get<std::string>());
@@ -37,7 +37,8 @@ class TranslationGolden : public ::testing::Test {
     return sources;
   }
 
-  // Texts by the folder's own beam search, and greedy ones. Gives how many of the latter ended by themselves.
+  // Compares beam search texts (with the folder's options) and greedy texts. Returns how many of the latter
+  // ended before the limit.
   int expect_same_texts(int beam) const {
     const pipelines::Translator translator(loaded_);
     pipelines::TranslateOptions options = pipelines::default_options(model_);

@@ -1,6 +1,6 @@
 #pragma once
-// A model of random numbers: the logits after a hypothesis are a pure function of the sentence and of all its
-// tokens so far, so that a search that mixes up rows finds something else.
+// A random model: the logits after a hypothesis are a pure function of the sentence and all its tokens so
+// far, so that a search that mixes up rows gives other results.
 
 #include <algorithm>
 #include <cmath>
@@ -17,7 +17,7 @@ struct RandomModel {
   int vocabulary = 4;
   float spread = 2;       // of the logits
   float eos_bonus = 0;    // added to the logit of id 0
-  float granularity = 0;  // logits are multiples of it, so that ties happen; 0: as they come
+  float granularity = 0;  // logits are rounded to multiples of it, so that ties occur; 0: not rounded
 
   std::vector<float> logits(uint64_t sentence, const std::vector<int32_t>& tokens) const {
     uint64_t key = seed;
@@ -43,9 +43,9 @@ struct RandomModel {
   }
 };
 
-// Follows the rows as a decoder's cache does. A source's first token is the number of its sentence; what a
-// row attends to is a pure function of the same things as its logits. It can be told to read sources in
-// chunks, and to throw.
+// Tracks rows as a decoder's cache does. A source's first token is the number of its sentence; a row's
+// attention is a pure function of the same data as its logits. Can read sources in chunks, and throw on
+// demand.
 class RandomStepModel : public StepModel {
  public:
   explicit RandomStepModel(const RandomModel& model) : model_(model) {}
@@ -55,7 +55,7 @@ class RandomStepModel : public StepModel {
     if (source.empty()) throw UsageError("source: no tokens");
   }
 
-  // Positions of a source and of each row, a byte each.
+  // Positions of a source and of each row, one byte each.
   int64_t cache_bytes(const CacheNeed& need) const override {
     return need.source_tokens + need.rows * need.tokens;
   }
@@ -111,7 +111,7 @@ class RandomStepModel : public StepModel {
     return Tensor::from(all, {ids.numel(), model_.vocabulary});
   }
 
-  // What the position that has read `tokens` attends to.
+  // The attention of the position after reading `tokens`.
   std::vector<float> attention(uint64_t sentence, size_t source_tokens,
                                const std::vector<int32_t>& tokens) const {
     RandomModel weights = model_;
@@ -154,33 +154,33 @@ class RandomStepModel : public StepModel {
   }
   std::span<const std::vector<float>> source_weights() const override { return source_weights_; }
 
-  // Positions that are in the caches now.
+  // Positions in the caches.
   int64_t held() const {
     int64_t positions = *open_sources_;
     for (const Sentence& sentence : sentences_) positions += sentence.tokens + sentence.held;
     return positions;
   }
-  int64_t requests() const { return std::ssize(sentences_); }  // that have rows
+  int64_t requests() const { return std::ssize(sentences_); }  // with rows
 
   bool attends = true;
-  bool reads = false;                                  // sources in chunks
-  std::vector<int32_t> bad_open, bad_read, bad_admit;  // sentences for which these throw
-  int64_t bad_step = -1;                               // the number of the step that throws
-  int64_t most_read = 0, most_held = 0;                // in a call, and at a time
-  int64_t groups = 0, steps = 0, rows = 0;             // how many there were
-  int64_t most_source_tokens = 0;                      // at a time
+  bool reads = false;                                  // sources are read in chunks
+  std::vector<int32_t> bad_open, bad_read, bad_admit;  // sentences for which these functions throw
+  int64_t bad_step = -1;                               // index of the step that throws
+  int64_t most_read = 0, most_held = 0;                // per call, and simultaneously
+  int64_t groups = 0, steps = 0, rows = 0;             // total counts
+  int64_t most_source_tokens = 0;                      // simultaneously
 
  private:
   struct Row {
     uint64_t sentence = 0;
     size_t source_tokens = 0;
-    std::vector<int32_t> tokens = {};  // the start token first
+    std::vector<int32_t> tokens = {};  // starts with the start token
   };
   RandomModel model_;
   bool watching_ = false;
   struct Sentence {
     int64_t rows = 0, tokens = 0;
-    int64_t held = 0;  // positions of rows that were ever there: a cache keeps those that were pruned
+    int64_t held = 0;  // positions of all rows ever created: a cache keeps those of pruned ones
   };
   // Counts the tokens of the sources that are open.
   struct CountedSource : Source {
@@ -199,7 +199,7 @@ class RandomStepModel : public StepModel {
   std::vector<std::vector<float>> source_weights_;
 };
 
-// The same requests, each with these options.
+// The same requests with other options.
 inline std::vector<Request> with_options(std::span<const Request> requests, const SearchOptions& options) {
   std::vector<Request> result(requests.begin(), requests.end());
   for (Request& request : result) request.options = options;
@@ -210,7 +210,7 @@ inline Request with_options(Request request, const SearchOptions& options) {
   return request;
 }
 
-// Requests for sentences of a RandomModel, whose sources have so many tokens; each has its place as key.
+// Requests for sentences of a RandomModel, with sources of this length; the key is the index.
 inline std::vector<Request> requests_for(const std::vector<uint64_t>& sentences,
                                          const std::vector<size_t>& lengths) {
   std::vector<Request> requests;

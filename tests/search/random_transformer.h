@@ -23,7 +23,7 @@ inline models::TransformerConfig small_config() {
   return config;
 }
 
-// Weights larger than a new model's, so that its outputs are not all alike.
+// Weights larger than initial ones, so that outputs vary.
 inline std::shared_ptr<models::Transformer> random_transformer(const models::TransformerConfig& config,
                                                                uint64_t seed) {
   auto model = std::make_shared<models::Transformer>(config);
@@ -38,7 +38,7 @@ inline std::shared_ptr<models::Transformer> random_transformer(const models::Tra
   return model;
 }
 
-// Ids from 1 on (0 is </s>), below `vocabulary`; each sentence ends with </s>.
+// Ids from 1 (0 is </s>) to `vocabulary` - 1; each sentence ends with </s>.
 inline std::vector<std::vector<int32_t>> random_sentences(int count, int longest, int vocabulary,
                                                           uint64_t seed) {
   RandomStream random(seed);

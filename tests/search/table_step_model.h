@@ -1,5 +1,5 @@
 #pragma once
-// The model of make_golden.py: the next token's logits are a row of a table.
+// The model of make_golden.py: next-token logits are rows of a table.
 
 #include <vector>
 
@@ -7,7 +7,7 @@
 
 namespace qkv::search::testing {
 
-using Table = std::vector<std::vector<std::vector<float>>>;  // [place][last token][token]
+using Table = std::vector<std::vector<std::vector<float>>>;  // [position][last token][token]
 
 class TableStepModel : public StepModel {
  public:

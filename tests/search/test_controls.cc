@@ -104,7 +104,7 @@ TEST(Sampling, DrawsAsOftenAsTheModelSays) {
     const double mean = 8000 * std::exp(expected[id]);
     chi_squared += std::pow(counts[id] - mean, 2) / mean;
   }
-  EXPECT_LT(chi_squared, 24.3);  // 7 degrees of freedom: passed by chance in one of a thousand seeds
+  EXPECT_LT(chi_squared, 24.3);  // 7 degrees of freedom: exceeded by chance for one seed in a thousand
 }
 
 TEST(Sampling, DependsOnSeedAndKeyAlone) {
@@ -206,7 +206,7 @@ TEST(Constraints, StopTokensEndAnOutput) {
 
 TEST(Constraints, AnOutputThatNothingMayFollowEndsThere) {
   const RandomModel model{.seed = 5, .vocabulary = 4, .eos_bonus = -50};
-  // Every token once, and </s> not yet: then nothing is left.
+  // Every token once, and </s> forbidden: then none is left.
   for (const int beam : {1, 2}) {
     const NBest found =
         run(model, {.source = {1}}, {.beam = beam, .min_new_tokens = 9, .no_repeat_ngram = 1});
@@ -244,7 +244,7 @@ TEST(Options, ThatContradictAreRefused) {
   }
 }
 
-// What was kept, finished and pruned is what the search then found.
+// The kept, finished and pruned candidates are consistent with the result.
 TEST(Trace, TellsHowTheResultCameAbout) {
   const RandomModel model{.seed = 12, .vocabulary = 11, .eos_bonus = 1};
   for (uint64_t sentence = 0; sentence < 10; ++sentence) {

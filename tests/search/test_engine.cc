@@ -1,4 +1,4 @@
-// Sentences that come and go: batching, tokens as they come, alternatives, coverage.
+// Requests that arrive over time: batching, streaming, alternatives, coverage.
 
 #include "qkv/search/engine.h"
 
@@ -31,7 +31,7 @@ NBest alone(const RandomModel& model, const Request& request, const SearchOption
   return search(*step_model, kSpecial, with_options(std::span(&request, 1), options)).at(0);
 }
 
-// Searches of several kinds, as the requests of a server may be.
+// Several kinds of search, as in a server.
 std::vector<SearchOptions> kinds() {
   return {{.beam = 4, .nbest = 2, .max_new_tokens = 24},
           {.beam = 1, .max_new_tokens = 19, .no_repeat_ngram = 2},
@@ -86,7 +86,7 @@ TEST(Engine, APlaceThatIsFreeIsTaken) {
   }
   while (!engine.idle()) engine.step();
   EXPECT_EQ(step_model->rows, tokens) << "a sentence that is done costs nothing";
-  // Batch after batch would take eight times the longest: 312 steps.
+  // Decoding batch after batch would take eight times the longest: 312 steps.
   EXPECT_LT(step_model->steps, 120);
   EXPECT_LT(step_model->groups, 32) << "newcomers come in groups";
   EXPECT_EQ(step_model->most_source_tokens, 32);
@@ -233,7 +233,7 @@ TEST(Alternatives, AreTheLikeliestTokensEachSearchedOnFrom) {
   for (const int beam : {1, 3}) {
     for (const std::vector<int32_t>& prefix : {std::vector<int32_t>{}, {4, 9}}) {
       for (int32_t sentence = 0; sentence < 6; ++sentence) {
-        // Without a length penalty what comes before a position decides nothing behind it.
+        // Without a length penalty, tokens before a position do not affect the choice after it.
         const SearchOptions plain{.beam = beam, .length_penalty = 0, .max_new_tokens = 13};
         SearchOptions options = plain;
         options.alternatives = true;
@@ -299,7 +299,7 @@ TEST(Coverage, CountsWhatAllTokensAttendedTo) {
     for (const Hypothesis& one : found) {
       std::vector<int32_t> tokens{kStart};
       std::vector<double> attended(4);
-      // Where an </s> was forced nothing was attended to.
+      // A forced </s> has no attention.
       const size_t said = one.ids.size() - (one.complete ? 0 : 1);
       for (size_t t = 0; t < said; ++t) {
         const auto weights = oracle.attention(static_cast<uint64_t>(sentence), 4, tokens);

@@ -1,4 +1,4 @@
-// Requests of an engine: cancellation, budgets, prompts read in chunks, models that throw.
+// Requests of an engine: cancellation, budgets, chunked prompts, models that throw.
 
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ NBest alone(const RandomModel& model, const Request& request) {
   return search(step_model, kSpecial, std::span(&request, 1)).at(0);
 }
 
-// Beams, samples and alternatives, of several sizes.
+// Beams, samples and alternatives of several sizes.
 SearchOptions random_options(RandomStream& random) {
   const int limit = 3 + static_cast<int>(random.below(20));
   switch (random.below(4)) {
@@ -56,7 +56,7 @@ std::map<uint64_t, Decoded> drain(Engine& engine) {
   return found;
 }
 
-// Arrivals, cancellations and budgets of all kinds change no bit of a result.
+// Arrivals, cancellations and budgets do not affect the bits of a result.
 TEST(EngineRequests, RandomArrivalsCancellationsAndBudgets) {
   for (uint64_t seed = 1; seed <= 12; ++seed) {
     const RandomModel model{.seed = seed, .vocabulary = 25, .eos_bonus = 1};
@@ -130,7 +130,7 @@ TEST(EngineRequests, CancellationFreesRowsAndCacheAtOnce) {
   for (const Request& request : requests) engine.submit(request);
   EXPECT_TRUE(engine.step().empty());
   EXPECT_TRUE(engine.step().empty());
-  ASSERT_EQ(step_model->requests(), 2);  // the third is being read, the fourth waits
+  ASSERT_EQ(step_model->requests(), 2);  // the third is being read, the fourth is queued
   const int64_t held = step_model->held(), reserved = engine.reserved_bytes();
   EXPECT_TRUE(engine.cancel(0));
   EXPECT_EQ(step_model->requests(), 1);
@@ -148,7 +148,7 @@ TEST(EngineRequests, CancellationFreesRowsAndCacheAtOnce) {
   }
   EXPECT_FALSE(found.at(1).cancelled);
   EXPECT_TRUE(same_bits(found[1].hypotheses, alone(model, requests[1])));
-  // With all cancelled, they are still to be told.
+  // Cancelled requests still have to be reported.
   engine.submit(requests[0]);
   EXPECT_TRUE(engine.cancel(4));
   EXPECT_FALSE(engine.idle());
@@ -269,7 +269,7 @@ TEST(EngineRequests, OptionsAreTheRequests) {
 
 TEST(FitPositions, LeavesWhatTheModelCanRead) {
   Request request{.source = {7}, .options = {.max_new_tokens = 100, .min_new_tokens = 50}, .prefix = {1, 2}};
-  fit_positions(request, 12, 1);  // a start token, two of the prefix, and nine of ten new tokens are read
+  fit_positions(request, 12, 1);  // a start token, two prefix tokens, and nine of ten new tokens are read
   EXPECT_EQ(request.options.max_new_tokens, 10);
   EXPECT_EQ(request.options.min_new_tokens, 10);
   EXPECT_EQ(request.options.limit(0, 2), 13);

@@ -19,7 +19,7 @@ using models::LanguageModelConfig;
 using qkv::testing::message_of;
 using Texts = std::vector<std::vector<int32_t>>;
 
-// What GPT-2 and what LLaMA are like.
+// Configurations like GPT-2's and LLaMA's.
 std::vector<LanguageModelConfig> variants() {
   const LanguageModelConfig gpt{
       .vocabulary = 31,
@@ -49,7 +49,7 @@ std::vector<LanguageModelConfig> variants() {
   return {gpt, llama};
 }
 
-// Weights larger than a new model's, so that its outputs are not all alike.
+// Weights larger than initial ones, so that outputs vary.
 std::shared_ptr<LanguageModel> random_model(const LanguageModelConfig& config, uint64_t seed) {
   auto model = std::make_shared<LanguageModel>(config);
   nn::initialise(*model, seed);
@@ -80,7 +80,7 @@ std::vector<Request> requests_of(const Texts& prompts, const SearchOptions& opti
   return requests;
 }
 
-// log P of the next token after each of a text's, by one run over all of it.
+// log P of the next token after each token of a text, in one run.
 Tensor whole_run(const LanguageModel& model, const std::vector<int32_t>& text) {
   const Ids ids = text;
   nn::ForwardContext context;
@@ -151,8 +151,8 @@ TEST(Generate, ResultsDoNotDependOnBatchesOrThreads) {
   }
 }
 
-// Prompts with common beginnings, read in chunks between the steps of others, begun from what is kept of
-// earlier ones, within a budget, with cancellations: each has the bits that it has alone.
+// Prompts with common prefixes, read in chunks between steps of others, with a prefix cache, a budget and
+// cancellations: each has the same bits as alone.
 TEST(Generate, ChunksKeptPrefixesAndBudgetsChangeNoBit) {
   std::vector<LanguageModelConfig> configs = variants();
   configs.push_back(configs[1]);
@@ -235,10 +235,10 @@ TEST(Generate, EndsWhereTheModelCanReadNoFurther) {
   const auto model = random_model(config, 7);
   SearchOptions options = greedy();
   options.max_new_tokens = 999;
-  options.min_new_tokens = 999;  // never the end
+  options.min_new_tokens = 999;  // never ends early
   const Texts prompts = {random_prompts(1, 1, 1)[0], std::vector<int32_t>(40, 9)};
   const auto found = hypotheses_of(generate(model, requests_of(prompts, options)));
-  // All 40 places are read, and the token after them is the last; the end that the limit forces is one more.
+  // All 40 positions are read; the token after them is the last, followed by the forced end token.
   EXPECT_EQ(prompts[0].size() + found[0].at(0).ids.size(), 42u);
   EXPECT_EQ(found[1].at(0).ids.size(), 2u);
   EXPECT_FALSE(found[0][0].complete);

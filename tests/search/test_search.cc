@@ -33,7 +33,7 @@ struct Output {
   double log_probability = 0, score = 0;
 };
 
-// Every output that the options allow, best first.
+// All outputs that the options allow, best first.
 std::vector<Output> all_outputs(const RandomModel& model, uint64_t sentence, const SearchOptions& options) {
   std::vector<Output> outputs;
   std::vector<int32_t> tokens = {kStart};
@@ -66,7 +66,7 @@ std::vector<Output> all_outputs(const RandomModel& model, uint64_t sentence, con
 
 void expect_all(const RandomModel& model, uint64_t sentence, SearchOptions options) {
   const std::vector<Output> expected = all_outputs(model, sentence, options);
-  options.beam = 400;  // nothing is ever dropped
+  options.beam = 400;  // nothing is pruned
   options.nbest = 400;
   options.early_stopping = EarlyStopping::exact;
   const NBest found = run(model, sentence, options);
@@ -109,7 +109,7 @@ TEST(Search, ANarrowBeamFindsAnOutputThatExistsAndOftenTheBest) {
                                [](const Hypothesis& a, const Hypothesis& b) { return a.score > b.score; }));
     best += found[0].ids == outputs[0].ids;
   }
-  EXPECT_GE(best, 40);  // 50 sentences; a beam of one step's best would be far below
+  EXPECT_GE(best, 40);  // of 50 sentences; greedy search finds far fewer
 }
 
 TEST(Search, TokenLogProbabilitiesAreTheModelsAndAddUp) {
@@ -168,7 +168,7 @@ TEST(Search, ASentencesResultDoesNotDependOnTheOthersNorOnThreads) {
     RandomStepModel step_model(model);
     together = search(step_model, kSpecial, with_options(requests, options));
     ASSERT_EQ(together.size(), requests.size());
-    // Sentences that are done cost nothing more.
+    // Finished sentences cost nothing.
     EXPECT_LT(step_model.rows, step_model.steps * 3 * 8);
     for (size_t i = 0; i < requests.size(); ++i) {
       RandomStepModel alone(model);
@@ -183,7 +183,7 @@ TEST(Search, ASentencesResultDoesNotDependOnTheOthersNorOnThreads) {
 }
 
 TEST(Search, TiesGoToEarlierParentsAndThenLowerIds) {
-  // Four equal logits each time: the order of the outputs is that of the rule alone.
+  // Four equal logits in each step: only the tie rule determines the order.
   const RandomModel model{.seed = 1, .vocabulary = 4, .granularity = 100};
   const NBest found = run(model, 0, {.beam = 4, .nbest = 4, .length_penalty = 0, .max_new_tokens = 2});
   ASSERT_EQ(found.size(), 4u);

@@ -29,7 +29,7 @@ using testing::same_bits;
 using testing::small_config;
 using testing::with_options;
 
-// Each source token s becomes s + 10, in another order; token 9 follows every sentence from nowhere.
+// Each source token s translates to s + 10, in random order; token 9 follows every sentence without a source.
 std::vector<TokenPair> translations(int count) {
   RandomStream random(3);
   std::vector<TokenPair> pairs;
@@ -56,7 +56,7 @@ TEST(Shortlist, LearnsWhatBecomesWhat) {
             (std::vector<int32_t>{9, 11, 15}));
 }
 
-// What one of two words becomes elsewhere is what it becomes here too, and the other word becomes the rest.
+// A word's translation elsewhere explains it here too, which leaves the rest to the other word.
 TEST(Shortlist, ExplainsAwayWhatAnotherWordBecomes) {
   const std::vector<TokenPair> pairs{{{0, 1}, {2, 3}}, {{1}, {2}}};
   EXPECT_EQ(Shortlist::learn(pairs, 2, 4, {.iterations = 3, .per_token = 1, .frequent = 1})
@@ -103,7 +103,7 @@ TEST(Shortlist, RefusesWhatItCannotLearnFrom) {
   EXPECT_THROW(Shortlist::learn(translations(2), 8, 20, {.frequent = 0}), UsageError);
 }
 
-// A shortlist for random sentences over ids 1 to 21, where each token may become a few others.
+// A shortlist for random sentences over ids 1 to 21, with a few translations per token.
 std::shared_ptr<const Shortlist> some_shortlist() {
   RandomStream random(17);
   std::vector<TokenPair> pairs;
@@ -128,7 +128,7 @@ TEST(Shortlist, OutputsAreAsIfNothingElseWereInTheVocabulary) {
       for (size_t t = 0; t < one.ids.size(); ++t) {
         EXPECT_TRUE(std::ranges::binary_search(allowed, one.ids[t]));
         if (!one.complete && t + 1 == one.ids.size()) break;
-        // Normalised over what is allowed.
+        // Normalised over the allowed tokens.
         const auto all = model.log_probabilities(static_cast<uint64_t>(sentence), tokens);
         double sum = 0;
         for (const int32_t id : allowed) sum += std::exp(all[static_cast<size_t>(id)]);
@@ -159,8 +159,7 @@ TEST(Shortlist, OutputsAreAsIfNothingElseWereInTheVocabulary) {
                UsageError);
 }
 
-// A projection to a few rows of the table, which depend on who is under way, gives the bits that it gives
-// alone.
+// A projection to some rows of the table, which depend on the other requests, has the same bits as alone.
 class Restricted : public ::testing::TestWithParam<DType> {};
 
 TEST_P(Restricted, ATransformersBitsDoNotDependOnTheCompanions) {
@@ -183,7 +182,7 @@ TEST_P(Restricted, ATransformersBitsDoNotDependOnTheCompanions) {
     }
   }
   set_threads(before);
-  // Where some may use all tokens nothing is restricted, and the others notice nothing.
+  // If some may use all tokens, nothing is restricted, without effect on the others.
   Engine engine(make_step_model({model}), special_ids({model}), {.batch_tokens = 60});
   std::vector<NBest> mixed(sources.size());
   SearchOptions free = options;
@@ -202,7 +201,7 @@ TEST_P(Restricted, ATransformersBitsDoNotDependOnTheCompanions) {
     }
   }
   EXPECT_GT(different, 0);
-  // An ensemble cannot restrict its logits: it leaves out what is not allowed.
+  // An ensemble cannot restrict its logits; it masks forbidden tokens.
   const auto alike = search(ModelList{model, model}, with_options(requests, options));
   for (size_t i = 0; i < alike.size(); ++i) EXPECT_NEAR(alike[i][0].score, expected[i][0].score, 1e-4) << i;
 }

@@ -66,14 +66,14 @@ void admit(StepModel& step_model, const Sentences& sentences) {
   step_model.admit(sources);
 }
 
-// Logits of every position by one run of the decoder.
+// Logits of all positions in one run of the decoder.
 Tensor full_logits(const models::Transformer& model, const Sentences& sources, const Sentences& inputs) {
   nn::ForwardContext context;
   const nn::Memory memory = model.encode(all_of(sources), context);
   return linear(model.decode(all_of(inputs), memory, context), model.output_projection()).value();
 }
 
-// How far logits move where each weight becomes the next float up or down: how well they can be known at all.
+// The change of logits if each weight moves to an adjacent float: the best possible accuracy.
 float rounding_error(const TransformerConfig& config, uint64_t seed, const Tensor& logits,
                      const Sentences& sources, const Sentences& inputs) {
   const auto model = random_transformer(config, seed);
@@ -101,8 +101,8 @@ TEST(TransformerStepModel, StepsGiveWhatOneRunGives) {
       while (input.size() < kLength) input.push_back(static_cast<int32_t>(random.below(22)));
     }
     const Tensor expected = full_logits(*model, sources, inputs);
-    // A step's attention sums in another order than that of a whole sentence, and each layer passes it on.
-    // Logits are not known better than rounding the weights lets them be.
+    // A step's attention sums in another order than that of a whole sentence, which propagates through the
+    // layers. Logits are only determined up to the rounding of the weights.
     float bound = rounding_error(config, 7, expected, sources, inputs) / 4;
     ASSERT_LT(bound, 1e-4f);
     for (const float logit : expected.values()) bound = std::max(bound, 4e-6f * std::abs(logit));
@@ -161,7 +161,7 @@ TEST(TransformerStepModel, ReorderedRowsGoOnFromTheirParents) {
   step({4, 5, 6, 7, 8, 9});
   reorder({1, 0, 1, 5, 3}, {0, 3, 3, 5});  // the second sentence is done
   step({1, 2, 3, 20, 21});
-  reorder({4, 3}, {0, 0, 2});  // and the first
+  reorder({4, 3}, {0, 0, 2});  // the first is done
   step({17, 4});
 }
 
@@ -208,7 +208,7 @@ TEST(TransformerSearch, ResultsDoNotDependOnBatchesOrderOrThreads) {
   std::reverse(found.begin(), found.end());
   EXPECT_TRUE(same_bits(found, expected));
 
-  // Requests that arrive while others are under way, in another order and with strangers among them.
+  // Requests that arrive while others run, in another order and among unrelated ones.
   for (const uint64_t seed : {1, 2, 3}) {
     Engine engine(make_step_model({model}), special_ids({model}), {.batch_tokens = 70});
     RandomStream random(seed);
@@ -243,7 +243,7 @@ TEST(TransformerSearch, NeverWritesPaddingNorMoreThanThereArePositionsFor) {
   TransformerConfig config = small_config();
   config.max_positions = 12;
   const auto model = random_transformer(config, 5);
-  // Padding is the likeliest token and </s> the least.
+  // Padding is the most likely token, </s> the least likely.
   model->visit([](const std::string& name, const nn::Parameter& parameter) {
     if (name != "final_logits_bias") return;
     Variable bias = parameter.variable;

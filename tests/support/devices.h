@@ -1,5 +1,5 @@
 #pragma once
-// Tests that hold on every device.
+// Tests that run on every device.
 
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ void for_each_device(const Test& test) {
   }
 }
 
-// A leaf that has a gradient, with these numbers on the device.
+// A leaf with a gradient and these values, on the device.
 inline Variable parameter_on(Device device, const Tensor& host) {
   return Variable::parameter(from_host(host, device));
 }

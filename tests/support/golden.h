@@ -1,5 +1,5 @@
 #pragma once
-// Golden numbers: safetensors files that tests/golden/pytorch.py and its neighbours wrote.
+// Golden numbers: safetensors files written by tests/golden/pytorch.py and related scripts.
 
 #include <gtest/gtest.h>
 
@@ -37,7 +37,7 @@ class Golden {
   int64_t whole(const std::string& key) const { return std::stoll(text(key)); }
   std::vector<std::string> names() const { return file_.names(); }
 
-  // Lengths of the sequences of a padded [batch, length, ...] tensor, as the file says them or all equal.
+  // The lengths of the sequences of a padded [batch, length, ...] tensor: from the file, or all equal.
   Offsets offsets(const std::string& lengths, const Tensor& padded) const {
     if (!has(lengths)) return Offsets::uniform(padded.dim(0), padded.dim(1));
     const Tensor numbers = file_.tensor(lengths);
@@ -48,7 +48,7 @@ class Golden {
   io::SafetensorsFile file_;
 };
 
-// The rows of a padded [batch, length, features] that count, laid end to end.
+// The valid rows of a padded [batch, length, features], concatenated.
 inline Tensor unpad(const Tensor& padded, const Offsets& offsets) {
   const int64_t features = padded.numel() / (padded.dim(0) * padded.dim(1));
   Tensor rows = Tensor::empty({offsets.tokens(), features});
@@ -59,7 +59,7 @@ inline Tensor unpad(const Tensor& padded, const Offsets& offsets) {
   return rows;
 }
 
-// |found - expected| <= tolerance * max(1, largest |expected|), element by element.
+// Expects |found - expected| <= tolerance * max(1, largest |expected|) for each element.
 inline void expect_close(const Tensor& found, const Tensor& expected, const std::string& what,
                          double tolerance = 1e-5) {
   ASSERT_TRUE(found.defined()) << what << " is missing";

@@ -1,5 +1,5 @@
 #pragma once
-// A model with its weights in another dtype.
+// Converts a model's weights to another dtype.
 
 #include <string>
 
@@ -8,7 +8,7 @@
 
 namespace qkv::testing {
 
-// Rounds the weight matrices and tables.
+// Converts the weight matrices and tables.
 template <class Model>
 void quantize_model(DType dtype, const Model& model) {
   model.visit([&](const std::string&, const nn::Parameter& parameter) {

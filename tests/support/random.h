@@ -5,7 +5,7 @@
 
 namespace qkv::testing {
 
-// Uniform numbers in [-1, 1), never exactly 0.
+// Uniform in [-1, 1), never exactly 0.
 inline Tensor random_tensor(const Shape& shape, uint64_t seed) {
   RandomStream random(seed, 0x7e57);
   Tensor tensor = Tensor::empty(shape);

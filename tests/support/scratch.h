@@ -1,5 +1,5 @@
 #pragma once
-// A folder of its own for a test, removed at its end.
+// A temporary folder for a test, removed at its end.
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -41,7 +41,7 @@ class Scratch {
   std::filesystem::path path_;
 };
 
-// The message of the error that `action` throws, which must be of the type named.
+// The message of the error thrown by `action`, which must have the given type.
 template <class Expected, class Action>
 std::string message_of(Action action) {
   try {

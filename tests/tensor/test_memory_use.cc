@@ -24,7 +24,7 @@ TEST(MemoryUse, BelongsToTheScopeThatAllocated) {
   {
     const MemoryScope scope(MemoryUse::weights);
     weight = megabytes(3);
-    std::thread([&] { activation = megabytes(1); }).join();  // a scope is its thread's
+    std::thread([&] { activation = megabytes(1); }).join();  // a scope applies to its own thread
     {
       const MemoryScope inner(MemoryUse::packed);
       const Tensor packed = megabytes(5);
@@ -36,7 +36,7 @@ TEST(MemoryUse, BelongsToTheScopeThatAllocated) {
   }
   EXPECT_EQ(in_use_for(MemoryUse::weights), weights + 2 * kMega);
   EXPECT_EQ(in_use_for(MemoryUse::activations), others + kMega);
-  // Freed outside of the scope, by the book of the scope.
+  // Freed outside the scope, but accounted to it.
   weight = {};
   activation = {};
   EXPECT_EQ(in_use_for(MemoryUse::weights), weights);
@@ -44,7 +44,7 @@ TEST(MemoryUse, BelongsToTheScopeThatAllocated) {
 }
 
 TEST(MemoryUse, ThePeakKnowsWhatItWasMadeOf) {
-  release_cached_memory();  // kept blocks may be larger than what they serve for
+  release_cached_memory();  // cached blocks may be larger than requested
   reset_allocator_peak();
   const size_t before = allocator_stats().peak_in_use;
   {

@@ -9,7 +9,7 @@ namespace {
 
 constexpr size_t kMegabyte = size_t{1} << 20;
 
-// A batch's worth of blocks: as training takes and gives them back.
+// Allocates and frees a batch's worth of blocks, as training does.
 void take_and_give(size_t bytes) {
   std::vector<Storage> blocks;
   for (int i = 0; i < 8; ++i) blocks.push_back(allocate(bytes + static_cast<size_t>(i) * 1000));

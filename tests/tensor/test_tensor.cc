@@ -142,7 +142,7 @@ TEST(Tensor, SliceCopiesAlongAnyAxis) {
   expect(x.slice(-1, 1, 2), {2, 3, 2}, {1, 2, 5, 6, 9, 10, 13, 14, 17, 18, 21, 22});
   expect(x.slice(1, 3, 0), {2, 0, 4}, {});
   expect(counted({5}).slice(0, 2, 2), {2}, {2, 3});
-  // Of a view, too; and changing the copy leaves the original.
+  // Also of a view; changing the copy does not affect the original.
   Tensor part = x.columns(1, 2).slice(0, 1, 1);
   expect(part, {1, 3, 2}, {13, 14, 17, 18, 21, 22});
   part.at(0, 0, 0) = -1;

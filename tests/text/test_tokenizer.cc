@@ -1,5 +1,4 @@
-// What a tokenizer does with text that is not text, with tokens that come one by one, and with several
-// threads.
+// Tokenizers on invalid text, with streamed tokens, and on several threads.
 
 #include "qkv/text/tokenizer.h"
 
@@ -19,7 +18,7 @@ Tokenizer golden(const std::string& name) {
   return Tokenizer::load(std::filesystem::path(QKV_TEST_DATA) / "text/golden" / (name + ".json"));
 }
 
-// Characters of one to four bytes, marks, white space, and bytes that are no UTF-8.
+// Characters of one to four bytes, marks, white space, and invalid UTF-8.
 std::string random_text(RandomStream& random, bool valid) {
   static const std::vector<std::string> kParts{"a",  "e",    " ",  "the ", "ing", "é", "e\u0301", "\u0323",
                                                "中", "\n",   "👍",  "🏽", "ß",   "ﬁ", "\u200b",  "ｱ",
@@ -54,7 +53,7 @@ TEST(Tokenizer, BrokenUtf8IsReplacementCharacters) {
       }
     }
   }
-  // As Python's decode("utf-8", "replace"): one for each maximal part.
+  // As Python's decode("utf-8", "replace"): one per maximal subpart.
   EXPECT_EQ(repair_utf8("a\xE4\xB8z\xF0\x9F\x91\xFF").text, "a\uFFFDz\uFFFD\uFFFD");
   EXPECT_EQ(repair_utf8("\xED\xA0\x80").text, "\uFFFD\uFFFD\uFFFD");
 }
@@ -77,7 +76,7 @@ TEST(Tokenizer, StreamedTextNeverEndsWithinACharacter) {
       text += decoder.finish();
       EXPECT_EQ(text, tokenizer.decode(ids)) << name;
     }
-    if (name == "byte_level" || name == "byte_fallback") {  // characters came in parts
+    if (name == "byte_level" || name == "byte_fallback") {  // characters arrive in parts
       EXPECT_GT(waited, 0) << name;
     }
   }
@@ -111,7 +110,7 @@ TEST(Tokenizer, SeveralThreadsGetTheSame) {
   RandomStream random(17);
   for (int i = 0; i < 200; ++i) {
     texts.push_back(random_text(random, /*valid=*/true));
-    expected.push_back(golden("split_pattern").encode(texts.back()).ids);  // with a cache that is empty
+    expected.push_back(golden("split_pattern").encode(texts.back()).ids);  // with an empty cache
   }
   std::vector<std::thread> threads;
   std::vector<int> wrong(4);
@@ -131,7 +130,7 @@ TEST(Tokenizer, KnowsItsTokens) {
   EXPECT_EQ(tokenizer.id_of("[CLS]"), 2);
   EXPECT_EQ(tokenizer.token(3), "[SEP]");
   EXPECT_TRUE(tokenizer.is_special(4));
-  EXPECT_FALSE(tokenizer.is_special(*tokenizer.id_of("fox")));  // added, and no special token
+  EXPECT_FALSE(tokenizer.is_special(*tokenizer.id_of("fox")));  // added, but not special
   EXPECT_EQ(tokenizer.id_of("no such token"), std::nullopt);
   EXPECT_EQ(tokenizer.token(-1), std::nullopt);
   EXPECT_EQ(tokenizer.token(1 << 30), std::nullopt);
@@ -155,7 +154,7 @@ TEST(Tokenizer, TruncationThatCannotBe) {
 }
 
 TEST(Tokenizer, OneLongPieceTakesNoLongerThanItsLength) {
-  // A merge at a time over all pairs would take hours.
+  // Merging one pair at a time with a scan of all pairs would take hours.
   const Tokenizer tokenizer = golden("byte_fallback");
   std::string text;
   for (int i = 0; i < 200'000; ++i) text += "the"[i % 3];

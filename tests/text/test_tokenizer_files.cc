@@ -1,5 +1,4 @@
-// Tokenizer files that are broken, contradict themselves or say what is not supported: each error names file
-// and part.
+// Tokenizer files that are damaged, inconsistent or unsupported: errors name file and part.
 
 #include <gtest/gtest.h>
 
@@ -28,7 +27,7 @@ void expect_refused(const std::string& content, const std::vector<std::string>& 
     EXPECT_NE(message.find(part), std::string::npos) << part << " in: " << message;
 }
 
-// A file with one thing changed.
+// A file with one modification.
 void expect_refused(const std::string& name, const char* pointer, const json& value,
                     const std::vector<std::string>& parts) {
   json content = golden(name);
@@ -46,7 +45,7 @@ TEST(TokenizerJson, WhatIsNotJson) {
   std::string deep;
   for (int i = 0; i < 100'000; ++i) deep += R"({"a":)";
   expect_refused(deep, {"expected JSON", "64 deep"});
-  // As deep, but in a part that nothing reads before its type is refused.
+  // Equally deep, but in a part that is not read before its type is rejected.
   const std::string lists = std::string(120'000, '[') + std::string(120'000, ']');
   expect_refused(R"({"model": )" + lists + "}", {"64 deep"});
 }
@@ -156,7 +155,7 @@ TEST(TokenizerFolder, OlderFormats) {
   EXPECT_NE(message.find("vocab.txt"), std::string::npos) << message;
 }
 
-// As transformers' classes go by it.
+// As in transformers' classes.
 TEST(TokenizerFolder, ConfigGoesBeforeTokenizerJson) {
   const Scratch folder;
   folder.write("tokenizer.json", golden("wordpiece").dump());

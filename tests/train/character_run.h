@@ -1,6 +1,6 @@
 #pragma once
-// A short run of the character task with everything that has a state: dropout, accumulation, averages,
-// validation, an uneven window of the curves. Shared by the tests and by the program that kills itself.
+// A short run of the character task that uses everything with a state: dropout, accumulation, averaging,
+// validation, an incomplete logging window. Shared by the tests and by the program that kills itself.
 
 #include <filesystem>
 #include <memory>
@@ -31,7 +31,7 @@ inline TrainOptions short_run() {
   return options;
 }
 
-// The same with an optimizer by its name, "sgd". Throws UsageError for an unknown one.
+// Likewise with another optimizer, such as "sgd". Throws UsageError for an unknown name.
 inline TrainOptions short_run_with(const std::string& optimizer) {
   TrainOptions options = short_run();
   set_field(options, "optimizer.kind", optimizer);
@@ -44,7 +44,7 @@ inline std::unique_ptr<CharacterTask> character_task(const CharacterOptions& opt
   return std::make_unique<CharacterTask>(nursery_rhyme(40), nursery_rhyme(4), options);
 }
 
-// Resumes the run in the folder, or begins one.
+// Resumes the run in the folder, or starts one.
 inline TrainResult train_characters(const std::filesystem::path& folder, const TrainOptions& options,
                                     TrainObserver& observer, const CharacterOptions& characters = {}) {
   return Trainer(character_task(characters), options, folder, IfRunExists::resume).run(observer);

@@ -1,5 +1,5 @@
 #pragma once
-// The smallest training task: a decoder that predicts the next character of a text.
+// A minimal training task: a decoder that predicts the next character of a text.
 
 #include <algorithm>
 #include <cmath>
@@ -16,8 +16,8 @@
 namespace qkv::train::testing_task {
 
 struct CharacterOptions {
-  int64_t length = 24;         // characters of one example
-  int64_t batch_examples = 4;  // of a batch
+  int64_t length = 24;         // characters per example
+  int64_t batch_examples = 4;  // examples per batch
   float dropout = 0.1f;
 };
 
@@ -78,10 +78,10 @@ class CharacterTask : public Task {
 
  private:
   struct Examples : Batch {
-    std::vector<int64_t> begins;  // of examples, in the text
+    std::vector<int64_t> begins;  // start of each example in the text
   };
 
-  // Each epoch begins its examples at another offset of the text, in another order.
+  // Each epoch starts at another offset of the text and has another order.
   class Stream : public BatchStream {
    public:
     Stream(const CharacterTask& task, uint64_t seed, data::CursorState from)

@@ -1,5 +1,5 @@
 #pragma once
-// A task small enough to be learnt in seconds: the words of a line in reverse.
+// A task that is learnt in seconds: reversing the words of a line.
 
 #include <filesystem>
 #include <string>
@@ -29,7 +29,8 @@ inline data::CorpusFiles write_reversals(const qkv::testing::Scratch& scratch, c
   return {scratch.write(name + ".source", source), scratch.write(name + ".target", target)};
 }
 
-// Few steps of everything that has a state: dropout, accumulation, averages, validation, an uneven window.
+// A few steps that use everything with a state: dropout, accumulation, averaging, validation, an incomplete
+// window.
 inline TranslationJob small_job(const qkv::testing::Scratch& scratch, const std::string& folder) {
   TranslationJob job;
   job.train = write_reversals(scratch, "train", 120, 1);
