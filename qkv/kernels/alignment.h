@@ -2,9 +2,8 @@
 
 namespace qkv::kernels {
 
-// Which query and key of a sequence are at the same position, where there are more of one than of the other:
-// the last ones, as a KV cache needs (query i is at position i + keys - queries), or the first ones (query i
-// is at position i).
+// Which query and key of a sequence share a position if their numbers differ: the last ones, as with a KV
+// cache (query i has position i + keys - queries), or the first ones (query i has position i).
 enum class Alignment : bool { last_key, first_key };
 
 }  // namespace qkv::kernels

@@ -9,11 +9,11 @@
 
 namespace qkv::kernels {
 
-// What both directions need: AttentionShape and AttentionInput as tensors. f32 on one device but for `keep`.
+// Common to both directions: AttentionShape and AttentionInput as tensors. f32 on one device, except `keep`.
 struct AttentionTensors {
-  Tensor query =
-      {};           // [query tokens, heads * d_k]; keys and values likewise; any of them may be columns of a
-  Tensor key = {};  // wider matrix
+  // [query tokens, heads * d_k]; keys and values likewise. All may be columns of a wider matrix.
+  Tensor query = {};
+  Tensor key = {};
   Tensor value = {};
   Offsets query_offsets = {}, key_offsets = {};
   int64_t heads = 1;
@@ -24,14 +24,14 @@ struct AttentionTensors {
   Alignment alignment = Alignment::last_key;
   int64_t window = 0;
   bool fixed_order = false;
-  // u8 and f32 [batch | 1, heads | 1, queries | 1, keys]; extents of 1 repeat. May be undefined, as the rest.
+  // u8 and f32 [batch | 1, heads | 1, queries | 1, keys], broadcast. All masks and biases may be undefined.
   Tensor keep = {}, bias = {};
   Tensor alibi_slopes = {};   // [heads]
-  Tensor relative_bias = {};  // [heads, 2 n - 1]: column n - 1 + j is of a key j positions on
+  Tensor relative_bias = {};  // [heads, 2 n - 1]: column n - 1 + j applies to a key j positions later
   Dropout dropout = {};
 };
 
-// Results; an undefined one is not wanted. See AttentionCapture for all but the first two.
+// Results; undefined ones are not computed. See AttentionCapture for all but the first two.
 struct AttentionResultTensors {
   Tensor output = {};       // [query tokens, heads * d_v]
   Tensor log_sum_exp = {};  // [heads, query tokens]
@@ -41,25 +41,24 @@ struct AttentionResultTensors {
 
 void attention_forward(const AttentionTensors& arguments, AttentionResultTensors results);
 
-// Gradients of the inputs, [tokens, heads * d] each. bias and relative_bias are added to where they are
-// defined.
+// Gradients of the inputs, [tokens, heads * d] each. If defined, bias and relative_bias are accumulated.
 struct AttentionGradientTensors {
   GradientSlot query = {}, key = {}, value = {};
   Tensor bias = {}, relative_bias = {};
 };
 
-// output and log_sum_exp are those of the forward pass.
+// output and log_sum_exp: from the forward pass.
 void attention_backward(const AttentionTensors& arguments, const Tensor& output, const Tensor& log_sum_exp,
                         const Tensor& grad_output, AttentionGradientTensors gradients);
 
-// A step of decoding: one query a row, against keys and values that lie anywhere on the device.
+// A decoding step: one query per row, with keys and values anywhere on the device.
 struct CachedAttentionTensors {
   Tensor query = {};  // [rows, heads * d_k]
   int64_t heads = 1, key_heads = 1, d_k = 0, d_v = 0;
   float scale = 1;
   float softcap = 0;
   DType dtype = DType::f32;                          // of the entries
-  std::span<const void* const* const> entries = {};  // as CachedAttention has them
+  std::span<const void* const* const> entries = {};  // as in CachedAttention
   std::span<const int32_t> lengths = {};
   Tensor alibi_slopes = {}, relative_bias = {};
   Tensor output = {};  // [rows, heads * d_v]
@@ -68,8 +67,8 @@ struct CachedAttentionTensors {
 
 void attention_cached(CachedAttentionTensors arguments);
 
-// The keys that a device sums together: groups of them begin at multiples of this many within a sequence.
-// Keys that a window has passed may be left out of a call in whole groups, and no bit changes.
+// The device sums keys in groups of this size, counted from the start of a sequence. Keys that have left a
+// window may be dropped from a call in whole groups without changing any bit.
 int64_t attention_key_group(Device device);
 
 }  // namespace qkv::kernels

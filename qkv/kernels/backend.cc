@@ -12,7 +12,7 @@ const Backend& backend(Device device) {
     case Device::reference:
       return reference_backend();
   }
-  throw UsageError("device: expected cpu or reference, found another");
+  throw UsageError("device: expected cpu or reference, found an unknown one");
 }
 
 void throw_devices_differ(const char* kernel, const Tensor& a, const Tensor& b) {
@@ -22,7 +22,7 @@ void throw_devices_differ(const char* kernel, const Tensor& a, const Tensor& b) 
 
 namespace {
 
-// The tensors of this program find their devices' memory through the backends.
+// Registers the backends' memory, which tensors then find by device.
 const bool memory_is_set = [] {
   set_device_memory([](Device device) -> DeviceMemory& { return *backend(device).memory(); });
   return true;

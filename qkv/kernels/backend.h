@@ -1,12 +1,12 @@
 #pragma once
-// What a device has to provide: its memory and these kernels. Each is called by the function of the same name
-// in qkv/kernels/*.h, which takes tensors and finds the backend by their device.
+// The interface of a device: its memory and these kernels. Functions of the same names in qkv/kernels/*.h
+// take tensors and select the backend by their device.
 //
-// Arguments are valid: callers have checked shapes, ids and strides. Pointers are addresses on the device.
-// On the host lie: the argument structs, query_offsets and key_offsets of AttentionShape, those of Segments,
-// `offsets` of AttentionCapture, and the lists of addresses of CachedAttention, CacheStore and CacheLoad.
-// Arrays are contiguous where no stride is given. A kernel is done when it returns, or works as if it were. A
-// row of a result has the same bits whatever rows lie beside it.
+// Arguments are valid: callers have checked shapes, ids and strides. Pointers are device addresses. On the
+// host are: the argument structs, query_offsets and key_offsets of AttentionShape, those of Segments,
+// `offsets` of AttentionCapture, and the address lists of CachedAttention, CacheStore and CacheLoad. Arrays
+// without a stride are contiguous. Kernels are synchronous, or behave as if they were. A row of a result has
+// the same bits whatever the other rows are.
 
 #include <cstdint>
 #include <memory>
@@ -37,40 +37,40 @@ class Backend {
   Backend(const Backend&) = delete;
   Backend& operator=(const Backend&) = delete;
 
-  // Null: tensors lie in the host's memory.
+  // Null: tensors are in host memory.
   virtual DeviceMemory* memory() const = 0;
 
-  // Products. A right-hand side is prepared once and used by any number of products. From f32 blocks [n_i, k]
-  // laid one below the other: their transpose [k, sum n_i], for y = x W^T, or as they are [sum n_i, k], for
-  // dx = dy W. It is a copy: the blocks may change afterwards.
+  // Products. A right-hand side is prepared once for any number of products. From f32 blocks [n_i, k],
+  // stacked: their transpose [k, sum n_i], for y = x W^T, or unchanged [sum n_i, k], for dx = dy W. It is a
+  // copy: the blocks may change afterwards.
   virtual std::unique_ptr<const PreparedMatrix> pack_transposed(std::span<const Matrix> blocks) const = 0;
   virtual std::unique_ptr<const PreparedMatrix> pack_plain(std::span<const Matrix> blocks) const = 0;
-  // The transpose of weights of one dtype, read where they lie. The products with i8 weights round the rows
-  // of a to 8 bits, with a zero point, and sum integers exactly.
+  // The transpose of weights of one dtype, read in place. Products with i8 weights round the rows of a to 8
+  // bits, with a zero point, and sum integers exactly.
   virtual std::unique_ptr<const PreparedMatrix> view(std::span<const WeightRows> blocks) const = 0;
   // c (+)= a b + bias; bias [columns of b] may be null.
   virtual void matmul(const Matrix& a, const PreparedMatrix& b, const float* bias, const MutableMatrix& c,
                       Accumulate accumulate) const = 0;
-  // c (+)= a^T b, the gradient of a weight. The order in which rows are summed depends on their number only.
+  // c (+)= a^T b, the gradient of a weight. The order of summation depends on the number of rows only.
   virtual void matmul_transposed_a(const Matrix& a, const Matrix& b, const MutableMatrix& c,
                                    Accumulate accumulate) const = 0;
 
-  // Weights from one dtype to another (kernels/weights.h).
+  // Weight dtype conversions (kernels/weights.h).
   virtual void round_to_bf16(const float* from, BFloat16* to, int64_t count) const = 0;
   virtual void quantize_rows(const float* from, int64_t rows, int64_t cols, int8_t* to,
                              float* scales) const = 0;
   virtual void widen_rows(const WeightRows& from, float* to) const = 0;
 
-  // Attention. In the backward pass output and log_sum_exp are those of the forward pass; grad_output is laid
-  // out as output with grad_output_stride.
+  // Attention. In the backward pass, output and log_sum_exp come from the forward pass; grad_output has the
+  // layout of output, with grad_output_stride.
   virtual void attention_forward(const AttentionShape& shape, const AttentionInput& input,
                                  const AttentionOutput& output) const = 0;
   virtual void attention_backward(const AttentionShape& shape, const AttentionInput& input,
                                   const float* output, int64_t output_stride, const float* log_sum_exp,
                                   const float* grad_output, int64_t grad_output_stride,
                                   const AttentionGradients& gradients) const = 0;
-  // Sums over keys begin again at multiples of this many keys of a sequence, so that keys that no query sees
-  // can be left out of a call in groups of this many without a change of bits.
+  // Sums over keys restart at multiples of this number of keys in a sequence, so that keys that no query
+  // attends to can be dropped in groups of this size without changing any bit.
   virtual int64_t attention_key_group() const = 0;
   virtual void attention_cached(const CachedAttention& attention) const = 0;
   virtual void store_cached(const CacheStore& arguments) const = 0;
@@ -79,8 +79,8 @@ class Backend {
   // Positions.
   virtual void rotary(const Rotary& arguments) const = 0;
 
-  // Tables. table_gradient[ids[t]] += factor * dropout(dy[t]), in the order of t for every row: the bits do
-  // not depend on threads. table_gradient [vocabulary, cols] must hold numbers already (zeros at first).
+  // Tables. table_gradient[ids[t]] += factor * dropout(dy[t]), for each row in the order of t: the bits do
+  // not depend on threads. table_gradient [vocabulary, cols] must be initialised (to zeros at first).
   virtual void embedding_forward(const EmbeddingForward& arguments) const = 0;
   virtual void embedding_backward(const float* dy, const int32_t* ids, float factor, int64_t tokens,
                                   int64_t cols, int64_t vocabulary, const Dropout& dropout,
@@ -89,20 +89,20 @@ class Backend {
   // Norms and residual sums.
   virtual void norm_forward(const NormInput& input, const NormOutput& output) const = 0;
   virtual void norm_backward(const NormBackward& arguments) const = 0;
-  // dx (+)= dropout(dy), the residual's share of a sum's gradient. dx may be dy.
+  // dx (+)= dropout(dy), the residual's part of a sum's gradient. dx may be dy.
   virtual void dropout_backward(const float* dy, float* dx, int64_t rows, int64_t cols,
                                 const Dropout& dropout, Accumulate accumulate) const = 0;
 
   // Activations.
-  // y = dropout(activation(x)), element by element; [rows, cols]. x may be y.
+  // y = dropout(activation(x)), elementwise; [rows, cols]. x may be y.
   virtual void activate(Activation activation, const float* x, float* y, int64_t rows, int64_t cols,
                         const Dropout& dropout) const = 0;
   // dx (+)= activation'(x) * dropout(dy). dx may be dy with Accumulate::no.
   virtual void activate_backward(Activation activation, const float* x, const float* dy, float* dx,
                                  int64_t rows, int64_t cols, const Dropout& dropout,
                                  Accumulate accumulate) const = 0;
-  // dx = factor * dy where y > 0, else 0: the gradient of y = dropout(max(x, 0)), found without x, as what is
-  // dropped is 0 too; factor = dropout.scale(). dx may be dy.
+  // dx = factor * dy where y > 0, else 0: the gradient of y = dropout(max(x, 0)), computed without x, because
+  // dropped elements are 0 too; factor = dropout.scale(). dx may be dy.
   virtual void relu_backward(const float* y, const float* dy, float factor, float* dx,
                              int64_t count) const = 0;
   // y [rows, cols], contiguous.
@@ -114,17 +114,17 @@ class Backend {
 
   // Losses.
   virtual void cross_entropy(const CrossEntropy& arguments) const = 0;
-  // log_probabilities[r, c] = logits[r, c] + bias[c] - log sum exp of the row; in place is allowed, bias may
-  // be null.
+  // log_probabilities[r, c] = logits[r, c] + bias[c] - log sum exp of the row; may be in place; bias may be
+  // null.
   virtual void log_softmax(const float* logits, const float* bias, float* log_probabilities, int64_t rows,
                            int64_t cols) const = 0;
-  // y = softmax(x) by row, in place allowed.
+  // y = softmax(x) by row; may be in place.
   virtual void softmax(const float* x, float* y, int64_t rows, int64_t cols) const = 0;
   virtual void softmax_backward(const SoftmaxBackward& arguments) const = 0;
   virtual void label_loss(const LabelLossForward& arguments) const = 0;
   virtual void label_loss_backward(const LabelLossBackward& arguments) const = 0;
 
-  // Arithmetic with broadcasting, sums, and products of what is computed.
+  // Arithmetic with broadcasting, sums, and products of computed values.
   virtual void binary(const Broadcast& arguments) const = 0;
   virtual void sum_axis(const AxisSum& arguments) const = 0;
   virtual void batched_product(const BatchedProduct& arguments) const = 0;
@@ -135,7 +135,7 @@ class Backend {
   virtual void segment_max(const SegmentMax& arguments) const = 0;
   virtual void segment_max_backward(const SegmentMaxBackward& arguments) const = 0;
 
-  // Elements.
+  // Elementwise kernels.
   // y[i] = x[i] + y[i] * (accumulate)
   virtual void copy(const float* x, float* y, int64_t count, Accumulate accumulate) const = 0;
   // y[i] (+)= factor * x[i]
@@ -145,8 +145,8 @@ class Backend {
   // sums[c] (+)= sum over rows of x[row, c], in an order that depends on the number of rows only.
   virtual void column_sums(const float* x, int64_t rows, int64_t cols, int64_t row_stride, float* sums,
                            Accumulate accumulate) const = 0;
-  // y[j, i] = x[i, j] for elements of `element` bytes, 2 or 4. x [rows, cols], its rows x_stride elements
-  // apart; y [cols, rows], contiguous.
+  // y[j, i] = x[i, j] for elements of `element` bytes, 2 or 4. x [rows, cols] with row stride x_stride in
+  // elements; y [cols, rows], contiguous.
   virtual void transpose(const void* x, int64_t x_stride, int64_t rows, int64_t cols, size_t element,
                          void* y) const = 0;
 
@@ -165,17 +165,17 @@ class Backend {
   // Sums and checks.
   // The sum of squares in double precision, in an order that depends on the count only.
   virtual double sum_of_squares(const float* x, int64_t count) const = 0;
-  // Whether every element is a finite number.
+  // Whether all elements are finite.
   virtual bool all_finite(const float* x, int64_t count) const = 0;
 
  protected:
   ~Backend() = default;  // backends live as long as the process
 };
 
-// The backend of a device. Throws UsageError where the build has none.
+// The backend of a device. Throws UsageError if it is not in the build.
 const Backend& backend(Device device);
 
-// Each in a folder of its own; a build without one has its stub from qkv/kernels/absent/, which throws.
+// Each has its own folder; builds without one use its stub in qkv/kernels/absent/, which throws.
 const Backend& cpu_backend();
 const Backend& reference_backend();
 

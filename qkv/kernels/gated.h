@@ -1,5 +1,5 @@
 #pragma once
-// The inside of a gated feed-forward (Shazeer 2020): one linear map decides how much of another passes.
+// The inner part of a gated feed-forward (Shazeer 2020): the product of a linear map and an activated gate.
 
 #include "qkv/kernels/backend/gated.h"
 #include "qkv/kernels/gradient_slot.h"

@@ -5,8 +5,8 @@
 
 namespace qkv::kernels {
 
-// Where a backward function puts its share of a gradient: written by the first use of the value, added to by
-// the rest. An undefined tensor: the gradient is not wanted.
+// The destination of a backward function's contribution: written by the first use of the value, added to by
+// the others. An undefined tensor: the gradient is not wanted.
 struct GradientSlot {
   Tensor tensor;
   Accumulate accumulate = Accumulate::no;

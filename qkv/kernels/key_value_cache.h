@@ -1,5 +1,5 @@
 #pragma once
-// Keys and values between tensors and the entries of a cache (CacheStore in qkv/kernels/backend/attention.h).
+// Copies keys and values between tensors and cache entries (CacheStore in qkv/kernels/backend/attention.h).
 
 #include <span>
 
@@ -7,8 +7,8 @@
 
 namespace qkv::kernels {
 
-// Entry i = row i of keys [entries, key width] and values [entries, value width], f32, any row stride. `to`
-// holds addresses on their device.
+// Entry i = row i of keys [entries, key width] and values [entries, value width], f32, any row stride. `to`:
+// addresses on their device.
 void store_cached(const Tensor& keys, const Tensor& values, DType dtype, std::span<void* const> to);
 
 // The inverse: f32 [entries, key_width + value_width] on `device`.

@@ -1,12 +1,12 @@
 #pragma once
-// The cross-entropy of logits that exist as a matrix, and the gradients of softmax and log_softmax.
+// Cross-entropy of a matrix of logits, and the gradients of softmax and log_softmax.
 
 #include "qkv/kernels/accumulate.h"
 #include "qkv/tensor/tensor.h"
 
 namespace qkv::kernels {
 
-// What a row of logits is held against; see backend/label_loss.h for the equation.
+// The targets of the loss; see backend/label_loss.h for the equation.
 struct LabelTargets {
   Tensor labels;         // i32 [rows], each in [0, cols) or `ignored`
   Tensor class_weights;  // f32 [cols]; undefined: all 1
@@ -14,13 +14,13 @@ struct LabelTargets {
   float smoothing = 0;
 };
 
-// losses, log_sum_exp [rows]; logits [rows, cols]. f32, contiguous.
+// Outputs: losses, log_sum_exp [rows]; input: logits [rows, cols]. f32, contiguous.
 void label_loss(const Tensor& logits, const LabelTargets& targets, Tensor& losses, Tensor& log_sum_exp);
-// d_logits (+)= d_losses * the gradient of each row's loss.
+// d_logits (+)= d_losses * gradient of each row's loss.
 void label_loss_backward(const Tensor& logits, const LabelTargets& targets, const Tensor& log_sum_exp,
                          const Tensor& d_losses, Tensor& d_logits, Accumulate accumulate);
 
-// dx (+)= the gradient of y = softmax(x), or of y = log_softmax(x) where `log`, over the innermost axis.
+// dx (+)= the gradient of y = softmax(x), or if `log`, of y = log_softmax(x), over the innermost axis.
 void softmax_backward(bool log, const Tensor& y, const Tensor& dy, Tensor& dx, Accumulate accumulate);
 
 }  // namespace qkv::kernels

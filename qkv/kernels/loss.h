@@ -1,12 +1,12 @@
 #pragma once
-// Softmax over a vocabulary, and the label-smoothed cross-entropy on it.
+// Softmax over a vocabulary, and label-smoothed cross-entropy.
 
 #include "qkv/kernels/backend/loss.h"
 #include "qkv/tensor/tensor.h"
 
 namespace qkv::kernels {
 
-// CrossEntropy on tensors of one device: the logits are replaced by their gradient.
+// CrossEntropy on tensors of one device: overwrites the logits by their gradient.
 struct CrossEntropyTensors {
   Tensor logits = {};  // [rows, cols]
   Tensor bias = {};    // [cols]; undefined: none
@@ -22,7 +22,7 @@ void cross_entropy(CrossEntropyTensors arguments);
 // logits.
 void log_softmax(const Tensor& logits, const Tensor& bias, Tensor& y);
 
-// The same of rows on the host, as search has them; bias may be null.
+// Likewise for rows on the host, for search; bias may be null.
 void log_softmax(const float* logits, const float* bias, float* log_probabilities, int64_t rows,
                  int64_t cols);
 

@@ -1,5 +1,5 @@
 #pragma once
-// Normalisation of rows, with the residual connection of a block in the same pass.
+// Norms of rows, with a block's residual connection in the same pass.
 
 #include "qkv/kernels/backend/norm.h"
 #include "qkv/kernels/gradient_slot.h"
@@ -15,26 +15,26 @@ struct NormTensors {
   Tensor weight = {};  // [cols]; undefined: no normalisation, y is not written
   Tensor bias = {};    // [cols]; undefined with rms
   float epsilon = 1e-5f;
-  // Results, where they are defined: z [rows, cols], which may be x or residual; y [rows, cols], which may
-  // be x or residual, and not sum; mean and rstd [rows].
+  // Optional results: z [rows, cols], which may be x or residual; y [rows, cols], which may be x or residual,
+  // but not sum; mean and rstd [rows].
   Tensor sum = {}, y = {}, mean = {}, rstd = {};
 };
 
 void norm_forward(NormTensors arguments);
 
-// What norm_forward() read and wrote, and the gradients that are wanted of dy [rows, cols].
+// The inputs and results of norm_forward(), and the wanted gradients for dy [rows, cols].
 struct NormBackwardTensors {
   NormKind kind = NormKind::layer;
   Dropout dropout{};
   Tensor z = {}, weight = {}, mean = {}, rstd = {};
   Tensor dy = {};
-  GradientSlot dz = {}, residual = {};  // [rows, cols], different memory; either may be dy, written
+  GradientSlot dz = {}, residual = {};  // [rows, cols], different memory; either may be dy if it is written
   GradientSlot d_weight = {}, d_bias = {};
 };
 
 void norm_backward(NormBackwardTensors arguments);
 
-// dx (+)= dropout(dy), the residual's share of a sum's gradient; [rows, cols]. dx may be dy.
+// dx (+)= dropout(dy), the residual's part of a sum's gradient; [rows, cols]. dx may be dy.
 void dropout_backward(const Tensor& dy, const Dropout& dropout, GradientSlot dx);
 
 }  // namespace qkv::kernels

@@ -1,6 +1,5 @@
 #pragma once
-// Functions of single elements, and sums of columns. f32 on one device; contiguous where nothing else is
-// said.
+// Elementwise functions, and column sums. f32 on one device; contiguous unless stated otherwise.
 
 #include "qkv/kernels/activation.h"
 #include "qkv/kernels/dropout.h"
@@ -8,31 +7,31 @@
 
 namespace qkv::kernels {
 
-// y (+)= x, of one shape. Rows of either may lie apart.
+// y (+)= x, equal shapes, any row strides.
 void copy(const Tensor& x, Tensor& y, Accumulate accumulate);
-// y (+)= factor * x; rows of either may lie apart.
+// y (+)= factor * x, any row strides.
 void scale(const Tensor& x, float factor, Tensor& y, Accumulate accumulate);
 // z = x + y
 void add(const Tensor& x, const Tensor& y, Tensor& z);
 
 // y = dropout(activation(x)); [rows, cols]. x may be y.
 void activate(Activation activation, const Tensor& x, const Dropout& dropout, Tensor& y);
-// dx (+)= activation'(x) * dropout(dy). dx may be dy, written.
+// dx (+)= activation'(x) * dropout(dy). dx may be dy if it is written.
 void activate_backward(Activation activation, const Tensor& x, const Tensor& dy, const Dropout& dropout,
                        GradientSlot dx);
-// dx = factor * dy where y > 0, else 0: the gradient of y = dropout(max(x, 0)), found without x, as what is
-// dropped is 0 too; factor = dropout.scale(). dx may be dy.
+// dx = factor * dy where y > 0, else 0: the gradient of y = dropout(max(x, 0)), computed without x, because
+// dropped elements are 0 too; factor = dropout.scale(). dx may be dy.
 void relu_backward(const Tensor& y, const Tensor& dy, float factor, Tensor& dx);
 
-// sums[c] (+)= sum over rows of x[row, c], whose rows may lie apart.
+// sums[c] (+)= sum over rows of x[row, c], any row stride.
 void column_sums(const Tensor& x, GradientSlot sums);
 
-// x [rows, cols], of 2 or 4 bytes an element, with its rows as columns. x may be columns of a wider matrix.
+// The transpose of x [rows, cols], with elements of 2 or 4 bytes and any row stride.
 Tensor transposed(const Tensor& x);
 
 // The sum of squares in double precision, in an order that depends on the number of elements only.
 double sum_of_squares(const Tensor& x);
-// Whether every element is a finite number.
+// Whether all elements are finite.
 bool all_finite(const Tensor& x);
 
 }  // namespace qkv::kernels

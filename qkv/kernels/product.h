@@ -1,15 +1,15 @@
 #pragma once
-// Products of matrices that are both computed, unlike those with weights (matmul.h).
+// Products of two computed matrices, unlike those with weights (matmul.h).
 
 #include "qkv/kernels/accumulate.h"
 #include "qkv/tensor/tensor.h"
 
 namespace qkv::kernels {
 
-// Which of a product's operands lies in memory as its transpose.
+// Which operand is stored transposed.
 enum class Transposed { none, x, y };
 
-// z (+)= x y over the last two axes, for each index of the others, which all three have alike; f32,
+// z (+)= x y over the last two axes, for each index of the leading axes, which must be equal; f32,
 // contiguous.
 void batched_product(const Tensor& x, const Tensor& y, Transposed transposed, Tensor& z,
                      Accumulate accumulate);

@@ -1,17 +1,18 @@
 #pragma once
-// Rotary positions (Su et al. 2021).
+// Rotary position embedding (Su et al. 2021).
 
 #include "qkv/kernels/backend/rotary.h"
 #include "qkv/tensor/tensor.h"
 
 namespace qkv::kernels {
 
-// y (+)= x with each head's points turned by the angles of the row's position, see Rotary.
+// y (+)= x with each head's points rotated by the angles of the row's position; see Rotary.
 struct RotaryTensors {
-  Tensor x = {}, y = {};  // [rows, heads * d], which may be columns of a wider matrix; y may be x, written
+  // [rows, heads * d], possibly columns of a wider matrix; y may be x if it is written.
+  Tensor x = {}, y = {};
   int64_t heads = 1;
   Tensor cosines = {}, sines = {};  // [positions, d / 2]
-  Tensor positions = {};            // i32 [rows]: the row of the tables
+  Tensor positions = {};            // i32 [rows]: row of the tables
   Turn direction = Turn::forward;
   Accumulate accumulate = Accumulate::no;
 };

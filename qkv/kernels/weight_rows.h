@@ -1,9 +1,8 @@
 #pragma once
-// Weights in the dtypes in which they are stored.
+// Weight storage dtypes.
 //
-// bf16 halves, and int8 quarters, the memory that a decoding step reads. bf16 is widened to f32 inside a
-// product; int8 is multiplied by inputs that are rounded to 8 bits row by row, and summed exactly in
-// integers.
+// bf16 halves, and int8 quarters, the memory that a decoding step reads. bf16 is widened to f32 within a
+// product; int8 is multiplied by inputs rounded to 8 bits per row, and summed exactly in integers.
 
 #include <cstdint>
 
@@ -15,12 +14,12 @@ namespace qkv::kernels {
 struct WeightRows {
   const void* data = nullptr;
   DType dtype = DType::f32;       // f32, bf16 or i8
-  const float* scales = nullptr;  // of i8, [rows]: element (r, c) is data[r][c] * scales[r]
+  const float* scales = nullptr;  // for i8, [rows]: element (r, c) is data[r][c] * scales[r]
   int64_t rows = 0, cols = 0;
-  int64_t stride = cols;  // elements from row to row
+  int64_t stride = cols;  // elements between rows
 };
 
-// The longest row of int8 values whose products with 8-bit inputs sum to 32 bits.
+// The maximum length of int8 rows whose products with 8-bit inputs sum within 32 bits.
 inline constexpr int64_t kMaxInt8Cols = 65536;
 
 }  // namespace qkv::kernels

@@ -23,7 +23,7 @@ void quantize_rows(const Tensor& from, Tensor& to, Tensor& scales) {
 }
 
 void widen_rows(const QuantizedTensor& from, Tensor& to) {
-  const Tensor& values = from.values;  // of any rank: biases of a bf16 file are vectors
+  const Tensor& values = from.values;  // of any rank: biases in a bf16 file are vectors
   backend_of("widen_rows", values, from.scales, to)
       .widen_rows({.data = values.address(),
                    .dtype = values.dtype(),

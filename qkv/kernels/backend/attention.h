@@ -1,7 +1,7 @@
 #pragma once
-// Scaled dot-product attention (Vaswani et al. 2017, equation 1): softmax(Q K^T scale + bias) V by head, over
-// ragged batches, tiled with an online softmax (Milakov and Gimelshein 2018; Dao et al. 2022): a matrix of
-// queries by keys is never stored.
+// Scaled dot-product attention (Vaswani et al. 2017, equation 1): softmax(Q K^T scale + bias) V for each
+// head, on ragged batches, tiled with an online softmax (Milakov and Gimelshein 2018; Dao et al. 2022): a
+// matrix of queries by keys is never stored.
 
 #include <cstdint>
 
@@ -12,53 +12,53 @@
 
 namespace qkv::kernels {
 
-// Element (b, h, i, j) lies at data[b * batch_stride + h * head_stride + i * query_stride + j], where i and j
-// count within the sequence. A stride of 0 repeats.
+// Element (b, h, i, j) is data[b * batch_stride + h * head_stride + i * query_stride + j], with i and j
+// counted within the sequence. A stride of 0 broadcasts.
 struct KeepMask {
   const uint8_t* data = nullptr;  // null: no mask. Nonzero: query i may attend to key j.
   int64_t batch_stride = 0, head_stride = 0, query_stride = 0;
 };
 
 struct ScoreBias {
-  const float* data = nullptr;  // null: no bias. Added to the scaled scores. -infinity forbids.
+  const float* data = nullptr;  // null: no bias. Added to the scaled scores. -infinity masks.
   int64_t batch_stride = 0, head_stride = 0, query_stride = 0;
 };
 
-// A bias that depends on how far apart query and key are (Raffel et al. 2020, section 2.1): data[h *
-// head_stride + zero + n] is added to the score of a key that lies n positions after the query (before it: n
-// < 0), at positions that Alignment says.
+// A bias by distance (Raffel et al. 2020, section 2.1): data[h * head_stride + zero + n] is added to the
+// score of a key n positions after the query (before it: n < 0), with positions as defined by Alignment.
 struct RelativeBias {
-  const float* data = nullptr;  // null: no such bias
+  const float* data = nullptr;  // null: no bias
   int64_t head_stride = 0;
   int64_t zero = 0;
 };
 
-// What both directions need. Head h of query row t is query[t * query_stride + h * d_k .. + d_k]; keys,
-// values and outputs likewise (strides in elements), so that a fused projection's columns can be read in
-// place. Query head h attends to the keys and values of head h / (heads / key_heads) (grouped-query
-// attention, Ainslie et al. 2023).
+// Common to both directions. Head h of query row t is query[t * query_stride + h * d_k .. + d_k]; keys,
+// values and outputs likewise (strides in elements), so that columns of a fused projection can be read in
+// place. Query head h attends to key head h / (heads / key_heads) (grouped-query attention, Ainslie et al.
+// 2023).
 struct AttentionShape {
   int64_t sequences = 0;
   const int32_t* query_offsets = nullptr;  // [sequences + 1]
   const int32_t* key_offsets = nullptr;    // [sequences + 1]
   int64_t heads = 1;
-  int64_t key_heads = 0;     // of keys and values, a divisor of heads; 0: as many
+  int64_t key_heads = 0;     // heads of keys and values, a divisor of heads; 0: same as heads
   int64_t d_k = 0, d_v = 0;  // per head
   float scale = 1;           // 1 / sqrt(d_k) in the paper
-  // 0: none. Else a scaled score s becomes softcap * tanh(s / softcap), before biases are added (Gemma 2).
+  // 0: off. Otherwise a scaled score s becomes softcap * tanh(s / softcap), before biases are added (Gemma
+  // 2).
   float softcap = 0;
-  // A query attends to keys at its own position and before it.
+  // A query attends only to keys at or before its own position.
   bool causal = false;
-  Alignment alignment = Alignment::last_key;  // causal, ALiBi and the relative bias go by it
-  // Of causal attention: query i attends to no more than the last `window` of the keys that causality allows
-  // it, its own included (Beltagy et al. 2020, section 3.1). 0: to all of them.
+  Alignment alignment = Alignment::last_key;  // defines positions for causal, ALiBi and the relative bias
+  // Sliding window of causal attention: a query attends to the last `window` of the keys that causality
+  // allows, its own included (Beltagy et al. 2020, section 3.1). 0: off.
   int64_t window = 0;
-  // Few queries of a sequence are computed in another order of sums than many. Set, all are computed as many
-  // are: a row's bits then do not depend on how many queries of its sequence a call has.
+  // Sums over few queries of a sequence have another order than over many. If set, the order for many is
+  // always used, so that a row's bits do not depend on the number of queries in the call.
   bool fixed_order = false;
   KeepMask keep = {};
   ScoreBias bias = {};
-  // [heads], null: none. The score of a key n positions away falls by slope * n (Press et al. 2022, ALiBi).
+  // [heads], null: none. The score of a key at distance n is reduced by slope * n (ALiBi, Press et al. 2022).
   const float* alibi_slopes = nullptr;
   RelativeBias relative = {};
   // Of the weights; row = query row in the batch, column = head * 2^22 + key within the sequence.
@@ -74,40 +74,37 @@ struct AttentionInput {
   int64_t query_stride = 0, key_stride = 0, value_stride = 0;
 };
 
-// The parts of the softmax's weights, before dropout, that a caller wants to see. They are written on the
-// way, by recomputing the scores of the captured rows. Head h of query row t has the number n = h * query
-// tokens + t.
+// Optional outputs of the softmax, before dropout, written by recomputing the scores of the captured rows.
+// Head h of query row t has the row number n = h * query tokens + t.
 struct AttentionCapture {
   // The weights of row n over all keys of its sequence are written to weights[offsets[n] ...], its scores
-  // (what the softmax is taken of; -infinity where it may not attend) to scores[offsets[n] ...]; a negative
-  // offset: not wanted. Null: nowhere.
+  // (the softmax input; -infinity if masked) to scores[offsets[n] ...]; a negative offset: not captured.
+  // Null: no row is.
   const int64_t* offsets = nullptr;
   float* weights = nullptr;
   float* scores = nullptr;
-  // [n], null: not wanted: -sum_j p_j log(p_j), in nats.
+  // [n], or null: entropy -sum_j p_j log(p_j), in nats.
   float* entropy = nullptr;
-  // [n, top]: the largest weights of a row and their keys, counted within the sequence; the largest first,
-  // and of equals the earlier key. 0 and -1 where a row has fewer that are not zero.
+  // [n, top]: each row's largest weights in descending order (ties by earlier key), and their keys, counted
+  // within the sequence. 0 and -1 beyond the number of nonzero weights.
   int64_t top = 0;
   float* top_weights = nullptr;
   int32_t* top_keys = nullptr;
 };
 
 struct AttentionOutput {
-  // [query tokens, heads * d_v] with output_stride; a row that may attend to nothing is zeros.
+  // [query tokens, heads * d_v] with output_stride; a row without allowed keys is zero.
   float* output = nullptr;
   int64_t output_stride = 0;
-  // [heads, query tokens]: log(sum_j exp(score_ij)), -infinity for a row that may attend to nothing. Null:
-  // not wanted.
+  // [heads, query tokens], or null: log(sum_j exp(score_ij)), -infinity for a row without allowed keys.
   float* log_sum_exp = nullptr;
   AttentionCapture capture = {};
 };
 
-// An entry of a cache: the keys [key width] of a position, then its values [value width], of a dtype that is
-// f32 or bf16. Entries lie anywhere and are never moved, so that hypotheses with a common beginning share
-// them.
+// A cache entry: the keys [key width] of a position, followed by its values [value width], in f32 or bf16.
+// Entries may be anywhere and never move, so that hypotheses share common prefixes.
 
-// to[i] = row i of keys and values: f32 [count, width] with strides. bf16 is rounded to nearest even.
+// to[i] = row i of keys and values: f32 [count, width] with strides. Rounds to nearest even for bf16.
 struct CacheStore {
   int64_t count = 0;
   int64_t key_width = 0, value_width = 0;
@@ -126,11 +123,11 @@ struct CacheLoad {
   float* to = nullptr;
 };
 
-// A step of decoding: one query a row, against entries of a cache: entries[r][j] is position j of row r. A
-// row without positions becomes zeros. A row's bits depend on nothing beside it.
+// A decoding step: one query per row, with entries of a cache: entries[r][j] is position j of row r. A row
+// without positions is zero. A row's bits depend on no other row.
 struct CachedAttention {
   int64_t rows = 0, heads = 1;
-  int64_t key_heads = 1;     // of keys and values, a divisor of heads
+  int64_t key_heads = 1;     // heads of keys and values, a divisor of heads
   int64_t d_k = 0, d_v = 0;  // per head
   float scale = 1;
   float softcap = 0;             // as in AttentionShape
@@ -139,25 +136,25 @@ struct CachedAttention {
   DType dtype = DType::f32;                     // of the entries: f32 or bf16, computed in f32
   const void* const* const* entries = nullptr;  // [rows]
   const int32_t* lengths = nullptr;             // [rows]
-  // By distance, as in AttentionShape; a row's query is at its last position.
+  // Biases by distance, as in AttentionShape; a row's query is at its last position.
   const float* alibi_slopes = nullptr;
   RelativeBias relative = {};
   float* output = nullptr;  // [rows, heads * d_v] with output_stride
   int64_t output_stride = 0;
-  float* const* weights = nullptr;  // [rows], each [heads, length]: what the softmax gave; null: not wanted
+  float* const* weights = nullptr;  // [rows], each [heads, length]: the softmax output; null: not wanted
 };
 
 struct AttentionGradients {
-  float* query = nullptr;  // the layouts of the inputs, with strides of their own
+  float* query = nullptr;  // layouts of the inputs, with separate strides
   float* key = nullptr;
   float* value = nullptr;
   int64_t query_stride = 0, key_stride = 0, value_stride = 0;
   Accumulate query_accumulate = Accumulate::no, key_accumulate = Accumulate::no,
              value_accumulate = Accumulate::no;
-  // Of the additive bias: null where not wanted, else always added to, laid out like the bias. With a
-  // repeating stride the sum runs over what it repeats, in order; such a bias is computed on one thread.
+  // Gradient of the additive bias, or null; always accumulated, in the bias's layout. Broadcast axes are
+  // summed in order; the gradient of a broadcast bias is computed on one thread.
   float* bias = nullptr;
-  // Of the relative bias: null where not wanted, else always added to, laid out like it.
+  // Gradient of the relative bias, or null; always accumulated, in its layout.
   float* relative = nullptr;
 };
 

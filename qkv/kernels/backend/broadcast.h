@@ -1,5 +1,5 @@
 #pragma once
-// Arithmetic of two arrays whose axes of extent 1 repeat, and sums along an axis.
+// Arithmetic of two arrays with broadcasting, and sums along an axis.
 
 #include <array>
 #include <cstdint>
@@ -11,8 +11,7 @@ namespace qkv::kernels {
 enum class BinaryOp { add, subtract, multiply, divide };
 
 // z[i] (+)= x[i] op y[i] for all indices i below the extents, outermost axis first. Strides are in elements;
-// a stride of 0 repeats (of x and y only). With Accumulate::no, z may be x or y where their strides are
-// equal.
+// a stride of 0 broadcasts (x and y only). With Accumulate::no, z may be x or y if their strides are equal.
 struct Broadcast {
   static constexpr int kAxes = 5;
   BinaryOp op = BinaryOp::add;
@@ -24,8 +23,7 @@ struct Broadcast {
   Accumulate accumulate = Accumulate::no;
 };
 
-// y[o, i] (+)= factor * the sum over n of x[o, n, i], contiguous. The order of the sum depends on `count`
-// only.
+// y[o, i] (+)= factor * sum_n x[o, n, i], contiguous. The order of summation depends on `count` only.
 struct AxisSum {
   const float* x = nullptr;  // [outer, count, inner]
   int64_t outer = 1, count = 1, inner = 1;

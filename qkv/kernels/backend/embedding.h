@@ -1,5 +1,5 @@
 #pragma once
-// Rows of a table by number, scaled and placed.
+// Embedding: table look-up, scaled, plus positions.
 
 #include <cstdint>
 

@@ -1,5 +1,5 @@
 #pragma once
-// The inside of a gated feed-forward (Shazeer 2020): one linear map decides how much of another passes.
+// The inner part of a gated feed-forward (Shazeer 2020): the product of a linear map and an activated gate.
 
 #include <cstdint>
 
@@ -19,7 +19,7 @@ struct Gated {
   Dropout dropout = {};
 };
 
-// Where the gradient of an input goes; null data: not wanted.
+// Destination of an input's gradient; null data: not wanted.
 struct GradientRows {
   float* data = nullptr;
   int64_t stride = 0;

@@ -1,6 +1,5 @@
 #pragma once
-// The cross-entropy of logits that exist as a matrix, row by row, and the gradients of softmax and
-// log_softmax.
+// Cross-entropy of a matrix of logits by row, and the gradients of softmax and log_softmax.
 
 #include <cstdint>
 
@@ -8,10 +7,9 @@
 
 namespace qkv::kernels {
 
-// With p = softmax(logits) of a row, its label l, class weights w (1 where there are none) and smoothing e:
+// With p = softmax(logits) of a row, label l, class weights w (default 1) and smoothing e:
 //   loss = -(1 - e) w[l] log p[l] - e / cols * sum_c w[c] log p[c]
-// A row whose label is `ignored` has a loss and a gradient of 0. (PyTorch's CrossEntropyLoss, reduction
-// "none".)
+// A row with the label `ignored` has loss and gradient 0. (PyTorch's CrossEntropyLoss, reduction "none".)
 struct LabelLoss {
   const float* logits = nullptr;         // [rows, cols]
   const int32_t* labels = nullptr;       // [rows], each in [0, cols) or `ignored`
@@ -30,7 +28,7 @@ struct LabelLossForward {
 // d_logits[r, c] (+)= d_losses[r] * d loss[r] / d logits[r, c].
 struct LabelLossBackward {
   LabelLoss loss;
-  const float* log_sum_exp = nullptr;  // [rows], of the forward pass
+  const float* log_sum_exp = nullptr;  // [rows], from the forward pass
   const float* d_losses = nullptr;     // [rows]
   float* d_logits = nullptr;           // [rows, cols]
   Accumulate accumulate = Accumulate::no;

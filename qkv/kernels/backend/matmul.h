@@ -1,5 +1,5 @@
 #pragma once
-// The arguments of matrix products. Matrices are row-major with a stride (in elements) from row to row.
+// Arguments of matrix products. Matrices are row-major with a row stride in elements.
 
 #include <cstdint>
 
@@ -19,7 +19,7 @@ struct MutableMatrix {
   int64_t stride = 0;
 };
 
-// A right-hand side as a backend has prepared it for its products.
+// A right-hand side prepared by a backend.
 class PreparedMatrix {
  public:
   PreparedMatrix() = default;

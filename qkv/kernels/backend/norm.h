@@ -1,5 +1,5 @@
 #pragma once
-// Normalisation of rows, with the residual connection of a block in the same pass.
+// Norms of rows, with a block's residual connection in the same pass.
 
 #include <cstdint>
 
@@ -26,17 +26,17 @@ struct NormInput {
 };
 
 struct NormOutput {
-  // [rows, cols]: z; may be x or residual. Null where not wanted (the backward pass then needs x as z: no
+  // [rows, cols]: z; may be x or residual. Null: not wanted (the backward pass then needs x = z, that is no
   // residual).
   float* sum = nullptr;
-  float* y = nullptr;     // [rows, cols]; may be x or residual, and not `sum`
-  float* mean = nullptr;  // [rows], 0 with rms; this and the next may be null
-  float* rstd = nullptr;  // [rows]: 1 / sqrt(var + epsilon), of rms 1 / sqrt(mean(z^2) + epsilon)
+  float* y = nullptr;     // [rows, cols]; may be x or residual, but not `sum`
+  float* mean = nullptr;  // [rows], 0 for rms; mean and rstd may be null
+  float* rstd = nullptr;  // [rows]: 1 / sqrt(var + epsilon), for rms 1 / sqrt(mean(z^2) + epsilon)
 };
 
-// dz [rows, cols] (+)= the gradient of y at z; residual_gradient (+)= dropout(the same), the residual's share
-// of it in the same pass; weight_gradient and bias_gradient [cols] (+)= likewise, each wanted or not. Sums
-// over rows are made in an order that depends on the number of rows only.
+// dz [rows, cols] (+)= the gradient of y with respect to z; residual_gradient (+)= dropout(the same), in the
+// same pass; weight_gradient and bias_gradient [cols] (+)= likewise. Each is optional. The order of sums over
+// rows depends on the number of rows only.
 struct NormBackward {
   NormKind kind = NormKind::layer;
   const float* z = nullptr;
@@ -45,13 +45,13 @@ struct NormBackward {
   const float* rstd = nullptr;
   const float* dy = nullptr;
   int64_t rows = 0, cols = 0;
-  float* dz = nullptr;  // [rows, cols]; null: not wanted. May be dy with Accumulate::no, as may the next
+  float* dz = nullptr;  // [rows, cols]; null: not wanted. May be dy with Accumulate::no, and so may the next
   Accumulate dz_accumulate = Accumulate::no;
   float* residual_gradient = nullptr;  // [rows, cols], not dz; null: not wanted
   Accumulate residual_accumulate = Accumulate::no;
   Dropout dropout = {};              // of the residual
   float* weight_gradient = nullptr;  // [cols]; null: not wanted
-  float* bias_gradient = nullptr;    // [cols]; null: not wanted, and with rms
+  float* bias_gradient = nullptr;    // [cols]; null: not wanted, or rms
   Accumulate weight_accumulate = Accumulate::no, bias_accumulate = Accumulate::no;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// Products of matrices that are both computed, unlike those with weights.
+// Products of two computed matrices, unlike those with weights.
 
 #include <cstdint>
 
@@ -7,9 +7,9 @@
 
 namespace qkv::kernels {
 
-// z[b] (+)= x[b] y[b] for each b of a batch; x [m, k], y [k, n], z [m, n], contiguous. A matrix that is
-// transposed lies in memory as [k, m] or [n, k]; one of the two may be. The order of sums depends on the
-// shapes only.
+// z[b] (+)= x[b] y[b] for each b of a batch; x [m, k], y [k, n], z [m, n], contiguous. A transposed matrix is
+// stored as [k, m] or [n, k]; at most one of the two may be. The order of summation depends on the shapes
+// only.
 struct BatchedProduct {
   const float* x = nullptr;
   const float* y = nullptr;

@@ -1,5 +1,5 @@
 #pragma once
-// Rows of a segment (a sequence of a ragged batch) reduced to one: pooling.
+// Pooling: reduces the rows of each segment (a sequence of a ragged batch) to one.
 
 #include <cstdint>
 
@@ -7,8 +7,8 @@
 
 namespace qkv::kernels {
 
-// Segment s is rows offsets[s] to offsets[s + 1] of x. The result of an empty segment is zeros. Sums run in
-// the order of the rows, in double precision.
+// Segment s is rows offsets[s] to offsets[s + 1] of x. An empty segment gives zeros. Rows are summed in
+// order, in double precision.
 struct Segments {
   const int32_t* offsets = nullptr;  // [segments + 1], on the host
   int64_t segments = 0, cols = 0;
@@ -29,8 +29,8 @@ struct SegmentMeanBackward {
   Accumulate accumulate = Accumulate::no;
 };
 
-// y[s, c] = the largest of column c in segment s, and rows[s, c] the row that holds it: of equals the first,
-// a NaN before all numbers; -1 in an empty segment.
+// y[s, c] = the maximum of column c in segment s, and rows[s, c] its row (the first of a tie; NaN is greater
+// than any number); -1 for an empty segment.
 struct SegmentMax {
   Segments segments;
   const float* x = nullptr;  // [rows, cols]

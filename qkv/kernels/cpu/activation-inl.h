@@ -1,4 +1,4 @@
-// Activation functions and their derivatives on vectors. Included once for every target of Highway.
+// Activation functions and their derivatives on vectors. Included once per Highway target.
 
 #if defined(QKV_KERNELS_CPU_ACTIVATION_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef QKV_KERNELS_CPU_ACTIVATION_INL_H_
@@ -16,7 +16,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace qkv::kernels::HWY_NAMESPACE {
 
-// Each activation has value(d, x) and derivative(d, x). NaN stays NaN in value().
+// Each activation has value(d, x) and derivative(d, x). value() propagates NaN.
 
 struct Identity {
   static HWY_INLINE FloatVector value(Floats /*d*/, FloatVector x) { return x; }
@@ -38,7 +38,7 @@ HWY_INLINE FloatVector sigmoid(Floats d, FloatVector x) {
   return hn::Div(one, hn::Add(one, exponential(d, hn::Neg(x))));
 }
 
-// s = 1 / (1 + exp(-x)), and s (1 - s) without the loss of digits of 1 - s.
+// s = 1 / (1 + exp(-x)), and s (1 - s) without cancellation in 1 - s.
 HWY_INLINE FloatVector sigmoid(Floats d, FloatVector x, FloatVector& slope) {
   const auto one = hn::Set(d, 1.0f);
   const auto e = exponential(d, hn::Neg(hn::Abs(x)));
@@ -61,7 +61,7 @@ struct Tanh {
     const auto one = hn::Set(d, 1.0f), size = hn::Abs(x);
     const auto e = exponential(d, hn::Mul(size, hn::Set(d, -2.0f)));
     const auto far = hn::CopySign(hn::Div(hn::Sub(one, e), hn::Add(one, e)), x);
-    // Near 0 the difference would lose digits: the Taylor series, whose next term is below 1e-8.
+    // Near 0 the difference would cancel: uses the Taylor series, whose next term is below 1e-8.
     const auto square = hn::Mul(x, x);
     auto p = hn::Set(d, 62.0f / 2835);
     p = hn::MulAdd(p, square, hn::Set(d, -17.0f / 315));
@@ -90,7 +90,7 @@ struct GeluTanh {
     return hn::Mul(x, sigmoid(d, argument(d, x)));
   }
   static HWY_INLINE FloatVector derivative(Floats d, FloatVector x) {
-    // Past 20 the sigmoid is 0 or 1 to the last bit; the squares of very large numbers would overflow.
+    // Beyond 20 the sigmoid is exactly 0 or 1; squares of very large numbers would overflow.
     const auto limit = hn::Set(d, 20.0f);
     x = hn::IfThenElse(hn::Gt(x, limit), limit, hn::IfThenElse(hn::Lt(x, hn::Neg(limit)), hn::Neg(limit), x));
     FloatVector slope;
@@ -101,11 +101,10 @@ struct GeluTanh {
   }
 };
 
-// x Phi(x), Phi being the normal distribution's.
+// x Phi(x), with the normal distribution function Phi.
 struct GeluExact {
-  // Phi(x), within 1.5e-7, and density = exp(-x^2 / 2). For x <= 0, Phi(x) = exp(-x^2 / 2) P(1 / (1 - 0.3
-  // x)), P being a minimax polynomial with a relative error of 9e-8 for -14 < x, and the rest follows from
-  // the symmetry.
+  // Phi(x), to 1.5e-7, and density = exp(-x^2 / 2). For x <= 0, Phi(x) = exp(-x^2 / 2) P(1 / (1 - 0.3 x)),
+  // where P is a minimax polynomial with a relative error of 9e-8 for -14 < x; positive x follow by symmetry.
   static HWY_INLINE FloatVector distribution(Floats d, FloatVector x, FloatVector& density) {
     const auto one = hn::Set(d, 1.0f);
     const auto t = hn::Div(one, hn::MulAdd(hn::Set(d, 0.3f), hn::Abs(x), one));
@@ -133,7 +132,7 @@ struct GeluExact {
   }
 };
 
-// call(function, drop) with objects of the classes for an activation and a dropout.
+// Calls call(function, drop) with objects for an activation and a dropout.
 template <class Call>
 void with_classes(Activation activation, const Dropout& dropout, const Call& call) {
   const auto with_drop = [&](auto function) {

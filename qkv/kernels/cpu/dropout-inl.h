@@ -1,4 +1,4 @@
-// Dropout of rows: the lanes run over columns. Included once for every target of Highway.
+// Dropout of rows, with columns as lanes. Included once per Highway target.
 
 #if defined(QKV_KERNELS_CPU_DROPOUT_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef QKV_KERNELS_CPU_DROPOUT_INL_H_
@@ -19,19 +19,19 @@
 HWY_BEFORE_NAMESPACE();
 namespace qkv::kernels::HWY_NAMESPACE {
 
-// Columns for which bits are drawn at a time: a kilobyte of them stays in the first cache.
+// Columns for which bits are drawn at once: one kilobyte, which stays in the L1 cache.
 inline constexpr int64_t kDropoutColumns = 512;
 
 #if HWY_TARGET != HWY_SCALAR
 
-// The Philox blocks `block` of the rows `row` (one per 64-bit lane, whose upper halves do not matter), whose
-// four words land in memory one after the other, block after block; lane 2i holds block i, lane 2i + 1 block
-// lanes / 2 + i, so that no shuffle crosses lanes.
+// Philox blocks `block` of rows `row` (one per 64-bit lane; upper halves are ignored), whose four words are
+// stored contiguously, block by block. Lane 2i computes block i, lane 2i + 1 block lanes / 2 + i, so that no
+// shuffle crosses lanes.
 template <class D64>
 HWY_INLINE void draw_blocks(D64 d64, const Dropout& dropout, hn::Vec<D64> row, hn::Vec<D64> block,
                             uint64_t* HWY_RESTRICT out) {
   const hn::Repartition<uint32_t, D64> d32;
-  // Only the lower half of each lane counts: MulEven multiplies just that.
+  // Only the lower halves matter: MulEven multiplies these.
   const auto multiplier0 = hn::Set(d32, philox::kMultiplier0),
              multiplier1 = hn::Set(d32, philox::kMultiplier1);
   auto c0 = hn::Add(row, hn::Set(d64, uint64_t{dropout.first_row})), c1 = block;
@@ -56,7 +56,7 @@ HWY_INLINE void draw_blocks(D64 d64, const Dropout& dropout, hn::Vec<D64> row, h
   hn::StoreU(hn::InterleaveUpper(d64, words01, words23), d64, out + hn::Lanes(d64));
 }
 
-// 0, lanes / 2, 1, lanes / 2 + 1, ...: which block a lane of draw_blocks() holds.
+// 0, lanes / 2, 1, lanes / 2 + 1, ...: the block of each lane of draw_blocks().
 template <class D64>
 HWY_INLINE hn::Vec<D64> block_of_lane(D64 d64) {
   const auto lane = hn::Iota(d64, 0), one = hn::Set(d64, uint64_t{1});
@@ -64,8 +64,8 @@ HWY_INLINE hn::Vec<D64> block_of_lane(D64 d64) {
   return hn::Add(hn::ShiftRight<1>(lane), hn::IfThenElseZero(odd, hn::Set(d64, hn::Lanes(d64) / 2)));
 }
 
-// The 16 bits of each of the columns [first, first + count) of a row; first is a multiple of 8. Writes up to
-// kDropoutColumns numbers, in steps, so that more than count may be overwritten.
+// The 16 bits for each of the columns [first, first + count) of a row; first is a multiple of 8. Writes in
+// steps, up to kDropoutColumns numbers, possibly more than count.
 HWY_INLINE void draw_dropout_bits(const Dropout& dropout, uint32_t row, int64_t first, int64_t count,
                                   uint16_t* HWY_RESTRICT out) {
   const hn::ScalableTag<uint64_t> d64;
@@ -83,15 +83,14 @@ HWY_INLINE void draw_dropout_bits(const Dropout& dropout, uint32_t row, int64_t 
   }
 }
 
-// The 16 bits of each weight of a tile: `rows` rows from `row` on, `blocks` Philox blocks of eight columns in
-// each from `block` on, one row after the other. blocks <= 8, rows <= 64. Up to 128 bytes more may be
-// overwritten.
+// The 16 bits for each weight of a tile: `rows` rows from `row`, with `blocks` Philox blocks of eight columns
+// each from `block`, row by row. blocks <= 8, rows <= 64. May write up to 128 bytes more.
 HWY_INLINE void draw_dropout_tile(const Dropout& dropout, uint32_t row, int64_t rows, uint32_t block,
                                   int64_t blocks, uint16_t* HWY_RESTRICT out) {
   const hn::ScalableTag<uint64_t> d64;
   const hn::Repartition<uint32_t, decltype(d64)> d32;
   const uint64_t lanes = hn::Lanes(d64), per_row = static_cast<uint64_t>(blocks);
-  // The quotient of numbers below 512 by 1 to 8.
+  // Division of numbers below 512 by 1 to 8.
   const auto reciprocal = hn::Set(d32, static_cast<uint32_t>((65536 + per_row - 1) / per_row));
   const auto divisor = hn::Set(d32, static_cast<uint32_t>(per_row));
   const auto first_row = hn::Set(d64, uint64_t{row}), first_block = hn::Set(d64, uint64_t{block});
@@ -130,18 +129,18 @@ HWY_INLINE void draw_dropout_tile(const Dropout& dropout, uint32_t row, int64_t 
 
 #endif
 
-// Dropout of one row after the other; KeepAll is the same where nothing is dropped.
+// Dropout row by row; KeepAll is the version without dropout.
 class DropSome {
  public:
   explicit DropSome(const Dropout& dropout)
       : dropout_(dropout), threshold_(static_cast<int32_t>(dropout.threshold())), scale_(dropout.scale()) {}
 
-  // Before apply(): the columns [first, first + count) of a row; count <= kDropoutColumns.
+  // Call before apply(): columns [first, first + count) of a row; count <= kDropoutColumns.
   HWY_INLINE void draw(int64_t row, int64_t first, int64_t count) {
     draw_dropout_bits(dropout_, static_cast<uint32_t>(row), first, count, bits_);
   }
 
-  // v holds the columns from first + i on.
+  // v: the columns from first + i.
   HWY_INLINE FloatVector apply(Floats d, FloatVector v, int64_t i) const {
     const hn::Rebind<int32_t, Floats> d32;
     const hn::Rebind<uint16_t, Floats> d16;
@@ -164,7 +163,7 @@ class KeepAll {
   HWY_INLINE FloatVector apply(Floats /*d*/, FloatVector v, int64_t /*i*/) const { return v; }
 };
 
-// body(part, column, i) for the vectors of a row, with dropout.apply(d, v, i) ready for each.
+// Calls body(part, column, i) for the vectors of a row, with dropout.apply(d, v, i) available for each.
 template <class Drop, class Body>
 HWY_INLINE void for_dropped_row(Floats d, Drop& drop, int64_t row, int64_t cols, const Body& body) {
   for (int64_t first = 0; first < cols; first += kDropoutColumns) {

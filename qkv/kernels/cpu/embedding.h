@@ -1,5 +1,5 @@
 #pragma once
-// What these compute is said in qkv/kernels/backend.h.
+// CPU kernels; documented in qkv/kernels/backend.h.
 
 #include "qkv/kernels/backend/embedding.h"
 

@@ -1,13 +1,12 @@
 #pragma once
 // Matrix products on the CPU.
 //
-// Work is cut over outputs in blocks whose bounds depend on the shapes only, and each block is computed by
-// one thread: a row of the result has the same bits whatever the number of rows beside it and the number of
-// threads.
+// Work is split over outputs in blocks whose bounds depend on the shapes only, each computed by one thread: a
+// row of the result has the same bits for any other rows and any number of threads.
 //
-// A product reads its right-hand side packed (training: weights are packed once a step, and the product of
-// many rows is fastest) or in place (inference: no second copy of the model). The two sum in different
-// orders, so their last bits differ; the caller chooses.
+// The right-hand side is packed (training: weights are packed once per step, and products of many rows are
+// fastest) or read in place (inference: no second copy of the model). The two sum in different orders, so
+// their last bits differ; the caller chooses.
 
 #include <cstdint>
 #include <memory>
@@ -18,15 +17,14 @@
 
 namespace qkv::kernels::cpu {
 
-// An f32 right-hand side, copied once into the order in which the product reads it.
+// An f32 right-hand side, copied into the layout of the product.
 class PackedMatrix {
  public:
   PackedMatrix() = default;
-  // Packs the transpose of the row blocks laid one below the other: blocks [n_i, k] become a [k, sum n_i]
-  // right-hand side, as y = x W^T needs it.
+  // Packs the transpose of stacked row blocks: blocks [n_i, k] become a [k, sum n_i] right-hand side, for y =
+  // x W^T.
   static PackedMatrix transposed(std::span<const Matrix> blocks);
-  // Packs the row blocks laid one below the other, as they are: a [sum n_i, k] right-hand side, as dx = dy W
-  // needs it.
+  // Packs stacked row blocks unchanged: a [sum n_i, k] right-hand side, for dx = dy W.
   static PackedMatrix plain(std::span<const Matrix> blocks);
 
   bool empty() const { return impl_ == nullptr; }
@@ -40,8 +38,8 @@ class PackedMatrix {
   std::shared_ptr<const Impl> impl_;
 };
 
-// The transpose of weights [n_i, k] of one dtype, laid one below the other: a [k, sum n_i] right-hand side
-// that products read in place. The memory of the weights must outlive it.
+// The transpose of stacked weights [n_i, k] of one dtype: a [k, sum n_i] right-hand side, read in place. The
+// memory of the weights must outlive it.
 class WeightView {
  public:
   WeightView() = default;
@@ -59,18 +57,18 @@ class WeightView {
   std::shared_ptr<const Impl> impl_;
 };
 
-// c (+)= a b, with a [m, k], b [k, n], c [m, n]; bias [n] is added where given.
+// c (+)= a b, with a [m, k], b [k, n], c [m, n]; adds bias [n] if not null.
 void matmul(const Matrix& a, const PackedMatrix& b, const float* bias, const MutableMatrix& c,
             Accumulate accumulate);
-// The same with weights in place. The bits of a column do not depend on the columns beside it.
+// Likewise with weights in place. The bits of a column do not depend on other columns.
 void matmul(const Matrix& a, const WeightView& b, const float* bias, const MutableMatrix& c,
             Accumulate accumulate);
 
-// c (+)= a^T b, with a [rows, m], b [rows, n], c [m, n]: the gradient of a weight. The order in which rows
-// are summed depends on the number of rows only.
+// c (+)= a^T b, with a [rows, m], b [rows, n], c [m, n]: the gradient of a weight. The order of summation
+// depends on the number of rows only.
 void matmul_transposed_a(const Matrix& a, const Matrix& b, const MutableMatrix& c, Accumulate accumulate);
 
-// The number of products that oneDNN has compiled since the process began.
+// Number of products compiled by oneDNN since the process started.
 uint64_t compiled_products();
 
 }  // namespace qkv::kernels::cpu

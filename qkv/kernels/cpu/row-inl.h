@@ -1,5 +1,5 @@
-// Loops over the elements of a row in vectors, with the last elements as a part of one. Included once for
-// every target of Highway (see hwy/foreach_target.h), hence the unusual guard.
+// Loops over the elements of a row in vectors, with a partial vector at the end. Included once per Highway
+// target (see hwy/foreach_target.h), hence the unusual guard.
 
 #if defined(QKV_KERNELS_CPU_ROW_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef QKV_KERNELS_CPU_ROW_INL_H_
@@ -21,7 +21,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 using Floats = hn::ScalableTag<float>;
 using FloatVector = hn::Vec<Floats>;
 
-// How much of a vector is meant: all lanes, or the first `count` (at least 1, fewer than all).
+// The used part of a vector: all lanes, or the first `count` (at least 1, fewer than all).
 struct Full {};
 struct Part {
   size_t count;
@@ -37,7 +37,7 @@ HWY_INLINE void store(D d, hn::Vec<D> v, hn::TFromD<D>* to, Full) {
   hn::StoreU(v, d, to);
 }
 
-// Lanes past the part are zero, and nothing past it is read or written.
+// Lanes beyond the part are zero; nothing beyond it is read or written.
 template <class D>
 HWY_INLINE hn::Vec<D> load(D d, const hn::TFromD<D>* from, Part part) {
 #if HWY_MEM_OPS_MIGHT_FAULT
@@ -60,7 +60,7 @@ HWY_INLINE void store(D d, hn::Vec<D> v, hn::TFromD<D>* to, Part part) {
 #endif
 }
 
-// Brain floats, widened.
+// bf16, widened.
 template <class P>
 HWY_INLINE FloatVector load_bf16(const uint16_t* from, P part) {
   const hn::RebindToUnsigned<Floats> bits;
@@ -77,7 +77,7 @@ HWY_INLINE hn::Vec<D> zero_rest(D d, hn::Vec<D> v, Part part) {
   return hn::IfThenElseZero(hn::FirstN(d, part.count), v);
 }
 
-// body(part, i) for the vectors that cover [0, count).
+// Calls body(part, i) for the vectors that cover [0, count).
 template <class D, class Body>
 HWY_INLINE void for_vectors(D d, int64_t count, const Body& body) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -102,9 +102,8 @@ HWY_INLINE double sum_of_lanes(hn::ScalableTag<double> d, hn::Vec<hn::ScalableTa
   return hn::GetLane(hn::SumOfLanes(d, v));
 }
 
-// The sum over [0, count) of the vectors value(part, i), whose lanes past the part do not matter. No float
-// adds up more than 16 numbers one after the other; the rest is done in double precision. The order depends
-// on `count` only.
+// The sum over [0, count) of the vectors value(part, i), ignoring lanes beyond the part. At most 16 numbers
+// are added consecutively in float; the rest is in double precision. The order depends on `count` only.
 template <class D, class Value>
 HWY_INLINE double sum_of_row(D d, int64_t count, const Value& value) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), block = 64 * lanes;

@@ -10,13 +10,13 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-// What does not depend on the target is there once.
+// Code independent of the Highway target, compiled once.
 #ifndef QKV_KERNELS_CPU_TRANSPOSE_CC_
 #define QKV_KERNELS_CPU_TRANSPOSE_CC_
 namespace qkv::kernels {
 namespace {
 
-constexpr size_t kLineBytes = 64;  // of the caches
+constexpr size_t kLineBytes = 64;  // of a cache line
 
 template <class T>
 struct Turned {
@@ -42,7 +42,7 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Squares of vectors of 16 bytes.
+// Square blocks with a side of one 16-byte vector.
 template <class T>
 struct Square {
   using Tag = hn::CappedTag<T, 16 / sizeof(T)>;
@@ -54,7 +54,7 @@ struct Square {
     const Tag d;
     std::array<hn::Vec<Tag>, kSide> rows;
     for (size_t i = 0; i < kSide; ++i) rows[i] = hn::LoadU(d, x + static_cast<int64_t>(i) * stride);
-      // Each round brings together what is half of the side apart; after log2(kSide) of them rows are
+      // Each round interleaves elements half a side apart; after log2(kSide) rounds, rows have become
       // columns.
 #if HWY_TARGET != HWY_SCALAR  // which has squares of one element
     std::array<hn::Vec<Tag>, kSide> mixed;
@@ -69,7 +69,7 @@ struct Square {
     for (size_t j = 0; j < kSide; ++j) hn::Store(rows[j], d, to + static_cast<int64_t>(j) * kLine);
   }
 
-  // A line of the caches to memory, past them where it begins with one.
+  // Writes a cache line, bypassing the caches if it is aligned to a line.
   static void write(const T* line, T* to, bool past_caches) {
     const Tag d;
     for (int64_t i = 0; i < kLine; i += static_cast<int64_t>(kSide)) {
@@ -79,8 +79,8 @@ struct Square {
   }
 };
 
-// As many rows of x as fill lines of y: they are read side by side from end to end, as memory likes it, and
-// every line is written at once, so that it need not be fetched before.
+// Processes as many rows of x as fill a cache line of y: they are read sequentially side by side, and each
+// line is written at once, so that it need not be fetched.
 template <class T>
 void turn_rows(const T* x, int64_t x_stride, int64_t cols, T* y, int64_t y_stride, bool past_caches) {
   using Block = Square<T>;

@@ -1,5 +1,5 @@
 #pragma once
-// Weights from one dtype to another, on the CPU.
+// Weight dtype conversions on the CPU.
 
 #include <cstdint>
 
@@ -7,14 +7,14 @@
 
 namespace qkv::kernels::cpu {
 
-// The nearest bf16, ties to even. NaN stays NaN, and values beyond the largest bf16 become infinite.
+// Rounds to the nearest bf16, ties to even. NaN stays NaN; values beyond the largest bf16 become infinite.
 void round_to_bf16(const float* from, BFloat16* to, int64_t count);
 
-// Each row by itself, symmetrically: scale = max |w| / 127, value = round(w / scale). The inputs must be
+// Quantises each row symmetrically: scale = max |w| / 127, value = round(w / scale). The inputs must be
 // finite.
 void quantize_rows(const float* from, int64_t rows, int64_t cols, int8_t* to, float* scales);
 
-// All elements as f32, to [rows, cols] without gaps.
+// Converts all elements to f32, contiguous [rows, cols].
 void widen_rows(const WeightRows& from, float* to);
 
 }  // namespace qkv::kernels::cpu

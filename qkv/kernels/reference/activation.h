@@ -1,5 +1,5 @@
 #pragma once
-// Activations and gated activations, one element after the other.
+// Activations and gated activations, element by element.
 
 #include <cstdint>
 

@@ -1,5 +1,5 @@
 #pragma once
-// Attention as its definition is written: the whole row of scores, its softmax, its weighted sum.
+// Attention by its definition: a whole row of scores, its softmax, its weighted sum.
 
 #include <cstdint>
 
@@ -11,7 +11,7 @@ namespace qkv::kernels::reference {
 struct AttentionForward {
   Doubles output;       // [query tokens, heads * d_v]
   Doubles log_sum_exp;  // [heads, query tokens]
-  Doubles weights;      // before dropout: [heads, queries, keys] of one sequence after the other
+  Doubles weights;      // before dropout: [heads, queries, keys] for one sequence after the other
 };
 AttentionForward attention_forward(const AttentionShape& shape, const AttentionInput& input);
 
@@ -19,14 +19,13 @@ struct AttentionBackward {
   Doubles query;   // [query tokens, heads * d_k]
   Doubles key;     // [key tokens, key heads * d_k]
   Doubles value;   // [key tokens, key heads * d_v]
-  Doubles scores;  // laid out as the weights: the gradient of a bias of their full shape
+  Doubles scores;  // in the layout of the weights: the gradient of a bias of full shape
 };
-// grad_output [query tokens, heads * d_v] with grad_output_stride.
+// grad_output: [query tokens, heads * d_v] with grad_output_stride.
 AttentionBackward attention_backward(const AttentionShape& shape, const AttentionInput& input,
                                      const float* grad_output, int64_t grad_output_stride);
 
-// The kernels of attention.h. The backward pass computes the weights again and reads neither output nor
-// log_sum_exp.
+// The kernels of attention.h. The backward pass recomputes the weights and ignores output and log_sum_exp.
 void attention_forward(const AttentionShape& shape, const AttentionInput& input,
                        const AttentionOutput& output);
 void attention_backward(const AttentionShape& shape, const AttentionInput& input, const float* grad_output,

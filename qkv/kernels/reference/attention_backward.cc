@@ -7,7 +7,7 @@
 namespace qkv::kernels::reference {
 namespace {
 
-// Adds up by index what is then added to an array of floats: several scores may share an element of a bias.
+// Accumulates by index before adding to an array of floats, as several scores may share an element of a bias.
 class Sums {
  public:
   void add(int64_t index, double value) {

@@ -27,7 +27,7 @@ void store_largest(const double* p, int64_t keys, int64_t top, float* top_weight
   }
 }
 
-// `number` is the row's as AttentionCapture counts them.
+// `number`: the row number of AttentionCapture.
 void capture(const AttentionCapture& wanted, int64_t number, const double* weights, const Doubles& scores) {
   const auto keys = static_cast<int64_t>(scores.size());
   if (wanted.offsets != nullptr && wanted.offsets[number] >= 0) {

@@ -1,5 +1,5 @@
 #pragma once
-// The rows of attention's score matrices: what forward and backward have in common.
+// The rows of attention's score matrices, common to forward and backward.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,10 +14,11 @@ struct AttentionRow {
   int64_t key_head;
   int64_t query_row, first_key_row;  // in the batch
   int64_t queries, keys;
-  size_t weights;  // where the row's weights begin, in [heads, queries, keys] of one sequence after the other
+  // The start of the row's weights, in [heads, queries, keys] of one sequence after the other.
+  size_t weights;
 };
 
-// Calls body(row) for every query row of every head, in the order in which weights are laid out.
+// Calls body(row) for every query row of every head, in the order of the weights.
 template <class Body>
 void for_rows(const AttentionShape& shape, const Body& body) {
   size_t weights = 0;
@@ -53,12 +54,12 @@ inline const float* value_of(const AttentionShape& shape, const AttentionInput& 
   return input.value + (row.first_key_row + key) * input.value_stride + row.key_head * shape.d_v;
 }
 
-// How far the key lies behind the query.
+// Number of positions from the query to the key.
 inline int64_t distance(const AttentionShape& shape, const AttentionRow& row, int64_t key) {
   return key - (row.query + (shape.alignment == Alignment::last_key ? row.keys - row.queries : 0));
 }
 
-// Where a mask or a bias (KeepMask, ScoreBias) has the element of a score.
+// The index of a score's element in a mask or bias (KeepMask, ScoreBias).
 template <class Bias>
 int64_t bias_index(const Bias& bias, const AttentionRow& row, int64_t key) {
   return row.sequence * bias.batch_stride + row.head * bias.head_stride + row.query * bias.query_stride + key;
@@ -70,15 +71,15 @@ inline int64_t relative_index(const AttentionShape& shape, const AttentionRow& r
 // scale q k, before softcap and biases.
 double product(const AttentionShape& shape, const AttentionInput& input, const AttentionRow& row,
                int64_t key);
-// What the softmax is taken of; -infinity where the query may not attend to the key.
+// The softmax input; -infinity if the query may not attend to the key.
 double score(const AttentionShape& shape, const AttentionInput& input, const AttentionRow& row, int64_t key);
 
-// softmax(q K^T scale + biases) of one row into weights[0 .. keys), all 0 where the row may attend to
-// nothing. Returns the log of the sum of exp(score), -infinity for such a row.
+// softmax(q K^T scale + biases) of one row into weights[0 .. keys); all 0 if no key is allowed. Returns the
+// log of the sum of exp(score), -infinity for such a row.
 double softmax_row(const AttentionShape& shape, const AttentionInput& input, const AttentionRow& row,
                    double* weights);
 
-// What dropout multiplies the weight of a key by.
+// Dropout's factor for the weight of a key.
 double dropout_factor(const AttentionShape& shape, const AttentionRow& row, int64_t key);
 
 }  // namespace qkv::kernels::reference

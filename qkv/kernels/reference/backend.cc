@@ -1,5 +1,5 @@
-// The reference kernels behind the interface of a backend: addresses of the device become readable ones, and
-// the loops beside this file do the rest.
+// The reference kernels as a backend: converts device addresses to readable ones, and calls the loops in this
+// folder.
 
 #include "qkv/kernels/backend.h"
 
@@ -26,7 +26,7 @@ namespace {
 
 using reference::readable;
 
-// Makes all these addresses readable, in place.
+// Converts all these addresses to readable ones, in place.
 template <class... Addresses>
 void make_readable(Addresses&... addresses) {
   ((addresses = readable(addresses)), ...);

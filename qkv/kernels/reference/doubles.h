@@ -1,6 +1,6 @@
 #pragma once
-// Numbers of the reference kernels: computed in double precision, rounded to float once, when they are
-// stored. A kernel stores after it has read all of its inputs, so its result may take an input's place.
+// Numbers of the reference kernels: computed in double precision, and rounded to float once, when stored. A
+// kernel stores after reading all inputs, so that its result may overwrite an input.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,12 +15,12 @@ using Doubles = std::vector<double>;
 // Element (row, col) of a contiguous matrix with `cols` columns.
 inline size_t at(int64_t row, int64_t cols, int64_t col) { return static_cast<size_t>(row * cols + col); }
 
-// One element, for kernels whose result takes no input's place.
+// Stores one element, for kernels whose result does not overlap an input.
 inline void store_element(float& to, double value, Accumulate accumulate) {
   to = static_cast<float>(accumulate == Accumulate::yes ? to + value : value);
 }
 
-// to[r * stride + c] (+)= from[r, c], by rows of `cols` numbers. A null `to` is not wanted.
+// to[r * stride + c] (+)= from[r, c], for rows of `cols` numbers. Null: not wanted.
 inline void store(const Doubles& from, int64_t cols, float* to, int64_t stride, Accumulate accumulate) {
   if (to == nullptr || cols == 0) return;
   for (size_t i = 0; i < from.size(); ++i) {
@@ -29,7 +29,7 @@ inline void store(const Doubles& from, int64_t cols, float* to, int64_t stride, 
   }
 }
 
-// The same without gaps between the rows.
+// Likewise, contiguous.
 inline void store(const Doubles& from, float* to, Accumulate accumulate = Accumulate::no) {
   store(from, 1, to, 1, accumulate);
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Rows of a table by number.
+// Embedding: table look-up.
 
 #include <cstdint>
 

@@ -16,7 +16,7 @@ double log_sum_exp(const LabelLoss& a, int64_t row) {
   return largest + std::log(sum);
 }
 
-// What each class counts: loss = -sum_c targets[c] log p[c].
+// The weight of each class: loss = -sum_c targets[c] log p[c].
 std::vector<double> targets(const LabelLoss& a, int64_t row) {
   std::vector<double> t;
   for (int64_t c = 0; c < a.cols; ++c) {

@@ -10,7 +10,7 @@ Doubles log_softmax(const float* x, const float* bias, int64_t rows, int64_t col
   for (int64_t r = 0; r < rows; ++r) {
     Doubles z;
     for (int64_t c = 0; c < cols; ++c) {
-      // The sum is rounded to float, as the kernels' is: that is where their logits begin.
+      // The sum is rounded to float, as in the other backends, whose logits start from it.
       z.push_back(double{x[r * cols + c] + (bias == nullptr ? 0.0f : bias[c])});
     }
     const double max = *std::max_element(z.begin(), z.end());

@@ -68,10 +68,10 @@ Doubles product_transposed_b(const Matrix& x, const WeightRows& w) {
 }
 
 QuantizedRow quantize_row(const float* x, int64_t count) {
-  constexpr float kSmallest = 1e-30f;  // a narrower range is zeros: 1 / scale would overflow
+  constexpr float kSmallest = 1e-30f;  // a narrower range becomes zeros, because 1 / scale would overflow
   QuantizedRow q;
   q.steps.resize(static_cast<size_t>(count));
-  float low = 0, high = 0;  // the range holds 0
+  float low = 0, high = 0;  // the range includes 0
   for (int64_t i = 0; i < count; ++i) {
     if (!std::isfinite(x[i])) {
       q.scale = std::numeric_limits<float>::quiet_NaN();
@@ -82,7 +82,7 @@ QuantizedRow quantize_row(const float* x, int64_t count) {
   }
   const float range = high - low;
   if (!(range > kSmallest)) return q;
-  // In float, as the CPU does it: the same numbers, not nearly the same.
+  // In float, as on the CPU, for exactly the same numbers.
   const float inverse = 255 / range;
   q.scale = range / 255;
   q.zero_point = static_cast<int32_t>(std::nearbyint(-low * inverse));

@@ -18,19 +18,19 @@ Doubles product(const Matrix& a, const Matrix& b);
 // a^T b: [a.cols, b.cols].
 Doubles product_transposed_a(const Matrix& a, const Matrix& b);
 
-// x W^T: [x.rows, w.rows], w [outputs, inputs] of any dtype. With int8 weights the rows of x are rounded to 8
-// bits first, to the same numbers as on the CPU.
+// x W^T: [x.rows, w.rows], w [outputs, inputs] of any dtype. With int8 weights, the rows of x are first
+// rounded to 8 bits, to the same numbers as on the CPU.
 Doubles product_transposed_b(const Matrix& x, const WeightRows& w);
 
-// A row rounded to 8 bits: x_i is nearly (steps[i] - zero_point) * scale, with steps from 0 to 255.
+// A row rounded to 8 bits: x_i is approximately (steps[i] - zero_point) * scale, with steps from 0 to 255.
 struct QuantizedRow {
   std::vector<int32_t> steps;
-  float scale = 0;  // NaN where the row holds a NaN or an infinity
+  float scale = 0;  // NaN if the row has a NaN or infinity
   int32_t zero_point = 0;
 };
 QuantizedRow quantize_row(const float* x, int64_t count);
 
-// The right-hand side of a product: a copy of a matrix, or weights of which it is the transpose.
+// The right-hand side of a product: a copy of a matrix, or the transpose of weights.
 struct RightHandSide final : PreparedMatrix {
   std::vector<float> packed;  // [rows, cols]
   int64_t rows = 0, cols = 0;

@@ -15,10 +15,10 @@
 namespace qkv::kernels::reference {
 namespace {
 
-// The mappings of the file, and which blocks of it are free.
+// The mappings of the file, and its free blocks.
 class Arena {
  public:
-  // Address space costs nothing; where it is limited, a smaller arena will do.
+  // Address space is free; if it is limited, a smaller arena suffices.
   Arena() {
     for (bytes_ = size_t{1} << 36; bytes_ >= size_t{1} << 24; bytes_ /= 2) {
       if (map()) return;
@@ -73,13 +73,13 @@ class Arena {
   std::map<size_t, std::vector<std::byte*>> free_;  // by size
 };
 
-// Never destroyed: static tensors may be freed after main() has ended.
+// Never destroyed: static tensors may be freed after main() has returned.
 Arena& arena() {
   static auto* instance = new Arena;
   return *instance;
 }
 
-// Powers of two, so that freed blocks serve again; at least a cache line.
+// Powers of two, so that freed blocks can be reused; at least a cache line.
 size_t block_size(size_t bytes) { return std::bit_ceil(bytes < 64 ? size_t{64} : bytes); }
 
 }  // namespace
@@ -88,7 +88,7 @@ namespace {
 
 std::ptrdiff_t readable_offset(const void* address) {
   if (!arena().holds(address))
-    throw UsageError("reference device: a kernel was given the address of another device");
+    throw UsageError("reference device: expected an address of this device, found another");
   return arena().offset();
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Memory of the reference device, which only its kernels and copies can read.
+// Memory of the reference device, accessible only to its kernels and copies.
 
 #include <cstddef>
 #include <cstdint>
@@ -9,13 +9,12 @@
 
 namespace qkv::kernels::reference {
 
-// One file in memory, mapped twice. Addresses that tensors hold are in a mapping without any access: whoever
-// reads or writes there is killed by SIGSEGV. The backend reads and writes the other mapping, a constant
-// further on.
+// An in-memory file, mapped twice. Tensors hold addresses of a mapping without access rights, where any
+// access raises SIGSEGV. The backend accesses the other mapping, at a constant distance.
 class Memory final : public DeviceMemory {
  public:
-  // Bytes of 0xFF: floats are NaN and integers -1 until they are written, so that a kernel that reads before
-  // gives itself away.
+  // Filled with 0xFF bytes: floats are NaN and integers -1 until written, which exposes kernels that read
+  // uninitialised memory.
   Storage allocate(size_t bytes) override;
   void copy(CopyDirection direction, const ConstByteRows& from, const ByteRows& to, size_t row_bytes,
             size_t rows) override;
@@ -24,8 +23,8 @@ class Memory final : public DeviceMemory {
 
 Memory& memory();
 
-// The readable address of what lies at a tensor's address; null of null. Throws UsageError for an address
-// that is not of this device.
+// The readable address for a tensor's address; null for null. Throws UsageError for an address outside this
+// device.
 const void* readable(const void* address);
 void* readable(void* address);
 template <class T>

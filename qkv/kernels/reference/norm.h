@@ -1,5 +1,5 @@
 #pragma once
-// Layer and RMS normalisation of rows, with the residual connection before it.
+// Layer and RMS norms of rows, with the preceding residual connection.
 
 #include "qkv/kernels/backend/norm.h"
 #include "qkv/kernels/reference/doubles.h"
@@ -16,7 +16,7 @@ struct NormGradients {
   Doubles dz, residual;  // [rows, cols]
   Doubles weight, bias;  // [cols]
 };
-// Of z alone: mean and rstd are computed again, with `epsilon`, and those of the arguments are not read.
+// From z alone: mean and rstd are recomputed with `epsilon`; those of the arguments are ignored.
 NormGradients norm_backward(const NormBackward& arguments, float epsilon);
 
 // The kernels of norm.h.

@@ -7,7 +7,7 @@
 namespace qkv::kernels::reference {
 namespace {
 
-// An element of a state, widened; the new one is stored when it is assigned.
+// An element of a state, widened; assignment stores the new value.
 class Element {
  public:
   Element(float* values, int64_t at) : address_(values + at) {}
@@ -21,7 +21,7 @@ class Element {
   float* address_;
 };
 
-// w <- w - update(slot, element, g), where g has the coupled weight decay in it, then the average.
+// w <- w - update(slot, element, g), where g includes coupled weight decay; then the average.
 template <class Update>
 void for_elements(const OptimizerPass& pass, std::span<const ParameterUpdate> slots, bool decoupled,
                   const Update& update) {

@@ -1,7 +1,6 @@
 #pragma once
-// The update rules once more, in double precision and one element after the other: what tests hold the fast
-// ones against. Arguments as in
-// qkv/kernels/backend.h.
+// The update rules in double precision, element by element, with which tests compare the fast ones.
+// Arguments: qkv/kernels/backend.h.
 
 #include "qkv/kernels/backend/optimizer.h"
 

@@ -1,12 +1,12 @@
 #pragma once
-// Rotary positions (Su et al. 2021), as the equation in kernels/rotary.h.
+// Rotary position embedding (Su et al. 2021), by the equation in kernels/backend/rotary.h.
 
 #include "qkv/kernels/backend/rotary.h"
 #include "qkv/kernels/reference/doubles.h"
 
 namespace qkv::kernels::reference {
 
-// [rows, heads * d], whatever `accumulate` says.
+// [rows, heads * d], ignoring `accumulate`.
 Doubles rotated(const Rotary& arguments);
 
 // The kernel of rotary.h.

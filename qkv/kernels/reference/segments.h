@@ -1,5 +1,5 @@
 #pragma once
-// Means and maxima of the rows of each sequence.
+// Means and maxima over the rows of each sequence.
 
 #include "qkv/kernels/backend/segments.h"
 

@@ -8,7 +8,7 @@ namespace qkv::kernels::reference {
 
 namespace {
 
-// bf16 has 8 significant bits and float's exponents, of which the least is -126.
+// bf16 has 8 significant bits and float's exponent range, with minimum -126.
 BFloat16 nearest_bf16(float value) {
   if (std::isnan(value)) return {uint16_t{0x7FC0}};
   if (std::isinf(value)) return {static_cast<uint16_t>(value > 0 ? 0x7F80 : 0xFF80)};

@@ -1,5 +1,5 @@
 #pragma once
-// Weights in f32, bf16 and int8: reading an element, and rounding from float.
+// Weights in f32, bf16 and int8: element access, and conversion from float.
 
 #include <cstdint>
 

@@ -1,5 +1,5 @@
-// Writes the weights of captured rows (AttentionCapture), a tile of keys at a time.
-// Included once for every target of Highway.
+// Writes the weights of captured rows (AttentionCapture), one tile of keys at a time. Included once per
+// Highway target.
 
 #if defined(QKV_KERNELS_CPU_ATTENTION_CAPTURE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef QKV_KERNELS_CPU_ATTENTION_CAPTURE_INL_H_
@@ -19,8 +19,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace qkv::kernels::HWY_NAMESPACE {
 
-// `number` is a row's as AttentionCapture has it; `sums` a vector of the row's own, which add() uses from
-// begin() to end().
+// `number`: the row number of AttentionCapture; `sums`: a vector per row, used by add() between begin() and
+// end().
 class CaptureWriter {
  public:
   explicit CaptureWriter(const AttentionCapture& capture) : to_(capture) {}
@@ -30,7 +30,7 @@ class CaptureWriter {
     return to_.entropy != nullptr || to_.top > 0 || (to_.offsets != nullptr && to_.offsets[number] >= 0);
   }
 
-  // `limit` of the sequence's keys may be seen; the others have a weight of 0.
+  // Only the first `limit` keys of the sequence are visible; the others have weight 0.
   void begin(int64_t number, int64_t limit, int64_t keys, float* sums) const {
     if (to_.offsets != nullptr && to_.offsets[number] >= 0) {
       if (to_.weights != nullptr) std::fill_n(to_.weights + to_.offsets[number] + limit, keys - limit, 0.0f);
@@ -44,8 +44,8 @@ class CaptureWriter {
     hn::Store(hn::Zero(d_), d_, sums);
   }
 
-  // Turns the scores of the keys [key, key + seen) into weights, and notes what is wanted of them. total is
-  // the sum of exp(score - largest) over the row.
+  // Converts the scores of the keys [key, key + seen) to weights, and records the requested outputs. total:
+  // the row's sum of exp(score - largest).
   void add(int64_t number, int64_t key, int64_t seen, float largest, float total, float* HWY_RESTRICT scores,
            float* HWY_RESTRICT sums) const {
     const auto shift = shift_of(d_, hn::Set(d_, largest)), zero = hn::Zero(d_);
@@ -59,7 +59,7 @@ class CaptureWriter {
       }
       const auto x = hn::Sub(hn::Load(d_, scores + j), shift);
       const auto p = zero_rest(d_, hn::Mul(exponential_of_difference(d_, x), factor), part);
-      // -p log(p) = p (log(total) - x); 0 where p is, although the logarithm is infinite.
+      // -p log(p) = p (log(total) - x); 0 where p is 0, although the logarithm is infinite.
       const auto term = hn::Mul(p, hn::Sub(log_total, x));
       entropy = hn::Add(entropy, hn::IfThenZeroElse(hn::Eq(p, zero), term));
       hn::Store(p, d_, scores + j);

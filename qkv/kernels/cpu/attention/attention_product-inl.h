@@ -1,4 +1,4 @@
-// The matrix products and transposes of attention's tiles. Included once for every target of Highway.
+// The matrix products and transposes of attention's tiles. Included once per Highway target.
 
 #if defined(QKV_KERNELS_CPU_ATTENTION_PRODUCT_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef QKV_KERNELS_CPU_ATTENTION_PRODUCT_INL_H_
@@ -17,11 +17,10 @@
 HWY_BEFORE_NAMESPACE();
 namespace qkv::kernels::HWY_NAMESPACE {
 
-// What a product does with what stands in C: forgets it, adds to it, or multiplies row m by factor[m] and
-// adds to that.
+// Treatment of the previous contents of C: overwrite, add, or multiply row m by factor[m] and add.
 enum class Start { zero, add, rescale };
 
-// The left-hand side of a product, whose elements are broadcast: (m, k) lies at data[m * row + k * step].
+// The left-hand side of a product, whose elements are broadcast: (m, k) is data[m * row + k * step].
 struct Left {
   const float* data;
   int64_t row, step;
@@ -40,7 +39,7 @@ struct Product {
   const float* factor = nullptr;
 };
 
-// The k that a product runs over.
+// The range of k of a product.
 struct Depth {
   int64_t begin, end;
 };
@@ -55,7 +54,7 @@ constexpr int most_rows(int vectors) { return vectors == 4 ? 6 : 8; }
 #endif
 inline constexpr int kMaxRows = 8;
 
-// Cuts [0, count) into as few parts of at most `most` as can be, of nearly equal sizes, and calls body(first,
+// Splits [0, count) into the fewest parts of at most `most`, of nearly equal sizes, and calls body(first,
 // size).
 template <class Body>
 HWY_INLINE void for_even_parts(int64_t count, int64_t most, const Body& body) {
@@ -72,8 +71,8 @@ HWY_INLINE void for_even_parts(int64_t count, int64_t most, const Body& body) {
   }
 }
 
-// R rows of C from `first` on, and N vectors of columns from column `col` on. Every element is one chain of
-// multiply-adds in the order of k, so its bits depend on nothing beside it.
+// R rows of C from `first`, and N vectors of columns from column `col`. Each element is a single chain of
+// multiply-adds in the order of k, so its bits depend on no other element.
 template <int N, int R>
 HWY_NOINLINE void multiply_block(const Product& x, int64_t first, int64_t col, Depth depth) {
   const Floats d;
@@ -145,8 +144,8 @@ HWY_INLINE void multiply_rows(const Product& x, int64_t first, int64_t count, in
   }
 }
 
-// depth_of(first, count) is what the rows [first, first + count) of C are summed over: where A is zero for
-// all of them, causality says so and nothing is multiplied.
+// depth_of(first, count) is the summation range of rows [first, first + count) of C: it excludes columns of A
+// that causality makes zero for all these rows.
 template <class DepthOf>
 HWY_INLINE void multiply(const Product& x, const DepthOf& depth_of) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(Floats()));
@@ -188,8 +187,8 @@ HWY_INLINE hn::Vec<hn::FixedTag<float, 4>> four_sums(Floats d, FloatVector v0, F
 }
 #endif
 
-// to[j] = factor * sum_k x[k] row_at(j)[k] for j < count, and some numbers in the place of up to three more:
-// one row against many, whose elements are read once. The order of a sum depends on `cols` alone.
+// to[j] = factor * sum_k x[k] row_at(j)[k] for j < count, and arbitrary values for up to three more: one row
+// times many, whose elements are read once. The order of summation depends on `cols` alone.
 template <class RowAt>
 HWY_INLINE void dot_products([[maybe_unused]] Floats d, const float* HWY_RESTRICT x, int64_t cols,
                              const RowAt& row_at, int64_t count, float factor, float* HWY_RESTRICT to) {
@@ -219,7 +218,7 @@ HWY_INLINE void dot_products([[maybe_unused]] Floats d, const float* HWY_RESTRIC
 }
 
 // to[j, i] = factor * from[i, j] for i < rows and j < cols. Lanes past the last row, up to a multiple of 8,
-// get the last row again.
+// repeat the last row.
 HWY_INLINE void transpose(const float* HWY_RESTRICT from, int64_t from_stride, int64_t rows, int64_t cols,
                           float factor, float* HWY_RESTRICT to, int64_t to_stride) {
   int64_t full_cols = 0;
@@ -270,8 +269,8 @@ HWY_INLINE void transpose(const float* HWY_RESTRICT from, int64_t from_stride, i
   }
 }
 
-// Rows into lanes: to[j, i] = factor * from[i, j]; the lanes past the last row, up to `width`, get numbers
-// that stand in the row, which nobody may use.
+// Rows to lanes: to[j, i] = factor * from[i, j]; lanes past the last row, up to `width`, get unused finite
+// values from other rows.
 HWY_INLINE void pack_transposed(const float* from, int64_t from_stride, int64_t rows, int64_t cols,
                                 float factor, float* to, int64_t width) {
   const int64_t written = (rows + 7) / 8 * 8;
@@ -280,7 +279,7 @@ HWY_INLINE void pack_transposed(const float* from, int64_t from_stride, int64_t 
   for (int64_t j = 0; j < cols; ++j) std::copy_n(to + j * width, width - written, to + j * width + written);
 }
 
-// to[i, j] = factor * from[i, j], with the columns past the last up to a whole vector set to zero.
+// to[i, j] = factor * from[i, j], with zero padding to a whole vector of columns.
 HWY_INLINE void copy_padded(Floats d, const float* HWY_RESTRICT from, int64_t from_stride, int64_t rows,
                             int64_t cols, float factor, float* HWY_RESTRICT to, int64_t to_stride) {
   const auto factors = hn::Set(d, factor);
@@ -291,7 +290,7 @@ HWY_INLINE void copy_padded(Floats d, const float* HWY_RESTRICT from, int64_t fr
   }
 }
 
-// to[i, j] (+)= factor * from[i, j], where `from` may be read up to a whole vector, but `to` not written.
+// to[i, j] (+)= factor * from[i, j]; may read up to a whole vector past the columns, but not write.
 template <bool kAdd>
 HWY_INLINE void put_row(Floats d, const float* HWY_RESTRICT from, int64_t cols, FloatVector factor,
                         float* HWY_RESTRICT to) {

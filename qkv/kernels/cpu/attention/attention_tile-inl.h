@@ -1,5 +1,5 @@
 // The scores of a tile of queries by keys: masks, softmax and dropout. Queries are rows, keys are lanes.
-// Included once for every target of Highway.
+// Included once per Highway target.
 
 #if defined(QKV_KERNELS_CPU_ATTENTION_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef QKV_KERNELS_CPU_ATTENTION_TILE_INL_H_
@@ -22,7 +22,7 @@
 #include "qkv/kernels/cpu/dropout-inl.h"
 #include "qkv/kernels/cpu/exponential-inl.h"
 #include "qkv/kernels/cpu/row-inl.h"
-// After highway.h
+// After highway.h.
 #include <hwy/contrib/math/math-inl.h>
 
 HWY_BEFORE_NAMESPACE();
@@ -34,20 +34,20 @@ HWY_INLINE int64_t lanes_of(Floats d) { return static_cast<int64_t>(hn::Lanes(d)
 HWY_INLINE int64_t vectors_for(Floats d, int64_t count) { return (count + lanes_of(d) - 1) / lanes_of(d); }
 HWY_INLINE int64_t padded(int64_t count) { return (count + kLaneUnit - 1) / kLaneUnit * kLaneUnit; }
 
-// Some queries by some keys, both counted within the sequence. Rows of scores are kTileKeys apart.
+// Queries by keys, both counted within the sequence. Rows of scores are kTileKeys apart.
 struct ScoreTile {
   int64_t query, queries;
   int64_t key, keys;
 };
 
-// The keys of a tile that query i sees.
+// The number of the tile's keys visible to query i.
 HWY_INLINE int64_t seen_keys(const AttentionHead& head, const ScoreTile& tile, int64_t i) {
   return std::clamp<int64_t>(head.key_limit(i) - tile.key, 0, tile.keys);
 }
 
-// Cuts a tile into groups of queries that see the same number of lane units, so that causality saves what it
-// can, and calls body(group); queries that see nothing of the tile are in none. Each group's `keys` are those
-// that its last query sees.
+// Splits a tile into groups of queries with equal numbers of visible lane units, so that causality saves
+// work, and calls body(group); queries without visible keys are skipped. A group's `keys` are those visible
+// to its last query.
 template <class Body>
 HWY_INLINE void for_causal_groups(const AttentionHead& head, const ScoreTile& tile, const Body& body) {
   const int64_t end = tile.query + tile.queries;
@@ -55,7 +55,7 @@ HWY_INLINE void for_causal_groups(const AttentionHead& head, const ScoreTile& ti
     body(tile);
     return;
   }
-  // Query i sees i + shift keys of the tile, within its bounds.
+  // Query i sees i + shift keys of the tile, clamped.
   const int64_t shift = head.position + 1 - tile.key;
   for (int64_t i = std::max(tile.query, 1 - shift); i < end;) {
     const int64_t seen = std::min(i + shift, tile.keys);
@@ -65,9 +65,8 @@ HWY_INLINE void for_causal_groups(const AttentionHead& head, const ScoreTile& ti
   }
 }
 
-// Rows that the next task will read or write, fetched one by one while this one computes: a head's part of a
-// row is too short for the processor to see where it goes on. Always inlined, as g++ takes a function that
-// does nothing but fetch for one without effect.
+// Rows of the next task, prefetched one by one while this one computes: a head's part of a row is too short
+// for the hardware prefetcher. Always inlined, because g++ removes calls of a function that only prefetches.
 struct RowsAhead {
   const float* data = nullptr;
   int64_t stride = 0, rows = 0, cols = 0;
@@ -79,12 +78,12 @@ struct RowsAhead {
   }
 };
 
-// Lanes that products may touch beyond the keys that a row sees: a block's last row sees up to that many
-// more.
+// Lanes that products may touch beyond a row's visible keys, because the last row of a block sees up to that
+// many more.
 inline constexpr int64_t kSlack = kMaxRows;
 
-// Scores s of a group become cap tanh(s / cap). `slopes`, unless null, gets the derivative. Both have rows of
-// kTileKeys.
+// Replaces scores s of a group by cap tanh(s / cap). `slopes`, unless null, gets the derivatives. Both have
+// rows of kTileKeys.
 HWY_INLINE void cap_scores(Floats d, float cap, const ScoreTile& group, float* HWY_RESTRICT scores,
                            float* HWY_RESTRICT slopes) {
   const auto caps = hn::Set(d, cap);
@@ -97,7 +96,7 @@ HWY_INLINE void cap_scores(Floats d, float cap, const ScoreTile& group, float* H
   }
 }
 
-// Adds biases, and puts -infinity where a query may not attend, for the keys that it sees.
+// Adds biases, and sets masked scores to -infinity, for visible keys.
 HWY_INLINE void mask_scores(Floats d, const AttentionShape& shape, int64_t sequence, int64_t query_head,
                             const AttentionHead& head, const ScoreTile& group, float* HWY_RESTRICT scores) {
   const ScoreBias& bias = shape.bias;
@@ -118,7 +117,7 @@ HWY_INLINE void mask_scores(Floats d, const AttentionShape& shape, int64_t seque
   const auto minus_infinity = hn::Set(d, kMinusInfinity), lane = hn::Iota(d, 0);
   for (int64_t i = 0; i < group.queries; ++i, scores += kTileKeys) {
     const int64_t query = group.query + i;
-    // How far after the query the group's first key lies.
+    // Distance of the group's first key after the query.
     const int64_t offset = group.key - (query + head.position);
     const int64_t before_window = head.key_begin(query) - group.key;
     for_vectors(d, seen_keys(head, group, query), [&](auto part, int64_t j) HWY_ATTR {
@@ -146,32 +145,31 @@ HWY_INLINE void mask_scores(Floats d, const AttentionShape& shape, int64_t seque
   }
 }
 
-// exp(x - shift) where the largest x is meant to become 1; shift is 0 where there was nothing but -infinity,
-// so that this gives 0.
+// For exp(x - shift) with a maximum of 1; shift is 0 if all scores are -infinity, so that the result is 0.
 HWY_INLINE FloatVector shift_of(Floats d, FloatVector largest) {
   return hn::IfThenZeroElse(hn::Eq(largest, hn::Set(d, kMinusInfinity)), largest);
 }
 
-// log(x) for x >= 1e-30, with an absolute error of about 2e-7: a Newton step makes of the library's four
-// units in the last place what exp() gives.
+// log(x) for x >= 1e-30, with an absolute error of about 2e-7: a Newton step reduces the library's error of
+// four units in the last place to that of exp().
 HWY_INLINE FloatVector logarithm(Floats d, FloatVector x) {
   const auto y = hn::Log(d, x);
   return hn::Add(y, hn::MulSub(x, exponential_of_difference(d, hn::Neg(y)), hn::Set(d, 1.0f)));
 }
 
-// Clears what products may touch beyond the first `seen` scores of a row; `width` ends the row.
+// Clears the lanes that products may touch beyond the first `seen` scores of a row, up to `width`.
 HWY_INLINE void clear_unseen(Floats d, int64_t seen, int64_t width, float* HWY_RESTRICT row) {
   const int64_t lanes = lanes_of(d), end = std::min(seen + kSlack, width);
   for (int64_t j = vectors_for(d, seen) * lanes; j < end; j += lanes) hn::Store(hn::Zero(d), d, row + j);
 }
 
-// The random numbers of the weights of a tile, 16 bits each: rows are `stride` apart.
+// The dropout bits of the weights of a tile, 16 each, with a row stride.
 struct DropoutBits {
   uint16_t* bits;
   int64_t stride = 0;
 };
 
-// Draws them for the queries and keys of a group. first_query: the sequence's first query row in the batch.
+// Draws the bits for a group's queries and keys. first_query: the sequence's first query row in the batch.
 HWY_INLINE void draw_bits(const Dropout& dropout, int64_t query_head, int64_t first_query,
                           const ScoreTile& group, DropoutBits& to) {
   const int64_t blocks = (group.keys + 7) / 8;
@@ -181,7 +179,7 @@ HWY_INLINE void draw_bits(const Dropout& dropout, int64_t query_head, int64_t fi
   draw_dropout_tile(dropout, first_row, group.queries, first_block, blocks, to.bits);
 }
 
-// Which weights of a vector are kept. At most kTileKeys numbers past the last may be read.
+// The mask of kept weights of a vector. May read up to kTileKeys numbers past the end.
 HWY_INLINE hn::Mask<Floats> kept_lanes(Floats d, const Dropout& dropout, const uint16_t* bits) {
   const hn::RebindToSigned<Floats> d32;
   const hn::Rebind<uint16_t, Floats> d16;

@@ -1,5 +1,5 @@
 #pragma once
-// Kernels in plain loops: what no model spends its time in.
+// Kernels in plain loops, which take no significant time in any model.
 
 #include "qkv/kernels/backend/broadcast.h"
 #include "qkv/kernels/backend/label_loss.h"

@@ -1,9 +1,9 @@
-// Products of f32 rows with rows of f32 or bf16 weights. Included once for every target of Highway.
+// Products of f32 rows with rows of f32 or bf16 weights. Included once per Highway target.
 //
-// An element of the result is four chains of multiply-adds: chain c takes in the numbers c, c + 4, c + 8, ...
-// of a block of kDepth of the inner dimension, in order; then (c0 + c1) + (c2 + c3), and the blocks are added
-// up in order. Four numbers are what the narrowest vector holds, so wider ones compute several columns side
-// by side, and all machines with fused multiply-adds find the same bits.
+// An element of the result is the sum of four chains of multiply-adds: chain c processes the numbers c, c +
+// 4, c + 8, ... of a block of kDepth of the inner dimension, in order; then (c0 + c1) + (c2 + c3), and the
+// blocks are added in order. Four numbers fill the narrowest vector, so wider ones compute several columns
+// side by side, and all machines with fused multiply-adds give the same bits.
 
 #if defined(QKV_KERNELS_CPU_PRODUCTS_FLOAT_ROWS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef QKV_KERNELS_CPU_PRODUCTS_FLOAT_ROWS_INL_H_
@@ -49,11 +49,11 @@ void float_part(const GemmTile& p) {
 
 #else
 
-// A vector has so many blocks of four lanes: each is a column's four chains.
+// Blocks of four lanes in a vector: each has one column's four chains.
 inline constexpr int kBlocks = static_cast<int>(hn::MaxLanes(Floats()) / 4);
 
-// Rows of a tile, and vectors of columns, whose chains stay in registers. Columns that are read where they
-// lie may all be in one and the same set of the first cache, which has room for eight of them.
+// Rows of a tile, and vectors of columns, whose chains stay in registers. Columns read in place may all map
+// to one set of the L1 cache, which holds eight of them.
 #if HWY_ARCH_X86 && HWY_TARGET > HWY_AVX3  // sixteen registers
 inline constexpr int kTileRows = 6, kTileVectors = 2;
 inline constexpr int kNarrowRows = 2, kNarrowVectors = 4;
@@ -63,10 +63,10 @@ inline constexpr int kNarrowRows = 6, kNarrowVectors = kBlocks == 4 ? 2 : 4;
 #endif
 static_assert(kTileVectors * kBlocks <= kTileCols && kNarrowVectors * kBlocks <= kTileCols);
 
-// With more rows than this, columns are laid side by side, in f32: what that takes is shared by the rows.
+// With more rows than this, columns are packed side by side, in f32; the cost is shared by the rows.
 inline constexpr int64_t kFewRows = 12;
 
-// Four numbers of each of some columns, w[b] + i in block b: for a part of four, zeros behind it.
+// Four numbers of each of several columns, w[b] + i in block b; for a partial group, padded with zeros.
 template <class D, class P>
 HWY_INLINE hn::Vec<D> blocks_of(D d, const hn::TFromD<D>* const* w, int64_t i, P part) {
   if constexpr (hn::MaxLanes(D()) == 4) {
@@ -90,16 +90,15 @@ HWY_INLINE FloatVector columns_of(const uint16_t* const* w, int64_t i, P part) {
   return hn::BitCast(Floats(), hn::ShiftLeft<16>(hn::PromoteTo(bits, blocks_of(halves, w, i, part))));
 }
 
-// The columns of a tile where their owner keeps them. Block b of vector v is column b * V + v.
+// A tile's columns in place. Block b of vector v is column b * V + v.
 template <class W, int V>
 struct InPlace {
   static constexpr int kVectors = V;
   const W* column[V * kBlocks];  // in the order of the blocks, vector by vector
-  // The weights of the columns after these lie so many numbers further on.
+  // Distance, in numbers, to the columns to prefetch.
   int64_t ahead = 0;
 
-  // Whether the tile of the rows from `row` on asks for what comes next, and does it: few rows wait for the
-  // memory.
+  // Prefetches the next weights during the first tile of rows, because products of few rows are memory-bound.
   HWY_INLINE bool expects(int64_t row) const { return row == 0; }
   HWY_INLINE void prefetch(int64_t /*row*/, int64_t i) const {
 #pragma GCC unroll 16
@@ -111,16 +110,15 @@ struct InPlace {
   }
 };
 
-// The columns of a tile, laid side by side where all their numbers find room in the first cache at once: i to
-// i + 4, of one column after the other, lie at i * V * kBlocks. Where a column ends within four there are
-// zeros.
+// A tile's columns packed side by side, all within the L1 cache: numbers i to i + 4 of one column after the
+// other are at i * V * kBlocks, zero-padded to multiples of four.
 template <class W, int V>
 struct Panel {
   static constexpr int kVectors = V;
   const float* first = nullptr;
-  InPlace<W, V> following;  // what will be laid out next, fetched while these are multiplied
+  InPlace<W, V> following;  // the tile to be packed next, prefetched during this one
 
-  // Each tile of rows asks for a few columns: memory that is asked for too much at once makes wait.
+  // Each tile of rows prefetches a few columns: too many outstanding prefetches stall.
   HWY_INLINE bool expects(int64_t row) const { return row < 3 * V * kBlocks; }
   HWY_INLINE void prefetch(int64_t row, int64_t i) const {
     for (int64_t c = row / 3; c < std::min<int64_t>((row + kTileRows) / 3, V * kBlocks); ++c)
@@ -132,7 +130,7 @@ struct Panel {
   }
 };
 
-// Takes four numbers of each row and column, or a part of four, into the chains.
+// Adds four numbers of each row and column, or a partial group, to the chains.
 template <int R, class Columns, class P>
 HWY_INLINE void take_in(const float* x, int64_t x_stride, const Columns& columns, int64_t i, P part,
                         FloatVector (&sum)[R][Columns::kVectors]) {
@@ -148,11 +146,12 @@ HWY_INLINE void take_in(const float* x, int64_t x_stride, const Columns& columns
   }
 }
 
-// Adds up each block of four vectors: element 4 b + v of the result is the sum of block b of vector v.
+// Horizontal sums of each block of four vectors: element 4 b + v of the result is the sum of block b of
+// vector v.
 HWY_INLINE FloatVector sums_of_blocks(FloatVector v0, FloatVector v1, FloatVector v2, FloatVector v3) {
   const Floats d;
   const hn::Repartition<double, Floats> pairs;
-  // Transposed in each block, so that chains 0 to 3 of the four vectors lie in one vector each.
+  // Transposes within each block, so that chains 0 to 3 of the four vectors are in one vector each.
   const auto low01 = hn::BitCast(pairs, hn::InterleaveLower(d, v0, v1));
   const auto low23 = hn::BitCast(pairs, hn::InterleaveLower(d, v2, v3));
   const auto high01 = hn::BitCast(pairs, hn::InterleaveUpper(d, v0, v1));
@@ -164,7 +163,7 @@ HWY_INLINE FloatVector sums_of_blocks(FloatVector v0, FloatVector v1, FloatVecto
   return hn::Add(hn::Add(c0, c1), hn::Add(c2, c3));
 }
 
-// Where the sums of a tile go: y (+)= sums + bias, in each row.
+// The destination of a tile's sums: y (+)= sums + bias, in each row.
 struct Target {
   float* y;
   int64_t stride;
@@ -180,7 +179,7 @@ struct Target {
   }
 };
 
-// Adds up the chains of R rows and puts the sums of `cols` columns where they belong.
+// Adds the chains of R rows and stores the sums of `cols` columns.
 template <int R, int V>
 HWY_INLINE void put_sums(const FloatVector (&sum)[R][V], const Target& target, int64_t cols) {
   const Floats d;
@@ -210,7 +209,7 @@ HWY_INLINE void put_sums(const FloatVector (&sum)[R][V], const Target& target, i
   }
 }
 
-// R rows and the columns of a tile, which begin at the block's first number; `col` is the first one's.
+// R rows by the columns of a tile, which begin at the block's first number; `col`: the first column.
 template <int R, class W, class Columns>
 HWY_NOINLINE void float_tile(const GemmTile& p, const Columns& columns, int64_t row, int64_t col) {
   constexpr int V = Columns::kVectors;
@@ -258,7 +257,7 @@ HWY_INLINE void float_tile_of(int64_t rows, const GemmTile& p, const Columns& co
   float_tile<R, W>(p, columns, row, col);
 }
 
-// All rows of a tile's columns, at most R at a time, in as even parts as can be.
+// All rows by a tile's columns, in nearly equal parts of at most R rows.
 template <int R, class W, class Columns>
 HWY_INLINE void all_rows(const GemmTile& p, const Columns& columns, int64_t col) {
   const int64_t parts = (p.rows + R - 1) / R;
@@ -270,11 +269,11 @@ HWY_INLINE void all_rows(const GemmTile& p, const Columns& columns, int64_t col)
 
 template <class W>
 HWY_INLINE const W* column_of(const GemmTile& p, int64_t col) {
-  // Past the last column the last one is computed again.
+  // Past the last column, the last one is computed again.
   return static_cast<const W*>(p.w) + std::min(col, p.cols - 1) * p.w_stride + p.first;
 }
 
-// The columns of the tile that begins with `col`. What lies `ahead` numbers behind is expected next.
+// The columns of the tile from `col`. `ahead`: distance to the weights to prefetch.
 template <class W, int V>
 HWY_INLINE InPlace<W, V> in_place(const GemmTile& p, int64_t col, int64_t ahead) {
   InPlace<W, V> columns;
@@ -285,7 +284,7 @@ HWY_INLINE InPlace<W, V> in_place(const GemmTile& p, int64_t col, int64_t ahead)
   return columns;
 }
 
-// Lays the `count` numbers of the columns of a tile side by side, as Panel has them.
+// Packs `count` numbers of a tile's columns side by side, in the layout of Panel.
 template <class W, int V>
 HWY_INLINE void lay_columns(const InPlace<W, V>& columns, int64_t count, float* panel) {
   const Floats d;
@@ -312,7 +311,7 @@ HWY_INLINE void part_in_panels(const GemmTile& p) {
   const int64_t count = std::min(kDepth, p.inner - p.first);
   for (int64_t col = 0; col < p.cols; col += kCols) {
     lay_columns(in_place<W, V>(p, col, 0), count, p.scratch);
-    // The next part is expected to be that of the columns that follow these.
+    // The next part begins with the columns after these.
     all_rows<kTileRows, float>(p, Panel<W, V>{p.scratch, in_place<W, V>(p, col, kPartCols * p.w_stride)},
                                col);
   }

@@ -1,5 +1,5 @@
 #pragma once
-// The layout of a packed right-hand side, between the file that packs it and the one that multiplies.
+// The layout of a packed right-hand side, shared by packing and multiplication.
 
 #include <cstdint>
 #include <vector>
@@ -10,10 +10,10 @@
 namespace qkv::kernels {
 
 enum class PackLayout {
-  // Slabs of 64 columns, one after the other; in a slab the rows, of 64 numbers each. Padded with zeros to
-  // multiples of 64 columns and 16 rows. What oneDNN's AVX-512 kernel reads, and calls BA16a64b.
+  // Slabs of 64 columns; within a slab, rows of 64 numbers. Zero-padded to multiples of 64 columns and 16
+  // rows. The layout of oneDNN's AVX-512 kernel, called BA16a64b.
   slabs,
-  rows,  // one after the other
+  rows,  // plain rows
 };
 
 // A matrix [rows, cols], in blocks of columns.

@@ -21,7 +21,7 @@ void quantize_rows(const Matrix& x, uint8_t* q, int64_t q_stride, float* scales,
   const hn::RebindToSigned<Floats> whole;
   const hn::Rebind<uint8_t, Floats> bytes;
   constexpr float kSteps = 255;
-  constexpr float kSmallest = 1e-30f;  // below it, 1 / scale would overflow: such a row is zeros
+  constexpr float kSmallest = 1e-30f;  // below it, 1 / scale would overflow: the row becomes zeros
   const int64_t cols = x.cols;
   for (int64_t row = 0; row < x.rows; ++row) {
     const float* const from = x.data + row * x.stride;
@@ -31,7 +31,7 @@ void quantize_rows(const Matrix& x, uint8_t* q, int64_t q_stride, float* scales,
       const auto v = load(d, from + i, part);
       lowest = hn::Min(lowest, v);
       highest = hn::Max(highest, v);
-      flaw = hn::Add(flaw, hn::Sub(v, v));  // of what is not finite: NaN
+      flaw = hn::Add(flaw, hn::Sub(v, v));  // NaN if v is not finite
     });
     const float low = hn::GetLane(hn::MinOfLanes(d, lowest));
     const float range = hn::GetLane(hn::MaxOfLanes(d, highest)) - low;
@@ -45,7 +45,7 @@ void quantize_rows(const Matrix& x, uint8_t* q, int64_t q_stride, float* scales,
       store(bytes, hn::DemoteTo(bytes, hn::Add(steps, zero_vector)), to + i, part);
     });
     std::fill(to + cols, to + q_stride, uint8_t{0});
-    // A NaN or an infinity among the inputs must not become a number.
+    // A NaN or an infinity among the inputs must not become a finite number.
     scales[row] = (usable ? range / kSteps : 0.0f) + hn::GetLane(hn::SumOfLanes(d, flaw));
     zeros[row] = zero;
   }

@@ -1,5 +1,5 @@
 #pragma once
-// The inputs of int8 products, rounded to 8 bits.
+// Inputs of int8 products, rounded to 8 bits.
 
 #include <cstdint>
 
@@ -8,16 +8,14 @@
 
 namespace qkv::kernels {
 
-// Row r stands for (numbers[r * stride + i] - zeros[r]) * scales[r], with numbers 0..255. Or they lie in
-// tiles (int8_sums.h): kAmxRows rows together from (r / kAmxRows) * kAmxRows * stride on, the last ones of
-// zeros.
+// Row r is (numbers[r * stride + i] - zeros[r]) * scales[r], with numbers 0..255. In the tiled layout
+// (int8_sums.h), kAmxRows rows are stored together from (r / kAmxRows) * kAmxRows * stride on, zero-padded.
 //
-// A row's range holds 0, so that one without negative numbers (behind a ReLU) has all 256 steps for the
-// others: with symmetric numbers half of them would be idle. A row that holds a NaN or an infinity has the
-// scale NaN.
+// A row's range includes 0, so that a row without negative numbers (after a ReLU) has all 256 steps for the
+// others; symmetric rounding would waste half of them. A row with a NaN or infinity has the scale NaN.
 struct QuantizedRows {
   Storage memory = {};
-  int64_t stride = 0;  // a multiple of 64; numbers past the columns are 0
+  int64_t stride = 0;  // a multiple of 64, padded with zeros
   bool tiles = false;
   uint8_t* numbers = nullptr;
   float* scales = nullptr;

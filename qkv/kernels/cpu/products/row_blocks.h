@@ -1,6 +1,6 @@
 #pragma once
-// How sums over the rows of a matrix are cut: into blocks whose bounds depend on the number of rows only,
-// each summed by one thread, and then the blocks' sums in order.
+// How sums over the rows of a matrix are split: into blocks whose bounds depend on the number of rows only,
+// each summed by one thread; the blocks' sums are added in order.
 
 #include <algorithm>
 #include <cstdint>
@@ -9,7 +9,7 @@ namespace qkv::kernels {
 
 inline constexpr int64_t kMaxRowBlocks = 64;
 
-// At least 64 rows, and few enough blocks for their sums to be one block again.
+// At least 64 rows, and few enough blocks for their sums to form a single block.
 inline int64_t rows_of_block(int64_t rows) {
   return std::max<int64_t>(64, (rows + kMaxRowBlocks - 1) / kMaxRowBlocks);
 }

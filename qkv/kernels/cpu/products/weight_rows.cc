@@ -10,17 +10,17 @@
 namespace qkv::kernels::cpu {
 namespace {
 
-// Plain loops: the compiler makes vectors of them, and each weight passes here once.
+// Plain loops, which the compiler vectorises; each weight is converted once.
 
 BFloat16 nearest_bf16(float value) {
   const auto bits = std::bit_cast<uint32_t>(value);
   if (std::isnan(value))
-    return {static_cast<uint16_t>((bits >> 16) | 0x40)};  // quiet: its payload may be cut off
+    return {static_cast<uint16_t>((bits >> 16) | 0x40)};  // quiet NaN, because the payload may be truncated
   return {static_cast<uint16_t>((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16)};
 }
 
 void quantize_row(const float* from, int64_t cols, int8_t* to, float& scale) {
-  // Without its sign, a float is as large as its bits are as a whole number.
+  // Without sign bits, floats compare like their bit patterns as integers.
   uint32_t largest = 0;
   for (int64_t i = 0; i < cols; ++i)
     largest = std::max(largest, std::bit_cast<uint32_t>(from[i]) & 0x7FFFFFFFu);
@@ -29,7 +29,7 @@ void quantize_row(const float* from, int64_t cols, int8_t* to, float& scale) {
     std::fill_n(to, cols, int8_t{0});
     return;
   }
-  // By division, as 1 / scale may be infinite. Beside 1.5 * 2^23 there is no room for a fraction.
+  // By division, as 1 / scale may be infinite. Adding 1.5 * 2^23 rounds to an integer.
   constexpr float kWhole = 12582912.0f;
   for (int64_t i = 0; i < cols; ++i) {
     const float steps = (from[i] / scale + kWhole) - kWhole;
