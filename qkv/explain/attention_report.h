@@ -31,8 +31,8 @@ struct AttentionLayer {
 struct AttentionReport {
   std::string title, model;                // one line each, may be empty
   std::vector<std::string> source_tokens;  // queries and keys of encoder layers, keys of cross layers
-  std::vector<std::string>
-      target_tokens;  // what each decoder position produces: queries of decoder and cross
+  // The token predicted at each position: queries of decoder and cross layers.
+  std::vector<std::string> target_tokens;
   // The token read at each position: keys of decoder layers; empty: target_tokens.
   std::vector<std::string> target_inputs;
   std::vector<AttentionLayer> layers;

@@ -24,12 +24,10 @@ struct ByteRange {
 // The tokens of a text or a pair of texts. All lists have the length of `ids`.
 struct Encoding {
   std::vector<int32_t> ids;
-  std::vector<ByteRange>
-      offsets;  // which bytes of its text a token stands for; {0, 0} for what was put around
-  std::vector<int32_t> type_ids;  // BERT's segment ids
-  std::vector<uint8_t>
-      special_mask;  // 1: the token was put around the text ([CLS], </s>), 0: it stands for text
-  std::vector<int8_t> text_index;  // 0: first text, 1: second text, -1: special token
+  std::vector<ByteRange> offsets;     // byte range in the text; {0, 0} for special tokens around it
+  std::vector<int32_t> type_ids;      // BERT's segment ids
+  std::vector<uint8_t> special_mask;  // 1: special token around the text ([CLS], </s>), 0: text
+  std::vector<int8_t> text_index;     // 0: first text, 1: second text, -1: special token
 
   size_t size() const { return ids.size(); }
 };

@@ -1,5 +1,5 @@
 #pragma once
-// Averaging the weights of several moments of a run (Vaswani et al. 2017, section 6.1).
+// Averages the weights of several checkpoints of a run (Vaswani et al. 2017, section 6.1).
 
 #include <filesystem>
 #include <vector>
@@ -8,9 +8,9 @@
 
 namespace qkv::train {
 
-// For each parameter the mean of the numbers that the safetensors files have under its name; sums are in
-// double precision, in the order of the files. Throws UsageError for no files, IoError, and DataError for a
-// tensor that is missing or of another shape.
+// For each parameter, the mean of the tensors with its name in the safetensors files, summed in double
+// precision in the order of the files. Throws UsageError for no files, IoError, and DataError for a tensor
+// that is missing or of another shape.
 std::vector<Tensor> average_weights(const std::vector<std::filesystem::path>& files,
                                     const std::vector<nn::NamedParameter>& parameters);
 

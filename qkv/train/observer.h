@@ -1,5 +1,5 @@
 #pragma once
-// What a training run reports while it works: the library itself never prints.
+// Progress reports of a training run; the library itself never prints.
 
 #include <cstdint>
 #include <optional>
@@ -22,16 +22,16 @@ struct StepReport {
   int64_t step = 0;           // from 1
   int64_t epoch = 0;          // from 1
   double epoch_progress = 0;  // 0 to 1
-  double loss = 0;            // the objective, the mean over the last steps
-  // All curves of the task, "loss" first, likewise.
+  double loss = 0;            // the objective, averaged over the last steps
+  // All curves of the task, "loss" first, averaged likewise.
   std::vector<std::pair<std::string, double>> curves;
-  double gradient_norm = 0;            // before clipping, likewise
+  double gradient_norm = 0;            // before clipping, averaged likewise
   double learning_rate = 0;            // of this step
-  double units_per_second = 0;         // TaskInfo::units, likewise
-  double seconds = 0;                  // since the run began, resumed parts included
+  double units_per_second = 0;         // TaskInfo::units, averaged likewise
+  double seconds = 0;                  // since the run started, resumed parts included
   std::optional<double> seconds_left;  // until the nearest limit
 
-  // A curve by its name; nothing where the task has none of that name.
+  // A curve by name; nothing for an unknown name.
   std::optional<double> curve(const std::string& name) const;
 };
 
@@ -39,18 +39,18 @@ struct ValidationReport {
   int64_t step = 0, epoch = 0;
   Evaluation evaluation;
   bool best = false;       // so far
-  double seconds = 0;      // that validating took
-  double run_seconds = 0;  // since the run began, resumed parts included
+  double seconds = 0;      // duration of the validation
+  double run_seconds = 0;  // since the run started, resumed parts included
 };
 
-// All are called on the thread that trains.
+// All functions are called on the training thread.
 class TrainObserver {
  public:
   virtual ~TrainObserver() = default;
-  // Something lengthy begins: "training a vocabulary".
+  // A lengthy stage begins: "training a vocabulary".
   virtual void on_stage(const std::string& /*what*/) {}
   virtual void on_start(const StartReport& /*report*/) {}
-  // Before the step that trains on it; a step has TrainOptions::accumulate of them.
+  // Called before the step that trains on it; a step has TrainOptions::accumulate batches.
   virtual void on_batch(const Batch& /*batch*/) {}
   virtual void on_step(const StepReport& /*report*/) {}
   virtual void on_validation(const ValidationReport& /*report*/) {}

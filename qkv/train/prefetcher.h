@@ -1,5 +1,5 @@
 #pragma once
-// The batches of training steps, prepared while the step before runs.
+// Prepares the batches of a training step while the previous one runs.
 
 #include <condition_variable>
 #include <cstdint>
@@ -14,37 +14,37 @@
 
 namespace qkv::train {
 
-// The batches whose gradients make one step.
+// The batches of one step.
 struct StepBatches {
   std::vector<std::unique_ptr<Batch>> batches;
-  BatchSize size;                // of all of them
-  data::CursorState after;       // the position behind them: what a checkpoint remembers
-  int64_t batches_in_epoch = 0;  // of that position's epoch
+  BatchSize size;                // total
+  data::CursorState after;       // the position after them, stored in checkpoints
+  int64_t batches_in_epoch = 0;  // in that position's epoch
 };
 
-// Steps in the order of a stream; a thread of its own prepares the next one. Steps that were prepared and
-// never asked for leave no trace: a stream from `after` gives them again.
+// Steps in the order of a stream, prepared by a separate thread. Steps prepared but not requested have no
+// effect: a stream from `after` yields them again.
 class Prefetcher {
  public:
-  // Throws what the stream throws. The stream must not be used elsewhere.
+  // Throws the errors of the stream. The stream must not be used elsewhere.
   Prefetcher(std::unique_ptr<BatchStream> stream, int64_t batches_per_step);
   ~Prefetcher();
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
 
-  // Throws again what went wrong while it was prepared.
+  // Rethrows an error of the preparation.
   StepBatches next();
-  // Of the epoch that the next step begins in.
+  // In the epoch in which the next step begins.
   int64_t batches_in_epoch() const { return batches_in_epoch_; }
 
  private:
   StepBatches prepare();
   void work();
 
-  std::unique_ptr<BatchStream> stream_;  // only the thread touches it
+  std::unique_ptr<BatchStream> stream_;  // used by the thread only
   int64_t batches_per_step_, batches_in_epoch_;
 
-  std::mutex mutex_;  // of the next four
+  std::mutex mutex_;  // protects the next four
   std::condition_variable changed_;
   std::optional<StepBatches> ready_;
   std::exception_ptr error_;

@@ -7,19 +7,19 @@ namespace qkv::train {
 
 enum class ScheduleKind {
   paper,  // factor * d_model^-0.5 * min(step^-0.5, step * warmup^-1.5) (Vaswani et al. 2017, equation 3)
-  inverse_sqrt,  // a straight line up to learning_rate, then learning_rate * sqrt(warmup / step)
-  cosine,        // a straight line up to learning_rate, then half a cosine down to minimum at total_steps
-  constant,      // a straight line up to learning_rate, which stays
+  inverse_sqrt,  // linear warm-up to learning_rate, then learning_rate * sqrt(warmup / step)
+  cosine,        // linear warm-up to learning_rate, then half a cosine down to minimum at total_steps
+  constant,      // linear warm-up to learning_rate, then constant
 };
 
 struct ScheduleOptions {
   ScheduleKind kind = ScheduleKind::inverse_sqrt;
-  int64_t warmup_steps = 1000;  // 0: begins at the top
-  float learning_rate = 1e-3f;  // the highest; not used by `paper`
-  float factor = 1;             // multiplies the `paper` schedule
+  int64_t warmup_steps = 1000;  // 0: no warm-up
+  float learning_rate = 1e-3f;  // the maximum; unused by `paper`
+  float factor = 1;             // factor of the `paper` schedule
   int64_t d_model = 512;        // for the `paper` schedule
-  float minimum = 0;            // where `cosine` ends
-  int64_t total_steps = 0;      // where `cosine` ends
+  float minimum = 0;            // the end value of `cosine`
+  int64_t total_steps = 0;      // the end of `cosine`
 
   // Throws UsageError naming the option, what was expected and what was found.
   void validate() const;

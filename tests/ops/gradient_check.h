@@ -16,8 +16,8 @@
 namespace qkv::testing {
 
 struct GradientCheck {
-  std::function<Variable(const std::vector<Variable>&)>
-      function;  // any output; reduced to a sum with random coefficients
+  // Any output, which is reduced to a sum with random coefficients.
+  std::function<Variable(const std::vector<Variable>&)> function;
   std::vector<Tensor> inputs;
   // Step of the differences, whose error is of the fourth order in it; the rest is float32's rounding.
   double step = 2e-2;

@@ -44,9 +44,8 @@ TokenModelPtr wordpiece_model(Vocabulary vocabulary, const WordPieceOptions& opt
 struct BpeOptions {
   std::string unk_token = {};  // empty: unknown characters are dropped
   std::string continuing_subword_prefix = {}, end_of_word_suffix = {};
-  bool fuse_unk = false;  // merge adjacent unknown characters into one token
-  bool byte_fallback =
-      false;  // unknown characters become tokens <0x00> to <0xFF>, where there are all of theirs
+  bool fuse_unk = false;       // merge adjacent unknown characters into one token
+  bool byte_fallback = false;  // encode unknown characters as tokens <0x00> to <0xFF>, if all are there
   bool ignore_merges = false;  // do not split a piece that is in the vocabulary
   // Pieces are bytes, which the vocabulary spells as letters (byte_letters.h). The conversion of
   // ByteLevelOptions::spell_bytes is then applied once to the vocabulary instead of to each text.

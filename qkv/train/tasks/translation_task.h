@@ -1,5 +1,5 @@
 #pragma once
-// Translation as a training task: an encoder-decoder, pairs of sentences, label-smoothed cross entropy, BLEU.
+// Translation as a training task: an encoder-decoder, sentence pairs, label-smoothed cross-entropy, BLEU.
 
 #include <optional>
 
@@ -12,24 +12,24 @@
 namespace qkv::train {
 
 struct TranslationOptions {
-  int64_t batch_tokens = 4096;   // source and target tokens in one batch
-  int64_t max_length = 512;      // tokens of a pair's longer side; longer pairs are left out and counted
-  int64_t sort_window = 1;       // pairs sorted by length together: see data::BatchOptions
+  int64_t batch_tokens = 4096;   // source and target tokens per batch
+  int64_t max_length = 512;      // tokens of a pair's longer side; longer pairs are skipped and counted
+  int64_t sort_window = 1;       // window of pairs sorted by length: see data::BatchOptions
   float label_smoothing = 0.1f;  // of the objective (Szegedy et al. 2016)
 
-  // Validation: "perplexity" and, as the metric that decides, "bleu", a share of 1.
-  int64_t bleu_every = 1;      // validations from one BLEU to the next; 0: no BLEU, and the loss decides
-  int64_t bleu_sentences = 0;  // how many of the validation set are translated, the first; 0: all
+  // Validation metrics: "bleu" (0 to 1), which selects the best weights, and "perplexity".
+  int64_t bleu_every = 1;  // validations per BLEU evaluation; 0: no BLEU, the loss selects the best weights
+  int64_t bleu_sentences = 0;  // number of validation sentences to translate; 0: all
   int64_t bleu_beam = 1;       // 1: greedy
 
   // Throws UsageError naming the field, what was expected and what was found.
   void validate() const;
 };
 
-// Sets an option by its name ("train.batch_tokens") from text. Returns whether there is such an option;
-// throws UsageError for a value it cannot take.
+// Sets an option by name ("train.batch_tokens") from text. Returns false for an unknown option; throws
+// UsageError for an invalid value.
 bool set_field(TranslationOptions& options, std::string_view name, std::string_view value);
-// The options by name, as set_field takes them.
+// All options as name and text.
 std::vector<Field> fields(const TranslationOptions& options);
 
 struct TranslationBatch : Batch {
@@ -45,9 +45,9 @@ class TranslationTask : public Task {
     text::TranslationTokenizer tokenizer;
     data::TokenStore train;
     std::optional<ValidationSet> valid = {};
-    std::vector<Field> fields = {};  // settings that tokenizer and stores were made with
+    std::vector<Field> fields = {};  // settings of tokenizer and stores
   };
-  // Throws UsageError for options or a configuration out of range.
+  // Throws UsageError for invalid options or an invalid configuration.
   explicit TranslationTask(Inputs inputs);
 
   TaskInfo info() const override;
@@ -71,8 +71,8 @@ class TranslationTask : public Task {
   models::Transformer model_;
 };
 
-// The configuration with vocabulary sizes and special ids as the tokenizer has them. Throws UsageError where
-// three-way tying meets separate vocabularies, or the configuration is not valid.
+// The configuration completed with the tokenizer's vocabulary sizes and special ids. Throws UsageError for
+// three-way tying with separate vocabularies, and for an invalid configuration.
 models::TransformerConfig complete_config(models::TransformerConfig config,
                                           const text::TranslationTokenizer& tokenizer);
 

@@ -1,5 +1,5 @@
 #pragma once
-// Judging a translation model on a held-out corpus.
+// Evaluates a translation model on a held-out corpus.
 
 #include <atomic>
 #include <optional>
@@ -12,29 +12,29 @@
 
 namespace qkv::train {
 
-// A held-out parallel corpus: as token ids for the loss, and as text for BLEU.
+// A held-out parallel corpus: token ids for the loss, text for BLEU.
 struct ValidationSet {
   data::TokenStore store;
-  std::vector<std::string> references;  // the target's lines of the store's pairs, in their order
+  std::vector<std::string> references;  // the target lines of the store's pairs, in order
 
-  // `store` was made of text files, of which `target` is the second. Throws IoError, and DataError where the
-  // file has fewer lines than the store knows of.
+  // `store` was built from text files, the second of which is `target`. Throws IoError, and DataError if the
+  // file has fewer lines than the store refers to.
   static ValidationSet open(data::TokenStore store, const std::filesystem::path& target);
 };
 
-// The mean over all target tokens, </s> included, of -log p[token] (natural logarithm), without dropout and
-// label smoothing. Nothing where `stop` was set before the end.
+// The mean of -log p[token] (natural logarithm) over all target tokens, </s> included, without dropout and
+// label smoothing. Nothing if `stop` was set before the end.
 std::optional<double> mean_nll(const models::Transformer& model, const data::TokenStore& store,
                                const text::SpecialIds& special, int64_t batch_tokens,
                                const std::atomic<bool>* stop = nullptr);
 
 struct ValidationBleuOptions {
-  int64_t sentences = 0;        // the first so many; 0: all
+  int64_t sentences = 0;        // number of leading sentences; 0: all
   int64_t beam = 1;             // 1: greedy
   int64_t batch_tokens = 4096;  // source and target tokens decoded at a time
 };
 
-// BLEU (sacreBLEU's defaults) of the model's translations. Nothing where `stop` was set before the end.
+// BLEU (sacreBLEU's defaults) of the model's translations. Nothing if `stop` was set before the end.
 std::optional<double> translation_bleu(const models::Transformer& model,
                                        const text::TranslationTokenizer& tokenizer, const ValidationSet& set,
                                        const ValidationBleuOptions& options,
