@@ -1,4 +1,4 @@
-# Fails unless each block of C++ in DOCUMENT stands in one of the examples of FOLDER, word for word.
+# Fails unless each C++ block in DOCUMENT occurs verbatim in one of the examples of FOLDER.
 file(READ ${DOCUMENT} document)
 file(GLOB examples ${FOLDER}/*.cc)
 set(code "")
@@ -15,7 +15,7 @@ while(NOT begin EQUAL -1)
   string(SUBSTRING "${document}" 0 ${end} block)
   string(FIND "${code}" "${block}" at)
   if(at EQUAL -1)
-    message(FATAL_ERROR "${DOCUMENT} shows code that no example has as it is:\n${block}")
+    message(FATAL_ERROR "${DOCUMENT} shows code that is in no example:\n${block}")
   endif()
   math(EXPR blocks "${blocks} + 1")
   math(EXPR end "${end} + 3")

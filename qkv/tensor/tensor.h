@@ -106,7 +106,7 @@ class Tensor {
     return data<T>()[element({static_cast<int64_t>(indices)...})];
   }
 
-  // Views: they share this tensor's memory. All throw ShapeError for what lies outside the shape.
+  // Views: they share this tensor's memory. All throw ShapeError for ranges outside the shape.
   // reshape: contiguous tensors only, and the same number of elements.
   Tensor reshape(const Shape& shape) { return reshaped(shape); }
   const Tensor reshape(const Shape& shape) const { return reshaped(shape); }

@@ -1,4 +1,4 @@
-// Tokenizers of every kind against what PyPI's `tokenizers` made of the same texts
+// Tokenizers of every kind, compared with PyPI's `tokenizers` on the same texts
 // (tests/golden/text_tokenizers.py).
 
 #include <gtest/gtest.h>
@@ -93,7 +93,7 @@ TEST_P(TokenizerGolden, EncodesAndDecodesAsTheReference) {
     const DecodeOptions all{.skip_special_tokens = false};
     EXPECT_EQ(tokenizer->decode(ids), record.at("decoded").get<std::string>()) << shown;
     EXPECT_EQ(tokenizer->decode(ids, all), record.at("decoded_special").get<std::string>()) << shown;
-    // Runs of byte tokens that are no UTF-8 look different when they come one by one.
+    // Runs of invalid byte tokens decode differently when streamed.
     const std::string text = tokenizer->decode(ids, all);
     if (text.find("\uFFFD") == text.npos) {
       EXPECT_EQ(streamed(*tokenizer, ids, all), text) << shown;

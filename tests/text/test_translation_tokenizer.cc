@@ -35,7 +35,7 @@ std::string corpus(const char* const (&words)[n], uint64_t seed) {
     for (uint64_t i = 0; i < length; ++i) {
       text += std::string(i ? " " : "") + words[random.below(n)];
       if (random.below(3) == 0)
-        text += words[random.below(n)];  // compounds, so that there is something to learn
+        text += words[random.below(n)];  // compounds, so that there are subwords to learn
     }
     text += random.below(2) ? ".\n" : "!\n";
   }
@@ -115,7 +115,7 @@ TEST(TranslationTokenizer, UnknownTextIsUnkAndNeverASpecialToken) {
   };
   EXPECT_GT(count(tokenizer.encode_source("the 東 cat"), tokenizer.unk_id()), 0);
   EXPECT_EQ(tokenizer.decode(tokenizer.encode_source("the 東 cat")),
-            "the  cat");  // <unk> leaves its space behind
+            "the  cat");  // <unk> leaves its space
   for (const char* text : {"</s>", "<pad>", "the </s> cat", "<unk>"}) {
     const auto ids = tokenizer.encode_source(text);
     EXPECT_EQ(count(ids, tokenizer.eos_id()), 0) << text;
@@ -147,7 +147,7 @@ TEST(TranslationTokenizer, ByteFallbackSpellsWhatItDoesNotKnow) {
   EXPECT_EQ(tokenizer.decode(ids), "the 東 cat");
 }
 
-// The trainer's own map of characters, 240 KB of each model, with a byte changed here and there.
+// The trainer's own character map, 240 KB of each model, with random bytes changed.
 TEST(TranslationTokenizer, AModelWithAByteChangedLoadsOrIsRefused) {
   const Corpora corpora;
   const std::string model =
@@ -293,7 +293,7 @@ TEST(TrainSentencepiece, SameTextSameBytes) {
     const TrainOptions options{.inputs = {corpora.english, corpora.german}, .vocab_size = 100, .kind = kind};
     const std::string model = train_sentencepiece(options);
     EXPECT_EQ(train_sentencepiece(options), model);
-    // Sampling too is a function of the seed.
+    // Sampling is a function of the seed too.
     TrainOptions sampled = options;
     sampled.max_sentences = 200;
     const std::string from_sample = train_sentencepiece(sampled);

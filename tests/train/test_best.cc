@@ -1,4 +1,4 @@
-// Which weights are best, held to a task whose metrics are written down.
+// The selection of the best weights, with a task of predefined metrics.
 
 #include <gtest/gtest.h>
 
@@ -67,7 +67,7 @@ TEST(Best, PatienceCountsValidationsThatHaveTheMetric) {
   const Scratch scratch;
   TrainOptions patient;
   patient.patience = 2;
-  // Falling losses are progress where the metric stays as it is.
+  // Falling losses count as progress if the metric does not change.
   EXPECT_EQ(train(scratch / "a", {{4, 0.0}, {3, 0.0}, {2, 0.0}, {1, 0.0}}, patient).steps, 4);
   const TrainResult result = train(
       scratch / "b", {{4, 0.5}, {3, std::nullopt}, {3, 0.4}, {3, std::nullopt}, {3, 0.3}, {3, 0.9}}, patient);
@@ -76,7 +76,7 @@ TEST(Best, PatienceCountsValidationsThatHaveTheMetric) {
   EXPECT_EQ(result.best_step, 1);
 }
 
-// The metric that decides may change when a run is resumed: each is compared with its own value.
+// The deciding metric may change on resuming: each is compared with its own values.
 TEST(Best, AnotherMetricIsComparedWithItself) {
   const Scratch scratch;
   TrainOptions options;

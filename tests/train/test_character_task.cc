@@ -1,4 +1,4 @@
-// A second task through the same trainer: what holds for translation is the trainer's.
+// A second task with the same trainer: behaviour common to all tasks.
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

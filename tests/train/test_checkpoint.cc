@@ -101,12 +101,12 @@ TEST(Checkpoint, DamagedOnesArePassedOver) {
   const auto file = [&](int step) { return scratch / concat("c/step-00000000", step, ".safetensors"); };
   std::filesystem::resize_file(file(3), std::filesystem::file_size(file(3)) - 1);
   EXPECT_EQ(folder.load_latest()->state.steps, 2);
-  // A flipped bit in the numbers, which only the checksum can see.
+  // A flipped bit in the data, which only the checksum detects.
   std::string bytes = read_file(file(2));
   bytes[bytes.size() - 3] = static_cast<char>(bytes[bytes.size() - 3] ^ 1);
   write_file_atomically(file(2), bytes);
   EXPECT_EQ(folder.load_latest()->state.steps, 1);
-  io::write_safetensors(file(1), tensors(1));  // whole, but no checkpoint
+  io::write_safetensors(file(1), tensors(1));  // valid, but not a checkpoint
   const std::string message = message_of<DataError>([&] { folder.load_latest(); });
   for (const char* part : {"step-000000003", "checksum", "expected a training checkpoint"})
     EXPECT_NE(message.find(part), std::string::npos) << message;
@@ -129,8 +129,8 @@ TEST(Checkpoint, AStateOfAnotherShapeIsNamed) {
   EXPECT_EQ(folder.snapshots(), std::set<int64_t>{});
 }
 
-// Options and state are as well guarded as the numbers: any flipped bit of the header makes the older one be
-// taken, never another run.
+// Options and state are protected like the data: with any flipped bit of the header, the previous checkpoint
+// is used, never a changed run.
 TEST(Checkpoint, AFlippedBitOfTheHeaderIsNoticed) {
   const Scratch scratch;
   const CheckpointFolder folder(scratch / "c");
@@ -148,7 +148,7 @@ TEST(Checkpoint, AFlippedBitOfTheHeaderIsNoticed) {
     const std::optional<Checkpoint> found = folder.load_latest();
     ASSERT_TRUE(found) << i;
     if (found->state.steps == 1) continue;
-    // The bit meant nothing: what was read is what was written.
+    // The bit had no meaning: what was read equals what was written.
     EXPECT_EQ(found->fields, kFields) << i;
     EXPECT_EQ(found->state.best, state_at(2).best) << i;
     EXPECT_EQ(found->file.tensor("weights/a").data()[0], 2) << i;

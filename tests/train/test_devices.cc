@@ -1,4 +1,4 @@
-// A small model trains on each device, by the same losses.
+// A small model trains on each device with the same losses.
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 namespace qkv::train::testing_task {
 namespace {
 
-// The loss of each step, by character.
+// The loss of each step, per character.
 std::vector<double> losses_on(Device device, int steps) {
   const std::string text = "the quick brown fox jumps over the lazy dog while the other fox sleeps on. ";
   CharacterTask task(text + text, text, {});

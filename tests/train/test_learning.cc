@@ -45,7 +45,7 @@ TEST(Learning, ReversesWordsItHasNotSeenInThisOrder) {
   ASSERT_EQ(curve.losses.size(), 500u);
   EXPECT_GT(curve.losses.front(), 1.5);
   EXPECT_LT(result.train_loss, 0.5);
-  // One batch's loss goes up and down with every rounding, so the bound is on the mean of some.
+  // A single batch's loss fluctuates with rounding, so the bound applies to the mean of several.
   EXPECT_LT(std::accumulate(curve.losses.end() - 25, curve.losses.end(), 0.0) / 25, 0.1);
   ASSERT_EQ(curve.validations.size(), 5u);
   const ValidationReport& last = curve.validations.back();
@@ -66,7 +66,7 @@ TEST(Learning, ReversesWordsItHasNotSeenInThisOrder) {
   EXPECT_EQ(translations[1].text, "te zo");
 }
 
-// Positions that only attention knows of are learned with, and saved and loaded with the model.
+// Positions applied in attention are trained, saved and loaded with the model.
 TEST(Learning, ReversesWordsWithPositionsByDistance) {
   for (const auto positions : {nn::PositionKind::relative, nn::PositionKind::alibi}) {
     const Scratch scratch;

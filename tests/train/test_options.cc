@@ -17,7 +17,7 @@ std::map<std::string, std::string> values(const std::vector<Field>& fields) {
   return result;
 }
 
-// Every setting of a job has one name with a namespace, and what is written reads back as the same value.
+// Every setting of a job has one name with a namespace, and survives writing and reading.
 TEST(TrainFields, EachIsSetByItsOwnText) {
   TranslationJob job;
   job.config = models::preset("big");

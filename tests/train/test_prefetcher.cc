@@ -14,7 +14,7 @@ struct Numbered : Batch {
   int64_t number = 0;
 };
 
-// Epochs of seven batches, numbered; may fail at one of them.
+// Epochs of seven numbered batches; may fail at one of them.
 class Counting : public BatchStream {
  public:
   explicit Counting(data::CursorState from = {}, int64_t fail_at = -1) : state_(from), fail_at_(fail_at) {}
@@ -38,7 +38,7 @@ int64_t number(const StepBatches& step, size_t i) {
   return static_cast<const Numbered&>(*step.batches.at(i)).number;
 }
 
-// The steps are the stream's batches, three at a time, over the ends of epochs.
+// Steps are the stream's batches, three at a time, across epochs.
 TEST(Prefetcher, GivesWhatTheStreamGives) {
   Prefetcher feed(std::make_unique<Counting>(), 3);
   EXPECT_EQ(feed.batches_in_epoch(), 7);
@@ -59,7 +59,7 @@ TEST(Prefetcher, ResumesWhereAStepEnded) {
     Prefetcher feed(std::make_unique<Counting>(), 3);
     feed.next();
     between = feed.next().after;
-  }  // a step that nobody asked for was under way
+  }  // an unrequested step was being prepared
   Prefetcher feed(std::make_unique<Counting>(between), 3);
   EXPECT_EQ(number(feed.next(), 1), 7);
 }

@@ -14,7 +14,7 @@ using testing::message_of;
 using testing::Scratch;
 using namespace testing_task;  // NOLINT(google-build-using-namespace)
 
-// Everything that decides how a run goes on, byte for byte.
+// Compares everything that determines the rest of a run, byte for byte.
 void expect_same_run(const std::filesystem::path& a, const std::filesystem::path& b) {
   const Checkpoint one = CheckpointFolder(a / "checkpoints").load_latest().value();
   const Checkpoint other = CheckpointFolder(b / "checkpoints").load_latest().value();
@@ -45,7 +45,7 @@ TranslationJob resumed(TranslationJob job) {
   return job;
 }
 
-// Asks for a stop after a step, or fails there as a killed process would.
+// Requests a stop after a step, or throws there like a killed process.
 struct Interrupter : TrainObserver {
   int64_t stop_after = 0, fail_after = 0;
   std::atomic<bool> stop = false;
@@ -72,7 +72,8 @@ TEST(Resume, AfterARequestEndsInTheSameBits) {
   const TranslationJob whole = small_job(scratch, "whole");
   train(whole);
   const TranslationJob part = small_job(scratch, "part");
-  for (const int64_t step : {1, 4, 5}) {  // at step 4 a validation is due, which then waits for the next part
+  // At step 4 a validation is due, which is postponed to the next part.
+  for (const int64_t step : {1, 4, 5}) {
     Interrupter interrupter;
     interrupter.stop_after = step;
     const TrainResult result = train_translation(resumed(part), interrupter, &interrupter.stop);
@@ -135,7 +136,7 @@ TEST(Training, TheSameBitsForOneToFourThreadsAfterAHundredSteps) {
   const auto train_with = [&](int count) {
     set_threads(count);
     TranslationJob job = small_job(scratch, concat(count, " threads"));
-    // Wide enough for every kernel to have work for four.
+    // Wide enough for every kernel to use four threads.
     job.config.d_model = 128;
     job.config.heads = 4;
     job.config.d_ff = 256;
@@ -164,7 +165,7 @@ TEST(Training, TheSameBitsWhereActivationsAreRecomputed) {
     job.options.recompute = true;
     train(job);
     expect_same_run(kept, job.folder);
-    // Part of a run may do so, too.
+    // Part of a run may do so too.
     job.folder = scratch / "both";
     job.options.max_steps = 3;
     train(job);
@@ -175,7 +176,7 @@ TEST(Training, TheSameBitsWhereActivationsAreRecomputed) {
   }
 }
 
-// The averages of an older checkpoint are of older snapshots, which have to be there still.
+// The averages of an older checkpoint need its older snapshots, which must not have been deleted.
 TEST(Resume, PassesOverATruncatedCheckpointWhileAveragingToTheSameBits) {
   const Scratch scratch;
   TranslationJob job = small_job(scratch, "whole");
@@ -258,7 +259,7 @@ struct Poisoner : TrainObserver {
 TEST(Training, ANaNStopsItNamingStepLayerAndTensor) {
   const Scratch scratch;
   TranslationJob job = small_job(scratch, "out");
-  train(job);  // makes tokenizer and stores
+  train(job);  // creates tokenizer and stores
   job.options.checkpoint_every = 2;
   const auto message = [&](int64_t after) {
     const auto tokenizer = text::TranslationTokenizer::load(job.folder);

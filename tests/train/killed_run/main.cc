@@ -1,5 +1,5 @@
-// killed_run FOLDER OPTIMIZER STEP: resumes or begins the short character run in FOLDER and sends itself
-// SIGKILL after STEP. Ends with status 1, and a message, where it comes to another end.
+// killed_run FOLDER OPTIMIZER STEP: resumes or starts the short character run in FOLDER and sends itself
+// SIGKILL after STEP. Exits with status 1 and a message if the run ends otherwise.
 
 #include <csignal>
 #include <exception>
