@@ -16,7 +16,8 @@ using std::filesystem::path;
 ConfigReader open(const path& file) { return {read_file(file), file.string()}; }
 
 std::optional<ConfigReader> open_if_there(const path& file) {
-  return std::filesystem::exists(file) ? std::optional(open(file)) : std::nullopt;
+  std::error_code too_long;  // what no file can be called is not there
+  return std::filesystem::exists(file, too_long) ? std::optional(open(file)) : std::nullopt;
 }
 
 // A pooling mode: its name since version 6, and its flag in older versions.

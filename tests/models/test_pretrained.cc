@@ -182,6 +182,11 @@ TEST(Pretrained, ShardsAreFoundByTheirIndex) {
   ASSERT_FALSE(shard.empty());
   std::filesystem::rename(whole.folder / shard.c_str(), whole.folder / "elsewhere");
   expect_parts(whole.language_error(), {"model.safetensors.index.json", shard, "no such file"});
+  // What no file can be called is not there either.
+  const std::string too_long(300, 'x');
+  whole.replace("model.safetensors.index.json", shard, too_long);
+  expect_parts(whole.language_error(), {"model.safetensors.index.json", too_long, "no such file"});
+  whole.replace("model.safetensors.index.json", too_long, shard);
   whole.replace("model.safetensors.index.json", shard, "../" + shard);
   expect_parts(whole.language_error(), {"the name of a file beside it", "../" + shard});
 }

@@ -79,6 +79,18 @@ TEST(SentenceVectorFiles, WithoutThemTheMeanOfAllTokens) {
   EXPECT_EQ(options.prompt, "");
 }
 
+// Found by mutation: the file system has an error of its own for a name that is too long.
+TEST(SentenceVectorFiles, AModuleWhoseNameIsTooLongHasNoConfiguration) {
+  json files = case_named("mean_normalized")["files"];
+  files["modules.json"][2]["path"] = std::string(300, 'x');
+  const Folder folder(files);
+  const TextEmbedder embedder(folder.path());
+  const std::vector<Embedded> found =
+      embedder(std::vector<std::string>{"the dog"}, embedder.default_options());
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].error, "");
+}
+
 struct Refused {
   const char* name;
   const char* change;  // a JSON merge patch of the files of "mean_normalized"

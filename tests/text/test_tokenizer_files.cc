@@ -262,6 +262,18 @@ TEST(TokenizerFolder, SentencePieceModels) {
   EXPECT_NE(named.find("tokenizer_config.json: added_tokens_decoder.seven"), std::string::npos) << named;
 }
 
+// Found by mutation: the library's tries throw an exception of their own for a piece that begins with a zero
+// byte.
+TEST(TokenizerFolder, ASentencePieceModelWithAZeroByteIsRefused) {
+  const Scratch folder;
+  const std::string model =
+      read_file(std::filesystem::path(QKV_TEST_DATA) / "text/golden/sentencepiece_unigram.model");
+  // One more field 1, a piece: field 1 is its text, field 2 its score.
+  folder.write("spiece.model", model + std::string("\x0A\x08\x0A\x01\x00\x15\x00\x00\x00\x00", 10));
+  const std::string message = message_of<DataError>([&] { Tokenizer::load(folder.path()); });
+  EXPECT_NE(message.find("spiece.model: expected a SentencePiece model"), std::string::npos) << message;
+}
+
 // Its pieces are the model's with other numbers: fairseq's four symbols first, <mask> last.
 TEST(TokenizerFolder, TheSentencePieceModelOfXlmRoberta) {
   const Scratch folder;

@@ -40,7 +40,8 @@ std::vector<fs::path> module_folders(const fs::path& from) {
     if (folder.is_absolute() || (!folder.empty() && *folder.lexically_normal().begin() == "..")) {
       module.reject("path", "a folder within the model's");
     }
-    if (!folder.empty() && fs::is_directory(from / folder)) folders.push_back(folder);
+    std::error_code too_long;  // what no folder can be called is not there
+    if (!folder.empty() && fs::is_directory(from / folder, too_long)) folders.push_back(folder);
   }
   return folders;
 }

@@ -3,6 +3,8 @@
 #include <sentencepiece_processor.h>
 
 #include <algorithm>
+#include <exception>
+#include <new>
 
 #include "qkv/base/error.h"
 #include "qkv/base/log.h"
@@ -191,6 +193,19 @@ class Joiner : public Decoder {
   bool marian_;
 };
 
+// Why the library cannot read a model; empty if it can.
+std::string load(sentencepiece::SentencePieceProcessor& library, const std::string& bytes) {
+  if (bytes.empty()) return "empty";
+  try {
+    const auto status = library.LoadFromSerializedProto(bytes);
+    return status.ok() ? "" : status.message();
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& error) {  // of its tries
+    return error.what();
+  }
+}
+
 }  // namespace
 
 struct SentencePieceModel::Processor {
@@ -201,12 +216,9 @@ SentencePieceModel::SentencePieceModel(std::string bytes, std::string name)
     : bytes_(std::move(bytes)), name_(std::move(name)) {
   check_charsmaps(bytes_, name_);
   auto processor = std::make_unique<Processor>();
-  const auto status = bytes_.empty()
-                          ? sentencepiece::util::Status(sentencepiece::util::StatusCode::kDataLoss, "empty")
-                          : processor->library.LoadFromSerializedProto(bytes_);
-  if (!status.ok()) {
+  if (const std::string reason = load(processor->library, bytes_); !reason.empty()) {
     throw DataError(concat(name_, ": expected a SentencePiece model, found ", bytes_.size(),
-                           " bytes that are malformed or truncated (", status.message(), ")"));
+                           " bytes that are malformed or truncated (", reason, ")"));
   }
   processor_ = std::move(processor);
 }

@@ -1,0 +1,65 @@
+#include "tests/readers/take.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <cstdint>
+#include <exception>
+#include <fstream>
+#include <typeinfo>
+
+#include "qkv/base/error.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+// A larger allocation ends the process.
+extern "C" const char* __asan_default_options() { return "max_allocation_size_mb=1024"; }
+#endif
+
+namespace qkv::testing {
+namespace {
+
+// What a reader may ask for beyond what the process has: a size that a file invents is refused before memory
+// is asked for, or this limit is met. Sanitizers need the address space for themselves.
+class MemoryLimit {
+ public:
+  MemoryLimit() {
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    getrlimit(RLIMIT_AS, &before_);
+    std::ifstream statm("/proc/self/statm");
+    uint64_t pages = 0;
+    statm >> pages;
+    rlimit limit = before_;
+    limit.rlim_cur = pages * 4096 + (uint64_t{1} << 30);
+    setrlimit(RLIMIT_AS, &limit);
+#endif
+  }
+  ~MemoryLimit() {
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    setrlimit(RLIMIT_AS, &before_);
+#endif
+  }
+  MemoryLimit(const MemoryLimit&) = delete;
+  MemoryLimit& operator=(const MemoryLimit&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+}  // namespace
+
+bool takes(const fuzz::Reader& reader, const std::string& input) {
+  const MemoryLimit limit;
+  try {
+    reader.read(input);
+    return true;
+  } catch (const Error&) {
+    return false;
+  } catch (const std::exception& error) {
+    std::ofstream(std::string("mutation-") + reader.name, std::ios::binary) << input;
+    ADD_FAILURE() << reader.name << ": expected an error of ours, found " << typeid(error).name() << ": "
+                  << error.what() << "; the input is in mutation-" << reader.name;
+    return false;
+  }
+}
+
+}  // namespace qkv::testing

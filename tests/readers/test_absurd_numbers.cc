@@ -1,0 +1,66 @@
+// Each number of a well-formed JSON file is replaced by others, most of them absurd: a size that no memory
+// holds is refused before memory is asked for.
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "fuzz/readers.h"
+#include "tests/readers/take.h"
+
+namespace {
+
+using namespace qkv;
+using nlohmann::ordered_json;
+
+constexpr std::array<int64_t, 9> kNumbers{-1, 0, 1, 4097, 65536, 1 << 28, 2147483647, 1ll << 32, 1ll << 62};
+// Of a vocabulary, whose numbers are all alike, some are enough.
+constexpr size_t kMostNumbers = 40;
+
+std::vector<ordered_json::json_pointer> numbers_of(const ordered_json& document) {
+  std::vector<ordered_json::json_pointer> all, some;
+  const ordered_json flat = document.flatten();
+  for (const auto& [path, value] : flat.items()) {
+    if (value.is_number()) all.emplace_back(path);
+  }
+  const size_t step = 1 + all.size() / kMostNumbers;
+  for (size_t i = 0; i < all.size(); i += step) some.push_back(all[i]);
+  return some;
+}
+
+class AbsurdNumbers : public ::testing::TestWithParam<const fuzz::Reader*> {};
+
+TEST_P(AbsurdNumbers, AreRefusedBeforeMemoryIsAskedFor) {
+  const fuzz::Reader& reader = *GetParam();
+  int64_t changed = 0, taken = 0;
+  for (const std::string& seed : reader.seeds()) {
+    // A model folder's file stands behind two lines of names.
+    const size_t begin = std::min(seed.find('{'), seed.size());
+    ordered_json document = ordered_json::parse(seed.substr(begin), nullptr, /*allow_exceptions=*/false);
+    if (!document.is_object()) continue;
+    for (const auto& path : numbers_of(document)) {
+      const ordered_json before = document[path];
+      for (const int64_t number : kNumbers) {
+        document[path] = number;
+        ++changed;
+        taken += qkv::testing::takes(reader, seed.substr(0, begin) + document.dump());
+        ASSERT_FALSE(HasFailure()) << reader.name << ": " << path.to_string() << " = " << number;
+      }
+      document[path] = before;
+    }
+  }
+  EXPECT_GT(changed, 0);
+  EXPECT_LT(taken, changed);
+  std::cout << reader.name << ": " << taken << " of " << changed << " changed numbers were taken\n";
+}
+
+constexpr std::array kJsonReaders{&fuzz::generation_config, &fuzz::model_config, &fuzz::model_folder,
+                                  &fuzz::preprocessor_config, &fuzz::tokenizer_json};
+
+INSTANTIATE_TEST_SUITE_P(All, AbsurdNumbers, ::testing::ValuesIn(kJsonReaders),
+                         [](const ::testing::TestParamInfo<const fuzz::Reader*>& parameter) {
+                           return std::string(parameter.param->name);
+                         });
+
+}  // namespace
