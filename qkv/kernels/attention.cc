@@ -1,5 +1,8 @@
 #include "qkv/kernels/attention.h"
 
+#include <algorithm>
+#include <numeric>
+
 #include "qkv/kernels/dispatch.h"
 
 namespace qkv::kernels {
@@ -56,12 +59,51 @@ const Backend& backend_for(const char* name, const AttentionTensors& a, const Ot
                     others...);
 }
 
+// Pairs of a query and a key that causality allows, over all heads.
+uint64_t attention_pairs(const AttentionShape& shape) {
+  int64_t pairs = 0;
+  for (int64_t s = 0; s < shape.sequences; ++s) {
+    const int64_t queries = shape.query_offsets[s + 1] - shape.query_offsets[s];
+    const int64_t keys = shape.key_offsets[s + 1] - shape.key_offsets[s];
+    if (shape.causal && shape.alignment == Alignment::first_key) {
+      // The first query sees one key, each one behind it one key more.
+      const int64_t growing = std::min(queries, keys);
+      pairs += growing * (growing + 1) / 2 + (queries - growing) * keys;
+    } else if (shape.causal) {
+      // The last query sees all keys, each one before it one key less.
+      const int64_t seeing = std::min(queries, keys);
+      pairs += seeing * keys - seeing * (seeing - 1) / 2;
+    } else {
+      pairs += queries * keys;
+    }
+  }
+  return static_cast<uint64_t>(pairs * shape.heads);
+}
+
+// Elements of the queries and the outputs.
+int64_t query_elements(const AttentionShape& shape) {
+  return int64_t{shape.query_offsets[shape.sequences]} * shape.heads * (shape.d_k + shape.d_v);
+}
+
+// Elements of the keys and the values of sequences that have queries.
+int64_t key_elements(const AttentionShape& shape) {
+  int64_t keys = 0;
+  for (int64_t s = 0; s < shape.sequences; ++s) {
+    if (shape.query_offsets[s + 1] > shape.query_offsets[s])
+      keys += shape.key_offsets[s + 1] - shape.key_offsets[s];
+  }
+  return keys * (shape.heads / shape.query_heads_per_key()) * (shape.d_k + shape.d_v);
+}
+
 }  // namespace
 
 void attention_forward(const AttentionTensors& a, AttentionResultTensors r) {
+  const AttentionShape shape = shape_of(a);
+  count_macs(attention_pairs(shape) * static_cast<uint64_t>(shape.d_k + shape.d_v));
+  count_elements(query_elements(shape) + key_elements(shape));
   backend_for("attention_forward", a, r.output, r.log_sum_exp, r.weights, r.scores, r.entropy, r.top_weights,
               r.top_keys)
-      .attention_forward(shape_of(a), input_of(a),
+      .attention_forward(shape, input_of(a),
                          {.output = address(r.output),
                           .output_stride = r.output.row_stride(),
                           .log_sum_exp = address(r.log_sum_exp),
@@ -76,11 +118,16 @@ void attention_forward(const AttentionTensors& a, AttentionResultTensors r) {
 
 void attention_backward(const AttentionTensors& a, const Tensor& output, const Tensor& log_sum_exp,
                         const Tensor& grad_output, AttentionGradientTensors gradients) {
+  const AttentionShape shape = shape_of(a);
+  // dV, dP, dQ and dK; that the scores are computed again is a kernel's choice.
+  count_macs(attention_pairs(shape) * static_cast<uint64_t>(2 * (shape.d_k + shape.d_v)));
+  // All that is read has a gradient that is written, and the output's gradient is read.
+  count_elements(2 * (query_elements(shape) + key_elements(shape)));
   auto &dq = gradients.query, &dk = gradients.key, &dv = gradients.value;
   backend_for("attention_backward", a, output, log_sum_exp, grad_output, dq.tensor, dk.tensor, dv.tensor,
               gradients.bias, gradients.relative_bias)
-      .attention_backward(shape_of(a), input_of(a), address(output), output.row_stride(),
-                          address(log_sum_exp), address(grad_output), grad_output.row_stride(),
+      .attention_backward(shape, input_of(a), address(output), output.row_stride(), address(log_sum_exp),
+                          address(grad_output), grad_output.row_stride(),
                           {.query = address(dq.tensor),
                            .key = address(dk.tensor),
                            .value = address(dv.tensor),
@@ -95,6 +142,11 @@ void attention_backward(const AttentionTensors& a, const Tensor& output, const T
 }
 
 void attention_cached(CachedAttentionTensors a) {
+  const int64_t positions = std::accumulate(a.lengths.begin(), a.lengths.end(), int64_t{0});
+  const int64_t width = a.d_k + a.d_v;
+  count_macs(static_cast<uint64_t>(positions * a.heads * width));
+  count_elements(a.query.rows() * a.heads * width);
+  count_bytes(positions * a.key_heads * width * static_cast<int64_t>(size_of(a.dtype)));
   backend_of("attention_cached", a.query, a.alibi_slopes, a.relative_bias, a.output)
       .attention_cached({.rows = a.query.rows(),
                          .heads = a.heads,

@@ -37,6 +37,7 @@ Extents strides_of(const Tensor& x) {
 
 void binary(BinaryOp op, const Tensor& x, const Tensor& y, Tensor& z, Accumulate accumulate) {
   if (z.numel() == 0) return;
+  count_elements(x.numel() + y.numel() + memory_passes(accumulate) * z.numel());
   backend_of("binary", z, x, y)
       .binary({.op = op,
                .extents = extents_of(z),
@@ -51,6 +52,7 @@ void binary(BinaryOp op, const Tensor& x, const Tensor& y, Tensor& z, Accumulate
 
 void transpose(const Tensor& x, Tensor& y, Accumulate accumulate) {
   if (y.numel() == 0) return;
+  count_elements((1 + memory_passes(accumulate)) * y.numel());
   const Tensor one = Tensor::full(Shape{}, 1, x.device());
   Extents strides = strides_of(x);
   std::swap(strides[kAxes - 1], strides[kAxes - 2]);
@@ -90,10 +92,12 @@ void sum_to(const Tensor& x, float factor, Tensor& y, Accumulate accumulate) {
       sum.factor = factor;
       sum.y = address(y);
       sum.accumulate = accumulate;
+      count_elements(sum.outer * sum.inner * (sum.count + memory_passes(accumulate)));
       return on.sum_axis(sum);
     }
     Tensor next = Tensor::empty({sum.outer, sum.inner}, DType::f32, x.device());
     sum.y = address(next);
+    count_elements(sum.outer * sum.inner * (sum.count + 1));
     on.sum_axis(sum);
     rest = next;
     last = first;

@@ -1,17 +1,18 @@
 #pragma once
-// Work counted while it is done, for holding cost models against and for profiles.
+// Work counted while it is done, for holding cost models against and for profiles. The functions of
+// qkv/kernels/*.h count before they call a backend, so that every device counts alike.
 
 #include <cstdint>
 
 namespace qkv::kernels {
 
-// Adds to the multiplications counted; kernels call it once each, with what the mathematics needs (no
-// padding).
+// Adds to the multiply-accumulates counted: those of the equations, without padding and without what a
+// backend computes twice to save memory.
 void count_macs(uint64_t macs);
 
-// Adds to the numbers (of 4 bytes) counted that had to be read or written; kernels call it once each, with
-// every input and every output once, and twice where a result is added to what is there. What comes from a
-// cache or is read again counts no more and no less.
+// Adds to the elements (of 4 bytes) counted that a kernel has to read or write: every input and every output
+// once, and twice where a result is added to what is there. Caches and repeated reads make no difference.
+// Rows and vectors beside a matrix (biases, means, labels) are left out.
 void count_elements(int64_t elements);
 // The same in bytes.
 void count_bytes(int64_t bytes);

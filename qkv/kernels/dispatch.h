@@ -2,6 +2,7 @@
 // From tensors to a backend: what the functions of qkv/kernels/*.h share.
 
 #include "qkv/kernels/backend.h"
+#include "qkv/kernels/counters.h"
 #include "qkv/tensor/tensor.h"
 
 namespace qkv::kernels {

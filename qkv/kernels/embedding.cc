@@ -6,6 +6,9 @@
 namespace qkv::kernels {
 
 void embedding_forward(EmbeddingTensors a) {
+  const int64_t elements = a.ids.numel() * a.table.cols();
+  count_elements(elements * (a.positions.defined() ? 2 : 1));
+  count_bytes(elements * static_cast<int64_t>(size_of(a.table.dtype())));
   backend_of("embedding_forward", a.table, a.scales, a.ids, a.positions, a.position, a.y)
       .embedding_forward({.table = weight_rows({a.table, a.scales}),
                           .ids = address<int32_t>(a.ids),
@@ -20,6 +23,7 @@ void embedding_forward(EmbeddingTensors a) {
 
 void embedding_backward(const Tensor& dy, const Tensor& ids, float factor, const Dropout& dropout,
                         Tensor& table_gradient) {
+  count_elements(3 * ids.numel() * table_gradient.cols());
   backend_of("embedding_backward", dy, ids, table_gradient)
       .embedding_backward(address(dy), address<int32_t>(ids), factor, ids.numel(), table_gradient.cols(),
                           table_gradient.rows(), dropout, address(table_gradient));

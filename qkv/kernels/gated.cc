@@ -20,13 +20,19 @@ GradientRows rows_of(GradientSlot slot) {
   return {address(slot.tensor), slot.tensor.row_stride(), slot.accumulate};
 }
 
+int64_t passes(const GradientSlot& slot) {
+  return slot.tensor.defined() ? memory_passes(slot.accumulate) : 0;
+}
+
 }  // namespace
 
 void gated(const GatedTensors& a, Tensor& y) {
+  count_elements(3 * a.x.numel());
   backend_of("gated", a.gate, a.x, y).gated(pointers(a), address(y));
 }
 
 void gated_backward(const GatedTensors& a, const Tensor& dy, GradientSlot d_gate, GradientSlot d_x) {
+  count_elements((3 + passes(d_gate) + passes(d_x)) * a.x.numel());
   backend_of("gated_backward", a.gate, a.x, dy, d_gate.tensor, d_x.tensor)
       .gated_backward(pointers(a), address(dy), rows_of(d_gate), rows_of(d_x));
 }

@@ -18,6 +18,7 @@ LabelLoss label_loss_of(const Tensor& logits, const LabelTargets& targets) {
 }  // namespace
 
 void label_loss(const Tensor& logits, const LabelTargets& targets, Tensor& losses, Tensor& log_sum_exp) {
+  count_elements(logits.numel());
   backend_of("cross_entropy", logits, targets.labels, targets.class_weights, losses, log_sum_exp)
       .label_loss({.loss = label_loss_of(logits, targets),
                    .losses = address(losses),
@@ -26,6 +27,7 @@ void label_loss(const Tensor& logits, const LabelTargets& targets, Tensor& losse
 
 void label_loss_backward(const Tensor& logits, const LabelTargets& targets, const Tensor& log_sum_exp,
                          const Tensor& d_losses, Tensor& d_logits, Accumulate accumulate) {
+  count_elements((1 + memory_passes(accumulate)) * logits.numel());
   backend_of("cross_entropy", logits, targets.labels, targets.class_weights, log_sum_exp, d_losses, d_logits)
       .label_loss_backward({.loss = label_loss_of(logits, targets),
                             .log_sum_exp = address(log_sum_exp),
@@ -35,6 +37,7 @@ void label_loss_backward(const Tensor& logits, const LabelTargets& targets, cons
 }
 
 void softmax_backward(bool log, const Tensor& y, const Tensor& dy, Tensor& dx, Accumulate accumulate) {
+  count_elements((2 + memory_passes(accumulate)) * y.numel());
   backend_of("softmax", y, dy, dx)
       .softmax_backward({.log = log,
                          .y = address(y),

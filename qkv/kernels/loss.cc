@@ -5,6 +5,7 @@
 namespace qkv::kernels {
 
 void cross_entropy(CrossEntropyTensors a) {
+  count_elements(2 * a.logits.numel());
   backend_of("cross_entropy", a.logits, a.bias, a.labels, a.loss, a.nll)
       .cross_entropy({.logits = address(a.logits),
                       .bias = address(a.bias),
@@ -18,16 +19,19 @@ void cross_entropy(CrossEntropyTensors a) {
 }
 
 void log_softmax(const Tensor& logits, const Tensor& bias, Tensor& y) {
+  count_elements(2 * logits.numel());
   backend_of("log_softmax", logits, bias, y)
       .log_softmax(address(logits), address(bias), address(y), logits.rows(), logits.cols());
 }
 
 void log_softmax(const float* logits, const float* bias, float* log_probabilities, int64_t rows,
                  int64_t cols) {
+  count_elements(2 * rows * cols);
   cpu_backend().log_softmax(logits, bias, log_probabilities, rows, cols);
 }
 
 void softmax(const Tensor& x, Tensor& y) {
+  count_elements(2 * x.numel());
   backend_of("softmax", x, y).softmax(address(x), address(y), x.rows(), x.cols());
 }
 

@@ -18,21 +18,35 @@ std::vector<Matrix> matrices(std::span<const Tensor> blocks) {
   return all;
 }
 
+// A copy of all blocks.
+void count_packing(std::span<const Tensor> blocks) {
+  for (const Tensor& block : blocks) count_elements(2 * block.numel());
+}
+
+// c (+)= a b: b has elements of this size.
+void count_product(const Tensor& a, size_t b_element, const Tensor& c, Accumulate accumulate) {
+  count_macs(static_cast<uint64_t>(a.numel() * c.dim(1)));
+  count_elements(a.numel() + memory_passes(accumulate) * c.numel());
+  count_bytes(a.dim(1) * c.dim(1) * static_cast<int64_t>(b_element));
+}
+
 }  // namespace
 
 PackedMatrix PackedMatrix::transposed(std::span<const Tensor> blocks) {
+  count_packing(blocks);
   PackedMatrix packed;
   packed.prepared_ = backend(blocks.front().device()).pack_transposed(matrices(blocks));
   return packed;
 }
 
 PackedMatrix PackedMatrix::plain(std::span<const Tensor> blocks) {
+  count_packing(blocks);
   PackedMatrix packed;
   packed.prepared_ = backend(blocks.front().device()).pack_plain(matrices(blocks));
   return packed;
 }
 
-WeightView::WeightView(std::span<const QuantizedTensor> blocks) {
+WeightView::WeightView(std::span<const QuantizedTensor> blocks) : dtype_(blocks.front().dtype()) {
   std::vector<WeightRows> rows;
   for (const QuantizedTensor& block : blocks) rows.push_back(weight_rows(block));
   const std::shared_ptr<const PreparedMatrix> view = backend(blocks.front().values.device()).view(rows);
@@ -43,16 +57,20 @@ WeightView::WeightView(std::span<const QuantizedTensor> blocks) {
 }
 
 void matmul(const Tensor& a, const PackedMatrix& b, const Tensor& bias, Tensor& c, Accumulate accumulate) {
+  count_product(a, sizeof(float), c, accumulate);
   backend_of("matmul", a, bias, c)
       .matmul(matrix(a), *b.prepared(), address(bias), mutable_matrix(c), accumulate);
 }
 
 void matmul(const Tensor& a, const WeightView& b, const Tensor& bias, Tensor& c, Accumulate accumulate) {
+  count_product(a, size_of(b.dtype()), c, accumulate);
   backend_of("matmul", a, bias, c)
       .matmul(matrix(a), *b.prepared(), address(bias), mutable_matrix(c), accumulate);
 }
 
 void matmul_transposed_a(const Tensor& a, const Tensor& b, Tensor& c, Accumulate accumulate) {
+  count_macs(static_cast<uint64_t>(a.numel() * b.dim(1)));
+  count_elements(a.numel() + b.numel() + memory_passes(accumulate) * c.numel());
   backend_of("matmul_transposed_a", a, b, c)
       .matmul_transposed_a(matrix(a), matrix(b), mutable_matrix(c), accumulate);
 }

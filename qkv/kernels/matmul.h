@@ -43,9 +43,11 @@ class WeightView {
   explicit WeightView(std::span<const QuantizedTensor> blocks);
 
   bool empty() const { return prepared_ == nullptr; }
+  DType dtype() const { return dtype_; }  // of the weights
   const std::shared_ptr<const PreparedMatrix>& prepared() const { return prepared_; }
 
  private:
+  DType dtype_ = DType::f32;
   std::shared_ptr<const PreparedMatrix> prepared_;
 };
 

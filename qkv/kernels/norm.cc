@@ -3,8 +3,17 @@
 #include "qkv/kernels/dispatch.h"
 
 namespace qkv::kernels {
+namespace {
+
+int64_t passes(const GradientSlot& slot) {
+  return slot.tensor.defined() ? memory_passes(slot.accumulate) : 0;
+}
+
+}  // namespace
 
 void norm_forward(NormTensors a) {
+  count_elements(a.x.numel() *
+                 (1 + a.residual.defined() + a.sum.defined() + (a.weight.defined() && a.y.defined())));
   backend_of("norm_forward", a.x, a.residual, a.weight, a.bias, a.sum, a.y, a.mean, a.rstd)
       .norm_forward(
           {.x = address(a.x),
@@ -20,6 +29,7 @@ void norm_forward(NormTensors a) {
 }
 
 void norm_backward(NormBackwardTensors a) {
+  count_elements(a.dy.numel() * (2 + passes(a.dz) + passes(a.residual)));
   backend_of("norm_backward", a.dy, a.z, a.weight, a.mean, a.rstd, a.dz.tensor, a.residual.tensor,
              a.d_weight.tensor, a.d_bias.tensor)
       .norm_backward({.kind = a.kind,
@@ -42,6 +52,7 @@ void norm_backward(NormBackwardTensors a) {
 }
 
 void dropout_backward(const Tensor& dy, const Dropout& dropout, GradientSlot dx) {
+  count_elements(dy.numel() * (1 + memory_passes(dx.accumulate)));
   backend_of("dropout_backward", dy, dx.tensor)
       .dropout_backward(address(dy), address(dx.tensor), dy.rows(), dy.cols(), dropout, dx.accumulate);
 }

@@ -5,6 +5,7 @@
 namespace qkv::kernels {
 
 void copy(const Tensor& x, Tensor& y, Accumulate accumulate) {
+  count_elements(x.numel() * (1 + memory_passes(accumulate)));
   const Backend& device = backend_of("copy", x, y);
   const float* const from = address(x);
   float* const to = address(y);
@@ -14,6 +15,7 @@ void copy(const Tensor& x, Tensor& y, Accumulate accumulate) {
 }
 
 void scale(const Tensor& x, float factor, Tensor& y, Accumulate accumulate) {
+  count_elements(x.numel() * (1 + memory_passes(accumulate)));
   const Backend& device = backend_of("scale", x, y);
   const float* const from = address(x);
   float* const to = address(y);
@@ -23,26 +25,31 @@ void scale(const Tensor& x, float factor, Tensor& y, Accumulate accumulate) {
 }
 
 void add(const Tensor& x, const Tensor& y, Tensor& z) {
+  count_elements(3 * x.numel());
   backend_of("add", x, y, z).add(address(x), address(y), address(z), x.numel());
 }
 
 void activate(Activation activation, const Tensor& x, const Dropout& dropout, Tensor& y) {
+  count_elements(2 * x.numel());
   backend_of("activate", x, y).activate(activation, address(x), address(y), x.rows(), x.cols(), dropout);
 }
 
 void activate_backward(Activation activation, const Tensor& x, const Tensor& dy, const Dropout& dropout,
                        GradientSlot dx) {
+  count_elements(x.numel() * (2 + memory_passes(dx.accumulate)));
   backend_of("activate_backward", x, dy, dx.tensor)
       .activate_backward(activation, address(x), address(dy), address(dx.tensor), x.rows(), x.cols(), dropout,
                          dx.accumulate);
 }
 
 void relu_backward(const Tensor& y, const Tensor& dy, float factor, Tensor& dx) {
+  count_elements(3 * y.numel());
   backend_of("relu_backward", y, dy, dx)
       .relu_backward(address(y), address(dy), factor, address(dx), y.numel());
 }
 
 void column_sums(const Tensor& x, GradientSlot sums) {
+  count_elements(x.numel() + memory_passes(sums.accumulate) * x.cols());
   backend_of("column_sums", x, sums.tensor)
       .column_sums(address(x), x.rows(), x.cols(), x.row_stride(), address(sums.tensor), sums.accumulate);
 }
@@ -55,9 +62,13 @@ Tensor transposed(const Tensor& x) {
 }
 
 double sum_of_squares(const Tensor& x) {
+  count_elements(x.numel());
   return backend_of("sum_of_squares", x).sum_of_squares(address(x), x.numel());
 }
 
-bool all_finite(const Tensor& x) { return backend_of("all_finite", x).all_finite(address(x), x.numel()); }
+bool all_finite(const Tensor& x) {
+  count_elements(x.numel());
+  return backend_of("all_finite", x).all_finite(address(x), x.numel());
+}
 
 }  // namespace qkv::kernels

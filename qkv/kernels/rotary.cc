@@ -5,6 +5,7 @@
 namespace qkv::kernels {
 
 void rotary(RotaryTensors a) {
+  count_elements(2 * a.x.rows() * a.heads * a.cosines.cols() * (1 + memory_passes(a.accumulate)));
   backend_of("rotary", a.x, a.y, a.cosines, a.sines, a.positions)
       .rotary({.x = address(a.x),
                .x_stride = a.x.row_stride(),

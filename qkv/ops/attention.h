@@ -77,9 +77,11 @@ struct AttentionResult {
 // queries, heads, d_v]; keys and values may have fewer heads, a divisor of the query heads.
 // Ragged: the same without the batch axis, sequences concatenated: [tokens, heads, d].
 // Inputs are all f32 or all bf16. bf16 is computed in f32 and rounded to bf16; weights and gradients are f32.
-// A query attends to the keys that causal, keep and bias all allow; with no such key the output is zero. A
-// masked value has weight 0 but must be finite: 0 times NaN is NaN. Throws ShapeError, and UsageError for
-// options that contradict the inputs.
+// A query attends to the keys that causal, keep and bias all allow; with no such key the output is zero.
+// A NaN or an infinity never leaves its sequence. A value that a query may not attend to is multiplied by the
+// weight 0, so NaN in it may make that query's row NaN, as in PyTorch; a key that `keep` or `causal` hides
+// may hold anything in the forward pass. Gradients are defined for finite inputs only. Throws ShapeError, and
+// UsageError for options that contradict the inputs.
 AttentionResult scaled_dot_product_attention(const Variable& query, const Variable& key,
                                              const Variable& value, const AttentionOptions& options = {});
 

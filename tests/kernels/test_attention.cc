@@ -9,7 +9,6 @@
 
 #include "attention_case.h"
 #include "qkv/base/parallel.h"
-#include "qkv/kernels/counters.h"
 #include "qkv/kernels/reference/attention.h"
 #include "rowwise.h"
 
@@ -18,8 +17,6 @@ namespace {
 
 // Values and output gradients are below 1, so errors are relative to the largest possible value.
 constexpr double kForwardError = 2e-6, kBackwardError = 5e-6;
-
-double largest_forward_error = 0, largest_backward_error = 0;
 
 double difference(const std::vector<float>& found, const std::vector<double>& expected) {
   EXPECT_EQ(found.size(), expected.size());
@@ -111,7 +108,6 @@ void check(const AttentionOptions& options, double factor = 1) {
   }();
   ASSERT_LT(difference(found.log_sum_exp, expected.log_sum_exp), kForwardError * log_scale);
   ASSERT_TRUE(found.output.spare_untouched());
-  if (factor == 1) largest_forward_error = std::max({largest_forward_error, output_error, weight_error});
 
   const auto slope = reference::attention_backward(problem.shape, problem.input, problem.grad_output.data(),
                                                    problem.grad_output.stride);
@@ -120,7 +116,6 @@ void check(const AttentionOptions& options, double factor = 1) {
     const double error = difference(rows.values(), wanted) / magnitude(wanted);
     EXPECT_LT(error, kBackwardError * factor) << what;
     EXPECT_TRUE(rows.spare_untouched()) << what;
-    if (factor == 1) largest_backward_error = std::max(largest_backward_error, error);
   };
   compare(gradients.query, slope.query, "query");
   compare(gradients.key, slope.key, "key");
@@ -468,28 +463,6 @@ TEST(Attention, DropsTheWeightsThatDropoutNames) {
     }
     EXPECT_NEAR(kept / (71.0 * 3 * kKeys), 0.6, 0.02);
   });
-}
-
-TEST(Attention, CountsMultiplications) {
-  const auto count = [](bool causal, bool backward) {
-    const AttentionCase problem(
-        {.queries = {4, 3}, .keys = {6, 2}, .heads = 3, .d_k = 8, .d_v = 5, .causal = causal});
-    const auto before_forward = counted_macs();
-    const auto result = problem.forward();
-    const auto before = counted_macs();
-    if (!backward) return before - before_forward;
-    problem.backward(result);
-    return counted_macs() - before;
-  };
-  EXPECT_EQ(count(false, false), 3u * 13 * (4 * 6 + 3 * 2));
-  EXPECT_EQ(count(true, false), 3u * 13 * ((3 + 4 + 5 + 6) + (1 + 2)));
-  EXPECT_EQ(count(true, true), 2 * 3u * 13 * ((3 + 4 + 5 + 6) + (1 + 2)));
-}
-
-// Runs last, to record the other tests' measurements.
-TEST(Attention, ZErrorsAreRecorded) {
-  RecordProperty("largest_forward_error", std::to_string(largest_forward_error * 1e6) + "e-6");
-  RecordProperty("largest_backward_error", std::to_string(largest_backward_error * 1e6) + "e-6");
 }
 
 }  // namespace

@@ -8,7 +8,6 @@
 
 #include "qkv/base/parallel.h"
 #include "qkv/base/philox.h"
-#include "qkv/kernels/counters.h"
 #include "qkv/kernels/cpu/attention/attention.h"
 #include "qkv/kernels/cpu/weights.h"
 
@@ -267,13 +266,6 @@ TEST(CachedAttention, ARowsBitsAreItsOwnForAnyThreads) {
     }
   }
   set_threads(before);
-}
-
-TEST(CachedAttention, CountsItsWork) {
-  const Case one(3, 2, 8, 4, {5, 0, 7});
-  const uint64_t before = counted_macs();
-  one.run(0, 3);
-  EXPECT_EQ(counted_macs() - before, 12u * 2u * (8u + 4u));
 }
 
 }  // namespace

@@ -1,128 +1,172 @@
+// The same counts on every device.
 #include "qkv/kernels/counters.h"
 
 #include <gtest/gtest.h>
 
-#include "qkv/kernels/cpu/attention/attention.h"
-#include "qkv/kernels/cpu/embedding.h"
-#include "qkv/kernels/cpu/loss.h"
-#include "qkv/kernels/cpu/matmul.h"
-#include "qkv/kernels/cpu/norm.h"
-#include "qkv/kernels/cpu/pointwise.h"
-#include "qkv/kernels/limits.h"
+#include <cstdint>
+#include <ostream>
+#include <utility>
+#include <vector>
+
+#include "qkv/kernels/attention.h"
+#include "qkv/kernels/embedding.h"
+#include "qkv/kernels/key_value_cache.h"
+#include "qkv/kernels/loss.h"
+#include "qkv/kernels/matmul.h"
+#include "qkv/kernels/norm.h"
 #include "qkv/kernels/optimizer.h"
-#include "rowwise.h"
+#include "qkv/kernels/pointwise.h"
 
 namespace qkv::kernels {
 namespace {
 
 struct Work {
-  uint64_t macs, numbers;
+  uint64_t macs, bytes;
   friend bool operator==(const Work&, const Work&) = default;
 };
 
 std::ostream& operator<<(std::ostream& out, const Work& work) {
-  return out << work.macs << " multiplications, " << work.numbers << " numbers";
+  return out << work.macs << " multiplications, " << work.bytes << " bytes";
 }
 
 template <class Call>
 Work counted(const Call& call) {
   const uint64_t macs = counted_macs(), bytes = counted_bytes();
   call();
-  return {counted_macs() - macs, (counted_bytes() - bytes) / sizeof(float)};
+  return {counted_macs() - macs, counted_bytes() - bytes};
 }
+
+// Multiplications, and elements of f32.
+Work work(uint64_t macs, uint64_t elements) { return {macs, elements * sizeof(float)}; }
+
+class Counters : public testing::TestWithParam<Device> {
+ protected:
+  Tensor full(const Shape& shape, float value = 0.5f) const { return Tensor::full(shape, value, GetParam()); }
+  Tensor rounded(const Shape& shape, DType dtype) const {
+    Tensor zeros = Tensor::empty(shape, dtype);
+    zeros.fill_zero();
+    return from_host(zeros, GetParam());
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Devices, Counters, testing::ValuesIn(kDevices),
+                         [](const auto& device) { return std::string(name_of(device.param)); });
 
 // 7 x 5 times 5 x 3.
-TEST(Counters, AProductReadsItsFactorsAndWritesItsResult) {
-  Numbers a(35, 1), w(15, 2), c(21, 3);
-  const Matrix weight{w.data(), 3, 5, 5};
-  cpu::PackedMatrix packed;
-  EXPECT_EQ(counted([&] { packed = cpu::PackedMatrix::transposed(std::span(&weight, 1)); }), (Work{0, 30}));
-  const auto product = [&](Accumulate accumulate) {
+TEST_P(Counters, AProductReadsItsFactorsAndWritesItsResult) {
+  const Tensor a = full({7, 5});
+  Tensor w = full({3, 5}), c = full({7, 3});
+  PackedMatrix packed;
+  EXPECT_EQ(counted([&] { packed = PackedMatrix::transposed(std::span(&w, 1)); }), work(0, 30));
+  EXPECT_EQ(counted([&] { matmul(a, packed, {}, c, Accumulate::no); }), work(105, 35 + 15 + 21));
+  EXPECT_EQ(counted([&] { matmul(a, packed, {}, c, Accumulate::yes); }), work(105, 35 + 15 + 2 * 21));
+  EXPECT_EQ(counted([&] { matmul_transposed_a(c, a, w, Accumulate::yes); }), work(105, 21 + 35 + 2 * 15));
+}
+
+TEST_P(Counters, AProductReadsWeightsInTheirDtype) {
+  const Tensor a = full({5, 8});
+  Tensor c = full({5, 12});
+  for (const DType dtype : {DType::f32, DType::bf16, DType::i8}) {
+    const QuantizedTensor w{rounded({12, 8}, dtype), dtype == DType::i8 ? full({12}) : Tensor()};
+    const WeightView view({&w, 1});
+    EXPECT_EQ(counted([&] { matmul(a, view, {}, c, Accumulate::no); }),
+              (Work{5 * 8 * 12, 4 * (5 * 8 + 5 * 12) + size_of(dtype) * 8 * 12}))
+        << name_of(dtype);
+  }
+}
+
+// Two sequences, of 3 queries and 4 keys and of none and 5: the second one's keys are never read.
+TEST_P(Counters, AttentionLeavesOutKeysWithoutQueries) {
+  const AttentionTensors arguments{.query = full({3, 16}),
+                                   .key = full({9, 16}),
+                                   .value = full({9, 32}),
+                                   .query_offsets = Offsets({0, 3, 3}),
+                                   .key_offsets = Offsets({0, 4, 9}),
+                                   .heads = 2,
+                                   .key_heads = 2};
+  AttentionResultTensors results{.output = full({3, 32}), .log_sum_exp = full({2, 3})};
+  EXPECT_EQ(counted([&] { attention_forward(arguments, results); }),
+            work(2 * 12 * (8 + 16), 3 * 16 + 4 * 16 + 4 * 32 + 3 * 32));
+}
+
+TEST_P(Counters, AttentionMultipliesThePairsThatCausalityAllows) {
+  const auto macs = [&](bool causal, bool backward) {
+    const AttentionTensors arguments{.query = full({7, 24}),
+                                     .key = full({8, 24}),
+                                     .value = full({8, 15}),
+                                     .query_offsets = Offsets({0, 4, 7}),
+                                     .key_offsets = Offsets({0, 6, 8}),
+                                     .heads = 3,
+                                     .key_heads = 3,
+                                     .causal = causal};
+    Tensor output = full({7, 15}), log_sum_exp = full({3, 7});
+    const Work forward =
+        counted([&] { attention_forward(arguments, {.output = output, .log_sum_exp = log_sum_exp}); });
+    if (!backward) return forward.macs;
+    AttentionGradientTensors gradients{.query = {.tensor = full({7, 24})},
+                                       .key = {.tensor = full({8, 24})},
+                                       .value = {.tensor = full({8, 15})}};
     return counted([&] {
-      cpu::matmul({a.data(), 7, 5, 5}, packed, nullptr, {c.data(), 7, 3, 3}, accumulate);
-    });
+             attention_backward(arguments, output, log_sum_exp, full({7, 15}), gradients);
+           })
+        .macs;
   };
-  EXPECT_EQ(product(Accumulate::no), (Work{105, 35 + 15 + 21}));
-  EXPECT_EQ(product(Accumulate::yes), (Work{105, 35 + 15 + 2 * 21}));
-  EXPECT_EQ(counted([&] {
-              cpu::matmul_transposed_a({c.data(), 7, 3, 3}, {a.data(), 7, 5, 5}, {w.data(), 3, 5, 5},
-                                       Accumulate::yes);
-            }),
-            (Work{105, 21 + 35 + 2 * 15}));
+  EXPECT_EQ(macs(false, false), 3u * 13 * (4 * 6 + 3 * 2));
+  EXPECT_EQ(macs(true, false), 3u * 13 * ((3 + 4 + 5 + 6) + (1 + 2)));
+  EXPECT_EQ(macs(true, true), 2 * 3u * 13 * ((3 + 4 + 5 + 6) + (1 + 2)));
 }
 
-// Two sequences, of 3 queries and 4 keys and of 0 queries and 5 keys: the latter's keys are never read.
-TEST(Counters, AttentionLeavesOutKeysWithoutQueries) {
-  const std::vector<int32_t> queries{0, 3, 3}, keys{0, 4, 9};
-  constexpr int64_t kHeads = 2, kWidth = 8, kValue = 16;
-  Numbers q(3 * 16, 1), k(9 * 16, 2), v(9 * 32, 3), o(3 * 32, 4), lse(6, 5);
-  const AttentionShape shape{.sequences = 2,
-                             .query_offsets = queries.data(),
-                             .key_offsets = keys.data(),
-                             .heads = kHeads,
-                             .d_k = kWidth,
-                             .d_v = kValue};
-  const Work work = counted([&] {
-    cpu::attention_forward(shape, {q.data(), k.data(), v.data(), 16, 16, 32},
-                           {.output = o.data(), .output_stride = 32, .log_sum_exp = lse.data()});
-  });
-  EXPECT_EQ(work, (Work{2 * 12 * (8 + 16), 3 * 16 + 4 * 16 + 4 * 32 + 3 * 32}));
+// Rows of 5, 0 and 7 positions.
+TEST_P(Counters, AStepReadsItsCacheInItsDtype) {
+  constexpr int64_t kHeads = 3, kKeyHeads = 1, kKey = 8, kValue = 4;
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const Tensor memory = rounded({7, kKeyHeads * (kKey + kValue)}, dtype);
+    std::vector<const void*> own;
+    for (int64_t i = 0; i < 7; ++i) own.push_back(memory.slice_rows(i, 1).address());
+    const std::vector<const void* const*> entries(3, own.data());
+    const std::vector<int32_t> lengths{5, 0, 7};
+    CachedAttentionTensors step{.query = full({3, kHeads * kKey}),
+                                .heads = kHeads,
+                                .key_heads = kKeyHeads,
+                                .d_k = kKey,
+                                .d_v = kValue,
+                                .dtype = dtype,
+                                .entries = entries,
+                                .lengths = lengths,
+                                .output = full({3, kHeads * kValue})};
+    EXPECT_EQ(counted([&] { attention_cached(step); }),
+              (Work{12 * 3 * 12, 4 * 3 * 3 * 12 + size_of(dtype) * 12 * 12}))
+        << name_of(dtype);
+  }
 }
 
-TEST(Counters, RowsCountWhatIsReadAndWritten) {
+TEST_P(Counters, RowsCountWhatIsReadAndWritten) {
   constexpr int64_t kRows = 3, kCols = 20, kAll = kRows * kCols;
-  Numbers x(kAll, 1), y(kAll, 2), z(kAll, 3), gain(kCols, 4), shift(kCols, 5), mean(kRows, 6), dev(kRows, 7);
-  EXPECT_EQ(counted([&] { cpu::scale(x.data(), 2, y.data(), kAll, Accumulate::yes); }), (Work{0, 3 * kAll}));
-  EXPECT_EQ(counted([&] { cpu::add(x.data(), y.data(), z.data(), kAll); }), (Work{0, 3 * kAll}));
-  EXPECT_EQ(counted([&] { cpu::activate(Activation::relu, x.data(), y.data(), kRows, kCols, {}); }),
-            (Work{0, 2 * kAll}));
-  EXPECT_EQ(counted([&] { cpu::column_sums(x.data(), kRows, kCols, kCols, gain.data(), Accumulate::no); }),
-            (Work{0, kAll + kCols}));
+  const Tensor x = full({kRows, kCols}), bias = full({kCols});
+  Tensor y = full({kRows, kCols}), z = full({kRows, kCols}), weight = full({kCols});
+  EXPECT_EQ(counted([&] { scale(x, 2, y, Accumulate::yes); }), work(0, 3 * kAll));
+  EXPECT_EQ(counted([&] { add(x, y, z); }), work(0, 3 * kAll));
+  EXPECT_EQ(counted([&] { activate(Activation::relu, x, {}, y); }), work(0, 2 * kAll));
+  EXPECT_EQ(counted([&] { column_sums(x, {.tensor = weight}); }), work(0, kAll + kCols));
   EXPECT_EQ(counted([&] {
-              cpu::norm_forward({.x = x.data(),
-                                 .residual = y.data(),
-                                 .weight = gain.data(),
-                                 .bias = shift.data(),
-                                 .rows = kRows,
-                                 .cols = kCols},
-                                {.y = z.data(), .mean = mean.data(), .rstd = dev.data()});
+              norm_forward({.x = x,
+                            .residual = y,
+                            .weight = weight,
+                            .bias = bias,
+                            .y = z,
+                            .mean = full({kRows}),
+                            .rstd = full({kRows})});
             }),
-            (Work{0, 3 * kAll}));
-  const std::vector<int32_t> ids{2, 0, 1};
-  EXPECT_EQ(counted([&] {
-              cpu::embedding_forward({.table = {.data = x.data(), .rows = kRows, .cols = kCols},
-                                      .ids = ids.data(),
-                                      .tokens = kRows,
-                                      .cols = kCols,
-                                      .y = y.data()});
-            }),
-            (Work{0, 2 * kAll}));
-  EXPECT_EQ(counted([&] { cpu::softmax(x.data(), y.data(), kRows, kCols); }), (Work{0, 2 * kAll}));
-  const Tensor value = Tensor::full({kAll}, 1), first = Tensor::full({kAll}, 0.1f);
-  std::vector<OptimizerSlot> slots{{.value = value,
-                                    .gradient = Tensor::full({kAll}, 0.5f),
-                                    .state = {first, Tensor::full({kAll}, 0.2f)},
+            work(0, 3 * kAll));
+  const Tensor ids = from_host(Tensor::from(std::vector<int32_t>{2, 0, 1}, {3}), GetParam());
+  EXPECT_EQ(counted([&] { embedding_forward({.table = x, .ids = ids, .y = y}); }), work(0, 2 * kAll));
+  EXPECT_EQ(counted([&] { softmax(x, y); }), work(0, 2 * kAll));
+  std::vector<OptimizerSlot> slots{{.value = full({kAll}),
+                                    .gradient = full({kAll}),
+                                    .state = {full({kAll}), full({kAll})},
                                     .learning_rate = 1e-3f}};
-  EXPECT_EQ(counted([&] { adam({}, {}, slots); }), (Work{0, 7 * kAll}));
-  EXPECT_EQ(counted([&] { adagrad({}, {}, slots); }), (Work{0, 7 * kAll}));
-}
-
-TEST(Limits, AreThoseOfARealMachine) {
-  const int before = threads();
-  set_threads(2);
-  const MachineLimits limits = measure_limits();
-  set_threads(before);
-  EXPECT_EQ(limits.threads, 2);
-  // Sanity bounds: one float per nanosecond was reached in 1995; 100 TFLOP/s per core is not reached yet.
-  EXPECT_GT(peak_gflops(), 1);
-  EXPECT_LT(peak_gflops(), 1e5);
-  EXPECT_GT(limits.gflops, 1);
-  EXPECT_GT(limits.read_gb_per_s, 0.1);
-  EXPECT_GT(limits.triad_gb_per_s, 0.1);
-  EXPECT_GE(limits.bandwidth(), limits.read_gb_per_s);
-  EXPECT_GE(limits.bandwidth(), limits.triad_gb_per_s);
-  EXPECT_FALSE(instructions().empty());
-  EXPECT_FALSE(processor_name().empty());
+  EXPECT_EQ(counted([&] { adam({}, {}, slots); }), work(0, 7 * kAll));
+  EXPECT_EQ(counted([&] { adagrad({}, {}, slots); }), work(0, 7 * kAll));
 }
 
 }  // namespace

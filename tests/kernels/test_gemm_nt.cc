@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "qkv/base/error.h"
-#include "qkv/kernels/counters.h"
 #include "qkv/kernels/cpu/matmul.h"
 #include "qkv/kernels/cpu/weights.h"
 #include "rowwise.h"
@@ -219,7 +218,7 @@ TEST(GemmNt, WhatIsNotFiniteIsNotHidden) {
   }
 }
 
-TEST(GemmNt, CountsItsWorkAndCompilesNothing) {
+TEST(GemmNt, CompilesNothing) {
   const Numbers a(5 * 8, 1);
   const Weights weights(12, 8, 2);
   const uint64_t compiled = cpu::compiled_products();
@@ -227,10 +226,7 @@ TEST(GemmNt, CountsItsWorkAndCompilesNothing) {
     const WeightRows rows = weights.in(dtype);
     const cpu::WeightView view({&rows, 1});
     std::vector<float> c(60);
-    const uint64_t macs = counted_macs(), bytes = counted_bytes();
     cpu::matmul({a.data(), 5, 8, 8}, view, nullptr, {c.data(), 5, 12, 12}, Accumulate::no);
-    EXPECT_EQ(counted_macs() - macs, 5u * 8 * 12);
-    EXPECT_EQ(counted_bytes() - bytes, 4u * (5 * 8 + 5 * 12) + size_of(dtype) * 8 * 12);
   }
   EXPECT_EQ(cpu::compiled_products(), compiled);
 }

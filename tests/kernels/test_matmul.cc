@@ -9,7 +9,6 @@
 
 #include "qkv/base/parallel.h"
 #include "qkv/base/philox.h"
-#include "qkv/kernels/counters.h"
 #include "qkv/kernels/cpu/matmul.h"
 #include "rowwise.h"
 
@@ -182,16 +181,6 @@ TEST(Matmul, SignalsInTheMiddleDoNoHarm) {
   ::setitimer(ITIMER_REAL, &never, nullptr);
   std::signal(SIGALRM, handler_before);
   EXPECT_GT(signals, 0);
-}
-
-TEST(Matmul, CountsItsWork) {
-  const auto a = random_numbers(5 * 7, 1), w = random_numbers(7 * 11, 2);
-  const Matrix block{w.data(), 11, 7, 7};
-  const auto packed = cpu::PackedMatrix::transposed({&block, 1});
-  std::vector<float> c(55);
-  const uint64_t before = counted_macs();
-  cpu::matmul({a.data(), 5, 7, 7}, packed, nullptr, {c.data(), 5, 11, 11}, Accumulate::no);
-  EXPECT_EQ(counted_macs() - before, 5u * 7 * 11);
 }
 
 }  // namespace

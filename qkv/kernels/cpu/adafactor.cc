@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "qkv/base/parallel.h"
-#include "qkv/kernels/counters.h"
 #include "qkv/kernels/cpu/optimizer.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -185,7 +184,6 @@ void adafactor_slot(const AdafactorRule& rule, const OptimizerPass& pass, const 
   const double share = std::pow(step, static_cast<double>(rule.beta2_decay));
   const double factor = pass.gradient_factor;
   const float* gradient = m.gradient;
-  count_elements(elements * (m.average != nullptr ? 8 : 6));
 
   std::vector<float> factors;
   if (matrix) {

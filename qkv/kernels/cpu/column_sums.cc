@@ -1,7 +1,6 @@
 #include <algorithm>
 
 #include "qkv/base/parallel.h"
-#include "qkv/kernels/counters.h"
 #include "qkv/kernels/cpu/pointwise.h"
 #include "qkv/kernels/cpu/products/row_blocks.h"
 #include "qkv/tensor/storage.h"
@@ -60,7 +59,6 @@ constexpr int64_t kColumns = 4096;  // of one piece of work, where one block of 
 
 void column_sums(const float* dy, int64_t rows, int64_t cols, int64_t row_stride, float* sums,
                  Accumulate accumulate) {
-  count_elements(rows * cols + memory_passes(accumulate) * cols);
   if (rows <= 0) {
     if (accumulate == Accumulate::no) std::fill(sums, sums + cols, 0.0f);
     return;

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "qkv/base/parallel.h"
-#include "qkv/kernels/counters.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "qkv/kernels/cpu/embedding.cc"
@@ -113,8 +112,6 @@ constexpr int64_t kScatterColumns = 128;
 }  // namespace
 
 void embedding_forward(const EmbeddingForward& arguments) {
-  count_elements(arguments.tokens * arguments.cols * (arguments.positions != nullptr ? 2 : 1));
-  count_bytes(arguments.tokens * arguments.cols * static_cast<int64_t>(size_of(arguments.table.dtype)));
   const int64_t grain = std::max<int64_t>(1, 16384 / std::max<int64_t>(arguments.cols, 1));
   parallel_for(arguments.tokens, grain, [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(embed_range)(arguments, begin, end);
@@ -123,7 +120,6 @@ void embedding_forward(const EmbeddingForward& arguments) {
 
 void embedding_backward(const float* dy, const int32_t* ids, float factor, int64_t tokens, int64_t cols,
                         int64_t /*vocabulary*/, const Dropout& dropout, float* table_gradient) {
-  count_elements(tokens * cols * 3);
   // Tokens share rows of the table, columns do not.
   parallel_for(cols, kScatterColumns, [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(scatter_range)(dy, ids, factor, tokens, cols, dropout, table_gradient, begin, end);

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "qkv/base/parallel.h"
-#include "qkv/kernels/counters.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "qkv/kernels/cpu/gated.cc"
@@ -79,12 +78,9 @@ HWY_EXPORT(gated_backward_range);
 
 int64_t rows_of_piece(int64_t cols) { return std::max<int64_t>(1, 16384 / std::max<int64_t>(cols, 1)); }
 
-int64_t passes(const GradientRows& to) { return to.data == nullptr ? 0 : memory_passes(to.accumulate); }
-
 }  // namespace
 
 void gated(const Gated& arguments, float* y) {
-  count_elements(arguments.rows * arguments.cols * 3);
   parallel_for(arguments.rows, rows_of_piece(arguments.cols), [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(gated_range)(arguments, y, begin, end);
   });
@@ -92,7 +88,6 @@ void gated(const Gated& arguments, float* y) {
 
 void gated_backward(const Gated& arguments, const float* dy, const GradientRows& d_gate,
                     const GradientRows& d_x) {
-  count_elements(arguments.rows * arguments.cols * (3 + passes(d_gate) + passes(d_x)));
   parallel_for(arguments.rows, rows_of_piece(arguments.cols), [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(gated_backward_range)(arguments, dy, d_gate, d_x, begin, end);
   });

@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "qkv/base/parallel.h"
-#include "qkv/kernels/counters.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "qkv/kernels/cpu/loss.cc"
@@ -149,7 +148,6 @@ int64_t rows_of_piece(int64_t cols) { return std::max<int64_t>(1, 16384 / std::m
 }  // namespace
 
 void cross_entropy(const CrossEntropy& arguments) {
-  count_elements(arguments.rows * arguments.cols * 2);
   parallel_for(arguments.rows, rows_of_piece(arguments.cols), [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(cross_entropy_rows)(arguments, begin, end);
   });
@@ -157,14 +155,12 @@ void cross_entropy(const CrossEntropy& arguments) {
 
 void log_softmax(const float* logits, const float* bias, float* log_probabilities, int64_t rows,
                  int64_t cols) {
-  count_elements(rows * cols * 2);
   parallel_for(rows, rows_of_piece(cols), [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(log_softmax_rows)(logits, bias, log_probabilities, begin, end, cols);
   });
 }
 
 void softmax(const float* x, float* y, int64_t rows, int64_t cols) {
-  count_elements(rows * cols * 2);
   parallel_for(rows, rows_of_piece(cols), [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(softmax_rows)(x, y, begin, end, cols);
   });

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "qkv/base/parallel.h"
-#include "qkv/kernels/counters.h"
 #include "qkv/kernels/cpu/pointwise.h"
 #include "qkv/kernels/cpu/products/row_blocks.h"
 #include "qkv/tensor/storage.h"
@@ -184,9 +183,6 @@ int64_t rows_of_piece(int64_t cols) { return std::max<int64_t>(1, 16384 / std::m
 }  // namespace
 
 void norm_forward(const NormInput& input, const NormOutput& output) {
-  const int64_t arrays = 1 + (input.residual != nullptr) + (output.sum != nullptr) +
-                         (input.weight != nullptr && output.y != nullptr);
-  count_elements(input.rows * input.cols * arrays);
   parallel_for(input.rows, rows_of_piece(input.cols), [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(norm_range)(input, output, begin, end);
   });
@@ -194,10 +190,6 @@ void norm_forward(const NormInput& input, const NormOutput& output) {
 
 void norm_backward(const NormBackward& arguments) {
   const int64_t rows = arguments.rows, cols = arguments.cols;
-  const int64_t written =
-      (arguments.dz != nullptr ? memory_passes(arguments.dz_accumulate) : 0) +
-      (arguments.residual_gradient != nullptr ? memory_passes(arguments.residual_accumulate) : 0);
-  count_elements(rows * cols * (2 + written));
   float* const weight_gradient = arguments.weight_gradient;
   float* const bias_gradient = arguments.bias_gradient;
   if (weight_gradient == nullptr && bias_gradient == nullptr) {
@@ -226,7 +218,6 @@ void norm_backward(const NormBackward& arguments) {
 void dropout_backward(const float* dy, float* dx, int64_t rows, int64_t cols, const Dropout& dropout,
                       Accumulate accumulate) {
   if (!dropout.active()) return copy(dy, dx, rows * cols, accumulate);
-  count_elements(rows * cols * (1 + memory_passes(accumulate)));
   parallel_for(rows, rows_of_piece(cols), [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(dropout_range)(dy, dx, begin, end, cols, dropout, accumulate);
   });

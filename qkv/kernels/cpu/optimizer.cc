@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "qkv/base/parallel.h"
-#include "qkv/kernels/counters.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "qkv/kernels/cpu/optimizer.cc"
@@ -198,10 +197,7 @@ void for_pieces(std::span<const ParameterUpdate> slots, const std::vector<Update
                 const Update& update) {
   int64_t total = 0;
   for (const ParameterUpdate& slot : slots) {
-    int64_t passes = 3 + (slot.average != nullptr ? 2 : 0);
-    for (const float* state : slot.state) passes += state != nullptr ? 2 : 0;
     total += slot.count();
-    count_elements(slot.count() * passes);
   }
   parallel_for(total, kPiece, [&](int64_t begin, int64_t end) {
     int64_t first = 0;
@@ -275,7 +271,6 @@ void adagrad(const AdagradRule& rule, const OptimizerPass& pass, std::span<const
 }
 
 double sum_of_squares(const float* x, int64_t count) {
-  count_elements(count);
   // As many blocks as have room here, so that nothing is allocated.
   constexpr int64_t kMaxBlocks = 1024;
   const int64_t block = std::max(kPiece, (count + kMaxBlocks - 1) / kMaxBlocks);
@@ -290,7 +285,6 @@ double sum_of_squares(const float* x, int64_t count) {
 }
 
 bool all_finite(const float* x, int64_t count) {
-  count_elements(count);
   std::atomic<bool> finite{true};
   parallel_for(count, kPiece, [&](int64_t begin, int64_t end) {
     if (finite.load(std::memory_order_relaxed) &&

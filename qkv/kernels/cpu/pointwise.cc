@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "qkv/base/parallel.h"
-#include "qkv/kernels/counters.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "qkv/kernels/cpu/pointwise.cc"
@@ -113,7 +112,6 @@ int64_t rows_of_piece(int64_t cols) { return std::max<int64_t>(1, kPiece / std::
 }  // namespace
 
 void copy(const float* x, float* y, int64_t count, Accumulate accumulate) {
-  count_elements(count * (1 + memory_passes(accumulate)));
   parallel_for(count, kPiece, [&](int64_t begin, int64_t end) {
     if (accumulate == Accumulate::yes) {
       HWY_DYNAMIC_DISPATCH(add_range)(x + begin, y + begin, y + begin, end - begin);
@@ -124,14 +122,12 @@ void copy(const float* x, float* y, int64_t count, Accumulate accumulate) {
 }
 
 void scale(const float* x, float factor, float* y, int64_t count, Accumulate accumulate) {
-  count_elements(count * (1 + memory_passes(accumulate)));
   parallel_for(count, kPiece, [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(scale_range)(x + begin, factor, y + begin, end - begin, accumulate);
   });
 }
 
 void add(const float* x, const float* y, float* z, int64_t count) {
-  count_elements(count * 3);
   parallel_for(count, kPiece, [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(add_range)(x + begin, y + begin, z + begin, end - begin);
   });
@@ -139,7 +135,6 @@ void add(const float* x, const float* y, float* z, int64_t count) {
 
 void activate(Activation activation, const float* x, float* y, int64_t rows, int64_t cols,
               const Dropout& dropout) {
-  count_elements(rows * cols * 2);
   parallel_for(rows, rows_of_piece(cols), [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(activate_range)(activation, x, y, begin, end, cols, dropout);
   });
@@ -147,7 +142,6 @@ void activate(Activation activation, const float* x, float* y, int64_t rows, int
 
 void activate_backward(Activation activation, const float* x, const float* dy, float* dx, int64_t rows,
                        int64_t cols, const Dropout& dropout, Accumulate accumulate) {
-  count_elements(rows * cols * (2 + memory_passes(accumulate)));
   parallel_for(rows, rows_of_piece(cols), [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(activate_backward_range)
     (activation, x, dy, dx, begin, end, cols, dropout, accumulate);
@@ -155,7 +149,6 @@ void activate_backward(Activation activation, const float* x, const float* dy, f
 }
 
 void relu_backward(const float* y, const float* dy, float factor, float* dx, int64_t count) {
-  count_elements(3 * count);
   parallel_for(count, kPiece, [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(relu_backward_range)(y + begin, dy + begin, factor, dx + begin, end - begin);
   });

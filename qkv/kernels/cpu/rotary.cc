@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "qkv/base/parallel.h"
-#include "qkv/kernels/counters.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "qkv/kernels/cpu/rotary.cc"
@@ -55,7 +54,6 @@ HWY_EXPORT(rotary_range);
 
 void rotary(const Rotary& arguments) {
   const int64_t cols = arguments.heads * arguments.d;
-  count_elements(arguments.rows * cols * (1 + memory_passes(arguments.accumulate)));
   const int64_t grain = std::max<int64_t>(1, 32768 / std::max<int64_t>(cols, 1));
   parallel_for(arguments.rows, grain, [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(rotary_range)(arguments, begin, end);

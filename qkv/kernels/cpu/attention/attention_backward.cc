@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "qkv/kernels/counters.h"
 #include "qkv/kernels/cpu/attention/attention.h"
 #include "qkv/kernels/cpu/attention/attention_tasks.h"
 
@@ -426,10 +425,6 @@ void attention_backward(const AttentionShape& shape, const AttentionInput& input
   }
   plan.add_partials(shape, gradients.query, gradients.query_stride);
   if (gradients.relative != nullptr) plan.add_distances(shape, gradients.relative);
-  // dV, dP, dQ and dK; that the scores are computed again is this kernel's choice.
-  count_macs(attention_pairs(shape) * static_cast<uint64_t>(2 * (shape.d_k + shape.d_v)));
-  // All that is read has a gradient that is written, and the output's gradient is read.
-  count_elements(2 * (query_elements(shape) + key_elements(shape)));
 }
 
 }  // namespace qkv::kernels::cpu

@@ -3,7 +3,6 @@
 #include <cstring>
 
 #include "qkv/base/parallel.h"
-#include "qkv/kernels/counters.h"
 #include "qkv/kernels/cpu/attention/attention.h"
 #include "qkv/kernels/cpu/attention/attention_tasks.h"
 
@@ -194,9 +193,6 @@ void attention_cached(const CachedAttention& attention) {
       HWY_DYNAMIC_DISPATCH(attend)(attention, i / attention.heads, i % attention.heads);
     }
   });
-  count_macs(static_cast<uint64_t>(positions * attention.heads * width));
-  count_elements(
-      static_cast<uint64_t>((positions * attention.key_heads + attention.rows * attention.heads) * width));
 }
 
 }  // namespace qkv::kernels::cpu

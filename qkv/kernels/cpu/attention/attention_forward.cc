@@ -2,7 +2,6 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "qkv/kernels/counters.h"
 #include "qkv/kernels/cpu/attention/attention.h"
 #include "qkv/kernels/cpu/attention/attention_tasks.h"
 
@@ -384,8 +383,6 @@ void attention_forward(const AttentionShape& shape, const AttentionInput& input,
   plan.run([&](const AttentionTask* tasks, size_t count) {
     HWY_DYNAMIC_DISPATCH(forward_tasks)(arguments, tasks, count);
   });
-  count_macs(attention_pairs(shape) * static_cast<uint64_t>(shape.d_k + shape.d_v));
-  count_elements(query_elements(shape) + key_elements(shape));
 }
 
 }  // namespace qkv::kernels::cpu

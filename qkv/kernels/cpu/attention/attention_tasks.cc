@@ -168,39 +168,6 @@ void AttentionPlan::add_distances(const AttentionShape& shape, float* gradient) 
   }
 }
 
-uint64_t attention_pairs(const AttentionShape& shape) {
-  int64_t pairs = 0;
-  for (int64_t s = 0; s < shape.sequences; ++s) {
-    const int64_t queries = shape.query_offsets[s + 1] - shape.query_offsets[s];
-    const int64_t keys = shape.key_offsets[s + 1] - shape.key_offsets[s];
-    if (shape.causal && shape.alignment == Alignment::first_key) {
-      // The first query sees one key, each one behind it one key more.
-      const int64_t growing = std::min(queries, keys);
-      pairs += growing * (growing + 1) / 2 + (queries - growing) * keys;
-    } else if (shape.causal) {
-      // The last query sees all keys, each one before it one key less.
-      const int64_t seeing = std::min(queries, keys);
-      pairs += seeing * keys - seeing * (seeing - 1) / 2;
-    } else {
-      pairs += queries * keys;
-    }
-  }
-  return static_cast<uint64_t>(pairs * shape.heads);
-}
-
-int64_t query_elements(const AttentionShape& shape) {
-  return int64_t{shape.query_offsets[shape.sequences]} * shape.heads * (shape.d_k + shape.d_v);
-}
-
-int64_t key_elements(const AttentionShape& shape) {
-  int64_t keys = 0;
-  for (int64_t s = 0; s < shape.sequences; ++s) {
-    if (shape.query_offsets[s + 1] > shape.query_offsets[s])
-      keys += shape.key_offsets[s + 1] - shape.key_offsets[s];
-  }
-  return keys * (shape.heads / shape.query_heads_per_key()) * (shape.d_k + shape.d_v);
-}
-
 int64_t cpu::attention_key_group() { return kTileKeys; }
 
 AttentionScratch& AttentionScratch::of_this_thread() {

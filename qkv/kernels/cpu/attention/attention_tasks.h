@@ -120,14 +120,6 @@ class AttentionPlan {
   std::vector<float> distances_;
 };
 
-// The multiplications of one product of a width of 1, summed over sequences and heads: the pairs of a query
-// and a key that causality allows.
-uint64_t attention_pairs(const AttentionShape& shape);
-// Numbers of the queries and the outputs together, and of the keys and the values of sequences that have
-// queries.
-int64_t query_elements(const AttentionShape& shape);
-int64_t key_elements(const AttentionShape& shape);
-
 // A thread's own memory, kept from call to call. Parts are handed out one after the other, aligned; a part
 // is valid until the next call of start().
 class AttentionScratch {

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "qkv/base/parallel.h"
-#include "qkv/kernels/counters.h"
 #include "qkv/kernels/cpu/plain/plain.h"
 
 namespace qkv::kernels::cpu {
@@ -107,7 +106,6 @@ void binary(const Broadcast& a) {
   const int64_t inner = axes.extents[last];
   int64_t total = 1;
   for (int i = 0; i < axes.count; ++i) total *= axes.extents[static_cast<size_t>(i)];
-  count_elements(total * (2 + memory_passes(a.accumulate)));
   parallel_for(total, kPiece, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end;) {
       int64_t row = i / inner, x = 0, y = 0, z = 0;
@@ -128,7 +126,6 @@ void binary(const Broadcast& a) {
 }
 
 void sum_axis(const AxisSum& a) {
-  count_elements(a.outer * a.inner * (a.count + memory_passes(a.accumulate)));
   if (a.inner == 1 && a.outer == 1) {
     // One sum: pieces of it, and their sum in order.
     std::vector<double> pieces(static_cast<size_t>((a.count + kPiece - 1) / kPiece));

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "qkv/base/parallel.h"
-#include "qkv/kernels/counters.h"
 #include "qkv/kernels/cpu/plain/plain.h"
 
 namespace qkv::kernels::cpu {
@@ -36,7 +35,6 @@ void put(float* to, double value, Accumulate accumulate) {
 
 void label_loss(const LabelLossForward& f) {
   const LabelLoss& a = f.loss;
-  count_elements(a.rows * (a.cols + 2));
   const double share = static_cast<double>(a.smoothing) / static_cast<double>(a.cols);
   for_rows(a.rows, a.cols, [&](int64_t row) {
     const float* x = a.logits + row * a.cols;
@@ -60,7 +58,6 @@ void label_loss(const LabelLossForward& f) {
 
 void label_loss_backward(const LabelLossBackward& b) {
   const LabelLoss& a = b.loss;
-  count_elements(a.rows * (a.cols * (1 + memory_passes(b.accumulate)) + 2));
   const double share = static_cast<double>(a.smoothing) / static_cast<double>(a.cols);
   const double all = share * sum_of_weights(a);
   for_rows(a.rows, a.cols, [&](int64_t row) {
@@ -82,7 +79,6 @@ void label_loss_backward(const LabelLossBackward& b) {
 }
 
 void softmax_backward(const SoftmaxBackward& a) {
-  count_elements(a.rows * a.cols * (2 + memory_passes(a.accumulate)));
   for_rows(a.rows, a.cols, [&](int64_t row) {
     const float *y = a.y + row * a.cols, *dy = a.dy + row * a.cols;
     float* dx = a.dx + row * a.cols;

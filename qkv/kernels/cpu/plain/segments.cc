@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "qkv/base/parallel.h"
-#include "qkv/kernels/counters.h"
 #include "qkv/kernels/cpu/plain/plain.h"
 
 namespace qkv::kernels::cpu {
@@ -28,13 +27,10 @@ void for_blocks(const Segments& s, const Body& body) {
   });
 }
 
-int64_t count_rows(const Segments& s) { return s.segments == 0 ? 0 : s.offsets[s.segments]; }
-
 }  // namespace
 
 void segment_mean(const SegmentMean& a) {
   const Segments& s = a.segments;
-  count_elements((count_rows(s) + s.segments) * s.cols);
   for_blocks(s, [&](int64_t segment, int64_t first, int64_t cols) {
     std::array<double, kColumns> sums{};
     const int64_t begin = s.offsets[segment], end = s.offsets[segment + 1];
@@ -51,7 +47,6 @@ void segment_mean(const SegmentMean& a) {
 
 void segment_mean_backward(const SegmentMeanBackward& a) {
   const Segments& s = a.segments;
-  count_elements((count_rows(s) * memory_passes(a.accumulate) + s.segments) * s.cols);
   for_blocks(s, [&](int64_t segment, int64_t first, int64_t cols) {
     const int64_t begin = s.offsets[segment], end = s.offsets[segment + 1];
     const auto count = static_cast<float>(end - begin);
@@ -69,7 +64,6 @@ void segment_mean_backward(const SegmentMeanBackward& a) {
 
 void segment_max(const SegmentMax& a) {
   const Segments& s = a.segments;
-  count_elements((count_rows(s) + 2 * s.segments) * s.cols);
   for_blocks(s, [&](int64_t segment, int64_t first, int64_t cols) {
     const int64_t begin = s.offsets[segment], end = s.offsets[segment + 1];
     float* y = a.y + segment * s.cols + first;
@@ -92,7 +86,6 @@ void segment_max(const SegmentMax& a) {
 
 void segment_max_backward(const SegmentMaxBackward& a) {
   const Segments& s = a.segments;
-  count_elements(s.segments * s.cols * 4);
   for_blocks(s, [&](int64_t segment, int64_t first, int64_t cols) {
     for (int64_t c = first; c < first + cols; ++c) {
       const int64_t row = a.rows[segment * s.cols + c];

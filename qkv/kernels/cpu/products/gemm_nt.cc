@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "qkv/base/parallel.h"
-#include "qkv/kernels/counters.h"
 #include "qkv/kernels/cpu/products/int8_sums.h"
 #include "qkv/kernels/cpu/products/quantized_rows.h"
 #include "qkv/tensor/storage.h"
@@ -276,9 +275,6 @@ cpu::WeightView::WeightView(std::span<const WeightRows> blocks) {
 void cpu::matmul(const Matrix& a, const cpu::WeightView& weights, const float* bias, const MutableMatrix& c,
                  Accumulate accumulate) {
   const cpu::WeightView::Impl& b = *weights.impl();
-  count_macs(static_cast<uint64_t>(a.rows * b.rows * b.cols));
-  count_elements(a.rows * b.rows + memory_passes(accumulate) * a.rows * b.cols);
-  count_bytes(b.rows * b.cols * static_cast<int64_t>(size_of(b.dtype)));
   const bool integers = b.dtype == DType::i8;
   const bool tiles = integers && a.rows >= kFewestInTiles && HWY_DYNAMIC_DISPATCH(multiplies_tiles)();
   const QuantizedRows q = integers ? quantize_inputs(a, tiles) : QuantizedRows();

@@ -12,7 +12,6 @@
 #include <cstring>
 
 #include "qkv/base/parallel.h"
-#include "qkv/kernels/counters.h"
 #include "qkv/kernels/cpu/products/onednn.h"
 #include "qkv/kernels/cpu/products/packed_matrix.h"
 #include "qkv/tensor/storage.h"
@@ -57,9 +56,6 @@ void cpu::matmul(const Matrix& a, const cpu::PackedMatrix& b, const float* bias,
                  Accumulate accumulate) {
   const cpu::PackedMatrix::Impl& packed = *b.impl();
   const bool add = accumulate == Accumulate::yes;
-  count_macs(static_cast<uint64_t>(a.rows * packed.rows * packed.cols));
-  count_elements(a.rows * packed.rows + memory_passes(accumulate) * a.rows * packed.cols +
-                 packed.rows * packed.cols);
   const int64_t panels = (a.rows + kPanelRows - 1) / kPanelRows;
   const int64_t blocks = static_cast<int64_t>(packed.blocks.size());
   const auto task = [&](int64_t index) {
@@ -97,8 +93,6 @@ void cpu::matmul(const Matrix& a, const cpu::PackedMatrix& b, const float* bias,
 
 void cpu::matmul_transposed_a(const Matrix& a, const Matrix& b, const MutableMatrix& c,
                               Accumulate accumulate) {
-  count_macs(static_cast<uint64_t>(a.rows * a.cols * b.cols));
-  count_elements(a.rows * (a.cols + b.cols) + memory_passes(accumulate) * a.cols * b.cols);
   if (a.rows == 0) {
     if (accumulate == Accumulate::no) {
       for (int64_t row = 0; row < c.rows; ++row) std::fill_n(c.data + row * c.stride, c.cols, 0.0f);

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "qkv/base/parallel.h"
-#include "qkv/kernels/counters.h"
 #include "qkv/kernels/cpu/products/onednn.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -142,7 +141,6 @@ int64_t cpu::PackedMatrix::cols() const { return impl_ ? impl_->cols : 0; }
 
 cpu::PackedMatrix cpu::PackedMatrix::transposed(std::span<const Matrix> blocks) {
   Impl packed = allocate_blocks(blocks[0].cols, count_rows(blocks));
-  count_elements(2 * packed.rows * packed.cols);
   for_slabs(packed, [&](const Slab& slab) {
     std::array<const float*, kSlabCols> from{};
     for_rows(blocks, slab.first, slab.first + slab.count,
@@ -156,7 +154,6 @@ cpu::PackedMatrix cpu::PackedMatrix::transposed(std::span<const Matrix> blocks) 
 
 cpu::PackedMatrix cpu::PackedMatrix::plain(std::span<const Matrix> blocks) {
   Impl packed = allocate_blocks(count_rows(blocks), blocks[0].cols);
-  count_elements(2 * packed.rows * packed.cols);
   for_slabs(packed, [&](const Slab& slab) {
     for_rows(blocks, 0, packed.rows, [&](int64_t i, const float* row) {
       std::copy_n(row + slab.first, slab.count, slab.data + i * slab.stride);
