@@ -59,18 +59,18 @@ const Backend& backend_for(const char* name, const AttentionTensors& a, const Ot
                     others...);
 }
 
-// Pairs of a query and a key that causality allows, over all heads.
+// Number of (query, key) pairs that causality allows, over all heads.
 uint64_t attention_pairs(const AttentionShape& shape) {
   int64_t pairs = 0;
   for (int64_t s = 0; s < shape.sequences; ++s) {
     const int64_t queries = shape.query_offsets[s + 1] - shape.query_offsets[s];
     const int64_t keys = shape.key_offsets[s + 1] - shape.key_offsets[s];
     if (shape.causal && shape.alignment == Alignment::first_key) {
-      // The first query sees one key, each one behind it one key more.
+      // The first query sees one key, each later one a key more.
       const int64_t growing = std::min(queries, keys);
       pairs += growing * (growing + 1) / 2 + (queries - growing) * keys;
     } else if (shape.causal) {
-      // The last query sees all keys, each one before it one key less.
+      // The last query sees all keys, each earlier one a key less.
       const int64_t seeing = std::min(queries, keys);
       pairs += seeing * keys - seeing * (seeing - 1) / 2;
     } else {
@@ -80,12 +80,12 @@ uint64_t attention_pairs(const AttentionShape& shape) {
   return static_cast<uint64_t>(pairs * shape.heads);
 }
 
-// Elements of the queries and the outputs.
+// Elements of queries and outputs.
 int64_t query_elements(const AttentionShape& shape) {
   return int64_t{shape.query_offsets[shape.sequences]} * shape.heads * (shape.d_k + shape.d_v);
 }
 
-// Elements of the keys and the values of sequences that have queries.
+// Elements of keys and values of the sequences with queries.
 int64_t key_elements(const AttentionShape& shape) {
   int64_t keys = 0;
   for (int64_t s = 0; s < shape.sequences; ++s) {
@@ -119,9 +119,9 @@ void attention_forward(const AttentionTensors& a, AttentionResultTensors r) {
 void attention_backward(const AttentionTensors& a, const Tensor& output, const Tensor& log_sum_exp,
                         const Tensor& grad_output, AttentionGradientTensors gradients) {
   const AttentionShape shape = shape_of(a);
-  // dV, dP, dQ and dK; that the scores are computed again is a kernel's choice.
+  // dV, dP, dQ and dK; recomputed scores do not count.
   count_macs(attention_pairs(shape) * static_cast<uint64_t>(2 * (shape.d_k + shape.d_v)));
-  // All that is read has a gradient that is written, and the output's gradient is read.
+  // Each input is read and its gradient written; the output's gradient is read.
   count_elements(2 * (query_elements(shape) + key_elements(shape)));
   auto &dq = gradients.query, &dk = gradients.key, &dv = gradients.value;
   backend_for("attention_backward", a, output, log_sum_exp, grad_output, dq.tensor, dk.tensor, dv.tensor,

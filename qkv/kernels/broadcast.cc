@@ -12,7 +12,7 @@ static_assert(kAxes == Shape::kMaxRank);
 
 using Extents = std::array<int64_t, kAxes>;
 
-// The extents from the back; axes that there are not have extent 1.
+// The extents from the last axis backwards; missing axes have extent 1.
 Extents extents_of(const Tensor& x) {
   Extents extents;
   extents.fill(1);
@@ -20,7 +20,7 @@ Extents extents_of(const Tensor& x) {
   return extents;
 }
 
-// 0 where an axis has extent 1.
+// 0 for axes of extent 1.
 Extents strides_of(const Tensor& x) {
   const Extents extents = extents_of(x);
   Extents strides{};
@@ -71,12 +71,12 @@ void sum_to(const Tensor& x, float factor, Tensor& y, Accumulate accumulate) {
   const Backend& on = backend_of("sum", x, y);
   Extents from = extents_of(x);
   const Extents to = extents_of(y);
-  // One run of neighbouring axes after another, the innermost first; what is left is written to y.
+  // One group of adjacent axes after another, innermost first; the last one writes to y.
   Tensor rest = x;
   int last = kAxes - 1;
   while (true) {
     while (last >= 0 && from[static_cast<size_t>(last)] == to[static_cast<size_t>(last)]) --last;
-    int first = last;  // of the run: [first, last]
+    int first = last;  // of the group: [first, last]
     AxisSum sum{.x = address(rest), .factor = 1};
     for (; first >= 0 && from[static_cast<size_t>(first)] != to[static_cast<size_t>(first)]; --first) {
       sum.count *= from[static_cast<size_t>(first)];

@@ -1,23 +1,22 @@
 #pragma once
-// Work counted while it is done, for holding cost models against and for profiles. The functions of
-// qkv/kernels/*.h count before they call a backend, so that every device counts alike.
+// Counters of executed work, for comparison with cost models and for profiles. The functions of
+// qkv/kernels/*.h count before calling a backend, so that counts are independent of the device.
 
 #include <cstdint>
 
 namespace qkv::kernels {
 
-// Adds to the multiply-accumulates counted: those of the equations, without padding and without what a
-// backend computes twice to save memory.
+// Adds to the multiply-accumulates: those of the equations, without padding and recomputation.
 void count_macs(uint64_t macs);
 
-// Adds to the elements (of 4 bytes) counted that a kernel has to read or write: every input and every output
-// once, and twice where a result is added to what is there. Caches and repeated reads make no difference.
-// Rows and vectors beside a matrix (biases, means, labels) are left out.
+// Adds to the elements (of 4 bytes) that a kernel must read or write: every input and output once, and twice
+// if the result is accumulated, regardless of caches and repeated reads. Rows and vectors besides a matrix
+// (biases, means, labels) are ignored.
 void count_elements(int64_t elements);
-// The same in bytes.
+// Likewise in bytes.
 void count_bytes(int64_t bytes);
 
-// What has been counted since the process began, by all threads.
+// Totals since the process started, over all threads.
 uint64_t counted_macs();
 uint64_t counted_bytes();
 

@@ -1,5 +1,5 @@
 #pragma once
-// From tensors to a backend: what the functions of qkv/kernels/*.h share.
+// Selects a backend by tensors; shared by the functions of qkv/kernels/*.h.
 
 #include "qkv/kernels/backend.h"
 #include "qkv/kernels/counters.h"
@@ -9,8 +9,8 @@ namespace qkv::kernels {
 
 [[noreturn]] void throw_devices_differ(const char* kernel, const Tensor& a, const Tensor& b);
 
-// The backend of the device on which all these tensors lie; undefined ones count for nothing. Throws
-// UsageError naming two tensors that lie on different devices.
+// The backend of the device of these tensors, ignoring undefined ones. Throws UsageError naming two tensors
+// on different devices.
 template <class... Tensors>
 const Backend& backend_of(const char* kernel, const Tensor& first, const Tensors&... others) {
   [[maybe_unused]] const auto check = [&](const Tensor& other) {
@@ -21,7 +21,7 @@ const Backend& backend_of(const char* kernel, const Tensor& first, const Tensors
   return backend(first.device());
 }
 
-// The address of a tensor's elements on its device; null of an undefined one.
+// The address of a tensor's elements on its device; null for an undefined tensor.
 template <class T = float>
 const T* address(const Tensor& x) {
   return x.defined() ? x.device_data<T>() : nullptr;

@@ -18,12 +18,12 @@ std::vector<Matrix> matrices(std::span<const Tensor> blocks) {
   return all;
 }
 
-// A copy of all blocks.
+// All blocks are copied.
 void count_packing(std::span<const Tensor> blocks) {
   for (const Tensor& block : blocks) count_elements(2 * block.numel());
 }
 
-// c (+)= a b: b has elements of this size.
+// c (+)= a b, where b has elements of this size.
 void count_product(const Tensor& a, size_t b_element, const Tensor& c, Accumulate accumulate) {
   count_macs(static_cast<uint64_t>(a.numel() * c.dim(1)));
   count_elements(a.numel() + memory_passes(accumulate) * c.numel());
@@ -50,7 +50,7 @@ WeightView::WeightView(std::span<const QuantizedTensor> blocks) : dtype_(blocks.
   std::vector<WeightRows> rows;
   for (const QuantizedTensor& block : blocks) rows.push_back(weight_rows(block));
   const std::shared_ptr<const PreparedMatrix> view = backend(blocks.front().values.device()).view(rows);
-  // The weights live as long as what points into them.
+  // Keeps the weights alive as long as pointers to them.
   using Kept = std::pair<std::shared_ptr<const PreparedMatrix>, std::vector<QuantizedTensor>>;
   const auto kept = std::make_shared<const Kept>(view, std::vector(blocks.begin(), blocks.end()));
   prepared_ = {kept, view.get()};

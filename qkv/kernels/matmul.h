@@ -1,10 +1,10 @@
 #pragma once
-// Matrix products. All matrices are f32 [rows, cols], maybe columns of wider ones, on one device.
+// Matrix products. All matrices are f32 [rows, cols], possibly columns of wider ones, on one device.
 //
-// A product reads its right-hand side packed (training: weights are packed once a step, and the product of
-// many rows is fastest) or in place (inference: no second copy of the model). The two may sum in different
-// orders, so that their last bits differ; the caller chooses. A row of the result has the same bits whatever
-// the number of rows beside it.
+// The right-hand side is packed (training: weights are packed once per step, and products of many rows are
+// fastest) or read in place (inference: no second copy of the model). The two may sum in different orders, so
+// their last bits differ; the caller chooses. A row of the result has the same bits for any number of other
+// rows.
 
 #include <cstdint>
 #include <memory>
@@ -17,15 +17,13 @@ namespace qkv::kernels {
 
 class PreparedMatrix;
 
-// An f32 right-hand side, copied once into the order in which the device's product reads it.
+// An f32 right-hand side, copied into the layout of the device's product.
 class PackedMatrix {
  public:
   PackedMatrix() = default;
-  // The transpose of the blocks laid one below the other: blocks [n_i, k] become a [k, sum n_i] right-hand
-  // side, as y = x W^T needs it.
+  // The transpose of stacked blocks: blocks [n_i, k] become a [k, sum n_i] right-hand side, for y = x W^T.
   static PackedMatrix transposed(std::span<const Tensor> blocks);
-  // The blocks [n_i, k] laid one below the other, as they are: a [sum n_i, k] right-hand side, as dx = dy W
-  // needs it.
+  // Stacked blocks [n_i, k], unchanged: a [sum n_i, k] right-hand side, for dx = dy W.
   static PackedMatrix plain(std::span<const Tensor> blocks);
 
   bool empty() const { return prepared_ == nullptr; }
@@ -35,8 +33,8 @@ class PackedMatrix {
   std::shared_ptr<const PreparedMatrix> prepared_;
 };
 
-// The transpose of weights [n_i, k] of one dtype, laid one below the other: a [k, sum n_i] right-hand side
-// that products read in place. It keeps the weights' memory alive.
+// The transpose of stacked weights [n_i, k] of one dtype: a [k, sum n_i] right-hand side, read in place.
+// Keeps the weights' memory alive.
 class WeightView {
  public:
   WeightView() = default;
@@ -51,13 +49,13 @@ class WeightView {
   std::shared_ptr<const PreparedMatrix> prepared_;
 };
 
-// c (+)= a b, with a [m, k], b [k, n], c [m, n]; bias [n] is added where it is defined.
+// c (+)= a b, with a [m, k], b [k, n], c [m, n]; adds bias [n] if defined.
 void matmul(const Tensor& a, const PackedMatrix& b, const Tensor& bias, Tensor& c, Accumulate accumulate);
-// The same with weights in place. The bits of a column do not depend on the columns beside it.
+// Likewise with weights in place. The bits of a column do not depend on other columns.
 void matmul(const Tensor& a, const WeightView& b, const Tensor& bias, Tensor& c, Accumulate accumulate);
 
-// c (+)= a^T b, with a [rows, m], b [rows, n], c [m, n]: the gradient of a weight. The order in which rows
-// are summed depends on the number of rows only.
+// c (+)= a^T b, with a [rows, m], b [rows, n], c [m, n]: the gradient of a weight. The order of summation
+// depends on the number of rows only.
 void matmul_transposed_a(const Tensor& a, const Tensor& b, Tensor& c, Accumulate accumulate);
 
 }  // namespace qkv::kernels

@@ -27,13 +27,13 @@ ParameterUpdate update_of(const char* rule, const Tensor& first, OptimizerSlot& 
   return update;
 }
 
-// Value and gradient are read and the value is written, state and average read and written.
+// Value and gradient are read, the value is written, state and average are read and written.
 void count_update(const OptimizerSlot& slot) {
   count_elements(slot.value.numel() * (slot.average.defined() ? 5 : 3));
   for (const Tensor& state : slot.state) count_elements(state.defined() ? 2 * state.numel() : 0);
 }
 
-// call(backend, updates) for slots that lie on one device.
+// Calls call(backend, updates) for slots on one device.
 template <class Call>
 void for_updates(const char* rule, std::span<OptimizerSlot> slots, const Call& call) {
   if (slots.empty()) return;

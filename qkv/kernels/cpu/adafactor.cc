@@ -18,7 +18,7 @@
 namespace qkv::kernels {
 namespace {
 
-// Some elements of a parameter that have one factor of v in common: v = row * column[i].
+// Elements of a parameter with a common factor of v: v = row * column[i].
 struct AdafactorRow {
   float* value;
   const float* gradient;
@@ -100,8 +100,8 @@ HWY_EXPORT(apply_updates);
 HWY_EXPORT(squares_of_row);
 HWY_EXPORT(average_squares);
 
-constexpr int64_t kPiece = 32768;  // elements, of one piece of work
-constexpr int64_t kColumns = 256;  // that one piece of work sums up
+constexpr int64_t kPiece = 32768;  // elements per piece of work
+constexpr int64_t kColumns = 256;  // per piece of work
 
 // r <- r + share * (mean of (factor * g)^2 over each row - r), likewise c over each column.
 void average_rows(const ParameterUpdate& m, const float* g, double factor, double share, float* r) {
@@ -150,7 +150,7 @@ std::vector<float> row_factors(const ParameterUpdate& m, const float* r, float s
   return factors;
 }
 
-// body(piece, row) for the rows of all matrices, or for pieces of a vector, in parallel.
+// Calls body(piece, row) for the rows of all matrices, or for pieces of a vector, in parallel.
 template <class Body>
 void for_rows(const ParameterUpdate& m, const std::vector<float>& factors, const Body& body) {
   float* value = m.value;
@@ -205,7 +205,7 @@ void adafactor_slot(const AdafactorRule& rule, const OptimizerPass& pass, const 
                      .keep = static_cast<float>(1 - learning_rate * static_cast<double>(m.weight_decay)),
                      .step_size = 0,
                      .average = static_cast<float>(1 - static_cast<double>(pass.average_decay))};
-  // Added in the order of rows or pieces, whatever thread made a sum.
+  // Added in the order of rows or pieces, independent of threads.
   std::vector<double> sums(
       static_cast<size_t>(matrix ? m.matrices * m.rows : (elements + kPiece - 1) / kPiece));
   for_rows(m, factors, [&](int64_t piece, const AdafactorRow& row) {

@@ -16,8 +16,8 @@ HWY_BEFORE_NAMESPACE();
 namespace qkv::kernels::HWY_NAMESPACE {
 namespace {
 
-// sums[c] (+)= the sum of x[row, c] over the rows, four at a time, so that memory is read as it lies while
-// the sums stay in the first cache.
+// sums[c] (+)= sum of x[row, c] over the rows, four at a time, so that memory is read sequentially while the
+// sums stay in the L1 cache.
 void sum_block(const float* x, int64_t rows, int64_t cols, int64_t row_stride, float* sums,
                Accumulate accumulate) {
   const Floats d;
@@ -53,7 +53,7 @@ namespace {
 
 HWY_EXPORT(sum_block);
 
-constexpr int64_t kColumns = 4096;  // of one piece of work, where one block of rows is all there is
+constexpr int64_t kColumns = 4096;  // per piece of work, if there is only one block of rows
 
 }  // namespace
 

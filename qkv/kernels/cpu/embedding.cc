@@ -16,7 +16,7 @@ HWY_BEFORE_NAMESPACE();
 namespace qkv::kernels::HWY_NAMESPACE {
 namespace {
 
-// A vector of a row's values, in any dtype.
+// A vector of a row's values, for any dtype.
 template <class P>
 HWY_INLINE FloatVector load_weight(const float* from, FloatVector /*scale*/, P part) {
   return load(Floats(), from, part);
@@ -68,7 +68,7 @@ void embed_range(const EmbeddingForward& a, int64_t begin, int64_t end) {
   }
 }
 
-// The columns [begin, end) of all tokens; begin is a multiple of 8, and there are kDropoutColumns at most.
+// The columns [begin, end) of all tokens; begin is a multiple of 8, and there are at most kDropoutColumns.
 template <class Drop>
 void scatter_columns(const float* dy, const int32_t* ids, float factor, int64_t tokens, int64_t cols,
                      const Dropout& dropout, float* table_gradient, int64_t begin, int64_t end) {
@@ -106,7 +106,7 @@ namespace {
 HWY_EXPORT(embed_range);
 HWY_EXPORT(scatter_range);
 
-// Columns of one piece of the backward pass: a whole vector's worth of Philox blocks with AVX-512.
+// Columns per piece of the backward pass: a whole vector's worth of Philox blocks with AVX-512.
 constexpr int64_t kScatterColumns = 128;
 
 }  // namespace
@@ -120,7 +120,7 @@ void embedding_forward(const EmbeddingForward& arguments) {
 
 void embedding_backward(const float* dy, const int32_t* ids, float factor, int64_t tokens, int64_t cols,
                         int64_t /*vocabulary*/, const Dropout& dropout, float* table_gradient) {
-  // Tokens share rows of the table, columns do not.
+  // Tokens may share table rows, so work is split by columns.
   parallel_for(cols, kScatterColumns, [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(scatter_range)(dy, ids, factor, tokens, cols, dropout, table_gradient, begin, end);
   });

@@ -18,8 +18,8 @@ HWY_BEFORE_NAMESPACE();
 namespace qkv::kernels::HWY_NAMESPACE {
 namespace {
 
-// The largest of the vectors value(part, i), whose lanes past the part must be elements of the row too, or
-// hold `lowest`. A NaN may be passed over: it makes the sum of the exponentials NaN.
+// The maximum of the vectors value(part, i), whose lanes beyond the part must also be elements of the row, or
+// `lowest`. May ignore NaN, which makes the sum of exponentials NaN.
 template <class Value>
 float largest(Floats d, int64_t count, const Value& value) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -40,7 +40,7 @@ float largest(Floats d, int64_t count, const Value& value) {
   return hn::GetLane(hn::MaxOfLanes(d, hn::Max(hn::Max(max0, max1), hn::Max(max2, max3))));
 }
 
-// y = x + bias where there is a bias (y may be x); the largest of the sums. Without a bias, y is not written.
+// y = x + bias if there is a bias (y may be x); returns the maximum. Without a bias, y is not written.
 float add_bias(Floats d, const float* x, const float* bias, float* y, int64_t cols) {
   if (bias == nullptr) {
     return largest(d, cols, [&](auto part, int64_t i) HWY_ATTR { return load(d, x + i, part); });
@@ -52,7 +52,7 @@ float add_bias(Floats d, const float* x, const float* bias, float* y, int64_t co
   });
 }
 
-// y = exp(x - shift) (y may be x); the sum of them.
+// y = exp(x - shift) (y may be x); returns the sum.
 double exponentials(Floats d, const float* x, float shift, float* y, int64_t cols) {
   const auto shifts = hn::Set(d, shift);
   return sum_of_row(d, cols, [&](auto part, int64_t i) HWY_ATTR {
@@ -70,7 +70,7 @@ void cross_entropy_rows(const CrossEntropy& a, int64_t begin, int64_t end) {
     const int64_t label = a.labels[row];
     const float max = add_bias(d, x, a.bias, x, a.cols);
     const auto maxima = hn::Set(d, max);
-    // All in units relative to the maximum: differences of large logits are exact, the logits' sum is not.
+    // All relative to the maximum: differences of large logits are exact, the logits' sum is not.
     const double label_logit = static_cast<double>(x[label]) - static_cast<double>(max);
     double mean = 0;
     if (a.smoothing != 0) {
@@ -142,7 +142,7 @@ HWY_EXPORT(cross_entropy_rows);
 HWY_EXPORT(log_softmax_rows);
 HWY_EXPORT(softmax_rows);
 
-// Rows of one piece of work: some ten thousand exponentials.
+// Rows per piece of work: about ten thousand exponentials.
 int64_t rows_of_piece(int64_t cols) { return std::max<int64_t>(1, 16384 / std::max<int64_t>(cols, 1)); }
 
 }  // namespace

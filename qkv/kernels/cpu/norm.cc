@@ -20,7 +20,7 @@ HWY_BEFORE_NAMESPACE();
 namespace qkv::kernels::HWY_NAMESPACE {
 namespace {
 
-// z = x + dropout(residual) of one row, where z is written only if not null; the sum of its elements.
+// z = x + dropout(residual) of one row, written unless null; returns the sum of its elements.
 template <class Drop>
 double residual_row(Floats d, Drop& drop, int64_t row, const float* x, const float* residual, float* z,
                     int64_t cols) {
@@ -54,7 +54,7 @@ void norm_rows(const NormInput& input, const NormOutput& output, int64_t begin, 
   for (int64_t row = begin; row < end; ++row) {
     const int64_t first = row * cols;
     const float* residual = input.residual == nullptr ? nullptr : input.residual + first;
-    // Where the sum is not wanted, it stands in y until the norm takes its place.
+    // If the sum is not wanted, it is kept in y until the norm overwrites it.
     float* sum_to = output.sum != nullptr ? output.sum + first
                     : residual != nullptr ? output.y + first
                                           : nullptr;
@@ -93,8 +93,8 @@ void norm_range(const NormInput& input, const NormOutput& output, int64_t begin,
                                                       : norm_rows<KeepAll>(input, output, begin, end);
 }
 
-// Rows [begin, end). The sums of their gradients of weight and bias are written to d_weight and d_bias, where
-// these are not null.
+// Rows [begin, end). The sums of their weight and bias gradients are written to d_weight and d_bias, unless
+// null.
 template <class Drop>
 void norm_backward_rows(const NormBackward& a, int64_t begin, int64_t end, float* d_weight, float* d_bias) {
   const Floats d;
@@ -106,8 +106,8 @@ void norm_backward_rows(const NormBackward& a, int64_t begin, int64_t end, float
     const int64_t first = row * a.cols;
     const float *z = a.z + first, *dy = a.dy + first;
     const auto mean = hn::Set(d, a.mean[row]), inverse = hn::Set(d, a.rstd[row]);
-    // With g = weight dy and n = (z - mean) / deviation: dz = (g - mean(g) - n mean(g n)) / deviation, and
-    // without the mean of g where none was taken from z.
+    // With g = weight dy and n = (z - mean) / deviation: dz = (g - mean(g) - n mean(g n)) / deviation; rms
+    // has no mean(g).
     const auto normal = [&](auto part, int64_t i)
                             HWY_ATTR { return hn::Mul(hn::Sub(load(d, z + i, part), mean), inverse); };
     const auto scaled = [&](auto part, int64_t i)

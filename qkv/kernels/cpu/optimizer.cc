@@ -15,8 +15,8 @@
 
 #include "qkv/kernels/cpu/row-inl.h"
 
-// A slot as the loops see it, with what the rule comes to for one of its elements, made once in double
-// precision. Outside the targets' namespaces: all of them use it.
+// A slot for the loops, with the rule's coefficients, computed once in double precision. Outside the targets'
+// namespaces, because all of them use it.
 #ifndef QKV_KERNELS_CPU_OPTIMIZER_RANGE
 #define QKV_KERNELS_CPU_OPTIMIZER_RANGE
 namespace qkv::kernels {
@@ -29,12 +29,12 @@ struct UpdateRange {
   float* average = nullptr;
 
   float gradient_factor = 1;
-  float keep = 1;            // of the value, before the update: decoupled weight decay
-  float coupled = 0;         // of the value, added to the gradient: coupled weight decay
+  float keep = 1;            // decoupled weight decay: factor of the value before the update
+  float coupled = 0;         // coupled weight decay: factor of the value added to the gradient
   float average_factor = 0;  // 1 - average_decay
-  float step_size = 0;       // multiplies the update
+  float step_size = 0;       // factor of the update
   float epsilon = 0;
-  float decay1 = 0, share1 = 1, decay2 = 0, share2 = 1;  // of moving averages and their new parts
+  float decay1 = 0, share1 = 1, decay2 = 0, share2 = 1;  // of moving averages and their new values
   float second_correction = 1;                           // Adam: 1 / sqrt(1 - beta2^step)
   bool first_step = false;
 };
@@ -47,8 +47,8 @@ HWY_BEFORE_NAMESPACE();
 namespace qkv::kernels::HWY_NAMESPACE {
 namespace {
 
-// w <- keep * w - step_size * direction(g) for the elements [begin, end), with the average behind it.
-// direction(part, at, g) updates the rule's state.
+// w <- keep * w - step_size * direction(g) for the elements [begin, end), and the average. direction(part,
+// at, g) updates the rule's state.
 template <class Direction>
 HWY_INLINE void update_elements(const UpdateRange& r, int64_t begin, int64_t end,
                                 const Direction& direction) {
@@ -112,7 +112,7 @@ void rmsprop_range(const UpdateRange& r, int64_t begin, int64_t end) {
     if (r.state[1] != nullptr) {
       const auto a = hn::MulAdd(alpha, load(d, r.state[1] + at, part), hn::Mul(share, gradient));
       store(d, a, r.state[1] + at, part);
-      v = hn::Max(hn::NegMulAdd(a, a, v), hn::Zero(d));  // a rounding may have made it negative
+      v = hn::Max(hn::NegMulAdd(a, a, v), hn::Zero(d));  // rounding may make it negative
     }
     auto update = hn::Div(gradient, hn::Add(hn::Sqrt(v), epsilon));
     if (r.state[2] != nullptr) {
@@ -144,7 +144,7 @@ double sum_of_squares_range(const float* x, int64_t count) {
 
 bool finite_range(const float* x, int64_t count) {
   const Floats d;
-  auto zeros = hn::Zero(d);  // x - x is 0 for finite numbers, else NaN, which sums keep
+  auto zeros = hn::Zero(d);  // x - x is 0 for finite numbers, else NaN, which sums preserve
   for_vectors(d, count, [&](auto part, int64_t i) HWY_ATTR {
     const auto v = load(d, x + i, part);
     zeros = hn::Add(zeros, hn::Sub(v, v));
@@ -167,7 +167,7 @@ HWY_EXPORT(adagrad_range);
 HWY_EXPORT(sum_of_squares_range);
 HWY_EXPORT(finite_range);
 
-constexpr int64_t kPiece = 32768;  // elements, of one piece of work
+constexpr int64_t kPiece = 32768;  // elements per piece of work
 
 UpdateRange range_of(const ParameterUpdate& slot, const OptimizerPass& pass, bool decoupled) {
   UpdateRange range;
@@ -190,8 +190,8 @@ UpdateRange range_of(const ParameterUpdate& slot, const OptimizerPass& pass, boo
 
 float one_minus(float x) { return static_cast<float>(1 - static_cast<double>(x)); }
 
-// update(range, begin, end) in pieces of all slots laid end to end, so that small ones cost no fork of their
-// own.
+// Calls update(range, begin, end) for pieces of all slots concatenated, so that small slots need no fork of
+// their own.
 template <class Update>
 void for_pieces(std::span<const ParameterUpdate> slots, const std::vector<UpdateRange>& ranges,
                 const Update& update) {
@@ -271,7 +271,7 @@ void adagrad(const AdagradRule& rule, const OptimizerPass& pass, std::span<const
 }
 
 double sum_of_squares(const float* x, int64_t count) {
-  // As many blocks as have room here, so that nothing is allocated.
+  // As many blocks as fit here, so that nothing is allocated.
   constexpr int64_t kMaxBlocks = 1024;
   const int64_t block = std::max(kPiece, (count + kMaxBlocks - 1) / kMaxBlocks);
   std::array<double, kMaxBlocks> sums{};

@@ -105,7 +105,7 @@ HWY_EXPORT(activate_range);
 HWY_EXPORT(activate_backward_range);
 HWY_EXPORT(relu_backward_range);
 
-constexpr int64_t kPiece = 32768;  // elements, of one piece of work
+constexpr int64_t kPiece = 32768;  // elements per piece of work
 
 int64_t rows_of_piece(int64_t cols) { return std::max<int64_t>(1, kPiece / std::max<int64_t>(cols, 1)); }
 

@@ -16,18 +16,17 @@
 // dropout(P) and O = P' V (Dao et al. 2022, algorithm 4):
 //   dV = P'^T dO,  dP = dropout(dO V^T),  dS = P * (dP - D) where D = rowsum(dO * O),
 //   dQ = scale dS K,  dK = dS^T (scale Q); with a softcap, dS is multiplied by the tanh's derivative first.
-// P is computed again from the scores and their log-sum-exp.
+// P is recomputed from the scores and their log-sum-exp.
 
 HWY_BEFORE_NAMESPACE();
 namespace qkv::kernels::HWY_NAMESPACE {
 namespace {
 
-// Floats of keys, values and their gradients that are worked on at a time: half of a megabyte of second
-// cache.
+// Floats of keys, values and their gradients processed at a time: half a megabyte of L2 cache.
 constexpr int64_t kBlockFloats = int64_t{1} << 17;
 
-// Scores have queries as rows and keys as lanes, so that S = Q K^T and dP = dO V^T want keys and values in
-// lanes; the three other products take rows as they lie.
+// Scores have queries as rows and keys as lanes, so S = Q K^T and dP = dO V^T need transposed keys and
+// values; the other three products use rows directly.
 class Backward {
  public:
   explicit Backward(const BackwardArguments& arguments)
@@ -56,7 +55,7 @@ class Backward {
     random_.bits = reinterpret_cast<uint16_t*>(scratch_.take(kDropoutFloats));
   }
 
-  // What the next task will read and write, where it is short; advance() sees to the tiles of one task.
+  // Prefetches the next task, if it is short; advance() prefetches the tiles within a task.
   void prefetch(const AttentionTask& next) {
     const AttentionHead head(shape_, next.sequence);
     const int64_t keys = head.keys <= kTileQueries ? head.keys : 0, d_k = shape_.d_k, d_v = shape_.d_v;
@@ -91,7 +90,7 @@ class Backward {
     RowsAhead query, grad, output, gradient;
   };
 
-  // Those of a tile that begins at query `first`.
+  // The rows of a tile that begins at query `first`.
   QueriesAhead rows_ahead(const AttentionHead& head, int64_t query_head, int64_t first) const {
     const int64_t row = head.first_query + first, rows = std::min(head.queries - first, kTileQueries);
     const int64_t d_k = shape_.d_k, d_v = shape_.d_v;
@@ -144,7 +143,7 @@ class Backward {
     }
   }
 
-  // The queries [first, first + count) and all keys of the block that they see.
+  // The queries [first, first + count) and all visible keys of the block.
   void advance(int64_t first, int64_t count) {
     const auto& g = a_.gradients;
     const bool apart = task_.partial != nullptr;
@@ -153,7 +152,7 @@ class Backward {
                           ? task_.partial + (in_group * head_.queries + first) * shape_.d_k
                           : g.query + (head_.first_query + first) * g.query_stride + query_head_ * shape_.d_k;
     const int64_t stride = apart ? shape_.d_k : g.query_stride;
-    // The first block of keys writes, unless it is to add.
+    // The first block of keys writes, unless the gradient is accumulated.
     const Accumulate start = apart ? Accumulate::no : g.query_accumulate;
     const Accumulate accumulate = first_key_ > task_.first ? Accumulate::yes : start;
     const int64_t end = std::min(first_key_ + keys_, head_.key_limit(first + count - 1));
@@ -178,12 +177,12 @@ class Backward {
                 query_rows_, key_width_);
     const float* grad = a_.grad_output + row * a_.grad_output_stride + query_head_ * d_v;
     const float* output = a_.output + row * a_.output_stride + query_head_ * d_v;
-    // The factor of the weights that are kept goes to the gradient of the output, which all of them meet.
+    // Dropout's scale is applied to the output's gradient, which is a factor of all its uses.
     copy_padded(d_, grad, a_.grad_output_stride, count, d_v, dropped_ ? shape_.dropout.scale() : 1.0f,
                 grad_rows_, value_width_);
     const float* log_sum_exp = a_.log_sum_exp + query_head_ * shape_.query_offsets[shape_.sequences] + row;
     for (int64_t i = 0; i < count; ++i) {
-      // exp(score - infinity) = 0, for queries that see nothing.
+      // exp(score - infinity) = 0, for queries without visible keys.
       ahead_.key.fetch(first + i);
       log_sum_exp_[i] = log_sum_exp[i] != kMinusInfinity ? log_sum_exp[i] : -kMinusInfinity;
       delta_[i] = dot(grad + i * a_.grad_output_stride, output + i * a_.output_stride, d_v);
@@ -243,7 +242,7 @@ class Backward {
              [&](int64_t first, int64_t count) {
                return Depth{0, seen_keys(head_, tile, from + first + count - 1)};
              });
-    // Keys as rows: queries before the first key of a block see nothing of it.
+    // Keys as rows: queries before the first key of a block see none of it.
     const auto seeing = [&](int64_t first, int64_t) {
       return Depth{std::min(head_.first_query_of(tile.key + first, tile.query) - tile.query, tile.queries),
                    tile.queries};
@@ -266,7 +265,7 @@ class Backward {
     summed_keys_ = std::max(summed_keys_, offset + rows);
   }
 
-  // Adds to the first `summed` rows and writes the others: no query before has seen those.
+  // Adds to the first `summed` rows and writes the others, which no earlier query has seen.
   template <class DepthOf>
   void sum_keys(Product product, int64_t summed, const DepthOf& depth_of) const {
     const int64_t rows = product.rows;
@@ -280,7 +279,7 @@ class Backward {
     multiply(product, [&](int64_t first, int64_t count) { return depth_of(first + summed, count); });
   }
 
-  // Scores and dP become the dropped weights and dS.
+  // Converts scores and dP to the dropped weights and dS.
   template <bool kDropout>
   void softmax_backward(const ScoreTile& tile, const ScoreTile& group) {
     const int64_t lanes = lanes_of(d_), width = padded(tile.keys), row = group.query - tile.query;
@@ -322,7 +321,7 @@ class Backward {
     }
   }
 
-  // The gradients of capped scores become those of the scores.
+  // Converts the gradients of capped scores to those of the scores.
   void multiply_by_slopes(const ScoreTile& tile) const {
     for (int64_t i = 0; i < tile.queries; ++i) {
       const int64_t at = i * kTileKeys;
@@ -368,14 +367,14 @@ class Backward {
   } ahead_;                  // of the next task
   QueriesAhead ahead_here_;  // the next tile's, or the next task's
   int64_t query_head_ = 0;
-  int64_t key_width_ = 0, value_width_ = 0;  // d_k and d_v in whole vectors
+  int64_t key_width_ = 0, value_width_ = 0;  // d_k and d_v rounded up to whole vectors
   // A block of keys:
   int64_t block_keys_ = 0, first_key_ = 0, keys_ = 0;
-  int64_t summed_keys_ = 0;  // that have a gradient so far
+  int64_t summed_keys_ = 0;  // keys that have a gradient already
   float *key_lanes_ = nullptr,
         *value_lanes_ = nullptr;                               // by tile: [d] rows of lanes; keys are scaled
-  float* key_rows_ = nullptr;                                  // scaled and widened
-  float *key_gradient_ = nullptr, *value_gradient_ = nullptr;  // rows, widened
+  float* key_rows_ = nullptr;                                  // scaled and padded
+  float *key_gradient_ = nullptr, *value_gradient_ = nullptr;  // rows, padded
   // A tile of queries:
   float *query_rows_ = nullptr,
         *grad_rows_ = nullptr;  // widened; those of the output's gradient scaled
@@ -409,7 +408,7 @@ void attention_backward(const AttentionShape& shape, const AttentionInput& input
                         int64_t grad_output_stride, const AttentionGradients& gradients) {
   const BackwardArguments arguments{
       shape, input, output, output_stride, log_sum_exp, grad_output, grad_output_stride, gradients};
-  // Sequences or heads that share a bias add to the same gradient, in their order.
+  // Sequences or heads that share a bias add to the same gradient, in order.
   const bool shared_bias =
       gradients.bias != nullptr && ((shape.bias.batch_stride == 0 && shape.sequences > 1) ||
                                     (shape.bias.head_stride == 0 && shape.heads > 1));

@@ -19,11 +19,11 @@ HWY_BEFORE_NAMESPACE();
 namespace qkv::kernels::HWY_NAMESPACE {
 namespace {
 
-// scores become exp(score - largest); gives their sum.
+// Replaces scores by exp(score - largest); returns their sum.
 float exponentiate(Floats d, float* HWY_RESTRICT scores, int64_t count) {
   auto most = hn::Set(d, scores[0]);
   for_vectors(d, count, [&](auto part, int64_t j) HWY_ATTR {
-    // Lanes past the end are 0 here, which would be too large where all scores are negative.
+    // Lanes past the end are 0, which would be too large if all scores are negative.
     const auto v = load(d, scores + j, part);
     if constexpr (std::is_same_v<decltype(part), Part>) {
       most = hn::IfThenElse(hn::FirstN(d, part.count), hn::Max(most, v), most);
@@ -42,7 +42,7 @@ float exponentiate(Floats d, float* HWY_RESTRICT scores, int64_t count) {
   return hn::GetLane(hn::SumOfLanes(d, sum));
 }
 
-// to[i] = factor * sum_j weights[j] values[j][i] for N vectors of i, of which the last may be a part.
+// to[i] = factor * sum_j weights[j] values[j][i] for N vectors of i, the last of which may be partial.
 template <int N, class LastPart>
 HWY_INLINE void weighted_sum(Floats d, const float* HWY_RESTRICT weights, const float* const* entries,
                              int64_t offset, int64_t count, float factor, LastPart last,
@@ -79,7 +79,7 @@ HWY_INLINE void mix_vectors(Floats d, const float* weights, const float* const* 
   }
 }
 
-// Adds what depends on how far before the last position each one lies.
+// Adds the biases by distance from the last position.
 void add_distances(Floats d, const CachedAttention& a, int64_t head, int64_t count,
                    float* HWY_RESTRICT scores) {
   const float slope = a.alibi_slopes == nullptr ? 0.0f : a.alibi_slopes[head];
@@ -105,13 +105,13 @@ void cap_scores(Floats d, float cap, int64_t count, float* HWY_RESTRICT scores) 
   });
 }
 
-// The entries of one row as one head of keys sees them.
+// The entries of one row, for one key head.
 struct HeadEntries {
   const float* const* entries;
-  int64_t key, value;  // where an entry's keys and values of the head begin
+  int64_t key, value;  // offsets of the head's keys and values within an entry
 };
 
-// Entries of bf16, widened: keys and values of the head, one position after the other.
+// bf16 entries, widened: keys and values of the head, position by position.
 HeadEntries widened(const CachedAttention& a, int64_t row, int64_t key_head, AttentionScratch& scratch) {
   const int64_t count = a.lengths[row], width = a.d_k + a.d_v;
   float* to = scratch.take(count * width);
@@ -140,7 +140,7 @@ void attend(const CachedAttention& a, int64_t row, int64_t head) {
     return;
   }
   AttentionScratch& scratch = AttentionScratch::of_this_thread();
-  // dot_products() writes up to three numbers more than there are scores.
+  // dot_products() writes up to three numbers beyond the scores.
   const bool wide = a.dtype == DType::f32;
   scratch.start(count + 4 + (wide ? 0 : count * (a.d_k + a.d_v + 2)));
   float* scores = scratch.take(count + 4);
@@ -185,7 +185,7 @@ void attention_cached(const CachedAttention& attention) {
   int64_t positions = 0;
   for (int64_t row = 0; row < attention.rows; ++row) positions += attention.lengths[row];
   const int64_t width = attention.d_k + attention.d_v;
-  // A thread is worth waking for some ten microseconds of work.
+  // Waking a thread pays off from about ten microseconds of work.
   const int64_t of_one = std::max<int64_t>(1, positions / std::max<int64_t>(1, attention.rows) * width);
   const int64_t grain = std::max<int64_t>(1, 65536 / of_one);
   parallel_for(attention.rows * attention.heads, grain, [&](int64_t begin, int64_t end) {

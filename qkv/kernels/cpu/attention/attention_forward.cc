@@ -18,15 +18,15 @@ HWY_BEFORE_NAMESPACE();
 namespace qkv::kernels::HWY_NAMESPACE {
 namespace {
 
-// Floats of keys and values that are packed at a time: a quarter of a megabyte of second cache.
+// Floats of keys and values packed at a time: a quarter of a megabyte of L2 cache.
 constexpr int64_t kBlockFloats = int64_t{1} << 16;
 
-// Up to this many queries of a sequence read keys and values where they lie: to pack them costs more than to
-// read them so often. A single query is what a step of decoding has.
+// Up to this many queries of a sequence read keys and values in place, because packing costs more than
+// repeated reading. Decoding steps have a single query.
 constexpr int64_t kFewQueries = 4;
 
-// Keys are packed with the keys in the lanes (S = Q K^T), values as they lie (O = P V), so that neither
-// queries nor outputs are transposed, and a causal row costs little more than the keys that it sees.
+// Keys are packed into lanes (S = Q K^T), values as rows (O = P V), so that neither queries nor outputs are
+// transposed, and a causal row costs little more than its visible keys.
 class Forward {
  public:
   explicit Forward(const ForwardArguments& arguments)
@@ -52,7 +52,7 @@ class Forward {
     total_ = scratch_.take(kForwardQueries);
   }
 
-  // What the task after `now` will read and write, unless it is packed already.
+  // Prefetches the data of the task after `now`, unless it is packed already.
   void prefetch(const AttentionTask& now, const AttentionTask& next) {
     const AttentionHead head(shape_, next.sequence);
     const int64_t row = head.first_query + next.first, d_k = shape_.d_k, d_v = shape_.d_v;
@@ -74,7 +74,7 @@ class Forward {
     few_ = head_.queries <= kFewQueries && !shape_.fixed_order;
     const int64_t end = head_.key_limit(task.first + task.count - 1);
     for (int64_t block = 0; block < end; block += block_keys_) {
-      // A window has passed by what lies before it.
+      // Keys before the window.
       if (block + block_keys_ <= head_.key_begin(task.first)) continue;
       pack(block);
       const int64_t following = block + block_keys_;
@@ -97,7 +97,7 @@ class Forward {
   struct KeysAhead {
     RowsAhead key, value;
   };
-  // The rows of the keys [first, end), or of as many as are packed at a time.
+  // The rows of the keys [first, end), limited to one block.
   KeysAhead keys_ahead(const AttentionHead& head, int64_t key_head, int64_t first, int64_t end) const {
     const int64_t row = head.first_key + first;
     const int64_t rows = head.queries <= kFewQueries ? end - first : std::min(end - first, block_keys_);
@@ -106,11 +106,11 @@ class Forward {
         {input_.value + row * input_.value_stride + key_head * shape_.d_v, input_.value_stride, rows,
          shape_.d_v}};
   }
-  // Numbers the rows of scores of a block of keys: as many rows of keys are fetched meanwhile.
+  // Numbers the score rows of a block of keys; the same number of key rows is prefetched meanwhile.
   int64_t row_ahead(const ScoreTile& group, int64_t i) const {
     return (group.key - packed_block_) / kTileKeys * task_.count + place(group.query + i);
   }
-  // Where a row of queries has its state.
+  // Index of a query's state.
   int64_t place(int64_t query) const { return query - task_.first; }
   const float* query_row(int64_t query) const {
     return input_.query + (head_.first_query + query) * input_.query_stride + task_.head * shape_.d_k;
@@ -122,14 +122,14 @@ class Forward {
   const float* value_row(int64_t key) const {
     return input_.value + (head_.first_key + key) * input_.value_stride + key_head_ * shape_.d_v;
   }
-  // Whether values are read where they lie.
+  // Whether values are read in place.
   bool values_in_place() const { return few_ && value_width_ == shape_.d_v; }
   const float* tile_values(int64_t key) const {
     if (values_in_place()) return value_row(key);
     return value_rows_ + (key - packed_block_) * value_width_;
   }
 
-  // Makes keys and values of a block ready, unless they are from the task before.
+  // Packs keys and values of a block, unless the previous task has done so.
   void pack(int64_t block) {
     if (packed_sequence_ == task_.sequence && packed_head_ == key_head_ && packed_block_ == block) return;
     packed_sequence_ = task_.sequence;
@@ -149,10 +149,10 @@ class Forward {
     }
   }
 
-  // The masked scores of a group, whose rows begin at `scores`.
+  // The masked scores of a group, written to rows from `scores`.
   void score(const ScoreTile& tile, const ScoreTile& group, float* scores) {
     if (few_) {
-      // Memory is the limit here: what the next head reads is on its way while this one computes.
+      // Memory-bound: prefetches the next head's data while this one computes.
       for (int64_t j = 0; j < group.keys; ++j) {
         next_.keys.key.fetch(group.key + j);
         next_.keys.value.fetch(group.key + j);
@@ -183,7 +183,7 @@ class Forward {
     mask_scores(d_, shape_, task_.sequence, task_.head, head_, group, scores);
   }
 
-  // Takes a tile of keys into the outputs of a tile of queries.
+  // Adds a tile of keys to the outputs of a tile of queries.
   void advance(const ScoreTile& tile) {
     for_causal_groups(head_, tile, [&](const ScoreTile& group) HWY_ATTR {
       float* scores = scores_ + (group.query - tile.query) * kTileKeys;
@@ -212,7 +212,7 @@ class Forward {
              });
   }
 
-  // Each row's largest score so far, and by what that changes the scale of what was summed up before.
+  // Updates each row's largest score, and computes the factor for the sums so far.
   void find_factors(const ScoreTile& group, float* HWY_RESTRICT scores) {
     const int64_t lanes = lanes_of(d_);
     const bool first = group.key == first_tile_;
@@ -246,7 +246,7 @@ class Forward {
     });
   }
 
-  // Replaces the scores by exp(score - largest), and takes them into the sums.
+  // Replaces scores by exp(score - largest), and adds them to the sums.
   template <bool kDropout>
   void exponentiate(const ScoreTile& tile, const ScoreTile& group, float* HWY_RESTRICT scores) {
     const int64_t lanes = lanes_of(d_), at = place(group.query), width = padded(tile.keys);
@@ -270,7 +270,7 @@ class Forward {
     }
   }
 
-  // Divides by the sums and writes the outputs. A query that saw no key has a sum of 0.
+  // Divides by the sums and writes the outputs. A query without visible keys has a sum of 0.
   void finish() {
     const int64_t lanes = lanes_of(d_), row = head_.first_query + task_.first;
     float* to = output_.output + row * output_.output_stride + task_.head * shape_.d_v;
@@ -296,7 +296,7 @@ class Forward {
     });
   }
 
-  // The scores once more, now that the sums are known, for the rows to capture.
+  // Recomputes the scores of the captured rows, now that the sums are known.
   void capture(int64_t end) {
     const int64_t first_row = head_.first_query + task_.first;
     const int64_t number = task_.head * shape_.query_offsets[shape_.sequences] + first_row;
@@ -343,7 +343,7 @@ class Forward {
   } next_;  // task
   int64_t key_head_ = 0;
   bool few_ = false;        // queries
-  int64_t first_tile_ = 0;  // the key that the first tile of these queries begins with
+  int64_t first_tile_ = 0;  // the first key of the first tile for these queries
   int64_t packed_sequence_ = -1, packed_head_ = -1, packed_block_ = -1;
   int64_t block_keys_ = 0, value_width_ = 0;
   float* key_lanes_ = nullptr;   // by tile: [d_k] rows of lanes, scaled
@@ -351,11 +351,11 @@ class Forward {
   float* scores_ = nullptr;      // [kTileQueries, kTileKeys]
   DropoutBits random_{};         // of a group
   // By row of the task:
-  float* outputs_ = nullptr;  // [value_width_], not yet divided by the sum
+  float* outputs_ = nullptr;  // [value_width_], not divided by the sum yet
   float* sums_ = nullptr;     // [lanes], of exp(score - largest)
   float* largest_ = nullptr;  // score
-  float* factor_ = nullptr;   // rescales what came before
-  float* total_ = nullptr;    // the sum, at last
+  float* factor_ = nullptr;   // rescales the previous sums
+  float* total_ = nullptr;    // the final sum
 };
 
 void forward_tasks(const ForwardArguments& arguments, const AttentionTask* tasks, size_t count) {

@@ -11,9 +11,9 @@
 namespace qkv::kernels::cpu {
 namespace {
 
-constexpr int64_t kPiece = 32768;  // elements, of one piece of work
+constexpr int64_t kPiece = 32768;  // elements per piece of work
 
-// The axes of a Broadcast without those of extent 1, neighbours merged where all strides allow it.
+// The axes of a Broadcast without those of extent 1, with adjacent axes merged if all strides allow it.
 struct Axes {
   int count = 0;
   std::array<int64_t, Broadcast::kAxes> extents{}, x{}, y{}, z{};
@@ -127,7 +127,7 @@ void binary(const Broadcast& a) {
 
 void sum_axis(const AxisSum& a) {
   if (a.inner == 1 && a.outer == 1) {
-    // One sum: pieces of it, and their sum in order.
+    // A single sum: sums of pieces, added in order.
     std::vector<double> pieces(static_cast<size_t>((a.count + kPiece - 1) / kPiece));
     parallel_for(a.count, kPiece, [&](int64_t begin, int64_t end) {
       pieces[static_cast<size_t>(begin / kPiece)] = sum_of(a.x + begin, end - begin);
@@ -143,7 +143,7 @@ void sum_axis(const AxisSum& a) {
     });
     return;
   }
-  // Columns side by side, so that memory is read as it lies.
+  // Columns side by side, so that memory is read sequentially.
   constexpr int64_t kColumns = 256;
   const int64_t blocks = (a.inner + kColumns - 1) / kColumns;
   const int64_t grain = std::max<int64_t>(1, kPiece / (kColumns * std::max<int64_t>(a.count, 1)));

@@ -10,9 +10,9 @@
 namespace qkv::kernels::cpu {
 namespace {
 
-constexpr int64_t kColumns = 128;  // of one piece of work
+constexpr int64_t kColumns = 128;  // per piece of work
 
-// body(segment, first column, columns)
+// Calls body(segment, first column, columns).
 template <class Body>
 void for_blocks(const Segments& s, const Body& body) {
   const int64_t blocks = (s.cols + kColumns - 1) / kColumns,

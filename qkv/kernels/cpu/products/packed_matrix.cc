@@ -26,8 +26,8 @@ void transpose_part(const float* const* from, int64_t cols, int64_t first, int64
   }
 }
 
-// The same for all of [0, rows), four by four. The sources often lie powers of two apart, in the same few
-// places of the cache, so all of a cache line is taken before the next column's turn.
+// Likewise for [0, rows), four rows at a time. Sources are often powers of two apart and map to the same
+// cache sets, so a whole cache line is used before the next column.
 void transpose(const float* const* from, int64_t cols, int64_t rows, float* to, int64_t stride) {
   int64_t done = 0;
 #if HWY_TARGET != HWY_SCALAR
@@ -67,7 +67,7 @@ HWY_EXPORT(transpose);
 
 constexpr int64_t kBlockCols = 2048;
 constexpr int64_t kSlabCols = 64;  // divides kBlockCols
-constexpr int64_t kSlabRows = 16;  // a slab's rows are a multiple
+constexpr int64_t kSlabRows = 16;  // the number of rows of a slab is a multiple of it
 
 int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
 
@@ -86,13 +86,13 @@ cpu::PackedMatrix::Impl allocate_blocks(int64_t rows, int64_t cols) {
   return packed;
 }
 
-// The columns [first, first + count) of a packed matrix: row i goes to data + i * stride.
+// The columns [first, first + count) of a packed matrix: row i is written to data + i * stride.
 struct Slab {
   int64_t first, count, stride;
   float* data;
 };
 
-// fill(slab) for all columns, at most kSlabCols at a time, on all threads.
+// Calls fill(slab) for all columns, at most kSlabCols at a time, on all threads.
 template <class Fill>
 void for_slabs(const cpu::PackedMatrix::Impl& packed, const Fill& fill) {
   const int64_t slabs = (packed.cols + kSlabCols - 1) / kSlabCols;
@@ -123,7 +123,7 @@ int64_t count_rows(std::span<const Matrix> blocks) {
   return rows;
 }
 
-// visit(i, pointer) for the rows [begin, end) of the blocks laid one below the other.
+// Calls visit(i, pointer) for the rows [begin, end) of the stacked blocks.
 template <class Visit>
 void for_rows(std::span<const Matrix> blocks, int64_t begin, int64_t end, const Visit& visit) {
   int64_t first = 0;
