@@ -17,8 +17,8 @@ struct Reader {
 };
 
 // Each is a file of this folder.
-extern const Reader checkpoint, command_line, generation_config, image, marian_files, merges_files,
-    model_config, model_folder, preprocessor_config, safetensors, sentence_transformer, sentencepiece,
+extern const Reader checkpoint, corpus, generation_config, image, marian_files, merges_files, model_config,
+    model_folder, preprocessor_config, safetensors, sentence_transformer, sentencepiece, sentencepiece_files,
     shard_index, shortlist, token_store, tokenizer_json, wordpiece_files;
 
 // Inputs longer than this are not read: what a longer one could show, one of this size shows.
