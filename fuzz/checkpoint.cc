@@ -1,5 +1,5 @@
-// A checkpoint: the bytes as a file, and again as a description with the checksum that it should have. Its
-// fields are set as a resumed run sets them.
+// Reads a checkpoint: the bytes as a file, and again as a description with its correct checksum. Sets the
+// fields as a resumed run does.
 
 #include "qkv/train/checkpoint.h"
 

@@ -1,4 +1,4 @@
-// Both files of a parallel corpus, with a zero byte between them.
+// Reads both files of a parallel corpus, separated by a zero byte.
 
 #include "qkv/data/corpus.h"
 
@@ -15,7 +15,7 @@ void read(std::string_view bytes) {
   const std::string_view source = bytes.substr(0, bytes.find('\0'));
   write(folder / "source", source);
   write(folder / "target", bytes.substr(std::min(source.size() + 1, bytes.size())));
-  // Lines that are not valid UTF-8 are skipped or refused, by turns.
+  // Invalid UTF-8 is alternately skipped and rejected.
   data::ParallelReader reader(
       {folder / "source", folder / "target"},
       {.max_length = 8, .bad_utf8 = bytes.size() % 2 == 0 ? data::OnBadLine::skip : data::OnBadLine::fail});

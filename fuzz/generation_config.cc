@@ -1,4 +1,4 @@
-// A generation_config.json.
+// Reads a generation_config.json.
 
 #include "fuzz/input.h"
 #include "fuzz/reader.h"

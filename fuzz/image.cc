@@ -1,4 +1,4 @@
-// A PNG or JPEG file is decoded, resized, cropped and encoded.
+// Decodes, resizes, crops and encodes a PNG or JPEG file.
 
 #include "qkv/data/image.h"
 
@@ -11,7 +11,7 @@ namespace {
 
 void read(std::string_view bytes) {
   const data::Image decoded = data::decode_image(bytes, "fuzz");
-  if (decoded.height * decoded.width > 1 << 20) return;  // right, but slow
+  if (decoded.height * decoded.width > 1 << 20) return;  // valid, but slow
   const data::Image small = data::resize(decoded, 7, 9, static_cast<data::Resampling>(bytes.size() % 6));
   data::encode_png(data::center_crop(small, 5, 12));
 }

@@ -16,10 +16,10 @@ namespace fs = std::filesystem;
 
 constexpr uintmax_t kLongestSeed = uintmax_t{64} << 10;
 
-// The folder above those of all readers.
+// The parent folder of all readers' folders.
 class Root {
  public:
-  // In memory where the system has such a folder: thousands of files a second would keep a disk busy.
+  // In memory if possible: thousands of files per second would keep a disk busy.
   Root() {
     const fs::path memory = "/dev/shm";
     const bool writable = ::access(memory.c_str(), W_OK) == 0;

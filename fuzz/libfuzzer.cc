@@ -1,4 +1,4 @@
-// libFuzzer's entry to the reader QKV_FUZZ_READER.
+// The libFuzzer entry point for the reader QKV_FUZZ_READER.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +10,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
     qkv::fuzz::QKV_FUZZ_READER.read({reinterpret_cast<const char*>(data), size});
   } catch (const qkv::Error&) {
-    // Refused, as it should be. Anything else ends the process.
+    // Rejected, as expected. Any other exception ends the process.
   }
   return 0;
 }

@@ -1,5 +1,5 @@
-// The vocab.json and tokenizer_config.json of Marian beside its SentencePiece models, with a zero byte
-// between them.
+// Reads Marian's vocab.json and tokenizer_config.json, separated by a zero byte, with its SentencePiece
+// models.
 
 #include "fuzz/input.h"
 #include "fuzz/reader.h"

@@ -1,5 +1,5 @@
-// GPT-2's and RoBERTa's files: vocab.json, merges.txt, and what stands beside them, with zero bytes between
-// them.
+// Reads GPT-2's and RoBERTa's tokenizer files: vocab.json, merges.txt and configuration files, separated by
+// zero bytes.
 
 #include "fuzz/input.h"
 #include "fuzz/reader.h"

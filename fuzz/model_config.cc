@@ -1,4 +1,4 @@
-// A config.json, read by the family that it names, and the model that it describes, without its weights.
+// Reads a config.json with the family that it names, and constructs the model without weights.
 
 #include "fuzz/input.h"
 #include "fuzz/reader.h"

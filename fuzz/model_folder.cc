@@ -1,5 +1,5 @@
-// One file of a whole model folder: a line with the folder's name, a line with the file's, then its content.
-// The folder is opened and the model is run.
+// Replaces one file of a model folder, then opens the folder and runs the model. The input is a line with the
+// folder's name, a line with the file's, and the content.
 
 #include <algorithm>
 #include <map>
@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 using namespace pipelines;
 
-// Folders of each kind of model, and of each kind of tokenizer.
+// A folder for each kind of model and tokenizer.
 constexpr std::initializer_list<const char*> kFolders{"gpt2",
                                                       "SmolLM2-135M",
                                                       "bert-base-NER",
@@ -58,7 +58,7 @@ void run(const std::shared_ptr<const LoadedTextEncoder>& model) {
 
 void run(const std::shared_ptr<const LoadedImageEncoder>& model) {
   const models::ImageEncoderConfig& config = model->model->config();
-  if (config.height * config.width > 1 << 16) return;  // right, but slow
+  if (config.height * config.width > 1 << 16) return;  // valid, but slow
   const data::Image image{.height = 3, .width = 5, .pixels = std::vector<uint8_t>(45, 77)};
   const ImageEmbedder embedder(model);
   const ImageRequest request = static_cast<const ImageEncoderPipeline&>(embedder).prepare(image);
@@ -66,7 +66,7 @@ void run(const std::shared_ptr<const LoadedImageEncoder>& model) {
   embedder.encode(requests, [](size_t, const Tensor&) {});
 }
 
-// A copy of the golden folder, made once.
+// A copy of the golden folder, created once.
 const fs::path& copy_of(const std::string& name) {
   static std::map<std::string, fs::path> copies;
   if (const auto found = copies.find(name); found != copies.end()) return found->second;
@@ -87,7 +87,7 @@ void read(std::string_view bytes) {
   const std::string name(take_line(bytes)), file(take_line(bytes));
   if (std::ranges::find(kFolders, std::string_view(name)) == kFolders.end()) return;
   const fs::path original = golden("apps/golden/hub") / name / file;
-  std::error_code too_long;  // what no file can be called is not there
+  std::error_code too_long;  // an invalid file name does not exist
   if (file.empty() || file.find('/') != file.npos || !fs::is_regular_file(original, too_long)) return;
   const fs::path& folder = copy_of(name);
   write(folder / file, bytes);

@@ -1,4 +1,4 @@
-// A preprocessor_config.json, and an image that it is applied to.
+// Reads a preprocessor_config.json and applies it to an image.
 
 #include "fuzz/input.h"
 #include "fuzz/reader.h"
@@ -13,7 +13,7 @@ void read(std::string_view bytes) {
   const models::ImageProcessor processor(config);
   const models::ImageSize size = config.size().value_or(models::ImageSize{});
   const models::ImageSize resized = config.resize.value_or(size);
-  const int64_t most = 256;  // larger ones are right, but slow
+  const int64_t most = 256;  // larger ones are valid, but slow
   if (size.height * size.width > most * most || resized.height * resized.width > most * most) return;
   if (config.shortest_edge.value_or(0) > most) return;
   const data::Image image{.height = 3, .width = 5, .pixels = std::vector<uint8_t>(45, 77)};

@@ -1,5 +1,5 @@
-// A safetensors file: the bytes as they are, and again as a header behind its right length, which chance
-// seldom finds, with as many bytes of tensors behind it as the first of them says.
+// Reads a safetensors file: the bytes unchanged, and again as a header with its correct length, which random
+// mutation rarely finds, followed by as many data bytes as the first byte says.
 
 #include "qkv/io/safetensors.h"
 
@@ -19,7 +19,7 @@ void read_all(std::string_view bytes) {
       file.tensor(name);
       file.as_stored(name, file.shape(name));
     } catch (const Error&) {
-      // Of a dtype that is not read.
+      // An unsupported dtype.
     }
   }
 }

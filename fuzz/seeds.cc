@@ -1,5 +1,4 @@
-// fuzz_seeds FOLDER: writes the seeds of each reader into FOLDER/<reader>, as the files that libFuzzer begins
-// with.
+// fuzz_seeds FOLDER: writes the seeds of each reader to FOLDER/<reader>, as the initial corpus of libFuzzer.
 
 #include <filesystem>
 #include <iostream>

@@ -1,5 +1,4 @@
-// The files of sentence-transformers beside a BERT, with zero bytes between them, and a text that becomes a
-// vector.
+// Reads sentence-transformers files, separated by zero bytes, with a BERT model, and embeds a text.
 
 #include "fuzz/input.h"
 #include "fuzz/reader.h"

@@ -1,4 +1,4 @@
-// A SentencePiece model, and texts that go through it and back.
+// Reads a SentencePiece model, and encodes and decodes texts.
 
 #include "qkv/text/token_models/sentencepiece.h"
 #include "fuzz/input.h"

@@ -1,4 +1,5 @@
-// What stands beside a SentencePiece model: the model's name, then the files, with zero bytes between them.
+// Reads the configuration files of a SentencePiece model: the model's name and the files, separated by zero
+// bytes.
 
 #include <algorithm>
 
@@ -14,7 +15,7 @@ constexpr std::initializer_list<const char*> kModels{"spiece.model", "tokenizer.
 constexpr std::initializer_list<const char*> kNames{"tokenizer_config.json", "special_tokens_map.json",
                                                     "config.json"};
 
-// A folder for each name of the model.
+// A folder for each model name.
 std::filesystem::path folder_of(const std::string& model) {
   std::filesystem::path folder = scratch_folder("sentencepiece_files-" + model);
   if (!std::filesystem::exists(folder / model))

@@ -1,4 +1,4 @@
-// A model.safetensors.index.json beside one shard.
+// Reads a model.safetensors.index.json with one shard.
 
 #include "fuzz/input.h"
 #include "fuzz/reader.h"
@@ -8,7 +8,7 @@
 namespace qkv::fuzz {
 namespace {
 
-// With a shard whose name the golden index knows.
+// With a shard that the golden index names.
 std::filesystem::path make_folder() {
   const std::filesystem::path folder = scratch_folder("shard_index");
   io::write_safetensors(folder / "model-00001-of-00002.safetensors",

@@ -1,4 +1,4 @@
-// A shortlist, and what it allows for sources of ids inside and outside its vocabulary.
+// Reads a shortlist and applies it to sources with ids inside and outside its vocabulary.
 
 #include "qkv/search/shortlist.h"
 

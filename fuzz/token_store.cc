@@ -1,5 +1,5 @@
-// A token store: the bytes as they are, and again with the checksum that they should have, which chance never
-// finds.
+// Reads a token store: the bytes unchanged, and again with their correct checksum, which random mutation
+// never finds.
 
 #include "qkv/data/token_store.h"
 
@@ -12,7 +12,8 @@
 namespace qkv::fuzz {
 namespace {
 
-// Of the 11 words that a store ends with: the checksum of all before them, the version and the magic number.
+// The footer of 11 words; the checksum of everything before it is followed by the version and the magic
+// number.
 constexpr size_t kFooter = 88, kHash = 64;
 
 std::filesystem::path folder() { return scratch_folder("token_store"); }

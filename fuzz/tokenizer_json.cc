@@ -1,4 +1,4 @@
-// A tokenizer.json, and texts that go through it and back.
+// Reads a tokenizer.json, and encodes and decodes texts.
 
 #include "fuzz/input.h"
 #include "fuzz/reader.h"

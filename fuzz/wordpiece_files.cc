@@ -1,4 +1,4 @@
-// BERT's files: vocab.txt, and what stands beside it, with zero bytes between them.
+// Reads BERT's tokenizer files: vocab.txt and configuration files, separated by zero bytes.
 
 #include "fuzz/input.h"
 #include "fuzz/reader.h"

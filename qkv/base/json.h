@@ -85,7 +85,8 @@ JsonValue parse_json(std::string_view text, const std::string& name, const JsonO
 // A quoted JSON string. Valid UTF-8 is not escaped.
 std::string quoted_json(std::string_view text);
 
-// The double whose shortest text is that of a float, for JSON writers, which write doubles: 1.2 becomes
+// The double with the same shortest decimal digits as a float, for JSON writers, which write doubles: 1.2
+// becomes
 // "1.2", not "1.2000000476837158". The text reads back as the same float.
 double decimal(float value);
 

@@ -91,7 +91,7 @@ class BatchCursor {
   std::vector<Bounds> bounds_;
 };
 
-// A store's pairs in batches_by_length(), for validation: costs are pair_cost().
+// Applies batches_by_length() to a store's pairs, for validation; costs are pair_cost().
 std::vector<Batch> sequential_batches(const TokenStore& store, int64_t max_tokens);
 
 }  // namespace qkv::data

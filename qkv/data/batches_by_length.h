@@ -1,5 +1,5 @@
 #pragma once
-// Cuts sequences into batches of similar lengths.
+// Groups sequences into batches of similar lengths.
 
 #include <cstdint>
 #include <span>
@@ -7,9 +7,9 @@
 
 namespace qkv::data {
 
-// Indices of sequences, longest first and equal ones in their order, cut where a batch would hold more than
-// `batch_tokens` tokens; a longer sequence is a batch of its own. Longest first: the peak of memory comes at
-// once. Throws UsageError for a budget below 1.
+// Indices of the sequences, longest first (ties in input order), split into batches of at most `batch_tokens`
+// tokens; a longer sequence is a batch of its own. Longest first, so that memory peaks at once. Throws
+// UsageError for a budget below 1.
 std::vector<std::vector<size_t>> batches_by_length(std::span<const int64_t> lengths, int64_t batch_tokens);
 
 }  // namespace qkv::data

@@ -16,7 +16,7 @@ using std::filesystem::path;
 ConfigReader open(const path& file) { return {read_file(file), file.string()}; }
 
 std::optional<ConfigReader> open_if_there(const path& file) {
-  std::error_code too_long;  // what no file can be called is not there
+  std::error_code too_long;  // an invalid file name does not exist
   return std::filesystem::exists(file, too_long) ? std::optional(open(file)) : std::nullopt;
 }
 

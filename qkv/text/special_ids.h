@@ -1,5 +1,5 @@
 #pragma once
-// The ids that begin and end what a decoder writes.
+// The ids that begin and end a decoder's output.
 
 #include <cstdint>
 #include <optional>
@@ -10,7 +10,7 @@ struct SpecialIds {
   // The start token, which is not part of the output. None: the output continues the last source token, as in
   // decoder-only models, whose sources are prompts.
   std::optional<int32_t> start = 0;
-  int32_t eos = 0;  // the token that ends an output and, of an encoder-decoder, a source
+  int32_t eos = 0;  // ends an output and, in an encoder-decoder, a source
 };
 
 }  // namespace qkv::text

@@ -78,8 +78,8 @@ class TranslationTokenizer {
   int32_t unk_id(Side side = Side::target) const;  // -1: none
   int32_t pad_id(Side side = Side::target) const;  // also Marian's decoder start token; -1: none
 
-  // What a decoder of the target begins with (<pad>, as Marian's does) and what ends both sides. Throws
-  // DataError where the sides end with other ids, or the target has no <pad>.
+  // The decoder's start token (<pad>, as in Marian) and the end token of both sides. Throws DataError if the
+  // end tokens differ, or the target has no <pad>.
   SpecialIds special_ids() const;
 
   int64_t size(Side side = Side::target) const { return tokenizer(side).size(); }

@@ -9,7 +9,7 @@
 namespace qkv::testing {
 namespace {
 
-// Where files say sizes, counts and ids.
+// Replacements for sizes, counts and ids.
 constexpr std::array<std::string_view, 18> kNumbers{"0",
                                                     "-1",
                                                     "1",
@@ -34,7 +34,7 @@ constexpr std::array<std::string_view, 12> kValues{"null",    "true",   "[]",   
 
 size_t any(size_t bound, RandomStream& random) { return random.below(std::max<size_t>(bound, 1)); }
 
-// Short spans are likelier than long ones.
+// Short spans are more likely than long ones.
 size_t length(size_t most, RandomStream& random) {
   return any(std::min(most, size_t{1} << any(12, random)) + 1, random);
 }
@@ -50,7 +50,7 @@ void change_number(std::string& bytes, RandomStream& random) {
   if (end > begin) bytes.replace(begin, end - begin, kNumbers[any(kNumbers.size(), random)]);
 }
 
-// What stands between a colon, a bracket or a comma and the next of them.
+// Changes the text between two colons, brackets or commas.
 void change_value(std::string& bytes, RandomStream& random) {
   const size_t begin = bytes.find_first_of(":[,", any(bytes.size(), random));
   if (begin == bytes.npos) return;

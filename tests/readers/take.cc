@@ -12,15 +12,15 @@
 #include "qkv/base/error.h"
 
 #if defined(__SANITIZE_ADDRESS__)
-// A larger allocation ends the process.
+// A larger allocation aborts.
 extern "C" const char* __asan_default_options() { return "max_allocation_size_mb=1024"; }
 #endif
 
 namespace qkv::testing {
 namespace {
 
-// What a reader may ask for beyond what the process has: a size that a file invents is refused before memory
-// is asked for, or this limit is met. Sanitizers need the address space for themselves.
+// Limits the memory that a reader may allocate: it must reject an invalid size before allocating, or it meets
+// this limit. Not used with sanitizers, which need the address space.
 class MemoryLimit {
  public:
   explicit MemoryLimit([[maybe_unused]] uint64_t most) {
@@ -46,7 +46,7 @@ class MemoryLimit {
   rlimit before_{};
 };
 
-// An image may be 1 MiB long and have kMaxImagePixels; no other file of that length is worth as much memory.
+// An image file of 1 MiB may have kMaxImagePixels; no other file of that length needs as much memory.
 uint64_t most_memory(const fuzz::Reader& reader) {
   return uint64_t{1} << (std::string_view(reader.name) == "image" ? 30 : 27);
 }

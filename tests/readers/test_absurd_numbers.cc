@@ -1,5 +1,5 @@
-// Each number of a well-formed JSON file is replaced by others, most of them absurd: a size that no memory
-// holds is refused before memory is asked for.
+// Replaces each number of a valid JSON file by others, most of them absurd: excessive sizes must be rejected
+// before memory is allocated.
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ using namespace qkv;
 using nlohmann::ordered_json;
 
 constexpr std::array<int64_t, 9> kNumbers{-1, 0, 1, 4097, 65536, 1 << 28, 2147483647, 1ll << 32, 1ll << 62};
-// Of a vocabulary, whose numbers are all alike, some are enough.
+// A few numbers of a vocabulary suffice, as all are alike.
 constexpr size_t kMostNumbers = 40;
 
 std::vector<ordered_json::json_pointer> numbers_of(const ordered_json& document) {
@@ -35,7 +35,7 @@ TEST_P(AbsurdNumbers, AreRefusedBeforeMemoryIsAskedFor) {
   const fuzz::Reader& reader = *GetParam();
   int64_t changed = 0, taken = 0;
   for (const std::string& seed : reader.seeds()) {
-    // A model folder's file stands behind two lines of names.
+    // A model folder's file follows two lines of names.
     const size_t begin = std::min(seed.find('{'), seed.size());
     ordered_json document = ordered_json::parse(seed.substr(begin), nullptr, /*allow_exceptions=*/false);
     if (!document.is_object()) continue;

@@ -1,6 +1,6 @@
-// Every reader of what comes from elsewhere (fuzz/reader.h) meets mutated files: it refuses them with an
-// error of ours, or what it reads works. The same mutations each time; QKV_MUTATIONS=100000 runs more of
-// them, and the input that ends the process is left in mutation-<reader>.
+// Feeds mutated files to every reader of untrusted data (fuzz/reader.h): it must reject them with a
+// qkv::Error, or return a usable result. The mutations are deterministic; QKV_MUTATIONS=100000 runs more of
+// them, and the input of a crash is left in mutation-<reader>.
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -20,8 +20,7 @@ namespace {
 using namespace qkv;
 using qkv::testing::takes;
 
-// A campaign's current input, in mutation-<reader>: what is left there when the process ends is what ended
-// it.
+// The current input of a campaign, in mutation-<reader>, which remains there after a crash.
 class CurrentInput {
  public:
   explicit CurrentInput(const std::string& reader)
@@ -34,7 +33,7 @@ class CurrentInput {
   CurrentInput(const CurrentInput&) = delete;
   CurrentInput& operator=(const CurrentInput&) = delete;
 
-  // The file stays open: closing it thousands of times a second would wait for the disk.
+  // The file stays open, because closing it thousands of times per second would wait for the disk.
   void set(const std::string& input) const {
     const auto size = static_cast<ssize_t>(input.size());
     EXPECT_EQ(::pwrite(file_, input.data(), input.size(), 0), size) << path_;
@@ -80,7 +79,7 @@ TEST_P(Readers, RefuseMutatedInputsOrWork) {
     taken += takes(reader, input);
   }
   std::cout << reader.name << ": " << taken << " of " << count << " mutated inputs were taken\n";
-  // Mutations that are all refused at once would test little.
+  // If all mutations were rejected immediately, little would be tested.
   EXPECT_LT(taken, count);
 }
 

@@ -31,7 +31,7 @@ std::string model_type_of(std::string_view family, DType dtype) {
   return concat(dtype == DType::i8 && family != kOwn ? kOwnLayout : "", family);
 }
 
-// Says what a folder is that has no config.json.
+// Throws for a folder without config.json, naming its contents.
 void refuse_without_config(const std::filesystem::path& folder) {
   const auto refuse = [&](const std::string& found) {
     throw IoError(concat("model folder ", folder.string(), ": expected config.json, found ", found));

@@ -40,7 +40,7 @@ std::vector<fs::path> module_folders(const fs::path& from) {
     if (folder.is_absolute() || (!folder.empty() && *folder.lexically_normal().begin() == "..")) {
       module.reject("path", "a folder within the model's");
     }
-    std::error_code too_long;  // what no folder can be called is not there
+    std::error_code too_long;  // an invalid folder name does not exist
     if (!folder.empty() && fs::is_directory(from / folder, too_long)) folders.push_back(folder);
   }
   return folders;

@@ -72,7 +72,7 @@ void TensorFiles::open_index(const std::filesystem::path& path) {
     }
     const auto [found, is_new] = numbers.emplace(file, files_.size());
     if (is_new) {
-      std::error_code too_long;  // what no file can be called is not there
+      std::error_code too_long;  // an invalid file name does not exist
       if (!std::filesystem::exists(shard, too_long)) {
         throw DataError(concat(where_, ": expected the shard ", file, " beside it, which holds ", tensor,
                                ", found no such file"));

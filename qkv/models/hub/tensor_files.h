@@ -32,8 +32,8 @@ class TensorFiles {
   std::map<std::string, size_t> numbers_;  // index into the files, by tensor
 };
 
-// What a folder without model.safetensors has in its place and what to do about it, for messages: weights of
-// other programs, an adapter. Empty: nothing that is known.
+// For messages: the weights in a folder without model.safetensors (of other programs, an adapter), with
+// advice. Empty: none that are known.
 std::string unreadable_weights(const std::filesystem::path& folder);
 
 }  // namespace qkv::models

@@ -183,8 +183,8 @@ TokenizerParts read_sentencepiece_file(const fs::path& path, const FolderConfig&
   return parts;
 }
 
-// XLM-R's sentencepiece.bpe.model: fairseq's symbols, then the model's pieces behind its own three, then
-// <mask>. Other classes with a file of this name number its pieces in other ways.
+// XLM-R's sentencepiece.bpe.model: fairseq's symbols, the model's pieces without its first three, and <mask>.
+// Other classes number the pieces of such a file differently.
 TokenizerParts read_xlm_roberta(const fs::path& path, const FolderConfig& config) {
   const std::string name = path.string();
   if (!config.is_xlm_roberta()) {
