@@ -5,9 +5,9 @@
 namespace qkv::apps {
 namespace {
 
-constexpr std::string_view kSpaceMark = "\u2581";  // how SentencePiece writes the space before a word
+constexpr std::string_view kSpaceMark = "\u2581";  // SentencePiece's symbol for a preceding space
 
-// The tokens that write `word` where it last occurs before `followed_by`; none where it does not.
+// The tokens of the last occurrence of `word` before `followed_by`; empty if there is none.
 std::vector<size_t> tokens_of(const std::vector<std::string>& tokens, const std::string& word,
                               const std::string& followed_by = {}) {
   std::string text;

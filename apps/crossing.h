@@ -1,5 +1,5 @@
 #pragma once
-// Which head shows best that a translation takes two words in the other order.
+// Finds the head that shows most clearly that a translation swaps two words.
 
 #include <optional>
 #include <string>
@@ -9,21 +9,21 @@
 
 namespace qkv::apps {
 
-// A word of the source and what it becomes.
+// A source word and its translation.
 struct WordPair {
   std::string source, target;
-  std::string followed_by = {};  // what follows the target word directly, to tell it from others like it
+  std::string followed_by = {};  // the text directly after the target word, to distinguish occurrences
 };
 
 struct CrossingHead {
   int layer = 0, head = 0;  // from 0
-  // For each pair, the share of the target word's attention that falls on the source word, the mean over its
-  // pieces: 0 to 1.
+  // For each pair, the share of the target word's attention on the source word, averaged over its pieces: 0
+  // to 1.
   std::vector<double> shares;
 };
 
-// The head of the decoder's attention over the source whose weakest pair is the strongest. Of a word that
-// occurs several times, the last is meant. Nothing where one does not occur.
+// The cross-attention head whose weakest pair is the strongest. Uses the last occurrence of a word. Nothing
+// if a word does not occur.
 std::optional<CrossingHead> strongest_crossing(const explain::AttentionReport& report,
                                                const std::vector<WordPair>& pairs);
 

@@ -1,5 +1,5 @@
 #pragma once
-// The demo's model: a small Transformer that turns English number words into German ones.
+// The demo's model: a small Transformer that translates English number words to German.
 
 #include <filesystem>
 #include <functional>
@@ -12,33 +12,33 @@
 
 namespace qkv::apps {
 
-// How the demo trains, tuned for two cores; --seed and --steps change it.
+// The demo's training settings, tuned for two cores; --seed and --steps change them.
 train::TranslationJob demo_job(const std::filesystem::path& folder);
 NumberSplitOptions demo_numbers(uint64_t seed);
 
-// The demo's numbers begin here: no other is like "zero", and one example is none.
+// The smallest number: "zero" has nothing in common with the others, and one example is not enough.
 inline constexpr int kSmallest = 1;
 
-// The lines to train on: each number once, but those below kRareBelow, which are few and have words of their
-// own ("ten", "zwölf"), kCopiesOfRare times.
+// Training lines: each number once, but those below kRareBelow, which are few and have words of their own
+// ("ten", "zwölf"), kCopiesOfRare times.
 inline constexpr int kRareBelow = 100, kCopiesOfRare = 20;
 std::vector<int> demo_lines(const std::vector<int>& train);
 
-// What an output folder is to the demo.
+// The state of an output folder.
 enum class DemoFolder {
   fresh,       // missing or empty
-  finished,    // an earlier demo of the same settings ended here
-  other,       // an earlier demo of other settings
-  unfinished,  // an earlier demo was stopped
+  finished,    // an earlier demo with equal settings has finished
+  other,       // an earlier demo with other settings
+  unfinished,  // an earlier demo was interrupted
 };
 
-// Throws UsageError where the folder has something else in it, which the demo does not write over.
+// Throws UsageError if the folder has other contents, which the demo does not overwrite.
 DemoFolder look_at(const train::TranslationJob& job);
 
-// Marks the folder as the demo's. `seconds`: that training took; 0: it has not ended.
+// Marks the folder as the demo's. `seconds`: training time; 0: training has not finished.
 void mark_folder(const train::TranslationJob& job, double seconds);
 
-// The seconds that mark_folder() was told. Throws IoError or DataError.
+// The training time passed to mark_folder(). Throws IoError or DataError.
 double training_seconds(const std::filesystem::path& folder);
 
 struct NumberTexts {
@@ -46,7 +46,7 @@ struct NumberTexts {
 };
 NumberTexts texts_of(std::span<const int> numbers);
 
-// The translations of all, the best of each; an empty one where there is none.
+// The best translation of each text; empty if there is none.
 std::vector<std::string> translate_all(const pipelines::Translator& translator,
                                        const std::vector<std::string>& sources,
                                        const pipelines::TranslateOptions& options);

@@ -64,7 +64,7 @@ void DemoProgress::on_step(const train::StepReport& report) {
 
 void DemoProgress::on_validation(const train::ValidationReport& report) {
   std::string exact, example;
-  if (report.best) {  // then the folder has this model
+  if (report.best) {  // the folder now has this model
     const pipelines::Translator translator(folder_);
     pipelines::TranslateOptions options = translator.default_options();
     options.search.beam = 1;

@@ -1,5 +1,5 @@
 #pragma once
-// How the demo shows a model that learns: a table that grows by a line with each validation.
+// The demo's progress display: a table with one line per validation.
 
 #include <chrono>
 #include <filesystem>
@@ -13,7 +13,7 @@ namespace qkv::apps {
 
 class DemoProgress : public train::TrainObserver {
  public:
-  // At each validation the model in `folder` translates `watched`, of which the first is shown.
+  // At each validation, the model in `folder` translates `watched`; the first one is shown.
   DemoProgress(std::filesystem::path folder, NumberTexts watched, int64_t steps);
   ~DemoProgress() override;
 

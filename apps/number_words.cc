@@ -19,7 +19,7 @@ constexpr std::array<std::string_view, 20> kEnglishUnits = {
 constexpr std::array<std::string_view, 10> kEnglishTens = {"",      "",      "twenty",  "thirty", "forty",
                                                            "fifty", "sixty", "seventy", "eighty", "ninety"};
 
-// "ein" as it stands before und, hundert and tausend; at the end of a number it is "eins".
+// "ein" is used before und, hundert and tausend; at the end of a number it is "eins".
 constexpr std::array<std::string_view, 20> kGermanUnits = {
     "null",     "ein",      "zwei",     "drei",     "vier",     "fünf",    "sechs",
     "sieben",   "acht",     "neun",     "zehn",     "elf",      "zwölf",   "dreizehn",
@@ -53,7 +53,7 @@ void append_english(std::string& text, int number) {
   }
 }
 
-// 1..999, as it stands before "tausend".
+// 1..999, in the form before "tausend".
 std::string german_below_thousand(int number) {
   std::string text;
   if (number >= 100) {

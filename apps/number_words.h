@@ -1,6 +1,6 @@
 #pragma once
-// The demo's corpus: English number words and their German translation. Units and tens change places
-// ("forty-one", "einundvierzig") and German writes one long word, so attention visibly crosses.
+// The demo's corpus: English number words and their German translation. Units and tens are swapped
+// ("forty-one", "einundvierzig") and German writes a single word, so that attention visibly crosses.
 
 #include <cstdint>
 #include <filesystem>
@@ -19,10 +19,11 @@ std::string english_number(int number);
 std::string german_number(int number);
 
 struct NumberSplitOptions {
-  int largest = 9'999;     // the numbers are 0..largest
-  int held_out = 500;      // how many of them are kept for the test
-  int validation = 0;      // how many others are kept from training, to choose and to stop by
-  int always_train = 100;  // smaller numbers are never held out: "zero" occurs in no other
+  int largest = 9'999;  // the numbers are 0..largest
+  int held_out = 500;   // numbers held out for the test
+  int validation = 0;   // further numbers held out for validation
+  // Smaller numbers are never held out: some words, such as "zero", occur in no other.
+  int always_train = 100;
   uint64_t seed = 1;
 };
 
@@ -33,7 +34,7 @@ struct NumberSplit {
 // Throws UsageError unless the range is valid and leaves numbers to train on.
 NumberSplit split_numbers(const NumberSplitOptions& options);
 
-// A parallel corpus of the numbers' words, one number a line. Throws IoError.
+// Writes a parallel corpus of the numbers' words, one number per line. Throws IoError.
 void write_number_corpus(std::span<const int> numbers, const std::filesystem::path& english,
                          const std::filesystem::path& german);
 

@@ -44,11 +44,9 @@ nlohmann::ordered_json json_of(const Profile::Entry& entry, double seconds,
 }
 
 constexpr const char* kNote =
-    "GFLOP/s: two a multiply-accumulate that the mathematics needs. GB/s: inputs and outputs once each; "
-    "above\n"
-    "100 % of the memory's bandwidth the numbers came from a cache. cross_entropy has the output projection "
-    "and\n"
-    "its gradients in its forward run.\n";
+    "GFLOP/s: two per required multiply-accumulate. GB/s: each input and output counted once;\n"
+    "above 100 % of the memory bandwidth, data came from a cache. cross_entropy includes the\n"
+    "output projection, and its gradients in its forward run.\n";
 
 }  // namespace
 
@@ -77,16 +75,16 @@ std::string ProfileReport::text(const Style& style) const {
 
   std::vector<std::vector<std::string>> memory;
   for (size_t i = 0; i < kMemoryUses; ++i) {
-    if (memory_.at_peak[i] == 0) continue;  // such as weights that are mapped from their file
+    if (memory_.at_peak[i] == 0) continue;  // such as weights mapped from their file
     memory.push_back({std::string("  ") + name_of(static_cast<MemoryUse>(i)),
                       bytes_text(static_cast<int64_t>(memory_.at_peak[i]))});
   }
-  memory.push_back({"  all of these", bytes_text(static_cast<int64_t>(memory_.peak_in_use))});
+  memory.push_back({"  total", bytes_text(static_cast<int64_t>(memory_.peak_in_use))});
   memory.push_back({"  the process", bytes_text(static_cast<int64_t>(resident_))});
-  return concat(style.bold("where the time went"), " (", limits_.threads,
+  return concat(style.bold("time by operation"), " (", limits_.threads,
                 limits_.threads == 1 ? " thread" : " threads", "; peak ", fixed(limits_.gflops, 0),
                 " GFLOP/s, memory ", fixed(limits_.bandwidth(), 1), " GB/s)\n", table_text(rows),
-                style.dim(kNote), style.bold("memory at its peak"), '\n', table_text(memory));
+                style.dim(kNote), style.bold("peak memory"), '\n', table_text(memory));
 }
 
 nlohmann::ordered_json ProfileReport::json() const {

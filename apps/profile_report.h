@@ -1,5 +1,5 @@
 #pragma once
-// A profile with what it is held against: for people as a table, for programs as JSON.
+// A profile compared with the machine's peak rates: as a table, or as JSON.
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -14,8 +14,7 @@ namespace qkv::apps {
 
 class ProfileReport {
  public:
-  // Takes down the profile and the peak of memory as they are now, then measures the machine's limits (half a
-  // second).
+  // Records the current profile and memory peak, then measures the machine's peak rates (half a second).
   explicit ProfileReport(const Profile& profile);
 
   std::string text(const Style& style) const;

@@ -1,5 +1,5 @@
 #pragma once
-// The sampling options that translate and generate share.
+// Sampling options common to translate and generate.
 
 #include <optional>
 #include <string>
@@ -16,11 +16,11 @@ struct SamplingArguments {
   std::optional<int> top_k;
   uint64_t seed = search::Sampling().seed;
 
-  // What is not given is as in the model's folder.
+  // Unset options default to the model folder's.
   std::optional<search::Sampling> sampling(const models::GenerationDefaults& model) const;
 };
 
-// `arguments` has to live as long as the command.
+// `arguments` must live as long as the command.
 void add_sampling_options(CLI::App& command, SamplingArguments& arguments);
 
 }  // namespace qkv::apps

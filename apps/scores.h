@@ -1,5 +1,5 @@
 #pragma once
-// BLEU and chrF2 as the commands compute and print them.
+// Computing and printing of BLEU and chrF2 by the commands.
 
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
@@ -12,21 +12,20 @@ namespace qkv::apps {
 
 struct ScoreArguments {
   bool chrf_only = false, lowercase = false, json = false;
-  int width = 2;  // digits after the point
+  int width = 2;  // decimals
 };
 
-// --chrf, --lowercase, --width and --json. `arguments` has to live as long as the command.
+// --chrf, --lowercase, --width and --json. `arguments` must live as long as the command.
 void add_score_options(CLI::App& command, ScoreArguments& arguments);
 
-// The lines of a UTF-8 file; "-" is stdin. Throws IoError, and DataError for bytes that are not UTF-8 and for
-// a file without lines.
+// The lines of a UTF-8 file; "-" is stdin. Throws IoError, and DataError for invalid UTF-8 and an empty file.
 std::vector<std::string> read_lines(const std::string& path);
 
-// Throws DataError naming both files where they have not as many lines.
+// Throws DataError naming both files if their numbers of lines differ.
 void require_as_many_lines(const std::string& path, size_t lines, const std::string& other,
                            size_t other_lines);
 
-// Text: a line for each score, as sacreBLEU prints it.
+// One line per score, as printed by sacreBLEU.
 std::string score_text(const std::vector<std::string>& hypotheses,
                        const std::vector<std::vector<std::string>>& reference_sets,
                        const ScoreArguments& arguments);

@@ -1,5 +1,5 @@
 #pragma once
-// The candidates of beam searches as a file: a JSON object for each line of input.
+// A file with the candidates of beam searches: one JSON object per input line.
 
 #include <filesystem>
 #include <fstream>
@@ -10,9 +10,9 @@ namespace qkv::apps {
 
 class TraceFile {
  public:
-  // Throws IoError where the file cannot be written. The tokenizer must outlive it.
+  // Throws IoError if the file cannot be written. The tokenizer must outlive it.
   TraceFile(const std::filesystem::path& path, const text::TranslationTokenizer& tokenizer);
-  // {"line": 1, "steps": ...}, as pipelines::to_json() writes a search::SearchTrace.
+  // {"line": 1, "steps": ...}, as written by pipelines::to_json() for a search::SearchTrace.
   void add(int64_t line, const pipelines::Translation& translation);
   void close();
 

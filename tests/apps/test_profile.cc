@@ -67,7 +67,7 @@ TEST_F(ProfileCommand, PrintsTablesAndSavesBatches) {
   const Outcome trained = train("model", {"--profile", "--save-batches", batches});
   ASSERT_EQ(trained.status, 0) << trained.err;
   for (const char* part :
-       {"where the time went", "linear, backward", "of bandwidth", "total", "packed weights"})
+       {"time by operation", "linear, backward", "of bandwidth", "total", "packed weights"})
     EXPECT_NE(trained.out.find(part), std::string::npos) << part << trained.out;
   EXPECT_EQ(trained.out.find('\033'), std::string::npos) << "colour in a file";
 
@@ -94,7 +94,7 @@ TEST_F(ProfileCommand, PrintsTablesAndSavesBatches) {
   const Outcome translated = run_qkv({"translate", model, "--profile", "--threads", "1"}, input);
   ASSERT_EQ(translated.status, 0) << translated.err;
   EXPECT_EQ(translated.out, run_qkv({"translate", model}, input).out);
-  for (const char* part : {"where the time went", "attention", "search", "cache", "tokenizing", "total"})
+  for (const char* part : {"time by operation", "attention", "search", "cache", "tokenizing", "total"})
     EXPECT_NE(translated.err.find(part), std::string::npos) << part << translated.err;
   EXPECT_EQ(translated.err.find("backward"), std::string::npos) << translated.err;
   const Outcome json = run_qkv({"translate", model, "--profile", "--json"}, input);
