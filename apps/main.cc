@@ -13,6 +13,7 @@
 #include "qkv/base/error.h"
 #include "qkv/base/log.h"
 #include "qkv/base/parallel.h"
+#include "qkv/kernels/instruction_set.h"
 
 namespace qkv::apps {
 
@@ -120,6 +121,7 @@ int parse(CLI::App& app, int argc, char** argv) {
 }
 
 int run(int argc, char** argv) {
+  qkv::kernels::instruction_set();  // a wrong QKV_ISA fails, also where nothing is computed
   CLI::App app{"qkv: train, run and look into Transformers\n", "qkv"};
   app.set_version_flag("--version", "qkv " QKV_VERSION);
   app.require_subcommand(1);

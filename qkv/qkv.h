@@ -38,6 +38,7 @@
 #include "qkv/kernels/counters.h"
 #include "qkv/kernels/dropout.h"
 #include "qkv/kernels/gradient_slot.h"
+#include "qkv/kernels/instruction_set.h"
 #include "qkv/kernels/limits.h"
 
 #include "qkv/io/safetensors.h"

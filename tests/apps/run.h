@@ -31,8 +31,9 @@ inline std::string quoted(const std::string& text) {
 }
 
 struct RunOptions {
-  std::string input = {};      // stdin
-  std::string stdout_to = {};  // redirects stdout to this file instead of Outcome::out
+  std::string input = {};        // stdin
+  std::string stdout_to = {};    // redirects stdout to this file instead of Outcome::out
+  std::string environment = {};  // assignments, as "A=1 B=2"
 };
 
 inline Outcome run_qkv(const std::vector<std::string>& arguments, const RunOptions& options = {}) {
@@ -40,7 +41,7 @@ inline Outcome run_qkv(const std::vector<std::string>& arguments, const RunOptio
   const std::string in = scratch.write("in", options.input).string();
   const std::string out = options.stdout_to.empty() ? (scratch / "out").string() : options.stdout_to;
   const std::string err = (scratch / "err").string();
-  std::string command = quoted(QKV_PROGRAM);
+  std::string command = concat(options.environment, " ", quoted(QKV_PROGRAM));
   for (const std::string& argument : arguments) command += concat(" ", quoted(argument));
   command += concat(" <", quoted(in), " >", quoted(out), " 2>", quoted(err));
   const int status = std::system(command.c_str());

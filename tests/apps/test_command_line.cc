@@ -1,3 +1,4 @@
+#include "qkv/kernels/instruction_set.h"
 #include "tests/apps/run.h"
 
 namespace qkv::testing {
@@ -54,6 +55,19 @@ TEST(CommandLine, RefusesWhatItDoesNotKnow) {
   expect_failure(run_qkv({"inspect", "--layer", "attention", "--d-model", "0"}), 2,
                  {"qkv: --d-model: expected", "0"});
   expect_failure(run_qkv({"demo", "--steps", "0"}), 2, {"max_steps"});
+}
+
+TEST(CommandLine, UsesTheInstructionSetAskedForOrFails) {
+  const std::vector<std::string> command{"inspect", "--preset", "tiny"};
+  expect_failure(run_qkv(command, {.environment = "QKV_ISA=avx3"}), 2,
+                 {"qkv: QKV_ISA: expected an instruction set that this build and machine have (", "'avx3'"});
+  const bool arm = kernels::instruction_sets().back() == kernels::InstructionSet::neon;
+  expect_failure(run_qkv(command, {.environment = arm ? "QKV_ISA=avx2" : "QKV_ISA=neon"}), 2,
+                 {"QKV_ISA: ", kernels::name_of(kernels::instruction_sets().front())});
+  for (const kernels::InstructionSet set : kernels::instruction_sets()) {
+    const std::string environment = concat("QKV_ISA=", kernels::name_of(set));
+    EXPECT_EQ(run_qkv(command, {.environment = environment}).status, 0) << environment;
+  }
 }
 
 TEST(CommandLine, ChecksTheNumberOfThreads) {

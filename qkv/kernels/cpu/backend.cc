@@ -14,6 +14,7 @@
 #include "qkv/kernels/cpu/rotary.h"
 #include "qkv/kernels/cpu/transpose.h"
 #include "qkv/kernels/cpu/weights.h"
+#include "qkv/kernels/instruction_set.h"
 
 namespace qkv::kernels {
 namespace {
@@ -175,6 +176,7 @@ class CpuBackend final : public Backend {
 
 const Backend& cpu_backend() {
   static constinit const CpuBackend instance;
+  instruction_set();  // QKV_ISA is obeyed, or refused, before the first kernel runs
   return instance;
 }
 

@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "qkv/base/parallel.h"
+#include "qkv/kernels/instruction_set.h"
 #include "qkv/tensor/storage.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -109,6 +110,7 @@ void keep(float number) {
 }  // namespace
 
 std::string instructions() {
+  instruction_set();  // Highway is limited from here on
   const std::string name = HWY_DYNAMIC_DISPATCH(target_name)();
   if (name.starts_with("AVX3")) return "AVX-512";
   return name == "EMU128" || name == "SCALAR" ? "portable" : name;
@@ -124,6 +126,7 @@ std::string processor_name() {
 }
 
 double peak_gflops() {
+  instruction_set();
   double best = 0;
   for (int turn = 0; turn < 5; ++turn) {
     float result[2] = {1e-3f, 0};
@@ -136,6 +139,7 @@ double peak_gflops() {
 }
 
 MachineLimits measure_limits() {
+  instruction_set();
   MachineLimits limits{.threads = threads()};
   constexpr int64_t kSteps = 1000000;  // some 10 ms, beside which waking the other threads is nothing
   double operations = 0;

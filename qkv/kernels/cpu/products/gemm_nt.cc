@@ -155,7 +155,7 @@ int32_t sum_of(const int8_t* numbers, int64_t count) {
 
 bool multiplies_tiles() {
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
-  return has_amx();
+  return use_amx();
 #else
   return false;
 #endif
@@ -173,7 +173,7 @@ void int8_part(const GemmTile& p) {
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
     if (p.tiles) {
       int8_sums_amx(some, sums);
-    } else if (has_vnni()) {
+    } else if (use_vnni()) {
       int8_sums_vnni(some, sums);
     } else {
       int8_sums(some, sums);

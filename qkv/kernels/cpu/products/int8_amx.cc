@@ -29,6 +29,7 @@
 namespace qkv::kernels {
 namespace {
 
+constexpr int kTileData = 18;                      // the state component of the tiles, in XCR0
 constexpr int64_t kTile = kAmxRows;                // columns of weights are as many
 constexpr int64_t kTileBytes = kTile * kAmxDepth;  // also of a tile of sums
 static_assert(kSumRows % kTile == 0 && kPartCols % kTile == 0);
@@ -192,19 +193,17 @@ QKV_AMX void columns_by_all_rows(const Columns (&columns)[C], const GemmTile& pa
 
 }  // namespace
 
-// Linux gives the tiles' registers, 8 KiB that every switch between threads has to save, to who asks for
-// them.
-bool has_amx() {
-  static const bool answer = [] {
-    // Intel's manual, volume 2, CPUID: leaf 7, EDX. Clang 14 knows no names for these features.
-    constexpr unsigned kAmxTile = 1u << 24, kAmxInt8 = 1u << 25;
-    constexpr int kTileData = 18;
-    unsigned a = 0, b = 0, c = 0, d = 0;
-    return has_vnni() && __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & kAmxTile) != 0 &&
-           (d & kAmxInt8) != 0 && ::syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, kTileData) == 0;
-  }();
-  return answer;
+bool machine_has_amx() {
+  // Intel's manual, volume 2, CPUID: leaf 7, EDX. Clang 14 knows no names for these features.
+  constexpr unsigned kAmxTile = 1u << 24, kAmxInt8 = 1u << 25;
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (!machine_has_vnni() || __get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return false;
+  if ((d & kAmxTile) == 0 || (d & kAmxInt8) == 0) return false;
+  uint64_t features = 0;  // that this kernel can save; Linux before 5.16 does not know the question
+  return ::syscall(SYS_arch_prctl, ARCH_GET_XCOMP_SUPP, &features) == 0 && (features >> kTileData & 1) != 0;
 }
+
+bool request_amx() { return ::syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, kTileData) == 0; }
 
 QKV_AMX void pack_amx_tiles(const uint8_t* rows, int64_t stride, uint8_t* tiles) {
   for (int64_t i = 0; i < stride; i += kAmxDepth) transpose(rows + i, stride, tiles + i * kTile, kAmxDepth);
@@ -229,7 +228,8 @@ QKV_AMX void int8_sums_amx(const GemmTile& part, int32_t* sums) {
 #else
 
 namespace qkv::kernels {
-bool has_amx() { return false; }
+bool machine_has_amx() { return false; }
+bool request_amx() { return false; }
 void pack_amx_tiles(const uint8_t* /*rows*/, int64_t /*stride*/, uint8_t* /*tiles*/) {}
 void int8_sums_amx(const GemmTile& /*part*/, int32_t* /*sums*/) {}
 }  // namespace qkv::kernels

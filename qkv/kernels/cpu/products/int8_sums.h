@@ -1,7 +1,7 @@
 #pragma once
 // sums[r * kPartCols + c] = sum_i q[r][i] w[c][i], exactly, for a part of an int8 product with at most
-// kSumRows rows (gemm_nt.h): with machine-specific instructions that Highway 1.0 does not know. Each is
-// for machines whose has_...() says so; the portable code of gemm_nt.cc finds the same sums.
+// kSumRows rows (gemm_nt.h): with machine-specific instructions that Highway 1.0 does not know. Each runs
+// where use_...() says so; the portable code of gemm_nt.cc finds the same sums.
 
 #include <cstdint>
 
@@ -12,12 +12,16 @@ namespace qkv::kernels {
 // Each step at most so many rows, a multiple of kAmxRows: their sums stay in the first cache.
 inline constexpr int64_t kSumRows = 96;
 
-bool has_vnni();
+bool machine_has_vnni();
+bool use_vnni();  // has them, and QKV_ISA allows them (instruction_set.h)
 void int8_sums_vnni(const GemmTile& part, int32_t* sums);
 
 // For rows in tiles (pack_amx_tiles). Numbers of the sums are written up to the next multiple of 16 rows and
 // columns.
-bool has_amx();
+bool machine_has_amx();
+// Asks Linux for the tiles' registers, 8 KiB that every switch between threads has to save from then on.
+bool request_amx();
+bool use_amx();
 void int8_sums_amx(const GemmTile& part, int32_t* sums);
 
 // The rows of a tile, and how many numbers of each.

@@ -83,7 +83,7 @@ QKV_VNNI void tile(const uint8_t* q, int64_t q_stride, const int8_t* const* w, i
 
 }  // namespace
 
-bool has_vnni() {
+bool machine_has_vnni() {
   static const bool answer = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                              __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni");
   return answer;
@@ -118,7 +118,7 @@ void int8_sums_vnni(const GemmTile& part, int32_t* sums) {
 #else
 
 namespace qkv::kernels {
-bool has_vnni() { return false; }
+bool machine_has_vnni() { return false; }
 void int8_sums_vnni(const GemmTile& /*part*/, int32_t* /*sums*/) {}
 }  // namespace qkv::kernels
 

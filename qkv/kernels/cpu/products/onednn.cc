@@ -14,6 +14,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "qkv/base/error.h"
 #include "qkv/tensor/storage.h"
 
 namespace qkv::kernels {
@@ -170,6 +171,28 @@ SignalsWait::~SignalsWait() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 
 void run(const Product& product, const float* a, const void* b, const float* bias, float* c) {
   compiled(product).run(a, b, bias, c);
+}
+
+void limit(InstructionSet set) {
+  const auto isa = [set] {
+    switch (set) {
+      case InstructionSet::avx2:
+        return dnnl::cpu_isa::avx2;
+      case InstructionSet::avx512:
+        return dnnl::cpu_isa::avx512_core;
+      case InstructionSet::avx512_vnni:
+        return dnnl::cpu_isa::avx512_core_bf16;  // f32 products do not tell the two apart
+      case InstructionSet::amx:
+      case InstructionSet::neon:
+        return dnnl::cpu_isa::all;
+      default:
+        return dnnl::cpu_isa::sse41;
+    }
+  }();
+  if (dnnl::set_max_cpu_isa(isa) != dnnl::status::success) {
+    throw UsageError(concat("QKV_ISA: expected to limit oneDNN to ", name_of(set),
+                            ", found that this process has used it before"));
+  }
 }
 
 bool runs_on_slabs() {

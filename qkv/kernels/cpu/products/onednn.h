@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "qkv/kernels/cpu/products/packed_matrix.h"
+#include "qkv/kernels/instruction_set.h"
 
 namespace qkv::kernels::onednn {
 
@@ -23,6 +24,10 @@ struct Product {
 
 // Runs inside a SignalsWait of the caller's thread and a OneThread of this one.
 void run(const Product& product, const float* a, const void* b, const float* bias, float* c);
+
+// Lets oneDNN use no instructions beyond these; SSE4.1 is the least it has. Throws UsageError where it has
+// been used before.
+void limit(InstructionSet set);
 
 // Whether this machine's oneDNN has a fast kernel for PackLayout::slabs. They are asked for by name, not with
 // format_tag::any: what that chooses depends on strides, and the bits of a row would with it.
