@@ -19,7 +19,7 @@
 namespace qkv::kernels {
 namespace {
 
-// One or the other.
+// Either of the two.
 struct CpuMatrix final : PreparedMatrix {
   explicit CpuMatrix(cpu::PackedMatrix matrix) : packed(std::move(matrix)) {}
   explicit CpuMatrix(cpu::WeightView weights) : in_place(std::move(weights)) {}

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::array kNames = {"scalar", "sse4", "avx2", "avx512", "avx512_vnni", "amx", "neon"};
 
-// Highway's target of each set; VNNI and AMX are our own code on top of AVX-512.
+// Highway's target for each set; VNNI and AMX are our own code in addition to AVX-512.
 int64_t target_of(InstructionSet set) {
   switch (set) {
 #if HWY_ARCH_X86
@@ -66,9 +66,10 @@ InstructionSet choose() {
                             names_of(sets), "), found ", known ? "" : "the unknown name ", "'", wanted, "'"));
   }
   if (*found == InstructionSet::amx && !request_amx())
-    throw UsageError("QKV_ISA: expected to use amx, found that the kernel refuses its registers");
+    throw UsageError(
+        "QKV_ISA: expected amx to be available, found that the operating system refuses its registers");
   onednn::limit(*found);
-  hwy::DisableTargets(target_of(*found) - 1);  // the better a target, the lower its bit
+  hwy::DisableTargets(target_of(*found) - 1);  // better targets have lower bits
   return *found;
 }
 

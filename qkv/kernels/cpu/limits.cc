@@ -24,10 +24,10 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 const char* target_name() { return hwy::TargetName(HWY_TARGET); }
 
-// Chains of dependent multiply-adds: enough of them to hide their latency, few enough for the registers.
+// Independent chains of multiply-adds: enough to hide their latency, few enough for the registers.
 constexpr int kChains = 12;
 
-// Returns the operations done.
+// Returns the number of operations.
 double multiply_add(int64_t steps, float* result) {
   const hn::ScalableTag<float> d;
   const auto factor = hn::Set(d, 0.999f), addend = hn::Set(d, result[0]);
@@ -80,8 +80,8 @@ HWY_EXPORT(multiply_add);
 HWY_EXPORT(sum_of);
 HWY_EXPORT(triad);
 
-constexpr int64_t kArray = int64_t{16} << 20;  // floats: 64 MiB, beyond the caches of one socket's core
-constexpr int64_t kPiece = int64_t{1} << 18;   // floats, of one piece of work
+constexpr int64_t kArray = int64_t{16} << 20;  // floats: 64 MiB, larger than the caches of a socket's core
+constexpr int64_t kPiece = int64_t{1} << 18;   // floats per piece of work
 
 double seconds_of_thread() {
   timespec now{};
@@ -89,7 +89,7 @@ double seconds_of_thread() {
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
-// The shortest of several turns, in seconds: others on the machine only make a turn longer.
+// The minimum time of several runs in seconds, because other load can only lengthen a run.
 template <class Body>
 double shortest(int turns, const Body& body) {
   double best = 1e300;
@@ -101,7 +101,7 @@ double shortest(int turns, const Body& body) {
   return best;
 }
 
-// What the compiler must not see through: the number goes on, so the work cannot be left out.
+// Uses the result, so that the compiler cannot remove the computation.
 void keep(float number) {
   volatile float sink = number;
   static_cast<void>(sink);
@@ -141,7 +141,7 @@ double peak_gflops() {
 MachineLimits measure_limits() {
   instruction_set();
   MachineLimits limits{.threads = threads()};
-  constexpr int64_t kSteps = 1000000;  // some 10 ms, beside which waking the other threads is nothing
+  constexpr int64_t kSteps = 1000000;  // about 10 ms, which makes the waking of other threads negligible
   double operations = 0;
   const double compute = shortest(8, [&] {
     parallel_for(limits.threads, 1, [&](int64_t begin, int64_t /*end*/) {

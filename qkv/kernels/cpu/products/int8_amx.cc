@@ -1,9 +1,8 @@
 // Sums of products of 8-bit numbers with AMX: one instruction multiplies a tile of 16 x 64 numbers by one of
 // 64 x 16.
 //
-// The weights are the left-hand tiles: 16 columns of the result by 64 numbers, as they lie. So the inputs
-// have to be the right-hand ones, in groups of four numbers, and come laid out for that (pack_amx_tiles); and
-// the sums come out column by column.
+// The weights are the left-hand tiles, in place: 16 columns of the result by 64 numbers. The inputs are the
+// right-hand tiles, in groups of four numbers (pack_amx_tiles), and the sums result column by column.
 
 #include "qkv/kernels/cpu/products/int8_sums.h"
 
@@ -17,8 +16,7 @@
 
 #include <algorithm>
 
-// GCC 12 takes the idle operands inside its own intrinsics for mistakes; with sanitizers on, under the second
-// name.
+// GCC 12 warns about unused operands within its own intrinsics; with sanitizers under the second name.
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #if !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
@@ -30,7 +28,7 @@ namespace qkv::kernels {
 namespace {
 
 constexpr int kTileData = 18;                      // the state component of the tiles, in XCR0
-constexpr int64_t kTile = kAmxRows;                // columns of weights are as many
+constexpr int64_t kTile = kAmxRows;                // also the number of weight columns
 constexpr int64_t kTileBytes = kTile * kAmxDepth;  // also of a tile of sums
 static_assert(kSumRows % kTile == 0 && kPartCols % kTile == 0);
 
@@ -47,7 +45,7 @@ QKV_AMX void transpose(const void* from, int64_t from_stride, void* to, int64_t 
   const auto* const source = static_cast<const char*>(from);
 #pragma GCC unroll 16
   for (int i = 0; i < 16; ++i) a[i] = _mm512_loadu_si512(source + i * from_stride);
-    // In each block of 128 bits: of pairs, then of fours.
+    // Within each 128-bit block: pairs, then groups of four.
 #pragma GCC unroll 8
   for (int i = 0; i < 16; i += 2) {
     b[i] = _mm512_unpacklo_epi32(a[i], a[i + 1]);
@@ -60,7 +58,7 @@ QKV_AMX void transpose(const void* from, int64_t from_stride, void* to, int64_t 
     a[i + 2] = _mm512_unpacklo_epi64(b[i + 1], b[i + 3]);
     a[i + 3] = _mm512_unpackhi_epi64(b[i + 1], b[i + 3]);
   }
-  // Then the blocks: a[4 g + r] holds column 4 k + r of the rows 4 g to 4 g + 3 in its block k.
+  // Then between blocks: block k of a[4 g + r] is column 4 k + r of the rows 4 g to 4 g + 3.
 #pragma GCC unroll 4
   for (int r = 0; r < 4; ++r) {
     b[r] = _mm512_shuffle_i32x4(a[r], a[4 + r], 0x88);
@@ -78,8 +76,8 @@ QKV_AMX void transpose(const void* from, int64_t from_stride, void* to, int64_t 
   }
 }
 
-// Left-hand tiles: sixteen columns from `first` on, as they lie where all of a tile is there, and else from a
-// copy with zeros for what is not.
+// Left-hand tiles: sixteen columns from `first`, in place if the tile is complete, otherwise from a
+// zero-padded copy.
 class Columns {
  public:
   Columns(const GemmTile& part, int64_t first)
@@ -90,12 +88,12 @@ class Columns {
 
   int64_t inner() const { return inner_; }
   int64_t stride() const { return stride_; }
-  // Up to here tiles are all there.
+  // The end of complete tiles.
   int64_t whole() const { return count_ == kTile ? inner_ / kAmxDepth * kAmxDepth : 0; }
   const int8_t* at(int64_t i) const { return first_ + i; }
 
-  // Asks for the numbers from i on of some of the columns that follow `ahead` columns behind: those whose
-  // turn it is, when there are `turns`.
+  // Prefetches the numbers from i on of some of the columns `ahead` columns later, distributed over `turns`
+  // calls.
   void prefetch(int64_t i, int64_t ahead, int64_t turn, int64_t turns) const {
     for (int64_t c = kTile * turn / turns; c < kTile * (turn + 1) / turns; ++c)
       __builtin_prefetch(at(i) + (ahead + c) * stride_);
@@ -132,8 +130,8 @@ QKV_AMX inline void multiply(const int8_t* const (&columns)[C], int64_t stride,
   }
 }
 
-// 16 C columns by 16 R rows; rows[r] is where the tiles of the r-th sixteen rows lie. Several turns with the
-// same columns, this being one of them, fetch the next ones.
+// 16 C columns by 16 R rows; rows[r] points to the tiles of the r-th sixteen rows. Several calls with the
+// same columns share the prefetching of the next ones.
 template <int C, int R>
 QKV_AMX void block(const Columns (&columns)[C], const uint8_t* const (&rows)[R], int64_t turn, int64_t turns,
                    int32_t* sums) {
@@ -194,12 +192,12 @@ QKV_AMX void columns_by_all_rows(const Columns (&columns)[C], const GemmTile& pa
 }  // namespace
 
 bool machine_has_amx() {
-  // Intel's manual, volume 2, CPUID: leaf 7, EDX. Clang 14 knows no names for these features.
+  // Intel's manual, volume 2, CPUID: leaf 7, EDX. Clang 14 has no names for these features.
   constexpr unsigned kAmxTile = 1u << 24, kAmxInt8 = 1u << 25;
   unsigned a = 0, b = 0, c = 0, d = 0;
   if (!machine_has_vnni() || __get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return false;
   if ((d & kAmxTile) == 0 || (d & kAmxInt8) == 0) return false;
-  uint64_t features = 0;  // that this kernel can save; Linux before 5.16 does not know the question
+  uint64_t features = 0;  // supported by this kernel; unknown to Linux before 5.16
   return ::syscall(SYS_arch_prctl, ARCH_GET_XCOMP_SUPP, &features) == 0 && (features >> kTileData & 1) != 0;
 }
 

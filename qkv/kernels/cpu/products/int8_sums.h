@@ -1,7 +1,7 @@
 #pragma once
 // sums[r * kPartCols + c] = sum_i q[r][i] w[c][i], exactly, for a part of an int8 product with at most
-// kSumRows rows (gemm_nt.h): with machine-specific instructions that Highway 1.0 does not know. Each runs
-// where use_...() says so; the portable code of gemm_nt.cc finds the same sums.
+// kSumRows rows (gemm_nt.h), with machine-specific instructions that Highway 1.0 lacks. Each function
+// requires its use_...(); the portable code of gemm_nt.cc gives the same sums.
 
 #include <cstdint>
 
@@ -9,26 +9,25 @@
 
 namespace qkv::kernels {
 
-// Each step at most so many rows, a multiple of kAmxRows: their sums stay in the first cache.
+// Maximum rows per step, a multiple of kAmxRows: their sums stay in the L1 cache.
 inline constexpr int64_t kSumRows = 96;
 
 bool machine_has_vnni();
 bool use_vnni();  // has them, and QKV_ISA allows them (instruction_set.h)
 void int8_sums_vnni(const GemmTile& part, int32_t* sums);
 
-// For rows in tiles (pack_amx_tiles). Numbers of the sums are written up to the next multiple of 16 rows and
-// columns.
+// For rows in tiles (pack_amx_tiles). Writes sums up to the next multiple of 16 rows and columns.
 bool machine_has_amx();
 // Asks Linux for the tiles' registers, 8 KiB that every switch between threads has to save from then on.
 bool request_amx();
 bool use_amx();
 void int8_sums_amx(const GemmTile& part, int32_t* sums);
 
-// The rows of a tile, and how many numbers of each.
+// Rows of a tile, and numbers per row.
 inline constexpr int64_t kAmxRows = 16, kAmxDepth = 64;
 
-// kAmxRows rows of `stride` numbers, a multiple of kAmxDepth, as AMX multiplies by them: tile after tile,
-// and in a tile four numbers of each row, then the next four of each.
+// Packs kAmxRows rows of `stride` numbers, a multiple of kAmxDepth, into AMX's layout: tile by tile, and
+// within a tile four numbers of each row, then the next four of each.
 void pack_amx_tiles(const uint8_t* rows, int64_t stride, uint8_t* tiles);
 
 }  // namespace qkv::kernels

@@ -1,5 +1,5 @@
-// Sums of products of 8-bit numbers with AVX-512 VNNI: one instruction multiplies 64 pairs and adds them up
-// in fours.
+// Sums of products of 8-bit numbers with AVX-512 VNNI: one instruction multiplies 64 pairs and adds them in
+// groups of four.
 
 #include "qkv/kernels/cpu/products/int8_sums.h"
 
@@ -9,8 +9,7 @@
 
 #include <algorithm>
 
-// GCC 12 takes the idle operands inside its own intrinsics for mistakes; with sanitizers on, under the second
-// name.
+// GCC 12 warns about unused operands within its own intrinsics; with sanitizers under the second name.
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #if !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
@@ -23,7 +22,7 @@ namespace {
 
 constexpr int64_t kLanes = 64;
 
-// sum += products, in place: with its intrinsic, GCC 12 copies each sum to a register of its own and back.
+// sum += products, in place: with the intrinsic, GCC 12 copies each sum to another register and back.
 QKV_VNNI inline void add_products(__m512i& sum, __m512i left, __m512i right) {
   asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(left), "v"(right));
 }
@@ -37,7 +36,7 @@ QKV_VNNI inline __m128i sums_of_lanes(__m512i a, __m512i b, __m512i c, __m512i d
   return _mm_add_epi32(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
 }
 
-// R rows by C columns (a multiple of four); w[c] points at column c's weights.
+// R rows by C columns (a multiple of four); w[c] points to column c's weights.
 template <int R, int C>
 QKV_VNNI void tile(const uint8_t* q, int64_t q_stride, const int8_t* const* w, int64_t w_stride,
                    int64_t inner, int32_t* sums) {
@@ -94,7 +93,7 @@ void int8_sums_vnni(const GemmTile& part, int32_t* sums) {
   const auto* first = static_cast<const int8_t*>(part.w);
   for (int64_t col = 0; col < part.cols; col += kCols) {
     const int8_t* w[kCols];
-    // Past the last column the last one is computed again.
+    // Past the last column, the last one is computed again.
     for (int64_t c = 0; c < kCols; ++c) w[c] = first + std::min(col + c, part.cols - 1) * part.w_stride;
     for (int64_t row = 0; row < part.rows; row += kRows) {
       const uint8_t* const q = part.q + row * part.q_stride;
