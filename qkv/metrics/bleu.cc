@@ -92,8 +92,9 @@ BleuResult corpus_bleu(const std::vector<std::string>& hypotheses,
                        const std::vector<std::vector<std::string>>& reference_sets,
                        const BleuOptions& options) {
   check_corpus("BLEU", hypotheses, reference_sets);
-  if (options.max_order < 1) {
-    throw UsageError(concat("BLEU: expected a max_order of at least 1, found ", options.max_order));
+  if (options.max_order < 1 || options.max_order > kMaxOrder) {
+    throw UsageError(
+        concat("BLEU: expected a max_order from 1 to ", kMaxOrder, ", found ", options.max_order));
   }
   BleuResult result;
   result.counts.assign(static_cast<size_t>(options.max_order), 0);

@@ -22,7 +22,7 @@ struct BleuOptions {
   Smooth smooth = Smooth::exp;
   bool lowercase = false;        // ignore case
   bool effective_order = false;  // average only over n-gram orders that occur in the hypotheses
-  int max_order = 4;             // longest n-gram; at least 1
+  int max_order = 4;             // longest n-gram; 1 to 1000
 };
 
 struct BleuResult {
@@ -37,7 +37,7 @@ struct BleuResult {
 };
 
 // hypotheses[i] is compared with references[i]. Invalid UTF-8 is read as U+FFFD. Throws DataError for an
-// empty corpus or unequal numbers of segments, UsageError for max_order < 1.
+// empty corpus or unequal numbers of segments, UsageError for a max_order out of range.
 BleuResult corpus_bleu(const std::vector<std::string>& hypotheses, const std::vector<std::string>& references,
                        const BleuOptions& options = {});
 

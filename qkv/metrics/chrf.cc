@@ -95,9 +95,12 @@ double f_score(const std::vector<Matches>& matches, const ChrfOptions& options) 
 }
 
 void check(const ChrfOptions& options) {
-  if (options.char_order < 0 || options.word_order < 0 || options.char_order + options.word_order == 0) {
-    throw UsageError(concat("chrF: expected orders of at least 0, one of them above 0, found char_order ",
-                            options.char_order, " and word_order ", options.word_order));
+  const auto outside = [](int order) { return order < 0 || order > kMaxOrder; };
+  if (outside(options.char_order) || outside(options.word_order) ||
+      options.char_order + options.word_order == 0) {
+    throw UsageError(concat("chrF: expected orders from 0 to ", kMaxOrder,
+                            ", one of them above 0, found char_order ", options.char_order,
+                            " and word_order ", options.word_order));
   }
   if (options.beta < 1) throw UsageError(concat("chrF: expected a beta of at least 1, found ", options.beta));
 }
@@ -145,6 +148,7 @@ std::string signature(const ChrfResult& result, const ChrfOptions& options) {
 }
 
 std::string format(const ChrfResult& result, const ChrfOptions& options, int digits) {
+  check(options);
   return concat("chrF", options.beta, std::string(static_cast<size_t>(options.word_order), '+'), "|",
                 signature(result, options), " = ", fixed(result.score, digits));
 }

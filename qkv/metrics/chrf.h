@@ -26,7 +26,8 @@ struct ChrfResult {
 };
 
 // Compares hypotheses[i] with references[i]. Invalid UTF-8 is read as U+FFFD. Throws DataError for an empty
-// corpus or unequal numbers of segments, UsageError for a negative order, both orders 0, or beta < 1.
+// corpus or unequal numbers of segments, UsageError for an order outside 0 to 1000, both orders 0, or beta
+// < 1.
 ChrfResult corpus_chrf(const std::vector<std::string>& hypotheses, const std::vector<std::string>& references,
                        const ChrfOptions& options = {});
 

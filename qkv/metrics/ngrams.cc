@@ -41,6 +41,8 @@ void check_corpus(const std::string& metric, const std::vector<std::string>& hyp
 }
 
 std::string fixed(double number, int digits) {
+  if (digits < 0 || digits > 1000)
+    throw UsageError(concat("digits: expected 0 to 1000 decimals, found ", digits));
   if (std::isnan(number)) return "nan";
   if (std::isinf(number)) return number > 0 ? "inf" : "-inf";
   std::string text(352 + static_cast<size_t>(digits),

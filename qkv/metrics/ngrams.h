@@ -9,6 +9,8 @@
 
 namespace qkv::metrics {
 
+inline constexpr int kMaxOrder = 1000;  // of n-grams
+
 using NgramCounts = std::unordered_map<std::u32string_view, int64_t>;
 
 // Counts of the n-grams of `sequence`, n >= 1. Keys are views into `sequence`, which must outlive them.

@@ -68,6 +68,22 @@ MultiheadAttentionOptions completed(MultiheadAttentionOptions options) {
     throw UsageError(concat("attention: d_model and heads must be at least 1, found ", options.d_model,
                             " and ", options.heads));
   }
+  constexpr int64_t kMaxSize = INT32_MAX;  // products of two fit 64 bits
+  const std::pair<const char*, int64_t> sizes[] = {{"d_model", options.d_model},
+                                                   {"heads", options.heads},
+                                                   {"key_heads", options.key_heads},
+                                                   {"d_k", options.d_k},
+                                                   {"d_v", options.d_v},
+                                                   {"key_features", options.key_features},
+                                                   {"value_features", options.value_features}};
+  for (const auto& [name, size] : sizes) {
+    if (size < 0 || size > kMaxSize) {
+      throw UsageError(
+          concat("attention: ", name, ": expected a size from 0 to ", kMaxSize, ", found ", size));
+    }
+  }
+  if (!(options.softcap >= 0))
+    throw UsageError(concat("attention: softcap: expected 0 (none) or more, found ", options.softcap));
   if ((options.d_k == 0 || options.d_v == 0) && options.d_model % options.heads != 0) {
     throw UsageError(concat("attention: ", options.heads, " heads do not divide d_model ", options.d_model,
                             "; give d_k and d_v"));
@@ -182,6 +198,10 @@ Variable MultiheadAttention::project_output(const Variable& heads, WeightLayout 
 Tensor MultiheadAttention::self_read(const Tensor& x, const Offsets& offsets, KeyValueCache& cache,
                                      const Tensor& relative_bias) const {
   const Tensor first = cache.lengths();
+  if (offsets.sequences() != cache.rows() || offsets.tokens() != x.rows()) {
+    throw ShapeError(concat("attention: expected x of ", offsets.tokens(), " tokens for ", cache.rows(),
+                            " rows of the cache, found ", x.shape(), " for ", offsets.sequences()));
+  }
   const Heads heads = project(
       x, [&] { return position_ids(offsets, first); }, WeightLayout::in_place);
   cache.append(heads.key.value(), heads.value.value(), offsets);
@@ -221,7 +241,7 @@ Tensor MultiheadAttention::self_step(const Tensor& x, KeyValueCache& cache,
   for (int64_t row = 0; row < cache.rows(); ++row) rows.add(cache.entries(row, seen));
   if (relative_bias.defined()) {
     const int64_t longest = rows.lengths.empty() ? 1 : *std::ranges::max_element(rows.lengths);
-    if (relative_bias.rank() != 2 || relative_bias.dim(0) != options_.heads ||
+    if (relative_bias.rank() != 2 || !relative_bias.contiguous() || relative_bias.dim(0) != options_.heads ||
         relative_bias.dim(1) % 2 == 0 || relative_bias.dim(1) < 2 * longest - 1) {
       throw ShapeError(concat("attention: relative_bias ", relative_bias.shape(), " is not [", options_.heads,
                               ", 2 n - 1] with n of at least ", longest, " positions"));
@@ -245,6 +265,11 @@ Tensor MultiheadAttention::cross_step(const Tensor& x, const Offsets& hypothesis
     throw ShapeError(concat("attention: expected a row for each of the ", hypothesis_offsets.tokens(),
                             " hypotheses of ", hypothesis_offsets.sequences(), " sentences, found ",
                             x.shape(), " and the memory of ", memory.sentences(), " sentences"));
+  }
+  const int64_t width = options_.key_heads * (options_.d_k + options_.d_v);
+  if (memory.sentences() > 0 && memory.width() != width) {
+    throw ShapeError(concat("attention: expected memory with keys and values of ", width, " features, found ",
+                            memory.width()));
   }
   RowEntries rows(memory.dtype());
   for (int64_t s = 0; s < hypothesis_offsets.sequences(); ++s) {

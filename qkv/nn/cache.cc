@@ -55,14 +55,26 @@ void move_behind(std::vector<T>& all, std::vector<T>& others) {
 }  // namespace
 
 int64_t block_bytes(int64_t positions, int64_t width, DType dtype) {
+  constexpr int64_t kMost = int64_t{1} << 60;
+  if (positions < 0 || width < 0 || positions > kMost / std::max<int64_t>(1, width) / 64) {
+    throw UsageError(concat("cache: expected sizes of fewer than 2^54 elements, found ", positions,
+                            " positions of width ", width));
+  }
   return whole_blocks(positions) * width * static_cast<int64_t>(size_of(dtype));
 }
 
-KeyValueCache::KeyValueCache(int64_t sequences, const CacheOptions& options)
-    : options_(options),
-      sequences_(static_cast<size_t>(sequences)),
-      entries_(static_cast<size_t>(sequences)) {
+KeyValueCache::KeyValueCache(int64_t sequences, const CacheOptions& options) : options_(options) {
   checked(options.dtype);
+  if (sequences < 0 || sequences > INT32_MAX || options.window < 0) {
+    throw UsageError(concat("cache: expected a number of sequences and a window of at least 0, found ",
+                            sequences, " and ", options.window));
+  }
+  sequences_.resize(static_cast<size_t>(sequences));
+  entries_.resize(static_cast<size_t>(sequences));
+}
+
+void KeyValueCache::require_row(int64_t row) const {
+  if (row < 0 || row >= rows()) throw ShapeError(concat("cache of ", rows(), " rows: no row ", row));
 }
 
 const KeyValueCache::Sequence& KeyValueCache::sequence_of(int64_t row) const {
@@ -72,6 +84,7 @@ const KeyValueCache::Sequence& KeyValueCache::sequence_of(int64_t row) const {
 }
 
 int64_t KeyValueCache::length(int64_t row) const {
+  require_row(row);
   return std::ssize(entries_[static_cast<size_t>(row)]) + sequence_of(row).forgotten;
 }
 
@@ -100,10 +113,26 @@ void* KeyValueCache::take_position(Sequence& sequence, int64_t position, int64_t
 
 void KeyValueCache::append(const Tensor& keys, const Tensor& values, const Offsets& offsets) {
   const int64_t positions = offsets.tokens();
+  const auto is_matrix = [](const Tensor& x) {
+    return x.defined() && x.dtype() == DType::f32 && x.rank() == 2 && x.cols() > 0;
+  };
+  if (!is_matrix(keys) || !is_matrix(values) || keys.device() != values.device()) {
+    throw ShapeError(concat("cache: expected f32 keys and values [positions, width] on one device, found ",
+                            name_of(keys.dtype()), " ", keys.shape(), " and ", name_of(values.dtype()), " ",
+                            values.shape()));
+  }
   if (offsets.sequences() != rows() || keys.rows() != positions || values.rows() != positions ||
       (key_width_ != 0 && (key_width_ != keys.cols() || value_width_ != values.cols()))) {
     throw ShapeError(concat("cache of ", rows(), " rows: cannot append keys ", keys.shape(), " and values ",
                             values.shape(), " to ", offsets.sequences(), " rows"));
+  }
+  for (int64_t first = 0; const Sequence& sequence : sequences_) {
+    for (int64_t own = first; own < first + sequence.rows; ++own) {
+      if (offsets.length(own) == offsets.length(first)) continue;
+      throw ShapeError(concat("cache: expected rows of a sequence to have equal lengths, found ",
+                              offsets.length(first), " and ", offsets.length(own), " new positions"));
+    }
+    first += sequence.rows;
   }
   key_width_ = keys.cols();
   value_width_ = values.cols();
@@ -196,9 +225,21 @@ std::vector<KeyValueCache> KeyValueCache::split() {
 
 void KeyValueCache::reorder(std::span<const int32_t> parents, const Offsets& hypothesis_offsets) {
   require_sequences(sequences_.size(), hypothesis_offsets);
-  for (const int32_t parent : parents) {
-    if (parent < 0 || parent >= rows())
-      throw ShapeError(concat("cache of ", rows(), " rows: no row ", parent));
+  if (std::ssize(parents) != hypothesis_offsets.tokens()) {
+    throw ShapeError(concat("cache: expected a parent for each of ", hypothesis_offsets.tokens(),
+                            " rows, found ", parents.size()));
+  }
+  int64_t first = 0;
+  for (int64_t s = 0; s < hypothesis_offsets.sequences(); ++s) {
+    const int64_t end = first + sequences_[static_cast<size_t>(s)].rows;
+    for (int64_t row = hypothesis_offsets.begin(s); row < hypothesis_offsets.end(s); ++row) {
+      // Another sequence's blocks may go with that sequence.
+      const int32_t parent = parents[static_cast<size_t>(row)];
+      if (parent >= first && parent < end) continue;
+      throw ShapeError(concat("cache: expected a parent from ", first, " to ", end - 1, " for row ", row,
+                              ", of its sequence, found ", parent));
+    }
+    first = end;
   }
   std::vector<std::vector<const void*>> reordered(parents.size());
   std::vector<int32_t> children(entries_.size());
@@ -244,8 +285,9 @@ KeyValueCache KeyValueCache::share(int64_t positions) const {
 }
 
 std::span<const void* const> KeyValueCache::entries(int64_t row, int64_t last) const {
+  require_row(row);
   const std::span<const void* const> all = entries_[static_cast<size_t>(row)];
-  return all.last(static_cast<size_t>(std::min<int64_t>(last, std::ssize(all))));
+  return all.last(static_cast<size_t>(std::clamp<int64_t>(last, 0, std::ssize(all))));
 }
 
 Tensor KeyValueCache::load() const {
@@ -269,13 +311,18 @@ int64_t KeyValueCache::bytes() const {
 }
 
 MemoryKeyValues::MemoryKeyValues(const Tensor& keys_and_values, const Offsets& offsets, DType dtype)
-    : dtype_(checked(dtype)) {
+    : dtype_(checked(dtype)), width_(keys_and_values.cols()) {
+  if (!keys_and_values.defined() || keys_and_values.dtype() != DType::f32 || keys_and_values.rank() != 2 ||
+      keys_and_values.rows() != offsets.tokens()) {
+    throw ShapeError(concat("memory: expected f32 keys and values [", offsets.tokens(), ", width], found ",
+                            name_of(keys_and_values.dtype()), " ", keys_and_values.shape()));
+  }
   for (int64_t s = 0; s < offsets.sequences(); ++s) {
     const Tensor own = keys_and_values.slice_rows(offsets.begin(s), offsets.length(s));
     Sentence& sentence = sentences_.emplace_back();
     // With several sentences, each gets a copy, so that its memory is freed with it and not with the last of
     // its group.
-    const bool copies = offsets.sequences() > 1 || dtype != DType::f32;
+    const bool copies = offsets.sequences() > 1 || dtype != DType::f32 || !own.contiguous();
     sentence.keys_and_values = copies ? Tensor::empty({own.rows(), own.cols()}, dtype, own.device()) : own;
     std::vector<void*> to;
     for (int64_t token = 0; token < own.rows(); ++token)
@@ -285,8 +332,20 @@ MemoryKeyValues::MemoryKeyValues(const Tensor& keys_and_values, const Offsets& o
   }
 }
 
+std::span<const void* const> MemoryKeyValues::entries(int64_t sentence) const {
+  if (sentence < 0 || sentence >= sentences())
+    throw ShapeError(concat("memory of ", sentences(), " sentences: no sentence ", sentence));
+  return sentences_[static_cast<size_t>(sentence)].entries;
+}
+
 void MemoryKeyValues::join(MemoryKeyValues others) {
-  if (!others.sentences_.empty()) dtype_ = others.dtype_;
+  if (others.sentences_.empty()) return;
+  if (!sentences_.empty() && (width_ != others.width_ || dtype_ != others.dtype_)) {
+    throw UsageError(concat("memory of ", name_of(dtype_), " and width ", width_, ": cannot take in one of ",
+                            name_of(others.dtype_), " and width ", others.width_));
+  }
+  dtype_ = others.dtype_;
+  width_ = others.width_;
   move_behind(sentences_, others.sentences_);
 }
 

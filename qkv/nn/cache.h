@@ -23,7 +23,7 @@ class KeyValueCache {
  public:
   KeyValueCache() = default;
   // Creates `sequences` sequences of one empty row each. Throws UsageError for a dtype other than f32 or
-  // bf16.
+  // bf16, and for a negative number or window.
   explicit KeyValueCache(int64_t sequences, const CacheOptions& options = {});
   // Not copyable: a copy would append to the same blocks.
   KeyValueCache(KeyValueCache&&) = default;
@@ -31,13 +31,13 @@ class KeyValueCache {
 
   int64_t rows() const { return static_cast<int64_t>(entries_.size()); }
   DType dtype() const { return options_.dtype; }
-  // The row's number of positions, dropped ones included.
+  // The row's number of positions, dropped ones included. Throws ShapeError for a row that does not exist.
   int64_t length(int64_t row) const;
   Tensor lengths() const;  // of all rows, i32 [rows], on the host: the positions of their next tokens
 
   // Appends positions offsets.begin(i) to offsets.end(i) to row i: keys [positions, key width], values
   // [positions, value width], f32, any strides. The first call determines the widths and the device. Rows of
-  // a sequence must have equal lengths.
+  // a sequence must have equal lengths. Throws ShapeError.
   void append(const Tensor& keys, const Tensor& values, const Offsets& offsets);
   // Drops positions that have left the window, in groups of positions. Call it after the attention of a step,
   // whose queries still see further back than the next ones.
@@ -48,7 +48,7 @@ class KeyValueCache {
   std::vector<KeyValueCache> split();
   // Row i becomes the former row parents[i] of the same sequence; sequence s then has rows
   // hypothesis_offsets.begin(s) to hypothesis_offsets.end(s). A sequence without rows is removed; later ones
-  // move up.
+  // move up. Throws ShapeError.
   void reorder(std::span<const int32_t> parents, const Offsets& hypothesis_offsets);
 
   // Whether share(positions) is possible: not if a window has dropped positions that the next query would
@@ -59,7 +59,7 @@ class KeyValueCache {
   KeyValueCache share(int64_t positions) const;
 
   // The addresses of a row's last entries, at most `last`, on the device of the keys. An entry is a
-  // position's keys followed by its values.
+  // position's keys followed by its values. Throws ShapeError for a row that does not exist.
   std::span<const void* const> entries(int64_t row, int64_t last = INT64_MAX) const;
   // The remaining entries of all rows, concatenated: f32 [positions, key width + value width].
   Tensor load() const;
@@ -81,6 +81,7 @@ class KeyValueCache {
   };
   void* take_position(Sequence& sequence, int64_t position, int64_t needed);
   const Sequence& sequence_of(int64_t row) const;
+  void require_row(int64_t row) const;
 
   CacheOptions options_;
   std::vector<Sequence> sequences_;
@@ -102,15 +103,15 @@ class MemoryKeyValues {
 
   int64_t sentences() const { return static_cast<int64_t>(sentences_.size()); }
   DType dtype() const { return dtype_; }
-  // Appends the sentences of another.
+  int64_t width() const { return width_; }  // of keys and values together; 0 before the first sentence
+  // Appends the sentences of another, which has the same width and dtype.
   void join(MemoryKeyValues others);
   // Removes the sentences without rows; later ones move up.
   void keep(const Offsets& hypothesis_offsets);
 
   // The address of each token of a sentence: its keys, followed by its values.
-  std::span<const void* const> entries(int64_t sentence) const {
-    return sentences_[static_cast<size_t>(sentence)].entries;
-  }
+  // Throws ShapeError for a sentence that does not exist.
+  std::span<const void* const> entries(int64_t sentence) const;
 
  private:
   struct Sentence {
@@ -119,6 +120,7 @@ class MemoryKeyValues {
   };
   std::vector<Sentence> sentences_;
   DType dtype_ = DType::f32;
+  int64_t width_ = 0;
 };
 
 }  // namespace qkv::nn

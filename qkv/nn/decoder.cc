@@ -7,9 +7,17 @@
 
 namespace qkv::nn {
 
-Tensor DecoderState::next_positions() const { return layers.front().self.lengths(); }
+Tensor DecoderState::next_positions() const {
+  if (layers.empty()) throw UsageError("decoder state: expected the layers of a decoder, found none");
+  return layers.front().self.lengths();
+}
 
 void DecoderState::join(DecoderState others) {
+  if (others.layers.empty()) return;
+  if (!layers.empty() && layers.size() != others.layers.size()) {
+    throw UsageError(
+        concat("decoder state of ", layers.size(), " layers: cannot take in one of ", others.layers.size()));
+  }
   layers.resize(others.layers.size());
   for (size_t i = 0; i < layers.size(); ++i) {
     layers[i].self.join(std::move(others.layers[i].self));
@@ -73,8 +81,9 @@ int64_t cache_bytes(const LayerOptions& layer, int64_t positions, int64_t memory
     return filled.key_heads * (filled.d_k + filled.d_v);
   };
   int64_t bytes = block_bytes(positions, width(layer.self_attention()), dtype);
-  if (layer.reads_memory)
-    bytes += memory_tokens * width(layer.cross_attention()) * static_cast<int64_t>(size_of(dtype));
+  if (!layer.reads_memory) return bytes;
+  block_bytes(memory_tokens, width(layer.cross_attention()), dtype);  // throws where the product overflows
+  bytes += memory_tokens * width(layer.cross_attention()) * static_cast<int64_t>(size_of(dtype));
   return bytes;
 }
 
@@ -163,6 +172,8 @@ void DecoderLayer::visit(const ParameterVisitor& visitor) const {
 
 Decoder::Decoder(const StackOptions& options)
     : relative_positions_(relative_positions(options.layer, Direction::backwards)) {
+  if (options.layers < 1)
+    throw UsageError(concat("decoder: layers: expected at least 1, found ", options.layers));
   for (int64_t i = 0; i < options.layers; ++i) layers_.emplace_back(options.layer);
   if (options.final_norm) layer_norm_.emplace(options.layer.norm_options());
 }
@@ -196,10 +207,22 @@ DecoderState Decoder::start(const Memory& memory, DType dtype) const {
   return state;
 }
 
+void Decoder::require_own(const DecoderState& state) const {
+  if (state.layers.size() == layers_.size()) return;
+  throw UsageError(concat("decoder of ", layers_.size(),
+                          " layers: expected a state of its own, found one of ", state.layers.size(),
+                          " layers"));
+}
+
 Tensor Decoder::read(const Tensor& x, const Offsets& offsets, DecoderState& state) const {
+  require_own(state);
   Tensor bias;
   if (relative_positions_) {
     const Tensor first = state.next_positions();
+    if (first.numel() != offsets.sequences()) {
+      throw ShapeError(
+          concat("decoder: read: expected tokens for ", first.numel(), " rows, found ", offsets.sequences()));
+    }
     int64_t longest = 0;
     for (int64_t i = 0; i < offsets.sequences(); ++i)
       longest = std::max(longest, first.data<int32_t>()[i] + offsets.length(i));
@@ -214,6 +237,7 @@ Tensor Decoder::read(const Tensor& x, const Offsets& offsets, DecoderState& stat
 }
 
 Tensor Decoder::step(const Tensor& x, DecoderState& state) const {
+  require_own(state);
   DecoderLayerStep options;
   if (relative_positions_) {
     int32_t last = 0;

@@ -125,6 +125,8 @@ class Decoder {
   void visit(const ParameterVisitor& visitor) const;
 
  private:
+  // Throws UsageError unless the state has this decoder's number of layers.
+  void require_own(const DecoderState& state) const;
   // For the self-attention of sequences of at most n positions; undefined without relative positions.
   Variable relative_bias(int64_t n) const;
   DecoderMasks with_relative_bias(DecoderMasks masks, int64_t n) const;

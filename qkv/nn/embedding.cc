@@ -38,8 +38,8 @@ struct AddedPositions {
 AddedPositions added_positions(const EmbeddingConfig& config, const Parameter& learned, Tensor positions,
                                Device device) {
   const PositionOptions& options = config.positions;
-  int32_t last = -1;
-  for (const int32_t position : positions.values<int32_t>()) last = std::max(last, position);
+  int64_t last = -1;
+  for (const int64_t position : positions.values<int32_t>()) last = std::max(last, position);
   switch (options.kind) {
     case PositionKind::rotary:
     case PositionKind::relative:

@@ -37,6 +37,8 @@ std::optional<RelativePositions> relative_positions(const LayerOptions& layer, D
 
 Encoder::Encoder(const StackOptions& options)
     : relative_positions_(relative_positions(options.layer, Direction::both)) {
+  if (options.layers < 0)
+    throw UsageError(concat("encoder: layers: expected 0 or more, found ", options.layers));
   for (int64_t i = 0; i < options.layers; ++i) layers_.emplace_back(options.layer);
   if (options.final_norm) layer_norm_.emplace(options.layer.norm_options());
 }

@@ -27,6 +27,8 @@ void Parameter::set_value(const QuantizedTensor& value) const {
   if (value.dtype() != DType::f32 && !allows_quantized()) {
     throw UsageError(concat("parameter ", shape, ": expected f32 values, found ", name_of(value.dtype())));
   }
+  if (value.defined() && value.shape() != shape)
+    throw ShapeError(concat("parameter ", shape, ": expected values of its shape, found ", value.shape()));
   Variable values = variable;
   values.set_value(value.values);
   if (!allows_quantized()) return;

@@ -73,6 +73,16 @@ float frequency(const PositionOptions& options, int64_t i, int64_t d) {
 }  // namespace
 
 RotaryTable rotary_table(const PositionOptions& options, int64_t d, int64_t count) {
+  const RotaryScaling& scaling = options.rotary_scaling;
+  const double numbers[] = {options.rotary_base, scaling.factor, scaling.low,      scaling.high,
+                            scaling.slow,        scaling.fast,   scaling.magnitude};
+  if (d < 2 || d % 2 != 0 || count < 0 || !(options.rotary_base > 0) || !(scaling.factor > 0) ||
+      !std::ranges::all_of(numbers, [](double x) { return std::isfinite(x); })) {
+    throw UsageError(
+        concat("rotary: expected an even width, 0 positions or more, a positive base and a "
+               "positive factor, found ",
+               d, ", ", count, ", ", options.rotary_base, " and ", scaling.factor));
+  }
   static std::mutex mutex;
   static auto* tables = new std::map<std::tuple<double, RotaryScaling, int64_t>, RotaryTable>;
   const std::lock_guard lock(mutex);
@@ -81,7 +91,7 @@ RotaryTable rotary_table(const PositionOptions& options, int64_t d, int64_t coun
   if (places >= count) return table;
   const int64_t longer = std::max(count, std::max<int64_t>(256, 2 * places));
   table = {Tensor::empty({longer, half}), Tensor::empty({longer, half})};
-  const double magnitude = options.rotary_scaling.magnitude;
+  const double magnitude = scaling.magnitude;
   for (int64_t i = 0; i < half; ++i) {
     const float step = frequency(options, i, d);
     for (int64_t place = 0; place < longer; ++place) {
@@ -94,6 +104,7 @@ RotaryTable rotary_table(const PositionOptions& options, int64_t d, int64_t coun
 }
 
 Tensor alibi_slopes(int64_t heads) {
+  if (heads < 1) throw UsageError(concat("alibi_slopes: expected at least 1 head, found ", heads));
   const auto power = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(heads)));
   const auto slope = [](int64_t number, int64_t of) {
     return static_cast<float>(std::exp2(-8.0 * static_cast<double>(number) / static_cast<double>(of)));
@@ -108,10 +119,19 @@ Tensor alibi_slopes(int64_t heads) {
 Tensor position_ids(const Offsets& offsets) { return position_ids(offsets, {}); }
 
 Tensor position_ids(const Offsets& offsets, const Tensor& first) {
+  if (first.defined() && (first.dtype() != DType::i32 || first.shape() != Shape{offsets.sequences()})) {
+    throw ShapeError(concat("position_ids: expected first i32 [", offsets.sequences(), "], found ",
+                            name_of(first.dtype()), " ", first.shape()));
+  }
   Tensor ids = Tensor::empty({offsets.tokens()}, DType::i32);
   for (int64_t sequence = 0; sequence < offsets.sequences(); ++sequence) {
     const int32_t begin = first.defined() ? first.data<int32_t>()[sequence] : 0;
-    for (int64_t i = 0; i < offsets.length(sequence); ++i) {
+    const int64_t length = offsets.length(sequence);
+    if (begin < 0 || begin + length > INT32_MAX) {
+      throw ShapeError(
+          concat("position_ids: expected positions from 0 to 2^31 - 1, found ", length, " from ", begin));
+    }
+    for (int64_t i = 0; i < length; ++i) {
       ids.data<int32_t>()[offsets.begin(sequence) + i] = begin + static_cast<int32_t>(i);
     }
   }

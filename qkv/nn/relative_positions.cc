@@ -31,6 +31,8 @@ const PositionOptions& checked(const PositionOptions& options, Direction directi
 }  // namespace
 
 int64_t relative_bucket(int64_t distance, const PositionOptions& options, Direction direction) {
+  checked(options, direction);
+  distance = std::max(distance, -INT64_MAX);
   const int64_t buckets = buckets_of_a_side(options, direction), exact = buckets / 2;
   const int64_t first = direction == Direction::both && distance > 0 ? buckets : 0;
   const int64_t away = direction == Direction::both ? std::abs(distance) : std::max<int64_t>(0, -distance);
@@ -48,6 +50,8 @@ RelativePositions::RelativePositions(const PositionOptions& options, int64_t hea
       weight_(Shape{options.buckets, heads}, {Initializer::Kind::normal, 0.1f}) {}
 
 Variable RelativePositions::operator()(int64_t n) const {
+  if (n < 0 || n > INT32_MAX)
+    throw UsageError(concat("positions: expected a length from 0 to 2^31 - 1, found ", n));
   const int64_t longest = std::max<int64_t>(n, 1);
   Tensor bucket_of = Tensor::empty({2 * longest - 1}, DType::i32);
   for (int64_t j = 0; j < 2 * longest - 1; ++j) {

@@ -16,9 +16,13 @@ namespace {
 constexpr const char* kName = "attention";
 
 // A mask or bias is [batch | 1, heads | 1, queries | 1, keys].
-void require_broadcast(const char* what, const Tensor& mask, const Offsets& query, const Offsets& key,
-                       int64_t heads) {
+void require_broadcast(const char* what, const Tensor& mask, DType dtype, const Offsets& query,
+                       const Offsets& key, int64_t heads) {
   if (!mask.defined()) return;
+  if (mask.dtype() != dtype) {
+    throw ShapeError(concat(kName, ": ", what, ": expected ", name_of(dtype), ", found ",
+                            name_of(mask.dtype()), " ", mask.shape()));
+  }
   const auto fits = [](int64_t extent, int64_t wanted) { return extent == 1 || extent >= wanted; };
   if (mask.rank() != 4 || !mask.contiguous() || (mask.dim(0) != 1 && mask.dim(0) != query.sequences()) ||
       (mask.dim(1) != 1 && mask.dim(1) != heads) || !fits(mask.dim(2), query.max_length()) ||
@@ -47,6 +51,10 @@ int64_t width(const char* what, const Variable& x, int64_t heads) {
 
 // Whether the inputs are bf16; they must have one dtype.
 bool in_bf16(const Variable& query, const Variable& key, const Variable& value) {
+  for (const Variable* x : {&query, &key, &value}) {
+    if (!x->defined() || !x->value().defined())
+      throw UsageError(concat(kName, ": expected query, key and value, found an undefined one"));
+  }
   const DType dtype = query.value().dtype();
   if ((dtype != DType::f32 && dtype != DType::bf16) || key.value().dtype() != dtype ||
       value.value().dtype() != dtype) {
@@ -171,8 +179,8 @@ AttentionResult multihead_attention(const Variable& query, const Variable& key, 
   }
   require_dropout(kName, options.dropout);
   const Tensor bias = options.bias.defined() ? options.bias.value() : Tensor();
-  require_broadcast("keep", options.keep, query_offsets, key_offsets, heads);
-  require_broadcast("bias", bias, query_offsets, key_offsets, heads);
+  require_broadcast("keep", options.keep, DType::u8, query_offsets, key_offsets, heads);
+  require_broadcast("bias", bias, DType::f32, query_offsets, key_offsets, heads);
   const Device device = query.value().device();
   const kernels::AttentionTensors arguments{
       .query = query.value(),

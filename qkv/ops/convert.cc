@@ -6,6 +6,7 @@ namespace qkv {
 namespace {
 
 void require_floats(const char* name, const Tensor& x) {
+  if (!x.defined()) throw ShapeError(concat(name, ": expected values, found an undefined tensor"));
   if (x.dtype() == DType::f32 || x.dtype() == DType::bf16) return;
   throw ShapeError(concat(name, ": expected f32 or bf16, found ", name_of(x.dtype()), " ", x.shape()));
 }

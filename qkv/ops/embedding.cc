@@ -12,6 +12,7 @@ Variable embedding(const Weight& table, const Tensor& ids, const Variable& posit
   const ProfileScope profile("embedding");
   if (!table.defined()) throw ShapeError("embedding: the table is undefined");
   require_weight("embedding", table.values(), table.scales());
+  require_ids("embedding", "ids", ids);
   const int64_t vocabulary = table.values().rows(), cols = table.values().cols(), tokens = ids.numel();
   const Tensor host_ids = to_host(ids), host_position = to_host(options.position);
   for (const int32_t id : host_ids.values<int32_t>()) {
@@ -27,6 +28,7 @@ Variable embedding(const Weight& table, const Tensor& ids, const Variable& posit
                               " do not fit positions ", positions.shape(), " and position ",
                               options.position.shape()));
     }
+    require_ids("embedding", "positions", options.position);
     for (const int32_t position : host_position.values<int32_t>()) {
       if (position < 0 || position >= positions.value().rows()) {
         throw DataError(concat("embedding: position ", position, " is outside the ", positions.value().rows(),

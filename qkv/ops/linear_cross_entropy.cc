@@ -6,6 +6,7 @@
 #include "qkv/kernels/pointwise.h"
 #include "qkv/ops/linear_product.h"
 #include "qkv/ops/profile.h"
+#include "qkv/ops/require.h"
 
 namespace qkv {
 namespace {
@@ -25,6 +26,11 @@ CrossEntropyResult linear_cross_entropy(const Variable& x, const LinearWeights& 
   if (options.chunk_rows < 1) {
     throw UsageError(concat("cross_entropy: chunk_rows: expected at least 1, found ", options.chunk_rows));
   }
+  if (!(options.label_smoothing >= 0 && options.label_smoothing <= 1)) {
+    throw UsageError(
+        concat("cross_entropy: expected label_smoothing from 0 to 1, found ", options.label_smoothing));
+  }
+  require_ids("cross_entropy", "labels", labels);
   const int64_t rows = x.value().rows(), vocabulary = weights.outputs();
   if (labels.numel() != rows) {
     throw ShapeError(

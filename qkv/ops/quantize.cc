@@ -7,10 +7,19 @@ namespace qkv {
 namespace {
 
 void require_scales(const char* operation, const Tensor& values, const Tensor& scales) {
-  if (scales.defined() && scales.dtype() == DType::f32 && scales.numel() == values.dim(0)) return;
+  if (scales.defined() && scales.dtype() == DType::f32 && scales.contiguous() &&
+      scales.numel() == values.dim(0))
+    return;
   throw ShapeError(concat(operation, ": expected f32 scales [", values.dim(0), "] of an i8 weight ",
                           values.shape(), ", found ",
                           scales.defined() ? concat(name_of(scales.dtype()), " ", scales.shape()) : "none"));
+}
+
+// Longer sums of products of 8-bit integers would not fit 32 bits.
+void require_int8_width(const char* operation, const Tensor& values) {
+  if (values.cols() <= kernels::kMaxInt8Cols) return;
+  throw ShapeError(concat(operation, ": int8 weights: expected at most ", kernels::kMaxInt8Cols,
+                          " inputs, found ", values.shape()));
 }
 
 }  // namespace
@@ -21,12 +30,16 @@ void require_weight(const char* operation, const Tensor& values, const Tensor& s
     throw ShapeError(concat(operation, ": expected a weight matrix, found shape ", values.shape()));
   }
   weight_dtype_name(values.dtype());
-  if (values.dtype() == DType::i8) require_scales(operation, values, scales);
+  if (values.dtype() != DType::i8) return;
+  require_scales(operation, values, scales);
+  require_int8_width(operation, values);
 }
 
 QuantizedTensor to_dtype(const QuantizedTensor& weight, DType dtype) {
   weight_dtype_name(dtype);
   if (weight.defined() && weight.dtype() == dtype) return weight;
+  if (!weight.defined()) throw ShapeError("to_dtype: expected a weight with values, found none");
+  weight_dtype_name(weight.dtype());
   const MemoryScope memory(MemoryUse::weights);
   const Tensor values = weight.values.contiguous() ? weight.values : weight.values.clone();
   if (values.dtype() != DType::f32) {
@@ -41,10 +54,7 @@ QuantizedTensor to_dtype(const QuantizedTensor& weight, DType dtype) {
     kernels::round_to_bf16(values, narrow);
     return {narrow};
   }
-  if (values.cols() > kernels::kMaxInt8Cols) {
-    throw ShapeError(
-        concat("int8 weights: expected at most ", kernels::kMaxInt8Cols, " inputs, found ", values.shape()));
-  }
+  require_int8_width("to_dtype", values);
   if (!kernels::all_finite(values))
     throw NumericError(
         concat("int8 weights ", values.shape(), ": expected finite numbers, found NaN or infinity"));

@@ -8,6 +8,7 @@
 namespace qkv {
 
 Variable recomputed(Tensor value, std::function<Variable()> function) {
+  if (!function) throw UsageError("recomputed: expected a function, found none");
   return Tape::record("recomputed", std::move(value),
                       [function = std::move(function), where = NameScope::current()](const Tensor& dy) {
                         const Tape::Pause pause;

@@ -5,12 +5,15 @@
 #include "qkv/kernels/embedding.h"
 #include "qkv/kernels/pointwise.h"
 #include "qkv/ops/profile.h"
+#include "qkv/ops/require.h"
 
 namespace qkv {
 
 Variable relative_position_bias(const Variable& table, const Tensor& bucket_of) {
   const ProfileScope profile("relative_position_bias");
   const Tensor& numbers = table.value();
+  require_f32("relative_position_bias", numbers);
+  require_ids("relative_position_bias", "buckets", bucket_of);
   const int64_t distances = bucket_of.numel();
   if (numbers.rank() != 2 || !numbers.contiguous() || bucket_of.rank() != 1) {
     throw ShapeError(

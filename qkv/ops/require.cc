@@ -2,13 +2,31 @@
 
 namespace qkv {
 
+void require_f32(const char* operation, const Tensor& x) {
+  if (!x.defined()) throw ShapeError(concat(operation, ": expected f32 values, found an undefined tensor"));
+  if (x.dtype() != DType::f32) {
+    throw ShapeError(concat(operation, ": expected f32, found ", name_of(x.dtype()), " ", x.shape()));
+  }
+}
+
+void require_ids(const char* operation, const char* what, const Tensor& ids) {
+  if (ids.defined() && ids.dtype() == DType::i32 && ids.contiguous()) return;
+  throw ShapeError(concat(operation, ": expected ", what, " of contiguous i32, found ",
+                          ids.defined() ? concat(name_of(ids.dtype()), " ", ids.shape()) : "none"));
+}
+
 void require_matrix(const char* operation, const Variable& x) {
-  if (x.value().rank() != 2 || !x.value().contiguous()) {
-    throw ShapeError(concat(operation, ": expected a contiguous [tokens, features], found ", x.shape()));
+  require_rows(operation, x);
+  if (!x.value().contiguous()) {
+    throw ShapeError(concat(operation, ": expected a contiguous [tokens, features], found columns ",
+                            x.shape(), " of a wider matrix"));
   }
 }
 
 void require_rows(const char* operation, const Variable& x) {
+  if (!x.defined())
+    throw UsageError(concat(operation, ": expected a variable with a value, found an undefined one"));
+  require_f32(operation, x.value());
   if (x.value().rank() != 2)
     throw ShapeError(concat(operation, ": expected [tokens, features], found ", x.shape()));
 }

@@ -7,9 +7,13 @@
 
 namespace qkv {
 
-// x is a contiguous [tokens, features].
+// x is f32 of any shape and strides.
+void require_f32(const char* operation, const Tensor& x);
+// ids, called `what` in the message, are i32 without gaps.
+void require_ids(const char* operation, const char* what, const Tensor& ids);
+// x is a contiguous f32 [tokens, features]. Throws UsageError for an undefined variable, as the next two do.
 void require_matrix(const char* operation, const Variable& x);
-// x is [tokens, features], possibly columns of a wider matrix.
+// x is f32 [tokens, features], possibly columns of a wider matrix.
 void require_rows(const char* operation, const Variable& x);
 // x and y are contiguous matrices of one shape.
 void require_same(const char* operation, const Variable& x, const Variable& y);

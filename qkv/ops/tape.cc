@@ -37,6 +37,8 @@ bool Tape::records(std::span<const Variable> inputs) {
 }
 
 Variable Tape::record(const char* operation, Tensor value, std::function<void(const Tensor&)> backward) {
+  if (active == nullptr) throw UsageError(concat(operation, ": record: expected a tape, found none"));
+  if (!backward) throw UsageError(concat(operation, ": record: expected a backward function, found none"));
   Variable output{std::move(value)};
   output.node_->requires_grad = true;
   output.node_->record = active->recording_;

@@ -43,8 +43,8 @@ class Tape {
   }
   static bool records(std::span<const Variable> inputs);
 
-  // Wraps an operation's value and records its backward function. Requires records(). `backward` receives the
-  // gradient of the value; it is skipped if there is none.
+  // Wraps an operation's value and records its backward function. `backward` receives the gradient of the
+  // value; it is skipped if there is none. Throws UsageError without a tape or a function.
   static Variable record(const char* operation, Tensor value,
                          std::function<void(const Tensor& gradient)> backward);
 

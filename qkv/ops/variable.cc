@@ -85,8 +85,10 @@ void Variable::fill_unwritten(Node& node) {
 GradientSlot Variable::gradient_slot() const { return slot_of(node()); }
 
 void Variable::add_grad(const Tensor& gradient) const {
-  if (gradient.shape() != shape()) {
-    throw ShapeError(concat("gradient: expected the value's shape ", shape(), ", found ", gradient.shape()));
+  if (!gradient.defined() || gradient.dtype() != DType::f32 || gradient.shape() != shape()) {
+    throw ShapeError(concat("gradient: expected f32 of the value's shape ", shape(), ", found ",
+                            gradient.defined() ? name_of(gradient.dtype()) : "an undefined tensor", " ",
+                            gradient.shape()));
   }
   GradientSlot slot = gradient_slot();
   kernels::copy(gradient, slot.tensor, slot.accumulate);

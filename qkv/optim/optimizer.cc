@@ -19,6 +19,24 @@ ParameterGroup no_decay_of_vectors() {
           .weight_decay = 0.0f};
 }
 
+namespace {
+
+// The rules read and write as many elements of the value and of the states as the parameter has.
+void require_trainable(const NamedParameter& one) {
+  const Variable& variable = one.parameter.variable;
+  if (!variable.defined() || !variable.value().defined()) {
+    throw UsageError(concat("optimizer: expected a parameter with values, found none in ", one.name,
+                            " (initialise or load the module first)"));
+  }
+  const Tensor& value = variable.value();
+  if (value.dtype() != DType::f32 || value.shape() != one.parameter.shape || !value.contiguous()) {
+    throw UsageError(concat("optimizer: expected ", one.name, " to be f32 ", one.parameter.shape, ", found ",
+                            name_of(value.dtype()), " ", value.shape()));
+  }
+}
+
+}  // namespace
+
 Optimizer::Optimizer(std::string name, std::vector<std::string> states, float weight_decay,
                      std::vector<NamedParameter> parameters, const OptimizerOptions& options)
     : name_(std::move(name)),
@@ -32,15 +50,18 @@ Optimizer::Optimizer(std::string name, std::vector<std::string> states, float we
     throw UsageError(concat("average_decay: expected 0 to below 1, found ", options.average_decay));
   }
   for (const NamedParameter& one : parameters_) {
-    if (!one.parameter.variable.value().defined()) {
-      throw UsageError(concat("optimizer: expected a parameter with numbers, found none in ", one.name,
-                              " (initialise or load the module first)"));
-    }
+    require_trainable(one);
     State& state = states_.emplace_back();
     state.weight_decay = weight_decay;
     const auto group = std::ranges::find_if(
         options_.groups, [&](const ParameterGroup& some) { return some.contains && some.contains(one); });
     if (group == options_.groups.end()) continue;
+    if (!(group->learning_rate_factor >= 0) || !std::isfinite(group->learning_rate_factor) ||
+        !(group->weight_decay.value_or(0) >= 0)) {
+      throw UsageError(concat("optimizer: group of ", one.name,
+                              ": expected a learning_rate_factor and a weight_decay of 0 or more, found ",
+                              group->learning_rate_factor, " and ", group->weight_decay.value_or(0)));
+    }
     state.learning_rate_factor = group->learning_rate_factor;
     state.weight_decay = group->weight_decay.value_or(weight_decay);
     state.frozen = group->frozen;
@@ -85,6 +106,14 @@ double Optimizer::step(double learning_rate) {
   const ProfileScope profile("optimizer");
   if (!(learning_rate >= 0) || !std::isfinite(learning_rate))
     throw UsageError(concat("learning rate: expected 0 or more, found ", learning_rate));
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    if (!takes_part(i)) continue;
+    require_trainable(parameters_[i]);
+    const Shape found = parameters_[i].parameter.variable.grad().shape();
+    if (found == parameters_[i].parameter.shape) continue;
+    throw UsageError(concat("optimizer: expected a gradient of the shape of ", parameters_[i].name, " ",
+                            parameters_[i].parameter.shape, ", found ", found));
+  }
   const double norm = gradient_norm();
   const bool clip = options_.clip_norm > 0 && norm > options_.clip_norm;
   ++steps_;
@@ -109,6 +138,14 @@ double Optimizer::step(double learning_rate) {
   update(pass, slots);
   clear_gradients();
   return norm;
+}
+
+const Tensor& Optimizer::average(size_t i) const {
+  if (i >= states_.size()) {
+    throw UsageError(
+        concat("optimizer: average: expected one of ", states_.size(), " parameters, found number ", i));
+  }
+  return states_[i].average;
 }
 
 void Optimizer::clear_gradients() {

@@ -72,8 +72,9 @@ class Optimizer {
   int64_t steps() const { return steps_; }  // number of completed steps
   const std::vector<NamedParameter>& parameters() const { return parameters_; }
   bool averages() const { return options_.average_decay > 0; }
-  // The moving average of parameters()[i]; shared, not copied. Undefined without averaging.
-  const Tensor& average(size_t i) const { return states_[i].average; }
+  // The moving average of parameters()[i]; shared, not copied. Undefined without averaging. Throws UsageError
+  // for a parameter that does not exist.
+  const Tensor& average(size_t i) const;
 
   // The state for restore() to continue with the same bits: "adam.first/NAME", "average/NAME", "adam.steps".
   // Shared with the optimizer, not copied; write it to a file with io::write_safetensors().

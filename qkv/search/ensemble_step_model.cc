@@ -25,7 +25,8 @@ struct EnsembleSource : StepModel::Source {
 
 EnsembleStepModel::EnsembleStepModel(std::vector<std::shared_ptr<StepModel>> models)
     : models_(std::move(models)) {
-  if (models_.empty()) throw UsageError("ensemble: expected at least one model, found none");
+  if (models_.empty() || std::ranges::count(models_, nullptr) > 0)
+    throw UsageError("ensemble: expected at least one model, found none");
   for (const auto& model : models_) {
     if (model->vocabulary() == vocabulary()) continue;
     throw UsageError(concat("ensemble: expected models of one vocabulary, found ", vocabulary(), " and ",

@@ -1,6 +1,7 @@
 #include "qkv/search/language.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "qkv/base/error.h"
 #include "qkv/data/batches_by_length.h"
@@ -33,7 +34,8 @@ Request fitting(const models::LanguageModel& model, Request request) {
 
 std::vector<Decoded> generate(std::shared_ptr<const models::LanguageModel> model,
                               std::span<const Request> prompts, const EngineOptions& options) {
-  Engine engine(std::make_shared<LanguageStepModel>(model), special_ids(*model), options);
+  auto step_model = std::make_shared<LanguageStepModel>(model);
+  Engine engine(std::move(step_model), special_ids(*model), options);
   return decode_all(engine, prompts, [&](const Request& request) { return fitting(*model, request); });
 }
 

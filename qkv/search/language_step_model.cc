@@ -60,6 +60,10 @@ void LanguageStepModel::read(std::span<const Chunk> chunks) {
   std::vector<Ids> tokens;
   for (const Chunk& chunk : chunks) {
     auto& prompt = static_cast<Prompt&>(*chunk.source);
+    if (chunk.tokens < 1 || chunk.tokens > prompt.unread) {
+      throw UsageError(
+          concat("prompt: expected to read 1 to ", prompt.unread, " tokens, found ", chunk.tokens));
+    }
     const Ids unread = prompt.to_read().last(static_cast<size_t>(prompt.unread));
     tokens.push_back(unread.first(static_cast<size_t>(chunk.tokens)));
     together.join(std::move(prompt.state));

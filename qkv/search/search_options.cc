@@ -54,6 +54,11 @@ void SearchOptions::validate() const {
 }
 
 int SearchOptions::limit(int64_t source_tokens, int64_t prefix_tokens) const {
+  require(source_tokens >= 0, "source_tokens", "a number that is not negative",
+          static_cast<double>(source_tokens));
+  require(prefix_tokens >= 0 && prefix_tokens <= kMaxTokens, "prefix_tokens", "0 to 1e9",
+          static_cast<double>(prefix_tokens));
+  require(max_new_tokens <= kMaxTokens, "max_new_tokens", "1 to 1e9", max_new_tokens);
   int new_tokens = max_new_tokens;
   if (max_source_factor > 0) {
     const double by_source = max_source_factor * static_cast<double>(source_tokens) + max_source_extra;
@@ -81,12 +86,15 @@ double coverage_penalty(double beta, std::span<const float> attended) {
 void fit_positions(Request& request, int64_t positions, int64_t taken) {
   SearchOptions& options = request.options;
   const int64_t prefix = std::ssize(request.prefix);
+  require(positions >= 0, "positions", "a number that is not negative", static_cast<double>(positions));
+  require(taken >= 0, "taken", "a number that is not negative", static_cast<double>(taken));
   // The last new token is never an input.
   const int64_t left = positions - taken - prefix + 1;
   if (left < 1 && prefix > 0) {
     throw UsageError(concat("prefix: expected at most ", std::max<int64_t>(0, positions - taken),
                             " tokens, as the model has ", positions, " positions, found ", prefix));
   }
+  if (options.max_new_tokens < 1) return;  // validate() refuses it
   options.max_new_tokens = static_cast<int>(std::clamp<int64_t>(left, 1, options.max_new_tokens));
   options.min_new_tokens = std::min(options.min_new_tokens, options.max_new_tokens);
 }

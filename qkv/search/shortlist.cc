@@ -150,6 +150,11 @@ void ShortlistOptions::validate() const {
 Shortlist Shortlist::learn(std::span<const TokenPair> pairs, int64_t source_vocabulary,
                            int64_t target_vocabulary, const ShortlistOptions& options) {
   options.validate();
+  for (const int64_t vocabulary : {source_vocabulary, target_vocabulary}) {
+    if (vocabulary < 1 || vocabulary > INT32_MAX - 2) {
+      throw UsageError(concat("shortlist: vocabulary: expected 1 to 2^31 - 3 tokens, found ", vocabulary));
+    }
+  }
   if (pairs.empty()) throw DataError("shortlist: expected at least one sentence pair, found none");
   for (const TokenPair& pair : pairs) {
     require_ids("source", pair.source, source_vocabulary);

@@ -49,6 +49,7 @@ SpecialIds special_ids(const ModelList& models) {
 }
 
 Request fitting(const ModelList& models, Request request) {
+  require_alike(models);
   SearchOptions& options = request.options;
   for (const auto& model : models) {
     const models::TransformerConfig& config = model->config();

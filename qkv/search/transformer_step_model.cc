@@ -66,6 +66,10 @@ void TransformerStepModel::reorder(std::span<const int32_t> parents, const Offse
 }
 
 bool TransformerStepModel::restrict_logits(Ids ids) {
+  for (const int32_t id : ids) {
+    if (id < 0 || id >= vocabulary())
+      throw UsageError(concat("restrict_logits: expected ids below ", vocabulary(), ", found ", id));
+  }
   restricted_.reset();
   if (ids.empty()) return true;
   const LinearWeights& output = model_->output_projection();

@@ -17,6 +17,11 @@ Offsets::Offsets(std::vector<int32_t> offsets) {
   offsets_ = std::make_shared<const std::vector<int32_t>>(std::move(offsets));
 }
 
+void Offsets::throw_outside(int64_t index) const {
+  throw ShapeError(concat("offsets: expected a sequence from 0 to ", sequences() - 1, ", found ",
+                          index > sequences() ? index - 1 : index));
+}
+
 Offsets Offsets::of_lengths(std::span<const int32_t> lengths) {
   std::vector<int32_t> offsets{0};
   offsets.reserve(lengths.size() + 1);

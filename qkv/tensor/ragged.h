@@ -18,6 +18,10 @@ class Offsets {
   Offsets() : Offsets(std::vector<int32_t>{0}) {}
   // Throws ShapeError unless the offsets start at 0 and never decrease.
   explicit Offsets(std::vector<int32_t> offsets);
+  // A copy is a handle, and so is what is moved: a moved-from batch keeps its offsets.
+  Offsets(const Offsets&) = default;
+  Offsets& operator=(const Offsets&) = default;
+  ~Offsets() = default;
 
   // Throws ShapeError for a negative length and for 2^31 tokens or more; so does uniform().
   static Offsets of_lengths(std::span<const int32_t> lengths);
@@ -26,8 +30,9 @@ class Offsets {
 
   int64_t sequences() const { return static_cast<int64_t>(offsets_->size()) - 1; }
   int64_t tokens() const { return offsets_->back(); }
-  int64_t begin(int64_t sequence) const { return (*offsets_)[static_cast<size_t>(sequence)]; }
-  int64_t end(int64_t sequence) const { return (*offsets_)[static_cast<size_t>(sequence) + 1]; }
+  // Throw ShapeError for a sequence that does not exist; begin(sequences()) is tokens().
+  int64_t begin(int64_t sequence) const { return at(sequence); }
+  int64_t end(int64_t sequence) const { return sequence < 0 ? at(-1) : at(sequence + 1); }
   int64_t length(int64_t sequence) const { return end(sequence) - begin(sequence); }
   int64_t max_length() const { return max_length_; }
   const int32_t* data() const { return offsets_->data(); }
@@ -36,6 +41,13 @@ class Offsets {
   friend bool operator==(const Offsets& a, const Offsets& b) { return *a.offsets_ == *b.offsets_; }
 
  private:
+  int32_t at(int64_t index) const {
+    if (static_cast<uint64_t>(index) >= offsets_->size()) [[unlikely]]
+      throw_outside(index);
+    return (*offsets_)[static_cast<size_t>(index)];
+  }
+  [[noreturn]] void throw_outside(int64_t index) const;
+
   std::shared_ptr<const std::vector<int32_t>> offsets_;
   int64_t max_length_ = 0;
 };

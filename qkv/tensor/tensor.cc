@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <functional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -44,6 +45,8 @@ Tensor Tensor::full(const Shape& shape, float value, Device device) {
 }
 
 Tensor Tensor::wrap(Storage storage, const Shape& shape, DType dtype, Device device) {
+  if (storage == nullptr)
+    throw UsageError(concat("Tensor::wrap: expected memory of ", shape, ", found none"));
   Tensor result;
   result.storage_ = std::move(storage);
   result.shape_ = shape;
@@ -60,7 +63,10 @@ float Tensor::item() const {
 
 Tensor Tensor::reshaped(const Shape& shape) const {
   require_contiguous("reshape");
-  if (shape.numel() != numel()) throw ShapeError(concat("reshape: from ", shape_, " to ", shape));
+  if (!defined() || shape.numel() != numel()) {
+    throw ShapeError(
+        concat("reshape: from ", defined() ? "" : "an undefined tensor ", shape_, " to ", shape));
+  }
   Tensor result = *this;
   result.shape_ = shape;
   result.row_stride_ = result.cols();
@@ -128,9 +134,11 @@ Tensor Tensor::clone() const {
 }
 
 void Tensor::copy_from(const Tensor& other) {
-  if (other.shape_ != shape_ || other.dtype_ != dtype_) {
-    throw ShapeError(
-        concat("copy: from ", name_of(other.dtype_), other.shape_, " to ", name_of(dtype_), shape_));
+  if (other.shape_ != shape_ || other.dtype_ != dtype_ || other.defined() != defined()) {
+    const auto named = [](const Tensor& x) {
+      return x.defined() ? concat(name_of(x.dtype_), " ", x.shape_) : std::string("an undefined tensor");
+    };
+    throw ShapeError(concat("copy_from: expected ", named(*this), ", found ", named(other)));
   }
   if (device_ != Device::cpu || other.device_ != Device::cpu) {
     const bool upload = other.device_ == Device::cpu, download = device_ == Device::cpu;
@@ -146,11 +154,18 @@ void Tensor::copy_from(const Tensor& other) {
     return;
   }
   if (contiguous() && other.contiguous()) {
-    if (numel() > 0) std::memcpy(storage_.get(), other.storage_.get(), bytes());
+    if (numel() > 0) std::memmove(storage_.get(), other.storage_.get(), bytes());
     return;
   }
   const ByteRows to = byte_rows(*this);
   const ConstByteRows from = byte_rows(other);
+  const auto end = [&](const std::byte* begin, size_t stride) {
+    return begin + static_cast<size_t>(rows()) * stride;
+  };
+  const std::less<const std::byte*> before;
+  if (to.data == from.data && to.stride == from.stride) return;
+  if (before(to.data, end(from.data, from.stride)) && before(from.data, end(to.data, to.stride)))
+    return copy_from(other.clone());  // the rows may overlap
   for (size_t row = 0; row < static_cast<size_t>(rows()); ++row)
     std::memcpy(to.data + row * to.stride, from.data + row * from.stride, row_bytes(*this));
 }

@@ -10,6 +10,7 @@
 #include <initializer_list>
 #include <ostream>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "qkv/base/error.h"
@@ -25,6 +26,15 @@ namespace qkv {
 class Tensor {
  public:
   Tensor() = default;  // empty: defined() is false
+  Tensor(const Tensor&) = default;
+  Tensor& operator=(const Tensor&) = default;
+  // A moved-from tensor is empty.
+  Tensor(Tensor&& other) noexcept { swap(other); }
+  Tensor& operator=(Tensor&& other) noexcept {
+    Tensor(std::move(other)).swap(*this);
+    return *this;
+  }
+  ~Tensor() = default;
 
   // Uninitialised.
   static Tensor empty(const Shape& shape, DType dtype = DType::f32, Device device = Device::cpu);
@@ -121,11 +131,18 @@ class Tensor {
   Tensor slice(int axis, int64_t begin, int64_t count) const;
 
   Tensor clone() const;  // a contiguous copy on the same device
-  // Requires the same shape and dtype, and the same device or the host on either side.
+  // Requires the same shape and dtype, and the same device or the host on either side. The two may overlap.
   void copy_from(const Tensor& other);
   void fill_zero();
 
  private:
+  void swap(Tensor& other) noexcept {
+    storage_.swap(other.storage_);
+    std::swap(shape_, other.shape_);
+    std::swap(row_stride_, other.row_stride_);
+    std::swap(dtype_, other.dtype_);
+    std::swap(device_, other.device_);
+  }
   Tensor reshaped(const Shape& shape) const;
   Tensor row_slice(int64_t begin, int64_t count) const;
   Tensor column_slice(int64_t begin, int64_t count) const;

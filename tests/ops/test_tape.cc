@@ -93,8 +93,11 @@ TEST(Variable, UndefinedOnesAreErrors) {
   const Variable nothing;
   const std::string expected = "encoder: expected a variable with a value, found an undefined one";
   const NameScope scope("encoder");
-  EXPECT_EQ(message_of([&] { activate(nothing, Activation::silu); }), expected);
-  EXPECT_EQ(message_of([&] { residual(random_tensor({2, 3}, 1), nothing); }), expected);
+  const auto named = [&](const std::string& operation) {
+    return "encoder: " + operation + expected.substr(std::string("encoder").size());
+  };
+  EXPECT_EQ(message_of([&] { activate(nothing, Activation::silu); }), named("activate"));
+  EXPECT_EQ(message_of([&] { residual(random_tensor({2, 3}, 1), nothing); }), named("residual"));
   EXPECT_EQ(message_of([&] { nothing.gradient_slot(); }), expected);
   EXPECT_EQ(message_of([&] { nothing.columns(0, 1); }), expected);
   EXPECT_EQ(message_of([&] { Variable(nothing).set_value(random_tensor({1}, 1)); }), expected);

@@ -74,7 +74,7 @@ Variable binary(const char* operation, BinaryOp op, const Variable& left, const 
 }
 
 Variable scalar(float value, const Variable& beside) {
-  return Tensor::full(Shape{}, value, beside.value().device());
+  return Tensor::full(Shape{}, value, beside.defined() ? beside.value().device() : Device::cpu);
 }
 
 }  // namespace

@@ -1,13 +1,15 @@
 #include "qkv/ops/general/contiguous.h"
 
+#include "qkv/ops/require.h"
+
 namespace qkv {
 
 Variable contiguous_f32(const char* operation, const Variable& x) {
-  if (x.value().dtype() != DType::f32) {
-    throw ShapeError(concat(operation, ": expected f32, found ", name_of(x.value().dtype()), " ", x.shape()));
+  if (!x.defined() || !x.value().defined()) {
+    throw UsageError(concat(operation, ": expected values, found ",
+                            x.defined() ? "a variable without any" : "an undefined variable"));
   }
-  if (!x.value().defined())
-    throw UsageError(concat(operation, ": expected values, found a parameter without any"));
+  require_f32(operation, x.value());
   if (x.value().contiguous()) return x;
   const Tensor y = x.value().clone();
   if (!Tape::records({x})) return y;

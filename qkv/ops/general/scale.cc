@@ -1,13 +1,14 @@
 #include "qkv/ops/general/scale.h"
 
 #include "qkv/kernels/pointwise.h"
+#include "qkv/ops/general/contiguous.h"
 #include "qkv/ops/profile.h"
 
 namespace qkv {
 
-Variable scaled(const Variable& x, float factor) {
+Variable scaled(const Variable& input, float factor) {
   const ProfileScope profile("scaled");
-  if (!x.value().contiguous()) throw ShapeError(concat("scaled: expected no view, found one: ", x.shape()));
+  const Variable x = contiguous_f32("scaled", input);
   Tensor y = empty_like(x.value());
   kernels::scale(x.value(), factor, y, Accumulate::no);
   if (!Tape::records({x})) return y;

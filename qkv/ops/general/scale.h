@@ -4,7 +4,7 @@
 
 namespace qkv {
 
-// factor * x. Throws ShapeError if x is not contiguous.
+// factor * x, f32 of any shape. Throws ShapeError.
 Variable scaled(const Variable& x, float factor);
 
 }  // namespace qkv

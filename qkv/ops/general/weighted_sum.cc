@@ -1,10 +1,13 @@
 #include "qkv/ops/general/weighted_sum.h"
 
 #include "qkv/kernels/pointwise.h"
+#include "qkv/ops/general/contiguous.h"
 
 namespace qkv {
 
-Variable weighted_sum(const Variable& x, const Tensor& coefficients) {
+Variable weighted_sum(const Variable& input, const Tensor& given) {
+  const Variable x = contiguous_f32("weighted_sum", input);
+  const Tensor coefficients = contiguous_f32("weighted_sum", given).value();
   if (x.shape() != coefficients.shape()) {
     throw ShapeError(concat("weighted_sum: shapes differ: ", x.shape(), " and ", coefficients.shape()));
   }
