@@ -32,6 +32,7 @@ void add_classify(CLI::App& app);
 void add_tag(CLI::App& app);
 void add_embed(CLI::App& app);
 void add_shortlist(CLI::App& app);
+void add_self_test(CLI::App& app);
 
 // A subcommand whose --help ends with an example.
 inline CLI::App* add_command(CLI::App& app, const std::string& name, const std::string& description,

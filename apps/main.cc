@@ -146,6 +146,7 @@ int run(int argc, char** argv) {
   qkv::apps::add_tag(app);
   qkv::apps::add_embed(app);
   qkv::apps::add_shortlist(app);
+  qkv::apps::add_self_test(app);
   if (const int status = parse(app, argc, argv); status != 0) return status;
   std::cout.flush();
   if (!std::cout) throw qkv::IoError("cannot write to stdout: is the disk full?");

@@ -39,6 +39,7 @@
 #include "qkv/kernels/dropout.h"
 #include "qkv/kernels/gradient_slot.h"
 #include "qkv/kernels/instruction_set.h"
+#include "qkv/kernels/libraries.h"
 #include "qkv/kernels/limits.h"
 
 #include "qkv/io/safetensors.h"
@@ -163,3 +164,4 @@
 #include "qkv/explain/image_attention.h"
 #include "qkv/explain/kernel_speed.h"
 #include "qkv/explain/parts.h"
+#include "qkv/explain/self_test.h"

@@ -14,6 +14,7 @@ const std::vector<std::vector<std::string>> kCommands = {{},
                                                          {"bleu"},
                                                          {"attention"},
                                                          {"bench"},
+                                                         {"self-test"},
                                                          {"demo"}};
 
 std::vector<std::string> with(std::vector<std::string> arguments, const std::string& last) {

@@ -7,6 +7,19 @@
 namespace qkv::testing {
 namespace {
 
+std::string folder(const std::string& name) {
+  return (std::filesystem::path(QKV_TEST_DATA) / "models" / "golden" / name).string();
+}
+
+#ifdef QKV_WITHOUT_REFERENCE
+
+TEST(DeviceOption, SaysWhatTheBuildLacks) {
+  expect_failure(run_qkv({"embed", folder("bert_base"), "--device", "reference"}, {.input = "a\n"}), 2,
+                 {"device reference: this build has no reference backend (QKV_REFERENCE_BACKEND is off)"});
+}
+
+#else
+
 std::vector<nlohmann::json> run_on(const std::string& device, std::vector<std::string> arguments,
                                    const std::string& input) {
   arguments.insert(arguments.end(), {"--json", "--device", device});
@@ -23,10 +36,6 @@ void expect_same_on_both(const std::vector<std::string>& arguments, const std::s
     expect_same(found[i], expected[i], concat(arguments.front(), ", line ", i + 1));
 }
 
-std::string folder(const std::string& name) {
-  return (std::filesystem::path(QKV_TEST_DATA) / "models" / "golden" / name).string();
-}
-
 TEST(DeviceOption, TranslatesToTheSameText) {
   const Scratch scratch;
   write_random_model(scratch / "model", scratch.path());
@@ -39,6 +48,8 @@ TEST(DeviceOption, GivesTheSameVectorsAndProbabilities) {
   expect_same_on_both({"embed", folder("bert_base")}, "a red dog\nthe sun\n");
   expect_same_on_both({"fill-mask", folder("bert_masked")}, "a [MASK] dog\n");
 }
+
+#endif
 
 TEST(DeviceOption, NamesTheDevices) {
   expect_failure(run_qkv({"embed", folder("bert_base"), "--device", "cuda"}, {.input = "a\n"}), 2,

@@ -8,10 +8,13 @@
 
 namespace qkv::testing {
 
-// Runs test(device) once for each device.
+// Runs test(device) once for each device that the build has.
 template <class Test>
 void for_each_device(const Test& test) {
   for (const Device device : kDevices) {
+#ifdef QKV_WITHOUT_REFERENCE
+    if (device == Device::reference) continue;
+#endif
     SCOPED_TRACE(name_of(device));
     test(device);
   }

@@ -12,6 +12,7 @@
 #include "qkv/base/error.h"
 #include "qkv/kernels/cpu/products/int8_sums.h"
 #include "qkv/kernels/cpu/products/onednn.h"
+#include "qkv/kernels/libraries.h"
 
 namespace qkv::kernels {
 namespace {
@@ -74,6 +75,8 @@ InstructionSet choose() {
 }
 
 }  // namespace
+
+std::string highway_version() { return concat(HWY_MAJOR, ".", HWY_MINOR, ".", HWY_PATCH); }
 
 const char* name_of(InstructionSet set) { return kNames[static_cast<size_t>(set)]; }
 

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "qkv/base/error.h"
+#include "qkv/kernels/libraries.h"
 #include "qkv/tensor/storage.h"
 
 namespace qkv::kernels {
@@ -210,6 +211,11 @@ bool runs_on_slabs() {
 }
 
 }  // namespace onednn
+
+std::string onednn_version() {
+  const dnnl_version_t* const version = dnnl_version();
+  return concat(version->major, ".", version->minor, ".", version->patch);
+}
 
 uint64_t cpu::compiled_products() { return onednn::products_compiled.load(std::memory_order_relaxed); }
 

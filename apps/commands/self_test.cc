@@ -1,0 +1,105 @@
+// qkv self-test
+
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "apps/command.h"
+#include "apps/terminal.h"
+#include "qkv/base/parallel.h"
+#include "qkv/explain/self_test.h"
+#include "qkv/kernels/instruction_set.h"
+#include "qkv/kernels/libraries.h"
+#include "qkv/kernels/limits.h"
+
+namespace qkv::apps {
+namespace {
+
+std::vector<std::string> instruction_set_names() {
+  std::vector<std::string> names;
+  for (const kernels::InstructionSet set : kernels::instruction_sets())
+    names.emplace_back(kernels::name_of(set));
+  return names;
+}
+
+nlohmann::ordered_json json_of_machine() {
+  return {{"processor", kernels::processor_name()},
+          {"instruction_sets", instruction_set_names()},
+          {"instruction_set", kernels::name_of(kernels::instruction_set())},
+          {"threads", threads()},
+          {"processors", std::thread::hardware_concurrency()},
+          {"versions",
+           {{"qkv", QKV_VERSION},
+            {"onednn", kernels::onednn_version()},
+            {"highway", kernels::highway_version()}}}};
+}
+
+void print_machine() {
+  std::string sets;
+  for (const std::string& name : instruction_set_names()) sets += (sets.empty() ? "" : ", ") + name;
+  const std::vector<std::pair<std::string, std::string>> lines = {
+      {"instruction sets", sets},
+      {"in use", kernels::name_of(kernels::instruction_set())},
+      {"threads", std::to_string(threads())},
+      {"processors", std::to_string(std::thread::hardware_concurrency())},
+      {"versions", "qkv " QKV_VERSION ", oneDNN " + kernels::onednn_version() + ", Highway " +
+                       kernels::highway_version()},
+  };
+  std::cout << Style::for_stdout().bold(kernels::processor_name()) << '\n';
+  for (const auto& [name, value] : lines) std::cout << "  " << pad_right(name, 18) << value << '\n';
+  std::cout << '\n' << std::flush;
+}
+
+void print(const explain::SelfCheck& check) {
+  const Style style = Style::for_stdout();
+  std::cout << (check.passed ? style.good("ok    ") : style.bad("FAILED")) << "  "
+            << pad_right(check.name, 42) << style.dim(check.found) << '\n'
+            << std::flush;
+}
+
+void self_test(bool json) {
+  if (!json) print_machine();
+  explain::SelfTestOptions options;
+  if (!json) options.on_result = print;
+  const std::vector<explain::SelfCheck> checks = explain::self_test(options);
+  std::string failed;
+  for (const explain::SelfCheck& check : checks) {
+    if (!check.passed) failed += (failed.empty() ? "" : "; ") + check.name + ": " + check.found;
+  }
+  if (json) {
+    nlohmann::ordered_json result = json_of_machine();
+    result["passed"] = failed.empty();
+    result["checks"] = nlohmann::ordered_json::array();
+    for (const explain::SelfCheck& check : checks) {
+      result["checks"].push_back({{"name", check.name},
+                                  {"passed", check.passed},
+                                  {"found", check.found},
+                                  {"seconds", check.seconds}});
+    }
+    std::cout << result.dump(2) << '\n';
+  }
+  if (!failed.empty()) throw NumericError("self-test: " + failed);
+}
+
+}  // namespace
+
+void add_self_test(CLI::App& app) {
+  CLI::App* command = add_command(
+      app, "self-test",
+      "Check that this build computes correctly on this machine: products and attention against double\n"
+      "precision and recorded values, and equal bits in any batch and for any number of threads. Shows the\n"
+      "processor, its instruction sets and the libraries' versions. Takes a few seconds; status 1 and the "
+      "name\n"
+      "of the check where one fails. QKV_ISA=avx2 (and others) limits the instruction set.",
+      "qkv self-test\n  QKV_ISA=avx2 qkv self-test --json");
+  const auto json = std::make_shared<bool>(false);
+  command->add_flag("--json", *json, "Print one JSON object");
+  add_threads_option(*command);
+  command->callback([json] { self_test(*json); });
+}
+
+}  // namespace qkv::apps

@@ -1,0 +1,343 @@
+#include "qkv/explain/self_test.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include "qkv/base/error.h"
+#include "qkv/base/parallel.h"
+#include "qkv/base/philox.h"
+#include "qkv/kernels/matmul.h"
+#include "qkv/nn/encoder.h"
+#include "qkv/nn/parameter.h"
+#include "qkv/ops/quantize.h"
+#include "qkv/ops/tape.h"
+
+namespace qkv::explain {
+namespace {
+
+using kernels::Accumulate;
+using kernels::AttentionTensors;
+
+constexpr int64_t kWidth = 64;
+
+Tensor random(const Shape& shape, uint64_t seed) {
+  Tensor x = Tensor::empty(shape);
+  RandomStream stream(seed);
+  for (float& element : x.values()) element = 2 * stream.uniform() - 1;
+  return x;
+}
+
+struct Outcome {
+  bool passed = false;
+  std::string found;
+};
+
+// The largest |found - expected| in units of what each element may be off.
+class Errors {
+ public:
+  void add(double found, double expected, double bound) {
+    const double error = std::abs(found - expected) / bound;
+    if (error > largest_ || std::isnan(error)) largest_ = error;  // a NaN stays: nothing is larger
+  }
+  Outcome outcome() const {
+    return {largest_ <= 1, concat("largest error ", largest_, " of what rounding allows")};
+  }
+
+ private:
+  double largest_ = 0;
+};
+
+// Sizes that are multiples of no vector, and that span tiles and blocks.
+constexpr std::array<std::array<int64_t, 3>, 4> kSizes = {
+    {{1, 65, 7}, {5, 200, 33}, {70, 515, 129}, {200, 128, 256}}};
+constexpr double kEpsilon = 1.2e-7;  // of f32
+
+// y = x w^T + bias against sums in double precision; `step` is what rounding the inputs of a row may move
+// each.
+template <class Step>
+Outcome check_product(const Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias,
+                      const Step& step) {
+  Errors errors;
+  const int64_t k = x.cols();
+  for (int64_t row = 0; row < x.rows(); ++row) {
+    const double rounding = step(row);
+    for (int64_t col = 0; col < w.rows(); ++col) {
+      double sum = bias.at(col), size = std::abs(sum), weights = 0;
+      for (int64_t i = 0; i < k; ++i) {
+        const double weight = w.at(col, i), product = double{x.at(row, i)} * weight;
+        sum += product;
+        size += std::abs(product);
+        weights += std::abs(weight);
+      }
+      errors.add(y.at(row, col), sum, kEpsilon * 8 * size + rounding * weights);
+    }
+  }
+  return errors.outcome();
+}
+
+double no_rounding(int64_t /*row*/) { return 0; }
+
+// Runs check(rows, k, n) for all sizes: the first failure, or the last outcome.
+template <class Check>
+Outcome for_sizes(const Check& check) {
+  Outcome outcome;
+  for (const auto& [rows, k, n] : kSizes) {
+    outcome = check(rows, k, n);
+    if (!outcome.passed) return {false, concat(rows, " x ", k, " by ", n, ": ", outcome.found)};
+  }
+  return outcome;
+}
+
+Outcome packed_products(const KernelsUnderTest& kernels) {
+  return for_sizes([&](int64_t rows, int64_t k, int64_t n) {
+    const Tensor x = random({rows, k}, 1), w = random({n, k}, 2), bias = random({n}, 3);
+    return check_product(kernels.packed_product(x, w, bias), x, w, bias, no_rounding);
+  });
+}
+
+Outcome products_in_place(const KernelsUnderTest& kernels, DType dtype) {
+  return for_sizes([&](int64_t rows, int64_t k, int64_t n) {
+    const Tensor x = random({rows, k}, 1), bias = random({n}, 3);
+    const QuantizedTensor w = to_dtype({random({n, k}, 2)}, dtype);
+    // Inputs of int8 products are rounded to 255 steps between the least and the largest of the row and zero.
+    const auto step = [&](int64_t row) {
+      if (dtype != DType::i8) return 0.0;
+      float low = 0, high = 0;
+      for (int64_t i = 0; i < k; ++i) {
+        low = std::min(low, x.at(row, i));
+        high = std::max(high, x.at(row, i));
+      }
+      return 0.51 * (double{high} - low) / 255;
+    };
+    return check_product(kernels.product_in_place(x, w, bias), x, dequantize(w), bias, step);
+  });
+}
+
+Outcome weight_gradients(const KernelsUnderTest& kernels) {
+  return for_sizes([&](int64_t rows, int64_t k, int64_t n) {
+    const Tensor dy = random({rows, n}, 1), x = random({rows, k}, 2);
+    const Tensor found = kernels.weight_gradient(dy, x);
+    Errors errors;
+    for (int64_t i = 0; i < n; ++i) {
+      for (int64_t j = 0; j < k; ++j) {
+        double sum = 0, size = 0;
+        for (int64_t row = 0; row < rows; ++row) {
+          const double product = double{dy.at(row, i)} * x.at(row, j);
+          sum += product;
+          size += std::abs(product);
+        }
+        errors.add(found.at(i, j), sum, kEpsilon * 8 * size);
+      }
+    }
+    return errors.outcome();
+  });
+}
+
+// Elements ((n * factor + addend) mod modulus - modulus / 2) / 8, which floats hold exactly.
+Tensor pattern(const Shape& shape, int64_t factor, int64_t addend, int64_t modulus) {
+  Tensor x = Tensor::empty(shape);
+  for (int64_t n = 0; n < x.numel(); ++n)
+    x.values()[n] = static_cast<float>((n * factor + addend) % modulus - modulus / 2) / 8;
+  return x;
+}
+
+// Causal, 2 heads of 4 and 2 features, 3 queries that are the last of 4 positions. The values were computed
+// by a program in Python, in double precision.
+Outcome recorded_attention(const KernelsUnderTest& kernels) {
+  constexpr std::array<double, 12> kExpected = {-0.415958538, -0.0409585376, 0.312011729, 0.00488271316,
+                                                -0.358143307, 0.0168566925,  0.384397786, -0.192832704,
+                                                -0.330070663, 0.0449293368,  0.42341332,  -0.19743083};
+  const Tensor output = kernels.attention({.query = pattern({3, 8}, 7, 3, 17),
+                                           .key = pattern({4, 8}, 5, 2, 13),
+                                           .value = pattern({4, 4}, 3, 1, 11),
+                                           .query_offsets = Offsets::uniform(1, 3),
+                                           .key_offsets = Offsets::uniform(1, 4),
+                                           .heads = 2,
+                                           .key_heads = 2,
+                                           .scale = 0.5f,
+                                           .causal = true});
+  Errors errors;
+  for (size_t i = 0; i < kExpected.size(); ++i) errors.add(output.values()[i], kExpected[i], 1e-6);
+  return errors.outcome();
+}
+
+// softmax(Q K^T scale) V by its definition, of sequences that are shorter and longer than a tile of keys.
+Outcome attention_by_definition(const KernelsUnderTest& kernels, bool causal) {
+  constexpr int64_t kHeads = 3, kKey = 20, kValue = 12;
+  const Offsets offsets = Offsets::of_lengths(std::vector<int32_t>{1, 37, 150});
+  const Tensor query = random({offsets.tokens(), kHeads * kKey}, 1),
+               key = random({offsets.tokens(), kHeads * kKey}, 2),
+               value = random({offsets.tokens(), kHeads * kValue}, 3);
+  const float scale = 1 / std::sqrt(static_cast<float>(kKey));
+  const Tensor output = kernels.attention({.query = query,
+                                           .key = key,
+                                           .value = value,
+                                           .query_offsets = offsets,
+                                           .key_offsets = offsets,
+                                           .heads = kHeads,
+                                           .key_heads = kHeads,
+                                           .scale = scale,
+                                           .causal = causal});
+  Errors errors;
+  for (int64_t s = 0; s < offsets.sequences(); ++s) {
+    for (int64_t i = offsets.begin(s); i < offsets.end(s); ++i) {
+      for (int64_t h = 0; h < kHeads; ++h) {
+        const int64_t end = causal ? i + 1 : offsets.end(s);
+        std::array<double, kValue> sum{};
+        double total = 0;
+        for (int64_t j = offsets.begin(s); j < end; ++j) {
+          double score = 0;
+          for (int64_t c = h * kKey; c < (h + 1) * kKey; ++c) score += double{query.at(i, c)} * key.at(j, c);
+          const double weight = std::exp(score * double{scale});  // the scores are small
+          total += weight;
+          for (size_t c = 0; c < sum.size(); ++c)
+            sum[c] += weight * value.at(j, h * kValue + static_cast<int64_t>(c));
+        }
+        for (size_t c = 0; c < sum.size(); ++c)
+          errors.add(output.at(i, h * kValue + static_cast<int64_t>(c)), sum[c] / total, 2e-6);
+      }
+    }
+  }
+  return errors.outcome();
+}
+
+bool same_bits(const Tensor& a, const Tensor& b) {
+  return a.shape() == b.shape() && std::memcmp(a.data(), b.data(), a.bytes()) == 0;
+}
+
+const Offsets& batch() {
+  static const Offsets offsets = Offsets::of_lengths(std::vector<int32_t>{5, 90, 1, 33, 64});
+  return offsets;
+}
+
+Outcome same_bits_in_a_batch(const KernelsUnderTest& kernels) {
+  const Tensor x = random({batch().tokens(), kWidth}, 1);
+  const Tensor together = kernels.layer(x, batch());
+  for (int64_t s = 0; s < batch().sequences(); ++s) {
+    const int64_t begin = batch().begin(s), length = batch().length(s);
+    const Tensor alone = kernels.layer(x.slice_rows(begin, length), Offsets::uniform(1, length));
+    if (!same_bits(alone, together.slice_rows(begin, length)))
+      return {false, concat("the sequence of ", length, " tokens has other bits alone than in the batch")};
+  }
+  return {true, concat(batch().sequences(), " sequences alone and together")};
+}
+
+// With 1, 2, 3 and threads() threads.
+template <class Run>
+Outcome same_bits_for_threads(const Run& run) {
+  struct Restore {
+    int before = threads();
+    ~Restore() { set_threads(before); }
+  } restore;
+  set_threads(1);
+  const Tensor x = random({batch().tokens(), kWidth}, 1);
+  const Tensor one = run(x, batch());
+  std::string counts = "1";
+  for (const int count : std::set<int>{2, 3, restore.before}) {
+    if (count == 1) continue;
+    set_threads(count);
+    if (!same_bits(run(x, batch()), one))
+      return {false, concat("other bits with ", count, " threads than with one")};
+    counts += concat(", ", count);
+  }
+  return {true, counts + " threads"};
+}
+
+nn::EncoderLayer small_layer(float dropout) {
+  nn::EncoderLayer layer({.d_model = kWidth, .heads = 4, .d_ff = 160, .dropout = dropout});
+  nn::initialise(layer, /*seed=*/1);
+  return layer;
+}
+
+Tensor gradients_of_layer(const Tensor& x, const Offsets& offsets) {
+  const nn::EncoderLayer layer = small_layer(0.1f);
+  nn::ForwardContext context{.training = true, .seed = 3, .step = 1};
+  Tape tape;
+  const Variable y = layer(x, offsets, {}, context);
+  tape.backward(y, random(y.shape(), 4));
+  std::vector<float> all;
+  layer.visit([&](const std::string& /*name*/, const nn::Parameter& parameter) {
+    const Tensor gradient = parameter.variable.grad();
+    all.insert(all.end(), gradient.values().begin(), gradient.values().end());
+  });
+  return Tensor::from(all, {static_cast<int64_t>(all.size())});
+}
+
+}  // namespace
+
+KernelsUnderTest own_kernels() {
+  return {
+      .packed_product =
+          [](const Tensor& x, const Tensor& w, const Tensor& bias) {
+            Tensor y = Tensor::empty({x.rows(), w.rows()});
+            kernels::matmul(x, kernels::PackedMatrix::transposed({&w, 1}), bias, y, Accumulate::no);
+            return y;
+          },
+      .product_in_place =
+          [](const Tensor& x, const QuantizedTensor& w, const Tensor& bias) {
+            Tensor y = Tensor::empty({x.rows(), w.values.rows()});
+            kernels::matmul(x, kernels::WeightView({&w, 1}), bias, y, Accumulate::no);
+            return y;
+          },
+      .weight_gradient =
+          [](const Tensor& dy, const Tensor& x) {
+            Tensor dw = Tensor::empty({dy.cols(), x.cols()});
+            kernels::matmul_transposed_a(dy, x, dw, Accumulate::no);
+            return dw;
+          },
+      .attention =
+          [](const AttentionTensors& a) {
+            Tensor output = Tensor::empty({a.query.rows(), a.value.cols() / a.key_heads * a.heads});
+            kernels::attention_forward(a, {.output = output});
+            return output;
+          },
+      .layer =
+          [layer = std::make_shared<const nn::EncoderLayer>(small_layer(0))](const Tensor& x,
+                                                                             const Offsets& offsets) {
+            nn::ForwardContext context;
+            return (*layer)(x, offsets, {}, context).value();
+          },
+      .layer_gradients = gradients_of_layer,
+  };
+}
+
+std::vector<SelfCheck> self_test(const SelfTestOptions& options) {
+  const KernelsUnderTest& kernels = options.kernels;
+  const std::vector<std::pair<std::string, std::function<Outcome()>>> checks = {
+      {"product, packed weights", [&] { return packed_products(kernels); }},
+      {"product, f32 weights in place", [&] { return products_in_place(kernels, DType::f32); }},
+      {"product, bf16 weights in place", [&] { return products_in_place(kernels, DType::bf16); }},
+      {"product, int8 weights in place", [&] { return products_in_place(kernels, DType::i8); }},
+      {"gradient of a weight", [&] { return weight_gradients(kernels); }},
+      {"attention, recorded values", [&] { return recorded_attention(kernels); }},
+      {"attention, by definition", [&] { return attention_by_definition(kernels, false); }},
+      {"causal attention, by definition", [&] { return attention_by_definition(kernels, true); }},
+      {"same bits in any batch", [&] { return same_bits_in_a_batch(kernels); }},
+      {"same bits for any number of threads", [&] { return same_bits_for_threads(kernels.layer); }},
+      {"same gradients for any number of threads",
+       [&] { return same_bits_for_threads(kernels.layer_gradients); }},
+  };
+  std::vector<SelfCheck> results;
+  for (const auto& [name, check] : checks) {
+    const auto begin = std::chrono::steady_clock::now();
+    Outcome outcome;
+    try {
+      outcome = check();
+    } catch (const std::exception& error) {
+      outcome.found = error.what();
+    }
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+    results.push_back({name, outcome.passed, outcome.found, seconds.count()});
+    if (options.on_result) options.on_result(results.back());
+  }
+  return results;
+}
+
+}  // namespace qkv::explain

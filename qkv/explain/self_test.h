@@ -1,0 +1,48 @@
+#pragma once
+// Whether this build computes correctly on this machine.
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "qkv/kernels/attention.h"
+#include "qkv/tensor/quantized_tensor.h"
+#include "qkv/tensor/ragged.h"
+
+namespace qkv::explain {
+
+struct SelfCheck {
+  std::string name;  // "product, int8 weights in place"
+  bool passed = false;
+  std::string found;   // the largest error and its bound, or the first difference
+  double seconds = 0;  // wall time
+};
+
+// The kernels that the self-test runs. The default runs qkv's on the host; a test of the self-test replaces
+// one by a wrong one.
+struct KernelsUnderTest {
+  // x [rows, k] times the transpose of w [n, k], plus bias [n].
+  std::function<Tensor(const Tensor& x, const Tensor& w, const Tensor& bias)> packed_product;
+  std::function<Tensor(const Tensor& x, const QuantizedTensor& w, const Tensor& bias)> product_in_place;
+  // The transpose of dy [rows, n] times x [rows, k].
+  std::function<Tensor(const Tensor& dy, const Tensor& x)> weight_gradient;
+  // The output [query tokens, heads * d_v].
+  std::function<Tensor(const kernels::AttentionTensors& arguments)> attention;
+  // A layer of width 64 on sequences laid end to end: [tokens, 64] to [tokens, 64].
+  std::function<Tensor(const Tensor& x, const Offsets& offsets)> layer;
+  // The gradients of the layer's weights, laid end to end, in training with dropout.
+  std::function<Tensor(const Tensor& x, const Offsets& offsets)> layer_gradients;
+};
+KernelsUnderTest own_kernels();
+
+struct SelfTestOptions {
+  KernelsUnderTest kernels = own_kernels();
+  std::function<void(const SelfCheck&)> on_result = {};  // called with each result as it arrives
+};
+
+// Compares products of all weight dtypes with sums in double precision, attention with recorded values and
+// with the definition in double precision, and the bits of a layer alone, in a batch, and with 1, 2, 3 and
+// threads() threads. A few seconds. A check that throws has failed with that message; nothing is thrown.
+std::vector<SelfCheck> self_test(const SelfTestOptions& options = {});
+
+}  // namespace qkv::explain

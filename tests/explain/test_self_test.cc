@@ -1,0 +1,90 @@
+#include "qkv/explain/self_test.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "qkv/base/error.h"
+#include "qkv/base/parallel.h"
+
+namespace qkv::explain {
+namespace {
+
+std::vector<std::string> failures(const KernelsUnderTest& kernels) {
+  std::vector<std::string> names;
+  for (const SelfCheck& check : self_test({.kernels = kernels})) {
+    if (!check.passed) names.push_back(check.name);
+  }
+  return names;
+}
+
+TEST(SelfTest, PassesHere) {
+  int told = 0;
+  const std::vector<SelfCheck> checks = self_test({.on_result = [&told](const SelfCheck&) { ++told; }});
+  EXPECT_GT(checks.size(), 8u);
+  EXPECT_EQ(told, static_cast<int>(checks.size()));
+  for (const SelfCheck& check : checks) {
+    EXPECT_TRUE(check.passed) << check.name << ": " << check.found;
+    EXPECT_FALSE(check.found.empty()) << check.name;
+  }
+}
+
+// One element of a kernel's result is off by a little, and that kernel's checks alone fail.
+TEST(SelfTest, NamesTheKernelThatIsWrong) {
+  const KernelsUnderTest own = own_kernels();
+  const auto off = [](Tensor y, float by) {
+    y.values()[y.numel() / 2] += by;
+    return y;
+  };
+  using Names = std::vector<std::string>;
+  KernelsUnderTest wrong = own;
+  wrong.packed_product = [&](const Tensor& x, const Tensor& w, const Tensor& bias) {
+    return off(own.packed_product(x, w, bias), 1e-3f);
+  };
+  EXPECT_EQ(failures(wrong), Names{"product, packed weights"});
+
+  wrong = own;
+  wrong.product_in_place = [&](const Tensor& x, const QuantizedTensor& w, const Tensor& bias) {
+    const Tensor y = own.product_in_place(x, w, bias);
+    return w.dtype() == DType::bf16 ? off(y, 1e-3f) : w.dtype() == DType::i8 ? off(y, 3) : y;
+  };
+  EXPECT_EQ(failures(wrong), (Names{"product, bf16 weights in place", "product, int8 weights in place"}));
+
+  wrong = own;
+  wrong.weight_gradient = [&](const Tensor& dy, const Tensor& x) {
+    return off(own.weight_gradient(dy, x), NAN);
+  };
+  EXPECT_EQ(failures(wrong), Names{"gradient of a weight"});
+
+  wrong = own;
+  wrong.attention = [&](kernels::AttentionTensors arguments) {
+    arguments.causal = false;
+    return own.attention(arguments);
+  };
+  EXPECT_EQ(failures(wrong), (Names{"attention, recorded values", "causal attention, by definition"}));
+
+  wrong = own;
+  wrong.layer = [&](const Tensor& x, const Offsets& offsets) {
+    const Tensor y = own.layer(x, offsets);
+    return offsets.sequences() > 1 ? off(y, 1e-6f) : y;
+  };
+  EXPECT_EQ(failures(wrong), Names{"same bits in any batch"});
+
+  wrong = own;
+  wrong.layer_gradients = [&](const Tensor& x, const Offsets& offsets) {
+    return off(own.layer_gradients(x, offsets), threads() == 3 ? 1e-2f : 0.0f);
+  };
+  EXPECT_EQ(failures(wrong), Names{"same gradients for any number of threads"});
+
+  wrong = own;
+  wrong.attention = [](const kernels::AttentionTensors&) -> Tensor { throw NumericError("no such kernel"); };
+  const std::vector<SelfCheck> checks = self_test({.kernels = wrong});
+  EXPECT_EQ(std::ranges::count(checks, "no such kernel", &SelfCheck::found), 3);
+}
+
+}  // namespace
+}  // namespace qkv::explain
