@@ -23,7 +23,6 @@ namespace qkv::explain {
 namespace {
 
 using kernels::Accumulate;
-using kernels::AttentionTensors;
 
 constexpr int64_t kWidth = 64;
 
@@ -154,15 +153,9 @@ Outcome recorded_attention(const KernelsUnderTest& kernels) {
   constexpr std::array<double, 12> kExpected = {-0.415958538, -0.0409585376, 0.312011729, 0.00488271316,
                                                 -0.358143307, 0.0168566925,  0.384397786, -0.192832704,
                                                 -0.330070663, 0.0449293368,  0.42341332,  -0.19743083};
-  const Tensor output = kernels.attention({.query = pattern({3, 8}, 7, 3, 17),
-                                           .key = pattern({4, 8}, 5, 2, 13),
-                                           .value = pattern({4, 4}, 3, 1, 11),
-                                           .query_offsets = Offsets::uniform(1, 3),
-                                           .key_offsets = Offsets::uniform(1, 4),
-                                           .heads = 2,
-                                           .key_heads = 2,
-                                           .scale = 0.5f,
-                                           .causal = true});
+  const Tensor output = kernels.attention(
+      pattern({3, 8}, 7, 3, 17), pattern({4, 8}, 5, 2, 13), pattern({4, 4}, 3, 1, 11), 2,
+      {.causal = true, .query_offsets = Offsets::uniform(1, 3), .key_offsets = Offsets::uniform(1, 4)});
   Errors errors;
   for (size_t i = 0; i < kExpected.size(); ++i) errors.add(output.values()[i], kExpected[i], 1e-6);
   return errors.outcome();
@@ -176,15 +169,8 @@ Outcome attention_by_definition(const KernelsUnderTest& kernels, bool causal) {
                key = random({offsets.tokens(), kHeads * kKey}, 2),
                value = random({offsets.tokens(), kHeads * kValue}, 3);
   const float scale = 1 / std::sqrt(static_cast<float>(kKey));
-  const Tensor output = kernels.attention({.query = query,
-                                           .key = key,
-                                           .value = value,
-                                           .query_offsets = offsets,
-                                           .key_offsets = offsets,
-                                           .heads = kHeads,
-                                           .key_heads = kHeads,
-                                           .scale = scale,
-                                           .causal = causal});
+  const Tensor output = kernels.attention(
+      query, key, value, kHeads, {.causal = causal, .query_offsets = offsets, .key_offsets = offsets});
   Errors errors;
   for (int64_t s = 0; s < offsets.sequences(); ++s) {
     for (int64_t i = offsets.begin(s); i < offsets.end(s); ++i) {
@@ -293,10 +279,9 @@ KernelsUnderTest own_kernels() {
             return dw;
           },
       .attention =
-          [](const AttentionTensors& a) {
-            Tensor output = Tensor::empty({a.query.rows(), a.value.cols() / a.key_heads * a.heads});
-            kernels::attention_forward(a, {.output = output});
-            return output;
+          [](const Tensor& query, const Tensor& key, const Tensor& value, int64_t heads,
+             const AttentionOptions& options) {
+            return multihead_attention(query, key, value, heads, options).output.value();
           },
       .layer =
           [layer = std::make_shared<const nn::EncoderLayer>(small_layer(0))](const Tensor& x,

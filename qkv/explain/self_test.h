@@ -1,11 +1,12 @@
 #pragma once
 // Whether this build computes correctly on this machine.
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
 
-#include "qkv/kernels/attention.h"
+#include "qkv/ops/attention.h"
 #include "qkv/tensor/quantized_tensor.h"
 #include "qkv/tensor/ragged.h"
 
@@ -26,8 +27,10 @@ struct KernelsUnderTest {
   std::function<Tensor(const Tensor& x, const QuantizedTensor& w, const Tensor& bias)> product_in_place;
   // The transpose of dy [rows, n] times x [rows, k].
   std::function<Tensor(const Tensor& dy, const Tensor& x)> weight_gradient;
-  // The output [query tokens, heads * d_v].
-  std::function<Tensor(const kernels::AttentionTensors& arguments)> attention;
+  // As multihead_attention(): the output [query tokens, heads * d_v].
+  std::function<Tensor(const Tensor& query, const Tensor& key, const Tensor& value, int64_t heads,
+                       const AttentionOptions& options)>
+      attention;
   // A layer of width 64 on sequences laid end to end: [tokens, 64] to [tokens, 64].
   std::function<Tensor(const Tensor& x, const Offsets& offsets)> layer;
   // The gradients of the layer's weights, laid end to end, in training with dropout.

@@ -61,9 +61,10 @@ TEST(SelfTest, NamesTheKernelThatIsWrong) {
   EXPECT_EQ(failures(wrong), Names{"gradient of a weight"});
 
   wrong = own;
-  wrong.attention = [&](kernels::AttentionTensors arguments) {
-    arguments.causal = false;
-    return own.attention(arguments);
+  wrong.attention = [&](const Tensor& query, const Tensor& key, const Tensor& value, int64_t heads,
+                        AttentionOptions options) {
+    options.causal = false;
+    return own.attention(query, key, value, heads, options);
   };
   EXPECT_EQ(failures(wrong), (Names{"attention, recorded values", "causal attention, by definition"}));
 
@@ -81,7 +82,8 @@ TEST(SelfTest, NamesTheKernelThatIsWrong) {
   EXPECT_EQ(failures(wrong), Names{"same gradients for any number of threads"});
 
   wrong = own;
-  wrong.attention = [](const kernels::AttentionTensors&) -> Tensor { throw NumericError("no such kernel"); };
+  wrong.attention = [](const Tensor&, const Tensor&, const Tensor&, int64_t,
+                       const AttentionOptions&) -> Tensor { throw NumericError("no such kernel"); };
   const std::vector<SelfCheck> checks = self_test({.kernels = wrong});
   EXPECT_EQ(std::ranges::count(checks, "no such kernel", &SelfCheck::found), 3);
 }
