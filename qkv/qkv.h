@@ -21,6 +21,7 @@
 
 #include "qkv/text/lines.h"
 #include "qkv/text/special_ids.h"
+#include "qkv/text/text_file.h"
 #include "qkv/text/tokenizer.h"
 #include "qkv/text/train_sentencepiece.h"
 #include "qkv/text/translation_tokenizer.h"

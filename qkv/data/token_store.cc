@@ -10,6 +10,7 @@
 #include "qkv/base/hash.h"
 #include "qkv/base/log.h"
 #include "qkv/base/parallel.h"
+#include "qkv/text/text_file.h"
 
 namespace qkv::data {
 namespace {
@@ -110,7 +111,7 @@ class StoreWriter {
 
 void hash_file(Hash64& hash, const std::filesystem::path& path) {
   uint64_t size = 0;
-  read_in_pieces(path, [&](const void* data, size_t bytes) {
+  text::read_text_in_pieces(path, [&](const char* data, size_t bytes) {
     hash.add(data, bytes);
     size += bytes;
   });

@@ -1,8 +1,8 @@
 #include "qkv/text/lines.h"
 
-#include <cerrno>
+#include <algorithm>
 #include <cstdio>
-#include <system_error>
+#include <string_view>
 
 #include "qkv/base/error.h"
 #include "qkv/base/utf8.h"
@@ -15,21 +15,25 @@ constexpr size_t kBufferBytes = size_t{1} << 18;
 
 }  // namespace
 
-LineReader::LineReader(std::filesystem::path path) : path_(std::move(path)), buffer_(kBufferBytes) {
-  if (std::filesystem::is_directory(path_))
-    throw IoError(concat("cannot read ", path_.string(), ": it is a folder"));
-  stream_.rdbuf()->pubsetbuf(buffer_.data(), static_cast<std::streamsize>(buffer_.size()));
-  errno = 0;
-  stream_.open(path_, std::ios::binary);
-  if (!stream_) {
-    throw IoError(concat("cannot open ", path_.string(), ": ", std::generic_category().message(errno)));
-  }
+LineReader::LineReader(const std::filesystem::path& path)
+    : file_(path), path_(file_.name()), buffer_(kBufferBytes) {}
+
+bool LineReader::fill() {
+  begin_ = 0;
+  end_ = file_.read(buffer_.data(), buffer_.size());
+  return end_ > 0;
 }
 
 bool LineReader::next(std::string& line) {
-  if (!std::getline(stream_, line)) {
-    if (stream_.bad()) throw IoError(concat("cannot read ", path_.string(), " after line ", lines_));
-    return false;
+  line.clear();
+  if (begin_ == end_ && !fill()) return false;
+  for (bool more = true; more;) {
+    const std::string_view left(buffer_.data() + begin_, end_ - begin_);
+    const size_t length = std::min(left.find('\n'), left.size());
+    line.append(left.substr(0, length));
+    const bool ended = length < left.size();
+    begin_ += length + (ended ? 1 : 0);
+    more = !ended && fill();
   }
   if (line.ends_with('\r')) line.pop_back();
   if (lines_++ == 0 && line.starts_with(kByteOrderMark)) line.erase(0, kByteOrderMark.size());

@@ -3,20 +3,22 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <vector>
+
+#include "qkv/text/text_file.h"
 
 namespace qkv::text {
 
 // Holds one line in memory at a time. Lines end in LF or CRLF, which is removed; the last one may lack it. A
-// byte order mark at the beginning of the file is skipped.
+// byte order mark at the beginning of the file is skipped. Files may be compressed by gzip; "-" is stdin (text_file.h).
 class LineReader {
  public:
   // Throws IoError if the file cannot be opened.
-  explicit LineReader(std::filesystem::path path);
+  explicit LineReader(const std::filesystem::path& path);
 
-  // Reads the next line; false at the end. Throws IoError if reading fails.
+  // Reads the next line; false at the end. Throws IoError if reading fails, DataError for damaged
+  // compressed data.
   bool next(std::string& line);
 
   int64_t lines() const { return lines_; }  // lines read so far; also the 1-based number of the last one
@@ -27,9 +29,12 @@ class LineReader {
   void require_utf8(const std::string& line) const;
 
  private:
+  bool fill();
+
+  TextFile file_;
   std::filesystem::path path_;
   std::vector<char> buffer_;
-  std::ifstream stream_;
+  size_t begin_ = 0, end_ = 0;  // of what is unread in the buffer
   int64_t lines_ = 0;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <system_error>
 
 #include "qkv/base/error.h"
 #include "qkv/base/field_text.h"
@@ -70,6 +71,17 @@ std::vector<Field> data_fields(const TranslationJob& job) {
   return result;
 }
 
+// A corpus is read several times: for its lines, its vocabulary, its fingerprint and its tokens.
+void require_readable_again(const char* field, const std::filesystem::path& file) {
+  std::error_code ignored;
+  const auto type = std::filesystem::status(file, ignored).type();
+  using std::filesystem::file_type;
+  const bool pipe = type == file_type::fifo || type == file_type::socket || type == file_type::character;
+  if (!pipe && file != "-") return;
+  throw UsageError(concat(field, " ", file.string(), ": expected a file, as it is read several times, found ",
+                          pipe ? "a pipe" : "stdin", "; write the text to a file, which gzip may compress"));
+}
+
 void require_equal_lines(const data::CorpusFiles& files) {
   const int64_t source = text::count_lines(files.source), target = text::count_lines(files.target);
   for (const auto& [path, lines] : {std::pair(files.source, source), std::pair(files.target, target)}) {
@@ -112,6 +124,10 @@ void check(const TranslationJob& job) {
         concat("train.patience: expected 0 without validation files, found ", job.options.patience));
   }
   require_fitting_folder(job.folder, job.existing);
+  require_readable_again("data.source", job.train.source);
+  require_readable_again("data.target", job.train.target);
+  require_readable_again("data.valid_source", job.valid.source);
+  require_readable_again("data.valid_target", job.valid.target);
   require_equal_lines(job.train);
   if (!job.valid.source.empty()) require_equal_lines(job.valid);
   make_writable_folder(job.folder);

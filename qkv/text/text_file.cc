@@ -1,0 +1,72 @@
+#include "qkv/text/text_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+#include <vector>
+
+#include "qkv/base/error.h"
+
+namespace qkv::text {
+namespace {
+
+constexpr size_t kPieceBytes = size_t{1} << 18;
+
+std::string reason() { return std::generic_category().message(errno); }
+
+}  // namespace
+
+struct TextFile::Stream {
+  explicit Stream(gzFile opened) : file(opened) {}
+  ~Stream() { gzclose(file); }
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  gzFile file;
+};
+
+TextFile::TextFile(const std::filesystem::path& path) : name_(path == "-" ? "stdin" : path.string()) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored))
+    throw IoError(concat("cannot read ", name_, ": it is a folder"));
+  const int descriptor = path == "-" ? ::dup(STDIN_FILENO) : ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) throw IoError(concat("cannot open ", name_, ": ", reason()));
+  const gzFile opened = gzdopen(descriptor, "rb");
+  if (opened == nullptr) {
+    ::close(descriptor);
+    throw IoError(concat("cannot open ", name_, ": out of memory"));
+  }
+  stream_ = std::make_unique<Stream>(opened);
+  gzbuffer(opened, kPieceBytes);
+}
+
+TextFile::~TextFile() = default;
+TextFile::TextFile(TextFile&&) noexcept = default;
+TextFile& TextFile::operator=(TextFile&&) noexcept = default;
+
+size_t TextFile::read(char* data, size_t bytes) {
+  errno = 0;
+  const int count = gzread(stream_->file, data, static_cast<unsigned>(std::min(bytes, kPieceBytes)));
+  if (count > 0) return static_cast<size_t>(count);
+  int code = Z_OK;
+  const char* message = gzerror(stream_->file, &code);
+  if (code == Z_OK || code == Z_STREAM_END) return 0;
+  if (code == Z_ERRNO) throw IoError(concat("cannot read ", name_, ": ", reason()));
+  if (code == Z_BUF_ERROR)
+    throw DataError(
+        concat(name_, ": expected the end of the compressed data, found the file cut off before it"));
+  throw DataError(concat(name_, ": expected what gzip wrote, found damaged data (", message, ")"));
+}
+
+void read_text_in_pieces(const std::filesystem::path& path,
+                         const std::function<void(const char* data, size_t bytes)>& visit) {
+  TextFile file(path);
+  std::vector<char> piece(kPieceBytes);
+  while (const size_t count = file.read(piece.data(), piece.size())) visit(piece.data(), count);
+}
+
+}  // namespace qkv::text
