@@ -53,9 +53,10 @@ GenerateOptions TextGenerator::default_options() const {
   return options;
 }
 
-search::Engine TextGenerator::make_engine(const search::EngineOptions& options) const {
-  return {std::make_shared<search::LanguageStepModel>(model_->model), search::special_ids(*model_->model),
-          options};
+search::Engine TextGenerator::make_engine(const search::EngineOptions& options,
+                                          const search::StepModelOptions& step_model) const {
+  return {std::make_shared<search::LanguageStepModel>(model_->model, step_model),
+          search::special_ids(*model_->model), options};
 }
 
 GenerationRequest TextGenerator::prepare(const Prompt& prompt, const GenerateOptions& options) const {
@@ -109,14 +110,15 @@ Generated TextGenerator::finish(GenerationRequest request, search::Decoded decod
 
 std::vector<Generated> TextGenerator::operator()(std::span<const Prompt> prompts,
                                                  const GenerateOptions& options,
-                                                 const search::EngineOptions& engine_options) const {
+                                                 const search::EngineOptions& engine_options,
+                                                 const search::StepModelOptions& step_model) const {
   check(options);
   std::vector<GenerationRequest> requests(prompts.size());
   parallel_for(std::ssize(prompts), 8, [&](int64_t begin, int64_t end) {
     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
       requests[i] = prepare(prompts[i], options);
   });
-  return run_engine(make_engine(engine_options), std::move(requests),
+  return run_engine(make_engine(engine_options, step_model), std::move(requests),
                     [this](GenerationRequest request, search::Decoded decoded) {
                       return finish(std::move(request), std::move(decoded));
                     });

@@ -62,7 +62,8 @@ class TextGenerator {
 
   // An engine for requests of any generator of the same model. An engine serves one thread at a time. Throws
   // UsageError for a model without an end token.
-  search::Engine make_engine(const search::EngineOptions& options = {}) const;
+  search::Engine make_engine(const search::EngineOptions& options = {},
+                             const search::StepModelOptions& step_model = {}) const;
 
   // An empty prompt becomes the model's start token, if it has one. Throws UsageError for bad options. An
   // error of the prompt is stored in the request, which is then done().
@@ -73,7 +74,8 @@ class TextGenerator {
   // prepare(), a temporary engine, and finish(): the completions of each prompt, in order. An error of one
   // prompt, such as invalid UTF-8, does not affect the others. Throws UsageError for bad options.
   std::vector<Generated> operator()(std::span<const Prompt> prompts, const GenerateOptions& options,
-                                    const search::EngineOptions& engine = {}) const;
+                                    const search::EngineOptions& engine = {},
+                                    const search::StepModelOptions& step_model = {}) const;
 
  private:
   std::shared_ptr<const LoadedLanguageModel> model_;

@@ -150,6 +150,31 @@ std::string to_json(const Embedded& embedded) {
   return object_of(embedded, [&] { return Json{{"vector", embedded.values}}; });
 }
 
+std::string to_json(const metrics::BleuResult& bleu, const metrics::BleuOptions& options) {
+  return dump({{"score", bleu.score},
+               {"signature", signature(bleu, options)},
+               {"precisions", bleu.precisions},
+               {"brevity_penalty", bleu.brevity_penalty},
+               {"hypothesis_length", bleu.hypothesis_length},
+               {"reference_length", bleu.reference_length}});
+}
+
+std::string to_json(const metrics::ChrfResult& chrf, const metrics::ChrfOptions& options) {
+  return dump({{"score", chrf.score}, {"signature", signature(chrf, options)}});
+}
+
+std::string to_json(const text::Encoding& encoding, const text::Tokenizer& tokenizer) {
+  Json tokens = Json::array(), offsets = Json::array();
+  for (const int32_t id : encoding.ids) tokens.push_back(tokenizer.token(id).value_or(""));
+  for (const text::ByteRange range : encoding.offsets) offsets.push_back({range.begin, range.end});
+  return dump({{"ids", encoding.ids},
+               {"tokens", tokens},
+               {"offsets", offsets},
+               {"type_ids", encoding.type_ids},
+               {"special_mask", encoding.special_mask},
+               {"text_index", encoding.text_index}});
+}
+
 std::string with_line(int64_t line, const std::string& object) {
   return concat("{\"line\":", line, ",", object.substr(1));
 }

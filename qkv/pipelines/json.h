@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string>
 
+#include "qkv/metrics/bleu.h"
+#include "qkv/metrics/chrf.h"
 #include "qkv/pipelines/fill_mask.h"
 #include "qkv/pipelines/generate.h"
 #include "qkv/pipelines/results.h"
@@ -31,7 +33,8 @@ std::string to_json(const search::SearchTrace& trace, const text::TranslationTok
 // ...]}.
 std::string to_json(const Generated& generated);
 
-// {"log_probability", "perplexity", "tokens", "token_log_probabilities"}.
+// {"log_probability", "perplexity", "tokens", "token_log_probabilities"}; perplexity null where no token is
+// scored.
 std::string to_json(const ScoredText& scored);
 
 // {"labels": [{"label", "probability"}, ...]}, at most `top` of them.
@@ -45,6 +48,17 @@ std::string to_json(const FilledText& filled);
 
 // {"vector": [...]}.
 std::string to_json(const Embedded& embedded);
+
+// {"score", "signature", "precisions": [...], "brevity_penalty", "hypothesis_length", "reference_length"},
+// unrounded.
+std::string to_json(const metrics::BleuResult& bleu, const metrics::BleuOptions& options);
+
+// {"score", "signature"}, unrounded.
+std::string to_json(const metrics::ChrfResult& chrf, const metrics::ChrfOptions& options);
+
+// {"ids", "tokens", "offsets": [[0, 3], ...], "type_ids", "special_mask", "text_index"}, an entry for each
+// token; offsets are bytes. The tokenizer is the one that made the encoding.
+std::string to_json(const text::Encoding& encoding, const text::Tokenizer& tokenizer);
 
 // The object with {"line": 3, prepended.
 std::string with_line(int64_t line, const std::string& object);

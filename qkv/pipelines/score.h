@@ -1,6 +1,8 @@
 #pragma once
 // Log-probability and perplexity of given texts.
 
+#include <limits>
+
 #include "qkv/pipelines/open_model.h"
 
 namespace qkv::pipelines {
@@ -9,8 +11,9 @@ struct ScoredText {
   std::vector<std::string> tokens;       // from the second token on
   std::vector<float> log_probabilities;  // log P(token | preceding tokens), natural logarithms
   double log_probability = 0;            // their sum
-  double perplexity = 0;                 // exp(-mean of log_probabilities); 0 if there are none
-  std::string error;                     // why there is no result; empty on success
+  // exp(-mean of log_probabilities); NaN if there are none, as of an empty text or a single token
+  double perplexity = std::numeric_limits<double>::quiet_NaN();
+  std::string error;  // why there is no result; empty on success
 };
 
 // The model's input.

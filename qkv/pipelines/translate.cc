@@ -85,8 +85,9 @@ Translator::Translator(std::vector<std::shared_ptr<const models::TranslationMode
   }
 }
 
-search::Engine Translator::make_engine(const search::EngineOptions& options) const {
-  return {search::make_step_model(transformers_), search::special_ids(transformers_), options};
+search::Engine Translator::make_engine(const search::EngineOptions& options,
+                                       const search::StepModelOptions& step_model) const {
+  return {search::make_step_model(transformers_, step_model), search::special_ids(transformers_), options};
 }
 
 void Translator::check(const TranslateOptions& options) const {
@@ -165,7 +166,8 @@ Translation Translator::finish(TranslationRequest request, search::Decoded decod
 
 std::vector<Translation> Translator::operator()(std::span<const Source> sources,
                                                 const TranslateOptions& options,
-                                                const search::EngineOptions& engine_options) const {
+                                                const search::EngineOptions& engine_options,
+                                                const search::StepModelOptions& step_model) const {
   check(options);
   std::vector<TranslationRequest> requests(sources.size());
   {
@@ -175,7 +177,7 @@ std::vector<Translation> Translator::operator()(std::span<const Source> sources,
         requests[i] = prepare(sources[i], options);
     });
   }
-  return run_engine(make_engine(engine_options), std::move(requests),
+  return run_engine(make_engine(engine_options, step_model), std::move(requests),
                     [this](TranslationRequest request, search::Decoded decoded) {
                       return finish(std::move(request), std::move(decoded));
                     });
@@ -183,10 +185,11 @@ std::vector<Translation> Translator::operator()(std::span<const Source> sources,
 
 std::vector<Translation> Translator::operator()(std::span<const std::string> sources,
                                                 const TranslateOptions& options,
-                                                const search::EngineOptions& engine) const {
+                                                const search::EngineOptions& engine,
+                                                const search::StepModelOptions& step_model) const {
   std::vector<Source> keyed;
   for (const std::string& text : sources) keyed.push_back({.text = text, .key = keyed.size()});
-  return (*this)(keyed, options, engine);
+  return (*this)(keyed, options, engine, step_model);
 }
 
 Source source_of_line(std::string text, int64_t line, bool prefix_after_tab) {

@@ -84,7 +84,8 @@ class Translator {
   TranslateOptions default_options() const { return pipelines::default_options(model()); }
 
   // An engine for requests of any translator of the same models. An engine serves one thread at a time.
-  search::Engine make_engine(const search::EngineOptions& options = {}) const;
+  search::Engine make_engine(const search::EngineOptions& options = {},
+                             const search::StepModelOptions& step_model = {}) const;
 
   // Throws UsageError for bad options. An error of the source is stored in the request, which is then done().
   TranslationRequest prepare(const Source& source, const TranslateOptions& options) const;
@@ -95,10 +96,12 @@ class Translator {
   // source, such as invalid UTF-8, does not affect the others. A translation depends on its source, key and
   // options alone. Throws UsageError for bad options.
   std::vector<Translation> operator()(std::span<const Source> sources, const TranslateOptions& options,
-                                      const search::EngineOptions& engine = {}) const;
+                                      const search::EngineOptions& engine = {},
+                                      const search::StepModelOptions& step_model = {}) const;
   // Likewise for text alone; source i has key i.
   std::vector<Translation> operator()(std::span<const std::string> sources, const TranslateOptions& options,
-                                      const search::EngineOptions& engine = {}) const;
+                                      const search::EngineOptions& engine = {},
+                                      const search::StepModelOptions& step_model = {}) const;
 
  private:
   void check(const TranslateOptions& options) const;

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "qkv/base/json.h"
 #include "tests/pipelines/translation_golden.h"
 
 namespace qkv::pipelines {
@@ -49,6 +50,39 @@ TEST(Json, OfAnErrorIsTheErrorAlone) {
   EXPECT_EQ(to_json(Embedded{.values = {1}, .error = "no image"}), R"({"error":"no image"})");
   EXPECT_EQ(with_line(12, to_json(Embedded{.values = {}, .error = "no image"})),
             R"({"line":12,"error":"no image"})");
+}
+
+TEST(Json, OfScores) {
+  const metrics::BleuResult bleu{.score = 42.5,
+                                 .precisions = {75, 50, 25, 12.5},
+                                 .brevity_penalty = 0.75,
+                                 .hypothesis_length = 7,
+                                 .reference_length = 9,
+                                 .counts = {},
+                                 .totals = {},
+                                 .references = 2};
+  const std::string signature = metrics::signature(bleu, {.lowercase = true});
+  EXPECT_EQ(to_json(bleu, {.lowercase = true}),
+            concat(R"({"score":42.5,"signature":")", signature,
+                   R"(","precisions":[75.0,50.0,25.0,12.5],"brevity_penalty":0.75,)"
+                   R"("hypothesis_length":7,"reference_length":9})"));
+  const metrics::ChrfResult chrf{.score = 61.25, .references = 1};
+  EXPECT_EQ(to_json(chrf, {}),
+            concat(R"({"score":61.25,"signature":")", metrics::signature(chrf, {}), R"("})"));
+}
+
+TEST(Json, OfTokens) {
+  const auto tokenizer = text::Tokenizer::load(QKV_TEST_DATA "/text/golden/word_level.json");
+  const std::string word(tokenizer.token(5).value());
+  const text::Encoding encoding{.ids = {5, 0},
+                                .offsets = {{.begin = 0, .end = 3}, {.begin = 3, .end = 9}},
+                                .type_ids = {0, 1},
+                                .special_mask = {0, 0},
+                                .text_index = {0, 1}};
+  EXPECT_EQ(to_json(encoding, tokenizer),
+            concat(R"({"ids":[5,0],"tokens":[)", quoted_json(word),
+                   R"(,"<unk>"],"offsets":[[0,3],[3,9]],"type_ids":[0,1],"special_mask":[0,0],)"
+                   R"("text_index":[0,1]})"));
 }
 
 TEST(Json, OfASearchTrace) {
@@ -109,6 +143,8 @@ TEST(Json, OfAScoredText) {
                          .perplexity = 2.25,
                          .error = {}}),
       R"({"log_probability":-1.5,"perplexity":2.25,"tokens":["a","Ġb"],"token_log_probabilities":[-0.5,-1.0]})");
+  EXPECT_EQ(to_json(ScoredText()),
+            R"({"log_probability":0.0,"perplexity":null,"tokens":[],"token_log_probabilities":[]})");
 }
 
 TEST(Json, OfWhatEncodersSay) {
