@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "apps/command.h"
+#include "apps/engine_options.h"
 #include "qkv/pipelines/translate.h"
 
 namespace qkv::apps {
@@ -16,12 +17,13 @@ struct DecodeArguments {
   std::optional<int> beam, max_new_tokens, min_new_tokens, no_repeat_ngram;
   std::optional<float> repetition_penalty;
   std::vector<std::string> bad_words;
-  std::optional<double> length_penalty, coverage_penalty;
+  std::optional<double> length_penalty;
+  double coverage_penalty = 0;
   search::LengthPenaltyType length_penalty_type = search::LengthPenaltyType::power;
   std::optional<std::string> shortlist;
-  std::optional<int64_t> max_source_tokens;
+  int64_t max_source_tokens = 0;
   bool truncate = false;
-  search::EngineOptions engine;
+  EngineArguments engine;
 };
 
 // `arguments` has to live as long as the command.

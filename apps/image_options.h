@@ -15,11 +15,9 @@ struct ImageArguments {
 
 // --image-size. `arguments` has to live as long as the command.
 inline void add_image_options(CLI::App& command, ImageArguments& arguments) {
-  command
-      .add_option("--image-size", arguments.side,
-                  "Height and width that images are resized to, a multiple of the patch size; position\n"
-                  "embeddings are interpolated (image models only; default: the model's)")
-      ->type_name("PIXELS");
+  add_option(command, "--image-size", arguments.side, "PIXELS",
+             "Height and width that images are resized to, a multiple of the patch size; position\n"
+             "embeddings are interpolated; image models only (default: the model's)");
 }
 
 inline pipelines::ImageEncoderOptions image_options(const ImageArguments& arguments) {

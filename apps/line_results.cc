@@ -1,22 +1,20 @@
 #include "apps/line_results.h"
 
-#include <unistd.h>
-
-#include "apps/device_option.h"
+#include "apps/cli/messages.h"
+#include "apps/load_options.h"
+#include "apps/terminal.h"
 #include "qkv/base/error.h"
 
 namespace qkv::apps {
 
 void add_line_options(CLI::App& command, LineArguments& arguments) {
-  command.add_option("model", arguments.model, "Model folder")->required()->type_name("DIR");
+  add_option(command, "model", arguments.model, "DIR", "Model folder")->required();
   add_dtype_option(command, arguments.load.dtype);
   add_device_option(command, arguments.load.device);
   command.add_flag("--json", arguments.json, "Print one JSON object per line");
-  command
-      .add_option("--chunk-lines", arguments.chunk_lines,
-                  "Lines read before the model runs over them: memory against speed, never the results\n"
-                  "(default: 2048; 1 if stdin is a terminal)")
-      ->type_name("LINES");
+  add_option(command, "--chunk-lines", arguments.chunk_lines, "LINES",
+             "Lines read before the model runs over them: memory against speed, never the results\n"
+             "(default: 2048; 1 if stdin is a terminal)");
   add_threads_option(command);
 }
 
@@ -24,16 +22,15 @@ pipelines::LineOptions stdin_options(std::optional<int64_t> chunk_lines) {
   if (chunk_lines && *chunk_lines < 1) {
     throw UsageError(concat("--chunk-lines: expected at least 1, found ", *chunk_lines));
   }
+  announce_stdin();
   std::ios::sync_with_stdio(false);
   std::cin.tie(nullptr);
   pipelines::LineOptions options;
-  options.chunk_lines = chunk_lines.value_or(::isatty(STDIN_FILENO) == 1 ? 1 : options.chunk_lines);
+  options.chunk_lines = chunk_lines.value_or(stdin_is_terminal() ? 1 : options.chunk_lines);
   return options;
 }
 
-void report_line(int64_t line, const std::string& message) {
-  std::cerr << "qkv: line " << line << ": " << message << '\n';
-}
+void report_line(int64_t line, const std::string& message) { say(concat("line ", line, ": ", message)); }
 
 void flush_stdout() {
   std::cout.flush();
@@ -42,7 +39,7 @@ void flush_stdout() {
 
 void end_lines(const pipelines::LineCounts& counts) {
   if (counts.errors == 0) return;
-  std::cerr << "qkv: " << summary(counts) << '\n';
+  say(summary(counts));
   throw ExitStatus{1};
 }
 

@@ -4,7 +4,8 @@
 #include <cmath>
 #include <cstdio>
 
-#include "apps/command.h"
+#include "apps/cli/messages.h"
+#include "apps/terminal.h"
 
 namespace qkv::apps {
 namespace {
@@ -37,7 +38,13 @@ void TrainProgress::clear() {
 void TrainProgress::say(const std::string& line) {
   if (quiet_) return;
   clear();
-  std::fputs((line + "\n").c_str(), stderr);
+  apps::say(line);
+}
+
+void TrainProgress::add_row(const std::string& row) {
+  if (quiet_) return;
+  clear();
+  std::fputs((row + "\n").c_str(), stderr);
 }
 
 void TrainProgress::on_stage(const std::string& what) { say(what + " ..."); }
@@ -52,8 +59,8 @@ void TrainProgress::on_start(const train::StartReport& report) {
     std::ranges::replace(words, '_', ' ');
     line += format(", %s %lld", words.c_str(), static_cast<long long>(size));
   }
-  line += format(", %lld %s in %lld batches an epoch", static_cast<long long>(report.task.train_items),
-                 report.task.items.c_str(), static_cast<long long>(report.batches_in_epoch));
+  line += ", " + counted(report.task.train_items, report.task.items) + " in " +
+          counted(report.batches_in_epoch, "batches") + " an epoch";
   say(line);
 }
 
@@ -83,7 +90,7 @@ void TrainProgress::on_validation(const train::ValidationReport& report) {
     line += name == "bleu" ? format("  BLEU %.2f", 100 * value) : format("  %s %.4f", name.c_str(), value);
   }
   if (report.best) line += "  (best)";
-  say(line);
+  add_row(line);
 }
 
 }  // namespace qkv::apps

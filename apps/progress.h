@@ -19,11 +19,12 @@ class TrainProgress : public train::TrainObserver {
   void on_step(const train::StepReport& report) override;
   void on_validation(const train::ValidationReport& report) override;
 
-  // A line of its own, above the one that is rewritten.
+  // A message, above the line that is rewritten.
   void say(const std::string& line);
 
  private:
   void clear();
+  void add_row(const std::string& row);  // of the table that validations make
 
   bool quiet_, terminal_;
   bool showing_ = false;

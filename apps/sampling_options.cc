@@ -18,34 +18,21 @@ std::optional<search::Sampling> SamplingArguments::sampling(const models::Genera
 void add_sampling_options(CLI::App& command, SamplingArguments& arguments) {
   CLI::Option* sample = command.add_flag("--sample", arguments.sample,
                                          "Sample in place of searching; --nbest is the number of samples");
-  command
-      .add_option("--temperature", arguments.temperature,
-                  "Divisor of the logits, above 0 (default: the model's)")
-      ->type_name("FACTOR")
-      ->needs(sample);
-  command
-      .add_option("--top-k", arguments.top_k,
-                  "Sample from the K most likely tokens; 0: from all (default: the model's)")
-      ->type_name("K")
-      ->needs(sample);
-  command
-      .add_option("--top-p", arguments.top_p,
-                  "Sample from the most likely tokens with this total probability, above 0 to 1 (default:\n"
-                  "the model's)")
-      ->type_name("P")
-      ->needs(sample);
-  command
-      .add_option("--min-p", arguments.min_p,
-                  "Sample from tokens with at least this fraction of the highest probability, 0 to 1\n"
-                  "(default: the model's)")
-      ->type_name("P")
-      ->needs(sample);
-  command
-      .add_option("--seed", arguments.seed,
-                  "Random seed; a line's samples depend on it and on the line's number alone")
-      ->type_name("N")
-      ->capture_default_str()
-      ->needs(sample);
+  const auto add = [&](const char* name, auto& value, const char* type, const char* help) {
+    add_option(command, name, value, type, help)->needs(sample);
+  };
+  add("--temperature", arguments.temperature, "FACTOR",
+      "Divisor of the logits, above 0 (default: the model's)");
+  add("--top-k", arguments.top_k, "K",
+      "Sample from the K most likely tokens; 0: from all (default: the model's)");
+  add("--top-p", arguments.top_p, "P",
+      "Sample from the most likely tokens with this total probability, above 0 to 1 (default: the\n"
+      "model's)");
+  add("--min-p", arguments.min_p, "P",
+      "Sample from tokens with at least this fraction of the highest probability, 0 to 1 (default: the\n"
+      "model's)");
+  add("--seed", arguments.seed, "N",
+      "Random seed, 0 or more; a line's samples depend on it and on the line's number alone");
 }
 
 }  // namespace qkv::apps

@@ -2,9 +2,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include "apps/cli/messages.h"
 #include "qkv/base/error.h"
 #include "qkv/metrics/bleu.h"
 #include "qkv/metrics/chrf.h"
+#include "qkv/pipelines/json.h"
 #include "qkv/text/lines.h"
 
 namespace qkv::apps {
@@ -12,14 +14,14 @@ namespace qkv::apps {
 void add_score_options(CLI::App& command, ScoreArguments& arguments) {
   command.add_flag("--chrf", arguments.chrf_only, "Only chrF2, not BLEU");
   command.add_flag("--lowercase", arguments.lowercase, "Compare without regard to case");
-  command.add_option("--width", arguments.width, "Digits after the point")
-      ->check(CLI::Range(0, 15))
-      ->capture_default_str();
+  add_option(command, "--width", arguments.width, "DIGITS", "Digits after the point, 0 to 15")
+      ->check(in_range(0, 15));
   command.add_flag("--json", arguments.json, "Print one JSON object, with all digits");
 }
 
 std::vector<std::string> read_lines(const std::string& path) {
-  text::LineReader reader(path == "-" ? "/dev/stdin" : path);
+  if (path == "-") announce_stdin();
+  text::LineReader reader(path);
   std::vector<std::string> lines;
   for (std::string line; reader.next(line);) {
     reader.require_utf8(line);
@@ -52,20 +54,16 @@ std::string score_text(const std::vector<std::string>& hypotheses,
 nlohmann::ordered_json score_json(const std::vector<std::string>& hypotheses,
                                   const std::vector<std::vector<std::string>>& reference_sets,
                                   const ScoreArguments& arguments) {
-  nlohmann::ordered_json result;
+  using nlohmann::ordered_json;
+  ordered_json result;
   if (!arguments.chrf_only) {
     const metrics::BleuOptions options{.lowercase = arguments.lowercase};
-    const metrics::BleuResult bleu = corpus_bleu(hypotheses, reference_sets, options);
-    result["bleu"] = {{"score", bleu.score},
-                      {"signature", signature(bleu, options)},
-                      {"precisions", bleu.precisions},
-                      {"brevity_penalty", bleu.brevity_penalty},
-                      {"hypothesis_length", bleu.hypothesis_length},
-                      {"reference_length", bleu.reference_length}};
+    result["bleu"] =
+        ordered_json::parse(pipelines::to_json(corpus_bleu(hypotheses, reference_sets, options), options));
   }
   const metrics::ChrfOptions options{.lowercase = arguments.lowercase};
-  const metrics::ChrfResult chrf = corpus_chrf(hypotheses, reference_sets, options);
-  result["chrf2"] = {{"score", chrf.score}, {"signature", signature(chrf, options)}};
+  result["chrf2"] =
+      ordered_json::parse(pipelines::to_json(corpus_chrf(hypotheses, reference_sets, options), options));
   return result;
 }
 

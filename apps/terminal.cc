@@ -33,11 +33,24 @@ std::string Style::wrap(const char* code, const std::string& text) const {
   return colour_ ? "\033[" + std::string(code) + "m" + text + "\033[0m" : text;
 }
 
+bool stdin_is_terminal() { return ::isatty(STDIN_FILENO) == 1; }
+bool stderr_is_terminal() { return ::isatty(STDERR_FILENO) == 1; }
+
 std::string grouped(int64_t number) {
   std::string digits = std::to_string(number);
   const size_t first = number < 0 ? 1 : 0;
   for (size_t at = digits.size(); at > first + 3;) digits.insert(at -= 3, 1, ',');
   return digits;
+}
+
+std::string counted(int64_t number, const std::string& things) {
+  std::string thing = things;
+  if (number == 1 && thing.ends_with("ches")) {
+    thing.resize(thing.size() - 2);  // batches
+  } else if (number == 1 && thing.ends_with('s')) {
+    thing.pop_back();
+  }
+  return grouped(number) + " " + thing;
 }
 
 std::string bytes_text(int64_t bytes) {

@@ -26,8 +26,15 @@ class Style {
   bool colour_ = false;
 };
 
+// Whether somebody can watch: only then is progress drawn in place, and input announced.
+bool stdin_is_terminal();
+bool stderr_is_terminal();
+
 // 1234567 -> "1,234,567".
 std::string grouped(int64_t number);
+
+// counted(1, "pairs") -> "1 pair", counted(2, "pairs") -> "2 pairs".
+std::string counted(int64_t number, const std::string& things);
 
 // 1536000 -> "1.54 MB": three digits, powers of ten.
 std::string bytes_text(int64_t bytes);

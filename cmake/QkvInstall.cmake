@@ -1,6 +1,6 @@
 # The components of `cmake --install`, and the package for find_package(qkv).
 #   component development: the static library, its public headers, the CMake package
-#   component runtime:     the program
+#   component runtime:     the program, its manual page, completion for bash, zsh and fish
 include(CMakePackageConfigHelpers)
 
 # All headers of qkv/ are public but these: kernels check nothing but devices, and some headers are internal to a layer.
@@ -33,7 +33,7 @@ endfunction()
 # Users of the static library must link its dependencies. They are listed here instead of taken from the layers, because
 # users do not need header-only libraries (nlohmann-json) or this build's warning flags.
 set(link "")
-foreach(library qkv::sentencepiece qkv::utf8proc qkv::pcre2 qkv::jpeg qkv::spng qkv::dnnl hwy::hwy OpenMP::OpenMP_CXX Threads::Threads)
+foreach(library qkv::sentencepiece qkv::utf8proc qkv::pcre2 qkv::jpeg qkv::spng qkv::zlib qkv::dnnl hwy::hwy OpenMP::OpenMP_CXX Threads::Threads)
   list(APPEND link $<LINK_ONLY:${library}>)
 endforeach()
 set_target_properties(qkv PROPERTIES INTERFACE_LINK_LIBRARIES "$<BUILD_INTERFACE:$<LINK_ONLY:qkv_flags>>;${link}")
@@ -63,4 +63,12 @@ install(FILES ${PROJECT_BINARY_DIR}/qkvConfig.cmake ${PROJECT_BINARY_DIR}/qkvCon
 
 if(TARGET qkv_cli)
   install(TARGETS qkv_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime)
+endif()
+if(TARGET qkv_share)
+  set(share ${PROJECT_BINARY_DIR}/share)
+  install(FILES ${share}/qkv.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT runtime)
+  install(FILES ${share}/qkv.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME qkv
+          COMPONENT runtime)
+  install(FILES ${share}/_qkv DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions COMPONENT runtime)
+  install(FILES ${share}/qkv.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d COMPONENT runtime)
 endif()

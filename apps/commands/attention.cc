@@ -1,8 +1,8 @@
-#include <iostream>
 #include <memory>
 
-#include "apps/device_option.h"
+#include "apps/cli/messages.h"
 #include "apps/image_options.h"
+#include "apps/load_options.h"
 #include "qkv/base/error.h"
 #include "qkv/explain/captured_report.h"
 #include "qkv/explain/image_attention.h"
@@ -66,7 +66,7 @@ void write_attention(const Arguments& arguments) {
   const auto write = [&](const auto& model) {
     const auto report = report_of(model, arguments);
     explain::write_report(report, arguments.out);
-    std::cout << report.title << '\n' << "written: " << arguments.out << '\n';
+    say(concat(report.title, "; written to ", arguments.out));
   };
   std::visit(write, pipelines::open_model(arguments.model, arguments.load));
 }
@@ -83,20 +83,18 @@ void add_attention(CLI::App& app) {
       "qkv attention model --source 'A small house.' --out attention.html\n"
       "  qkv attention vit --image cat.jpg --out cat.html");
   const auto arguments = std::make_shared<Arguments>();
-  command->add_option("model", arguments->model, "Model folder")->required()->type_name("DIR");
+  add_option(*command, "model", arguments->model, "DIR", "Model folder")->required();
   add_device_option(*command, arguments->load.device);
-  command->add_option("--source", arguments->source, "Text that the model reads")->type_name("TEXT");
-  command
-      ->add_option("--target", arguments->target,
-                   "Translation of the source (encoder-decoders only; default: the model's own)")
-      ->type_name("TEXT");
-  command
-      ->add_option("--image", arguments->image, "PNG or JPEG file that the model reads (image models only)")
-      ->type_name("FILE");
+  add_option(*command, "--source", arguments->source, "TEXT",
+             "Text that the model reads; not for image models (default: none)");
+  add_option(*command, "--target", arguments->target, "TEXT",
+             "Translation of the source; encoder-decoders only (default: the model's own)");
+  add_option(*command, "--image", arguments->image, "FILE",
+             "PNG or JPEG file that the model reads; image models only (default: none)");
   add_image_options(*command, arguments->images);
-  command->add_option("--out", arguments->out, "File to write; the name ends in .html, .svg or .json")
-      ->required()
-      ->type_name("FILE");
+  add_option(*command, "--out", arguments->out, "FILE",
+             "File to write; the name ends in .html, .svg or .json")
+      ->required();
   add_threads_option(*command);
   command->callback([arguments] { write_attention(*arguments); });
 }

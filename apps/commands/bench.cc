@@ -106,8 +106,8 @@ void add_bench(CLI::App& app) {
       "that does nothing else; Ctrl-C prints what is there.",
       "qkv bench\n  qkv bench --threads 1 --json > bench.json");
   const auto arguments = std::make_shared<Arguments>();
-  command->add_option("--seconds", arguments->options.seconds, "For each kernel at each shape")
-      ->capture_default_str();
+  add_option(*command, "--seconds", arguments->options.seconds, "SECONDS",
+             "Time for each kernel at each shape");
   command->add_flag("--json", arguments->json, "Print one JSON object");
   add_threads_option(*command);
   command->callback([arguments] { bench(*arguments); });

@@ -39,12 +39,11 @@ void add_bleu(CLI::App& app) {
                                   "whole file, line against line.",
                                   "qkv translate model < test.en | qkv bleu - test.de");
   const auto arguments = std::make_shared<Arguments>();
-  command->add_option("HYP", arguments->hypotheses, "Translations, one a line; - is stdin")
-      ->required()
-      ->type_name("FILE");
-  command->add_option("REF", arguments->references, "What they should be; several files: several references")
-      ->required()
-      ->type_name("FILE");
+  add_option(*command, "HYP", arguments->hypotheses, "FILE", "Translations, one a line; - is stdin")
+      ->required();
+  add_option(*command, "REF", arguments->references, "FILE",
+             "What they should be; several files: several references")
+      ->required();
   add_score_options(*command, arguments->scores);
   command->callback([arguments] { print_scores(*arguments); });
 }

@@ -67,11 +67,9 @@ void add_classify(CLI::App& app) {
   const auto arguments = std::make_shared<Arguments>();
   add_line_options(*command, arguments->lines);
   add_image_options(*command, arguments->images);
-  command
-      ->add_option("--top", arguments->top,
-                   "Labels per line, the most likely first (default: 1; with --json all)")
-      ->check(CLI::PositiveNumber)
-      ->type_name("N");
+  add_option(*command, "--top", arguments->top, "N",
+             "Labels per line, the most likely first (default: 1; with --json all)")
+      ->check(at_least(1));
   command->add_flag("--pairs", arguments->options.pairs,
                     "A tab separates two texts of a line, which are classified together");
   command->callback([arguments] { classify(*arguments); });

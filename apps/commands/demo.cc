@@ -259,17 +259,14 @@ void add_demo(CLI::App& app) {
       "not seen, and draws what it attends to. The corpus is made by the program itself. A folder\n"
       "that has a finished demo of the same settings is used again.",
       "qkv demo --say 'three hundred twenty-one'");
-  command
-      ->add_option("--out", arguments->out,
-                   "Folder for the model, its corpus and attention.html: new, empty or an earlier demo's")
-      ->capture_default_str()
-      ->type_name("DIR");
-  command->add_option("--say", arguments->say,
-                      "A number of 1 to 9999, in English words or digits, to translate and to draw");
-  command->add_option("--seed", arguments->seed, "Of the held-out numbers, initial weights and data order")
-      ->capture_default_str();
-  command->add_option("--steps", arguments->steps,
-                      concat("Training steps (default: ", demo_job({}).options.max_steps, ")"));
+  add_option(*command, "--out", arguments->out, "DIR",
+             "Folder for the model, its corpus and attention.html: new, empty or an earlier demo's");
+  add_option(*command, "--say", arguments->say, "TEXT",
+             "A number of 1 to 9999, in English words or digits, to translate and to draw (default: none)");
+  add_option(*command, "--seed", arguments->seed, "N",
+             "Random seed, 0 or more, of the held-out numbers, initial weights and data order");
+  add_option(*command, "--steps", arguments->steps, "STEPS",
+             concat("Training steps (default: ", demo_job({}).options.max_steps, ")"));
   command->add_flag("--retrain", arguments->retrain, "Train anew even where the folder has a finished demo");
   command->add_flag("--json", arguments->json, "Print the results as one JSON object");
   add_threads_option(*command);

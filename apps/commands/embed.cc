@@ -83,31 +83,26 @@ void add_embed(CLI::App& app) {
   const auto arguments = std::make_shared<Arguments>();
   add_line_options(*command, arguments->lines);
   add_image_options(*command, arguments->images);
-  add_choice<std::optional<pipelines::Pooling>, pipelines::Pooling>(
-      *command, "--pool", arguments->pooling,
-      {{"mean", pipelines::Pooling::mean},
-       {"cls", pipelines::Pooling::cls},
-       {"max", pipelines::Pooling::max},
-       {"pooler", pipelines::Pooling::pooler}},
-      "How token vectors become one vector (default: the folder's, or mean)\n"
-      "  mean: their mean\n"
-      "  cls: the first token's\n"
-      "  max: their maximum, feature by feature\n"
-      "  pooler: the model's pooler, applied to the first token's");
+  add_choice(*command, "--pool", arguments->pooling,
+             {{"mean", pipelines::Pooling::mean},
+              {"cls", pipelines::Pooling::cls},
+              {"max", pipelines::Pooling::max},
+              {"pooler", pipelines::Pooling::pooler}},
+             "How token vectors become one vector (default: the folder's, or mean)\n"
+             "  mean: their mean\n"
+             "  cls: the first token's\n"
+             "  max: their maximum, feature by feature\n"
+             "  pooler: the model's pooler, applied to the first token's");
   // Not bound to the variable itself: CLI11 would make its nothing a false before anything is read.
   command->add_flag_function(
       "--normalize,!--no-normalize", [arguments](int64_t count) { arguments->normalize = count > 0; },
       "Scale vectors to length 1, or do not (default: the folder's, or do not)");
-  command
-      ->add_option("--max-length", arguments->max_length,
-                   "Tokens read of a line, special tokens included; the rest is left out (default: the\n"
-                   "folder's; without one, a line longer than the model's positions is an error)")
-      ->check(CLI::PositiveNumber)
-      ->type_name("TOKENS");
-  command
-      ->add_option("--prompt", arguments->prompt,
-                   "Text put before each line (default: the folder's, or none)")
-      ->type_name("TEXT");
+  add_option(*command, "--max-length", arguments->max_length, "TOKENS",
+             "Tokens read of a line, special tokens included; the rest is left out (default: the\n"
+             "folder's; without one, a line longer than the model's positions is an error)")
+      ->check(at_least(1));
+  add_option(*command, "--prompt", arguments->prompt, "TEXT",
+             "Text put before each line (default: the folder's, or none)");
   command->callback([arguments] { embed(*arguments); });
 }
 

@@ -7,9 +7,10 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "apps/cli/messages.h"
 #include "apps/command.h"
 #include "apps/decode_options.h"
-#include "apps/device_option.h"
+#include "apps/load_options.h"
 #include "apps/scores.h"
 #include "apps/terminal.h"
 #include "qkv/base/error.h"
@@ -43,12 +44,13 @@ Run translate(const pipelines::Translator& translator, const std::vector<std::st
   for (size_t begin = 0; begin < sources.size(); begin += kChunk) {
     const size_t count = std::min(kChunk, sources.size() - begin);
     for (const pipelines::Translation& one :
-         translator(std::span(sources).subspan(begin, count), options, arguments.decode.engine)) {
+         translator(std::span(sources).subspan(begin, count), options, arguments.decode.engine.engine,
+                    arguments.decode.engine.step_model)) {
       const size_t line = run.translations.size() + 1;
       if (!one.error.empty()) throw DataError(concat(arguments.source, ":", line, ": ", one.error));
       if (one.truncated) {
-        std::cerr << "qkv: " << arguments.source << ":" << line << ": only the first tokens of "
-                  << one.source_tokens << " were translated\n";
+        say(concat(arguments.source, ":", line, ": only the first tokens of ", one.source_tokens,
+                   " were translated"));
       }
       run.source_tokens += one.source_tokens;
       if (!one.hypotheses.empty())
@@ -86,13 +88,11 @@ void evaluate(const Arguments& arguments) {
     output->commit();
   }
   const auto lines = static_cast<int64_t>(sources.size());
-  std::array<char, 32> seconds{};
-  std::snprintf(seconds.data(), seconds.size(), "%.2f", run.seconds);
-  std::cerr << grouped(lines) << " lines in " << seconds.data()
-            << " s: " << grouped(per_second(lines, run.seconds)) << " lines/s, "
-            << grouped(per_second(run.target_tokens, run.seconds)) << " target tokens/s (beam "
-            << options.search.beam << ", length penalty " << options.search.length_penalty << ", "
-            << threads() << (threads() == 1 ? " thread" : " threads") << ")\n";
+  say(concat(counted(lines, "lines"), " in ", fixed(run.seconds, 2),
+             " s: ", grouped(per_second(lines, run.seconds)), " lines/s, ",
+             grouped(per_second(run.target_tokens, run.seconds)), " target tokens/s (beam ",
+             options.search.beam, ", length penalty ", options.search.length_penalty, ", ",
+             counted(threads(), "threads"), ")"));
   if (!arguments.scores.json) {
     std::cout << score_text(run.translations, reference_sets, arguments.scores);
     return;
@@ -119,18 +119,14 @@ void add_evaluate(CLI::App& app) {
       "sacreBLEU computes them, and the speed on stderr. A line that cannot be translated is an error.",
       "qkv evaluate translation model --src test.en --ref test.de --beam 4");
   const auto arguments = std::make_shared<Arguments>();
-  command->add_option("model", arguments->model, "Model folder")->required()->type_name("DIR");
-  command->add_option("--src", arguments->source, "Text to translate, one sentence per line")
-      ->required()
-      ->type_name("FILE");
-  command
-      ->add_option("--ref", arguments->references,
-                   "Reference translation of each line; may be given several times, for several references")
-      ->required()
-      ->allow_extra_args(false)
-      ->type_name("FILE");
-  command->add_option("--save-output", arguments->save_output, "Write the translations to this file")
-      ->type_name("FILE");
+  add_option(*command, "model", arguments->model, "DIR", "Model folder")->required();
+  add_option(*command, "--src", arguments->source, "FILE", "Text to translate, one sentence per line")
+      ->required();
+  add_option(*command, "--ref", arguments->references, "FILE",
+             "Reference translation of each line; may be given several times, for several references")
+      ->required();
+  add_option(*command, "--save-output", arguments->save_output, "FILE",
+             "Write the translations to this file (default: none)");
   add_dtype_option(*command, arguments->load.dtype);
   add_device_option(*command, arguments->load.device);
   add_decode_options(*command, arguments->decode);

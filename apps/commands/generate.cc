@@ -3,7 +3,10 @@
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <utility>
 
+#include "apps/cli/messages.h"
+#include "apps/engine_options.h"
 #include "apps/line_results.h"
 #include "apps/sampling_options.h"
 #include "qkv/base/error.h"
@@ -17,7 +20,7 @@ struct Arguments {
   LineArguments lines;
   SamplingArguments sampling;
   pipelines::GenerateOptions options;
-  search::EngineOptions engine;
+  EngineArguments engine;
   std::vector<std::string> bad_words;
   std::optional<int> no_repeat_ngram;
   std::optional<float> repetition_penalty;
@@ -49,19 +52,36 @@ std::string text_of(const pipelines::Generated& generated, const std::string& pr
   return text;
 }
 
+// A completion that is cut off has as many tokens as were asked for, or as the model has positions for.
+void report_positions(const pipelines::Generated& generated, const pipelines::GenerateOptions& options,
+                      const std::string& where) {
+  for (const pipelines::Completion& one : generated.completions) {
+    const int64_t tokens = std::ssize(one.hypothesis.ids);
+    if (one.hypothesis.complete || tokens >= options.search.max_new_tokens) continue;
+    say(concat(where, ": stopped after ", tokens, " of ", options.search.max_new_tokens,
+               " tokens, at the end of the model's positions"));
+    return;
+  }
+}
+
 // One prompt, whose completion is shown while it is generated.
 void continue_prompt(const pipelines::TextGenerator& generator, const Arguments& arguments,
                      const pipelines::GenerateOptions& options) {
   pipelines::Prompt prompt{.text = *arguments.prompt, .key = 1};
   const bool streams = !arguments.lines.json && options.search.nbest == 1 && options.search.beam == 1;
+  bool shown = false;  // not before there is a completion: a prompt with an error has no output
   if (streams) {
-    std::cout << prompt.text << std::flush;
-    prompt.on_text = [](std::string_view text) { std::cout << text << std::flush; };
+    prompt.on_text = [&](std::string_view text) {
+      if (!std::exchange(shown, true)) std::cout << prompt.text;
+      std::cout << text << std::flush;
+    };
   }
-  const pipelines::Generated generated = generator(std::span(&prompt, 1), options, arguments.engine).front();
+  const pipelines::Generated generated =
+      generator(std::span(&prompt, 1), options, arguments.engine.engine, arguments.engine.step_model).front();
   if (!generated.error.empty()) throw DataError(concat("--prompt: ", generated.error));
-  if (!streams) std::cout << (arguments.lines.json ? to_json(generated) : text_of(generated, prompt.text));
+  if (!shown) std::cout << (arguments.lines.json ? to_json(generated) : text_of(generated, prompt.text));
   std::cout << '\n';
+  report_positions(generated, options, "--prompt");
 }
 
 void generate(const Arguments& arguments) {
@@ -74,7 +94,11 @@ void generate(const Arguments& arguments) {
         std::vector<pipelines::Prompt> prompts;
         for (size_t i = 0; i < texts.size(); ++i)
           prompts.push_back({.text = texts[i], .key = static_cast<uint64_t>(lines[i])});
-        return generator(prompts, options, arguments.engine);
+        std::vector<pipelines::Generated> results =
+            generator(prompts, options, arguments.engine.engine, arguments.engine.step_model);
+        for (size_t i = 0; i < results.size(); ++i)
+          report_positions(results[i], options, concat("line ", lines[i]));
+        return results;
       },
       [](const pipelines::Generated& generated, const pipelines::Line& line) {
         return text_of(generated, line.text);
@@ -92,51 +116,27 @@ void add_generate(CLI::App& app) {
       "qkv generate gpt2 --prompt 'Once upon a time' --sample --top-p 0.9 --max-new-tokens 100");
   const auto arguments = std::make_shared<Arguments>();
   add_line_options(*command, arguments->lines);
-  command->add_option("--prompt", arguments->prompt, "Text to continue (default: each line of stdin)")
-      ->type_name("TEXT");
+  add_option(*command, "--prompt", arguments->prompt, "TEXT",
+             "Text to continue (default: each line of stdin)");
   search::SearchOptions& search = arguments->options.search;
-  command
-      ->add_option("--max-new-tokens", search.max_new_tokens,
-                   "Maximum length of a completion, its end not counted")
-      ->check(CLI::PositiveNumber)
-      ->type_name("TOKENS")
-      ->capture_default_str();
-  command
-      ->add_option("--min-new-tokens", search.min_new_tokens,
-                   "Minimum length of a completion, its end not counted")
-      ->type_name("TOKENS")
-      ->capture_default_str();
-  command->add_option("--beam", search.beam, "Hypotheses kept at each step; 1 is greedy search")
-      ->type_name("N")
-      ->capture_default_str();
-  command->add_option("--nbest", search.nbest, "Completions per prompt, best first")
-      ->type_name("N")
-      ->capture_default_str();
-  command
-      ->add_option("--length-penalty", search.length_penalty,
-                   "Length penalty of a beam search: larger values favour longer completions")
-      ->type_name("ALPHA")
-      ->capture_default_str();
-  command
-      ->add_option("--no-repeat-ngram", arguments->no_repeat_ngram,
-                   "Never repeat an n-gram of this size, those of the prompt included; 0: off (default: the\n"
-                   "model's)")
-      ->type_name("TOKENS");
-  command
-      ->add_option("--repetition-penalty", arguments->repetition_penalty,
-                   "Above 1: repeated tokens become less likely (default: the model's)")
-      ->type_name("FACTOR");
-  command
-      ->add_option("--forbid", arguments->bad_words,
-                   "Words that no completion may contain; may be given several times")
-      ->type_name("TEXT")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  command
-      ->add_option("--batch-tokens", arguments->engine.batch_tokens,
-                   "Prompt tokens worked on side by side: memory against speed, never the results")
-      ->type_name("TOKENS")
-      ->capture_default_str();
+  add_option(*command, "--max-new-tokens", search.max_new_tokens, "TOKENS",
+             "Maximum length of a completion, its end not counted")
+      ->check(at_least(1));
+  add_option(*command, "--min-new-tokens", search.min_new_tokens, "TOKENS",
+             "Minimum length of a completion, its end not counted");
+  add_option(*command, "--beam", search.beam, "N", "Hypotheses kept at each step; 1: greedy search");
+  add_option(*command, "--nbest", search.nbest, "N", "Completions per prompt, best first");
+  add_option(*command, "--length-penalty", search.length_penalty, "ALPHA",
+             "Length penalty of a beam search: larger values favour longer completions");
+  add_option(*command, "--no-repeat-ngram", arguments->no_repeat_ngram, "TOKENS",
+             "Never repeat an n-gram of this size, those of the prompt included; 0: off (default: the\n"
+             "model's)");
+  add_option(*command, "--repetition-penalty", arguments->repetition_penalty, "FACTOR",
+             "Above 1: repeated tokens become less likely; 1: off (default: the model's)");
+  add_option(*command, "--forbid", arguments->bad_words, "TEXT",
+             "Words that no completion may contain; may be given several times (default: none)");
+  add_engine_options(*command, arguments->engine);
+  add_prompt_options(*command, arguments->engine);
   add_sampling_options(*command, arguments->sampling);
   command->callback([arguments] { generate(*arguments); });
 }

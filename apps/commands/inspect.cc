@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "apps/command.h"
+#include "apps/load_options.h"
 #include "apps/terminal.h"
 #include "qkv/base/error.h"
 #include "qkv/explain/cost.h"
@@ -242,63 +242,47 @@ void add_inspect(CLI::App& app) {
       "  qkv inspect --layer attention --d-model 512 --heads 8 --batch 32 --length 1024 --json");
   const auto arguments = std::make_shared<Arguments>();
   Arguments& a = *arguments;
-  CLI::Option* model = command->add_option("model", a.model, "Model folder")->type_name("DIR");
-  std::string known;
-  for (const std::string& name : models::preset_names()) known += (known.empty() ? "" : ", ") + name;
-  CLI::Option* preset = command->add_option("--preset", a.preset, "A model that need not exist: " + known);
-  CLI::Option* layer = command->add_option("--layer", a.layer, "One layer alone: attention or feed-forward")
-                           ->check(CLI::IsMember({"attention", "feed-forward"}));
+  CLI::Option* model =
+      add_option(*command, "model", a.model, "DIR", "Model folder (default: --preset or --layer says what)");
+  CLI::Option* preset = add_choice(*command, "--preset", a.preset, names_of(models::preset_names()),
+                                   "A model that need not exist (default: none)");
+  CLI::Option* layer = add_choice(*command, "--layer", a.layer, names_of({"attention", "feed-forward"}),
+                                  "One layer alone (default: none)");
   preset->excludes(model);
   layer->excludes(model)->excludes(preset);
-  command->add_option("--batch", a.workload.batch, "Sequences in a batch")->capture_default_str();
+  add_option(*command, "--batch", a.workload.batch, "N", "Sequences in a batch");
   add_dtype_option(*command, a.load.dtype);
   command->add_flag("--json", a.json, "Print one JSON object");
 
-  const auto with = [&](CLI::Option* needed, CLI::Option* option, const char* group) {
-    option->needs(needed)->group(group);
-  };
   constexpr const char* kModel = "Of a model";
-  command->add_option("--src-len", a.workload.source_length, "Tokens of each source")
-      ->capture_default_str()
+  add_option(*command, "--src-len", a.workload.source_length, "TOKENS", "Tokens of each source")
       ->excludes(layer)
       ->group(kModel);
-  command->add_option("--tgt-len", a.workload.target_length, "Tokens of each target")
-      ->capture_default_str()
+  add_option(*command, "--tgt-len", a.workload.target_length, "TOKENS", "Tokens of each target")
       ->excludes(layer)
       ->group(kModel);
-  with(preset,
-       command->add_option("--vocab", a.vocabulary, "Entries of the vocabulary, which both sides share")
-           ->capture_default_str(),
-       kModel);
-  with(preset, command->add_option("--set", a.sets, "KEY=VALUE: a field of the model"), kModel);
+  add_option(*command, "--vocab", a.vocabulary, "TOKENS", "Entries of the vocabulary, which both sides share")
+      ->needs(preset)
+      ->group(kModel);
+  add_option(*command, "--set", a.sets, "KEY=VALUE",
+             "A field of the model; may be given several times (default: the preset's)")
+      ->needs(preset)
+      ->group(kModel);
 
-  constexpr const char* kLayer = "Of a layer";
-  with(layer,
-       command->add_option("--d-model", a.attention.d_model, "Features of a token")->capture_default_str(),
-       kLayer);
-  with(layer,
-       command->add_option("--length", a.length, "Tokens of each sequence (queries)")->capture_default_str(),
-       kLayer);
-  with(layer, command->add_option("--heads", a.attention.heads, "Heads")->capture_default_str(), kLayer);
-  with(layer,
-       command->add_option("--d-k", a.attention.d_k, "Features of a head's keys (default: d-model / heads)"),
-       kLayer);
-  with(
-      layer,
-      command->add_option("--d-v", a.attention.d_v, "Features of a head's values (default: d-model / heads)"),
-      kLayer);
-  with(layer,
-       command->add_option("--key-length", a.attention.key_length,
-                           "Tokens that are attended to (default: the same sequence)"),
-       kLayer);
-  with(layer, command->add_flag("--causal", a.attention.causal, "Count only the pairs that may attend"),
-       kLayer);
-  with(layer, command->add_flag("--no-output-projection", a.no_output_projection, "Without W^O"), kLayer);
-  with(layer,
-       command->add_option("--d-ff", a.feed_forward.d_ff, "Features inside a feed-forward")
-           ->capture_default_str(),
-       kLayer);
-  with(layer, command->add_flag("--no-bias", a.no_bias, "Without biases"), kLayer);
+  const auto of_layer = [&](CLI::Option* option) { option->needs(layer)->group("Of a layer"); };
+  of_layer(add_option(*command, "--d-model", a.attention.d_model, "N", "Features of a token"));
+  of_layer(add_option(*command, "--length", a.length, "TOKENS", "Tokens of each sequence (queries)"));
+  of_layer(add_option(*command, "--heads", a.attention.heads, "N", "Heads"));
+  of_layer(add_option(*command, "--d-k", a.attention.d_k, "N",
+                      "Features of a head's keys; 0: --d-model over --heads"));
+  of_layer(add_option(*command, "--d-v", a.attention.d_v, "N",
+                      "Features of a head's values; 0: --d-model over --heads"));
+  of_layer(add_option(*command, "--key-length", a.attention.key_length, "TOKENS",
+                      "Tokens that are attended to; 0: the same sequence"));
+  of_layer(command->add_flag("--causal", a.attention.causal, "Count only the pairs that may attend"));
+  of_layer(command->add_flag("--no-output-projection", a.no_output_projection, "Without W^O"));
+  of_layer(add_option(*command, "--d-ff", a.feed_forward.d_ff, "N", "Features inside a feed-forward"));
+  of_layer(command->add_flag("--no-bias", a.no_bias, "Without biases"));
   command->callback([arguments] { inspect(*arguments); });
 }
 

@@ -1,9 +1,9 @@
 // qkv quantize
 
 #include <filesystem>
-#include <iostream>
 #include <memory>
 
+#include "apps/cli/messages.h"
 #include "apps/command.h"
 #include "apps/terminal.h"
 #include "qkv/models/hub/quantize.h"
@@ -11,20 +11,11 @@
 
 namespace qkv::apps {
 
-void add_dtype_option(CLI::App& command, std::optional<DType>& dtype) {
-  command
-      .add_option_function<std::string>(
-          "--dtype", [&dtype](const std::string& name) { dtype = weight_dtype_from_name(name); },
-          "Dtype of the weight matrices (default: the folder's). bf16 takes half the memory of f32,\n"
-          "int8 a quarter; everything else is computed in f32")
-      ->check(CLI::IsMember(weight_dtype_names()))
-      ->option_text("f32|bf16|int8");
-}
-
 namespace {
 
 struct Arguments {
-  std::string model, dtype, out;
+  std::string model, out;
+  std::optional<DType> dtype;
 };
 
 // One file, or shards.
@@ -40,12 +31,11 @@ int64_t weight_bytes(const std::string& folder) {
 }
 
 void quantize(const Arguments& arguments) {
-  models::quantize_folder(arguments.model, arguments.out, weight_dtype_from_name(arguments.dtype));
+  models::quantize_folder(arguments.model, arguments.out, *arguments.dtype);
   const int64_t before = weight_bytes(arguments.model), after = weight_bytes(arguments.out);
-  std::cerr << arguments.out << ": weights in " << arguments.dtype << ", " << bytes_text(after) << " ("
-            << bytes_text(before) << " in " << arguments.model << ")\n";
-  if (after > before)
-    std::cerr << "The copy is larger and no more exact: the values had been rounded before.\n";
+  say(concat(arguments.out, ": weights in ", weight_dtype_name(*arguments.dtype), ", ", bytes_text(after),
+             " (", bytes_text(before), " in ", arguments.model, ")"));
+  if (after > before) say("the copy is larger and no more exact: the values had been rounded before");
 }
 
 }  // namespace
@@ -61,14 +51,11 @@ void add_quantize(CLI::App& app) {
       "qkv evaluate.",
       "qkv quantize model --dtype int8 --out model-int8 && qkv translate model-int8 < test.en");
   const auto arguments = std::make_shared<Arguments>();
-  command->add_option("model", arguments->model, "Model folder")->required()->type_name("DIR");
-  command->add_option("--dtype", arguments->dtype, "Dtype of the weights to write")
-      ->required()
-      ->check(CLI::IsMember({"bf16", "int8"}))
-      ->option_text("bf16|int8");
-  command->add_option("--out", arguments->out, "The new folder: empty, or not there yet")
-      ->required()
-      ->type_name("DIR");
+  add_option(*command, "model", arguments->model, "DIR", "Model folder")->required();
+  add_choice(*command, "--dtype", arguments->dtype, {{"bf16", DType::bf16}, {"int8", DType::i8}},
+             "Dtype of the weights to write")
+      ->required();
+  add_option(*command, "--out", arguments->out, "DIR", "The new folder: empty, or not there yet")->required();
   add_threads_option(*command);
   command->callback([arguments] { quantize(*arguments); });
 }

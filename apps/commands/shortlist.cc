@@ -1,9 +1,10 @@
 // qkv shortlist
 
-#include <iostream>
 #include <memory>
 
+#include "apps/cli/messages.h"
 #include "apps/command.h"
+#include "apps/terminal.h"
 #include "qkv/base/error.h"
 #include "qkv/base/parallel.h"
 #include "qkv/data/corpus.h"
@@ -46,9 +47,9 @@ void make_shortlist(const Arguments& arguments) {
   shortlist.save(arguments.out);
   int64_t allowed = 0;
   for (const search::TokenPair& pair : pairs) allowed += std::ssize(shortlist.allowed(pair.source, {}));
-  std::cerr << arguments.out << ": learned from " << pairs.size() << " pairs of lines; it allows them "
-            << allowed / std::ssize(pairs) << " of " << model.config.target_vocabulary
-            << " target tokens on average\n";
+  say(concat(arguments.out, ": learned from ", counted(std::ssize(pairs), "pairs"),
+             " of lines; it allows them ", allowed / std::ssize(pairs), " of ",
+             model.config.target_vocabulary, " target tokens on average"));
 }
 
 }  // namespace
@@ -61,28 +62,20 @@ void add_shortlist(CLI::App& app) {
       "Each target token is taken to come from one source token or none (Brown et al. 1993, model 1).",
       "qkv shortlist --model model --src train.en --tgt train.de --out model.shortlist");
   const auto arguments = std::make_shared<Arguments>();
-  command->add_option("--model", arguments->model, "Model folder, whose vocabularies are used")
-      ->required()
-      ->type_name("DIR");
-  command->add_option("--src", arguments->files.source, "Sentences, one a line")
-      ->required()
-      ->type_name("FILE");
-  command->add_option("--tgt", arguments->files.target, "Their translations, line by line")
-      ->required()
-      ->type_name("FILE");
-  command->add_option("--out", arguments->out, "File to write")->required()->type_name("FILE");
-  command
-      ->add_option("--per-token", arguments->options.per_token,
-                   "Target tokens of a source token, the likeliest ones")
-      ->capture_default_str();
-  command
-      ->add_option("--frequent", arguments->options.frequent,
-                   "The most frequent target tokens, which every source may become")
-      ->capture_default_str();
-  command->add_option("--iterations", arguments->options.iterations, "Of expectation maximisation")
-      ->capture_default_str();
-  command->add_option("--max-lines", arguments->max_lines, "Pairs of lines to learn from, from the first on")
-      ->capture_default_str();
+  add_option(*command, "--model", arguments->model, "DIR", "Model folder, whose vocabularies are used")
+      ->required();
+  add_option(*command, "--src", arguments->files.source, "FILE", "Sentences, one a line")->required();
+  add_option(*command, "--tgt", arguments->files.target, "FILE", "Their translations, line by line")
+      ->required();
+  add_option(*command, "--out", arguments->out, "FILE", "File to write")->required();
+  add_option(*command, "--per-token", arguments->options.per_token, "TOKENS",
+             "Target tokens of a source token, the likeliest ones");
+  add_option(*command, "--frequent", arguments->options.frequent, "TOKENS",
+             "The most frequent target tokens, which every source may become");
+  add_option(*command, "--iterations", arguments->options.iterations, "N",
+             "Iterations of expectation maximisation");
+  add_option(*command, "--max-lines", arguments->max_lines, "LINES",
+             "Pairs of lines to learn from, from the first on");
   add_threads_option(*command);
   command->callback([arguments] { make_shortlist(*arguments); });
 }

@@ -1,20 +1,19 @@
 // qkv tokenize
 
-#include <unistd.h>
-
 #include <charconv>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "apps/cli/messages.h"
 #include "apps/command.h"
+#include "apps/terminal.h"
 #include "qkv/base/error.h"
+#include "qkv/pipelines/json.h"
 #include "qkv/text/tokenizer.h"
 
 namespace qkv::apps {
 namespace {
-
-using nlohmann::ordered_json;
 
 struct Arguments {
   std::string tokenizer;
@@ -23,10 +22,6 @@ struct Arguments {
   bool no_special_tokens = false, special_tokens = false;
   std::optional<int64_t> max_length;
 };
-
-std::string dump(const ordered_json& value) {
-  return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
 
 class Tokenize {
  public:
@@ -66,16 +61,7 @@ class Tokenize {
       std::cout << '\n';
       return;
     }
-    ordered_json tokens = ordered_json::array(), offsets = ordered_json::array();
-    for (const int32_t id : encoding.ids) tokens.push_back(tokenizer_.token(id).value_or(""));
-    for (const text::ByteRange range : encoding.offsets) offsets.push_back({range.begin, range.end});
-    std::cout << dump({{"ids", encoding.ids},
-                       {"tokens", tokens},
-                       {"offsets", offsets},
-                       {"type_ids", encoding.type_ids},
-                       {"special_mask", encoding.special_mask},
-                       {"text_index", encoding.text_index}})
-              << '\n';
+    std::cout << pipelines::to_json(encoding, tokenizer_) << '\n';
   }
 
   void decode(std::string_view line) const {
@@ -94,7 +80,13 @@ class Tokenize {
       next = read.ptr;
     }
     const std::string decoded = tokenizer_.decode(ids, {.skip_special_tokens = !arguments_.special_tokens});
-    std::cout << (arguments_.json ? dump({{"text", decoded}}) : decoded) << '\n';
+    if (arguments_.json) {
+      std::cout << nlohmann::json{{"text", decoded}}.dump(-1, ' ', false,
+                                                          nlohmann::json::error_handler_t::replace)
+                << '\n';
+    } else {
+      std::cout << decoded << (arguments_.null ? '\0' : '\n');
+    }
   }
 
   const Arguments& arguments_;
@@ -104,7 +96,7 @@ class Tokenize {
 void tokenize(const Arguments& arguments) {
   const Tokenize tokenize(arguments);
   int64_t number = 0;
-  const bool interactive = ::isatty(STDIN_FILENO) == 1;
+  const bool interactive = stdin_is_terminal();
   const auto each = [&](std::string_view line) {
     tokenize.line(++number, line);
     if (interactive) std::cout.flush();
@@ -114,6 +106,7 @@ void tokenize(const Arguments& arguments) {
     for (const std::string& text : arguments.texts) each(text);
     return;
   }
+  announce_stdin();
   std::ios::sync_with_stdio(false);
   const char end = arguments.null ? '\0' : '\n';
   for (std::string line; std::getline(std::cin, line, end);) {
@@ -133,10 +126,10 @@ void add_tokenize(CLI::App& app) {
       "model, in a folder as it comes from the hub or given by name.",
       "echo 'Hello, world!' | qkv tokenize gpt2 --json");
   const auto arguments = std::make_shared<Arguments>();
-  command->add_option("tokenizer", arguments->tokenizer, "Model folder, or a tokenizer's file")
-      ->required()
-      ->type_name("DIR|FILE");
-  command->add_option("--text", arguments->texts, "Texts in place of stdin")->type_name("TEXT");
+  add_option(*command, "tokenizer", arguments->tokenizer, "DIR|FILE", "Model folder, or a tokenizer's file")
+      ->required();
+  add_option(*command, "--text", arguments->texts, "TEXT",
+             "Text in place of stdin; may be given several times (default: each line of stdin)");
   CLI::Option* const ids = command->add_flag("--ids", arguments->ids, "Ids, as --decode reads them");
   command->add_flag("--json", arguments->json, "An object a line")->excludes(ids);
   CLI::Option* const decode =
@@ -146,8 +139,8 @@ void add_tokenize(CLI::App& app) {
       ->add_flag("--pair", arguments->pair,
                  "A line is two texts that belong together, with a tab between them")
       ->excludes(decode);
-  command->add_option("--max-length", arguments->max_length, "Leave out what is more than this many tokens")
-      ->type_name("N")
+  add_option(*command, "--max-length", arguments->max_length, "TOKENS",
+             "Leave out what is more than this many tokens, special ones included (default: all are kept)")
       ->excludes(decode);
   command
       ->add_flag("--no-special-tokens", arguments->no_special_tokens,
@@ -155,7 +148,8 @@ void add_tokenize(CLI::App& app) {
       ->excludes(decode);
   command->add_flag("--special-tokens", arguments->special_tokens, "With --decode: write special tokens, too")
       ->needs(decode);
-  command->add_flag("-0,--null", arguments->null, "Texts end in a zero byte in place of a line's end");
+  command->add_flag("-0,--null", arguments->null,
+                    "Texts that are read or decoded end in a zero byte in place of a line's end");
   command->callback([arguments] { tokenize(*arguments); });
 }
 

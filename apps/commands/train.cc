@@ -30,26 +30,29 @@ struct FieldFlag {
 };
 
 constexpr FieldFlag kDataFlags[] = {
-    {"--src", "data.source", "FILE", "Training text, one sentence a line"},
-    {"--tgt", "data.target", "FILE", "Its translation, line by line"},
-    {"--valid-src", "data.valid_source", "FILE", "Validation text"},
-    {"--valid-tgt", "data.valid_target", "FILE", "Its translation"},
+    {"--src", "data.source", "FILE", "Training text, one sentence a line (default: the resumed run's)"},
+    {"--tgt", "data.target", "FILE", "Its translation, line by line (default: the resumed run's)"},
+    {"--valid-src", "data.valid_source", "FILE", "Validation text (default: none)"},
+    {"--valid-tgt", "data.valid_target", "FILE", "Its translation (default: none)"},
     {"--skip-bad-utf8", "data.skip_bad_utf8", "", "Leave out lines that are not UTF-8"},
     {"--max-length", "train.max_length", "TOKENS", "Leave out pairs with a longer side"},
-    {"--vocab", "vocabulary.model", "FILE", "SentencePiece model to use; without it one is trained"},
-    {"--target-vocab", "vocabulary.target_model", "FILE", "Likewise for the target, with --separate-vocab"},
+    {"--vocab", "vocabulary.model", "FILE", "SentencePiece model to use (default: one is trained)"},
+    {"--target-vocab", "vocabulary.target_model", "FILE",
+     "Likewise for the target, with --separate-vocab (default: one is trained)"},
     {"--vocab-size", "vocabulary.size", "N",
      "Entries of the vocabulary to train; fewer where the text has fewer"},
     {"--vocab-kind", "vocabulary.kind", "unigram|bpe", "Kind of the vocabulary to train"},
     {"--separate-vocab", "vocabulary.separate", "", "A vocabulary for each language"},
     {"--byte-fallback", "vocabulary.byte_fallback", "", "Rare characters become bytes, not <unk>"},
-    {"--source-lang", "vocabulary.source_lang", "CODE", "Language of the source, such as en"},
-    {"--target-lang", "vocabulary.target_lang", "CODE", "Language of the target, such as de"},
+    {"--source-lang", "vocabulary.source_lang", "CODE",
+     "Language of the source, such as en (default: unknown)"},
+    {"--target-lang", "vocabulary.target_lang", "CODE",
+     "Language of the target, such as de (default: unknown)"},
 };
 constexpr FieldFlag kTrainFlags[] = {
     {"--batch-tokens", "train.batch_tokens", "TOKENS", "Source and target tokens in a batch"},
     {"--accumulate", "train.accumulate", "BATCHES", "Batches whose gradients make one step"},
-    {"--schedule", "schedule.kind", "NAME", "Learning rate: paper, inverse_sqrt, cosine or constant"},
+    {"--schedule", "schedule.kind", "paper|inverse_sqrt|cosine|constant", "Learning rate"},
     {"--learning-rate", "schedule.learning_rate", "RATE", "Highest learning rate (not for --schedule paper)"},
     {"--warmup-steps", "schedule.warmup_steps", "STEPS",
      "Steps until the highest learning rate; 0: begin there"},
@@ -317,6 +320,8 @@ void add_flags(CLI::App& command, const std::shared_ptr<TrainArguments>& argumen
         flag.flag, [arguments, field](const std::string& value) { arguments->fields[field] = value; },
         flag.help);
     option->type_name(flag.type);
+    if (const std::vector<std::string> choices = choices_of(flag.type); !choices.empty())
+      option->check(one_of(choices));
     if (const std::string& value = defaults.at(field); !value.empty()) option->default_str(value);
   }
 }
@@ -333,7 +338,7 @@ void add_run_options(CLI::App& command, const std::shared_ptr<TrainArguments>& a
       .add_option(
           "--save-batches", arguments->save_batches,
           "A file for the token ids of each batch, a JSON object a line (for training another program "
-          "on the same)")
+          "on the same) (default: none)")
       ->type_name("FILE");
   command.add_flag("--json", arguments->json, "Print the result as JSON on standard output");
   command.add_flag("--quiet", arguments->quiet, "No progress on standard error");
@@ -351,9 +356,10 @@ void add_train(CLI::App& app) {
   CLI::App* train = app.add_subcommand("train", "Train a model from text");
   train->footer("\nExample:\n  qkv train translation --help\n  qkv train --resume model");
   train->require_subcommand(0, 1);
-  CLI::Option* resumed =
-      train->add_option("--resume", job.folder, "Continue the run in this folder, as it was begun")
-          ->type_name("DIR");
+  CLI::Option* resumed = train
+                             ->add_option("--resume", job.folder,
+                                          "Continue the run in this folder, as it was begun (default: none)")
+                             ->type_name("DIR");
   add_run_options(*train, arguments, defaults);
 
   CLI::App* task =
@@ -367,12 +373,14 @@ void add_train(CLI::App& app) {
       "Continue from DIR's newest checkpoint, or begin if there is none; options need not be repeated");
   task->add_flag("--overwrite", arguments->overwrite,
                  "Start a new run where DIR holds a model or a run already");
-  task->add_option("--preset", arguments->preset, "Model size: tiny, small, base or big")
-      ->type_name("NAME")
+  task->add_option("--preset", arguments->preset, "Model size")
+      ->type_name(CLI::detail::join(models::preset_names(), "|"))
+      ->check(one_of(models::preset_names()))
       ->default_str(kDefaultPreset);
-  task->add_option(
-          "--set", arguments->sets,
-          "Any field of model, training or optimizer: model.d_ff=512 (an unknown one lists them all)")
+  task->add_option("--set", arguments->sets,
+                   "Any field of model, training or optimizer: model.d_ff=512 (an unknown one lists them "
+                   "all); may be\n"
+                   "given several times (default: none)")
       ->type_name("FIELD=VALUE");
   add_flags(*task, arguments, kDataFlags, defaults);
   add_flags(*task, arguments, kTrainFlags, defaults);

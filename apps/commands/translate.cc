@@ -95,7 +95,8 @@ void translate(const Arguments& arguments) {
         std::vector<pipelines::Source> sources;
         for (size_t i = 0; i < texts.size(); ++i)
           sources.push_back(pipelines::source_of_line(texts[i], lines[i], arguments.prefixes));
-        return translator(sources, options, arguments.decode.engine);
+        return translator(sources, options, arguments.decode.engine.engine,
+                          arguments.decode.engine.step_model);
       },
       [&](const pipelines::Line& line, const Translation& translation) {
         print(line, translation, options.search.nbest, arguments);
@@ -124,16 +125,12 @@ void add_translate(CLI::App& app) {
   add_line_options(*command, arguments->lines);
   add_decode_options(*command, arguments->decode);
   CLI::Option* nbest =
-      command
-          ->add_option("--nbest", arguments->nbest,
-                       "Translations per line, best first; each output line then begins with the line's\n"
-                       "number and a tab (default: 1)")
-          ->type_name("N");
-  command
-      ->add_option("--alternatives", arguments->alternatives,
-                   "Show the N most likely next tokens, each with its best completion: at the first\n"
-                   "position, or after a prefix")
-      ->type_name("N")
+      add_option(*command, "--nbest", arguments->nbest, "N",
+                 "Translations per line, best first; each output line then begins with the line's\n"
+                 "number and a tab (default: 1)");
+  add_option(*command, "--alternatives", arguments->alternatives, "N",
+             "Show the N most likely next tokens, each with its best completion: at the first\n"
+             "position, or after a prefix (default: off)")
       ->excludes(nbest);
   command->add_flag("--scores", arguments->fields.scores,
                     "Print each translation's score and a tab before it; with --json also the\n"
@@ -143,18 +140,12 @@ void add_translate(CLI::App& app) {
                     "cross attention; with --json as lists");
   command->add_flag("--prefixes", arguments->prefixes,
                     "The text after a tab in a line is the beginning of its translation");
-  command
-      ->add_option("--ensemble", arguments->ensemble,
-                   "Further model, whose probabilities are averaged with the first's; may be given several "
-                   "times")
-      ->type_name("DIR")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  add_option(*command, "--ensemble", arguments->ensemble, "DIR",
+             "Further model, whose probabilities are averaged with the first's; may be given several\n"
+             "times (default: none)");
   add_sampling_options(*command, arguments->sampling);
-  command
-      ->add_option("--trace", arguments->trace,
-                   "Write the candidates of each step of the beam search, a JSON object per line")
-      ->type_name("FILE");
+  add_option(*command, "--trace", arguments->trace, "FILE",
+             "Write the candidates of each step of the beam search, a JSON object per line (default: none)");
   command->add_flag("--profile", arguments->profile,
                     "Print time and memory by operation on stderr at the end; with --json as one object");
   command->callback([arguments] { translate(*arguments); });

@@ -11,7 +11,8 @@
 namespace qkv::text {
 
 // Holds one line in memory at a time. Lines end in LF or CRLF, which is removed; the last one may lack it. A
-// byte order mark at the beginning of the file is skipped. Files may be compressed by gzip; "-" is stdin (text_file.h).
+// byte order mark at the beginning of the file is skipped. Files may be compressed by gzip; "-" is stdin
+// (text_file.h).
 class LineReader {
  public:
   // Throws IoError if the file cannot be opened.

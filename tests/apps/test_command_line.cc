@@ -1,37 +1,129 @@
+#include <sstream>
+
 #include "qkv/kernels/instruction_set.h"
 #include "tests/apps/run.h"
 
 namespace qkv::testing {
 namespace {
 
-const std::vector<std::vector<std::string>> kCommands = {{},
-                                                         {"train"},
-                                                         {"train", "translation"},
-                                                         {"translate"},
-                                                         {"evaluate"},
-                                                         {"evaluate", "translation"},
-                                                         {"inspect"},
-                                                         {"bleu"},
-                                                         {"attention"},
-                                                         {"bench"},
-                                                         {"self-test"},
-                                                         {"demo"}};
-
 std::vector<std::string> with(std::vector<std::string> arguments, const std::string& last) {
   arguments.push_back(last);
   return arguments;
 }
 
-TEST(CommandLine, EveryCommandExplainsItselfWithAnExample) {
-  for (const auto& command : kCommands) {
-    const Outcome help = run_qkv(with(command, "--help"));
-    const std::string name = command.empty() ? "qkv" : command.back();
-    EXPECT_EQ(help.status, 0) << name;
-    EXPECT_EQ(help.err, "") << name;
-    EXPECT_NE(help.out.find("Usage: qkv"), std::string::npos) << name << help.out;
-    if (command == std::vector<std::string>{"train"}) continue;  // a group with one subcommand
-    EXPECT_NE(help.out.find("Example:\n  qkv "), std::string::npos) << name << help.out;
+// The names under "Subcommands:".
+std::vector<std::string> commands_of_help(const std::string& help) {
+  std::vector<std::string> names;
+  std::istringstream lines(help.substr(std::min(help.find("Subcommands:"), help.size())));
+  std::string line;
+  for (std::getline(lines, line); std::getline(lines, line) && line.starts_with("  ");) {
+    if (line[2] != ' ') names.push_back(line.substr(2, line.find(' ', 2) - 2));
   }
+  return names;
+}
+
+// Every command, as its words after "qkv"; none: the program.
+const std::vector<std::vector<std::string>>& all_commands() {
+  static const std::vector<std::vector<std::string>> kAll = [] {
+    std::vector<std::vector<std::string>> found = {{}};
+    for (size_t i = 0; i < found.size(); ++i) {
+      for (const std::string& name : commands_of_help(run_qkv(with(found[i], "--help")).out))
+        found.push_back(with(found[i], name));
+    }
+    return found;
+  }();
+  return kAll;
+}
+
+std::string spoken(const std::vector<std::string>& command) {
+  std::string text = "qkv";
+  for (const std::string& word : command) text += " " + word;
+  return text;
+}
+
+// What --help has of an option: its names and type, and its text.
+struct HelpEntry {
+  std::string words, text;
+};
+
+// The entries under Options, Positionals and other groups. The text begins at column 30, in the line of the
+// words where they are shorter.
+std::vector<HelpEntry> option_entries(const std::string& help) {
+  constexpr size_t kColumn = 30;
+  std::vector<HelpEntry> entries;
+  std::istringstream lines(help.substr(0, help.find("Subcommands:")));
+  bool in_group = false;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("Example")) break;
+    if (!line.starts_with(' ')) {
+      in_group = line.ends_with(':');
+    } else if (in_group && line[2] != ' ') {
+      const bool both = line.size() > kColumn && line[kColumn - 1] == ' ';
+      std::string words = line.substr(2, both ? kColumn - 2 : line.npos);
+      words.erase(words.find_last_not_of(' ') + 1);
+      entries.push_back({words, both ? line.substr(kColumn) : ""});
+    } else if (in_group && !entries.empty()) {
+      entries.back().text += line.substr(line.find_first_not_of(' ')) + " ";
+    }
+  }
+  return entries;
+}
+
+TEST(CommandLine, EveryCommandExplainsItselfWithAnExample) {
+  EXPECT_GE(all_commands().size(), 20u);
+  for (const auto& command : all_commands()) {
+    const Outcome help = run_qkv(with(command, "--help"));
+    EXPECT_EQ(help.status, 0) << spoken(command);
+    EXPECT_EQ(help.err, "") << spoken(command);
+    EXPECT_NE(help.out.find("Usage: qkv"), std::string::npos) << spoken(command) << help.out;
+    EXPECT_NE(help.out.find("Example:\n  "), std::string::npos) << spoken(command) << help.out;
+  }
+}
+
+// add_option() asks for a type, and for a default in the text where the variable has none.
+TEST(CommandLine, EveryOptionHasATypeAndADefault) {
+  size_t options = 0;
+  for (const auto& command : all_commands()) {
+    for (const auto& [words, text] : option_entries(run_qkv(with(command, "--help")).out)) {
+      const std::string where = concat(spoken(command), ": ", words, ": ", text);
+      const size_t space = words.find(' ');
+      const std::string type = space == words.npos ? "" : words.substr(space + 1);
+      for (const char* guessed : {"INT", "UINT", "FLOAT"})  // CLI11's own names, which no unit has
+        EXPECT_FALSE(type.starts_with(guessed)) << where;
+      EXPECT_GE(text.size(), 5u) << where;
+      ++options;
+      const bool flag = words.starts_with('-') &&
+                        (type.empty() || type.starts_with("Needs:") || type.starts_with("Excludes:"));
+      if (flag) continue;
+      const bool shown = type.find('=') != type.npos || type.find("REQUIRED") != type.npos ||
+                         text.find("(default: ") != text.npos;
+      EXPECT_TRUE(shown) << "no default: " << where;
+    }
+  }
+  EXPECT_GT(options, 200u);
+}
+
+// The words after "qkv" in the first column of README's table of commands.
+std::vector<std::string> commands_of_readme() {
+  std::vector<std::string> names;
+  std::istringstream readme(read_file(QKV_TEST_DATA "/../README.md"));
+  for (std::string line; std::getline(readme, line);) {
+    const std::string begin = "| `qkv ";
+    if (line.starts_with(begin))
+      names.push_back(line.substr(begin.size(), line.find('`', begin.size()) - begin.size()));
+  }
+  return names;
+}
+
+TEST(CommandLine, TheTableOfReadmeIsThatOfTheHelp) {
+  std::vector<std::string> expected;
+  for (const std::string& name : commands_of_help(run_qkv({"--help"}).out)) {
+    const std::vector<std::string> parts = commands_of_help(run_qkv({name, "--help"}).out);
+    for (const std::string& part : parts) expected.push_back(concat(name, " ", part));
+    if (parts.empty()) expected.push_back(name);
+  }
+  EXPECT_GE(expected.size(), 17u);
+  EXPECT_EQ(commands_of_readme(), expected);
 }
 
 TEST(CommandLine, SaysItsVersion) {
@@ -41,9 +133,12 @@ TEST(CommandLine, SaysItsVersion) {
 }
 
 TEST(CommandLine, RefusesWhatItDoesNotKnow) {
-  for (const auto& command : kCommands) expect_failure(run_qkv(with(command, "--no-such-option")), 2, {});
+  for (const auto& command : all_commands())
+    expect_failure(run_qkv(with(command, "--no-such-option")), 2,
+                   {"qkv: expected an option of " + spoken(command) + ", found --no-such-option"});
   expect_failure(run_qkv({}), 2, {"Usage: qkv", "translate"});
-  expect_failure(run_qkv({"predict"}), 2, {"expected a command, found 'predict'; 'qkv --help' lists them"});
+  expect_failure(run_qkv({"predict"}), 2,
+                 {"expected a command of qkv, found 'predict'; 'qkv --help' lists them"});
   expect_failure(run_qkv({"tranlate", "model"}), 2, {"found 'tranlate'; did you mean 'translate'?"});
   expect_failure(run_qkv({"inspect", "--preset", "tiny", "--no-such-option"}), 2, {"--no-such-option"});
   expect_failure(run_qkv({"train", "translation", "--srcs", "a", "--tgt", "b"}), 2, {"--srcs"});
@@ -69,6 +164,63 @@ TEST(CommandLine, UsesTheInstructionSetAskedForOrFails) {
     const std::string environment = concat("QKV_ISA=", kernels::name_of(set));
     EXPECT_EQ(run_qkv(command, {.environment = environment}).status, 0) << environment;
   }
+}
+
+TEST(CommandLine, SuggestsWhatWasMeant) {
+  const auto expect = [](const std::vector<std::string>& arguments, const std::string& message) {
+    expect_failure(run_qkv(arguments), 2, {"qkv: " + message});
+  };
+  expect({"tarnslate"}, "expected a command of qkv, found 'tarnslate'; did you mean 'translate'?");
+  expect({"train", "translaton"},
+         "expected a command of qkv train, found 'translaton'; did you mean 'translation'?");
+  expect({"translate", "model", "--bem", "4"},
+         "expected an option of qkv translate, found --bem; did you mean '--beam'?");
+  expect({"translate", "model", "--batch-token=4"},
+         "expected an option of qkv translate, found --batch-token; did you mean '--batch-tokens'?");
+  expect({"embed", "model", "--pool", "man"},
+         "--pool: expected one of mean, cls, max, pooler, found 'man'; did you mean 'mean'?");
+  expect({"quantize", "model", "--dtype", "int4", "--out", "x"},
+         "--dtype: expected one of bf16, int8, found 'int4'; did you mean 'int8'?");
+  expect({"translate", "model", "--device", "cuda"},
+         "--device: expected one of cpu, reference, found 'cuda'\n");
+  expect({"inspect", "--preset", "bse"},
+         "--preset: expected one of tiny, small, base, big, found 'bse'; did you mean 'base'?");
+  expect({"train", "translation", "--src", "a", "--tgt", "b", "--out", "c", "--schedule", "cosin"},
+         "--schedule: expected one of paper, inverse_sqrt, cosine, constant, found 'cosin'; did you mean "
+         "'cosine'?");
+  expect({"completion", "basch"},
+         "shell: expected one of bash, zsh, fish, found 'basch'; did you mean 'bash'?");
+}
+
+TEST(CommandLine, NamesWhatIsMissingTooMuchOrNoNumber) {
+  const auto expect = [](const std::vector<std::string>& arguments, const std::string& message,
+                         const std::string& command) {
+    expect_failure(run_qkv(arguments), 2, {"qkv: " + message + "\nSee '" + command + " --help'.\n"});
+  };
+  expect({"translate"}, "expected model, found none", "qkv translate");
+  expect({"translate", ""}, "model: expected DIR, found an empty text", "qkv translate");
+  expect({"bleu", "a", "b", "--config", "", "--json"}, "--config: expected FILE, found an empty text",
+         "qkv bleu");
+  expect({"evaluate"}, "expected a command, found none; 'qkv evaluate --help' lists them", "qkv evaluate");
+  expect({"evaluate", "translation", "model", "--src", "a"}, "expected --ref FILE, found none",
+         "qkv evaluate translation");
+  expect({"translate", "model", "more"}, "expected no further argument, found 'more'", "qkv translate");
+  expect({"translate", "model", "--beam"}, "--beam: expected N after it, found none", "qkv translate");
+  expect({"translate", "model", "--beam", "2", "--beam", "3"}, "--beam: expected once, found 2 times",
+         "qkv translate");
+  expect({"translate", "model", "--beam", "two"}, "--beam: expected a whole number, found 'two'",
+         "qkv translate");
+  expect({"translate", "model", "--sample", "--seed", "-1"},
+         "--seed: expected a whole number, 0 or more, found '-1'", "qkv translate");
+  expect({"demo", "--seed", "-1"}, "--seed: expected a whole number, 0 or more, found '-1'", "qkv demo");
+  expect({"translate", "model", "--length-penalty", "x"}, "--length-penalty: expected a number, found 'x'",
+         "qkv translate");
+  expect({"translate", "model", "--top-k", "3"}, "--top-k: expected --sample beside it, found none",
+         "qkv translate");
+  expect({"tokenize", "model", "--ids", "--json"}, "--ids: expected no --json beside it, found both",
+         "qkv tokenize");
+  expect({"fill-mask", "model", "--top", "0"}, "--top: expected at least 1, found 0", "qkv fill-mask");
+  expect({"bleu", "a", "b", "--width", "16"}, "--width: expected 0 to 15, found 16", "qkv bleu");
 }
 
 TEST(CommandLine, ChecksTheNumberOfThreads) {

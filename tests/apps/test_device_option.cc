@@ -53,7 +53,7 @@ TEST(DeviceOption, GivesTheSameVectorsAndProbabilities) {
 
 TEST(DeviceOption, NamesTheDevices) {
   expect_failure(run_qkv({"embed", folder("bert_base"), "--device", "cuda"}, {.input = "a\n"}), 2,
-                 {"--device: expected cpu or reference, found cuda"});
+                 {"--device: expected one of cpu, reference, found 'cuda'"});
 }
 
 }  // namespace

@@ -52,7 +52,7 @@ TEST(EndToEnd, TrainTranslateEvaluateInspectAttention) {
     const Outcome drawn =
         run_qkv({"attention", model, "--source", "forty-two", "--target", "zweiundvierzig", "--out", path});
     ASSERT_EQ(drawn.status, 0) << drawn.err;
-    EXPECT_NE(drawn.out.find(path), std::string::npos);
+    EXPECT_NE(drawn.err.find(path), std::string::npos);
     EXPECT_GT(fs::file_size(path), 1000);
   }
   const auto report = nlohmann::json::parse(read_file(scratch / "attention.json"));

@@ -173,6 +173,45 @@ TEST_P(LanguageCommands, ScoreIsTransformersProbability) {
   }
 }
 
+TEST_P(LanguageCommands, NoPerplexityOfNothing) {
+  const std::vector<std::string> score = {"score", folder(GetParam())};
+  EXPECT_EQ(run_qkv(score, {.input = "\n"}).out, "0.000000\tnan\t\n");
+}
+
+TEST_P(LanguageCommands, GenerateSaysWhereTheModelsPositionsEnd) {
+  const Outcome outcome =
+      run_qkv({"generate", folder(GetParam()), "--max-new-tokens", "1000000", "--json"}, {.input = "ab\n"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  const json texts = json_lines(outcome.out)[0]["texts"];
+  if (texts[0]["complete"]) GTEST_SKIP() << "the model ends the text itself";
+  EXPECT_NE(outcome.err.find(concat("qkv: line 1: stopped after ", texts[0]["ids"].size(),
+                                    " of 1000000 tokens, at the end of the model's positions")),
+            std::string::npos)
+      << outcome.err;
+  EXPECT_EQ(run_qkv({"generate", folder(GetParam()), "--max-new-tokens", "3"}, {.input = "ab\n"}).err, "");
+}
+
+// Chunks, kept prompts and room change no token; a budget too small is an error of the line.
+TEST_P(LanguageCommands, MemoryOfTheEngineChangesNoResult) {
+  const json expected = expected_of(GetParam());
+  const std::vector<std::string> plain = {"generate", folder(GetParam()), "--max-new-tokens", "8"};
+  const auto with = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = plain;
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_json(arguments, expected);
+  };
+  const auto found = with({});
+  EXPECT_EQ(with({"--prefill-tokens", "1", "--prefix-positions", "64", "--batch-tokens", "0"}), found);
+  EXPECT_EQ(with({"--cache-bytes", "1000000", "--cache-dtype", "f32"}), found);
+  EXPECT_NE(with({"--cache-dtype", "bf16"}), found) << "rounded keys and values";
+  expect_failure(run_qkv({"generate", folder(GetParam()), "--prompt", "a", "--cache-bytes", "10"}), 1,
+                 {"--cache-bytes of 10"});
+  expect_failure(run_qkv({"generate", folder(GetParam()), "--prompt", "a", "--prefill-tokens", "0"}), 2,
+                 {"qkv: --prefill-tokens: expected at least 1, found 0"});
+  expect_failure(run_qkv({"generate", folder(GetParam()), "--prompt", "a", "--prefix-positions", "-1"}), 2,
+                 {"qkv: --prefix-positions: expected at least 0, found -1"});
+}
+
 TEST_P(LanguageCommands, DrawsTheSameForTheSameSeed) {
   const json expected = expected_of(GetParam());
   std::vector<std::string> arguments{"generate", folder(GetParam()), "--sample", "--top-k", "9", "--nbest",

@@ -134,7 +134,8 @@ TEST(ImageCommand, AttentionIsDrawnOverTheImage) {
     const Outcome outcome =
         run_qkv({"attention", folder("deit_images"), "--image", image_file("turned_6.jpg"), "--out", file});
     EXPECT_EQ(outcome.status, 0) << outcome.err;
-    EXPECT_NE(outcome.out.find("written: " + file), std::string::npos) << outcome.out;
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_NE(outcome.err.find("written to " + file), std::string::npos) << outcome.err;
     return read_file(file);
   };
   const json report = json::parse(draw((scratch / "a.json").string()));

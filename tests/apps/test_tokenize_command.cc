@@ -45,6 +45,19 @@ TEST(TokenizeCommand, JsonOfPairs) {
   EXPECT_EQ(found["text_index"][tokens - 2], 1);
 }
 
+TEST(TokenizeCommand, NullEndsTextsThatAreDecodedToo) {
+  const std::string ids("5 6\0007 8\0", 8);
+  const Outcome lines =
+      run_qkv({"tokenize", kFolder + "byte_level.json", "--decode"}, {.input = "5 6\n7 8\n"});
+  std::string expected = lines.out;
+  std::ranges::replace(expected, '\n', '\0');
+  const Outcome outcome =
+      run_qkv({"tokenize", kFolder + "byte_level.json", "--decode", "-0"}, {.input = ids});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, expected);
+  EXPECT_EQ(std::ranges::count(outcome.out, '\0'), 2);
+}
+
 TEST(TokenizeCommand, TextsWithLinesInThem) {
   const std::string input("a\nb\0c", 5);
   const Outcome outcome =

@@ -115,9 +115,10 @@ TEST_F(TrainCommand, SpeaksOfItsOwnOptions) {
 
 TEST_F(TrainCommand, HelpSaysTypeDefaultAndWhatZeroMeans) {
   const std::string help = run_qkv({"train", "translation", "--help"}).out;
-  for (const char* part : {"--batch-tokens TOKENS=4096", "--warmup-steps STEPS=1000", "--seed N=1",
-                           "--checkpoint-minutes MINUTES=10", "--label-smoothing SHARE=0.1",
-                           "0: after each epoch", "--preset NAME=small", "--vocab-size N=8000"})
+  for (const char* part :
+       {"--batch-tokens TOKENS=4096", "--warmup-steps STEPS=1000", "--seed N=1",
+        "--checkpoint-minutes MINUTES=10", "--label-smoothing SHARE=0.1", "0: after each epoch",
+        "--preset tiny|small|base|big=small", "--vocab-size N=8000"})
     EXPECT_NE(help.find(part), std::string::npos) << part << " in:\n" << help;
 }
 

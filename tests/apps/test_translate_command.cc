@@ -147,6 +147,33 @@ TEST_F(TranslateCommand, ACoveragePenaltyIsInTheScoreAndTheTrace) {
   }
 }
 
+TEST_F(TranslateCommand, MemoryOfTheEngineChangesNoResult) {
+  std::string input;
+  for (int i = 0; i < 40; ++i) input += "forty-two\nseven hundred eleven\n";
+  const Outcome expected = translate({"--scores"}, input);
+  ASSERT_EQ(expected.status, 0) << expected.err;
+  // What one line of 13 tokens can need: 2 layers of keys and values, of the line and of 2 hypotheses.
+  const Outcome little = translate({"--scores", "--cache-bytes", "100000", "--batch-tokens", "0"}, input);
+  EXPECT_EQ(little.out, expected.out) << little.err;
+  const Outcome none = translate({"--cache-bytes", "1000"}, "forty-two\n");
+  EXPECT_EQ(none.status, 1);
+  EXPECT_NE(none.err.find(
+                "qkv: line 1: request: expected one that needs at most the engine's --cache-bytes of 1000"),
+            std::string::npos)
+      << none.err;
+  expect_failure(translate({"--cache-bytes", "-1"}), 2, {"--cache-bytes: expected 0", "-1"});
+}
+
+TEST_F(TranslateCommand, KeysAndValuesInBf16ChangeTheScoresALittle) {
+  const json f32 = translate_json({}), bf16 = translate_json({"--cache-dtype", "bf16"});
+  const double expected = f32["hypotheses"][0]["score"], found = bf16["hypotheses"][0]["score"];
+  EXPECT_NE(found, expected);
+  EXPECT_NEAR(found, expected, 0.05 * std::abs(expected));
+  EXPECT_EQ(translate_json({"--cache-dtype", "f32"}), f32);
+  expect_failure(translate({"--cache-dtype", "bf61"}), 2,
+                 {"--cache-dtype: expected one of f32, bf16, found 'bf61'; did you mean 'bf16'?"});
+}
+
 TEST_F(TranslateCommand, RefusesWhatContradictsItself) {
   expect_failure(translate({"--sample", "--beam", "4"}), 2, {"--beam: expected", "1", "4"});
   expect_failure(translate({"--top-k", "4"}), 2, {"--sample"});

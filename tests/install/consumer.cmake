@@ -48,3 +48,16 @@ run(${WORK}/build/consumer)
 if(NOT output MATCHES "^1\\.66048\n$")
   message(FATAL_ERROR "expected 1.66048, found: ${output}")
 endif()
+
+# The program comes with its manual page and its completion scripts.
+run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/program --component runtime)
+foreach(entry IN ITEMS "man/man1/qkv.1:EXIT STATUS" "bash-completion/completions/qkv:complete -F _qkv qkv"
+                       "zsh/site-functions/_qkv:#compdef qkv" "fish/vendor_completions.d/qkv.fish:complete -c qkv")
+  string(REGEX MATCH "^([^:]+):(.+)$" matched "${entry}")
+  set(text ${CMAKE_MATCH_2})
+  file(READ ${WORK}/program/share/${CMAKE_MATCH_1} content)
+  string(FIND "${content}" "${text}" at)
+  if(at EQUAL -1)
+    message(FATAL_ERROR "${CMAKE_MATCH_1}: expected \"${text}\" in it")
+  endif()
+endforeach()

@@ -1,0 +1,16 @@
+#pragma once
+// Scripts that complete commands, options, values and files.
+
+#include <string>
+#include <vector>
+
+#include "apps/cli/declarations.h"
+
+namespace qkv::apps {
+
+// `commands` begins with the program.
+std::string bash_completion(const std::vector<DeclaredCommand>& commands);
+std::string zsh_completion(const std::vector<DeclaredCommand>& commands);
+std::string fish_completion(const std::vector<DeclaredCommand>& commands);
+
+}  // namespace qkv::apps

@@ -1,0 +1,17 @@
+#pragma once
+// --config: the options of a command from a TOML file.
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+namespace qkv::apps {
+
+// Declares --config, for the program and for each command that has options. To be called when all commands
+// are there.
+void add_config_option(CLI::App& program);
+
+// CLI11 reads one file, the program's: --config goes in front, wherever it stands.
+std::vector<std::string> with_config_first(std::vector<std::string> arguments);
+
+}  // namespace qkv::apps

@@ -1,0 +1,39 @@
+#pragma once
+// The commands and options as they are declared, for what is generated from them: completion scripts and the
+// manual page.
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+namespace qkv::apps {
+
+struct DeclaredOption {
+  std::vector<std::string> names;    // "--beam", "-h"; of an argument its name alone
+  std::string type;                  // "N", "f32|bf16", ...; empty: a flag
+  std::string default_text;          // empty: none is shown
+  std::vector<std::string> choices;  // the values that it takes; empty: any
+  std::string help;
+  bool required = false, repeated = false;
+
+  bool is_argument() const { return !names.front().starts_with('-'); }
+  bool takes_files() const { return type.find("FILE") != std::string::npos; }
+  bool takes_folders() const { return type.find("DIR") != std::string::npos; }
+};
+
+struct DeclaredCommand {
+  std::string name;     // "qkv train translation"
+  std::string summary;  // the first sentence of the description, without its stop
+  std::string description;
+  std::string examples;  // lines, without their indentation; empty: none
+  std::string remarks;   // what follows the examples
+  std::vector<DeclaredOption> options;
+};
+
+// The program, and each command before its own commands, in the order of --help.
+std::vector<DeclaredCommand> declared_commands(const CLI::App& program);
+
+// The first sentence of a description, on one line and without its stop.
+std::string first_sentence(const std::string& description);
+
+}  // namespace qkv::apps

@@ -1,0 +1,52 @@
+#include "apps/cli/suggest.h"
+
+#include <algorithm>
+
+#include "qkv/base/error.h"
+
+namespace qkv::apps {
+namespace {
+
+// Optimal string alignment: Levenshtein's distance (1966) with swaps of neighbours (Damerau 1964).
+size_t edit_distance(const std::string& a, const std::string& b) {
+  std::vector<std::vector<size_t>> rows(a.size() + 1, std::vector<size_t>(b.size() + 1));
+  for (size_t i = 0; i <= a.size(); ++i) {
+    for (size_t j = 0; j <= b.size(); ++j) {
+      if (i == 0 || j == 0) {
+        rows[i][j] = i + j;
+        continue;
+      }
+      const size_t replaced = rows[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      rows[i][j] = std::min({rows[i - 1][j] + 1, rows[i][j - 1] + 1, replaced});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        rows[i][j] = std::min(rows[i][j], rows[i - 2][j - 2] + 1);
+    }
+  }
+  return rows[a.size()][b.size()];
+}
+
+}  // namespace
+
+std::optional<std::string> nearest(const std::string& word, const std::vector<std::string>& names) {
+  std::optional<std::string> found;
+  size_t least = std::min<size_t>(3, (word.size() + 2) / 2);  // more edits are another word
+  for (const std::string& name : names) {
+    const size_t edits = edit_distance(word, name);
+    if (edits < least) found = name;
+    least = std::min(least, edits);
+  }
+  return found;
+}
+
+std::string suggestion(const std::string& word, const std::vector<std::string>& names) {
+  const std::optional<std::string> meant = nearest(word, names);
+  return meant ? concat("; did you mean '", *meant, "'?") : "";
+}
+
+std::string expected_one_of(const std::vector<std::string>& names, const std::string& found) {
+  std::string list;
+  for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
+  return concat("expected one of ", list, ", found '", found, "'", suggestion(found, names));
+}
+
+}  // namespace qkv::apps

@@ -1,0 +1,25 @@
+#pragma once
+// The commands, in the order of `qkv --help`. Each is commands/NAME.cc, which defines
+// add_NAME(CLI::App& app).
+
+#define QKV_COMMANDS(COMMAND) \
+  COMMAND(demo)               \
+  COMMAND(train)              \
+  COMMAND(translate)          \
+  COMMAND(shortlist)          \
+  COMMAND(evaluate)           \
+  COMMAND(bleu)               \
+  COMMAND(tokenize)           \
+  COMMAND(quantize)           \
+  COMMAND(inspect)            \
+  COMMAND(generate)           \
+  COMMAND(score)              \
+  COMMAND(fill_mask)          \
+  COMMAND(classify)           \
+  COMMAND(tag)                \
+  COMMAND(embed)              \
+  COMMAND(bench)              \
+  COMMAND(self_test)          \
+  COMMAND(attention)          \
+  COMMAND(completion)         \
+  COMMAND(man)

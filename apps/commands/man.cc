@@ -1,0 +1,16 @@
+// qkv man
+
+#include <iostream>
+
+#include "apps/cli/man_page.h"
+#include "apps/command.h"
+
+namespace qkv::apps {
+
+void add_man(CLI::App& app) {
+  CLI::App* command = add_command(app, "man", "Print the manual page, which has every command and option.",
+                                  "qkv man | man -l -");
+  command->callback([&app] { std::cout << man_page(declared_commands(app), QKV_VERSION); });
+}
+
+}  // namespace qkv::apps

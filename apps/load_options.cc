@@ -1,0 +1,23 @@
+#include "apps/load_options.h"
+
+#include "qkv/ops/quantize.h"
+
+namespace qkv::apps {
+
+void add_dtype_option(CLI::App& command, std::optional<DType>& dtype) {
+  Choices<DType> choices;
+  for (const DType one : kWeightDTypes) choices.emplace_back(weight_dtype_name(one), one);
+  add_choice(command, "--dtype", dtype, choices,
+             "Dtype of the weight matrices (default: the folder's). bf16 takes half the memory of f32,\n"
+             "int8 a quarter; everything else is computed in f32");
+}
+
+void add_device_option(CLI::App& command, Device& device) {
+  Choices<Device> choices;
+  for (const Device one : kDevices) choices.emplace_back(name_of(one), one);
+  add_choice(command, "--device", device, choices,
+             "Where to compute. reference computes in plain loops with double precision: slow, for\n"
+             "checking numbers");
+}
+
+}  // namespace qkv::apps

@@ -1,0 +1,13 @@
+#pragma once
+// How a command opens its model.
+
+#include "apps/command.h"
+#include "qkv/models/hub/load_options.h"
+
+namespace qkv::apps {
+
+// --dtype and --device. Variables must live as long as the command.
+void add_dtype_option(CLI::App& command, std::optional<DType>& dtype);
+void add_device_option(CLI::App& command, Device& device);
+
+}  // namespace qkv::apps
