@@ -80,7 +80,7 @@ class Stopwatch {
   std::vector<KernelSpeed> speeds_;
 };
 
-void products(Stopwatch& watch) {
+void products(Stopwatch& stopwatch) {
   struct Size {
     int64_t rows, inputs, outputs;
   };
@@ -90,15 +90,15 @@ void products(Stopwatch& watch) {
     const Tensor x = random({size.rows, size.inputs}, 1);
     Tensor w = random({size.outputs, size.inputs}, 2), y = random({size.rows, size.outputs}, 3);
     const auto packed = kernels::PackedMatrix::transposed(std::vector{w});
-    watch.time("linear, packed", shape, [&] { kernels::matmul(x, packed, {}, y, Accumulate::no); });
-    watch.time("weight gradient", shape, [&] { kernels::matmul_transposed_a(y, x, w, Accumulate::no); });
+    stopwatch.time("linear, packed", shape, [&] { kernels::matmul(x, packed, {}, y, Accumulate::no); });
+    stopwatch.time("weight gradient", shape, [&] { kernels::matmul_transposed_a(y, x, w, Accumulate::no); });
   }
   const Tensor w = random({512, 512}, 4);
-  watch.time("packing a weight", "512 x 512", [&] { kernels::PackedMatrix::transposed(std::vector{w}); });
+  stopwatch.time("packing a weight", "512 x 512", [&] { kernels::PackedMatrix::transposed(std::vector{w}); });
 }
 
 // Products that read weights in place, for many rows and for decoding.
-void products_in_place(Stopwatch& watch) {
+void products_in_place(Stopwatch& stopwatch) {
   constexpr int64_t kInputs = 512, kOutputs = 2048;
   const Tensor w = random({kOutputs, kInputs}, 1);
   for (const DType dtype : kWeightDTypes) {
@@ -106,14 +106,15 @@ void products_in_place(Stopwatch& watch) {
     for (const int64_t rows : {2048, 64, 4, 1}) {
       const Tensor x = random({rows, kInputs}, 2);
       Tensor y = random({rows, kOutputs}, 3);
-      watch.time(concat("linear, ", weight_dtype_name(dtype)), concat(rows, " x ", kInputs, " x ", kOutputs),
-                 [&] { kernels::matmul(x, view, {}, y, Accumulate::no); });
+      stopwatch.time(concat("linear, ", weight_dtype_name(dtype)),
+                     concat(rows, " x ", kInputs, " x ", kOutputs),
+                     [&] { kernels::matmul(x, view, {}, y, Accumulate::no); });
     }
   }
 }
 
 // About 4,096 tokens in sequences of one length; queries, keys and values are columns of one matrix.
-void attention(Stopwatch& watch, int64_t length, bool causal) {
+void attention(Stopwatch& stopwatch, int64_t length, bool causal) {
   constexpr int64_t kHeads = 8, kWidth = 64, kModel = kHeads * kWidth;
   const int64_t sequences = std::max<int64_t>(1, 4096 / length), tokens = sequences * length;
   const Offsets offsets = Offsets::uniform(sequences, length);
@@ -136,13 +137,13 @@ void attention(Stopwatch& watch, int64_t length, bool causal) {
                                                     .value = {gradient.columns(2 * kModel, kModel)}};
   const std::string name =
       concat(kHeads, " heads of ", kWidth, ", ", sequences, " x ", length, causal ? ", causal" : "");
-  watch.time("attention", name, [&] { kernels::attention_forward(arguments, results); });
-  watch.time("attention backward", name,
-             [&] { kernels::attention_backward(arguments, output, log_sum_exp, upstream, gradients); });
+  stopwatch.time("attention", name, [&] { kernels::attention_forward(arguments, results); });
+  stopwatch.time("attention backward", name,
+                 [&] { kernels::attention_backward(arguments, output, log_sum_exp, upstream, gradients); });
 }
 
 // One new token for each of 32 hypotheses, over cached keys and values.
-void decode_attention(Stopwatch& watch) {
+void decode_attention(Stopwatch& stopwatch) {
   constexpr int64_t kHeads = 8, kWidth = 64, kModel = kHeads * kWidth, kRows = 32, kKeys = 256;
   Tensor output = Tensor::empty({kRows, kModel});
   const kernels::AttentionTensors arguments{.query = random({kRows, kModel}, 1),
@@ -153,18 +154,19 @@ void decode_attention(Stopwatch& watch) {
                                             .heads = kHeads,
                                             .key_heads = kHeads,
                                             .scale = 1 / std::sqrt(static_cast<float>(kWidth))};
-  watch.time("attention, one query", concat(kHeads, " heads of ", kWidth, ", ", kRows, " x ", kKeys, " keys"),
-             [&] { kernels::attention_forward(arguments, {.output = output}); });
+  stopwatch.time("attention, one query",
+                 concat(kHeads, " heads of ", kWidth, ", ", kRows, " x ", kKeys, " keys"),
+                 [&] { kernels::attention_forward(arguments, {.output = output}); });
 }
 
-void norm(Stopwatch& watch) {
+void norm(Stopwatch& stopwatch) {
   constexpr int64_t kRows = 2048, kCols = 512;
   const Tensor x = random({kRows, kCols}, 1), residual = random({kRows, kCols}, 2),
                dy = random({kRows, kCols}, 3);
   Tensor sum = empty_like(x), y = empty_like(x);
   const Tensor weight = random({kCols}, 4), bias = random({kCols}, 5);
   Tensor mean = Tensor::empty({kRows}), rstd = Tensor::empty({kRows});
-  watch.time("residual + norm", "2048 x 512, dropout", [&] {
+  stopwatch.time("residual + norm", "2048 x 512, dropout", [&] {
     kernels::norm_forward({.x = x,
                            .residual = residual,
                            .dropout = kDropout,
@@ -176,7 +178,7 @@ void norm(Stopwatch& watch) {
                            .rstd = rstd});
   });
   Tensor dz = empty_like(x), d_residual = empty_like(x);
-  watch.time("residual + norm backward", "2048 x 512, dropout", [&] {
+  stopwatch.time("residual + norm backward", "2048 x 512, dropout", [&] {
     kernels::norm_backward({.dropout = kDropout,
                             .z = sum,
                             .weight = weight,
@@ -190,22 +192,22 @@ void norm(Stopwatch& watch) {
   });
 }
 
-void activations(Stopwatch& watch) {
+void activations(Stopwatch& stopwatch) {
   constexpr int64_t kRows = 2048, kCols = 2048;
   const Tensor x = random({kRows, kCols}, 1), dy = random({kRows, kCols}, 2);
   Tensor y = empty_like(x);
   const auto both = [&](const std::string& name, Activation activation, const Dropout& dropout) {
     const std::string shape = dropout.active() ? "2048 x 2048, dropout" : "2048 x 2048";
-    watch.time(name, shape, [&] { kernels::activate(activation, x, dropout, y); });
-    watch.time(name + " backward", shape,
-               [&] { kernels::activate_backward(activation, x, dy, dropout, {y}); });
+    stopwatch.time(name, shape, [&] { kernels::activate(activation, x, dropout, y); });
+    stopwatch.time(name + " backward", shape,
+                   [&] { kernels::activate_backward(activation, x, dy, dropout, {y}); });
   };
   both("ReLU", Activation::relu, {});
   both("ReLU", Activation::relu, kDropout);
   both("GELU", Activation::gelu_exact, {});
 }
 
-void loss(Stopwatch& watch) {
+void loss(Stopwatch& stopwatch) {
   constexpr int64_t kRows = 512, kVocabulary = 8000;
   Tensor losses = Tensor::empty({kRows}), nll = Tensor::empty({kRows});
   const kernels::CrossEntropyTensors arguments{.logits = random({kRows, kVocabulary}, 1),
@@ -215,10 +217,10 @@ void loss(Stopwatch& watch) {
                                                .loss = losses,
                                                .nll = nll};
   // The gradient overwrites the logits, so later calls start from smaller numbers; the work is the same.
-  watch.time("softmax cross-entropy", "512 x 8000", [&] { kernels::cross_entropy(arguments); });
+  stopwatch.time("softmax cross-entropy", "512 x 8000", [&] { kernels::cross_entropy(arguments); });
 }
 
-void optimizer(Stopwatch& watch) {
+void optimizer(Stopwatch& stopwatch) {
   constexpr int64_t kCount = 10000000;
   const Tensor value = random({kCount}, 1), gradient = random({kCount}, 2), average = random({kCount}, 3);
   Tensor first = Tensor::zeros({kCount}), second = Tensor::zeros({kCount});
@@ -228,14 +230,14 @@ void optimizer(Stopwatch& watch) {
                                              .average = average,
                                              .learning_rate = 1e-4f,
                                              .step = 0}};
-  watch.time("Adam", "10 million weights, average", [&] {
+  stopwatch.time("Adam", "10 million weights, average", [&] {
     ++slots[0].step;
     kernels::adam({}, {.average_decay = 0.999f}, slots);
   });
-  watch.time("norm of gradients", "10 million", [&] { kernels::sum_of_squares(gradient); });
+  stopwatch.time("norm of gradients", "10 million", [&] { kernels::sum_of_squares(gradient); });
 }
 
-void embedding(Stopwatch& watch) {
+void embedding(Stopwatch& stopwatch) {
   constexpr int64_t kTokens = 2048, kCols = 512, kVocabulary = 8000;
   Tensor table = random({kVocabulary, kCols}, 1);
   const Tensor positions = random({64, kCols}, 2);
@@ -247,9 +249,9 @@ void embedding(Stopwatch& watch) {
                                             .position = random_ids(kTokens, 64, 4),
                                             .dropout = kDropout,
                                             .y = y};
-  watch.time("embedding", "2048 x 512, dropout", [&] { kernels::embedding_forward(arguments); });
-  watch.time("embedding backward", "2048 x 512, dropout",
-             [&] { kernels::embedding_backward(y, ids, 22.6f, kDropout, table); });
+  stopwatch.time("embedding", "2048 x 512, dropout", [&] { kernels::embedding_forward(arguments); });
+  stopwatch.time("embedding backward", "2048 x 512, dropout",
+                 [&] { kernels::embedding_backward(y, ids, 22.6f, kDropout, table); });
 }
 
 }  // namespace
@@ -258,20 +260,20 @@ std::vector<KernelSpeed> measure_kernels(const KernelSpeedOptions& options) {
   if (!(options.seconds > 0)) {
     throw UsageError(concat("seconds for each kernel: expected more than 0, found ", options.seconds));
   }
-  Stopwatch watch(options);
-  products(watch);
-  products_in_place(watch);
+  Stopwatch stopwatch(options);
+  products(stopwatch);
+  products_in_place(stopwatch);
   for (const int64_t length : {32, 128, 512, 2048}) {
-    attention(watch, length, false);
-    attention(watch, length, true);
+    attention(stopwatch, length, false);
+    attention(stopwatch, length, true);
   }
-  decode_attention(watch);
-  norm(watch);
-  activations(watch);
-  loss(watch);
-  optimizer(watch);
-  embedding(watch);
-  return watch.take();
+  decode_attention(stopwatch);
+  norm(stopwatch);
+  activations(stopwatch);
+  loss(stopwatch);
+  optimizer(stopwatch);
+  embedding(stopwatch);
+  return stopwatch.take();
 }
 
 }  // namespace qkv::explain

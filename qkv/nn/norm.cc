@@ -14,11 +14,11 @@ Variable Norm::operator()(const Variable& x) const {
                                 : layer_norm(x, weight_.variable, bias_.variable, epsilon_);
 }
 
-Variable Norm::add_norm(const Variable& x, const Variable& branch, const Dropout& dropout) const {
+Variable Norm::add_norm(const Variable& x, const Variable& sublayer, const Dropout& dropout) const {
   if (kind_ == NormKind::rms) {
-    return residual_rms_norm(x, branch, dropout, weight_.variable, epsilon_, Afterwards::used_up);
+    return residual_rms_norm(x, sublayer, dropout, weight_.variable, epsilon_, Afterwards::used_up);
   }
-  return residual_layer_norm(x, branch, dropout, weight_.variable, bias_.variable, epsilon_,
+  return residual_layer_norm(x, sublayer, dropout, weight_.variable, bias_.variable, epsilon_,
                              Afterwards::used_up);
 }
 

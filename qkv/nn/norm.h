@@ -22,8 +22,8 @@ class Norm {
   explicit Norm(const NormOptions& options);
 
   Variable operator()(const Variable& x) const;
-  // norm(x + dropout(branch)) in one pass. Overwrites `branch`.
-  Variable add_norm(const Variable& x, const Variable& branch, const Dropout& dropout) const;
+  // norm(x + dropout(sublayer)) in one pass. Overwrites `sublayer`.
+  Variable add_norm(const Variable& x, const Variable& sublayer, const Dropout& dropout) const;
   void visit(const ParameterVisitor& visitor) const;
 
  private:
@@ -51,11 +51,11 @@ class Residual {
   template <class Function>
   Variable operator()(const Variable& x, ForwardContext& context, const Function& f) const {
     if (placement_ == NormPlacement::post) {
-      const Variable branch = f(x);
-      return norm_.add_norm(x, branch, context.dropout(dropout_));
+      const Variable sublayer = f(x);
+      return norm_.add_norm(x, sublayer, context.dropout(dropout_));
     }
-    const Variable branch = f(norm_(x));
-    return residual(x, branch, context.dropout(dropout_));
+    const Variable sublayer = f(norm_(x));
+    return residual(x, sublayer, context.dropout(dropout_));
   }
 
   const Norm& norm() const { return norm_; }

@@ -74,15 +74,15 @@ TEST(Golden, LayerNorm) {
   for (const std::string& path : golden_files("ops", "layer_norm")) {
     const Golden golden(path);
     const Variable x = Variable::parameter(golden["input"]),
-                   gain = Variable::parameter(golden["param.weight"]);
-    const Variable shift = Variable::parameter(golden["param.bias"]);
+                   weight = Variable::parameter(golden["param.weight"]);
+    const Variable bias = Variable::parameter(golden["param.bias"]);
     Tape tape;
-    const Variable y = layer_norm(x, gain, shift, std::stof(golden.text("epsilon")));
+    const Variable y = layer_norm(x, weight, bias, std::stof(golden.text("epsilon")));
     expect_close(y.value(), golden["output"], path);
     tape.backward(weighted_sum(y, golden["grad_output"]));
     expect_close(x.grad(), golden["grad.input"], path + ": gradient of x");
-    expect_close(gain.grad(), golden["grad.param.weight"], path + ": gradient of the gain");
-    expect_close(shift.grad(), golden["grad.param.bias"], path + ": gradient of the shift");
+    expect_close(weight.grad(), golden["grad.param.weight"], path + ": gradient of the weight");
+    expect_close(bias.grad(), golden["grad.param.bias"], path + ": gradient of the bias");
   }
 }
 

@@ -87,14 +87,14 @@ TEST(Profile, OneOnAThread) {
 struct Model {
   Variable table = Variable::parameter(random_tensor({11, 8}, 1));
   Variable weight = Variable::parameter(random_tensor({24, 8}, 2));
-  Variable gain = Variable::parameter(random_tensor({8}, 3)),
-           shift = Variable::parameter(random_tensor({8}, 4));
+  Variable norm_weight = Variable::parameter(random_tensor({8}, 3)),
+           norm_bias = Variable::parameter(random_tensor({8}, 4));
   LinearWeights linear_weights{{weight}}, output{{table}};
   Tensor ids = Tensor::from(std::vector<int32_t>{1, 2, 3, 4, 5, 6}, {6});
 
   // An embedding, attention, a norm of the sum, and a loss; the gradients of all inputs.
   std::vector<Tensor> gradients() {
-    for (Variable* one : {&table, &weight, &gain, &shift}) one->clear_grad();
+    for (Variable* one : {&table, &weight, &norm_weight, &norm_bias}) one->clear_grad();
     Tape tape;
     const NameScope scope("encoder");
     const Variable x = embedding(table, ids, {}, {});
@@ -104,9 +104,10 @@ struct Model {
       const Variable qkv = linear(x, linear_weights);
       y = multihead_attention(qkv.columns(0, 8), qkv.columns(8, 8), qkv.columns(16, 8), 2, {}).output;
     }
-    const Variable z = residual_layer_norm(x, y, {}, gain, shift, 1e-5f);
+    const Variable z = residual_layer_norm(x, y, {}, norm_weight, norm_bias, 1e-5f);
     tape.backward(linear_cross_entropy(z, output, ids, {}).loss);
-    return {table.grad().clone(), weight.grad().clone(), gain.grad().clone(), shift.grad().clone()};
+    return {table.grad().clone(), weight.grad().clone(), norm_weight.grad().clone(),
+            norm_bias.grad().clone()};
   }
 };
 

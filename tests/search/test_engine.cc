@@ -88,7 +88,7 @@ TEST(Engine, APlaceThatIsFreeIsTaken) {
   EXPECT_EQ(step_model->rows, tokens) << "a sentence that is done costs nothing";
   // Decoding batch after batch would take eight times the longest: 312 steps.
   EXPECT_LT(step_model->steps, 120);
-  EXPECT_LT(step_model->groups, 32) << "newcomers come in groups";
+  EXPECT_LT(step_model->groups, 32) << "new requests are read in groups";
   EXPECT_EQ(step_model->most_source_tokens, 32);
 }
 
