@@ -13,6 +13,8 @@ namespace {
 
 // Maximum nesting of sequences; real files have one level.
 constexpr int kDeepest = 8;
+// Of a template, each of which may be the whole text again; real files have up to 7.
+constexpr size_t kMostParts = 64;
 
 [[noreturn]] void refuse(const JsonValue& part, const char* what, const char* known) {
   part["type"].fail(concat("a ", what, " supported by qkv (", known, ")"));
@@ -148,7 +150,7 @@ PreTokenizerPtr pre_tokenizer(const JsonValue& part, bool spell_bytes, int depth
          "WhitespaceSplit");
 }
 
-DecoderPtr decoder(const JsonValue& part, int depth) {
+DecoderPtr single_decoder(const JsonValue& part) {
   const std::string type = part["type"].string();
   if (type == "WordPiece")
     return wordpiece_decoder(part.string_or("prefix", "##"), part.boolean_or("cleanup", true));
@@ -163,14 +165,18 @@ DecoderPtr decoder(const JsonValue& part, int depth) {
     if (count_characters(content) != 1) part["content"].fail("one character");
     return strip_decoder(content, count_of(part, "start"), count_of(part, "stop"));
   }
-  if (type == "Sequence") {
-    if (depth == kDeepest) part.fail(concat("sequences at most ", kDeepest, " deep"));
-    std::vector<DecoderPtr> parts;
-    for (const JsonValue& item : part["decoders"].items()) parts.push_back(decoder(item, depth + 1));
-    return decoder_sequence(std::move(parts));
-  }
   refuse(part, "decoder",
          "BPEDecoder, ByteFallback, ByteLevel, Fuse, Metaspace, Replace, Sequence, Strip, WordPiece");
+}
+
+// Sequences within sequences become one.
+void add_decoders(const JsonValue& part, int depth, std::vector<DecoderPtr>& parts) {
+  if (part["type"].string() != "Sequence") {
+    parts.push_back(single_decoder(part));
+    return;
+  }
+  if (depth == kDeepest) part.fail(concat("sequences at most ", kDeepest, " deep"));
+  for (const JsonValue& item : part["decoders"].items()) add_decoders(item, depth + 1, parts);
 }
 
 int32_t read_id(const JsonValue& part) {
@@ -187,6 +193,7 @@ int32_t read_token_and_id(const JsonValue& part) {
 std::vector<PostProcessing::Part> read_template(const JsonValue& part, const JsonValue& special_tokens,
                                                 bool pair) {
   std::vector<PostProcessing::Part> parts;
+  if (part.size() > kMostParts) part.fail(concat("at most ", kMostParts, " parts"));
   for (const JsonValue& item : part.items()) {
     PostProcessing::Part result;
     if (const auto text = item.find("Sequence")) {
@@ -252,7 +259,11 @@ std::optional<BertNormalizerOptions> read_bert_normalizer(const JsonValue& part)
 }
 
 NormalizerPtr read_normalizer(const JsonValue& part) { return normalizer(part, 0); }
-DecoderPtr read_decoder(const JsonValue& part) { return decoder(part, 0); }
+DecoderPtr read_decoder(const JsonValue& part) {
+  std::vector<DecoderPtr> parts;
+  add_decoders(part, 0, parts);
+  return parts.size() == 1 ? std::move(parts.front()) : decoder_sequence(std::move(parts));
+}
 
 PreTokenizerPtr read_pre_tokenizer(const JsonValue& part, bool spell_bytes) {
   return pre_tokenizer(part, spell_bytes, 0);

@@ -15,6 +15,12 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
   }
 }
 
+size_t total_bytes(const std::vector<std::string>& tokens) {
+  size_t bytes = 0;
+  for (const std::string& token : tokens) bytes += token.size();
+  return bytes;
+}
+
 class WordPieceDecoder : public Decoder {
  public:
   WordPieceDecoder(std::string prefix, bool cleanup) : prefix_(std::move(prefix)), cleanup_(cleanup) {}
@@ -137,9 +143,13 @@ class ReplaceDecoder : public Decoder {
 
   void apply(std::vector<std::string>& tokens) const override {
     std::vector<Range> matches;
+    const size_t most = most_bytes_of(total_bytes(tokens));
+    size_t added = 0;
     for (std::string& token : tokens) {
       matches.clear();
       pattern_->find(token, matches);
+      added += matches.size() * content_.size();
+      require_few_bytes(added, most);
       for (auto match = matches.rbegin(); match != matches.rend(); ++match) {
         token.replace(match->begin, match->size(), content_);
       }
@@ -174,7 +184,11 @@ class Sequence : public Decoder {
  public:
   explicit Sequence(std::vector<DecoderPtr> parts) : parts_(std::move(parts)) {}
   void apply(std::vector<std::string>& tokens) const override {
-    for (const DecoderPtr& part : parts_) part->apply(tokens);
+    const size_t most = most_bytes_of(total_bytes(tokens));
+    for (const DecoderPtr& part : parts_) {
+      part->apply(tokens);
+      require_few_bytes(total_bytes(tokens), most);
+    }
   }
 
  private:

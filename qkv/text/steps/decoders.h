@@ -13,7 +13,8 @@ namespace qkv::text {
 class Decoder {
  public:
   virtual ~Decoder() = default;
-  // Converts tokens to parts of text, which the caller concatenates.
+  // Converts tokens to parts of text, which the caller concatenates. Throws DataError where they would be
+  // more than most_bytes_of() the tokens' bytes.
   virtual void apply(std::vector<std::string>& tokens) const = 0;
 };
 
@@ -30,6 +31,7 @@ DecoderPtr fuse_decoder();           // concatenates all parts
 DecoderPtr replace_decoder(std::unique_ptr<const Pattern> pattern, std::string content);
 // Removes a character from the ends of each part, at most `left` and `right` times.
 DecoderPtr strip_decoder(std::string character, int64_t left, int64_t right);
+// None of the parts is a sequence.
 DecoderPtr decoder_sequence(std::vector<DecoderPtr> parts);
 
 }  // namespace qkv::text

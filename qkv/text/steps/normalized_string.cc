@@ -2,7 +2,15 @@
 
 #include <algorithm>
 
+#include "qkv/base/error.h"
+
 namespace qkv::text {
+
+void require_few_bytes(size_t found, size_t most) {
+  if (found <= most) return;
+  throw DataError(
+      concat("tokenizer: expected steps that make at most ", most, " bytes of this text, found more"));
+}
 
 Range NormalizedString::source_of_byte(size_t at) const {
   if (!sources_.empty()) return sources_[at];
@@ -51,6 +59,7 @@ void NormalizedString::transform(std::span<const Change> changes, size_t removed
     append_utf8(text, change.character);
     sources.resize(text.size(), source);
   }
+  require_few_bytes(text.size(), most_bytes_);
   text_ = std::move(text);
   sources_ = std::move(sources);
 }
@@ -69,6 +78,7 @@ void NormalizedString::Writer::keep(Range part) {
 }
 
 void NormalizedString::Writer::put(std::string_view characters, Range from) {
+  require_few_bytes(text_.size() + characters.size(), from_.most_bytes_);
   text_ += characters;
   sources_.insert(sources_.end(), characters.size(), from);
 }

@@ -28,11 +28,24 @@ struct Change {
   int32_t count = 0;
 };
 
+// How many bytes the steps of a tokenizer may make of some bytes. A few replacements in a row can multiply a
+// text without bound; those of real tokenizers make at most 30 bytes of one. Below 2^32, as positions are.
+constexpr size_t most_bytes_of(size_t bytes) {
+  constexpr size_t kFactor = 64, kAlways = 1024, kMost = UINT32_MAX;
+  return bytes < (kMost - kAlways) / kFactor ? kFactor * bytes + kAlways : kMost;
+}
+
+// Throws DataError if there are more bytes than the steps of a tokenizer may make.
+void require_few_bytes(size_t found, size_t most);
+
+// What changes it throws DataError where the text would have more than most_bytes_of() the bytes that it
+// began with.
 class NormalizedString {
  public:
   NormalizedString() = default;
   // The part of the whole text that starts at byte `begin`; valid UTF-8.
-  NormalizedString(std::string_view source, uint32_t begin) : text_(source), begin_(begin) {}
+  NormalizedString(std::string_view source, uint32_t begin)
+      : text_(source), begin_(begin), most_bytes_(most_bytes_of(source.size())) {}
 
   const std::string& text() const { return text_; }
   bool empty() const { return text_.empty(); }
@@ -77,6 +90,7 @@ class NormalizedString {
   std::string text_;
   std::vector<Range> sources_;  // origin of each byte of text_; empty: identity
   uint32_t begin_ = 0;
+  size_t most_bytes_ = most_bytes_of(0);
 };
 
 template <class Keep>

@@ -1,6 +1,10 @@
 #include "qkv/text/steps/normalizers.h"
 
 #include <algorithm>
+#include <span>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 #include "qkv/base/utf8.h"
 #include "qkv/text/steps/unicode.h"
@@ -29,6 +33,14 @@ void lowercase(NormalizedString& text) {
   if (changed) text.transform(changes);
 }
 
+// A text may have any number of marks behind one character.
+void sort_many_marks(std::span<Change> marks, std::span<uint8_t> classes) {
+  std::vector<std::pair<uint8_t, Change>> both;
+  for (size_t i = 0; i < marks.size(); ++i) both.emplace_back(classes[i], marks[i]);
+  std::ranges::stable_sort(both, {}, &std::pair<uint8_t, Change>::first);
+  for (size_t i = 0; i < marks.size(); ++i) std::tie(classes[i], marks[i]) = both[i];
+}
+
 // Decomposes to canonical order (Unicode Standard, 3.11, D109), with each character's alignment count.
 // Reordered characters keep their counts, so origins follow the order of the result, as in `tokenizers`.
 void decompose(const std::string& text, bool compatible, std::vector<Change>& changes) {
@@ -36,6 +48,11 @@ void decompose(const std::string& text, bool compatible, std::vector<Change>& ch
   size_t unordered = 0;  // combining marks from here on are not sorted yet
   std::vector<uint8_t> classes;
   const auto sort_marks = [&] {
+    constexpr size_t kFew = 32;
+    if (changes.size() - unordered > kFew) {
+      sort_many_marks(std::span(changes).subspan(unordered), std::span(classes).subspan(unordered));
+      unordered = changes.size();
+    }
     // Insertion sort: there are few marks, mostly in order, and the sort must be stable.
     for (size_t i = unordered + 1; i < changes.size(); ++i) {
       for (size_t j = i; j > unordered && classes[j - 1] > classes[j]; --j) {
