@@ -1,15 +1,17 @@
 #pragma once
-// CRC-32C (Castagnoli), the checksum of the TFRecord format and of iSCSI (RFC 3720, appendix B.4).
+// CRC-32C (Castagnoli), the checksum of iSCSI (RFC 3720, appendix B.4), TFRecord files and, here, the tensors
+// of model folders.
 
 #include <cstdint>
 #include <string_view>
 
 namespace qkv::io {
 
-uint32_t crc32c(std::string_view bytes);
+// The checksum of `bytes`, or, given that of the bytes before them, of both together.
+uint32_t crc32c(std::string_view bytes, uint32_t before = 0);
 
-// The masked form that TFRecord stores: rotated and offset by a constant, because the CRC of data that
-// contains CRCs is weak.
+// The form in TFRecord files: rotated and shifted by a constant, so that the checksum of data that contain
+// checksums stays a good one.
 uint32_t masked_crc32c(std::string_view bytes);
 
 }  // namespace qkv::io

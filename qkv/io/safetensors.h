@@ -5,7 +5,9 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "qkv/base/files.h"
@@ -44,6 +46,11 @@ class SafetensorsFile {
   Tensor tensor(const std::string& name, const Shape& expected) const;
   // Likewise, but BF16 is a view too.
   Tensor as_stored(const std::string& name, const Shape& expected) const;
+  // The tensor's bytes in the mapping, which live as long as this object. Throws DataError for an unknown
+  // name.
+  std::span<const std::byte> bytes(const std::string& name) const;
+  // The header's text, as it is in the file.
+  std::string_view header() const;
 
  private:
   struct Entry {

@@ -194,6 +194,15 @@ const Shape& SafetensorsFile::shape(const std::string& name) const { return entr
 
 const std::string& SafetensorsFile::dtype(const std::string& name) const { return entry(name).dtype; }
 
+std::span<const std::byte> SafetensorsFile::bytes(const std::string& name) const {
+  const Entry& found = entry(name);
+  return {file_->data() + data_begin_ + found.begin, found.end - found.begin};
+}
+
+std::string_view SafetensorsFile::header() const {
+  return {reinterpret_cast<const char*>(file_->data()) + kLengthBytes, data_begin_ - kLengthBytes};
+}
+
 Tensor SafetensorsFile::view(const Entry& found, DType dtype) const {
   std::byte* const data = file_->data() + data_begin_ + found.begin;
   if (reinterpret_cast<uintptr_t>(data) % size_of(dtype) == 0) {

@@ -5,7 +5,7 @@
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
 #include "qkv/base/log.h"
-#include "qkv/io/safetensors.h"
+#include "qkv/io/checksums.h"
 #include "qkv/models/hub/family.h"
 
 namespace qkv::models {
@@ -134,7 +134,7 @@ void save(const std::filesystem::path& folder, const Model& model, const FamilyO
       stored_tensors(weight_map_of(family, model.config(), dtype == DType::i8), visit);
   make_writable_folder(folder);
   write_file_atomically(folder / kConfig, config.json());
-  io::write_safetensors(folder / kWeights, tensors);
+  io::write_safetensors(folder / kWeights, tensors, io::with_checksums({{"format", "pt"}}, tensors));
 }
 
 template <class Family>

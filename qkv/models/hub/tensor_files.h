@@ -19,6 +19,7 @@ class TensorFiles {
 
   bool contains(const std::string& name) const { return numbers_.contains(name); }
   std::vector<std::string> names() const;  // in alphabetical order
+  const std::vector<io::SafetensorsFile>& files() const { return files_; }
 
   // The file that contains a tensor. Throws DataError naming the tensor and its expected shape if none does.
   const io::SafetensorsFile& file_of(const std::string& name, const Shape& expected) const;
