@@ -207,6 +207,16 @@ TEST(FamilyDTypes, ConfigSaysWhatTheyAre) {
   }
 }
 
+TEST(FamilyDTypes, LabelsAreWrittenBothWays) {
+  const Scratch scratch;
+  quantize_folder(golden("bert_texts"), scratch / "out", DType::bf16);
+  const auto config = nlohmann::json::parse(read_file(scratch / "out/config.json"));
+  ASSERT_GT(config["id2label"].size(), 1u);
+  EXPECT_EQ(config["label2id"].size(), config["id2label"].size());
+  for (const auto& [number, label] : config["id2label"].items())
+    EXPECT_EQ(config["label2id"][label.get<std::string>()], std::stoi(number)) << label;
+}
+
 TEST(FamilyDTypes, WhatABf16FolderHoldsHasTheFamilysNames) {
   const Scratch scratch;
   quantize_folder(golden("gpt2"), scratch / "out", DType::bf16);

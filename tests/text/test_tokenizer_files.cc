@@ -274,6 +274,17 @@ TEST(TokenizerFolder, ASentencePieceModelWithAZeroByteIsRefused) {
   EXPECT_NE(message.find("spiece.model: expected a SentencePiece model"), std::string::npos) << message;
 }
 
+// transformers passes only these to the model, which then takes all types as 0.
+TEST(TokenizerFolder, ModelInputNamesWithoutTokenTypes) {
+  const Scratch folder;
+  folder.write("vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\na\nb\n");
+  EXPECT_EQ(Tokenizer::load(folder.path()).encode("a", "b").type_ids, (std::vector<int32_t>{0, 0, 0, 1, 1}));
+  folder.write("tokenizer_config.json", R"({"model_input_names": ["input_ids", "attention_mask"]})");
+  EXPECT_EQ(Tokenizer::load(folder.path()).encode("a", "b").type_ids, (std::vector<int32_t>(5, 0)));
+  folder.write("tokenizer_config.json", R"({"model_input_names": ["input_ids", "token_type_ids"]})");
+  EXPECT_EQ(Tokenizer::load(folder.path()).encode("a", "b").type_ids, (std::vector<int32_t>{0, 0, 0, 1, 1}));
+}
+
 // Its pieces are the model's with other numbers: fairseq's four symbols first, <mask> last.
 TEST(TokenizerFolder, TheSentencePieceModelOfXlmRoberta) {
   const Scratch folder;

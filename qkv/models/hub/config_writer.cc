@@ -44,6 +44,12 @@ void ConfigWriter::strings(const std::string& key,
   for (const auto& [name, value] : fields) field[name] = value;
 }
 
+void ConfigWriter::integers(const std::string& key,
+                            const std::vector<std::pair<std::string, int64_t>>& fields) {
+  Json& field = object_->fields[key] = Json::object();
+  for (const auto& [name, value] : fields) field[name] = value;
+}
+
 void ConfigWriter::object(const std::string& key, const ConfigWriter& fields) {
   object_->fields[key] = fields.object_->fields;
 }

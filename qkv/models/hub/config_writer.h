@@ -28,6 +28,7 @@ class ConfigWriter {
   void activation(const std::string& key, kernels::Activation value);
   void id(const std::string& key, std::span<const int32_t> ids);  // null, a number or a list
   void strings(const std::string& key, const std::vector<std::pair<std::string, std::string>>& fields);
+  void integers(const std::string& key, const std::vector<std::pair<std::string, int64_t>>& fields);
   void object(const std::string& key, const ConfigWriter& fields);
 
   std::string json() const;

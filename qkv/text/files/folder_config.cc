@@ -50,6 +50,10 @@ void read_tokenizer_config(const JsonValue& root, FolderConfig& config) {
                                   {"add_eos_token", &config.add_eos_token}}) {
     if (const auto part = root.find(key)) *flag = part->boolean();
   }
+  if (const auto names = root.find("model_input_names")) {
+    config.token_types = std::ranges::any_of(
+        names->items(), [](const JsonValue& name) { return name.string() == "token_type_ids"; });
+  }
   if (const auto extra = root.find("extra_ids")) {
     config.extra_ids = extra->integer(0, 10000);
   }

@@ -20,6 +20,7 @@ struct FolderConfig {
   std::optional<bool> do_lower_case, tokenize_chinese_chars, strip_accents, add_bos_token, add_eos_token;
   std::optional<AddedToken> bos, eos, unk, sep, pad, cls, mask;
   std::vector<AddedToken> added_tokens;
+  bool token_types = true;  // model_input_names has token_type_ids; if not, transformers drops them
   int64_t extra_ids = 100;  // T5: the number of tokens "<extra_id_0>" and so on
 
   // Whether the tokenizer has one of these classes or, if no file names a class, the model one of these

@@ -256,6 +256,11 @@ Tokenizer Tokenizer::load(const fs::path& path) {
   const fs::path file = fs::is_directory(path) ? find_file(path) : path;
   const FolderConfig config = read_folder_config(file);
   TokenizerParts parts = read_parts(file, config);
+  if (!config.token_types) {
+    for (auto* const template_parts : {&parts.post_processing.single, &parts.post_processing.pair}) {
+      for (PostProcessing::Part& part : *template_parts) part.type_id = 0;
+    }
+  }
   const auto id_of = [&](const std::optional<AddedToken>& wanted) -> std::optional<int32_t> {
     if (!wanted) return std::nullopt;
     for (const AddedToken& token : parts.added_tokens) {

@@ -85,8 +85,13 @@ const EncoderArchitecture& architecture_of(const TextEncoderConfig& config,
 void write_labels(const std::vector<std::string>& labels, ProblemType problem, ConfigWriter& writer) {
   if (labels.empty()) return;
   std::vector<std::pair<std::string, std::string>> entries;
-  for (const std::string& label : labels) entries.emplace_back(std::to_string(entries.size()), label);
+  std::vector<std::pair<std::string, int64_t>> ids;
+  for (const std::string& label : labels) {
+    ids.emplace_back(label, std::ssize(entries));
+    entries.emplace_back(std::to_string(entries.size()), label);
+  }
   writer.strings("id2label", entries);
+  writer.integers("label2id", ids);
   for (const auto& [word, type] : kProblemTypes) {
     if (type == problem && type != ProblemType::single_label) writer.string("problem_type", word);
   }
