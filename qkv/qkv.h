@@ -43,6 +43,7 @@
 #include "qkv/kernels/libraries.h"
 #include "qkv/kernels/limits.h"
 
+#include "qkv/io/checksums.h"
 #include "qkv/io/safetensors.h"
 #include "qkv/io/tensorboard.h"
 
@@ -103,6 +104,7 @@
 #include "qkv/models/hub/load_options.h"
 #include "qkv/models/hub/pretrained.h"
 #include "qkv/models/hub/quantize.h"
+#include "qkv/models/hub/verify.h"
 #include "qkv/models/image_encoder.h"
 #include "qkv/models/image_processor.h"
 #include "qkv/models/language_model.h"
@@ -127,6 +129,7 @@
 #include "qkv/pipelines/json.h"
 #include "qkv/pipelines/lines.h"
 #include "qkv/pipelines/open_model.h"
+#include "qkv/pipelines/proof/proof.h"
 #include "qkv/pipelines/results.h"
 #include "qkv/pipelines/score.h"
 #include "qkv/pipelines/search_defaults.h"

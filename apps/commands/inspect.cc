@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "apps/folder_checks.h"
 #include "apps/load_options.h"
 #include "apps/terminal.h"
 #include "qkv/base/error.h"
@@ -25,7 +26,7 @@ struct Arguments {
   explain::AttentionCostOptions attention;
   explain::FeedForwardCostOptions feed_forward;
   int64_t length = 32;
-  bool no_bias = false, no_output_projection = false, json = false;
+  bool no_bias = false, no_output_projection = false, json = false, verify = false;
 };
 
 nlohmann::ordered_json json_of(const explain::Cost& cost, DType dtype) {
@@ -223,6 +224,7 @@ void inspect(const Arguments& arguments) {
     throw UsageError(concat("inspect: expected a model folder, --preset or --layer, found ",
                             subjects == 0 ? "none of them" : "several of them"));
   }
+  if (arguments.verify) return verify_folder_weights(arguments.model, arguments.json);
   if (arguments.layer.empty()) {
     inspect_model(arguments);
   } else {
@@ -253,6 +255,11 @@ void add_inspect(CLI::App& app) {
   add_option(*command, "--batch", a.workload.batch, "N", "Sequences in a batch");
   add_dtype_option(*command, a.load.dtype);
   command->add_flag("--json", a.json, "Print one JSON object");
+  command
+      ->add_flag("--verify", a.verify,
+                 "Compare the weights with the checksums that their files carry, and nothing else;\n"
+                 "status 1 where a tensor differs")
+      ->needs(model);
 
   constexpr const char* kModel = "Of a model";
   add_option(*command, "--src-len", a.workload.source_length, "TOKENS", "Tokens of each source")

@@ -8,6 +8,7 @@
 #include "apps/terminal.h"
 #include "qkv/models/hub/quantize.h"
 #include "qkv/ops/quantize.h"
+#include "qkv/pipelines/proof/proof.h"
 
 namespace qkv::apps {
 
@@ -31,7 +32,7 @@ int64_t weight_bytes(const std::string& folder) {
 }
 
 void quantize(const Arguments& arguments) {
-  models::quantize_folder(arguments.model, arguments.out, *arguments.dtype);
+  models::quantize_folder(arguments.model, arguments.out, *arguments.dtype, pipelines::write_proof);
   const int64_t before = weight_bytes(arguments.model), after = weight_bytes(arguments.out);
   say(concat(arguments.out, ": weights in ", weight_dtype_name(*arguments.dtype), ", ", bytes_text(after),
              " (", bytes_text(before), " in ", arguments.model, ")"));

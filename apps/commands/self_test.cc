@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "apps/command.h"
+#include "apps/folder_checks.h"
 #include "apps/terminal.h"
 #include "qkv/base/parallel.h"
 #include "qkv/explain/self_test.h"
@@ -94,12 +95,23 @@ void add_self_test(CLI::App& app) {
       "precision and recorded values, and equal bits in any batch and for any number of threads. Shows the\n"
       "processor, its instruction sets and the libraries' versions. Takes a few seconds; status 1 and the "
       "name\n"
-      "of the check where one fails. QKV_ISA=avx2 (and others) limits the instruction set.",
-      "qkv self-test\n  QKV_ISA=avx2 qkv self-test --json");
-  const auto json = std::make_shared<bool>(false);
-  command->add_flag("--json", *json, "Print one JSON object");
+      "of the check where one fails. QKV_ISA=avx2 (and others) limits the instruction set.\n"
+      "With a folder: check that it is what qkv wrote and gives here what it gave there, by its "
+      "qkv_proof.json:\n"
+      "files, fields, checksums of tensors, vocabulary, ids of texts, outputs.",
+      "qkv self-test\n  QKV_ISA=avx2 qkv self-test --json\n  qkv self-test model");
+  struct Arguments {
+    std::string model;
+    bool json = false;
+  };
+  const auto arguments = std::make_shared<Arguments>();
+  add_option(*command, "model", arguments->model, "DIR", "Model folder to check (default: this machine)");
+  command->add_flag("--json", arguments->json, "Print one JSON object");
   add_threads_option(*command);
-  command->callback([json] { self_test(*json); });
+  command->callback([arguments] {
+    arguments->model.empty() ? self_test(arguments->json)
+                             : self_test_folder(arguments->model, arguments->json);
+  });
 }
 
 }  // namespace qkv::apps

@@ -18,6 +18,10 @@
 
 namespace qkv::models {
 
+// What qkv writes beside a model to prove it (pipelines/proof/proof.h); it is of one folder, and is not
+// copied.
+inline constexpr const char* kProofFile = "qkv_proof.json";
+
 enum class FolderKind { translation, language, encoder, image };
 
 // The kind of model that a folder contains, from its config.json. Throws IoError, and DataError for an

@@ -19,7 +19,7 @@ bool goes_along(const fs::path& file) {
   constexpr std::array<std::string_view, 6> kKinds{".json", ".txt", ".model", ".spm", ".jinja", ".md"};
   const std::string name = file.filename().string();
   return std::ranges::find(kKinds, file.extension().string()) != kKinds.end() && name != "config.json" &&
-         !name.ends_with(".index.json");
+         name != kProofFile && !name.ends_with(".index.json");
 }
 
 void copy_companions(const fs::path& from, const fs::path& to) {
@@ -66,14 +66,7 @@ void write(const fs::path& from, const fs::path& to, const Model& model, const S
   save(to, *model, family_of(from));
 }
 
-}  // namespace
-
-void quantize_folder(const fs::path& from, const fs::path& to, DType dtype) {
-  if (fs::exists(to) && !(fs::is_directory(to) && fs::is_empty(to))) {
-    throw UsageError(concat(to.string(), ": expected an empty folder or none, found ",
-                            fs::is_directory(to) ? "one with files in it" : "a file"));
-  }
-  const LoadOptions options{.dtype = dtype};
+void write_quantized(const fs::path& from, const fs::path& to, const LoadOptions& options) {
   switch (folder_kind(from)) {
     case FolderKind::translation: {
       const TranslationModel model = load_translation_model(from, options);
@@ -88,6 +81,18 @@ void quantize_folder(const fs::path& from, const fs::path& to, DType dtype) {
     case FolderKind::image:
       return write(from, to, load_image_encoder(from, options), save_image_encoder);
   }
+}
+
+}  // namespace
+
+void quantize_folder(const fs::path& from, const fs::path& to, DType dtype,
+                     const std::function<void(const fs::path& folder)>& finish) {
+  if (fs::exists(to) && !(fs::is_directory(to) && fs::is_empty(to))) {
+    throw UsageError(concat(to.string(), ": expected an empty folder or none, found ",
+                            fs::is_directory(to) ? "one with files in it" : "a file"));
+  }
+  write_quantized(from, to, {.dtype = dtype});
+  if (finish) finish(to);
 }
 
 }  // namespace qkv::models

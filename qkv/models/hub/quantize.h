@@ -2,6 +2,7 @@
 // Converts a model folder to another weight dtype.
 
 #include <filesystem>
+#include <functional>
 
 #include "qkv/tensor/dtype.h"
 
@@ -11,7 +12,9 @@ namespace qkv::models {
 // and copies the folder's other files: tokenizer, preprocessing, generation options, sentence-transformers
 // modules. Python's transformers opens a bf16 folder; an int8 folder is in qkv's own format, as its
 // config.json says. The weights are written last, so a folder with weights is complete. Throws UsageError if
-// `to` exists and is not empty, and the errors of loading and saving.
-void quantize_folder(const std::filesystem::path& from, const std::filesystem::path& to, DType dtype);
+// `to` exists and is not empty, and the errors of loading and saving. `finish` is called with the complete
+// folder, to add to it (pipelines::write_proof); what it throws fails the whole.
+void quantize_folder(const std::filesystem::path& from, const std::filesystem::path& to, DType dtype,
+                     const std::function<void(const std::filesystem::path& folder)>& finish = {});
 
 }  // namespace qkv::models

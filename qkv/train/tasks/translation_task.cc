@@ -8,6 +8,7 @@
 #include "qkv/base/log.h"
 #include "qkv/models/hub/pretrained.h"
 #include "qkv/ops/linear_cross_entropy.h"
+#include "qkv/pipelines/proof/proof.h"
 
 namespace qkv::train {
 namespace {
@@ -166,6 +167,7 @@ void TranslationTask::export_model(const std::filesystem::path& folder) const {
   defaults.max_new_tokens =
       static_cast<int>(std::min<int64_t>(defaults.max_new_tokens, model_.config().max_positions - 2));
   models::save_transformer(folder, model_, defaults);
+  pipelines::write_proof(folder);
 }
 
 models::TransformerConfig complete_config(models::TransformerConfig config,
