@@ -157,6 +157,7 @@ AttentionResult multihead_attention(const Variable& query, const Variable& key, 
     throw UsageError(concat(kName, ": softcap must be 0 (none) or positive, found ", options.softcap));
   }
   const Tensor& slopes = options.alibi_slopes;
+  if (slopes.defined()) require_f32(kName, slopes);
   if (slopes.defined() && slopes.shape() != Shape{heads}) {
     throw ShapeError(concat(kName, ": alibi_slopes ", slopes.shape(), " is not [", heads, "]"));
   }
@@ -171,6 +172,7 @@ AttentionResult multihead_attention(const Variable& query, const Variable& key, 
                             options.window, options.causal ? "" : " without"));
   }
   const Tensor relative = options.relative_bias.defined() ? options.relative_bias.value() : Tensor();
+  if (relative.defined()) require_f32(kName, relative);
   const int64_t longest = std::max(query_offsets.max_length(), key_offsets.max_length());
   if (relative.defined() && (relative.rank() != 2 || !relative.contiguous() || relative.dim(0) != heads ||
                              relative.dim(1) % 2 == 0 || relative.dim(1) < 2 * longest - 1)) {
@@ -194,7 +196,7 @@ AttentionResult multihead_attention(const Variable& query, const Variable& key, 
       .softcap = options.softcap,
       .causal = options.causal,
       .alignment = options.alignment,
-      .window = options.window,
+      .window = std::min(options.window, std::max<int64_t>(longest, 1)),
       .fixed_order = options.fixed_order,
       .keep = from_host(options.keep, device),
       .bias = bias,

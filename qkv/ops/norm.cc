@@ -25,6 +25,7 @@ namespace {
 
 void require_features(const char* operation, const Variable& x, const char* what, const Variable& features) {
   require_matrix(operation, x);
+  if (features.defined()) require_f32(operation, features.value());
   const Shape found = features.defined() ? features.shape() : Shape{};
   if (found != Shape{x.value().cols()}) {
     throw ShapeError(

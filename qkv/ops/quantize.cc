@@ -1,5 +1,7 @@
 #include "qkv/ops/quantize.h"
 
+#include <algorithm>
+
 #include "qkv/kernels/pointwise.h"
 #include "qkv/kernels/weights.h"
 
@@ -13,6 +15,12 @@ void require_scales(const char* operation, const Tensor& values, const Tensor& s
   throw ShapeError(concat(operation, ": expected f32 scales [", values.dim(0), "] of an i8 weight ",
                           values.shape(), ", found ",
                           scales.defined() ? concat(name_of(scales.dtype()), " ", scales.shape()) : "none"));
+}
+
+void require_weight_dtype(const char* operation, DType dtype) {
+  if (std::ranges::find(kWeightDTypes, dtype) != kWeightDTypes.end()) return;
+  throw ShapeError(
+      concat(operation, ": expected weights of f32, bf16 or i8, found ", name_of(dtype)));
 }
 
 // Longer sums of products of 8-bit integers would not fit 32 bits.
@@ -29,7 +37,7 @@ void require_weight(const char* operation, const Tensor& values, const Tensor& s
   if (values.rank() != 2) {
     throw ShapeError(concat(operation, ": expected a weight matrix, found shape ", values.shape()));
   }
-  weight_dtype_name(values.dtype());
+  require_weight_dtype(operation, values.dtype());
   if (values.dtype() != DType::i8) return;
   require_scales(operation, values, scales);
   require_int8_width(operation, values);
@@ -39,7 +47,7 @@ QuantizedTensor to_dtype(const QuantizedTensor& weight, DType dtype) {
   weight_dtype_name(dtype);
   if (weight.defined() && weight.dtype() == dtype) return weight;
   if (!weight.defined()) throw ShapeError("to_dtype: expected a weight with values, found none");
-  weight_dtype_name(weight.dtype());
+  require_weight_dtype("to_dtype", weight.dtype());
   const MemoryScope memory(MemoryUse::weights);
   const Tensor values = weight.values.contiguous() ? weight.values : weight.values.clone();
   if (values.dtype() != DType::f32) {

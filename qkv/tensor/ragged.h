@@ -32,7 +32,11 @@ class Offsets {
   int64_t tokens() const { return offsets_->back(); }
   // Throw ShapeError for a sequence that does not exist; begin(sequences()) is tokens().
   int64_t begin(int64_t sequence) const { return at(sequence); }
-  int64_t end(int64_t sequence) const { return sequence < 0 ? at(-1) : at(sequence + 1); }
+  int64_t end(int64_t sequence) const {
+    if (static_cast<uint64_t>(sequence) >= static_cast<uint64_t>(sequences())) [[unlikely]]
+      throw_outside(sequence);
+    return at(sequence + 1);
+  }
   int64_t length(int64_t sequence) const { return end(sequence) - begin(sequence); }
   int64_t max_length() const { return max_length_; }
   const int32_t* data() const { return offsets_->data(); }

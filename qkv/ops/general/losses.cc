@@ -74,7 +74,8 @@ Variable cross_entropy(const Variable& input, const Tensor& labels, const ClassL
   return reduced(recorded, options.reduction, count);
 }
 
-Variable mse(const Variable& x, const Variable& y, Reduction reduction) {
+Variable mse(const Variable& one, const Variable& other, Reduction reduction) {
+  const Variable x = contiguous_f32("mse", one), y = contiguous_f32("mse", other);
   if (x.shape() != y.shape()) throw ShapeError(concat("mse: shapes differ: ", x.shape(), " and ", y.shape()));
   const Variable difference = x - y;
   return reduced(difference * difference, reduction, static_cast<double>(x.shape().numel()));

@@ -1,15 +1,17 @@
 #include "qkv/ops/general/prepend.h"
 
 #include "qkv/kernels/pointwise.h"
+#include "qkv/ops/general/contiguous.h"
 #include "qkv/ops/profile.h"
 
 namespace qkv {
 
-Variable prepend(const Variable& row, const Variable& x, int64_t sequences) {
+Variable prepend(const Variable& one, const Variable& rows, int64_t sequences) {
   const ProfileScope profile("prepend");
+  const Variable row = contiguous_f32("prepend", one), x = contiguous_f32("prepend", rows);
   const int64_t features = row.value().cols();
   if (row.shape() != Shape{1, features} || x.value().rank() != 2 || x.value().cols() != features ||
-      !x.value().contiguous() || sequences < 1 || x.value().rows() % sequences != 0) {
+      sequences < 1 || x.value().rows() % sequences != 0) {
     throw ShapeError(concat("prepend: row ", row.shape(), " does not fit in front of ", sequences,
                             " equal sequences of ", x.shape()));
   }

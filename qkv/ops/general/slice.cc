@@ -15,7 +15,9 @@ struct Axis {
   int64_t outer = 1, extent = 0, inner = 1;
 };
 
-Axis axis_of(const Shape& shape, int axis) {
+Axis axis_of(const char* operation, const Shape& shape, int axis) {
+  if (axis < -shape.rank() || axis >= shape.rank())
+    throw ShapeError(concat(operation, ": axis ", axis, " of a tensor of shape ", shape));
   Axis result{.index = axis < 0 ? axis + shape.rank() : axis, .extent = shape[axis]};
   for (int i = 0; i < shape.rank(); ++i) {
     if (i < result.index) result.outer *= shape[i];
@@ -49,7 +51,7 @@ void copy(const Tensor& from, Tensor to, Accumulate accumulate) {
 Variable slice(const Variable& input, int axis, int64_t begin, int64_t count) {
   const ProfileScope profile("slice");
   const Variable x = contiguous_f32("slice", input);
-  const Axis at = axis_of(x.shape(), axis);
+  const Axis at = axis_of("slice", x.shape(), axis);
   const Tensor y = x.value().slice(axis, begin, count);
   if (!Tape::records({x})) return y;
   return Tape::record("slice", y, [=](const Tensor& dy) {
@@ -67,15 +69,15 @@ Variable concatenate(const std::vector<Variable>& inputs, int axis) {
   for (const Variable& input : inputs) {
     parts.push_back(contiguous_f32("concatenate", input));
     const Shape &first = parts.front().shape(), &shape = parts.back().shape();
-    const int index = axis_of(first, axis).index;
+    const int index = axis_of("concatenate", first, axis).index;
     if (shape.rank() != first.rank() || with_extent(shape, index, first[axis]) != first) {
       throw ShapeError(concat("concatenate: shapes ", first, " and ", shape, " differ beside axis ", axis));
     }
     extent += shape[axis];
   }
-  const int index = axis_of(parts.front().shape(), axis).index;
+  const int index = axis_of("concatenate", parts.front().shape(), axis).index;
   const Shape shape = with_extent(parts.front().shape(), index, extent);
-  const Axis at = axis_of(shape, axis);
+  const Axis at = axis_of("concatenate", shape, axis);
   Tensor y = Tensor::empty(shape, DType::f32, parts.front().value().device());
   int64_t begin = 0;
   for (const Variable& part : parts) {
