@@ -19,8 +19,7 @@ void require_scales(const char* operation, const Tensor& values, const Tensor& s
 
 void require_weight_dtype(const char* operation, DType dtype) {
   if (std::ranges::find(kWeightDTypes, dtype) != kWeightDTypes.end()) return;
-  throw ShapeError(
-      concat(operation, ": expected weights of f32, bf16 or i8, found ", name_of(dtype)));
+  throw ShapeError(concat(operation, ": expected weights of f32, bf16 or i8, found ", name_of(dtype)));
 }
 
 // Longer sums of products of 8-bit integers would not fit 32 bits.

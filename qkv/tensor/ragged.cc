@@ -18,8 +18,7 @@ Offsets::Offsets(std::vector<int32_t> offsets) {
 }
 
 void Offsets::throw_outside(int64_t index) const {
-  throw ShapeError(concat("offsets: expected a sequence from 0 to ", sequences() - 1, ", found ",
-                          index));
+  throw ShapeError(concat("offsets: expected a sequence from 0 to ", sequences() - 1, ", found ", index));
 }
 
 Offsets Offsets::of_lengths(std::span<const int32_t> lengths) {
