@@ -75,8 +75,8 @@ void write_option(std::ostream& out, const DeclaredOption& option) {
   if (option.repeated) out << " ...";
   out << '\n';
   write_text(out, option.help);
-  if (option.required) out << "Required.\n";
-  if (!option.default_text.empty()) out << "Default: " << escaped(option.default_text) << ".\n";
+  if (option.required) out << "(required)\n";
+  if (!option.default_text.empty()) out << "(default: " << escaped(option.default_text) << ")\n";
 }
 
 void write_command(std::ostream& out, const DeclaredCommand& command, const char* heading) {

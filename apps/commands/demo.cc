@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "apps/cli/messages.h"
 #include "apps/command.h"
 #include "apps/crossing.h"
 #include "apps/demo.h"
@@ -73,8 +74,8 @@ void train_demo(train::TranslationJob& job, const NumberSplit& split) {
     result = train::train_translation(job, progress, stop.flag());
   }
   if (result->reason == train::StopReason::requested) {
-    std::cerr << "stopped at step " << result->steps << "; the next demo in " << job.folder.string()
-              << " begins anew\n";
+    say(concat("stopped at step ", result->steps, "; the next demo in ", job.folder.string(),
+               " trains from the beginning"));
     throw ExitStatus{stop.exit_status()};
   }
   std::filesystem::remove_all(job.folder / "checkpoints");  // nothing will go on from here
@@ -151,22 +152,22 @@ void demo(const Arguments& arguments) {
   const NumberTexts held_out = texts_of(split.held_out);
   const std::string folder = job.folder.string();
   set_log_sink([](LogLevel level, const std::string& message) {
-    if (level == LogLevel::warning) std::cerr << "qkv: warning: " << message << '\n';
+    if (level == LogLevel::warning) say("warning: " + message);
   });
 
   const DemoFolder state = look_at(job);
   const bool reuses = state == DemoFolder::finished && !arguments.retrain;
   if (reuses) {
-    std::cerr << folder << " has the model of an earlier demo, which took "
-              << clock_time(training_seconds(job.folder))
-              << " to train: it is used again (--retrain trains a new one)\n";
+    say(concat(folder, " has the model of an earlier demo, which took ",
+               clock_time(training_seconds(job.folder)),
+               " to train: it is used again (--retrain trains a new one)"));
   } else {
     if (state != DemoFolder::fresh) {
-      std::cerr << folder << " has "
-                << (state == DemoFolder::unfinished ? "a demo that was stopped"
-                    : state == DemoFolder::other    ? "a demo with other settings"
-                                                    : "a finished demo")
-                << ": training anew\n";
+      say(concat(folder, " has ",
+                 state == DemoFolder::unfinished ? "a demo that was stopped"
+                 : state == DemoFolder::other    ? "a demo with other settings"
+                                                 : "a finished demo",
+                 ": training a new one"));
     }
     std::cerr << Style::for_stderr().bold(
                      "A Transformer learns to turn English number words into German ones.")
@@ -267,7 +268,7 @@ void add_demo(CLI::App& app) {
              "Random seed, 0 or more, of the held-out numbers, initial weights and data order");
   add_option(*command, "--steps", arguments->steps, "STEPS",
              concat("Training steps (default: ", demo_job({}).options.max_steps, ")"));
-  command->add_flag("--retrain", arguments->retrain, "Train anew even where the folder has a finished demo");
+  command->add_flag("--retrain", arguments->retrain, "Train even where the folder has a finished demo");
   command->add_flag("--json", arguments->json, "Print the results as one JSON object");
   add_threads_option(*command);
   command->callback([arguments] { demo(*arguments); });

@@ -62,9 +62,9 @@ void set_fields(models::TransformerConfig& config, const std::vector<std::string
     std::string name = set.substr(0, equals);
     if (name.starts_with("model.")) name = name.substr(6);  // as qkv train calls it
     if (models::set_field(config, name, set.substr(equals + 1))) continue;
-    std::string known;
-    for (const auto& [field, value] : models::fields(config)) known += (known.empty() ? "" : ", ") + field;
-    throw UsageError(concat("--set: expected one of ", known, ", found '", name, "'"));
+    std::vector<std::string> known;
+    for (const auto& [field, value] : models::fields(config)) known.push_back(field);
+    throw UsageError(concat("--set: ", expected_one_of(known, name)));
   }
 }
 

@@ -46,6 +46,11 @@ TEST_F(BadInput, ADamagedMarkOfADemoIsNamed) {
   expect_failure(run_qkv({"demo", "--out", folder}), 1, {mark, "nested at most 64"});
 }
 
+TEST_F(BadInput, WhatTheSystemRefusesIsSaidWithoutItsJargon) {
+  const std::string long_name(300, 'x');
+  expect_failure(run_qkv({"embed", long_name}), 1, {concat("qkv: ", long_name, ": File name too long\n")});
+}
+
 TEST_F(BadInput, EmptyFilesAreNamed) {
   for (const char* name : {"model.safetensors", "config.json", "vocab.json", "source.spm"}) {
     fs::rename(file(name), scratch_ / "aside");

@@ -144,7 +144,7 @@ TEST(CommandLine, RefusesWhatItDoesNotKnow) {
   expect_failure(run_qkv({"train", "translation", "--srcs", "a", "--tgt", "b"}), 2, {"--srcs"});
   expect_failure(run_qkv({"inspect", "--preset", "huge"}), 2, {"tiny, small, base, big", "huge"});
   expect_failure(run_qkv({"inspect", "--preset", "tiny", "--set", "d_modell=3"}), 2,
-                 {"d_model,", "d_modell"});
+                 {"d_model,", "found 'd_modell'; did you mean 'd_model'?"});
   expect_failure(run_qkv({"inspect", "--preset", "tiny", "--set", "d_model=x"}), 2, {"d_model", "'x'"});
   expect_failure(run_qkv({"inspect"}), 2, {"--preset", "--layer"});
   expect_failure(run_qkv({"inspect", "--layer", "attention", "--heads", "7"}), 2, {"7 heads"});

@@ -104,7 +104,7 @@ TEST(ManPage, HasEveryCommandAndOption) {
   EXPECT_TRUE(page.out.starts_with(".TH QKV 1 ")) << page.out.substr(0, 40);
   for (const char* part :
        {".SS \"qkv translate\"", ".SS \"qkv train translation\"", "\\fB\\-\\-beam\\fR \\fIN\\fR",
-        "\\fB\\-\\-dtype\\fR \\fIf32|bf16|int8\\fR", "Default: 1024."})
+        "\\fB\\-\\-dtype\\fR \\fIf32|bf16|int8\\fR", "(default: 1024)"})
     EXPECT_NE(page.out.find(part), std::string::npos) << part;
 }
 

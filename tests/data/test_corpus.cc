@@ -49,6 +49,8 @@ TEST(ParallelReader, KeepsPairsAndCountsWhatItSkips) {
   EXPECT_EQ(corpus.report.lines(), 6);
   EXPECT_EQ(corpus.report.summary(),
             "2 pairs (4 skipped: 2 empty, 1 over-long, 1 not UTF-8), 8 source and 8 target tokens");
+  EXPECT_EQ((CorpusReport{.pairs = 1, .source_tokens = 3, .target_tokens = 2}).summary(),
+            "1 pair, 3 source and 2 target tokens");
 }
 
 TEST(ParallelReader, FailsWhereItIsToldTo) {
