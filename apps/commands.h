@@ -1,6 +1,6 @@
 #pragma once
-// The commands, in the order of `qkv --help`. Each is commands/NAME.cc, which defines
-// add_NAME(CLI::App& app).
+// The commands, in the order of `qkv --help`. Each is a file commands/NAME.cc that defines add_NAME(CLI::App&
+// app).
 
 #define QKV_COMMANDS(COMMAND) \
   COMMAND(demo)               \

@@ -18,9 +18,9 @@ void add_decode_options(CLI::App& command, DecodeArguments& arguments) {
   add_option(command, "--coverage-penalty", arguments.coverage_penalty, "BETA",
              "Coverage penalty: penalise untranslated source words (Wu et al. 2016); 0: off");
   add_option(command, "--max-new-tokens", arguments.max_new_tokens, "TOKENS",
-             "Maximum length of a translation, its end not counted (default: the model's)");
+             "Maximum length of a translation, its end token not counted (default: the model's)");
   add_option(command, "--min-new-tokens", arguments.min_new_tokens, "TOKENS",
-             "Minimum length of a translation, its end not counted (default: the model's)");
+             "Minimum length of a translation, its end token not counted (default: the model's)");
   add_option(command, "--no-repeat-ngram", arguments.no_repeat_ngram, "TOKENS",
              "Never repeat an n-gram of this size; 0: off (default: the model's)");
   add_option(command, "--repetition-penalty", arguments.repetition_penalty, "FACTOR",
@@ -30,9 +30,9 @@ void add_decode_options(CLI::App& command, DecodeArguments& arguments) {
   add_option(command, "--shortlist", arguments.shortlist, "FILE",
              "Restrict the output vocabulary by this lexical shortlist, see 'qkv shortlist' (default: none)");
   add_option(command, "--max-source-tokens", arguments.max_source_tokens, "TOKENS",
-             "Maximum length of a line, its end included; 0: as many as the model has positions for");
+             "Maximum length of a line, its end token included; 0: the model's positions");
   command.add_flag("--truncate", arguments.truncate,
-                   "Cut longer lines, with a warning, in place of an error");
+                   "Truncate longer lines with a warning instead of an error");
   add_engine_options(command, arguments.engine);
 }
 

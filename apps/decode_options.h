@@ -1,5 +1,5 @@
 #pragma once
-// The search options that translate and evaluate share.
+// Search options common to translate and evaluate.
 
 #include <cstdint>
 #include <optional>
@@ -12,7 +12,7 @@
 
 namespace qkv::apps {
 
-// What is not given is as in the model's folder, or the library's default.
+// Unset options default to the model folder's, or the library's.
 struct DecodeArguments {
   std::optional<int> beam, max_new_tokens, min_new_tokens, no_repeat_ngram;
   std::optional<float> repetition_penalty;
@@ -26,7 +26,7 @@ struct DecodeArguments {
   EngineArguments engine;
 };
 
-// `arguments` has to live as long as the command.
+// `arguments` must live as long as the command.
 void add_decode_options(CLI::App& command, DecodeArguments& arguments);
 
 // Throws UsageError for bad options.

@@ -1,5 +1,5 @@
 #pragma once
-// The options of the engine that decodes: memory and speed.
+// Options of the decoding engine: memory and speed.
 
 #include "apps/command.h"
 #include "qkv/search/engine.h"
@@ -14,7 +14,7 @@ struct EngineArguments {
 // --batch-tokens, --cache-bytes and --cache-dtype. `arguments` must live as long as the command.
 void add_engine_options(CLI::App& command, EngineArguments& arguments);
 
-// Of language models: --prefill-tokens and --prefix-positions.
+// For language models: --prefill-tokens and --prefix-positions.
 void add_prompt_options(CLI::App& command, EngineArguments& arguments);
 
 }  // namespace qkv::apps

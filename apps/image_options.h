@@ -1,5 +1,5 @@
 #pragma once
-// The options that the commands for images share.
+// Options common to the image commands.
 
 #include <optional>
 
@@ -13,7 +13,7 @@ struct ImageArguments {
   std::optional<int64_t> side;
 };
 
-// --image-size. `arguments` has to live as long as the command.
+// --image-size. `arguments` must live as long as the command.
 inline void add_image_options(CLI::App& command, ImageArguments& arguments) {
   add_option(command, "--image-size", arguments.side, "PIXELS",
              "Height and width that images are resized to, a multiple of the patch size; position\n"
@@ -26,9 +26,9 @@ inline pipelines::ImageEncoderOptions image_options(const ImageArguments& argume
   return options;
 }
 
-// For models that read text. Throws UsageError.
+// For text models. Throws UsageError.
 inline void require_no_images(const ImageArguments& arguments) {
-  if (arguments.side) throw UsageError("--image-size: expected a model of images, found one that reads text");
+  if (arguments.side) throw UsageError("--image-size: expected an image model, found a text model");
 }
 
 }  // namespace qkv::apps

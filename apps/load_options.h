@@ -1,12 +1,12 @@
 #pragma once
-// How a command opens its model.
+// Options for opening a model.
 
 #include "apps/command.h"
 #include "qkv/models/hub/load_options.h"
 
 namespace qkv::apps {
 
-// --dtype and --device. Variables must live as long as the command.
+// --dtype and --device. The variables must live as long as the command.
 void add_dtype_option(CLI::App& command, std::optional<DType>& dtype);
 void add_device_option(CLI::App& command, Device& device);
 

@@ -17,7 +17,7 @@ std::optional<search::Sampling> SamplingArguments::sampling(const models::Genera
 
 void add_sampling_options(CLI::App& command, SamplingArguments& arguments) {
   CLI::Option* sample = command.add_flag("--sample", arguments.sample,
-                                         "Sample in place of searching; --nbest is the number of samples");
+                                         "Sample instead of searching; --nbest is the number of samples");
   const auto add = [&](const char* name, auto& value, const char* type, const char* help) {
     add_option(command, name, value, type, help)->needs(sample);
   };

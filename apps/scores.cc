@@ -12,10 +12,9 @@
 namespace qkv::apps {
 
 void add_score_options(CLI::App& command, ScoreArguments& arguments) {
-  command.add_flag("--chrf", arguments.chrf_only, "Only chrF2, not BLEU");
-  command.add_flag("--lowercase", arguments.lowercase, "Compare without regard to case");
-  add_option(command, "--width", arguments.width, "DIGITS", "Digits after the point, 0 to 15")
-      ->check(in_range(0, 15));
+  command.add_flag("--chrf", arguments.chrf_only, "Compute only chrF2, not BLEU");
+  command.add_flag("--lowercase", arguments.lowercase, "Ignore case");
+  add_option(command, "--width", arguments.width, "DIGITS", "Decimals, 0 to 15")->check(in_range(0, 15));
   command.add_flag("--json", arguments.json, "Print one JSON object, with all digits");
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Text for people: colour where it is wanted, numbers in groups, columns that line up.
+// Text for people: colours, grouped numbers, aligned columns.
 
 #include <cstdint>
 #include <string>
@@ -7,8 +7,7 @@
 
 namespace qkv::apps {
 
-// Emphasis on a stream that is a terminal; elsewhere, where NO_COLOR is set, and on a dumb terminal the text
-// stays as it is.
+// Emphasis on terminals; no effect elsewhere, with NO_COLOR set, or on a dumb terminal.
 class Style {
  public:
   static Style for_stdout();
@@ -26,7 +25,7 @@ class Style {
   bool colour_ = false;
 };
 
-// Whether somebody can watch: only then is progress drawn in place, and input announced.
+// Whether the stream is a terminal: only then is progress drawn in place, and input announced.
 bool stdin_is_terminal();
 bool stderr_is_terminal();
 
@@ -39,15 +38,15 @@ std::string counted(int64_t number, const std::string& things);
 // 1536000 -> "1.54 MB": three digits, powers of ten.
 std::string bytes_text(int64_t bytes);
 
-// fixed(3.14159, 2) -> "3.14"; percent(0.5) -> "50 %", with a digit after the point below 10 %.
+// fixed(3.14159, 2) -> "3.14"; percent(0.5) -> "50 %", with one decimal below 10 %.
 std::string fixed(double number, int digits);
 std::string percent(double share);
 
-// The text with spaces up to `width` code points, after it or before it.
+// The text padded with spaces to `width` code points, on the right or on the left.
 std::string pad_right(const std::string& text, size_t width);
 std::string pad_left(const std::string& text, size_t width);
 
-// Rows as lines whose columns line up: the first to the left, the others to the right, two spaces between.
+// Rows as lines with aligned columns: the first left-aligned, the others right-aligned, two spaces apart.
 std::string table_text(const std::vector<std::vector<std::string>>& rows);
 
 }  // namespace qkv::apps

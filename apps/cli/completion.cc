@@ -9,7 +9,7 @@
 namespace qkv::apps {
 namespace {
 
-// The commands directly below one: their names' last words.
+// The direct subcommands of a command, by the last word of their names.
 std::vector<const DeclaredCommand*> below(const std::vector<DeclaredCommand>& commands,
                                           const std::string& name) {
   std::vector<const DeclaredCommand*> found;
@@ -34,7 +34,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 
 std::string in_single_quotes(const std::string& text) { return "'" + replaced(text, "'", "'\\''") + "'"; }
 
-// A command's name as that of a shell function.
+// A command's name as a shell function name.
 std::string function_of(const std::string& command) {
   std::string name = "_" + command;
   std::ranges::replace(name, ' ', '_');
@@ -42,7 +42,7 @@ std::string function_of(const std::string& command) {
   return name;
 }
 
-// The help's first sentence, for a list of options.
+// The first sentence of the help, for a list of options.
 std::string short_help(const DeclaredOption& option) {
   const std::string help = first_sentence(option.help);
   return help.substr(0, help.find(" (default"));
@@ -71,7 +71,7 @@ constexpr const char* kBashTail = R"(  esac
 complete -F _qkv qkv
 )";
 
-// What completes the value of an option.
+// The completion code for an option's value.
 std::string bash_values(const DeclaredOption& option) {
   if (!option.choices.empty())
     return concat("mapfile -t COMPREPLY < <(compgen -W \"", joined(option.choices, " "), "\" -- \"$cur\")");
@@ -85,7 +85,7 @@ std::string zsh_values(const DeclaredOption& option) {
   return option.takes_files() ? "_files" : option.takes_folders() ? "_files -/" : "";
 }
 
-// In a specification of _arguments, brackets and colons are of its syntax.
+// Brackets and colons are special in a specification of _arguments.
 std::string zsh_text(std::string text) {
   for (const char* special : {"\\", "[", "]", ":"}) text = replaced(text, special, concat("\\", special));
   return text;
@@ -140,7 +140,7 @@ std::string bash_completion(const std::vector<DeclaredCommand>& commands) {
     for (const DeclaredOption& option : command.options) {
       if (option.is_argument()) names.insert(names.end(), option.choices.begin(), option.choices.end());
     }
-    // A word that has begun is an option or none; where there are commands, they come first.
+    // A word that begins with a dash is an option; otherwise subcommands come first.
     out << "    \"" << command.name << "\")\n      words=\"" << joined(names, " ")
         << "\"\n      [[ $cur == -* ]] && words=\"" << joined(options, " ") << "\" ;;\n";
   }

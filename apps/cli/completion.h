@@ -1,5 +1,5 @@
 #pragma once
-// Scripts that complete commands, options, values and files.
+// Shell scripts that complete commands, options, values and files.
 
 #include <string>
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace qkv::apps {
 
-// `commands` begins with the program.
+// The first of `commands` is the program.
 std::string bash_completion(const std::vector<DeclaredCommand>& commands);
 std::string zsh_completion(const std::vector<DeclaredCommand>& commands);
 std::string fish_completion(const std::vector<DeclaredCommand>& commands);

@@ -20,14 +20,14 @@ const CLI::App* subcommand_of(const CLI::App& app, const std::string& name) {
   return nullptr;
 }
 
-// An option's key is its long name without dashes, an argument's its name.
+// An option's key is its long name without dashes; an argument's is its name.
 std::string key_of(const CLI::Option& option) {
   const std::string name = option.get_name();
   return name.substr(std::min(name.find_first_not_of('-'), name.size()));
 }
 
-// The file's entries for the command that runs. Keys outside tables are that command's; those of a table are
-// of the command it names, so that a file may serve several.
+// The file's entries for the running command. Keys outside tables are that command's; a table's keys belong
+// to the command it names, so that one file may serve several.
 class ConfigFile : public CLI::Config {
  public:
   explicit ConfigFile(const CLI::App& program) : program_(program) {}
@@ -53,7 +53,7 @@ class ConfigFile : public CLI::Config {
   }
 
  private:
-  // The option's name as the command has it. Throws UsageError.
+  // The option's name in the command. Throws UsageError.
   std::string require_known(const std::vector<std::string>& table, const TomlEntry& entry,
                             const std::string& path) const {
     const CLI::App* command = &program_;

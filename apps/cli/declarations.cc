@@ -24,7 +24,7 @@ DeclaredOption declared(const CLI::Option& option) {
   return result;
 }
 
-// The footer is "Example:", indented lines, and what follows them.
+// The footer is "Example:", indented lines, and remarks.
 void read_footer(const std::string& footer, DeclaredCommand& command) {
   std::istringstream lines(footer);
   bool in_examples = false;

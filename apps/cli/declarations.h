@@ -1,6 +1,5 @@
 #pragma once
-// The commands and options as they are declared, for what is generated from them: completion scripts and the
-// manual page.
+// The declared commands and options, from which completion scripts and the manual page are generated.
 
 #include <CLI/CLI.hpp>
 #include <string>
@@ -9,10 +8,10 @@
 namespace qkv::apps {
 
 struct DeclaredOption {
-  std::vector<std::string> names;    // "--beam", "-h"; of an argument its name alone
+  std::vector<std::string> names;    // "--beam", "-h"; of an argument only its name
   std::string type;                  // "N", "f32|bf16", ...; empty: a flag
   std::string default_text;          // empty: none is shown
-  std::vector<std::string> choices;  // the values that it takes; empty: any
+  std::vector<std::string> choices;  // valid values; empty: any
   std::string help;
   bool required = false, repeated = false;
 
@@ -23,17 +22,17 @@ struct DeclaredOption {
 
 struct DeclaredCommand {
   std::string name;     // "qkv train translation"
-  std::string summary;  // the first sentence of the description, without its stop
+  std::string summary;  // first sentence of the description, without the full stop
   std::string description;
-  std::string examples;  // lines, without their indentation; empty: none
-  std::string remarks;   // what follows the examples
+  std::string examples;  // unindented lines; empty: none
+  std::string remarks;   // text after the examples
   std::vector<DeclaredOption> options;
 };
 
-// The program, and each command before its own commands, in the order of --help.
+// The program, and each command before its subcommands, in the order of --help.
 std::vector<DeclaredCommand> declared_commands(const CLI::App& program);
 
-// The first sentence of a description, on one line and without its stop.
+// The first sentence of a description, on one line, without the full stop.
 std::string first_sentence(const std::string& description);
 
 }  // namespace qkv::apps

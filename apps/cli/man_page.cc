@@ -9,8 +9,8 @@
 namespace qkv::apps {
 namespace {
 
-// Text as troff prints it: a backslash, an accent and a hyphen that is to be copied are spelt, and a line
-// does not begin with a control character.
+// Escapes text for troff: backslashes, accents and hyphens to be copied, and control characters at the
+// beginning of a line.
 std::string escaped(std::string_view text) {
   std::string result;
   bool begins = true;
@@ -52,7 +52,7 @@ std::string upper(std::string text) {
   return text;
 }
 
-// Lines of text, where indented ones stay as they are.
+// Lines of text; indented ones are kept verbatim.
 void write_text(std::ostream& out, const std::string& text) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {

@@ -8,7 +8,7 @@
 
 namespace qkv::apps {
 
-// In the man macros (man 7). `commands` begins with the program.
+// In the man macros (man 7). The first of `commands` is the program.
 std::string man_page(const std::vector<DeclaredCommand>& commands, const std::string& version);
 
 }  // namespace qkv::apps

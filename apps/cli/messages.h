@@ -1,29 +1,30 @@
 #pragma once
-// What the program says on stderr, in the words of the command line.
+// The program's messages on stderr, with the names of the command line.
 
 #include <CLI/CLI.hpp>
 #include <string>
 
 namespace qkv::apps {
 
-// The command that was asked for: `app`, or its command's command.
+// The selected command: `app`, or its innermost subcommand.
 const CLI::App& innermost(const CLI::App& app);
 
 // "qkv train translation".
 std::string full_name(const CLI::App& command);
 
-// The library's messages name fields ("max_new_tokens: expected ..."). Where an option of that name was
-// given, the message names the option (--max-new-tokens): at its beginning any field, elsewhere those of
-// several words, which are no others.
+// The library's messages name fields ("max_new_tokens: expected ..."). If an option of that name was given,
+// the message names the option (--max-new-tokens): at the beginning any field, elsewhere only unambiguous
+// names of several words.
 std::string with_option_names(const CLI::App& command, const std::string& message);
 
-// Of which command say() is; `program` must live until the last message.
+// The command on behalf of which say() speaks; `program` must outlive the last message.
 void set_program(const CLI::App& program);
 
-// "qkv: " and the message, with option names, as a line of stderr.
+// Prints "qkv: " and the message, with option names, on stderr.
 void say(const std::string& message);
 
-// Says "reading from the terminal, Ctrl-D ends" where stdin is one. Commands call it before they read stdin.
+// Prints "reading from the terminal, Ctrl-D ends" if stdin is a terminal. Commands call it before reading
+// stdin.
 void announce_stdin();
 
 }  // namespace qkv::apps

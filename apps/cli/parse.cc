@@ -31,7 +31,7 @@ std::vector<std::string> option_names(const CLI::App& command) {
   return names;
 }
 
-// The first word that no declaration takes; empty: there is none.
+// The first unknown word; empty: none.
 std::string message_of_unknown(const CLI::App& command) {
   for (const std::string& word : command.remaining()) {
     const std::vector<std::string> commands = command_names(command);
@@ -57,7 +57,7 @@ std::string written(const CLI::Option& option) {
                                                               : name;
 }
 
-// The first required option or command that is missing.
+// The first missing required option or command.
 std::string message_of_missing(const CLI::App& command, const std::string& otherwise) {
   for (const CLI::Option* option : command.get_options()) {
     if (option->get_required() && option->count() == 0)
@@ -100,7 +100,7 @@ int parse_and_run(CLI::App& program, int argc, char** argv) {
     return kUsage;
   }
   std::vector<std::string> arguments = with_config_first({argv + 1, argv + argc});
-  std::ranges::reverse(arguments);  // as CLI11 takes a vector
+  std::ranges::reverse(arguments);  // CLI11 expects the arguments in reverse order
   try {
     program.parse(std::move(arguments));
   } catch (const CLI::Success& asked) {

@@ -1,13 +1,13 @@
 #pragma once
-// The command line, parsed and run.
+// Parses and runs the command line.
 
 #include <CLI/CLI.hpp>
 
 namespace qkv::apps {
 
-// Parses, and runs the command that is named. Prints help and version where they are asked for, and the help
-// where there are no arguments at all (status 2). Throws UsageError for a wrong command line, naming what was
-// expected, what was found, and what a misspelt word may have meant; and what commands throw.
+// Parses the arguments, and runs the named command. Prints help and version on request, and the help without
+// arguments (status 2). Throws UsageError for an invalid command line, with what was expected, what was
+// found, and a suggestion for a misspelt word; and the errors of commands.
 int parse_and_run(CLI::App& program, int argc, char** argv);
 
 }  // namespace qkv::apps

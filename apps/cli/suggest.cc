@@ -7,7 +7,7 @@
 namespace qkv::apps {
 namespace {
 
-// Optimal string alignment: Levenshtein's distance (1966) with swaps of neighbours (Damerau 1964).
+// Optimal string alignment: Levenshtein distance (1966) with transpositions of neighbours (Damerau 1964).
 size_t edit_distance(const std::string& a, const std::string& b) {
   std::vector<std::vector<size_t>> rows(a.size() + 1, std::vector<size_t>(b.size() + 1));
   for (size_t i = 0; i <= a.size(); ++i) {
@@ -29,7 +29,7 @@ size_t edit_distance(const std::string& a, const std::string& b) {
 
 std::optional<std::string> nearest(const std::string& word, const std::vector<std::string>& names) {
   std::optional<std::string> found;
-  size_t least = std::min<size_t>(3, (word.size() + 2) / 2);  // more edits are another word
+  size_t least = std::min<size_t>(3, (word.size() + 2) / 2);  // more edits make another word
   for (const std::string& name : names) {
     const size_t edits = edit_distance(word, name);
     if (edits < least) found = name;

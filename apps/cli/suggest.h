@@ -1,5 +1,5 @@
 #pragma once
-// What a misspelt word was meant to be.
+// Suggestions for misspelt words.
 
 #include <optional>
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace qkv::apps {
 
-// The name that takes the fewest edits (insert, delete or replace a character, or swap two neighbours), where
-// that is near enough to be meant.
+// The name with the smallest edit distance (insertions, deletions, replacements, swaps of neighbours), if it
+// is close enough.
 std::optional<std::string> nearest(const std::string& word, const std::vector<std::string>& names);
 
 // "; did you mean 'translate'?", or nothing.

@@ -52,7 +52,7 @@ class Reader {
     ++at_;
     return true;
   }
-  // What is left of the line.
+  // The rest of the line.
   std::string here() const {
     if (done()) return "the end of the file";
     const std::string rest = text_.substr(at_, std::min(text_.find('\n', at_) - at_, size_t{40}));
@@ -66,7 +66,7 @@ class Reader {
     while (take(' ') || take('\t')) {
     }
   }
-  // Blanks, comments and ends of lines.
+  // Skips blanks, comments and line ends.
   void skip_lines() {
     for (;;) {
       skip_blanks();

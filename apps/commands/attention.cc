@@ -30,11 +30,12 @@ explain::AttentionReport report_of(const std::shared_ptr<const models::Translati
                                    arguments.model);
 }
 
-// Of a language model or a text encoder, which read one text.
+// Of a language model or text encoder, which read one text.
 template <class Model>
 explain::AttentionReport report_of(const std::shared_ptr<const Model>& model, const Arguments& arguments) {
   if (!arguments.target.empty()) {
-    throw UsageError(concat("--target: expected none, as ", arguments.model, " reads one text, found one"));
+    throw UsageError(
+        concat("--target: expected none, because ", arguments.model, " reads one text, found one"));
   }
   return explain::attention_report(pipelines::capture_attention(*model, *arguments.source), *arguments.source,
                                    arguments.model);
@@ -48,15 +49,16 @@ explain::ImageAttentionReport report_of(const std::shared_ptr<const pipelines::L
       arguments.model);
 }
 
-// Throws UsageError for options that the model in the folder does not take.
+// Throws UsageError for options that the model in the folder does not support.
 void require_input(const Arguments& arguments) {
   const bool reads_images = models::folder_kind(arguments.model) == models::FolderKind::image;
   if (reads_images && (!arguments.image || arguments.source || !arguments.target.empty())) {
-    throw UsageError(concat("--image: expected a PNG or JPEG file and no text, as ", arguments.model,
-                            " is a model of images, found ", arguments.image ? "both" : "none"));
+    throw UsageError(concat("--image: expected a PNG or JPEG file and no text, because ", arguments.model,
+                            " is an image model, found ", arguments.image ? "both" : "none"));
   }
   if (!reads_images && (arguments.image || arguments.images.side)) {
-    throw UsageError(concat("--image, --image-size: expected none, as ", arguments.model, " reads text"));
+    throw UsageError(
+        concat("--image, --image-size: expected none, because ", arguments.model, " reads text"));
   }
   if (!reads_images && !arguments.source) throw UsageError("--source: expected a text, found none");
 }
@@ -76,10 +78,10 @@ void write_attention(const Arguments& arguments) {
 void add_attention(CLI::App& app) {
   CLI::App* command = add_command(
       app, "attention",
-      "Draw the attention weights of a model for one input: every layer and head. An encoder-decoder\n"
+      "Draw a model's attention weights for one input: every layer and head. An encoder-decoder\n"
       "(t5, marian) reads a source and its translation, a language model (gpt2, llama) or a text encoder\n"
       "(bert, ...) one text, an image encoder (vit, deit) an image, drawn with attention rollout. A\n"
-      ".html file is one page that needs no network, .svg a drawing of all heads, .json the numbers.",
+      ".html file is a self-contained page, .svg a drawing of all heads, .json the numbers.",
       "qkv attention model --source 'A small house.' --out attention.html\n"
       "  qkv attention vit --image cat.jpg --out cat.html");
   const auto arguments = std::make_shared<Arguments>();

@@ -41,9 +41,9 @@ nlohmann::ordered_json json_of(const explain::KernelSpeed& speed, const kernels:
 }
 
 constexpr const char* kNote =
-    "\nGFLOP/s: two a multiply-accumulate that the mathematics needs. GB/s: inputs and outputs once each; "
+    "\nGFLOP/s: two per required multiply-accumulate. GB/s: each input and output counted once; "
     "above\n"
-    "100 % of the memory's bandwidth the numbers came from a cache. Medians.\n";
+    "100 % of the memory bandwidth, data came from a cache. Medians.\n";
 
 void print(const kernels::MachineLimits& limits, const std::vector<explain::KernelSpeed>& speeds) {
   const Style style = Style::for_stdout();
@@ -77,7 +77,7 @@ void bench(Arguments& arguments) {
   }
   kernels::MachineLimits limits = kernels::measure_limits();
   const std::vector<explain::KernelSpeed> speeds = explain::measure_kernels(arguments.options);
-  // Machines slow down and speed up: the better of two measurements, one from each end.
+  // The machine's speed varies: takes the better of a measurement before and one after.
   const kernels::MachineLimits after = kernels::measure_limits();
   limits.gflops = std::max(limits.gflops, after.gflops);
   limits.read_gb_per_s = std::max(limits.read_gb_per_s, after.read_gb_per_s);
@@ -100,10 +100,9 @@ void bench(Arguments& arguments) {
 void add_bench(CLI::App& app) {
   CLI::App* command = add_command(
       app, "bench",
-      "Measures this machine's limits (multiply-adds, memory) and how near to them the kernels come: matrix\n"
-      "products, attention, norm, activations, loss, optimizer, embedding. Takes some 15 seconds on a "
-      "machine\n"
-      "that does nothing else; Ctrl-C prints what is there.",
+      "Measure this machine's peak rates (multiply-adds, memory) and the kernels relative to them: matrix\n"
+      "products, attention, norm, activations, loss, optimizer, embedding. Takes about 15 seconds on\n"
+      "an idle machine; Ctrl-C prints the results so far.",
       "qkv bench\n  qkv bench --threads 1 --json > bench.json");
   const auto arguments = std::make_shared<Arguments>();
   add_option(*command, "--seconds", arguments->options.seconds, "SECONDS",

@@ -34,15 +34,15 @@ void print_scores(const Arguments& arguments) {
 
 void add_bleu(CLI::App& app) {
   CLI::App* command = add_command(app, "bleu",
-                                  "BLEU and chrF2 of translations, to the digits that sacreBLEU prints.\n"
+                                  "Compute BLEU and chrF2 of translations, with sacreBLEU's results.\n"
                                   "BLEU with its tokenizer 13a and exponential smoothing; both over the "
-                                  "whole file, line against line.",
+                                  "whole file, line by line.",
                                   "qkv translate model < test.en | qkv bleu - test.de");
   const auto arguments = std::make_shared<Arguments>();
-  add_option(*command, "HYP", arguments->hypotheses, "FILE", "Translations, one a line; - is stdin")
+  add_option(*command, "HYP", arguments->hypotheses, "FILE", "Translations, one per line; - is stdin")
       ->required();
   add_option(*command, "REF", arguments->references, "FILE",
-             "What they should be; several files: several references")
+             "Reference translations; several files: several references")
       ->required();
   add_score_options(*command, arguments->scores);
   command->callback([arguments] { print_scores(*arguments); });

@@ -21,7 +21,7 @@ struct Arguments {
   std::optional<size_t> top;
 };
 
-// `run` classifies some lines.
+// `run` classifies a chunk of lines.
 template <class Run>
 void classify_lines(const Arguments& arguments, const Run& run) {
   print_results(
@@ -44,7 +44,7 @@ void classify(const Arguments& arguments) {
   const auto& [model, load, json, chunk_lines] = arguments.lines;
   if (models::folder_kind(model) == models::FolderKind::image) {
     if (arguments.options.pairs) {
-      throw UsageError("--pairs: expected a model that reads text, found one of images");
+      throw UsageError("--pairs: expected a text model, found an image model");
     }
     const pipelines::ImageClassifier classifier(model, image_options(arguments.images), load);
     return classify_lines(arguments, [&](auto paths) { return classifier(paths); });
@@ -68,10 +68,10 @@ void add_classify(CLI::App& app) {
   add_line_options(*command, arguments->lines);
   add_image_options(*command, arguments->images);
   add_option(*command, "--top", arguments->top, "N",
-             "Labels per line, the most likely first (default: 1; with --json all)")
+             "Labels per line, most likely first (default: 1; with --json all)")
       ->check(at_least(1));
   command->add_flag("--pairs", arguments->options.pairs,
-                    "A tab separates two texts of a line, which are classified together");
+                    "A tab separates two texts of a line, which are classified as a pair");
   command->callback([arguments] { classify(*arguments); });
 }
 

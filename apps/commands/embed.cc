@@ -18,7 +18,7 @@ namespace {
 struct Arguments {
   LineArguments lines;
   ImageArguments images;
-  // What is not given is as in the folder.
+  // Unset options default to the folder's.
   std::optional<pipelines::Pooling> pooling;
   std::optional<bool> normalize;
   std::optional<int64_t> max_length;
@@ -44,7 +44,7 @@ std::string text_of(const pipelines::Embedded& vector, const pipelines::Line& /*
   return text.str();
 }
 
-// `run` embeds some lines.
+// `run` embeds a chunk of lines.
 template <class Run>
 void embed_lines(const Arguments& arguments, const Run& run) {
   print_results(
@@ -56,7 +56,7 @@ void embed(const Arguments& arguments) {
   const auto& [model, load, json, chunk_lines] = arguments.lines;
   if (models::folder_kind(model) == models::FolderKind::image) {
     if (arguments.max_length || arguments.prompt) {
-      throw UsageError("--max-length, --prompt: expected a model that reads text, found one of images");
+      throw UsageError("--max-length, --prompt: expected a text model, found an image model");
     }
     const pipelines::ImageEmbedder embedder(model, image_options(arguments.images), load);
     const pipelines::EmbedOptions options = vector_options(arguments, {});
@@ -75,7 +75,7 @@ void add_embed(CLI::App& app) {
       app, "embed",
       "Compute a vector for each line of stdin. Prints its numbers, separated by spaces. The model is a\n"
       "text encoder (bert, roberta, distilbert, t5) or an image encoder (vit, deit), whose input lines\n"
-      "are paths of PNG and JPEG files. A folder of sentence-transformers (modules.json) sets the\n"
+      "are paths of PNG and JPEG files. A sentence-transformers folder (modules.json) sets the\n"
       "defaults of pooling, normalisation, length and prompt.",
       "qkv embed all-MiniLM-L6-v2 < sentences.txt\n"
       "  qkv embed bert-base-uncased --pool mean --normalize < sentences.txt\n"
@@ -88,17 +88,17 @@ void add_embed(CLI::App& app) {
               {"cls", pipelines::Pooling::cls},
               {"max", pipelines::Pooling::max},
               {"pooler", pipelines::Pooling::pooler}},
-             "How token vectors become one vector (default: the folder's, or mean)\n"
+             "Pooling of token vectors into one vector (default: the folder's, or mean)\n"
              "  mean: their mean\n"
              "  cls: the first token's\n"
-             "  max: their maximum, feature by feature\n"
-             "  pooler: the model's pooler, applied to the first token's");
-  // Not bound to the variable itself: CLI11 would make its nothing a false before anything is read.
+             "  max: their maximum, per feature\n"
+             "  pooler: the model's pooler, applied to the first token");
+  // Not bound to the variable itself, which CLI11 would set to false before parsing.
   command->add_flag_function(
       "--normalize,!--no-normalize", [arguments](int64_t count) { arguments->normalize = count > 0; },
-      "Scale vectors to length 1, or do not (default: the folder's, or do not)");
+      "Scale vectors to length 1, or not (default: the folder's, or not)");
   add_option(*command, "--max-length", arguments->max_length, "TOKENS",
-             "Tokens read of a line, special tokens included; the rest is left out (default: the\n"
+             "Maximum tokens of a line, special tokens included; the rest is cut off (default: the\n"
              "folder's; without one, a line longer than the model's positions is an error)")
       ->check(at_least(1));
   add_option(*command, "--prompt", arguments->prompt, "TEXT",

@@ -78,7 +78,7 @@ void evaluate(const Arguments& arguments) {
   const pipelines::Translator translator(arguments.model, arguments.load);
   const pipelines::TranslateOptions options = translate_options(translator.model(), arguments.decode);
   options.search.validate();
-  // Opened before the work, so that a folder that cannot be written to costs none.
+  // Opened before translating, so that an unwritable folder fails early.
   std::optional<AtomicFile> output;
   if (!arguments.save_output.empty()) output.emplace(arguments.save_output);
 

@@ -48,7 +48,7 @@ void add_fill_mask(CLI::App& app) {
       "echo 'Paris is the [MASK] of France.' | qkv fill-mask bert-base-uncased");
   const auto arguments = std::make_shared<Arguments>();
   add_line_options(*command, arguments->lines);
-  add_option(*command, "--top", arguments->options.count, "N", "Predictions per mask, the most likely first")
+  add_option(*command, "--top", arguments->options.count, "N", "Predictions per mask, most likely first")
       ->check(at_least(1));
   command->callback([arguments] { fill_mask(*arguments); });
 }

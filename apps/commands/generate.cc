@@ -42,7 +42,7 @@ pipelines::GenerateOptions options_of(const pipelines::TextGenerator& generator,
   return options;
 }
 
-// The prompt and its continuation, once for each completion.
+// The prompt and its continuation, for each completion.
 std::string text_of(const pipelines::Generated& generated, const std::string& prompt) {
   std::string text;
   for (const pipelines::Completion& one : generated.completions) {
@@ -52,7 +52,7 @@ std::string text_of(const pipelines::Generated& generated, const std::string& pr
   return text;
 }
 
-// A completion that is cut off has as many tokens as were asked for, or as the model has positions for.
+// A truncated completion has as many tokens as requested, or as the model has positions for.
 void report_positions(const pipelines::Generated& generated, const pipelines::GenerateOptions& options,
                       const std::string& where) {
   for (const pipelines::Completion& one : generated.completions) {
@@ -64,7 +64,7 @@ void report_positions(const pipelines::Generated& generated, const pipelines::Ge
   }
 }
 
-// One prompt, whose completion is shown while it is generated.
+// Streams the completion of one prompt.
 void continue_prompt(const pipelines::TextGenerator& generator, const Arguments& arguments,
                      const pipelines::GenerateOptions& options) {
   pipelines::Prompt prompt{.text = *arguments.prompt, .key = 1};
@@ -111,8 +111,8 @@ void generate(const Arguments& arguments) {
 void add_generate(CLI::App& app) {
   CLI::App* command = add_command(
       app, "generate",
-      "Continue a prompt, or each line of stdin, with a language model (gpt2, llama): by greedy search,\n"
-      "or as --beam and --sample say. The completion of a single prompt is printed as it grows.",
+      "Continue a prompt, or each line of stdin, with a language model (gpt2, llama): by greedy search\n"
+      "(default), beam search or sampling. The completion of a single prompt is streamed.",
       "qkv generate gpt2 --prompt 'Once upon a time' --sample --top-p 0.9 --max-new-tokens 100");
   const auto arguments = std::make_shared<Arguments>();
   add_line_options(*command, arguments->lines);
@@ -120,10 +120,10 @@ void add_generate(CLI::App& app) {
              "Text to continue (default: each line of stdin)");
   search::SearchOptions& search = arguments->options.search;
   add_option(*command, "--max-new-tokens", search.max_new_tokens, "TOKENS",
-             "Maximum length of a completion, its end not counted")
+             "Maximum length of a completion, its end token not counted")
       ->check(at_least(1));
   add_option(*command, "--min-new-tokens", search.min_new_tokens, "TOKENS",
-             "Minimum length of a completion, its end not counted");
+             "Minimum length of a completion, its end token not counted");
   add_option(*command, "--beam", search.beam, "N", "Hypotheses kept at each step; 1: greedy search");
   add_option(*command, "--nbest", search.nbest, "N", "Completions per prompt, best first");
   add_option(*command, "--length-penalty", search.length_penalty, "ALPHA",

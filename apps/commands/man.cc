@@ -8,8 +8,8 @@
 namespace qkv::apps {
 
 void add_man(CLI::App& app) {
-  CLI::App* command = add_command(app, "man", "Print the manual page, which has every command and option.",
-                                  "qkv man | man -l -");
+  CLI::App* command =
+      add_command(app, "man", "Print the manual page with all commands and options.", "qkv man | man -l -");
   command->callback([&app] { std::cout << man_page(declared_commands(app), QKV_VERSION); });
 }
 

@@ -30,7 +30,7 @@ void add_score(CLI::App& app) {
   CLI::App* command = add_command(
       app, "score",
       "Score each line of stdin with a language model (gpt2, llama). Prints the line's log-probability\n"
-      "(natural logarithm, given its first token), its perplexity (nan where nothing follows the first\n"
+      "(natural logarithm, given its first token), its perplexity (nan if nothing follows the first\n"
       "token), and the line, separated by tabs; with --json also the log-probability of each token.",
       "qkv score gpt2 < sentences.txt");
   const auto arguments = std::make_shared<LineArguments>();

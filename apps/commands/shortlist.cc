@@ -57,25 +57,24 @@ void make_shortlist(const Arguments& arguments) {
 void add_shortlist(CLI::App& app) {
   CLI::App* command = add_command(
       app, "shortlist",
-      "Learn from translations which target tokens each source token may become, for 'qkv translate "
-      "--shortlist'.\n"
-      "Each target token is taken to come from one source token or none (Brown et al. 1993, model 1).",
+      "Learn a lexical shortlist from translations: the likely target tokens of each source token, for\n"
+      "'qkv translate --shortlist'.\n"
+      "Uses IBM model 1 (Brown et al. 1993).",
       "qkv shortlist --model model --src train.en --tgt train.de --out model.shortlist");
   const auto arguments = std::make_shared<Arguments>();
-  add_option(*command, "--model", arguments->model, "DIR", "Model folder, whose vocabularies are used")
+  add_option(*command, "--model", arguments->model, "DIR", "Model folder, for its vocabularies")->required();
+  add_option(*command, "--src", arguments->files.source, "FILE", "Source text, one sentence per line")
       ->required();
-  add_option(*command, "--src", arguments->files.source, "FILE", "Sentences, one a line")->required();
-  add_option(*command, "--tgt", arguments->files.target, "FILE", "Their translations, line by line")
-      ->required();
+  add_option(*command, "--tgt", arguments->files.target, "FILE", "Its translation, line by line")->required();
   add_option(*command, "--out", arguments->out, "FILE", "File to write")->required();
   add_option(*command, "--per-token", arguments->options.per_token, "TOKENS",
-             "Target tokens of a source token, the likeliest ones");
+             "Most likely target tokens kept per source token");
   add_option(*command, "--frequent", arguments->options.frequent, "TOKENS",
-             "The most frequent target tokens, which every source may become");
+             "Most frequent target tokens, allowed for every source");
   add_option(*command, "--iterations", arguments->options.iterations, "N",
              "Iterations of expectation maximisation");
   add_option(*command, "--max-lines", arguments->max_lines, "LINES",
-             "Pairs of lines to learn from, from the first on");
+             "Maximum number of line pairs, from the first");
   add_threads_option(*command);
   command->callback([arguments] { make_shortlist(*arguments); });
 }

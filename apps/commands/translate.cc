@@ -31,7 +31,7 @@ struct Arguments {
   bool prefixes = false, profile = false;
 };
 
-// "[line <tab>] [score <tab>] text [ ||| alignment]": the line's number where a line may have several
+// "[line <tab>] [score <tab>] text [ ||| alignment]": with the line's number if a line may have several
 // translations.
 void print_text(int64_t line, const Translation& translation, int nbest, const Arguments& arguments) {
   const auto print = [&](const TranslatedHypothesis& one) {
@@ -119,7 +119,7 @@ void add_translate(CLI::App& app) {
       "Translate text from stdin to stdout, line by line. The model is an encoder-decoder (marian, t5,\n"
       "and what 'qkv train' writes). An empty line gives an empty line. A line that is not UTF-8 or too\n"
       "long gives an empty line and a message on stderr; the others are translated, and the exit status\n"
-      "is 1. Results depend neither on the batch size nor on the number of threads.",
+      "is 1. Results depend neither on batches nor on threads.",
       "qkv translate model < test.en > test.de");
   const auto arguments = std::make_shared<Arguments>();
   add_line_options(*command, arguments->lines);

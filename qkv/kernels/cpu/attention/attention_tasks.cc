@@ -10,13 +10,14 @@
 namespace qkv::kernels {
 namespace {
 
-// Multiplications worth handing to a thread.
+// Minimum number of multiplications per piece of work.
 constexpr int64_t kPieceWork = int64_t{1} << 18;
 
-// A sequence of so many keys, and few heads, is cut for the backward pass, into parts of no fewer.
+// The backward pass splits sequences of at least this many keys, if there are few heads, into parts of at
+// least this length.
 constexpr int64_t kCutKeys = 1024;
-// Parts of all heads together that keep the threads of a usual machine busy, and shares of the queries'
-// gradients that may be kept apart for it.
+// Enough parts over all heads to keep typical machines busy; also limits the number of separate partial
+// gradients of the queries.
 constexpr int64_t kEnoughParts = 8;
 
 int64_t parts_of_keys(const AttentionShape& shape, int64_t keys) {
@@ -80,7 +81,7 @@ void AttentionPlan::backward(const AttentionShape& shape, bool distances) {
     const int64_t size = std::max<int64_t>(1, (keys + parts - 1) / parts);
     const int64_t part_keys = parts == 1 ? size : (size + kTileKeys - 1) / kTileKeys * kTileKeys;
     for (int64_t head = 0; head < key_heads; ++head) {
-      // A sequence of keys without queries is a task too: its keys have a gradient, of zeros.
+      // A sequence of keys without queries is a task too, to zero the keys' gradients.
       for (int64_t first = 0; first < std::max<int64_t>(keys, 1); first += part_keys) {
         const int64_t count = std::min(part_keys, keys - first);
         add({s, head, first, count},

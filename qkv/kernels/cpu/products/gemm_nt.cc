@@ -34,7 +34,7 @@ HWY_INLINE auto add_halves(D /*d*/, V v) {
 }
 #endif
 
-// to[i] = the sum of the lanes of the i-th vector. Always the same tree, so always the same bits.
+// to[i] = sum of the lanes of the i-th vector. Always the same tree, so always the same bits.
 template <class D, class V>
 HWY_INLINE void store_sums_of_lanes(D d, V a, V b, V c, V e, hn::TFromD<D>* to) {
 #if HWY_TARGET == HWY_SCALAR
@@ -56,7 +56,7 @@ HWY_INLINE void store_sums_of_lanes(D d, V a, V b, V c, V e, hn::TFromD<D>* to) 
 using Wide = hn::ScalableTag<int16_t>;
 using Sums = hn::ScalableTag<int32_t>;
 
-// On some machines half of a product's lanes go to a second sum.
+// Some machines add half of a product's lanes to a second sum.
 template <int R, int C, class P>
 HWY_INLINE void int8_step(const uint8_t* q, int64_t q_stride, const int8_t* const* w, int64_t i, P part,
                           hn::Vec<Sums> (&sum)[R][C], hn::Vec<Sums> (&more)[R][C]) {
@@ -75,7 +75,7 @@ HWY_INLINE void int8_step(const uint8_t* q, int64_t q_stride, const int8_t* cons
   }
 }
 
-// The portable twin of int8_sums_vnni: two products of 8 bits fit into 32 whatever they are.
+// The portable counterpart of int8_sums_vnni: the sum of two 8-bit products always fits into 32 bits.
 template <int R, int C>
 HWY_NOINLINE void int8_tile(const uint8_t* q, int64_t q_stride, const int8_t* const* w, int64_t inner,
                             int32_t* sums) {
@@ -144,7 +144,7 @@ int32_t sum_of(const int8_t* numbers, int64_t count) {
   const hn::ScalableTag<uint8_t> bytes;
   const hn::Repartition<uint64_t, decltype(bytes)> wide;
   const auto shift = hn::Set(bytes, uint8_t{128});
-  auto sum = hn::Zero(wide);  // of the numbers + 128, which fit into bytes without a sign
+  auto sum = hn::Zero(wide);  // of the numbers + 128, which fit into unsigned bytes
   for_vectors(bytes, count, [&](auto part, int64_t i) HWY_ATTR {
     const auto v = load(bytes, reinterpret_cast<const uint8_t*>(numbers) + i, part);
     sum = hn::Add(sum, hn::SumsOf8(zero_rest(bytes, hn::Xor(v, shift), part)));
@@ -208,10 +208,10 @@ HWY_EXPORT(run_part);
 HWY_EXPORT(sum_of);
 HWY_EXPORT(multiplies_tiles);
 
-// Fewer rows than this wait for their weights, however they are multiplied.
+// Products of fewer rows are bound by the reading of weights, whatever the method.
 constexpr int64_t kFewestInTiles = 8;
 
-// The least that another thread is called for: so many bytes of weights, or as much arithmetic.
+// The minimum work per thread: bytes of weights, or an equal amount of arithmetic.
 constexpr int64_t kPieceBytes = 65536;
 
 float* scratch_of_this_thread() {
@@ -223,11 +223,11 @@ float* scratch_of_this_thread() {
   return reinterpret_cast<float*>(memory.get());
 }
 
-// How many parts a thread takes at once: enough for what calling it costs, and then up to kMaxParts as long
-// as all threads have several pieces of work.
+// Number of parts that a thread takes at a time: enough to outweigh the cost of a call, and then up to
+// kMaxParts as long as all threads have several pieces of work.
 int64_t parts_at_a_time(const cpu::WeightView::Impl& b, int64_t panels, int64_t rows) {
   constexpr int64_t kMaxParts = 4, kPiecesOfAThread = 8;
-  // A part's cost: its weights, and for each four rows as much again.
+  // A part's cost: its weights, and as much again for every four rows.
   const int64_t part_bytes =
       kPartCols * std::max<int64_t>(b.rows, 1) * static_cast<int64_t>(size_of(b.dtype));
   const int64_t least = kPieceBytes / (part_bytes * std::max<int64_t>(1, rows / 4));
@@ -306,7 +306,7 @@ void cpu::matmul(const Matrix& a, const cpu::WeightView& weights, const float* b
       .w_scales = w.scales,
       .w_sums = integers ? b.sums.data() + columns.first_col : nullptr});
   };
-  // Several parts of the same rows: what of these is in a cache serves them all.
+  // Several parts of the same rows share these in a cache.
   const int64_t depth = integers ? std::max<int64_t>(b.rows, 1) : kDepth;
   parallel_for(panels * parts, parts_at_a_time(b, panels, std::min(kPartRows, a.rows)),
                [&](int64_t begin, int64_t end) {

@@ -1,9 +1,9 @@
-// Products with packed weights, and gradients of weights: how they are cut into pieces that oneDNN computes.
+// Products with packed weights, and weight gradients, divided into pieces that oneDNN computes.
 //
-// Each piece is computed by one thread. The output is cut into panels of rows by blocks of columns whose
-// bounds depend on the shapes only. Every shape that oneDNN sees costs a compilation, and ragged batches
-// bring a new number of rows each time, so panels have kPanelRows rows or, at the end, one of a few smaller
-// counts: the rest of such a panel is scratch.
+// Each piece is computed by one thread. The output is split into panels of rows by blocks of columns whose
+// bounds depend on the shapes only. oneDNN compiles every new shape, and ragged batches have a new number of
+// rows each time, so panels have kPanelRows rows or, at the end, one of a few smaller numbers; the rest of
+// such a panel is scratch.
 
 #include "qkv/kernels/cpu/matmul.h"
 
@@ -22,11 +22,11 @@ namespace {
 constexpr int64_t kPanelRows = 64;
 constexpr std::array<int64_t, 9> kPanelCounts{1, 2, 4, 8, 16, 24, 32, 48, kPanelRows};
 
-// Gradients of weights: the output block of one task, and the number of rows that one call sums.
+// Weight gradients: the output block of a task, and the number of rows summed per call.
 constexpr int64_t kGradientRows = 128, kGradientCols = 512;
 constexpr int64_t kChunk = 512, kChunkStep = 32;
 
-// Scratch of this thread, grown as needed, one piece for each use.
+// Scratch of this thread, grown as needed, one buffer per use.
 enum class Scratch { left, right, result };
 
 float* scratch(Scratch use, int64_t count) {
@@ -62,12 +62,12 @@ void cpu::matmul(const Matrix& a, const cpu::PackedMatrix& b, const float* bias,
     const cpu::PackedMatrix::Impl::Block& block = packed.blocks[static_cast<size_t>(index / panels)];
     const int64_t first_row = index % panels * kPanelRows;
     const int64_t rows = std::min(kPanelRows, a.rows - first_row);
-    // The kernel for plain rows sums in another order when there are few of them.
+    // The kernel for plain rows sums in another order for few rows.
     const int64_t run_rows =
         packed.layout == PackLayout::rows ? kPanelRows : *std::ranges::lower_bound(kPanelCounts, rows);
     const float* a_data = a.data + first_row * a.stride;
     float* const c_data = c.data + first_row * c.stride + block.first_col;
-    // oneDNN's fast kernel takes operands without gaps only.
+    // oneDNN's fast kernel requires contiguous operands.
     if (run_rows != rows || a.stride != packed.rows) {
       float* tight = scratch(Scratch::left, run_rows * packed.rows);
       copy_rows(a_data, a.stride, tight, packed.rows, rows, packed.rows);
@@ -121,7 +121,7 @@ void cpu::matmul_transposed_a(const Matrix& a, const Matrix& b, const MutableMat
           depth);
       done += depth;
     }
-    if (const int64_t rest = a.rows - done; rest > 0) {  // filled up with rows of zeros
+    if (const int64_t rest = a.rows - done; rest > 0) {  // padded with rows of zeros
       float* a_rest = scratch(Scratch::left, kChunkStep * rows);
       float* b_rest = scratch(Scratch::right, kChunkStep * cols);
       copy_rows(a.data + done * a.stride + first_row, a.stride, a_rest, rows, rest, rows);

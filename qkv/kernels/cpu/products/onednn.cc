@@ -45,7 +45,8 @@ Md packed(PackLayout layout, int64_t rows, int64_t cols) {
 
 dnnl::matmul::primitive_desc describe(const Product& p) {
   dnnl::primitive_attr attributes;
-  // oneDNN's own scratch belongs to the thread that made a primitive, and these run on several at once.
+  // oneDNN's own scratch belongs to the thread that created a primitive, but primitives run on several
+  // threads at once.
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   if (p.accumulate) {
     dnnl::post_ops operations;
@@ -97,7 +98,7 @@ struct Compiled {
         c(description.dst_desc()),
         work(description.scratchpad_desc()) {}
 
-  // Points an operand's memory object at `data`, and counts it in.
+  // Sets an operand's memory object to `data`, and appends it to the arguments.
   static void point(dnnl::memory& memory, const Md& md, const void* data, int argument,
                     std::array<dnnl_exec_arg_t, 5>& arguments, int& count) {
     void* const address = const_cast<void*>(data);
@@ -110,7 +111,7 @@ struct Compiled {
   }
 
   void run(const float* a_data, const void* b_data, const float* bias_data, float* c_data) const {
-    // Making the library's objects takes as long as a small product does: they are made once a thread.
+    // Creating the library's objects takes as long as a small product, so they are created once per thread.
     struct Operands {
       dnnl::memory a, b, bias, c, work;
     };
@@ -131,8 +132,9 @@ struct Compiled {
 
 std::atomic<uint64_t> products_compiled{0};
 
-// Compiled products live as long as the process; there are few, see matmul.cc. One thread compiles at a time:
-// two would often compile the same, and what oneDNN shares between them is not for ThreadSanitizer to see.
+// Compiled products live as long as the process; there are few, see matmul.cc. Only one thread compiles at a
+// time: two would often compile the same product, and ThreadSanitizer cannot see oneDNN's internal
+// synchronisation.
 const Compiled& compiled(const Product& product) {
   static std::mutex compiling;
   static std::shared_mutex mutex;
