@@ -102,8 +102,8 @@ TEST(Json, WhatIsNotJsonIsNamedByLineAndColumn) {
   EXPECT_EQ(refusal("{\n \"a\": 1e999}"),
             "a.json: expected JSON, found a number too large for a double at line 2, column 11: 1e999");
   EXPECT_EQ(refusal("{\"a\": [1, 2"),
-            "a.json: expected JSON, found the end of the text at line 1, column 12 (cut off?)");
-  EXPECT_EQ(refusal(""), "a.json: expected JSON, found the end of the text at line 1, column 1 (cut off?)");
+            "a.json: expected JSON, found the end of the text at line 1, column 12 (truncated?)");
+  EXPECT_EQ(refusal(""), "a.json: expected JSON, found the end of the text at line 1, column 1 (truncated?)");
   EXPECT_NE(refusal("\"\xFF\"").find("syntax error at line 1, column 2"), std::string::npos);
   EXPECT_NE(refusal("{} {}").find("syntax error at line 1, column 4"), std::string::npos);
 }
