@@ -1,5 +1,5 @@
 #pragma once
-// A command that runs a pipeline over the lines of stdin and prints a result for each.
+// Commands that run a pipeline over the lines of stdin and print a result for each.
 
 #include <functional>
 #include <iostream>
@@ -20,24 +20,24 @@ struct LineArguments {
   std::optional<int64_t> chunk_lines;
 };
 
-// The model folder, --dtype, --json, --chunk-lines and --threads. `arguments` has to live as long as the
+// The model folder, --dtype, --json, --chunk-lines and --threads. `arguments` must live as long as the
 // command.
 void add_line_options(CLI::App& command, LineArguments& arguments);
 
-// The options of the stream that stdin is: a terminal's lines are answered one by one. Throws UsageError.
+// The options for reading stdin; lines from a terminal are processed one by one. Throws UsageError.
 pipelines::LineOptions stdin_options(std::optional<int64_t> chunk_lines);
 
-// "qkv: line 3: ..." on stderr.
+// Prints "qkv: line 3: ..." on stderr.
 void report_line(int64_t line, const std::string& message);
 
-// Throws IoError where stdout cannot be written to.
+// Throws IoError if stdout cannot be written.
 void flush_stdout();
 
-// Prints "qkv: 3 of 10 lines failed" and throws the exit status 1 where lines have failed.
+// If lines have failed, prints "qkv: 3 of 10 lines failed" and throws exit status 1.
 void end_lines(const pipelines::LineCounts& counts);
 
-// Runs a pipeline over stdin: run(texts, line numbers) gives a result with an `error` for each text,
-// text(result, line) its output for people, json(result) its JSON object. A failed line is a message on
+// Runs a pipeline over stdin: run(texts, line numbers) returns a result with an `error` for each text;
+// text(result, line) is its plain output, json(result) its JSON object. A failed line gives a message on
 // stderr and an empty line, or {"line", "error"}; the exit status is then 1.
 template <class Run, class Text, class Json>
 void print_results(const LineArguments& arguments, const Run& run, const Text& text, const Json& json) {

@@ -50,9 +50,9 @@ std::vector<std::string> row(const std::string& name, const explain::Cost& cost,
 const std::vector<std::string> kHeadings = {"part", "parameters", "weights", "MACs", "FLOPs", "activations"};
 
 constexpr const char* kNote =
-    "\nMACs: multiply-accumulates of all matrix products of one forward run, attention's among them.\n"
-    "FLOPs: two a MAC, and one for each addition, exp, ... outside the products. Activations: what the\n"
-    "operations write, f32.\n";
+    "\nMACs: multiply-accumulates of all matrix products of one forward run, including attention's.\n"
+    "FLOPs: two per MAC, and one for each addition, exp, ... outside the products. Activations: f32\n"
+    "results of operations.\n";
 
 void set_fields(models::TransformerConfig& config, const std::vector<std::string>& sets) {
   for (const std::string& set : sets) {
@@ -60,7 +60,7 @@ void set_fields(models::TransformerConfig& config, const std::vector<std::string
     if (equals == std::string::npos || equals == 0)
       throw UsageError(concat("--set: expected KEY=VALUE, found '", set, "'"));
     std::string name = set.substr(0, equals);
-    if (name.starts_with("model.")) name = name.substr(6);  // as qkv train calls it
+    if (name.starts_with("model.")) name = name.substr(6);  // as in qkv train
     if (models::set_field(config, name, set.substr(equals + 1))) continue;
     std::vector<std::string> known;
     for (const auto& [field, value] : models::fields(config)) known.push_back(field);
@@ -68,7 +68,7 @@ void set_fields(models::TransformerConfig& config, const std::vector<std::string
   }
 }
 
-// What is looked at, and the dtype of its weights.
+// The inspected model, and the dtype of its weights.
 struct Subject {
   models::TransformerConfig config;
   DType dtype;
@@ -76,7 +76,7 @@ struct Subject {
 
 Subject subject_of(const Arguments& arguments) {
   if (!arguments.model.empty()) {
-    // The weights too, so that what is shown is what the folder holds.
+    // Loads the weights too, to show the folder's actual contents.
     const auto model = models::load_transformer(arguments.model, arguments.load);
     return {model->config(), models::weight_dtype(*model)};
   }
@@ -86,7 +86,7 @@ Subject subject_of(const Arguments& arguments) {
   return {config, arguments.load.dtype.value_or(DType::f32)};
 }
 
-// A model of a family that has no encoder-decoder: where its parameters are.
+// A model other than an encoder-decoder: parameters by part.
 template <class Model>
 void inspect_parts(const Arguments& arguments, const Model& model) {
   const std::vector<explain::PartCount> parts =
@@ -191,7 +191,7 @@ explain::Cost layer_cost(const Arguments& arguments, nlohmann::ordered_json& des
   options.d_model = arguments.attention.d_model;
   options.bias = !arguments.no_bias;
   if (__builtin_mul_overflow(arguments.workload.batch, arguments.length, &options.tokens)) {
-    throw UsageError("--batch and --length: expected sizes that can be counted, found larger ones");
+    throw UsageError("--batch and --length: expected smaller sizes, found numbers that overflow");
   }
   const explain::Cost cost = explain::feed_forward_cost(options);
   described = {{"layer", "feed-forward"},           {"d_model", options.d_model}, {"d_ff", options.d_ff},
@@ -237,19 +237,19 @@ void inspect(const Arguments& arguments) {
 void add_inspect(CLI::App& app) {
   CLI::App* command = add_command(
       app, "inspect",
-      "What a model, or one layer, is made of and costs: parameters, multiplications, bytes, part by part.\n"
-      "Of a language model or an encoder alone (gpt2, llama, bert, ...): parameters.",
+      "Show the cost of a model or a layer: parameters, multiplications and bytes, by part. For language\n"
+      "models and encoders (gpt2, llama, bert, ...): parameters only.",
       "qkv inspect model --batch 32 --src-len 30 --tgt-len 30\n"
       "  qkv inspect --preset base --vocab 37000 --set d_ff=4096 --json\n"
       "  qkv inspect --layer attention --d-model 512 --heads 8 --batch 32 --length 1024 --json");
   const auto arguments = std::make_shared<Arguments>();
   Arguments& a = *arguments;
   CLI::Option* model =
-      add_option(*command, "model", a.model, "DIR", "Model folder (default: --preset or --layer says what)");
+      add_option(*command, "model", a.model, "DIR", "Model folder (default: none, with --preset or --layer)");
   CLI::Option* preset = add_choice(*command, "--preset", a.preset, names_of(models::preset_names()),
-                                   "A model that need not exist (default: none)");
+                                   "A model by preset, without a folder (default: none)");
   CLI::Option* layer = add_choice(*command, "--layer", a.layer, names_of({"attention", "feed-forward"}),
-                                  "One layer alone (default: none)");
+                                  "A single layer (default: none)");
   preset->excludes(model);
   layer->excludes(model)->excludes(preset);
   add_option(*command, "--batch", a.workload.batch, "N", "Sequences in a batch");
@@ -261,14 +261,14 @@ void add_inspect(CLI::App& app) {
                  "status 1 where a tensor differs")
       ->needs(model);
 
-  constexpr const char* kModel = "Of a model";
+  constexpr const char* kModel = "For models";
   add_option(*command, "--src-len", a.workload.source_length, "TOKENS", "Tokens of each source")
       ->excludes(layer)
       ->group(kModel);
   add_option(*command, "--tgt-len", a.workload.target_length, "TOKENS", "Tokens of each target")
       ->excludes(layer)
       ->group(kModel);
-  add_option(*command, "--vocab", a.vocabulary, "TOKENS", "Entries of the vocabulary, which both sides share")
+  add_option(*command, "--vocab", a.vocabulary, "TOKENS", "Size of the joint vocabulary")
       ->needs(preset)
       ->group(kModel);
   add_option(*command, "--set", a.sets, "KEY=VALUE",
@@ -276,19 +276,19 @@ void add_inspect(CLI::App& app) {
       ->needs(preset)
       ->group(kModel);
 
-  const auto of_layer = [&](CLI::Option* option) { option->needs(layer)->group("Of a layer"); };
-  of_layer(add_option(*command, "--d-model", a.attention.d_model, "N", "Features of a token"));
+  const auto of_layer = [&](CLI::Option* option) { option->needs(layer)->group("For layers"); };
+  of_layer(add_option(*command, "--d-model", a.attention.d_model, "N", "Model width"));
   of_layer(add_option(*command, "--length", a.length, "TOKENS", "Tokens of each sequence (queries)"));
   of_layer(add_option(*command, "--heads", a.attention.heads, "N", "Heads"));
   of_layer(add_option(*command, "--d-k", a.attention.d_k, "N",
-                      "Features of a head's keys; 0: --d-model over --heads"));
+                      "Width of queries and keys per head; 0: --d-model / --heads"));
   of_layer(add_option(*command, "--d-v", a.attention.d_v, "N",
-                      "Features of a head's values; 0: --d-model over --heads"));
+                      "Width of values per head; 0: --d-model / --heads"));
   of_layer(add_option(*command, "--key-length", a.attention.key_length, "TOKENS",
-                      "Tokens that are attended to; 0: the same sequence"));
-  of_layer(command->add_flag("--causal", a.attention.causal, "Count only the pairs that may attend"));
+                      "Tokens of the keys' sequence; 0: self-attention"));
+  of_layer(command->add_flag("--causal", a.attention.causal, "Count only the pairs that causality allows"));
   of_layer(command->add_flag("--no-output-projection", a.no_output_projection, "Without W^O"));
-  of_layer(add_option(*command, "--d-ff", a.feed_forward.d_ff, "N", "Features inside a feed-forward"));
+  of_layer(add_option(*command, "--d-ff", a.feed_forward.d_ff, "N", "Inner width of the feed-forward"));
   of_layer(command->add_flag("--no-bias", a.no_bias, "Without biases"));
   command->callback([arguments] { inspect(*arguments); });
 }

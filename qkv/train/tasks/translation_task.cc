@@ -132,7 +132,7 @@ BatchLoss TranslationTask::loss(const Batch& batch, const BatchSize& step,
 }
 
 std::vector<Metric> TranslationTask::metrics() const {
-  // Perplexity decides as the loss does, of which it is a function.
+  // Perplexity is a function of the loss and ranks like it.
   const Metric perplexity{.name = "perplexity", .higher_is_better = false};
   if (inputs_.options.bleu_every == 0) return {perplexity};
   return {{.name = "bleu", .higher_is_better = true}, perplexity};
@@ -154,16 +154,17 @@ std::optional<Evaluation> TranslationTask::evaluate(const EvaluationRequest& req
   if (!bleu) return std::nullopt;
   if (*bleu == 0) {
     log_warning(
-        "validation BLEU is 0: no four words in a row are as in a reference (never so where references are "
-        "shorter); until it is not, the loss decides which model is best");
+        "validation BLEU is 0: no 4-gram matches a reference (references of fewer than four words have "
+        "none); "
+        "while it is 0, the loss selects the best model");
   }
-  result.metrics["bleu"] = std::min(*bleu / 100, 1.0);  // a rounding may have gone above
+  result.metrics["bleu"] = std::min(*bleu / 100, 1.0);  // rounding may exceed 1
   return result;
 }
 
 void TranslationTask::export_model(const std::filesystem::path& folder) const {
   models::GenerationDefaults defaults;
-  // The start token and the new tokens have positions; transformers counts the end's too.
+  // Positions are needed for the start token and the new tokens; transformers counts the end token too.
   defaults.max_new_tokens =
       static_cast<int>(std::min<int64_t>(defaults.max_new_tokens, model_.config().max_positions - 2));
   models::save_transformer(folder, model_, defaults);
