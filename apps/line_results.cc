@@ -1,5 +1,8 @@
 #include "apps/line_results.h"
 
+#include <cerrno>
+#include <system_error>
+
 #include "apps/cli/messages.h"
 #include "apps/load_options.h"
 #include "apps/terminal.h"
@@ -33,8 +36,11 @@ pipelines::LineOptions stdin_options(std::optional<int64_t> chunk_lines) {
 void report_line(int64_t line, const std::string& message) { say(concat("line ", line, ": ", message)); }
 
 void flush_stdout() {
+  errno = 0;
   std::cout.flush();
-  if (!std::cout) throw IoError("cannot write to stdout: is the disk full?");
+  if (std::cout) return;
+  throw IoError(concat("cannot write to stdout: ",
+                       errno != 0 ? std::generic_category().message(errno) : "is the disk full?"));
 }
 
 void end_lines(const pipelines::LineCounts& counts) {

@@ -1,9 +1,14 @@
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <iostream>
 #include <memory>
 #include <new>
 #include <sstream>
+#include <string_view>
 #include <system_error>
 
 #include "apps/cli/config_file.h"
@@ -80,10 +85,29 @@ int run(CLI::App& program, int argc, char** argv) {
   }
 }
 
+// Set where an allocation has failed.
+std::atomic<bool> out_of_memory = false;
+
+[[noreturn]] void note_and_throw() {
+  out_of_memory = true;
+  throw std::bad_alloc();
+}
+
+// SentencePiece trains on threads of its own and catches nothing there, and protobuf, which it is made of, throws
+// in destructors: where that is for want of memory, it is an error like any other.
+[[noreturn]] void end_without_memory() {
+  if (!out_of_memory) std::abort();
+  constexpr std::string_view kMessage = "qkv: out of memory\n";
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kMessage.data(), kMessage.size());
+  std::_Exit(kFailed);
+}
+
 }  // namespace
 }  // namespace qkv::apps
 
 int main(int argc, char** argv) {
+  std::set_new_handler(qkv::apps::note_and_throw);
+  std::set_terminate(qkv::apps::end_without_memory);
   CLI::App program{"qkv: train, run and look into Transformers\n",
                    "qkv"};  // outlives what is said of its options
   qkv::set_log_sink([](qkv::LogLevel level, const std::string& message) {

@@ -6,6 +6,7 @@
 #include "apps/cli/messages.h"
 #include "apps/command.h"
 #include "apps/terminal.h"
+#include "qkv/base/files.h"
 #include "qkv/models/hub/quantize.h"
 #include "qkv/ops/quantize.h"
 #include "qkv/pipelines/proof/proof.h"
@@ -22,10 +23,10 @@ struct Arguments {
 // One file, or shards.
 int64_t weight_bytes(const std::string& folder) {
   int64_t bytes = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    const std::string name = entry.path().filename().string();
+  for (const std::filesystem::path& path : files_in(folder)) {
+    const std::string name = path.filename().string();
     if (name.starts_with("model") && name.ends_with(".safetensors")) {
-      bytes += static_cast<int64_t>(entry.file_size());
+      bytes += static_cast<int64_t>(std::filesystem::file_size(path));
     }
   }
   return bytes;

@@ -7,6 +7,7 @@
 
 #include "apps/cli/messages.h"
 #include "apps/command.h"
+#include "apps/line_results.h"
 #include "apps/terminal.h"
 #include "qkv/base/error.h"
 #include "qkv/pipelines/json.h"
@@ -99,8 +100,7 @@ void tokenize(const Arguments& arguments) {
   const bool interactive = stdin_is_terminal();
   const auto each = [&](std::string_view line) {
     tokenize.line(++number, line);
-    if (interactive) std::cout.flush();
-    if (!std::cout) throw IoError("cannot write to stdout: is the disk full?");
+    if (interactive || !std::cout) flush_stdout();
   };
   if (!arguments.texts.empty()) {
     for (const std::string& text : arguments.texts) each(text);
@@ -108,10 +108,15 @@ void tokenize(const Arguments& arguments) {
   }
   announce_stdin();
   std::ios::sync_with_stdio(false);
+  std::cin.exceptions(std::ios_base::badbit);  // a stream that cannot be read does not end
   const char end = arguments.null ? '\0' : '\n';
-  for (std::string line; std::getline(std::cin, line, end);) {
-    if (!arguments.null && line.ends_with('\r')) line.pop_back();
-    each(line);
+  try {
+    for (std::string line; std::getline(std::cin, line, end);) {
+      if (!arguments.null && line.ends_with('\r')) line.pop_back();
+      each(line);
+    }
+  } catch (const std::ios_base::failure& error) {
+    throw IoError(concat("cannot read stdin after line ", number, ": ", error.code().message()));
   }
 }
 

@@ -6,11 +6,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
-#include <cstring>
+#include <charconv>
 #include <map>
 #include <mutex>
 #include <system_error>
+#include <utility>
 
 #include "qkv/base/error.h"
 
@@ -19,15 +22,103 @@ namespace {
 
 std::string reason() { return std::generic_category().message(errno); }
 
-int open_for_reading(const std::filesystem::path& path, struct stat& status) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) throw IoError(concat("cannot open ", path.string(), ": ", reason()));
-  if (::fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) {
-    const std::string why = S_ISDIR(status.st_mode) ? "is a folder" : "not a regular file";
-    ::close(descriptor);
-    throw IoError(concat("cannot read ", path.string(), ": ", why));
+// Closed with the object.
+class Descriptor {
+ public:
+  explicit Descriptor(int number) : number_(number) {}
+  ~Descriptor() {
+    if (number_ >= 0) ::close(number_);
   }
-  return descriptor;
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+
+  int number() const { return number_; }
+  int release() { return std::exchange(number_, -1); }
+
+ private:
+  int number_;
+};
+
+// The descriptor of a regular file, and its size.
+int open_regular(const std::filesystem::path& path, size_t& size) {
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.number() < 0) throw IoError(concat("cannot open ", path.string(), ": ", reason()));
+  struct stat status {};
+  if (::fstat(file.number(), &status) != 0) throw IoError(concat("cannot read ", path.string(), ": ", reason()));
+  if (!S_ISREG(status.st_mode)) {
+    throw IoError(concat("cannot read ", path.string(), ": ",
+                         S_ISDIR(status.st_mode) ? "is a folder" : "not a regular file"));
+  }
+  size = static_cast<size_t>(status.st_size);
+  return file.release();
+}
+
+size_t read_some(const std::filesystem::path& path, int descriptor, void* data, size_t bytes) {
+  for (;;) {
+    const ssize_t count = ::read(descriptor, data, bytes);
+    if (count >= 0) return static_cast<size_t>(count);
+    if (errno != EINTR) throw IoError(concat("cannot read ", path.string(), ": ", reason()));
+  }
+}
+
+// False, and errno, where not all could be written.
+bool write_all(int descriptor, const void* data, size_t bytes) {
+  const char* next = static_cast<const char*>(data);
+  while (bytes > 0) {
+    const ssize_t written = ::write(descriptor, next, bytes);
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      return false;
+    }
+    next += written;
+    bytes -= static_cast<size_t>(written);
+  }
+  return true;
+}
+
+constexpr std::string_view kPartial = ".partial-";
+
+// Unique in this process and, as long as processes live, on this machine.
+std::string temporary_name() {
+  static std::atomic<uint64_t> count{0};
+  return concat(kPartial, ::getpid(), "-", count.fetch_add(1));
+}
+
+bool is_temporary(const std::string& name) {
+  const size_t at = name.rfind(kPartial);
+  return at != name.npos && name.find_first_not_of("0123456789-", at + kPartial.size()) == name.npos;
+}
+
+// What a rename would put a file in the place of: a device, a pipe, or the link to one, /dev/stdout for example.
+bool written_in_place(const std::filesystem::path& path) {
+  std::error_code ignored;
+  const std::filesystem::file_status status = std::filesystem::status(path, ignored);
+  if (std::filesystem::exists(status) && !is_regular_file(status) && !is_directory(status)) return true;
+  const std::string name = path.string();
+  return (name.starts_with("/dev/") || name.starts_with("/proc/")) &&
+         std::filesystem::is_symlink(std::filesystem::symlink_status(path, ignored));
+}
+
+// Opened again, /dev/stdout and /dev/fd/N would begin at the file's first byte, over what is there.
+int open_in_place(const std::filesystem::path& path) {
+  const std::string name = path.string();
+  int open = -1;
+  if (name == "/dev/stdout") open = STDOUT_FILENO;
+  if (name == "/dev/stderr") open = STDERR_FILENO;
+  for (const std::string_view prefix : {"/dev/fd/", "/proc/self/fd/"}) {
+    if (name.starts_with(prefix)) std::from_chars(name.data() + prefix.size(), name.data() + name.size(), open);
+  }
+  return open >= 0 ? ::fcntl(open, F_DUPFD_CLOEXEC, 0) : ::open(name.c_str(), O_WRONLY | O_CLOEXEC);
+}
+
+// A renamed file is safe from a power cut once its folder is on disk. Some file systems and permissions do not
+// allow to ask for that.
+void flush_folder_of(const std::filesystem::path& path) {
+  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  const Descriptor descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const bool flushed = descriptor.number() >= 0 && ::fsync(descriptor.number()) == 0;
+  if (!flushed && errno != EACCES && errno != EINVAL && errno != ENOTSUP)
+    throw IoError(concat("cannot flush the folder of ", path.string(), ": ", reason()));
 }
 
 // The files mapped for reading: address and size of each.
@@ -67,9 +158,17 @@ ReadOnlyMaps& read_only_maps() {
 }  // namespace
 
 std::string read_file(const std::filesystem::path& path) {
-  const MappedFile file(path, MapFor::reading);
-  return file.size() == 0 ? std::string()
-                          : std::string(reinterpret_cast<const char*>(file.data()), file.size());
+  size_t size = 0;
+  const Descriptor file(open_regular(path, size));
+  std::string content(size, '\0');
+  size_t done = 0;
+  while (done < size) {
+    const size_t count = read_some(path, file.number(), content.data() + done, size - done);
+    if (count == 0) break;  // it was cut off meanwhile
+    done += count;
+  }
+  content.resize(done);
+  return content;
 }
 
 void release_mapped(const void* data, size_t bytes) {
@@ -77,21 +176,19 @@ void release_mapped(const void* data, size_t bytes) {
 }
 
 MappedFile::MappedFile(const std::filesystem::path& path, MapFor use) : use_(use) {
-  struct stat status {};
-  const int descriptor = open_for_reading(path, status);
-  size_ = static_cast<size_t>(status.st_size);
-  if (size_ > 0) {
-    const int protection = use_ == MapFor::reading ? PROT_READ : PROT_READ | PROT_WRITE;
-    void* address = ::mmap(nullptr, size_, protection, MAP_PRIVATE, descriptor, 0);
-    if (address == MAP_FAILED) {
-      const std::string why = reason();
-      ::close(descriptor);
-      throw IoError(concat("cannot map ", path.string(), ": ", why));
-    }
-    data_ = static_cast<std::byte*>(address);
-    if (use_ == MapFor::reading) read_only_maps().add(data_, size_);
+  const Descriptor file(open_regular(path, size_));
+  if (size_ == 0) return;
+  const int protection = use_ == MapFor::reading ? PROT_READ : PROT_READ | PROT_WRITE;
+  void* address = ::mmap(nullptr, size_, protection, MAP_PRIVATE, file.number(), 0);
+  if (address == MAP_FAILED) throw IoError(concat("cannot map ", path.string(), ": ", reason()));
+  data_ = static_cast<std::byte*>(address);
+  if (use_ == MapFor::writing) return;
+  try {
+    read_only_maps().add(data_, size_);
+  } catch (...) {
+    ::munmap(data_, size_);
+    throw;
   }
-  ::close(descriptor);
 }
 
 MappedFile::~MappedFile() {
@@ -100,41 +197,86 @@ MappedFile::~MappedFile() {
   ::munmap(data_, size_);
 }
 
-AtomicFile::AtomicFile(std::filesystem::path path)
-    : path_(std::move(path)), temporary_(concat(path_.string(), ".partial-", ::getpid())) {
-  descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+InputFile::InputFile(std::filesystem::path path) : path_(std::move(path)) {
+  Descriptor file(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.number() < 0) throw IoError(concat("cannot open ", path_.string(), ": ", reason()));
+  struct stat status {};
+  if (::fstat(file.number(), &status) == 0 && S_ISDIR(status.st_mode))
+    throw IoError(concat("cannot read ", path_.string(), ": it is a folder"));
+  descriptor_ = file.release();
+}
+
+InputFile::~InputFile() { ::close(descriptor_); }
+
+size_t InputFile::read(void* data, size_t bytes) { return read_some(path_, descriptor_, data, bytes); }
+
+ScratchFile::ScratchFile(std::filesystem::path folder) : folder_(std::move(folder)) {
+  descriptor_ = ::open(folder_.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  if (descriptor_ >= 0) return;
+  if (errno != EOPNOTSUPP && errno != EISDIR && errno != ENOENT)
+    throw IoError(concat("cannot write a temporary file in ", folder_.string(), ": ", reason()));
+  // A file system without unnamed files.
+  const std::string name = (folder_ / ("scratch" + temporary_name())).string();
+  descriptor_ = ::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (descriptor_ < 0) throw IoError(concat("cannot write ", name, ": ", reason()));
+  ::unlink(name.c_str());
+}
+
+ScratchFile::~ScratchFile() { ::close(descriptor_); }
+
+void ScratchFile::write(const void* data, size_t bytes) {
+  if (!write_all(descriptor_, data, bytes))
+    throw IoError(concat("cannot write a temporary file in ", folder_.string(), ": ", reason()));
+}
+
+size_t ScratchFile::read(void* data, size_t bytes) {
+  if (read_ == 0 && ::lseek(descriptor_, 0, SEEK_SET) < 0)
+    throw IoError(concat("cannot read a temporary file in ", folder_.string(), ": ", reason()));
+  const size_t count = read_some(folder_ / "a temporary file", descriptor_, data, bytes);
+  read_ += count;
+  return count;
+}
+
+AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
+  if (written_in_place(path_)) {
+    descriptor_ = open_in_place(path_);
+  } else {
+    temporary_ = path_.string() + temporary_name();
+    descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  }
   if (descriptor_ < 0) throw IoError(concat("cannot write ", path_.string(), ": ", reason()));
 }
 
 AtomicFile::~AtomicFile() {
-  if (descriptor_ < 0) return;
-  ::close(descriptor_);
-  ::unlink(temporary_.c_str());
+  if (descriptor_ >= 0) ::close(descriptor_);
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
 }
 
 void AtomicFile::fail(const std::string& what) {
-  throw IoError(
-      concat("cannot ", what, " ", path_.string(), ": ", reason(), "; the previous content is unchanged"));
+  const std::string why = reason();
+  throw IoError(concat("cannot ", what, " ", path_.string(), ": ", why,
+                       temporary_.empty() ? "" : "; the previous content is unchanged"));
 }
 
 void AtomicFile::write(const void* data, size_t bytes) {
-  const char* next = static_cast<const char*>(data);
-  while (bytes > 0) {
-    const ssize_t written = ::write(descriptor_, next, bytes);
-    if (written < 0) {
-      if (errno == EINTR) continue;
-      fail("write");
-    }
-    next += written;
-    bytes -= static_cast<size_t>(written);
-  }
+  if (!write_all(descriptor_, data, bytes)) fail("write");
 }
 
 void AtomicFile::commit() {
-  if (::fsync(descriptor_) != 0) fail("flush");
+  // A device or pipe has nothing to flush.
+  if (!temporary_.empty() && ::fsync(descriptor_) != 0) fail("flush");
+  if (::close(std::exchange(descriptor_, -1)) != 0) fail("close");
+  if (temporary_.empty()) return;
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("replace");
-  ::close(descriptor_);
-  descriptor_ = -1;
+  temporary_.clear();
+  flush_folder_of(path_);
+}
+
+void remove_partial_files(const std::filesystem::path& folder) {
+  for (const std::filesystem::path& path : files_in(folder)) {
+    std::error_code ignored;
+    if (is_temporary(path.filename().string())) std::filesystem::remove(path, ignored);
+  }
 }
 
 void write_file_atomically(const std::filesystem::path& path, std::string_view content) {
@@ -154,6 +296,18 @@ FolderLock::FolderLock(const std::filesystem::path& folder)
 }
 
 FolderLock::~FolderLock() { ::close(descriptor_); }
+
+std::vector<std::filesystem::path> files_in(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> paths;
+  std::error_code error;
+  std::filesystem::directory_iterator entry(folder, error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error))
+    paths.push_back(entry->path());
+  if (error && error != std::errc::no_such_file_or_directory)
+    throw IoError(concat("cannot list folder ", folder.string(), ": ", error.message()));
+  std::ranges::sort(paths);
+  return paths;
+}
 
 void make_writable_folder(const std::filesystem::path& path) {
   std::error_code error;

@@ -1,16 +1,55 @@
 #pragma once
-// File access: map, replace atomically, lock. All functions throw IoError naming the path and the reason.
+// File access: read, map, replace atomically, lock. All functions throw IoError naming the path and the reason.
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace qkv {
 
+// The content of a regular file.
 std::string read_file(const std::filesystem::path& path);
+
+// Sequential reading of a file, pipe or device.
+class InputFile {
+ public:
+  // Throws IoError if the file cannot be opened or is a folder.
+  explicit InputFile(std::filesystem::path path);
+  ~InputFile();
+  InputFile(const InputFile&) = delete;
+  InputFile& operator=(const InputFile&) = delete;
+
+  // Reads up to `bytes`; 0 at the end of the file.
+  size_t read(void* data, size_t bytes);
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+  int descriptor_ = -1;
+};
+
+// A temporary file without a name: nothing remains of it, however the process ends.
+class ScratchFile {
+ public:
+  // In this folder, whose file system has to have the space.
+  explicit ScratchFile(std::filesystem::path folder);
+  ~ScratchFile();
+  ScratchFile(const ScratchFile&) = delete;
+  ScratchFile& operator=(const ScratchFile&) = delete;
+
+  void write(const void* data, size_t bytes);
+  // The next bytes from the beginning on, up to `bytes`; 0 after the last. Nothing may be written afterwards.
+  size_t read(void* data, size_t bytes);
+
+ private:
+  std::filesystem::path folder_;
+  int descriptor_ = -1;
+  uint64_t read_ = 0;
+};
 
 // Intended use of a mapping.
 enum class MapFor {
@@ -38,8 +77,10 @@ class MappedFile {
 // again. No effect on other memory.
 void release_mapped(const void* data, size_t bytes);
 
-// Writes to a temporary file and renames it to the target on commit(), after flushing to disk: readers see
-// either the old or the new content, even after a crash. Without commit() nothing remains.
+// Writes to a temporary file beside the target and renames it on commit(), after flushing to disk: readers see
+// either the old or the new content, even after a crash. Without commit() nothing remains. Each object has a
+// temporary file of its own, also when several write the same path; the last commit() wins. A device or a pipe
+// (/dev/null, /dev/stdout) is not replaced but written to.
 class AtomicFile {
  public:
   explicit AtomicFile(std::filesystem::path path);
@@ -54,9 +95,12 @@ class AtomicFile {
  private:
   [[noreturn]] void fail(const std::string& what);
 
-  std::filesystem::path path_, temporary_;
+  std::filesystem::path path_, temporary_;  // no temporary_: writes go to the path itself
   int descriptor_ = -1;
 };
+
+// Removes the temporary files that killed processes left in a folder. Nothing else may be at work there.
+void remove_partial_files(const std::filesystem::path& folder);
 
 void write_file_atomically(const std::filesystem::path& path, std::string_view content);
 
@@ -74,6 +118,9 @@ class FolderLock {
  private:
   int descriptor_ = -1;
 };
+
+// What a folder contains, in the order of the names. Empty if there is no such folder.
+std::vector<std::filesystem::path> files_in(const std::filesystem::path& folder);
 
 // Creates the folder and its parents if missing, and checks that files can be created in it.
 void make_writable_folder(const std::filesystem::path& path);

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
-#include <fstream>
 #include <type_traits>
 #include <vector>
 
 #include "qkv/base/error.h"
+#include "qkv/base/files.h"
 #include "qkv/base/hash.h"
 #include "qkv/base/log.h"
 #include "qkv/base/parallel.h"
@@ -30,17 +30,12 @@ struct Footer {
 static_assert(std::is_trivially_copyable_v<Footer> && sizeof(Footer) == 11 * 8);
 static_assert(sizeof(TokenStore::IndexEntry) == 24);
 
-// Calls visit(data, bytes) for consecutive pieces of a file. Mapping the file would count all of it as used
-// memory.
-template <class Visit>
-void read_in_pieces(const std::filesystem::path& path, Visit visit) {
-  std::ifstream stream(path, std::ios::binary);
+// Calls visit(data, bytes) for the content of an InputFile or ScratchFile in pieces: a mapping would count all of
+// it as memory in use.
+template <class File, class Visit>
+void read_in_pieces(File& file, Visit visit) {
   std::vector<char> piece(size_t{1} << 18);
-  while (stream) {
-    stream.read(piece.data(), static_cast<std::streamsize>(piece.size()));
-    if (stream.gcount() > 0) visit(piece.data(), static_cast<size_t>(stream.gcount()));
-  }
-  if (!stream.eof()) throw IoError(concat("cannot read ", path.string()));
+  while (const size_t bytes = file.read(piece.data(), piece.size())) visit(piece.data(), bytes);
 }
 
 uint64_t padded_token_bytes(uint64_t tokens) { return (tokens + tokens % 2) * sizeof(int32_t); }
@@ -50,20 +45,11 @@ uint64_t padded_token_bytes(uint64_t tokens) { return (tokens + tokens % 2) * si
 class StoreWriter {
  public:
   explicit StoreWriter(const std::filesystem::path& path)
-      : file_(path), index_path_(path.string() + ".index-partial"), index_(index_path_, std::ios::binary) {
-    if (!index_) throw IoError(concat("cannot write ", index_path_.string()));
-  }
-  ~StoreWriter() {
-    std::error_code ignored;
-    std::filesystem::remove(index_path_, ignored);
-  }
-  StoreWriter(const StoreWriter&) = delete;
-  StoreWriter& operator=(const StoreWriter&) = delete;
+      : file_(path), index_(path.has_parent_path() ? path.parent_path() : ".") {}
 
   void add(const std::vector<int32_t>& source, const std::vector<int32_t>& target, int64_t line) {
-    const TokenStore::IndexEntry entry{tokens_, static_cast<uint32_t>(source.size()),
-                                       static_cast<uint32_t>(target.size()), line};
-    index_.write(reinterpret_cast<const char*>(&entry), sizeof(entry));
+    entries_.push_back({tokens_, static_cast<uint32_t>(source.size()), static_cast<uint32_t>(target.size()), line});
+    if (entries_.size() >= kBufferEntries) flush_index();
     for (const auto* side : {&source, &target}) buffer_.insert(buffer_.end(), side->begin(), side->end());
     tokens_ += source.size() + target.size();
     if (buffer_.size() >= kBufferTokens) flush();
@@ -72,8 +58,7 @@ class StoreWriter {
   void finish(const CorpusReport& report, uint64_t fingerprint) {
     if (tokens_ % 2 == 1) buffer_.push_back(0);
     flush();
-    index_.close();
-    if (!index_) throw IoError(concat("cannot write ", index_path_.string()));
+    flush_index();
     Footer footer;
     footer.tokens = tokens_;
     footer.pairs = static_cast<uint64_t>(report.pairs);
@@ -83,14 +68,14 @@ class StoreWriter {
     footer.skipped_bad_utf8 = report.skipped_bad_utf8;
     footer.source_tokens = report.source_tokens;
     footer.target_tokens = report.target_tokens;
-    read_in_pieces(index_path_, [this](const void* data, size_t bytes) { write(data, bytes); });
+    read_in_pieces(index_, [this](const void* data, size_t bytes) { write(data, bytes); });
     footer.hash = hash_.value();
     file_.write(&footer, sizeof(footer));
     file_.commit();
   }
 
  private:
-  static constexpr size_t kBufferTokens = size_t{1} << 18;
+  static constexpr size_t kBufferTokens = size_t{1} << 18, kBufferEntries = size_t{1} << 14;
 
   void write(const void* data, size_t bytes) {
     hash_.add(data, bytes);
@@ -100,11 +85,15 @@ class StoreWriter {
     write(buffer_.data(), buffer_.size() * sizeof(int32_t));
     buffer_.clear();
   }
+  void flush_index() {
+    index_.write(entries_.data(), entries_.size() * sizeof(TokenStore::IndexEntry));
+    entries_.clear();
+  }
 
   AtomicFile file_;
-  std::filesystem::path index_path_;
-  std::ofstream index_;
+  ScratchFile index_;
   std::vector<int32_t> buffer_;
+  std::vector<TokenStore::IndexEntry> entries_;
   uint64_t tokens_ = 0;
   Hash64 hash_;
 };
@@ -204,7 +193,8 @@ TokenStore TokenStore::open(const std::filesystem::path& path) {
   store.pairs_ = static_cast<int64_t>(footer.pairs);
   Hash64 hash;
   uint64_t left = body;
-  read_in_pieces(path, [&](const void* piece, uint64_t bytes) {
+  InputFile file(path);
+  read_in_pieces(file, [&](const void* piece, uint64_t bytes) {
     hash.add(piece, std::min(bytes, left));
     left -= std::min(bytes, left);
   });

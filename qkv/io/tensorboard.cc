@@ -141,7 +141,7 @@ EventWriter::EventWriter(const std::filesystem::path& folder, std::optional<int6
 EventWriter::~EventWriter() {
   try {
     flush();
-  } catch (const IoError&) {  // a destructor cannot report errors
+  } catch (const std::exception&) {  // a destructor cannot report errors
   }
   ::close(descriptor_);
 }

@@ -9,15 +9,22 @@ namespace qkv::pipelines {
 namespace {
 
 // Reads the next line without its line ending; `line` holds its first `limit` bytes. Returns its length in
-// bytes, or nothing at the end of the stream.
+// bytes, or nothing at the end of the stream. Reads from the buffer, whose errors the stream would turn into an
+// end of the lines.
 std::optional<int64_t> read_line(std::istream& in, int64_t limit, std::string& line) {
   constexpr int kEnd = std::istream::traits_type::eof();
   line.clear();
-  int next = in.get();
-  if (next == kEnd) return std::nullopt;
+  const std::istream::sentry ready(in, /*noskipws=*/true);
+  if (!ready) return std::nullopt;
+  std::streambuf& buffer = *in.rdbuf();
+  int next = buffer.sbumpc();
+  if (next == kEnd) {
+    in.setstate(std::ios_base::eofbit);
+    return std::nullopt;
+  }
   int64_t length = 0;
   char last = 0;
-  for (; next != kEnd && next != '\n'; next = in.get()) {
+  for (; next != kEnd && next != '\n'; next = buffer.sbumpc()) {
     last = static_cast<char>(next);
     if (length++ < limit) line.push_back(last);
   }
@@ -52,7 +59,13 @@ bool LineReader::next(LineChunk& chunk) {
   chunk = {.texts = {}, .numbers = {}, .errors = {}, .first = read_ + 1};
   int64_t bytes = 0;
   while (std::ssize(chunk.errors) < options_.chunk_lines && bytes < options_.chunk_bytes) {
-    const std::optional<int64_t> length = read_line(in_, options_.max_line_bytes, line_);
+    const std::optional<int64_t> length = [this] {
+      try {
+        return read_line(in_, options_.max_line_bytes, line_);
+      } catch (const std::ios_base::failure& error) {
+        throw IoError(concat("input: cannot be read after line ", read_, ": ", error.code().message()));
+      }
+    }();
     if (!length) break;
     ++read_;
     bytes += std::ssize(line_);
@@ -64,7 +77,7 @@ bool LineReader::next(LineChunk& chunk) {
       chunk.numbers.push_back(read_);
     }
   }
-  if (in_.bad()) throw IoError(concat("input: reading failed after line ", read_));
+  if (in_.bad()) throw IoError(concat("input: cannot be read after line ", read_));
   return !chunk.errors.empty();
 }
 

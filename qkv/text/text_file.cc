@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <new>
 #include <system_error>
 #include <vector>
 
@@ -55,6 +56,7 @@ size_t TextFile::read(char* data, size_t bytes) {
   int code = Z_OK;
   const char* message = gzerror(stream_->file, &code);
   if (code == Z_OK || code == Z_STREAM_END) return 0;
+  if (code == Z_MEM_ERROR) throw std::bad_alloc();
   if (code == Z_ERRNO) throw IoError(concat("cannot read ", name_, ": ", reason()));
   if (code == Z_BUF_ERROR)
     throw DataError(

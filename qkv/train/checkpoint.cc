@@ -1,13 +1,11 @@
 #include "qkv/train/checkpoint.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <charconv>
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "qkv/base/files.h"
 #include "qkv/base/hash.h"
 #include "qkv/base/json.h"
 #include "qkv/base/log.h"
@@ -84,14 +82,6 @@ std::string checksum(const std::string& description, std::vector<io::NamedTensor
   return std::to_string(hash.value());
 }
 
-// A rename is safe from a power cut once its folder is on disk.
-void flush_folder(const std::filesystem::path& folder) {
-  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) return;
-  ::fsync(descriptor);
-  ::close(descriptor);
-}
-
 constexpr const char *kDescription = "qkv_training", *kChecksum = "qkv_checksum";
 
 // What a checkpoint says beside its tensors, which are not looked at.
@@ -125,14 +115,14 @@ Checkpoint open_checkpoint(const std::filesystem::path& path) {
 
 std::vector<std::pair<int64_t, std::filesystem::path>> CheckpointFolder::list() const {
   std::vector<std::pair<int64_t, std::filesystem::path>> result;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder_, error)) {
-    const std::string name = entry.path().filename().string();
+  // An error is none to ignore: a run without checkpoints begins from nothing and removes what is there.
+  for (const std::filesystem::path& path : files_in(folder_)) {
+    const std::string name = path.filename().string();
     if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) continue;
     int64_t step = 0;
     const char* last = name.data() + name.size() - kSuffix.size();
     const auto [end, bad] = std::from_chars(name.data() + kPrefix.size(), last, step);
-    if (bad == std::errc() && end == last) result.emplace_back(step, entry.path());
+    if (bad == std::errc() && end == last) result.emplace_back(step, path);
   }
   std::ranges::sort(result, std::greater<>());
   return result;
@@ -148,7 +138,6 @@ void CheckpointFolder::save(const TrainState& state, const Fields& fields,
   const std::filesystem::path path = folder_ / concat(kPrefix, zeros, digits, kSuffix);
   io::write_safetensors(path, tensors,
                         {{kDescription, description}, {kChecksum, checksum(description, tensors)}});
-  flush_folder(folder_);
   int64_t kept = 0;
   for (const auto& [step, old] : list()) {
     // Those of later steps belong to a run that was resumed from an earlier checkpoint.
@@ -188,15 +177,6 @@ std::set<int64_t> CheckpointFolder::snapshots() const {
     }
   }
   return steps;
-}
-
-void CheckpointFolder::remove_partial_files() const {
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder_, error)) {
-    if (entry.path().filename().string().find(".partial-") == std::string::npos) continue;
-    std::error_code ignored;
-    std::filesystem::remove(entry.path(), ignored);
-  }
 }
 
 }  // namespace qkv::train

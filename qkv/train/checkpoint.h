@@ -64,10 +64,8 @@ class CheckpointFolder {
   // The snapshots that any of the checkpoints needs, as far as they can be read.
   std::set<int64_t> snapshots() const;
 
-  // Whether there is any, whole or not.
+  // Whether there is any, whole or not. Throws IoError where the folder cannot be read.
   bool empty() const { return list().empty(); }
-  // Removes files that a killed run left half written.
-  void remove_partial_files() const;
 
  private:
   std::vector<std::pair<int64_t, std::filesystem::path>> list() const;  // by step, newest first

@@ -67,7 +67,7 @@ Trainer::Trainer(std::unique_ptr<Task> task, const TrainOptions& options, const 
   if (deciding.schedule.kind != ScheduleKind::cosine) deciding.schedule.total_steps = 0;  // no effect then
   for (Field& field : fields(deciding)) fields_.push_back(std::move(field));
 
-  checkpoints_.remove_partial_files();
+  for (const char* part : {"", "cache", "checkpoints", "snapshots"}) remove_partial_files(folder_ / part);
   require_fitting_folder(folder_, existing);
   std::optional<Checkpoint> checkpoint;
   if (existing == IfRunExists::resume) checkpoint = checkpoints_.load_latest();
@@ -144,6 +144,8 @@ TrainResult Trainer::run(TrainObserver& observer, const std::atomic<bool>* stop)
     if (stop_ && *stop_) {
       reason = StopReason::requested;
     } else if (state_.validation_due) {
+      // The validation may export a model: a run that ends behind that must find a checkpoint to resume from.
+      if (saved_step_ < 0) save_checkpoint();
       if (validate(true)) save_checkpoint();
     } else if (reason = limit_reached(); !reason) {
       const int64_t epoch = state_.cursor.epoch;

@@ -82,6 +82,7 @@ class Trainer {
   bool validate(bool scheduled);
   bool is_best(const Evaluation& evaluation, double value) const;
   void save_checkpoint();
+  void require_folder() const;
   // While it lives the task's parameters have the weights to judge and to export: averaged ones, where the
   // options say so.
   class EvaluatedWeights;

@@ -14,6 +14,7 @@ class Trainer::EvaluatedWeights {
  public:
   explicit EvaluatedWeights(const Trainer& trainer) : parameters_(trainer.optimizer_->parameters()) {
     const std::vector<Tensor> others = trainer.evaluated_weights();
+    trained_.reserve(others.size());
     for (size_t i = 0; i < others.size(); ++i) {
       Variable variable = parameters_[i].parameter.variable;
       trained_.push_back(variable.value());
@@ -62,6 +63,7 @@ bool Trainer::is_best(const Evaluation& evaluation, double value) const {
 bool Trainer::validate(bool scheduled) {
   const ProfileScope profile = ProfileScope::whole("validation");
   const double before = seconds_now();
+  require_folder();
   const EvaluatedWeights weights(*this);
   const std::optional<Evaluation> found =
       task_->evaluate({.number = state_.validations, .scheduled = scheduled, .stop = stop_});
@@ -104,10 +106,18 @@ bool Trainer::validate(bool scheduled) {
   return true;
 }
 
+// A folder that was removed is not made again: it would lack the tokenizer and all that was saved before.
+void Trainer::require_folder() const {
+  std::error_code error;
+  if (std::filesystem::is_directory(folder_, error)) return;
+  throw IoError(concat(folder_.string(), ": expected the folder of this run, found none: was it removed or renamed?"));
+}
+
 void Trainer::save_checkpoint() {
   const ProfileScope profile = ProfileScope::whole("checkpoint");
   if (const std::string bad = nn::first_non_finite(optimizer_->parameters()); !bad.empty())
     fail_not_finite(concat("step ", state_.steps, ": the weights are not finite"));
+  require_folder();
   state_.seconds = seconds_now();
   std::vector<io::NamedTensor> tensors = optimizer_->state();
   for (const auto& [name, parameter] : optimizer_->parameters())
@@ -137,10 +147,9 @@ void Trainer::remove_old_snapshots() const {
   steps.insert(state_.snapshots.begin(), state_.snapshots.end());
   std::set<std::filesystem::path> needed;
   for (const int64_t step : steps) needed.insert(snapshot_file(step).filename());
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder_ / "snapshots", error)) {
+  for (const std::filesystem::path& path : files_in(folder_ / "snapshots")) {
     std::error_code ignored;
-    if (!needed.contains(entry.path().filename())) std::filesystem::remove(entry.path(), ignored);
+    if (!needed.contains(path.filename())) std::filesystem::remove(path, ignored);
   }
 }
 

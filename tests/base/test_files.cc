@@ -1,8 +1,12 @@
 #include "qkv/base/files.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <array>
 #include <optional>
+#include <thread>
 
 #include "qkv/base/error.h"
 #include "tests/support/scratch.h"
@@ -10,7 +14,111 @@
 namespace qkv {
 namespace {
 
+using testing::message_of;
 using testing::Scratch;
+
+size_t files_of(const Scratch& scratch) { return files_in(scratch.path()).size(); }
+
+TEST(AtomicFile, ReplacesOnCommitOnly) {
+  const Scratch scratch;
+  const auto path = scratch.write("file", "old");
+  {
+    AtomicFile file(path);
+    file.write("new");
+    EXPECT_EQ(read_file(path), "old");
+  }
+  EXPECT_EQ(read_file(path), "old");
+  AtomicFile file(path);
+  file.write("new");
+  file.commit();
+  EXPECT_EQ(read_file(path), "new");
+  EXPECT_EQ(files_of(scratch), 1u);
+}
+
+// Two objects of one process: each has a temporary file of its own, so that the result is one content or the other.
+TEST(AtomicFile, SeveralThreadsMayWriteOnePath) {
+  const Scratch scratch;
+  const auto path = scratch / "file";
+  const std::array<std::string, 2> contents{std::string(200'000, 'a'), std::string(300'000, 'b')};
+  const auto write_often = [&](const std::string& content) {
+    for (int round = 0; round < 40; ++round) {
+      AtomicFile file(path);
+      for (size_t at = 0; at < content.size(); at += 1000) file.write(content.data() + at, 1000);
+      file.commit();
+    }
+  };
+  std::thread other(write_often, contents[1]);
+  write_often(contents[0]);
+  other.join();
+  const std::string found = read_file(path);
+  EXPECT_TRUE(found == contents[0] || found == contents[1]) << found.size() << " bytes, " << found.substr(0, 10);
+  EXPECT_EQ(files_of(scratch), 1u);
+}
+
+TEST(AtomicFile, APipeIsWrittenToAndStays) {
+  const Scratch scratch;
+  const auto path = scratch / "pipe";
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  std::string found(5, '?');
+  std::thread reader([&] {
+    InputFile file(path);
+    for (size_t done = 0; done < found.size();) done += file.read(found.data() + done, found.size() - done);
+  });
+  write_file_atomically(path, "hello");
+  reader.join();
+  EXPECT_EQ(found, "hello");
+  EXPECT_TRUE(std::filesystem::is_fifo(path));
+  EXPECT_NE(message_of<IoError>([] { write_file_atomically("/dev/full", "x"); }).find("/dev/full: No space left"),
+            std::string::npos);
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/full"));
+}
+
+TEST(AtomicFile, NamesAFolderThatIsMissing) {
+  const Scratch scratch;
+  const std::string path = (scratch / "missing/file").string();
+  EXPECT_EQ(message_of<IoError>([&] { AtomicFile file(path); }),
+            "cannot write " + path + ": No such file or directory");
+}
+
+TEST(AtomicFile, WhatAKilledProcessLeftIsRemoved) {
+  const Scratch scratch;
+  for (const char* name : {"model.partial-12-0", "model.partial-notes", "model", "x.partial-3"}) scratch.write(name, "1");
+  remove_partial_files(scratch.path());
+  EXPECT_EQ(files_in(scratch.path()),
+            (std::vector<std::filesystem::path>{scratch / "model", scratch / "model.partial-notes"}));
+  remove_partial_files(scratch / "missing");
+}
+
+TEST(InputFile, ReadsInPiecesAndNamesErrors) {
+  const Scratch scratch;
+  const auto path = scratch.write("file", "abcdefg");
+  InputFile file(path);
+  std::array<char, 3> piece{};
+  std::string all;
+  while (const size_t bytes = file.read(piece.data(), piece.size())) all.append(piece.data(), bytes);
+  EXPECT_EQ(all, "abcdefg");
+  EXPECT_EQ(message_of<IoError>([&] { InputFile(scratch.path()); }),
+            "cannot read " + scratch.path().string() + ": it is a folder");
+  const std::string missing = (scratch / "missing").string();
+  EXPECT_EQ(message_of<IoError>([&] { InputFile{missing}; }), "cannot open " + missing + ": No such file or directory");
+}
+
+TEST(ScratchFile, GivesBackWhatWasWrittenAndHasNoName) {
+  const Scratch scratch;
+  ScratchFile file(scratch.path());
+  std::string written;
+  for (int i = 0; i < 1000; ++i) {
+    const std::string number = std::to_string(i);
+    file.write(number.data(), number.size());
+    written += number;
+  }
+  EXPECT_EQ(files_of(scratch), 0u);
+  std::string found;
+  std::array<char, 100> piece{};
+  while (const size_t bytes = file.read(piece.data(), piece.size())) found.append(piece.data(), bytes);
+  EXPECT_EQ(found, written);
+  EXPECT_THROW(ScratchFile(scratch / "missing"), IoError);
+}
 
 TEST(FolderLock, HoldsAFolderUntilItGoes) {
   const Scratch one, other;

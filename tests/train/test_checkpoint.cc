@@ -169,10 +169,10 @@ TEST(Checkpoint, WhatAKilledRunLeftIsNotTakenForOne) {
   const Scratch scratch;
   const CheckpointFolder folder(scratch / "c");
   folder.save(state_at(4), kFields, tensors(1), 2);
-  scratch.write("c/step-000000005.safetensors.partial-1234", "half");
+  scratch.write("c/step-000000005.safetensors.partial-1234-0", "half");
   scratch.write("c/step-x.safetensors", "?");
   EXPECT_EQ(folder.load_latest()->state.steps, 4);
-  folder.remove_partial_files();
+  remove_partial_files(scratch / "c");
   EXPECT_EQ(names_in(scratch / "c"),
             (std::vector<std::string>{"step-000000004.safetensors", "step-x.safetensors"}));
 }

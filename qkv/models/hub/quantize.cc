@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <exception>
+#include <utility>
 
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
@@ -23,9 +25,9 @@ bool goes_along(const fs::path& file) {
 }
 
 void copy_companions(const fs::path& from, const fs::path& to) {
-  for (const auto& entry : fs::directory_iterator(from)) {
-    if (entry.is_regular_file() && goes_along(entry.path()))
-      write_file_atomically(to / entry.path().filename(), read_file(entry.path()));
+  for (const fs::path& path : files_in(from)) {
+    if (fs::is_regular_file(path) && goes_along(path))
+      write_file_atomically(to / path.filename(), read_file(path));
   }
 }
 
@@ -49,9 +51,8 @@ std::vector<fs::path> module_folders(const fs::path& from) {
 void copy_modules(const fs::path& from, const fs::path& to, const std::vector<fs::path>& folders) {
   for (const fs::path& folder : folders) {
     make_writable_folder(to / folder);
-    for (const auto& entry : fs::directory_iterator(from / folder)) {
-      if (entry.is_regular_file())
-        write_file_atomically(to / folder / entry.path().filename(), read_file(entry.path()));
+    for (const fs::path& path : files_in(from / folder)) {
+      if (fs::is_regular_file(path)) write_file_atomically(to / folder / path.filename(), read_file(path));
     }
   }
 }
@@ -65,6 +66,29 @@ void write(const fs::path& from, const fs::path& to, const Model& model, const S
   copy_modules(from, to, modules);
   save(to, *model, family_of(from));
 }
+
+// Leaves the new folder as it was found, empty or not there, unless the work is done: else a second try would be
+// refused.
+class NewFolder {
+ public:
+  explicit NewFolder(fs::path folder) : folder_(std::move(folder)), existed_(fs::exists(folder_)) {}
+  ~NewFolder() {
+    if (done_) return;
+    try {
+      for (const fs::path& path : files_in(folder_)) fs::remove_all(path);
+      if (!existed_) fs::remove(folder_);
+    } catch (const std::exception&) {  // the error that ends the work is the one to report
+    }
+  }
+  NewFolder(const NewFolder&) = delete;
+  NewFolder& operator=(const NewFolder&) = delete;
+
+  void done() { done_ = true; }
+
+ private:
+  fs::path folder_;
+  bool existed_, done_ = false;
+};
 
 void write_quantized(const fs::path& from, const fs::path& to, const LoadOptions& options) {
   switch (folder_kind(from)) {
@@ -91,8 +115,10 @@ void quantize_folder(const fs::path& from, const fs::path& to, DType dtype,
     throw UsageError(concat(to.string(), ": expected an empty folder or none, found ",
                             fs::is_directory(to) ? "one with files in it" : "a file"));
   }
+  NewFolder folder(to);
   write_quantized(from, to, {.dtype = dtype});
   if (finish) finish(to);
+  folder.done();
 }
 
 }  // namespace qkv::models
