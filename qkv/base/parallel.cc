@@ -1,12 +1,20 @@
 #include "qkv/base/parallel.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <exception>
 #include <mutex>
+#include <new>
+#include <system_error>
 #include <thread>
+#include <utility>
 
 #include "qkv/base/error.h"
+#include "qkv/base/log.h"
+#include "qkv/base/processors.h"
 #include "qkv/base/thread.h"
 
 #if defined(__x86_64__)
@@ -16,8 +24,10 @@
 namespace qkv {
 namespace {
 
+constexpr int kMaxThreads = 1024;
+
 std::atomic<int>& thread_count() {
-  static std::atomic<int> count{std::max(1, static_cast<int>(std::thread::hardware_concurrency()))};
+  static std::atomic<int> count{std::min(available_processors(), kMaxThreads)};
   return count;
 }
 
@@ -89,7 +99,7 @@ class Helpers {
   bool run(Job& job, int wanted) {
     const std::unique_lock busy(one_at_a_time_, std::try_to_lock);
     if (!busy) return false;
-    if (started_ < wanted) start(wanted);
+    wanted = start(wanted);
     {
       const std::lock_guard lock(mutex_);
       job_ = &job;
@@ -107,8 +117,21 @@ class Helpers {
   }
 
  private:
-  void start(int wanted) {
-    for (; started_ < wanted; ++started_) start_thread([this] { help(); }).detach();
+  // The helpers there are, at most `wanted`.
+  int start(int wanted) {
+    try {
+      for (; started_ < wanted; ++started_) start_thread([this] { help(); }).detach();
+    } catch (const std::system_error& error) {
+      warn_once(error.what());
+    } catch (const std::bad_alloc&) {
+      warn_once("out of memory");
+    }
+    return std::min(started_, wanted);
+  }
+
+  void warn_once(const char* reason) {
+    if (std::exchange(warned_, true)) return;
+    log_warning(concat("cannot start a thread (", reason, "): working with ", started_ + 1, " in place of ", threads()));
   }
 
   void help() {
@@ -132,6 +155,7 @@ class Helpers {
 
   std::mutex one_at_a_time_;
   int started_ = 0;
+  bool warned_ = false;
 
   std::mutex mutex_;  // protects the next two
   Job* job_ = nullptr;
@@ -141,9 +165,14 @@ class Helpers {
   std::atomic<int> working_{0};    // number of helpers inside the job; the caller waits on it
 };
 
-// Never destroyed: its threads sleep in it until the process ends.
+// Never destroyed: its threads sleep in it until the process ends. A child after fork() has none of them, and
+// perhaps locks that they held: it begins with new helpers.
 Helpers& helpers() {
-  static auto* instance = new Helpers;
+  alignas(Helpers) static std::byte memory[sizeof(Helpers)];
+  static auto* instance = [] {
+    ::pthread_atfork(nullptr, nullptr, [] { ::new (memory) Helpers; });
+    return ::new (memory) Helpers;
+  }();
   return *instance;
 }
 
@@ -152,7 +181,8 @@ Helpers& helpers() {
 int threads() { return thread_count(); }
 
 void set_threads(int count) {
-  if (count < 1 || count > 1024) throw UsageError(concat("threads: expected 1 to 1024, found ", count));
+  if (count < 1 || count > kMaxThreads)
+    throw UsageError(concat("threads: expected 1 to ", kMaxThreads, ", found ", count));
   thread_count() = count;
 }
 

@@ -11,9 +11,11 @@ std::thread start_thread(std::function<void()> body) {
   // A new thread inherits the signal mask of its creator.
   struct Masked {
     Masked() {
-      sigset_t all;
-      ::sigfillset(&all);
-      ::pthread_sigmask(SIG_SETMASK, &all, &before);
+      sigset_t blocked;
+      ::sigfillset(&blocked);
+      for (const int open : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS, SIGPROF, SIGVTALRM})
+        ::sigdelset(&blocked, open);
+      ::pthread_sigmask(SIG_SETMASK, &blocked, &before);
     }
     ~Masked() { ::pthread_sigmask(SIG_SETMASK, &before, nullptr); }
     sigset_t before{};

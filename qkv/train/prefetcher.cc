@@ -1,7 +1,9 @@
 #include "qkv/train/prefetcher.h"
 
+#include <system_error>
 #include <utility>
 
+#include "qkv/base/log.h"
 #include "qkv/base/thread.h"
 
 namespace qkv::train {
@@ -9,8 +11,13 @@ namespace qkv::train {
 Prefetcher::Prefetcher(std::unique_ptr<BatchStream> stream, int64_t batches_per_step)
     : stream_(std::move(stream)),
       batches_per_step_(batches_per_step),
-      batches_in_epoch_(stream_->batches_in_epoch()),
-      thread_(start_thread([this] { work(); })) {}
+      batches_in_epoch_(stream_->batches_in_epoch()) {
+  try {
+    thread_ = start_thread([this] { work(); });
+  } catch (const std::system_error& error) {
+    log_warning(concat("cannot start a thread (", error.what(), "): batches are prepared between the steps"));
+  }
+}
 
 Prefetcher::~Prefetcher() {
   {
@@ -18,10 +25,16 @@ Prefetcher::~Prefetcher() {
     stop_ = true;
   }
   changed_.notify_all();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 StepBatches Prefetcher::next() {
+  StepBatches step = thread_.joinable() ? take() : prepare();
+  batches_in_epoch_ = step.batches_in_epoch;
+  return step;
+}
+
+StepBatches Prefetcher::take() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return ready_ || error_; });
   if (error_) std::rethrow_exception(error_);
@@ -29,7 +42,6 @@ StepBatches Prefetcher::next() {
   ready_.reset();
   lock.unlock();
   changed_.notify_all();
-  batches_in_epoch_ = step.batches_in_epoch;
   return step;
 }
 

@@ -1,9 +1,14 @@
 #include "qkv/base/parallel.h"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <csignal>
+#include <map>
 #include <mutex>
 #include <numeric>
 #include <set>
@@ -53,19 +58,23 @@ TEST_F(ParallelFor, ManyShortJobsInARow) {
   for (int64_t i = 0; i < 64; ++i) EXPECT_EQ(sums[static_cast<size_t>(i)], 5000 * i);
 }
 
-TEST_F(ParallelFor, UsesSeveralThreads) {
-  qkv::set_threads(2);
+// The threads that work on two pieces, each of which waits for the other, or gives up after a while.
+size_t threads_at_once() {
   std::mutex mutex;
   std::set<std::thread::id> seen;
   std::atomic<int> inside{0};
-  // Each piece waits for the other, with a time limit.
   qkv::parallel_for(2, 1, [&](int64_t, int64_t) {
     ++inside;
-    for (int i = 0; i < 10000 && inside < 2; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    for (int i = 0; i < 5000 && inside < 2; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     const std::lock_guard lock(mutex);
     seen.insert(std::this_thread::get_id());
   });
-  EXPECT_EQ(seen.size(), 2u);
+  return seen.size();
+}
+
+TEST_F(ParallelFor, UsesSeveralThreads) {
+  qkv::set_threads(2);
+  EXPECT_EQ(threads_at_once(), 2u);
 }
 
 TEST_F(ParallelFor, NestedAndConcurrentCallsFinish) {
@@ -98,6 +107,51 @@ TEST_F(ParallelFor, ThrowsTheBodysExceptionAndGoesOnWorking) {
   std::atomic<int> ran{0};
   qkv::parallel_for(10, 1, [&](int64_t, int64_t) { ++ran; });
   EXPECT_EQ(ran, 10);
+}
+
+// A child after fork() has none of the parent's threads, also where another thread's work was under way.
+TEST_F(ParallelFor, WorksInTheChildOfAFork) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "ThreadSanitizer refuses threads after a fork of several";
+#endif
+  qkv::set_threads(2);
+  EXPECT_EQ(threads_at_once(), 2u);
+  std::atomic<bool> done{false};
+  std::thread busy([&] {
+    while (!done) qkv::parallel_for(64, 1, [](int64_t, int64_t) {});
+  });
+  for (int round = 0; round < 10; ++round) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::alarm(20);
+      ::_exit(static_cast<int>(threads_at_once()));
+    }
+    int status = 0;
+    if (child > 0) ::waitpid(child, &status, 0);
+    EXPECT_TRUE(child > 0 && WIFEXITED(status)) << "signal " << WTERMSIG(status);
+    EXPECT_EQ(WEXITSTATUS(status), 2) << "threads in the child";
+  }
+  done = true;
+  busy.join();
+}
+
+// Crash handlers and profilers see helpers; the program's own signals (SIGINT, SIGALRM) never run on one.
+TEST_F(ParallelFor, HelpersLeaveCrashSignalsOpenAndOthersBlocked) {
+  qkv::set_threads(2);
+  std::mutex mutex;
+  std::map<std::thread::id, sigset_t> masks;
+  std::atomic<int> inside{0};
+  qkv::parallel_for(2, 1, [&](int64_t, int64_t) {
+    ++inside;
+    for (int i = 0; i < 10000 && inside < 2; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    const std::lock_guard lock(mutex);
+    ::pthread_sigmask(SIG_BLOCK, nullptr, &masks[std::this_thread::get_id()]);
+  });
+  ASSERT_EQ(masks.size(), 2u);
+  masks.erase(std::this_thread::get_id());
+  const sigset_t& helper = masks.begin()->second;
+  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGPROF}) EXPECT_FALSE(::sigismember(&helper, signal)) << signal;
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGALRM, SIGCHLD, SIGUSR1}) EXPECT_TRUE(::sigismember(&helper, signal)) << signal;
 }
 
 TEST_F(ParallelFor, RefusesSenselessThreadCounts) {
