@@ -1,22 +1,31 @@
 #include "qkv/base/scope.h"
 
+#include "qkv/base/per_thread.h"
+
 namespace qkv {
 namespace {
-thread_local std::string path;
+
+struct Path {
+  std::string text;
+};
+
+std::string& path() { return per_thread<Path>().text; }
+
 }  // namespace
 
-NameScope::NameScope(std::string_view name) : outer_length_(path.size()) {
-  if (!path.empty()) path += '.';
-  path += name;
+NameScope::NameScope(std::string_view name) : outer_length_(path().size()) {
+  std::string& own = path();
+  own.reserve(own.size() + 1 + name.size());
+  if (!own.empty()) own += '.';
+  own += name;
 }
 
 NameScope::NameScope(std::string_view name, int index) : NameScope(name) {
-  path += '.';
-  path += std::to_string(index);
+  path().append("." + std::to_string(index));
 }
 
-NameScope::~NameScope() { path.resize(outer_length_); }
+NameScope::~NameScope() { path().resize(outer_length_); }
 
-const std::string& NameScope::current() { return path; }
+const std::string& NameScope::current() { return path(); }
 
 }  // namespace qkv

@@ -47,8 +47,10 @@ class StringIndex {
         return;
       }
     }
-    entries_.push_back({static_cast<uint32_t>(keys_.size()), static_cast<uint32_t>(key.size()), value});
+    // The characters first: an entry must never be without them, also where memory runs out in between.
+    const auto begin = static_cast<uint32_t>(keys_.size());
     keys_ += key;
+    entries_.push_back({begin, static_cast<uint32_t>(key.size()), value});
     slots_[at] = {static_cast<uint32_t>(hash >> 32), static_cast<uint32_t>(entries_.size())};
   }
 

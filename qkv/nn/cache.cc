@@ -48,6 +48,12 @@ void keep_those_with_rows(std::vector<T>& sequences, const Offsets& hypothesis_o
 }
 
 template <class T>
+void reserve_behind(std::vector<T>& all, int64_t more) {
+  const size_t needed = all.size() + static_cast<size_t>(more);
+  if (needed > all.capacity()) all.reserve(std::max(needed, 2 * all.capacity()));
+}
+
+template <class T>
 void move_behind(std::vector<T>& all, std::vector<T>& others) {
   all.insert(all.end(), std::make_move_iterator(others.begin()), std::make_move_iterator(others.end()));
 }
@@ -182,21 +188,28 @@ void KeyValueCache::forget() {
   }
 }
 
-void KeyValueCache::join(KeyValueCache others) {
+void KeyValueCache::require_joinable(const KeyValueCache& others) const {
   if (key_width_ != 0 && others.key_width_ != 0 &&
       (key_width_ != others.key_width_ || value_width_ != others.value_width_)) {
     throw ShapeError(concat("cache of widths ", key_width_, " and ", value_width_, ": cannot take in one of ",
                             others.key_width_, " and ", others.value_width_));
   }
-  if (!others.sequences_.empty()) {
-    if (!sequences_.empty() &&
-        (options_.dtype != others.options_.dtype || options_.window != others.options_.window)) {
-      throw UsageError(concat("cache of ", name_of(options_.dtype), " with a window of ", options_.window,
-                              ": cannot take in one of ", name_of(others.options_.dtype), " with ",
-                              others.options_.window));
-    }
-    options_ = others.options_;
+  if (!others.sequences_.empty() && !sequences_.empty() &&
+      (options_.dtype != others.options_.dtype || options_.window != others.options_.window)) {
+    throw UsageError(concat("cache of ", name_of(options_.dtype), " with a window of ", options_.window,
+                            ": cannot take in one of ", name_of(others.options_.dtype), " with ",
+                            others.options_.window));
   }
+}
+
+void KeyValueCache::reserve(int64_t sequences, int64_t rows) {
+  reserve_behind(sequences_, sequences);
+  reserve_behind(entries_, rows);
+}
+
+void KeyValueCache::join(KeyValueCache others) {
+  require_joinable(others);
+  if (!others.sequences_.empty()) options_ = others.options_;
   if (others.key_width_ != 0) {
     key_width_ = others.key_width_;
     value_width_ = others.value_width_;
@@ -338,12 +351,18 @@ std::span<const void* const> MemoryKeyValues::entries(int64_t sentence) const {
   return sentences_[static_cast<size_t>(sentence)].entries;
 }
 
+void MemoryKeyValues::require_joinable(const MemoryKeyValues& others) const {
+  if (others.sentences_.empty() || sentences_.empty()) return;
+  if (width_ == others.width_ && dtype_ == others.dtype_) return;
+  throw UsageError(concat("memory of ", name_of(dtype_), " and width ", width_, ": cannot take in one of ",
+                          name_of(others.dtype_), " and width ", others.width_));
+}
+
+void MemoryKeyValues::reserve(int64_t sentences) { reserve_behind(sentences_, sentences); }
+
 void MemoryKeyValues::join(MemoryKeyValues others) {
+  require_joinable(others);
   if (others.sentences_.empty()) return;
-  if (!sentences_.empty() && (width_ != others.width_ || dtype_ != others.dtype_)) {
-    throw UsageError(concat("memory of ", name_of(dtype_), " and width ", width_, ": cannot take in one of ",
-                            name_of(others.dtype_), " and width ", others.width_));
-  }
   dtype_ = others.dtype_;
   width_ = others.width_;
   move_behind(sentences_, others.sentences_);

@@ -29,6 +29,7 @@ class KeyValueCache {
   KeyValueCache(KeyValueCache&&) = default;
   KeyValueCache& operator=(KeyValueCache&&) = default;
 
+  int64_t sequences() const { return static_cast<int64_t>(sequences_.size()); }
   int64_t rows() const { return static_cast<int64_t>(entries_.size()); }
   DType dtype() const { return options_.dtype; }
   // The row's number of positions, dropped ones included. Throws ShapeError for a row that does not exist.
@@ -42,8 +43,13 @@ class KeyValueCache {
   // Drops positions that have left the window, in groups of positions. Call it after the attention of a step,
   // whose queries still see further back than the next ones.
   void forget();
-  // Appends the sequences of another cache.
+  // Appends the sequences of another cache. Throws what require_joinable() throws; std::bad_alloc, unless
+  // there is room for them (reserve).
   void join(KeyValueCache others);
+  // Throws ShapeError or UsageError if the other's widths, dtype or window differ.
+  void require_joinable(const KeyValueCache& others) const;
+  // Makes room for this many more sequences and rows.
+  void reserve(int64_t sequences, int64_t rows);
   // The inverse of join(): one cache per sequence, in order; this one becomes empty.
   std::vector<KeyValueCache> split();
   // Row i becomes the former row parents[i] of the same sequence; sequence s then has rows
@@ -104,8 +110,13 @@ class MemoryKeyValues {
   int64_t sentences() const { return static_cast<int64_t>(sentences_.size()); }
   DType dtype() const { return dtype_; }
   int64_t width() const { return width_; }  // of keys and values together; 0 before the first sentence
-  // Appends the sentences of another, which has the same width and dtype.
+  // Appends the sentences of another. Throws what require_joinable() throws; std::bad_alloc, unless there is room
+  // for them (reserve).
   void join(MemoryKeyValues others);
+  // Throws UsageError if the other's width or dtype differ.
+  void require_joinable(const MemoryKeyValues& others) const;
+  // Makes room for this many more sentences.
+  void reserve(int64_t sentences);
   // Removes the sentences without rows; later ones move up.
   void keep(const Offsets& hypothesis_offsets);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "qkv/base/error.h"
 #include "qkv/base/scope.h"
 #include "qkv/nn/recompute.h"
 
@@ -12,21 +13,45 @@ Tensor DecoderState::next_positions() const {
   return layers.front().self.lengths();
 }
 
-void DecoderState::join(DecoderState others) {
-  if (others.layers.empty()) return;
-  if (!layers.empty() && layers.size() != others.layers.size()) {
-    throw UsageError(
-        concat("decoder state of ", layers.size(), " layers: cannot take in one of ", others.layers.size()));
-  }
-  layers.resize(others.layers.size());
-  for (size_t i = 0; i < layers.size(); ++i) {
-    layers[i].self.join(std::move(others.layers[i].self));
-    layers[i].memory.join(std::move(others.layers[i].memory));
-  }
+void DecoderState::join(std::span<DecoderState* const> others) {
+  // First all that may throw.
   std::vector<int32_t> offsets = hypothesis_offsets.values();
-  for (int64_t s = 0; s < others.hypothesis_offsets.sequences(); ++s)
-    offsets.push_back(offsets.back() + static_cast<int32_t>(others.hypothesis_offsets.length(s)));
-  hypothesis_offsets = Offsets(std::move(offsets));
+  for (const DecoderState* other : others) {
+    if (other->layers.empty()) continue;
+    if (!layers.empty() && layers.size() != other->layers.size()) {
+      throw UsageError(
+          concat("decoder state of ", layers.size(), " layers: cannot take in one of ", other->layers.size()));
+    }
+    layers.resize(other->layers.size());
+    for (int64_t s = 0; s < other->hypothesis_offsets.sequences(); ++s)
+      offsets.push_back(offsets.back() + static_cast<int32_t>(other->hypothesis_offsets.length(s)));
+  }
+  Offsets joined(std::move(offsets));
+  for (size_t i = 0; i < layers.size(); ++i) {
+    int64_t sequences = 0, rows = 0, sentences = 0;
+    for (const DecoderState* other : others) {
+      if (i >= other->layers.size()) continue;
+      layers[i].self.require_joinable(other->layers[i].self);
+      layers[i].memory.require_joinable(other->layers[i].memory);
+      sequences += other->layers[i].self.sequences();
+      rows += other->layers[i].self.rows();
+      sentences += other->layers[i].memory.sentences();
+    }
+    layers[i].self.reserve(sequences, rows);
+    layers[i].memory.reserve(sentences);
+  }
+  for (DecoderState* other : others) {
+    for (size_t i = 0; i < other->layers.size(); ++i) {
+      layers[i].self.join(std::move(other->layers[i].self));
+      layers[i].memory.join(std::move(other->layers[i].memory));
+    }
+  }
+  hypothesis_offsets = std::move(joined);
+}
+
+void DecoderState::join(DecoderState others) {
+  DecoderState* const one = &others;
+  join(std::span(&one, 1));
 }
 
 std::vector<DecoderState> DecoderState::split() {

@@ -4,6 +4,7 @@
 // a language model (Liu et al. 2018; Radford et al. 2018).
 
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "qkv/nn/encoder.h"
@@ -35,7 +36,8 @@ struct DecoderState {
 
   // The position of each row's next token: i32 [rows].
   Tensor next_positions() const;
-  // Appends the sequences of another state of this decoder.
+  // Appends the sequences of other states of this decoder, which become empty. All or, if it throws, none.
+  void join(std::span<DecoderState* const> others);
   void join(DecoderState others);
   // The inverse of join(): one state per sequence, in order; this one becomes empty. Decoders without memory
   // only.

@@ -65,11 +65,21 @@ void EnsembleStepModel::read(std::span<const Chunk> chunks) {
 }
 
 void EnsembleStepModel::admit(std::span<const std::unique_ptr<Source>> sources) {
-  for (size_t m = 0; m < models_.size(); ++m) {
-    std::vector<std::unique_ptr<Source>> own;
-    for (const auto& source : sources)
-      own.push_back(std::move(static_cast<EnsembleSource*>(source.get())->parts[m]));
-    models_[m]->admit(own);
+  std::vector<std::vector<std::unique_ptr<Source>>> parts(models_.size());
+  for (auto& own : parts) own.reserve(sources.size());
+  for (const auto& source : sources) {
+    auto& ensemble = static_cast<EnsembleSource&>(*source);
+    for (size_t m = 0; m < models_.size(); ++m) parts[m].push_back(std::move(ensemble.parts[m]));
+  }
+  try {
+    for (size_t m = 0; m < models_.size(); ++m) models_[m]->admit(parts[m]);
+  } catch (...) {
+    // The engine tries them alone.
+    for (size_t i = 0; i < sources.size(); ++i) {
+      for (size_t m = 0; m < models_.size(); ++m)
+        static_cast<EnsembleSource&>(*sources[i]).parts[m] = std::move(parts[m][i]);
+    }
+    throw;
   }
 }
 

@@ -79,7 +79,9 @@ void LanguageStepModel::read(std::span<const Chunk> chunks) {
 }
 
 void LanguageStepModel::admit(std::span<const std::unique_ptr<Source>> prompts) {
-  for (const auto& prompt : prompts) state_.join(std::move(static_cast<Prompt&>(*prompt).state));
+  std::vector<nn::DecoderState*> states;
+  for (const auto& prompt : prompts) states.push_back(&static_cast<Prompt&>(*prompt).state);
+  state_.join(states);
 }
 
 }  // namespace qkv::search

@@ -2,31 +2,58 @@
 
 #include <sys/mman.h>
 
-#include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdlib>
-#include <map>
 #include <mutex>
 #include <new>
-#include <vector>
 
 namespace qkv {
 namespace {
 
 constexpr size_t kAlignment = 64;
 constexpr size_t kHugePage = size_t{2} << 20;
+constexpr size_t kSmallest = 256;
 
 // Four size classes per power of two: at most a quarter of a block is unused, and batches of slightly
 // different lengths reuse each other's blocks.
-size_t size_class(size_t bytes) {
-  if (bytes <= 256) return 256;
+size_t class_bytes(size_t bytes) {
+  if (bytes <= kSmallest) return kSmallest;
   const size_t step = std::bit_floor(bytes - 1) / 4;
   return (bytes + step - 1) / step * step;
+}
+
+constexpr size_t kClasses = 4 * 56;
+
+// Numbers the classes from the smallest on. `bytes` are those of a class.
+size_t class_index(size_t bytes) {
+  const size_t power = std::bit_floor(bytes - 1);
+  return 4 * static_cast<size_t>(std::countr_zero(power) - std::countr_zero(kSmallest / 2)) +
+         (bytes - 1 - power) / (power / 4) - 3;
 }
 
 struct Block {
   std::byte* memory = nullptr;
   size_t bytes = 0;
+};
+
+// A stack of free blocks of one class. Their own memory links them, so that to free a block takes none: a
+// destructor could not report that there is no more.
+class FreeBlocks {
+ public:
+  bool empty() const { return !first_; }
+  void push(std::byte* memory) { first_ = ::new (memory) Link{first_}; }
+  std::byte* pop() {
+    Link* const link = first_;
+    first_ = link->next;
+    return reinterpret_cast<std::byte*>(link);
+  }
+
+ private:
+  struct Link {
+    Link* next;
+  };
+  Link* first_ = nullptr;
 };
 
 thread_local MemoryUse current_use = MemoryUse::activations;
@@ -37,12 +64,8 @@ class CachingAllocator {
   // would build up its own stock of blocks.
   Block take(size_t bytes, MemoryUse use) {
     const std::lock_guard lock(mutex_);
-    Block block;
-    const auto kept = free_.lower_bound(bytes);
-    if (kept != free_.end() && kept->first <= bytes + bytes / 2) {
-      block = {kept->second.back(), kept->first};
-      kept->second.pop_back();
-      if (kept->second.empty()) free_.erase(kept);
+    Block block = kept(bytes);
+    if (block.memory) {
       stats_.cached -= block.bytes;
     } else {
       block = {request(bytes), bytes};
@@ -53,9 +76,9 @@ class CachingAllocator {
     return block;
   }
 
-  void give(Block block, MemoryUse use) {
+  void give(Block block, MemoryUse use) noexcept {
     const std::lock_guard lock(mutex_);
-    free_[block.bytes].push_back(block.memory);
+    free_[class_index(block.bytes)].push(block.memory);
     stats_.in_use -= block.bytes;
     stats_.in_use_for[static_cast<size_t>(use)] -= block.bytes;
     stats_.cached += block.bytes;
@@ -82,6 +105,14 @@ class CachingAllocator {
     stats_.at_peak = stats_.in_use_for;
   }
 
+  Block kept(size_t bytes) {
+    for (size_t size = bytes; size <= bytes + bytes / 2; size = class_bytes(size + 1)) {
+      FreeBlocks& blocks = free_[class_index(size)];
+      if (!blocks.empty()) return {blocks.pop(), size};
+    }
+    return {};
+  }
+
   std::byte* request(size_t bytes) {
     ++stats_.system_requests;
     const size_t alignment = bytes >= kHugePage ? kHugePage : kAlignment;
@@ -96,15 +127,14 @@ class CachingAllocator {
   }
 
   void release_locked() {
-    for (auto& [bytes, blocks] : free_) {
-      for (std::byte* block : blocks) std::free(block);
+    for (FreeBlocks& blocks : free_) {
+      while (!blocks.empty()) std::free(blocks.pop());
     }
-    free_.clear();
     stats_.cached = 0;
   }
 
   std::mutex mutex_;
-  std::map<size_t, std::vector<std::byte*>> free_;  // by size; no list is empty
+  std::array<FreeBlocks, kClasses> free_;
   AllocatorStats stats_;
 };
 
@@ -118,7 +148,7 @@ CachingAllocator& allocator() {
 
 Storage allocate(size_t bytes) {
   const MemoryUse use = current_use;
-  const Block block = allocator().take(size_class(bytes), use);
+  const Block block = allocator().take(class_bytes(bytes), use);
   return {block.memory, [block, use](std::byte*) { allocator().give(block, use); }};
 }
 

@@ -7,10 +7,12 @@
 #include <exception>
 #include <memory>
 #include <string_view>
+#include <system_error>
 #include <unordered_map>
 
 #include "qkv/base/error.h"
 #include "qkv/base/philox.h"
+#include "qkv/base/require_memory.h"
 #include "qkv/base/utf8.h"
 #include "qkv/text/lines.h"
 
@@ -22,6 +24,8 @@ constexpr int64_t kSpecialTokens = 3, kOutsideModel = 2;
 constexpr size_t kMaxSentenceBytes = 4192;  // SentencePiece's own limit
 // The trainer's floating-point sums depend on the number of threads, so it is fixed.
 constexpr int kTrainerThreads = 4;
+// The trainer ends the process where it has no memory. This is what it takes for a small corpus.
+constexpr size_t kRoom = size_t{64} << 20;
 
 // Iterates over the sampled sentences of the files. SentencePiece must not see exceptions, so they are stored
 // and rethrown later.
@@ -161,8 +165,15 @@ std::string train_sentencepiece(const TrainOptions& options) {
       {"eos_id", "-1"},
       {"pad_id", "-1"},
       {"minloglevel", "3"}};
+  require_memory(kRoom);
   std::string model;
-  const auto status = sentencepiece::SentencePieceTrainer::Train(settings, &sentences, &model);
+  const auto status = [&] {
+    try {
+      return sentencepiece::SentencePieceTrainer::Train(settings, &sentences, &model);
+    } catch (const std::system_error& error) {
+      throw Error(concat("SentencePiece cannot start its ", kTrainerThreads, " threads: ", error.code().message()));
+    }
+  }();
   sentences.rethrow();
   if (status.ok()) return model;
   const int64_t largest = largest_possible(status.message());

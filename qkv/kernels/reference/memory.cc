@@ -3,12 +3,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <array>
 #include <bit>
 #include <cstring>
-#include <map>
 #include <mutex>
 #include <new>
-#include <vector>
 
 #include "qkv/base/error.h"
 
@@ -28,9 +27,10 @@ class Arena {
 
   std::byte* take(size_t bytes) {
     const std::lock_guard lock(mutex_);
-    if (auto& blocks = free_[bytes]; !blocks.empty()) {
-      std::byte* const block = blocks.back();
-      blocks.pop_back();
+    std::byte*& first = free_[class_of(bytes)];
+    if (first) {
+      std::byte* const block = first;
+      std::memcpy(&first, block + offset(), sizeof(first));
       return block;
     }
     if (bytes > bytes_ - used_) throw std::bad_alloc();
@@ -39,15 +39,21 @@ class Arena {
     return block;
   }
 
-  void give(std::byte* block, size_t bytes) {
+  // Free blocks are linked by their own memory: a destructor could not report that there is no more for a list.
+  void give(std::byte* block, size_t bytes) noexcept {
     const std::lock_guard lock(mutex_);
-    free_[bytes].push_back(block);
+    std::byte*& first = free_[class_of(bytes)];
+    std::memcpy(block + offset(), &first, sizeof(first));
+    first = block;
   }
 
   std::ptrdiff_t offset() const { return open_ - guarded_; }
   bool holds(const void* address) const { return address >= guarded_ && address < guarded_ + bytes_; }
 
  private:
+  // All sizes are powers of two.
+  static size_t class_of(size_t bytes) { return static_cast<size_t>(std::countr_zero(bytes)); }
+
   bool map() {
     const int file = ::memfd_create("qkv reference device", MFD_CLOEXEC);
     if (file < 0) return false;
@@ -70,7 +76,7 @@ class Arena {
   size_t bytes_ = 0, used_ = 0;
   std::byte *guarded_ = nullptr, *open_ = nullptr;
   std::mutex mutex_;
-  std::map<size_t, std::vector<std::byte*>> free_;  // by size
+  std::array<std::byte*, 64> free_{};  // the first of each size
 };
 
 // Never destroyed: static tensors may be freed after main() has returned.

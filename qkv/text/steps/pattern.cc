@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <array>
+#include <new>
 
 #include "qkv/base/error.h"
+#include "qkv/base/per_thread.h"
 #include "qkv/base/utf8.h"
 
 namespace qkv::text {
@@ -137,17 +139,23 @@ struct FreeMatch {
   void operator()(pcre2_match_data* data) const { pcre2_match_data_free(data); }
 };
 
+struct Match {
+  std::unique_ptr<pcre2_match_data, FreeMatch> data;
+};
+
 class Regex : public Pattern {
  public:
   Regex(const std::string& expression, const std::string& name) : expression_(expression), name_(name) {
     const std::string translated = Translation(expression, name).run();
     std::unique_ptr<pcre2_compile_context, void (*)(pcre2_compile_context*)> context(
         pcre2_compile_context_create(nullptr), pcre2_compile_context_free);
+    if (!context) throw std::bad_alloc();
     pcre2_set_newline(context.get(), PCRE2_NEWLINE_LF);
     int error = 0;
     PCRE2_SIZE where = 0;
     code_.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
                               PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE, &error, &where, context.get()));
+    if (error == PCRE2_ERROR_HEAP_FAILED) throw std::bad_alloc();
     if (!code_) {
       throw DataError(
           concat(name, ": expected a regular expression, found ", expression, " (", message_of(error), ')'));
@@ -157,13 +165,16 @@ class Regex : public Pattern {
 
   void find(std::string_view text, std::vector<Range>& matches) const override {
     // Only the whole match is needed, so one pair of positions serves all expressions.
-    thread_local const std::unique_ptr<pcre2_match_data, FreeMatch> data(pcre2_match_data_create(1, nullptr));
+    auto& data = per_thread<Match>().data;
+    if (!data) data.reset(pcre2_match_data_create(1, nullptr));
+    if (!data) throw std::bad_alloc();
     const PCRE2_SIZE* const found = pcre2_get_ovector_pointer(data.get());
     const auto subject = reinterpret_cast<PCRE2_SPTR>(text.data());
     for (size_t at = 0; at <= text.size();) {
       const int result =
           pcre2_match(code_.get(), subject, text.size(), at, PCRE2_NO_UTF_CHECK, data.get(), nullptr);
       if (result == PCRE2_ERROR_NOMATCH) return;
+      if (result == PCRE2_ERROR_NOMEMORY) throw std::bad_alloc();
       if (result < 0) {
         throw DataError(
             concat(name_, ": the regular expression ", expression_, " failed (", message_of(result), ')'));

@@ -2,6 +2,7 @@
 #include <array>
 
 #include "qkv/base/error.h"
+#include "qkv/base/per_thread.h"
 #include "qkv/base/utf8.h"
 #include "qkv/text/steps/byte_letters.h"
 #include "qkv/text/token_models/byte_tokens.h"
@@ -64,6 +65,10 @@ struct Symbol {
   int32_t previous, next;
 };
 
+struct Symbols {
+  std::vector<Symbol> list;
+};
+
 class Bpe : public TokenModel {
  public:
   Bpe(Vocabulary vocabulary, const Merges& merges, const BpeOptions& options, const std::string& name)
@@ -88,7 +93,7 @@ class Bpe : public TokenModel {
         return;
       }
     }
-    thread_local std::vector<Symbol> symbols;
+    std::vector<Symbol>& symbols = per_thread<Symbols>().list;
     symbols.clear();
     if (options_.bytes) {
       for (const char byte : piece) add(symbols, letters_[static_cast<uint8_t>(byte)], 1);

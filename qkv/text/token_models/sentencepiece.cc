@@ -8,6 +8,7 @@
 
 #include "qkv/base/error.h"
 #include "qkv/base/log.h"
+#include "qkv/base/require_memory.h"
 #include "qkv/text/steps/charsmap.h"
 
 namespace qkv::text {
@@ -18,6 +19,9 @@ constexpr std::string_view kWordBoundary = "▁";  // U+2581, SentencePiece's sy
 void check(const sentencepiece::util::Status& status, const char* what) {
   if (!status.ok()) throw Error(concat("SentencePiece cannot ", what, ": ", status.message()));
 }
+
+// The library is made of protobuf, which crashes where it has no memory: more than a sentence takes.
+constexpr size_t kRoom = size_t{4} << 20;
 
 // Iterates over the fields of a serialized protocol buffer message.
 class Fields {
@@ -215,6 +219,7 @@ struct SentencePieceModel::Processor {
 SentencePieceModel::SentencePieceModel(std::string bytes, std::string name)
     : bytes_(std::move(bytes)), name_(std::move(name)) {
   check_charsmaps(bytes_, name_);
+  require_memory(kRoom + 16 * bytes_.size());
   auto processor = std::make_unique<Processor>();
   if (const std::string reason = load(processor->library, bytes_); !reason.empty()) {
     throw DataError(concat(name_, ": expected a SentencePiece model, found ", bytes_.size(),
@@ -246,6 +251,7 @@ SpecialTokens SentencePieceModel::special_tokens() const {
 }
 
 void SentencePieceModel::encode(std::string_view text, const EachPiece& each) const {
+  require_memory(kRoom);
   const auto cut = processor_->library.EncodeAsImmutableProto({text.data(), text.size()});
   for (size_t i = 0; i < cut.pieces_size(); ++i) {
     const auto one = cut.pieces(static_cast<int>(i));
@@ -254,6 +260,7 @@ void SentencePieceModel::encode(std::string_view text, const EachPiece& each) co
 }
 
 std::string SentencePieceModel::decode(const std::vector<std::string>& pieces) const {
+  require_memory(kRoom);
   std::string text;
   check(processor_->library.Decode(pieces, &text), "decode");
   return text;

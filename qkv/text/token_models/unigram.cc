@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "qkv/base/error.h"
+#include "qkv/base/per_thread.h"
 #include "qkv/base/utf8.h"
 #include "qkv/text/token_models/byte_tokens.h"
 #include "qkv/text/token_models/byte_trie.h"
@@ -34,10 +35,9 @@ class Unigram : public TokenModel {
   }
 
   void tokenize(std::string_view piece, std::vector<Token>& tokens) const override {
-    thread_local std::vector<Step> best;
+    auto& [best, parts] = per_thread<Scratch>();
     find_best(piece, best);
     // Backtracks from the end, fusing adjacent unknown characters.
-    thread_local std::vector<Token> parts;
     parts.clear();
     for (auto end = static_cast<uint32_t>(piece.size()); end > 0;) {
       const Step& step = best[end];
@@ -65,6 +65,11 @@ class Unigram : public TokenModel {
     double score = 0;
     int32_t id = -1;
     uint32_t from = 0;
+  };
+  // Memory of a call, kept for the thread's next one.
+  struct Scratch {
+    std::vector<Step> best;
+    std::vector<Token> parts;
   };
 
   // Viterbi search over the tokens that begin at each character.

@@ -1,5 +1,7 @@
 #include "qkv/text/token_models/word_cache.h"
 
+#include <new>
+
 namespace qkv::text {
 
 std::span<const Token> WordCache::tokens(std::string_view piece, const TokenModel& model) {
@@ -35,7 +37,10 @@ WordCachePool::Lease WordCachePool::lease() {
 
 WordCachePool::Lease::~Lease() {
   const std::lock_guard lock(pool_.mutex_);
-  pool_.free_.push_back(std::move(cache_));
+  try {
+    pool_.free_.push_back(std::move(cache_));
+  } catch (const std::bad_alloc&) {  // the next one begins empty
+  }
 }
 
 }  // namespace qkv::text

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "qkv/base/parallel.h"
+#include "qkv/base/per_thread.h"
 #include "qkv/kernels/cpu/attention/attention.h"
 
 namespace qkv::kernels {
@@ -30,8 +31,7 @@ int64_t parts_of_keys(const AttentionShape& shape, int64_t keys) {
 }  // namespace
 
 AttentionPlan& AttentionPlan::of_this_thread() {
-  thread_local AttentionPlan plan;
-  return plan;
+  return per_thread<AttentionPlan>();
 }
 
 void AttentionPlan::clear() {
@@ -172,8 +172,7 @@ void AttentionPlan::add_distances(const AttentionShape& shape, float* gradient) 
 int64_t cpu::attention_key_group() { return kTileKeys; }
 
 AttentionScratch& AttentionScratch::of_this_thread() {
-  thread_local AttentionScratch scratch;
-  return scratch;
+  return per_thread<AttentionScratch>();
 }
 
 void AttentionScratch::start(int64_t floats) {

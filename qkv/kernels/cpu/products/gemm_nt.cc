@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "qkv/base/parallel.h"
+#include "qkv/base/per_thread.h"
 #include "qkv/kernels/cpu/products/int8_sums.h"
 #include "qkv/kernels/cpu/products/quantized_rows.h"
 #include "qkv/tensor/storage.h"
@@ -214,12 +215,17 @@ constexpr int64_t kFewestInTiles = 8;
 // The minimum work per thread: bytes of weights, or an equal amount of arithmetic.
 constexpr int64_t kPieceBytes = 65536;
 
+struct TileScratch {
+  Storage memory;
+};
+
 float* scratch_of_this_thread() {
   constexpr size_t kBytes = kDepth * kTileCols * sizeof(float);
-  thread_local const Storage memory = [] {
+  Storage& memory = per_thread<TileScratch>().memory;
+  if (!memory) {
     const MemoryScope scope(MemoryUse::scratch);
-    return allocate(kBytes);
-  }();
+    memory = allocate(kBytes);
+  }
   return reinterpret_cast<float*>(memory.get());
 }
 

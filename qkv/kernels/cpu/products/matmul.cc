@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "qkv/base/parallel.h"
+#include "qkv/base/per_thread.h"
 #include "qkv/kernels/cpu/products/onednn.h"
 #include "qkv/kernels/cpu/products/packed_matrix.h"
 #include "qkv/tensor/storage.h"
@@ -29,13 +30,16 @@ constexpr int64_t kChunk = 512, kChunkStep = 32;
 // Scratch of this thread, grown as needed, one buffer per use.
 enum class Scratch { left, right, result };
 
-float* scratch(Scratch use, int64_t count) {
+struct Buffers {
   struct Buffer {
     Storage memory;
     int64_t count = 0;
   };
-  thread_local std::array<Buffer, 3> buffers;
-  Buffer& buffer = buffers[static_cast<size_t>(use)];
+  std::array<Buffer, 3> of_use;
+};
+
+float* scratch(Scratch use, int64_t count) {
+  Buffers::Buffer& buffer = per_thread<Buffers>().of_use[static_cast<size_t>(use)];
   if (buffer.count < count) {
     const MemoryScope memory(MemoryUse::scratch);
     buffer = {allocate(static_cast<size_t>(count) * sizeof(float)), count};

@@ -9,12 +9,15 @@
 #include <atomic>
 #include <dnnl.hpp>
 #include <mutex>
+#include <new>
 #include <shared_mutex>
 #include <string>
 #include <unordered_map>
 #include <utility>
 
 #include "qkv/base/error.h"
+#include "qkv/base/per_thread.h"
+#include "qkv/base/require_memory.h"
 #include "qkv/kernels/libraries.h"
 #include "qkv/tensor/storage.h"
 
@@ -31,10 +34,9 @@ const dnnl::engine& engine() {
   return instance;
 }
 
-dnnl::stream& stream() {
-  thread_local dnnl::stream instance(engine());
-  return instance;
-}
+struct Stream {
+  dnnl::stream library{engine()};
+};
 
 Md row_major(int64_t rows, int64_t cols, int64_t stride) { return Md({rows, cols}, kF32, Dims{stride, 1}); }
 
@@ -61,6 +63,17 @@ dnnl::matmul::primitive_desc describe(const Product& p) {
   return {description, attributes, engine()};
 }
 
+// Calls the library. Its errors become ours, and std::bad_alloc.
+template <class Action>
+auto guarded(const char* what, const Action& action) {
+  try {
+    return action();
+  } catch (const dnnl::error& error) {
+    if (error.status == dnnl_out_of_memory) throw std::bad_alloc();
+    throw Error(concat("oneDNN cannot ", what, ": ", error.what()));
+  }
+}
+
 struct Hash {
   size_t operator()(const Product& p) const {
     size_t value = 0;
@@ -75,15 +88,18 @@ struct Hash {
 };
 
 // Scratch of this thread, grown as needed.
+struct Scratch {
+  Storage memory;
+  size_t bytes = 0;
+};
+
 void* scratch(size_t bytes) {
-  thread_local Storage memory;
-  thread_local size_t size = 0;
-  if (size < bytes) {
+  auto& own = per_thread<Scratch>();
+  if (own.bytes < bytes) {
     const MemoryScope scope(MemoryUse::scratch);
-    memory = allocate(bytes);
-    size = bytes;
+    own = {allocate(bytes), bytes};
   }
-  return memory.get();
+  return own.memory.get();
 }
 
 struct Compiled {
@@ -110,13 +126,16 @@ struct Compiled {
     arguments[static_cast<size_t>(count++)] = {argument, memory.get()};
   }
 
+  // Creating the library's objects takes as long as a small product, so they are created once per thread.
+  struct Operands {
+    dnnl::memory a, b, bias, c, work;
+  };
+  struct OperandsOfProducts {
+    std::unordered_map<const Compiled*, Operands> by_product;
+  };
+
   void run(const float* a_data, const void* b_data, const float* bias_data, float* c_data) const {
-    // Creating the library's objects takes as long as a small product, so they are created once per thread.
-    struct Operands {
-      dnnl::memory a, b, bias, c, work;
-    };
-    thread_local std::unordered_map<const Compiled*, Operands> of_products;
-    Operands& operands = of_products[this];
+    Operands& operands = per_thread<OperandsOfProducts>().by_product[this];
     std::array<dnnl_exec_arg_t, 5> arguments{};
     int count = 0;
     point(operands.a, a, a_data, DNNL_ARG_SRC, arguments, count);
@@ -125,7 +144,7 @@ struct Compiled {
     if (bias_data) point(operands.bias, bias, bias_data, DNNL_ARG_BIAS, arguments, count);
     if (const size_t bytes = work.get_size(); bytes > 0)
       point(operands.work, work, scratch(bytes), DNNL_ARG_SCRATCHPAD, arguments, count);
-    dnnl::error::wrap_c_api(dnnl_primitive_execute(primitive.get(), stream().get(), count, arguments.data()),
+    dnnl::error::wrap_c_api(dnnl_primitive_execute(primitive.get(), per_thread<Stream>().library.get(), count, arguments.data()),
                             "oneDNN: a product failed");
   }
 };
@@ -147,7 +166,9 @@ const Compiled& compiled(const Product& product) {
   if (const Compiled* known = find()) return *known;
   const std::lock_guard one(compiling);
   if (const Compiled* known = find()) return *known;
-  Compiled made(describe(product));
+  constexpr size_t kRoom = size_t{16} << 20;  // far more than the code of a product takes
+  require_memory(kRoom);
+  Compiled made = guarded("compile a product", [&] { return Compiled(describe(product)); });
   products_compiled.fetch_add(1, std::memory_order_relaxed);
   const std::unique_lock lock(mutex);
   return products->try_emplace(product, std::move(made)).first->second;
@@ -173,7 +194,8 @@ SignalsWait::SignalsWait() {
 SignalsWait::~SignalsWait() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
 
 void run(const Product& product, const float* a, const void* b, const float* bias, float* c) {
-  compiled(product).run(a, b, bias, c);
+  const Compiled& code = compiled(product);
+  guarded("compute a product", [&] { code.run(a, b, bias, c); });
 }
 
 void limit(InstructionSet set) {
@@ -205,7 +227,9 @@ bool runs_on_slabs() {
       const OneThread one_thread;
       const std::string name = describe({64, 64, 64, false, false, PackLayout::slabs}).impl_info_str();
       return name.starts_with("brg");
-    } catch (const dnnl::error&) {
+    } catch (const dnnl::error& error) {
+      // The answer is kept, and decides in what order sums run.
+      if (error.status == dnnl_out_of_memory) throw std::bad_alloc();
       return false;
     }
   }();

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "qkv/base/parallel.h"
+#include "qkv/base/per_thread.h"
 #include "qkv/kernels/cpu/products/int8_sums.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -69,7 +70,7 @@ struct RowScratch {
 };
 
 uint8_t* scratch_of_this_thread(int64_t bytes) {
-  thread_local RowScratch scratch;
+  auto& scratch = per_thread<RowScratch>();
   if (scratch.bytes < bytes) {
     const MemoryScope scope(MemoryUse::scratch);
     scratch = {allocate(static_cast<size_t>(bytes)), bytes};
