@@ -93,8 +93,8 @@ std::atomic<bool> out_of_memory = false;
   throw std::bad_alloc();
 }
 
-// SentencePiece trains on threads of its own and catches nothing there, and protobuf, which it is made of, throws
-// in destructors: where that is for want of memory, it is an error like any other.
+// SentencePiece trains on threads of its own and catches nothing there, and protobuf, which it is made of,
+// throws in destructors: where that is for want of memory, it is an error like any other.
 [[noreturn]] void end_without_memory() {
   if (!out_of_memory) std::abort();
   constexpr std::string_view kMessage = "qkv: out of memory\n";

@@ -44,8 +44,8 @@ class NumericError : public Error {
   using Error::Error;
 };
 
-// Concatenates the parts as formatted by a stream: concat("d_k = ", 16). Throws std::bad_alloc, which a stream
-// would catch and return a shorter text.
+// Concatenates the parts as formatted by a stream: concat("d_k = ", 16). Throws std::bad_alloc, which a
+// stream would catch and return a shorter text.
 template <class... Parts>
 std::string concat(const Parts&... parts) {
   std::ostringstream out;

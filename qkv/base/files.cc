@@ -44,7 +44,8 @@ int open_regular(const std::filesystem::path& path, size_t& size) {
   Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.number() < 0) throw IoError(concat("cannot open ", path.string(), ": ", reason()));
   struct stat status {};
-  if (::fstat(file.number(), &status) != 0) throw IoError(concat("cannot read ", path.string(), ": ", reason()));
+  if (::fstat(file.number(), &status) != 0)
+    throw IoError(concat("cannot read ", path.string(), ": ", reason()));
   if (!S_ISREG(status.st_mode)) {
     throw IoError(concat("cannot read ", path.string(), ": ",
                          S_ISDIR(status.st_mode) ? "is a folder" : "not a regular file"));
@@ -89,7 +90,8 @@ bool is_temporary(const std::string& name) {
   return at != name.npos && name.find_first_not_of("0123456789-", at + kPartial.size()) == name.npos;
 }
 
-// What a rename would put a file in the place of: a device, a pipe, or the link to one, /dev/stdout for example.
+// What a rename would put a file in the place of: a device, a pipe, or the link to one, /dev/stdout for
+// example.
 bool written_in_place(const std::filesystem::path& path) {
   std::error_code ignored;
   const std::filesystem::file_status status = std::filesystem::status(path, ignored);
@@ -106,13 +108,14 @@ int open_in_place(const std::filesystem::path& path) {
   if (name == "/dev/stdout") open = STDOUT_FILENO;
   if (name == "/dev/stderr") open = STDERR_FILENO;
   for (const std::string_view prefix : {"/dev/fd/", "/proc/self/fd/"}) {
-    if (name.starts_with(prefix)) std::from_chars(name.data() + prefix.size(), name.data() + name.size(), open);
+    if (name.starts_with(prefix))
+      std::from_chars(name.data() + prefix.size(), name.data() + name.size(), open);
   }
   return open >= 0 ? ::fcntl(open, F_DUPFD_CLOEXEC, 0) : ::open(name.c_str(), O_WRONLY | O_CLOEXEC);
 }
 
-// A renamed file is safe from a power cut once its folder is on disk. Some file systems and permissions do not
-// allow to ask for that.
+// A renamed file is safe from a power cut once its folder is on disk. Some file systems and permissions do
+// not allow to ask for that.
 void flush_folder_of(const std::filesystem::path& path) {
   const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
   const Descriptor descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));

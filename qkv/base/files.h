@@ -1,5 +1,6 @@
 #pragma once
-// File access: read, map, replace atomically, lock. All functions throw IoError naming the path and the reason.
+// File access: read, map, replace atomically, lock. All functions throw IoError naming the path and the
+// reason.
 
 #include <cstddef>
 #include <cstdint>
@@ -77,9 +78,10 @@ class MappedFile {
 // again. No effect on other memory.
 void release_mapped(const void* data, size_t bytes);
 
-// Writes to a temporary file beside the target and renames it on commit(), after flushing to disk: readers see
-// either the old or the new content, even after a crash. Without commit() nothing remains. Each object has a
-// temporary file of its own, also when several write the same path; the last commit() wins. A device or a pipe
+// Writes to a temporary file beside the target and renames it on commit(), after flushing to disk: readers
+// see either the old or the new content, even after a crash. Without commit() nothing remains. Each object
+// has a temporary file of its own, also when several write the same path; the last commit() wins. A device or
+// a pipe
 // (/dev/null, /dev/stdout) is not replaced but written to.
 class AtomicFile {
  public:

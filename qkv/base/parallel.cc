@@ -131,7 +131,8 @@ class Helpers {
 
   void warn_once(const char* reason) {
     if (std::exchange(warned_, true)) return;
-    log_warning(concat("cannot start a thread (", reason, "): working with ", started_ + 1, " in place of ", threads()));
+    log_warning(concat("cannot start a thread (", reason, "): working with ", started_ + 1, " in place of ",
+                       threads()));
   }
 
   void help() {

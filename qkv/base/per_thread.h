@@ -25,8 +25,9 @@ struct Holder final : Node {
 
 }  // namespace per_thread_detail
 
-// The calling thread's T, made at the first call and destroyed with the thread. In place of a thread_local object with a
-// destructor, as the C library aborts where it has no memory to register one; this throws std::bad_alloc.
+// The calling thread's T, made at the first call and destroyed with the thread. In place of a thread_local
+// object with a destructor, as the C library aborts where it has no memory to register one; this throws
+// std::bad_alloc.
 template <class T>
 T& per_thread() {
   using Holder = per_thread_detail::Holder<T>;

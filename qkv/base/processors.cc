@@ -40,8 +40,8 @@ bool has_cpu(const std::string& controllers) {
 
 std::optional<double> cgroup_processors(const fs::path& root) {
   std::optional<double> least;
-  // Lines "ID:CONTROLLERS:PATH"; version 2 has ID 0 and no controllers. A container may see the host's path, which its
-  // own mount lacks: then its mount's root has the quota.
+  // Lines "ID:CONTROLLERS:PATH"; version 2 has ID 0 and no controllers. A container may see the host's path,
+  // which its own mount lacks: then its mount's root has the quota.
   std::ifstream file(root / "proc/self/cgroup");
   for (std::string id, controllers, path;
        std::getline(file, id, ':') && std::getline(file, controllers, ':') && std::getline(file, path);) {

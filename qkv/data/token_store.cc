@@ -30,8 +30,8 @@ struct Footer {
 static_assert(std::is_trivially_copyable_v<Footer> && sizeof(Footer) == 11 * 8);
 static_assert(sizeof(TokenStore::IndexEntry) == 24);
 
-// Calls visit(data, bytes) for the content of an InputFile or ScratchFile in pieces: a mapping would count all of
-// it as memory in use.
+// Calls visit(data, bytes) for the content of an InputFile or ScratchFile in pieces: a mapping would count
+// all of it as memory in use.
 template <class File, class Visit>
 void read_in_pieces(File& file, Visit visit) {
   std::vector<char> piece(size_t{1} << 18);
@@ -48,7 +48,8 @@ class StoreWriter {
       : file_(path), index_(path.has_parent_path() ? path.parent_path() : ".") {}
 
   void add(const std::vector<int32_t>& source, const std::vector<int32_t>& target, int64_t line) {
-    entries_.push_back({tokens_, static_cast<uint32_t>(source.size()), static_cast<uint32_t>(target.size()), line});
+    entries_.push_back(
+        {tokens_, static_cast<uint32_t>(source.size()), static_cast<uint32_t>(target.size()), line});
     if (entries_.size() >= kBufferEntries) flush_index();
     for (const auto* side : {&source, &target}) buffer_.insert(buffer_.end(), side->begin(), side->end());
     tokens_ += source.size() + target.size();

@@ -110,8 +110,8 @@ class MemoryKeyValues {
   int64_t sentences() const { return static_cast<int64_t>(sentences_.size()); }
   DType dtype() const { return dtype_; }
   int64_t width() const { return width_; }  // of keys and values together; 0 before the first sentence
-  // Appends the sentences of another. Throws what require_joinable() throws; std::bad_alloc, unless there is room
-  // for them (reserve).
+  // Appends the sentences of another. Throws what require_joinable() throws; std::bad_alloc, unless there is
+  // room for them (reserve).
   void join(MemoryKeyValues others);
   // Throws UsageError if the other's width or dtype differ.
   void require_joinable(const MemoryKeyValues& others) const;

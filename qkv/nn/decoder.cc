@@ -19,8 +19,8 @@ void DecoderState::join(std::span<DecoderState* const> others) {
   for (const DecoderState* other : others) {
     if (other->layers.empty()) continue;
     if (!layers.empty() && layers.size() != other->layers.size()) {
-      throw UsageError(
-          concat("decoder state of ", layers.size(), " layers: cannot take in one of ", other->layers.size()));
+      throw UsageError(concat("decoder state of ", layers.size(), " layers: cannot take in one of ",
+                              other->layers.size()));
     }
     layers.resize(other->layers.size());
     for (int64_t s = 0; s < other->hypothesis_offsets.sequences(); ++s)

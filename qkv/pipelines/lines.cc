@@ -9,8 +9,8 @@ namespace qkv::pipelines {
 namespace {
 
 // Reads the next line without its line ending; `line` holds its first `limit` bytes. Returns its length in
-// bytes, or nothing at the end of the stream. Reads from the buffer, whose errors the stream would turn into an
-// end of the lines.
+// bytes, or nothing at the end of the stream. Reads from the buffer, whose errors the stream would turn into
+// an end of the lines.
 std::optional<int64_t> read_line(std::istream& in, int64_t limit, std::string& line) {
   constexpr int kEnd = std::istream::traits_type::eof();
   line.clear();

@@ -171,7 +171,8 @@ std::string train_sentencepiece(const TrainOptions& options) {
     try {
       return sentencepiece::SentencePieceTrainer::Train(settings, &sentences, &model);
     } catch (const std::system_error& error) {
-      throw Error(concat("SentencePiece cannot start its ", kTrainerThreads, " threads: ", error.code().message()));
+      throw Error(
+          concat("SentencePiece cannot start its ", kTrainerThreads, " threads: ", error.code().message()));
     }
   }();
   sentences.rethrow();

@@ -22,8 +22,8 @@ struct StepBatches {
   int64_t batches_in_epoch = 0;  // in that position's epoch
 };
 
-// Steps in the order of a stream, prepared by a separate thread, or by next() if the system refuses the thread.
-// Steps prepared but not requested have no effect: a stream from `after` yields them again.
+// Steps in the order of a stream, prepared by a separate thread, or by next() if the system refuses the
+// thread. Steps prepared but not requested have no effect: a stream from `after` yields them again.
 class Prefetcher {
  public:
   // Throws the errors of the stream. The stream must not be used elsewhere.

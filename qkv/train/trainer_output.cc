@@ -110,7 +110,8 @@ bool Trainer::validate(bool scheduled) {
 void Trainer::require_folder() const {
   std::error_code error;
   if (std::filesystem::is_directory(folder_, error)) return;
-  throw IoError(concat(folder_.string(), ": expected the folder of this run, found none: was it removed or renamed?"));
+  throw IoError(
+      concat(folder_.string(), ": expected the folder of this run, found none: was it removed or renamed?"));
 }
 
 void Trainer::save_checkpoint() {

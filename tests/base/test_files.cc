@@ -35,7 +35,8 @@ TEST(AtomicFile, ReplacesOnCommitOnly) {
   EXPECT_EQ(files_of(scratch), 1u);
 }
 
-// Two objects of one process: each has a temporary file of its own, so that the result is one content or the other.
+// Two objects of one process: each has a temporary file of its own, so that the result is one content or the
+// other.
 TEST(AtomicFile, SeveralThreadsMayWriteOnePath) {
   const Scratch scratch;
   const auto path = scratch / "file";
@@ -51,7 +52,8 @@ TEST(AtomicFile, SeveralThreadsMayWriteOnePath) {
   write_often(contents[0]);
   other.join();
   const std::string found = read_file(path);
-  EXPECT_TRUE(found == contents[0] || found == contents[1]) << found.size() << " bytes, " << found.substr(0, 10);
+  EXPECT_TRUE(found == contents[0] || found == contents[1])
+      << found.size() << " bytes, " << found.substr(0, 10);
   EXPECT_EQ(files_of(scratch), 1u);
 }
 
@@ -68,8 +70,9 @@ TEST(AtomicFile, APipeIsWrittenToAndStays) {
   reader.join();
   EXPECT_EQ(found, "hello");
   EXPECT_TRUE(std::filesystem::is_fifo(path));
-  EXPECT_NE(message_of<IoError>([] { write_file_atomically("/dev/full", "x"); }).find("/dev/full: No space left"),
-            std::string::npos);
+  EXPECT_NE(
+      message_of<IoError>([] { write_file_atomically("/dev/full", "x"); }).find("/dev/full: No space left"),
+      std::string::npos);
   EXPECT_TRUE(std::filesystem::is_character_file("/dev/full"));
 }
 
@@ -82,7 +85,8 @@ TEST(AtomicFile, NamesAFolderThatIsMissing) {
 
 TEST(AtomicFile, WhatAKilledProcessLeftIsRemoved) {
   const Scratch scratch;
-  for (const char* name : {"model.partial-12-0", "model.partial-notes", "model", "x.partial-3"}) scratch.write(name, "1");
+  for (const char* name : {"model.partial-12-0", "model.partial-notes", "model", "x.partial-3"})
+    scratch.write(name, "1");
   remove_partial_files(scratch.path());
   EXPECT_EQ(files_in(scratch.path()),
             (std::vector<std::filesystem::path>{scratch / "model", scratch / "model.partial-notes"}));
@@ -100,7 +104,8 @@ TEST(InputFile, ReadsInPiecesAndNamesErrors) {
   EXPECT_EQ(message_of<IoError>([&] { InputFile(scratch.path()); }),
             "cannot read " + scratch.path().string() + ": it is a folder");
   const std::string missing = (scratch / "missing").string();
-  EXPECT_EQ(message_of<IoError>([&] { InputFile{missing}; }), "cannot open " + missing + ": No such file or directory");
+  EXPECT_EQ(message_of<IoError>([&] { InputFile{missing}; }),
+            "cannot open " + missing + ": No such file or directory");
 }
 
 TEST(ScratchFile, GivesBackWhatWasWrittenAndHasNoName) {

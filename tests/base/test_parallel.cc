@@ -150,8 +150,10 @@ TEST_F(ParallelFor, HelpersLeaveCrashSignalsOpenAndOthersBlocked) {
   ASSERT_EQ(masks.size(), 2u);
   masks.erase(std::this_thread::get_id());
   const sigset_t& helper = masks.begin()->second;
-  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGPROF}) EXPECT_FALSE(::sigismember(&helper, signal)) << signal;
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGALRM, SIGCHLD, SIGUSR1}) EXPECT_TRUE(::sigismember(&helper, signal)) << signal;
+  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGPROF})
+    EXPECT_FALSE(::sigismember(&helper, signal)) << signal;
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGALRM, SIGCHLD, SIGUSR1})
+    EXPECT_TRUE(::sigismember(&helper, signal)) << signal;
 }
 
 TEST_F(ParallelFor, RefusesSenselessThreadCounts) {

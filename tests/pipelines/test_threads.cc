@@ -1,5 +1,5 @@
-// Several models, each used by several threads that are not ours, at once: results are those of one call after the
-// other. ThreadSanitizer runs this too.
+// Several models, each used by several threads that are not ours, at once: results are those of one call
+// after the other. ThreadSanitizer runs this too.
 
 #include <gtest/gtest.h>
 
@@ -40,7 +40,8 @@ class Threads : public ::testing::Test {
     for (size_t i = 0; i < 3 * uses.size(); ++i) {
       pool.emplace_back([&, i] {
         while (!begin) std::this_thread::yield();
-        for (int round = 0; round < 2; ++round) EXPECT_EQ(uses[i % uses.size()](), expected[i % uses.size()]) << i;
+        for (int round = 0; round < 2; ++round)
+          EXPECT_EQ(uses[i % uses.size()](), expected[i % uses.size()]) << i;
       });
     }
     begin = true;
@@ -53,13 +54,15 @@ class Threads : public ::testing::Test {
 
 TEST_F(Threads, OfACallerShareModelsAndEngines) {
   set_threads(2);
-  const Translator marian(kData / "pipelines" / "golden" / "marian"), t5(kData / "pipelines" / "golden" / "t5");
+  const Translator marian(kData / "pipelines" / "golden" / "marian"),
+      t5(kData / "pipelines" / "golden" / "t5");
   const TextClassifier classifier(kData / "models" / "golden" / "bert_texts");
   const TextGenerator generator(kData / "models" / "golden" / "gpt2_untied_relu");
   GenerateOptions short_texts = generator.default_options();
   short_texts.search.max_new_tokens = 6;
   short_texts.search.sampling = search::Sampling{.seed = 3};
-  const std::vector<Source> numbers{{.text = "twenty-one"}, {.text = "two hundred and six"}, {.text = "tw\xffo"}};
+  const std::vector<Source> numbers{
+      {.text = "twenty-one"}, {.text = "two hundred and six"}, {.text = "tw\xffo"}};
   const std::vector<Source> words{{.text = "the man"}, {.text = "a dog"}};
   const std::vector<Prompt> prompts{{.text = "the man", .on_text = {}}, {.text = "a red dog", .on_text = {}}};
   const std::vector<std::string> texts{"the man", "a red dog runs"};
@@ -72,7 +75,8 @@ TEST_F(Threads, OfACallerShareModelsAndEngines) {
                },
                [&] {
                  std::string all;
-                 for (const auto& one : classifier(texts)) all += one.error + std::to_string(one.labels.at(0).probability) + ';';
+                 for (const auto& one : classifier(texts))
+                   all += one.error + std::to_string(one.labels.at(0).probability) + ';';
                  return all;
                },
                [&] {  // another thread's own model of the same folder

@@ -67,8 +67,8 @@ void write(const fs::path& from, const fs::path& to, const Model& model, const S
   save(to, *model, family_of(from));
 }
 
-// Leaves the new folder as it was found, empty or not there, unless the work is done: else a second try would be
-// refused.
+// Leaves the new folder as it was found, empty or not there, unless the work is done: else a second try would
+// be refused.
 class NewFolder {
  public:
   explicit NewFolder(fs::path folder) : folder_(std::move(folder)), existed_(fs::exists(folder_)) {}

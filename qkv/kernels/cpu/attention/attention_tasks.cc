@@ -30,9 +30,7 @@ int64_t parts_of_keys(const AttentionShape& shape, int64_t keys) {
 
 }  // namespace
 
-AttentionPlan& AttentionPlan::of_this_thread() {
-  return per_thread<AttentionPlan>();
-}
+AttentionPlan& AttentionPlan::of_this_thread() { return per_thread<AttentionPlan>(); }
 
 void AttentionPlan::clear() {
   tasks_.clear();
@@ -171,9 +169,7 @@ void AttentionPlan::add_distances(const AttentionShape& shape, float* gradient) 
 
 int64_t cpu::attention_key_group() { return kTileKeys; }
 
-AttentionScratch& AttentionScratch::of_this_thread() {
-  return per_thread<AttentionScratch>();
-}
+AttentionScratch& AttentionScratch::of_this_thread() { return per_thread<AttentionScratch>(); }
 
 void AttentionScratch::start(int64_t floats) {
   const int64_t needed = floats + 32 * kAlign;

@@ -144,8 +144,9 @@ struct Compiled {
     if (bias_data) point(operands.bias, bias, bias_data, DNNL_ARG_BIAS, arguments, count);
     if (const size_t bytes = work.get_size(); bytes > 0)
       point(operands.work, work, scratch(bytes), DNNL_ARG_SCRATCHPAD, arguments, count);
-    dnnl::error::wrap_c_api(dnnl_primitive_execute(primitive.get(), per_thread<Stream>().library.get(), count, arguments.data()),
-                            "oneDNN: a product failed");
+    dnnl::error::wrap_c_api(
+        dnnl_primitive_execute(primitive.get(), per_thread<Stream>().library.get(), count, arguments.data()),
+        "oneDNN: a product failed");
   }
 };
 

@@ -1,0 +1,31 @@
+#pragma once
+// Runs a program to its end.
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace qkv::faults {
+
+struct Outcome {
+  int status =
+      -1;  // the exit status; 128 + the signal where one ended it (SIGALRM: it took longer than a minute)
+  std::string out, err;
+};
+
+struct ProcessOptions {
+  std::map<std::string, std::string> environment = {};  // added to this process's own
+  std::string input = {};                               // on stdin
+  std::string stdout_to = {};                           // a file in place of Outcome::out
+  unsigned long address_space = 0;                      // bytes that the process may map; 0: no limit
+};
+
+// `scratch` is a folder for the streams of the process.
+Outcome run_process(const std::vector<std::string>& command, const std::filesystem::path& scratch,
+                    const ProcessOptions& options = {});
+
+std::string read_whole(const std::filesystem::path& file);
+void write_whole(const std::filesystem::path& file, const std::string& content);
+
+}  // namespace qkv::faults
