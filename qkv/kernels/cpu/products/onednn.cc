@@ -35,7 +35,7 @@ const dnnl::engine& engine() {
 }
 
 struct Stream {
-  dnnl::stream library{engine()};
+  dnnl::stream own{engine()};
 };
 
 Md row_major(int64_t rows, int64_t cols, int64_t stride) { return Md({rows, cols}, kF32, Dims{stride, 1}); }
@@ -145,7 +145,7 @@ struct Compiled {
     if (const size_t bytes = work.get_size(); bytes > 0)
       point(operands.work, work, scratch(bytes), DNNL_ARG_SCRATCHPAD, arguments, count);
     dnnl::error::wrap_c_api(
-        dnnl_primitive_execute(primitive.get(), per_thread<Stream>().library.get(), count, arguments.data()),
+        dnnl_primitive_execute(primitive.get(), per_thread<Stream>().own.get(), count, arguments.data()),
         "oneDNN: a product failed");
   }
 };
