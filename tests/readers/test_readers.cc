@@ -49,7 +49,8 @@ class CurrentInput {
 int mutations(const fuzz::Reader& reader) {
   if (const char* wanted = std::getenv("QKV_MUTATIONS")) return std::atoi(wanted);
   const std::string_view name = reader.name;
-  return name == "model_folder" || name == "checkpoint" ? 1000 : 3000;
+  if (name == "proof") return 100;
+  return name == "model_folder" || name == "checkpoint" || name == "command_line" ? 1000 : 3000;
 }
 
 class Readers : public ::testing::TestWithParam<const fuzz::Reader*> {};
