@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "qkv/base/error.h"
+#include "qkv/data/image_limits.h"
 
 namespace qkv::data {
 namespace {
@@ -158,6 +159,7 @@ Image resize_nearest(const Image& image, int64_t height, int64_t width) {
 }  // namespace
 
 Image resize(const Image& image, int64_t height, int64_t width, Resampling resampling) {
+  require_pixels(image);
   if (height == image.height && width == image.width) return image;
   if (resampling == Resampling::nearest) return resize_nearest(image, height, width);
   const Kernel kernel = kernel_of(resampling);
@@ -166,6 +168,7 @@ Image resize(const Image& image, int64_t height, int64_t width, Resampling resam
 }
 
 Image center_crop(const Image& image, int64_t height, int64_t width) {
+  require_pixels(image);
   Image result = blank(height, width);
   // Rounds towards minus infinity: with an odd difference the image lies lower and further to the right.
   const auto begin = [](int64_t whole, int64_t part) {

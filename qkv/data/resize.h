@@ -13,7 +13,7 @@ enum class Resampling : uint8_t { nearest = 0, lanczos = 1, bilinear = 2, bicubi
 // When downscaling, the filter is widened so that every source pixel contributes (except for `nearest`, which
 // takes one). Rows first, then columns, with 8-bit intermediate values and 22-bit weights: this is Pillow's
 // arithmetic, so results are equal bit for bit. Throws UsageError for a size below 1 or of more than
-// kMaxImagePixels.
+// kMaxImagePixels, and for an image without 3 bytes per pixel.
 Image resize(const Image& image, int64_t height, int64_t width, Resampling resampling);
 
 // The centre of an image, padded with black if it is smaller. Throws UsageError as above.

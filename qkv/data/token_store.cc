@@ -233,14 +233,18 @@ TokenStore TokenStore::open_or_build(const CorpusFiles& files, const text::Trans
   return build(files, tokenizer, path, options);
 }
 
+void TokenStore::throw_outside(int64_t pair) const {
+  throw UsageError(concat("token store: expected a pair from 0 to ", pairs_ - 1, ", found ", pair));
+}
+
 std::span<const int32_t> TokenStore::source(int64_t pair) const {
-  const IndexEntry& entry = index_[pair];
-  return {tokens_ + entry.first, entry.source};
+  const IndexEntry& found = entry(pair);
+  return {tokens_ + found.first, found.source};
 }
 
 std::span<const int32_t> TokenStore::target(int64_t pair) const {
-  const IndexEntry& entry = index_[pair];
-  return {tokens_ + entry.first + entry.source, entry.target};
+  const IndexEntry& found = entry(pair);
+  return {tokens_ + found.first + found.source, found.target};
 }
 
 }  // namespace qkv::data

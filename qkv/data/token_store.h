@@ -31,11 +31,12 @@ class TokenStore {
                                   const std::filesystem::path& path, const CorpusOptions& options = {});
 
   int64_t pairs() const { return pairs_; }
-  std::span<const int32_t> source(int64_t pair) const;  // pair in 0..pairs()-1, unchecked
+  // These throw UsageError unless pair is from 0 to pairs() - 1.
+  std::span<const int32_t> source(int64_t pair) const;
   std::span<const int32_t> target(int64_t pair) const;
-  int64_t source_length(int64_t pair) const { return index_[pair].source; }
-  int64_t target_length(int64_t pair) const { return index_[pair].target; }
-  int64_t line(int64_t pair) const { return index_[pair].line; }  // 1-based, in the corpus's files
+  int64_t source_length(int64_t pair) const { return entry(pair).source; }
+  int64_t target_length(int64_t pair) const { return entry(pair).target; }
+  int64_t line(int64_t pair) const { return entry(pair).line; }  // 1-based, in the corpus's files
 
   const CorpusReport& report() const { return report_; }
   uint64_t fingerprint() const { return fingerprint_; }
@@ -52,6 +53,12 @@ class TokenStore {
 
  private:
   TokenStore() = default;
+  const IndexEntry& entry(int64_t pair) const {
+    if (pair < 0 || pair >= pairs_) [[unlikely]]
+      throw_outside(pair);
+    return index_[pair];
+  }
+  [[noreturn]] void throw_outside(int64_t pair) const;
 
   std::shared_ptr<const MappedFile> file_;
   const int32_t* tokens_ = nullptr;
