@@ -21,7 +21,10 @@ NameScope::NameScope(std::string_view name) : outer_length_(path().size()) {
 }
 
 NameScope::NameScope(std::string_view name, int index) : NameScope(name) {
-  path().append("." + std::to_string(index));
+  // Not "." + ...: GCC 12 warns of an overlap that std::string cannot have.
+  std::string& own = path();
+  own += '.';
+  own += std::to_string(index);
 }
 
 NameScope::~NameScope() { path().resize(outer_length_); }
