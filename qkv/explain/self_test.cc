@@ -67,10 +67,12 @@ Outcome check_product(const Tensor& y, const Tensor& x, const Tensor& w, const T
   const int64_t k = x.cols();
   for (int64_t row = 0; row < x.rows(); ++row) {
     const double rounding = step(row);
+    const float* const input = x.data() + row * k;
     for (int64_t col = 0; col < w.rows(); ++col) {
       double sum = bias.at(col), size = std::abs(sum), weights = 0;
+      const float* const column = w.data() + col * k;
       for (int64_t i = 0; i < k; ++i) {
-        const double weight = w.at(col, i), product = double{x.at(row, i)} * weight;
+        const double weight = column[i], product = input[i] * weight;
         sum += product;
         size += std::abs(product);
         weights += std::abs(weight);
@@ -123,12 +125,13 @@ Outcome weight_gradients(const KernelsUnderTest& kernels) {
   return for_sizes([&](int64_t rows, int64_t k, int64_t n) {
     const Tensor dy = random({rows, n}, 1), x = random({rows, k}, 2);
     const Tensor found = kernels.weight_gradient(dy, x);
+    const float *const left = dy.data(), *const right = x.data();
     Errors errors;
     for (int64_t i = 0; i < n; ++i) {
       for (int64_t j = 0; j < k; ++j) {
         double sum = 0, size = 0;
         for (int64_t row = 0; row < rows; ++row) {
-          const double product = double{dy.at(row, i)} * x.at(row, j);
+          const double product = double{left[row * n + i]} * right[row * k + j];
           sum += product;
           size += std::abs(product);
         }
