@@ -3,8 +3,8 @@
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -12,6 +12,7 @@
 #include "apps/folder_checks.h"
 #include "apps/terminal.h"
 #include "qkv/base/parallel.h"
+#include "qkv/base/processors.h"
 #include "qkv/explain/self_test.h"
 #include "qkv/kernels/instruction_set.h"
 #include "qkv/kernels/libraries.h"
@@ -28,11 +29,13 @@ std::vector<std::string> instruction_set_names() {
 }
 
 nlohmann::ordered_json json_of_machine() {
+  const std::optional<double> quota = cgroup_processors();
   return {{"processor", kernels::processor_name()},
           {"instruction_sets", instruction_set_names()},
           {"instruction_set", kernels::name_of(kernels::instruction_set())},
           {"threads", threads()},
-          {"processors", std::thread::hardware_concurrency()},
+          {"processors", available_processors()},
+          {"cgroup_processors", quota ? nlohmann::ordered_json(*quota) : nlohmann::ordered_json()},
           {"versions",
            {{"qkv", QKV_VERSION},
             {"onednn", kernels::onednn_version()},
@@ -40,13 +43,15 @@ nlohmann::ordered_json json_of_machine() {
 }
 
 void print_machine() {
+  const std::optional<double> quota = cgroup_processors();
   std::string sets;
   for (const std::string& name : instruction_set_names()) sets += (sets.empty() ? "" : ", ") + name;
   const std::vector<std::pair<std::string, std::string>> lines = {
       {"instruction sets", sets},
       {"in use", kernels::name_of(kernels::instruction_set())},
       {"threads", std::to_string(threads())},
-      {"processors", std::to_string(std::thread::hardware_concurrency())},
+      {"processors", std::to_string(available_processors())},
+      {"cgroup quota", quota ? fixed(*quota, 2) + " processors" : "none"},
       {"versions", "qkv " QKV_VERSION ", oneDNN " + kernels::onednn_version() + ", Highway " +
                        kernels::highway_version()},
   };

@@ -10,8 +10,9 @@ TEST(SelfTestCommand, PassesAndDescribesTheMachine) {
   const Outcome outcome = run_qkv({"self-test"});
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_EQ(outcome.err, "");
-  for (const char* part : {"instruction sets", "oneDNN 2.", "ok      attention, recorded values",
-                           "ok      same bits for any number of threads"})
+  for (const char* part :
+       {"instruction sets", "cgroup quota", "oneDNN 2.", "ok      attention, recorded values",
+        "ok      same bits for any number of threads"})
     EXPECT_NE(outcome.out.find(part), std::string::npos) << part << " in\n" << outcome.out;
   EXPECT_EQ(outcome.out.find("FAILED"), std::string::npos) << outcome.out;
 }
@@ -26,6 +27,7 @@ TEST(SelfTestCommand, PassesWithEveryInstructionSet) {
     EXPECT_EQ(report["passed"], true);
     EXPECT_EQ(report["checks"].size(), 11) << report["checks"];
     EXPECT_GE(report["threads"], 1);
+    EXPECT_TRUE(report.contains("cgroup_processors"));
   }
 }
 
