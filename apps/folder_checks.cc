@@ -71,7 +71,7 @@ void self_test_folder(const std::string& folder, bool json) {
   }
   if (!report.good()) {
     throw DataError(concat(
-        folder, ": expected what ", pipelines::kProofFile, " says, found ", report.parted.size(),
+        folder, ": expected agreement with ", pipelines::kProofFile, ", found ", report.parted.size(),
         report.parted.size() == 1 ? " difference: " : " differences, the first: ", report.parted.front()));
   }
 }

@@ -5,11 +5,11 @@
 
 namespace qkv::apps {
 
-// Prints, for each file of weights, whether its tensors match the checksums that it carries. Throws DataError
-// naming those that do not.
+// Prints for each weight file whether its tensors match the checksums in the file. Throws DataError naming
+// those that do not.
 void verify_folder_weights(const std::string& folder, bool json);
 
-// Prints what the folder's proof says and still holds. Throws DataError naming what does not.
+// Prints the results of checking the folder against its proof. Throws DataError naming the first difference.
 void self_test_folder(const std::string& folder, bool json);
 
 }  // namespace qkv::apps

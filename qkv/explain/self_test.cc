@@ -38,7 +38,7 @@ struct Outcome {
   std::string found;
 };
 
-// The largest |found - expected| in units of what each element may be off.
+// The largest |found - expected|, relative to the bound of its element.
 class Errors {
  public:
   void add(double found, double expected, double bound) {
@@ -46,20 +46,20 @@ class Errors {
     if (error > largest_ || std::isnan(error)) largest_ = error;  // a NaN stays: nothing is larger
   }
   Outcome outcome() const {
-    return {largest_ <= 1, concat("largest error ", largest_, " of what rounding allows")};
+    return {largest_ <= 1, concat("largest error ", largest_, " of the rounding bound")};
   }
 
  private:
   double largest_ = 0;
 };
 
-// Sizes that are multiples of no vector, and that span tiles and blocks.
+// Sizes that are not multiples of vectors, and sizes that span tiles and blocks.
 constexpr std::array<std::array<int64_t, 3>, 4> kSizes = {
     {{1, 65, 7}, {5, 200, 33}, {70, 515, 129}, {200, 128, 256}}};
 constexpr double kEpsilon = 1.2e-7;  // of f32
 
-// y = x w^T + bias against sums in double precision; `step` is what rounding the inputs of a row may move
-// each.
+// y = x w^T + bias against sums in double precision; `step` bounds the rounding error of
+// each input of a row.
 template <class Step>
 Outcome check_product(const Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias,
                       const Step& step) {
@@ -107,7 +107,8 @@ Outcome products_in_place(const KernelsUnderTest& kernels, DType dtype) {
   return for_sizes([&](int64_t rows, int64_t k, int64_t n) {
     const Tensor x = random({rows, k}, 1), bias = random({n}, 3);
     const QuantizedTensor w = to_dtype({random({n, k}, 2)}, dtype);
-    // Inputs of int8 products are rounded to 255 steps between the least and the largest of the row and zero.
+    // Inputs of int8 products are rounded to 255 steps between the minimum and the maximum of the row and
+    // zero.
     const auto step = [&](int64_t row) {
       if (dtype != DType::i8) return 0.0;
       float low = 0, high = 0;
@@ -150,8 +151,8 @@ Tensor pattern(const Shape& shape, int64_t factor, int64_t addend, int64_t modul
   return x;
 }
 
-// Causal, 2 heads of 4 and 2 features, 3 queries that are the last of 4 positions. The values were computed
-// by a program in Python, in double precision.
+// Causal, 2 heads of 4 and 2 features; the 3 queries are the last of 4 positions. The values come from a
+// Python program in double precision.
 Outcome recorded_attention(const KernelsUnderTest& kernels) {
   constexpr std::array<double, 12> kExpected = {-0.415958538, -0.0409585376, 0.312011729, 0.00488271316,
                                                 -0.358143307, 0.0168566925,  0.384397786, -0.192832704,
@@ -164,7 +165,7 @@ Outcome recorded_attention(const KernelsUnderTest& kernels) {
   return errors.outcome();
 }
 
-// softmax(Q K^T scale) V by its definition, of sequences that are shorter and longer than a tile of keys.
+// softmax(Q K^T scale) V by its definition, for sequences shorter and longer than a tile of keys.
 Outcome attention_by_definition(const KernelsUnderTest& kernels, bool causal) {
   constexpr int64_t kHeads = 3, kKey = 20, kValue = 12;
   const Offsets offsets = Offsets::of_lengths(std::vector<int32_t>{1, 37, 150});
@@ -213,7 +214,7 @@ Outcome same_bits_in_a_batch(const KernelsUnderTest& kernels) {
     const int64_t begin = batch().begin(s), length = batch().length(s);
     const Tensor alone = kernels.layer(x.slice_rows(begin, length), Offsets::uniform(1, length));
     if (!same_bits(alone, together.slice_rows(begin, length)))
-      return {false, concat("the sequence of ", length, " tokens has other bits alone than in the batch")};
+      return {false, concat("the sequence of ", length, " tokens has different bits alone and in the batch")};
   }
   return {true, concat(batch().sequences(), " sequences alone and together")};
 }
@@ -233,7 +234,7 @@ Outcome same_bits_for_threads(const Run& run) {
     if (count == 1) continue;
     set_threads(count);
     if (!same_bits(run(x, batch()), one))
-      return {false, concat("other bits with ", count, " threads than with one")};
+      return {false, concat("the bits with ", count, " threads differ from those with one")};
     counts += concat(", ", count);
   }
   return {true, counts + " threads"};

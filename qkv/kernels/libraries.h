@@ -1,11 +1,11 @@
 #pragma once
-// The libraries that the kernels use.
+// Versions of the libraries that the kernels use.
 
 #include <string>
 
 namespace qkv::kernels {
 
-// Versions as "2.6.3": of the oneDNN that is linked, and of Highway's headers.
+// As "2.6.3": the version of the linked oneDNN and of Highway's headers.
 std::string onednn_version();
 std::string highway_version();
 

@@ -59,9 +59,8 @@ size_t TextFile::read(char* data, size_t bytes) {
   if (code == Z_MEM_ERROR) throw std::bad_alloc();
   if (code == Z_ERRNO) throw IoError(concat("cannot read ", name_, ": ", reason()));
   if (code == Z_BUF_ERROR)
-    throw DataError(
-        concat(name_, ": expected the end of the compressed data, found the file cut off before it"));
-  throw DataError(concat(name_, ": expected what gzip wrote, found damaged data (", message, ")"));
+    throw DataError(concat(name_, ": expected the end of the compressed data, found a truncated file"));
+  throw DataError(concat(name_, ": expected gzip data, found damaged data (", message, ")"));
 }
 
 void read_text_in_pieces(const std::filesystem::path& path,

@@ -1,5 +1,5 @@
 #pragma once
-// The bytes of a text file, whether it is compressed by gzip or not.
+// Reads the bytes of a text file, decompressing gzip files.
 
 #include <cstdint>
 #include <filesystem>
@@ -9,8 +9,8 @@
 
 namespace qkv::text {
 
-// Reads forward once, so that a pipe will do. A file that begins as gzip does (1f 8b) is decompressed,
-// whatever its name; several members end to end are one text.
+// Reads forward once, so that pipes work. A file that begins with gzip's magic number (1f 8b) is
+// decompressed, whatever its name; several members are concatenated.
 class TextFile {
  public:
   // "-" is the process's standard input. Throws IoError if the file cannot be opened or is a folder.
@@ -19,11 +19,11 @@ class TextFile {
   TextFile(TextFile&&) noexcept;
   TextFile& operator=(TextFile&&) noexcept;
 
-  // Up to `bytes` of them; 0 at the end. Throws IoError if reading fails, DataError for compressed data that
-  // are damaged or cut off.
+  // Reads up to `bytes` bytes; returns 0 at the end. Throws IoError if reading fails, DataError for damaged
+  // or truncated compressed data.
   size_t read(char* data, size_t bytes);
 
-  // The path, or "stdin": as messages name it.
+  // The path or "stdin", for messages.
   const std::string& name() const { return name_; }
 
  private:

@@ -25,7 +25,7 @@ class FolderChecks : public ::testing::Test {
     write_file_atomically(weights, bytes);
   }
 
-  // What failed is on stdout line by line, and the first of it on stderr.
+  // Stdout lists all differences, stderr the first.
   static void expect_difference(const Outcome& outcome, const std::string& part) {
     EXPECT_EQ(outcome.status, 1) << outcome.err;
     EXPECT_NE(outcome.out.find(part), std::string::npos) << outcome.out;

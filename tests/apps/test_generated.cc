@@ -1,4 +1,4 @@
-// What is generated from the declarations: completion scripts and the manual page.
+// Output generated from the declarations: completion scripts and the manual page.
 
 #include <set>
 #include <sstream>
@@ -25,7 +25,7 @@ bool is_there(const std::string& program) {
   return std::system(concat("command -v ", program, " >/dev/null 2>&1").c_str()) == 0;
 }
 
-// The words that bash offers for the last of these.
+// The completions that bash offers for the last word.
 std::set<std::string> bash_offers(const std::vector<std::string>& words, const std::string& folder = ".") {
   std::string line;
   for (const std::string& word : words) line += " " + quoted(word);
@@ -68,7 +68,7 @@ TEST(Completion, BashOffersCommandsOptionsValuesAndFiles) {
 }
 
 TEST(Completion, FishOffersTheSame) {
-  if (!is_there("fish")) GTEST_SKIP() << "fish is not there";
+  if (!is_there("fish")) GTEST_SKIP() << "fish is not installed";
   const auto offers = [](const std::string& line) {
     const Outcome outcome = run_shell("fish --no-config", concat(run_qkv({"completion", "fish"}).out,
                                                                  "\ncomplete -C ", quoted(line), "\n"));
@@ -87,7 +87,7 @@ TEST(Completion, FishOffersTheSame) {
 }
 
 TEST(Completion, ZshTakesTheScript) {
-  if (!is_there("zsh")) GTEST_SKIP() << "zsh is not there";
+  if (!is_there("zsh")) GTEST_SKIP() << "zsh is not installed";
   const Outcome outcome = run_shell(
       "zsh -f", concat("autoload -Uz compinit && compinit -D -u\n", run_qkv({"completion", "zsh"}).out,
                        "\nprint -l ${(k)functions[(I)_qkv*]} | sort\nprint ${_comps[qkv]}\n"));
@@ -109,7 +109,7 @@ TEST(ManPage, HasEveryCommandAndOption) {
 }
 
 TEST(ManPage, IsReadByGroffWithoutAWarning) {
-  if (!is_there("groff")) GTEST_SKIP() << "groff is not there";
+  if (!is_there("groff")) GTEST_SKIP() << "groff is not installed";
   const Outcome page = run_shell("groff -man -Tutf8 -ww -P-cbou", run_qkv({"man"}).out);
   EXPECT_EQ(page.status, 0);
   EXPECT_EQ(page.err, "");

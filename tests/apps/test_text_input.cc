@@ -1,4 +1,4 @@
-// Where commands read text from: stdin, pipes, files that gzip wrote.
+// Text input of commands: stdin, pipes, gzip files.
 
 #include "tests/apps/random_model.h"
 #include "tests/apps/run.h"
@@ -6,7 +6,7 @@
 namespace qkv::testing {
 namespace {
 
-// A command line of a shell that has pipes, with QKV for the program.
+// Runs a bash command line with pipes; QKV is the program.
 Outcome run_bash(const std::string& line, const Scratch& scratch) {
   const std::string out = (scratch / "bash.out").string(), err = (scratch / "bash.err").string();
   const std::string command = concat("QKV=", quoted(QKV_PROGRAM), " bash -c ",
@@ -56,7 +56,7 @@ TEST_F(TextInput, ThatIsDamagedIsNamed) {
   expect_failure(
       run_bash("(head -c 20 hyp.gz; echo xxxxxxxxxx; tail -c 20 hyp.gz) > bad.gz; $QKV bleu bad.gz ref",
                scratch_),
-      1, {"qkv: bad.gz: expected what gzip wrote, found damaged data"});
+      1, {"qkv: bad.gz: expected gzip data, found damaged data"});
   expect_failure(run_bash("$QKV bleu - ref < <(printf 'a\\xff\\nb\\n')", scratch_), 1,
                  {"qkv: stdin, line 1, byte 2: expected UTF-8"});
   expect_failure(run_bash("$QKV bleu . ref", scratch_), 1, {"qkv: cannot read .: it is a folder"});
@@ -89,7 +89,7 @@ TEST_F(TextInput, TrainingReadsCompressedFilesToTheSameBits) {
   ASSERT_EQ(compressed.status, 0) << compressed.err;
   EXPECT_EQ(read_file(scratch_ / "compressed" / "model.safetensors"),
             read_file(scratch_ / "plain" / "model.safetensors"));
-  // The fingerprint is of the text: a file that was decompressed meanwhile is the same corpus.
+  // The fingerprint is of the decompressed text: the same corpus.
   const Outcome resumed = run_bash(
       "$QKV train translation --resume --out compressed --src numbers.en --tgt numbers.de --max-steps 4 "
       "--quiet",
@@ -107,9 +107,9 @@ TEST_F(TextInput, TrainingRefusesWhatCanBeReadOnce) {
   EXPECT_FALSE(std::filesystem::exists(scratch_ / "run"));
 }
 
-// A terminal is made by script (util-linux), which types what its stdin has.
+// script (util-linux) creates a terminal and types its stdin.
 TEST_F(TextInput, ATerminalIsAnnounced) {
-  if (std::system("command -v script >/dev/null 2>&1") != 0) GTEST_SKIP() << "script is not there";
+  if (std::system("command -v script >/dev/null 2>&1") != 0) GTEST_SKIP() << "script is not installed";
   const Outcome terminal =
       run_bash("printf 'one\\n\\004' | script -qec \"$QKV bleu - ref 2>&1\" /dev/null", scratch_);
   EXPECT_NE(terminal.out.find("qkv: reading from the terminal, Ctrl-D ends"), std::string::npos)

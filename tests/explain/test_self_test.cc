@@ -33,7 +33,7 @@ TEST(SelfTest, PassesHere) {
   }
 }
 
-// One element of a kernel's result is off by a little, and that kernel's checks alone fail.
+// One element of a kernel's result is slightly wrong; only that kernel's checks fail.
 TEST(SelfTest, NamesTheKernelThatIsWrong) {
   const KernelsUnderTest own = own_kernels();
   const auto off = [](Tensor y, float by) {

@@ -23,7 +23,7 @@ TEST(Crc32c, InPartsAsInOne) {
     const std::string_view view = bytes;
     EXPECT_EQ(crc32c(view.substr(cut), crc32c(view.substr(0, cut))), crc32c(bytes)) << cut;
   }
-  // One bit at a time, wherever it lies within the eight bytes of a step.
+  // One bit at a time, at every position within the eight bytes of a step.
   for (size_t i = 0; i < bytes.size(); ++i) {
     std::string other = bytes;
     other[i] = static_cast<char>(other[i] ^ 0x10);

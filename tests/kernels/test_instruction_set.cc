@@ -9,7 +9,7 @@
 namespace qkv::kernels {
 namespace {
 
-// The tests call kernels of the processor directly: QKV_ISA has to be read before.
+// The tests call CPU kernels directly, so QKV_ISA must be read before.
 class Limit : public testing::Environment {
   void SetUp() override { instruction_set(); }
 };

@@ -13,7 +13,7 @@ TEST(Limits, AreThoseOfARealMachine) {
   const MachineLimits limits = measure_limits();
   set_threads(before);
   EXPECT_EQ(limits.threads, 2);
-  // One float a nanosecond would be a processor of 1995; 100 TFLOP/s a core is not there yet.
+  // Lower bound: a processor of 1995. Upper bound: 100 TFLOP/s per core, beyond present processors.
   EXPECT_GT(peak_gflops(), 1);
   EXPECT_LT(peak_gflops(), 1e5);
   EXPECT_GT(limits.gflops, 1);

@@ -6,10 +6,10 @@
 
 namespace {
 
-// For docs/reliability.md.
+// Prints the number of calls.
 class Count : public ::testing::Environment {
  public:
-  void TearDown() override { std::cout << "calls with unfit arguments: " << qkv::testing::misuses << '\n'; }
+  void TearDown() override { std::cout << "calls with invalid arguments: " << qkv::testing::misuses << '\n'; }
 };
 
 [[maybe_unused]] const auto* const count = ::testing::AddGlobalTestEnvironment(new Count);

@@ -1,4 +1,4 @@
-// safetensors and TensorBoard: names, tensors and paths that do not fit.
+// safetensors and TensorBoard: invalid names, tensors and paths.
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Metrics: corpora that are empty or unequal, text that is not UTF-8, and options out of range.
+// Metrics: empty and unequal corpora, text that is not UTF-8, options out of range.
 
 #include <gtest/gtest.h>
 
@@ -30,7 +30,7 @@ TEST(MisusedMetrics, Corpora) {
   }
   expect_refusal("BLEU", "no sets", [&] { corpus_bleu(one, std::vector<Lines>{}); });
   expect_refusal("chrF", "no sets", [&] { corpus_chrf(one, std::vector<Lines>{}); });
-  // Texts of nothing, of bytes that are not UTF-8, and of zeros have scores.
+  // Empty texts, invalid UTF-8 and zero bytes have scores.
   const Lines strange{"", std::string("\xFF\xFE\x80"), std::string(3, '\0'), "\xED\xA0\x80",
                       "\xF4\x90\x80\x80"};
   for (const std::string& text : strange) {
@@ -57,7 +57,7 @@ TEST(MisusedMetrics, Options) {
   expect_refusal("chrF", "no order", [&] { corpus_chrf(text, text, {.char_order = 0}); });
   for (const int beta : {0, -1, INT_MIN})
     expect_refusal("chrF", "beta", [&] { corpus_chrf(text, text, {.beta = beta}); });
-  // A long order has no n-grams; a large beta is recall alone.
+  // A long order has no n-grams; a large beta leaves only recall.
   misuses += 3;
   EXPECT_EQ(corpus_bleu(text, text, {.max_order = 1000}).counts.size(), 1000u);
   EXPECT_NEAR(corpus_chrf(text, text, {.beta = INT_MAX}).score, 100, 1e-9);

@@ -1,4 +1,4 @@
-// Modules: options, inputs, and the states of decoding.
+// Modules: options, inputs and decoder states.
 
 #include <gtest/gtest.h>
 
@@ -23,7 +23,8 @@ using namespace qkv::testing;
 constexpr int64_t kHuge = std::numeric_limits<int64_t>::max(), kLowest = std::numeric_limits<int64_t>::min();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-// Rows 0, 0 and 1 to 2 of two matrices side by side: a cache whose first sequence has two rows.
+// Rows 0, 0, 1 and 2 of the keys, each beside the same row of the values: a cache whose first sequence has
+// two rows.
 Tensor concat_rows(const Tensor& keys, const Tensor& values) {
   Tensor all = Tensor::empty({4, keys.cols() + values.cols()});
   for (const auto& [to, from] : {std::pair{0, 0}, {1, 0}, {2, 1}, {3, 2}}) {
@@ -221,14 +222,14 @@ TEST(MisusedModules, States) {
   expect_refusal("decoder state", "joined", [&] { state.join(deeper.start(two)); });
   for (const int64_t positions : {int64_t{-1}, int64_t{3}, kHuge, kLowest})
     expect_refusal("cache", "share", [&] { return state.share(positions).layers.size(); });
-  // Parents of other sequences, of none, and too few.
+  // Parents in other sequences, out of range, and too few.
   const Offsets rows({0, 2, 4});
   using Parents = std::vector<int32_t>;
   for (const Parents& parents : {Parents{0, 0, 1}, Parents{0, 1, 1, 1}, Parents{0, 0, 1, 0},
                                  Parents{-1, 0, 1, 1}, Parents{0, 0, 1, 2}, Parents{}})
     expect_refusal("cache", "reorder", [&] { state.reorder(parents, rows); });
   expect_refusal("cache", "reorder", [&] { state.reorder(Parents{0}, Offsets({0, 1})); });
-  // After all that it goes on as one that saw none of it.
+  // Failed calls leave the state unchanged.
   DecoderState fresh = started();
   const Tensor next = random_tensor({2, 8}, 2);
   const Tensor expected = decoder.step(next, fresh);

@@ -1,5 +1,5 @@
 // Each op with each of its arguments undefined, moved-from, of other dtypes, ranks and extents, as columns of
-// a wider matrix, and in memory that may not be touched; with a tape and without.
+// a wider matrix, and in inaccessible memory; with and without a tape.
 
 #include <gtest/gtest.h>
 
@@ -55,7 +55,7 @@ Tensor ids(const std::vector<int32_t>& values) {
   return Tensor::from(values, {static_cast<int64_t>(values.size())});
 }
 
-// [3, 4] and so on; all extents differ, and none is 1, so that nothing is broadcast.
+// [3, 4] and so on; all extents differ and exceed 1, so that nothing is broadcast.
 Tensor numbers(const Shape& shape) { return random_tensor(shape, 7); }
 
 Weight int8_weight(const Tensor& values, const Tensor& scales) {
@@ -136,7 +136,7 @@ std::vector<OpCase> binary_cases() {
 std::vector<OpCase> wider_cases() {
   const Tensor x = numbers({3, 4}), weight = random_tensor({5, 4}, 9), bias = random_tensor({5}, 10);
   const Argument rows{.good = x, .free = {0}};
-  // A zero weight of another dtype is right.
+  // A zero weight of another dtype is valid.
   const Argument matrix{.good = weight, .free = {0}, .also_fit = {DType::bf16}};
   const Tensor features = random_tensor({4}, 11), labels = ids({4, 0, 2});
   std::vector<OpCase> cases;

@@ -1,4 +1,4 @@
-// Optimizers: options, parameters and gradients that do not fit.
+// Optimizers: invalid options, parameters and gradients.
 
 #include <gtest/gtest.h>
 
@@ -58,14 +58,14 @@ TEST(MisusedOptimizers, Options) {
   expect_refusal("adafactor.clip_threshold", "range", [&] { Adafactor(good, {.clip_threshold = 0.5f}); });
   expect_refusal("adafactor.beta2_decay", "range", [&] { Adafactor(good, {.beta2_decay = 0.5f}); });
   expect_refusal("sgd.nesterov", "without momentum", [&] { Sgd(good, {.nesterov = true}); });
-  // A group that selects nothing, and an optimizer of nothing.
+  // A group that selects nothing, and an optimizer without parameters.
   Sgd nothing(std::vector<NamedParameter>{}, {}, {.groups = {{}}});
   EXPECT_EQ(nothing.step(0.1), 0);
   Adam adam(good, {}, {.average_decay = 0.9f});
   expect_refusal("average", "index", [&] { return adam.average(1).shape(); });
 }
 
-// Each rule, with values and gradients that change their shape under it.
+// Each rule, with values and gradients whose shape changes afterwards.
 TEST(MisusedOptimizers, Parameters) {
   const Tensor good = random_tensor({3, 4}, 1);
   const std::vector<std::function<std::unique_ptr<Optimizer>(std::vector<NamedParameter>)>> rules{

@@ -23,7 +23,7 @@ using testing::Scratch;
 
 const fs::path kHub = fs::path(QKV_TEST_DATA) / "apps/golden/hub";
 
-// A folder as qkv writes it, with its proof.
+// A folder written by qkv, with its proof.
 class Proof : public ::testing::Test {
  protected:
   fs::path make(const std::string& name, DType dtype = DType::bf16) const {
@@ -91,7 +91,7 @@ TEST_F(Proof, NamesTheTensorWithAFlippedBit) {
 }
 
 TEST_F(Proof, NamesTheOutputThatOtherWeightsMove) {
-  // With a checksum that fits: only the header's and the numbers tell.
+  // With a valid checksum: only the header and the outputs differ.
   const fs::path folder = make("gpt2"), other = make("SmolLM2-135M");
   std::string proof = read_file(folder / kProofFile);
   json changed = json::parse(proof);
@@ -171,7 +171,7 @@ TEST_F(Proof, IsRefusedWhereItIsMissingOrDamaged) {
   fs::remove(proof);
   EXPECT_NE(message_of<IoError>([&] { check_proof(folder); }).find("qkv_proof.json: expected the proof"),
             std::string::npos);
-  // It is of one folder, and does not go along with a copy.
+  // A proof belongs to one folder and is not copied with it.
   write_proof(folder);
   models::quantize_folder(folder, scratch_ / "copy", DType::i8);
   EXPECT_FALSE(fs::exists(scratch_ / "copy" / kProofFile));

@@ -1,5 +1,5 @@
 #pragma once
-// Calls with arguments that do not fit: each throws an error of qkv, or its result is right.
+// Calls with invalid arguments: each throws a qkv::Error or returns a correct result.
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -19,10 +19,10 @@
 
 namespace qkv::testing {
 
-// The number of calls that the program made.
+// Number of calls so far.
 inline std::atomic<int64_t> misuses = 0;
 
-// `call` throws an error of qkv whose message contains `name`.
+// Expects `call` to throw a qkv::Error whose message contains `name`.
 template <class Call>
 void expect_refusal(const std::string& name, const std::string& what, const Call& call) {
   ++misuses;
@@ -45,7 +45,7 @@ inline bool same_elements(const Tensor& a, const Tensor& b) {
   return x.numel() == 0 || std::memcmp(x.address(), y.address(), x.bytes()) == 0;
 }
 
-// `call` throws an error of qkv, or returns exactly `expected`.
+// Expects `call` to throw a qkv::Error or to return exactly `expected`.
 template <class Call>
 void expect_refusal_or(const Tensor& expected, const std::string& what, const Call& call) {
   ++misuses;
@@ -58,7 +58,7 @@ void expect_refusal_or(const Tensor& expected, const std::string& what, const Ca
   }
 }
 
-// Memory of 2^40 bytes that nothing may touch: reading an element ends the program.
+// 2^40 bytes of inaccessible memory: reading an element ends the program.
 inline Storage forbidden_memory() {
   constexpr size_t kBytes = size_t{1} << 40;
   static const Storage memory = [] {
@@ -89,7 +89,7 @@ struct Unfit {
   Tensor tensor;
 };
 
-// Tensors that differ from `good`, which has extents of at least 2, in what a function may not overlook.
+// Variants of `good`, which has extents of at least 2, that a function must reject or handle.
 inline std::vector<Unfit> unfit_elements(const Tensor& good, const std::vector<DType>& also_fit) {
   std::vector<Unfit> all{{"undefined", {}}};
   Tensor moved = good.clone();
@@ -102,7 +102,7 @@ inline std::vector<Unfit> unfit_elements(const Tensor& good, const std::vector<D
   return all;
 }
 
-// Likewise, in their shape. Axes in `free` may have any extent.
+// Likewise, variants of the shape. Axes in `free` may have any extent.
 inline std::vector<Unfit> unfit_shapes(const Tensor& good, const std::vector<int>& free) {
   const Shape& shape = good.shape();
   std::vector<Unfit> all;

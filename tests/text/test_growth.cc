@@ -1,4 +1,4 @@
-// A small tokenizer.json cannot turn a short text into one that fills the memory.
+// A small tokenizer.json must not turn a short text into one that fills the memory.
 
 #include <gtest/gtest.h>
 
@@ -88,7 +88,7 @@ TEST(Growth, OfTemplatesIsBounded) {
   EXPECT_NE(message.find("post_processor.single: expected at most 64 parts"), std::string::npos) << message;
 }
 
-// Texts of the characters with the longest decompositions are still read.
+// Texts of the characters with the longest decompositions remain valid.
 TEST(Growth, OfRealStepsIsNotBounded) {
   std::string text;
   for (int i = 0; i < 100; ++i) text += "\xEF\xB7\xBA";  // U+FDFA: 18 characters, 33 bytes

@@ -1,5 +1,5 @@
 #pragma once
-// Whether a folder's weights are what was written.
+// Checks a folder's weights against their checksums.
 
 #include <filesystem>
 #include <vector>

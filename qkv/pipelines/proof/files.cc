@@ -82,7 +82,7 @@ void compare_fields(const FileProof& expected, const FileProof& found, std::vect
                             "), found others (", found.checksum, ")"));
 }
 
-// The table's width: rows and columns are about as many.
+// A nearly square table.
 int64_t width_of(int64_t size) {
   return std::max<int64_t>(1, std::llround(std::ceil(std::sqrt(static_cast<double>(size)))));
 }
@@ -152,7 +152,7 @@ void compare_vocabulary(const text::Tokenizer& tokenizer, const VocabularyProof&
   constexpr size_t kMaxNamed = 8;
   const int64_t width = width_of(found.size);
   if (rows.size() * columns.size() > kMaxNamed) {
-    parted.push_back(concat(found.name, ": expected the entries of the export, found others from id ",
+    parted.push_back(concat(found.name, ": expected the entries at export, found differences from id ",
                             rows.empty() ? 0 : rows.front() * width, " on"));
     return;
   }
@@ -192,7 +192,7 @@ std::vector<std::string> compare_files(const fs::path& folder, const std::vector
   }
   for (const char* const name : kFiles) {
     if (fs::exists(folder / name) && std::ranges::find(expected, name, &FileProof::name) == expected.end())
-      parted.push_back(concat(name, ": expected no such file, as at export, found one"));
+      parted.push_back(concat(name, ": expected no such file (there was none at export), found one"));
   }
   return parted;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// The parts of a proof that are about files: which bytes and fields they had, and which tokens.
+// The parts of a proof that concern files: checksums, configuration fields and tokens.
 
 #include <filesystem>
 #include <string>
@@ -10,22 +10,23 @@
 
 namespace qkv::pipelines {
 
-// A file of a model folder as it was at export.
+// A file of a model folder at export.
 struct FileProof {
   std::string name;  // relative to the folder
   std::string
-      checksum;  // CRC-32C of its bytes; of weights, of their header, which has the tensors' checksums
+      checksum;  // CRC-32C of its bytes; for weights of the header, which contains the tensors' checksums
   std::vector<std::pair<std::string, std::string>> fields;  // of a JSON object: excerpts of its values
 };
 
-// The files that decide what a folder computes: configurations, tokenizer, weights.
+// Files that determine a folder's results: configurations, tokenizer, weights.
 std::vector<FileProof> prove_files(const std::filesystem::path& folder);
-// What is no longer so, a line each: "config.json: d_model: expected 64, found 65".
+// Differences, one per line: "config.json: d_model: expected 64, found 65".
 std::vector<std::string> compare_files(const std::filesystem::path& folder,
                                        const std::vector<FileProof>& expected);
 
-// A vocabulary as checksums of the rows and columns of a table that its entries fill, row by row: one entry
-// that differs is where a row and a column do, and takes the square root of the space.
+// A vocabulary as checksums of the rows and columns of a square table of its entries: a differing entry is
+// where a row and a column differ. Its size is proportional to the
+// square root of the number of entries.
 struct VocabularyProof {
   std::string name;
   int64_t size = 0;

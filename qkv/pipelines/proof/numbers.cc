@@ -52,7 +52,7 @@ template <class Loaded>
 std::vector<ProofCase> text_cases(const Loaded& loaded, std::optional<int64_t> positions) {
   const int64_t most = std::min(kMaxTokens, positions.value_or(kMaxTokens));
   std::vector<ProofCase> cases;
-  // A tokenizer without special tokens has none for a text that it does not know at all.
+  // A tokenizer without special tokens returns none for a text of unknown characters.
   if (Ids ids = loaded.tokenizer.encode(kFirstText).ids; !ids.empty())
     cases.push_back({"text", first_of(std::move(ids), most), {}});
   cases.push_back(

@@ -1,5 +1,5 @@
 #pragma once
-// What a proof runs a model on, and the model's outputs.
+// A proof's test inputs and the model's outputs for them.
 
 #include <cstdint>
 #include <string>
@@ -10,24 +10,24 @@
 
 namespace qkv::pipelines {
 
-// Inputs of a model: a source and a target for encoder-decoders, a source alone for other models of text,
-// neither for encoders of images, which read a fixed pattern.
+// Inputs of a model: source and target for encoder-decoders, only a source for other text models, none for
+// image encoders, which read a fixed pattern.
 struct ProofCase {
   std::string name;
   std::vector<int32_t> source, target;
 };
 
-// A text of the tokenizer's, and ids from all over the vocabulary. At most 24 tokens each.
+// The tokens of a text, and ids from all over the vocabulary. At most 24 tokens each.
 std::vector<ProofCase> proof_cases(const OpenedModel& model);
 
-// The outputs by name, f32 [rows, width] on the host: "logits" of decoders; "hidden" of encoders, and the
-// logits of their heads. Throws what the model throws for ids that it does not have.
+// Outputs by name, f32 [rows, width] on the host: "logits" of decoders; "hidden" of encoders, and the logits
+// of their heads. Throws the model's error for ids out of range.
 using ProofOutputs = std::vector<std::pair<std::string, Tensor>>;
 ProofOutputs run_proof_case(const OpenedModel& model, const ProofCase& one);
 
-// Changes a freshly opened model as rounding does: each f32 weight W of the model, and the scales of int8
-// ones, becomes W (1 +- g), g = 2 sqrt(n) u, with n the longest sum of the model's products, u = 2^-24, and
-// pseudo-random signs. See bound_of() in proof.cc.
+// Perturbs a freshly opened model as rounding does: each f32 weight W, and the scales of int8 weights,
+// becomes W (1 +- g), g = 2 sqrt(n) u, with n the longest sum of the model's products, u = 2^-24, and
+// pseudo-random signs. See changes_by_rounding() in proof.cc.
 void perturb_as_rounding(const OpenedModel& model);
 
 }  // namespace qkv::pipelines

@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 constexpr int64_t kFormat = 1, kMaxSamples = 24;
-// Of a tokenizer: several scripts, digits, marks, white space.
+// For tokenizers: several scripts, digits, punctuation, white space.
 constexpr const char* kTexts[] = {"The quick brown fox jumps over 13 lazy dogs.",
                                   "Zwölf große Boxkämpfer, 1984 – „ja“!",
                                   "人工智能 здравствуй नमस्ते 🙂",
@@ -33,7 +33,7 @@ std::string machine() {
   return concat(kernels::processor_name(), ", ", kernels::name_of(kernels::instruction_set()));
 }
 
-// The ids of a text by the name of the tokenizer that made them.
+// A text's ids by the tokenizer's name.
 using TextIds = std::vector<std::pair<std::string, std::vector<int32_t>>>;
 TextIds ids_of(const models::TranslationModel& model, const std::string& text) {
   return {{"source", model.tokenizer->encode_source(text)}, {"target", model.tokenizer->encode_target(text)}};
@@ -52,7 +52,7 @@ std::string_view bytes_of(const Tensor& tensor) {
   return {reinterpret_cast<const char*>(tensor.data()), tensor.bytes()};
 }
 
-// Evenly spaced elements, the first and the last among them.
+// Evenly spaced elements, including the first and the last.
 std::vector<int64_t> sample_places(int64_t elements) {
   std::vector<int64_t> places;
   const int64_t count = std::min(elements, kMaxSamples);
@@ -116,10 +116,10 @@ CaseProof case_from(const JsonValue& object) {
   return proof;
 }
 
-// How far rounding can move each output of a case. A product of sums of n terms that rounds is the exact
+// The change of each output that rounding can cause. A rounded product of sums of n terms is the exact
 // product of weights that differ by at most about sqrt(n) u (Higham and Mary 2019), so two machines that sum
-// in other orders compute with weights at most twice as far apart; perturb_as_rounding() changes all weights
-// by that much.
+// in different orders compute with weights at most twice as far apart; perturb_as_rounding() changes all
+// weights by that much.
 std::vector<double> changes_by_rounding(const OpenedModel& perturbed, const CaseProof& proof,
                                         const ProofOutputs& found) {
   std::vector<double> changes;
@@ -136,7 +136,6 @@ std::vector<double> changes_by_rounding(const OpenedModel& perturbed, const Case
   return changes;
 }
 
-// The content of a proof.
 struct ParsedProof {
   struct Text {
     std::string text;
@@ -208,7 +207,7 @@ class Checker {
     }
   }
 
-  // Adds what has parted, or that it holds.
+  // Adds the differences, or `held` if there are none.
   void conclude(std::vector<std::string> parted, const std::string& held) {
     if (parted.empty()) report_.held.push_back(held);
     std::ranges::move(parted, std::back_inserter(report_.parted));
@@ -283,13 +282,14 @@ class Checker {
         ++outputs;
       }
     }
-    conclude(std::move(parted), same_machine_ ? concat("numbers: ", outputs, " outputs have the same bits")
-                                              : concat("numbers: ", outputs, " outputs differ by at most ",
-                                                       worst, " of what rounding allows; the proof is of ",
-                                                       proof_.machine, ", ", proof_.build));
+    conclude(std::move(parted), same_machine_
+                                    ? concat("numbers: ", outputs, " outputs have the same bits")
+                                    : concat("numbers: ", outputs, " outputs differ by at most ", worst,
+                                             " of the rounding bound; the proof was written on ",
+                                             proof_.machine, ", ", proof_.build));
   }
 
-  // The largest difference of the samples as a part of the bound.
+  // The largest difference of the samples, divided by the bound.
   double compare(const std::string& where, const OutputProof& expected, const Tensor& found, double bound,
                  std::vector<std::string>& parted) const {
     if (found.shape() != expected.shape) {
@@ -314,12 +314,11 @@ class Checker {
     parted.push_back(
         concat(where, ": row ", row, ", column ", column, ": expected ", field_text(expected.samples[at]),
                same_machine_ ? " to the bit" : concat(" +- ", bound), ", found ", field_text(value),
-               same_machine_ && most == 0 ? ", and other bits elsewhere" : ""));
+               same_machine_ && most == 0 ? ", and other elements differ" : ""));
     return 0;
   }
 
-  // The bound is this many times the change that was measured, as one pseudo-random change is not the
-  // largest.
+  // Safety factor on the measured change, because one pseudo-random perturbation is not the worst case.
   static constexpr double kSafety = 4;
 
   fs::path folder_;
