@@ -1,5 +1,5 @@
-// A command line, an argument a line, and behind a zero byte the file that --config names. The program has
-// options of every kind that apps/command.h declares, and runs nothing.
+// Parses a command line, one argument per line, and after a zero byte the file of --config. The program has
+// options of every kind that apps/command.h declares; it runs nothing.
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -47,7 +47,7 @@ void add_options(CLI::App& command, Values& values) {
   add_threads_option(command);
 }
 
-// What is said goes nowhere.
+// Discards the program's output.
 class Silence {
  public:
   Silence() : out_(std::cout.rdbuf(said_.rdbuf())), err_(std::cerr.rdbuf(said_.rdbuf())) {}
@@ -65,7 +65,7 @@ class Silence {
   int threads_ = threads();
 };
 
-// --config names the file of the input, whatever the input says.
+// --config always names the file from the input.
 std::vector<std::string> arguments_of(std::string_view lines, const std::string& config) {
   std::vector<std::string> arguments{"qkv"};
   std::istringstream in{std::string(lines)};
@@ -85,7 +85,7 @@ void read(std::string_view bytes) {
   for (std::string& argument : arguments) pointers.push_back(argument.data());
 
   const Silence silence;
-  static std::optional<CLI::App> program;  // the messages' program has to live on
+  static std::optional<CLI::App> program;  // must outlive the messages
   program.emplace("qkv", "qkv");
   program->require_subcommand(1);
   Values translate, train;

@@ -1,4 +1,4 @@
-// The proof of a model folder.
+// Reads the proof of a model folder.
 
 #include "qkv/pipelines/proof/proof.h"
 

@@ -1,4 +1,4 @@
-// A text file, plain or compressed by gzip, read line by line.
+// Reads a text file, plain or gzip, line by line.
 
 #include "fuzz/input.h"
 #include "fuzz/reader.h"

@@ -97,13 +97,11 @@ void add_self_test(CLI::App& app) {
   CLI::App* command = add_command(
       app, "self-test",
       "Check that this build computes correctly on this machine: products and attention against double\n"
-      "precision and recorded values, and equal bits in any batch and for any number of threads. Shows the\n"
-      "processor, its instruction sets and the libraries' versions. Takes a few seconds; status 1 and the "
-      "name\n"
-      "of the check where one fails. QKV_ISA=avx2 (and others) limits the instruction set.\n"
-      "With a folder: check that it is what qkv wrote and gives here what it gave there, by its "
-      "qkv_proof.json:\n"
-      "files, fields, checksums of tensors, vocabulary, ids of texts, outputs.",
+      "precision and recorded values, and equal bits for all batches and numbers of threads. Prints the\n"
+      "processor, its instruction sets and the libraries' versions. Takes a few seconds; status 1 and the\n"
+      "check's name if one fails. QKV_ISA=avx2 (and others) limits the instruction set.\n"
+      "With a folder: compare it with its qkv_proof.json, written at export: files, fields, checksums of\n"
+      "tensors, vocabulary, ids of texts, outputs.",
       "qkv self-test\n  QKV_ISA=avx2 qkv self-test --json\n  qkv self-test model");
   struct Arguments {
     std::string model;

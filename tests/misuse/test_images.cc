@@ -1,4 +1,4 @@
-// Images: sizes, pixels and bytes that do not fit.
+// Images: invalid sizes, pixels and bytes.
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Search: options, ids and models that do not fit.
+// Search: invalid options, ids and models.
 
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ constexpr int64_t kHuge = std::numeric_limits<int64_t>::max(), kLowest = std::nu
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN(),
                  kInfinity = std::numeric_limits<double>::infinity();
 
-// All tokens of six are equally likely but for the last input, which is the least likely.
+// Six tokens, equally likely except the last input token, which is least likely.
 class Uniform : public StepModel {
  public:
   int64_t vocabulary() const override { return 6; }
@@ -105,7 +105,7 @@ TEST(MisusedSearch, Ids) {
     Uniform model;
     qkv::search::search(model, {.start = std::nullopt, .eos = 5}, std::vector<Request>{{}});
   });
-  // Ids that no token has change nothing.
+  // Ids outside the vocabulary have no effect.
   const SearchOptions plain{.beam = 1, .max_new_tokens = 6};
   const std::vector<int32_t> expected = found({.source = {1, 5}, .options = plain});
   EXPECT_EQ(expected.size(), 7u);
