@@ -151,7 +151,8 @@ TEST_F(Proof, ElsewhereNumbersMayDifferByWhatRoundingCanDo) {
     };
     write(0);
     EXPECT_EQ(parted(folder), "") << name;
-    EXPECT_NE(check_proof(folder).held.back().find("the proof is of another processor"), std::string::npos);
+    EXPECT_NE(check_proof(folder).held.back().find("the proof was written on another processor"),
+              std::string::npos);
     write(1e-7);
     EXPECT_EQ(parted(folder), "") << name;
     write(1e-2);
