@@ -10,6 +10,7 @@
 #include "qkv/base/hash.h"
 #include "qkv/base/log.h"
 #include "qkv/base/parallel.h"
+#include "qkv/base/stop.h"
 #include "qkv/text/text_file.h"
 
 namespace qkv::data {
@@ -19,12 +20,14 @@ namespace {
 // its content is known last; a truncated file has none. Integers are little-endian, as on every machine that
 // qkv supports.
 constexpr uint64_t kMagic = 0x4E454B4F54564B51ull;  // "QKVTOKEN"
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
+// Part of the fingerprint: stays as it is while the same corpus gives the same pairs and ids.
+constexpr uint64_t kContentVersion = 1;
 
 struct Footer {
   uint64_t tokens = 0, pairs = 0, fingerprint = 0;
   int64_t skipped_empty = 0, skipped_long = 0, skipped_bad_utf8 = 0, source_tokens = 0, target_tokens = 0;
-  uint64_t hash = 0;  // of everything before the footer
+  uint64_t hash = 0;  // of the whole file, with zeros here
   uint64_t version = kVersion, magic = kMagic;
 };
 static_assert(std::is_trivially_copyable_v<Footer> && sizeof(Footer) == 11 * 8);
@@ -39,6 +42,12 @@ void read_in_pieces(File& file, Visit visit) {
 }
 
 uint64_t padded_token_bytes(uint64_t tokens) { return (tokens + tokens % 2) * sizeof(int32_t); }
+
+uint64_t hash_with(Hash64 body, Footer footer) {
+  footer.hash = 0;
+  body.add(&footer, sizeof(footer));
+  return body.value();
+}
 
 // Writes the tokens through a buffer to the new file. The index goes to a temporary file until all tokens are
 // written.
@@ -70,7 +79,7 @@ class StoreWriter {
     footer.source_tokens = report.source_tokens;
     footer.target_tokens = report.target_tokens;
     read_in_pieces(index_, [this](const void* data, size_t bytes) { write(data, bytes); });
-    footer.hash = hash_.value();
+    footer.hash = hash_with(hash_, footer);
     file_.write(&footer, sizeof(footer));
     file_.commit();
   }
@@ -99,9 +108,10 @@ class StoreWriter {
   Hash64 hash_;
 };
 
-void hash_file(Hash64& hash, const std::filesystem::path& path) {
+void hash_file(Hash64& hash, const std::filesystem::path& path, const std::atomic<bool>* stop) {
   uint64_t size = 0;
   text::read_text_in_pieces(path, [&](const char* data, size_t bytes) {
+    throw_if_stopped(stop);
     hash.add(data, bytes);
     size += bytes;
   });
@@ -112,29 +122,31 @@ void hash_file(Hash64& hash, const std::filesystem::path& path) {
 }  // namespace
 
 uint64_t TokenStore::fingerprint_of(const CorpusFiles& files, const text::TranslationTokenizer& tokenizer,
-                                    const CorpusOptions& options) {
+                                    const CorpusOptions& options, const std::atomic<bool>* stop) {
   Hash64 hash;
-  hash.add(uint64_t{kVersion});
+  hash.add(kContentVersion);
   hash.add(tokenizer.fingerprint());
   hash.add(static_cast<uint64_t>(options.max_length));
   for (const OnBadLine what : {options.empty, options.too_long, options.bad_utf8})
     hash.add(static_cast<uint64_t>(what));
-  hash_file(hash, files.source);
-  hash_file(hash, files.target);
+  hash_file(hash, files.source, stop);
+  hash_file(hash, files.target, stop);
   return hash.value();
 }
 
 TokenStore TokenStore::build(const CorpusFiles& files, const text::TranslationTokenizer& tokenizer,
-                             const std::filesystem::path& path, const CorpusOptions& options) {
+                             const std::filesystem::path& path, const CorpusOptions& options,
+                             const std::atomic<bool>* stop) {
   constexpr size_t kChunkPairs = 4096;  // tokenized in parallel
   constexpr size_t kChunkBytes = size_t{16} << 20;
   ParallelReader reader(files, options);
-  const uint64_t fingerprint = fingerprint_of(files, tokenizer, options);
+  const uint64_t fingerprint = fingerprint_of(files, tokenizer, options, stop);
   StoreWriter writer(path);
   std::vector<LinePair> chunk;
   std::vector<std::vector<int32_t>> source, target;
   bool more = true;
   while (more) {
+    throw_if_stopped(stop);
     chunk.clear();
     for (size_t bytes = 0; more && chunk.size() < kChunkPairs && bytes < kChunkBytes;) {
       LinePair pair;
@@ -199,7 +211,7 @@ TokenStore TokenStore::open(const std::filesystem::path& path) {
     hash.add(piece, std::min(bytes, left));
     left -= std::min(bytes, left);
   });
-  if (hash.value() != footer.hash) {
+  if (hash_with(hash, footer) != footer.hash) {
     throw DataError(concat(path.string(), ": expected content that matches its checksum, found it damaged"));
   }
   // A matching checksum does not make the index right: anyone can compute it.
@@ -221,16 +233,17 @@ TokenStore TokenStore::open(const std::filesystem::path& path) {
 }
 
 TokenStore TokenStore::open_or_build(const CorpusFiles& files, const text::TranslationTokenizer& tokenizer,
-                                     const std::filesystem::path& path, const CorpusOptions& options) {
+                                     const std::filesystem::path& path, const CorpusOptions& options,
+                                     const std::atomic<bool>* stop) {
   if (std::filesystem::exists(path)) {
     try {
       TokenStore store = open(path);
-      if (store.fingerprint() == fingerprint_of(files, tokenizer, options)) return store;
+      if (store.fingerprint() == fingerprint_of(files, tokenizer, options, stop)) return store;
     } catch (const DataError& error) {
       log_warning(concat(error.what(), "; rebuilding it"));
     }
   }
-  return build(files, tokenizer, path, options);
+  return build(files, tokenizer, path, options, stop);
 }
 
 void TokenStore::throw_outside(int64_t pair) const {

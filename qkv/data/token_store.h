@@ -2,6 +2,7 @@
 // A tokenized corpus in one file, built once and then memory-mapped. Neither building nor using it needs
 // memory proportional to the corpus, apart from mapped pages, which the system may drop.
 
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -19,16 +20,18 @@ class TokenStore {
  public:
   // Tokenizes the corpus on threads() threads and replaces `path` atomically. The file's bytes depend only on
   // the corpus, the tokenizer and the options. Throws IoError, the errors of ParallelReader, and DataError if
-  // no pair is left.
+  // no pair is left; Stopped soon after *stop becomes true, and `path` is then as it was.
   static TokenStore build(const CorpusFiles& files, const text::TranslationTokenizer& tokenizer,
-                          const std::filesystem::path& path, const CorpusOptions& options = {});
+                          const std::filesystem::path& path, const CorpusOptions& options = {},
+                          const std::atomic<bool>* stop = nullptr);
 
   // Throws IoError, and DataError naming the file if it is not a token store, truncated or damaged.
   static TokenStore open(const std::filesystem::path& path);
 
   // Opens `path` if it was built from these contents and options; otherwise rebuilds it.
   static TokenStore open_or_build(const CorpusFiles& files, const text::TranslationTokenizer& tokenizer,
-                                  const std::filesystem::path& path, const CorpusOptions& options = {});
+                                  const std::filesystem::path& path, const CorpusOptions& options = {},
+                                  const std::atomic<bool>* stop = nullptr);
 
   int64_t pairs() const { return pairs_; }
   // These throw UsageError unless pair is from 0 to pairs() - 1.
@@ -41,9 +44,9 @@ class TokenStore {
   const CorpusReport& report() const { return report_; }
   uint64_t fingerprint() const { return fingerprint_; }
 
-  // The fingerprint() that build() would produce; reads both files completely. Throws IoError.
+  // The fingerprint() that build() would produce; reads both files completely. Throws IoError, Stopped.
   static uint64_t fingerprint_of(const CorpusFiles& files, const text::TranslationTokenizer& tokenizer,
-                                 const CorpusOptions& options);
+                                 const CorpusOptions& options, const std::atomic<bool>* stop = nullptr);
 
   struct IndexEntry {
     uint64_t first;  // index of the pair's first token in the array of all tokens: source, then target

@@ -4,15 +4,22 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
+#include <condition_variable>
 #include <exception>
 #include <memory>
+#include <mutex>
 #include <string_view>
 #include <system_error>
+#include <thread>
 #include <unordered_map>
+#include <utility>
 
 #include "qkv/base/error.h"
 #include "qkv/base/philox.h"
 #include "qkv/base/require_memory.h"
+#include "qkv/base/stop.h"
+#include "qkv/base/thread.h"
 #include "qkv/base/utf8.h"
 #include "qkv/text/lines.h"
 
@@ -143,10 +150,7 @@ int64_t largest_possible(std::string_view message) { return size_after(message, 
       concat("SentencePiece cannot train a vocabulary of ", options.vocab_size, " pieces: ", message));
 }
 
-}  // namespace
-
-std::string train_sentencepiece(const TrainOptions& options) {
-  validate(options);
+std::string train_to_the_end(const TrainOptions& options) {
   Sentences sentences(options);
   sentences.rethrow();
   if (sentences.done()) {
@@ -184,7 +188,81 @@ std::string train_sentencepiece(const TrainOptions& options) {
   TrainOptions smaller = options;
   smaller.vocab_size = largest;
   smaller.smaller_if_needed = false;
-  return train_sentencepiece(smaller);
+  return train_to_the_end(smaller);
+}
+
+// Threads that nothing waits for any more but the end of the process: they use the globals of SentencePiece,
+// which must outlive them.
+class AbandonedThreads {
+ public:
+  ~AbandonedThreads() {
+    for (std::thread& thread : threads_) thread.join();
+  }
+  void add(std::thread thread) {
+    const std::lock_guard lock(mutex_);
+    threads_.push_back(std::move(thread));
+  }
+  static AbandonedThreads& instance() {
+    static AbandonedThreads threads;
+    return threads;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::thread> threads_;
+};
+
+// Shared by the thread and its caller, which may leave first.
+struct Training {
+  TrainOptions options;
+  std::mutex mutex;  // of the members below
+  std::condition_variable ended;
+  bool done = false;
+  std::string model;
+  std::exception_ptr error;
+};
+
+void run(Training& training) {
+  std::string model;
+  std::exception_ptr error;
+  try {
+    model = train_to_the_end(training.options);
+  } catch (...) {
+    error = std::current_exception();
+  }
+  const std::lock_guard lock(training.mutex);
+  training.model = std::move(model);
+  training.error = error;
+  training.done = true;
+  training.ended.notify_all();
+}
+
+}  // namespace
+
+std::string train_sentencepiece(const TrainOptions& options, const std::atomic<bool>* stop) {
+  validate(options);
+  throw_if_stopped(stop);
+  if (!stop) return train_to_the_end(options);
+  constexpr auto kLook = std::chrono::milliseconds(20);
+  AbandonedThreads& abandoned = AbandonedThreads::instance();
+  const auto training = std::make_shared<Training>();
+  training->options = options;
+  std::thread thread;
+  try {
+    thread = start_thread([training] { run(*training); });
+  } catch (const std::system_error&) {  // no more threads: then without stops
+    return train_to_the_end(options);
+  }
+  std::unique_lock lock(training->mutex);
+  while (!training->ended.wait_for(lock, kLook, [&] { return training->done; })) {
+    if (!*stop) continue;
+    abandoned.add(std::move(thread));
+    throw Stopped();
+  }
+  lock.unlock();
+  thread.join();
+  if (training->error) std::rethrow_exception(training->error);
+  return std::move(training->model);
 }
 
 }  // namespace qkv::text

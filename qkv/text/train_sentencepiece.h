@@ -1,6 +1,7 @@
 #pragma once
 // Trains a subword vocabulary: SentencePiece (Kudo and Richardson 2018), unigram or byte-pair encoding.
 
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -34,6 +35,10 @@ struct TrainOptions {
 // of cores. Empty lines and lines of more than 4,192 bytes are skipped. Throws UsageError for options out of
 // range and for a vocabulary size too large (naming the largest possible) or too small (naming the smallest)
 // for the text; DataError for text that is empty or not UTF-8; IoError.
-std::string train_sentencepiece(const TrainOptions& options);
+//
+// Throws Stopped soon after *stop becomes true. SentencePiece cannot be interrupted, so with a `stop` it runs
+// on a thread of its own, which is then abandoned: it ends when it is done, and its result is dropped. exit()
+// waits for it; a program that wants to end at once calls _Exit().
+std::string train_sentencepiece(const TrainOptions& options, const std::atomic<bool>* stop = nullptr);
 
 }  // namespace qkv::text

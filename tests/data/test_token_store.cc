@@ -3,12 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "qkv/base/error.h"
 #include "qkv/base/hash.h"
 #include "qkv/base/log.h"
 #include "qkv/base/parallel.h"
+#include "qkv/base/stop.h"
 #include "qkv/text/lines.h"
 #include "tests/data/numbers.h"
 
@@ -118,10 +120,10 @@ TEST(TokenStore, DamageIsSeenAndRepaired) {
   for (const size_t cut : {size_t{0}, size_t{1}, size_t{87}, size_t{88}, good.size() / 2, good.size() - 1}) {
     refused(good.substr(0, cut));
   }
-  for (size_t at = 3; at < good.size(); at += 101) {
-    if (at >= good.size() - 88) break;  // the footer follows
+  // Every byte of the footer, and some of the rest.
+  for (size_t at = 3; at < good.size(); at += at < good.size() - 88 ? 101 : 1) {
     std::string flipped = good;
-    flipped[at] ^= 4;
+    flipped[at] = static_cast<char>(flipped[at] ^ (1 << at % 8));
     refused(flipped);
   }
   refused(good.substr(8));               // a token pair is missing
@@ -136,10 +138,13 @@ TEST(TokenStore, DamageIsSeenAndRepaired) {
   for (const size_t field : {size_t{0}, size_t{8}, size_t{12}}) {  // the first token, and both lengths
     std::string outside = good;
     outside[last_entry + field + 3] = '\x40';
+    uint64_t value = 0;  // the hash is of the file with zeros in its place
+    char* const place = outside.data() + outside.size() - kFooter + kHash;
+    std::memcpy(place, &value, sizeof value);
     Hash64 hash;
-    hash.add(outside.data(), outside.size() - kFooter);
-    const uint64_t value = hash.value();
-    std::memcpy(outside.data() + outside.size() - kFooter + kHash, &value, sizeof value);
+    hash.add(outside);
+    value = hash.value();
+    std::memcpy(place, &value, sizeof value);
     numbers.folder.write("tokens", outside);
     EXPECT_TRUE(
         contains(message_of<DataError>([&] { TokenStore::open(path); }), "expected pairs within its"));
@@ -151,6 +156,16 @@ TEST(TokenStore, DamageIsSeenAndRepaired) {
   set_log_sink({});
   EXPECT_TRUE(contains(warning, "rebuilding")) << warning;
   EXPECT_EQ(read_file(path), good);
+}
+
+TEST(TokenStore, AStopLeavesTheFolderAsItWas) {
+  const Numbers numbers(99);
+  const auto tokenizer = numbers.tokenizer(50);
+  std::filesystem::create_directories(numbers.folder / "out");
+  const std::atomic<bool> stop = true;
+  EXPECT_THROW(TokenStore::open_or_build(numbers.files, tokenizer, numbers.folder / "out/tokens", {}, &stop),
+               Stopped);
+  EXPECT_TRUE(std::filesystem::is_empty(numbers.folder / "out"));
 }
 
 TEST(TokenStore, NothingToLearnFromAndUnwritableFoldersAreErrors) {

@@ -3,11 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <set>
+#include <thread>
 
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
 #include "qkv/base/philox.h"
+#include "qkv/base/stop.h"
 #include "qkv/text/lines.h"
 #include "qkv/text/tokenizer.h"
 #include "qkv/text/train_sentencepiece.h"
@@ -302,6 +305,28 @@ TEST(TrainSentencepiece, SameTextSameBytes) {
     sampled.seed = 2;
     EXPECT_NE(train_sentencepiece(sampled), from_sample);
   }
+}
+
+TEST(TrainSentencepiece, StopsOnRequest) {
+  const Corpora corpora;
+  const TrainOptions options{.inputs = {corpora.english}, .vocab_size = 70, .character_coverage = 1};
+  std::atomic<bool> stop = false;
+  EXPECT_EQ(train_sentencepiece(options, &stop), train_sentencepiece(options));
+  // Errors come from the other thread.
+  EXPECT_THROW(train_sentencepiece({.inputs = {corpora.folder / "missing"}, .vocab_size = 70}, &stop),
+               IoError);
+  stop = true;
+  EXPECT_THROW(train_sentencepiece(options, &stop), Stopped);
+  // A stop in the middle: the training that is left behind ends by itself, or at the end of this process.
+  corpora.folder.write("large", corpus(kEnglish, 3) + corpus(kGerman, 4));
+  stop = false;
+  std::thread later([&] { stop = true; });
+  try {
+    EXPECT_FALSE(
+        train_sentencepiece({.inputs = {corpora.folder / "large"}, .vocab_size = 90}, &stop).empty());
+  } catch (const Stopped&) {
+  }
+  later.join();
 }
 
 TEST(TrainSentencepiece, SaysWhichSizesArePossible) {
