@@ -4,7 +4,7 @@
 // the library.
 //
 // Results go to stdout, talk to stderr. Exit status: 0 done; 2 the command line is wrong (CLI11's errors,
-// UsageError); 1 any other failure; 130 and 143 stopped by SIGINT and SIGTERM after saving.
+// UsageError); 1 any other failure; 128 + the signal (SIGINT, SIGTERM, SIGHUP): stopped after saving.
 
 #include <CLI/CLI.hpp>
 #include <algorithm>

@@ -5,6 +5,7 @@
 #define QKV_COMMANDS(COMMAND) \
   COMMAND(demo)               \
   COMMAND(train)              \
+  COMMAND(verify_resume)      \
   COMMAND(translate)          \
   COMMAND(shortlist)          \
   COMMAND(evaluate)           \

@@ -17,7 +17,7 @@ using Settings = std::map<std::string, std::string>;
 
 Settings settings_of(const train::TranslationJob& job) {
   Settings settings{{"qkv", QKV_VERSION}};
-  for (const train::Field& field : train::fields(job)) {
+  for (const train::Field& field : job.fields()) {
     if (!field.name.starts_with("data.")) settings[field.name] = field.value;  // the folder may be moved
   }
   return settings;

@@ -64,18 +64,29 @@ void TrainProgress::on_start(const train::StartReport& report) {
   say(line);
 }
 
-void TrainProgress::on_step(const train::StepReport& report) {
-  last_loss_ = format("%.3f", report.loss);
-  if (quiet_ || !terminal_) return;
-  const auto now = std::chrono::steady_clock::now();
-  if (showing_ && now - shown_ < std::chrono::milliseconds(200)) return;
-  shown_ = now;
+std::string TrainProgress::line_of(const train::StepReport& report) const {
   std::string line =
       format("epoch %lld (%2.0f%%)  step %lld  loss %.3f  %.0f %s/s", static_cast<long long>(report.epoch),
              100 * report.epoch_progress, static_cast<long long>(report.step), report.loss,
              report.units_per_second, units_.c_str());
   if (report.seconds_left) line += "  left " + clock_time(*report.seconds_left);
-  std::fputs(("\r" + line + "\033[K").c_str(), stderr);
+  return line;
+}
+
+void TrainProgress::on_step(const train::StepReport& report) {
+  constexpr double kSecondsBetweenLines = 60;
+  last_loss_ = format("%.3f", report.loss);
+  if (quiet_) return;
+  if (!terminal_) {
+    if (report.seconds - said_seconds_ < kSecondsBetweenLines) return;
+    said_seconds_ = report.seconds;
+    add_row(line_of(report));
+    return;
+  }
+  const auto now = std::chrono::steady_clock::now();
+  if (showing_ && now - shown_ < std::chrono::milliseconds(200)) return;
+  shown_ = now;
+  std::fputs(("\r" + line_of(report) + "\033[K").c_str(), stderr);
   std::fflush(stderr);
   showing_ = true;
 }
@@ -90,6 +101,7 @@ void TrainProgress::on_validation(const train::ValidationReport& report) {
     line += name == "bleu" ? format("  BLEU %.2f", 100 * value) : format("  %s %.4f", name.c_str(), value);
   }
   if (report.best) line += "  (best)";
+  said_seconds_ = report.run_seconds;
   add_row(line);
 }
 

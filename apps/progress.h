@@ -1,6 +1,6 @@
 #pragma once
 // How training shows on standard error: on a terminal one line that is rewritten in place, elsewhere a plain
-// line for each validation.
+// line a minute, and one for each validation.
 
 #include <chrono>
 #include <string>
@@ -25,9 +25,11 @@ class TrainProgress : public train::TrainObserver {
  private:
   void clear();
   void add_row(const std::string& row);  // of the table that validations make
+  std::string line_of(const train::StepReport& report) const;
 
   bool quiet_, terminal_;
   bool showing_ = false;
+  double said_seconds_ = 0;  // of the run, at the last line that is not rewritten
   std::string last_loss_, units_;
   std::chrono::steady_clock::time_point shown_;
 };

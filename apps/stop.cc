@@ -1,6 +1,9 @@
 #include "apps/stop.h"
 
 #include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
 
 namespace qkv::apps {
 namespace {
@@ -33,5 +36,12 @@ StopSignals::~StopSignals() {
 const std::atomic<bool>* StopSignals::flag() const { return &stop_requested; }
 
 int StopSignals::exit_status() const { return 128 + received_signal; }
+
+void end_at_once(int status) {
+  std::cout.flush();
+  std::cerr.flush();
+  std::fflush(nullptr);
+  std::_Exit(status);
+}
 
 }  // namespace qkv::apps

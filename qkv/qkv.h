@@ -9,6 +9,7 @@
 #include "qkv/base/parallel.h"
 #include "qkv/base/philox.h"
 #include "qkv/base/scope.h"
+#include "qkv/base/stop.h"
 #include "qkv/base/utf8.h"
 
 #include "qkv/tensor/device.h"
@@ -152,15 +153,20 @@
 
 #include "qkv/train/average.h"
 #include "qkv/train/checkpoint.h"
+#include "qkv/train/curve_svg.h"
+#include "qkv/train/job.h"
 #include "qkv/train/observer.h"
 #include "qkv/train/options.h"
 #include "qkv/train/prefetcher.h"
+#include "qkv/train/run_folder.h"
+#include "qkv/train/run_log.h"
 #include "qkv/train/schedule.h"
 #include "qkv/train/task.h"
 #include "qkv/train/tasks/translation.h"
 #include "qkv/train/tasks/translation_task.h"
 #include "qkv/train/tasks/translation_validation.h"
 #include "qkv/train/trainer.h"
+#include "qkv/train/verify.h"
 
 #include "qkv/explain/attention_report.h"
 #include "qkv/explain/captured_report.h"

@@ -71,12 +71,12 @@ void train_demo(train::TranslationJob& job, const NumberSplit& split) {
   std::optional<train::TrainResult> result;
   {
     DemoProgress progress(job.folder, texts_of(watched), job.options.max_steps);
-    result = train::train_translation(job, progress, stop.flag());
+    result = train::run_job(job, progress, stop.flag());
   }
   if (result->reason == train::StopReason::requested) {
     say(concat("stopped at step ", result->steps, "; the next demo in ", job.folder.string(),
                " trains from the beginning"));
-    throw ExitStatus{stop.exit_status()};
+    end_at_once(stop.exit_status());
   }
   std::filesystem::remove_all(job.folder / "checkpoints");  // nothing will go on from here
   std::filesystem::remove_all(job.folder / "cache");

@@ -1,10 +1,19 @@
 #include "qkv/train/checkpoint.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <charconv>
+#include <cstdio>
+#include <cstring>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
+#include "qkv/base/error.h"
 #include "qkv/base/files.h"
 #include "qkv/base/hash.h"
 #include "qkv/base/json.h"
@@ -16,7 +25,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::string_view kPrefix = "step-", kSuffix = ".safetensors";
-constexpr int kFormat = 2;
+constexpr int kFormat = 3;
 
 json to_json(const TrainState& state) {
   const TrainState::Window& window = state.window;
@@ -38,7 +47,8 @@ json to_json(const TrainState& state) {
           {"best", state.best},
           {"best_step", state.best_step},
           {"validations_since_best", state.validations_since_best},
-          {"snapshots", state.snapshots}};
+          {"snapshots", state.snapshots},
+          {"logs", state.logs}};
 }
 
 int64_t count_of(const JsonValue& value) { return value.integer(0, std::numeric_limits<int64_t>::max()); }
@@ -67,51 +77,103 @@ TrainState from_json(const JsonValue& object) {
   state.best_step = count_of(object["best_step"]);
   state.validations_since_best = count_of(object["validations_since_best"]);
   for (const JsonValue& step : object["snapshots"].items()) state.snapshots.push_back(count_of(step));
+  object["logs"].members(
+      [&](std::string_view name, const JsonValue& bytes) { state.logs.emplace(name, count_of(bytes)); });
   return state;
 }
 
-// Of the description and of all tensors in the order of their names: a bit that flips anywhere shows.
-std::string checksum(const std::string& description, std::vector<io::NamedTensor> tensors) {
-  std::ranges::sort(tensors, {}, &io::NamedTensor::name);
-  Hash64 hash;
-  hash.add(description);
-  for (const auto& [name, tensor] : tensors) {
-    hash.add(concat(name, " ", static_cast<int>(tensor.dtype()), " ", tensor.shape()));
-    hash.add(tensor.address(), tensor.bytes());
-  }
-  return std::to_string(hash.value());
+constexpr const char *kDescription = "qkv_training", *kChecksum = "qkv_checksum";
+constexpr size_t kChecksumDigits = 16;
+const std::string kNoChecksum(kChecksumDigits, '0');
+
+// Where the checksum's digits are in the bytes of a file; nothing if it has none. A header is JSON without
+// spaces, and quotes inside its strings are escaped: only the key itself looks like this.
+std::optional<size_t> find_checksum(std::string_view file) {
+  constexpr size_t kLengthBytes = 8;
+  if (file.size() < kLengthBytes) return std::nullopt;
+  uint64_t header = 0;
+  std::memcpy(&header, file.data(), kLengthBytes);
+  const std::string key = concat('"', kChecksum, "\":\"");
+  const size_t at = file.substr(0, kLengthBytes + std::min<uint64_t>(header, file.size())).find(key);
+  if (at == std::string_view::npos || at + key.size() + kChecksumDigits > file.size()) return std::nullopt;
+  return at + key.size();
 }
 
-constexpr const char *kDescription = "qkv_training", *kChecksum = "qkv_checksum";
+// Of all bytes of a file, with zeros for the digits of the checksum itself, in hexadecimal digits.
+std::string checksum(std::string_view file, size_t digits) {
+  Hash64 hash;
+  hash.add(file.substr(0, digits));
+  hash.add(kNoChecksum);
+  hash.add(file.substr(digits + kChecksumDigits));
+  std::array<char, kChecksumDigits + 1> text{};
+  std::snprintf(text.data(), text.size(), "%016llx", static_cast<unsigned long long>(hash.value()));
+  return text.data();
+}
 
-// What a checkpoint says beside its tensors, which are not looked at.
+std::string_view bytes_of(const MappedFile& file) {
+  return {reinterpret_cast<const char*>(file.data()), file.size()};
+}
+
+// Gives a file its checksum, and flushes it to disk.
+void seal(const std::filesystem::path& path) {
+  const MappedFile file(path, MapFor::reading);
+  const std::optional<size_t> digits = find_checksum(bytes_of(file));
+  if (!digits) throw DataError(concat(path.string(), ": expected a place for the checksum, found none"));
+  const std::string text = checksum(bytes_of(file), *digits);
+  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  const bool sealed = descriptor >= 0 &&
+                      ::pwrite(descriptor, text.data(), text.size(), static_cast<off_t>(*digits)) ==
+                          static_cast<ssize_t>(text.size()) &&
+                      ::fsync(descriptor) == 0;
+  const std::string reason = std::generic_category().message(errno);
+  if (descriptor >= 0) ::close(descriptor);
+  if (!sealed) throw IoError(concat("cannot write ", path.string(), ": ", reason));
+}
+
+[[noreturn]] void fail_foreign(const std::filesystem::path& path) {
+  throw DataError(concat(path.string(), ": expected a training checkpoint of format ", kFormat,
+                         ", found another safetensors file"));
+}
+
+void require_whole(const std::filesystem::path& path) {
+  const MappedFile file(path, MapFor::reading);
+  const std::optional<size_t> digits = find_checksum(bytes_of(file));
+  if (!digits) fail_foreign(path);
+  if (bytes_of(file).substr(*digits, kChecksumDigits) != checksum(bytes_of(file), *digits)) {
+    throw DataError(concat(path.string(), ": its contents do not match their checksum: the file is damaged"));
+  }
+}
+
+// What a checkpoint says beside its tensors, of our format.
 JsonValue description_of(const io::SafetensorsFile& file) {
   const auto found = file.metadata().find(kDescription);
-  if (found == file.metadata().end() || !file.metadata().contains(kChecksum)) {
-    throw DataError(concat(file.path().string(), ": expected a training checkpoint of format ", kFormat,
-                           ", found another safetensors file"));
+  if (found == file.metadata().end()) fail_foreign(file.path());
+  const JsonValue content = parse_json(found->second, concat(file.path().string(), ": training state"));
+  if (const int64_t format = content["format"].integer(); format != kFormat) {
+    throw DataError(
+        concat(file.path().string(), ": expected checkpoint format ", kFormat, ", found ", format));
   }
-  return parse_json(found->second, concat(file.path().string(), ": training state"));
+  return content;
+}
+
+}  // namespace
+
+void flush_folder(const std::filesystem::path& folder) {
+  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return;
+  ::fsync(descriptor);
+  ::close(descriptor);
 }
 
 Checkpoint open_checkpoint(const std::filesystem::path& path) {
   io::SafetensorsFile file(path);
   const JsonValue content = description_of(file);
-  if (const int64_t format = content["format"].integer(); format != kFormat) {
-    throw DataError(concat(path.string(), ": expected checkpoint format ", kFormat, ", found ", format));
-  }
-  std::vector<io::NamedTensor> tensors;
-  for (const std::string& name : file.names()) tensors.push_back({name, file.tensor(name)});
-  if (checksum(file.metadata().at(kDescription), std::move(tensors)) != file.metadata().at(kChecksum)) {
-    throw DataError(concat(path.string(), ": its contents do not match their checksum: the file is damaged"));
-  }
+  require_whole(path);
   Fields fields;
   content["fields"].members(
       [&](std::string_view name, const JsonValue& value) { fields.emplace(name, value.string()); });
   return {from_json(content["state"]), std::move(fields), std::move(file)};
 }
-
-}  // namespace
 
 std::vector<std::pair<int64_t, std::filesystem::path>> CheckpointFolder::list() const {
   std::vector<std::pair<int64_t, std::filesystem::path>> result;
@@ -136,8 +198,19 @@ void CheckpointFolder::save(const TrainState& state, const Fields& fields,
   const std::string digits = std::to_string(state.steps);
   const std::string zeros(digits.size() < 9 ? 9 - digits.size() : 0, '0');
   const std::filesystem::path path = folder_ / concat(kPrefix, zeros, digits, kSuffix);
-  io::write_safetensors(path, tensors,
-                        {{kDescription, description}, {kChecksum, checksum(description, tensors)}});
+  const std::filesystem::path partial = concat(path.string(), ".partial-", ::getpid());
+  try {
+    io::write_safetensors(partial, tensors, {{kDescription, description}, {kChecksum, kNoChecksum}});
+    seal(partial);
+    if (::rename(partial.c_str(), path.c_str()) != 0) {
+      throw IoError(concat("cannot replace ", path.string(), ": ", std::generic_category().message(errno)));
+    }
+  } catch (...) {
+    std::error_code ignored;
+    std::filesystem::remove(partial, ignored);
+    throw;
+  }
+  flush_folder(folder_);
   int64_t kept = 0;
   for (const auto& [step, old] : list()) {
     // Those of later steps belong to a run that was resumed from an earlier checkpoint.

@@ -36,6 +36,9 @@ struct TrainState {
   int64_t best_step = 0;
   int64_t validations_since_best = 0;
   std::vector<int64_t> snapshots;  // steps whose weights are kept for averaging, oldest first
+  // Bytes of the files that grow with the run (curves, logs), by path in the run's folder. A resumed run cuts
+  // them back to here.
+  std::map<std::string, int64_t> logs;
 };
 
 // Settings and fingerprints by name, as text.
@@ -47,9 +50,15 @@ struct Checkpoint {
   io::SafetensorsFile file;
 };
 
+// Throws DataError, naming the file, for one that is damaged or no checkpoint; IoError.
+Checkpoint open_checkpoint(const std::filesystem::path& path);
+
+// Flushes the entries of a folder to disk: only then is a rename in it safe from a power cut.
+void flush_folder(const std::filesystem::path& folder);
+
 // A folder of checkpoints, `step-000000120.safetensors` each. A file appears whole or not at all, and an old
 // one is removed only after the new one is safely on disk, so that a kill at any moment leaves one to resume
-// from.
+// from. One checksum covers the whole file.
 class CheckpointFolder {
  public:
   explicit CheckpointFolder(std::filesystem::path folder) : folder_(std::move(folder)) {}
@@ -64,12 +73,13 @@ class CheckpointFolder {
   // The snapshots that any of the checkpoints needs, as far as they can be read.
   std::set<int64_t> snapshots() const;
 
+  const std::filesystem::path& path() const { return folder_; }
   // Whether there is any, whole or not. Throws IoError where the folder cannot be read.
   bool empty() const { return list().empty(); }
+  // By step, newest first, whole or not.
+  std::vector<std::pair<int64_t, std::filesystem::path>> list() const;
 
  private:
-  std::vector<std::pair<int64_t, std::filesystem::path>> list() const;  // by step, newest first
-
   std::filesystem::path folder_;
 };
 

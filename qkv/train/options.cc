@@ -28,6 +28,15 @@ Words<OptimizerKind> words(OptimizerKind) {
   return kWords;
 }
 
+Words<Device> words(Device) {
+  static const auto kWords = [] {
+    std::array<std::pair<std::string_view, Device>, kDevices.size()> all;
+    for (size_t i = 0; i < all.size(); ++i) all[i] = {name_of(kDevices[i]), kDevices[i]};
+    return all;
+  }();
+  return kWords;
+}
+
 constexpr bool kWeights = true, kBookkeeping = false;
 
 // Every option once: setting, listing and comparing all go through here.
@@ -36,6 +45,7 @@ void visit_fields(Options& o, const Visit& visit) {
   visit("train.accumulate", o.accumulate, kWeights);
   visit("train.recompute", o.recompute, kBookkeeping);
   visit("train.seed", o.seed, kWeights);
+  visit("train.device", o.device, kWeights);
   visit("train.average_last", o.average_last, kWeights);
   visit("train.max_epochs", o.max_epochs, kBookkeeping);
   visit("train.max_steps", o.max_steps, kBookkeeping);

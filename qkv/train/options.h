@@ -12,6 +12,7 @@
 #include "qkv/optim/adam.h"
 #include "qkv/optim/rmsprop.h"
 #include "qkv/optim/sgd.h"
+#include "qkv/tensor/device.h"
 #include "qkv/train/schedule.h"
 #include "qkv/train/task.h"
 
@@ -24,6 +25,8 @@ struct TrainOptions {
   // Activations of layers are computed again in the backward pass instead of kept: less memory, more time,
   // the same bits.
   bool recompute = false;
+
+  Device device = Device::cpu;  // where the model computes; other devices round differently
 
   OptimizerKind optimizer_kind = OptimizerKind::adamw;
   optim::OptimizerOptions optimizer{.clip_norm = 1, .average_decay = 0.999f};

@@ -36,6 +36,12 @@ void add(std::vector<CurveShare>& sums, const std::vector<CurveShare>& shares) {
   }
 }
 
+TrainOptions validated(TrainOptions options) {
+  if (options.schedule.total_steps == 0) options.schedule.total_steps = options.max_steps;
+  options.validate();
+  return options;
+}
+
 double mean(const CurveShare& share) { return share.sum / std::max(share.count, 1e-300); }
 
 }  // namespace
@@ -49,17 +55,16 @@ std::optional<double> StepReport::curve(const std::string& name) const {
 
 Trainer::Trainer(std::unique_ptr<Task> task, const TrainOptions& options, const std::filesystem::path& folder,
                  IfRunExists existing)
-    : task_(std::move(task)),
-      options_(options),
-      folder_(folder),
-      info_(task_->info()),
-      checkpoints_(folder / "checkpoints") {
-  if (options_.schedule.total_steps == 0) options_.schedule.total_steps = options_.max_steps;
-  options_.validate();
-  best_by_ = deciding_metric(*task_, options_.best_by);
-  make_writable_folder(folder_);
-  lock_ = std::make_unique<FolderLock>(folder_);
+    : Trainer{std::move(task), validated(options), RunFolder(folder, existing)} {}
 
+Trainer::Trainer(std::unique_ptr<Task> task, const TrainOptions& options, RunFolder folder)
+    : task_(std::move(task)),
+      options_(validated(options)),
+      run_folder_(std::move(folder)),
+      folder_(run_folder_.path()),
+      info_(task_->info()),
+      best_by_(deciding_metric(*task_, options_.best_by)),
+      checkpoints_(folder_ / "checkpoints") {
   // What a resumed run must have in common with the checkpoint.
   fields_.push_back({"task", info_.name});
   for (Field& field : task_->fields()) fields_.push_back(std::move(field));
@@ -67,11 +72,7 @@ Trainer::Trainer(std::unique_ptr<Task> task, const TrainOptions& options, const 
   if (deciding.schedule.kind != ScheduleKind::cosine) deciding.schedule.total_steps = 0;  // no effect then
   for (Field& field : fields(deciding)) fields_.push_back(std::move(field));
 
-  for (const char* part : {"", "cache", "checkpoints", "snapshots"}) remove_partial_files(folder_ / part);
-  require_fitting_folder(folder_, existing);
-  std::optional<Checkpoint> checkpoint;
-  if (existing == IfRunExists::resume) checkpoint = checkpoints_.load_latest();
-  if (checkpoint) {
+  if (const std::optional<Checkpoint> checkpoint = run_folder_.take_checkpoint()) {
     require_same_fields(checkpoint->fields);
     resume(*checkpoint);
   } else {
@@ -82,28 +83,29 @@ Trainer::Trainer(std::unique_ptr<Task> task, const TrainOptions& options, const 
 }
 
 void Trainer::start_new_run() {
-  std::filesystem::remove_all(folder_ / "checkpoints");
-  std::filesystem::remove_all(folder_ / "runs");
+  std::filesystem::remove_all(checkpoints_.path());
   // An old model must not be found beside the files of the new one.
-  for (const char* name : {"model.safetensors", "config.json", "generation_config.json"})
-    std::filesystem::remove(folder_ / name);
+  for (const char* name : kModelFiles) std::filesystem::remove(folder_ / name);
   task_->begin(folder_);
   task_->initialise(options_.seed);
+  nn::move_to(*task_, options_.device);
   optimizer_ = make_optimizer(options_, nn::parameters_of(*task_));
-  events_ = std::make_unique<io::EventWriter>(folder_ / "runs");
+  log_ = std::make_unique<RunLog>(folder_);
 }
 
 void Trainer::resume(const Checkpoint& checkpoint) {
   for (const auto& [name, parameter] : nn::parameters_of(*task_)) {
     const MemoryScope memory(MemoryUse::weights);
     Variable variable = parameter.variable;
-    variable.set_value(checkpoint.file.tensor("weights/" + name, parameter.shape).clone());
+    const Tensor saved = checkpoint.file.tensor("weights/" + name, parameter.shape);
+    variable.set_value(options_.device == Device::cpu ? saved.clone() : from_host(saved, options_.device));
   }
   state_ = checkpoint.state;
   optimizer_ = make_optimizer(options_, nn::parameters_of(*task_));
   optimizer_->restore(checkpoint.file);
   saved_step_ = state_.steps;
-  events_ = std::make_unique<io::EventWriter>(folder_ / "runs", state_.steps + 1);
+  put_best_model_back();
+  log_ = std::make_unique<RunLog>(folder_, state_.logs, state_.steps);
 }
 
 void Trainer::require_same_fields(const Fields& saved) const {
@@ -159,7 +161,7 @@ TrainResult Trainer::run(TrainObserver& observer, const std::atomic<bool>* stop)
   // to be as if it had never stopped.
   const int64_t validated = result_.last_validation ? result_.last_validation->step : first_step_;
   if (reason != StopReason::requested && info_.valid_items > 0 && validated != state_.steps) validate(false);
-  events_->flush();
+  log_->flush();
 
   result_.reason = *reason;
   result_.steps = state_.steps;
@@ -198,7 +200,10 @@ void Trainer::train_step() {
   window.seconds += seconds_now() - before;
 
   const StepReport report = report_step(rate);
-  if (window.steps >= options_.log_every) log_window(report);
+  if (window.steps >= options_.log_every) {
+    log_->add(report, info_.units);
+    state_.window = {};
+  }
   observer_->on_step(report);
 }
 
@@ -262,14 +267,6 @@ StepReport Trainer::report_step(double rate) {
   return report;
 }
 
-void Trainer::log_window(const StepReport& report) {
-  for (const auto& [name, value] : report.curves) events_->scalar("train/" + name, value, report.step);
-  events_->scalar("train/learning_rate", report.learning_rate, report.step);
-  events_->scalar("train/gradient_norm", report.gradient_norm, report.step);
-  events_->scalar(concat("train/", info_.units, "_per_second"), report.units_per_second, report.step);
-  state_.window = {};
-}
-
 std::optional<StopReason> Trainer::limit_reached() const {
   if (options_.patience > 0 && state_.validations_since_best >= options_.patience)
     return StopReason::no_improvement;
@@ -292,19 +289,6 @@ bool Trainer::checkpoint_falls_due() const {
 
 double Trainer::seconds_now() const {
   return seconds_before_ + std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
-}
-
-void require_fitting_folder(const std::filesystem::path& folder, IfRunExists existing) {
-  const bool checkpoints = !CheckpointFolder(folder / "checkpoints").empty();
-  const bool model = std::filesystem::exists(folder / "config.json");
-  if (existing == IfRunExists::refuse && (checkpoints || model)) {
-    throw UsageError(concat(folder.string(),
-                            ": holds a model or a training run already; resume it, replace it, "
-                            "or choose another folder"));
-  }
-  if (existing == IfRunExists::resume && model && !checkpoints) {
-    throw UsageError(concat(folder.string(), ": expected checkpoints to resume from, found a model alone"));
-  }
 }
 
 const char* describe(StopReason reason) {

@@ -2,6 +2,7 @@
 // The training loop: steps, limits, checkpoints, averages, curves, validation, early stopping. What is
 // trained is a Task.
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <filesystem>
@@ -9,24 +10,14 @@
 #include <optional>
 #include <string>
 
-#include "qkv/base/files.h"
-#include "qkv/io/tensorboard.h"
 #include "qkv/train/checkpoint.h"
 #include "qkv/train/observer.h"
 #include "qkv/train/options.h"
 #include "qkv/train/prefetcher.h"
+#include "qkv/train/run_folder.h"
+#include "qkv/train/run_log.h"
 
 namespace qkv::train {
-
-// What to do where the output folder already holds a run or a model.
-enum class IfRunExists {
-  refuse,   // UsageError
-  resume,   // continue from the newest checkpoint; start a new run where there is none
-  replace,  // start a new run, which overwrites it
-};
-
-// Throws UsageError where the folder holds a run or a model that `existing` does not allow for.
-void require_fitting_folder(const std::filesystem::path& folder, IfRunExists existing);
 
 enum class StopReason { max_epochs, max_steps, max_minutes, no_improvement, requested };
 const char* describe(StopReason reason);  // "the limit of steps was reached"
@@ -44,15 +35,21 @@ struct TrainResult {
 
 // Holds a run: task, optimizer, position in the data, and its files in a folder:
 //   the task's model files: the best model so far (the latest, without validation)
-//   checkpoints/: to resume from        snapshots/: weights for averaging        runs/: TensorBoard's curves
+//   checkpoints/: to resume from        snapshots/: weights for averaging        curves and logs: RunLog's
 // After an exception a trainer is of no more use; the checkpoints on disk are.
 class Trainer {
  public:
+  // The files that a task's model consists of; begin() may write others.
+  static constexpr std::array kModelFiles{"model.safetensors", "config.json", "generation_config.json",
+                                          "qkv_proof.json"};
+
   // Throws UsageError for options out of range, for a folder that another trainer works in and, where it
   // resumes, for a setting that contradicts the checkpoint, naming it; DataError or IoError for a checkpoint
   // that cannot be read.
   Trainer(std::unique_ptr<Task> task, const TrainOptions& options, const std::filesystem::path& folder,
           IfRunExists existing);
+  // In a folder that is held already.
+  Trainer(std::unique_ptr<Task> task, const TrainOptions& options, RunFolder folder);
 
   // Trains until a limit is reached or *stop is true, which is looked at after each step; then saves. The
   // resulting weights are the same bits for any number of threads and any number of stops and resumptions.
@@ -73,7 +70,6 @@ class Trainer {
   void run_batch(const Batch& batch, const BatchSize& step);
   [[noreturn]] void fail_not_finite(const std::string& what) const;
   StepReport report_step(double learning_rate);
-  void log_window(const StepReport& report);
 
   std::optional<StopReason> limit_reached() const;
   bool validation_falls_due(int64_t epoch_before) const;
@@ -83,6 +79,8 @@ class Trainer {
   bool is_best(const Evaluation& evaluation, double value) const;
   void save_checkpoint();
   void require_folder() const;
+  void set_best_model_aside() const;
+  void put_best_model_back() const;
   // While it lives the task's parameters have the weights to judge and to export: averaged ones, where the
   // options say so.
   class EvaluatedWeights;
@@ -93,14 +91,14 @@ class Trainer {
 
   std::unique_ptr<Task> task_;
   TrainOptions options_;
+  RunFolder run_folder_;  // two runs in one folder would remove each other's files
   std::filesystem::path folder_;
   TaskInfo info_;
   Metric best_by_;
   std::vector<Field> fields_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::unique_ptr<Prefetcher> feed_;
-  std::unique_ptr<io::EventWriter> events_;
-  std::unique_ptr<FolderLock> lock_;  // two runs in one folder would remove each other's files
+  std::unique_ptr<RunLog> log_;
   CheckpointFolder checkpoints_;
   TrainState state_;
 

@@ -1,5 +1,7 @@
 // What a trainer makes besides better weights: judgements of them, checkpoints, and the model folder.
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -9,6 +11,12 @@
 #include "qkv/train/trainer.h"
 
 namespace qkv::train {
+
+namespace {
+
+constexpr const char* kBestModel = "best-model";
+
+}  // namespace
 
 class Trainer::EvaluatedWeights {
  public:
@@ -49,7 +57,9 @@ std::vector<Tensor> Trainer::evaluated_weights() const {
     if (step != state_.steps) files.push_back(snapshot_file(step));
   }
   files.push_back(snapshot_file(state_.steps));
-  return average_weights(files, optimizer_->parameters());
+  weights = average_weights(files, optimizer_->parameters());
+  for (Tensor& one : weights) one = from_host(one, options_.device);
+  return weights;
 }
 
 bool Trainer::is_best(const Evaluation& evaluation, double value) const {
@@ -74,6 +84,7 @@ bool Trainer::validate(bool scheduled) {
   const std::optional<double> value = found->value(best_by_.name);
   const bool best = value && is_best(*found, *value);
   if (best) {
+    if (!scheduled && !state_.best.empty()) set_best_model_aside();
     task_->export_model(folder_);
     state_.best = found->metrics;
     state_.best["loss"] = found->loss;
@@ -98,9 +109,8 @@ bool Trainer::validate(bool scheduled) {
                                 .best = best,
                                 .seconds = now - before,
                                 .run_seconds = now};
-  events_->scalar("valid/loss", found->loss, report.step);
-  for (const auto& [name, one] : found->metrics) events_->scalar("valid/" + name, one, report.step);
-  events_->flush();
+  log_->add(report);
+  log_->flush();
   result_.last_validation = report;
   observer_->on_validation(report);
   return true;
@@ -125,8 +135,9 @@ void Trainer::save_checkpoint() {
     tensors.push_back({"weights/" + name, parameter.variable.value()});
   Fields saved;
   for (const Field& field : fields_) saved[field.name] = field.value;
-  events_->flush();  // a run that is killed and resumed here has no gap in its curves
+  state_.logs = log_->save();
   checkpoints_.save(state_, saved, tensors, options_.keep_checkpoints);
+  run_folder_.forget_record();
   saved_step_ = state_.steps;
   saved_seconds_ = state_.seconds;
   // Until there is a best model, the folder offers the latest one.
@@ -136,6 +147,33 @@ void Trainer::save_checkpoint() {
   }
   remove_old_snapshots();
   observer_->on_checkpoint(state_.steps);
+}
+
+// The validation at the end of a run is no part of what a resumed run knows: its model may replace a better
+// one of the scheduled validations, or one that a longer run would have kept. That one waits in a folder
+// beside the checkpoints, as links where the file system has them.
+void Trainer::set_best_model_aside() const {
+  const std::filesystem::path aside = checkpoints_.path() / kBestModel;
+  const std::filesystem::path partial = concat(aside.string(), ".partial-", ::getpid());
+  std::filesystem::remove_all(aside);
+  std::filesystem::remove_all(partial);
+  std::filesystem::create_directories(partial);
+  for (const char* name : kModelFiles) {
+    if (!std::filesystem::exists(folder_ / name)) continue;
+    std::error_code refused;
+    std::filesystem::create_hard_link(folder_ / name, partial / name, refused);
+    if (refused) std::filesystem::copy_file(folder_ / name, partial / name);
+  }
+  std::filesystem::rename(partial, aside);
+  flush_folder(checkpoints_.path());
+}
+
+void Trainer::put_best_model_back() const {
+  const std::filesystem::path aside = checkpoints_.path() / kBestModel;
+  for (const char* name : kModelFiles) {
+    if (std::filesystem::exists(aside / name)) std::filesystem::rename(aside / name, folder_ / name);
+  }
+  std::filesystem::remove_all(aside);
 }
 
 std::filesystem::path Trainer::snapshot_file(int64_t step) const {

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <sstream>
 
+#include "qkv/train/checkpoint.h"
 #include "tests/apps/random_model.h"
 #include "tests/apps/run.h"
 
@@ -92,6 +94,115 @@ TEST_F(TrainCommand, EqualBleuIsDecidedByTheLoss) {
   EXPECT_EQ(resumed["best_step"], 16);
   EXPECT_FALSE(resumed["validation"].contains("bleu"));
   EXPECT_LT(resumed["best"]["loss"], result["best"]["loss"]);
+}
+
+// A damaged checkpoint is passed over, and said once; the end is the same.
+TEST_F(TrainCommand, ADamagedCheckpointIsSaidOnce) {
+  run(training("whole", {"--max-steps", "6"}));
+  run(training("part", {"--max-steps", "4"}));
+  const auto newest = scratch_ / "part/checkpoints/step-000000004.safetensors";
+  std::string bytes = read_file(newest);
+  bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 16);
+  write_file_atomically(newest, bytes);
+  const Outcome resumed = run_qkv({"train", "--resume", path("part"), "--max-steps", "6"});
+  EXPECT_EQ(resumed.status, 0) << resumed.err;
+  const size_t said = resumed.err.find("skipping a checkpoint");
+  ASSERT_NE(said, std::string::npos) << resumed.err;
+  EXPECT_NE(resumed.err.find("step-000000004.safetensors: its contents do not match their checksum"),
+            std::string::npos);
+  EXPECT_EQ(resumed.err.find("skipping a checkpoint", said + 1), std::string::npos) << resumed.err;
+  EXPECT_NE(resumed.err.find("resuming from step 2"), std::string::npos) << resumed.err;
+  EXPECT_EQ(model("part"), model("whole"));
+}
+
+TEST_F(TrainCommand, VerifyResumeFindsOneFlippedBitOfAdamsMoments) {
+  run(training("out", {"--max-steps", "6"}));
+  const json same = run({"verify-resume", path("out"), "--json", "--quiet"});
+  EXPECT_EQ(same["from"], 4);
+  EXPECT_EQ(same["to"], 6);
+  EXPECT_EQ(same["same"], true);
+  EXPECT_GT(same["tensors"], 100);
+  for (const auto& entry : std::filesystem::directory_iterator(scratch_ / "out"))
+    EXPECT_EQ(entry.path().string().find("verify"), std::string::npos) << "left over";
+
+  // One bit, under a checksum that fits: only doing the steps again can tell.
+  const train::CheckpointFolder checkpoints(scratch_ / "out/checkpoints");
+  const train::Checkpoint newest = checkpoints.load_latest().value();
+  std::vector<io::NamedTensor> tensors;
+  std::string changed;
+  for (const std::string& name : newest.file.names()) {
+    tensors.push_back({name, newest.file.tensor(name).clone()});
+    if (!changed.empty() || name.find(".second/") == std::string::npos) continue;
+    changed = name;
+    auto* bytes = reinterpret_cast<unsigned char*>(tensors.back().tensor.data());
+    bytes[0] = static_cast<unsigned char>(bytes[0] ^ 1);
+  }
+  ASSERT_FALSE(changed.empty());
+  checkpoints.save(newest.state, newest.fields, tensors, 2);
+  const Outcome found = run_qkv({"verify-resume", path("out"), "--quiet"});
+  expect_failure(found, 1, {"steps 5 to 6, done again, differ in 1 of", "the first: " + changed});
+
+  // With one checkpoint alone the run is done again from its beginning.
+  run(training("short", {"--max-steps", "2"}));
+  const json all = run({"verify-resume", path("short"), "--json", "--quiet"});
+  EXPECT_EQ(all["from"], 0);
+  EXPECT_EQ(all["same"], true);
+  expect_failure(run_qkv({"verify-resume", path("nowhere")}), 2, {"nowhere", "expected the folder of a run"});
+  expect_failure(run_qkv({"verify-resume", scratch_.path().string()}), 2, {"found no checkpoint"});
+}
+
+// A line for each logged step and each validation, the same again after a resumption.
+TEST_F(TrainCommand, WritesALogAndACurve) {
+  run(training("whole", {"--max-steps", "6", "--set", "train.log_every=1"}));
+  run(training("part", {"--max-steps", "3", "--set", "train.log_every=1"}));
+  resume("part", {"--max-steps", "6"});
+  const std::string log = read_file(scratch_ / "whole/log.jsonl");
+  EXPECT_EQ(log, read_file(scratch_ / "part/log.jsonl"));
+  EXPECT_EQ(read_file(scratch_ / "whole/curve.svg"), read_file(scratch_ / "part/curve.svg"));
+  std::vector<std::string> kinds;
+  std::istringstream lines(log);
+  for (std::string line; std::getline(lines, line);) {
+    const json point = json::parse(line);
+    kinds.push_back(concat(point["step"], point.contains("valid_loss") ? "v" : "t"));
+    if (point.contains("valid_loss")) {
+      EXPECT_TRUE(point["best"].is_boolean());
+    } else {
+      EXPECT_GT(point["train_loss"], 0);
+      EXPECT_GT(point["learning_rate"], 0);
+    }
+  }
+  EXPECT_EQ(kinds, (std::vector<std::string>{"1t", "2t", "2v", "3t", "4t", "4v", "5t", "6t", "6v"}));
+  EXPECT_EQ(count_lines_of(read_file(scratch_ / "whole/speed.jsonl")), kinds.size());
+  EXPECT_NE(read_file(scratch_ / "whole/curve.svg").find("<polyline"), std::string::npos);
+}
+
+TEST_F(TrainCommand, SaysThatPositionsAreTooFew) {
+  const Outcome few = run_qkv(training("few", {"--max-steps", "1", "--set", "model.max_positions=8"}));
+  EXPECT_EQ(few.status, 0) << few.err;
+  EXPECT_NE(few.err.find("model.max_positions = 8:"), std::string::npos) << few.err;
+  EXPECT_NE(few.err.find("train.max_length = 7 leaves them out"), std::string::npos) << few.err;
+  const Outcome left_out =
+      run_qkv(training("less", {"--max-steps", "1", "--set", "model.max_positions=8", "--max-length", "7"}));
+  EXPECT_EQ(left_out.err.find("max_positions"), std::string::npos) << left_out.err;
+}
+
+TEST_F(TrainCommand, TrainsOnTheReferenceDevice) {
+  const std::vector<std::string> few{
+      "--max-steps",  "2", "--set", "model.d_model=16", "--set", "model.d_ff=16", "--batch-tokens", "60",
+      "--bleu-every", "0"};
+  const auto on = [&](const std::string& device) {
+    std::vector<std::string> more = few;
+    more.insert(more.end(), {"--device", device});
+    return run(training(device, more));
+  };
+  const json cpu = on("cpu"), reference = on("reference");
+  EXPECT_NEAR(cpu["train_loss"].get<double>(), reference["train_loss"].get<double>(), 1e-3);
+  EXPECT_NEAR(cpu["best"]["loss"].get<double>(), reference["best"]["loss"].get<double>(), 1e-3);
+  EXPECT_EQ(resume("reference", {"--max-steps", "3"})["steps"], 3);
+  std::vector<std::string> other = few;
+  other.insert(other.end(), {"--device", "cuda"});
+  expect_failure(run_qkv(training("none", other)), 2,
+                 {"--device: expected one of cpu, reference, found 'cuda'"});
 }
 
 TEST_F(TrainCommand, SpeaksOfItsOwnOptions) {

@@ -12,11 +12,16 @@
 #include "qkv/base/files.h"
 #include "qkv/io/crc32c.h"
 #include "qkv/io/tensorboard.h"
+#include "tests/support/events.h"
 #include "tests/support/scratch.h"
 
 namespace qkv::io {
 namespace {
 
+using ::qkv::testing::decode;
+using ::qkv::testing::Fields;
+using ::qkv::testing::number_at;
+using ::qkv::testing::records_of;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
@@ -30,60 +35,6 @@ TEST(Crc32c, KnownAnswers) {
   EXPECT_EQ(crc32c(rising), 0x46DD794Eu);
   EXPECT_EQ(crc32c(""), 0u);
   EXPECT_EQ(masked_crc32c(""), 0xA282EAD8u);
-}
-
-template <class T>
-T number_at(std::string_view bytes, size_t position) {
-  T number{};
-  EXPECT_LE(position + sizeof number, bytes.size());
-  std::memcpy(&number, bytes.data() + position, sizeof number);
-  return number;
-}
-
-std::vector<std::string> records_of(const std::filesystem::path& path) {
-  const std::string file = read_file(path);
-  std::vector<std::string> records;
-  for (size_t at = 0; at < file.size();) {
-    const auto length = number_at<uint64_t>(file, at);
-    EXPECT_EQ(number_at<uint32_t>(file, at + 8), masked_crc32c(file.substr(at, 8)));
-    const std::string record = file.substr(at + 12, length);
-    EXPECT_EQ(record.size(), length);
-    EXPECT_EQ(number_at<uint32_t>(file, at + 12 + length), masked_crc32c(record));
-    records.push_back(record);
-    at += 16 + length;
-  }
-  return records;
-}
-
-// The fields of a protocol buffer message by number: varints as integers, everything else as bytes.
-struct Fields {
-  std::map<int, uint64_t> integers;
-  std::map<int, std::string> bytes;
-};
-
-Fields decode(std::string_view message) {
-  Fields fields;
-  size_t at = 0;
-  const auto varint = [&] {
-    uint64_t number = 0;
-    for (int shift = 0;; shift += 7) {
-      const auto byte = number_at<uint8_t>(message, at++);
-      number |= uint64_t{byte & 0x7Fu} << shift;
-      if (byte < 0x80 || shift > 56) return number;
-    }
-  };
-  while (at < message.size()) {
-    const uint64_t key = varint();
-    const int field = static_cast<int>(key >> 3);
-    if ((key & 7) == 0) {
-      fields.integers[field] = varint();
-      continue;
-    }
-    const size_t length = (key & 7) == 1 ? 8 : (key & 7) == 5 ? 4 : varint();
-    fields.bytes[field] = message.substr(at, length);
-    at += length;
-  }
-  return fields;
 }
 
 TEST(EventWriter, RecordsDecodeToWhatWasWritten) {

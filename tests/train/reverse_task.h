@@ -61,7 +61,7 @@ struct Quiet : TrainObserver {};
 
 inline TrainResult train(const TranslationJob& job, const std::atomic<bool>* stop = nullptr) {
   Quiet quiet;
-  return train_translation(job, quiet, stop);
+  return run_job(job, quiet, stop);
 }
 
 }  // namespace qkv::train::testing_task

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "qkv/base/files.h"
 #include "qkv/train/trainer.h"
 #include "tests/support/scratch.h"
 #include "tests/train/character_task.h"
@@ -89,6 +90,30 @@ TEST(Best, AnotherMetricIsComparedWithItself) {
   options.best_by = "score";
   const TrainResult back = train(scratch / "a", {{0, 0}, {0, 0}, {0, 0}, {0, 0}, {9, 0.2}}, options);
   EXPECT_EQ(back.best_step, 5) << "the best so far has no such metric";
+}
+
+// The validation at the end of a run is not part of what a longer run would know: neither is its model.
+TEST(Best, TheEndsValidationDoesNotChangeALongerRun) {
+  const Scratch scratch;
+  const std::vector<Said> script{{3, 0.5}, {2, 0.4}, {1, 0.3}, {1, 0.2}};
+  const auto run = [&](const char* folder, std::vector<Said> said, int64_t steps) {
+    TrainOptions options;
+    options.max_steps = steps;
+    options.validate_every = 2;
+    TrainObserver quiet;
+    return Trainer(std::make_unique<ScriptedTask>(std::move(said), Metric{.name = "score"}), options,
+                   scratch / folder, IfRunExists::resume)
+        .run(quiet);
+  };
+  EXPECT_EQ(run("whole", script, 6).best_step, 2);
+  // After step 3 an additional validation finds a better score.
+  EXPECT_EQ(run("part", {{3, 0.5}, {0, 0.9}}, 3).best_step, 3);
+  const std::string at_end = read_file(scratch / "part/model.safetensors");
+  EXPECT_NE(at_end, read_file(scratch / "whole/model.safetensors"));
+  EXPECT_EQ(run("part", script, 6).best_step, 2);
+  EXPECT_EQ(read_file(scratch / "part/model.safetensors"), read_file(scratch / "whole/model.safetensors"));
+  for (const char* name : {"log.jsonl", "curve.svg"})
+    EXPECT_EQ(read_file(scratch / "part" / name), read_file(scratch / "whole" / name)) << name;
 }
 
 }  // namespace

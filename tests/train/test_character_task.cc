@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "qkv/base/files.h"
+#include "tests/support/events.h"
 #include "tests/support/scratch.h"
 #include "tests/train/character_run.h"
 
@@ -67,6 +68,11 @@ TEST(CharacterTask, KilledAndResumedEndsInTheSameBits) {
     EXPECT_GT(rest.start.resumed_from, 20);
     EXPECT_EQ(read_file(scratch / "whole" / "model.safetensors"),
               read_file(scratch / "part" / "model.safetensors"));
+    // Curves and logs too: no point twice, none missing.
+    for (const char* name : {"log.jsonl", "curve.svg"})
+      EXPECT_EQ(read_file(scratch / "whole" / name), read_file(scratch / "part" / name)) << name;
+    EXPECT_EQ(testing::event_points(scratch / "whole/runs"), testing::event_points(scratch / "part/runs"));
+    EXPECT_GT(testing::event_points(scratch / "whole/runs").size(), 40u);
     const Checkpoint whole = CheckpointFolder(scratch / "whole/checkpoints").load_latest().value();
     const Checkpoint part = CheckpointFolder(scratch / "part/checkpoints").load_latest().value();
     EXPECT_EQ(whole.state.best, part.state.best);

@@ -2,13 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <vector>
 
+#include "qkv/io/safetensors.h"
 #include "qkv/nn/parameter.h"
 #include "qkv/ops/tape.h"
 #include "qkv/optim/adam.h"
 #include "tests/support/devices.h"
-#include "tests/train/character_task.h"
+#include "tests/support/scratch.h"
+#include "tests/train/character_run.h"
 
 namespace qkv::train::testing_task {
 namespace {
@@ -43,6 +46,62 @@ TEST(Devices, TrainASmallModel) {
     const std::vector<double> found = losses_on(device, 40);
     for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-3) << "step " << i + 1;
   });
+}
+
+struct Losses : TrainObserver {
+  std::vector<double> losses;
+  std::atomic<bool> stop = false;
+  int64_t stop_after = 0;
+  void on_step(const StepReport& report) override {
+    losses.push_back(report.loss);
+    if (report.step == stop_after) stop = true;
+  }
+};
+
+TrainOptions run_on(Device device) {
+  TrainOptions options = short_run();
+  options.device = device;
+  options.max_steps = 12;
+  options.validate_every = 4;
+  options.log_every = 1;
+  return options;
+}
+
+// The whole trainer: averages, checkpoints, a stop, a resumption, the exported model.
+TEST(Devices, RunTheWholeTrainer) {
+  const qkv::testing::Scratch scratch;
+  Losses expected;
+  const TrainResult whole = train_characters(scratch / "expected", run_on(Device::cpu), expected);
+  qkv::testing::for_each_device([&](Device device) {
+    const auto folder = scratch / name_of(device);
+    Losses first, rest;
+    first.stop_after = 5;
+    EXPECT_EQ(
+        Trainer(character_task(), run_on(device), folder, IfRunExists::refuse).run(first, &first.stop).steps,
+        5);
+    const TrainResult result = train_characters(folder, run_on(device), rest);
+    EXPECT_EQ(result.steps, 12);
+    EXPECT_EQ(rest.losses.size(), 7u);
+    std::vector<double> found = first.losses;
+    found.insert(found.end(), rest.losses.begin(), rest.losses.end());
+    ASSERT_EQ(found.size(), expected.losses.size());
+    for (size_t i = 0; i < found.size(); ++i)
+      EXPECT_NEAR(found[i], expected.losses[i], 1e-3) << "step " << i + 1;
+    EXPECT_NEAR(result.best.at("loss"), whole.best.at("loss"), 1e-3);
+    EXPECT_EQ(result.best_step, whole.best_step);
+    const io::SafetensorsFile exported(folder / "model.safetensors"),
+        other(scratch / "expected/model.safetensors");
+    ASSERT_EQ(exported.names(), other.names());
+    for (const std::string& name : exported.names()) {
+      const Tensor x = exported.tensor(name), y = other.tensor(name);
+      for (int64_t i = 0; i < x.numel(); ++i) ASSERT_NEAR(x.data()[i], y.data()[i], 1e-3) << name;
+    }
+  });
+  // A checkpoint belongs to its device.
+  EXPECT_NE(qkv::testing::message_of<UsageError>([&] {
+              Trainer(character_task(), run_on(Device::cpu), scratch / "reference", IfRunExists::resume);
+            }).find("train.device: expected reference as in the checkpoint, found cpu"),
+            std::string::npos);
 }
 
 }  // namespace

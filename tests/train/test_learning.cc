@@ -40,7 +40,7 @@ TEST(Learning, ReversesWordsItHasNotSeenInThisOrder) {
     void on_step(const StepReport& report) override { losses.push_back(report.loss); }
     void on_validation(const ValidationReport& report) override { validations.push_back(report); }
   } curve;
-  const TrainResult result = train_translation(job, curve);
+  const TrainResult result = run_job(job, curve);
   EXPECT_EQ(result.reason, StopReason::max_steps);
   ASSERT_EQ(curve.losses.size(), 500u);
   EXPECT_GT(curve.losses.front(), 1.5);
@@ -91,7 +91,7 @@ TEST(Learning, ReversesWordsWithPositionsByDistance) {
       std::vector<double> losses;
       void on_step(const StepReport& report) override { losses.push_back(report.loss); }
     } curve;
-    train_translation(job, curve);
+    run_job(job, curve);
     ASSERT_EQ(curve.losses.size(), 500u);
     EXPECT_GT(curve.losses.front(), 1.5);
     EXPECT_LT(std::accumulate(curve.losses.end() - 25, curve.losses.end(), 0.0) / 25, 0.1);

@@ -36,12 +36,12 @@ TEST(TrainFields, EachIsSetByItsOwnText) {
   job.bad_utf8 = data::OnBadLine::skip;
   job.train = {.source = "/a/b.en", .target = "/a/b.de"};
   TranslationJob copy;
-  EXPECT_NE(values(fields(copy)), values(fields(job)));
-  for (const Field& field : fields(job)) {
+  EXPECT_NE(values(copy.fields()), values(job.fields()));
+  for (const Field& field : job.fields()) {
     EXPECT_NE(field.name.find('.'), std::string::npos) << field.name;
-    EXPECT_TRUE(set_field(copy, field.name, field.value)) << field.name;
+    EXPECT_TRUE(copy.set_field(field.name, field.value)) << field.name;
   }
-  EXPECT_EQ(values(fields(copy)), values(fields(job)));
+  EXPECT_EQ(values(copy.fields()), values(job.fields()));
   EXPECT_EQ(copy.config.epsilon, 1e-7f);
   EXPECT_EQ(copy.config.dropout, 0.123456789f);
   EXPECT_EQ(copy.options.adam.epsilon, 3e-10f);
@@ -57,17 +57,17 @@ TEST(TrainFields, EachIsSetByItsOwnText) {
 
 TEST(TrainFields, RefuseWhatTheyCannotRead) {
   TranslationJob job;
-  EXPECT_FALSE(set_field(job, "train.batch_toks", "5"));
-  EXPECT_FALSE(set_field(job, "epsilon", "5")) << "of the model, of Adam, of RMSprop?";
+  EXPECT_FALSE(job.set_field("train.batch_toks", "5"));
+  EXPECT_FALSE(job.set_field("epsilon", "5")) << "of the model, of Adam, of RMSprop?";
   for (const char* bad : {"", "5x", "1e3", "x", " 5", "99999999999999999999"})
-    EXPECT_EQ(message_of<UsageError>([&] { set_field(job, "train.batch_tokens", bad); }),
+    EXPECT_EQ(message_of<UsageError>([&] { job.set_field("train.batch_tokens", bad); }),
               concat("train.batch_tokens: expected a whole number, found '", bad, "'"));
-  EXPECT_THROW(set_field(job, "train.label_smoothing", "nan"), UsageError);
-  EXPECT_EQ(message_of<UsageError>([&] { set_field(job, "schedule.kind", "linear"); }),
+  EXPECT_THROW(job.set_field("train.label_smoothing", "nan"), UsageError);
+  EXPECT_EQ(message_of<UsageError>([&] { job.set_field("schedule.kind", "linear"); }),
             "schedule.kind: expected one of paper, inverse_sqrt, cosine, constant, found 'linear'");
-  EXPECT_EQ(message_of<UsageError>([&] { set_field(job, "model.norm", "middle"); }),
+  EXPECT_EQ(message_of<UsageError>([&] { job.set_field("model.norm", "middle"); }),
             "model.norm: expected one of post, pre, found 'middle'");
-  EXPECT_EQ(message_of<UsageError>([&] { set_field(job, "data.skip_bad_utf8", "yes"); }),
+  EXPECT_EQ(message_of<UsageError>([&] { job.set_field("data.skip_bad_utf8", "yes"); }),
             "data.skip_bad_utf8: expected true or false, found 'yes'");
 }
 
@@ -103,7 +103,7 @@ TEST(TrainFields, ValidateNamesTheField) {
 
 TEST(TrainFields, OnlyLimitsAndBookkeepingDoNotDecideTheWeights) {
   std::map<std::string, bool> decides;
-  for (const Field& field : fields(TranslationJob{})) decides[field.name] = field.decides_weights;
+  for (const Field& field : TranslationJob{}.fields()) decides[field.name] = field.decides_weights;
   for (const char* name : {"train.max_steps", "train.max_minutes", "train.patience", "train.checkpoint_every",
                            "train.log_every", "train.bleu_every", "train.best_by", "data.source"})
     EXPECT_FALSE(decides.at(name)) << name;

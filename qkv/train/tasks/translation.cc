@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <system_error>
+#include <utility>
 
 #include "qkv/base/error.h"
 #include "qkv/base/field_text.h"
@@ -93,48 +95,8 @@ void require_equal_lines(const data::CorpusFiles& files) {
   }
 }
 
-void check(const TranslationJob& job) {
-  TrainOptions options = job.options;
-  options.schedule.d_model = job.config.d_model;
-  options.validate();
-  job.task.validate();
-  models::TransformerConfig config = job.config;
-  config.source_vocabulary = config.target_vocabulary = std::max<int64_t>(job.vocabulary.size, 4);
-  config.eos_id = config.pad_id = config.decoder_start_id = 0;  // the tokenizer's, later
-  try {
-    config.validate();
-  } catch (const UsageError& error) {
-    throw UsageError(concat(kModel, error.what()));
-  }
-  if (job.vocabulary.separate && config.shares_embeddings()) {
-    throw UsageError("model.tying: expected two_way or none with separate vocabularies, found three_way");
-  }
-  if (job.vocabulary.separate && job.vocabulary.model.empty() != job.vocabulary.target_model.empty()) {
-    throw UsageError("vocabulary.separate: expected both SentencePiece models or neither, found one");
-  }
-  if (!job.vocabulary.separate && !job.vocabulary.target_model.empty()) {
-    throw UsageError(concat("vocabulary.target_model ", job.vocabulary.target_model.string(),
-                            ": expected only with separate vocabularies"));
-  }
-  if (job.valid.source.empty() != job.valid.target.empty()) {
-    throw UsageError("validation files: expected both or neither, found one");
-  }
-  if (job.valid.source.empty() && job.options.patience > 0) {
-    throw UsageError(
-        concat("train.patience: expected 0 without validation files, found ", job.options.patience));
-  }
-  require_fitting_folder(job.folder, job.existing);
-  require_readable_again("data.source", job.train.source);
-  require_readable_again("data.target", job.train.target);
-  require_readable_again("data.valid_source", job.valid.source);
-  require_readable_again("data.valid_target", job.valid.target);
-  require_equal_lines(job.train);
-  if (!job.valid.source.empty()) require_equal_lines(job.valid);
-  make_writable_folder(job.folder);
-}
-
 std::string model_for(const TranslationJob& job, const std::filesystem::path& given,
-                      std::vector<std::filesystem::path> texts) {
+                      std::vector<std::filesystem::path> texts, const std::atomic<bool>* stop) {
   if (!given.empty()) return read_file(given);
   return text::train_sentencepiece({.inputs = std::move(texts),
                                     .vocab_size = job.vocabulary.size,
@@ -143,71 +105,136 @@ std::string model_for(const TranslationJob& job, const std::filesystem::path& gi
                                     .character_coverage = job.vocabulary.character_coverage,
                                     .seed = job.options.seed,
                                     .byte_fallback = job.vocabulary.byte_fallback,
-                                    .skip_bad_utf8 = job.bad_utf8 == data::OnBadLine::skip});
+                                    .skip_bad_utf8 = job.bad_utf8 == data::OnBadLine::skip},
+                                   stop);
 }
 
-text::TranslationTokenizer make_tokenizer(const TranslationJob& job) {
+text::TranslationTokenizer make_tokenizer(const TranslationJob& job, const std::atomic<bool>* stop) {
   const VocabularyOptions& options = job.vocabulary;
   text::MarianModels models{
       .source = {}, .target = {}, .source_lang = options.source_lang, .target_lang = options.target_lang};
   if (options.separate) {
-    models.source = model_for(job, options.model, {job.train.source});
-    models.target = model_for(job, options.target_model, {job.train.target});
+    models.source = model_for(job, options.model, {job.train.source}, stop);
+    models.target = model_for(job, options.target_model, {job.train.target}, stop);
   } else {
-    models.source = model_for(job, options.model, {job.train.source, job.train.target});
+    models.source = model_for(job, options.model, {job.train.source, job.train.target}, stop);
   }
   return text::TranslationTokenizer::from_models(models);
 }
 
-}  // namespace
-
-TrainResult train_translation(const TranslationJob& job, TrainObserver& observer,
-                              const std::atomic<bool>* stop) {
-  check(job);
-  const bool resumes =
-      job.existing == IfRunExists::resume && !CheckpointFolder(job.folder / "checkpoints").empty();
-  observer.on_stage(resumes ? "reading the vocabulary" : "making the vocabulary");
-  const text::TranslationTokenizer tokenizer =
-      resumes ? text::TranslationTokenizer::load(job.folder) : make_tokenizer(job);
-  const models::TransformerConfig config = complete_config(job.config, tokenizer);
-
-  data::CorpusOptions corpus{.max_length = job.task.max_length, .bad_utf8 = job.bad_utf8};
-  if (config.positions == nn::PositionKind::learned)
-    corpus.max_length = std::min(corpus.max_length, config.max_positions - 1);  // </s> needs a position too
-  const std::filesystem::path cache = job.folder / "cache";
-  make_writable_folder(cache);
-  observer.on_stage("turning text into tokens");
-  auto train = data::TokenStore::open_or_build(job.train, tokenizer, cache / "train.tokens", corpus);
-  log_info(concat("training corpus: ", train.report().summary()));
-  std::optional<ValidationSet> valid;
-  if (!job.valid.source.empty()) {
-    valid = ValidationSet::open(
-        data::TokenStore::open_or_build(job.valid, tokenizer, cache / "valid.tokens", corpus),
-        job.valid.target);
-    log_info(concat("validation corpus: ", valid->store.report().summary()));
+// Positions that the model lacks: a folder says how many it has, and those who open it cut texts there.
+void warn_of_long_pairs(const models::TransformerConfig& config, const data::TokenStore& store,
+                        bool left_out) {
+  const int64_t most = config.most_tokens().value_or(std::numeric_limits<int64_t>::max());
+  if (left_out && store.report().skipped_long > 0) {
+    log_warning(concat("model.max_positions = ", most, ": ", store.report().skipped_long,
+                       " training pairs are longer (</s> counts) and were left out"));
   }
-  TrainOptions options = job.options;
-  options.schedule.d_model = config.d_model;
-  Trainer trainer(std::make_unique<TranslationTask>(TranslationTask::Inputs{.config = config,
-                                                                            .options = job.task,
-                                                                            .tokenizer = tokenizer,
-                                                                            .train = std::move(train),
-                                                                            .valid = std::move(valid),
-                                                                            .fields = data_fields(job)}),
-                  options, job.folder, job.existing);
-  return trainer.run(observer, stop);
+  int64_t longer = 0, longest = 0;
+  for (int64_t pair = 0; pair < store.pairs(); ++pair) {
+    const int64_t tokens = std::max(store.source_length(pair), store.target_length(pair)) + 1;  // </s>
+    longest = std::max(longest, tokens);
+    longer += tokens > most ? 1 : 0;
+  }
+  if (longer == 0) return;
+  log_warning(concat("model.max_positions = ", most, ": ", longer, " of ", store.pairs(),
+                     " training pairs are longer, up to ", longest,
+                     " tokens with </s>. They are trained on, but the model's folder allows for no texts of ",
+                     "that length; train.max_length = ", most - 1, " leaves them out"));
 }
 
-bool set_field(TranslationJob& job, std::string_view name, std::string_view value) {
+}  // namespace
+
+TrainOptions TranslationJob::trainer_options() const {
+  TrainOptions result = options;
+  result.schedule.d_model = config.d_model;
+  return result;
+}
+
+void TranslationJob::complete(const std::set<std::string>& given) {
+  if (vocabulary.separate && !given.contains("model.tying")) config.tying = models::Tying::two_way;
+}
+
+void TranslationJob::check() const {
+  for (const auto& [file, field] :
+       {std::pair(&train.source, "data.source"), {&train.target, "data.target"}}) {
+    if (file->empty()) throw UsageError(concat(field, ": expected a file of training text, found none"));
+  }
+  trainer_options().validate();
+  task.validate();
+  models::TransformerConfig some = config;
+  some.source_vocabulary = some.target_vocabulary = std::max<int64_t>(vocabulary.size, 4);
+  some.eos_id = some.pad_id = some.decoder_start_id = 0;  // the tokenizer's, later
+  try {
+    some.validate();
+  } catch (const UsageError& error) {
+    throw UsageError(concat(kModel, error.what()));
+  }
+  if (vocabulary.separate && config.shares_embeddings()) {
+    throw UsageError("model.tying: expected two_way or none with separate vocabularies, found three_way");
+  }
+  if (vocabulary.separate && vocabulary.model.empty() != vocabulary.target_model.empty()) {
+    throw UsageError("vocabulary.separate: expected both SentencePiece models or neither, found one");
+  }
+  if (!vocabulary.separate && !vocabulary.target_model.empty()) {
+    throw UsageError(concat("vocabulary.target_model ", vocabulary.target_model.string(),
+                            ": expected only with separate vocabularies"));
+  }
+  if (valid.source.empty() != valid.target.empty()) {
+    throw UsageError("validation files: expected both or neither, found one");
+  }
+  if (valid.source.empty() && options.patience > 0) {
+    throw UsageError(concat("train.patience: expected 0 without validation files, found ", options.patience));
+  }
+  require_readable_again("data.source", train.source);
+  require_readable_again("data.target", train.target);
+  require_readable_again("data.valid_source", valid.source);
+  require_readable_again("data.valid_target", valid.target);
+  require_equal_lines(train);
+  if (!valid.source.empty()) require_equal_lines(valid);
+}
+
+std::unique_ptr<Task> TranslationJob::make_task(bool resumes, TrainObserver& observer,
+                                                const std::atomic<bool>* stop) const {
+  observer.on_stage(resumes ? "reading the vocabulary" : "making the vocabulary");
+  const text::TranslationTokenizer tokenizer =
+      resumes ? text::TranslationTokenizer::load(folder) : make_tokenizer(*this, stop);
+  const models::TransformerConfig complete = complete_config(config, tokenizer);
+
+  data::CorpusOptions corpus{.max_length = task.max_length, .bad_utf8 = bad_utf8};
+  if (complete.positions == nn::PositionKind::learned)
+    corpus.max_length = std::min(corpus.max_length, complete.max_positions - 1);  // </s> needs a position too
+  const std::filesystem::path cache = folder / "cache";
+  make_writable_folder(cache);
+  observer.on_stage("turning text into tokens");
+  auto pairs = data::TokenStore::open_or_build(train, tokenizer, cache / "train.tokens", corpus, stop);
+  log_info(concat("training corpus: ", pairs.report().summary()));
+  warn_of_long_pairs(complete, pairs, corpus.max_length < task.max_length);
+  std::optional<ValidationSet> held_out;
+  if (!valid.source.empty()) {
+    held_out = ValidationSet::open(
+        data::TokenStore::open_or_build(valid, tokenizer, cache / "valid.tokens", corpus, stop),
+        valid.target);
+    log_info(concat("validation corpus: ", held_out->store.report().summary()));
+  }
+  return std::make_unique<TranslationTask>(TranslationTask::Inputs{.config = complete,
+                                                                   .options = task,
+                                                                   .tokenizer = tokenizer,
+                                                                   .train = std::move(pairs),
+                                                                   .valid = std::move(held_out),
+                                                                   .fields = data_fields(*this)});
+}
+
+bool TranslationJob::set_field(std::string_view name, std::string_view value) {
   if (name.starts_with(kModel)) {
     try {
-      return models::set_field(job.config, name.substr(kModel.size()), value);
+      return models::set_field(config, name.substr(kModel.size()), value);
     } catch (const UsageError& error) {
       throw UsageError(concat(kModel, error.what()));
     }
   }
-  bool found = set_field(job.task, name, value) || set_field(job.options, name, value);
-  visit_data_fields(job, [&](std::string_view field, auto& member, bool /*decides*/) {
+  bool found = train::set_field(task, name, value) || train::set_field(options, name, value);
+  visit_data_fields(*this, [&](std::string_view field, auto& member, bool /*decides*/) {
     if (field != name) return;
     assign(field, value, member);
     found = true;
@@ -215,18 +242,12 @@ bool set_field(TranslationJob& job, std::string_view name, std::string_view valu
   return found;
 }
 
-std::vector<Field> fields(const TranslationJob& job) {
+std::vector<Field> TranslationJob::fields() const {
   std::vector<Field> all;
-  for (const auto& [name, value] : models::fields(job.config)) all.push_back({concat(kModel, name), value});
-  for (const std::vector<Field>& some : {fields(job.task), fields(job.options), data_fields(job)})
+  for (const auto& [name, value] : models::fields(config)) all.push_back({concat(kModel, name), value});
+  for (const std::vector<Field>& some : {train::fields(task), train::fields(options), data_fields(*this)})
     all.insert(all.end(), some.begin(), some.end());
   return all;
-}
-
-std::optional<Fields> fields_of_run(const std::filesystem::path& folder) {
-  const std::optional<Checkpoint> checkpoint = CheckpointFolder(folder / "checkpoints").load_latest();
-  if (!checkpoint) return std::nullopt;
-  return checkpoint->fields;
 }
 
 }  // namespace qkv::train

@@ -3,12 +3,17 @@
 
 #include <atomic>
 #include <filesystem>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "qkv/data/corpus.h"
 #include "qkv/models/config.h"
 #include "qkv/text/train_sentencepiece.h"
+#include "qkv/train/job.h"
 #include "qkv/train/tasks/translation_task.h"
-#include "qkv/train/trainer.h"
 
 namespace qkv::train {
 
@@ -25,33 +30,23 @@ struct VocabularyOptions {
   std::string source_lang, target_lang;  // such as "en"; recorded with the tokenizer
 };
 
-struct TranslationJob {
+struct TranslationJob : Job {
   data::CorpusFiles train;
-  data::CorpusFiles valid;  // both empty: no validation
-  std::filesystem::path folder;
+  data::CorpusFiles valid;           // both empty: no validation
   models::TransformerConfig config;  // sizes of vocabularies and special ids are filled in
   TranslationOptions task;
-  TrainOptions options;  // schedule.d_model is filled in
   VocabularyOptions vocabulary;
   data::OnBadLine bad_utf8 = data::OnBadLine::fail;
-  IfRunExists existing = IfRunExists::refuse;
+
+  std::string task_name() const override { return "translation"; }
+  bool set_field(std::string_view name, std::string_view value) override;
+  std::vector<Field> fields() const override;
+  void use_preset(std::string_view name) override { config = models::preset(name); }
+  void complete(const std::set<std::string>& given) override;
+  void check() const override;
+  std::unique_ptr<Task> make_task(bool resumes, TrainObserver& observer,
+                                  const std::atomic<bool>* stop) const override;
+  TrainOptions trainer_options() const override;  // the schedule knows d_model
 };
-
-// Sets any setting of a job but the folder by its name with the namespace, from text: "model.d_model",
-// "train.batch_tokens", "adam.beta2", "schedule.kind", "vocabulary.size", "data.source". Returns whether
-// there is such a setting; throws UsageError for a value it cannot take.
-bool set_field(TranslationJob& job, std::string_view name, std::string_view value);
-// The settings by name, as set_field takes them.
-std::vector<Field> fields(const TranslationJob& job);
-
-// Does the whole job. Everything that can be known to be wrong is found before anything is written or
-// computed: UsageError for options, IoError for files and folders, DataError for files with unequal numbers
-// of lines. Then throws what Trainer throws.
-TrainResult train_translation(const TranslationJob& job, TrainObserver& observer,
-                              const std::atomic<bool>* stop = nullptr);
-
-// The settings of the run whose newest whole checkpoint is in `folder`, by name, with facts that no set_field
-// takes ("task", "data.fingerprint"); nothing where there is none. Throws DataError where none is whole.
-std::optional<Fields> fields_of_run(const std::filesystem::path& folder);
 
 }  // namespace qkv::train

@@ -1,0 +1,44 @@
+#include "qkv/train/job.h"
+
+#include <utility>
+
+#include "qkv/base/stop.h"
+
+namespace qkv::train {
+namespace {
+
+Fields settings_of(const Job& job) {
+  Fields settings{{"task", job.task_name()}};
+  for (const Field& field : job.fields()) settings[field.name] = field.value;
+  return settings;
+}
+
+}  // namespace
+
+TrainResult run_job(const Job& job, TrainObserver& observer, const std::atomic<bool>* stop) {
+  job.check();
+  require_fitting_folder(job.folder, job.existing);
+  return run_job(job, RunFolder(job.folder, job.existing), observer, stop);
+}
+
+TrainResult run_job(const Job& job, RunFolder folder, TrainObserver& observer,
+                    const std::atomic<bool>* stop) {
+  job.check();
+  std::unique_ptr<Task> task;
+  try {
+    if (!folder.resumes()) folder.record(settings_of(job));
+    task = job.make_task(folder.resumes(), observer, stop);
+  } catch (const Stopped&) {
+    TrainResult result;
+    result.reason = StopReason::requested;
+    result.steps = folder.steps();
+    return result;
+  } catch (...) {
+    if (folder.recorded_first()) folder.forget_record();
+    throw;
+  }
+  Trainer trainer(std::move(task), job.trainer_options(), std::move(folder));
+  return trainer.run(observer, stop);
+}
+
+}  // namespace qkv::train

@@ -1,0 +1,102 @@
+#include "qkv/train/run_folder.h"
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "qkv/base/error.h"
+#include "qkv/base/hash.h"
+#include "qkv/base/json.h"
+
+namespace qkv::train {
+namespace {
+
+constexpr const char* kRecord = "run.json";
+constexpr int kFormat = 1;
+
+// NAME.partial-PID: a file or folder that AtomicFile or another writer had not finished.
+bool is_partial(const std::string& name) {
+  constexpr std::string_view kMark = ".partial-";
+  const size_t mark = name.rfind(kMark);
+  if (mark == std::string::npos || mark + kMark.size() == name.size()) return false;
+  return name.find_first_not_of("0123456789-", mark + kMark.size()) == std::string::npos;
+}
+
+void remove_partial(const std::filesystem::path& folder) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    if (!is_partial(entry.path().filename().string())) continue;
+    std::error_code ignored;
+    std::filesystem::remove_all(entry.path(), ignored);
+  }
+}
+
+std::string checksum(const Fields& fields) {
+  Hash64 hash;
+  hash.add(nlohmann::json(fields).dump());
+  return std::to_string(hash.value());
+}
+
+}  // namespace
+
+void require_fitting_folder(const std::filesystem::path& folder, IfRunExists existing) {
+  const bool checkpoints = !CheckpointFolder(folder / "checkpoints").empty();
+  const bool model = std::filesystem::exists(folder / "config.json");
+  if (existing == IfRunExists::refuse && (checkpoints || model)) {
+    throw UsageError(concat(folder.string(),
+                            ": holds a model or a training run already; resume it, replace it, "
+                            "or choose another folder"));
+  }
+  if (existing == IfRunExists::resume && model && !checkpoints &&
+      !std::filesystem::exists(folder / kRecord)) {
+    throw UsageError(concat(folder.string(), ": expected checkpoints to resume from, found a model alone"));
+  }
+}
+
+RunFolder::RunFolder(std::filesystem::path folder, IfRunExists existing) : path_(std::move(folder)) {
+  require_fitting_folder(path_, existing);
+  make_writable_folder(path_);
+  lock_ = std::make_unique<FolderLock>(path_);
+  // The lock says that the processes that wrote these have ended.
+  for (const char* part : {"", "cache", "checkpoints", "runs", "snapshots"}) remove_partial(path_ / part);
+  if (existing != IfRunExists::resume) return;
+  read_record();
+  if (settings_) return;
+  checkpoint_ = CheckpointFolder(path_ / "checkpoints").load_latest();
+  if (!checkpoint_) return;
+  settings_ = checkpoint_->fields;
+  steps_ = checkpoint_->state.steps;
+}
+
+std::optional<Checkpoint> RunFolder::take_checkpoint() { return std::exchange(checkpoint_, std::nullopt); }
+
+void RunFolder::read_record() {
+  const std::filesystem::path path = path_ / kRecord;
+  if (!std::filesystem::exists(path)) return;
+  const JsonValue record = parse_json(read_file(path), path.string());
+  if (const int64_t format = record["format"].integer(); format != kFormat) {
+    throw DataError(
+        concat(path.string(), ": expected settings of a run of format ", kFormat, ", found ", format));
+  }
+  Fields fields;
+  record["fields"].members(
+      [&](std::string_view name, const JsonValue& value) { fields.emplace(name, value.string()); });
+  if (record["checksum"].string() != checksum(fields)) {
+    throw DataError(concat(path.string(), ": its contents do not match their checksum: the file is damaged"));
+  }
+  settings_ = std::move(fields);
+}
+
+void RunFolder::record(const Fields& settings) {
+  const nlohmann::json record{{"format", kFormat}, {"fields", settings}, {"checksum", checksum(settings)}};
+  recorded_first_ = !std::filesystem::exists(path_ / kRecord);
+  write_file_atomically(path_ / kRecord, record.dump(1) + "\n");
+  flush_folder(path_);
+}
+
+void RunFolder::forget_record() {
+  std::error_code ignored;
+  // If the machine stopped before the folder was on disk, the run would begin again.
+  if (std::filesystem::remove(path_ / kRecord, ignored)) flush_folder(path_);
+}
+
+}  // namespace qkv::train
