@@ -13,17 +13,8 @@ Fields settings_of(const Job& job) {
   return settings;
 }
 
-}  // namespace
-
-TrainResult run_job(const Job& job, TrainObserver& observer, const std::atomic<bool>* stop) {
-  job.check();
-  require_fitting_folder(job.folder, job.existing);
-  return run_job(job, RunFolder(job.folder, job.existing), observer, stop);
-}
-
-TrainResult run_job(const Job& job, RunFolder folder, TrainObserver& observer,
-                    const std::atomic<bool>* stop) {
-  job.check();
+TrainResult run_checked(const Job& job, RunFolder folder, TrainObserver& observer,
+                        const std::atomic<bool>* stop) {
   std::unique_ptr<Task> task;
   try {
     if (!folder.resumes()) folder.record(settings_of(job));
@@ -39,6 +30,20 @@ TrainResult run_job(const Job& job, RunFolder folder, TrainObserver& observer,
   }
   Trainer trainer(std::move(task), job.trainer_options(), std::move(folder));
   return trainer.run(observer, stop);
+}
+
+}  // namespace
+
+TrainResult run_job(const Job& job, TrainObserver& observer, const std::atomic<bool>* stop) {
+  require_fitting_folder(job.folder, job.existing);
+  job.check();
+  return run_checked(job, RunFolder(job.folder, job.existing), observer, stop);
+}
+
+TrainResult run_job(const Job& job, RunFolder folder, TrainObserver& observer,
+                    const std::atomic<bool>* stop) {
+  job.check();
+  return run_checked(job, std::move(folder), observer, stop);
 }
 
 }  // namespace qkv::train

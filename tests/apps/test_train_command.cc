@@ -177,19 +177,22 @@ TEST_F(TrainCommand, WritesALogAndACurve) {
 }
 
 TEST_F(TrainCommand, SaysThatPositionsAreTooFew) {
-  const Outcome few = run_qkv(training("few", {"--max-steps", "1", "--set", "model.max_positions=8"}));
+  const Outcome few =
+      run_qkv(training("few", {"--max-steps", "1", "--bleu-every", "0", "--set", "model.max_positions=8"}));
   EXPECT_EQ(few.status, 0) << few.err;
   EXPECT_NE(few.err.find("model.max_positions = 8:"), std::string::npos) << few.err;
   EXPECT_NE(few.err.find("train.max_length = 7 leaves them out"), std::string::npos) << few.err;
-  const Outcome left_out =
-      run_qkv(training("less", {"--max-steps", "1", "--set", "model.max_positions=8", "--max-length", "7"}));
+  const Outcome left_out = run_qkv(training("less", {"--max-steps", "1", "--bleu-every", "0", "--set",
+                                                     "model.max_positions=8", "--max-length", "7"}));
   EXPECT_EQ(left_out.err.find("max_positions"), std::string::npos) << left_out.err;
 }
 
 TEST_F(TrainCommand, TrainsOnTheReferenceDevice) {
-  const std::vector<std::string> few{
-      "--max-steps",  "2", "--set", "model.d_model=16", "--set", "model.d_ff=16", "--batch-tokens", "60",
-      "--bleu-every", "0"};
+  const std::vector<std::string> few{"--max-steps",  "2",
+                                     "--set",        "model.d_model=16",
+                                     "--set",        "model.d_ff=16",
+                                     "--set",        "train.batch_tokens=60",
+                                     "--bleu-every", "0"};
   const auto on = [&](const std::string& device) {
     std::vector<std::string> more = few;
     more.insert(more.end(), {"--device", device});

@@ -28,8 +28,9 @@ inline std::vector<Configuration> kill_configurations() {
       // The mean of the last validations' weights, whose snapshots lie beside the checkpoints.
       {"average_last", with({"--average-last", "3", "--bleu-every", "0", "--set", "train.log_every=1"})},
       // Ends early: a learning rate that only makes it worse.
-      {"early_stopping", with({"--patience", "1", "--bleu-every", "0", "--learning-rate", "1",
-                               "--average-decay", "0", "--max-steps", "30", "--set", "train.log_every=1"})},
+      {"early_stopping",
+       with({"--patience", "1", "--bleu-every", "0", "--learning-rate", "0.3", "--checkpoint-every", "1",
+             "--average-decay", "0", "--max-steps", "30", "--set", "train.log_every=1"})},
       // Two vocabularies, two batches a step, a curve of several steps, a checkpoint alone.
       {"accumulate", with({"--separate-vocab", "--accumulate", "2", "--set", "train.log_every=2", "--set",
                            "train.keep_checkpoints=1", "--schedule", "cosine", "--vocab-kind", "bpe"})},

@@ -148,7 +148,7 @@ TEST(Checkpoint, AFlippedBitAnywhereIsFound) {
   for (size_t i = 0; i < whole.size(); ++i) {
     std::string bytes = whole;
     bytes[i] = static_cast<char>(bytes[i] ^ (1 << i % 8));
-    write_file_atomically(newest, bytes);
+    scratch.write("c/step-000000002.safetensors", bytes);
     const std::optional<Checkpoint> found = folder.load_latest();
     ASSERT_TRUE(found) << i;
     ASSERT_EQ(found->state.steps, 1) << i;
