@@ -16,7 +16,7 @@ void add_line_options(CLI::App& command, LineArguments& arguments) {
   add_device_option(command, arguments.load.device);
   command.add_flag("--json", arguments.json, "Print one JSON object per line");
   add_option(command, "--chunk-lines", arguments.chunk_lines, "LINES",
-             "Lines read before the model runs over them: memory against speed, never the results\n"
+             "Lines per chunk that the model processes: affects memory and speed, not results\n"
              "(default: 2048; 1 if stdin is a terminal)");
   add_threads_option(command);
 }

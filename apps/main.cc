@@ -32,7 +32,7 @@ namespace {
 
 constexpr int kFailed = 1, kUsage = 2;
 
-// A list of commands has the first sentence of each; the rest is for its own --help.
+// Lists commands with their first sentence; the rest is in their own --help.
 class OneLineEach : public CLI::Formatter {
  public:
   std::string make_subcommand(const CLI::App* command) const override {
@@ -77,7 +77,7 @@ int run(CLI::App& program, int argc, char** argv) {
   } catch (const std::filesystem::filesystem_error& error) {
     return fail(concat(error.path1().string(), ": ", error.code().message()));
   } catch (const std::system_error& error) {
-    // The standard library has no other reason than a thread or a lock.
+    // The standard library only throws this for threads and locks.
     return fail(
         concat("a thread could not be started: ", error.code().message(), "; fewer --threads need less"));
   } catch (const std::exception& error) {

@@ -37,7 +37,7 @@ void quantize(const Arguments& arguments) {
   const int64_t before = weight_bytes(arguments.model), after = weight_bytes(arguments.out);
   say(concat(arguments.out, ": weights in ", weight_dtype_name(*arguments.dtype), ", ", bytes_text(after),
              " (", bytes_text(before), " in ", arguments.model, ")"));
-  if (after > before) say("the copy is larger and no more exact: the values had been rounded before");
+  if (after > before) say("the copy is larger but no more precise, because the weights were already rounded");
 }
 
 }  // namespace
@@ -57,7 +57,7 @@ void add_quantize(CLI::App& app) {
   add_choice(*command, "--dtype", arguments->dtype, {{"bf16", DType::bf16}, {"int8", DType::i8}},
              "Dtype of the weights to write")
       ->required();
-  add_option(*command, "--out", arguments->out, "DIR", "The new folder: empty, or not there yet")->required();
+  add_option(*command, "--out", arguments->out, "DIR", "New folder: empty or nonexistent")->required();
   add_threads_option(*command);
   command->callback([arguments] { quantize(*arguments); });
 }

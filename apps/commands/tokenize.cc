@@ -44,7 +44,7 @@ class Tokenize {
     if (arguments_.max_length) options.truncation = {.max_length = *arguments_.max_length};
     const size_t tab = arguments_.pair ? line.find('\t') : line.npos;
     if (arguments_.pair && tab == line.npos)
-      throw DataError("expected two texts with a tab between them, found no tab");
+      throw DataError("expected two texts separated by a tab, found no tab");
     print(tab == line.npos ? tokenizer_.encode(line, options)
                            : tokenizer_.encode(line.substr(0, tab), line.substr(tab + 1), options));
   }
@@ -75,7 +75,7 @@ class Tokenize {
       int32_t id = 0;
       const auto read = std::from_chars(next, end, id);
       if (read.ec != std::errc() || (read.ptr < end && *read.ptr != ' ')) {
-        throw DataError(concat("expected ids with spaces between them, found '", line.substr(0, 40), "'"));
+        throw DataError(concat("expected ids separated by spaces, found '", line.substr(0, 40), "'"));
       }
       ids.push_back(id);
       next = read.ptr;
@@ -125,36 +125,33 @@ void tokenize(const Arguments& arguments) {
 void add_tokenize(CLI::App& app) {
   CLI::App* command = add_command(
       app, "tokenize",
-      "Cut text into tokens as Hugging Face's tokenizers do, line by line from stdin: the pieces, or their "
-      "ids, or with --json both, and the bytes that each stands for. --decode goes the other way.\n"
-      "Reads a tokenizer.json, BERT's vocab.txt, GPT-2's vocab.json and merges.txt, or a SentencePiece "
-      "model, in a folder as it comes from the hub or given by name.",
+      "Tokenize text as Hugging Face's tokenizers do, line by line from stdin: prints pieces, with --ids\n"
+      "ids, with --json both and the byte offsets. --decode converts ids to text. Reads tokenizer.json,\n"
+      "BERT's vocab.txt, GPT-2's vocab.json and merges.txt, or a SentencePiece model, given as a hub folder\n"
+      "or as a file.",
       "echo 'Hello, world!' | qkv tokenize gpt2 --json");
   const auto arguments = std::make_shared<Arguments>();
-  add_option(*command, "tokenizer", arguments->tokenizer, "DIR|FILE", "Model folder, or a tokenizer's file")
+  add_option(*command, "tokenizer", arguments->tokenizer, "DIR|FILE", "Model folder, or a tokenizer file")
       ->required();
   add_option(*command, "--text", arguments->texts, "TEXT",
-             "Text in place of stdin; may be given several times (default: each line of stdin)");
-  CLI::Option* const ids = command->add_flag("--ids", arguments->ids, "Ids, as --decode reads them");
-  command->add_flag("--json", arguments->json, "An object a line")->excludes(ids);
+             "Text instead of stdin; may be given several times (default: each line of stdin)");
+  CLI::Option* const ids = command->add_flag("--ids", arguments->ids, "Print ids, in the format of --decode");
+  command->add_flag("--json", arguments->json, "Print one JSON object per line")->excludes(ids);
   CLI::Option* const decode =
-      command->add_flag("--decode", arguments->decode, "Read ids with spaces between them, write text");
+      command->add_flag("--decode", arguments->decode, "Read ids separated by spaces, print text");
   decode->excludes(ids);
-  command
-      ->add_flag("--pair", arguments->pair,
-                 "A line is two texts that belong together, with a tab between them")
+  command->add_flag("--pair", arguments->pair, "A line is a pair of texts separated by a tab")
       ->excludes(decode);
   add_option(*command, "--max-length", arguments->max_length, "TOKENS",
-             "Leave out what is more than this many tokens, special ones included (default: all are kept)")
+             "Maximum tokens, special tokens included; the rest is cut off (default: no limit)")
       ->excludes(decode);
   command
       ->add_flag("--no-special-tokens", arguments->no_special_tokens,
-                 "Put nothing around a text ([CLS], </s>)")
+                 "Do not add special tokens around a text ([CLS], </s>)")
       ->excludes(decode);
-  command->add_flag("--special-tokens", arguments->special_tokens, "With --decode: write special tokens, too")
+  command->add_flag("--special-tokens", arguments->special_tokens, "With --decode: print special tokens too")
       ->needs(decode);
-  command->add_flag("-0,--null", arguments->null,
-                    "Texts that are read or decoded end in a zero byte in place of a line's end");
+  command->add_flag("-0,--null", arguments->null, "Texts end with a zero byte instead of a line end");
   command->callback([arguments] { tokenize(*arguments); });
 }
 
