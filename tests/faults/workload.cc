@@ -115,7 +115,7 @@ std::map<std::string, std::string> results_of(const fs::path& out) {
   for (const auto& entry : fs::recursive_directory_iterator(out)) {
     if (!entry.is_regular_file()) continue;
     const std::string name = fs::relative(entry.path(), out);
-    if (name.starts_with("runs/")) continue;
+    if (name.starts_with("runs/") || name == "speed.jsonl") continue;
     results[name] = name.starts_with("checkpoints/") ? std::string() : read_whole(entry.path());
   }
   return results;

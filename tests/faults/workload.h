@@ -22,8 +22,8 @@ struct Workload {
 // Makes corpus, vocabulary and model in `folder`, with the program, and returns the workloads over them.
 std::vector<Workload> make_workloads(const std::string& program, const std::filesystem::path& folder);
 
-// The bytes of all that the run made in OUT, by path. Of checkpoints and curves, which contain times, only
-// the number of checkpoints counts.
+// The bytes of all that the run made in OUT, by path, but those of curves and speeds. Of checkpoints, which
+// contain times, only the number of checkpoints counts.
 std::map<std::string, std::string> results_of(const std::filesystem::path& out);
 
 }  // namespace qkv::faults
