@@ -1,9 +1,9 @@
 #pragma once
-// How a command declares itself. Each is a function in a file of its own, commands/NAME.cc, and a line in
-// commands.h. A command reads options, calls the library and prints; what a library user could want lives in
-// the library.
+// How commands declare themselves. Each is a function in its own file, commands/NAME.cc, and a line in
+// commands.h. A command reads options, calls the library and prints; functionality of interest to library
+// users belongs in the library.
 //
-// Results go to stdout, talk to stderr. Exit status: 0 done; 2 the command line is wrong (CLI11's errors,
+// Results go to stdout, messages to stderr. Exit status: 0 success; 2 invalid command line (CLI11's errors,
 // UsageError); 1 any other failure; 128 + the signal (SIGINT, SIGTERM, SIGHUP): stopped after saving.
 
 #include <CLI/CLI.hpp>
@@ -19,14 +19,14 @@
 
 namespace qkv::apps {
 
-// A command whose --help ends with an example.
+// Adds a command whose --help ends with an example.
 CLI::App* add_command(CLI::App& app, const std::string& name, const std::string& description,
                       const std::string& example);
 
 namespace option {
 
 template <class Value>
-struct Held {  // what one argument becomes
+struct Held {  // the parsed form of one argument
   using Type = Value;
 };
 template <class Value>
@@ -39,7 +39,7 @@ inline constexpr bool is_vector = false;
 template <class Value>
 inline constexpr bool is_vector<std::vector<Value>> = true;
 
-// Why `text` is no Value; empty: it is one.
+// Why `text` is not a valid Value; empty: it is.
 template <class Value>
 std::string number_error(const std::string& text) {
   Value value{};
@@ -51,7 +51,7 @@ std::string number_error(const std::string& text) {
   return concat("expected ", expected, ", found '", text, "'");
 }
 
-// A check of a path.
+// Checks that a path is not empty.
 inline auto not_empty(const std::string& type) {
   return [type](const std::string& text) -> std::string {
     return text.empty() ? concat("expected ", type, ", found an empty text") : "";
@@ -60,10 +60,10 @@ inline auto not_empty(const std::string& type) {
 
 }  // namespace option
 
-// An option with a value, or an argument where `name` has no dashes. `value` must live as long as the
-// command; its value is the default that --help shows. Where it holds none (std::optional, a list, an empty
-// text), `help` says "(default: ...)", or the option is required. `type` is the value's kind or unit, such as
-// FILE, TOKENS, N; what a 0 means is in `help`. An option with a list takes one value each time it is given.
+// An option with a value, or an argument if `name` has no dashes. `value` must live as long as the command;
+// its initial value is the default shown in --help. If it has none (std::optional, a list, an empty text),
+// `help` says "(default: ...)", or the option is required. `type` is the value's kind or unit, such as FILE,
+// TOKENS, N; `help` explains a 0. An option with a list takes one value per occurrence.
 template <class Value>
 CLI::Option* add_option(CLI::App& command, const std::string& name, Value& value, const std::string& type,
                         const std::string& help) {
@@ -83,12 +83,11 @@ CLI::Option* add_option(CLI::App& command, const std::string& name, Value& value
   return added;
 }
 
-// A name and what it stands for.
+// A name and its value.
 template <class Choice>
 using Choices = std::vector<std::pair<std::string, Choice>>;
 
-// An option that takes one of some names and puts what it stands for into `value`, under the rules of
-// add_option().
+// An option that takes one of several names and stores its value, with the rules of add_option().
 template <class Value>
 CLI::Option* add_choice(CLI::App& command, const std::string& name, Value& value,
                         const Choices<typename option::Held<Value>::Type>& choices, const std::string& help) {
@@ -112,24 +111,24 @@ CLI::Option* add_choice(CLI::App& command, const std::string& name, Value& value
   return added;
 }
 
-// Names that stand for themselves.
+// Names that are their own values.
 inline Choices<std::string> names_of(const std::vector<std::string>& names) {
   Choices<std::string> choices;
   for (const std::string& name : names) choices.emplace_back(name, name);
   return choices;
 }
 
-// The values in a type such as "f32|bf16"; none of others, such as "N" and "DIR|FILE".
+// The values of a type such as "f32|bf16"; empty for other types, such as "N" and "DIR|FILE".
 std::vector<std::string> choices_of(const std::string& type);
 
-// A check of a text that must be one of these.
+// Checks that a text is one of these.
 inline auto one_of(const std::vector<std::string>& names) {
   return [names](const std::string& text) -> std::string {
     return std::ranges::find(names, text) != names.end() ? "" : expected_one_of(names, text);
   };
 }
 
-// A check of a number that must be at least this.
+// Checks that a number is at least this.
 template <class Value>
 auto at_least(Value least) {
   return [least](const std::string& text) -> std::string {
@@ -139,7 +138,7 @@ auto at_least(Value least) {
   };
 }
 
-// A check of a number that must be between these, both included.
+// Checks that a number is in this range, inclusive.
 template <class Value>
 auto in_range(Value least, Value most) {
   return [least, most](const std::string& text) -> std::string {
@@ -149,10 +148,10 @@ auto in_range(Value least, Value most) {
   };
 }
 
-// --threads, checked and put to use when it is given.
+// --threads, checked and applied when given.
 void add_threads_option(CLI::App& command);
 
-// A callback ends with another exit status than 0 by throwing this.
+// Thrown by a callback to exit with a status other than 0.
 struct ExitStatus {
   int value = 0;
 };

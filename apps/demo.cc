@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* kMark = "demo.json";
 
-// All that decides the weights, by name.
+// All settings that affect the weights.
 using Settings = std::map<std::string, std::string>;
 
 Settings settings_of(const train::TranslationJob& job) {

@@ -60,7 +60,7 @@ void TrainProgress::on_start(const train::StartReport& report) {
     line += format(", %s %lld", words.c_str(), static_cast<long long>(size));
   }
   line += ", " + counted(report.task.train_items, report.task.items) + " in " +
-          counted(report.batches_in_epoch, "batches") + " an epoch";
+          counted(report.batches_in_epoch, "batches") + " per epoch";
   say(line);
 }
 
@@ -97,7 +97,7 @@ void TrainProgress::on_validation(const train::ValidationReport& report) {
   if (!last_loss_.empty()) line += "  train loss " + last_loss_;
   line += format("  valid loss %.4f", report.evaluation.loss);
   for (const auto& [name, value] : report.evaluation.metrics) {
-    // BLEU is read in hundredths.
+    // BLEU is shown in hundredths.
     line += name == "bleu" ? format("  BLEU %.2f", 100 * value) : format("  %s %.4f", name.c_str(), value);
   }
   if (report.best) line += "  (best)";

@@ -1,6 +1,6 @@
 #pragma once
-// How training shows on standard error: on a terminal one line that is rewritten in place, elsewhere a plain
-// line a minute, and one for each validation.
+// Training progress on stderr: on a terminal a line that is rewritten in place, elsewhere a plain line per
+// minute and per validation.
 
 #include <chrono>
 #include <string>
@@ -19,17 +19,17 @@ class TrainProgress : public train::TrainObserver {
   void on_step(const train::StepReport& report) override;
   void on_validation(const train::ValidationReport& report) override;
 
-  // A message, above the line that is rewritten.
+  // Prints a message above the rewritten line.
   void say(const std::string& line);
 
  private:
   void clear();
-  void add_row(const std::string& row);  // of the table that validations make
+  void add_row(const std::string& row);  // of the table of validations
   std::string line_of(const train::StepReport& report) const;
 
   bool quiet_, terminal_;
   bool showing_ = false;
-  double said_seconds_ = 0;  // of the run, at the last line that is not rewritten
+  double said_seconds_ = 0;  // of the run, at the last permanent line
   std::string last_loss_, units_;
   std::chrono::steady_clock::time_point shown_;
 };

@@ -24,7 +24,7 @@ StopSignals::StopSignals() {
   stop_requested = false;
   std::signal(SIGINT, request_stop);
   std::signal(SIGTERM, request_stop);
-  // A closed terminal ends a run as SIGTERM does, unless nohup said otherwise.
+  // A closed terminal stops a run like SIGTERM, except under nohup.
   if (std::signal(SIGHUP, request_stop) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);
 }
 

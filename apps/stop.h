@@ -1,12 +1,12 @@
 #pragma once
-// Stopping on request, with what was done so far in safety.
+// Graceful stopping by signals.
 
 #include <atomic>
 
 namespace qkv::apps {
 
-// While one exists, the first SIGINT, SIGTERM or SIGHUP sets the flag, and a second one ends the process at
-// once. nohup's SIGHUP stays ignored. One at a time.
+// During its lifetime, the first SIGINT, SIGTERM or SIGHUP sets the flag, and a second one ends the process
+// immediately. SIGHUP ignored by nohup stays ignored. Only one object at a time.
 class StopSignals {
  public:
   StopSignals();
@@ -15,11 +15,10 @@ class StopSignals {
   StopSignals& operator=(const StopSignals&) = delete;
 
   const std::atomic<bool>* flag() const;
-  int exit_status() const;  // 128 + the signal that came
+  int exit_status() const;  // 128 + the received signal
 };
 
-// Ends the process without waiting for threads that were abandoned (text::train_sentencepiece), and with what
-// was printed flushed.
+// Flushes the output and ends the process without waiting for abandoned threads (text::train_sentencepiece).
 [[noreturn]] void end_at_once(int status);
 
 }  // namespace qkv::apps

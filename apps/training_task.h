@@ -1,6 +1,5 @@
 #pragma once
-// The tasks that `qkv train` knows. Each is one file in apps/tasks/ and one line of the list in
-// apps/training_tasks.cc.
+// The tasks of `qkv train`. Each is one file in apps/tasks/ and one line in apps/training_tasks.cc.
 
 #include <filesystem>
 #include <functional>
@@ -14,29 +13,29 @@
 
 namespace qkv::apps {
 
-// An option that is another way to say --set FIELD=VALUE.
+// An option that abbreviates --set FIELD=VALUE.
 struct FieldFlag {
   const char* flag;
   const char* field;
-  const char* type;  // empty: a flag that says true
+  const char* type;  // empty: a flag, which sets true
   const char* help;
 };
 
 struct TrainingTask {
   std::string name;                  // of the subcommand; also TaskInfo::name
   std::string description;           // one line
-  std::string footer;                // of --help: an example, and what is to be known about the files
+  std::string footer;                // of --help: an example and notes on the files
   std::vector<std::string> presets;  // of --preset
   std::string preset;                // its default
-  // Of the task alone; those of every task are train's.
+  // Only the task's own; train adds the common ones.
   std::span<const FieldFlag> flags;
-  std::span<const FieldFlag> run_flags;  // those that a resumed run may have others of
+  std::span<const FieldFlag> run_flags;  // may change on resuming
   std::function<std::unique_ptr<train::Job>()> make_job;
   std::function<nlohmann::json(const train::Batch&)> batch_json;  // for --save-batches
 };
 
 const std::vector<TrainingTask>& training_tasks();
-// The one of that name. Throws UsageError, which names the folder of the run, for a task that is not known.
+// The task of that name. Throws UsageError naming the run's folder for an unknown task.
 const TrainingTask& task_named(const std::string& name, const std::filesystem::path& folder);
 
 TrainingTask translation_task();

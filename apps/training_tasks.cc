@@ -14,7 +14,7 @@ const TrainingTask& task_named(const std::string& name, const std::filesystem::p
   for (const TrainingTask& task : training_tasks()) {
     if (task.name == name) return task;
   }
-  throw UsageError(concat(folder.string(), ": expected a run of a task that qkv train knows, found one of ",
+  throw UsageError(concat(folder.string(), ": expected a run of a task of qkv train, found one of ",
                           name.empty() ? "no known task" : name));
 }
 

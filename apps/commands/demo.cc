@@ -33,13 +33,13 @@ struct Arguments {
   bool retrain = false, json = false;
 };
 
-// Has units and tens that German swaps.
+// Whether it has units and tens, which German swaps.
 bool crosses(int number) { return number % 100 > 20 && number % 10 != 0; }
 
-// What the user typed, in words; digits become words.
+// The user's input in words; digits are converted.
 struct Said {
   std::string english, german;
-  std::optional<int> number;  // where it is one that the demo knows
+  std::optional<int> number;  // if it is within the demo's range
 };
 
 Said read_said(std::string text, int largest) {
@@ -56,7 +56,7 @@ Said read_said(std::string text, int largest) {
   return said;
 }
 
-// Leaves a finished demo's model in the folder. Throws ExitStatus where a signal stopped it.
+// Trains and leaves the finished demo's model in the folder. Throws ExitStatus if a signal stopped it.
 void train_demo(train::TranslationJob& job, const NumberSplit& split) {
   make_writable_folder(job.folder);
   mark_folder(job, 0);
@@ -64,7 +64,7 @@ void train_demo(train::TranslationJob& job, const NumberSplit& split) {
   write_number_corpus(demo_lines(split.train), job.train.source, job.train.target);
   write_number_corpus(split.validation, job.valid.source, job.valid.target);
 
-  // Enough for a rough figure; the first is shown, and has a crossing.
+  // Enough for a rough figure. The first one is shown; its units and tens cross.
   std::vector<int> watched(split.validation.begin(), split.validation.begin() + 100);
   std::iter_swap(watched.begin(), std::ranges::find_if(watched, crosses));
   const StopSignals stop;
@@ -78,12 +78,12 @@ void train_demo(train::TranslationJob& job, const NumberSplit& split) {
                " trains from the beginning"));
     end_at_once(stop.exit_status());
   }
-  std::filesystem::remove_all(job.folder / "checkpoints");  // nothing will go on from here
+  std::filesystem::remove_all(job.folder / "checkpoints");  // training is finished
   std::filesystem::remove_all(job.folder / "cache");
   mark_folder(job, result->seconds);
 }
 
-// The drawing of one translation, and where in it to look.
+// The drawing of one translation, and a hint where to look.
 struct Drawing {
   std::filesystem::path path;
   std::string title, hint;
@@ -105,15 +105,15 @@ Drawing draw(const models::TranslationModel& model, const std::filesystem::path&
   const auto best = strongest_crossing(report, pairs);
   if (!best) return drawing;
   drawing.hint = concat("Cross attention, layer ", best->layer + 1, ", head ", best->head + 1, ": \"",
-                        pairs[0].target, "\" looks at \"", pairs[0].source, "\" (",
+                        pairs[0].target, "\" attends to \"", pairs[0].source, "\" (",
                         std::lround(100 * best->shares[0]), "% of its weight), then \"", pairs[1].target,
                         "\" at \"", pairs[1].source, "\" (", std::lround(100 * best->shares[1]),
-                        "%):\nthe two lines cross, because German says the units before the tens.");
+                        "%):\nthe two lines cross, because German puts the units before the tens.");
   return drawing;
 }
 
 struct Line {
-  std::string english, found, expected;  // expected: empty where nobody knows
+  std::string english, found, expected;  // expected: empty if unknown
 };
 
 std::vector<std::vector<std::string>> hypothesis_offsets(const std::vector<Line>& lines, const Style& style) {
@@ -160,22 +160,22 @@ void demo(const Arguments& arguments) {
   if (reuses) {
     say(concat(folder, " has the model of an earlier demo, which took ",
                clock_time(training_seconds(job.folder)),
-               " to train: it is used again (--retrain trains a new one)"));
+               " to train; it is used again (--retrain trains a new one)"));
   } else {
     if (state != DemoFolder::fresh) {
       say(concat(folder, " has ",
-                 state == DemoFolder::unfinished ? "a demo that was stopped"
+                 state == DemoFolder::unfinished ? "an interrupted demo"
                  : state == DemoFolder::other    ? "a demo with other settings"
                                                  : "a finished demo",
                  ": training a new one"));
     }
     std::cerr << Style::for_stderr().bold(
-                     "A Transformer learns to turn English number words into German ones.")
+                     "A Transformer learns to translate English number words into German.")
               << "\ncorpus  " << grouped(static_cast<int64_t>(split.train.size()) - kSmallest)
-              << " numbers of " << kSmallest << " to " << grouped(numbers.largest) << " to learn from, "
-              << split.validation.size() << " to choose the best weights by, " << split.held_out.size()
-              << " held out\n        for the end (those below " << kRareBelow << " come " << kCopiesOfRare
-              << " times, as they are few)\n";
+              << " numbers of " << kSmallest << " to " << grouped(numbers.largest) << " for training, "
+              << split.validation.size() << " for validation, " << split.held_out.size()
+              << " held out\n        for the test (those below " << kRareBelow << " occur " << kCopiesOfRare
+              << " times, because they are few)\n";
     train_demo(job, split);
     std::cerr << '\n';
   }
@@ -191,14 +191,14 @@ void demo(const Arguments& arguments) {
     said = read_said(*arguments.say, numbers.largest);
     const std::vector<pipelines::Translation> result = translator(std::vector{said->english}, options);
     if (!result[0].error.empty()) throw DataError(concat("--say: ", result[0].error));
-    if (result[0].hypotheses.empty()) throw UsageError("--say: expected some words, found none");
+    if (result[0].hypotheses.empty()) throw UsageError("--say: expected at least one word, found none");
     said->german = result[0].text;
   }
   std::vector<Line> samples;
   for (size_t i = 0; i < std::min<size_t>(5, translations.size()); ++i)
     samples.push_back({held_out.english[i], translations[i], held_out.german[i]});
 
-  // What is drawn: what the user said, or a number with a crossing.
+  // Draws the user's input, or a number whose units and tens cross.
   const auto crossing = std::ranges::find_if(split.held_out, crosses);
   const std::optional<int> drawn_number = said ? said->number : std::optional(*crossing);
   const Drawing drawing =
@@ -230,7 +230,7 @@ void demo(const Arguments& arguments) {
             << '\n'
             << lines_text(samples, style);
   if (said) {
-    std::string known = "no number word that the demo knows";
+    std::string known = "not a number within the demo's range";
     if (said->number) {
       known = std::ranges::find(split.held_out, *said->number) != split.held_out.end() ? "held out"
               : std::ranges::find(split.validation, *said->number) != split.validation.end()
@@ -239,7 +239,7 @@ void demo(const Arguments& arguments) {
     }
     const std::string expected = said->number ? german_number(*said->number) : "";
     std::cout << '\n'
-              << style.bold("What you said") << " (" << known << ")\n"
+              << style.bold("Your input") << " (" << known << ")\n"
               << lines_text({{said->english, said->german, expected}}, style);
   }
   std::cout << '\n'
@@ -255,10 +255,10 @@ void add_demo(CLI::App& app) {
   const auto arguments = std::make_shared<Arguments>();
   CLI::App* command = add_command(
       app, "demo",
-      "Train a small Transformer from nothing and look into it: it learns to turn English number\n"
-      "words into German ones (\"forty-one\" is \"einundvierzig\"), is tested on numbers that it has\n"
-      "not seen, and draws what it attends to. The corpus is made by the program itself. A folder\n"
-      "that has a finished demo of the same settings is used again.",
+      "Train a small Transformer from scratch and inspect it: it learns to translate English number\n"
+      "words into German (\"forty-one\" is \"einundvierzig\"), is tested on unseen numbers,\n"
+      "and its attention is drawn. The program generates the corpus. A finished demo in the folder\n"
+      "is reused if its settings are equal.",
       "qkv demo --say 'three hundred twenty-one'");
   add_option(*command, "--out", arguments->out, "DIR",
              "Folder for the model, its corpus and attention.html: new, empty or an earlier demo's");
@@ -268,7 +268,7 @@ void add_demo(CLI::App& app) {
              "Random seed, 0 or more, of the held-out numbers, initial weights and data order");
   add_option(*command, "--steps", arguments->steps, "STEPS",
              concat("Training steps (default: ", demo_job({}).options.max_steps, ")"));
-  command->add_flag("--retrain", arguments->retrain, "Train even where the folder has a finished demo");
+  command->add_flag("--retrain", arguments->retrain, "Train even if the folder has a finished demo");
   command->add_flag("--json", arguments->json, "Print the results as one JSON object");
   add_threads_option(*command);
   command->callback([arguments] { demo(*arguments); });

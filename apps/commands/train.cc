@@ -21,40 +21,38 @@
 namespace qkv::apps {
 namespace {
 
-// Of every task.
+// Flags of all tasks.
 constexpr FieldFlag kTrainFlags[] = {
-    {"--accumulate", "train.accumulate", "BATCHES", "Batches whose gradients make one step"},
-    {"--schedule", "schedule.kind", "paper|inverse_sqrt|cosine|constant", "Learning rate"},
-    {"--learning-rate", "schedule.learning_rate", "RATE", "Highest learning rate (not for --schedule paper)"},
+    {"--accumulate", "train.accumulate", "BATCHES", "Batches per step (gradient accumulation)"},
+    {"--schedule", "schedule.kind", "paper|inverse_sqrt|cosine|constant", "Learning rate schedule"},
+    {"--learning-rate", "schedule.learning_rate", "RATE", "Maximum learning rate (not for --schedule paper)"},
     {"--warmup-steps", "schedule.warmup_steps", "STEPS",
-     "Steps until the highest learning rate; 0: begin there"},
+     "Warm-up steps to the maximum learning rate; 0: none"},
     {"--average-decay", "optimizer.average_decay", "RATE",
      "Decay of the moving average of the weights, which is exported; 0: no average"},
     {"--average-last", "train.average_last", "N",
      "Export the mean of the weights of the last N validations instead; 0: off"},
-    {"--recompute", "train.recompute", "",
-     "Compute activations again in the backward pass: less memory, more time, the same bits"},
-    {"--seed", "train.seed", "N", "Of initial weights, data order and dropout"},
+    {"--recompute", "train.recompute", "", "Gradient checkpointing: less memory, more time, the same bits"},
+    {"--seed", "train.seed", "N", "Seed of initial weights, data order and dropout"},
     {"--device", "train.device", "cpu|reference",
      "Where to compute; reference: plain loops in double precision, slow, for checking numbers"},
 };
-// Those that a resumed run may have others of.
+// Flags that may change on resuming.
 constexpr FieldFlag kRunFlags[] = {
     {"--max-epochs", "train.max_epochs", "EPOCHS",
-     "Stop after this many epochs; 0: no such limit (without any limit: 40)"},
-    {"--max-steps", "train.max_steps", "STEPS", "Stop after this many steps; 0: no such limit"},
+     "Stop after this many epochs; 0: no limit (without any limit: 40)"},
+    {"--max-steps", "train.max_steps", "STEPS", "Stop after this many steps; 0: no limit"},
     {"--max-minutes", "train.max_minutes", "MINUTES",
-     "Stop after this time, validation included; 0: no such limit"},
+     "Stop after this time, validation included; 0: no limit"},
     {"--validate-every", "train.validate_every", "STEPS", "Steps between validations; 0: after each epoch"},
     {"--patience", "train.patience", "N", "Stop after N validations without a new best; 0: never"},
-    {"--checkpoint-every", "train.checkpoint_every", "STEPS", "Steps between checkpoints; 0: not by steps"},
-    {"--checkpoint-minutes", "train.checkpoint_minutes", "MINUTES",
-     "Minutes between checkpoints; 0: not by time"},
+    {"--checkpoint-every", "train.checkpoint_every", "STEPS", "Steps between checkpoints; 0: off"},
+    {"--checkpoint-minutes", "train.checkpoint_minutes", "MINUTES", "Minutes between checkpoints; 0: off"},
 };
 constexpr const char* kDefaultEpochs = "40";
 
 struct TrainArguments {
-  const TrainingTask* task = nullptr;  // none: the run to resume knows
+  const TrainingTask* task = nullptr;  // none: as in the run to resume
   std::filesystem::path folder;
   std::optional<std::string> preset;
   std::vector<std::string> sets;
@@ -64,7 +62,7 @@ struct TrainArguments {
   bool json = false, quiet = false, profile = false;
 };
 
-// The field of --set: its full name, or the part behind the namespace where only one field has it.
+// The field of --set: a full name, or the part after the namespace if it is unambiguous.
 std::string full_name(const train::Job& job, const std::string& name) {
   std::vector<std::string> all, same;
   for (const train::Field& field : job.fields()) {
@@ -93,7 +91,7 @@ bool is_limit(const std::string& field) {
   return field == "train.max_epochs" || field == "train.max_steps" || field == "train.max_minutes";
 }
 
-// The preset, then the settings of the run to resume, then the command line's.
+// Applies the preset, then the settings of the resumed run, then the command line.
 void fill(train::Job& job, const std::optional<train::Fields>& saved, const TrainArguments& arguments) {
   job.use_preset(arguments.preset.value_or(arguments.task->preset));
   const auto given = given_fields(job, arguments);
@@ -119,7 +117,7 @@ void fill(train::Job& job, const std::optional<train::Fields>& saved, const Trai
   if (!saved) job.complete(names);
 }
 
-// A message of the library with the command line's names for fields that have one.
+// A library message with the command line's names for fields that have one.
 std::string with_flags(const TrainingTask& task, std::string message) {
   if (message.starts_with("--set")) return message;  // lists fields
   const auto replace = [&message](const std::string& name, const std::string& by) {
@@ -147,7 +145,7 @@ std::string with_flags(const TrainingTask& task, std::string message) {
   return message;
 }
 
-// Shows progress, and beside it writes down batches and times operations where that is wanted.
+// Shows progress, and on request records batches and profiles operations.
 class Watcher : public TrainProgress {
  public:
   explicit Watcher(const TrainArguments& arguments)
@@ -170,7 +168,7 @@ class Watcher : public TrainProgress {
     if (!batches_) throw IoError(concat(path_, ": cannot be written: is the disk full?"));
   }
 
-  // What was profiled, and no more from here on.
+  // The profile so far; ends profiling.
   std::optional<ProfileReport> take_profile() {
     std::optional<ProfileReport> report;
     if (profile_) report.emplace(*profile_);
@@ -206,7 +204,7 @@ nlohmann::ordered_json json_of(const std::filesystem::path& folder, const train:
   return out;
 }
 
-// Trains, and replaces the library's names of settings by the command line's in its messages.
+// Trains; messages have the command line's names of settings instead of the library's.
 train::TrainResult run(TrainArguments& arguments, std::optional<train::RunFolder> held, Watcher& progress,
                        const StopSignals& stop) {
   const std::unique_ptr<train::Job> job = arguments.task->make_job();
@@ -223,7 +221,7 @@ train::TrainResult run(TrainArguments& arguments, std::optional<train::RunFolder
   }
 }
 
-// The folder of the run to resume, held; nothing where there is none. Decides on the task.
+// Locks the folder of the run to resume and sets the task; nothing if there is none.
 std::optional<train::RunFolder> hold(TrainArguments& arguments) {
   std::optional<train::RunFolder> held;
   if (arguments.resume && std::filesystem::is_directory(arguments.folder))
@@ -298,21 +296,19 @@ void add_flags(CLI::App& command, const Arguments& arguments, std::span<const Fi
   }
 }
 
-// The options that a resumed run may have others of.
+// The options that may change on resuming.
 void add_run_options(CLI::App& command, const Arguments& arguments, const Defaults& defaults) {
   add_flags(command, arguments, kRunFlags, defaults);
   add_threads_option(command);
-  command.add_flag(
-      "--profile", arguments->profile,
-      "Print at the end where time and memory went, by operation; with --json as an object of it");
+  command.add_flag("--profile", arguments->profile,
+                   "Print time and memory by operation at the end; with --json as an object");
   command
-      .add_option(
-          "--save-batches", arguments->save_batches,
-          "A file for the token ids of each batch, a JSON object a line (for training another program "
-          "on the same) (default: none)")
+      .add_option("--save-batches", arguments->save_batches,
+                  "Write the token ids of each batch to this file, one JSON object per line, to train\n"
+                  "another program on the same batches (default: none)")
       ->type_name("FILE");
-  command.add_flag("--json", arguments->json, "Print the result as JSON on standard output");
-  command.add_flag("--quiet", arguments->quiet, "No progress on standard error");
+  command.add_flag("--json", arguments->json, "Print the result as one JSON object");
+  command.add_flag("--quiet", arguments->quiet, "Do not show progress on stderr");
 }
 
 Defaults defaults_of(const TrainingTask& task) {
@@ -330,23 +326,22 @@ void add_task(CLI::App& train, const TrainingTask& task) {
 
   CLI::App* command = train.add_subcommand(task.name, task.description);
   command->footer(task.footer);
-  command->add_option("--out", arguments->folder, "The folder for model, checkpoints and curves")
+  command->add_option("--out", arguments->folder, "Folder for model, checkpoints and curves")
       ->required()
       ->type_name("DIR");
   command->add_flag(
       "--resume", arguments->resume,
-      "Continue from DIR's newest checkpoint, or begin if there is none; options need not be repeated");
+      "Continue from DIR's newest checkpoint, or start if there is none; options need not be repeated");
   command->add_flag("--overwrite", arguments->overwrite,
-                    "Start a new run where DIR holds a model or a run already");
+                    "Start a new run even if DIR holds a model or a run");
   command->add_option("--preset", arguments->preset, "Model size")
       ->type_name(CLI::detail::join(task.presets, "|"))
       ->check(one_of(task.presets))
       ->default_str(task.preset);
   command
       ->add_option("--set", arguments->sets,
-                   "Any field of model, training or optimizer: model.d_ff=512 (an unknown one lists them "
-                   "all); may be\n"
-                   "given several times (default: none)")
+                   "Any field of model, training or optimizer, such as model.d_ff=512; may be given several\n"
+                   "times. An unknown name lists all (default: none)")
       ->type_name("FIELD=VALUE");
   add_flags(*command, arguments, task.flags, defaults);
   add_flags(*command, arguments, kTrainFlags, defaults);
@@ -370,7 +365,7 @@ void add_train(CLI::App& app) {
   const auto arguments = std::make_shared<TrainArguments>();
   CLI::Option* resumed = train
                              ->add_option("--resume", arguments->folder,
-                                          "Continue the run in this folder, as it was begun (default: none)")
+                                          "Continue the run in this folder with its settings (default: none)")
                              ->type_name("DIR");
   add_run_options(*train, arguments, defaults_of(training_tasks().front()));
   for (const TrainingTask& task : training_tasks()) {
@@ -381,7 +376,7 @@ void add_train(CLI::App& app) {
     if (const auto tasks = train->get_subcommands(); !tasks.empty()) {
       if (resumed->count() == 0) return;
       throw UsageError(
-          concat("train --resume DIR: expected no task behind it, as the run knows its own, found ",
+          concat("train --resume DIR: expected no task after it, because the run has one, found ",
                  tasks.front()->get_name()));
     }
     if (resumed->count() == 0) {

@@ -55,13 +55,11 @@ void verify(const Arguments& arguments) {
     std::cout << out.dump(2) << std::endl;
   }
   if (!same) {
-    throw DataError(concat(arguments.folder.string(), ": ", steps, ", done again, differ in ",
-                           result.different, " of ", result.tensors,
-                           " tensors; the first: ", result.first_different));
+    throw DataError(concat(arguments.folder.string(), ": ", steps, ", repeated, differ in ", result.different,
+                           " of ", result.tensors, " tensors; the first: ", result.first_different));
   }
   if (!arguments.json) {
-    std::cout << steps << ", done again, end in the same bits (" << result.tensors << " tensors)"
-              << std::endl;
+    std::cout << steps << ", repeated, give the same bits (" << result.tensors << " tensors)" << std::endl;
   }
 }
 
@@ -71,16 +69,14 @@ void add_verify_resume(CLI::App& app) {
   const auto arguments = std::make_shared<Arguments>();
   CLI::App* command = add_command(
       app, "verify-resume",
-      "Check that a training run repeats itself to the bit: the last steps are done again from the "
-      "checkpoint\n"
-      "before the newest (from the beginning, where there is one alone), and compared with the newest. Exit\n"
-      "status 1, and the first tensor that differs, where they are not the same. The run itself is not "
-      "changed.",
+      "Check that a training run is reproducible, bit for bit: repeat the last steps from the checkpoint\n"
+      "before the newest (from the beginning if there is only one), and compare with the newest. If they\n"
+      "differ, prints the first differing tensor and exits with status 1. The run is not changed.",
       "qkv verify-resume model");
-  command->add_option("folder", arguments->folder, "The folder of the run")->required()->type_name("DIR");
+  command->add_option("folder", arguments->folder, "Folder of the run")->required()->type_name("DIR");
   add_threads_option(*command);
-  command->add_flag("--json", arguments->json, "Print the result as JSON on standard output");
-  command->add_flag("--quiet", arguments->quiet, "No progress on standard error");
+  command->add_flag("--json", arguments->json, "Print the result as one JSON object");
+  command->add_flag("--quiet", arguments->quiet, "Do not show progress on stderr");
   command->callback([arguments] { verify(*arguments); });
 }
 

@@ -9,31 +9,31 @@ namespace qkv::apps {
 namespace {
 
 constexpr FieldFlag kFlags[] = {
-    {"--src", "data.source", "FILE", "Training text, one sentence a line (default: the resumed run's)"},
+    {"--src", "data.source", "FILE", "Training text, one sentence per line (default: the resumed run's)"},
     {"--tgt", "data.target", "FILE", "Its translation, line by line (default: the resumed run's)"},
     {"--valid-src", "data.valid_source", "FILE", "Validation text (default: none)"},
     {"--valid-tgt", "data.valid_target", "FILE", "Its translation (default: none)"},
-    {"--skip-bad-utf8", "data.skip_bad_utf8", "", "Leave out lines that are not UTF-8"},
-    {"--max-length", "train.max_length", "TOKENS", "Leave out pairs with a longer side"},
+    {"--skip-bad-utf8", "data.skip_bad_utf8", "", "Skip lines that are not UTF-8"},
+    {"--max-length", "train.max_length", "TOKENS", "Skip pairs with a longer side"},
     {"--vocab", "vocabulary.model", "FILE", "SentencePiece model to use (default: one is trained)"},
     {"--target-vocab", "vocabulary.target_model", "FILE",
      "Likewise for the target, with --separate-vocab (default: one is trained)"},
     {"--vocab-size", "vocabulary.size", "N",
-     "Entries of the vocabulary to train; fewer where the text has fewer"},
+     "Size of the vocabulary to train; smaller if the text yields fewer pieces"},
     {"--vocab-kind", "vocabulary.kind", "unigram|bpe", "Kind of the vocabulary to train"},
-    {"--separate-vocab", "vocabulary.separate", "", "A vocabulary for each language"},
-    {"--byte-fallback", "vocabulary.byte_fallback", "", "Rare characters become bytes, not <unk>"},
+    {"--separate-vocab", "vocabulary.separate", "", "Train one vocabulary per language"},
+    {"--byte-fallback", "vocabulary.byte_fallback", "", "Encode rare characters as bytes, not <unk>"},
     {"--source-lang", "vocabulary.source_lang", "CODE",
      "Language of the source, such as en (default: unknown)"},
     {"--target-lang", "vocabulary.target_lang", "CODE",
      "Language of the target, such as de (default: unknown)"},
-    {"--batch-tokens", "train.batch_tokens", "TOKENS", "Source and target tokens in a batch"},
+    {"--batch-tokens", "train.batch_tokens", "TOKENS", "Source and target tokens per batch"},
     {"--label-smoothing", "train.label_smoothing", "SHARE", "Label smoothing; 0: none"},
     {"--dropout", "model.dropout", "RATE", "Dropout after each sublayer; 0: none"},
 };
 constexpr FieldFlag kRunFlags[] = {
     {"--bleu-every", "train.bleu_every", "N",
-     "Validations between BLEU scores; 0: no BLEU, the loss decides"},
+     "Validations between BLEU scores; 0: no BLEU, the loss selects the best model"},
     {"--bleu-sentences", "train.bleu_sentences", "N", "Translate the first N sentences for BLEU; 0: all"},
 };
 
@@ -49,7 +49,7 @@ an uninterrupted run. DIR is a model folder (the best by validation BLEU, where 
 qkv translate and Hugging Face transformers open. The curves: DIR/curve.svg and DIR/log.jsonl, or
 `tensorboard --logdir DIR/runs`.)";
 
-// Token ids sentence by sentence.
+// Token ids by sentence.
 nlohmann::json sentences(const data::TokenRows& rows) {
   nlohmann::json result = nlohmann::json::array();
   for (size_t i = 0; i + 1 < rows.offsets.size(); ++i) {

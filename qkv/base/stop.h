@@ -1,5 +1,5 @@
 #pragma once
-// Stopping lengthy work on request.
+// Stopping long computations on request.
 
 #include <atomic>
 
@@ -7,13 +7,13 @@
 
 namespace qkv {
 
-// Thrown by work that was asked to stop and has no result to return.
+// Thrown by a computation that was stopped and has no result.
 class Stopped : public Error {
  public:
   Stopped() : Error("stopped on request") {}
 };
 
-// Throws Stopped if the flag is set; null is a flag that is never set.
+// Throws Stopped if the flag is set; null is never set.
 inline void throw_if_stopped(const std::atomic<bool>* stop) {
   if (stop && *stop) throw Stopped();
 }

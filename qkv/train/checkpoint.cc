@@ -86,8 +86,8 @@ constexpr const char *kDescription = "qkv_training", *kChecksum = "qkv_checksum"
 constexpr size_t kChecksumDigits = 16;
 const std::string kNoChecksum(kChecksumDigits, '0');
 
-// Where the checksum's digits are in the bytes of a file; nothing if it has none. A header is JSON without
-// spaces, and quotes inside its strings are escaped: only the key itself looks like this.
+// The position of the checksum's digits in a file's bytes; nothing if it has none. A header is JSON without
+// spaces and with escaped quotes in strings, so only the key itself matches.
 std::optional<size_t> find_checksum(std::string_view file) {
   constexpr size_t kLengthBytes = 8;
   if (file.size() < kLengthBytes) return std::nullopt;
@@ -99,7 +99,7 @@ std::optional<size_t> find_checksum(std::string_view file) {
   return at + key.size();
 }
 
-// Of all bytes of a file, with zeros for the digits of the checksum itself, in hexadecimal digits.
+// Of all bytes of a file, with zeros in place of the checksum's digits, in hexadecimal.
 std::string checksum(std::string_view file, size_t digits) {
   Hash64 hash;
   hash.add(file.substr(0, digits));
@@ -114,7 +114,7 @@ std::string_view bytes_of(const MappedFile& file) {
   return {reinterpret_cast<const char*>(file.data()), file.size()};
 }
 
-// Gives a file its checksum, and flushes it to disk.
+// Writes the checksum into a file, and flushes it to disk.
 void seal(const std::filesystem::path& path) {
   const MappedFile file(path, MapFor::reading);
   const std::optional<size_t> digits = find_checksum(bytes_of(file));
@@ -144,7 +144,7 @@ void require_whole(const std::filesystem::path& path) {
   }
 }
 
-// What a checkpoint says beside its tensors, of our format.
+// The description in a checkpoint, if it has our format.
 JsonValue description_of(const io::SafetensorsFile& file) {
   const auto found = file.metadata().find(kDescription);
   if (found == file.metadata().end()) fail_foreign(file.path());
@@ -213,7 +213,7 @@ void CheckpointFolder::save(const TrainState& state, const Fields& fields,
   flush_folder(folder_);
   int64_t kept = 0;
   for (const auto& [step, old] : list()) {
-    // Those of later steps belong to a run that was resumed from an earlier checkpoint.
+    // Later steps belong to a run that was resumed from an earlier checkpoint.
     const bool stays = step <= state.steps && kept < keep;
     if (stays) {
       ++kept;
@@ -246,7 +246,7 @@ std::set<int64_t> CheckpointFolder::snapshots() const {
     try {
       const TrainState state = from_json(description_of(io::SafetensorsFile(path))["state"]);
       steps.insert(state.snapshots.begin(), state.snapshots.end());
-    } catch (const Error&) {  // damaged: it will not be resumed from
+    } catch (const Error&) {  // damaged, so it will not be resumed from
     }
   }
   return steps;

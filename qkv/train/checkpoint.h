@@ -1,6 +1,5 @@
 #pragma once
-// Everything that a training run is at one moment, in one file, so that it can be resumed to the very same
-// bits.
+// The complete state of a training run in one file, from which it resumes with the same bits.
 
 #include <cstdint>
 #include <filesystem>
@@ -15,29 +14,29 @@
 
 namespace qkv::train {
 
-// What a run knows besides its tensors and its options. Random numbers need no state: they are functions of
-// the seed, `micro_steps` and the cursor.
+// The state of a run besides tensors and options. Random numbers need no state: they are functions of the
+// seed, `micro_steps` and the cursor.
 struct TrainState {
-  int64_t steps = 0;         // optimizer steps done
-  int64_t micro_steps = 0;   // batches run; what dropout is keyed by
+  int64_t steps = 0;         // completed optimizer steps
+  int64_t micro_steps = 0;   // batches run; keys dropout
   data::CursorState cursor;  // the next batch
   double seconds = 0;        // wall-clock time so far
 
-  // Sums over the steps since the last point of the training curves.
+  // Sums over the steps since the last point of the curves.
   struct Window {
     int64_t steps = 0, units = 0;
     double gradient_norm = 0, seconds = 0;
     std::vector<CurveShare> curves;
   } window;
 
-  bool validation_due = false;  // the next thing to do is to validate
+  bool validation_due = false;  // the next action is a validation
   int64_t validations = 0;
   std::map<std::string, double> best;  // loss and metrics of the best validation; empty: none yet
   int64_t best_step = 0;
   int64_t validations_since_best = 0;
   std::vector<int64_t> snapshots;  // steps whose weights are kept for averaging, oldest first
-  // Bytes of the files that grow with the run (curves, logs), by path in the run's folder. A resumed run cuts
-  // them back to here.
+  // Bytes of the files that grow with the run (curves, logs), by path in the run's folder. A resumed run
+  // truncates them to this size.
   std::map<std::string, int64_t> logs;
 };
 
@@ -50,33 +49,34 @@ struct Checkpoint {
   io::SafetensorsFile file;
 };
 
-// Throws DataError, naming the file, for one that is damaged or no checkpoint; IoError.
+// Throws IoError, and DataError naming the file if it is damaged or not a checkpoint.
 Checkpoint open_checkpoint(const std::filesystem::path& path);
 
-// Flushes the entries of a folder to disk: only then is a rename in it safe from a power cut.
+// Flushes the entries of a folder to disk, without which a rename may not survive a power cut.
 void flush_folder(const std::filesystem::path& folder);
 
-// A folder of checkpoints, `step-000000120.safetensors` each. A file appears whole or not at all, and an old
-// one is removed only after the new one is safely on disk, so that a kill at any moment leaves one to resume
-// from. One checksum covers the whole file.
+// A folder of checkpoints, `step-000000120.safetensors` each. Files are replaced atomically, and an old one
+// is removed only after the new one is on disk, so that a kill at any time leaves a valid one. One checksum
+// covers the whole file.
 class CheckpointFolder {
  public:
   explicit CheckpointFolder(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
-  // Writes one and then removes all but the newest `keep`. Throws IoError; earlier checkpoints then remain.
+  // Writes a checkpoint, and then removes all but the newest `keep`. Throws IoError; earlier checkpoints then
+  // remain.
   void save(const TrainState& state, const Fields& fields, const std::vector<io::NamedTensor>& tensors,
             int64_t keep) const;
 
-  // The newest whole one; damaged ones are logged and skipped. Nothing where there are none at all. Throws
-  // DataError where there are some, but none is whole.
+  // The newest valid checkpoint; damaged ones are logged and skipped. Nothing if there are none. Throws
+  // DataError if all are damaged.
   std::optional<Checkpoint> load_latest() const;
-  // The snapshots that any of the checkpoints needs, as far as they can be read.
+  // The snapshots required by any readable checkpoint.
   std::set<int64_t> snapshots() const;
 
   const std::filesystem::path& path() const { return folder_; }
-  // Whether there is any, whole or not. Throws IoError where the folder cannot be read.
+  // Whether there is any, valid or not. Throws IoError if the folder cannot be read.
   bool empty() const { return list().empty(); }
-  // By step, newest first, whole or not.
+  // All files by step, newest first, valid or not.
   std::vector<std::pair<int64_t, std::filesystem::path>> list() const;
 
  private:

@@ -39,7 +39,7 @@ std::vector<std::pair<double, double>> thinned(const Curve& curve) {
   return result;
 }
 
-// The smallest of 1, 2 and 5 times a power of ten that cuts a range into at most kTicks pieces.
+// The smallest of 1, 2 and 5 times a power of ten that divides a range into at most kTicks intervals.
 double tick_of(double range) {
   const double power = std::pow(10, std::floor(std::log10(range / kTicks)));
   for (const double factor : {1.0, 2.0, 5.0}) {
@@ -48,7 +48,7 @@ double tick_of(double range) {
   return 10 * power;
 }
 
-// One axis: the values from `low` to `high` lie on the pixels from `begin` to `end`.
+// An axis: maps the values `low` to `high` to the pixels `begin` to `end`.
 struct Axis {
   double low, high, begin, end;
 

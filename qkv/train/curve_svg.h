@@ -15,7 +15,7 @@ struct Curve {
 };
 
 // An SVG of all curves over the steps, with axes and a legend. Curves of more than 500 points are drawn as
-// means over equal numbers of points. The same curves give the same bytes.
+// means of equal numbers of points. Deterministic.
 std::string curves_svg(std::span<const Curve> curves);
 
 }  // namespace qkv::train

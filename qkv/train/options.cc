@@ -39,7 +39,7 @@ Words<Device> words(Device) {
 
 constexpr bool kWeights = true, kBookkeeping = false;
 
-// Every option once: setting, listing and comparing all go through here.
+// The single list of options, for setting, listing and comparing.
 template <class Options, class Visit>
 void visit_fields(Options& o, const Visit& visit) {
   visit("train.accumulate", o.accumulate, kWeights);

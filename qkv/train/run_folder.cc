@@ -13,7 +13,7 @@ namespace {
 constexpr const char* kRecord = "run.json";
 constexpr int kFormat = 1;
 
-// NAME.partial-PID: a file or folder that AtomicFile or another writer had not finished.
+// NAME.partial-PID: an unfinished file or folder of AtomicFile or another writer.
 bool is_partial(const std::string& name) {
   constexpr std::string_view kMark = ".partial-";
   const size_t mark = name.rfind(kMark);
@@ -56,7 +56,7 @@ RunFolder::RunFolder(std::filesystem::path folder, IfRunExists existing) : path_
   require_fitting_folder(path_, existing);
   make_writable_folder(path_);
   lock_ = std::make_unique<FolderLock>(path_);
-  // The lock says that the processes that wrote these have ended.
+  // Because of the lock, the processes that wrote these have ended.
   for (const char* part : {"", "cache", "checkpoints", "runs", "snapshots"}) remove_partial(path_ / part);
   if (existing != IfRunExists::resume) return;
   read_record();
@@ -95,7 +95,7 @@ void RunFolder::record(const Fields& settings) {
 
 void RunFolder::forget_record() {
   std::error_code ignored;
-  // If the machine stopped before the folder was on disk, the run would begin again.
+  // Otherwise, after a power cut, the run would start from the first step.
   if (std::filesystem::remove(path_ / kRecord, ignored)) flush_folder(path_);
 }
 

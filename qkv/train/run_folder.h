@@ -1,5 +1,5 @@
 #pragma once
-// The folder of a training run, held by the process that works in it.
+// The folder of a training run, locked by the process that uses it.
 
 #include <filesystem>
 #include <memory>
@@ -11,24 +11,24 @@
 
 namespace qkv::train {
 
-// What to do if the output folder already holds a run or a model.
+// Action if the output folder already holds a run or a model.
 enum class IfRunExists {
   refuse,   // UsageError
-  resume,   // continue from the newest checkpoint; start a new run where there is none
+  resume,   // continue from the newest checkpoint; start a new run if there is none
   replace,  // start a new run, which overwrites it
 };
 
 // Throws UsageError if the folder holds a run or a model that `existing` does not allow.
 void require_fitting_folder(const std::filesystem::path& folder, IfRunExists existing);
 
-// How a run continues depends on what the folder holds:
-//   run.json      the settings of a run that has no checkpoint yet: it begins again from its first step
+// The folder's contents determine how a run continues:
+//   run.json      the settings of a run without a checkpoint: it restarts from its first step
 //   checkpoints/  otherwise: the newest undamaged one
 class RunFolder {
  public:
-  // Creates the folder if it is missing, locks it, and removes what killed runs left half written. Throws
-  // UsageError as require_fitting_folder() does, and if another RunFolder holds the folder, in this process
-  // or another; IoError; DataError for a damaged run.json, or if there are checkpoints and all are damaged.
+  // Creates the folder if it is missing, locks it, and removes unfinished files of killed runs. Throws
+  // UsageError as require_fitting_folder() does, and if another RunFolder of this or another process has the
+  // lock; IoError; DataError for a damaged run.json, or if there are checkpoints and all are damaged.
   RunFolder(std::filesystem::path folder, IfRunExists existing);
 
   const std::filesystem::path& path() const { return path_; }
@@ -39,12 +39,12 @@ class RunFolder {
   std::optional<Checkpoint> take_checkpoint();
   // The settings of the run to continue, of the checkpoint or run.json; nothing for a new run.
   const std::optional<Fields>& settings() const { return settings_; }
-  // Steps done up to the checkpoint.
+  // Steps completed at the checkpoint.
   int64_t steps() const { return steps_; }
 
-  // Writes run.json: from here on a killed run can be continued.
+  // Writes run.json, after which a killed run can be continued.
   void record(const Fields& settings);
-  // Removes run.json: after the first checkpoint, or because the run cannot begin.
+  // Removes run.json: after the first checkpoint, or if the run cannot start.
   void forget_record();
   // Whether record() was called and there was no run.json before.
   bool recorded_first() const { return recorded_first_; }

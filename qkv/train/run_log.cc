@@ -27,7 +27,7 @@ constexpr const char *kEvents = "runs", *kLog = "log.jsonl", *kSpeed = "speed.js
   throw IoError(concat("cannot ", what, " ", path.string(), ": ", std::generic_category().message(errno)));
 }
 
-// The files of a folder that grow: paths in it.
+// Paths of the files in a folder that grow.
 std::vector<std::filesystem::path> growing_files(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> result;
   for (const char* name : {kLog, kSpeed}) {
@@ -39,7 +39,7 @@ std::vector<std::filesystem::path> growing_files(const std::filesystem::path& fo
   return result;
 }
 
-// A crash of the machine may have lost the end: what is left then ends with a whole line.
+// A machine crash may have lost the end: keeps whole lines.
 void keep_whole_lines(const std::filesystem::path& path) {
   const std::string content = read_file(path);
   std::filesystem::resize_file(path, content.rfind('\n') + 1);
@@ -125,7 +125,7 @@ void RunLog::read_curves() {
           curve->points.emplace_back(line["step"].integer(), loss->number());
       }
     }
-  } catch (const DataError& error) {  // no reason not to train
+  } catch (const DataError& error) {  // training continues
     log_warning(concat(error.what(), "; ", kCurve, " begins after it"));
   }
 }

@@ -1,11 +1,9 @@
 #pragma once
-// What a run writes down while it trains: TensorBoard's curves in runs/, and in the run's folder
-//   log.jsonl    a JSON object a line: the means of the logged steps, and the validations
-//   speed.jsonl  of the same steps what depends on the clock, so that log.jsonl is the same for every run of
-//   the
-//                same settings
-//   curve.svg    the training and the validation loss
-// A run that is resumed cuts these files back to its checkpoint, so that no point is there twice or missing.
+// The logs of a training run: TensorBoard's curves in runs/, and in the run's folder
+//   log.jsonl    one JSON object per line: means of the logged steps, and validations
+//   speed.jsonl  the timings of the same steps; without them log.jsonl is equal for equal settings
+//   curve.svg    training and validation loss
+// A resumed run truncates these files to its checkpoint, so that no point is repeated or missing.
 
 #include <filesystem>
 #include <map>
@@ -27,7 +25,7 @@ class JsonLines {
   JsonLines(const JsonLines&) = delete;
   JsonLines& operator=(const JsonLines&) = delete;
 
-  // Handed to the operating system at once.
+  // Written to the operating system immediately.
   void add(const std::string& object);
 
  private:
@@ -37,21 +35,21 @@ class JsonLines {
 
 class RunLog {
  public:
-  // Bytes of each file at a checkpoint, by path in the folder.
+  // Size in bytes of each file at a checkpoint, by path in the folder.
   using Lengths = std::map<std::string, int64_t>;
 
-  // Of a new run: removes what an earlier one wrote. Throws IoError, like everything here.
+  // For a new run: removes the logs of an earlier one. All functions throw IoError.
   explicit RunLog(const std::filesystem::path& folder);
-  // Of a run that is resumed behind `step`.
+  // For a run resumed after `step`.
   RunLog(const std::filesystem::path& folder, const Lengths& lengths, int64_t step);
 
-  // One point of all curves; `units` is what the rate counts ("tokens").
+  // One point of all curves; `units` is the unit of the rate ("tokens").
   void add(const StepReport& report, const std::string& units);
   void add(const ValidationReport& report);
 
-  // Hands everything to the operating system, and draws curve.svg.
+  // Writes everything to the operating system, and draws curve.svg.
   void flush();
-  // Flushes to disk, and says how long the files are now.
+  // Flushes to disk; returns the sizes of the files.
   Lengths save();
 
  private:

@@ -11,7 +11,7 @@
 namespace qkv::train {
 namespace {
 
-// The metric that decides: the one asked for, else the task's first, else the loss.
+// The deciding metric: the requested one, else the task's first, else the loss.
 Metric deciding_metric(const Task& task, const std::string& wanted) {
   const std::vector<Metric> metrics = task.metrics();
   Metric loss{.name = "loss", .higher_is_better = false};
@@ -65,7 +65,7 @@ Trainer::Trainer(std::unique_ptr<Task> task, const TrainOptions& options, RunFol
       info_(task_->info()),
       best_by_(deciding_metric(*task_, options_.best_by)),
       checkpoints_(folder_ / "checkpoints") {
-  // What a resumed run must have in common with the checkpoint.
+  // Settings in which a resumed run must agree with the checkpoint.
   fields_.push_back({"task", info_.name});
   for (Field& field : task_->fields()) fields_.push_back(std::move(field));
   TrainOptions deciding = options_;
@@ -84,7 +84,7 @@ Trainer::Trainer(std::unique_ptr<Task> task, const TrainOptions& options, RunFol
 
 void Trainer::start_new_run() {
   std::filesystem::remove_all(checkpoints_.path());
-  // An old model must not be found beside the files of the new one.
+  // An old model must not remain beside files of the new one.
   for (const char* name : kModelFiles) std::filesystem::remove(folder_ / name);
   task_->begin(folder_);
   task_->initialise(options_.seed);
@@ -119,7 +119,7 @@ void Trainer::require_same_fields(const Fields& saved) const {
                             found == saved.end() ? std::string("none") : found->second,
                             " as in the checkpoint, found ", field.value));
   };
-  // A setting explains other data better than their fingerprint does.
+  // A differing setting is a better explanation than a differing fingerprint.
   for (const bool fingerprints : {false, true}) {
     for (const Field& field : fields_) {
       if (field.decides_weights && field.name.ends_with(".fingerprint") == fingerprints) require(field);
@@ -157,8 +157,8 @@ TrainResult Trainer::run(TrainObserver& observer, const std::atomic<bool>* stop)
     }
   }
   if (saved_step_ != state_.steps) save_checkpoint();
-  // The last weights are judged too. The checkpoint does not record it: a run that is resumed from there has
-  // to be as if it had never stopped.
+  // The final weights are validated too. The checkpoint does not record this: a run resumed from it must
+  // equal an uninterrupted one.
   const int64_t validated = result_.last_validation ? result_.last_validation->step : first_step_;
   if (reason != StopReason::requested && info_.valid_items > 0 && validated != state_.steps) validate(false);
   log_->flush();

@@ -1,4 +1,4 @@
-// What a trainer makes besides better weights: judgements of them, checkpoints, and the model folder.
+// The trainer's outputs: validations, checkpoints, and the model folder.
 
 #include <unistd.h>
 
@@ -40,7 +40,7 @@ class Trainer::EvaluatedWeights {
 
  private:
   const std::vector<nn::NamedParameter>& parameters_;
-  std::vector<Tensor> trained_;  // none where those are the ones to evaluate
+  std::vector<Tensor> trained_;  // empty if those are evaluated themselves
 };
 
 std::vector<Tensor> Trainer::evaluated_weights() const {
@@ -65,7 +65,7 @@ std::vector<Tensor> Trainer::evaluated_weights() const {
 bool Trainer::is_best(const Evaluation& evaluation, double value) const {
   if (state_.best.empty()) return true;
   const auto found = state_.best.find(best_by_.name);
-  if (found == state_.best.end()) return true;  // another metric decided until now
+  if (found == state_.best.end()) return true;  // another metric decided before
   if (value == found->second) return evaluation.loss < state_.best.at("loss");
   return best_by_.higher_is_better ? value > found->second : value < found->second;
 }
@@ -140,7 +140,7 @@ void Trainer::save_checkpoint() {
   run_folder_.forget_record();
   saved_step_ = state_.steps;
   saved_seconds_ = state_.seconds;
-  // Until there is a best model, the folder offers the latest one.
+  // Without a best model, the folder has the latest one.
   if (state_.best.empty()) {
     const EvaluatedWeights weights(*this);
     task_->export_model(folder_);
@@ -149,9 +149,9 @@ void Trainer::save_checkpoint() {
   observer_->on_checkpoint(state_.steps);
 }
 
-// The validation at the end of a run is no part of what a resumed run knows: its model may replace a better
-// one of the scheduled validations, or one that a longer run would have kept. That one waits in a folder
-// beside the checkpoints, as links where the file system has them.
+// The final validation of a run is not part of a resumed run's state: its model may replace the best one of
+// the scheduled validations, which a longer run would keep. That one is kept in a folder beside the
+// checkpoints, as links if the file system supports them.
 void Trainer::set_best_model_aside() const {
   const std::filesystem::path aside = checkpoints_.path() / kBestModel;
   const std::filesystem::path partial = concat(aside.string(), ".partial-", ::getpid());
@@ -180,7 +180,7 @@ std::filesystem::path Trainer::snapshot_file(int64_t step) const {
   return folder_ / "snapshots" / concat("step-", step, ".safetensors");
 }
 
-// Each checkpoint keeps its own: the newest may turn out to be damaged.
+// Each checkpoint keeps its own snapshots, because the newest may turn out to be damaged.
 void Trainer::remove_old_snapshots() const {
   std::set<int64_t> steps = checkpoints_.snapshots();
   steps.insert(state_.snapshots.begin(), state_.snapshots.end());

@@ -14,7 +14,7 @@
 namespace qkv::train {
 namespace {
 
-// In the run's folder, named as what RunFolder removes after a kill.
+// In the run's folder; RunFolder removes folders of this name after a kill.
 class ScratchFolder {
  public:
   explicit ScratchFolder(const std::filesystem::path& run)
@@ -35,7 +35,7 @@ class ScratchFolder {
   std::filesystem::path path_;
 };
 
-// Passes everything on, and ends the run at a step as a request does: then there is no validation.
+// Forwards all calls, and stops the run at a step as on request, without a validation.
 class EndAt : public TrainObserver {
  public:
   EndAt(TrainObserver& next, int64_t step, const std::atomic<bool>* stop)
@@ -66,7 +66,7 @@ std::optional<Checkpoint> checkpoint_before(const CheckpointFolder& checkpoints,
   return std::nullopt;
 }
 
-// The checkpoint as the only one of another folder, without what belongs to files of its own folder.
+// Saves the checkpoint as the only one of another folder, without references to files of its own folder.
 void copy_to(const std::filesystem::path& folder, const Checkpoint& checkpoint) {
   std::vector<io::NamedTensor> tensors;
   for (const std::string& name : checkpoint.file.names())
@@ -115,7 +115,7 @@ VerifyResult verify_resume(const Job& job, RunFolder folder, TrainObserver& obse
   if (!folder.resumes()) {
     throw UsageError(concat(folder.path().string(), ": expected a run with a checkpoint, found none"));
   }
-  // An older one is no match for a damaged newest one.
+  // A damaged newest checkpoint must not be replaced by an older one.
   const Checkpoint newest = open_checkpoint(checkpoints.list().front().second);
   const std::optional<Checkpoint> before = checkpoint_before(checkpoints, newest.state.steps);
 

@@ -1,5 +1,5 @@
 #pragma once
-// Whether a run on this machine repeats itself to the bit.
+// Verifies that a run is reproducible on this machine, bit for bit.
 
 #include <atomic>
 #include <cstdint>
@@ -10,17 +10,17 @@
 namespace qkv::train {
 
 struct VerifyResult {
-  int64_t from = 0, to = 0;  // steps that were redone: those behind `from`, up to `to`; 0: from the beginning
-  int64_t tensors = 0;       // that were compared: weights, averages, the optimizer's state
+  int64_t from = 0, to = 0;  // repeated steps: after `from`, up to `to`; 0: from the beginning
+  int64_t tensors = 0;       // compared: weights, averages, optimizer state
   int64_t different = 0;
-  std::string first_different;  // its name; "the position in the data" if only that differs; empty: all agree
+  std::string first_different;  // its name; "the position in the data" if only that differs; empty: all equal
 };
 
-// Redoes the last steps of the run in job.folder, from the checkpoint before the newest (from the beginning
-// if there is only one), in a folder of its own that is removed at the end, and compares the result with the
-// newest checkpoint. `job` has that run's settings (RunFolder::settings()). Nothing of the run changes.
-// Throws UsageError if there is no checkpoint to compare with or another process works in the folder;
-// DataError if the newest one is damaged; Stopped; what the run throws.
+// Repeats the last steps of the run in job.folder, from the checkpoint before the newest (from the beginning
+// if there is only one), in a temporary folder, and compares the result with the newest checkpoint. `job` has
+// the run's settings (RunFolder::settings()). The run is not changed. Throws UsageError if there is no
+// checkpoint or another process uses the folder; DataError if the newest checkpoint is damaged; Stopped; the
+// run's errors.
 VerifyResult verify_resume(const Job& job, RunFolder folder, TrainObserver& observer,
                            const std::atomic<bool>* stop = nullptr);
 

@@ -125,7 +125,7 @@ TEST_F(TrainCommand, VerifyResumeFindsOneFlippedBitOfAdamsMoments) {
   for (const auto& entry : std::filesystem::directory_iterator(scratch_ / "out"))
     EXPECT_EQ(entry.path().string().find("verify"), std::string::npos) << "left over";
 
-  // One bit, under a checksum that fits: only doing the steps again can tell.
+  // One bit, with a valid checksum: only repeating the steps detects it.
   const train::CheckpointFolder checkpoints(scratch_ / "out/checkpoints");
   const train::Checkpoint newest = checkpoints.load_latest().value();
   std::vector<io::NamedTensor> tensors;
@@ -140,9 +140,9 @@ TEST_F(TrainCommand, VerifyResumeFindsOneFlippedBitOfAdamsMoments) {
   ASSERT_FALSE(changed.empty());
   checkpoints.save(newest.state, newest.fields, tensors, 2);
   const Outcome found = run_qkv({"verify-resume", path("out"), "--quiet"});
-  expect_failure(found, 1, {"steps 5 to 6, done again, differ in 1 of", "the first: " + changed});
+  expect_failure(found, 1, {"steps 5 to 6, repeated, differ in 1 of", "the first: " + changed});
 
-  // With one checkpoint alone the run is done again from its beginning.
+  // With a single checkpoint the run is repeated from its beginning.
   run(training("short", {"--max-steps", "2"}));
   const json all = run({"verify-resume", path("short"), "--json", "--quiet"});
   EXPECT_EQ(all["from"], 0);
@@ -151,7 +151,7 @@ TEST_F(TrainCommand, VerifyResumeFindsOneFlippedBitOfAdamsMoments) {
   expect_failure(run_qkv({"verify-resume", scratch_.path().string()}), 2, {"found no checkpoint"});
 }
 
-// A line for each logged step and each validation, the same again after a resumption.
+// One line for each logged step and each validation, equal after a resumption.
 TEST_F(TrainCommand, WritesALogAndACurve) {
   run(training("whole", {"--max-steps", "6", "--set", "train.log_every=1"}));
   run(training("part", {"--max-steps", "3", "--set", "train.log_every=1"}));

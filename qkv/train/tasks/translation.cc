@@ -22,7 +22,7 @@ Words<text::SubwordKind> words(text::SubwordKind) {
   return kWords;
 }
 
-// A path is recorded from the root, so that a run can be resumed from another folder.
+// Paths are recorded absolute, so that a run can be resumed from another folder.
 void assign(std::string_view /*field*/, std::string_view text, std::filesystem::path& value) { value = text; }
 std::string to_text(const std::filesystem::path& value) {
   return value.empty() ? std::string() : std::filesystem::absolute(value).lexically_normal().string();
@@ -46,7 +46,7 @@ std::string to_text(const Value& value) {
   return field_text(value);
 }
 
-// Where the tokens come from. Files may move: the fingerprint of their tokens decides.
+// The sources of the tokens. Files may move: their tokens' fingerprint identifies them.
 template <class Job, class Visit>
 void visit_data_fields(Job& job, const Visit& visit) {
   visit("vocabulary.model", job.vocabulary.model, true);
@@ -122,7 +122,7 @@ text::TranslationTokenizer make_tokenizer(const TranslationJob& job, const std::
   return text::TranslationTokenizer::from_models(models);
 }
 
-// Positions that the model lacks: a folder says how many it has, and those who open it cut texts there.
+// Warns of pairs beyond the model's positions: programs that open the folder cut texts there.
 void warn_of_long_pairs(const models::TransformerConfig& config, const data::TokenStore& store,
                         bool left_out) {
   const int64_t most = config.most_tokens().value_or(std::numeric_limits<int64_t>::max());
@@ -164,7 +164,7 @@ void TranslationJob::check() const {
   task.validate();
   models::TransformerConfig some = config;
   some.source_vocabulary = some.target_vocabulary = std::max<int64_t>(vocabulary.size, 4);
-  some.eos_id = some.pad_id = some.decoder_start_id = 0;  // the tokenizer's, later
+  some.eos_id = some.pad_id = some.decoder_start_id = 0;  // replaced by the tokenizer's
   try {
     some.validate();
   } catch (const UsageError& error) {
@@ -196,7 +196,7 @@ void TranslationJob::check() const {
 
 std::unique_ptr<Task> TranslationJob::make_task(bool resumes, TrainObserver& observer,
                                                 const std::atomic<bool>* stop) const {
-  observer.on_stage(resumes ? "reading the vocabulary" : "making the vocabulary");
+  observer.on_stage(resumes ? "reading the vocabulary" : "training the vocabulary");
   const text::TranslationTokenizer tokenizer =
       resumes ? text::TranslationTokenizer::load(folder) : make_tokenizer(*this, stop);
   const models::TransformerConfig complete = complete_config(config, tokenizer);
@@ -206,7 +206,7 @@ std::unique_ptr<Task> TranslationJob::make_task(bool resumes, TrainObserver& obs
     corpus.max_length = std::min(corpus.max_length, complete.max_positions - 1);  // </s> needs a position too
   const std::filesystem::path cache = folder / "cache";
   make_writable_folder(cache);
-  observer.on_stage("turning text into tokens");
+  observer.on_stage("tokenizing");
   auto pairs = data::TokenStore::open_or_build(train, tokenizer, cache / "train.tokens", corpus, stop);
   log_info(concat("training corpus: ", pairs.report().summary()));
   warn_of_long_pairs(complete, pairs, corpus.max_length < task.max_length);

@@ -17,13 +17,13 @@
 
 namespace qkv::train {
 
-// Where the tokenizer comes from.
+// The origin of the tokenizer.
 struct VocabularyOptions {
-  // SentencePiece models to use; empty: they are trained on the training corpus. `target_model` only for
-  // separate vocabularies.
+  // SentencePiece models to use; empty: trains them on the training corpus. `target_model` requires separate
+  // vocabularies.
   std::filesystem::path model, target_model;
-  bool separate = false;  // a vocabulary for each language, in place of a joint one
-  int64_t size = 8000;    // of each; fewer where the text does not yield so many
+  bool separate = false;  // one vocabulary per language instead of a joint one
+  int64_t size = 8000;    // of each; smaller if the text does not yield as many pieces
   text::SubwordKind kind = text::SubwordKind::unigram;
   double character_coverage = 0.9999;
   bool byte_fallback = false;
@@ -33,7 +33,7 @@ struct VocabularyOptions {
 struct TranslationJob : Job {
   data::CorpusFiles train;
   data::CorpusFiles valid;           // both empty: no validation
-  models::TransformerConfig config;  // sizes of vocabularies and special ids are filled in
+  models::TransformerConfig config;  // vocabulary sizes and special ids are filled in
   TranslationOptions task;
   VocabularyOptions vocabulary;
   data::OnBadLine bad_utf8 = data::OnBadLine::fail;
@@ -46,7 +46,7 @@ struct TranslationJob : Job {
   void check() const override;
   std::unique_ptr<Task> make_task(bool resumes, TrainObserver& observer,
                                   const std::atomic<bool>* stop) const override;
-  TrainOptions trainer_options() const override;  // the schedule knows d_model
+  TrainOptions trainer_options() const override;  // passes d_model to the schedule
 };
 
 }  // namespace qkv::train
