@@ -114,22 +114,6 @@ std::string_view bytes_of(const MappedFile& file) {
   return {reinterpret_cast<const char*>(file.data()), file.size()};
 }
 
-// Writes the checksum into a file, and flushes it to disk.
-void seal(const std::filesystem::path& path) {
-  const MappedFile file(path, MapFor::reading);
-  const std::optional<size_t> digits = find_checksum(bytes_of(file));
-  if (!digits) throw DataError(concat(path.string(), ": expected a place for the checksum, found none"));
-  const std::string text = checksum(bytes_of(file), *digits);
-  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
-  const bool sealed = descriptor >= 0 &&
-                      ::pwrite(descriptor, text.data(), text.size(), static_cast<off_t>(*digits)) ==
-                          static_cast<ssize_t>(text.size()) &&
-                      ::fsync(descriptor) == 0;
-  const std::string reason = std::generic_category().message(errno);
-  if (descriptor >= 0) ::close(descriptor);
-  if (!sealed) throw IoError(concat("cannot write ", path.string(), ": ", reason));
-}
-
 [[noreturn]] void fail_foreign(const std::filesystem::path& path) {
   throw DataError(concat(path.string(), ": expected a training checkpoint of format ", kFormat,
                          ", found another safetensors file"));
@@ -157,6 +141,21 @@ JsonValue description_of(const io::SafetensorsFile& file) {
 }
 
 }  // namespace
+
+void seal_checkpoint(const std::filesystem::path& path) {
+  const MappedFile file(path, MapFor::reading);
+  const std::optional<size_t> digits = find_checksum(bytes_of(file));
+  if (!digits) throw DataError(concat(path.string(), ": expected a place for the checksum, found none"));
+  const std::string text = checksum(bytes_of(file), *digits);
+  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  const bool sealed = descriptor >= 0 &&
+                      ::pwrite(descriptor, text.data(), text.size(), static_cast<off_t>(*digits)) ==
+                          static_cast<ssize_t>(text.size()) &&
+                      ::fsync(descriptor) == 0;
+  const std::string reason = std::generic_category().message(errno);
+  if (descriptor >= 0) ::close(descriptor);
+  if (!sealed) throw IoError(concat("cannot write ", path.string(), ": ", reason));
+}
 
 void flush_folder(const std::filesystem::path& folder) {
   const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -201,7 +200,7 @@ void CheckpointFolder::save(const TrainState& state, const Fields& fields,
   const std::filesystem::path partial = concat(path.string(), ".partial-", ::getpid());
   try {
     io::write_safetensors(partial, tensors, {{kDescription, description}, {kChecksum, kNoChecksum}});
-    seal(partial);
+    seal_checkpoint(partial);
     if (::rename(partial.c_str(), path.c_str()) != 0) {
       throw IoError(concat("cannot replace ", path.string(), ": ", std::generic_category().message(errno)));
     }

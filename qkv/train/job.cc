@@ -25,7 +25,10 @@ TrainResult run_checked(const Job& job, RunFolder folder, TrainObserver& observe
     result.steps = folder.steps();
     return result;
   } catch (...) {
-    if (folder.recorded_first()) folder.forget_record();
+    try {
+      if (folder.recorded_first()) folder.forget_record();
+    } catch (const IoError&) {  // the other error comes first
+    }
     throw;
   }
   Trainer trainer(std::move(task), job.trainer_options(), std::move(folder));

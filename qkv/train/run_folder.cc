@@ -94,9 +94,11 @@ void RunFolder::record(const Fields& settings) {
 }
 
 void RunFolder::forget_record() {
-  std::error_code ignored;
-  // Otherwise, after a power cut, the run would start from the first step.
-  if (std::filesystem::remove(path_ / kRecord, ignored)) flush_folder(path_);
+  std::error_code error;
+  const bool removed = std::filesystem::remove(path_ / kRecord, error);
+  // Beside checkpoints it would make the run begin again.
+  if (error) throw IoError(concat("cannot remove ", (path_ / kRecord).string(), ": ", error.message()));
+  if (removed) flush_folder(path_);  // nor may it come back after a power cut
 }
 
 }  // namespace qkv::train

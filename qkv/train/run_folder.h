@@ -44,7 +44,7 @@ class RunFolder {
 
   // Writes run.json, after which a killed run can be continued.
   void record(const Fields& settings);
-  // Removes run.json: after the first checkpoint, or if the run cannot start.
+  // Removes run.json: after the first checkpoint, or because the run cannot begin. Throws IoError.
   void forget_record();
   // Whether record() was called and there was no run.json before.
   bool recorded_first() const { return recorded_first_; }
