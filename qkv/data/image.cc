@@ -25,7 +25,8 @@ const char* kind_of(std::string_view bytes) {
                                                                             {"<svg", "an SVG"},
                                                                             {"\xFF\x0A", "a JPEG XL"}}};
   if (bytes.empty()) return "an empty file";
-  if (bytes.starts_with("RIFF") && bytes.substr(8).starts_with("WEBP")) return "a WebP";
+  if (bytes.starts_with("RIFF") && bytes.substr(std::min<size_t>(8, bytes.size())).starts_with("WEBP"))
+    return "a WebP";
   if (bytes.substr(std::min<size_t>(4, bytes.size())).starts_with("ftyp"))
     return "a HEIF, an AVIF or a video";
   for (const auto& [beginning, kind] : kKinds) {
