@@ -23,7 +23,8 @@ TEST(Kills, AtEveryStageEndInTheSameFiles) {
   const int64_t vocabulary = runs.call("open train.en", 3),
                 tokenizing = runs.call("open run/cache/train.tokens");
   const int64_t step = runs.call("write run/log.jsonl", 1);
-  const int64_t before_validation = runs.call("write run/log.jsonl", 3), validated = before_validation + 1;
+  const int64_t before_validation = runs.call("write run/log.jsonl", 3);
+  const int64_t validated = runs.call("write run/log.jsonl", 4);
   const int64_t checkpoint = runs.call("rename run/checkpoints/step-000000004");
   const int64_t model = runs.call("rename run/model.safetensors");
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGKILL}) {
