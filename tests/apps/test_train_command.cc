@@ -64,6 +64,15 @@ TEST_F(TrainCommand, ResumesWithoutAnyOptionToTheSameBits) {
   EXPECT_EQ(model("other"), model("whole"));
 }
 
+// Bookkeeping and the number of threads may change; the results do not.
+TEST_F(TrainCommand, ResumesWithOtherBookkeepingToTheSameFiles) {
+  run(training("whole", {"--max-steps", "6", "--threads", "2"}));
+  run(training("part", {"--max-steps", "3", "--checkpoint-every", "1", "--threads", "2"}));
+  resume("part", {"--max-steps", "6", "--checkpoint-every", "2", "--patience", "9", "--threads", "1"});
+  for (const char* name : {"model.safetensors", "config.json", "log.jsonl", "curve.svg"})
+    EXPECT_EQ(read_file(scratch_ / "part" / name), read_file(scratch_ / "whole" / name)) << name;
+}
+
 TEST_F(TrainCommand, ResumingNamesTheOptionThatContradicts) {
   run(training("out", {"--max-steps", "2"}));
   const auto refuse = [&](const std::vector<std::string>& more, const std::vector<std::string>& parts) {
