@@ -1,4 +1,4 @@
-// The long campaign of faults: qkv_faults --help says how. Its figures are in docs/reliability.md.
+// The fault injection campaign; see qkv_faults --help.
 
 #include <algorithm>
 #include <chrono>
@@ -13,17 +13,17 @@ namespace qkv::faults {
 namespace {
 
 constexpr const char* kHelp = R"(qkv_faults [OPTION VALUE]...
-Runs small trainings, quantizations, reports and translations of qkv, in each of which one system call or allocation
-fails, and prints a table of how they ended. Exit status 1 where one ended otherwise than it should.
+Runs qkv's training, quantization, report and translation on small inputs; in each run one system call or allocation
+fails. Prints a table of the outcomes. Exit status 1 if an outcome is wrong.
   --workload NAME   train, train-vocabulary, quantize, report or translate (default: all)
   --call NAME       open, read, write, full-disk, short-write, fsync, rename, mmap, close, unlink, mkdir, thread,
                     no-threads, clock-forward, clock-back or malloc (default: all but malloc)
-  --first N         Indices from 0 on that fail, one a run (default: all)
-  --drawn N         Indices of the rest, drawn at random, that fail (default: 0)
-  --seed N          Of what is drawn (default: 1)
-  --again N         After each Nth failure the run is done again and compared (default: 1: after each)
-  --space N         In place of calls: N sizes of the address space, from too little to enough, a run within each
-  --minutes N       No run begins later than this (default: no limit)
+  --first N         Fail the first N calls, one per run (default: all)
+  --drawn N         Fail N random calls of the rest, one per run (default: 0)
+  --seed N          Random seed (default: 1)
+  --again N         After each Nth failure, repeat the run and compare (default: 1)
+  --space N         Instead of calls: one run for each of N address space limits, from too little to enough
+  --minutes N       Start no run after this time (default: no limit)
 )";
 
 struct Settings {
@@ -116,7 +116,7 @@ int run(const Settings& settings) {
       std::vector<long> sizes(static_cast<size_t>(settings.space));
       std::iota(sizes.begin(), sizes.end(), 0);
       row("address space", settings.space, sizes, [&](long i) {
-        constexpr unsigned long kLeast = 60'000'000, kMost = 300'000'000;  // its libraries alone take 55 MB
+        constexpr unsigned long kLeast = 60'000'000, kMost = 300'000'000;  // its libraries take 55 MB
         return judge.run_within(kLeast + (kMost - kLeast) / static_cast<unsigned long>(settings.space) *
                                              static_cast<unsigned long>(i),
                                 i % settings.again == 0);

@@ -24,7 +24,7 @@ bool says_out_of_memory(std::string text) {
   return contains(text, "out of memory");
 }
 
-// The file that a temporary one beside it becomes.
+// The target of a temporary file.
 std::string final_name(const std::string& path) {
   const std::string name = fs::path(path).filename();
   return name.substr(0, name.find(".partial"));
@@ -150,9 +150,9 @@ Verdict Judge::verdict_on(const CallKind& kind, const Outcome& outcome, const st
   if (!verdict.complaint.empty() || !again) return verdict;
   const Outcome next = start(workload_.again, {});
   if (next.status != 0) {
-    verdict.complaint = "done again, it fails: " + next.err;
+    verdict.complaint = "the repetition fails: " + next.err;
   } else if (const std::string wrong = wrong_result(next); !wrong.empty()) {
-    verdict.complaint = "done again, " + wrong;
+    verdict.complaint = "in the repetition: " + wrong;
   }
   return verdict;
 }

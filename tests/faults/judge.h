@@ -1,5 +1,5 @@
 #pragma once
-// One run with one call that fails, and whether the program dealt with it.
+// Judges how the program handles one failing call.
 
 #include <filesystem>
 #include <map>
@@ -11,13 +11,13 @@
 
 namespace qkv::faults {
 
-// A call of preload.cc, and how it fails.
+// A call of preload.cc and its failure.
 struct CallKind {
-  const char* name;        // what the campaign calls it
-  const char* call;        // what preload.cc calls it
-  int error;               // errno; of a clock, the seconds by which it jumps
+  const char* name;        // in the campaign
+  const char* call;        // in preload.cc
+  int error;               // errno; for clocks the jump in seconds
   bool all_later = false;  // all calls from the index on fail
-  bool harmless = false;   // the program has to succeed all the same
+  bool harmless = false;   // the program must succeed
 };
 
 const std::vector<CallKind>& call_kinds();
@@ -26,8 +26,8 @@ const CallKind& call_kind(const std::string& name);
 struct Verdict {
   enum class Kind { not_reached, harmless, failed_cleanly, crash_in_library, wrong };
   Kind kind = Kind::not_reached;
-  // Of a wrong one, and of a signal from within a call of oneDNN or SentencePiece that was refused memory:
-  // what was expected and what was found.
+  // Expected and found, for `wrong` and `crash_in_library` (a signal after a failed allocation in oneDNN or
+  // SentencePiece).
   std::string complaint = {};
 };
 
@@ -37,14 +37,14 @@ struct Programs {
 
 class Judge {
  public:
-  // Runs the workload without a fault, for what it should result in and how many calls it makes. `scratch` is
-  // an empty folder.
+  // Runs the workload without a fault to record its result and its number of calls. `scratch` is an empty
+  // folder.
   Judge(const Programs& programs, const Workload& workload, const std::filesystem::path& scratch);
 
   long calls(const CallKind& kind) const;
-  // `again`: also do it again after a failure, and compare the result.
+  // `again`: repeats the run after a failure and compares the result.
   Verdict run(const CallKind& kind, long index, bool again) const;
-  // With so much address space, from too little to enough: all allocations, mappings and threads may fail.
+  // Limits the address space, so that allocations, mappings and threads may fail.
   Verdict run_within(unsigned long bytes, bool again) const;
 
  private:

@@ -1,18 +1,16 @@
 // LD_PRELOAD library that makes one call of a program fail, chosen by the environment:
 //
-//   QKV_FAULT=CALL:INDEX:ERROR    the INDEX-th (from 0) CALL after main() began fails with errno ERROR
+//   QKV_FAULT=CALL:INDEX:ERROR    the INDEX-th (from 0) CALL in main() fails with errno ERROR
 //   QKV_FAULT=CALL:INDEX+:ERROR   and so do all later ones
-//   QKV_FAULT_LOG=FILE            what failed is written there, and at exit the number of calls of each kind.
-//   Of memory
-//                                 the library that asked for it, if it is oneDNN or SentencePiece
-//   QKV_FAULT_TRACE=1             and the call's backtrace to stderr
+//   QKV_FAULT_LOG=FILE            logs the failure and, at exit, the number of calls of each kind; for memory
+//                                 also the requesting library, if it is oneDNN or SentencePiece
+//   QKV_FAULT_TRACE=1             prints the call's backtrace to stderr
 //
-// CALL is one of kNames. malloc is all of malloc, calloc, realloc, posix_memalign, aligned_alloc and
-// memalign, which are below operator new as well; mmap is that of files. A write to stderr never fails: the
-// message is what is tested. "short" is a write that takes half of what it is given, "clock" the wall clock,
-// which jumps by ERROR seconds.
+// CALL is one of kNames. malloc includes calloc, realloc, posix_memalign, aligned_alloc and memalign, and
+// thereby operator new; mmap is only that of files. Writes to stderr never fail, because the message is
+// tested. "short" writes half of the bytes, "clock" is the wall clock, which jumps by ERROR seconds.
 //
-// It uses neither the C++ library nor memory of its own.
+// Uses neither the C++ library nor dynamic memory.
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -33,7 +31,7 @@
 #include <atomic>
 
 extern "C" {
-void* __libc_malloc(size_t);            // NOLINT: glibc's own names for what is behind malloc
+void* __libc_malloc(size_t);            // NOLINT: glibc's names of its allocator
 void* __libc_calloc(size_t, size_t);    // NOLINT
 void* __libc_realloc(void*, size_t);    // NOLINT
 void* __libc_memalign(size_t, size_t);  // NOLINT
@@ -61,7 +59,7 @@ constexpr const char* kNames[kCalls] = {"open",  "read",   "write", "short",  "f
                                         "close", "unlink", "mkdir", "malloc", "thread", "clock"};
 
 std::atomic<long> counts[kCalls];
-bool armed = false;  // from main() on
+bool armed = false;  // set when main() starts
 int failing_call = -1;
 long first_index = 0;
 bool all_later = false;
@@ -74,7 +72,7 @@ Function* real(const char* name) {
   return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
 }
 
-// Text on the stack, as a failing malloc cannot be reported with memory.
+// Text on the stack, because a failing malloc must be reported without allocation.
 struct Line {
   char text[600];
   size_t size = 0;
@@ -91,7 +89,7 @@ struct Line {
   void write(int file) const { ::syscall(SYS_write, file, text, size); }
 };
 
-// The library of these within which the call is made; empty: none of them.
+// The first of these libraries in the call stack; empty: none.
 const char* library_of_call() {
   void* frames[64];
   const int count = ::backtrace(frames, 64);
@@ -124,7 +122,7 @@ void report(Call call, const char* path) {
   armed = true;
 }
 
-// Counts the call, and says whether it is to fail.
+// Counts the call; returns whether it fails.
 bool fails(Call call, const char* path = nullptr) {
   if (!armed) return false;
   const long index = counts[call].fetch_add(1, std::memory_order_relaxed);
@@ -182,7 +180,7 @@ Main* real_main = nullptr;
 int armed_main(int count, char** arguments, char** environment) {
   read_settings();
   void* frame[1];
-  ::backtrace(frame, 1);  // loads what it needs
+  ::backtrace(frame, 1);  // loads its library now
   armed = true;
   return real_main(count, arguments, environment);
 }
@@ -290,7 +288,7 @@ EXPORT int fsync(int file) {
 }
 EXPORT int close(int file) {
   static auto* next = real<int(int)>("close");
-  // The descriptor is gone all the same, as Linux does it.
+  // The descriptor is closed nevertheless, as on Linux.
   const bool failed = fails_on(kClose, file);
   const int error = errno;
   const int result = next(file);

@@ -9,15 +9,14 @@
 namespace qkv::faults {
 
 struct Outcome {
-  int status =
-      -1;  // the exit status; 128 + the signal where one ended it (SIGALRM: it took longer than a minute)
+  int status = -1;  // exit status, or 128 + the terminating signal (SIGALRM: longer than a minute)
   std::string out, err;
 };
 
 struct ProcessOptions {
-  std::map<std::string, std::string> environment = {};  // added to this process's own
+  std::map<std::string, std::string> environment = {};  // added to this process's environment
   std::string input = {};                               // on stdin
-  std::string stdout_to = {};                           // a file in place of Outcome::out
+  std::string stdout_to = {};                           // a file instead of Outcome::out
   unsigned long address_space = 0;                      // bytes that the process may map; 0: no limit
 };
 

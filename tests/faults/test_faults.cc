@@ -1,4 +1,4 @@
-// A share of the campaign: some indices of every call. docs/reliability.md has the whole.
+// A part of the campaign (campaign.cc): some indices of every call.
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 namespace qkv::faults {
 namespace {
 
-// Some calls of a kind, spread over all of them.
+// Evenly spaced calls of a kind.
 std::vector<long> some_of(long calls, long wanted) {
   std::vector<long> indices;
   for (long i = 0; i < std::min(calls, wanted); ++i)
@@ -36,7 +36,7 @@ void expect_dealt_with(const std::string& name) {
       harmless += verdict.kind == Verdict::Kind::harmless;
     }
   }
-  // The preloaded library was at work.
+  // The preloaded library was active.
   EXPECT_GT(judge.calls(call_kind("malloc")), 1000);
   EXPECT_GT(judge.calls(call_kind("open")), 5);
   EXPECT_GT(failures, 10);

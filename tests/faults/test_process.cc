@@ -1,4 +1,4 @@
-// The program among others: pipes that close, full disks, folders that vanish.
+// The program's environment: closed pipes, full disks, removed folders.
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -52,7 +52,7 @@ TEST_F(Process, AFullDeviceBehindStdoutIsAnError) {
   }
 }
 
-// As `qkv translate ... | head -1`: SIGPIPE ends it, without a word.
+// As `qkv translate ... | head -1`: ends by SIGPIPE, without a message.
 TEST_F(Process, AClosedPipeEndsItQuietly) {
   std::string lines;
   for (int i = 0; i < 2000; ++i) lines += "the cat sees " + std::to_string(i) + " times\n";
@@ -90,7 +90,7 @@ TEST_F(Process, AReportGoesToADeviceWithoutReplacingIt) {
   EXPECT_TRUE(fs::is_symlink("/dev/stdout"));
 }
 
-// A run that is under way: its folder vanishes, and it stops at the next checkpoint.
+// The folder of an active run is removed: the run stops at the next checkpoint.
 TEST_F(Process, ATrainingWhoseFolderVanishesFails) {
   const fs::path out = scratch_ / "vanishing";
   std::vector<std::string> arguments = command("train", out);
@@ -103,7 +103,7 @@ TEST_F(Process, ATrainingWhoseFolderVanishesFails) {
   ASSERT_GE(remover, 0);
   if (remover == 0) {
     while (!fs::exists(out / "checkpoints/step-000000400.safetensors")) ::usleep(1000);
-    ::usleep(300'000);  // until the model is exported too
+    ::usleep(300'000);  // until the model is exported
     fs::rename(out, scratch_ / "elsewhere");
     ::_exit(0);
   }

@@ -10,7 +10,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Forty pairs, whose lines differ in length and words.
+// Forty pairs with lines of different lengths and words.
 void write_corpus(const fs::path& folder) {
   constexpr std::array<const char*, 6> kEnglish{"cat", "dog", "house", "tree", "river", "mountain"};
   constexpr std::array<const char*, 6> kGerman{"Katze", "Hund", "Haus", "Baum", "Fluss", "Berg"};

@@ -1,5 +1,5 @@
 #pragma once
-// Small runs of the program, each with what it makes and how it is done again after a failure.
+// Small runs of the program, with their outputs and the command that repeats them after a failure.
 
 #include <filesystem>
 #include <map>
@@ -10,20 +10,20 @@ namespace qkv::faults {
 
 struct Workload {
   std::string name;
-  // OUT in an argument is the file or folder that the run makes.
+  // OUT in an argument is the output file or folder.
   std::vector<std::string> command;
-  std::vector<std::string> again;       // after a failure; ends in the same result as a run that did not fail
+  std::vector<std::string> again;       // repeats a failed run, with the result of a run that did not fail
   std::string out;                      // OUT's name; empty: the result is on stdout
-  std::string previous = {};            // the content that OUT has before the run: a failure leaves it whole
+  std::string previous = {};            // OUT's content before the run; must survive a failure
   std::string input = {};               // on stdin
-  bool starts_library_threads = false;  // of SentencePiece's trainer, which needs all of them
+  bool starts_library_threads = false;  // SentencePiece's trainer, which needs all its threads
 };
 
-// Makes corpus, vocabulary and model in `folder`, with the program, and returns the workloads over them.
+// Creates corpus, vocabulary and model in `folder` with the program; returns workloads that use them.
 std::vector<Workload> make_workloads(const std::string& program, const std::filesystem::path& folder);
 
-// The bytes of all that the run made in OUT, by path, but those of curves and speeds. Of checkpoints, which
-// contain times, only the number of checkpoints counts.
+// The contents of OUT's files by path, without curves and speeds; checkpoints contain times and are only
+// counted.
 std::map<std::string, std::string> results_of(const std::filesystem::path& out);
 
 }  // namespace qkv::faults

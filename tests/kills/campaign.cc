@@ -1,6 +1,6 @@
-// kill_campaign [KILLS [SEED]]: sends `qkv train` at least KILLS signals (default 300), each at a call on
-// files that the seed chooses, one to three in a run, and compares each folder in the end with that of a run
-// that was not stopped. Prints a line for each configuration; the exit status is 1 where any folder differs.
+// kill_campaign [KILLS [SEED]]: sends at least KILLS signals (default 300) to `qkv train`, each at a random
+// call on files, one to three per run, and compares each final folder with that of an uninterrupted run.
+// Prints one line per configuration; exits with status 1 if a folder differs.
 
 #include <unistd.h>
 

@@ -26,7 +26,7 @@ bool is_checkpoint(const fs::path& name) {
   return name.parent_path() == "checkpoints" && name.extension() == ".safetensors";
 }
 
-// Relative paths of all files; those of TensorBoard, which have the time in their names, are left out.
+// Relative paths of all files except TensorBoard's, whose names contain the time.
 std::set<std::string> files_of(const fs::path& folder) {
   std::set<std::string> names;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
@@ -84,10 +84,10 @@ std::string difference(const fs::path& expected, const fs::path& found) {
       const std::string what = checkpoint_difference(expected / name, found / name);
       if (!what.empty()) text += concat(name, ": ", what, "\n");
     } else if (name != "speed.jsonl" && read_file(expected / name) != read_file(found / name)) {
-      text += concat(name, ": other bytes\n");
+      text += concat(name, ": different bytes\n");
     }
   }
-  if (event_points(expected / "runs") != event_points(found / "runs")) text += "runs: other points\n";
+  if (event_points(expected / "runs") != event_points(found / "runs")) text += "runs: different points\n";
   return text;
 }
 
@@ -98,7 +98,7 @@ KilledRuns::KilledRuns(fs::path scratch, std::vector<std::string> options)
   apps::write_number_corpus(split.train, scratch_ / "train.en", scratch_ / "train.de");
   apps::write_number_corpus(split.validation, scratch_ / "valid.en", scratch_ / "valid.de");
   const std::string log = (scratch_ / "calls").string();
-  // In the folder that is killed later, so that the calls have the same paths and number.
+  // In the same folder as the killed runs, so that the calls have the same paths and number.
   const Ended whole = start(command("run"), std::nullopt, log);
   if (whole.status != 0) throw std::runtime_error("the uninterrupted run failed: " + whole.err);
   fs::rename(scratch_ / "run", scratch_ / "whole");
@@ -163,7 +163,7 @@ std::string KilledRuns::check(const std::vector<Kill>& kills) {
     const Ended ended =
         start(begun() ? std::vector<std::string>{"train", "--resume", folder} : command("run"), kill);
     const std::string what = concat("signal ", kill.signal, " at call ", kill.at, ": ");
-    if (ended.status == 0) {  // it had done all, or was about to end anyway
+    if (ended.status == 0) {  // it had finished, or was about to
       ++too_late_;
       break;
     }
@@ -171,7 +171,7 @@ std::string KilledRuns::check(const std::vector<Kill>& kills) {
     if (ended.status != 128 + kill.signal) return concat(what, "status ", ended.status, ": ", ended.err);
     if (kill.signal == SIGKILL) continue;
     if (ended.err.find("continue with: qkv train --resume") == std::string::npos)
-      return concat(what, "it does not say how to continue: ", ended.err);
+      return concat(what, "the message does not tell how to continue: ", ended.err);
     if (const std::string litter = litter_in(folder); !litter.empty()) return concat(what, "litter:", litter);
   }
   const Ended ended =

@@ -1,5 +1,5 @@
 #pragma once
-// Runs of `qkv train` that get signals, and what their folders must be in the end.
+// Runs of `qkv train` that receive signals, and their expected folders.
 
 #include <csignal>
 #include <filesystem>
@@ -10,36 +10,36 @@
 
 namespace qkv::testing {
 
-// A signal before a call on files, counted from 1 within one process; see preload.cc.
+// A signal before a call on files, counted from 1 per process; see preload.cc.
 struct Kill {
   int64_t at = 0;
   int signal = SIGKILL;
 };
 
 struct Ended {
-  int status = -1;  // the exit status; 128 + the signal where one ended it
+  int status = -1;  // exit status, or 128 + the terminating signal
   std::string err;
 };
 
-// One training with a folder to compare with: `whole` is what it leaves when nothing stops it.
+// A training configuration with the folder of its uninterrupted run, `whole`.
 class KilledRuns {
  public:
-  // `options`: of the training, beside the files. Writes a corpus, and runs it once to the end. Throws
-  // std::runtime_error where that fails.
+  // `options`: of the training, besides the files. Writes a corpus and trains to the end once. Throws
+  // std::runtime_error if that fails.
   KilledRuns(std::filesystem::path scratch, std::vector<std::string> options);
 
-  // The calls of the uninterrupted run in their order, "CALL PATH" with the path below the scratch folder.
+  // The calls of the uninterrupted run in order, "CALL PATH" with the path below the scratch folder.
   const std::vector<std::string>& calls() const { return calls_; }
-  // The number of the `nth` call (from 1) that begins so: "rename run/config.json". Throws std::out_of_range.
+  // The number of the `nth` call (from 1) with this prefix: "rename run/config.json". Throws
+  // std::out_of_range.
   int64_t call(const std::string& prefix, int nth = 1) const;
 
-  // Begins a new run in the folder `run`, and gives each process, the first and those that resume it, one of
-  // the signals; then resumes it until it ends by itself. Returns what is wrong with the outcome: with exit
-  // statuses, messages, litter after a graceful stop, or in the end with any file, compared with the whole
-  // run's. Empty: nothing.
+  // Starts a new run in the folder `run` and sends one of the signals to each process, the first and those
+  // that resume it; then resumes it to the end. Returns a description of errors in exit statuses, messages,
+  // files left after a graceful stop, or final files compared with `whole`. Empty: none.
   std::string check(const std::vector<Kill>& kills);
 
-  // How many signals were sent, by number, and how many of the processes had ended before.
+  // Number of signals sent, by signal number, and number of processes that had ended before.
   const std::map<int, int64_t>& signals_sent() const { return sent_; }
   int64_t came_too_late() const { return too_late_; }
 
@@ -55,8 +55,8 @@ class KilledRuns {
   int64_t too_late_ = 0;
 };
 
-// What differs between the folders of two runs that should be the same: files that only one has, and
-// contents. Of checkpoints and of TensorBoard's files, what depends on the clock is left out.
+// Differences between the folders of two equal runs: files in only one of them, and contents. Ignores times
+// in checkpoints and TensorBoard's files.
 std::string difference(const std::filesystem::path& expected, const std::filesystem::path& found);
 
 }  // namespace qkv::testing

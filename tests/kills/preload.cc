@@ -1,12 +1,11 @@
-// LD_PRELOAD library that sends a program a signal in the middle of its work on files, chosen by the
-// environment:
+// LD_PRELOAD library that sends a signal to its program at a call on files, chosen by the environment:
 //
 //   QKV_KILL_UNDER=DIR    counts the calls on files below DIR (not /dev, not terminals), from 1:
 //                         open, write, fsync, rename, unlink, mkdir, truncate, link
 //   QKV_KILL_AT=N         sends itself QKV_KILL_SIGNAL (a number) before the N-th of them
-//   QKV_KILL_LOG=FILE     writes each call there: "CALL PATH", a line each
+//   QKV_KILL_LOG=FILE     logs the calls, one per line: "CALL PATH"
 //
-// So the very program that is shipped is stopped at a known point of a run, without a hook in it.
+// Stops the unmodified program at a known point of a run.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>

@@ -1,4 +1,4 @@
-// A short share of the kills that scripts/kill_campaign makes.
+// A short version of scripts/kill_campaign.
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ const Configuration& configuration(const std::string& name) {
   return *std::ranges::find(all, name, &Configuration::first);
 }
 
-// Each stage by the call on files that it begins or ends with.
+// Each stage, by the call on files at its start or end.
 TEST(Kills, AtEveryStageEndInTheSameFiles) {
   const Scratch scratch;
   KilledRuns runs(scratch / "ema", configuration("ema").second);
@@ -35,7 +35,7 @@ TEST(Kills, AtEveryStageEndInTheSameFiles) {
     SCOPED_TRACE(signal);
     EXPECT_EQ(runs.check({{before_validation, signal}}), "");
     EXPECT_EQ(runs.check({{validated, signal}}), "");
-    // Those that resume count their calls from their own beginning.
+    // Resumed processes count their own calls.
     EXPECT_EQ(runs.check({{checkpoint, signal}, {checkpoint / 2, signal}}), "");
     EXPECT_EQ(runs.check({{model, signal}}), "");
   }
