@@ -21,7 +21,7 @@ struct Arguments {
 };
 
 // One file, or shards.
-int64_t weight_bytes(const std::string& folder) {
+int64_t weight_bytes(const std::filesystem::path& folder) {
   int64_t bytes = 0;
   for (const std::filesystem::path& path : files_in(folder)) {
     const std::string name = path.filename().string();
@@ -33,8 +33,14 @@ int64_t weight_bytes(const std::string& folder) {
 }
 
 void quantize(const Arguments& arguments) {
-  models::quantize_folder(arguments.model, arguments.out, *arguments.dtype, pipelines::write_proof);
-  const int64_t before = weight_bytes(arguments.model), after = weight_bytes(arguments.out);
+  const int64_t before = weight_bytes(arguments.model);
+  int64_t after = 0;
+  // Inside, so that an error leaves no folder behind that a second try would refuse.
+  const auto finish = [&after](const std::filesystem::path& folder) {
+    pipelines::write_proof(folder);
+    after = weight_bytes(folder);
+  };
+  models::quantize_folder(arguments.model, arguments.out, *arguments.dtype, finish);
   say(concat(arguments.out, ": weights in ", weight_dtype_name(*arguments.dtype), ", ", bytes_text(after),
              " (", bytes_text(before), " in ", arguments.model, ")"));
   if (after > before) say("the copy is larger but no more precise, because the weights were already rounded");

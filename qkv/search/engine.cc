@@ -184,7 +184,12 @@ void Engine::end(std::unique_ptr<Sequence> sequence) {
   decoded.request_id = sequence->request_id;
   decoded.error = sequence->error;
   decoded.cancelled = sequence->cancelled;
-  if (!decoded.error && !decoded.cancelled) decoded.hypotheses = sequence->hypotheses->result();
+  if (decoded.error || decoded.cancelled) return;
+  try {
+    decoded.hypotheses = sequence->hypotheses->result();
+  } catch (...) {
+    decoded.error = std::current_exception();
+  }
 }
 
 // Admits requests in groups, because encoders are fast on groups: all that are queued, or as many as fill a
@@ -294,9 +299,17 @@ void Engine::admit_read() {
 void Engine::admit_group(Sequences group) {
   std::vector<std::unique_ptr<StepModel::Source>> sources;
   for (const auto& sequence : group) sources.push_back(std::move(sequence->source));
+  // All memory first: once the model has taken the sequences in, nothing may fail.
+  std::vector<int32_t> offsets = hypothesis_offsets_.values();
+  for (size_t i = 0; i < group.size(); ++i) offsets.push_back(offsets.back() + 1);
+  Offsets joined(std::move(offsets));
+  ids_.reserve(ids_.size() + group.size());
+  const size_t first = running_.size();
+  running_.resize(first + group.size());
   try {
     model_->admit(sources);
   } catch (...) {
+    running_.resize(first);
     if (group.size() == 1) {
       source_tokens_ -= group.front()->source_tokens();
       reserved_bytes_ -= group.front()->cache_bytes;
@@ -311,14 +324,12 @@ void Engine::admit_group(Sequences group) {
     }
     return;
   }
-  std::vector<int32_t> offsets = hypothesis_offsets_.values();
-  for (auto& sequence : group) {
-    ids_.push_back(
-        special_.start.value_or(sequence->request.source.empty() ? 0 : sequence->request.source.back()));
-    offsets.push_back(offsets.back() + 1);
-    running_.push_back(std::move(sequence));
+  for (size_t i = 0; i < group.size(); ++i) {
+    const std::vector<int32_t>& source = group[i]->request.source;
+    ids_.push_back(special_.start.value_or(source.empty() ? 0 : source.back()));
+    running_[first + i] = std::move(group[i]);
   }
-  hypothesis_offsets_ = Offsets(std::move(offsets));
+  hypothesis_offsets_ = std::move(joined);
   membership_changed_ = true;
 }
 
@@ -422,14 +433,18 @@ void Engine::drop_ended_rows(bool advanced) {
   const Offsets after(std::move(offsets));
   bool moved = !(after == hypothesis_offsets_);
   for (size_t r = 0; r < parents.size(); ++r) moved = moved || parents[r] != static_cast<int32_t>(r);
+  // All memory first: once the model has dropped the rows, nothing may fail.
+  Offsets still_running(std::move(left));
+  ended_.reserve(ended_.size() + running_.size());
   if (moved) model_->reorder(parents, after);
-  hypothesis_offsets_ = Offsets(std::move(left));
+  hypothesis_offsets_ = std::move(still_running);
   ids_ = std::move(ids);
 
-  Sequences still_running;
-  for (auto& sequence : running_) {
+  size_t kept = 0;
+  for (size_t s = 0; s < running_.size(); ++s) {
+    std::unique_ptr<Sequence> sequence = std::move(running_[s]);
     if (!sequence->rows().empty()) {
-      still_running.push_back(std::move(sequence));
+      running_[kept++] = std::move(sequence);
       continue;
     }
     source_tokens_ -= sequence->source_tokens();
@@ -437,14 +452,19 @@ void Engine::drop_ended_rows(bool advanced) {
     membership_changed_ = true;
     end(std::move(sequence));
   }
-  running_ = std::move(still_running);
+  running_.resize(kept);
 }
 
 // The model threw during a step: its rows are void.
 void Engine::end_running(const std::exception_ptr& error) {
   const Offsets none(std::vector<int32_t>(running_.size() + 1));
   for (const auto& sequence : running_) sequence->error = error;
-  model_->reorder({}, none);
+  ended_.reserve(ended_.size() + running_.size());
+  try {
+    model_->reorder({}, none);
+  } catch (...) {
+    std::rethrow_exception(error);  // the first error is the one to report
+  }
   for (auto& sequence : running_) {
     source_tokens_ -= sequence->source_tokens();
     reserved_bytes_ -= sequence->cache_bytes;
