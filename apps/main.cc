@@ -63,7 +63,7 @@ int fail(const std::string& message, int status = kFailed) {
 
 int run(CLI::App& program, int argc, char** argv) {
   try {
-    kernels::instruction_set();  // a wrong QKV_ISA fails, also where nothing is computed
+    kernels::instruction_set();  // an invalid QKV_ISA fails, even if nothing is computed
     declare(program);
     const int status = parse_and_run(program, argc, argv);
     flush_stdout();
@@ -93,8 +93,8 @@ std::atomic<bool> out_of_memory = false;
   throw std::bad_alloc();
 }
 
-// SentencePiece trains on threads of its own and catches nothing there, and protobuf, which it is made of,
-// throws in destructors: where that is for want of memory, it is an error like any other.
+// SentencePiece trains on its own threads without catching exceptions, and protobuf, which it uses, throws in
+// destructors: if memory has run out, exits with an error message.
 [[noreturn]] void end_without_memory() {
   if (!out_of_memory) std::abort();
   constexpr std::string_view kMessage = "qkv: out of memory\n";
@@ -109,7 +109,7 @@ int main(int argc, char** argv) {
   std::set_new_handler(qkv::apps::note_and_throw);
   std::set_terminate(qkv::apps::end_without_memory);
   CLI::App program{"qkv: train, run and look into Transformers\n",
-                   "qkv"};  // outlives what is said of its options
+                   "qkv"};  // must outlive messages about its options
   qkv::set_log_sink([](qkv::LogLevel level, const std::string& message) {
     qkv::apps::say((level == qkv::LogLevel::warning ? "warning: " : "") + message);
   });

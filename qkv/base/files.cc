@@ -62,7 +62,7 @@ size_t read_some(const std::filesystem::path& path, int descriptor, void* data, 
   }
 }
 
-// False, and errno, where not all could be written.
+// Returns false and sets errno if not all bytes could be written.
 bool write_all(int descriptor, const void* data, size_t bytes) {
   const char* next = static_cast<const char*>(data);
   while (bytes > 0) {
@@ -79,7 +79,7 @@ bool write_all(int descriptor, const void* data, size_t bytes) {
 
 constexpr std::string_view kPartial = ".partial-";
 
-// Unique in this process and, as long as processes live, on this machine.
+// Unique in this process, and among the running processes of this machine.
 std::string temporary_name() {
   static std::atomic<uint64_t> count{0};
   return concat(kPartial, ::getpid(), "-", count.fetch_add(1));
@@ -90,8 +90,7 @@ bool is_temporary(const std::string& name) {
   return at != name.npos && name.find_first_not_of("0123456789-", at + kPartial.size()) == name.npos;
 }
 
-// What a rename would put a file in the place of: a device, a pipe, or the link to one, /dev/stdout for
-// example.
+// A device, a pipe, or a link to one (/dev/stdout), which a rename would replace by a file.
 bool written_in_place(const std::filesystem::path& path) {
   std::error_code ignored;
   const std::filesystem::file_status status = std::filesystem::status(path, ignored);
@@ -101,7 +100,7 @@ bool written_in_place(const std::filesystem::path& path) {
          std::filesystem::is_symlink(std::filesystem::symlink_status(path, ignored));
 }
 
-// Opened again, /dev/stdout and /dev/fd/N would begin at the file's first byte, over what is there.
+// Reopening /dev/stdout and /dev/fd/N would overwrite the file from its first byte.
 int open_in_place(const std::filesystem::path& path) {
   const std::string name = path.string();
   int open = -1;
@@ -114,8 +113,8 @@ int open_in_place(const std::filesystem::path& path) {
   return open >= 0 ? ::fcntl(open, F_DUPFD_CLOEXEC, 0) : ::open(name.c_str(), O_WRONLY | O_CLOEXEC);
 }
 
-// A renamed file is safe from a power cut once its folder is on disk. Some file systems and permissions do
-// not allow to ask for that.
+// A rename survives a power cut once the folder is on disk. Some file systems and permissions do not allow
+// that flush.
 void flush_folder_of(const std::filesystem::path& path) {
   const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
   const Descriptor descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -167,7 +166,7 @@ std::string read_file(const std::filesystem::path& path) {
   size_t done = 0;
   while (done < size) {
     const size_t count = read_some(path, file.number(), content.data() + done, size - done);
-    if (count == 0) break;  // it was cut off meanwhile
+    if (count == 0) break;  // it was truncated meanwhile
     done += count;
   }
   content.resize(done);
@@ -218,7 +217,7 @@ ScratchFile::ScratchFile(std::filesystem::path folder) : folder_(std::move(folde
   if (descriptor_ >= 0) return;
   if (errno != EOPNOTSUPP && errno != EISDIR && errno != ENOENT)
     throw IoError(concat("cannot write a temporary file in ", folder_.string(), ": ", reason()));
-  // A file system without unnamed files.
+  // The file system does not support unnamed files.
   const std::string name = (folder_ / ("scratch" + temporary_name())).string();
   descriptor_ = ::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (descriptor_ < 0) throw IoError(concat("cannot write ", name, ": ", reason()));

@@ -36,14 +36,14 @@ class InputFile {
 // A temporary file without a name: nothing remains of it, however the process ends.
 class ScratchFile {
  public:
-  // In this folder, whose file system has to have the space.
+  // In this folder, whose file system must have the space.
   explicit ScratchFile(std::filesystem::path folder);
   ~ScratchFile();
   ScratchFile(const ScratchFile&) = delete;
   ScratchFile& operator=(const ScratchFile&) = delete;
 
   void write(const void* data, size_t bytes);
-  // The next bytes from the beginning on, up to `bytes`; 0 after the last. Nothing may be written afterwards.
+  // Reads the next bytes, from the beginning, up to `bytes`; 0 at the end. No writes are allowed afterwards.
   size_t read(void* data, size_t bytes);
 
  private:
@@ -79,10 +79,9 @@ class MappedFile {
 void release_mapped(const void* data, size_t bytes);
 
 // Writes to a temporary file beside the target and renames it on commit(), after flushing to disk: readers
-// see either the old or the new content, even after a crash. Without commit() nothing remains. Each object
-// has a temporary file of its own, also when several write the same path; the last commit() wins. A device or
-// a pipe
-// (/dev/null, /dev/stdout) is not replaced but written to.
+// see either the old or the new content, even after a crash. Without commit() nothing remains. Several
+// objects may write to the same path, each to its own temporary file; the last commit() wins. Devices and
+// pipes (/dev/null, /dev/stdout) are written to directly.
 class AtomicFile {
  public:
   explicit AtomicFile(std::filesystem::path path);
@@ -101,7 +100,7 @@ class AtomicFile {
   int descriptor_ = -1;
 };
 
-// Removes the temporary files that killed processes left in a folder. Nothing else may be at work there.
+// Removes temporary files of killed processes from a folder, which no other process may be using.
 void remove_partial_files(const std::filesystem::path& folder);
 
 void write_file_atomically(const std::filesystem::path& path, std::string_view content);
@@ -121,7 +120,7 @@ class FolderLock {
   int descriptor_ = -1;
 };
 
-// What a folder contains, in the order of the names. Empty if there is no such folder.
+// The contents of a folder, sorted by name. Empty if there is no such folder.
 std::vector<std::filesystem::path> files_in(const std::filesystem::path& folder);
 
 // Creates the folder and its parents if missing, and checks that files can be created in it.

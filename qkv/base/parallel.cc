@@ -117,7 +117,7 @@ class Helpers {
   }
 
  private:
-  // The helpers there are, at most `wanted`.
+  // The available helpers, at most `wanted`.
   int start(int wanted) {
     try {
       for (; started_ < wanted; ++started_) start_thread([this] { help(); }).detach();
@@ -166,8 +166,8 @@ class Helpers {
   std::atomic<int> working_{0};    // number of helpers inside the job; the caller waits on it
 };
 
-// Never destroyed: its threads sleep in it until the process ends. A child after fork() has none of them, and
-// perhaps locks that they held: it begins with new helpers.
+// Never destroyed, because its threads wait in it until the process ends. After fork(), a child has none of
+// the threads, and possibly their locks, so it starts new helpers.
 Helpers& helpers() {
   alignas(Helpers) static std::byte memory[sizeof(Helpers)];
   static auto* instance = [] {

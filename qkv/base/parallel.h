@@ -7,8 +7,8 @@
 
 namespace qkv {
 
-// The number of threads used by parallel_for. Default: the number of processors that this process may use at
-// a time, by its affinity mask and its cgroups' quotas.
+// The number of threads used by parallel_for. Default: the number of available processors, by the affinity
+// mask and the cgroups' quotas.
 int threads();
 
 // Throws UsageError unless 1 <= count <= 1024.

@@ -8,7 +8,7 @@
 namespace qkv::per_thread_detail {
 namespace {
 
-// The slot of each thread that holds its first node.
+// Each thread's first node.
 pthread_key_t slot() {
   static const pthread_key_t key = [] {
     pthread_key_t made{};

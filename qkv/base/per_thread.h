@@ -25,8 +25,8 @@ struct Holder final : Node {
 
 }  // namespace per_thread_detail
 
-// The calling thread's T, made at the first call and destroyed with the thread. In place of a thread_local
-// object with a destructor, as the C library aborts where it has no memory to register one; this throws
+// The calling thread's T, constructed at the first call and destroyed with the thread. Replaces thread_local
+// objects with destructors: the C library aborts if it has no memory to register one, while this throws
 // std::bad_alloc.
 template <class T>
 T& per_thread() {

@@ -14,12 +14,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The quota that the files of one cgroup give: "max 100000" (none) or "150000 100000" in version 2.
+// The quota of one cgroup: "max 100000" (none) or "150000 100000" in version 2.
 std::optional<double> quota_of(const fs::path& group, bool version2) {
   double quota = 0, period = 0;
   if (version2) {
     std::ifstream file(group / "cpu.max");
-    if (!(file >> quota >> period)) return std::nullopt;  // "max" is no number
+    if (!(file >> quota >> period)) return std::nullopt;  // "max" is not a number
   } else {
     std::ifstream(group / "cpu.cfs_quota_us") >> quota;  // -1: none
     std::ifstream(group / "cpu.cfs_period_us") >> period;
@@ -41,7 +41,7 @@ bool has_cpu(const std::string& controllers) {
 std::optional<double> cgroup_processors(const fs::path& root) {
   std::optional<double> least;
   // Lines "ID:CONTROLLERS:PATH"; version 2 has ID 0 and no controllers. A container may see the host's path,
-  // which its own mount lacks: then its mount's root has the quota.
+  // which does not exist in its mount: then the mount's root has the quota.
   std::ifstream file(root / "proc/self/cgroup");
   for (std::string id, controllers, path;
        std::getline(file, id, ':') && std::getline(file, controllers, ':') && std::getline(file, path);) {

@@ -47,7 +47,7 @@ class StringIndex {
         return;
       }
     }
-    // The characters first: an entry must never be without them, also where memory runs out in between.
+    // The characters first, so that no entry is without them if memory runs out in between.
     const auto begin = static_cast<uint32_t>(keys_.size());
     keys_ += key;
     entries_.push_back({begin, static_cast<uint32_t>(key.size()), value});

@@ -29,7 +29,7 @@ struct TranslationRows {
   TokenRows labels;         // the target's ids, then </s>
 };
 
-// The rows of the given pairs, in order. Throws UsageError where `special` has no start token.
+// The rows of the given pairs, in order. Throws UsageError if `special` has no start token.
 TranslationRows make_rows(const TokenStore& store, std::span<const int64_t> pairs,
                           const text::SpecialIds& special);
 

@@ -21,7 +21,7 @@ namespace {
 // qkv supports.
 constexpr uint64_t kMagic = 0x4E454B4F54564B51ull;  // "QKVTOKEN"
 constexpr uint32_t kVersion = 2;
-// Part of the fingerprint: stays as it is while the same corpus gives the same pairs and ids.
+// Part of the fingerprint; changes only when a corpus gives other pairs or ids.
 constexpr uint64_t kContentVersion = 1;
 
 struct Footer {
@@ -33,8 +33,8 @@ struct Footer {
 static_assert(std::is_trivially_copyable_v<Footer> && sizeof(Footer) == 11 * 8);
 static_assert(sizeof(TokenStore::IndexEntry) == 24);
 
-// Calls visit(data, bytes) for the content of an InputFile or ScratchFile in pieces: a mapping would count
-// all of it as memory in use.
+// Calls visit(data, bytes) for the content of an InputFile or ScratchFile in pieces; a mapping would count
+// entirely as used memory.
 template <class File, class Visit>
 void read_in_pieces(File& file, Visit visit) {
   std::vector<char> piece(size_t{1} << 18);
@@ -214,7 +214,7 @@ TokenStore TokenStore::open(const std::filesystem::path& path) {
   if (hash_with(hash, footer) != footer.hash) {
     throw DataError(concat(path.string(), ": expected content that matches its checksum, found it damaged"));
   }
-  // A matching checksum does not make the index right: anyone can compute it.
+  // A matching checksum does not prove that the index is valid: anyone can compute it.
   for (const IndexEntry& entry : std::span(store.index_, footer.pairs)) {
     const uint64_t length = uint64_t{entry.source} + entry.target;
     if (length > footer.tokens || entry.first > footer.tokens - length) {

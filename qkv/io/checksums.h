@@ -1,6 +1,6 @@
 #pragma once
-// A checksum for each tensor of a safetensors file, in the file's own metadata: "crc32c:NAME" is the CRC-32C
-// of the tensor's bytes as they lie in the file, eight hexadecimal digits. Other readers ignore the keys.
+// A checksum for each tensor of a safetensors file, in the file's metadata: "crc32c:NAME" is the CRC-32C of
+// the tensor's bytes in the file, eight hexadecimal digits. Other readers ignore these keys.
 
 #include <cstdint>
 #include <string>
@@ -31,7 +31,7 @@ struct ChecksumReport {
 // Reads all tensors of the file, on all threads.
 ChecksumReport verify_checksums(const SafetensorsFile& file);
 
-// Eight hexadecimal digits, as checksums are written.
+// A checksum as eight hexadecimal digits.
 std::string checksum_text(uint32_t checksum);
 
 }  // namespace qkv::io

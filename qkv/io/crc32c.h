@@ -10,8 +10,8 @@ namespace qkv::io {
 // The checksum of `bytes`, or, given that of the bytes before them, of both together.
 uint32_t crc32c(std::string_view bytes, uint32_t before = 0);
 
-// The form in TFRecord files: rotated and shifted by a constant, so that the checksum of data that contain
-// checksums stays a good one.
+// The masked form in TFRecord files, rotated and offset by a constant, for data that contain checksums
+// themselves.
 uint32_t masked_crc32c(std::string_view bytes);
 
 }  // namespace qkv::io

@@ -49,7 +49,7 @@ class SafetensorsFile {
   // The tensor's bytes in the mapping, which live as long as this object. Throws DataError for an unknown
   // name.
   std::span<const std::byte> bytes(const std::string& name) const;
-  // The header's text, as it is in the file.
+  // The header's text in the file.
   std::string_view header() const;
 
  private:

@@ -14,7 +14,7 @@ Tensor DecoderState::next_positions() const {
 }
 
 void DecoderState::join(std::span<DecoderState* const> others) {
-  // First all that may throw.
+  // First everything that may throw.
   std::vector<int32_t> offsets = hypothesis_offsets.values();
   for (const DecoderState* other : others) {
     if (other->layers.empty()) continue;

@@ -36,7 +36,7 @@ struct DecoderState {
 
   // The position of each row's next token: i32 [rows].
   Tensor next_positions() const;
-  // Appends the sequences of other states of this decoder, which become empty. All or, if it throws, none.
+  // Appends the sequences of other states of this decoder, which become empty. If it throws, nothing changes.
   void join(std::span<DecoderState* const> others);
   void join(DecoderState others);
   // The inverse of join(): one state per sequence, in order; this one becomes empty. Decoders without memory

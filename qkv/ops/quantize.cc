@@ -22,7 +22,7 @@ void require_weight_dtype(const char* operation, DType dtype) {
   throw ShapeError(concat(operation, ": expected weights of f32, bf16 or i8, found ", name_of(dtype)));
 }
 
-// Longer sums of products of 8-bit integers would not fit 32 bits.
+// Longer sums of products of 8-bit integers would overflow 32 bits.
 void require_int8_width(const char* operation, const Tensor& values) {
   if (values.cols() <= kernels::kMaxInt8Cols) return;
   throw ShapeError(concat(operation, ": int8 weights: expected at most ", kernels::kMaxInt8Cols,

@@ -21,7 +21,7 @@ ParameterGroup no_decay_of_vectors() {
 
 namespace {
 
-// The rules read and write as many elements of the value and of the states as the parameter has.
+// The rules access as many elements of the value and the states as the parameter has.
 void require_trainable(const NamedParameter& one) {
   const Variable& variable = one.parameter.variable;
   if (!variable.defined() || !variable.value().defined()) {

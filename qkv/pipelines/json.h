@@ -33,7 +33,7 @@ std::string to_json(const search::SearchTrace& trace, const text::TranslationTok
 // ...]}.
 std::string to_json(const Generated& generated);
 
-// {"log_probability", "perplexity", "tokens", "token_log_probabilities"}; perplexity null where no token is
+// {"log_probability", "perplexity", "tokens", "token_log_probabilities"}; perplexity is null if no token is
 // scored.
 std::string to_json(const ScoredText& scored);
 

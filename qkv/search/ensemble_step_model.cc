@@ -74,7 +74,7 @@ void EnsembleStepModel::admit(std::span<const std::unique_ptr<Source>> sources) 
   try {
     for (size_t m = 0; m < models_.size(); ++m) models_[m]->admit(parts[m]);
   } catch (...) {
-    // The engine tries them alone.
+    // The engine retries them individually.
     for (size_t i = 0; i < sources.size(); ++i) {
       for (size_t m = 0; m < models_.size(); ++m)
         static_cast<EnsembleSource&>(*sources[i]).parts[m] = std::move(parts[m][i]);

@@ -18,7 +18,7 @@ class Offsets {
   Offsets() : Offsets(std::vector<int32_t>{0}) {}
   // Throws ShapeError unless the offsets start at 0 and never decrease.
   explicit Offsets(std::vector<int32_t> offsets);
-  // A copy is a handle, and so is what is moved: a moved-from batch keeps its offsets.
+  // Copies and moves are handles: a moved-from batch keeps its offsets.
   Offsets(const Offsets&) = default;
   Offsets& operator=(const Offsets&) = default;
   ~Offsets() = default;

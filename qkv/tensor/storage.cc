@@ -25,7 +25,7 @@ size_t class_bytes(size_t bytes) {
 
 constexpr size_t kClasses = 4 * 56;
 
-// Numbers the classes from the smallest on. `bytes` are those of a class.
+// The index of the size class of `bytes`, from the smallest.
 size_t class_index(size_t bytes) {
   const size_t power = std::bit_floor(bytes - 1);
   return 4 * static_cast<size_t>(std::countr_zero(power) - std::countr_zero(kSmallest / 2)) +
@@ -37,8 +37,8 @@ struct Block {
   size_t bytes = 0;
 };
 
-// A stack of free blocks of one class. Their own memory links them, so that to free a block takes none: a
-// destructor could not report that there is no more.
+// A stack of free blocks of one class, linked through their own memory: freeing a block must not allocate,
+// because a destructor cannot report a failure.
 class FreeBlocks {
  public:
   bool empty() const { return !first_; }

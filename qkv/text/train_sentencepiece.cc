@@ -31,7 +31,7 @@ constexpr int64_t kSpecialTokens = 3, kOutsideModel = 2;
 constexpr size_t kMaxSentenceBytes = 4192;  // SentencePiece's own limit
 // The trainer's floating-point sums depend on the number of threads, so it is fixed.
 constexpr int kTrainerThreads = 4;
-// The trainer ends the process where it has no memory. This is what it takes for a small corpus.
+// Memory for training on a small corpus. The trainer ends the process if an allocation fails.
 constexpr size_t kRoom = size_t{64} << 20;
 
 // Iterates over the sampled sentences of the files. SentencePiece must not see exceptions, so they are stored
@@ -191,8 +191,8 @@ std::string train_to_the_end(const TrainOptions& options) {
   return train_to_the_end(smaller);
 }
 
-// Threads that nothing waits for any more but the end of the process: they use the globals of SentencePiece,
-// which must outlive them.
+// Abandoned threads, which only the end of the process waits for: they use SentencePiece's globals, which
+// must outlive them.
 class AbandonedThreads {
  public:
   ~AbandonedThreads() {
@@ -212,7 +212,7 @@ class AbandonedThreads {
   std::vector<std::thread> threads_;
 };
 
-// Shared by the thread and its caller, which may leave first.
+// Shared by the thread and its caller, which may return first.
 struct Training {
   TrainOptions options;
   std::mutex mutex;  // of the members below
@@ -250,7 +250,7 @@ std::string train_sentencepiece(const TrainOptions& options, const std::atomic<b
   std::thread thread;
   try {
     thread = start_thread([training] { run(*training); });
-  } catch (const std::system_error&) {  // no more threads: then without stops
+  } catch (const std::system_error&) {  // no thread available: trains without stops
     return train_to_the_end(options);
   }
   std::unique_lock lock(training->mutex);

@@ -37,8 +37,8 @@ struct TrainOptions {
 // for the text; DataError for text that is empty or not UTF-8; IoError.
 //
 // Throws Stopped soon after *stop becomes true. SentencePiece cannot be interrupted, so with a `stop` it runs
-// on a thread of its own, which is then abandoned: it ends when it is done, and its result is dropped. exit()
-// waits for it; a program that wants to end at once calls _Exit().
+// on a separate thread, which a stop abandons: the thread finishes, and its result is dropped. exit() waits
+// for it; _Exit() does not.
 std::string train_sentencepiece(const TrainOptions& options, const std::atomic<bool>* stop = nullptr);
 
 }  // namespace qkv::text

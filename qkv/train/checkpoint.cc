@@ -176,7 +176,7 @@ Checkpoint open_checkpoint(const std::filesystem::path& path) {
 
 std::vector<std::pair<int64_t, std::filesystem::path>> CheckpointFolder::list() const {
   std::vector<std::pair<int64_t, std::filesystem::path>> result;
-  // An error is none to ignore: a run without checkpoints begins from nothing and removes what is there.
+  // Errors must not be ignored: a run without checkpoints starts over and removes existing ones.
   for (const std::filesystem::path& path : files_in(folder_)) {
     const std::string name = path.filename().string();
     if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) continue;

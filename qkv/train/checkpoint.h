@@ -52,11 +52,11 @@ struct Checkpoint {
 // Throws IoError, and DataError naming the file if it is damaged or not a checkpoint.
 Checkpoint open_checkpoint(const std::filesystem::path& path);
 
-// Gives a checkpoint the checksum of its bytes, in place of the 16 digits of its metadata "qkv_checksum", and
-// flushes it to disk. Throws DataError for a file without such digits, IoError.
+// Writes the checksum of a checkpoint's bytes over the 16 digits of its metadata "qkv_checksum", and flushes
+// the file to disk. Throws DataError for a file without such digits, IoError.
 void seal_checkpoint(const std::filesystem::path& path);
 
-// Flushes the entries of a folder to disk: only then is a rename in it safe from a power cut.
+// Flushes the entries of a folder to disk, so that renames in it survive a power cut.
 void flush_folder(const std::filesystem::path& folder);
 
 // A folder of checkpoints, `step-000000120.safetensors` each. Files are replaced atomically, and an old one

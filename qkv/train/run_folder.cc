@@ -96,9 +96,9 @@ void RunFolder::record(const Fields& settings) {
 void RunFolder::forget_record() {
   std::error_code error;
   const bool removed = std::filesystem::remove(path_ / kRecord, error);
-  // Beside checkpoints it would make the run begin again.
+  // Beside checkpoints it would make the run start over.
   if (error) throw IoError(concat("cannot remove ", (path_ / kRecord).string(), ": ", error.message()));
-  if (removed) flush_folder(path_);  // nor may it come back after a power cut
+  if (removed) flush_folder(path_);  // so that it does not reappear after a power cut
 }
 
 }  // namespace qkv::train

@@ -46,8 +46,8 @@ struct HelpEntry {
   std::string words, text;
 };
 
-// The entries under Options, Positionals and other groups. The text begins at column 30, in the line of the
-// words where they are shorter.
+// The entries under Options, Positionals and other groups. The text begins at column 30, in the same line if
+// the option is shorter.
 std::vector<HelpEntry> option_entries(const std::string& help) {
   constexpr size_t kColumn = 30;
   std::vector<HelpEntry> entries;
@@ -80,7 +80,7 @@ TEST(CommandLine, EveryCommandExplainsItselfWithAnExample) {
   }
 }
 
-// add_option() asks for a type, and for a default in the text where the variable has none.
+// add_option() requires a type, and a default in the text if the variable has none.
 TEST(CommandLine, EveryOptionHasATypeAndADefault) {
   size_t options = 0;
   for (const auto& command : all_commands()) {

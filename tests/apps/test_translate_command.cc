@@ -43,7 +43,7 @@ TEST_F(TranslateCommand, DrawsTheSameLineFromTheSameSeedWhateverItsCompanions) {
   EXPECT_EQ(among.out.substr(0, alone.out.size()), alone.out);
   EXPECT_EQ(count_lines_of(among.out), 12);
   EXPECT_EQ(among.out.find("\n3" + alone.out.substr(1, alone.out.find('\n') - 1)), std::string::npos)
-      << "the same text on another line is drawn anew";
+      << "the same text on another line is sampled independently";
 }
 
 TEST_F(TranslateCommand, BeginsAsThePrefixSays) {

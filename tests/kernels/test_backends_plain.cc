@@ -83,7 +83,7 @@ TEST(Backends, Pooling) {
         call.kernels.segment_mean_backward({segments, call.input(4 * n, 1), call.output(9 * n), accumulate});
       });
     }
-    // The rows that were found show in where the backward pass adds.
+    // The backward pass adds to the rows of the maxima.
     expect_agreement(sizes("segment_max", n), 1e-6, [&](Call& call) {
       const int32_t* const rows = call.input(std::vector<int32_t>(static_cast<size_t>(4 * n), -7));
       call.kernels.segment_max(

@@ -182,7 +182,7 @@ TEST(Pretrained, ShardsAreFoundByTheirIndex) {
   ASSERT_FALSE(shard.empty());
   std::filesystem::rename(whole.folder / shard.c_str(), whole.folder / "elsewhere");
   expect_parts(whole.language_error(), {"model.safetensors.index.json", shard, "no such file"});
-  // What no file can be called is not there either.
+  // An invalid file name is a missing file.
   const std::string too_long(300, 'x');
   whole.replace("model.safetensors.index.json", shard, too_long);
   expect_parts(whole.language_error(), {"model.safetensors.index.json", too_long, "no such file"});

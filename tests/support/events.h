@@ -74,8 +74,7 @@ inline Fields decode(std::string_view message) {
 // Tag, step and value of a point of a curve.
 using EventPoint = std::tuple<std::string, int64_t, float>;
 
-// The points of all event files of a folder, sorted; each as often as it is there. Without those that depend
-// on the clock ("..._per_second").
+// The points of all event files of a folder, sorted, with repetitions, except timings ("..._per_second").
 inline std::vector<EventPoint> event_points(const std::filesystem::path& folder) {
   std::vector<EventPoint> points;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {

@@ -351,7 +351,7 @@ TEST(TokenizerFolder, ADamagedMapOfCharactersIsRefused) {
         << message;
   }
   EXPECT_NE(refusal(0, 1u << 30).find("would be the trie"), std::string::npos);
-  // Unit 7 with a value, which is what its child (unit 7, without an offset) holds: none, as it is no value.
+  // Unit 7 with a value; its child (unit 7, without an offset) holds none.
   EXPECT_NE(refusal(trie + 4 * 7, 0x100u | (255u << 16)).find("a trie with a transition out"),
             std::string::npos);
   folder.write("tokenizer.model", model);

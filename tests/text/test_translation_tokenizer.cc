@@ -317,7 +317,7 @@ TEST(TrainSentencepiece, StopsOnRequest) {
                IoError);
   stop = true;
   EXPECT_THROW(train_sentencepiece(options, &stop), Stopped);
-  // A stop in the middle: the training that is left behind ends by itself, or at the end of this process.
+  // A stop in the middle: the abandoned training finishes, or ends with this process.
   corpora.folder.write("large", corpus(kEnglish, 3) + corpus(kGerman, 4));
   stop = false;
   std::thread later([&] { stop = true; });

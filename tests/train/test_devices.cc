@@ -88,7 +88,7 @@ TEST(Devices, RunTheWholeTrainer) {
     for (size_t i = 0; i < found.size(); ++i)
       EXPECT_NEAR(found[i], expected.losses[i], 1e-3) << "step " << i + 1;
     EXPECT_NEAR(result.best.at("loss"), whole.best.at("loss"), 1e-3);
-    // Weights are not compared: where a gradient is nothing but rounding, Adam makes a full step of it.
+    // Weights are not compared: if a gradient is only rounding error, Adam still takes a full step.
     const io::SafetensorsFile exported(folder / "model.safetensors");
     EXPECT_EQ(exported.names(), io::SafetensorsFile(scratch / "expected/model.safetensors").names());
   });

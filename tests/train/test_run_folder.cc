@@ -79,7 +79,7 @@ TEST(RunFolder, AFlippedBitOfTheSettingsIsFound) {
     std::string bytes = whole;
     bytes[i] = static_cast<char>(bytes[i] ^ (1 << i % 7));
     scratch.write("run.json", bytes);
-    try {  // where the bit means nothing, as in white space, the settings are those that were written
+    try {  // if the bit has no meaning, as in white space, the settings are unchanged
       EXPECT_EQ(RunFolder(scratch.path(), IfRunExists::resume).settings(), kFields) << i;
     } catch (const DataError& error) {
       EXPECT_NE(std::string(error.what()).find("run.json"), std::string::npos);

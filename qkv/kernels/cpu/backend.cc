@@ -176,7 +176,7 @@ class CpuBackend final : public Backend {
 
 const Backend& cpu_backend() {
   static constinit const CpuBackend instance;
-  instruction_set();  // QKV_ISA is obeyed, or refused, before the first kernel runs
+  instruction_set();  // applies or rejects QKV_ISA before the first kernel runs
   return instance;
 }
 

@@ -110,7 +110,7 @@ void keep(float number) {
 }  // namespace
 
 std::string instructions() {
-  instruction_set();  // Highway is limited from here on
+  instruction_set();  // limits Highway
   const std::string name = HWY_DYNAMIC_DISPATCH(target_name)();
   if (name.starts_with("AVX3")) return "AVX-512";
   return name == "EMU128" || name == "SCALAR" ? "portable" : name;

@@ -39,8 +39,8 @@ class Arena {
     return block;
   }
 
-  // Free blocks are linked by their own memory: a destructor could not report that there is no more for a
-  // list.
+  // Free blocks are linked through their own memory, because a destructor cannot report a failed allocation
+  // of a list.
   void give(std::byte* block, size_t bytes) noexcept {
     const std::lock_guard lock(mutex_);
     std::byte*& first = free_[class_of(bytes)];

@@ -67,8 +67,8 @@ void write(const fs::path& from, const fs::path& to, const Model& model, const S
   save(to, *model, family_of(from));
 }
 
-// Leaves the new folder as it was found, empty or not there, unless the work is done: else a second try would
-// be refused.
+// Restores the new folder, empty or nonexistent, unless the work is finished: otherwise a second attempt
+// would be rejected.
 class NewFolder {
  public:
   explicit NewFolder(fs::path folder) : folder_(std::move(folder)), existed_(fs::exists(folder_)) {}

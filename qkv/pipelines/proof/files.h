@@ -25,8 +25,7 @@ std::vector<std::string> compare_files(const std::filesystem::path& folder,
                                        const std::vector<FileProof>& expected);
 
 // A vocabulary as checksums of the rows and columns of a square table of its entries: a differing entry is
-// where a row and a column differ. Its size is proportional to the
-// square root of the number of entries.
+// where a row and a column differ. Its size is proportional to the square root of the number of entries.
 struct VocabularyProof {
   std::string name;
   int64_t size = 0;

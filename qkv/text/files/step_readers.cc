@@ -13,7 +13,7 @@ namespace {
 
 // Maximum nesting of sequences; real files have one level.
 constexpr int kDeepest = 8;
-// Of a template, each of which may be the whole text again; real files have up to 7.
+// Maximum parts of a template, each of which may repeat the whole text; real files have up to 7.
 constexpr size_t kMostParts = 64;
 
 [[noreturn]] void refuse(const JsonValue& part, const char* what, const char* known) {
@@ -169,7 +169,7 @@ DecoderPtr single_decoder(const JsonValue& part) {
          "BPEDecoder, ByteFallback, ByteLevel, Fuse, Metaspace, Replace, Sequence, Strip, WordPiece");
 }
 
-// Sequences within sequences become one.
+// Flattens nested sequences.
 void add_decoders(const JsonValue& part, int depth, std::vector<DecoderPtr>& parts) {
   if (part["type"].string() != "Sequence") {
     parts.push_back(single_decoder(part));

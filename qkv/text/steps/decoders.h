@@ -13,8 +13,8 @@ namespace qkv::text {
 class Decoder {
  public:
   virtual ~Decoder() = default;
-  // Converts tokens to parts of text, which the caller concatenates. Throws DataError where they would be
-  // more than most_bytes_of() the tokens' bytes.
+  // Converts tokens to parts of text, which the caller concatenates. Throws DataError if they would exceed
+  // most_bytes_of() the tokens' bytes.
   virtual void apply(std::vector<std::string>& tokens) const = 0;
 };
 

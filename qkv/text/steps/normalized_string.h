@@ -28,18 +28,18 @@ struct Change {
   int32_t count = 0;
 };
 
-// How many bytes the steps of a tokenizer may make of some bytes. A few replacements in a row can multiply a
-// text without bound; those of real tokenizers make at most 30 bytes of one. Below 2^32, as positions are.
+// The maximum number of bytes that a tokenizer's steps may produce from some bytes. A few consecutive
+// replacements can multiply a text without bound; those of real tokenizers produce at most 30 bytes from one.
+// Below 2^32, like positions.
 constexpr size_t most_bytes_of(size_t bytes) {
   constexpr size_t kFactor = 64, kAlways = 1024, kMost = UINT32_MAX;
   return bytes < (kMost - kAlways) / kFactor ? kFactor * bytes + kAlways : kMost;
 }
 
-// Throws DataError if there are more bytes than the steps of a tokenizer may make.
+// Throws DataError if there are more bytes than a tokenizer's steps may produce.
 void require_few_bytes(size_t found, size_t most);
 
-// What changes it throws DataError where the text would have more than most_bytes_of() the bytes that it
-// began with.
+// Modifying functions throw DataError if the text would exceed most_bytes_of() its original bytes.
 class NormalizedString {
  public:
   NormalizedString() = default;

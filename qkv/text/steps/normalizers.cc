@@ -33,7 +33,7 @@ void lowercase(NormalizedString& text) {
   if (changed) text.transform(changes);
 }
 
-// A text may have any number of marks behind one character.
+// A character may be followed by any number of marks.
 void sort_many_marks(std::span<Change> marks, std::span<uint8_t> classes) {
   std::vector<std::pair<uint8_t, Change>> both;
   for (size_t i = 0; i < marks.size(); ++i) both.emplace_back(classes[i], marks[i]);

@@ -20,7 +20,8 @@ void check(const sentencepiece::util::Status& status, const char* what) {
   if (!status.ok()) throw Error(concat("SentencePiece cannot ", what, ": ", status.message()));
 }
 
-// The library is made of protobuf, which crashes where it has no memory: more than a sentence takes.
+// Memory for encoding a sentence, with a margin: protobuf, which the library uses, crashes if an allocation
+// fails.
 constexpr size_t kRoom = size_t{4} << 20;
 
 // Iterates over the fields of a serialized protocol buffer message.
@@ -197,7 +198,7 @@ class Joiner : public Decoder {
   bool marian_;
 };
 
-// Why the library cannot read a model; empty if it can.
+// The reason why the library cannot read a model; empty if it can.
 std::string load(sentencepiece::SentencePieceProcessor& library, const std::string& bytes) {
   if (bytes.empty()) return "empty";
   try {

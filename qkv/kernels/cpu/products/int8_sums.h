@@ -13,12 +13,12 @@ namespace qkv::kernels {
 inline constexpr int64_t kSumRows = 96;
 
 bool machine_has_vnni();
-bool use_vnni();  // has them, and QKV_ISA allows them (instruction_set.h)
+bool use_vnni();  // available, and allowed by QKV_ISA (instruction_set.h)
 void int8_sums_vnni(const GemmTile& part, int32_t* sums);
 
 // For rows in tiles (pack_amx_tiles). Writes sums up to the next multiple of 16 rows and columns.
 bool machine_has_amx();
-// Asks Linux for the tiles' registers, 8 KiB that every switch between threads has to save from then on.
+// Requests the tile registers from Linux: 8 KiB that every thread switch must save from then on.
 bool request_amx();
 bool use_amx();
 void int8_sums_amx(const GemmTile& part, int32_t* sums);

@@ -63,7 +63,7 @@ dnnl::matmul::primitive_desc describe(const Product& p) {
   return {description, attributes, engine()};
 }
 
-// Calls the library. Its errors become ours, and std::bad_alloc.
+// Calls the library; converts its errors to ours or std::bad_alloc.
 template <class Action>
 auto guarded(const char* what, const Action& action) {
   try {
@@ -207,7 +207,7 @@ void limit(InstructionSet set) {
       case InstructionSet::avx512:
         return dnnl::cpu_isa::avx512_core;
       case InstructionSet::avx512_vnni:
-        return dnnl::cpu_isa::avx512_core_bf16;  // f32 products do not tell the two apart
+        return dnnl::cpu_isa::avx512_core_bf16;  // f32 products do not distinguish the two
       case InstructionSet::amx:
       case InstructionSet::neon:
         return dnnl::cpu_isa::all;
@@ -229,7 +229,7 @@ bool runs_on_slabs() {
       const std::string name = describe({64, 64, 64, false, false, PackLayout::slabs}).impl_info_str();
       return name.starts_with("brg");
     } catch (const dnnl::error& error) {
-      // The answer is kept, and decides in what order sums run.
+      // The answer is cached and determines the order of sums.
       if (error.status == dnnl_out_of_memory) throw std::bad_alloc();
       return false;
     }

@@ -25,8 +25,7 @@ struct Product {
 // Requires a SignalsWait on the caller's thread and a OneThread on this one.
 void run(const Product& product, const float* a, const void* b, const float* bias, float* c);
 
-// Lets oneDNN use no instructions beyond these; SSE4.1 is the least it has. Throws UsageError where it has
-// been used before.
+// Limits oneDNN to these instructions; its minimum is SSE4.1. Throws UsageError if it has been used before.
 void limit(InstructionSet set);
 
 // Whether this machine's oneDNN has a fast kernel for PackLayout::slabs. The layout is requested by name: the
