@@ -266,7 +266,8 @@ Tensor Decoder::step(const Tensor& x, DecoderState& state) const {
   DecoderLayerStep options;
   if (relative_positions_) {
     int32_t last = 0;
-    for (const int32_t position : state.next_positions().values<int32_t>()) last = std::max(last, position);
+    const Tensor positions = state.next_positions();
+    for (const int32_t position : positions.values<int32_t>()) last = std::max(last, position);
     options.relative_bias = relative_bias(last + 1).value();
   }
   Tensor rows = x;

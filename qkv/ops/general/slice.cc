@@ -106,7 +106,8 @@ Variable gather(const Variable& input, const Tensor& rows) {
                             name_of(rows.dtype()), " ", rows.shape()));
   }
   const int64_t count = x.shape()[0];
-  for (const int32_t row : to_host(rows).values<int32_t>()) {
+  const Tensor host_rows = to_host(rows);
+  for (const int32_t row : host_rows.values<int32_t>()) {
     if (row < 0 || row >= count) throw DataError(concat("gather: row ", row, " is outside of x ", x.shape()));
   }
   const Shape shape = with_extent(x.shape(), 0, rows.numel());
