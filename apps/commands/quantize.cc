@@ -35,14 +35,18 @@ int64_t weight_bytes(const std::filesystem::path& folder) {
 void quantize(const Arguments& arguments) {
   const int64_t before = weight_bytes(arguments.model);
   int64_t after = 0;
+  bool proved = false;
   // Inside, so that an error leaves no folder behind that a second try would refuse.
-  const auto finish = [&after](const std::filesystem::path& folder) {
-    pipelines::write_proof(folder);
+  const auto finish = [&](const std::filesystem::path& folder) {
+    proved = pipelines::write_proof(folder);
     after = weight_bytes(folder);
   };
   models::quantize_folder(arguments.model, arguments.out, *arguments.dtype, finish);
   say(concat(arguments.out, ": weights in ", weight_dtype_name(*arguments.dtype), ", ", bytes_text(after),
              " (", bytes_text(before), " in ", arguments.model, ")"));
+  if (!proved)
+    say(concat("no ", pipelines::kProofFile,
+               ": the folder has no tokenizer or preprocessing to run the model with"));
   if (after > before) say("the copy is larger but no more precise, because the weights were already rounded");
 }
 

@@ -261,6 +261,9 @@ TEST(FamilyCommands, QuantizeReadsShards) {
   const Outcome outcome =
       run_qkv({"quantize", folder("llama_grouped+shards"), "--dtype", "bf16", "--out", out});
   EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("no qkv_proof.json: the folder has no tokenizer"), std::string::npos)
+      << outcome.err;
+  EXPECT_FALSE(std::filesystem::exists(std::filesystem::path(out) / "qkv_proof.json"));
   const auto bytes = [](const std::string& from, const std::vector<std::string>& more) {
     std::vector<std::string> arguments{"inspect", from, "--json"};
     arguments.insert(arguments.end(), more.begin(), more.end());

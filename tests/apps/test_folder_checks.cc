@@ -1,6 +1,9 @@
 #include <nlohmann/json.hpp>
 
 #include "qkv/base/files.h"
+#include "qkv/kernels/instruction_set.h"
+#include "qkv/pipelines/proof/proof.h"
+#include "tests/apps/random_model.h"
 #include "tests/apps/run.h"
 
 namespace qkv::testing {
@@ -66,6 +69,24 @@ TEST_F(FolderChecks, SelfTestNamesWhatHasChanged) {
   EXPECT_EQ(json::parse(printed.out)["good"], false);
   expect_failure(run_qkv({"self-test", (kHub / "gpt2").string()}), 1,
                  {"qkv_proof.json", "expected the proof"});
+}
+
+// Numbers of other instruction sets are within what rounding can do.
+TEST_F(FolderChecks, SelfTestHoldsWithEachInstructionSet) {
+  const std::string full = (scratch_ / "f32").string();
+  write_random_model(full, scratch_.path());
+  ASSERT_TRUE(pipelines::write_proof(full));
+  int64_t others = 0;
+  for (const kernels::InstructionSet set : kernels::instruction_sets()) {
+    for (const std::string& folder : {full, folder_}) {
+      const Outcome outcome =
+          run_qkv({"self-test", folder}, {.environment = concat("QKV_ISA=", kernels::name_of(set))});
+      EXPECT_EQ(outcome.status, 0) << kernels::name_of(set) << ": " << outcome.err;
+      others += outcome.out.find("of the rounding bound") != std::string::npos;
+    }
+  }
+  EXPECT_EQ(others, 2 * (std::ssize(kernels::instruction_sets()) - 1))
+      << "all but the one that wrote the proofs";
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "qkv/io/safetensors.h"
 #include "tests/apps/random_model.h"
 #include "tests/apps/run.h"
 
@@ -27,7 +28,8 @@ class QuantizeCommand : public ::testing::Test {
 
 TEST_F(QuantizeCommand, WhatItWritesTranslatesAsRoundingOnTheFly) {
   const auto size = [](const std::string& folder) {
-    return static_cast<double>(fs::file_size(fs::path(folder) / "model.safetensors"));
+    const io::SafetensorsFile file(fs::path(folder) / "model.safetensors");
+    return static_cast<double>(fs::file_size(file.path()) - file.header().size());
   };
   for (const auto& [dtype, share] : {std::pair{"bf16", 0.6}, std::pair{"int8", 0.4}}) {
     const std::string out = (scratch_ / dtype).string();

@@ -7,6 +7,7 @@
 #include "qkv/base/files.h"
 #include "qkv/io/checksums.h"
 #include "qkv/io/crc32c.h"
+#include "qkv/models/hub/pretrained.h"
 
 namespace qkv::pipelines {
 namespace {
@@ -167,6 +168,15 @@ void compare_vocabulary(const text::Tokenizer& tokenizer, const VocabularyProof&
 }
 
 }  // namespace
+
+bool has_inputs(const fs::path& folder) {
+  constexpr const char* kTokenizers[] = {
+      "tokenizer.json", "vocab.txt",       "source.spm",   "vocab.json",
+      "merges.txt",     "tokenizer.model", "spiece.model", "sentencepiece.bpe.model"};
+  if (models::folder_kind(folder) == models::FolderKind::image)
+    return fs::exists(folder / "preprocessor_config.json");
+  return std::ranges::any_of(kTokenizers, [&](const char* name) { return fs::exists(folder / name); });
+}
 
 std::vector<FileProof> prove_files(const fs::path& folder) {
   std::vector<FileProof> proofs;

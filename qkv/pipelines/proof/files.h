@@ -10,6 +10,9 @@
 
 namespace qkv::pipelines {
 
+// Whether a folder has the files that turn text, or images, into what its model reads.
+bool has_inputs(const std::filesystem::path& folder);
+
 // A file of a model folder at export.
 struct FileProof {
   std::string name;  // relative to the folder

@@ -329,7 +329,8 @@ class Checker {
 
 }  // namespace
 
-void write_proof(const fs::path& folder) {
+bool write_proof(const fs::path& folder) {
+  if (!has_inputs(folder)) return false;
   const OpenedModel model = open_model(folder);
   Json proof{{"format", kFormat}, {"build", build()}, {"machine", machine()}, {"files", Json::object()}};
   for (const FileProof& file : prove_files(folder)) {
@@ -350,6 +351,7 @@ void write_proof(const fs::path& folder) {
   proof["numbers"] = outputs_json(model);
   write_file_atomically(folder / kProofFile,
                         proof.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+  return true;
 }
 
 ProofReport check_proof(const fs::path& folder) {

@@ -15,7 +15,9 @@ using models::kProofFile;  // "qkv_proof.json"
 // fields, the vocabulary, texts with their ids, and model outputs. Less than 20 KB. Deterministic for a
 // folder, build and processor. Throws the errors of open_model(), NumericError for a model whose outputs are
 // not finite, IoError.
-void write_proof(const std::filesystem::path& folder);
+// False, with nothing written: the folder has no tokenizer (of images: no preprocessor_config.json), so that
+// there is nothing to open it with.
+bool write_proof(const std::filesystem::path& folder);
 
 struct ProofReport {
   std::vector<std::string> held;    // parts that agree, one per line
