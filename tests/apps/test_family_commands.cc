@@ -130,7 +130,7 @@ TEST(FamilyCommands, EmbedDoesWhatAFolderOfSentenceTransformersSays) {
                  {"modules.json: [0].path: ", "../elsewhere"});
   EXPECT_FALSE(std::filesystem::exists(kept + "-not"));
   expect_failure(run_qkv({"embed", folder("vit_base"), "--prompt", "a"}, {.input = "x\n"}), 2,
-                 {"--prompt", "images"});
+                 {"--prompt", "an image model"});
 }
 
 class LanguageCommands : public ::testing::TestWithParam<std::string> {};

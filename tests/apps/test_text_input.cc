@@ -52,7 +52,7 @@ TEST_F(TextInput, MayBeAPipe) {
 
 TEST_F(TextInput, ThatIsDamagedIsNamed) {
   expect_failure(run_bash("head -c 30 hyp.gz > cut.gz; $QKV bleu cut.gz ref", scratch_), 1,
-                 {"qkv: cut.gz: expected the end of the compressed data, found the file cut off"});
+                 {"qkv: cut.gz: expected the end of the compressed data, found a truncated file"});
   expect_failure(
       run_bash("(head -c 20 hyp.gz; echo xxxxxxxxxx; tail -c 20 hyp.gz) > bad.gz; $QKV bleu bad.gz ref",
                scratch_),

@@ -69,7 +69,7 @@ TEST(TextFile, DamageIsNoticedAndNamed) {
     return std::string("no error");
   };
   for (const size_t kept : {good.size() - 1, good.size() - 8, good.size() / 2, size_t{12}})
-    EXPECT_NE(message_of(good.substr(0, kept)).find("cut off"), std::string::npos) << kept;
+    EXPECT_NE(message_of(good.substr(0, kept)).find("truncated"), std::string::npos) << kept;
   // The checksum of the text is in the last eight bytes.
   std::string checksum = good;
   checksum[good.size() - 6] = static_cast<char>(checksum[good.size() - 6] ^ 1);
