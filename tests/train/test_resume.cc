@@ -126,8 +126,8 @@ TEST(Resume, PassesOverATruncatedCheckpointToTheSameBits) {
   train(resumed(job));
   expect_same_run(whole.folder, job.folder);
 
-  for (const auto& entry : std::filesystem::directory_iterator(job.folder / "checkpoints"))
-    std::filesystem::resize_file(entry.path(), 100);
+  for (const auto& [step, path] : CheckpointFolder(job.folder / "checkpoints").list())
+    std::filesystem::resize_file(path, 100);
   EXPECT_NE(
       message_of<DataError>([&] { train(resumed(job)); }).find("expected a whole checkpoint, found none"),
       std::string::npos);
