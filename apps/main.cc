@@ -85,7 +85,7 @@ int run(CLI::App& program, int argc, char** argv) {
   }
 }
 
-// Set where an allocation has failed.
+// Set when an allocation has failed.
 std::atomic<bool> out_of_memory = false;
 
 [[noreturn]] void note_and_throw() {

@@ -69,7 +69,7 @@ void continue_prompt(const pipelines::TextGenerator& generator, const Arguments&
                      const pipelines::GenerateOptions& options) {
   pipelines::Prompt prompt{.text = *arguments.prompt, .key = 1};
   const bool streams = !arguments.lines.json && options.search.nbest == 1 && options.search.beam == 1;
-  bool shown = false;  // not before there is a completion: a prompt with an error has no output
+  bool shown = false;  // whether output has begun; a prompt with an error has none
   if (streams) {
     prompt.on_text = [&](std::string_view text) {
       if (!std::exchange(shown, true)) std::cout << prompt.text;

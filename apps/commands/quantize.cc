@@ -36,7 +36,7 @@ void quantize(const Arguments& arguments) {
   const int64_t before = weight_bytes(arguments.model);
   int64_t after = 0;
   bool proved = false;
-  // Inside, so that an error leaves no folder behind that a second try would refuse.
+  // Inside, so that an error leaves no folder that a second attempt would reject.
   const auto finish = [&](const std::filesystem::path& folder) {
     proved = pipelines::write_proof(folder);
     after = weight_bytes(folder);

@@ -108,7 +108,7 @@ void tokenize(const Arguments& arguments) {
   }
   announce_stdin();
   std::ios::sync_with_stdio(false);
-  std::cin.exceptions(std::ios_base::badbit);  // a stream that cannot be read does not end
+  std::cin.exceptions(std::ios_base::badbit);  // a read error is not an end of input
   const char end = arguments.null ? '\0' : '\n';
   try {
     for (std::string line; std::getline(std::cin, line, end);) {

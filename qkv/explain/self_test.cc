@@ -43,7 +43,7 @@ class Errors {
  public:
   void add(double found, double expected, double bound) {
     const double error = std::abs(found - expected) / bound;
-    if (error > largest_ || std::isnan(error)) largest_ = error;  // a NaN stays: nothing is larger
+    if (error > largest_ || std::isnan(error)) largest_ = error;  // a NaN stays: comparisons are false
   }
   Outcome outcome() const {
     return {largest_ <= 1, concat("largest error ", largest_, " of the rounding bound")};
@@ -85,7 +85,7 @@ Outcome check_product(const Tensor& y, const Tensor& x, const Tensor& w, const T
 
 double no_rounding(int64_t /*row*/) { return 0; }
 
-// Runs check(rows, k, n) for all sizes: the first failure, or the last outcome.
+// Runs check(rows, k, n) for all sizes; returns the first failure, or the last outcome.
 template <class Check>
 Outcome for_sizes(const Check& check) {
   Outcome outcome;
@@ -219,7 +219,7 @@ Outcome same_bits_in_a_batch(const KernelsUnderTest& kernels) {
   return {true, concat(batch().sequences(), " sequences alone and together")};
 }
 
-// With 1, 2, 3 and threads() threads.
+// Compares the bits with 1, 2, 3 and threads() threads.
 template <class Run>
 Outcome same_bits_for_threads(const Run& run) {
   struct Restore {

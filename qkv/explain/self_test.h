@@ -1,5 +1,5 @@
 #pragma once
-// Whether this build computes correctly on this machine.
+// Checks that this build computes correctly on this machine.
 
 #include <cstdint>
 #include <functional>
@@ -19,8 +19,7 @@ struct SelfCheck {
   double seconds = 0;  // wall time
 };
 
-// The kernels that the self-test runs. The default runs qkv's on the host; a test of the self-test replaces
-// one by a wrong one.
+// The kernels under test: by default qkv's on the host. Tests of the self-test replace one by a wrong kernel.
 struct KernelsUnderTest {
   // x [rows, k] times the transpose of w [n, k], plus bias [n].
   std::function<Tensor(const Tensor& x, const Tensor& w, const Tensor& bias)> packed_product;
@@ -31,9 +30,9 @@ struct KernelsUnderTest {
   std::function<Tensor(const Tensor& query, const Tensor& key, const Tensor& value, int64_t heads,
                        const AttentionOptions& options)>
       attention;
-  // A layer of width 64 on sequences laid end to end: [tokens, 64] to [tokens, 64].
+  // A layer of width 64 on concatenated sequences: [tokens, 64] to [tokens, 64].
   std::function<Tensor(const Tensor& x, const Offsets& offsets)> layer;
-  // The gradients of the layer's weights, laid end to end, in training with dropout.
+  // The concatenated gradients of the layer's weights, in training with dropout.
   std::function<Tensor(const Tensor& x, const Offsets& offsets)> layer_gradients;
 };
 KernelsUnderTest own_kernels();
@@ -44,8 +43,9 @@ struct SelfTestOptions {
 };
 
 // Compares products of all weight dtypes with sums in double precision, attention with recorded values and
-// with the definition in double precision, and the bits of a layer alone, in a batch, and with 1, 2, 3 and
-// threads() threads. A few seconds. A check that throws has failed with that message; nothing is thrown.
+// with the definition in double precision, and the bits of a layer's results alone, in a batch, and with 1,
+// 2, 3 and threads() threads. Takes a few seconds. A check that throws has failed with that message;
+// self_test() does not throw.
 std::vector<SelfCheck> self_test(const SelfTestOptions& options = {});
 
 }  // namespace qkv::explain

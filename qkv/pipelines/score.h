@@ -11,7 +11,7 @@ struct ScoredText {
   std::vector<std::string> tokens;       // from the second token on
   std::vector<float> log_probabilities;  // log P(token | preceding tokens), natural logarithms
   double log_probability = 0;            // their sum
-  // exp(-mean of log_probabilities); NaN if there are none, as of an empty text or a single token
+  // exp(-mean of log_probabilities); NaN if there are none (an empty text or a single token)
   double perplexity = std::numeric_limits<double>::quiet_NaN();
   std::string error;  // why there is no result; empty on success
 };

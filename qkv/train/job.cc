@@ -27,7 +27,7 @@ TrainResult run_checked(const Job& job, RunFolder folder, TrainObserver& observe
   } catch (...) {
     try {
       if (folder.recorded_first()) folder.forget_record();
-    } catch (const IoError&) {  // the other error comes first
+    } catch (const IoError&) {  // the first error is reported
     }
     throw;
   }

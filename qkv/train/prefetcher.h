@@ -39,7 +39,7 @@ class Prefetcher {
 
  private:
   StepBatches prepare();
-  StepBatches take();  // what the thread has prepared
+  StepBatches take();  // the steps prepared by the thread
   void work();
 
   std::unique_ptr<BatchStream> stream_;  // used by the thread only

@@ -35,7 +35,7 @@ class RunFolder {
 
   // Whether there is a checkpoint to resume from.
   bool resumes() const { return checkpoint_.has_value(); }
-  // That checkpoint; call once.
+  // Returns that checkpoint; may be called once.
   std::optional<Checkpoint> take_checkpoint();
   // The settings of the run to continue, of the checkpoint or run.json; nothing for a new run.
   const std::optional<Fields>& settings() const { return settings_; }
@@ -44,7 +44,7 @@ class RunFolder {
 
   // Writes run.json, after which a killed run can be continued.
   void record(const Fields& settings);
-  // Removes run.json: after the first checkpoint, or because the run cannot begin. Throws IoError.
+  // Removes run.json: after the first checkpoint, or if the run cannot start. Throws IoError.
   void forget_record();
   // Whether record() was called and there was no run.json before.
   bool recorded_first() const { return recorded_first_; }

@@ -146,7 +146,8 @@ TrainResult Trainer::run(TrainObserver& observer, const std::atomic<bool>* stop)
     if (stop_ && *stop_) {
       reason = StopReason::requested;
     } else if (state_.validation_due) {
-      // The validation may export a model: a run that ends behind that must find a checkpoint to resume from.
+      // The validation may export a model: if the run ends after that, there must be a checkpoint to resume
+      // from.
       if (saved_step_ < 0) save_checkpoint();
       if (validate(true)) save_checkpoint();
     } else if (reason = limit_reached(); !reason) {

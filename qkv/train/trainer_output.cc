@@ -116,7 +116,7 @@ bool Trainer::validate(bool scheduled) {
   return true;
 }
 
-// A folder that was removed is not made again: it would lack the tokenizer and all that was saved before.
+// A removed folder is not recreated, because it would lack the tokenizer and all earlier files.
 void Trainer::require_folder() const {
   std::error_code error;
   if (std::filesystem::is_directory(folder_, error)) return;

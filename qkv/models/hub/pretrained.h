@@ -18,8 +18,7 @@
 
 namespace qkv::models {
 
-// What qkv writes beside a model to prove it (pipelines/proof/proof.h); it is of one folder, and is not
-// copied.
+// The proof beside a model (pipelines/proof/proof.h). It belongs to one folder and is not copied.
 inline constexpr const char* kProofFile = "qkv_proof.json";
 
 enum class FolderKind { translation, language, encoder, image };

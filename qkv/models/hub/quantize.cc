@@ -77,7 +77,7 @@ class NewFolder {
     try {
       for (const fs::path& path : files_in(folder_)) fs::remove_all(path);
       if (!existed_) fs::remove(folder_);
-    } catch (const std::exception&) {  // the error that ends the work is the one to report
+    } catch (const std::exception&) {  // the first error is reported
     }
   }
   NewFolder(const NewFolder&) = delete;
