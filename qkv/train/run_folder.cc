@@ -1,5 +1,7 @@
 #include "qkv/train/run_folder.h"
 
+#include <sys/stat.h>
+
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -52,10 +54,22 @@ void require_fitting_folder(const std::filesystem::path& folder, IfRunExists exi
   }
 }
 
+void RunFolder::require_there() const {
+  struct stat found {};
+  if (::stat(path_.c_str(), &found) == 0 && found.st_dev == device_ && found.st_ino == inode_) return;
+  throw IoError(concat(path_.string(), ": expected the folder of this run, found ",
+                       std::filesystem::exists(path_) ? "another" : "none", ": was it removed or renamed?"));
+}
+
 RunFolder::RunFolder(std::filesystem::path folder, IfRunExists existing) : path_(std::move(folder)) {
   require_fitting_folder(path_, existing);
   make_writable_folder(path_);
   lock_ = std::make_unique<FolderLock>(path_);
+  struct stat found {};
+  if (::stat(path_.c_str(), &found) != 0)
+    throw IoError(concat(path_.string(), ": expected a folder, found none: was it removed or renamed?"));
+  device_ = found.st_dev;
+  inode_ = found.st_ino;
   // Because of the lock, the processes that wrote these have ended.
   for (const char* part : {"", "cache", "checkpoints", "runs", "snapshots"}) remove_partial(path_ / part);
   if (existing != IfRunExists::resume) return;

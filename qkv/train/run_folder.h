@@ -1,6 +1,7 @@
 #pragma once
 // The folder of a training run, locked by the process that uses it.
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -32,6 +33,9 @@ class RunFolder {
   RunFolder(std::filesystem::path folder, IfRunExists existing);
 
   const std::filesystem::path& path() const { return path_; }
+  // Throws IoError if the path no longer leads to the locked folder: a folder that was removed or renamed is
+  // not created again, because it would lack the tokenizer and all earlier files.
+  void require_there() const;
 
   // Whether there is a checkpoint to resume from.
   bool resumes() const { return checkpoint_.has_value(); }
@@ -54,6 +58,7 @@ class RunFolder {
 
   std::filesystem::path path_;
   std::unique_ptr<FolderLock> lock_;
+  uint64_t device_ = 0, inode_ = 0;  // the folder's identity
   std::optional<Checkpoint> checkpoint_;
   std::optional<Fields> settings_;
   int64_t steps_ = 0;

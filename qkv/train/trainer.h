@@ -77,7 +77,6 @@ class Trainer {
   bool validate(bool scheduled);
   bool is_best(const Evaluation& evaluation, double value) const;
   void save_checkpoint();
-  void require_folder() const;
   void set_best_model_aside() const;
   void put_best_model_back() const;
   // During its lifetime, the task's parameters are the weights to evaluate and export: averaged ones, if

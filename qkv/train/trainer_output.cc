@@ -73,7 +73,7 @@ bool Trainer::is_best(const Evaluation& evaluation, double value) const {
 bool Trainer::validate(bool scheduled) {
   const ProfileScope profile = ProfileScope::whole("validation");
   const double before = seconds_now();
-  require_folder();
+  run_folder_.require_there();
   const EvaluatedWeights weights(*this);
   const std::optional<Evaluation> found =
       task_->evaluate({.number = state_.validations, .scheduled = scheduled, .stop = stop_});
@@ -85,6 +85,7 @@ bool Trainer::validate(bool scheduled) {
   const bool best = value && is_best(*found, *value);
   if (best) {
     if (!scheduled && !state_.best.empty()) set_best_model_aside();
+    run_folder_.require_there();
     task_->export_model(folder_);
     state_.best = found->metrics;
     state_.best["loss"] = found->loss;
@@ -116,19 +117,11 @@ bool Trainer::validate(bool scheduled) {
   return true;
 }
 
-// A removed folder is not recreated, because it would lack the tokenizer and all earlier files.
-void Trainer::require_folder() const {
-  std::error_code error;
-  if (std::filesystem::is_directory(folder_, error)) return;
-  throw IoError(
-      concat(folder_.string(), ": expected the folder of this run, found none: was it removed or renamed?"));
-}
-
 void Trainer::save_checkpoint() {
   const ProfileScope profile = ProfileScope::whole("checkpoint");
   if (const std::string bad = nn::first_non_finite(optimizer_->parameters()); !bad.empty())
     fail_not_finite(concat("step ", state_.steps, ": the weights are not finite"));
-  require_folder();
+  run_folder_.require_there();
   state_.seconds = seconds_now();
   std::vector<io::NamedTensor> tensors = optimizer_->state();
   for (const auto& [name, parameter] : optimizer_->parameters())
@@ -143,6 +136,7 @@ void Trainer::save_checkpoint() {
   // Without a best model, the folder has the latest one.
   if (state_.best.empty()) {
     const EvaluatedWeights weights(*this);
+    run_folder_.require_there();
     task_->export_model(folder_);
   }
   remove_old_snapshots();

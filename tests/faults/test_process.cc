@@ -112,7 +112,9 @@ TEST_F(Process, ATrainingWhoseFolderVanishesFails) {
   ::waitpid(remover, &status, 0);
   EXPECT_EQ(outcome.status, 1);
   expect_in(out.string(), outcome.err);
-  EXPECT_FALSE(fs::exists(out)) << "it was made again, without the tokenizer";
+  EXPECT_FALSE(fs::exists(out / "checkpoints"))
+      << "the run was continued in a new folder, without the tokenizer";
+  EXPECT_TRUE(fs::exists(scratch_ / "elsewhere/checkpoints/step-000000400.safetensors"));
 }
 
 }  // namespace
