@@ -69,8 +69,8 @@ std::string message_of_missing(const CLI::App& command, const std::string& other
 }
 
 std::string message_of(const CLI::App& command, const CLI::ParseError& error) {
-  const std::string what = error.what();
-  const std::string unknown = message_of_unknown(command);
+  std::string what = error.what();
+  std::string unknown = message_of_unknown(command);
   if (!unknown.empty()) return unknown;
   if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) return message_of_missing(command, what);
   if (dynamic_cast<const CLI::FileError*>(&error) != nullptr) return concat("--config: ", what);
