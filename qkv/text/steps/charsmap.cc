@@ -16,7 +16,7 @@ class Units {
  public:
   void assign(std::string_view bytes) {
     units_.resize(bytes.size() / sizeof(uint32_t));
-    std::memcpy(units_.data(), bytes.data(), units_.size() * sizeof(uint32_t));
+    if (!units_.empty()) std::memcpy(units_.data(), bytes.data(), units_.size() * sizeof(uint32_t));
   }
 
   // The value of the shortest prefix of `key` that has one; -1 if none has.
