@@ -146,8 +146,9 @@ Outcome weight_gradients(const KernelsUnderTest& kernels) {
 // Elements ((n * factor + addend) mod modulus - modulus / 2) / 8, which floats hold exactly.
 Tensor pattern(const Shape& shape, int64_t factor, int64_t addend, int64_t modulus) {
   Tensor x = Tensor::empty(shape);
+  const int64_t half = modulus / 2;
   for (int64_t n = 0; n < x.numel(); ++n)
-    x.values()[n] = static_cast<float>((n * factor + addend) % modulus - modulus / 2) / 8;
+    x.values()[n] = static_cast<float>((n * factor + addend) % modulus - half) / 8;
   return x;
 }
 

@@ -26,7 +26,7 @@ void DecoderState::join(std::span<DecoderState* const> others) {
     for (int64_t s = 0; s < other->hypothesis_offsets.sequences(); ++s)
       offsets.push_back(offsets.back() + static_cast<int32_t>(other->hypothesis_offsets.length(s)));
   }
-  Offsets joined(std::move(offsets));
+  const Offsets joined(std::move(offsets));
   for (size_t i = 0; i < layers.size(); ++i) {
     int64_t sequences = 0, rows = 0, sentences = 0;
     for (const DecoderState* other : others) {
@@ -46,7 +46,7 @@ void DecoderState::join(std::span<DecoderState* const> others) {
       layers[i].memory.join(std::move(other->layers[i].memory));
     }
   }
-  hypothesis_offsets = std::move(joined);
+  hypothesis_offsets = joined;
 }
 
 void DecoderState::join(DecoderState others) {
