@@ -127,7 +127,7 @@ CapturedWeights captured(const AttentionOptions& options, int64_t heads, const O
     }
     return all;
   };
-  CapturedWeights capture{.offsets = std::move(offsets)};
+  CapturedWeights capture{.offsets = offsets};
   if (options.return_weights) capture.weights = views(result.weights);
   if (options.return_scores) capture.scores = views(result.scores);
   return capture;

@@ -299,7 +299,7 @@ void Engine::admit_group(Sequences group) {
   // All memory first: once the model has taken the sequences in, nothing may fail.
   std::vector<int32_t> offsets = hypothesis_offsets_.values();
   for (size_t i = 0; i < group.size(); ++i) offsets.push_back(offsets.back() + 1);
-  Offsets joined(std::move(offsets));
+  const Offsets joined(std::move(offsets));
   ids_.reserve(ids_.size() + group.size());
   const size_t first = running_.size();
   running_.resize(first + group.size());
@@ -326,7 +326,7 @@ void Engine::admit_group(Sequences group) {
     ids_.push_back(special_.start.value_or(source.empty() ? 0 : source.back()));
     running_[first + i] = std::move(group[i]);
   }
-  hypothesis_offsets_ = std::move(joined);
+  hypothesis_offsets_ = joined;
   membership_changed_ = true;
 }
 
@@ -431,10 +431,10 @@ void Engine::drop_ended_rows(bool advanced) {
   bool moved = !(after == hypothesis_offsets_);
   for (size_t r = 0; r < parents.size(); ++r) moved = moved || parents[r] != static_cast<int32_t>(r);
   // All memory first: once the model has dropped the rows, nothing may fail.
-  Offsets still_running(std::move(left));
+  const Offsets still_running(std::move(left));
   ended_.reserve(ended_.size() + running_.size());
   if (moved) model_->reorder(parents, after);
-  hypothesis_offsets_ = std::move(still_running);
+  hypothesis_offsets_ = still_running;
   ids_ = std::move(ids);
 
   size_t kept = 0;

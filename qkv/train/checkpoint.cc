@@ -132,7 +132,7 @@ void require_whole(const std::filesystem::path& path) {
 JsonValue description_of(const io::SafetensorsFile& file) {
   const auto found = file.metadata().find(kDescription);
   if (found == file.metadata().end()) fail_foreign(file.path());
-  const JsonValue content = parse_json(found->second, concat(file.path().string(), ": training state"));
+  JsonValue content = parse_json(found->second, concat(file.path().string(), ": training state"));
   if (const int64_t format = content["format"].integer(); format != kFormat) {
     throw DataError(
         concat(file.path().string(), ": expected checkpoint format ", kFormat, ", found ", format));
