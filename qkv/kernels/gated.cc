@@ -16,7 +16,7 @@ Gated pointers(const GatedTensors& a) {
           .dropout = a.dropout};
 }
 
-GradientRows rows_of(GradientSlot slot) {
+GradientRows rows_of(GradientSlot& slot) {
   return {address(slot.tensor), slot.tensor.row_stride(), slot.accumulate};
 }
 

@@ -207,7 +207,7 @@ std::string load(sentencepiece::SentencePieceProcessor& library, const std::stri
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::exception& error) {  // of its tries
-    const std::string message = error.what();
+    std::string message = error.what();
     if (message.find("failed to resize pool") != message.npos) throw std::bad_alloc();
     return message;
   }

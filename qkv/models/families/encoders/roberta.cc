@@ -17,7 +17,7 @@ constexpr std::array<EncoderArchitecture, 4> kArchitectures{
 
 TextEncoderConfig parse(const ConfigReader& reader) {
   const int64_t first_row = reader.integer("pad_token_id", 1) + 1;
-  const TextEncoderConfig config = parse_bert_fields(reader, kArchitectures, first_row);
+  TextEncoderConfig config = parse_bert_fields(reader, kArchitectures, first_row);
   constexpr std::array<std::string_view, 1> kIrrelevant{"classifier_dropout"};
   reader.reject_unknown_model_fields(kIrrelevant);
   return config;
