@@ -11,6 +11,10 @@
 
 #include "qkv/train/job.h"
 
+namespace CLI {
+class App;
+}
+
 namespace qkv::apps {
 
 // An option that abbreviates --set FIELD=VALUE.
@@ -32,6 +36,8 @@ struct TrainingTask {
   std::span<const FieldFlag> run_flags;  // may change on resuming
   std::function<std::unique_ptr<train::Job>()> make_job;
   std::function<nlohmann::json(const train::Batch&)> batch_json;  // for --save-batches
+  // Adds the subcommand `name` to `qkv evaluate`.
+  void (*add_evaluation)(CLI::App& evaluate);
 };
 
 const std::vector<TrainingTask>& training_tasks();

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "apps/tasks/evaluations.h"
 #include "apps/training_task.h"
 #include "qkv/train/tasks/translation.h"
 
@@ -74,7 +75,8 @@ TrainingTask translation_task() {
               [](const train::Batch& batch) {
                 const auto& rows = dynamic_cast<const train::TranslationBatch&>(batch).rows;
                 return nlohmann::json{{"source", sentences(rows.source)}, {"target", sentences(rows.labels)}};
-              }};
+              },
+          .add_evaluation = add_translation_evaluation};
 }
 
 }  // namespace qkv::apps

@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 #include <span>
 #include <string>
 #include <string_view>
@@ -27,6 +28,10 @@ inline void parse_field(std::string_view field, std::string_view text, bool& val
 }
 
 inline void parse_field(std::string_view /*field*/, std::string_view text, std::string& value) {
+  value = text;
+}
+
+inline void parse_field(std::string_view /*field*/, std::string_view text, std::filesystem::path& value) {
   value = text;
 }
 
@@ -60,6 +65,10 @@ void parse_field(std::string_view field, std::string_view text, Words<Enum> word
 
 inline std::string field_text(bool value) { return value ? "true" : "false"; }
 inline std::string field_text(const std::string& value) { return value; }
+// Absolute, so that it can be read back from another folder.
+inline std::string field_text(const std::filesystem::path& value) {
+  return value.empty() ? std::string() : std::filesystem::absolute(value).lexically_normal().string();
+}
 
 // The shortest digits that parse back to the same number.
 template <class Number>

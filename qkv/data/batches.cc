@@ -12,8 +12,8 @@
 namespace qkv::data {
 namespace {
 
-void check_budget(int64_t max_tokens) {
-  if (max_tokens < 1) throw UsageError(concat("tokens in a batch: expected at least 1, found ", max_tokens));
+void check_budget(int64_t budget) {
+  if (budget < 1) throw UsageError(concat("budget of a batch: expected at least 1, found ", budget));
 }
 
 // Calls emit(begin, end) for consecutive ranges of [0, count) whose costs sum to at most `budget`; an item
@@ -33,44 +33,15 @@ void cut(int64_t count, int64_t budget, Cost cost, Emit emit) {
   if (begin < count) emit(begin, count);
 }
 
-void append(TokenRows& rows, std::span<const int32_t> ids) {
-  rows.ids.insert(rows.ids.end(), ids.begin(), ids.end());
-}
-
 }  // namespace
 
-void TokenRows::end_sequence() {
-  if (ids.size() > static_cast<size_t>(std::numeric_limits<int32_t>::max())) {
-    throw UsageError(concat("tokens in a batch: expected at most 2^31 - 1, found ", ids.size()));
-  }
-  offsets.push_back(static_cast<int32_t>(ids.size()));
-}
-
-TranslationRows make_rows(const TokenStore& store, std::span<const int64_t> pairs,
-                          const text::SpecialIds& special) {
-  if (!special.start) throw UsageError("make_rows: expected a start token, found none");
-  TranslationRows rows;
-  for (const int64_t pair : pairs) {
-    append(rows.source, store.source(pair));
-    rows.source.ids.push_back(special.eos);
-    rows.source.end_sequence();
-    rows.decoder_input.ids.push_back(*special.start);
-    append(rows.decoder_input, store.target(pair));
-    rows.decoder_input.end_sequence();
-    append(rows.labels, store.target(pair));
-    rows.labels.ids.push_back(special.eos);
-    rows.labels.end_sequence();
-  }
-  return rows;
-}
-
-BatchCursor::BatchCursor(const TokenStore& store, const BatchOptions& options, CursorState state)
-    : store_(&store), options_(options) {
-  check_budget(options.max_tokens);
+BatchCursor::BatchCursor(std::vector<int64_t> costs, const BatchOptions& options, CursorState state)
+    : costs_(std::move(costs)), options_(options) {
+  check_budget(options.budget);
   if (options.window < 1) {
     throw UsageError(concat("sort_window: expected at least 1, found ", options.window));
   }
-  if (store.pairs() == 0) throw UsageError("batches: expected a corpus of at least one pair, found none");
+  if (costs_.empty()) throw UsageError("batches: expected at least one item, found none");
   restore(state);
 }
 
@@ -90,26 +61,24 @@ void BatchCursor::restore(CursorState state) {
 
 void BatchCursor::plan_epoch(int64_t epoch) {
   RandomStream random(options_.seed, kEpochStream + static_cast<uint64_t>(epoch));
-  const int64_t pairs = store_->pairs();
-  order_.resize(static_cast<size_t>(pairs));
+  const int64_t items = std::ssize(costs_);
+  order_.resize(costs_.size());
   std::iota(order_.begin(), order_.end(), int64_t{0});
   shuffle(order_, random);
-  for (int64_t begin = 0; begin < pairs; begin += options_.window) {
+  for (int64_t begin = 0; begin < items; begin += options_.window) {
     const auto window = std::span(order_).subspan(
-        static_cast<size_t>(begin), static_cast<size_t>(std::min(options_.window, pairs - begin)));
-    // Every other window is sorted in descending order, so that lengths also match where two windows meet.
-    // The keys are the pair's total length, then the target's. Ties keep their random order.
+        static_cast<size_t>(begin), static_cast<size_t>(std::min(options_.window, items - begin)));
+    // Every other window is sorted in descending order, so that costs also match where two windows meet. Ties
+    // keep their random order.
     const bool down = begin / options_.window % 2 == 1;
     std::ranges::stable_sort(window, [&](int64_t a, int64_t b) {
       if (down) std::swap(a, b);
-      const int64_t cost_a = pair_cost(*store_, a), cost_b = pair_cost(*store_, b);
-      return cost_a != cost_b ? cost_a < cost_b : store_->target_length(a) < store_->target_length(b);
+      return cost(a) < cost(b);
     });
   }
   bounds_.clear();
   cut(
-      pairs, options_.max_tokens,
-      [&](int64_t place) { return pair_cost(*store_, order_[static_cast<size_t>(place)]); },
+      items, options_.budget, [&](int64_t place) { return cost(order_[static_cast<size_t>(place)]); },
       [&](int64_t begin, int64_t end) {
         bounds_.push_back({begin, end});
       });
@@ -120,9 +89,8 @@ Batch BatchCursor::next() {
   const Bounds bounds = bounds_[static_cast<size_t>(state_.batch)];
   Batch batch{.epoch = state_.epoch,
               .index = state_.batch,
-              .pairs = {order_.begin() + bounds.begin, order_.begin() + bounds.end},
-              .tokens = 0};
-  for (const int64_t pair : batch.pairs) batch.tokens += pair_cost(*store_, pair);
+              .items = {order_.begin() + bounds.begin, order_.begin() + bounds.end}};
+  for (const int64_t item : batch.items) batch.cost += cost(item);
   if (++state_.batch == batches_in_epoch()) {
     state_ = {state_.epoch + 1, 0};
     plan_epoch(state_.epoch);
@@ -130,16 +98,11 @@ Batch BatchCursor::next() {
   return batch;
 }
 
-std::vector<Batch> sequential_batches(const TokenStore& store, int64_t max_tokens) {
-  std::vector<int64_t> costs(static_cast<size_t>(store.pairs()));
-  for (int64_t i = 0; i < store.pairs(); ++i) costs[static_cast<size_t>(i)] = pair_cost(store, i);
+std::vector<Batch> sequential_batches(std::span<const int64_t> costs, int64_t budget) {
   std::vector<Batch> batches;
-  for (const std::vector<size_t>& pairs : batches_by_length(costs, max_tokens)) {
-    Batch batch{.epoch = 0,
-                .index = static_cast<int64_t>(batches.size()),
-                .pairs = {pairs.begin(), pairs.end()},
-                .tokens = 0};
-    for (const size_t pair : pairs) batch.tokens += costs[pair];
+  for (const std::vector<size_t>& items : batches_by_length(costs, budget)) {
+    Batch batch{.index = std::ssize(batches), .items = {items.begin(), items.end()}};
+    for (const size_t item : items) batch.cost += costs[item];
     batches.push_back(std::move(batch));
   }
   return batches;

@@ -40,7 +40,8 @@ class Offsets {
   int64_t length(int64_t sequence) const { return end(sequence) - begin(sequence); }
   int64_t max_length() const { return max_length_; }
   const int32_t* data() const { return offsets_->data(); }
-  const std::vector<int32_t>& values() const { return *offsets_; }
+  const std::vector<int32_t>& values() const& { return *offsets_; }
+  const std::vector<int32_t>& values() const&& = delete;  // the offsets could end before them
 
   friend bool operator==(const Offsets& a, const Offsets& b) { return *a.offsets_ == *b.offsets_; }
 

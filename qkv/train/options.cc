@@ -3,12 +3,24 @@
 #include <array>
 
 #include "qkv/base/error.h"
-#include "qkv/base/field_text.h"
+#include "qkv/train/fields.h"
+
+namespace qkv {
+
+static Words<Device> words(Device) {
+  static const auto kWords = [] {
+    std::array<std::pair<std::string_view, Device>, kDevices.size()> all;
+    for (size_t i = 0; i < all.size(); ++i) all[i] = {name_of(kDevices[i]), kDevices[i]};
+    return all;
+  }();
+  return kWords;
+}
+
+}  // namespace qkv
 
 namespace qkv::train {
-namespace {
 
-Words<ScheduleKind> words(ScheduleKind) {
+static Words<ScheduleKind> words(ScheduleKind) {
   static constexpr std::array<std::pair<std::string_view, ScheduleKind>, 4> kWords{
       {{"paper", ScheduleKind::paper},
        {"inverse_sqrt", ScheduleKind::inverse_sqrt},
@@ -17,7 +29,7 @@ Words<ScheduleKind> words(ScheduleKind) {
   return kWords;
 }
 
-Words<OptimizerKind> words(OptimizerKind) {
+static Words<OptimizerKind> words(OptimizerKind) {
   static constexpr std::array<std::pair<std::string_view, OptimizerKind>, 6> kWords{
       {{"adam", OptimizerKind::adam},
        {"adamw", OptimizerKind::adamw},
@@ -28,25 +40,16 @@ Words<OptimizerKind> words(OptimizerKind) {
   return kWords;
 }
 
-Words<Device> words(Device) {
-  static const auto kWords = [] {
-    std::array<std::pair<std::string_view, Device>, kDevices.size()> all;
-    for (size_t i = 0; i < all.size(); ++i) all[i] = {name_of(kDevices[i]), kDevices[i]};
-    return all;
-  }();
-  return kWords;
-}
-
-constexpr bool kWeights = true, kBookkeeping = false;
+namespace {
 
 // The single list of options, for setting, listing and comparing.
 template <class Options, class Visit>
 void visit_fields(Options& o, const Visit& visit) {
-  visit("train.accumulate", o.accumulate, kWeights);
+  visit("train.accumulate", o.accumulate, kDecidesWeights);
   visit("train.recompute", o.recompute, kBookkeeping);
-  visit("train.seed", o.seed, kWeights);
-  visit("train.device", o.device, kWeights);
-  visit("train.average_last", o.average_last, kWeights);
+  visit("train.seed", o.seed, kDecidesWeights);
+  visit("train.device", o.device, kDecidesWeights);
+  visit("train.average_last", o.average_last, kDecidesWeights);
   visit("train.max_epochs", o.max_epochs, kBookkeeping);
   visit("train.max_steps", o.max_steps, kBookkeeping);
   visit("train.max_minutes", o.max_minutes, kBookkeeping);
@@ -57,39 +60,39 @@ void visit_fields(Options& o, const Visit& visit) {
   visit("train.checkpoint_minutes", o.checkpoint_minutes, kBookkeeping);
   visit("train.keep_checkpoints", o.keep_checkpoints, kBookkeeping);
   visit("train.log_every", o.log_every, kBookkeeping);
-  visit("schedule.kind", o.schedule.kind, kWeights);
-  visit("schedule.learning_rate", o.schedule.learning_rate, kWeights);
-  visit("schedule.minimum", o.schedule.minimum, kWeights);
-  visit("schedule.warmup_steps", o.schedule.warmup_steps, kWeights);
-  visit("schedule.factor", o.schedule.factor, kWeights);
-  visit("schedule.total_steps", o.schedule.total_steps, kWeights);
-  visit("optimizer.kind", o.optimizer_kind, kWeights);
-  visit("optimizer.clip_norm", o.optimizer.clip_norm, kWeights);
-  visit("optimizer.average_decay", o.optimizer.average_decay, kWeights);
-  visit("optimizer.decay_vectors", o.decay_vectors, kWeights);
-  visit("adam.beta1", o.adam.beta1, kWeights);
-  visit("adam.beta2", o.adam.beta2, kWeights);
-  visit("adam.epsilon", o.adam.epsilon, kWeights);
-  visit("adam.amsgrad", o.adam.amsgrad, kWeights);
-  visit("adam.weight_decay", o.adam.weight_decay, kWeights);
-  visit("sgd.momentum", o.sgd.momentum, kWeights);
-  visit("sgd.dampening", o.sgd.dampening, kWeights);
-  visit("sgd.nesterov", o.sgd.nesterov, kWeights);
-  visit("sgd.weight_decay", o.sgd.weight_decay, kWeights);
-  visit("rmsprop.alpha", o.rmsprop.alpha, kWeights);
-  visit("rmsprop.epsilon", o.rmsprop.epsilon, kWeights);
-  visit("rmsprop.momentum", o.rmsprop.momentum, kWeights);
-  visit("rmsprop.centered", o.rmsprop.centered, kWeights);
-  visit("rmsprop.weight_decay", o.rmsprop.weight_decay, kWeights);
-  visit("adagrad.lr_decay", o.adagrad.lr_decay, kWeights);
-  visit("adagrad.initial_accumulator", o.adagrad.initial_accumulator, kWeights);
-  visit("adagrad.epsilon", o.adagrad.epsilon, kWeights);
-  visit("adagrad.weight_decay", o.adagrad.weight_decay, kWeights);
-  visit("adafactor.beta2_decay", o.adafactor.beta2_decay, kWeights);
-  visit("adafactor.epsilon1", o.adafactor.epsilon1, kWeights);
-  visit("adafactor.epsilon2", o.adafactor.epsilon2, kWeights);
-  visit("adafactor.clip_threshold", o.adafactor.clip_threshold, kWeights);
-  visit("adafactor.weight_decay", o.adafactor.weight_decay, kWeights);
+  visit("schedule.kind", o.schedule.kind, kDecidesWeights);
+  visit("schedule.learning_rate", o.schedule.learning_rate, kDecidesWeights);
+  visit("schedule.minimum", o.schedule.minimum, kDecidesWeights);
+  visit("schedule.warmup_steps", o.schedule.warmup_steps, kDecidesWeights);
+  visit("schedule.factor", o.schedule.factor, kDecidesWeights);
+  visit("schedule.total_steps", o.schedule.total_steps, kDecidesWeights);
+  visit("optimizer.kind", o.optimizer_kind, kDecidesWeights);
+  visit("optimizer.clip_norm", o.optimizer.clip_norm, kDecidesWeights);
+  visit("optimizer.average_decay", o.optimizer.average_decay, kDecidesWeights);
+  visit("optimizer.decay_vectors", o.decay_vectors, kDecidesWeights);
+  visit("adam.beta1", o.adam.beta1, kDecidesWeights);
+  visit("adam.beta2", o.adam.beta2, kDecidesWeights);
+  visit("adam.epsilon", o.adam.epsilon, kDecidesWeights);
+  visit("adam.amsgrad", o.adam.amsgrad, kDecidesWeights);
+  visit("adam.weight_decay", o.adam.weight_decay, kDecidesWeights);
+  visit("sgd.momentum", o.sgd.momentum, kDecidesWeights);
+  visit("sgd.dampening", o.sgd.dampening, kDecidesWeights);
+  visit("sgd.nesterov", o.sgd.nesterov, kDecidesWeights);
+  visit("sgd.weight_decay", o.sgd.weight_decay, kDecidesWeights);
+  visit("rmsprop.alpha", o.rmsprop.alpha, kDecidesWeights);
+  visit("rmsprop.epsilon", o.rmsprop.epsilon, kDecidesWeights);
+  visit("rmsprop.momentum", o.rmsprop.momentum, kDecidesWeights);
+  visit("rmsprop.centered", o.rmsprop.centered, kDecidesWeights);
+  visit("rmsprop.weight_decay", o.rmsprop.weight_decay, kDecidesWeights);
+  visit("adagrad.lr_decay", o.adagrad.lr_decay, kDecidesWeights);
+  visit("adagrad.initial_accumulator", o.adagrad.initial_accumulator, kDecidesWeights);
+  visit("adagrad.epsilon", o.adagrad.epsilon, kDecidesWeights);
+  visit("adagrad.weight_decay", o.adagrad.weight_decay, kDecidesWeights);
+  visit("adafactor.beta2_decay", o.adafactor.beta2_decay, kDecidesWeights);
+  visit("adafactor.epsilon1", o.adafactor.epsilon1, kDecidesWeights);
+  visit("adafactor.epsilon2", o.adafactor.epsilon2, kDecidesWeights);
+  visit("adafactor.clip_threshold", o.adafactor.clip_threshold, kDecidesWeights);
+  visit("adafactor.weight_decay", o.adafactor.weight_decay, kDecidesWeights);
 }
 
 template <class Number>
@@ -100,29 +103,11 @@ void require(std::string_view name, Number value, bool holds, std::string_view e
 }  // namespace
 
 bool set_field(TrainOptions& options, std::string_view name, std::string_view value) {
-  bool found = false;
-  visit_fields(options, [&](std::string_view field, auto& member, bool /*decides*/) {
-    if (field != name) return;
-    if constexpr (std::is_enum_v<std::remove_reference_t<decltype(member)>>) {
-      parse_field(field, value, words(member), member);
-    } else {
-      parse_field(field, value, member);
-    }
-    found = true;
-  });
-  return found;
+  return set_listed([&](const auto& visit) { visit_fields(options, visit); }, name, value);
 }
 
 std::vector<Field> fields(const TrainOptions& options) {
-  std::vector<Field> result;
-  visit_fields(options, [&](std::string_view field, const auto& member, bool decides) {
-    if constexpr (std::is_enum_v<std::remove_cvref_t<decltype(member)>>) {
-      result.push_back({std::string(field), field_text(words(member), member), decides});
-    } else {
-      result.push_back({std::string(field), field_text(member), decides});
-    }
-  });
-  return result;
+  return listed([&](const auto& visit) { visit_fields(options, visit); });
 }
 
 void TrainOptions::validate() const {
@@ -158,9 +143,22 @@ void TrainOptions::validate() const {
 }
 
 std::unique_ptr<optim::Optimizer> make_optimizer(const TrainOptions& options,
-                                                 std::vector<nn::NamedParameter> parameters) {
+                                                 std::vector<nn::NamedParameter> parameters,
+                                                 const std::vector<optim::ParameterGroup>& groups) {
   optim::OptimizerOptions common = options.optimizer;
-  if (!options.decay_vectors) common.groups.push_back(optim::no_decay_of_vectors());
+  const optim::ParameterGroup vectors = optim::no_decay_of_vectors();
+  for (const optim::ParameterGroup& group : groups) {
+    if (!options.decay_vectors && !group.weight_decay) {
+      optim::ParameterGroup part = group;
+      part.contains = [all = group.contains, small = vectors.contains](const nn::NamedParameter& parameter) {
+        return all(parameter) && small(parameter);
+      };
+      part.weight_decay = vectors.weight_decay;
+      common.groups.push_back(std::move(part));
+    }
+    common.groups.push_back(group);
+  }
+  if (!options.decay_vectors) common.groups.push_back(vectors);
   switch (options.optimizer_kind) {
     case OptimizerKind::adam:
       return std::make_unique<optim::Adam>(std::move(parameters), options.adam, common);

@@ -71,8 +71,10 @@ bool set_field(TrainOptions& options, std::string_view name, std::string_view va
 // may change them.
 std::vector<Field> fields(const TrainOptions& options);
 
-// The selected optimizer. Throws UsageError naming an option that is out of range.
+// The selected optimizer. `groups`: the task's (Task::parameter_groups()); unless decay_vectors is set, their
+// vectors have no weight decay either. Throws UsageError naming an option that is out of range.
 std::unique_ptr<optim::Optimizer> make_optimizer(const TrainOptions& options,
-                                                 std::vector<nn::NamedParameter> parameters);
+                                                 std::vector<nn::NamedParameter> parameters,
+                                                 const std::vector<optim::ParameterGroup>& groups = {});
 
 }  // namespace qkv::train

@@ -14,6 +14,7 @@
 #include "qkv/data/batches.h"
 #include "qkv/nn/forward_context.h"
 #include "qkv/nn/parameter.h"
+#include "qkv/optim/optimizer.h"
 
 namespace qkv::train {
 
@@ -105,6 +106,10 @@ class Task {
   virtual void visit(const nn::ParameterVisitor& visitor) const = 0;
   // Initialises the parameters of a new run: randomly, or with a pretrained model's.
   virtual void initialise(uint64_t seed) = 0;
+
+  // Parameters with a learning rate or weight decay of their own, or frozen ones. The first group that
+  // selects a parameter applies.
+  virtual std::vector<optim::ParameterGroup> parameter_groups() const { return {}; }
 
   // The batches from a position on. The stream is used on another thread, and the task outlives it.
   virtual std::unique_ptr<BatchStream> batches(uint64_t seed, data::CursorState from) const = 0;

@@ -89,7 +89,7 @@ void Trainer::start_new_run() {
   task_->begin(folder_);
   task_->initialise(options_.seed);
   nn::move_to(*task_, options_.device);
-  optimizer_ = make_optimizer(options_, nn::parameters_of(*task_));
+  optimizer_ = make_optimizer(options_, nn::parameters_of(*task_), task_->parameter_groups());
   log_ = std::make_unique<RunLog>(folder_);
 }
 
@@ -101,7 +101,7 @@ void Trainer::resume(const Checkpoint& checkpoint) {
     variable.set_value(options_.device == Device::cpu ? saved.clone() : from_host(saved, options_.device));
   }
   state_ = checkpoint.state;
-  optimizer_ = make_optimizer(options_, nn::parameters_of(*task_));
+  optimizer_ = make_optimizer(options_, nn::parameters_of(*task_), task_->parameter_groups());
   optimizer_->restore(checkpoint.file);
   saved_step_ = state_.steps;
   put_best_model_back();

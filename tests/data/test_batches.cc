@@ -1,4 +1,4 @@
-#include "qkv/data/batches.h"
+#include "qkv/data/translation_rows.h"
 
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ class Batches : public ::testing::Test {
   }
   static std::vector<int64_t> pairs_of(const std::vector<Batch>& batches) {
     std::vector<int64_t> pairs;
-    for (const Batch& batch : batches) pairs.insert(pairs.end(), batch.pairs.begin(), batch.pairs.end());
+    for (const Batch& batch : batches) pairs.insert(pairs.end(), batch.items.begin(), batch.items.end());
     return pairs;
   }
   // Tokens that padding both sides of every batch would add, relative to the number of tokens.
@@ -36,18 +36,18 @@ class Batches : public ::testing::Test {
     int64_t padded = 0, tokens = 0;
     for (const Batch& batch : batches) {
       int64_t source = 0, target = 0;
-      for (const int64_t pair : batch.pairs) {
+      for (const int64_t pair : batch.items) {
         source = std::max(source, store_.source_length(pair) + 1);
         target = std::max(target, store_.target_length(pair) + 1);
       }
-      padded += static_cast<int64_t>(batch.pairs.size()) * (source + target);
-      tokens += batch.tokens;
+      padded += static_cast<int64_t>(batch.items.size()) * (source + target);
+      tokens += batch.cost;
     }
     return static_cast<double>(padded) / static_cast<double>(tokens) - 1;
   }
   static int64_t tokens_of(const std::vector<Batch>& batches) {
     return std::accumulate(batches.begin(), batches.end(), int64_t{0},
-                           [](int64_t sum, const Batch& batch) { return sum + batch.tokens; });
+                           [](int64_t sum, const Batch& batch) { return sum + batch.cost; });
   }
   // The used share of the batches' budgets.
   static double filled(const std::vector<Batch>& batches, int64_t budget) {
@@ -57,18 +57,18 @@ class Batches : public ::testing::Test {
 
 TEST_F(Batches, EveryPairExactlyOnceAnEpochWithinTheBudget) {
   for (const int64_t window : {1, 100, 5000}) {
-    BatchCursor cursor(store_, {.max_tokens = 400, .window = window, .seed = 3});
+    BatchCursor cursor(pair_costs(store_), {.budget = 400, .window = window, .seed = 3});
     for (int64_t e = 0; e < 3; ++e) {
       const auto batches = epoch(cursor);
       int64_t index = 0, tokens = 0;
       for (const Batch& batch : batches) {
         EXPECT_EQ(batch.epoch, e);
         EXPECT_EQ(batch.index, index++);
-        EXPECT_FALSE(batch.pairs.empty());
-        EXPECT_LE(batch.tokens, 400);
+        EXPECT_FALSE(batch.items.empty());
+        EXPECT_LE(batch.cost, 400);
         int64_t sum = 0;
-        for (const int64_t pair : batch.pairs) sum += pair_cost(store_, pair);
-        EXPECT_EQ(batch.tokens, sum);
+        for (const int64_t pair : batch.items) sum += pair_cost(store_, pair);
+        EXPECT_EQ(batch.cost, sum);
         tokens += sum;
       }
       EXPECT_EQ(tokens, store_.report().source_tokens + store_.report().target_tokens + 2 * store_.pairs());
@@ -83,7 +83,8 @@ TEST_F(Batches, EveryPairExactlyOnceAnEpochWithinTheBudget) {
 }
 
 TEST_F(Batches, WindowsMakeLengthsAlikeAndBatchesFull) {
-  BatchCursor sorted(store_, {.max_tokens = 400, .window = 8192}), unsorted(store_, {.max_tokens = 400});
+  BatchCursor sorted(pair_costs(store_), {.budget = 400, .window = 8192}),
+      unsorted(pair_costs(store_), {.budget = 400});
   const auto batches = epoch(sorted);
   EXPECT_LT(padding(batches), 0.15);
   EXPECT_GT(padding(epoch(unsorted)), 2 * padding(batches));
@@ -91,40 +92,41 @@ TEST_F(Batches, WindowsMakeLengthsAlikeAndBatchesFull) {
   // The batches are nevertheless in random order, not sorted by length.
   std::vector<int64_t> sizes;
   sizes.reserve(batches.size());
-  for (const Batch& batch : batches) sizes.push_back(static_cast<int64_t>(batch.pairs.size()));
+  for (const Batch& batch : batches) sizes.push_back(static_cast<int64_t>(batch.items.size()));
   EXPECT_FALSE(std::ranges::is_sorted(sizes));
   EXPECT_FALSE(std::ranges::is_sorted(sizes, std::greater<>()));
 }
 
 TEST_F(Batches, CrossTheBoundsOfSmallWindows) {
   for (const int64_t window : {1, 5, 15}) {  // a batch has about fifty pairs
-    BatchCursor cursor(store_, {.max_tokens = 2000, .window = window});
+    BatchCursor cursor(pair_costs(store_), {.budget = 2000, .window = window});
     const auto batches = epoch(cursor);
-    EXPECT_GT(std::ssize(batches.front().pairs), 3 * window);
+    EXPECT_GT(std::ssize(batches.front().items), 3 * window);
     EXPECT_GT(filled(batches, 2000), 0.9) << window;
   }
   // Lengths match where two windows meet: alternating directions need less padding than restarting the sort.
-  BatchCursor cursor(store_, {.max_tokens = 400, .window = 40}), unsorted(store_, {.max_tokens = 400});
+  BatchCursor cursor(pair_costs(store_), {.budget = 400, .window = 40}),
+      unsorted(pair_costs(store_), {.budget = 400});
   EXPECT_LT(padding(epoch(cursor)), 0.8 * padding(epoch(unsorted)));
 }
 
 TEST_F(Batches, AreAFunctionOfSeedAndEpoch) {
   const auto first_epoch = [&](uint64_t seed) {
-    BatchCursor cursor(store_, {.max_tokens = 300, .seed = seed});
+    BatchCursor cursor(pair_costs(store_), {.budget = 300, .seed = seed});
     return pairs_of(epoch(cursor));
   };
   EXPECT_EQ(first_epoch(7), first_epoch(7));
   EXPECT_NE(first_epoch(7), first_epoch(8));
-  BatchCursor cursor(store_, {.max_tokens = 300, .seed = 7});
+  BatchCursor cursor(pair_costs(store_), {.budget = 300, .seed = 7});
   const auto one = pairs_of(epoch(cursor)), two = pairs_of(epoch(cursor));
   EXPECT_NE(one, two);
   // The composition of batches changes too, not only their order.
-  BatchCursor again(store_, {.max_tokens = 300, .seed = 7});
+  BatchCursor again(pair_costs(store_), {.budget = 300, .seed = 7});
   std::vector<std::vector<int64_t>> members[2];
   for (auto& of_epoch : members) {
     for (Batch& batch : epoch(again)) {
-      std::ranges::sort(batch.pairs);
-      of_epoch.push_back(batch.pairs);
+      std::ranges::sort(batch.items);
+      of_epoch.push_back(batch.items);
     }
     std::ranges::sort(of_epoch);
   }
@@ -132,41 +134,41 @@ TEST_F(Batches, AreAFunctionOfSeedAndEpoch) {
 }
 
 TEST_F(Batches, ContinueExactlyFromASavedState) {
-  const BatchOptions options{.max_tokens = 350, .window = 300, .seed = 11};
-  BatchCursor whole(store_, options);
+  const BatchOptions options{.budget = 350, .window = 300, .seed = 11};
+  BatchCursor whole(pair_costs(store_), options);
   const int64_t steps = 2 * whole.batches_in_epoch() + 5;
   for (int64_t stop = 0; stop < steps; stop += 7) {
-    BatchCursor before(store_, options);
+    BatchCursor before(pair_costs(store_), options);
     for (int64_t i = 0; i < stop; ++i) before.next();
-    BatchCursor expected(store_, options, before.state());
-    BatchCursor restored(store_, options);
+    BatchCursor expected(pair_costs(store_), options, before.state());
+    BatchCursor restored(pair_costs(store_), options);
     restored.restore(before.state());
     for (int i = 0; i < 9; ++i) {
       const Batch batch = before.next();
-      EXPECT_EQ(expected.next().pairs, batch.pairs);
-      EXPECT_EQ(restored.next().pairs, batch.pairs);
+      EXPECT_EQ(expected.next().items, batch.items);
+      EXPECT_EQ(restored.next().items, batch.items);
     }
     EXPECT_EQ(expected.state(), before.state());
   }
 }
 
 TEST_F(Batches, PairsAboveTheBudgetAreBatchesByThemselves) {
-  BatchCursor cursor(store_, {.max_tokens = 1});
+  BatchCursor cursor(pair_costs(store_), {.budget = 1});
   EXPECT_EQ(cursor.batches_in_epoch(), store_.pairs());
-  for (int i = 0; i < 5; ++i) EXPECT_EQ(cursor.next().pairs.size(), 1u);
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(cursor.next().items.size(), 1u);
 }
 
 TEST_F(Batches, BadOptionsAndStatesAreRefused) {
-  EXPECT_THROW(BatchCursor(store_, {.max_tokens = 0}), UsageError);
-  EXPECT_THROW(BatchCursor(store_, {.window = 0}), UsageError);
-  EXPECT_THROW(BatchCursor(store_, {}, {-1, 0}), UsageError);
-  EXPECT_THROW(BatchCursor(store_, {}, {0, 100'000}), UsageError);
-  BatchCursor cursor(store_, {.max_tokens = 300});
+  EXPECT_THROW(BatchCursor(pair_costs(store_), {.budget = 0}), UsageError);
+  EXPECT_THROW(BatchCursor(pair_costs(store_), {.window = 0}), UsageError);
+  EXPECT_THROW(BatchCursor(pair_costs(store_), {}, {-1, 0}), UsageError);
+  EXPECT_THROW(BatchCursor(pair_costs(store_), {}, {0, 100'000}), UsageError);
+  BatchCursor cursor(pair_costs(store_), {.budget = 300});
   cursor.next();
   const CursorState state = cursor.state();
   EXPECT_THROW(cursor.restore({2, 100'000}), UsageError);
   EXPECT_EQ(cursor.state(), state);
-  EXPECT_EQ(cursor.next().pairs, BatchCursor(store_, {.max_tokens = 300}, state).next().pairs);
+  EXPECT_EQ(cursor.next().items, BatchCursor(pair_costs(store_), {.budget = 300}, state).next().items);
 }
 
 TEST_F(Batches, RowsCarryTheSpecialTokens) {
@@ -199,11 +201,11 @@ TEST_F(Batches, RowsCarryTheSpecialTokens) {
 }
 
 TEST_F(Batches, SequentialBatchesCoverAllLongestFirst) {
-  const auto batches = sequential_batches(store_, 500);
+  const auto batches = sequential_batches(pair_costs(store_), 500);
   auto pairs = pairs_of(batches);
   EXPECT_TRUE(std::ranges::is_sorted(
       pairs, [&](int64_t a, int64_t b) { return pair_cost(store_, a) > pair_cost(store_, b); }));
-  for (const Batch& batch : batches) EXPECT_LE(batch.tokens, 500);
+  for (const Batch& batch : batches) EXPECT_LE(batch.cost, 500);
   std::ranges::sort(pairs);
   EXPECT_EQ(std::ranges::adjacent_find(pairs), pairs.end());
   EXPECT_EQ(static_cast<int64_t>(pairs.size()), store_.pairs());
@@ -230,7 +232,7 @@ TEST(BatchesOfRealText, AreFullAndLittlePadded) {
   const TokenStore store = TokenStore::build(files, tokenizer, scratch / "tokens");
   EXPECT_GT(store.pairs(), 28'900);
   EXPECT_EQ(store.report().lines(), 29'000);
-  BatchCursor cursor(store, {.max_tokens = 4096, .window = 8192});
+  BatchCursor cursor(pair_costs(store), {.budget = 4096, .window = 8192});
   const int64_t batches = cursor.batches_in_epoch();
   const int64_t tokens = store.report().source_tokens + store.report().target_tokens + 2 * store.pairs();
   EXPECT_LT(batches * 4096, tokens * 105 / 100);

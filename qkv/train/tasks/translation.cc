@@ -7,70 +7,57 @@
 #include <utility>
 
 #include "qkv/base/error.h"
-#include "qkv/base/field_text.h"
 #include "qkv/base/log.h"
 #include "qkv/text/lines.h"
+#include "qkv/train/fields.h"
+
+namespace qkv::text {
+
+static Words<SubwordKind> words(SubwordKind) {
+  static constexpr std::array<std::pair<std::string_view, SubwordKind>, 2> kWords{
+      {{"unigram", SubwordKind::unigram}, {"bpe", SubwordKind::bpe}}};
+  return kWords;
+}
+
+}  // namespace qkv::text
+
+namespace qkv::data {
+
+// data.skip_bad_utf8.
+static Words<OnBadLine> words(OnBadLine) {
+  static constexpr std::array<std::pair<std::string_view, OnBadLine>, 2> kWords{
+      {{"false", OnBadLine::fail}, {"true", OnBadLine::skip}}};
+  return kWords;
+}
+
+}  // namespace qkv::data
 
 namespace qkv::train {
 namespace {
 
 constexpr std::string_view kModel = "model.";
 
-Words<text::SubwordKind> words(text::SubwordKind) {
-  static constexpr std::array<std::pair<std::string_view, text::SubwordKind>, 2> kWords{
-      {{"unigram", text::SubwordKind::unigram}, {"bpe", text::SubwordKind::bpe}}};
-  return kWords;
-}
-
-// Paths are recorded absolute, so that a run can be resumed from another folder.
-void assign(std::string_view /*field*/, std::string_view text, std::filesystem::path& value) { value = text; }
-std::string to_text(const std::filesystem::path& value) {
-  return value.empty() ? std::string() : std::filesystem::absolute(value).lexically_normal().string();
-}
-void assign(std::string_view field, std::string_view text, data::OnBadLine& value) {
-  bool skip = false;
-  parse_field(field, text, skip);
-  value = skip ? data::OnBadLine::skip : data::OnBadLine::fail;
-}
-std::string to_text(data::OnBadLine value) { return field_text(value == data::OnBadLine::skip); }
-void assign(std::string_view field, std::string_view text, text::SubwordKind& value) {
-  parse_field(field, text, words(value), value);
-}
-std::string to_text(text::SubwordKind value) { return field_text(words(value), value); }
-template <class Value>
-void assign(std::string_view field, std::string_view text, Value& value) {
-  parse_field(field, text, value);
-}
-template <class Value>
-std::string to_text(const Value& value) {
-  return field_text(value);
-}
-
 // The sources of the tokens. Files may move: their tokens' fingerprint identifies them.
 template <class Job, class Visit>
 void visit_data_fields(Job& job, const Visit& visit) {
-  visit("vocabulary.model", job.vocabulary.model, true);
-  visit("vocabulary.target_model", job.vocabulary.target_model, true);
-  visit("vocabulary.separate", job.vocabulary.separate, true);
-  visit("vocabulary.size", job.vocabulary.size, true);
-  visit("vocabulary.kind", job.vocabulary.kind, true);
-  visit("vocabulary.character_coverage", job.vocabulary.character_coverage, true);
-  visit("vocabulary.byte_fallback", job.vocabulary.byte_fallback, true);
-  visit("vocabulary.source_lang", job.vocabulary.source_lang, true);
-  visit("vocabulary.target_lang", job.vocabulary.target_lang, true);
-  visit("data.source", job.train.source, false);
-  visit("data.target", job.train.target, false);
-  visit("data.valid_source", job.valid.source, false);
-  visit("data.valid_target", job.valid.target, false);
-  visit("data.skip_bad_utf8", job.bad_utf8, true);
+  visit("vocabulary.model", job.vocabulary.model, kDecidesWeights);
+  visit("vocabulary.target_model", job.vocabulary.target_model, kDecidesWeights);
+  visit("vocabulary.separate", job.vocabulary.separate, kDecidesWeights);
+  visit("vocabulary.size", job.vocabulary.size, kDecidesWeights);
+  visit("vocabulary.kind", job.vocabulary.kind, kDecidesWeights);
+  visit("vocabulary.character_coverage", job.vocabulary.character_coverage, kDecidesWeights);
+  visit("vocabulary.byte_fallback", job.vocabulary.byte_fallback, kDecidesWeights);
+  visit("vocabulary.source_lang", job.vocabulary.source_lang, kDecidesWeights);
+  visit("vocabulary.target_lang", job.vocabulary.target_lang, kDecidesWeights);
+  visit("data.source", job.train.source, kBookkeeping);
+  visit("data.target", job.train.target, kBookkeeping);
+  visit("data.valid_source", job.valid.source, kBookkeeping);
+  visit("data.valid_target", job.valid.target, kBookkeeping);
+  visit("data.skip_bad_utf8", job.bad_utf8, kDecidesWeights);
 }
 
 std::vector<Field> data_fields(const TranslationJob& job) {
-  std::vector<Field> result;
-  visit_data_fields(job, [&](const char* field, const auto& member, bool decides) {
-    result.push_back({field, to_text(member), decides});
-  });
-  return result;
+  return listed([&](const auto& visit) { visit_data_fields(job, visit); });
 }
 
 // A corpus is read several times: for its lines, its vocabulary, its fingerprint and its tokens.
@@ -233,13 +220,8 @@ bool TranslationJob::set_field(std::string_view name, std::string_view value) {
       throw UsageError(concat(kModel, error.what()));
     }
   }
-  bool found = train::set_field(task, name, value) || train::set_field(options, name, value);
-  visit_data_fields(*this, [&](std::string_view field, auto& member, bool /*decides*/) {
-    if (field != name) return;
-    assign(field, value, member);
-    found = true;
-  });
-  return found;
+  return train::set_field(task, name, value) || train::set_field(options, name, value) ||
+         set_listed([&](const auto& visit) { visit_data_fields(*this, visit); }, name, value);
 }
 
 std::vector<Field> TranslationJob::fields() const {

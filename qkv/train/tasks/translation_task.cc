@@ -4,42 +4,38 @@
 #include <cmath>
 
 #include "qkv/base/error.h"
-#include "qkv/base/field_text.h"
 #include "qkv/base/log.h"
 #include "qkv/models/hub/pretrained.h"
 #include "qkv/ops/linear_cross_entropy.h"
 #include "qkv/pipelines/proof/proof.h"
+#include "qkv/train/fields.h"
 
 namespace qkv::train {
 namespace {
 
 template <class Options, class Visit>
 void visit_fields(Options& o, const Visit& visit) {
-  visit("train.batch_tokens", o.batch_tokens, true);
-  visit("train.max_length", o.max_length, true);
-  visit("train.sort_window", o.sort_window, true);
-  visit("train.label_smoothing", o.label_smoothing, true);
-  visit("train.bleu_every", o.bleu_every, false);
-  visit("train.bleu_sentences", o.bleu_sentences, false);
-  visit("train.bleu_beam", o.bleu_beam, false);
-}
-
-Ragged ragged(const data::TokenRows& rows) {
-  return {Tensor::from(rows.ids, {rows.tokens()}), Offsets(rows.offsets)};
+  visit("train.batch_tokens", o.batch_tokens, kDecidesWeights);
+  visit("train.max_length", o.max_length, kDecidesWeights);
+  visit("train.sort_window", o.sort_window, kDecidesWeights);
+  visit("train.label_smoothing", o.label_smoothing, kDecidesWeights);
+  visit("train.bleu_every", o.bleu_every, kBookkeeping);
+  visit("train.bleu_sentences", o.bleu_sentences, kBookkeeping);
+  visit("train.bleu_beam", o.bleu_beam, kBookkeeping);
 }
 
 class TranslationBatches : public BatchStream {
  public:
   TranslationBatches(const data::TokenStore& store, const data::BatchOptions& options, data::CursorState from,
                      text::SpecialIds special)
-      : store_(store), cursor_(store, options, from), special_(special) {}
+      : store_(store), cursor_(data::pair_costs(store), options, from), special_(special) {}
 
   std::unique_ptr<Batch> next() override {
     const data::Batch pairs = cursor_.next();
     auto batch = std::make_unique<TranslationBatch>();
-    batch->rows = data::make_rows(store_, pairs.pairs, special_);
+    batch->rows = data::make_rows(store_, pairs.items, special_);
     batch->size = {
-        .items = std::ssize(pairs.pairs), .units = pairs.tokens, .labels = batch->rows.labels.tokens()};
+        .items = std::ssize(pairs.items), .units = pairs.cost, .labels = batch->rows.labels.tokens()};
     return batch;
   }
   data::CursorState state() const override { return cursor_.state(); }
@@ -58,21 +54,11 @@ void require(const char* name, double value, bool holds, const char* expected) {
 }  // namespace
 
 bool set_field(TranslationOptions& options, std::string_view name, std::string_view value) {
-  bool found = false;
-  visit_fields(options, [&](std::string_view field, auto& member, bool /*decides*/) {
-    if (field != name) return;
-    parse_field(field, value, member);
-    found = true;
-  });
-  return found;
+  return set_listed([&](const auto& visit) { visit_fields(options, visit); }, name, value);
 }
 
 std::vector<Field> fields(const TranslationOptions& options) {
-  std::vector<Field> result;
-  visit_fields(options, [&](const char* field, const auto& member, bool decides) {
-    result.push_back({field, field_text(member), decides});
-  });
-  return result;
+  return listed([&](const auto& visit) { visit_fields(options, visit); });
 }
 
 void TranslationOptions::validate() const {
@@ -113,15 +99,15 @@ std::vector<Field> TranslationTask::fields() const {
 
 std::unique_ptr<BatchStream> TranslationTask::batches(uint64_t seed, data::CursorState from) const {
   const data::BatchOptions options{
-      .max_tokens = inputs_.options.batch_tokens, .window = inputs_.options.sort_window, .seed = seed};
+      .budget = inputs_.options.batch_tokens, .window = inputs_.options.sort_window, .seed = seed};
   return std::make_unique<TranslationBatches>(inputs_.train, options, from, special_);
 }
 
 BatchLoss TranslationTask::loss(const Batch& batch, const BatchSize& step,
                                 nn::ForwardContext& context) const {
   const data::TranslationRows& rows = static_cast<const TranslationBatch&>(batch).rows;
-  const nn::Memory memory = model_.encode(ragged(rows.source), context);
-  const Variable hidden = model_.decode(ragged(rows.decoder_input), memory, context);
+  const nn::Memory memory = model_.encode(rows.source.ragged(), context);
+  const Variable hidden = model_.decode(rows.decoder_input.ragged(), memory, context);
   const CrossEntropyResult result = linear_cross_entropy(
       hidden, model_.output_projection(), Tensor::from(rows.labels.ids, {rows.labels.tokens()}),
       {.label_smoothing = inputs_.options.label_smoothing,

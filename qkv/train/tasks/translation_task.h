@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "qkv/data/token_store.h"
+#include "qkv/data/translation_rows.h"
 #include "qkv/models/transformer.h"
 #include "qkv/text/translation_tokenizer.h"
 #include "qkv/train/task.h"

@@ -9,14 +9,6 @@
 #include "qkv/text/lines.h"
 
 namespace qkv::train {
-namespace {
-
-Ragged ragged(const data::TokenRows& rows) {
-  return {Tensor::from(rows.ids, {rows.tokens()}), Offsets(rows.offsets)};
-}
-
-}  // namespace
-
 ValidationSet ValidationSet::open(data::TokenStore store, const std::filesystem::path& target) {
   ValidationSet set{std::move(store), {}};
   text::LineReader reader(target);
@@ -38,12 +30,12 @@ std::optional<double> mean_nll(const models::Transformer& model, const data::Tok
                                const std::atomic<bool>* stop) {
   double sum = 0;
   int64_t tokens = 0;
-  for (const data::Batch& batch : data::sequential_batches(store, batch_tokens)) {
+  for (const data::Batch& batch : data::sequential_batches(data::pair_costs(store), batch_tokens)) {
     if (stop && *stop) return std::nullopt;
-    const data::TranslationRows rows = data::make_rows(store, batch.pairs, special);
+    const data::TranslationRows rows = data::make_rows(store, batch.items, special);
     nn::ForwardContext context;
-    const nn::Memory memory = model.encode(ragged(rows.source), context);
-    const Variable hidden = model.decode(ragged(rows.decoder_input), memory, context);
+    const nn::Memory memory = model.encode(rows.source.ragged(), context);
+    const Variable hidden = model.decode(rows.decoder_input.ragged(), memory, context);
     sum += linear_cross_entropy(hidden, model.output_projection(),
                                 Tensor::from(rows.labels.ids, {rows.labels.tokens()}), {})
                .nll_sum;

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "qkv/data/batches.h"
+#include "qkv/data/translation_rows.h"
 #include "qkv/models/transformer.h"
 #include "qkv/text/translation_tokenizer.h"
 

@@ -1,0 +1,189 @@
+#include "qkv/models/shape.h"
+
+#include <array>
+#include <utility>
+
+#include "qkv/base/error.h"
+#include "qkv/base/field_text.h"
+#include "qkv/models/validate.h"
+
+namespace qkv::models {
+namespace {
+
+// The single list of fields.
+template <class Shape, class Visitor>
+void visit_fields(Shape& shape, const Visitor& visitor) {
+  visitor("layers", shape.layers);
+  visitor("d_model", shape.d_model);
+  visitor("heads", shape.heads);
+  visitor("key_heads", shape.key_heads);
+  visitor("d_ff", shape.d_ff);
+  visitor("max_positions", shape.max_positions);
+  visitor("dropout", shape.dropout);
+  visitor("attention_dropout", shape.attention_dropout);
+}
+
+struct Preset {
+  std::string_view name;
+  int64_t layers, d_model;
+};
+
+// d_ff is 4 d_model, and heads have 64 features.
+constexpr std::array<Preset, 5> kPresets{
+    {{"tiny", 2, 128}, {"mini", 4, 256}, {"small", 4, 512}, {"medium", 8, 512}, {"base", 12, 768}}};
+
+nn::StackOptions blocks(const ModelShape& shape) {
+  return {.layers = shape.layers,
+          .layer = {.d_model = shape.d_model,
+                    .heads = shape.heads,
+                    .d_ff = shape.d_ff,
+                    .dropout = shape.dropout,
+                    .attention_dropout = shape.attention_dropout}};
+}
+
+void refuse_key_heads(const ModelShape& shape, const char* blocks) {
+  if (shape.key_heads == 0 || shape.key_heads == shape.heads) return;
+  throw UsageError(concat("key_heads: expected 0 or ", shape.heads, " in the blocks of ", blocks, ", found ",
+                          shape.key_heads));
+}
+
+std::vector<int32_t> ids(int32_t id) { return id < 0 ? std::vector<int32_t>{} : std::vector<int32_t>{id}; }
+
+}  // namespace
+
+void ModelShape::validate() const {
+  require_at_least("layers", 1, layers, kMaxLayers);
+  require_at_least("d_model", 1, d_model);
+  require_at_least("heads", 1, heads, kMaxHeads);
+  require_at_least("key_heads", 0, key_heads, kMaxHeads);
+  require_at_least("d_ff", 1, d_ff);
+  require_at_least("max_positions", 1, max_positions);
+  if (d_model % heads != 0)
+    throw UsageError(concat("heads: expected a divisor of d_model ", d_model, ", found ", heads));
+  if (key_heads > 0 && heads % key_heads != 0)
+    throw UsageError(concat("key_heads: expected a divisor of heads ", heads, ", found ", key_heads));
+  require_rate("dropout", dropout);
+  require_rate("attention_dropout", attention_dropout);
+}
+
+ModelShape shape_preset(std::string_view name) {
+  std::string known;
+  for (const Preset& entry : kPresets) {
+    if (entry.name == name) {
+      return {.layers = entry.layers,
+              .d_model = entry.d_model,
+              .heads = entry.d_model / 64,
+              .d_ff = 4 * entry.d_model};
+    }
+    known += concat(known.empty() ? "" : ", ", entry.name);
+  }
+  throw UsageError(concat("preset: expected one of ", known, ", found '", name, "'"));
+}
+
+std::vector<std::string> shape_preset_names() {
+  std::vector<std::string> names;
+  for (const Preset& entry : kPresets) names.emplace_back(entry.name);
+  return names;
+}
+
+bool set_field(ModelShape& shape, std::string_view name, std::string_view value) {
+  bool found = false;
+  visit_fields(shape, [&](std::string_view field, auto& member) {
+    if (field != name) return;
+    parse_field(name, value, member);
+    found = true;
+  });
+  return found;
+}
+
+std::vector<std::pair<std::string, std::string>> fields(const ModelShape& shape) {
+  std::vector<std::pair<std::string, std::string>> list;
+  visit_fields(
+      shape, [&](std::string_view name, const auto& member) { list.emplace_back(name, field_text(member)); });
+  return list;
+}
+
+TextEncoderConfig bert(const ModelShape& shape, int64_t vocabulary) {
+  shape.validate();
+  refuse_key_heads(shape, "BERT");
+  constexpr float kEpsilon = 1e-12f;
+  TextEncoderConfig config{
+      .vocabulary = vocabulary,
+      .max_positions = shape.max_positions,
+      .embedding = {.d_model = shape.d_model,
+                    .scale = false,
+                    .positions = {.kind = nn::PositionKind::learned, .max_positions = shape.max_positions},
+                    .token_types = 2,
+                    .norm = true,
+                    .epsilon = kEpsilon,
+                    .dropout = shape.dropout},
+      .encoder = blocks(shape)};
+  config.encoder.layer.activation = Activation::gelu_exact;
+  config.encoder.layer.epsilon = kEpsilon;
+  return config;
+}
+
+LanguageModelConfig gpt2(const ModelShape& shape, int64_t vocabulary, int32_t bos_id, int32_t eos_id) {
+  shape.validate();
+  refuse_key_heads(shape, "GPT-2");
+  LanguageModelConfig config{
+      .vocabulary = vocabulary,
+      .max_positions = shape.max_positions,
+      .embedding = {.d_model = shape.d_model,
+                    .scale = false,
+                    .positions = {.kind = nn::PositionKind::learned, .max_positions = shape.max_positions},
+                    .dropout = shape.dropout},
+      .decoder = blocks(shape),
+      .bos_ids = ids(bos_id),
+      .eos_ids = ids(eos_id)};
+  config.decoder.layer.activation = Activation::gelu_tanh;
+  config.decoder.layer.norm = nn::NormPlacement::pre;
+  config.decoder.layer.reads_memory = false;
+  config.decoder.final_norm = true;
+  return config;
+}
+
+LanguageModelConfig llama(const ModelShape& shape, int64_t vocabulary, int32_t bos_id, int32_t eos_id) {
+  shape.validate();
+  const nn::PositionOptions positions{.kind = nn::PositionKind::rotary, .max_positions = shape.max_positions};
+  LanguageModelConfig config{.vocabulary = vocabulary,
+                             .max_positions = shape.max_positions,
+                             .embedding = {.d_model = shape.d_model,
+                                           .scale = false,
+                                           .positions = positions,
+                                           .dropout = shape.dropout},
+                             .decoder = blocks(shape),
+                             .bos_ids = ids(bos_id),
+                             .eos_ids = ids(eos_id)};
+  nn::LayerOptions& layer = config.decoder.layer;
+  layer.key_heads = shape.key_heads;
+  layer.activation = Activation::silu;
+  layer.gated = true;
+  layer.norm = nn::NormPlacement::pre;
+  layer.norm_kind = nn::NormKind::rms;
+  layer.attention_bias = layer.feed_forward_bias = false;
+  layer.positions = positions;
+  layer.reads_memory = false;
+  config.decoder.final_norm = true;
+  return config;
+}
+
+ImageEncoderConfig vit(const ModelShape& shape, int64_t channels, int64_t side, int64_t patch,
+                       std::vector<std::string> labels) {
+  shape.validate();
+  refuse_key_heads(shape, "ViT");
+  ImageEncoderConfig config{.channels = channels,
+                            .height = side,
+                            .width = side,
+                            .patch = patch,
+                            .encoder = blocks(shape),
+                            .dropout = shape.dropout,
+                            .labels = std::move(labels)};
+  config.encoder.layer.activation = Activation::gelu_exact;
+  config.encoder.layer.norm = nn::NormPlacement::pre;
+  config.encoder.layer.epsilon = 1e-12f;
+  config.encoder.final_norm = true;
+  return config;
+}
+
+}  // namespace qkv::models

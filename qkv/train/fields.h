@@ -1,0 +1,50 @@
+#pragma once
+// Settings that are listed once, for setting, listing and comparing. `visit_all(visit)` calls
+//   visit("train.batch_tokens", options.batch_tokens, kDecidesWeights)
+// for each. An enum's names are found by words(Enum), declared in the enum's namespace.
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "qkv/base/field_text.h"
+#include "qkv/train/task.h"
+
+namespace qkv::train {
+
+// Whether a resumed run must agree in a setting.
+inline constexpr bool kDecidesWeights = true, kBookkeeping = false;
+
+// Sets the setting called `name` from text. Returns false if there is none; throws UsageError for an invalid
+// value.
+template <class VisitAll>
+bool set_listed(const VisitAll& visit_all, std::string_view name, std::string_view text) {
+  bool found = false;
+  visit_all([&](std::string_view field, auto& member, bool /*decides*/) {
+    if (field != name) return;
+    if constexpr (std::is_enum_v<std::remove_reference_t<decltype(member)>>) {
+      parse_field(field, text, words(member), member);
+    } else {
+      parse_field(field, text, member);
+    }
+    found = true;
+  });
+  return found;
+}
+
+template <class VisitAll>
+std::vector<Field> listed(const VisitAll& visit_all) {
+  std::vector<Field> result;
+  visit_all([&](std::string_view field, const auto& member, bool decides) {
+    if constexpr (std::is_enum_v<std::remove_cvref_t<decltype(member)>>) {
+      result.push_back({std::string(field), field_text(words(member), member), decides});
+    } else {
+      result.push_back({std::string(field), field_text(member), decides});
+    }
+  });
+  return result;
+}
+
+}  // namespace qkv::train
