@@ -5,7 +5,7 @@
 
 namespace qkv::apps {
 
-void add_decode_options(CLI::App& command, DecodeArguments& arguments) {
+void add_decode_options(Command& command, DecodeArguments& arguments) {
   add_option(command, "--beam", arguments.beam, "N",
              "Hypotheses kept at each step; 1: greedy search (default: the model's)");
   add_option(command, "--length-penalty", arguments.length_penalty, "ALPHA",

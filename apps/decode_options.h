@@ -27,7 +27,7 @@ struct DecodeArguments {
 };
 
 // `arguments` must live as long as the command.
-void add_decode_options(CLI::App& command, DecodeArguments& arguments);
+void add_decode_options(Command& command, DecodeArguments& arguments);
 
 // Throws UsageError for bad options.
 pipelines::TranslateOptions translate_options(const models::TranslationModel& model,

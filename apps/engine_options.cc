@@ -2,7 +2,7 @@
 
 namespace qkv::apps {
 
-void add_engine_options(CLI::App& command, EngineArguments& arguments) {
+void add_engine_options(Command& command, EngineArguments& arguments) {
   add_option(command, "--batch-tokens", arguments.engine.batch_tokens, "TOKENS",
              "Source tokens decoded together: affects memory and speed, not results; 0: no limit");
   add_option(command, "--cache-bytes", arguments.engine.cache_bytes, "BYTES",
@@ -12,7 +12,7 @@ void add_engine_options(CLI::App& command, EngineArguments& arguments) {
              "Dtype of the KV cache. bf16 takes half the memory and changes last digits");
 }
 
-void add_prompt_options(CLI::App& command, EngineArguments& arguments) {
+void add_prompt_options(Command& command, EngineArguments& arguments) {
   add_option(
       command, "--prefill-tokens", arguments.engine.prefill_tokens, "TOKENS",
       "Prompt tokens read per step, besides one token of each completion: a long prompt takes several\n"

@@ -12,9 +12,9 @@ struct EngineArguments {
 };
 
 // --batch-tokens, --cache-bytes and --cache-dtype. `arguments` must live as long as the command.
-void add_engine_options(CLI::App& command, EngineArguments& arguments);
+void add_engine_options(Command& command, EngineArguments& arguments);
 
 // For language models: --prefill-tokens and --prefix-positions.
-void add_prompt_options(CLI::App& command, EngineArguments& arguments);
+void add_prompt_options(Command& command, EngineArguments& arguments);
 
 }  // namespace qkv::apps

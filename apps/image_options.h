@@ -14,7 +14,7 @@ struct ImageArguments {
 };
 
 // --image-size. `arguments` must live as long as the command.
-inline void add_image_options(CLI::App& command, ImageArguments& arguments) {
+inline void add_image_options(Command& command, ImageArguments& arguments) {
   add_option(command, "--image-size", arguments.side, "PIXELS",
              "Height and width that images are resized to, a multiple of the patch size; position\n"
              "embeddings are interpolated; image models only (default: the model's)");

@@ -10,7 +10,7 @@
 
 namespace qkv::apps {
 
-void add_line_options(CLI::App& command, LineArguments& arguments) {
+void add_line_options(Command& command, LineArguments& arguments) {
   add_option(command, "model", arguments.model, "DIR", "Model folder")->required();
   add_dtype_option(command, arguments.load.dtype);
   add_device_option(command, arguments.load.device);

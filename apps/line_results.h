@@ -22,7 +22,7 @@ struct LineArguments {
 
 // The model folder, --dtype, --json, --chunk-lines and --threads. `arguments` must live as long as the
 // command.
-void add_line_options(CLI::App& command, LineArguments& arguments);
+void add_line_options(Command& command, LineArguments& arguments);
 
 // The options for reading stdin; lines from a terminal are processed one by one. Throws UsageError.
 pipelines::LineOptions stdin_options(std::optional<int64_t> chunk_lines);

@@ -4,7 +4,7 @@
 
 namespace qkv::apps {
 
-void add_dtype_option(CLI::App& command, std::optional<DType>& dtype) {
+void add_dtype_option(Command& command, std::optional<DType>& dtype) {
   Choices<DType> choices;
   for (const DType one : kWeightDTypes) choices.emplace_back(weight_dtype_name(one), one);
   add_choice(command, "--dtype", dtype, choices,
@@ -12,7 +12,7 @@ void add_dtype_option(CLI::App& command, std::optional<DType>& dtype) {
              "int8 a quarter; everything else is computed in f32");
 }
 
-void add_device_option(CLI::App& command, Device& device) {
+void add_device_option(Command& command, Device& device) {
   Choices<Device> choices;
   for (const Device one : kDevices) choices.emplace_back(name_of(one), one);
   add_choice(command, "--device", device, choices,

@@ -7,7 +7,7 @@
 namespace qkv::apps {
 
 // --dtype and --device. The variables must live as long as the command.
-void add_dtype_option(CLI::App& command, std::optional<DType>& dtype);
-void add_device_option(CLI::App& command, Device& device);
+void add_dtype_option(Command& command, std::optional<DType>& dtype);
+void add_device_option(Command& command, Device& device);
 
 }  // namespace qkv::apps

@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <atomic>
 #include <cstdlib>
 #include <exception>
@@ -24,7 +25,7 @@
 
 namespace qkv::apps {
 
-#define QKV_DECLARE(NAME) void add_##NAME(CLI::App& app);
+#define QKV_DECLARE(NAME) void add_##NAME(Command& app);
 QKV_COMMANDS(QKV_DECLARE)
 #undef QKV_DECLARE
 
@@ -43,14 +44,14 @@ class OneLineEach : public CLI::Formatter {
   }
 };
 
-void declare(CLI::App& program) {
+void declare(CLI::App& program, Command& commands) {
   program.set_version_flag("--version", "qkv " QKV_VERSION);
   program.require_subcommand(1);
   program.formatter(std::make_shared<OneLineEach>());  // before the commands, which inherit it
   program.footer(
       "\nExample:\n  qkv demo --out demo && echo 'forty-two' | qkv translate demo\n\n'qkv COMMAND --help' "
       "explains a command.");
-#define QKV_ADD(NAME) add_##NAME(program);
+#define QKV_ADD(NAME) add_##NAME(commands);
   QKV_COMMANDS(QKV_ADD)
 #undef QKV_ADD
   add_config_option(program);
@@ -61,10 +62,10 @@ int fail(const std::string& message, int status = kFailed) {
   return status;
 }
 
-int run(CLI::App& program, int argc, char** argv) {
+int run(CLI::App& program, Command& commands, int argc, char** argv) {
   try {
     kernels::instruction_set();  // an invalid QKV_ISA fails, even if nothing is computed
-    declare(program);
+    declare(program, commands);
     const int status = parse_and_run(program, argc, argv);
     flush_stdout();
     return status;
@@ -110,8 +111,9 @@ int main(int argc, char** argv) {
   std::set_terminate(qkv::apps::end_without_memory);
   CLI::App program{"qkv: train, run and look into Transformers\n",
                    "qkv"};  // must outlive messages about its options
+  qkv::apps::Command commands(program);
   qkv::set_log_sink([](qkv::LogLevel level, const std::string& message) {
     qkv::apps::say((level == qkv::LogLevel::warning ? "warning: " : "") + message);
   });
-  return qkv::apps::run(program, argc, argv);
+  return qkv::apps::run(program, commands, argc, argv);
 }

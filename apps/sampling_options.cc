@@ -15,9 +15,9 @@ std::optional<search::Sampling> SamplingArguments::sampling(const models::Genera
   return result;
 }
 
-void add_sampling_options(CLI::App& command, SamplingArguments& arguments) {
-  CLI::Option* sample = command.add_flag("--sample", arguments.sample,
-                                         "Sample instead of searching; --nbest is the number of samples");
+void add_sampling_options(Command& command, SamplingArguments& arguments) {
+  Option* sample = command.add_flag("--sample", arguments.sample,
+                                    "Sample instead of searching; --nbest is the number of samples");
   const auto add = [&](const char* name, auto& value, const char* type, const char* help) {
     add_option(command, name, value, type, help)->needs(sample);
   };

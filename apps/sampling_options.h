@@ -21,6 +21,6 @@ struct SamplingArguments {
 };
 
 // `arguments` must live as long as the command.
-void add_sampling_options(CLI::App& command, SamplingArguments& arguments);
+void add_sampling_options(Command& command, SamplingArguments& arguments);
 
 }  // namespace qkv::apps

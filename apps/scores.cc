@@ -11,7 +11,7 @@
 
 namespace qkv::apps {
 
-void add_score_options(CLI::App& command, ScoreArguments& arguments) {
+void add_score_options(Command& command, ScoreArguments& arguments) {
   command.add_flag("--chrf", arguments.chrf_only, "Compute only chrF2, not BLEU");
   command.add_flag("--lowercase", arguments.lowercase, "Ignore case");
   add_option(command, "--width", arguments.width, "DIGITS", "Decimals, 0 to 15")->check(in_range(0, 15));

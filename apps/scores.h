@@ -16,7 +16,7 @@ struct ScoreArguments {
 };
 
 // --chrf, --lowercase, --width and --json. `arguments` must live as long as the command.
-void add_score_options(CLI::App& command, ScoreArguments& arguments);
+void add_score_options(Command& command, ScoreArguments& arguments);
 
 // The lines of a UTF-8 file; "-" is stdin. Throws IoError, and DataError for invalid UTF-8 and an empty file.
 std::vector<std::string> read_lines(const std::string& path);

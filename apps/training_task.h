@@ -11,11 +11,9 @@
 
 #include "qkv/train/job.h"
 
-namespace CLI {
-class App;
-}
-
 namespace qkv::apps {
+
+class Command;
 
 // An option that abbreviates --set FIELD=VALUE.
 struct FieldFlag {
@@ -37,7 +35,7 @@ struct TrainingTask {
   std::function<std::unique_ptr<train::Job>()> make_job;
   std::function<nlohmann::json(const train::Batch&)> batch_json;  // for --save-batches
   // Adds the subcommand `name` to `qkv evaluate`.
-  void (*add_evaluation)(CLI::App& evaluate);
+  void (*add_evaluation)(Command& evaluate);
 };
 
 const std::vector<TrainingTask>& training_tasks();

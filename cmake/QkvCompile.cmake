@@ -23,7 +23,7 @@ set(QKV_PCH_layer <algorithm> <array> <charconv> <chrono> <cmath> <cstdint> <cst
                   <functional> <limits> <map> <memory> <mutex> <numeric> <optional> <set> <span> <sstream> <string>
                   <string_view> <unordered_map> <utility> <vector>)
 set(QKV_PCH_test ${QKV_PCH_layer} <gtest/gtest.h>)
-set(QKV_PCH_command ${QKV_PCH_layer} <CLI/CLI.hpp> <iostream> <nlohmann/json.hpp>)
+set(QKV_PCH_command ${QKV_PCH_layer} <iostream> <nlohmann/json.hpp>)
 
 # qkv_precompile(<target> <layer|test|command> <libraries>...): precompiles the headers of that kind, which come from these
 # libraries, once for all targets of the kind, which must have equal flags.

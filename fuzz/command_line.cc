@@ -31,7 +31,7 @@ struct Values {
   bool json = false;
 };
 
-void add_options(CLI::App& command, Values& values) {
+void add_options(apps::Command& command, Values& values) {
   using namespace apps;
   const Choices<Dtype> dtypes{{"f32", Dtype::f32}, {"bf16", Dtype::bf16}};
   add_option(command, "model", values.folder, "DIR", "Model folder")->required();
@@ -87,11 +87,12 @@ void read(std::string_view bytes) {
   const Silence silence;
   static std::optional<CLI::App> program;  // must outlive the messages
   program.emplace("qkv", "qkv");
-  program->require_subcommand(1);
+  apps::Command commands(*program);
+  commands.require_subcommand(1, 1);
   Values translate, train;
-  add_options(*apps::add_command(*program, "translate", "Translate", "qkv translate DIR"), translate);
-  CLI::App* group = apps::add_command(*program, "train", "Train", "qkv train translation DIR");
-  group->require_subcommand(1);
+  add_options(*apps::add_command(commands, "translate", "Translate", "qkv translate DIR"), translate);
+  apps::Command* group = apps::add_command(commands, "train", "Train", "qkv train translation DIR");
+  group->require_subcommand(1, 1);
   add_options(*apps::add_command(*group, "translation", "Train a translator", "qkv train translation DIR"),
               train);
   apps::add_config_option(*program);

@@ -1,5 +1,6 @@
 #include "apps/cli/config_file.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
 

@@ -1,9 +1,12 @@
 #pragma once
 // --config: the options of a command from a TOML file.
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
+
+namespace CLI {
+class App;
+}
 
 namespace qkv::apps {
 

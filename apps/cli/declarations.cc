@@ -1,5 +1,6 @@
 #include "apps/cli/declarations.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "apps/cli/messages.h"

@@ -1,9 +1,12 @@
 #pragma once
 // The declared commands and options, from which completion scripts and the manual page are generated.
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
+
+namespace CLI {
+class App;
+}
 
 namespace qkv::apps {
 

@@ -1,5 +1,6 @@
 #include "apps/cli/messages.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
 #include <iostream>

@@ -1,8 +1,11 @@
 #pragma once
 // The program's messages on stderr, with the names of the command line.
 
-#include <CLI/CLI.hpp>
 #include <string>
+
+namespace CLI {
+class App;
+}
 
 namespace qkv::apps {
 

@@ -1,5 +1,6 @@
 #include "apps/cli/parse.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
 #include <string>

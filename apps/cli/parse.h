@@ -1,7 +1,9 @@
 #pragma once
 // Parses and runs the command line.
 
-#include <CLI/CLI.hpp>
+namespace CLI {
+class App;
+}
 
 namespace qkv::apps {
 

@@ -75,8 +75,8 @@ void write_attention(const Arguments& arguments) {
 
 }  // namespace
 
-void add_attention(CLI::App& app) {
-  CLI::App* command = add_command(
+void add_attention(Command& app) {
+  Command* command = add_command(
       app, "attention",
       "Draw a model's attention weights for one input: every layer and head. An encoder-decoder\n"
       "(t5, marian) reads a source and its translation, a language model (gpt2, llama) or a text encoder\n"

@@ -97,8 +97,8 @@ void bench(Arguments& arguments) {
 
 }  // namespace
 
-void add_bench(CLI::App& app) {
-  CLI::App* command = add_command(
+void add_bench(Command& app) {
+  Command* command = add_command(
       app, "bench",
       "Measure this machine's peak rates (multiply-adds, memory) and the kernels relative to them: matrix\n"
       "products, attention, norm, activations, loss, optimizer, embedding. Takes about 15 seconds on\n"

@@ -32,12 +32,12 @@ void print_scores(const Arguments& arguments) {
 
 }  // namespace
 
-void add_bleu(CLI::App& app) {
-  CLI::App* command = add_command(app, "bleu",
-                                  "Compute BLEU and chrF2 of translations, with sacreBLEU's results.\n"
-                                  "BLEU with its tokenizer 13a and exponential smoothing; both over the "
-                                  "whole file, line by line.",
-                                  "qkv translate model < test.en | qkv bleu - test.de");
+void add_bleu(Command& app) {
+  Command* command = add_command(app, "bleu",
+                                 "Compute BLEU and chrF2 of translations, with sacreBLEU's results.\n"
+                                 "BLEU with its tokenizer 13a and exponential smoothing; both over the "
+                                 "whole file, line by line.",
+                                 "qkv translate model < test.en | qkv bleu - test.de");
   const auto arguments = std::make_shared<Arguments>();
   add_option(*command, "HYP", arguments->hypotheses, "FILE", "Translations, one per line; - is stdin")
       ->required();

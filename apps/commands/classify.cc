@@ -56,8 +56,8 @@ void classify(const Arguments& arguments) {
 
 }  // namespace
 
-void add_classify(CLI::App& app) {
-  CLI::App* command = add_command(
+void add_classify(Command& app) {
+  Command* command = add_command(
       app, "classify",
       "Classify each line of stdin. Prints the most likely label and its probability, separated by a\n"
       "tab; with --json all labels. The model is a sequence classifier (bert, roberta, distilbert), or\n"

@@ -12,8 +12,8 @@ namespace qkv::apps {
 
 using Completion = std::string (*)(const std::vector<DeclaredCommand>&);
 
-void add_completion(CLI::App& app) {
-  CLI::App* command = add_command(
+void add_completion(Command& app) {
+  Command* command = add_command(
       app, "completion", "Print a script that completes commands, options, values and files in a shell.",
       "source <(qkv completion bash)\n"
       "  qkv completion zsh > ~/.zfunc/_qkv\n"
@@ -22,7 +22,7 @@ void add_completion(CLI::App& app) {
   add_choice(*command, "shell", *script,
              {{"bash", bash_completion}, {"zsh", zsh_completion}, {"fish", fish_completion}}, "Shell")
       ->required();
-  command->callback([script, &app] { std::cout << (*script)(declared_commands(app)); });
+  command->callback([script, &app] { std::cout << (*script)(declared_commands(app.app())); });
 }
 
 }  // namespace qkv::apps

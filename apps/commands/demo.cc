@@ -251,9 +251,9 @@ void demo(const Arguments& arguments) {
 
 }  // namespace
 
-void add_demo(CLI::App& app) {
+void add_demo(Command& app) {
   const auto arguments = std::make_shared<Arguments>();
-  CLI::App* command = add_command(
+  Command* command = add_command(
       app, "demo",
       "Train a small Transformer from scratch and inspect it: it learns to translate English number\n"
       "words into German (\"forty-one\" is \"einundvierzig\"), is tested on unseen numbers,\n"

@@ -70,8 +70,8 @@ void embed(const Arguments& arguments) {
 
 }  // namespace
 
-void add_embed(CLI::App& app) {
-  CLI::App* command = add_command(
+void add_embed(Command& app) {
+  Command* command = add_command(
       app, "embed",
       "Compute a vector for each line of stdin. Prints its numbers, separated by spaces. The model is a\n"
       "text encoder (bert, roberta, distilbert, t5) or an image encoder (vit, deit), whose input lines\n"
@@ -93,7 +93,7 @@ void add_embed(CLI::App& app) {
              "  cls: the first token's\n"
              "  max: their maximum, per feature\n"
              "  pooler: the model's pooler, applied to the first token");
-  // Not bound to the variable itself, which CLI11 would set to false before parsing.
+  // Not bound to the variable itself, which would be set to false before parsing.
   command->add_flag_function(
       "--normalize,!--no-normalize", [arguments](int64_t count) { arguments->normalize = count > 0; },
       "Scale vectors to length 1, or not (default: the folder's, or not)");

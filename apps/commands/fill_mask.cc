@@ -38,8 +38,8 @@ void fill_mask(const Arguments& arguments) {
 
 }  // namespace
 
-void add_fill_mask(CLI::App& app) {
-  CLI::App* command = add_command(
+void add_fill_mask(Command& app) {
+  Command* command = add_command(
       app, "fill-mask",
       "Predict the masked words of each line of stdin. A mask is spelled as in the model's vocabulary,\n"
       "[MASK] or <mask>. Prints one line per prediction: the line's number, the mask's number, the\n"

@@ -108,8 +108,8 @@ void generate(const Arguments& arguments) {
 
 }  // namespace
 
-void add_generate(CLI::App& app) {
-  CLI::App* command = add_command(
+void add_generate(Command& app) {
+  Command* command = add_command(
       app, "generate",
       "Continue a prompt, or each line of stdin, with a language model (gpt2, llama): by greedy search\n"
       "(default), beam search or sampling. The completion of a single prompt is streamed.",

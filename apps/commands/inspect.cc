@@ -234,8 +234,8 @@ void inspect(const Arguments& arguments) {
 
 }  // namespace
 
-void add_inspect(CLI::App& app) {
-  CLI::App* command = add_command(
+void add_inspect(Command& app) {
+  Command* command = add_command(
       app, "inspect",
       "Show the cost of a model or a layer: parameters, multiplications and bytes, by part. For language\n"
       "models and encoders (gpt2, llama, bert, ...): parameters only.",
@@ -244,12 +244,12 @@ void add_inspect(CLI::App& app) {
       "  qkv inspect --layer attention --d-model 512 --heads 8 --batch 32 --length 1024 --json");
   const auto arguments = std::make_shared<Arguments>();
   Arguments& a = *arguments;
-  CLI::Option* model =
+  Option* model =
       add_option(*command, "model", a.model, "DIR", "Model folder (default: none, with --preset or --layer)");
-  CLI::Option* preset = add_choice(*command, "--preset", a.preset, names_of(models::preset_names()),
-                                   "A model by preset, without a folder (default: none)");
-  CLI::Option* layer = add_choice(*command, "--layer", a.layer, names_of({"attention", "feed-forward"}),
-                                  "A single layer (default: none)");
+  Option* preset = add_choice(*command, "--preset", a.preset, names_of(models::preset_names()),
+                              "A model by preset, without a folder (default: none)");
+  Option* layer = add_choice(*command, "--layer", a.layer, names_of({"attention", "feed-forward"}),
+                             "A single layer (default: none)");
   preset->excludes(model);
   layer->excludes(model)->excludes(preset);
   add_option(*command, "--batch", a.workload.batch, "N", "Sequences in a batch");
@@ -276,7 +276,7 @@ void add_inspect(CLI::App& app) {
       ->needs(preset)
       ->group(kModel);
 
-  const auto of_layer = [&](CLI::Option* option) { option->needs(layer)->group("For layers"); };
+  const auto of_layer = [&](Option* option) { option->needs(layer)->group("For layers"); };
   of_layer(add_option(*command, "--d-model", a.attention.d_model, "N", "Model width"));
   of_layer(add_option(*command, "--length", a.length, "TOKENS", "Tokens of each sequence (queries)"));
   of_layer(add_option(*command, "--heads", a.attention.heads, "N", "Heads"));

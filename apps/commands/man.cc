@@ -7,10 +7,10 @@
 
 namespace qkv::apps {
 
-void add_man(CLI::App& app) {
-  CLI::App* command =
+void add_man(Command& app) {
+  Command* command =
       add_command(app, "man", "Print the manual page with all commands and options.", "qkv man | man -l -");
-  command->callback([&app] { std::cout << man_page(declared_commands(app), QKV_VERSION); });
+  command->callback([&app] { std::cout << man_page(declared_commands(app.app()), QKV_VERSION); });
 }
 
 }  // namespace qkv::apps

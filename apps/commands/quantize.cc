@@ -52,8 +52,8 @@ void quantize(const Arguments& arguments) {
 
 }  // namespace
 
-void add_quantize(CLI::App& app) {
-  CLI::App* command = add_command(
+void add_quantize(Command& app) {
+  Command* command = add_command(
       app, "quantize",
       "Write a copy of a model folder with smaller weights, which take less memory and time to "
       "read: bf16 (half\n"

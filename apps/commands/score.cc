@@ -26,8 +26,8 @@ void score(const LineArguments& arguments) {
 
 }  // namespace
 
-void add_score(CLI::App& app) {
-  CLI::App* command = add_command(
+void add_score(Command& app) {
+  Command* command = add_command(
       app, "score",
       "Score each line of stdin with a language model (gpt2, llama). Prints the line's log-probability\n"
       "(natural logarithm, given its first token), its perplexity (nan if nothing follows the first\n"

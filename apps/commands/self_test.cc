@@ -93,8 +93,8 @@ void self_test(bool json) {
 
 }  // namespace
 
-void add_self_test(CLI::App& app) {
-  CLI::App* command = add_command(
+void add_self_test(Command& app) {
+  Command* command = add_command(
       app, "self-test",
       "Check that this build computes correctly on this machine: products and attention against double\n"
       "precision and recorded values, and equal bits for all batches and numbers of threads. Prints the\n"

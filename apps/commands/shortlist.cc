@@ -54,8 +54,8 @@ void make_shortlist(const Arguments& arguments) {
 
 }  // namespace
 
-void add_shortlist(CLI::App& app) {
-  CLI::App* command = add_command(
+void add_shortlist(Command& app) {
+  Command* command = add_command(
       app, "shortlist",
       "Learn a lexical shortlist from translations: the likely target tokens of each source token, for\n"
       "'qkv translate --shortlist'.\n"

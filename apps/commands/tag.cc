@@ -25,8 +25,8 @@ void tag(const LineArguments& arguments) {
 
 }  // namespace
 
-void add_tag(CLI::App& app) {
-  CLI::App* command = add_command(
+void add_tag(Command& app) {
+  Command* command = add_command(
       app, "tag",
       "Label each token of each line of stdin. Prints \"text/label text/label ...\"; with --json also\n"
       "each token's first and last byte in the line and the probability of its label. The model is a\n"

@@ -122,8 +122,8 @@ void tokenize(const Arguments& arguments) {
 
 }  // namespace
 
-void add_tokenize(CLI::App& app) {
-  CLI::App* command = add_command(
+void add_tokenize(Command& app) {
+  Command* command = add_command(
       app, "tokenize",
       "Tokenize text as Hugging Face's tokenizers do, line by line from stdin: prints pieces, with --ids\n"
       "ids, with --json both and the byte offsets. --decode converts ids to text. Reads tokenizer.json,\n"
@@ -135,9 +135,9 @@ void add_tokenize(CLI::App& app) {
       ->required();
   add_option(*command, "--text", arguments->texts, "TEXT",
              "Text instead of stdin; may be given several times (default: each line of stdin)");
-  CLI::Option* const ids = command->add_flag("--ids", arguments->ids, "Print ids, in the format of --decode");
+  Option* const ids = command->add_flag("--ids", arguments->ids, "Print ids, in the format of --decode");
   command->add_flag("--json", arguments->json, "Print one JSON object per line")->excludes(ids);
-  CLI::Option* const decode =
+  Option* const decode =
       command->add_flag("--decode", arguments->decode, "Read ids separated by spaces, print text");
   decode->excludes(ids);
   command->add_flag("--pair", arguments->pair, "A line is a pair of texts separated by a tab")

@@ -71,8 +71,8 @@ std::string full_name(const train::Job& job, const std::string& name) {
     if (field.name.ends_with("." + name)) same.push_back(field.name);
   }
   if (same.size() == 1) return same[0];
-  throw UsageError(concat("--set ", name, ": expected one of ",
-                          CLI::detail::join(same.empty() ? all : same, ", "), ", found \"", name, "\""));
+  throw UsageError(concat("--set ", name, ": expected one of ", join(same.empty() ? all : same, ", "),
+                          ", found \"", name, "\""));
 }
 
 std::vector<std::pair<std::string, std::string>> given_fields(const train::Job& job,
@@ -275,17 +275,17 @@ void train_command(TrainArguments& arguments) {
 using Arguments = std::shared_ptr<TrainArguments>;
 using Defaults = std::map<std::string, std::string>;  // of fields
 
-void add_flags(CLI::App& command, const Arguments& arguments, std::span<const FieldFlag> flags,
+void add_flags(Command& command, const Arguments& arguments, std::span<const FieldFlag> flags,
                const Defaults& defaults) {
   for (const FieldFlag& flag : flags) {
     const std::string field = flag.field;
-    if (command.get_option_no_throw(flag.flag) != nullptr) continue;  // tasks may share one
+    if (command.has_option(flag.flag)) continue;  // tasks may share one
     if (*flag.type == '\0') {
-      command.add_flag_callback(
-          flag.flag, [arguments, field] { arguments->fields[field] = "true"; }, flag.help);
+      command.add_flag_function(
+          flag.flag, [arguments, field](int64_t) { arguments->fields[field] = "true"; }, flag.help);
       continue;
     }
-    CLI::Option* option = command.add_option_function<std::string>(
+    Option* option = command.add_text(
         flag.flag, [arguments, field](const std::string& value) { arguments->fields[field] = value; },
         flag.help);
     option->type_name(flag.type);
@@ -297,16 +297,14 @@ void add_flags(CLI::App& command, const Arguments& arguments, std::span<const Fi
 }
 
 // The options that may change on resuming.
-void add_run_options(CLI::App& command, const Arguments& arguments, const Defaults& defaults) {
+void add_run_options(Command& command, const Arguments& arguments, const Defaults& defaults) {
   add_flags(command, arguments, kRunFlags, defaults);
   add_threads_option(command);
   command.add_flag("--profile", arguments->profile,
                    "Print time and memory by operation at the end; with --json as an object");
-  command
-      .add_option("--save-batches", arguments->save_batches,
-                  "Write the token ids of each batch to this file, one JSON object per line, to train\n"
-                  "another program on the same batches (default: none)")
-      ->type_name("FILE");
+  add_option(command, "--save-batches", arguments->save_batches, "FILE",
+             "Write the token ids of each batch to this file, one JSON object per line, to train\n"
+             "another program on the same batches (default: none)");
   command.add_flag("--json", arguments->json, "Print the result as one JSON object");
   command.add_flag("--quiet", arguments->quiet, "Do not show progress on stderr");
 }
@@ -319,30 +317,26 @@ Defaults defaults_of(const TrainingTask& task) {
   return defaults;
 }
 
-void add_task(CLI::App& train, const TrainingTask& task) {
+void add_task(Command& train, const TrainingTask& task) {
   const auto arguments = std::make_shared<TrainArguments>();
   arguments->task = &task;
   const Defaults defaults = defaults_of(task);
 
-  CLI::App* command = train.add_subcommand(task.name, task.description);
+  Command* command = train.add_subcommand(task.name, task.description);
   command->footer(task.footer);
-  command->add_option("--out", arguments->folder, "Folder for model, checkpoints and curves")
-      ->required()
-      ->type_name("DIR");
+  add_option(*command, "--out", arguments->folder, "DIR", "Folder for model, checkpoints and curves")
+      ->required();
   command->add_flag(
       "--resume", arguments->resume,
       "Continue from DIR's newest checkpoint, or start if there is none; options need not be repeated");
   command->add_flag("--overwrite", arguments->overwrite,
                     "Start a new run even if DIR holds a model or a run");
-  command->add_option("--preset", arguments->preset, "Model size")
-      ->type_name(CLI::detail::join(task.presets, "|"))
+  add_option(*command, "--preset", arguments->preset, join(task.presets, "|"), "Model size")
       ->check(one_of(task.presets))
       ->default_str(task.preset);
-  command
-      ->add_option("--set", arguments->sets,
-                   "Any field of model, training or optimizer, such as model.d_ff=512; may be given several\n"
-                   "times. An unknown name lists all (default: none)")
-      ->type_name("FIELD=VALUE");
+  add_option(*command, "--set", arguments->sets, "FIELD=VALUE",
+             "Any field of model, training or optimizer, such as model.d_ff=512; may be given several\n"
+             "times. An unknown name lists all (default: none)");
   add_flags(*command, arguments, task.flags, defaults);
   add_flags(*command, arguments, kTrainFlags, defaults);
   add_flags(*command, arguments, task.run_flags, defaults);
@@ -358,26 +352,23 @@ std::string task_names() {
 
 }  // namespace
 
-void add_train(CLI::App& app) {
-  CLI::App* train = app.add_subcommand("train", "Train a model");
+void add_train(Command& app) {
+  Command* train = app.add_subcommand("train", "Train a model");
   train->footer("\nExample:\n  qkv train translation --help\n  qkv train --resume model");
   train->require_subcommand(0, 1);
   const auto arguments = std::make_shared<TrainArguments>();
-  CLI::Option* resumed = train
-                             ->add_option("--resume", arguments->folder,
-                                          "Continue the run in this folder with its settings (default: none)")
-                             ->type_name("DIR");
+  Option* resumed = add_option(*train, "--resume", arguments->folder, "DIR",
+                               "Continue the run in this folder with its settings (default: none)");
   add_run_options(*train, arguments, defaults_of(training_tasks().front()));
   for (const TrainingTask& task : training_tasks()) {
     add_flags(*train, arguments, task.run_flags, defaults_of(task));
     add_task(*train, task);
   }
   train->callback([train, arguments, resumed] {
-    if (const auto tasks = train->get_subcommands(); !tasks.empty()) {
+    if (const std::string task = train->given_subcommand(); !task.empty()) {
       if (resumed->count() == 0) return;
       throw UsageError(
-          concat("train --resume DIR: expected no task after it, because the run has one, found ",
-                 tasks.front()->get_name()));
+          concat("train --resume DIR: expected no task after it, because the run has one, found ", task));
     }
     if (resumed->count() == 0) {
       throw UsageError(concat("train: expected a task (", task_names(),

@@ -113,8 +113,8 @@ void translate(const Arguments& arguments) {
 
 }  // namespace
 
-void add_translate(CLI::App& app) {
-  CLI::App* command = add_command(
+void add_translate(Command& app) {
+  Command* command = add_command(
       app, "translate",
       "Translate text from stdin to stdout, line by line. The model is an encoder-decoder (marian, t5,\n"
       "and what 'qkv train' writes). An empty line gives an empty line. A line that is not UTF-8 or too\n"
@@ -124,7 +124,7 @@ void add_translate(CLI::App& app) {
   const auto arguments = std::make_shared<Arguments>();
   add_line_options(*command, arguments->lines);
   add_decode_options(*command, arguments->decode);
-  CLI::Option* nbest =
+  Option* nbest =
       add_option(*command, "--nbest", arguments->nbest, "N",
                  "Translations per line, best first; each output line then begins with the line's\n"
                  "number and a tab (default: 1)");

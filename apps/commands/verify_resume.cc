@@ -65,15 +65,15 @@ void verify(const Arguments& arguments) {
 
 }  // namespace
 
-void add_verify_resume(CLI::App& app) {
+void add_verify_resume(Command& app) {
   const auto arguments = std::make_shared<Arguments>();
-  CLI::App* command = add_command(
+  Command* command = add_command(
       app, "verify-resume",
       "Check that a training run is reproducible, bit for bit: repeat the last steps from the checkpoint\n"
       "before the newest (from the beginning if there is only one), and compare with the newest. If they\n"
       "differ, prints the first differing tensor and exits with status 1. The run is not changed.",
       "qkv verify-resume model");
-  command->add_option("folder", arguments->folder, "Folder of the run")->required()->type_name("DIR");
+  add_option(*command, "folder", arguments->folder, "DIR", "Folder of the run")->required();
   add_threads_option(*command);
   command->add_flag("--json", arguments->json, "Print the result as one JSON object");
   command->add_flag("--quiet", arguments->quiet, "Do not show progress on stderr");

@@ -110,8 +110,8 @@ void evaluate(const Arguments& arguments) {
 
 }  // namespace
 
-void add_translation_evaluation(CLI::App& group) {
-  CLI::App* command = add_command(
+void add_translation_evaluation(Command& group) {
+  Command* command = add_command(
       group, "translation",
       "Translate a file and score the translations against references. Prints BLEU and chrF2 as\n"
       "sacreBLEU computes them, and the speed on stderr. A line that cannot be translated is an error.",

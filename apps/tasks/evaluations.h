@@ -1,10 +1,10 @@
 #pragma once
 // The subcommands of `qkv evaluate` (TrainingTask::add_evaluation), one per task.
 
-#include <CLI/CLI.hpp>
+#include "apps/command.h"
 
 namespace qkv::apps {
 
-void add_translation_evaluation(CLI::App& group);
+void add_translation_evaluation(Command& group);
 
 }  // namespace qkv::apps
