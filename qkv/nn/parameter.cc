@@ -20,6 +20,7 @@ uint64_t hash(const std::string& name) {
 Parameter Parameter::weight_matrix(const Shape& shape, Initializer initializer) {
   Parameter parameter(shape, initializer);
   parameter.scales = Variable(Tensor());
+  parameter.low_rank = std::make_shared<LowRank>();
   return parameter;
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "qkv/ops/weight.h"
@@ -35,12 +36,13 @@ struct Parameter {
   bool defined() const { return variable.defined(); }
   bool allows_quantized() const { return scales.defined(); }
   // For products and table look-ups.
-  Weight weight() const { return {variable, scales}; }
+  Weight weight() const { return {variable, scales, low_rank}; }
   // Replaces the values and scales. Throws UsageError for a dtype other than f32 unless allows_quantized().
   void set_value(const QuantizedTensor& value) const;
 
   Variable variable;
-  Variable scales;  // of an i8 weight matrix; no value for other dtypes
+  Variable scales;                    // of an i8 weight matrix; no value for other dtypes
+  std::shared_ptr<LowRank> low_rank;  // of a weight matrix; null for others. See nn/low_rank.h
   Shape shape;
   Initializer initializer;
 };

@@ -6,6 +6,7 @@
 
 #include "qkv/kernels/pointwise.h"
 #include "qkv/ops/linear_product.h"
+#include "qkv/ops/low_rank.h"
 #include "qkv/ops/profile.h"
 #include "qkv/ops/quantize.h"
 
@@ -104,6 +105,7 @@ LinearProduct::LinearProduct(const char* operation, const Variable& x, const Lin
                               name_of(all[0].dtype()), " ", all[0].shape(), " and ", name_of(values.dtype()),
                               " ", values.shape()));
     }
+    require_low_rank(operation, all[i]);
     if (weights.biases()[i].defined()) require_bias(operation, weights.biases()[i], values.dim(0));
   }
   if (!x.defined() || !x.value().defined()) throw ShapeError(concat(operation, ": x is undefined"));
@@ -120,6 +122,10 @@ LinearProduct::LinearProduct(const char* operation, const Variable& x, const Lin
                             " ", all[0].shape(), "; freeze them, or load them as f32"));
   }
   records_ = trains || Tape::records({x}) || Tape::records(weights.biases());
+  for (const Weight& weight : all) {
+    if (const LowRank* update = weight.low_rank())
+      records_ = records_ || Tape::records({update->a, update->b});
+  }
 }
 
 std::shared_ptr<const LinearProduct::RightHandSide> LinearProduct::right_hand_side(
@@ -187,10 +193,30 @@ void LinearProduct::add_weight_gradients(const Tensor& x, const Tensor& dy,
   }
 }
 
+template <class Visit>
+void LinearProduct::for_each_low_rank(const Visit& visit) const {
+  int64_t first = 0;
+  for (const Weight& weight : weights_.weights()) {
+    const int64_t outputs = weight.values().dim(0);
+    if (const LowRank* update = weight.low_rank()) visit(*update, first, outputs);
+    first += outputs;
+  }
+}
+
+bool LinearProduct::has_low_rank() const {
+  bool found = false;
+  for_each_low_rank([&](const LowRank&, int64_t, int64_t) { found = true; });
+  return found;
+}
+
 Tensor LinearProduct::forward(WeightLayout layout) const {
   const auto right = right_hand_side(layout);
   Tensor y = Tensor::empty({x_.value().dim(0), weights_.outputs()}, DType::f32, x_.value().device());
   multiply(x_.value(), *right, right->bias, y);
+  for_each_low_rank([&](const LowRank& update, int64_t first, int64_t outputs) {
+    Tensor columns = y.columns(first, outputs);
+    add_low_rank(x_.value(), update, layout, columns);
+  });
   return y;
 }
 
@@ -202,6 +228,9 @@ void LinearProduct::backward(const Tensor& dy) const {
   std::vector<Variable> weights;
   for (const Weight& weight : weights_.weights()) weights.push_back(weight.variable());
   add_weight_gradients(x_.value(), dy, weights, weights_.biases());
+  for_each_low_rank([&](const LowRank& update, int64_t first, int64_t outputs) {
+    low_rank_backward(x_, update, dy.columns(first, outputs));
+  });
 }
 
 Variable linear(const Variable& x, const LinearWeights& weights, WeightLayout layout) {

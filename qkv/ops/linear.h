@@ -44,7 +44,7 @@ class LinearWeights {
 // x [tokens, k] -> [tokens, n]. x and the biases are f32; the weights have one dtype. An i8 product rounds
 // each row of x to 8 bits; its gradient ignores this rounding. Frozen weights of any dtype pass the gradient
 // to x: dx = dy W. Throws ShapeError if x, weights and biases do not match, and UsageError if a trainable
-// weight is not f32.
+// weight is not f32. Adds the weights' low-rank updates.
 Variable linear(const Variable& x, const LinearWeights& weights,
                 WeightLayout layout = WeightLayout::in_place);
 

@@ -30,6 +30,8 @@ CrossEntropyResult linear_cross_entropy(const Variable& x, const LinearWeights& 
     throw UsageError(
         concat("cross_entropy: expected label_smoothing from 0 to 1, found ", options.label_smoothing));
   }
+  if (product.has_low_rank())
+    throw UsageError("cross_entropy: expected weights without a low-rank update, found one; use linear()");
   require_ids("cross_entropy", "labels", labels);
   const int64_t rows = x.value().rows(), vocabulary = weights.outputs();
   if (labels.numel() != rows) {

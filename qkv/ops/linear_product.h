@@ -34,11 +34,17 @@ class LinearProduct {
   static void add_weight_gradients(const Tensor& x, const Tensor& dy, const std::vector<Variable>& weights,
                                    const std::vector<Variable>& biases);
 
+  // Whether a weight has a low-rank update, which forward() and backward() include and the functions above do
+  // not.
+  bool has_low_rank() const;
   // Forward and backward over all rows: y = x W^T + b, and the gradients of x, weights and biases for dy.
   Tensor forward(WeightLayout layout) const;
   void backward(const Tensor& dy) const;
 
  private:
+  template <class Visit>
+  void for_each_low_rank(const Visit& visit) const;
+
   Variable x_;
   LinearWeights weights_;
   bool records_ = false;
