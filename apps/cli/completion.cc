@@ -1,5 +1,6 @@
 #include "apps/cli/completion.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <functional>
 #include <sstream>
