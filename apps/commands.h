@@ -12,6 +12,7 @@
   COMMAND(bleu)               \
   COMMAND(tokenize)           \
   COMMAND(quantize)           \
+  COMMAND(merge)              \
   COMMAND(inspect)            \
   COMMAND(generate)           \
   COMMAND(score)              \

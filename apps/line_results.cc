@@ -12,8 +12,7 @@ namespace qkv::apps {
 
 void add_line_options(Command& command, LineArguments& arguments) {
   add_option(command, "model", arguments.model, "DIR", "Model folder")->required();
-  add_dtype_option(command, arguments.load.dtype);
-  add_device_option(command, arguments.load.device);
+  add_load_options(command, arguments.load);
   command.add_flag("--json", arguments.json, "Print one JSON object per line");
   add_option(command, "--chunk-lines", arguments.chunk_lines, "LINES",
              "Lines per chunk that the model processes: affects memory and speed, not results\n"

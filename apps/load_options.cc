@@ -12,6 +12,13 @@ void add_dtype_option(Command& command, std::optional<DType>& dtype) {
              "int8 a quarter; everything else is computed in f32");
 }
 
+void add_load_options(Command& command, models::LoadOptions& load) {
+  add_dtype_option(command, load.dtype);
+  add_device_option(command, load.device);
+  add_option(command, "--adapter", load.adapter, "DIR",
+             "LoRA adapter of the model: a folder that qkv train or PEFT wrote (default: none)");
+}
+
 void add_device_option(Command& command, Device& device) {
   Choices<Device> choices;
   for (const Device one : kDevices) choices.emplace_back(name_of(one), one);

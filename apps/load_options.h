@@ -6,7 +6,9 @@
 
 namespace qkv::apps {
 
-// --dtype and --device. The variables must live as long as the command.
+// --dtype, --device and --adapter of a command that runs a model. `load` must live as long as the command; so
+// must the variables below.
+void add_load_options(Command& command, models::LoadOptions& load);
 void add_dtype_option(Command& command, std::optional<DType>& dtype);
 void add_device_option(Command& command, Device& device);
 

@@ -89,8 +89,8 @@ def main():
         text = lines_of(args.data / "test_2016_flickr.en", 1000, folder)
         run([args.before, "quantize", args.translation, "--out", folder / "int8", args_form(args.before), "int8"])
         translate = lambda model, beam: whole_program(["translate", model, "--beam", str(beam), "--threads", str(args.threads)], text)
-        jobs = [Job("training step, base, 1,024 tokens, s", training(args, "base", 3, 1024, folder)),
-                Job("training step, small, 2,048 tokens, s", training(args, "small", 10, 2048, folder)),
+        jobs = [Job("training step, base, 1,024 tokens, s", training(args, "base", 8, 1024, folder)),
+                Job("training step, small, 2,048 tokens, s", training(args, "small", 60, 2048, folder)),
                 Job("translate 1,000 lines, f32, beam 4, s", translate(args.translation, 4)),
                 Job("translate 1,000 lines, int8, beam 4, s", translate(folder / "int8", 4)),
                 Job("translate 1,000 lines, f32, beam 1, s", translate(args.translation, 1)),

@@ -101,10 +101,10 @@
 #include "qkv/nn/weights_file.h"
 
 #include "qkv/models/config.h"
+#include "qkv/models/hub/copies.h"
 #include "qkv/models/hub/generation_defaults.h"
 #include "qkv/models/hub/load_options.h"
 #include "qkv/models/hub/pretrained.h"
-#include "qkv/models/hub/quantize.h"
 #include "qkv/models/hub/verify.h"
 #include "qkv/models/image_encoder.h"
 #include "qkv/models/image_processor.h"

@@ -7,7 +7,7 @@
 #include "apps/command.h"
 #include "apps/terminal.h"
 #include "qkv/base/files.h"
-#include "qkv/models/hub/quantize.h"
+#include "qkv/models/hub/copies.h"
 #include "qkv/ops/quantize.h"
 #include "qkv/pipelines/proof/proof.h"
 

@@ -125,8 +125,7 @@ void add_translation_evaluation(Command& group) {
       ->required();
   add_option(*command, "--save-output", arguments->save_output, "FILE",
              "Write the translations to this file (default: none)");
-  add_dtype_option(*command, arguments->load.dtype);
-  add_device_option(*command, arguments->load.device);
+  add_load_options(*command, arguments->load);
   add_decode_options(*command, arguments->decode);
   add_score_options(*command, arguments->scores);
   add_threads_option(*command);

@@ -80,24 +80,25 @@ void LowRankAdapter::visit(const ParameterVisitor& visitor) const {
   }
 }
 
+void merge_low_rank(const std::string& module, const Parameter& weight) {
+  if (!weight.low_rank || !weight.low_rank->defined()) return;
+  const LowRank update = *weight.low_rank;
+  const Tensor& values = weight.variable.value();
+  if (values.dtype() != DType::f32) {
+    throw UsageError(
+        concat("lora: ", module, ": expected an f32 weight to merge into, found ", name_of(values.dtype())));
+  }
+  Tensor scaled = empty_like(update.b.value());
+  kernels::scale(update.b.value(), update.scale, scaled, Accumulate::no);
+  Tensor merged = values.clone();
+  kernels::matmul(scaled, kernels::PackedMatrix::plain({&update.a.value(), 1}), {}, merged, Accumulate::yes);
+  Variable(weight.variable).set_value(merged);
+  *weight.low_rank = {};
+}
+
 void LowRankAdapter::merge() {
-  for (const LowRankUpdate& update : updates_) {
-    const Tensor& weight = update.weight.variable.value();
-    if (weight.dtype() != DType::f32) {
-      throw UsageError(concat("lora: ", update.name, ": expected an f32 weight to merge into, found ",
-                              name_of(weight.dtype())));
-    }
-  }
-  for (const LowRankUpdate& update : updates_) {
-    const Tensor &a = update.a.variable.value(), &b = update.b.variable.value();
-    Tensor scaled = empty_like(b);
-    kernels::scale(b, update.scale, scaled, Accumulate::no);
-    Tensor merged = update.weight.variable.value().clone();
-    kernels::matmul(scaled, kernels::PackedMatrix::plain({&a, 1}), {}, merged, Accumulate::yes);
-    Variable variable = update.weight.variable;
-    variable.set_value(merged);
-  }
-  detach();
+  for (const LowRankUpdate& update : updates_) merge_low_rank(update.name, update.weight);
+  updates_.clear();
 }
 
 }  // namespace qkv::nn

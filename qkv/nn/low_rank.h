@@ -24,6 +24,10 @@ struct LowRankOptions {
   void validate() const;
 };
 
+// Adds the update of a weight, if it has one, to its values, and removes the update. Throws UsageError,
+// naming `module`, unless the weight is f32.
+void merge_low_rank(const std::string& module, const Parameter& weight);
+
 // The update of one weight.
 struct LowRankUpdate {
   std::string name;  // of the module: "encoder.layers.0.self_attn.q_proj"
@@ -52,8 +56,7 @@ class LowRankAdapter {
   // "encoder.layers.0.self_attn.q_proj.lora_A.weight" and "...lora_B.weight", the names of PEFT. B starts
   // with zeros, so that training starts from the module as it is.
   void visit(const ParameterVisitor& visitor) const;
-  // Adds the updates to the weights, which must be f32, and detaches them. Throws UsageError for other
-  // dtypes.
+  // merge_low_rank() of all weights.
   void merge();
 
  private:

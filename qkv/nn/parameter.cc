@@ -65,6 +65,12 @@ void initialise(const std::string& name, const Parameter& parameter, uint64_t se
 }
 
 void move_to(const Parameter& parameter, Device device) {
+  if (parameter.low_rank && parameter.low_rank->defined()) {
+    for (Variable* const matrix : {&parameter.low_rank->a, &parameter.low_rank->b}) {
+      const Tensor& value = matrix->value();
+      if (value.defined() && value.device() != device) matrix->set_value(from_host(to_host(value), device));
+    }
+  }
   const MemoryScope memory(MemoryUse::weights);
   const QuantizedTensor value = parameter.weight().value();
   if (value.values.device() == device) return;

@@ -18,7 +18,7 @@ TrainResult run_checked(const Job& job, RunFolder folder, TrainObserver& observe
   std::unique_ptr<Task> task;
   try {
     if (!folder.resumes()) folder.record(settings_of(job));
-    task = job.make_task(folder.resumes(), observer, stop);
+    task = job.make_trained_task(folder.resumes(), observer, stop);
   } catch (const Stopped&) {
     TrainResult result;
     result.reason = StopReason::requested;
@@ -36,6 +36,15 @@ TrainResult run_checked(const Job& job, RunFolder folder, TrainObserver& observe
 }
 
 }  // namespace
+
+std::unique_ptr<Task> Job::make_trained_task(bool resumes, TrainObserver& observer,
+                                             const std::atomic<bool>* stop) const {
+  std::unique_ptr<Task> task = make_task(resumes, observer, stop);
+  if (options.lora.rank == 0) return task;
+  if (options.device != Device::cpu)
+    throw UsageError(concat("train.device: expected cpu with lora.rank, found ", name_of(options.device)));
+  return std::make_unique<LoraTask>(std::move(task), options.lora, options.seed);
+}
 
 TrainResult run_job(const Job& job, TrainObserver& observer, const std::atomic<bool>* stop) {
   require_fitting_folder(job.folder, job.existing);

@@ -43,6 +43,9 @@ class Job {
   // after *stop becomes true.
   virtual std::unique_ptr<Task> make_task(bool resumes, TrainObserver& observer,
                                           const std::atomic<bool>* stop) const = 0;
+  // make_task(), with LoRA if the options ask for it.
+  std::unique_ptr<Task> make_trained_task(bool resumes, TrainObserver& observer,
+                                          const std::atomic<bool>* stop) const;
   // The trainer's options, completed by the task's.
   virtual TrainOptions trainer_options() const { return options; }
 

@@ -16,6 +16,12 @@ static Words<Device> words(Device) {
   return kWords;
 }
 
+static Words<DType> words(DType) {
+  static constexpr std::array<std::pair<std::string_view, DType>, 3> kWords{
+      {{"f32", DType::f32}, {"bf16", DType::bf16}, {"int8", DType::i8}}};
+  return kWords;
+}
+
 }  // namespace qkv
 
 namespace qkv::train {
@@ -70,6 +76,10 @@ void visit_fields(Options& o, const Visit& visit) {
   visit("optimizer.clip_norm", o.optimizer.clip_norm, kDecidesWeights);
   visit("optimizer.average_decay", o.optimizer.average_decay, kDecidesWeights);
   visit("optimizer.decay_vectors", o.decay_vectors, kDecidesWeights);
+  visit("lora.rank", o.lora.rank, kDecidesWeights);
+  visit("lora.alpha", o.lora.alpha, kDecidesWeights);
+  visit("lora.targets", o.lora.targets, kDecidesWeights);
+  visit("lora.dtype", o.lora.dtype, kDecidesWeights);
   visit("adam.beta1", o.adam.beta1, kDecidesWeights);
   visit("adam.beta2", o.adam.beta2, kDecidesWeights);
   visit("adam.epsilon", o.adam.epsilon, kDecidesWeights);
@@ -115,6 +125,7 @@ void TrainOptions::validate() const {
   require("optimizer.clip_norm", optimizer.clip_norm, optimizer.clip_norm >= 0, "0 or more");
   require("optimizer.average_decay", optimizer.average_decay,
           optimizer.average_decay >= 0 && optimizer.average_decay < 1, "0 to below 1");
+  lora.validate();
   adam.validate();
   sgd.validate();
   rmsprop.validate();

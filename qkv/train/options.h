@@ -13,6 +13,7 @@
 #include "qkv/optim/rmsprop.h"
 #include "qkv/optim/sgd.h"
 #include "qkv/tensor/device.h"
+#include "qkv/train/lora_task.h"
 #include "qkv/train/schedule.h"
 #include "qkv/train/task.h"
 
@@ -36,6 +37,7 @@ struct TrainOptions {
   optim::RmspropOptions rmsprop;
   optim::AdagradOptions adagrad;
   optim::AdafactorOptions adafactor;
+  LoraOptions lora;          // train an adapter instead of the model
   ScheduleOptions schedule;  // total_steps defaults to max_steps
   // Evaluates and exports the mean of the weights of the last validations, this many; 0: off.
   int64_t average_last = 0;

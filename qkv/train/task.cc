@@ -16,4 +16,9 @@ std::optional<double> Evaluation::value(const std::string& name) const {
   return found->second;
 }
 
+void Task::export_adapter(const std::filesystem::path& /*folder*/,
+                          const nn::LowRankAdapter& /*adapter*/) const {
+  throw UsageError(concat("lora.rank: expected 0 in the task ", info().name, ", which writes no adapters"));
+}
+
 }  // namespace qkv::train

@@ -13,6 +13,7 @@
 
 #include "qkv/data/batches.h"
 #include "qkv/nn/forward_context.h"
+#include "qkv/nn/low_rank.h"
 #include "qkv/nn/parameter.h"
 #include "qkv/optim/optimizer.h"
 
@@ -130,6 +131,14 @@ class Task {
   virtual void begin(const std::filesystem::path& /*folder*/) const {}
   // Writes the model with its current parameters, replacing the previous one.
   virtual void export_model(const std::filesystem::path& folder) const = 0;
+
+  // For LoRA (lora_task.h), which tasks support that start from a model folder.
+  // The folder; empty: the task does not start from one.
+  virtual std::filesystem::path base_folder() const { return {}; }
+  // Whether a parameter is trained in full beside the updates: a new classifier.
+  virtual bool is_head(const std::string& /*parameter*/) const { return false; }
+  // Writes an adapter instead of the model (models::save_adapter()).
+  virtual void export_adapter(const std::filesystem::path& folder, const nn::LowRankAdapter& adapter) const;
 };
 
 }  // namespace qkv::train

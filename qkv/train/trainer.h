@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "qkv/models/hub/adapter.h"
 #include "qkv/train/checkpoint.h"
 #include "qkv/train/observer.h"
 #include "qkv/train/options.h"
@@ -39,8 +40,9 @@ struct TrainResult {
 class Trainer {
  public:
   // The files of a task's model; begin() may write others.
-  static constexpr std::array kModelFiles{"model.safetensors", "config.json", "generation_config.json",
-                                          "qkv_proof.json"};
+  static constexpr std::array kModelFiles{"model.safetensors",      "config.json",
+                                          "generation_config.json", "qkv_proof.json",
+                                          models::kAdapterWeights,  models::kAdapterConfig};
 
   // Throws UsageError for options out of range, for a folder in use by another trainer and, when resuming,
   // for a setting that contradicts the checkpoint, naming it; DataError or IoError for an unreadable

@@ -125,7 +125,7 @@ VerifyResult verify_resume(const Job& job, RunFolder folder, TrainObserver& obse
   const ScratchFolder scratch(folder.path());
   if (before) copy_to(scratch.path(), *before);
   EndAt watcher(observer, result.to, stop);
-  std::unique_ptr<Task> task = job.make_task(true, watcher, stop);
+  std::unique_ptr<Task> task = job.make_trained_task(true, watcher, stop);
   const TrainOptions options = redoing(job.trainer_options(), result.to);
   Trainer(std::move(task), options, scratch.path(), IfRunExists::resume).run(watcher, &watcher.end);
   throw_if_stopped(stop);

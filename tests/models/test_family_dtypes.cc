@@ -10,8 +10,8 @@
 #include "qkv/base/files.h"
 #include "qkv/base/parallel.h"
 #include "qkv/kernels/cpu/matmul.h"
+#include "qkv/models/hub/copies.h"
 #include "qkv/models/hub/pretrained.h"
-#include "qkv/models/hub/quantize.h"
 #include "tests/models/family_case.h"
 #include "tests/support/scratch.h"
 

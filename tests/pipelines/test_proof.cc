@@ -9,7 +9,7 @@
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
 #include "qkv/io/safetensors.h"
-#include "qkv/models/hub/quantize.h"
+#include "qkv/models/hub/copies.h"
 #include "tests/support/golden.h"
 #include "tests/support/scratch.h"
 

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
+#include "qkv/models/hub/copies.h"
 #include "qkv/models/hub/pretrained.h"
-#include "qkv/models/hub/quantize.h"
 #include "qkv/pipelines/embed.h"
 #include "qkv/pipelines/text_attention.h"
 #include "tests/pipelines/translation_golden.h"

@@ -50,6 +50,10 @@ void ConfigWriter::integers(const std::string& key,
   for (const auto& [name, value] : fields) field[name] = value;
 }
 
+void ConfigWriter::list(const std::string& key, const std::vector<std::string>& values) {
+  object_->fields[key] = values;
+}
+
 void ConfigWriter::object(const std::string& key, const ConfigWriter& fields) {
   object_->fields[key] = fields.object_->fields;
 }

@@ -29,6 +29,7 @@ class ConfigWriter {
   void id(const std::string& key, std::span<const int32_t> ids);  // null, a number or a list
   void strings(const std::string& key, const std::vector<std::pair<std::string, std::string>>& fields);
   void integers(const std::string& key, const std::vector<std::pair<std::string, int64_t>>& fields);
+  void list(const std::string& key, const std::vector<std::string>& values);
   void object(const std::string& key, const ConfigWriter& fields);
 
   std::string json() const;

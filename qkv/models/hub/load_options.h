@@ -1,6 +1,7 @@
 #pragma once
 // Options for loading model folders.
 
+#include <filesystem>
 #include <optional>
 
 #include "qkv/tensor/device.h"
@@ -16,6 +17,9 @@ struct LoadOptions {
   // Otherwise parameters are frozen (Variable::set_requires_grad), writing to them crashes, and the source
   // pages of converted weights are released.
   bool trainable = false;
+  // A LoRA adapter for the model, a folder in PEFT's layout (adapter.h), whose config.json, if it has one,
+  // takes the place of the model's; empty: none.
+  std::filesystem::path adapter = {};
   // Where the model computes. On the host, values that need no conversion stay in the mapped file.
   Device device = Device::cpu;
 };

@@ -6,6 +6,7 @@
 #include "qkv/base/files.h"
 #include "qkv/base/log.h"
 #include "qkv/io/checksums.h"
+#include "qkv/models/hub/adapter.h"
 #include "qkv/models/hub/family.h"
 
 namespace qkv::models {
@@ -91,10 +92,21 @@ void read_generation(const std::filesystem::path& path, LanguageModelConfig& con
 template <class Config>
 void read_generation(const std::filesystem::path& /*path*/, Config& /*config*/) {}
 
+// The folder whose config.json describes the model: the adapter's, if it has one.
+std::filesystem::path config_folder(const std::filesystem::path& folder, const LoadOptions& options) {
+  if (options.adapter.empty()) return folder;
+  if (!is_adapter(options.adapter)) {
+    throw IoError(concat(
+        "adapter ", options.adapter.string(), ": expected ", kAdapterConfig, " and ", kAdapterWeights,
+        ", found ", std::filesystem::exists(options.adapter) ? "at most one of them" : "no such folder"));
+  }
+  return std::filesystem::exists(options.adapter / kConfig) ? options.adapter : folder;
+}
+
 template <class Model, class Family>
 std::unique_ptr<Model> load(const std::filesystem::path& folder, const char* kind,
                             std::span<const Family> families, const LoadOptions& options) {
-  const Opened opened = open_config(folder);
+  const Opened opened = open_config(config_folder(folder, options));
   const ConfigReader& reader = opened.reader;
   const Family* family = find_family(families, opened.family);
   if (family == nullptr) reader.reject("model_type", concat(kind, " (", model_types(families), ")"));
@@ -116,9 +128,19 @@ std::unique_ptr<Model> load(const std::filesystem::path& folder, const char* kin
   } catch (const UsageError& error) {
     throw DataError(concat((folder / kConfig).string(), ": ", error.what()));
   }
-  load_parameters(TensorFiles(folder, options.trainable ? MapFor::writing : MapFor::reading),
-                  weight_map_of(*family, model->config(), opened.own_layout), opened.weights,
-                  parameters_of(*model), options);
+  const WeightMap map = weight_map_of(*family, model->config(), opened.own_layout);
+  const auto all = parameters_of(*model);
+  std::optional<AdapterFiles> adapter;
+  if (!options.adapter.empty()) adapter.emplace(options.adapter, family->weight_map(model->config()), folder);
+  load_parameters(
+      TensorFiles(folder, options.trainable ? MapFor::writing : MapFor::reading), map, opened.weights,
+      [&](const nn::ParameterVisitor& visitor) {
+        all([&](const std::string& name, const nn::Parameter& parameter) {
+          if (!adapter || !adapter->replaces(name)) visitor(name, parameter);
+        });
+      },
+      options);
+  if (adapter) adapter->add_to(all);
   nn::move_to(*model, options.device);
   return model;
 }

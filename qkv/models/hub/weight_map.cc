@@ -36,26 +36,9 @@ std::string with_number(std::string_view pattern, const std::string& number) {
   return name;
 }
 
-struct Stored {
-  std::string name;
-  WeightRule rule;
-};
-
-// A parameter without a rule is an error in the family's table, which the first load finds.
-Stored stored(const WeightMap& map, const std::string& parameter) {
-  const size_t dot = parameter.rfind('.');
-  const std::string suffix = dot == std::string::npos ? "" : parameter.substr(dot);
-  const Generic module = generic(parameter.substr(0, dot));
-  for (const WeightRule& rule : map.rules) {
-    if (rule.ours == module.name) return {with_number(rule.theirs, module.number) + suffix, rule};
-  }
-  if (map.others_same) return {parameter, {}};
-  throw UsageError(concat("family: expected a rule for the parameter ", parameter, ", found none"));
-}
-
 // The possible names of a tensor: with and without prefix, and TensorFlow's names for a norm's weight and
 // bias, which BERT's first folders have.
-std::vector<std::string> spellings(const WeightMap& map, const Stored& tensor) {
+std::vector<std::string> spellings(const WeightMap& map, const MappedName& tensor) {
   const std::string& name = tensor.name;
   std::vector<std::string> all{name};
   const auto as = [&](std::string_view from, std::string_view to) {
@@ -101,12 +84,23 @@ void put_in(const Tensor& value, const WeightRule& rule, Tensor& whole) {
 
 }  // namespace
 
+MappedName mapped_name(const WeightMap& map, const std::string& parameter) {
+  const size_t dot = parameter.rfind('.');
+  const std::string suffix = dot == std::string::npos ? "" : parameter.substr(dot);
+  const Generic module = generic(parameter.substr(0, dot));
+  for (const WeightRule& rule : map.rules) {
+    if (rule.ours == module.name) return {with_number(rule.theirs, module.number) + suffix, rule};
+  }
+  if (map.others_same) return {parameter, {}};
+  throw UsageError(concat("family: expected a rule for the parameter ", parameter, ", found none"));
+}
+
 void load_parameters(const TensorFiles& files, const WeightMap& map, const StoredDType& says,
                      const std::function<void(const nn::ParameterVisitor&)>& visit,
                      const LoadOptions& options) {
   std::set<std::string> used;
   visit([&](const std::string& name, const nn::Parameter& parameter) {
-    const Stored from = stored(map, name);
+    const MappedName from = mapped_name(map, name);
     const std::vector<std::string> names = spellings(map, from);
     used.insert(names.begin(), names.end());
     auto spelling = std::ranges::find_if(names, [&](const auto& one) { return files.contains(one); });
@@ -138,7 +132,7 @@ std::vector<io::NamedTensor> stored_tensors(const WeightMap& map,
                                             const std::function<void(const nn::ParameterVisitor&)>& visit) {
   std::map<std::string, Tensor> tensors;
   visit([&](const std::string& name, const nn::Parameter& parameter) {
-    const Stored to = stored(map, name);
+    const MappedName to = mapped_name(map, name);
     const auto [value, scales] = parameter.weight().value();
     if (scales.defined()) tensors[scales_name(to.name)] = scales;
     if (to.rule.parts == 1 && to.rule.layout == Layout::same) {

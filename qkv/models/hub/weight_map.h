@@ -43,6 +43,15 @@ struct WeightMap {
   std::vector<std::string> computed = {};
 };
 
+// The tensor that contains a parameter, and the rule that says so.
+struct MappedName {
+  std::string name;  // in the family's files: "bert.encoder.layer.0.attention.self.query.weight"
+  WeightRule rule;
+};
+
+// Throws UsageError for a parameter without a rule, which is an error in the family's table.
+MappedName mapped_name(const WeightMap& map, const std::string& parameter);
+
 // Loads every parameter that `visit` enumerates with load_parameter(). Throws DataError for a tensor that is
 // missing or of another shape, under its name in the file. Surplus tensors are logged.
 void load_parameters(const TensorFiles& files, const WeightMap& map, const StoredDType& says,

@@ -1,5 +1,5 @@
 #pragma once
-// Converts a model folder to another weight dtype.
+// Copies of model folders: with weights of another dtype, or with an adapter merged into them.
 
 #include <filesystem>
 #include <functional>
@@ -16,5 +16,11 @@ namespace qkv::models {
 // folder, to add files (pipelines::write_proof); if it throws, the whole call fails.
 void quantize_folder(const std::filesystem::path& from, const std::filesystem::path& to, DType dtype,
                      const std::function<void(const std::filesystem::path& folder)>& finish = {});
+
+// Likewise, with f32 weights to which the updates of a LoRA adapter (adapter.h) are added, and with its head.
+// Also throws the errors of AdapterFiles.
+void merge_adapter(const std::filesystem::path& from, const std::filesystem::path& adapter,
+                   const std::filesystem::path& to,
+                   const std::function<void(const std::filesystem::path& folder)>& finish = {});
 
 }  // namespace qkv::models

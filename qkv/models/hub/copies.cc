@@ -1,4 +1,4 @@
-#include "qkv/models/hub/quantize.h"
+#include "qkv/models/hub/copies.h"
 
 #include <algorithm>
 #include <array>
@@ -10,6 +10,7 @@
 #include "qkv/models/hub/config_reader.h"
 #include "qkv/models/hub/pretrained.h"
 #include "qkv/models/translation_model.h"
+#include "qkv/nn/low_rank.h"
 
 namespace qkv::models {
 namespace {
@@ -57,10 +58,17 @@ void copy_modules(const fs::path& from, const fs::path& to, const std::vector<fs
   }
 }
 
+template <class Model>
+void merge_updates(const Model& model) {
+  model.visit(
+      [](const std::string& name, const nn::Parameter& parameter) { nn::merge_low_rank(name, parameter); });
+}
+
 // `save` writes config.json and the weights.
 template <class Model, class Save>
 void write(const fs::path& from, const fs::path& to, const Model& model, const Save& save) {
   const std::vector<fs::path> modules = module_folders(from);
+  merge_updates(*model);
   make_writable_folder(to);
   copy_companions(from, to);
   copy_modules(from, to, modules);
@@ -90,10 +98,11 @@ class NewFolder {
   bool existed_, done_ = false;
 };
 
-void write_quantized(const fs::path& from, const fs::path& to, const LoadOptions& options) {
+void write_copy(const fs::path& from, const fs::path& to, const LoadOptions& options) {
   switch (folder_kind(from)) {
     case FolderKind::translation: {
       const TranslationModel model = load_translation_model(from, options);
+      merge_updates(*model.transformer);
       make_writable_folder(to);
       copy_companions(from, to);
       return save_transformer(to, *model.transformer, model.generation);
@@ -107,18 +116,29 @@ void write_quantized(const fs::path& from, const fs::path& to, const LoadOptions
   }
 }
 
-}  // namespace
-
-void quantize_folder(const fs::path& from, const fs::path& to, DType dtype,
-                     const std::function<void(const fs::path& folder)>& finish) {
+// Writes the model in `from`, loaded with these options, to the folder `to`.
+void copy_folder(const fs::path& from, const fs::path& to, const LoadOptions& options,
+                 const std::function<void(const fs::path& folder)>& finish) {
   if (fs::exists(to) && !(fs::is_directory(to) && fs::is_empty(to))) {
     throw UsageError(concat(to.string(), ": expected an empty folder or none, found ",
                             fs::is_directory(to) ? "one with files in it" : "a file"));
   }
   NewFolder folder(to);
-  write_quantized(from, to, {.dtype = dtype});
+  write_copy(from, to, options);
   if (finish) finish(to);
   folder.done();
+}
+
+}  // namespace
+
+void quantize_folder(const fs::path& from, const fs::path& to, DType dtype,
+                     const std::function<void(const fs::path& folder)>& finish) {
+  copy_folder(from, to, {.dtype = dtype}, finish);
+}
+
+void merge_adapter(const fs::path& from, const fs::path& adapter, const fs::path& to,
+                   const std::function<void(const fs::path& folder)>& finish) {
+  copy_folder(from, to, {.dtype = DType::f32, .adapter = adapter}, finish);
 }
 
 }  // namespace qkv::models

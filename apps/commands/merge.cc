@@ -1,0 +1,41 @@
+// qkv merge
+
+#include <filesystem>
+#include <memory>
+
+#include "apps/cli/messages.h"
+#include "apps/command.h"
+#include "qkv/models/hub/copies.h"
+#include "qkv/pipelines/proof/proof.h"
+
+namespace qkv::apps {
+namespace {
+
+struct Arguments {
+  std::string model, adapter, out;
+};
+
+void merge(const Arguments& arguments) {
+  const auto finish = [](const std::filesystem::path& folder) { pipelines::write_proof(folder); };
+  models::merge_adapter(arguments.model, arguments.adapter, arguments.out, finish);
+  say(concat(arguments.out, ": ", arguments.model, " with the updates of ", arguments.adapter, ", in f32"));
+}
+
+}  // namespace
+
+void add_merge(Command& app) {
+  Command* command = add_command(
+      app, "merge",
+      "Add the updates of a LoRA adapter to the weights of its base model, and write the sum as a model\n"
+      "folder, with f32 weights, that needs no adapter.",
+      "qkv merge model --adapter adapter --out merged && qkv classify merged < reviews.txt");
+  const auto arguments = std::make_shared<Arguments>();
+  add_option(*command, "model", arguments->model, "DIR", "Folder of the base model")->required();
+  add_option(*command, "--adapter", arguments->adapter, "DIR", "Adapter, of qkv train or of PEFT")
+      ->required();
+  add_option(*command, "--out", arguments->out, "DIR", "New folder: empty or nonexistent")->required();
+  add_threads_option(*command);
+  command->callback([arguments] { merge(*arguments); });
+}
+
+}  // namespace qkv::apps

@@ -1,0 +1,213 @@
+#include "qkv/models/hub/adapter.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "qkv/base/error.h"
+#include "qkv/base/files.h"
+#include "qkv/io/checksums.h"
+#include "qkv/io/crc32c.h"
+#include "qkv/models/hub/config_reader.h"
+#include "qkv/models/hub/config_writer.h"
+
+namespace qkv::models {
+namespace {
+
+constexpr std::string_view kModel = "base_model.model.";  // PEFT's name of the base model
+constexpr std::string_view kA = ".lora_A.weight", kB = ".lora_B.weight";
+constexpr const char* kBaseKey = "qkv:base";  // in the metadata: the checksum of the base's weights
+
+std::string module_of(const std::string& parameter) { return parameter.substr(0, parameter.rfind('.')); }
+
+// The updates of one module of the family, which may be parts of one weight there (GPT-2's c_attn).
+struct Module {
+  int parts = 1;
+  std::vector<std::pair<int, const nn::LowRankUpdate*>> updates;
+};
+
+// Several parts as one update of the whole weight: A's are stacked, and B is zero outside the diagonal
+// blocks.
+void add_tensors(const std::string& name, const Module& module, std::vector<io::NamedTensor>& tensors) {
+  const Tensor& first_a = module.updates.front().second->a.variable.value();
+  const Tensor& first_b = module.updates.front().second->b.variable.value();
+  const int64_t rank = first_a.rows(), outputs = first_b.rows();
+  const int64_t count = std::ssize(module.updates);
+  Tensor a = Tensor::zeros({count * rank, first_a.cols()});
+  Tensor b = Tensor::zeros({module.parts * outputs, count * rank});
+  int64_t first = 0;
+  for (const auto& [part, update] : module.updates) {
+    a.slice_rows(first, rank).copy_from(update->a.variable.value());
+    b.slice_rows(part * outputs, outputs).columns(first, rank).copy_from(update->b.variable.value());
+    first += rank;
+  }
+  tensors.push_back({concat(kModel, name, kA), a});
+  tensors.push_back({concat(kModel, name, kB), b});
+}
+
+// Fields of other methods, whose updates are computed differently.
+void require_plain_lora(const ConfigReader& config) {
+  config.require_string("peft_type", "LORA");
+  config.require_string("bias", "none");
+  for (const char* flag : {"use_dora", "use_qalora", "lora_bias"}) config.require_boolean(flag, false);
+  for (const char* field : {"layer_replication", "target_parameters", "trainable_token_indices",
+                            "alora_invocation_tokens", "use_bdlora"}) {
+    if (config.has(field)) config.reject(field, "null");
+  }
+}
+
+void require_base(const io::SafetensorsFile& file, const ConfigReader& config,
+                  const std::filesystem::path& base) {
+  const auto found = file.metadata().find(kBaseKey);
+  if (found == file.metadata().end()) return;  // of another program
+  const std::string own = base_checksum(base);
+  if (found->second == own) return;
+  throw DataError(concat(file.path().string(), ": expected the base model that the adapter was trained on (",
+                         config.string("base_model_name_or_path", "unknown"), ", checksum ", found->second,
+                         "), found ", base.string(), " (checksum ", own, ")"));
+}
+
+}  // namespace
+
+void save_adapter(const std::filesystem::path& folder, const nn::LowRankAdapter& adapter,
+                  const std::function<void(const nn::ParameterVisitor&)>& visit_head, const WeightMap& map,
+                  const AdapterBase& base) {
+  std::map<std::string, Module> modules;
+  for (const nn::LowRankUpdate& update : adapter.updates()) {
+    const MappedName mapped = mapped_name(map, update.name + ".weight");
+    Module& module = modules[module_of(mapped.name)];
+    module.parts = mapped.rule.parts;
+    module.updates.emplace_back(mapped.rule.part, &update);
+  }
+  std::vector<io::NamedTensor> tensors;
+  std::vector<std::string> targets;
+  std::vector<std::pair<std::string, int64_t>> ranks;
+  ConfigWriter alphas;
+  const nn::LowRankOptions& options = adapter.options();
+  for (const auto& [name, module] : modules) {
+    add_tensors(name, module, tensors);
+    targets.push_back(name);
+    if (const int64_t count = std::ssize(module.updates); count > 1) {
+      ranks.emplace_back(name, count * options.rank);
+      alphas.number(name, static_cast<float>(count) * options.alpha);
+    }
+  }
+  std::set<std::string> heads;
+  for (const auto& [name, tensor] : stored_tensors(map, visit_head)) {
+    tensors.push_back({concat(kModel, name), tensor});
+    heads.insert(module_of(name));
+  }
+
+  ConfigWriter config;
+  config.string("peft_type", "LORA");
+  if (!base.task_type.empty()) config.string("task_type", base.task_type);
+  config.string("base_model_name_or_path",
+                std::filesystem::absolute(base.folder).lexically_normal().string());
+  config.integer("r", options.rank);
+  config.number("lora_alpha", options.alpha);
+  config.number("lora_dropout", 0.0f);
+  config.string("bias", "none");
+  config.boolean("inference_mode", true);
+  config.boolean("fan_in_fan_out", std::ranges::any_of(map.rules, [](const WeightRule& rule) {
+                   return rule.layout == Layout::transposed;
+                 }));
+  config.list("target_modules", targets);
+  if (!heads.empty()) config.list("modules_to_save", {heads.begin(), heads.end()});
+  config.integers("rank_pattern", ranks);
+  config.object("alpha_pattern", alphas);
+  make_writable_folder(folder);
+  write_file_atomically(folder / kAdapterConfig, config.json());
+  io::write_safetensors(
+      folder / kAdapterWeights, tensors,
+      io::with_checksums({{"format", "pt"}, {kBaseKey, base_checksum(base.folder)}}, tensors));
+}
+
+AdapterFiles::AdapterFiles(const std::filesystem::path& folder, WeightMap map,
+                           const std::filesystem::path& base)
+    : config_(read_file(folder / kAdapterConfig), (folder / kAdapterConfig).string()),
+      file_(folder / kAdapterWeights, MapFor::writing),
+      map_(std::move(map)) {
+  require_plain_lora(config_);
+  require_base(file_, config_, base);
+}
+
+// PEFT's name of a tensor, in a model with its heads or alone.
+std::string AdapterFiles::spelling(const std::string& name) const {
+  std::string whole = concat(kModel, name);
+  if (file_.contains(whole) || map_.prefix.empty() || !name.starts_with(map_.prefix)) return whole;
+  return concat(kModel, name.substr(map_.prefix.size()));
+}
+
+// "alpha_pattern" maps ends of module names to their alpha.
+double AdapterFiles::alpha_of(const std::string& module) const {
+  const double usual = config_.number("lora_alpha", 8);
+  if (!config_.has("alpha_pattern")) return usual;
+  const ConfigReader pattern = config_.object("alpha_pattern");
+  for (const auto& [key, value] : config_.entries("alpha_pattern")) {
+    if (module == key || module.ends_with("." + key)) return pattern.number(key, usual);
+  }
+  return usual;
+}
+
+bool AdapterFiles::replaces(const std::string& parameter) const {
+  return file_.contains(spelling(mapped_name(map_, parameter).name));
+}
+
+void AdapterFiles::add_to(const std::string& name, const nn::Parameter& parameter,
+                          std::set<std::string>& used) const {
+  const MappedName mapped = mapped_name(map_, name);
+  if (const std::string whole = spelling(mapped.name); file_.contains(whole)) {
+    if (mapped.rule.parts != 1 || mapped.rule.layout != Layout::same)
+      throw DataError(
+          concat(file_.path().string(), ": ", whole, ": expected a low-rank update, found a weight"));
+    parameter.set_value({file_.tensor(whole, parameter.shape).clone()});
+    used.insert(whole);
+  }
+  if (!parameter.low_rank || !name.ends_with(".weight")) return;
+  const std::string module = module_of(mapped.name), a_name = spelling(concat(module, kA));
+  if (!file_.contains(a_name)) return;
+  const std::string b_name = spelling(concat(module, kB));
+  const int64_t outputs = parameter.shape[0], inputs = parameter.shape[1];
+  const Shape found = file_.shape(a_name);
+  const int64_t rank = found.rank() == 2 ? found[0] : 0;
+  const Tensor a = file_.tensor(a_name, Shape{rank, inputs});
+  const Tensor b = file_.tensor(b_name, Shape{mapped.rule.parts * outputs, rank});
+  const auto columns = static_cast<double>(rank);
+  const double scale =
+      alpha_of(module) / (config_.boolean("use_rslora", false) ? std::sqrt(columns) : columns);
+  *parameter.low_rank = {Variable(a.clone()),
+                         Variable(b.slice_rows(mapped.rule.part * outputs, outputs).clone()),
+                         static_cast<float>(scale)};
+  used.insert({a_name, b_name});
+}
+
+void AdapterFiles::add_to(const std::function<void(const nn::ParameterVisitor&)>& visit) const {
+  const MemoryScope memory(MemoryUse::weights);
+  std::set<std::string> used;
+  visit([&](const std::string& name, const nn::Parameter& parameter) { add_to(name, parameter, used); });
+  for (const std::string& name : file_.names()) {
+    if (used.contains(name)) continue;
+    throw DataError(
+        concat(file_.path().string(), ": ", name,
+               ": expected a tensor of a module that the model has (an adapter of another model, or "
+               "of one with another head?)"));
+  }
+}
+
+std::string base_checksum(const std::filesystem::path& folder) {
+  const TensorFiles files(folder, MapFor::reading);
+  std::string text;
+  for (const io::SafetensorsFile& file : files.files()) {
+    const MappedFile bytes(file.path(), MapFor::reading);
+    text += io::checksum_text(io::crc32c({reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
+  }
+  return text;
+}
+
+bool is_adapter(const std::filesystem::path& folder) {
+  return std::filesystem::exists(folder / kAdapterConfig) &&
+         std::filesystem::exists(folder / kAdapterWeights);
+}
+
+}  // namespace qkv::models

@@ -1,0 +1,145 @@
+// LoRA adapters in PEFT's layout: those of peft (tests/golden/adapters.py), and our own.
+
+#include "qkv/models/hub/adapter.h"
+
+#include <gtest/gtest.h>
+
+#include "qkv/base/error.h"
+#include "qkv/base/files.h"
+#include "qkv/models/hub/family.h"
+#include "qkv/models/hub/pretrained.h"
+#include "tests/models/family_case.h"
+#include "tests/support/devices.h"
+#include "tests/support/random.h"
+#include "tests/support/scratch.h"
+
+namespace qkv::models {
+namespace {
+
+using namespace qkv::testing;
+
+std::filesystem::path golden(const std::string& name) {
+  return std::filesystem::path(QKV_TEST_DATA) / "models" / "golden" / name;
+}
+
+Tensor language_logits(const LanguageModel& model, const Ragged& texts) {
+  nn::ForwardContext context;
+  return linear(model(texts, context), model.output_projection()).value();
+}
+
+Tensor class_logits(const TextEncoder& model, const FamilyCase& one) {
+  nn::ForwardContext context;
+  const Variable hidden = model(one.texts, context, one.expected["types"]);
+  return model.classifier_logits(hidden, one.offsets).value();
+}
+
+const WeightMap& gpt2_map(const LanguageModel& model) {
+  static const WeightMap map = find_family(language_families(), "gpt2")->weight_map(model.config());
+  return map;
+}
+
+TEST(Adapter, OfPeftGivesItsNumbers) {
+  for (const char* base : {"gpt2", "llama_grouped"}) {
+    const FamilyCase one(base);
+    const std::filesystem::path folder = golden(concat("adapter_", base));
+    const Golden expected((folder / "expected.safetensors").string());
+    for_each_device([&](Device device) {
+      const auto plain = load_language_model(one.folder, {.device = device});
+      const auto adapted = load_language_model(one.folder, {.adapter = folder, .device = device});
+      expect_close(language_logits(*adapted, one.texts), expected["logits"], base, 1e-5);
+      // The adapter matters: without it the logits are others.
+      double largest = 0;
+      const Tensor before = to_host(language_logits(*plain, one.texts)), after = expected["logits"];
+      for (size_t i = 0; i < before.values().size(); ++i)
+        largest = std::max(largest, std::abs(double{before.values()[i]} - after.values()[i]));
+      EXPECT_GT(largest, 0.01);
+    });
+  }
+}
+
+TEST(Adapter, OfPeftWithAClassifierOfItsOwn) {
+  const FamilyCase one("bert_texts");
+  const std::filesystem::path folder = golden("adapter_bert_texts");
+  const Golden expected((folder / "expected.safetensors").string());
+  const auto adapted = load_text_encoder(one.folder, {.adapter = folder});
+  expect_close(class_logits(*adapted, one), expected["logits"], "labels", 1e-5);
+}
+
+TEST(Adapter, WorksOverQuantizedWeights) {
+  const FamilyCase one("llama_grouped");
+  const std::filesystem::path folder = golden("adapter_llama_grouped");
+  const Golden expected((folder / "expected.safetensors").string());
+  for (const DType dtype : {DType::bf16, DType::i8}) {
+    const auto adapted = load_language_model(one.folder, {.dtype = dtype, .adapter = folder});
+    EXPECT_EQ(weight_dtype(*adapted), dtype);
+    expect_close(language_logits(*adapted, one.texts), expected["logits"], "logits", 0.08);
+  }
+}
+
+// Parts of GPT-2's c_attn with updates of their own, written as one update of the whole.
+TEST(Adapter, IsReadAsItWasWritten) {
+  const FamilyCase one("gpt2");
+  const auto model = load_language_model(one.folder, {.trainable = true});
+  const Scratch folder;
+  Tensor expected;
+  {
+    const nn::LowRankAdapter adapter(*model, {.rank = 2, .alpha = 5, .targets = {"q_proj", "v_proj", "fc2"}});
+    nn::initialise(adapter, 3);
+    uint64_t seed = 9;
+    for (const nn::LowRankUpdate& update : adapter.updates())
+      update.b.set_value({random_tensor(update.b.shape, ++seed)});
+    expected = language_logits(*model, one.texts);
+    save_adapter(folder.path(), adapter, [](const nn::ParameterVisitor&) {}, gpt2_map(*model),
+                 {.folder = one.folder, .task_type = "CAUSAL_LM"});
+  }
+  const auto again = load_language_model(one.folder, {.adapter = folder.path()});
+  expect_close(language_logits(*again, one.texts), expected, "logits", 2e-6);
+}
+
+TEST(Adapter, RefusesAnotherBase) {
+  const FamilyCase gpt2("gpt2"), untied("gpt2_untied_relu");
+  const auto model = load_language_model(gpt2.folder, {.trainable = true});
+  const Scratch folder;
+  const nn::LowRankAdapter adapter(*model, {.rank = 2});
+  nn::initialise(adapter, 3);
+  save_adapter(folder.path(), adapter, [](const nn::ParameterVisitor&) {}, gpt2_map(*model),
+               {.folder = gpt2.folder, .task_type = {}});
+  const auto message = [&](const std::filesystem::path& base, const std::filesystem::path& from) {
+    try {
+      load_language_model(base, {.adapter = from});
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(message(gpt2.folder, folder.path()), "");
+  const std::string other = message(untied.folder, folder.path());
+  EXPECT_NE(other.find("expected the base model that the adapter was trained on"), other.npos) << other;
+  // peft's files name no base: the tensors do not fit.
+  const std::string peft = message(FamilyCase("llama").folder, golden("adapter_gpt2"));
+  EXPECT_NE(peft.find("adapter_model.safetensors: base_model.model.transformer.h.0"), peft.npos) << peft;
+  const std::string grouped = message(FamilyCase("llama").folder, golden("adapter_llama_grouped"));
+  EXPECT_NE(grouped.find("adapter_model.safetensors"), grouped.npos) << grouped;
+  EXPECT_NE(message(gpt2.folder, gpt2.folder).find("expected adapter_config.json"), std::string::npos);
+}
+
+TEST(Adapter, RefusesOtherMethods) {
+  const FamilyCase one("llama_grouped");
+  const std::filesystem::path from = golden("adapter_llama_grouped");
+  for (const auto& [field, other] : {std::pair("\"peft_type\": \"LORA\"", "\"peft_type\": \"IA3\""),
+                                     {"\"use_dora\": false", "\"use_dora\": true"},
+                                     {"\"bias\": \"none\"", "\"bias\": \"all\""},
+                                     {"\"layer_replication\": null", "\"layer_replication\": [[0, 1]]"}}) {
+    const Scratch folder;
+    std::filesystem::copy(from, folder.path(), std::filesystem::copy_options::recursive);
+    std::string config = read_file(from / kAdapterConfig);
+    const size_t at = config.find(field);
+    ASSERT_NE(at, config.npos) << field;
+    config.replace(at, std::string(field).size(), other);
+    write_file_atomically(folder / kAdapterConfig, config);
+    EXPECT_THROW(load_language_model(one.folder, {.adapter = folder.path()}), DataError) << other;
+  }
+}
+
+}  // namespace
+}  // namespace qkv::models
