@@ -34,7 +34,7 @@ def record(name, base, auto, **options):
     logits, begin = [], 0
     for length in recorded["lengths"].tolist():
         inputs = {"input_ids": recorded["ids"][begin:begin + length][None].long()}
-        if "types" in recorded:
+        if options["task_type"] == "SEQ_CLS":  # GPT-2 would add embeddings of types
             inputs["token_type_ids"] = recorded["types"][begin:begin + length][None].long()
         with torch.no_grad():
             found = adapted(**inputs).logits

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "qkv/ops/activation.h"
 #include "qkv/ops/general/weighted_sum.h"
 #include "qkv/ops/linear_activate.h"
 #include "qkv/ops/linear_cross_entropy.h"
@@ -77,16 +78,33 @@ TEST(LowRank, RowsHaveTheSameBitsAlone) {
 
 TEST(LowRank, Gradients) {
   const Tensor w = random_tensor({9, 12}, 7), w2 = random_tensor({6, 12}, 8);
-  for (const bool relu : {false, true}) {
-    check_gradients(
-        {.function =
-             [&](const std::vector<Variable>& in) {
-               const LinearWeights weights({updated({w}, in[1], in[2], 0.7f), Weight(w2)});
-               return relu ? linear_activate(in[0], weights, kernels::Activation::relu, {},
-                                             WeightLayout::packed)
-                           : linear(in[0], weights, WeightLayout::packed);
-             },
-         .inputs = {random_tensor({5, 12}, 1), random_tensor({3, 12}, 2), random_tensor({9, 3}, 3)}});
+  check_gradients(
+      {.function =
+           [&](const std::vector<Variable>& in) {
+             const LinearWeights weights({updated({w}, in[1], in[2], 0.7f), Weight(w2)});
+             return linear(in[0], weights, WeightLayout::packed);
+           },
+       .inputs = {random_tensor({5, 12}, 1), random_tensor({3, 12}, 2), random_tensor({9, 3}, 3)}});
+}
+
+// linear_activate() of ReLU has a backward function of its own.
+TEST(LowRank, GradientsThroughRelu) {
+  const Tensor w = random_tensor({9, 12}, 7), dy = random_tensor({5, 9}, 9);
+  const std::vector<Tensor> inputs{random_tensor({5, 12}, 1), random_tensor({3, 12}, 2),
+                                   random_tensor({9, 3}, 3)};
+  const auto gradients = [&](bool together) {
+    return backward(inputs, [&](const std::vector<Variable>& in) {
+      const LinearWeights weights({updated({w}, in[1], in[2], 0.7f)});
+      const auto relu = kernels::Activation::relu;
+      return weighted_sum(together ? linear_activate(in[0], weights, relu, {}, WeightLayout::packed)
+                                   : activate(linear(in[0], weights, WeightLayout::packed), relu, {}),
+                          dy);
+    });
+  };
+  const Gradients found = gradients(true), expected = gradients(false);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    for (size_t j = 0; j < found[i].values().size(); ++j)
+      EXPECT_NEAR(found[i].values()[j], expected[i].values()[j], 1e-5) << i << ", " << j;
   }
 }
 
