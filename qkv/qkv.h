@@ -61,6 +61,7 @@
 #include "qkv/ops/embedding.h"
 #include "qkv/ops/gated.h"
 #include "qkv/ops/general/arithmetic.h"
+#include "qkv/ops/general/drop_path.h"
 #include "qkv/ops/general/losses.h"
 #include "qkv/ops/general/matmul.h"
 #include "qkv/ops/general/pooling.h"

@@ -85,6 +85,7 @@ void visit_fields(Config& config, const Visitor& visitor) {
   visitor("embedding_dropout", config.embedding_dropout);
   visitor("attention_dropout", config.attention_dropout);
   visitor("activation_dropout", config.activation_dropout);
+  visitor("drop_path", config.drop_path);
   visitor("eos_id", config.eos_id);
   visitor("pad_id", config.pad_id);
   visitor("decoder_start_id", config.decoder_start_id);
@@ -129,7 +130,8 @@ nn::StackOptions stack(const TransformerConfig& config, int64_t layers) {
                                      .dropout = config.dropout,
                                      .attention_dropout = config.attention_dropout,
                                      .activation_dropout = config.activation_dropout},
-                           .final_norm = config.final_norm || config.norm == nn::NormPlacement::pre};
+                           .final_norm = config.final_norm || config.norm == nn::NormPlacement::pre,
+                           .drop_path = config.drop_path};
   if (!config.scale_attention) options.layer.attention_scale = 1.0f;
   return options;
 }
@@ -174,6 +176,7 @@ void TransformerConfig::validate() const {
   require_rate("embedding_dropout", embedding_dropout);
   require_rate("attention_dropout", attention_dropout);
   require_rate("activation_dropout", activation_dropout);
+  require_rate("drop_path", drop_path);
   if (shares_embeddings() && source_vocabulary != target_vocabulary) {
     throw UsageError(concat("tying: ", to_text(tying), " needs one vocabulary, found ", source_vocabulary,
                             " source and ", target_vocabulary, " target entries"));

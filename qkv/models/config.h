@@ -44,6 +44,7 @@ struct TransformerConfig {
   float embedding_dropout = 0.1f;
   float attention_dropout = 0;
   float activation_dropout = 0;
+  float drop_path = 0;  // of the last layer of each stack: nn::StackOptions::drop_path
   int64_t eos_id = 0, pad_id = 0, decoder_start_id = 0;
 
   // Throws UsageError naming the field, what was expected and what was found.

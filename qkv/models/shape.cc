@@ -21,6 +21,7 @@ void visit_fields(Shape& shape, const Visitor& visitor) {
   visitor("max_positions", shape.max_positions);
   visitor("dropout", shape.dropout);
   visitor("attention_dropout", shape.attention_dropout);
+  visitor("drop_path", shape.drop_path);
 }
 
 struct Preset {
@@ -38,7 +39,8 @@ nn::StackOptions blocks(const ModelShape& shape) {
                     .heads = shape.heads,
                     .d_ff = shape.d_ff,
                     .dropout = shape.dropout,
-                    .attention_dropout = shape.attention_dropout}};
+                    .attention_dropout = shape.attention_dropout},
+          .drop_path = shape.drop_path};
 }
 
 void refuse_key_heads(const ModelShape& shape, const char* blocks) {
@@ -64,6 +66,7 @@ void ModelShape::validate() const {
     throw UsageError(concat("key_heads: expected a divisor of heads ", heads, ", found ", key_heads));
   require_rate("dropout", dropout);
   require_rate("attention_dropout", attention_dropout);
+  require_rate("drop_path", drop_path);
 }
 
 ModelShape shape_preset(std::string_view name) {

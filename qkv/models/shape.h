@@ -22,6 +22,7 @@ struct ModelShape {
   int64_t max_positions = 512;  // maximum length of a text, in tokens
   float dropout = 0.1f;         // of the embeddings and after each sublayer
   float attention_dropout = 0.1f;
+  float drop_path = 0;  // of the last layer: nn::StackOptions::drop_path
 
   // Throws UsageError naming the field, what was expected and what was found.
   void validate() const;

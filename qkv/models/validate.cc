@@ -51,6 +51,7 @@ void validate_stack(const nn::StackOptions& stack) {
   require_rate("dropout", layer.dropout);
   require_rate("attention_dropout", layer.attention_dropout);
   require_rate("activation_dropout", layer.activation_dropout);
+  require_rate("drop_path", stack.drop_path);
 }
 
 void validate_embedding(const nn::EmbeddingConfig& embedding, const nn::StackOptions& stack) {

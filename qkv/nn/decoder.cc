@@ -125,11 +125,11 @@ DecoderLayer::DecoderLayer(const LayerOptions& options)
 }
 
 template <class Self, class Cross>
-Variable DecoderLayer::run(const Variable& x, ForwardContext& context, const Self& self,
-                           const Cross& cross) const {
-  Variable rows = self_attn_residual_(x, context, self);
-  if (encoder_attn_) rows = encoder_attn_->residual(rows, context, cross);
-  return feed_forward_residual_(rows, context, [&](const Variable& in) {
+Variable DecoderLayer::run(const Variable& x, const Offsets& offsets, ForwardContext& context,
+                           const Self& self, const Cross& cross) const {
+  Variable rows = self_attn_residual_(x, offsets, context, self);
+  if (encoder_attn_) rows = encoder_attn_->residual(rows, offsets, context, cross);
+  return feed_forward_residual_(rows, offsets, context, [&](const Variable& in) {
     const NameScope scope("feed_forward");
     return feed_forward_(in, context);
   });
@@ -138,7 +138,7 @@ Variable DecoderLayer::run(const Variable& x, ForwardContext& context, const Sel
 Variable DecoderLayer::operator()(const Variable& x, const Offsets& offsets, const Memory& memory,
                                   ForwardContext& context, const DecoderLayerRun& options) const {
   return run(
-      x, context,
+      x, offsets, context,
       [&](const Variable& rows) {
         const NameScope scope("self_attn");
         return self_attn_.self(rows, offsets, options.masks.self, context);
@@ -166,14 +166,14 @@ Tensor DecoderLayer::read(const Tensor& x, const Offsets& offsets, DecoderLayerS
     return self_attn_.self_read(rows.value(), offsets, layer_state.self, relative_bias);
   };
   const auto no_cross = [](const Variable& rows) { return rows; };
-  return run(x, context, self, no_cross).value();
+  return run(x, offsets, context, self, no_cross).value();
 }
 
 Tensor DecoderLayer::step(const Tensor& x, DecoderLayerState& layer_state, const Offsets& hypothesis_offsets,
                           const DecoderLayerStep& options) const {
   ForwardContext context;  // inference, no observer
   return run(
-             x, context,
+             x, hypothesis_offsets, context,
              [&](const Variable& rows) -> Variable {
                return self_attn_.self_step(rows.value(), layer_state.self, options.relative_bias);
              },
@@ -199,7 +199,7 @@ Decoder::Decoder(const StackOptions& options)
     : relative_positions_(relative_positions(options.layer, Direction::backwards)) {
   if (options.layers < 1)
     throw UsageError(concat("decoder: layers: expected at least 1, found ", options.layers));
-  for (int64_t i = 0; i < options.layers; ++i) layers_.emplace_back(options.layer);
+  for (int64_t i = 0; i < options.layers; ++i) layers_.emplace_back(options.layer_at(i));
   if (options.final_norm) layer_norm_.emplace(options.layer.norm_options());
 }
 

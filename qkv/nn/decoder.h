@@ -98,7 +98,8 @@ class DecoderLayer {
   };
   // The three sublayers; self(rows) and cross(rows) compute the attentions.
   template <class Self, class Cross>
-  Variable run(const Variable& x, ForwardContext& context, const Self& self, const Cross& cross) const;
+  Variable run(const Variable& x, const Offsets& offsets, ForwardContext& context, const Self& self,
+               const Cross& cross) const;
 
   int64_t window_;
   MultiheadAttention self_attn_;

@@ -13,11 +13,11 @@ EncoderLayer::EncoderLayer(const LayerOptions& options)
 
 Variable EncoderLayer::operator()(const Variable& x, const Offsets& offsets, const AttentionMask& mask,
                                   ForwardContext& context) const {
-  const Variable attended = self_attn_residual_(x, context, [&](const Variable& rows) {
+  const Variable attended = self_attn_residual_(x, offsets, context, [&](const Variable& rows) {
     const NameScope scope("self_attn");
     return self_attn_.self(rows, offsets, mask, context);
   });
-  return feed_forward_residual_(attended, context, [&](const Variable& rows) {
+  return feed_forward_residual_(attended, offsets, context, [&](const Variable& rows) {
     const NameScope scope("feed_forward");
     return feed_forward_(rows, context);
   });
@@ -39,7 +39,7 @@ Encoder::Encoder(const StackOptions& options)
     : relative_positions_(relative_positions(options.layer, Direction::both)) {
   if (options.layers < 0)
     throw UsageError(concat("encoder: layers: expected 0 or more, found ", options.layers));
-  for (int64_t i = 0; i < options.layers; ++i) layers_.emplace_back(options.layer);
+  for (int64_t i = 0; i < options.layers; ++i) layers_.emplace_back(options.layer_at(i));
   if (options.final_norm) layer_norm_.emplace(options.layer.norm_options());
 }
 

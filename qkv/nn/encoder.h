@@ -11,7 +11,7 @@
 
 namespace qkv::nn {
 
-// The options of a layer, identical for all layers of a stack.
+// The options of a layer, identical for all layers of a stack but for drop_path.
 struct LayerOptions {
   int64_t d_model = 0, heads = 1;
   int64_t key_heads = 0;  // heads of keys and values, a divisor of heads; 0: same as heads
@@ -32,6 +32,9 @@ struct LayerOptions {
   float dropout = 0;             // after each sublayer
   float attention_dropout = 0;   // of attention weights
   float activation_dropout = 0;  // inside the feed-forward
+  // Probability that a sequence skips a sublayer in training (Residual). Stacks set it by depth: see
+  // StackOptions.
+  float drop_path = 0;
 
   // The options of each part of a layer.
   MultiheadAttentionOptions self_attention() const;
@@ -61,6 +64,12 @@ struct StackOptions {
   int64_t layers = 6;
   LayerOptions layer = {};
   bool final_norm = false;  // norm after the last layer, required by pre-norm stacks
+  // Stochastic depth (Huang et al. 2016): layer l of L, from 1, has layer.drop_path = l / L * drop_path.
+  float drop_path = 0;
+
+  // The options of a layer, counted from 0. Throws UsageError for a rate outside [0, 1), and if
+  // layer.drop_path is not 0.
+  LayerOptions layer_at(int64_t index) const;
 };
 
 // The relative positions of a stack's self-attention, if it uses them.

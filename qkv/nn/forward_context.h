@@ -23,7 +23,8 @@ struct ForwardContext {
   bool training = false;
   uint64_t seed = 0;
   uint32_t step = 0;       // number of the training forward run, micro-batches included
-  uint32_t first_row = 0;  // first row's index in the whole batch, if workers share a batch
+  // Indices of the first row and of the first sequence in the whole batch, if workers share a batch.
+  uint32_t first_row = 0, first_sequence = 0;
   // Gradient checkpointing: layers keep only their results and are run again in the backward pass. Less
   // memory, more time, the same bits.
   bool recompute = false;
@@ -39,7 +40,14 @@ struct ForwardContext {
     return {.rate = rate, .seed = seed, .step = step, .site = site, .first_row = first_row};
   }
 
-  uint32_t next_site = 0;  // index of the next dropout site, incremented by dropout()
+  // Likewise for a site that drops whole sequences (qkv/ops/general/drop_path.h).
+  kernels::Dropout drop_path(float rate) {
+    kernels::Dropout drawn = dropout(rate);
+    drawn.first_row = first_sequence;
+    return drawn;
+  }
+
+  uint32_t next_site = 0;  // index of the next dropout site, incremented by dropout() and drop_path()
 };
 
 }  // namespace qkv::nn

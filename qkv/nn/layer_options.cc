@@ -1,3 +1,4 @@
+#include "qkv/base/error.h"
 #include "qkv/nn/encoder.h"
 
 namespace qkv::nn {
@@ -35,7 +36,19 @@ NormOptions LayerOptions::norm_options() const {
 }
 
 Residual::Options LayerOptions::residual() const {
-  return {.norm = norm_options(), .placement = norm, .dropout = dropout};
+  return {.norm = norm_options(), .placement = norm, .dropout = dropout, .drop_path = drop_path};
+}
+
+LayerOptions StackOptions::layer_at(int64_t index) const {
+  if (!(drop_path >= 0 && drop_path < 1))
+    throw UsageError(concat("drop_path: expected a rate in [0, 1), found ", drop_path));
+  if (layer.drop_path != 0) {
+    throw UsageError(
+        concat("layer.drop_path: expected 0 in a stack, which has a drop_path, found ", layer.drop_path));
+  }
+  LayerOptions options = layer;
+  options.drop_path = drop_path * static_cast<float>(index + 1) / static_cast<float>(layers);
+  return options;
 }
 
 }  // namespace qkv::nn

@@ -1,5 +1,7 @@
 #include "qkv/nn/norm.h"
 
+#include "qkv/ops/general/drop_path.h"
+
 namespace qkv::nn {
 
 Norm::Norm(const NormOptions& options)
@@ -20,6 +22,14 @@ Variable Norm::add_norm(const Variable& x, const Variable& sublayer, const Dropo
   }
   return residual_layer_norm(x, sublayer, dropout, weight_.variable, bias_.variable, epsilon_,
                              Afterwards::used_up);
+}
+
+Variable Residual::maybe_dropped(const Variable& sublayer, const Offsets& offsets,
+                                 ForwardContext& context) const {
+  // Without stochastic depth there is no site, so that the sites of dropout keep their indices.
+  if (drop_path_ == 0) return sublayer;
+  const Dropout drawn = context.drop_path(drop_path_);
+  return drawn.active() ? drop_path(sublayer, offsets, drawn) : sublayer;
 }
 
 void Norm::visit(const ParameterVisitor& visitor) const {

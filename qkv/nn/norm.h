@@ -3,6 +3,7 @@
 #include "qkv/nn/forward_context.h"
 #include "qkv/nn/parameter.h"
 #include "qkv/ops/norm.h"
+#include "qkv/tensor/ragged.h"
 
 namespace qkv::nn {
 
@@ -38,32 +39,42 @@ enum class NormPlacement { post, pre };
 
 // Residual connection and norm around a sublayer f:
 //   post: norm(x + dropout(f(x)))        pre: x + dropout(f(norm(x)))
+// In training, f's result for a sequence is dropped as a whole with the probability `drop_path`, or else
+// multiplied by 1 / (1 - drop_path): stochastic depth (Huang et al. 2016), per sequence.
 class Residual {
  public:
   struct Options {
     NormOptions norm = {};
     NormPlacement placement = NormPlacement::post;
     float dropout = 0;
+    float drop_path = 0;
   };
   explicit Residual(const Options& options)
-      : norm_(options.norm), placement_(options.placement), dropout_(options.dropout) {}
+      : norm_(options.norm),
+        placement_(options.placement),
+        dropout_(options.dropout),
+        drop_path_(options.drop_path) {}
 
+  // x [tokens, features]; `offsets`: its sequences, unused outside training.
   template <class Function>
-  Variable operator()(const Variable& x, ForwardContext& context, const Function& f) const {
+  Variable operator()(const Variable& x, const Offsets& offsets, ForwardContext& context,
+                      const Function& f) const {
     if (placement_ == NormPlacement::post) {
-      const Variable sublayer = f(x);
+      const Variable sublayer = maybe_dropped(f(x), offsets, context);
       return norm_.add_norm(x, sublayer, context.dropout(dropout_));
     }
-    const Variable sublayer = f(norm_(x));
+    const Variable sublayer = maybe_dropped(f(norm_(x)), offsets, context);
     return residual(x, sublayer, context.dropout(dropout_));
   }
 
   const Norm& norm() const { return norm_; }
 
  private:
+  Variable maybe_dropped(const Variable& sublayer, const Offsets& offsets, ForwardContext& context) const;
+
   Norm norm_;
   NormPlacement placement_;
-  float dropout_;
+  float dropout_, drop_path_;
 };
 
 }  // namespace qkv::nn
