@@ -24,7 +24,8 @@ namespace {
 // Flags of all tasks.
 constexpr FieldFlag kTrainFlags[] = {
     {"--accumulate", "train.accumulate", "BATCHES", "Batches per step (gradient accumulation)"},
-    {"--schedule", "schedule.kind", "paper|inverse_sqrt|cosine|constant", "Learning rate schedule"},
+    {"--schedule", "schedule.kind", "paper|inverse_sqrt|cosine|linear|constant",
+     "Learning rate schedule; cosine and linear fall to schedule.minimum at the last step"},
     {"--learning-rate", "schedule.learning_rate", "RATE", "Maximum learning rate (not for --schedule paper)"},
     {"--warmup-steps", "schedule.warmup_steps", "STEPS",
      "Warm-up steps to the maximum learning rate; 0: none"},

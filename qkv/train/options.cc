@@ -27,10 +27,11 @@ static Words<DType> words(DType) {
 namespace qkv::train {
 
 static Words<ScheduleKind> words(ScheduleKind) {
-  static constexpr std::array<std::pair<std::string_view, ScheduleKind>, 4> kWords{
+  static constexpr std::array<std::pair<std::string_view, ScheduleKind>, 5> kWords{
       {{"paper", ScheduleKind::paper},
        {"inverse_sqrt", ScheduleKind::inverse_sqrt},
        {"cosine", ScheduleKind::cosine},
+       {"linear", ScheduleKind::linear},
        {"constant", ScheduleKind::constant}}};
   return kWords;
 }

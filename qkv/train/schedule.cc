@@ -17,11 +17,12 @@ void ScheduleOptions::validate() const {
   } else if (!(learning_rate > 0) || !std::isfinite(learning_rate)) {
     throw UsageError(concat("schedule.learning_rate: expected more than 0, found ", learning_rate));
   }
-  if (kind != ScheduleKind::cosine) return;
+  if (!needs_total_steps()) return;
   if (total_steps <= warmup_steps) {
-    throw UsageError(
-        concat("schedule.total_steps (or train.max_steps): the cosine schedule needs more steps than ",
-               warmup_steps, " of warm-up, found ", total_steps));
+    throw UsageError(concat("schedule.total_steps (or train.max_steps): the ",
+                            kind == ScheduleKind::cosine ? "cosine" : "linear",
+                            " schedule needs more steps than ", warmup_steps, " of warm-up, found ",
+                            total_steps));
   }
   if (!(minimum >= 0 && minimum <= learning_rate)) {
     throw UsageError(concat("schedule.minimum: expected 0 to schedule.learning_rate = ", learning_rate,
@@ -42,11 +43,15 @@ double learning_rate(const ScheduleOptions& options, int64_t step) {
   switch (options.kind) {
     case ScheduleKind::inverse_sqrt:
       return peak * std::sqrt(std::max(warmup, 1.0) / now);
-    case ScheduleKind::cosine: {
+    case ScheduleKind::cosine:
+    case ScheduleKind::linear: {
       const double length = static_cast<double>(options.total_steps) - warmup;
       const double progress = std::min((now - warmup) / length, 1.0);
       const double low = options.minimum;
-      return low + (peak - low) * 0.5 * (1 + std::cos(std::numbers::pi * progress));
+      const double left = options.kind == ScheduleKind::linear
+                              ? 1 - progress
+                              : 0.5 * (1 + std::cos(std::numbers::pi * progress));
+      return low + (peak - low) * left;
     }
     case ScheduleKind::paper:
     case ScheduleKind::constant:

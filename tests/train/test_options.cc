@@ -63,8 +63,8 @@ TEST(TrainFields, RefuseWhatTheyCannotRead) {
     EXPECT_EQ(message_of<UsageError>([&] { job.set_field("train.batch_tokens", bad); }),
               concat("train.batch_tokens: expected a whole number, found '", bad, "'"));
   EXPECT_THROW(job.set_field("train.label_smoothing", "nan"), UsageError);
-  EXPECT_EQ(message_of<UsageError>([&] { job.set_field("schedule.kind", "linear"); }),
-            "schedule.kind: expected one of paper, inverse_sqrt, cosine, constant, found 'linear'");
+  EXPECT_EQ(message_of<UsageError>([&] { job.set_field("schedule.kind", "square"); }),
+            "schedule.kind: expected one of paper, inverse_sqrt, cosine, linear, constant, found 'square'");
   EXPECT_EQ(message_of<UsageError>([&] { job.set_field("model.norm", "middle"); }),
             "model.norm: expected one of post, pre, found 'middle'");
   EXPECT_EQ(message_of<UsageError>([&] { job.set_field("data.skip_bad_utf8", "yes"); }),

@@ -46,6 +46,28 @@ TEST(Schedule, Cosine) {
   EXPECT_NEAR(learning_rate(options, 1000), 0.25, 1e-12);
 }
 
+TEST(Schedule, Linear) {
+  const ScheduleOptions options{.kind = ScheduleKind::linear,
+                                .warmup_steps = 10,
+                                .learning_rate = 1,
+                                .minimum = 0.25f,
+                                .total_steps = 110};
+  EXPECT_DOUBLE_EQ(learning_rate(options, 1), 0.1);
+  EXPECT_DOUBLE_EQ(learning_rate(options, 5), 0.5);
+  EXPECT_DOUBLE_EQ(learning_rate(options, 10), 1);
+  EXPECT_DOUBLE_EQ(learning_rate(options, 30), 0.85);  // 0.25 + 0.75 * 80 / 100
+  EXPECT_DOUBLE_EQ(learning_rate(options, 60), 0.625);
+  EXPECT_DOUBLE_EQ(learning_rate(options, 109), 0.2575);
+  EXPECT_DOUBLE_EQ(learning_rate(options, 110), 0.25);
+  EXPECT_DOUBLE_EQ(learning_rate(options, 1000), 0.25);
+  // Without warm-up and minimum: 2 * (1 - step / 8).
+  const ScheduleOptions plain{
+      .kind = ScheduleKind::linear, .warmup_steps = 0, .learning_rate = 2, .total_steps = 8};
+  EXPECT_DOUBLE_EQ(learning_rate(plain, 1), 1.75);
+  EXPECT_DOUBLE_EQ(learning_rate(plain, 6), 0.5);
+  EXPECT_DOUBLE_EQ(learning_rate(plain, 8), 0);
+}
+
 TEST(Schedule, Constant) {
   const ScheduleOptions options{.kind = ScheduleKind::constant, .warmup_steps = 4, .learning_rate = 2};
   EXPECT_DOUBLE_EQ(learning_rate(options, 1), 0.5);
@@ -68,6 +90,12 @@ TEST(Schedule, NamesWhatIsWrong) {
   EXPECT_NE(message({.learning_rate = -2}).find("learning_rate: expected more than 0, found -2"),
             std::string::npos);
   EXPECT_NE(message({.kind = ScheduleKind::cosine, .warmup_steps = 50, .total_steps = 50}).find("found 50"),
+            std::string::npos);
+  EXPECT_EQ(message({.kind = ScheduleKind::linear, .warmup_steps = 50, .total_steps = 50}),
+            "schedule.total_steps (or train.max_steps): the linear schedule needs more steps than 50 of warm-up, "
+            "found 50");
+  EXPECT_NE(message({.kind = ScheduleKind::linear, .warmup_steps = 5, .minimum = 1, .total_steps = 50})
+                .find("schedule.minimum: expected 0 to schedule.learning_rate = 0.001, found 1"),
             std::string::npos);
   EXPECT_NE(message({.kind = ScheduleKind::paper, .factor = 0}).find("schedule.factor"), std::string::npos);
 }
