@@ -64,6 +64,15 @@ void TrainProgress::on_start(const train::StartReport& report) {
   say(line);
 }
 
+void TrainProgress::on_schedule(const train::ScheduleReport& report) {
+  const auto steps = static_cast<long long>(report.total_steps);
+  std::string line = format("the schedule has %lld steps", steps);
+  if (report.seconds_per_step > 0) line += format(", by %.3g s per step", report.seconds_per_step);
+  if (report.seconds_per_validation > 0)
+    line += format(" and %.3g s per validation", report.seconds_per_validation);
+  say(line + format("; the same run again: --max-steps %lld", steps));
+}
+
 std::string TrainProgress::line_of(const train::StepReport& report) const {
   std::string line =
       format("epoch %lld (%2.0f%%)  step %lld  loss %.3f  %.0f %s/s", static_cast<long long>(report.epoch),

@@ -16,6 +16,7 @@ class TrainProgress : public train::TrainObserver {
 
   void on_stage(const std::string& what) override;
   void on_start(const train::StartReport& report) override;
+  void on_schedule(const train::ScheduleReport& report) override;
   void on_step(const train::StepReport& report) override;
   void on_validation(const train::ValidationReport& report) override;
 

@@ -50,7 +50,8 @@ constexpr FieldFlag kRunFlags[] = {
      "Stop after this many epochs; 0: no limit (without any limit: 40)"},
     {"--max-steps", "train.max_steps", "STEPS", "Stop after this many steps; 0: no limit"},
     {"--max-minutes", "train.max_minutes", "MINUTES",
-     "Stop after this time, validation included; 0: no limit"},
+     "Stop after this time, validation included; 0: no limit. Without --max-steps, the schedules cosine\n"
+     "and linear get the number of steps that fit, and end the run there"},
     {"--validate-every", "train.validate_every", "STEPS", "Steps between validations; 0: after each epoch"},
     {"--patience", "train.patience", "N", "Stop after N validations without a new best; 0: never"},
     {"--checkpoint-every", "train.checkpoint_every", "STEPS", "Steps between checkpoints; 0: off"},
@@ -199,6 +200,7 @@ nlohmann::ordered_json json_of(const std::filesystem::path& folder, const train:
                                 {"seconds", result.seconds},
                                 {"train_loss", result.train_loss},
                                 {"best_step", result.best_step}};
+  if (result.schedule_steps > 0) out["schedule_steps"] = result.schedule_steps;
   if (!result.best.empty()) {
     out["best"] = {{"by", result.best_by}};
     for (const auto& [name, value] : result.best) out["best"][name] = value;
@@ -265,9 +267,13 @@ void train_command(TrainArguments& arguments) {
                                          : std::string("stopped before the first step"),
                         "; continue with: qkv train --resume ", folder));
   } else {
+    const std::string early =
+        result.reason == train::StopReason::max_minutes && result.steps < result.schedule_steps
+            ? concat(" before the schedule's last step, ", result.schedule_steps)
+            : "";
     progress.say(concat("done after ", result.steps, " steps in ", clock_time(result.seconds), ": ",
-                        train::describe(result.reason), "; the model of step ", result.best_step, " is in ",
-                        folder));
+                        train::describe(result.reason), early, "; the model of step ", result.best_step,
+                        " is in ", folder));
   }
   if (arguments.json) {
     nlohmann::ordered_json out = json_of(arguments.folder, result);

@@ -18,6 +18,16 @@ struct StartReport {
   int64_t resumed_from = 0;  // step; 0: a new run
 };
 
+// The length of a schedule that was not given: Trainer::run() sets it.
+struct ScheduleReport {
+  int64_t total_steps = 0;
+  // Measured for a limit of minutes; 0 without one.
+  double seconds_per_step = 0;        // validation and checkpoints excluded
+  double seconds_per_validation = 0;  // an estimate, without the checkpoint that follows
+  double seconds_per_checkpoint = 0;
+  double seconds = 0;  // duration of the measurement, part of the run's time
+};
+
 struct StepReport {
   int64_t step = 0;           // from 1
   int64_t epoch = 0;          // from 1
@@ -50,6 +60,8 @@ class TrainObserver {
   // A lengthy stage begins: "training a vocabulary".
   virtual void on_stage(const std::string& /*what*/) {}
   virtual void on_start(const StartReport& /*report*/) {}
+  // Called before the first step if the trainer sets the schedule's length.
+  virtual void on_schedule(const ScheduleReport& /*report*/) {}
   // Called before the step that trains on it; a step has TrainOptions::accumulate batches.
   virtual void on_batch(const Batch& /*batch*/) {}
   virtual void on_step(const StepReport& /*report*/) {}

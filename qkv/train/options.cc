@@ -151,7 +151,14 @@ void TrainOptions::validate() const {
   }
   ScheduleOptions resolved = schedule;
   if (resolved.total_steps == 0) resolved.total_steps = max_steps;
+  // Otherwise the trainer sets it, which another limit allows.
+  if (resolved.total_steps == 0) resolved.total_steps = resolved.warmup_steps + 1;
   resolved.validate();
+}
+
+int64_t TrainOptions::last_step() const {
+  if (max_steps > 0) return max_steps;
+  return max_minutes > 0 && schedule.needs_total_steps() ? schedule.total_steps : 0;
 }
 
 std::unique_ptr<optim::Optimizer> make_optimizer(const TrainOptions& options,

@@ -37,14 +37,18 @@ struct TrainOptions {
   optim::RmspropOptions rmsprop;
   optim::AdagradOptions adagrad;
   optim::AdafactorOptions adafactor;
-  LoraOptions lora;          // train an adapter instead of the model
-  ScheduleOptions schedule;  // total_steps defaults to max_steps
+  LoraOptions lora;  // train an adapter instead of the model
+  // total_steps defaults to max_steps; without both, the trainer sets it before the first step
+  // (Trainer::run).
+  ScheduleOptions schedule;
   // Evaluates and exports the mean of the weights of the last validations, this many; 0: off.
   int64_t average_last = 0;
 
   // Limits; 0: none. At least one is required.
   int64_t max_epochs = 0, max_steps = 0;
-  double max_minutes = 0;  // wall-clock time, validation included, over all resumed parts
+  // Wall-clock time, validation included, over all resumed parts. If max_steps is 0, a cosine or linear
+  // schedule then ends the run at its total_steps, unless the time is over before.
+  double max_minutes = 0;
 
   // Validation.
   int64_t validate_every = 0;  // steps; 0: after each epoch
@@ -60,6 +64,9 @@ struct TrainOptions {
 
   int64_t log_every = 20;  // steps per point of the training curves
   uint64_t seed = 1;       // of initial weights, data order and dropout
+
+  // The step that ends the run: max_steps, or the end of the schedule (max_minutes); 0: none.
+  int64_t last_step() const;
 
   // Throws UsageError naming the field, what was expected and what was found.
   void validate() const;

@@ -100,16 +100,28 @@ void RunFolder::read_record() {
   settings_ = std::move(fields);
 }
 
-void RunFolder::record(const Fields& settings) {
+void RunFolder::write_record(const Fields& settings) const {
   const nlohmann::json record{{"format", kFormat}, {"fields", settings}, {"checksum", checksum(settings)}};
-  recorded_first_ = !std::filesystem::exists(path_ / kRecord);
   write_file_atomically(path_ / kRecord, record.dump(1) + "\n");
   flush_folder(path_);
+}
+
+void RunFolder::record(const Fields& settings) {
+  recorded_first_ = !std::filesystem::exists(path_ / kRecord);
+  write_record(settings);
+  recorded_ = settings;
+}
+
+void RunFolder::amend_record(const std::string& name, const std::string& value) {
+  if (!recorded_) return;
+  (*recorded_)[name] = value;
+  write_record(*recorded_);
 }
 
 void RunFolder::forget_record() {
   std::error_code error;
   const bool removed = std::filesystem::remove(path_ / kRecord, error);
+  recorded_.reset();
   // Beside checkpoints it would make the run start over.
   if (error) throw IoError(concat("cannot remove ", (path_ / kRecord).string(), ": ", error.message()));
   if (removed) flush_folder(path_);  // so that it does not reappear after a power cut

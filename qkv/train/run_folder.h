@@ -48,6 +48,8 @@ class RunFolder {
 
   // Writes run.json, after which a killed run can be continued.
   void record(const Fields& settings);
+  // Changes a setting in the run.json that record() wrote, if it is still there.
+  void amend_record(const std::string& name, const std::string& value);
   // Removes run.json: after the first checkpoint, or if the run cannot start. Throws IoError.
   void forget_record();
   // Whether record() was called and there was no run.json before.
@@ -55,6 +57,7 @@ class RunFolder {
 
  private:
   void read_record();
+  void write_record(const Fields& settings) const;
 
   std::filesystem::path path_;
   std::unique_ptr<FolderLock> lock_;
@@ -62,6 +65,7 @@ class RunFolder {
   std::optional<Checkpoint> checkpoint_;
   std::optional<Fields> settings_;
   int64_t steps_ = 0;
+  std::optional<Fields> recorded_;  // in run.json, by this process
   bool recorded_first_ = false;
 };
 

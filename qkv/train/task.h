@@ -126,6 +126,9 @@ class Task {
   // true. Only called if info().valid_items is not 0.
   virtual std::optional<Evaluation> evaluate(const EvaluationRequest& request) const = 0;
 
+  // The work of evaluate(), in forward passes over the validation items: to estimate its time.
+  virtual double evaluation_passes() const { return 1; }
+
   // Called when a new run starts in this folder: writes files that a resumed run needs besides the checkpoint
   // (a tokenizer).
   virtual void begin(const std::filesystem::path& /*folder*/) const {}

@@ -65,11 +65,15 @@ Trainer::Trainer(std::unique_ptr<Task> task, const TrainOptions& options, RunFol
       info_(task_->info()),
       best_by_(deciding_metric(*task_, options_.best_by)),
       checkpoints_(folder_ / "checkpoints") {
+  if (options_.patience > 0 && info_.valid_items == 0) {
+    throw UsageError(concat("train.patience: expected 0 without validation data, found ", options_.patience));
+  }
+  adopt_total_steps();
   // Settings in which a resumed run must agree with the checkpoint.
   fields_.push_back({"task", info_.name});
   for (Field& field : task_->fields()) fields_.push_back(std::move(field));
   TrainOptions deciding = options_;
-  if (deciding.schedule.kind != ScheduleKind::cosine) deciding.schedule.total_steps = 0;  // no effect then
+  if (!deciding.schedule.needs_total_steps()) deciding.schedule.total_steps = 0;  // no effect then
   for (Field& field : fields(deciding)) fields_.push_back(std::move(field));
 
   if (const std::optional<Checkpoint> checkpoint = run_folder_.take_checkpoint()) {
@@ -112,6 +116,8 @@ void Trainer::require_same_fields(const Fields& saved) const {
   const auto require = [&](const Field& field) {
     const auto found = saved.find(field.name);
     if (found != saved.end() && found->second == field.value) return;
+    // A run that was stopped before it had a length.
+    if (field.name == kTotalSteps && found != saved.end() && found->second == "0") return;
     if (field.name.ends_with(".fingerprint")) {
       throw UsageError(concat("resume: ", field.name, ": the data are not those of the checkpoint"));
     }
@@ -140,6 +146,8 @@ TrainResult Trainer::run(TrainObserver& observer, const std::atomic<bool>* stop)
                      .parameters = nn::count_parameters(*task_),
                      .batches_in_epoch = feed_->batches_in_epoch(),
                      .resumed_from = state_.steps});
+  if (options_.schedule.needs_total_steps() && options_.schedule.total_steps == 0 && !(stop_ && *stop_))
+    fix_total_steps();
 
   std::optional<StopReason> reason;
   while (!reason) {
@@ -168,6 +176,7 @@ TrainResult Trainer::run(TrainObserver& observer, const std::atomic<bool>* stop)
   result_.steps = state_.steps;
   result_.epochs = state_.cursor.epoch;
   result_.seconds = seconds_now();
+  result_.schedule_steps = options_.schedule.needs_total_steps() ? options_.schedule.total_steps : 0;
   result_.train_loss = mean(step_loss_);
   result_.best_by = best_by_.name;
   result_.best = state_.best;
@@ -257,9 +266,8 @@ StepReport Trainer::report_step(double rate) {
     report.seconds_left = std::max(0.0, std::min(report.seconds_left.value_or(seconds), seconds));
   };
   if (options_.max_minutes > 0) left(options_.max_minutes * 60 - report.seconds);
-  if (options_.max_steps > 0) {
-    left(spent * static_cast<double>(options_.max_steps - state_.steps) /
-         static_cast<double>(state_.steps - first_step_));
+  if (const int64_t last = options_.last_step(); last > 0) {
+    left(spent * static_cast<double>(last - state_.steps) / static_cast<double>(state_.steps - first_step_));
   }
   const double epochs = static_cast<double>(state_.cursor.epoch) + report.epoch_progress;
   if (options_.max_epochs > 0 && epochs > first_progress_) {
@@ -273,6 +281,8 @@ std::optional<StopReason> Trainer::limit_reached() const {
     return StopReason::no_improvement;
   if (options_.max_steps > 0 && state_.steps >= options_.max_steps) return StopReason::max_steps;
   if (options_.max_epochs > 0 && state_.cursor.epoch >= options_.max_epochs) return StopReason::max_epochs;
+  if (const int64_t last = options_.last_step(); last > 0 && state_.steps >= last)
+    return StopReason::schedule_end;
   if (options_.max_minutes > 0 && seconds_now() >= options_.max_minutes * 60) return StopReason::max_minutes;
   return std::nullopt;
 }
@@ -300,6 +310,8 @@ const char* describe(StopReason reason) {
       return "the limit of steps was reached";
     case StopReason::max_minutes:
       return "the limit of minutes was reached";
+    case StopReason::schedule_end:
+      return "the schedule has ended";
     case StopReason::no_improvement:
       return "validation has stopped improving";
     case StopReason::requested:

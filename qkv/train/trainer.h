@@ -19,14 +19,15 @@
 
 namespace qkv::train {
 
-enum class StopReason { max_epochs, max_steps, max_minutes, no_improvement, requested };
+enum class StopReason { max_epochs, max_steps, max_minutes, schedule_end, no_improvement, requested };
 const char* describe(StopReason reason);  // "the limit of steps was reached"
 
 struct TrainResult {
   StopReason reason = StopReason::max_steps;
   int64_t steps = 0, epochs = 0;  // completed; epochs: whole ones
   double seconds = 0;
-  double train_loss = 0;                            // the objective in the last step
+  int64_t schedule_steps = 0;  // the last step of a cosine or linear schedule; 0: another kind
+  double train_loss = 0;       // the objective in the last step
   std::optional<ValidationReport> last_validation;  // of this call
   std::string best_by;                              // the metric that selects the best weights
   std::map<std::string, double> best;               // loss and metrics of the best weights; empty: none yet
@@ -53,9 +54,13 @@ class Trainer {
   Trainer(std::unique_ptr<Task> task, const TrainOptions& options, RunFolder folder);
 
   // Trains until a limit is reached or *stop is true, which is polled after each step; then saves. The
-  // weights have the same bits for any number of threads and any interruptions. Throws NumericError naming
-  // step, layer and tensor for a NaN or infinity, IoError if a file cannot be written; the last checkpoint
-  // then remains.
+  // weights have the same bits for any number of threads and any interruptions.
+  // A schedule that needs total_steps and has none gets them before the first step: the steps that fit into
+  // max_minutes, by the measured time of some steps without effect on the run, or the steps of max_epochs
+  // epochs as long as the first, whichever are fewer. Checkpoints store the number, and a run with
+  // schedule.total_steps or max_steps of that number has the same bits.
+  // Throws NumericError naming step, layer and tensor for a NaN or infinity, IoError if a file cannot be
+  // written; the last checkpoint then remains; UsageError if fewer steps fit than the warm-up has.
   TrainResult run(TrainObserver& observer, const std::atomic<bool>* stop = nullptr);
 
   const Task& task() const { return *task_; }
@@ -63,9 +68,17 @@ class Trainer {
   const TrainState& state() const { return state_; }
 
  private:
+  static constexpr const char* kTotalSteps = "schedule.total_steps";
+
   void start_new_run();
   void resume(const Checkpoint& checkpoint);
   void require_same_fields(const Fields& saved) const;
+  // The length of the schedule (trainer_schedule.cc).
+  void adopt_total_steps();
+  void fix_total_steps();
+  void set_total_steps(int64_t steps);
+  ScheduleReport measure();
+  double time_of_a_checkpoint() const;
 
   void train_step();
   void run_batch(const Batch& batch, const BatchSize& step);

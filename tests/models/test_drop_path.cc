@@ -95,7 +95,8 @@ TEST_P(DropPathOf, ChangesTrainingWithTheSameBitsWhenRecomputed) {
 
 INSTANTIATE_TEST_SUITE_P(Models, DropPathOf,
                          ::testing::Values(std::pair{"bert", of_bert}, std::pair{"gpt2", of_gpt2},
-                                           std::pair{"vit", of_vit}, std::pair{"transformer", of_transformer}),
+                                           std::pair{"vit", of_vit},
+                                           std::pair{"transformer", of_transformer}),
                          [](const auto& model) { return std::string(model.param.first); });
 
 TEST(DropPath, IsAFieldOfTheShapes) {

@@ -133,8 +133,8 @@ TEST_P(DropPathIn, HasTheSameBitsForAnyThreadsAndWhenRecomputed) {
     });
     if (first.empty()) first = found;
     for (const auto& [name, tensor] : first) {
-      EXPECT_TRUE(same(found.at(name), tensor)) << name << ", " << count << " threads, recompute "
-                                                << recompute;
+      EXPECT_TRUE(same(found.at(name), tensor))
+          << name << ", " << count << " threads, recompute " << recompute;
     }
   }
   set_threads(before);

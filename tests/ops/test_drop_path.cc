@@ -60,7 +60,9 @@ TEST(DropPath, KeepsTheExpectedValue) {
 
 TEST(DropPath, RefusesOffsetsOfOtherRowsAndRatesFromOne) {
   const Variable x = random_tensor({12, 5}, 1);
-  EXPECT_EQ(message_of<ShapeError>([&] { drop_path(x, Offsets({0, 4}), kHalf); }),
+  EXPECT_EQ(message_of<ShapeError>([&] {
+              drop_path(x, Offsets({0, 4}), kHalf);
+            }),
             "drop_path: expected offsets of the 12 rows of x, found 4");
   for (const float rate : {1.0f, -0.5f}) EXPECT_THROW(drop_path(x, kOffsets, {.rate = rate}), UsageError);
 }

@@ -84,6 +84,96 @@ TEST(CharacterTask, KilledAndResumedEndsInTheSameBits) {
   }
 }
 
+// Trained on one text and validated on another, the model becomes better and then worse.
+std::unique_ptr<CharacterTask> overfitting_task() {
+  return std::make_unique<CharacterTask>(nursery_rhyme(40),
+                                         "the dog sat in the bog. the cat dug on the mat. ",
+                                         CharacterOptions{.length = 8, .dropout = 0});
+}
+
+TrainOptions patient_run() {
+  TrainOptions options = short_run();
+  options.schedule = {.kind = ScheduleKind::constant, .warmup_steps = 5, .learning_rate = 0.03f};
+  options.optimizer.average_decay = 0;
+  options.validate_every = 10;
+  options.max_steps = 1000;
+  options.patience = 3;
+  return options;
+}
+
+TEST(CharacterTask, StopsWhenItsMetricNoLongerImproves) {
+  const Scratch scratch;
+  TrainOptions options = patient_run();
+  const auto train = [&](const char* folder) {
+    Observer observer;
+    return Trainer(overfitting_task(), options, scratch / folder, IfRunExists::resume).run(observer);
+  };
+  const TrainResult result = train("early");
+  EXPECT_EQ(result.reason, StopReason::no_improvement);
+  EXPECT_EQ(result.best_by, "bits_per_character");
+  EXPECT_LT(result.steps, 1000);
+  EXPECT_EQ(result.steps, result.best_step + 3 * 10);
+  EXPECT_LT(result.best.at("bits_per_character"),
+            result.last_validation.value().evaluation.metrics.at("bits_per_character"));
+  // A resumed run has nothing left to do.
+  const std::string model = read_file(scratch / "early/model.safetensors");
+  EXPECT_EQ(train("early").steps, result.steps);
+  EXPECT_EQ(read_file(scratch / "early/model.safetensors"), model);
+  // The folder has the best model.
+  options.max_steps = result.best_step;
+  train("best");
+  EXPECT_EQ(read_file(scratch / "best/model.safetensors"), model);
+
+  options.best_by = "loss";
+  options.max_steps = 1000;
+  EXPECT_EQ(train("by loss").steps, result.steps) << "it ranks like the bits";
+}
+
+TEST(CharacterTask, PatienceNeedsValidationData) {
+  const Scratch scratch;
+  EXPECT_EQ(message_of<UsageError>([&] {
+              Trainer(std::make_unique<CharacterTask>(nursery_rhyme(40), "", CharacterOptions{}),
+                      patient_run(), scratch.path(), IfRunExists::refuse);
+            }),
+            "train.patience: expected 0 without validation data, found 3");
+}
+
+// The exported and validated weights are the moving average, here of two steps from the initial weights.
+TEST(CharacterTask, ExportsTheMovingAverage) {
+  const Scratch scratch;
+  TrainOptions options = short_run();
+  options.max_steps = 2;
+  options.optimizer.average_decay = 0.9f;
+  Observer observer;
+  train_characters(
+      scratch / "first",
+      [&] {
+        TrainOptions first = options;
+        first.max_steps = 1;
+        return first;
+      }(),
+      observer);
+  train_characters(scratch / "run", options, observer);
+  const Checkpoint one = CheckpointFolder(scratch / "first/checkpoints").load_latest().value();
+  const Checkpoint two = CheckpointFolder(scratch / "run/checkpoints").load_latest().value();
+  const auto task = character_task();
+  task->initialise(options.seed);
+  const io::SafetensorsFile model(scratch / "run/model.safetensors");
+  int compared = 0;
+  for (const auto& [name, parameter] : nn::parameters_of(*task)) {
+    const Shape shape = parameter.shape;
+    const Tensor w0 = parameter.variable.value(), w1 = one.file.tensor("weights/" + name, shape),
+                 w2 = two.file.tensor("weights/" + name, shape), found = model.tensor(name, shape);
+    // The decay at step t is min(0.9, (1 + t) / (10 + t)).
+    for (size_t i = 0; i < w0.values().size(); ++i) {
+      const double a1 = w0.values()[i] * (2.0 / 11) + w1.values()[i] * (9.0 / 11);
+      EXPECT_NEAR(found.values()[i], a1 * (3.0 / 12) + w2.values()[i] * (9.0 / 12), 1e-5) << name;
+      compared += std::abs(w1.values()[i] - w2.values()[i]) > 1e-4 ? 1 : 0;
+    }
+  }
+  EXPECT_GT(compared, 100);
+}
+
 TEST(CharacterTask, ARunBelongsToItsTaskAndItsData) {
   const Scratch scratch;
   TrainOptions options = short_run();

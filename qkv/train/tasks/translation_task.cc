@@ -148,6 +148,17 @@ std::optional<Evaluation> TranslationTask::evaluate(const EvaluationRequest& req
   return result;
 }
 
+double TranslationTask::evaluation_passes() const {
+  const TranslationOptions& options = inputs_.options;
+  if (options.bleu_every == 0 || !inputs_.valid) return 1;
+  constexpr double kDecodingPasses = 4;  // of greedy decoding, by measurement
+  const double all = static_cast<double>(std::max<int64_t>(1, inputs_.valid->store.pairs()));
+  const double translated =
+      options.bleu_sentences > 0 ? std::min(all, static_cast<double>(options.bleu_sentences)) : all;
+  return 1 + kDecodingPasses * static_cast<double>(options.bleu_beam) * (translated / all) /
+                 static_cast<double>(options.bleu_every);
+}
+
 void TranslationTask::export_model(const std::filesystem::path& folder) const {
   models::GenerationDefaults defaults;
   // Positions are needed for the start token and the new tokens; transformers counts the end token too.

@@ -58,6 +58,7 @@ class TranslationTask : public Task {
   BatchLoss loss(const Batch& batch, const BatchSize& step, nn::ForwardContext& context) const override;
   std::vector<Metric> metrics() const override;
   std::optional<Evaluation> evaluate(const EvaluationRequest& request) const override;
+  double evaluation_passes() const override;
   void begin(const std::filesystem::path& folder) const override {
     inputs_.tokenizer.save(folder, inputs_.config.most_tokens().value_or(512));
   }

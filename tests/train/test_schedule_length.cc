@@ -1,0 +1,220 @@
+// Schedules whose number of steps follows from another limit.
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <stdexcept>
+#include <utility>
+
+#include "qkv/base/files.h"
+#include "tests/support/scratch.h"
+#include "tests/train/character_run.h"
+#include "tests/train/reverse_task.h"
+
+namespace qkv::train {
+namespace {
+
+using testing::message_of;
+using testing::Scratch;
+using namespace testing_task;  // NOLINT(google-build-using-namespace)
+
+struct Observer : TrainObserver {
+  std::vector<ScheduleReport> schedules;
+  std::vector<double> rates;
+  std::vector<int64_t> steps;
+  int batches = 0;
+  int64_t stop_after = 0;
+  std::atomic<bool> stop = false;
+  void on_schedule(const ScheduleReport& report) override { schedules.push_back(report); }
+  void on_batch(const Batch& /*batch*/) override { ++batches; }
+  void on_step(const StepReport& report) override {
+    rates.push_back(report.learning_rate);
+    steps.push_back(report.step);
+    if (report.step == stop_after) stop = true;
+  }
+};
+
+TrainOptions timed(ScheduleKind kind) {
+  TrainOptions options = short_run();
+  options.schedule.kind = kind;
+  options.max_steps = 0;
+  options.max_minutes = 1.0 / 60;
+  options.validate_every = 50;
+  options.checkpoint_every = 0;
+  return options;
+}
+
+void expect_same_weights(const Scratch& scratch, const char* a, const char* b) {
+  EXPECT_EQ(read_file(scratch / a / "model.safetensors"), read_file(scratch / b / "model.safetensors"));
+  const Checkpoint one = CheckpointFolder(scratch / a / "checkpoints").load_latest().value();
+  const Checkpoint other = CheckpointFolder(scratch / b / "checkpoints").load_latest().value();
+  EXPECT_EQ(one.state.steps, other.state.steps);
+  EXPECT_EQ(one.state.micro_steps, other.state.micro_steps);
+  EXPECT_EQ(one.state.best, other.state.best);
+  ASSERT_EQ(one.file.names(), other.file.names());
+  for (const std::string& name : one.file.names()) {
+    const Tensor x = one.file.tensor(name), y = other.file.tensor(name);
+    EXPECT_EQ(std::memcmp(x.address(), y.address(), x.bytes()), 0) << name;
+  }
+}
+
+class ScheduleLength : public ::testing::TestWithParam<ScheduleKind> {};
+
+TEST_P(ScheduleLength, OfATimeLimitIsMeasuredAndRepeatedBySteps) {
+  const Scratch scratch;
+  TrainOptions options = timed(GetParam());
+  Observer observer;
+  const TrainResult result = train_characters(scratch / "timed", options, observer);
+  ASSERT_EQ(observer.schedules.size(), 1u);
+  const ScheduleReport& report = observer.schedules[0];
+  EXPECT_GT(report.total_steps, 10);
+  EXPECT_GT(report.seconds_per_step, 0);
+  EXPECT_GT(report.seconds_per_validation, 0);
+  EXPECT_GT(report.seconds_per_checkpoint, 0);
+  EXPECT_GE(report.seconds, report.seconds_per_step);
+  EXPECT_EQ(result.schedule_steps, report.total_steps);
+  // A busy machine may be slower than measured.
+  ASSERT_TRUE(result.reason == StopReason::schedule_end || result.reason == StopReason::max_minutes);
+  EXPECT_LT(result.seconds, 3);
+  EXPECT_EQ(observer.batches, 2 * result.steps) << "the measured steps are not the run's";
+  ScheduleOptions schedule = options.schedule;
+  schedule.total_steps = report.total_steps;
+  for (size_t i = 0; i < observer.rates.size(); ++i)
+    EXPECT_EQ(observer.rates[i], learning_rate(schedule, observer.steps[i]));
+  if (result.reason == StopReason::schedule_end) {
+    EXPECT_EQ(result.steps, report.total_steps);
+    EXPECT_EQ(observer.rates.back(), 0) << "the schedule's minimum";
+  } else {
+    options.schedule.total_steps = report.total_steps;
+  }
+
+  options.max_minutes = 0;
+  options.max_steps = result.steps;
+  Observer repeated;
+  EXPECT_EQ(train_characters(scratch / "steps", options, repeated).reason, StopReason::max_steps);
+  EXPECT_TRUE(repeated.schedules.empty());
+  EXPECT_EQ(repeated.rates, observer.rates);
+  expect_same_weights(scratch, "timed", "steps");
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, ScheduleLength, ::testing::Values(ScheduleKind::cosine, ScheduleKind::linear),
+                         [](const auto& kind) {
+                           return std::string(kind.param == ScheduleKind::cosine ? "cosine" : "linear");
+                         });
+
+// Neither the weights nor the optimizer's state nor the random numbers keep a trace of the measurement.
+TEST(ScheduleLengths, MeasuringLeavesNoTraceForAnyOptimizer) {
+  for (const std::string optimizer : {"adamw", "sgd", "rmsprop", "adagrad", "adafactor"}) {
+    SCOPED_TRACE(optimizer);
+    const Scratch scratch;
+    TrainOptions options = short_run_with(optimizer);
+    options.schedule.kind = ScheduleKind::linear;
+    options.max_steps = 0;
+    options.max_minutes = 1;  // far more steps
+    Observer observer;
+    observer.stop_after = 6;
+    Trainer(character_task(), options, scratch / "timed", IfRunExists::resume).run(observer, &observer.stop);
+    ASSERT_EQ(observer.schedules.size(), 1u);
+    options.schedule.total_steps = observer.schedules[0].total_steps;
+    options.max_minutes = 0;
+    options.max_steps = 1000;
+    Observer repeated;
+    repeated.stop_after = 6;
+    Trainer(character_task(), options, scratch / "steps", IfRunExists::resume).run(repeated, &repeated.stop);
+    expect_same_weights(scratch, "timed", "steps");
+  }
+}
+
+TEST(ScheduleLengths, AResumedRunKeepsItsLength) {
+  const Scratch scratch;
+  const TrainOptions options = timed(ScheduleKind::linear);
+  Observer first;
+  first.stop_after = 7;
+  EXPECT_EQ(
+      Trainer(character_task(), options, scratch.path(), IfRunExists::resume).run(first, &first.stop).reason,
+      StopReason::requested);
+  ASSERT_EQ(first.schedules.size(), 1u);
+  const std::string steps = std::to_string(first.schedules[0].total_steps);
+  EXPECT_EQ(CheckpointFolder(scratch / "checkpoints").load_latest().value().fields.at("schedule.total_steps"),
+            steps);
+  Observer rest;
+  const TrainResult result = train_characters(scratch.path(), options, rest);
+  EXPECT_TRUE(rest.schedules.empty());
+  EXPECT_EQ(std::to_string(result.schedule_steps), steps);
+  // Another number contradicts the checkpoint.
+  TrainOptions other = options;
+  other.max_steps = first.schedules[0].total_steps + 5;
+  EXPECT_NE(message_of<UsageError>([&] {
+              train_characters(scratch.path(), other, rest);
+            }).find("resume: schedule.total_steps: expected " + steps + " as in the checkpoint"),
+            std::string::npos);
+}
+
+// Before the first checkpoint, run.json has the number.
+TEST(ScheduleLengths, ARunKilledBeforeItsFirstCheckpointKeepsItsLength) {
+  const Scratch scratch;
+  TranslationJob job = small_job(scratch, "out");
+  job.options.schedule.kind = ScheduleKind::cosine;
+  job.options.max_steps = 0;
+  job.options.max_minutes = 1;
+  job.existing = IfRunExists::resume;
+  struct Killer : TrainObserver {
+    int64_t total = 0;
+    void on_schedule(const ScheduleReport& report) override { total = report.total_steps; }
+    void on_step(const StepReport& /*report*/) override { throw std::runtime_error("killed"); }
+  } killer;
+  EXPECT_THROW(run_job(job, killer), std::runtime_error);
+  ASSERT_GT(killer.total, 0);
+  const int64_t total = std::exchange(killer.total, 0);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(RunFolder(job.folder, IfRunExists::resume).settings().value().at("schedule.total_steps"),
+              std::to_string(total));
+    EXPECT_THROW(run_job(job, killer), std::runtime_error);
+    EXPECT_EQ(killer.total, 0) << "measured again";
+  }
+}
+
+TEST(ScheduleLengths, OfEpochsIsThatOfTheFirst) {
+  const Scratch scratch;
+  TrainOptions options = timed(ScheduleKind::linear);
+  options.max_minutes = 0;
+  options.max_epochs = 3;  // of 10 batches, two per step
+  Observer observer;
+  const TrainResult result = train_characters(scratch / "epochs", options, observer);
+  EXPECT_EQ(result.reason, StopReason::max_epochs);
+  EXPECT_EQ(result.steps, 15);
+  EXPECT_EQ(result.schedule_steps, 15);
+  ASSERT_EQ(observer.schedules.size(), 1u);
+  EXPECT_EQ(observer.schedules[0].seconds_per_step, 0) << "nothing is measured";
+  // With both limits the smaller number counts.
+  options.max_minutes = 1;
+  Observer both;
+  EXPECT_EQ(train_characters(scratch / "both", options, both).schedule_steps, 15);
+  expect_same_weights(scratch, "epochs", "both");
+}
+
+TEST(ScheduleLengths, TooShortATimeIsNamed) {
+  const Scratch scratch;
+  TrainOptions options = timed(ScheduleKind::cosine);
+  options.schedule.warmup_steps = 100'000'000;
+  Observer observer;
+  EXPECT_NE(message_of<UsageError>([&] {
+              train_characters(scratch.path(), options, observer);
+            }).find("train.max_minutes: expected time for more steps than schedule.warmup_steps = 100000000"),
+            std::string::npos);
+}
+
+TEST(ScheduleLengths, ATimeThatEndsBeforeTheScheduleEndsTheRun) {
+  const Scratch scratch;
+  TrainOptions options = timed(ScheduleKind::linear);
+  options.schedule.total_steps = 1'000'000'000;
+  options.max_minutes = 0.2 / 60;
+  Observer observer;
+  const TrainResult result = train_characters(scratch.path(), options, observer);
+  EXPECT_TRUE(observer.schedules.empty());
+  EXPECT_EQ(result.reason, StopReason::max_minutes);
+  EXPECT_LT(result.steps, result.schedule_steps);
+}
+
+}  // namespace
+}  // namespace qkv::train
