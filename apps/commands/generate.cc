@@ -111,8 +111,8 @@ void generate(const Arguments& arguments) {
 void add_generate(Command& app) {
   Command* command = add_command(
       app, "generate",
-      "Continue a prompt, or each line of stdin, with a language model (gpt2, llama): by greedy search\n"
-      "(default), beam search or sampling. The completion of a single prompt is streamed.",
+      "Continue a prompt, or each line of stdin, with a language model (gpt2, llama, mistral): by\n"
+      "greedy search (default), beam search or sampling. The completion of a single prompt is streamed.",
       "qkv generate gpt2 --prompt 'Once upon a time' --sample --top-p 0.9 --max-new-tokens 100");
   const auto arguments = std::make_shared<Arguments>();
   add_line_options(*command, arguments->lines);

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "apps/line_results.h"
+#include "qkv/models/hub/pretrained.h"
 #include "qkv/pipelines/score.h"
 
 namespace qkv::apps {
@@ -17,11 +18,25 @@ std::string text_of(const pipelines::ScoredText& scored, const pipelines::Line& 
   return text.str();
 }
 
-void score(const LineArguments& arguments) {
-  const pipelines::TextScorer scorer(arguments.model, arguments.load);
+// `run` scores a chunk of lines.
+template <class Run>
+void score_lines(const LineArguments& arguments, const Run& run) {
   print_results(
-      arguments, [&](std::span<const std::string> texts, auto) { return scorer(texts); }, text_of,
+      arguments, [&](std::span<const std::string> lines, auto) { return run(lines); }, text_of,
       [](const pipelines::ScoredText& scored) { return to_json(scored); });
+}
+
+void score(const LineArguments& arguments) {
+  if (models::folder_kind(arguments.model) == models::FolderKind::translation) {
+    const pipelines::PairScorer scorer(arguments.model, arguments.load);
+    return score_lines(arguments, [&](std::span<const std::string> lines) {
+      std::vector<pipelines::TextPair> pairs;
+      for (const std::string& line : lines) pairs.push_back(pipelines::pair_of_line(line));
+      return scorer(pairs);
+    });
+  }
+  const pipelines::TextScorer scorer(arguments.model, arguments.load);
+  score_lines(arguments, [&](std::span<const std::string> lines) { return scorer(lines); });
 }
 
 }  // namespace
@@ -29,10 +44,12 @@ void score(const LineArguments& arguments) {
 void add_score(Command& app) {
   Command* command = add_command(
       app, "score",
-      "Score each line of stdin with a language model (gpt2, llama). Prints the line's log-probability\n"
-      "(natural logarithm, given its first token), its perplexity (nan if nothing follows the first\n"
-      "token), and the line, separated by tabs; with --json also the log-probability of each token.",
-      "qkv score gpt2 < sentences.txt");
+      "Score each line of stdin: with a language model (gpt2, llama, mistral) a text, with an\n"
+      "encoder-decoder (marian, t5, qkv) a source and its translation, separated by a tab. Prints the\n"
+      "log-probability (natural logarithm; of a text given its first token, of a translation with its\n"
+      "</s>), the perplexity (nan if there are no tokens to score), and the line, separated by tabs;\n"
+      "with --json also the log-probability of each token.",
+      "qkv score gpt2 < sentences.txt\n  paste test.en test.de | qkv score model");
   const auto arguments = std::make_shared<LineArguments>();
   add_line_options(*command, *arguments);
   command->callback([arguments] { score(*arguments); });

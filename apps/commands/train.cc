@@ -10,6 +10,7 @@
 #include <set>
 #include <span>
 
+#include "apps/cli/suggest.h"
 #include "apps/command.h"
 #include "apps/profile_report.h"
 #include "apps/progress.h"
@@ -70,6 +71,19 @@ struct TrainArguments {
   bool json = false, quiet = false, profile = false;
 };
 
+// "; did you mean 'train.seed'?", or nothing. A name may lack its namespace.
+std::string suggested_field(const std::string& name, const std::vector<std::string>& all) {
+  if (name.find('.') != std::string::npos) return suggestion(name, all);
+  std::vector<std::string> short_names;
+  for (const std::string& field : all) short_names.push_back(field.substr(field.rfind('.') + 1));
+  const std::optional<std::string> meant = nearest(name, short_names);
+  if (!meant) return "";
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (short_names[i] == *meant) return concat("; did you mean '", all[i], "'?");
+  }
+  return "";
+}
+
 // The field of --set: a full name, or the part after the namespace if it is unambiguous.
 std::string full_name(const train::Job& job, const std::string& name) {
   std::vector<std::string> all, same;
@@ -80,7 +94,7 @@ std::string full_name(const train::Job& job, const std::string& name) {
   }
   if (same.size() == 1) return same[0];
   throw UsageError(concat("--set ", name, ": expected one of ", join(same.empty() ? all : same, ", "),
-                          ", found \"", name, "\""));
+                          ", found \"", name, "\"", same.empty() ? suggested_field(name, all) : ""));
 }
 
 std::vector<std::pair<std::string, std::string>> given_fields(const train::Job& job,

@@ -299,6 +299,10 @@ FolderLock::FolderLock(const std::filesystem::path& folder)
 
 FolderLock::~FolderLock() { ::close(descriptor_); }
 
+void throw_io_error(const std::filesystem::filesystem_error& error) {
+  throw IoError(concat(error.path1().string(), ": ", error.code().message()));
+}
+
 std::vector<std::filesystem::path> files_in(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> paths;
   std::error_code error;

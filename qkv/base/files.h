@@ -100,6 +100,19 @@ class AtomicFile {
   int descriptor_ = -1;
 };
 
+[[noreturn]] void throw_io_error(const std::filesystem::filesystem_error& error);
+
+// The result of `call`, whose std::filesystem::filesystem_error becomes an IoError of its path and reason: for
+// functions that only throw errors of this library.
+template <class Call>
+decltype(auto) with_io_errors(const Call& call) {
+  try {
+    return call();
+  } catch (const std::filesystem::filesystem_error& error) {
+    throw_io_error(error);
+  }
+}
+
 // Removes temporary files of killed processes from a folder, which no other process may be using.
 void remove_partial_files(const std::filesystem::path& folder);
 

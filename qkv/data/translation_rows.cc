@@ -10,7 +10,7 @@ TranslationRows make_rows(const TokenStore& store, std::span<const int64_t> pair
   TranslationRows rows;
   for (const int64_t pair : pairs) {
     rows.source.append(store.source(pair));
-    rows.source.ids.push_back(special.eos);
+    if (special.source_eos) rows.source.ids.push_back(special.eos);
     rows.source.end_sequence();
     rows.decoder_input.ids.push_back(*special.start);
     rows.decoder_input.append(store.target(pair));

@@ -15,7 +15,7 @@ namespace qkv::data {
 // Training data of a translation model. `decoder_input` and `labels` have the same offsets: the label of a
 // position is the next token.
 struct TranslationRows {
-  TokenRows source;         // the source's ids, then </s>
+  TokenRows source;         // the source's ids, then </s> (special.source_eos)
   TokenRows decoder_input;  // the start token, then the target's ids
   TokenRows labels;         // the target's ids, then </s>
 };

@@ -89,6 +89,7 @@ void visit_fields(Config& config, const Visitor& visitor) {
   visitor("eos_id", config.eos_id);
   visitor("pad_id", config.pad_id);
   visitor("decoder_start_id", config.decoder_start_id);
+  visitor("source_eos", config.source_eos);
 }
 
 template <class Value>

@@ -46,6 +46,7 @@ void validate_stack(const nn::StackOptions& stack) {
     throw UsageError(
         concat("key_heads: expected a divisor of the ", layer.heads, " heads, found ", layer.key_heads));
   }
+  require_at_least("window", 0, layer.window);
   validate_positions(layer.positions);
   require_epsilon(layer.epsilon);
   require_rate("dropout", layer.dropout);
@@ -62,6 +63,8 @@ void validate_embedding(const nn::EmbeddingConfig& embedding, const nn::StackOpt
   const nn::PositionOptions& positions = embedding.positions;
   if (positions.kind == nn::PositionKind::learned) {
     require_at_least("max_positions", positions.first_row + 1, positions.max_positions);
+    // A pad token takes the row before the first.
+    if (positions.pad_id >= 0) require_at_least("first_row", 1, positions.first_row);
   }
   require_at_least("token_types", 0, embedding.token_types);
   require_epsilon(embedding.epsilon);

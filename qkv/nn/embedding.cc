@@ -29,6 +29,20 @@ Variable dropped(const Variable& x, const Dropout& dropout) {
   return dropout.active() ? activate(x, Activation::identity, dropout) : x;
 }
 
+// Positions by which a model's learned table is indexed if the caller gives none: i32 [tokens], on the host.
+// A pad token takes the row before that of position 0.
+Tensor own_positions(const PositionOptions& options, const Ragged& ids) {
+  Tensor positions = position_ids(ids.offsets);
+  if (options.pad_id < 0 || options.kind != PositionKind::learned) return positions;
+  const Tensor tokens = to_host(ids.values);
+  for (int64_t s = 0; s < ids.offsets.sequences(); ++s) {
+    int32_t next = 0;
+    for (int64_t i = ids.offsets.begin(s); i < ids.offsets.begin(s) + ids.offsets.length(s); ++i)
+      positions.data<int32_t>()[i] = tokens.data<int32_t>()[i] == options.pad_id ? -1 : next++;
+  }
+  return positions;
+}
+
 // Table rows to be added, one per token.
 struct AddedPositions {
   Variable table;
@@ -80,7 +94,7 @@ Variable Embedding::operator()(const Ragged& ids, ForwardContext& context, const
   const float factor = config_.scale ? std::sqrt(static_cast<float>(config_.d_model)) : 1.0f;
   const Dropout dropout = context.dropout(config_.dropout);
   const AddedPositions added = added_positions(
-      config_, positions_, places.positions.defined() ? places.positions : position_ids(ids.offsets),
+      config_, positions_, places.positions.defined() ? places.positions : own_positions(config_.positions, ids),
       table_.values().device());
   const bool last = !types_.defined() && !norm_;  // no further summand or norm follows
   Variable tokens =

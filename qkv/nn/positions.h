@@ -49,6 +49,9 @@ struct PositionOptions {
   PositionKind kind = PositionKind::none;
   int64_t max_positions = 512;  // of learned positions; other tables grow on demand
   int64_t first_row = 0;        // of learned positions: the table row of position 0
+  // Of learned positions that are not given: tokens with this id take the row before first_row and are not
+  // counted (RoBERTa, fairseq); -1: every token counts.
+  int64_t pad_id = -1;
   double rotary_base = 10000;   // angle i of position p is p / base^(2 i / d), d being the head width
   RotaryScaling rotary_scaling = {};
   // Relative positions: half of the buckets (of each side, if keys lie on both sides of a query) hold one

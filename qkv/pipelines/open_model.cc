@@ -90,6 +90,28 @@ std::shared_ptr<const LoadedImageEncoder> load_image(const path& folder, const m
 
 }  // namespace
 
+std::shared_ptr<const models::TranslationModel> required(
+    std::shared_ptr<const models::TranslationModel> model) {
+  if (!model || !model->transformer || !model->tokenizer)
+    throw UsageError("pipeline: expected a translation model and its tokenizer, found none");
+  return model;
+}
+
+std::shared_ptr<const LoadedLanguageModel> required(std::shared_ptr<const LoadedLanguageModel> model) {
+  if (!model || !model->model) throw UsageError("pipeline: expected a language model, found none");
+  return model;
+}
+
+std::shared_ptr<const LoadedTextEncoder> required(std::shared_ptr<const LoadedTextEncoder> model) {
+  if (!model || !model->model) throw UsageError("pipeline: expected a text encoder, found none");
+  return model;
+}
+
+std::shared_ptr<const LoadedImageEncoder> required(std::shared_ptr<const LoadedImageEncoder> model) {
+  if (!model || !model->model) throw UsageError("pipeline: expected an image encoder, found none");
+  return model;
+}
+
 OpenedModel open_model(const path& folder, const models::LoadOptions& options) {
   switch (models::folder_kind(folder)) {
     case FolderKind::language:

@@ -41,6 +41,13 @@ using OpenedModel =
     std::variant<std::shared_ptr<const models::TranslationModel>, std::shared_ptr<const LoadedLanguageModel>,
                  std::shared_ptr<const LoadedTextEncoder>, std::shared_ptr<const LoadedImageEncoder>>;
 
+// The handle, for constructors. Throws UsageError for a null one, and for one without a model.
+std::shared_ptr<const models::TranslationModel> required(
+    std::shared_ptr<const models::TranslationModel> model);
+std::shared_ptr<const LoadedLanguageModel> required(std::shared_ptr<const LoadedLanguageModel> model);
+std::shared_ptr<const LoadedTextEncoder> required(std::shared_ptr<const LoadedTextEncoder> model);
+std::shared_ptr<const LoadedImageEncoder> required(std::shared_ptr<const LoadedImageEncoder> model);
+
 // Opens a folder as the kind that its config.json specifies. Throws the errors of models::load_*()
 // (qkv/models/hub/pretrained.h), text::Tokenizer::load() and models::load_image_processor(), and DataError
 // for a tokenizer with more tokens than the model has embeddings.

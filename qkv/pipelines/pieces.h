@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "qkv/pipelines/open_model.h"
@@ -24,6 +25,14 @@ inline std::vector<std::string> pieces(const text::TranslationTokenizer& tokeniz
   result.reserve(ids.size());
   for (const int32_t id : ids) result.emplace_back(tokenizer.piece(id, side));
   return result;
+}
+
+// The source of an encoder-decoder: the text's tokens, and </s> if the model was trained with it. Empty for a
+// text without tokens.
+inline std::vector<int32_t> source_ids(const models::TranslationModel& model, std::string_view text) {
+  std::vector<int32_t> ids = model.tokenizer->encode_source(text);
+  if (!ids.empty() && model.config.source_eos) ids.push_back(model.tokenizer->eos_id(text::Side::source));
+  return ids;
 }
 
 // The ids of a text for a language model. For an empty text, the model's start token, if it has one.

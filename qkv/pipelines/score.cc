@@ -10,6 +10,9 @@
 
 namespace qkv::pipelines {
 
+TextScorer::TextScorer(std::shared_ptr<const LoadedLanguageModel> model)
+    : model_(required(std::move(model))) {}
+
 ScoreRequest TextScorer::prepare(const std::string& text) const {
   ScoreRequest request{.ids = {}, .error = utf8_error(text)};
   if (!request.error.empty()) return request;
@@ -18,16 +21,21 @@ ScoreRequest TextScorer::prepare(const std::string& text) const {
   return request;
 }
 
-ScoredText TextScorer::finish(const ScoreRequest& request, std::vector<float> log_probabilities) const {
+ScoredText scored(std::vector<float> log_probabilities) {
   ScoredText result;
-  result.error = request.error;
-  if (!result.error.empty() || request.ids.empty()) return result;
-  result.tokens = pieces(model_->tokenizer, std::span(request.ids).subspan(1));
   result.log_probability = std::accumulate(log_probabilities.begin(), log_probabilities.end(), 0.0);
   if (!log_probabilities.empty()) {
     result.perplexity = std::exp(-result.log_probability / static_cast<double>(log_probabilities.size()));
   }
   result.log_probabilities = std::move(log_probabilities);
+  return result;
+}
+
+ScoredText TextScorer::finish(const ScoreRequest& request, std::vector<float> log_probabilities) const {
+  if (!request.error.empty() || request.ids.empty())
+    return {.tokens = {}, .log_probabilities = {}, .error = request.error};
+  ScoredText result = scored(std::move(log_probabilities));
+  result.tokens = pieces(model_->tokenizer, std::span(request.ids).subspan(1));
   return result;
 }
 

@@ -49,18 +49,17 @@ TextCapture capture_text(const models::TranslationModel& model, const std::strin
   require_utf8("source", source);
   require_utf8("target", target);
   const text::TranslationTokenizer& tokenizer = *model.tokenizer;
-  std::vector<int32_t> source_ids = tokenizer.encode_source(source);
-  if (source_ids.empty()) throw UsageError("source: expected at least one token, found none");
-  source_ids.push_back(tokenizer.eos_id(text::Side::source));
+  const std::vector<int32_t> ids = source_ids(model, source);
+  if (ids.empty()) throw UsageError("source: expected at least one token, found none");
   std::vector<int32_t> target_ids = tokenizer.encode_target(target);
   if (target_ids.empty()) {
-    target_ids = search::search(*model.transformer, std::span(&source_ids, 1), options).at(0).at(0).ids;
+    target_ids = search::search(*model.transformer, std::span(&ids, 1), options).at(0).at(0).ids;
   } else {
     target_ids.push_back(tokenizer.eos_id());
   }
   TextCapture result;
-  result.capture = search::capture(*model.transformer, source_ids, target_ids);
-  result.source_tokens = pieces(tokenizer, source_ids, text::Side::source);
+  result.capture = search::capture(*model.transformer, ids, target_ids);
+  result.source_tokens = pieces(tokenizer, ids, text::Side::source);
   result.target_input_tokens = pieces(tokenizer, result.capture.target_inputs, text::Side::target);
   result.target_output_tokens = pieces(tokenizer, result.capture.target_outputs, text::Side::target);
   result.source = source;

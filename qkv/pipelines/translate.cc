@@ -80,7 +80,7 @@ Translator::Translator(std::vector<std::shared_ptr<const models::TranslationMode
     : models_(std::move(models)) {
   if (models_.empty()) throw UsageError("translator: expected at least one model, found none");
   for (const auto& model : models_) {
-    require_one_vocabulary(*models_.front()->tokenizer, *model->tokenizer);
+    require_one_vocabulary(*required(models_.front())->tokenizer, *required(model)->tokenizer);
     transformers_.push_back(model->transformer);
   }
 }
@@ -115,9 +115,8 @@ TranslationRequest Translator::prepare(const Source& source, const TranslateOpti
   request.decode.key = source.key;
   request.decode.on_token = source.on_token;
   std::vector<int32_t>& ids = request.decode.source;
-  ids = tokenizer.encode_source(source.text);
+  ids = source_ids(model(), source.text);
   if (ids.empty()) return request;
-  ids.push_back(tokenizer.eos_id(text::Side::source));
   translation.source_tokens = std::ssize(ids);
 
   std::optional<int64_t> limit;
@@ -130,7 +129,7 @@ TranslationRequest Translator::prepare(const Source& source, const TranslateOpti
     if (!options.truncate) {
       return failed(std::move(request), length_error(translation.source_tokens, limit, "source tokens"));
     }
-    ids[static_cast<size_t>(*limit) - 1] = ids.back();
+    if (model().config.source_eos) ids[static_cast<size_t>(*limit) - 1] = ids.back();
     ids.resize(static_cast<size_t>(*limit));
     translation.truncated = true;
   }

@@ -28,6 +28,8 @@ void require_alike(const ModelList& models) {
     same("decoder_start_id", first.decoder_start_id, config.decoder_start_id);
     same("eos_id", first.eos_id, config.eos_id);
     same("pad_id", first.pad_id, config.pad_id);
+    if (first.source_eos != config.source_eos)
+      throw UsageError("ensemble: expected models of equal source_eos, found true and false");
   }
 }
 
@@ -45,7 +47,9 @@ std::shared_ptr<StepModel> make_step_model(const ModelList& models, const StepMo
 SpecialIds special_ids(const ModelList& models) {
   require_alike(models);
   const models::TransformerConfig& config = models.front()->config();
-  return {.start = static_cast<int32_t>(config.decoder_start_id), .eos = static_cast<int32_t>(config.eos_id)};
+  return {.start = static_cast<int32_t>(config.decoder_start_id),
+          .eos = static_cast<int32_t>(config.eos_id),
+          .source_eos = config.source_eos};
 }
 
 Request fitting(const ModelList& models, Request request) {

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "qkv/base/error.h"
+#include "qkv/base/files.h"
 #include "qkv/text/files/marian_files.h"
 
 namespace qkv::text {
@@ -38,7 +39,10 @@ TranslationTokenizer::TranslationTokenizer(std::shared_ptr<const MarianFiles> fi
 
 TranslationTokenizer TranslationTokenizer::load(const std::filesystem::path& folder, ExpectedSizes expected) {
   // If one of the two exists, an error names the missing one.
-  if (std::filesystem::exists(folder / "source.spm") || std::filesystem::exists(folder / "target.spm"))
+  const bool marian = with_io_errors([&] {
+    return std::filesystem::exists(folder / "source.spm") || std::filesystem::exists(folder / "target.spm");
+  });
+  if (marian)
     return TranslationTokenizer(std::make_shared<MarianFiles>(read_marian_files(folder, expected)));
   const Tokenizer tokenizer = Tokenizer::load(folder);
   for (const int64_t most : {expected.source, expected.target}) {

@@ -22,6 +22,8 @@ struct MarianModels {
   std::string target;       // likewise for the target language; empty: joint vocabulary, `source` serves both
   std::string source_lang;  // such as "en"; may be empty
   std::string target_lang;
+  std::string source_name = "the source model";  // for messages: the file
+  std::string target_name = "the target model";
 };
 
 // The vocabulary sizes of a model; 0: unknown, not checked.

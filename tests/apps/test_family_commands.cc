@@ -68,6 +68,23 @@ TEST(FamilyCommands, ClassifyLabelsTextsAndPairs) {
   EXPECT_TRUE(text.out.starts_with(expected[1]["labels"][0]["label"].get<std::string>() + "\t")) << text.out;
 }
 
+// An encoder-decoder scores pairs; an error concerns its line.
+TEST(FamilyCommands, ScoreTakesPairsOfATranslationModel) {
+  const std::string marian = (std::filesystem::path(QKV_TEST_DATA) / "pipelines/golden/marian").string();
+  const Outcome text = run_qkv({"score", marian}, {.input = "twenty-one\teinundzwanzig\nno tab\none\t\n"});
+  EXPECT_EQ(text.status, 1);
+  EXPECT_NE(text.err.find("line 2: expected a source, a tab and its translation"), std::string::npos) << text.err;
+  const Outcome scored = run_qkv({"score", marian, "--json"}, {.input = "twenty-one\teinundzwanzig\n"});
+  ASSERT_EQ(scored.status, 0) << scored.err;
+  const json object = json_lines(scored.out).at(0);
+  double sum = 0;
+  for (const json& one : object["token_log_probabilities"]) sum += one.get<double>();
+  EXPECT_EQ(object["tokens"].size(), object["token_log_probabilities"].size());
+  EXPECT_EQ(object["tokens"].back(), "</s>");
+  EXPECT_NEAR(object["log_probability"].get<double>(), sum, 1e-4);
+  EXPECT_TRUE(text.out.ends_with("\tone\t\n")) << text.out;
+}
+
 TEST(FamilyCommands, TagLabelsTokens) {
   const json expected = expected_of("bert_tokens");
   const auto found = run_json({"tag", folder("bert_tokens")}, expected);

@@ -57,6 +57,29 @@ std::string test_name(const ::testing::TestParamInfo<std::string>& info) {
   return name;
 }
 
+// A quantised copy keeps the fields that only other programs read (bos_token_id, label2id), and decoding options.
+TEST_P(HubFolders, KeepTheirFieldsWhenQuantized) {
+  const Scratch scratch;
+  for (const std::string dtype : {"bf16", "int8"}) {
+    const fs::path folder = kHub / GetParam(), out = scratch / dtype;
+    const Outcome outcome = run_qkv({"quantize", folder.string(), "--dtype", dtype, "--out", out.string()});
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+    const json before = json::parse(read_file(folder / "config.json")),
+               after = json::parse(read_file(out / "config.json"));
+    for (const auto& [key, value] : before.items()) {
+      // What quantisation changes, and end tokens, which generation_config.json may replace.
+      if (key == "dtype" || key == "torch_dtype" || key == "model_type" || key == "eos_token_id") continue;
+      ASSERT_TRUE(after.contains(key)) << key;
+      EXPECT_EQ(after[key], value) << key;
+    }
+    EXPECT_FALSE(after.contains("torch_dtype")) << "it would contradict dtype";
+    ASSERT_EQ(fs::exists(out / "generation_config.json"), fs::exists(folder / "generation_config.json"));
+    if (fs::exists(folder / "generation_config.json")) {
+      EXPECT_EQ(read_file(out / "generation_config.json"), read_file(folder / "generation_config.json"));
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, HubFolders, ::testing::ValuesIn(folders()), test_name);
 
 // A folder with a modified config.json.

@@ -264,7 +264,9 @@ TEST_F(TrainCommand, SpeaksOfItsOwnOptions) {
   failing({"--dropout", "1.5"}, {"--dropout", "1.5"});
   failing({"--learning-rate", "-1"}, {"--learning-rate: expected more than 0, found -1"});
   failing({"--set", "epsilon=1e-5"}, {"--set epsilon", "model.epsilon, adam.epsilon"});
-  failing({"--set", "colour=red"}, {"model.d_model", "train.batch_tokens", "\"colour\""});
+  failing({"--set", "colour=red"}, {"model.d_model", "train.batch_tokens", "\"colour\"\n"});
+  failing({"--set", "dmodel=32"}, {"\"dmodel\"; did you mean 'model.d_model'?"});
+  failing({"--set", "train.btach_tokens=32"}, {"\"train.btach_tokens\"; did you mean 'train.batch_tokens'?"});
   EXPECT_FALSE(std::filesystem::exists(scratch_ / "out")) << "nothing was to be written";
   expect_failure(run_qkv({"train"}), 2, {"expected a task (translation) or --resume DIR"});
   expect_failure(run_qkv({"train", "translation", "--out", path("out")}), 2, {"--src: expected"});
@@ -272,6 +274,29 @@ TEST_F(TrainCommand, SpeaksOfItsOwnOptions) {
   run(training("out", {"--max-steps", "1", "--set", "d_ff=48"}));
   expect_failure(run_qkv(training("out", {"--max-steps", "1"})), 2,
                  {"--resume continues it, --overwrite starts"});
+}
+
+TEST_F(TrainCommand, NamesAVocabularyThatIsNone) {
+  const std::string file = scratch_.write("broken.model", "no SentencePiece model").string();
+  const auto expect = [&](const std::vector<std::string>& more) {
+    const Outcome outcome = run_qkv(training("out", more));
+    expect_failure(outcome, 1, {file, "expected a SentencePiece model"});
+  };
+  expect({"--max-steps", "1", "--vocab", file});
+  run(training("good", {"--max-steps", "1", "--separate-vocab"}));
+  const std::string good = (scratch_ / "good/source.spm").string();
+  expect({"--max-steps", "1", "--separate-vocab", "--vocab", good, "--target-vocab", file});
+}
+
+// A model whose sources do not end in </s> says so in its folder, which is then qkv's own.
+TEST_F(TrainCommand, TrainsWithoutAnEndOfSources) {
+  run(training("bare", {"--max-steps", "2", "--set", "model.source_eos=false"}));
+  const json config = json::parse(read_file(scratch_ / "bare/config.json"));
+  EXPECT_EQ(config["model_type"], "qkv");
+  EXPECT_EQ(config["qkv"]["source_eos"], "false");
+  EXPECT_NE(model("bare"), (run(training("usual", {"--max-steps", "2"})), model("usual")));
+  const Outcome proved = run_qkv({"self-test", path("bare")});
+  EXPECT_EQ(proved.status, 0) << proved.out << proved.err;
 }
 
 TEST_F(TrainCommand, HelpSaysTypeDefaultAndWhatZeroMeans) {

@@ -198,6 +198,14 @@ TEST_F(Batches, RowsCarryTheSpecialTokens) {
     cost += pair_cost(store_, pairs[i]);
   }
   EXPECT_EQ(rows.source.tokens() + rows.labels.tokens(), cost);
+  // A model whose sources have no end.
+  text::SpecialIds without_end = special;
+  without_end.source_eos = false;
+  const TranslationRows bare = make_rows(store_, pairs, without_end);
+  EXPECT_EQ(bare.source.tokens(), rows.source.tokens() - std::ssize(pairs));
+  EXPECT_EQ(bare.labels.ids, rows.labels.ids);
+  for (size_t i = 0; i < pairs.size(); ++i)
+    EXPECT_EQ(bare.source.offsets[i + 1] - bare.source.offsets[i], std::ssize(store_.source(pairs[i])));
 }
 
 TEST_F(Batches, SequentialBatchesCoverAllLongestFirst) {

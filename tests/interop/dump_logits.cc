@@ -41,7 +41,7 @@ void add_pair(const qkv::models::TranslationModel& model, const std::string& lin
     throw qkv::DataError(qkv::concat("expected source <tab> target, found \"", line, "\""));
   }
   std::vector<int32_t> source = model.tokenizer->encode_source(line.substr(0, tab));
-  source.push_back(model.tokenizer->eos_id(qkv::text::Side::source));
+  if (model.config.source_eos) source.push_back(model.tokenizer->eos_id(qkv::text::Side::source));
   std::vector<int32_t> target = model.tokenizer->encode_target(line.substr(tab + 1));
   target.push_back(model.tokenizer->eos_id());
 

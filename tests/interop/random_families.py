@@ -23,6 +23,14 @@ def llama(size, key_heads=None, **other):
     return hf.LlamaForCausalLM(config)
 
 
+def mistral(size, key_heads=None, **other):
+    config = hf.MistralConfig(vocab_size=size["vocabulary"], max_position_embeddings=size["positions"],
+                              hidden_size=size["d_model"], intermediate_size=size["d_ff"],
+                              num_hidden_layers=size["layers"], num_attention_heads=size["heads"],
+                              num_key_value_heads=key_heads or size["heads"], bos_token_id=1, eos_token_id=2, **other)
+    return hf.MistralForCausalLM(config)
+
+
 def bert(size, head="ForPreTraining", **other):
     config = hf.BertConfig(vocab_size=size["vocabulary"], max_position_embeddings=size["positions"],
                            hidden_size=size["d_model"], intermediate_size=size["d_ff"],
@@ -83,6 +91,8 @@ CASES = {
     "llama_rope_yarn": lambda size: llama(size, rope_parameters={
         "rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0, "original_max_position_embeddings": 32}),
     "bert_pretraining": lambda size: bert(size),
+    "mistral": lambda size: mistral(size, sliding_window=4),
+    "mistral_grouped": lambda size: mistral(size, key_heads=1, head_dim=6, sliding_window=None),
     "bert_base": lambda size: bert(size, "Model"),
     "bert_masked": lambda size: bert(size, "ForMaskedLM", hidden_act="gelu_new"),
     "bert_texts": lambda size: bert(size, "ForSequenceClassification", **THREE),
@@ -140,7 +150,7 @@ def of_images(model):
 
 
 def causal(model):
-    return model.config.model_type in ("gpt2", "llama")
+    return model.config.model_type in ("gpt2", "llama", "mistral")
 
 
 def random_texts(model, lengths, seed):

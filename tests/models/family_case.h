@@ -19,6 +19,7 @@ inline std::vector<std::string> family_cases(models::FolderKind kind, const std:
     const std::string name = entry.path().filename().string();
     if (name.starts_with(prefix) && models::folder_kind(entry.path()) == kind) names.push_back(name);
   }
+  if (names.empty()) throw std::runtime_error("no golden folders " + prefix + "*");
   std::sort(names.begin(), names.end());
   return names;
 }
@@ -41,6 +42,12 @@ struct FamilyCase {
   Offsets offsets;
   Ragged texts;
 };
+
+// The elements in one row, as the files of results have them.
+inline Tensor flat(const Tensor& x) {
+  const Tensor host = to_host(x);
+  return (host.contiguous() ? host : host.clone()).reshape({host.numel()});
+}
 
 // A valid test name.
 inline std::string family_name(const std::string& folder) {

@@ -77,6 +77,11 @@ TEST(Config, EveryFieldSurvivesBothLayouts) {
   ASSERT_TRUE(marian.fits(config));
   EXPECT_EQ(fields(read_back(marian, config)), fields(config));
   EXPECT_EQ(fields(read_back(qkv, config)), fields(config));
+  TransformerConfig without_end = config;
+  without_end.source_eos = false;
+  EXPECT_FALSE(marian.fits(without_end)) << "its tokenizer adds </s>";
+  EXPECT_FALSE(find_family(translation_families(), "t5")->fits(without_end));
+  EXPECT_FALSE(read_back(qkv, without_end).source_eos);
   config.tying = Tying::two_way;
   config.source_vocabulary = 80;
   ASSERT_TRUE(marian.fits(config));

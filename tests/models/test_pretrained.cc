@@ -196,7 +196,8 @@ TEST(Pretrained, OtherSpellingsAreRead) {
   nn::ForwardContext context;
   const auto expect_hidden = [&](const Copy& copy) {
     expect_close(
-        (*load_text_encoder(copy.folder.path()))(copy.one.texts, context, copy.one.expected["types"]).value(),
+        flat((*load_text_encoder(copy.folder.path()))(copy.one.texts, context, copy.one.expected["types"])
+                 .value()),
         copy.one.expected["hidden"], "hidden", 5e-6);
   };
   const Copy bert("bert_pretraining");
@@ -216,7 +217,7 @@ TEST(Pretrained, OtherSpellingsAreRead) {
   gpt2.rewrite([](auto& tensors) {
     for (auto& one : tensors) one.name = one.name.substr(std::string("transformer.").size());
   });
-  expect_close((*load_language_model(gpt2.folder.path()))(gpt2.one.texts, context).value(),
+  expect_close(flat((*load_language_model(gpt2.folder.path()))(gpt2.one.texts, context).value()),
                gpt2.one.expected["hidden"], "hidden", 5e-6);
 
   const Copy old("llama");
@@ -260,6 +261,69 @@ TEST(Pretrained, WhatAFamilyCannotSayIsNotWritten) {
   expect_parts(refusal("gpt2"), {"gpt2", "learned positions"});
   expect_parts(refusal("opt"), {"gpt2, llama", "\"opt\""});
   EXPECT_FALSE(std::filesystem::exists(folder / "config.json"));
+}
+
+// Settings of the blocks for which a family has no field.
+TEST(Pretrained, SettingsWithoutAFieldAreNotLost) {
+  const Scratch folder;
+  const auto language = [&](const char* family, const char* case_name, const auto& change) {
+    LanguageModelConfig config = load_language_model(FamilyCase(case_name).folder)->config();
+    change(config.decoder.layer);
+    const LanguageModel model(config);
+    nn::initialise(model, 1);
+    return message_of<UsageError>([&] { save_language_model(folder.path(), model, family); });
+  };
+  const auto window = [](nn::LayerOptions& layer) { layer.window = 3; };
+  const auto softcap = [](nn::LayerOptions& layer) { layer.attention_softcap = 30; };
+  const auto scale = [](nn::LayerOptions& layer) { layer.attention_scale = 0.5f; };
+  const auto biases = [](nn::LayerOptions& layer) { layer.attention_bias = true; };
+  for (const auto& [family, name] : {std::pair("gpt2", "gpt2"), std::pair("llama", "llama")}) {
+    expect_parts(language(family, name, window), {family});
+    expect_parts(language(family, name, softcap), {family, "found another model"});
+    expect_parts(language(family, name, scale), {family, "found another model"});
+  }
+  expect_parts(language("mistral", "llama", softcap), {"mistral", "found another model"});
+  expect_parts(language("mistral", "llama", biases), {"mistral", "biases"});
+  const auto encoder = [&](const char* family, const char* case_name, const auto& change) {
+    TextEncoderConfig config = load_text_encoder(FamilyCase(case_name).folder)->config();
+    change(config);
+    const TextEncoder model(config);
+    nn::initialise(model, 1);
+    return message_of<UsageError>([&] { save_text_encoder(folder.path(), model, family); });
+  };
+  expect_parts(encoder("bert", "bert_base", [](auto& config) { config.encoder.layer.attention_scale = 0.5f; }),
+               {"bert", "found another model"});
+  expect_parts(encoder("bert", "bert_base", [](auto& config) { config.embedding.positions.first_row = 2; }),
+               {"bert", "positions from row 0"});
+  expect_parts(
+      encoder("roberta", "roberta_masked", [](auto& config) { config.embedding.positions.pad_id = -1; }),
+      {"roberta", "pad_id"});
+  EXPECT_FALSE(std::filesystem::exists(folder / "config.json"));
+}
+
+// transformers' defaults: a window of 4096 for a missing field, none for null.
+TEST(Pretrained, MistralsWindowMayBeNullOrMissing) {
+  const auto window = [](const std::string& field) {
+    const Copy copy("llama");
+    copy.replace("config.json", "LlamaForCausalLM", "MistralForCausalLM");
+    copy.replace("config.json", "\"model_type\": \"llama\"", "\"model_type\": \"mistral\"");
+    if (!field.empty()) copy.add_field(field);
+    const auto model = load_language_model(copy.folder.path());
+    const Scratch saved;
+    save_language_model(saved.path(), *model, "mistral");
+    const auto again = load_language_model(saved.path());
+    EXPECT_EQ(again->config().decoder.layer.window, model->config().decoder.layer.window);
+    EXPECT_EQ(again->config().decoder.layer.key_heads, 2);
+    return model->config().decoder.layer.window;
+  };
+  EXPECT_EQ(window(""), 4096);
+  EXPECT_EQ(window("\"sliding_window\": null"), 0);
+  EXPECT_EQ(window("\"sliding_window\": 5"), 5);
+  const Copy bad("llama");
+  bad.replace("config.json", "LlamaForCausalLM", "MistralForCausalLM");
+  bad.replace("config.json", "\"model_type\": \"llama\"", "\"model_type\": \"mistral\"");
+  bad.add_field("\"sliding_window\": 0");
+  expect_parts(bad.language_error(), {"sliding_window: expected null, or at least 1", "found 0"});
 }
 
 }  // namespace

@@ -396,6 +396,45 @@ TEST(Embedding, LearnedPositionsEndWhereTheyEnd) {
   EXPECT_THROW(embedding({ids(5), Offsets({0, 5})}, context), UsageError);
 }
 
+// Padding in a text takes the row before the first and is not counted, as in RoBERTa; position i of a text is row
+// first_row + the number of other tokens before it.
+TEST(Embedding, SkipsPadTokens) {
+  const nn::Parameter table(Shape{11, 6}, {nn::Initializer::Kind::normal, 1.0f});
+  const auto embedding = [&](int64_t pad_id) {
+    nn::Embedding all({.d_model = 6,
+                       .scale = false,
+                       .positions = {.kind = nn::PositionKind::learned,
+                                     .max_positions = 8,
+                                     .first_row = 2,
+                                     .pad_id = pad_id}},
+                      table.variable);
+    nn::initialise(all, 2);
+    return all;
+  };
+  nn::initialise("table", table, 1);
+  const std::vector<int32_t> ids{3, 1, 4, 1, 1, 5, /*second text*/ 1, 7};
+  const Offsets offsets({0, 6, 8});
+  const auto rows_of = [&](const nn::Embedding& one) {
+    Tensor positions;
+    one.visit([&](const std::string&, const nn::Parameter& p) { positions = p.variable.value(); });
+    nn::ForwardContext context;
+    const Tensor y = one({Tensor::from(ids, {8}), offsets}, context).value();
+    std::vector<int64_t> rows;
+    for (int64_t i = 0; i < 8; ++i) {
+      for (int64_t row = 0; row < 8; ++row) {
+        double difference = 0;
+        for (int64_t c = 0; c < 6; ++c)
+          difference += std::abs(double{y.at(i, c)} - table.variable.value().at(ids[static_cast<size_t>(i)], c) -
+                                 positions.at(row, c));
+        if (difference < 1e-5) rows.push_back(row);
+      }
+    }
+    return rows;
+  };
+  EXPECT_EQ(rows_of(embedding(1)), (std::vector<int64_t>{2, 1, 3, 1, 1, 4, 1, 2}));
+  EXPECT_EQ(rows_of(embedding(-1)), (std::vector<int64_t>{2, 3, 4, 5, 6, 7, 2, 3}));
+}
+
 // Adds word, position and type embeddings and normalises, as in BERT.
 TEST(Embedding, AddsTypesAndNormalises) {
   const nn::Parameter table(Shape{11, 6}, {nn::Initializer::Kind::normal, 1.0f});

@@ -1,9 +1,9 @@
 // The gradient check must fail for wrong gradients.
 
-#include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
 
 #include "tests/ops/gradient_check.h"
+#include "tests/support/failures.h"
 
 namespace {
 
@@ -11,15 +11,7 @@ using namespace qkv;
 using namespace qkv::testing;
 
 int failures_of(const GradientCheck& check) {
-  ::testing::TestPartResultArray results;
-  {
-    const ::testing::ScopedFakeTestPartResultReporter reporter(
-        ::testing::ScopedFakeTestPartResultReporter::INTERCEPT_ONLY_CURRENT_THREAD, &results);
-    check_gradients(check);
-  }
-  int failures = 0;
-  for (int i = 0; i < results.size(); ++i) failures += results.GetTestPartResult(i).failed() ? 1 : 0;
-  return failures;
+  return failures_in([&] { check_gradients(check); });
 }
 
 // x + y with the given backward function.

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@ inline std::vector<std::string> golden_files(const std::string& folder, const st
   for (const auto& entry : std::filesystem::directory_iterator(directory)) {
     if (entry.path().filename().string().starts_with(prefix)) paths.push_back(entry.path().string());
   }
+  if (paths.empty()) throw std::runtime_error("no golden files " + (directory / prefix).string() + "*");
   std::sort(paths.begin(), paths.end());
   return paths;
 }
@@ -59,12 +61,12 @@ inline Tensor unpad(const Tensor& padded, const Offsets& offsets) {
   return rows;
 }
 
-// Expects |found - expected| <= tolerance * max(1, largest |expected|) for each element.
+// Expects equal shapes, and |found - expected| <= tolerance * max(1, largest |expected|) for each element.
 inline void expect_close(const Tensor& found, const Tensor& expected, const std::string& what,
                          double tolerance = 1e-5) {
   ASSERT_TRUE(found.defined()) << what << " is missing";
-  ASSERT_EQ(found.numel(), expected.numel())
-      << what << ": " << found.shape() << " against " << expected.shape();
+  ASSERT_TRUE(expected.defined()) << what << ": nothing is expected";
+  ASSERT_EQ(found.shape(), expected.shape()) << what;
   const Tensor a = to_host(found.contiguous() ? found : found.clone());
   double largest = 1, worst = 0;
   int64_t at = 0;

@@ -156,6 +156,13 @@ void ConfigReader::reject(std::string_view key, const std::string& expected) con
 
 bool ConfigReader::has(std::string_view key) const { return find(key).has_value(); }
 
+bool ConfigReader::is_null(std::string_view key) const {
+  bool found = false;
+  object_->value.members(
+      [&](std::string_view name, const JsonValue& value) { found = found || (name == key && value.is_null()); });
+  return found;
+}
+
 int64_t ConfigReader::integer(std::string_view key) const {
   const auto value = find(key);
   if (!value) reject(key, "an integer");

@@ -27,6 +27,8 @@ class ConfigReader {
   static std::vector<ConfigReader> list(std::string_view text, const std::string& path);
 
   bool has(std::string_view key) const;
+  // Whether the field is present and null, which some families distinguish from a missing one.
+  bool is_null(std::string_view key) const;
   // Field values; without `otherwise` the field is required. Integers are 32-bit sizes and ids, so that their
   // products fit into 64 bits.
   int64_t integer(std::string_view key) const;

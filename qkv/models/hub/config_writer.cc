@@ -26,6 +26,7 @@ void ConfigWriter::number(const std::string& key, double value) { object_->field
 void ConfigWriter::number(const std::string& key, float value) { object_->fields[key] = decimal(value); }
 void ConfigWriter::boolean(const std::string& key, bool value) { object_->fields[key] = value; }
 void ConfigWriter::string(const std::string& key, std::string_view value) { object_->fields[key] = value; }
+void ConfigWriter::null(const std::string& key) { object_->fields[key] = nullptr; }
 
 void ConfigWriter::activation(const std::string& key, kernels::Activation value) {
   string(key, activation_name(value));
@@ -56,6 +57,13 @@ void ConfigWriter::list(const std::string& key, const std::vector<std::string>& 
 
 void ConfigWriter::object(const std::string& key, const ConfigWriter& fields) {
   object_->fields[key] = fields.object_->fields;
+}
+
+void ConfigWriter::keep_others(std::string_view json) {
+  const Json others = Json::parse(json);
+  for (const auto& [key, value] : others.items()) {
+    if (key != "dtype" && key != "torch_dtype" && !object_->fields.contains(key)) object_->fields[key] = value;
+  }
 }
 
 std::string ConfigWriter::json() const { return object_->fields.dump(2) + "\n"; }

@@ -25,12 +25,17 @@ class ConfigWriter {
   void number(const std::string& key, float value);  // with the shortest digits that identify it
   void boolean(const std::string& key, bool value);
   void string(const std::string& key, std::string_view value);
+  void null(const std::string& key);
   void activation(const std::string& key, kernels::Activation value);
   void id(const std::string& key, std::span<const int32_t> ids);  // null, a number or a list
   void strings(const std::string& key, const std::vector<std::pair<std::string, std::string>>& fields);
   void integers(const std::string& key, const std::vector<std::pair<std::string, int64_t>>& fields);
   void list(const std::string& key, const std::vector<std::string>& values);
   void object(const std::string& key, const ConfigWriter& fields);
+
+  // Adds the fields of another config.json that are not written yet, except those of the weights: label2id,
+  // pad_token_id and the like, which only other programs read.
+  void keep_others(std::string_view json);
 
   std::string json() const;
 

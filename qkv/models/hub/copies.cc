@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <exception>
+#include <system_error>
 #include <utility>
 
 #include "qkv/base/error.h"
@@ -72,7 +73,14 @@ void write(const fs::path& from, const fs::path& to, const Model& model, const S
   make_writable_folder(to);
   copy_companions(from, to);
   copy_modules(from, to, modules);
-  save(to, *model, family_of(from));
+  save(to, *model, family_of(from), from);
+}
+
+void write_translation(const fs::path& from, const fs::path& to, const TranslationModel& model) {
+  merge_updates(*model.transformer);
+  make_writable_folder(to);
+  copy_companions(from, to);
+  save_transformer(to, *model.transformer, model.generation, from);
 }
 
 // Restores the new folder, empty or nonexistent, unless the work is finished: otherwise a second attempt
@@ -100,13 +108,8 @@ class NewFolder {
 
 void write_copy(const fs::path& from, const fs::path& to, const LoadOptions& options) {
   switch (folder_kind(from)) {
-    case FolderKind::translation: {
-      const TranslationModel model = load_translation_model(from, options);
-      merge_updates(*model.transformer);
-      make_writable_folder(to);
-      copy_companions(from, to);
-      return save_transformer(to, *model.transformer, model.generation);
-    }
+    case FolderKind::translation:
+      return write_translation(from, to, load_translation_model(from, options));
     case FolderKind::language:
       return write(from, to, load_language_model(from, options), save_language_model);
     case FolderKind::encoder:
@@ -116,9 +119,8 @@ void write_copy(const fs::path& from, const fs::path& to, const LoadOptions& opt
   }
 }
 
-// Writes the model in `from`, loaded with these options, to the folder `to`.
-void copy_folder(const fs::path& from, const fs::path& to, const LoadOptions& options,
-                 const std::function<void(const fs::path& folder)>& finish) {
+void copy_checked(const fs::path& from, const fs::path& to, const LoadOptions& options,
+                  const std::function<void(const fs::path& folder)>& finish) {
   if (fs::exists(to) && !(fs::is_directory(to) && fs::is_empty(to))) {
     throw UsageError(concat(to.string(), ": expected an empty folder or none, found ",
                             fs::is_directory(to) ? "one with files in it" : "a file"));
@@ -127,6 +129,12 @@ void copy_folder(const fs::path& from, const fs::path& to, const LoadOptions& op
   write_copy(from, to, options);
   if (finish) finish(to);
   folder.done();
+}
+
+// Writes the model in `from`, loaded with these options, to the folder `to`.
+void copy_folder(const fs::path& from, const fs::path& to, const LoadOptions& options,
+                 const std::function<void(const fs::path& folder)>& finish) {
+  with_io_errors([&] { copy_checked(from, to, options, finish); });
 }
 
 }  // namespace

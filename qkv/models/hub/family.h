@@ -42,6 +42,12 @@ struct TranslationFamily : FamilyOf<TransformerConfig> {
   bool (*fits)(const TransformerConfig& config);
 };
 
+// Whether scores are only scaled by 1 / sqrt(d_k): no other scale, no soft cap, no window. Few families have
+// fields for these.
+inline bool has_plain_scores(const nn::LayerOptions& layer) {
+  return !layer.attention_scale && layer.attention_softcap == 0 && layer.window == 0;
+}
+
 // The last family fits every configuration.
 std::span<const TranslationFamily> translation_families();
 std::span<const LanguageFamily> language_families();

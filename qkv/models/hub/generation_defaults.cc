@@ -75,10 +75,13 @@ json fields_of(const GenerationDefaults& defaults) {
 }  // namespace
 
 GenerationDefaults load_generation_defaults(const std::filesystem::path& folder) {
+  const auto exists = [](const std::filesystem::path& path) {
+    return with_io_errors([&] { return std::filesystem::exists(path); });
+  };
   std::filesystem::path path = folder / "generation_config.json";
-  if (!std::filesystem::exists(path)) path = folder / "config.json";
+  if (!exists(path)) path = folder / "config.json";
   GenerationDefaults defaults{.beam = 1, .length_penalty = 1};
-  if (!std::filesystem::exists(path)) return defaults;
+  if (!exists(path)) return defaults;
   const JsonValue object = parse_json(read_file(path), path.string());
   visit_fields(defaults, [&](const char* key, auto& field) {
     if (const auto found = object.find(key)) read(*found, key, field);
@@ -103,9 +106,12 @@ std::string generation_json(const TransformerConfig& config, const GenerationDef
   std::vector<std::vector<int32_t>> bad_words = defaults.bad_words;
   const std::vector<int32_t> pad{static_cast<int32_t>(config.pad_id)};
   if (std::ranges::count(bad_words, pad) == 0) bad_words.push_back(pad);
+  // Beyond its positions, generate() of transformers fails.
+  const int64_t max_length = std::min(int64_t{defaults.max_new_tokens} + kStartAndEnd,
+                                      config.most_tokens().value_or(kMaxTokens));
   json object{{"num_beams", defaults.beam},
               {"length_penalty", defaults.length_penalty},
-              {"max_length", defaults.max_new_tokens + kStartAndEnd},
+              {"max_length", max_length},
               {"bad_words_ids", bad_words},
               {"eos_token_id", config.eos_id},
               {"forced_eos_token_id", config.eos_id},

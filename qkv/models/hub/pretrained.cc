@@ -42,7 +42,7 @@ void refuse_without_config(const std::filesystem::path& folder) {
   if (const std::string found = unreadable_weights(folder); !found.empty()) refuse(found);
 }
 
-Opened open_config(const std::filesystem::path& folder) {
+Opened open_checked_config(const std::filesystem::path& folder) {
   if (!std::filesystem::is_directory(folder)) {
     throw IoError(concat("model folder ", folder.string(), ": ",
                          std::filesystem::exists(folder) ? "it is not a folder" : "there is no such folder"));
@@ -61,6 +61,10 @@ Opened open_config(const std::filesystem::path& folder) {
   const bool own = model_type.starts_with(kOwnLayout);
   return {reader, stored_dtype(text, path.string()), own ? model_type.substr(kOwnLayout.size()) : model_type,
           own};
+}
+
+Opened open_config(const std::filesystem::path& folder) {
+  return with_io_errors([&] { return open_checked_config(folder); });
 }
 
 template <class Model>
@@ -132,8 +136,10 @@ std::unique_ptr<Model> load(const std::filesystem::path& folder, const char* kin
   const auto all = parameters_of(*model);
   std::optional<AdapterFiles> adapter;
   if (!options.adapter.empty()) adapter.emplace(options.adapter, family->weight_map(model->config()), folder);
+  const TensorFiles files = with_io_errors(
+      [&] { return TensorFiles(folder, options.trainable ? MapFor::writing : MapFor::reading); });
   load_parameters(
-      TensorFiles(folder, options.trainable ? MapFor::writing : MapFor::reading), map, opened.weights,
+      files, map, opened.weights,
       [&](const nn::ParameterVisitor& visitor) {
         all([&](const std::string& name, const nn::Parameter& parameter) {
           if (!adapter || !adapter->replaces(name)) visitor(name, parameter);
@@ -146,12 +152,14 @@ std::unique_ptr<Model> load(const std::filesystem::path& folder, const char* kin
 }
 
 template <class Model, class Config>
-void save(const std::filesystem::path& folder, const Model& model, const FamilyOf<Config>& family) {
+void save(const std::filesystem::path& folder, const Model& model, const FamilyOf<Config>& family,
+          const std::filesystem::path& original) {
   const auto visit = parameters_of(model);
   const DType dtype = weight_dtype(visit);
   ConfigWriter config = family.serialize(model.config());
   config.string("dtype", config_dtype(dtype));
   config.string("model_type", model_type_of(family.model_type, dtype));
+  if (!original.empty()) config.keep_others(read_file(original / kConfig));
   const std::vector<io::NamedTensor> tensors =
       stored_tensors(weight_map_of(family, model.config(), dtype == DType::i8), visit);
   make_writable_folder(folder);
@@ -218,28 +226,29 @@ std::unique_ptr<Transformer> load_transformer(const std::filesystem::path& folde
 }
 
 void save_language_model(const std::filesystem::path& folder, const LanguageModel& model,
-                         std::string_view model_type) {
-  save(folder, model, family_named(language_families(), model_type));
+                         std::string_view model_type, const std::filesystem::path& original) {
+  save(folder, model, family_named(language_families(), model_type), original);
 }
 
 void save_text_encoder(const std::filesystem::path& folder, const TextEncoder& model,
-                       std::string_view model_type) {
-  save(folder, model, family_named(encoder_families(), model_type));
+                       std::string_view model_type, const std::filesystem::path& original) {
+  save(folder, model, family_named(encoder_families(), model_type), original);
 }
 
 void save_image_encoder(const std::filesystem::path& folder, const ImageEncoder& model,
-                        std::string_view model_type) {
-  save(folder, model, family_named(image_families(), model_type));
+                        std::string_view model_type, const std::filesystem::path& original) {
+  save(folder, model, family_named(image_families(), model_type), original);
 }
 
 void save_transformer(const std::filesystem::path& folder, const Transformer& model,
-                      const GenerationDefaults& defaults) {
+                      const GenerationDefaults& defaults, const std::filesystem::path& original) {
   const auto families = translation_families();
   const auto family =
       std::ranges::find_if(families, [&](const auto& one) { return one.fits(model.config()); });
   make_writable_folder(folder);
-  write_file_atomically(folder / kGeneration, generation_json(model.config(), defaults));
-  save(folder, model, *family);
+  if (original.empty())
+    write_file_atomically(folder / kGeneration, generation_json(model.config(), defaults));
+  save(folder, model, *family, original);
 }
 
 }  // namespace qkv::models

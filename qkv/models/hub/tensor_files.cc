@@ -33,10 +33,10 @@ std::string unreadable_weights(const std::filesystem::path& folder) {
     return concat(name, ": an adapter, which holds changes to the weights of another model; peft's ",
                   "merge_and_unload().save_pretrained(FOLDER) writes a folder that opens here");
   }
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    if (entry.path().extension() != ".gguf") continue;
+  for (const std::filesystem::path& path : files_in(folder)) {
+    if (path.extension() != ".gguf") continue;
     return concat(
-        entry.path().filename().string(), ", and GGUF files are not read; transformers' ",
+        path.filename().string(), ", and GGUF files are not read; transformers' ",
         "from_pretrained(FOLDER, gguf_file=FILE).save_pretrained(OTHER) writes a folder that opens here");
   }
   for (const char* const name : {"tf_model.h5", "flax_model.msgpack", "rust_model.ot", "onnx/model.onnx"}) {

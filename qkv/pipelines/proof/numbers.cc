@@ -39,7 +39,7 @@ std::vector<ProofCase> cases_of(const models::TranslationModel& model) {
   };
   const auto source_of = [&](Ids ids) {
     ids = first_of(std::move(ids), most - 1);
-    ids.push_back(model.tokenizer->eos_id(text::Side::source));
+    if (config.source_eos) ids.push_back(model.tokenizer->eos_id(text::Side::source));
     return ids;
   };
   return {{"text", source_of(model.tokenizer->encode_source(kFirstText)),

@@ -93,14 +93,13 @@ uint64_t MarianFiles::fingerprint() const {
 MarianFiles number_pieces(const MarianModels& models) {
   const bool separate = !models.target.empty();
   MarianFiles files;
-  files.source.name = separate ? "the source vocabulary" : "the vocabulary";
-  files.source.model =
-      std::make_shared<SentencePieceModel>(models.source, separate ? "the source model" : "the model");
+  files.source.name = concat("the vocabulary of ", models.source_name);
+  files.source.model = std::make_shared<SentencePieceModel>(models.source, models.source_name);
   files.source.vocabulary = numbered(*files.source.model, separate, files.source.name);
   files.target = files.source;
   if (separate) {
-    files.target.name = "the target vocabulary";
-    files.target.model = std::make_shared<SentencePieceModel>(models.target, "the target model");
+    files.target.name = concat("the vocabulary of ", models.target_name);
+    files.target.model = std::make_shared<SentencePieceModel>(models.target, models.target_name);
     files.target.vocabulary = numbered(*files.target.model, separate, files.target.name);
   }
   files.source_lang = models.source_lang;

@@ -100,6 +100,8 @@ text::TranslationTokenizer make_tokenizer(const TranslationJob& job, const std::
   const VocabularyOptions& options = job.vocabulary;
   text::MarianModels models{
       .source = {}, .target = {}, .source_lang = options.source_lang, .target_lang = options.target_lang};
+  if (!options.model.empty()) models.source_name = options.model.string();
+  if (!options.target_model.empty()) models.target_name = options.target_model.string();
   if (options.separate) {
     models.source = model_for(job, options.model, {job.train.source}, stop);
     models.target = model_for(job, options.target_model, {job.train.target}, stop);

@@ -77,6 +77,7 @@ TranslationTask::TranslationTask(Inputs inputs)
     : inputs_(std::move(inputs)), special_(inputs_.tokenizer.special_ids()), model_(inputs_.config) {
   inputs_.options.validate();
   inputs_.config.validate();
+  special_.source_eos = inputs_.config.source_eos;
 }
 
 TaskInfo TranslationTask::info() const {

@@ -60,7 +60,8 @@ std::optional<double> translation_bleu(const models::Transformer& model,
     std::vector<std::vector<int32_t>> sources;
     for (const size_t pair : batch) {
       const auto ids = set.store.source(static_cast<int64_t>(pair));
-      sources.emplace_back(ids.begin(), ids.end()).push_back(tokenizer.eos_id(text::Side::source));
+      sources.emplace_back(ids.begin(), ids.end());
+      if (model.config().source_eos) sources.back().push_back(tokenizer.eos_id(text::Side::source));
     }
     const std::vector<search::NBest> found =
         search::search(model, sources, search, {.batch_tokens = options.batch_tokens});

@@ -71,14 +71,14 @@ bool fits(const TransformerConfig& config) {
          config.epsilon == 1e-5f && !config.gated && config.bias && config.output_bias &&
          config.positions == nn::PositionKind::sinusoidal_halves && config.tying != Tying::inputs &&
          config.scale_attention && !config.scale_output && !config.final_norm && usual(config.d_k) &&
-         usual(config.d_v) && config.d_model % 2 == 0;
+         usual(config.d_v) && config.d_model % 2 == 0 && config.source_eos;
 }
 
 ConfigWriter serialize(const TransformerConfig& config) {
   if (!fits(config)) {
     throw UsageError(
         "marian: expected post-norm blocks with layer norms, biases and heads of d_model / heads features, "
-        "and sinusoidal positions in halves, found another model");
+        "sinusoidal positions in halves, and </s> after sources, found another model");
   }
   ConfigWriter writer("marian", "MarianMTModel");
   writer.integer("vocab_size", config.source_vocabulary);

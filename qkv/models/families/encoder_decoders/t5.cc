@@ -92,6 +92,7 @@ bool are_blocks(const nn::StackOptions& stack) {
   const nn::LayerOptions& layer = stack.layer;
   return stack.final_norm && layer.norm == nn::NormPlacement::pre && layer.norm_kind == nn::NormKind::rms &&
          !layer.attention_bias && !layer.feed_forward_bias && layer.attention_scale == 1.0f &&
+         layer.attention_softcap == 0 && layer.window == 0 &&
          layer.positions.kind == nn::PositionKind::relative &&
          (layer.key_heads == 0 || layer.key_heads == layer.heads) &&
          width_of(layer, layer.d_k) == width_of(layer, layer.d_v) &&
@@ -100,6 +101,7 @@ bool are_blocks(const nn::StackOptions& stack) {
 
 bool fits(const TransformerConfig& config) {
   return are_blocks(config.encoder_stack()) && !config.output_bias && !config.scale_embedding &&
+         config.source_eos &&
          config.source_vocabulary == config.target_vocabulary &&
          config.tying == (config.scale_output ? Tying::three_way : Tying::inputs);
 }

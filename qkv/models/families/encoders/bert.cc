@@ -28,7 +28,7 @@ TextEncoderConfig parse(const ConfigReader& reader) {
 }
 
 ConfigWriter serialize(const TextEncoderConfig& config) {
-  return serialize_bert_fields(config, "bert", kArchitectures);
+  return serialize_bert_fields(config, "bert", kArchitectures, /*first_row=*/0);
 }
 
 WeightMap weight_map(const TextEncoderConfig& /*config*/) {

@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "qkv/base/error.h"
+#include "qkv/models/hub/family.h"
 
 namespace qkv::models {
 namespace {
@@ -145,8 +146,8 @@ TextEncoderConfig parse_bert_fields(const ConfigReader& reader, std::span<const 
 }
 
 ConfigWriter serialize_bert_fields(const TextEncoderConfig& config, const char* family,
-                                   std::span<const EncoderArchitecture> known) {
-  require_bert_blocks(config, family);
+                                   std::span<const EncoderArchitecture> known, int64_t first_row) {
+  require_bert_blocks(config, family, first_row);
   ConfigWriter writer(family, architecture_of(config, known).name);
   writer.integer("vocab_size", config.vocabulary);
   writer.integer("max_position_embeddings", config.embedding.positions.max_positions);
@@ -156,19 +157,21 @@ ConfigWriter serialize_bert_fields(const TextEncoderConfig& config, const char* 
   return writer;
 }
 
-void require_bert_blocks(const TextEncoderConfig& config, const char* family) {
+void require_bert_blocks(const TextEncoderConfig& config, const char* family, int64_t first_row) {
   const nn::LayerOptions& layer = config.encoder.layer;
   const nn::EmbeddingConfig& embedding = config.embedding;
   const auto usual = [&](int64_t width) { return width == 0 || width * layer.heads == layer.d_model; };
-  const bool fits = embedding.positions.kind == nn::PositionKind::learned && !embedding.scale &&
-                    embedding.norm && embedding.epsilon == layer.epsilon && !config.encoder.final_norm &&
+  const bool fits = embedding.positions.kind == nn::PositionKind::learned &&
+                    embedding.positions.first_row == first_row &&
+                    embedding.positions.pad_id == first_row - 1 && !embedding.scale && embedding.norm &&
+                    has_plain_scores(layer) && embedding.epsilon == layer.epsilon && !config.encoder.final_norm &&
                     layer.norm == nn::NormPlacement::post && layer.norm_kind == nn::NormKind::layer &&
                     !layer.gated && layer.attention_bias && layer.feed_forward_bias && usual(layer.d_k) &&
                     usual(layer.d_v) && (layer.key_heads == 0 || layer.key_heads == layer.heads) &&
                     layer.positions.kind == nn::PositionKind::none;
   if (!fits) {
     throw UsageError(concat(family,
-                            ": expected learned positions, a norm of the embeddings and post-norm "
+                            ": expected learned positions from row ", first_row, " on, a norm of the embeddings and post-norm "
                             "blocks with layer norms and biases, found another model"));
   }
 }

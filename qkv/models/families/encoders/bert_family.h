@@ -44,13 +44,14 @@ void write_blocks(const nn::StackOptions& blocks, ConfigWriter& writer);
 // itself rejects unknown fields.
 TextEncoderConfig parse_bert_fields(const ConfigReader& reader, std::span<const EncoderArchitecture> known,
                                     int64_t first_row);
-// The inverse. Throws UsageError for other blocks or heads.
+// The inverse. Throws UsageError for other blocks, heads or positions.
 ConfigWriter serialize_bert_fields(const TextEncoderConfig& config, const char* family,
-                                   std::span<const EncoderArchitecture> known);
+                                   std::span<const EncoderArchitecture> known, int64_t first_row);
 
 // Throws UsageError naming the family unless the blocks are post-norm with layer norms and biases, after
-// learned positions whose first `first_row` rows are unused.
-void require_bert_blocks(const TextEncoderConfig& config, const char* family);
+// learned positions, of which position 0 is row `first_row`. If that is not 0, the row before it is that of
+// pad tokens, whose id has the same number.
+void require_bert_blocks(const TextEncoderConfig& config, const char* family, int64_t first_row);
 
 // The tensor names of embeddings and blocks in BERT's files, which RoBERTa shares: `model` is "bert" or
 // "roberta".

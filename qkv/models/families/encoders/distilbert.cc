@@ -53,7 +53,7 @@ TextEncoderConfig parse(const ConfigReader& reader) {
 }
 
 ConfigWriter serialize(const TextEncoderConfig& config) {
-  require_bert_blocks(config, "distilbert");
+  require_bert_blocks(config, "distilbert", /*first_row=*/0);
   const nn::LayerOptions& layer = config.encoder.layer;
   ConfigWriter writer("distilbert", architecture_of(config, kArchitectures).name);
   writer.integer("vocab_size", config.vocabulary);

@@ -1,8 +1,9 @@
-// RoBERTa (Liu et al. 2019): BERT's blocks; positions count from the padding id + 1, and heads have other
-// names.
+// RoBERTa (Liu et al. 2019): BERT's blocks; positions count from the padding id + 1 and skip pad tokens, and
+// heads have other names.
 
 #include <array>
 
+#include "qkv/base/error.h"
 #include "qkv/models/families/encoders/bert_family.h"
 #include "qkv/models/hub/family.h"
 
@@ -16,16 +17,20 @@ constexpr std::array<EncoderArchitecture, 4> kArchitectures{
      {.name = "RobertaForTokenClassification", .labelled = ClassificationTarget::tokens}}};
 
 TextEncoderConfig parse(const ConfigReader& reader) {
-  const int64_t first_row = reader.integer("pad_token_id", 1) + 1;
-  TextEncoderConfig config = parse_bert_fields(reader, kArchitectures, first_row);
+  const int64_t pad = reader.integer("pad_token_id", 1);
+  if (pad < 0) reader.reject("pad_token_id", "an id, from which positions count");
+  TextEncoderConfig config = parse_bert_fields(reader, kArchitectures, pad + 1);
+  config.embedding.positions.pad_id = pad;
   constexpr std::array<std::string_view, 1> kIrrelevant{"classifier_dropout"};
   reader.reject_unknown_model_fields(kIrrelevant);
   return config;
 }
 
 ConfigWriter serialize(const TextEncoderConfig& config) {
-  ConfigWriter writer = serialize_bert_fields(config, "roberta", kArchitectures);
-  writer.integer("pad_token_id", config.embedding.positions.first_row - 1);
+  const int64_t pad = config.embedding.positions.pad_id;
+  if (pad < 0) throw UsageError("roberta: expected positions that skip pad tokens (pad_id), found others");
+  ConfigWriter writer = serialize_bert_fields(config, "roberta", kArchitectures, pad + 1);
+  writer.integer("pad_token_id", pad);
   return writer;
 }
 

@@ -76,7 +76,8 @@ ConfigWriter serialize(const ImageEncoderConfig& config, const Words& words) {
                     config.pooler == config.labels.empty() && config.encoder.final_norm &&
                     layer.norm == nn::NormPlacement::pre && layer.norm_kind == nn::NormKind::layer &&
                     !layer.gated && layer.attention_bias && layer.feed_forward_bias && layer.key_heads == 0 &&
-                    layer.d_k == 0 && layer.d_v == 0 && layer.positions.kind == nn::PositionKind::none;
+                    layer.d_k == 0 && layer.d_v == 0 && has_plain_scores(layer) &&
+                    layer.positions.kind == nn::PositionKind::none;
   if (!fits) {
     throw UsageError(concat(words.model_type,
                             ": expected square images, pre-norm blocks with layer norms and "
