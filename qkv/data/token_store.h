@@ -18,6 +18,10 @@ namespace qkv::data {
 // Immutable; safe to read from several threads. Ids do not include special tokens.
 class TokenStore {
  public:
+  // A copy shares the file, and so does a move: the source stays usable.
+  TokenStore(const TokenStore&) = default;
+  TokenStore& operator=(const TokenStore&) = default;
+
   // Tokenizes the corpus on threads() threads and replaces `path` atomically. The file's bytes depend only on
   // the corpus, the tokenizer and the options. Throws IoError, the errors of ParallelReader, and DataError if
   // no pair is left; Stopped soon after *stop becomes true, and `path` is then as it was.

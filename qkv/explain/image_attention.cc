@@ -6,6 +6,7 @@
 
 #include "qkv/base/error.h"
 #include "qkv/base/parallel.h"
+#include "qkv/data/image_limits.h"
 #include "qkv/explain/captured_report.h"
 #include "qkv/explain/page_parts.h"
 #include "qkv/explain/report_file.h"
@@ -70,11 +71,13 @@ std::vector<Tensor> attention_rollout(std::span<const Tensor> layers) {
 
 void ImageAttentionReport::validate() const {
   if (layers.empty()) throw UsageError("attention report: expected at least one layer, found none");
-  if (rows < 1 || columns < 1 || own_tokens.empty() || image.pixels.empty()) {
+  constexpr int64_t kMostPatches = 1 << 20;
+  if (rows < 1 || columns < 1 || rows > kMostPatches / columns || own_tokens.empty() || image.pixels.empty()) {
     throw UsageError(concat("attention report: expected an image, a token for all of it and patches, found ",
                             image.height, " x ", image.width, " pixels, ", own_tokens.size(), " tokens and ",
                             rows, " x ", columns, " patches"));
   }
+  data::require_pixels(image);
   const int64_t heads = layers.front().rank() == 3 ? std::max<int64_t>(layers.front().dim(0), 1) : 1;
   const Shape expected{heads, tokens(), tokens()};
   for (size_t i = 0; i < layers.size(); ++i) {

@@ -54,8 +54,10 @@ std::string filled(std::string_view text, const std::map<std::string, std::strin
   for (;;) {
     const size_t begin = text.find("{{"), end = text.find("}}", begin);
     if (end == std::string_view::npos) return result.append(text);
-    result.append(text.substr(0, begin))
-        .append(values.at(std::string(text.substr(begin + 2, end - begin - 2))));
+    const std::string_view name = text.substr(begin + 2, end - begin - 2);
+    const auto value = values.find(name);
+    if (value == values.end()) throw UsageError(concat("page: expected a value of {{", name, "}}, found none"));
+    result.append(text.substr(0, begin)).append(value->second);
     text.remove_prefix(end + 2);
   }
 }

@@ -5,6 +5,7 @@
 
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
+#include "qkv/data/image_limits.h"
 #include "qkv/models/hub/config_reader.h"
 
 namespace qkv::models {
@@ -169,6 +170,7 @@ ImageProcessor::ImageProcessor(const ImageProcessorConfig& config) : config_(con
 }
 
 data::Image ImageProcessor::resize_and_crop(const data::Image& image) const {
+  data::require_pixels(image);
   data::Image result;
   const data::Image* now = &image;
   const auto resized = [&](int64_t height, int64_t width) {
@@ -185,6 +187,7 @@ data::Image ImageProcessor::resize_and_crop(const data::Image& image) const {
 }
 
 void ImageProcessor::normalize(const data::Image& seen, float* to) const {
+  data::require_pixels(seen);
   const int64_t pixels = seen.height * seen.width;
   for (int64_t i = 0; i < pixels; ++i) {
     for (int64_t c = 0; c < 3; ++c) {
@@ -194,6 +197,7 @@ void ImageProcessor::normalize(const data::Image& seen, float* to) const {
 }
 
 Tensor ImageProcessor::operator()(std::span<const data::Image> images) const {
+  if (images.empty()) throw UsageError("images: expected at least one, found none");
   Tensor pixels;
   for (size_t i = 0; i < images.size(); ++i) {
     const data::Image one = resize_and_crop(images[i]);

@@ -22,6 +22,7 @@ EncoderRequest TextClassifier::prepare(std::string_view text, const ClassifyOpti
 
 Classified TextClassifier::finish(const EncoderRequest& /*request*/, const Tensor& hidden) const {
   const models::TextEncoderConfig& config = model().config();
+  require_hidden(hidden, std::nullopt, config.embedding.d_model);
   const Tensor found =
       probabilities(model().classifier_logits(hidden, Offsets::uniform(1, hidden.rows())), config.problem);
   return {.labels = ranked(found.values(), config.labels), .error = {}};

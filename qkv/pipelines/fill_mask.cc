@@ -39,6 +39,7 @@ FillMaskRequest MaskFiller::prepare(std::string_view text, const FillMaskOptions
 
 FilledText MaskFiller::finish(const FillMaskRequest& request, const Tensor& hidden) const {
   const text::Encoding& encoding = request.encoding;
+  require_encoded(request, hidden, model().config().embedding.d_model);
   FilledText result;
   for (size_t t = 0; t < encoding.size(); ++t) {
     if (encoding.ids[t] != mask_) continue;

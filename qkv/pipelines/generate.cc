@@ -100,7 +100,7 @@ Generated TextGenerator::finish(GenerationRequest request, search::Decoded decod
     // An end token forced by the limit was not chosen by the model.
     if (!hypothesis.complete && !hypothesis.ids.empty()) {
       hypothesis.ids.pop_back();
-      hypothesis.token_log_probabilities.pop_back();
+      if (!hypothesis.token_log_probabilities.empty()) hypothesis.token_log_probabilities.pop_back();
     }
     std::string text = continuation(model_->tokenizer, request.decode.source, hypothesis.ids);
     result.completions.push_back({std::move(text), std::move(hypothesis)});

@@ -50,7 +50,9 @@ struct GenerationRequest {
 // Const: safe to use from several threads.
 class TextGenerator {
  public:
-  explicit TextGenerator(std::shared_ptr<const LoadedLanguageModel> model) : model_(std::move(model)) {}
+  // Throws UsageError for a null handle.
+  explicit TextGenerator(std::shared_ptr<const LoadedLanguageModel> model)
+      : model_(required(std::move(model))) {}
   // Throws the errors of open_language_model().
   explicit TextGenerator(const std::filesystem::path& folder, const models::LoadOptions& options = {})
       : model_(open_language_model(folder, options)) {}

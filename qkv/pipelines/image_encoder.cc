@@ -18,8 +18,10 @@ models::ImageProcessorConfig preprocessing_of(const LoadedImageEncoder& encoder,
   }
   if (options.size) {
     const auto& [height, width] = *options.size;
-    if (height < 1 || width < 1 || height % model.patch != 0 || width % model.patch != 0) {
-      throw UsageError(concat("image size: expected multiples of the patches' ", model.patch, ", found ",
+    if (height < 1 || width < 1 || height % model.patch != 0 || width % model.patch != 0 ||
+        height > data::kMaxImagePixels / width) {
+      throw UsageError(concat("image size: expected multiples of the patches' ", model.patch, ", of at most ",
+                              data::kMaxImagePixels, " pixels, found ",
                               height, " x ", width));
     }
     return config.sized(*options.size);
@@ -38,7 +40,7 @@ models::ImageProcessorConfig preprocessing_of(const LoadedImageEncoder& encoder,
 
 ImageEncoderPipeline::ImageEncoderPipeline(std::shared_ptr<const LoadedImageEncoder> encoder,
                                            const ImageEncoderOptions& options)
-    : encoder_(std::move(encoder)),
+    : encoder_(required(std::move(encoder))),
       processor_(preprocessing_of(*encoder_, options)),
       batch_tokens_(options.batch_tokens) {
   if (batch_tokens_ < 1) throw UsageError(concat("batch_tokens: expected at least 1, found ", batch_tokens_));
@@ -70,16 +72,26 @@ void ImageEncoderPipeline::encode(
   const models::ImageSize size = *processor_.config().size();
   const int64_t tokens = model().config().tokens(size), elements = 3 * size.height * size.width;
   const auto most = static_cast<size_t>(std::max<int64_t>(batch_tokens_ / tokens, 1));
+  const Shape expected{3, size.height, size.width};
   std::vector<size_t> good;
+  if (!use) throw UsageError("encode: expected a function for the results, found none");
   for (size_t i = 0; i < requests.size(); ++i) {
-    if (requests[i]->error.empty()) good.push_back(i);
+    if (!requests[i]) throw UsageError(concat("encode: request ", i, ": expected one, found none"));
+    if (!requests[i]->error.empty()) continue;
+    const Tensor& pixels = requests[i]->pixels;
+    if (!pixels.defined() || pixels.dtype() != DType::f32 || pixels.shape() != expected) {
+      throw ShapeError(concat("encode: request ", i, ": expected pixels f32 ", expected, ", found ",
+                              pixels.defined() ? concat(name_of(pixels.dtype()), " ", pixels.shape()) : std::string("none")));
+    }
+    good.push_back(i);
   }
   for (size_t begin = 0; begin < good.size(); begin += most) {
     const auto batch = std::span(good).subspan(begin, std::min(most, good.size() - begin));
     Tensor pixels = Tensor::empty({std::ssize(batch), 3, size.height, size.width});
     for (size_t k = 0; k < batch.size(); ++k) {
-      std::ranges::copy(requests[batch[k]]->pixels.values(),
-                        pixels.data() + static_cast<int64_t>(k) * elements);
+      const Tensor& one = requests[batch[k]]->pixels;
+      const Tensor whole = one.contiguous() ? one : one.clone();
+      std::ranges::copy(whole.values(), pixels.data() + static_cast<int64_t>(k) * elements);
     }
     nn::ForwardContext context;
     const Tensor hidden = model()(pixels, context, models::OtherSizes::interpolated).value();

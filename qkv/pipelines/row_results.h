@@ -3,6 +3,8 @@
 
 #include <span>
 
+#include <optional>
+
 #include "qkv/models/problem_type.h"
 #include "qkv/ops/variable.h"
 #include "qkv/pipelines/results.h"
@@ -30,12 +32,17 @@ std::vector<float> first_row(const Tensor& hidden);
 // Scales to L2 norm 1; a zero vector is unchanged.
 void scale_to_one(std::vector<float>& vector);
 
+// Throws ShapeError unless hidden is f32 [tokens, d_model] with at least one token; `tokens`: nothing if any number
+// is right.
+void require_hidden(const Tensor& hidden, std::optional<int64_t> tokens, int64_t d_model);
+
 // Throws UsageError if the options select a pooler and the model has none.
 void require_pooler(const EmbedOptions& options, bool model_has_pooler);
 
 // The embedding of a text or an image from its hidden states [tokens, d_model].
 template <class Model>
 std::vector<float> embedded(const Tensor& hidden, const EmbedOptions& options, const Model& model) {
+  require_hidden(hidden, std::nullopt, model.config().encoder.layer.d_model);
   std::vector<float> vector;
   switch (options.pooling) {
     case Pooling::mean:

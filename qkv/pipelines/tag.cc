@@ -19,6 +19,7 @@ TagRequest TokenTagger::prepare(std::string_view text) const { return {{read(tex
 
 TaggedText TokenTagger::finish(const TagRequest& request, const Tensor& hidden) const {
   const text::Encoding& encoding = request.encoding;
+  require_encoded(request, hidden, model().config().embedding.d_model);
   const Tensor found = probabilities(model().classifier_logits(hidden, Offsets::uniform(1, hidden.rows())));
   TaggedText result;
   for (size_t t = 0; t < encoding.size(); ++t) {
@@ -26,6 +27,10 @@ TaggedText TokenTagger::finish(const TagRequest& request, const Tensor& hidden) 
     const auto row = row_of(found, static_cast<int64_t>(t));
     const size_t label = largest(row, 1).front();
     const auto [begin, end] = encoding.offsets[t];
+    if (begin > end || end > request.text.size()) {
+      throw UsageError(concat("tag: expected tokens within the text of ", request.text.size(),
+                              " bytes, found bytes ", begin, " to ", end));
+    }
     result.tokens.push_back({.begin = begin,
                              .end = end,
                              .text = request.text.substr(begin, end - begin),

@@ -3,15 +3,38 @@
 #include "qkv/base/error.h"
 #include "qkv/data/batches_by_length.h"
 #include "qkv/pipelines/checks.h"
+#include "qkv/pipelines/row_results.h"
 
 namespace qkv::pipelines {
+
+namespace {
+
+void require_equal_lists(const text::Encoding& encoding) {
+  const size_t size = encoding.ids.size();
+  for (const size_t other : {encoding.offsets.size(), encoding.type_ids.size(), encoding.special_mask.size(),
+                             encoding.text_index.size()}) {
+    if (other != size) {
+      throw UsageError(concat("request: expected ", size, " of everything, as there are ids, found ", other));
+    }
+  }
+}
+
+}  // namespace
+
+void require_encoded(const EncoderRequest& request, const Tensor& hidden, int64_t d_model) {
+  require_equal_lists(request.encoding);
+  require_hidden(hidden, std::ssize(request.encoding.ids), d_model);
+}
 
 void encode(const models::TextEncoder& model, std::span<const EncoderRequest* const> requests,
             const std::function<void(size_t request, const Tensor& hidden)>& use, int64_t batch_tokens) {
   std::vector<size_t> good;
   std::vector<int64_t> lengths;
+  if (!use) throw UsageError("encode: expected a function for the results, found none");
   for (size_t i = 0; i < requests.size(); ++i) {
+    if (!requests[i]) throw UsageError(concat("encode: request ", i, ": expected one, found none"));
     if (!requests[i]->error.empty()) continue;
+    require_equal_lists(requests[i]->encoding);
     good.push_back(i);
     lengths.push_back(std::ssize(requests[i]->encoding.ids));
   }

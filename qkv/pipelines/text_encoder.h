@@ -23,6 +23,10 @@ struct EncoderRequest {
 // Tokens per batch: affects memory and speed, not results.
 inline constexpr int64_t kEncoderBatchTokens = 4096;
 
+// Throws UsageError unless all lists of the encoding are of equal length, and ShapeError unless hidden is [tokens,
+// d_model].
+void require_encoded(const EncoderRequest& request, const Tensor& hidden, int64_t d_model);
+
 // Runs the encoder over requests, possibly of different pipelines, in batches of similar lengths, and calls
 // use(index of the request, hidden states [tokens, d_model]) for each request without an error. Hidden states
 // do not depend on the other requests. Throws UsageError for batch_tokens below 1.
@@ -37,8 +41,9 @@ void encode(const models::TextEncoder& model, std::span<const EncoderRequest* co
 // where operator() calls run() with the other two.
 class TextEncoderPipeline {
  public:
+  // Throws UsageError for a null handle.
   explicit TextEncoderPipeline(std::shared_ptr<const LoadedTextEncoder> encoder)
-      : encoder_(std::move(encoder)) {}
+      : encoder_(required(std::move(encoder))) {}
   // Throws the errors of open_text_encoder().
   explicit TextEncoderPipeline(const std::filesystem::path& folder, const models::LoadOptions& options = {})
       : encoder_(open_text_encoder(folder, options)) {}

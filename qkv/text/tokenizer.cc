@@ -113,6 +113,29 @@ void truncate(TextTokens& first, TextTokens* second, const Truncation& options, 
   target->truncate(target->size() - surplus, options.from_left);
 }
 
+void require_id(const char* of, int64_t id) {
+  if (id >= 0 && id < Vocabulary::kMaxIds) return;
+  throw UsageError(concat("tokenizer: ", of, ": expected ids from 0 to ", Vocabulary::kMaxIds - 1, ", found ", id));
+}
+
+// What the readers of files have checked already.
+void require_consistent(const TokenizerParts& parts) {
+  if (!parts.model) throw UsageError("tokenizer: expected a model, found none");
+  for (const AddedToken& token : parts.added_tokens) require_id("added tokens", token.id);
+  for (const int32_t id : parts.symbols) {
+    if (!parts.model->vocabulary().has(id))
+      throw UsageError(concat("tokenizer: symbols: expected ids of the vocabulary, found ", id));
+  }
+  const PostProcessing& post = parts.post_processing;
+  for (const auto& [layout, texts] : {std::pair(&post.single, 1), std::pair(&post.pair, 2)}) {
+    for (const PostProcessing::Part& part : *layout) {
+      if (part.text < -1 || part.text >= texts)
+        throw UsageError(concat("tokenizer: post-processing: expected one of ", texts, " texts, found text ", part.text));
+      for (const int32_t id : part.ids) require_id("post-processing", id);
+    }
+  }
+}
+
 }  // namespace
 
 struct Tokenizer::State {
@@ -259,16 +282,24 @@ struct Tokenizer::State {
   }
 };
 
-Tokenizer::Tokenizer(TokenizerParts parts) : state_(std::make_shared<const State>(std::move(parts))) {}
+Tokenizer::Tokenizer(TokenizerParts parts) {
+  require_consistent(parts);
+  state_ = std::make_shared<const State>(std::move(parts));
+}
+
+const Tokenizer::State& Tokenizer::state() const {
+  if (!state_) throw UsageError("tokenizer: expected one, found one that was moved from");
+  return *state_;
+}
 
 Encoding Tokenizer::encode(std::string_view text, const EncodeOptions& options) const {
-  return state_->encode({&text, 1}, options);
+  return state().encode({&text, 1}, options);
 }
 
 Encoding Tokenizer::encode(std::string_view first, std::string_view second,
                            const EncodeOptions& options) const {
   const std::string_view both[] = {first, second};
-  return state_->encode(both, options);
+  return state().encode(both, options);
 }
 
 std::string Tokenizer::decode(std::span<const int32_t> ids, const DecodeOptions& options) const {
@@ -277,31 +308,31 @@ std::string Tokenizer::decode(std::span<const int32_t> ids, const DecodeOptions&
     if (options.skip_special_tokens && is_special(id)) continue;
     if (const auto spelled = token(id)) tokens.emplace_back(*spelled);
   }
-  if (state_->parts.decoder) state_->parts.decoder->apply(tokens);
+  if (state().parts.decoder) state().parts.decoder->apply(tokens);
   std::string text;
   for (size_t i = 0; i < tokens.size(); ++i) {
-    if (i > 0 && !state_->parts.decoder) text += ' ';
+    if (i > 0 && !state().parts.decoder) text += ' ';
     text += tokens[i];
   }
   return text;
 }
 
 std::optional<int32_t> Tokenizer::id_of(std::string_view token) const {
-  int32_t id = state_->added_ids.find(token);
-  if (id < 0) id = state_->parts.model->vocabulary().find(token);
+  int32_t id = state().added_ids.find(token);
+  if (id < 0) id = state().parts.model->vocabulary().find(token);
   return id < 0 ? std::nullopt : std::optional(id);
 }
 
 std::optional<std::string_view> Tokenizer::token(int32_t id) const {
-  if (id < 0 || id >= size() || !state_->known[static_cast<size_t>(id)]) return std::nullopt;
-  return state_->tokens[static_cast<size_t>(id)];
+  if (id < 0 || id >= size() || !state().known[static_cast<size_t>(id)]) return std::nullopt;
+  return state().tokens[static_cast<size_t>(id)];
 }
 
 bool Tokenizer::is_special(int32_t id) const {
-  return id >= 0 && id < size() && state_->special[static_cast<size_t>(id)] != 0;
+  return id >= 0 && id < size() && state().special[static_cast<size_t>(id)] != 0;
 }
 
-const SpecialTokens& Tokenizer::special_tokens() const { return state_->parts.special_tokens; }
-int64_t Tokenizer::size() const { return static_cast<int64_t>(state_->tokens.size()); }
+const SpecialTokens& Tokenizer::special_tokens() const { return state().parts.special_tokens; }
+int64_t Tokenizer::size() const { return static_cast<int64_t>(state().tokens.size()); }
 
 }  // namespace qkv::text

@@ -61,7 +61,7 @@ struct SpecialTokens {
 
 struct TokenizerParts;  // tokenizer_parts.h
 
-// Immutable and cheap to copy; safe to use from several threads.
+// Immutable and cheap to copy; safe to use from several threads. A moved-from tokenizer throws UsageError.
 class Tokenizer {
  public:
   // Reads a folder (tokenizer.json; else vocab.txt; else vocab.json and merges.txt; else tokenizer.model,
@@ -73,6 +73,7 @@ class Tokenizer {
   // program that wrote the file, are ignored: truncation is the caller's choice, and nothing is padded.
   static Tokenizer from_json(std::string_view json, const std::string& name);
 
+  // Throws UsageError for parts without a model, and for ids and texts that do not exist.
   explicit Tokenizer(TokenizerParts parts);
 
   // Tokenizes a text, or a pair (such as a question and a paragraph). Invalid UTF-8 is read as U+FFFD. Throws
@@ -97,6 +98,8 @@ class Tokenizer {
 
  private:
   struct State;
+  const State& state() const;  // throws UsageError for a moved-from tokenizer
+
   std::shared_ptr<const State> state_;
 };
 

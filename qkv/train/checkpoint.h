@@ -43,6 +43,9 @@ struct TrainState {
 // Settings and fingerprints by name, as text.
 using Fields = std::map<std::string, std::string>;
 
+// Throws UsageError naming the setting if a value is not UTF-8, such as the path of a file: JSON cannot store it.
+void require_text(const Fields& fields);
+
 struct Checkpoint {
   TrainState state;
   Fields fields;
@@ -66,8 +69,8 @@ class CheckpointFolder {
  public:
   explicit CheckpointFolder(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
-  // Writes a checkpoint, and then removes all but the newest `keep`. Throws IoError; earlier checkpoints then
-  // remain.
+  // Writes a checkpoint, and then removes all but the newest `keep`. Throws UsageError for a `keep` below 1,
+  // negative steps and what require_text() rejects; IoError, and earlier checkpoints then remain.
   void save(const TrainState& state, const Fields& fields, const std::vector<io::NamedTensor>& tensors,
             int64_t keep) const;
 

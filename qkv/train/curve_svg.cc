@@ -59,9 +59,11 @@ struct Axis {
   }
   double pixel(double value) const { return begin + (value - low) / (high - low) * (end - begin); }
   std::vector<double> ticks() const {
-    const double tick = tick_of(high - low);
+    const double tick = tick_of(high - low), first = std::ceil(low / tick);
     std::vector<double> result;
-    for (double i = std::ceil(low / tick); i * tick <= high + tick / 1000; ++i) result.push_back(i * tick);
+    // Counted, as first + 1 equals first if the values are large and close.
+    for (int i = 0; i <= kTicks && (first + i) * tick <= high + tick / 1000; ++i)
+      result.push_back((first + i) * tick);
     return result;
   }
 };

@@ -3,15 +3,27 @@
 #include <system_error>
 #include <utility>
 
+#include "qkv/base/error.h"
 #include "qkv/base/log.h"
 #include "qkv/base/thread.h"
 
 namespace qkv::train {
 
+namespace {
+
+std::unique_ptr<BatchStream> required(std::unique_ptr<BatchStream> stream) {
+  if (!stream) throw UsageError("batches: expected a stream, found none");
+  return stream;
+}
+
+}  // namespace
+
 Prefetcher::Prefetcher(std::unique_ptr<BatchStream> stream, int64_t batches_per_step)
-    : stream_(std::move(stream)),
+    : stream_(required(std::move(stream))),
       batches_per_step_(batches_per_step),
       batches_in_epoch_(stream_->batches_in_epoch()) {
+  if (batches_per_step < 1)
+    throw UsageError(concat("batches: expected at least 1 per step, found ", batches_per_step));
   try {
     thread_ = start_thread([this] { work(); });
   } catch (const std::system_error& error) {
@@ -49,6 +61,7 @@ StepBatches Prefetcher::prepare() {
   StepBatches step;
   for (int64_t i = 0; i < batches_per_step_; ++i) {
     step.batches.push_back(stream_->next());
+    if (!step.batches.back()) throw UsageError("batches: expected one from the stream, found none");
     step.size += step.batches.back()->size;
   }
   step.after = stream_->state();

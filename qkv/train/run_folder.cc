@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "qkv/base/error.h"
+#include "qkv/base/files.h"
 #include "qkv/base/hash.h"
 #include "qkv/base/json.h"
 
@@ -40,7 +41,9 @@ std::string checksum(const Fields& fields) {
 
 }  // namespace
 
-void require_fitting_folder(const std::filesystem::path& folder, IfRunExists existing) {
+namespace {
+
+void require_fitting(const std::filesystem::path& folder, IfRunExists existing) {
   const bool checkpoints = !CheckpointFolder(folder / "checkpoints").empty();
   const bool model = std::filesystem::exists(folder / "config.json");
   if (existing == IfRunExists::refuse && (checkpoints || model)) {
@@ -52,6 +55,12 @@ void require_fitting_folder(const std::filesystem::path& folder, IfRunExists exi
       !std::filesystem::exists(folder / kRecord)) {
     throw UsageError(concat(folder.string(), ": expected checkpoints to resume from, found a model alone"));
   }
+}
+
+}  // namespace
+
+void require_fitting_folder(const std::filesystem::path& folder, IfRunExists existing) {
+  with_io_errors([&] { require_fitting(folder, existing); });
 }
 
 void RunFolder::require_there() const {
@@ -101,6 +110,7 @@ void RunFolder::read_record() {
 }
 
 void RunFolder::write_record(const Fields& settings) const {
+  require_text(settings);
   const nlohmann::json record{{"format", kFormat}, {"fields", settings}, {"checksum", checksum(settings)}};
   write_file_atomically(path_ / kRecord, record.dump(1) + "\n");
   flush_folder(path_);

@@ -51,6 +51,7 @@ void cut_back(const std::filesystem::path& folder, const RunLog::Lengths& length
     if (known == lengths.end()) std::filesystem::remove(folder / name);
   }
   for (const auto& [name, length] : lengths) {
+    if (length < 0) throw DataError(concat(name, ": expected a length of 0 bytes or more, found ", length));
     const std::filesystem::path path = folder / name;
     std::error_code missing;
     const auto found = static_cast<int64_t>(std::filesystem::file_size(path, missing));
@@ -96,12 +97,14 @@ void JsonLines::add(const std::string& object) {
 }
 
 RunLog::RunLog(const std::filesystem::path& folder) : folder_(folder) {
-  for (const char* name : {kEvents, kLog, kSpeed, kCurve}) std::filesystem::remove_all(folder_ / name);
+  with_io_errors([&] {
+    for (const char* name : {kEvents, kLog, kSpeed, kCurve}) std::filesystem::remove_all(folder_ / name);
+  });
   open(std::nullopt);
 }
 
 RunLog::RunLog(const std::filesystem::path& folder, const Lengths& lengths, int64_t step) : folder_(folder) {
-  cut_back(folder_, lengths, step);
+  with_io_errors([&] { cut_back(folder_, lengths, step); });
   read_curves();
   open(step + 1);
 }
@@ -168,10 +171,12 @@ void RunLog::flush() {
 RunLog::Lengths RunLog::save() {
   flush();
   Lengths lengths;
-  for (const std::filesystem::path& name : growing_files(folder_)) {
-    flush_file(folder_ / name);
-    lengths[name.string()] = static_cast<int64_t>(std::filesystem::file_size(folder_ / name));
-  }
+  with_io_errors([&] {
+    for (const std::filesystem::path& name : growing_files(folder_)) {
+      flush_file(folder_ / name);
+      lengths[name.string()] = static_cast<int64_t>(std::filesystem::file_size(folder_ / name));
+    }
+  });
   return lengths;
 }
 

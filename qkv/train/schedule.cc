@@ -46,7 +46,7 @@ double learning_rate(const ScheduleOptions& options, int64_t step) {
     case ScheduleKind::cosine:
     case ScheduleKind::linear: {
       const double length = static_cast<double>(options.total_steps) - warmup;
-      const double progress = std::min((now - warmup) / length, 1.0);
+      const double progress = length > 0 ? std::min((now - warmup) / length, 1.0) : 1.0;
       const double low = options.minimum;
       const double left = options.kind == ScheduleKind::linear
                               ? 1 - progress

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "qkv/base/error.h"
+#include "qkv/base/files.h"
 #include "qkv/ops/linear_cross_entropy.h"
 #include "qkv/ops/profile.h"
 #include "qkv/ops/tape.h"
@@ -36,10 +38,29 @@ void add(std::vector<CurveShare>& sums, const std::vector<CurveShare>& shares) {
   }
 }
 
+// Sums of curves are by their place. `sums` is empty before the first batch.
+void require_same_curves(const std::vector<CurveShare>& sums, const BatchLoss& batch) {
+  const auto names = [](const std::vector<CurveShare>& curves) {
+    std::string list;
+    for (const CurveShare& curve : curves) list += concat(list.empty() ? "" : ", ", curve.name);
+    return list;
+  };
+  if (batch.curves.empty()) throw UsageError("task: expected the curve of a batch's loss, found none");
+  if (!sums.empty() && names(sums) != names(batch.curves)) {
+    throw UsageError(concat("task: expected the curves of the batches before, ", names(sums), ", found ",
+                            names(batch.curves)));
+  }
+}
+
 TrainOptions validated(TrainOptions options) {
   if (options.schedule.total_steps == 0) options.schedule.total_steps = options.max_steps;
   options.validate();
   return options;
+}
+
+std::unique_ptr<Task> required(std::unique_ptr<Task> task) {
+  if (!task) throw UsageError("trainer: expected a task, found none");
+  return task;
 }
 
 double mean(const CurveShare& share) { return share.sum / std::max(share.count, 1e-300); }
@@ -55,16 +76,17 @@ std::optional<double> StepReport::curve(const std::string& name) const {
 
 Trainer::Trainer(std::unique_ptr<Task> task, const TrainOptions& options, const std::filesystem::path& folder,
                  IfRunExists existing)
-    : Trainer{std::move(task), validated(options), RunFolder(folder, existing)} {}
+    : Trainer{required(std::move(task)), validated(options), RunFolder(folder, existing)} {}
 
 Trainer::Trainer(std::unique_ptr<Task> task, const TrainOptions& options, RunFolder folder)
-    : task_(std::move(task)),
+    : task_(required(std::move(task))),
       options_(validated(options)),
       run_folder_(std::move(folder)),
       folder_(run_folder_.path()),
       info_(task_->info()),
       best_by_(deciding_metric(*task_, options_.best_by)),
       checkpoints_(folder_ / "checkpoints") {
+  run_folder_.require_there();  // not one that was moved from, whose path is the current folder
   if (options_.patience > 0 && info_.valid_items == 0) {
     throw UsageError(concat("train.patience: expected 0 without validation data, found ", options_.patience));
   }
@@ -87,9 +109,11 @@ Trainer::Trainer(std::unique_ptr<Task> task, const TrainOptions& options, RunFol
 }
 
 void Trainer::start_new_run() {
-  std::filesystem::remove_all(checkpoints_.path());
-  // An old model must not remain beside files of the new one.
-  for (const char* name : kModelFiles) std::filesystem::remove(folder_ / name);
+  with_io_errors([&] {
+    std::filesystem::remove_all(checkpoints_.path());
+    // An old model must not remain beside files of the new one.
+    for (const char* name : kModelFiles) std::filesystem::remove(folder_ / name);
+  });
   task_->begin(folder_);
   task_->initialise(options_.seed);
   nn::move_to(*task_, options_.device);
@@ -227,7 +251,8 @@ void Trainer::run_batch(const Batch& batch, const BatchSize& step) {
 
   Tape tape;
   const BatchLoss result = task_->loss(batch, step, context);
-  const CurveShare& objective = result.curves.at(0);
+  require_same_curves(state_.window.curves, result);
+  const CurveShare& objective = result.curves.front();
   if (!std::isfinite(objective.sum)) {
     const std::string where = tape.first_non_finite().value_or("the loss itself");
     fail_not_finite(concat("step ", state_.steps + 1, ": the loss is ",

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "qkv/base/files.h"
 #include "qkv/nn/weights_file.h"
 #include "qkv/ops/profile.h"
 #include "qkv/train/average.h"
@@ -149,25 +150,29 @@ void Trainer::save_checkpoint() {
 void Trainer::set_best_model_aside() const {
   const std::filesystem::path aside = checkpoints_.path() / kBestModel;
   const std::filesystem::path partial = concat(aside.string(), ".partial-", ::getpid());
-  std::filesystem::remove_all(aside);
-  std::filesystem::remove_all(partial);
-  std::filesystem::create_directories(partial);
-  for (const char* name : kModelFiles) {
-    if (!std::filesystem::exists(folder_ / name)) continue;
-    std::error_code refused;
-    std::filesystem::create_hard_link(folder_ / name, partial / name, refused);
-    if (refused) std::filesystem::copy_file(folder_ / name, partial / name);
-  }
-  std::filesystem::rename(partial, aside);
+  with_io_errors([&] {
+    std::filesystem::remove_all(aside);
+    std::filesystem::remove_all(partial);
+    std::filesystem::create_directories(partial);
+    for (const char* name : kModelFiles) {
+      if (!std::filesystem::exists(folder_ / name)) continue;
+      std::error_code refused;
+      std::filesystem::create_hard_link(folder_ / name, partial / name, refused);
+      if (refused) std::filesystem::copy_file(folder_ / name, partial / name);
+    }
+    std::filesystem::rename(partial, aside);
+  });
   flush_folder(checkpoints_.path());
 }
 
 void Trainer::put_best_model_back() const {
   const std::filesystem::path aside = checkpoints_.path() / kBestModel;
-  for (const char* name : kModelFiles) {
-    if (std::filesystem::exists(aside / name)) std::filesystem::rename(aside / name, folder_ / name);
-  }
-  std::filesystem::remove_all(aside);
+  with_io_errors([&] {
+    for (const char* name : kModelFiles) {
+      if (std::filesystem::exists(aside / name)) std::filesystem::rename(aside / name, folder_ / name);
+    }
+    std::filesystem::remove_all(aside);
+  });
 }
 
 std::filesystem::path Trainer::snapshot_file(int64_t step) const {

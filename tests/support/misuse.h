@@ -39,6 +39,19 @@ void expect_refusal(const std::string& name, const std::string& what, const Call
   ADD_FAILURE() << name << ", " << what << ": expected an error, found a result";
 }
 
+// Expects `call` to return, or to throw a qkv::Error: which of both depends on details. The results of calls that
+// return are checked elsewhere.
+template <class Call>
+void expect_orderly(const std::string& what, const Call& call) {
+  ++misuses;
+  try {
+    call();
+  } catch (const Error&) {
+  } catch (const std::exception& error) {
+    ADD_FAILURE() << what << ": threw an error that is not ours: " << error.what();
+  }
+}
+
 inline bool same_elements(const Tensor& a, const Tensor& b) {
   if (a.shape() != b.shape() || a.dtype() != b.dtype() || a.defined() != b.defined()) return false;
   const Tensor x = to_host(a).clone(), y = to_host(b).clone();

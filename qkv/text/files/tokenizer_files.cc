@@ -252,7 +252,9 @@ fs::path find_file(const fs::path& folder) {
 
 }  // namespace
 
-Tokenizer Tokenizer::load(const fs::path& path) {
+namespace {
+
+Tokenizer load_tokenizer(const fs::path& path) {
   const fs::path file = fs::is_directory(path) ? find_file(path) : path;
   const FolderConfig config = read_folder_config(file);
   TokenizerParts parts = read_parts(file, config);
@@ -281,6 +283,12 @@ Tokenizer Tokenizer::load(const fs::path& path) {
   use(special.cls, config.cls);
   use(special.mask, config.mask);
   return Tokenizer(std::move(parts));
+}
+
+}  // namespace
+
+Tokenizer Tokenizer::load(const fs::path& path) {
+  return with_io_errors([&] { return load_tokenizer(path); });
 }
 
 }  // namespace qkv::text

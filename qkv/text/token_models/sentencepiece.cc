@@ -234,11 +234,21 @@ SentencePieceModel::SentencePieceModel(std::string bytes, std::string name)
 SentencePieceModel::~SentencePieceModel() = default;
 
 int32_t SentencePieceModel::size() const { return processor_->library.GetPieceSize(); }
-const std::string& SentencePieceModel::piece(int32_t id) const { return processor_->library.IdToPiece(id); }
-bool SentencePieceModel::is_control(int32_t id) const { return processor_->library.IsControl(id); }
+
+// The library reads beyond its list.
+int32_t SentencePieceModel::checked(int32_t id) const {
+  if (id >= 0 && id < size()) return id;
+  throw UsageError(concat(name_, ": expected the id of one of ", size(), " pieces, found ", id));
+}
+
+const std::string& SentencePieceModel::piece(int32_t id) const {
+  return processor_->library.IdToPiece(checked(id));
+}
+bool SentencePieceModel::is_control(int32_t id) const { return processor_->library.IsControl(checked(id)); }
 
 bool SentencePieceModel::in_text(int32_t id) const {
   const auto& library = processor_->library;
+  checked(id);
   return !library.IsUnknown(id) && !library.IsControl(id) && !library.IsUnused(id);
 }
 
@@ -269,17 +279,29 @@ std::string SentencePieceModel::decode(const std::vector<std::string>& pieces) c
   return text;
 }
 
+namespace {
+
+void require_model(const std::shared_ptr<const SentencePieceModel>& model) {
+  if (!model) throw UsageError("tokenizer: expected a SentencePiece model, found none");
+}
+
+}  // namespace
+
 TokenModelPtr sentencepiece_model(std::shared_ptr<const SentencePieceModel> model) {
+  require_model(model);
   return std::make_unique<OwnIds>(std::move(model));
 }
 
 TokenModelPtr numbered_pieces_model(std::shared_ptr<const SentencePieceModel> model,
                                     std::shared_ptr<const Vocabulary> vocabulary,
                                     NumberedPiecesOptions options, const std::string& name) {
+  require_model(model);
+  if (!vocabulary) throw UsageError(concat(name, ": expected a vocabulary, found none"));
   return std::make_unique<NumberedPieces>(std::move(model), std::move(vocabulary), std::move(options), name);
 }
 
 DecoderPtr sentencepiece_decoder(std::shared_ptr<const SentencePieceModel> model, bool marian) {
+  require_model(model);
   return std::make_unique<Joiner>(std::move(model), marian);
 }
 

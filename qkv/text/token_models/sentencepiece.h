@@ -27,6 +27,7 @@ class SentencePieceModel {
   const std::string& name() const { return name_; }
 
   int32_t size() const;  // number of pieces
+  // These throw UsageError unless id is from 0 to size() - 1.
   const std::string& piece(int32_t id) const;
   bool is_control(int32_t id) const;  // a symbol such as </s>, never matched in text
   bool in_text(int32_t id) const;     // may result from text: neither control symbol, nor unknown, nor unused
@@ -42,6 +43,7 @@ class SentencePieceModel {
 
  private:
   struct Processor;
+  int32_t checked(int32_t id) const;
 
   std::string bytes_, name_;
   std::unique_ptr<const Processor> processor_;

@@ -43,6 +43,10 @@ void Vocabulary::add(std::string_view token, int64_t id, const std::string& name
   ids_.set(token, static_cast<int32_t>(id));
 }
 
+void Vocabulary::throw_unknown(int64_t id) const {
+  throw UsageError(concat("vocabulary: expected the id of one of ", count_, " tokens, found ", id));
+}
+
 int32_t Vocabulary::require(std::string_view token, const std::string& name) const {
   const int32_t id = find(token);
   if (id < 0) throw DataError(concat(name, ": expected the token '", token, "', found none"));

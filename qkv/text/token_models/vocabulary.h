@@ -31,12 +31,19 @@ class Vocabulary {
   int32_t require(std::string_view token, const std::string& name) const;
 
   bool has(int64_t id) const { return id >= 0 && id < size() && known_[static_cast<size_t>(id)]; }
-  const std::string& token(int32_t id) const { return tokens_[static_cast<size_t>(id)]; }  // requires has(id)
+  // Throws UsageError for an id without a token.
+  const std::string& token(int32_t id) const {
+    if (!has(id)) [[unlikely]]
+      throw_unknown(id);
+    return tokens_[static_cast<size_t>(id)];
+  }
 
   int64_t size() const { return static_cast<int64_t>(tokens_.size()); }  // largest id + 1
   int64_t count() const { return count_; }                               // number of tokens
 
  private:
+  [[noreturn]] void throw_unknown(int64_t id) const;
+
   StringIndex ids_;
   std::vector<std::string> tokens_;
   std::vector<bool> known_;

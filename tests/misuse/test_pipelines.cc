@@ -1,0 +1,349 @@
+// Pipelines: null and wrong models, invalid texts and options, results that belong to another request.
+
+#include <gtest/gtest.h>
+
+#include <climits>
+#include <limits>
+#include <sstream>
+
+#include "qkv/pipelines/classify.h"
+#include "qkv/pipelines/embed.h"
+#include "qkv/pipelines/fill_mask.h"
+#include "qkv/pipelines/generate.h"
+#include "qkv/pipelines/image_attention.h"
+#include "qkv/pipelines/images.h"
+#include "qkv/pipelines/json.h"
+#include "qkv/pipelines/lines.h"
+#include "qkv/pipelines/proof/proof.h"
+#include "qkv/pipelines/row_results.h"
+#include "qkv/pipelines/score.h"
+#include "qkv/pipelines/tag.h"
+#include "qkv/pipelines/text_attention.h"
+#include "qkv/pipelines/translate.h"
+#include "tests/support/misuse.h"
+#include "tests/support/random.h"
+#include "tests/support/scratch.h"
+
+namespace {
+
+using namespace qkv;
+using namespace qkv::pipelines;
+using namespace qkv::testing;
+
+constexpr int64_t kHuge = std::numeric_limits<int64_t>::max(), kLowest = std::numeric_limits<int64_t>::min();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+const std::filesystem::path kData = QKV_TEST_DATA;
+const std::filesystem::path kModels = kData / "models" / "golden", kHub = kData / "apps" / "golden" / "hub";
+const std::filesystem::path kMarian = kData / "pipelines" / "golden" / "marian";
+
+// Texts that a model cannot read, or not easily.
+const std::vector<std::string>& strange_texts() {
+  static const std::vector<std::string> all{"",
+                                            " ",
+                                            std::string(1, '\0'),
+                                            "\xFF\xFE",
+                                            "a\xC3",
+                                            std::string(200'000, 'a'),
+                                            std::string(3000, ' ') + "b",
+                                            "\t",
+                                            "a\tb\tc",
+                                            "[MASK] [MASK]",
+                                            "</s><pad>\u202E\uFEFF"};
+  return all;
+}
+
+// Each text gives a result or an error of its own.
+template <class Run>
+void expect_results(const std::string& what, const Run& run) {
+  expect_orderly(what, [&] {
+    const auto results = run(std::span(strange_texts()));
+    ASSERT_EQ(results.size(), strange_texts().size()) << what;
+    for (const size_t bad : {3u, 4u}) EXPECT_NE(results[bad].error, "") << what << ": invalid UTF-8";
+  });
+}
+
+TEST(MisusedPipelines, NoModels) {
+  const auto encoder = std::make_shared<const LoadedTextEncoder>(
+      LoadedTextEncoder{{}, nullptr, text::Tokenizer::load(kModels / "bert_base")});
+  const auto language = std::make_shared<const LoadedLanguageModel>(
+      LoadedLanguageModel{{}, nullptr, encoder->tokenizer, {}});
+  const auto image = std::make_shared<const LoadedImageEncoder>();
+  const auto pair = std::make_shared<const models::TranslationModel>();
+  using Texts = std::shared_ptr<const LoadedTextEncoder>;
+  for (const Texts& none : {Texts(), Texts(encoder)}) {
+    expect_refusal("expected", "classify", [&] { TextClassifier{none}; });
+    expect_refusal("expected", "tag", [&] { TokenTagger{none}; });
+    expect_refusal("expected", "fill", [&] { MaskFiller{none}; });
+    expect_refusal("expected", "embed", [&] { TextEmbedder{none}; });
+  }
+  using Language = std::shared_ptr<const LoadedLanguageModel>;
+  for (const Language& none : {Language(), Language(language)}) {
+    expect_refusal("expected", "generate", [&] { TextGenerator{none}; });
+    expect_refusal("expected", "score", [&] { TextScorer{none}; });
+  }
+  using Image = std::shared_ptr<const LoadedImageEncoder>;
+  for (const Image& none : {Image(), Image(image)}) {
+    expect_refusal("expected", "classify", [&] { ImageClassifier{none}; });
+    expect_refusal("expected", "embed", [&] { ImageEmbedder{none}; });
+  }
+  using Pair = std::shared_ptr<const models::TranslationModel>;
+  const Pair good = open_translation_model(kMarian);
+  for (const Pair& none : {Pair(), Pair(pair)}) {
+    expect_refusal("expected", "translate", [&] { Translator{none}; });
+    expect_refusal("expected", "ensemble", [&] { Translator{std::vector{good, none}}; });
+    expect_refusal("expected", "score", [&] { PairScorer{none}; });
+  }
+  expect_refusal("expected", "ensemble", [] { Translator{std::vector<Pair>{}}; });
+  const Scratch folder;
+  for (const std::filesystem::path& path :
+       {std::filesystem::path(), folder.path(), folder / "none", folder / std::string(5000, 'x')}) {
+    expect_refusal("", "folder", [&] { open_model(path); });
+    expect_refusal("", "folder", [&] { TextClassifier{path}; });
+    expect_refusal("", "folder", [&] { TextGenerator{path}; });
+    expect_refusal("", "folder", [&] { Translator{path}; });
+    expect_refusal("", "folder", [&] { PairScorer{path}; });
+    expect_refusal("", "folder", [&] { ImageClassifier{path}; });
+    expect_refusal("", "folder", [&] { write_proof(path); });
+  }
+  for (const auto& path : {kMarian, kModels / "gpt2", kModels / "bert_base", kModels / "vit_images"}) {
+    expect_orderly("kind", [&] { TextClassifier{path}; });
+    expect_orderly("kind", [&] { TokenTagger{path}; });
+    expect_orderly("kind", [&] { MaskFiller{path}; });
+    expect_orderly("kind", [&] { TextEmbedder{path}; });
+    expect_orderly("kind", [&] { TextGenerator{path}; });
+    expect_orderly("kind", [&] { TextScorer{path}; });
+    expect_orderly("kind", [&] { Translator{path}; });
+    expect_orderly("kind", [&] { ImageEmbedder{path}; });
+  }
+}
+
+TEST(MisusedPipelines, TextsOfEncoders) {
+  const TextClassifier classify(kModels / "bert_texts");
+  const TokenTagger tag(kModels / "bert_tokens");
+  const MaskFiller fill(kModels / "bert_masked");
+  const TextEmbedder embed(kModels / "bert_base");
+  expect_results("classify", [&](auto texts) { return classify(texts); });
+  expect_results("pairs", [&](auto texts) { return classify(texts, {.pairs = true}); });
+  expect_results("tag", [&](auto texts) { return tag(texts); });
+  expect_results("fill", [&](auto texts) { return fill(texts); });
+  expect_results("embed", [&](auto texts) { return embed(texts); });
+  expect_results("prompt", [&](auto texts) { return embed(texts, {.prompt = std::string(100, 'q')}); });
+  const std::vector<std::string> one{"a red dog", "a [MASK] dog"};
+  for (const int64_t number : {int64_t{0}, int64_t{-1}, kLowest}) {
+    expect_refusal("batch_tokens", "range", [&] { classify(one, {}, number); });
+    expect_refusal("batch_tokens", "range", [&] { tag(one, number); });
+    expect_refusal("count", "range", [&] { fill(one, {.count = number}); });
+    expect_refusal("max_length", "range", [&] { embed(one, {.max_length = number}); });
+  }
+  expect_orderly("count", [&] { EXPECT_LT(fill(one, {.count = kHuge}).back().masks.at(0).size(), 1000u); });
+  expect_orderly("length", [&] { EXPECT_EQ(embed(one, {.max_length = kHuge}).front().error, ""); });
+  expect_refusal("pooler", "none", [] {
+    TextEmbedder(kModels / "bert_masked").prepare("a", {.vector = {.pooling = Pooling::pooler}});
+  });
+  expect_orderly("pooling", [&] { embed(one, {.vector = {.pooling = static_cast<Pooling>(9)}}); });
+}
+
+// finish() with the hidden states of another request.
+TEST(MisusedPipelines, ResultsOfEncoders) {
+  const TextClassifier classify(kModels / "bert_texts");
+  const TokenTagger tag(kModels / "bert_tokens");
+  const MaskFiller fill(kModels / "bert_masked");
+  const TextEmbedder embed(kModels / "bert_base");
+  const TagRequest tagged = tag.prepare("a red dog");
+  const FillMaskRequest filled = fill.prepare("a [MASK] dog");
+  const EmbedRequest embedded = embed.prepare("a red dog");
+  const EncoderRequest classified = classify.prepare("a red dog");
+  const Tensor good = random_tensor({std::ssize(tagged.encoding.ids), tag.model().config().embedding.d_model}, 1);
+  std::vector<Unfit> unfit = unfit_elements(good, {});
+  for (const Unfit& shape : unfit_shapes(good, {})) unfit.push_back(shape);
+  for (const Unfit& wrong : unfit) {
+    expect_refusal("", wrong.what, [&] { tag.finish(tagged, wrong.tensor); });
+    expect_refusal("", wrong.what, [&] { fill.finish(filled, wrong.tensor); });
+    if (wrong.what.find("axis 0") != std::string::npos && wrong.what.find("empty") == std::string::npos) continue;
+    expect_refusal("", wrong.what, [&] { embed.finish(embedded, wrong.tensor); });
+    expect_refusal("", wrong.what, [&] { classify.finish(classified, wrong.tensor); });
+  }
+  TagRequest other = tagged;
+  other.text = "a";
+  expect_refusal("", "another text", [&] { tag.finish(other, good); });
+  other = tagged;
+  other.encoding.special_mask.pop_back();
+  expect_refusal("", "lists", [&] { tag.finish(other, good); });
+  other = tagged;
+  other.encoding.offsets[1] = {.begin = SIZE_MAX, .end = 0};
+  expect_refusal("", "offsets", [&] { tag.finish(other, good); });
+  FillMaskRequest count = filled;
+  count.options.count = -1;
+  expect_orderly("count", [&] { fill.finish(count, good); });
+  const auto use = [](size_t, const Tensor&) {};
+  const EncoderRequest* const requests[] = {&classified, nullptr};
+  expect_refusal("request 1", "null", [&] { encode(tag.model(), requests, use); });
+  expect_refusal("function", "none", [&] { encode(tag.model(), std::span(requests).first(1), {}); });
+  EncoderRequest ids = classified;
+  ids.encoding.ids[0] = INT_MAX;
+  const EncoderRequest* const strange = &ids;
+  expect_refusal("", "ids", [&] { encode(tag.model(), std::span(&strange, 1), use); });
+  ids = classified;
+  ids.encoding.type_ids.assign(ids.encoding.ids.size(), 7);
+  expect_refusal("", "types", [&] { encode(tag.model(), std::span(&strange, 1), use); });
+  std::vector<float> none;
+  scale_to_one(none);
+  ++misuses;
+}
+
+TEST(MisusedPipelines, Generation) {
+  const TextGenerator generate(kHub / "gpt2");
+  const TextScorer score(kHub / "gpt2");
+  const auto prompts = [](std::span<const std::string> texts) {
+    std::vector<Prompt> all;
+    for (const std::string& text : texts) all.push_back({.text = text});
+    return all;
+  };
+  GenerateOptions few = generate.default_options();
+  few.search.max_new_tokens = 3;
+  expect_results("generate", [&](auto texts) { return generate(prompts(texts), few); });
+  expect_results("score", [&](auto texts) { return score(texts); });
+  for (const int64_t number : {int64_t{0}, int64_t{-1}, kLowest})
+    expect_refusal("batch_tokens", "range", [&] { score(strange_texts(), number); });
+  GenerateOptions bad = few;
+  bad.search.beam = 0;
+  expect_refusal("beam", "range", [&] { generate.prepare({.text = "a"}, bad); });
+  bad = few;
+  bad.search.nbest = bad.search.beam = 2;
+  const auto ignore = [](std::string_view) {};
+  expect_refusal("on_text", "nbest", [&] { generate.prepare({.text = "a", .on_text = ignore}, bad); });
+  for (const int32_t id : {-1, INT_MAX, INT_MIN}) {
+    bad = few;
+    bad.search.suppress_tokens = bad.search.stop = {id};
+    expect_orderly("ids", [&] { generate(std::vector<Prompt>{{.text = "a"}}, bad); });
+  }
+  // Results of other requests, and of requests that were never decoded.
+  search::Decoded decoded;
+  decoded.hypotheses.push_back({.ids = {-1, INT_MAX, 3}});
+  expect_orderly("ids", [&] { generate.finish(generate.prepare({.text = "a"}, few), decoded); });
+  expect_orderly("none", [&] { generate.finish({}, {}); });
+  expect_orderly("streamed", [&] {
+    generate.finish(generate.prepare({.text = "a", .on_text = ignore}, few), decoded);
+  });
+  GenerationRequest request = generate.prepare({.text = "a"}, few);
+  const GenerationRequest taken = std::move(request);
+  expect_orderly("moved", [&] { generate.finish(std::move(request)); });  // NOLINT(bugprone-use-after-move)
+  expect_orderly("scores", [&] { score.finish({.ids = {1, -1}}, {}); });
+  expect_orderly("scores", [&] { score.finish({}, {1, 2, 3}); });
+}
+
+TEST(MisusedPipelines, Translation) {
+  const Translator translate(kMarian);
+  const PairScorer score(kMarian);
+  TranslateOptions few = translate.default_options();
+  few.search.max_new_tokens = 3;
+  expect_results("translate", [&](auto texts) { return translate(texts, few); });
+  expect_results("score", [&](auto texts) {
+    std::vector<TextPair> pairs;
+    for (const std::string& text : texts) pairs.push_back({.source = text, .target = text});
+    return score(pairs);
+  });
+  expect_results("prefix", [&](auto texts) {
+    std::vector<Source> sources;
+    for (const std::string& text : texts) sources.push_back({.text = "one", .prefix = text});
+    return translate(sources, few);
+  });
+  for (const int64_t number : {int64_t{1}, int64_t{-1}, kLowest}) {
+    TranslateOptions bad = few;
+    bad.max_source_tokens = number;
+    expect_refusal("max_source_tokens", "range", [&] { translate.prepare({.text = "one"}, bad); });
+  }
+  for (const int64_t number : {int64_t{2}, int64_t{3}, kHuge}) {
+    TranslateOptions cut = few;
+    cut.max_source_tokens = number;
+    cut.truncate = true;
+    expect_results("truncate", [&](auto texts) { return translate(texts, cut); });
+  }
+  TranslateOptions both = few;
+  both.trace = true;
+  both.search.sampling = search::Sampling{};
+  both.search.beam = 1;
+  expect_refusal("trace", "sampling", [&] { translate.prepare({.text = "one"}, both); });
+  for (const int64_t number : {int64_t{-1}, kLowest}) {
+    expect_refusal("", "engine", [&] { translate.make_engine({.batch_tokens = number}); });
+    expect_refusal("", "engine", [&] { translate.make_engine({.cache_bytes = number}); });
+  }
+  expect_refusal("", "dtype", [&] { translate.make_engine({}, {.cache_dtype = DType::i32}); });
+  few.alignment = true;
+  for (const int32_t id : {-1, INT_MAX, INT_MIN}) {
+    search::Decoded decoded;
+    decoded.hypotheses.push_back({.ids = {id, 3}});
+    expect_orderly("ids", [&] { translate.finish(translate.prepare({.text = "one"}, few), decoded); });
+  }
+  expect_orderly("none", [&] { translate.finish({}, {}); });
+  expect_orderly("scores", [&] { score.finish({.source = {1}, .target = {-1, INT_MAX}}, {1}); });
+  expect_refusal("", "empty", [&] { capture_text(translate.model(), "", "eins"); });
+  expect_refusal("", "UTF-8", [&] { capture_text(translate.model(), "one", "\xFF"); });
+  expect_refusal("", "long", [&] { capture_text(translate.model(), std::string(100'000, 'q'), "eins"); });
+  for (const std::string& text : strange_texts()) {
+    ++misuses;
+    const Source source = source_of_line(text, -1, true);
+    EXPECT_LE(source.text.size() + source.prefix.size(), text.size());
+    EXPECT_EQ(pair_of_line(text).error.empty(), text.find('\t') != std::string::npos);
+  }
+}
+
+TEST(MisusedPipelines, Images) {
+  const Scratch folder;
+  const auto path = kModels / "vit_images";
+  const ImageClassifier classify(path);
+  const ImageEmbedder embed(path);
+  const std::vector<std::string> paths{"", "/no/such/file", "/tmp", folder.write("x.png", "PNG").string(),
+                                       std::string(5000, 'x'), std::string("a\0b", 3), "\xFF"};
+  for (const auto& result : classify(paths)) EXPECT_NE(result.error, "");
+  for (const auto& result : embed(paths)) EXPECT_NE(result.error, "");
+  misuses += 2 * std::ssize(paths);
+  for (const int64_t number : {int64_t{0}, int64_t{-1}, kLowest})
+    expect_refusal("batch_tokens", "range", [&] { ImageClassifier(path, {.batch_tokens = number}); });
+  for (const int64_t side : {int64_t{0}, int64_t{-4}, int64_t{5}, kHuge, kLowest, int64_t{1} << 40}) {
+    expect_refusal("image size", "side", [&] { ImageClassifier(path, {.size = models::ImageSize{side, 8}}); });
+    expect_refusal("image size", "side", [&] { ImageClassifier(path, {.size = models::ImageSize{side, side}}); });
+  }
+  for (const data::Image& image :
+       {data::Image{}, data::Image{.height = 4, .width = 4, .pixels = std::vector<uint8_t>(47)}}) {
+    expect_refusal("image", "pixels", [&] { classify.ImageEncoderPipeline::prepare(image); });
+    expect_refusal("image", "pixels", [&] { capture_attention(classify, image); });
+  }
+  const data::Image grey{.height = 4, .width = 4, .pixels = std::vector<uint8_t>(48, 100)};
+  const ImageRequest good = classify.ImageEncoderPipeline::prepare(grey);
+  const auto use = [](size_t, const Tensor&) {};
+  std::vector<Unfit> unfit = unfit_elements(good.pixels, {});
+  for (const Unfit& shape : unfit_shapes(good.pixels, {})) unfit.push_back(shape);
+  for (const Unfit& wrong : unfit) {
+    const ImageRequest bad{.pixels = wrong.tensor, .error = {}};
+    const ImageRequest* const request = &bad;
+    expect_refusal("request 0", wrong.what, [&] { classify.encode(std::span(&request, 1), use); });
+  }
+  const ImageRequest* const none = nullptr;
+  expect_refusal("request 0", "null", [&] { classify.encode(std::span(&none, 1), use); });
+  for (const Unfit& wrong : unfit_elements(random_tensor({10, classify.model().config().encoder.layer.d_model}, 1), {}))
+    expect_refusal("", wrong.what, [&] { classify.finish({}, wrong.tensor); });
+}
+
+TEST(MisusedPipelines, Lines) {
+  std::istringstream in("a\n\xFF\n");
+  for (const int64_t number : {int64_t{0}, int64_t{-1}, kLowest}) {
+    expect_refusal("chunk_lines", "range", [&] { LineReader(in, {.chunk_lines = number}); });
+    expect_refusal("chunk_bytes", "range", [&] { LineReader(in, {.chunk_bytes = number}); });
+    expect_refusal("max_line_bytes", "range", [&] { LineReader(in, {.max_line_bytes = number}); });
+  }
+  LineReader reader(in, {.chunk_lines = kHuge, .chunk_bytes = kHuge, .max_line_bytes = kHuge});
+  LineChunk chunk;
+  misuses += 3;
+  EXPECT_TRUE(reader.next(chunk));
+  EXPECT_EQ(chunk.errors.size(), 2u);
+  EXPECT_FALSE(reader.next(chunk));
+  // JSON of numbers and texts that JSON lacks.
+  Translation strange;
+  strange.text = "\xFF";
+  strange.hypotheses.push_back({.text = "\xC3", .hypothesis = {.score = kNan}});
+  EXPECT_NE(to_json(strange).find("null"), std::string::npos) << to_json(strange);
+}
+
+}  // namespace
