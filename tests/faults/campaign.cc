@@ -15,12 +15,13 @@ namespace {
 constexpr const char* kHelp = R"(qkv_faults [OPTION VALUE]...
 Runs qkv's training, quantization, report and translation on small inputs; in each run one system call or allocation
 fails. Prints a table of the outcomes. Exit status 1 if an outcome is wrong.
-  --workload NAME   train, train-vocabulary, quantize, report or translate (default: all)
+  --workload NAME   train, train-tiny, train-vocabulary, quantize, report or translate (default: all)
   --call NAME       open, read, write, full-disk, short-write, fsync, rename, mmap, close, unlink, mkdir, thread,
                     no-threads, clock-forward, clock-back or malloc (default: all but malloc)
   --first N         Fail the first N calls, one per run (default: all)
   --drawn N         Fail N random calls of the rest, one per run (default: 0)
   --seed N          Random seed (default: 1)
+  --share I/N       Fail every Nth of these calls only, from the Ith (from 0): for N processes (default: 0/1)
   --again N         After each Nth failure, repeat the run and compare (default: 1)
   --space N         Instead of calls: one run for each of N address space limits, from too little to enough
   --minutes N       Start no run after this time (default: no limit)
@@ -28,7 +29,7 @@ fails. Prints a table of the outcomes. Exit status 1 if an outcome is wrong.
 
 struct Settings {
   std::string workload, call;
-  long first = -1, drawn = 0, again = 1, space = 0;
+  long first = -1, drawn = 0, again = 1, space = 0, share = 0, shares = 1;
   unsigned long seed = 1;
   double minutes = 1e9;
 };
@@ -52,7 +53,12 @@ Settings parse(int count, char** arguments) {
       settings.drawn = std::stol(value);
     else if (name == "--space")
       settings.space = std::stol(value);
-    else if (name == "--again")
+    else if (name == "--share") {
+      const size_t slash = value.find('/');
+      if (slash == value.npos) throw std::runtime_error("--share: expected I/N, found " + value);
+      settings.share = std::stol(value);
+      settings.shares = std::stol(value.substr(slash + 1));
+    } else if (name == "--again")
       settings.again = std::stol(value);
     else if (name == "--seed")
       settings.seed = std::stoul(value);
@@ -73,7 +79,11 @@ std::vector<long> indices_of(const Settings& settings, long calls) {
   std::mt19937_64 random(settings.seed);
   std::ranges::sample(rest, std::back_inserter(drawn), settings.drawn, random);
   indices.insert(indices.end(), drawn.begin(), drawn.end());
-  return indices;
+  std::vector<long> share;
+  for (size_t i = static_cast<size_t>(settings.share); i < indices.size();
+       i += static_cast<size_t>(settings.shares))
+    share.push_back(indices[i]);
+  return share;
 }
 
 int run(const Settings& settings) {

@@ -85,11 +85,17 @@ std::vector<Workload> make_workloads(const std::string& program, const fs::path&
     return with(std::move(arguments), {"--threads", "2"});
   };
   std::vector<std::string> known = with(train, {"OUT", "--vocab", model + "/source.spm"});
+  // Short enough for every call of it to fail once: each kind of file is written, replaced and removed.
+  const std::vector<std::string> tiny =
+      with(known, {"--max-steps", "2", "--validate-every", "1", "--checkpoint-every", "1", "--bleu-every",
+                   "0", "--threads", "1", "--batch-tokens", "100", "--set", "train.keep_checkpoints=1",
+                   "--set", "model.encoder_layers=1", "--set", "model.decoder_layers=1"});
   const auto quantize = on_two_threads({"quantize", model, "--dtype", "int8", "--out", "OUT"});
   const auto report =
       on_two_threads({"attention", model, "--source", "the cat sees 3 times", "--out", "OUT"});
   const auto translate = on_two_threads({"translate", model, "--beam", "2"});
   return {{.name = "train", .command = known, .again = with(known, {"--resume"}), .out = "run"},
+          {.name = "train-tiny", .command = tiny, .again = with(tiny, {"--resume"}), .out = "run"},
           {.name = "train-vocabulary",
            .command = with(train, {"OUT"}),
            .again = with(train, {"OUT", "--resume"}),
