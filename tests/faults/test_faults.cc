@@ -1,4 +1,5 @@
-// A part of the campaign (campaign.cc): some indices of every call. QKV_FAULTS=N: N indices of each, up to all.
+// A part of the campaign (campaign.cc): some indices of every call. QKV_FAULTS=N: N indices of each, up to
+// all.
 
 #include <gtest/gtest.h>
 

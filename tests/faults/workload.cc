@@ -1,5 +1,6 @@
 #include "tests/faults/workload.h"
 
+#include <algorithm>
 #include <array>
 #include <stdexcept>
 
@@ -86,10 +87,15 @@ std::vector<Workload> make_workloads(const std::string& program, const fs::path&
   };
   std::vector<std::string> known = with(train, {"OUT", "--vocab", model + "/source.spm"});
   // Short enough for every call of it to fail once: each kind of file is written, replaced and removed.
-  const std::vector<std::string> tiny =
-      with(known, {"--max-steps", "2", "--validate-every", "1", "--checkpoint-every", "1", "--bleu-every",
-                   "0", "--threads", "1", "--batch-tokens", "100", "--set", "train.keep_checkpoints=1",
-                   "--set", "model.encoder_layers=1", "--set", "model.decoder_layers=1"});
+  std::vector<std::string> tiny = known;
+  for (const auto& [option, value] : {std::pair("--max-steps", "2"),
+                                      {"--validate-every", "1"},
+                                      {"--checkpoint-every", "1"},
+                                      {"--batch-tokens", "100"},
+                                      {"--threads", "1"}})
+    *(std::ranges::find(tiny, std::string(option)) + 1) = value;
+  tiny = with(tiny, {"--bleu-every", "0", "--set", "train.keep_checkpoints=1", "--set",
+                     "model.encoder_layers=1", "--set", "model.decoder_layers=1"});
   const auto quantize = on_two_threads({"quantize", model, "--dtype", "int8", "--out", "OUT"});
   const auto report =
       on_two_threads({"attention", model, "--source", "the cat sees 3 times", "--out", "OUT"});
