@@ -220,7 +220,7 @@ TEST(MisusedPipelines, Generation) {
   }
   // Results of other requests, and of requests that were never decoded.
   search::Decoded decoded;
-  decoded.hypotheses.push_back({.ids = {-1, INT_MAX, 3}});
+  decoded.hypotheses.emplace_back().ids = {-1, INT_MAX, 3};
   expect_orderly("ids", [&] { generate.finish(generate.prepare({.text = "a"}, few), decoded); });
   expect_orderly("none", [&] { generate.finish({}, {}); });
   expect_orderly("streamed", [&] {
@@ -229,7 +229,7 @@ TEST(MisusedPipelines, Generation) {
   GenerationRequest request = generate.prepare({.text = "a"}, few);
   const GenerationRequest taken = std::move(request);
   expect_orderly("moved", [&] { generate.finish(std::move(request)); });  // NOLINT(bugprone-use-after-move)
-  expect_orderly("scores", [&] { score.finish({.ids = {1, -1}}, {}); });
+  expect_orderly("scores", [&] { score.finish({.ids = {1, -1}, .error = {}}, {}); });
   expect_orderly("scores", [&] { score.finish({}, {1, 2, 3}); });
 }
 
@@ -273,11 +273,11 @@ TEST(MisusedPipelines, Translation) {
   few.alignment = true;
   for (const int32_t id : {-1, INT_MAX, INT_MIN}) {
     search::Decoded decoded;
-    decoded.hypotheses.push_back({.ids = {id, 3}});
+    decoded.hypotheses.emplace_back().ids = {id, 3};
     expect_orderly("ids", [&] { translate.finish(translate.prepare({.text = "one"}, few), decoded); });
   }
   expect_orderly("none", [&] { translate.finish({}, {}); });
-  expect_orderly("scores", [&] { score.finish({.source = {1}, .target = {-1, INT_MAX}}, {1}); });
+  expect_orderly("scores", [&] { score.finish({.source = {1}, .target = {-1, INT_MAX}, .error = {}}, {1}); });
   expect_refusal("", "empty", [&] { capture_text(translate.model(), "", "eins"); });
   expect_refusal("", "UTF-8", [&] { capture_text(translate.model(), "one", "\xFF"); });
   expect_refusal("", "long", [&] { capture_text(translate.model(), std::string(100'000, 'q'), "eins"); });
@@ -342,7 +342,9 @@ TEST(MisusedPipelines, Lines) {
   // JSON of numbers and texts that JSON lacks.
   Translation strange;
   strange.text = "\xFF";
-  strange.hypotheses.push_back({.text = "\xC3", .hypothesis = {.score = kNan}});
+  TranslatedHypothesis& hypothesis = strange.hypotheses.emplace_back();
+  hypothesis.text = "\xC3";
+  hypothesis.hypothesis.score = kNan;
   EXPECT_NE(to_json(strange).find("null"), std::string::npos) << to_json(strange);
 }
 

@@ -200,11 +200,15 @@ TEST(MisusedTraining, Checkpoints) {
   const std::vector<io::NamedTensor> tensors{{"a", Tensor::full({2}, 3)}};
   for (const int64_t number : {int64_t{0}, int64_t{-1}, kLowest}) {
     expect_refusal("keep", "range", [&] { folder.save({}, {}, tensors, number); });
-    if (number < 0) expect_refusal("steps", "range", [&] { folder.save({.steps = number}, {}, tensors, 1); });
+    TrainState wrong;
+    wrong.steps = number;
+    if (number < 0) expect_refusal("steps", "range", [&] { folder.save(wrong, {}, tensors, 1); });
   }
   expect_refusal("name", "UTF-8", [&] { folder.save({}, {{"name", "\xFF"}}, tensors, 1); });
   EXPECT_TRUE(folder.empty());
-  TrainState state{.steps = kHuge, .micro_steps = kHuge, .cursor = {kHuge, kHuge}, .best_step = kHuge};
+  TrainState state;
+  state.steps = state.micro_steps = state.best_step = kHuge;
+  state.cursor = {kHuge, kHuge};
   folder.save(state, {{"", ""}}, tensors, kHuge);
   misuses += 2;
   EXPECT_EQ(folder.load_latest()->state.steps, kHuge);

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "qkv/models/hub/pretrained.h"
 #include "qkv/pipelines/score.h"
 #include "qkv/pipelines/text_attention.h"
 #include "tests/pipelines/translation_golden.h"
