@@ -102,8 +102,8 @@ class AtomicFile {
 
 [[noreturn]] void throw_io_error(const std::filesystem::filesystem_error& error);
 
-// The result of `call`, whose std::filesystem::filesystem_error becomes an IoError of its path and reason: for
-// functions that only throw errors of this library.
+// The result of `call`, whose std::filesystem::filesystem_error becomes an IoError of its path and reason:
+// for functions that only throw errors of this library.
 template <class Call>
 decltype(auto) with_io_errors(const Call& call) {
   try {

@@ -56,7 +56,8 @@ std::string filled(std::string_view text, const std::map<std::string, std::strin
     if (end == std::string_view::npos) return result.append(text);
     const std::string_view name = text.substr(begin + 2, end - begin - 2);
     const auto value = values.find(name);
-    if (value == values.end()) throw UsageError(concat("page: expected a value of {{", name, "}}, found none"));
+    if (value == values.end())
+      throw UsageError(concat("page: expected a value of {{", name, "}}, found none"));
     result.append(text.substr(0, begin)).append(value->second);
     text.remove_prefix(end + 2);
   }

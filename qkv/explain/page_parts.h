@@ -27,8 +27,8 @@ std::string inert(std::string_view json);
 // Escapes text for HTML.
 std::string html_text(std::string_view text);
 
-// Replaces all {{NAMES}} of a text in one pass; values may contain anything, even such a name. Throws UsageError for
-// a name without a value.
+// Replaces all {{NAMES}} of a text in one pass; values may contain anything, even such a name. Throws
+// UsageError for a name without a value.
 std::string filled(std::string_view text, const std::map<std::string, std::string, std::less<>>& values);
 
 // [head][query][key] as JSON, each number with the shortest digits that parse back to the same float.

@@ -54,8 +54,8 @@ class ImageProcessor {
 
   // The geometric part: resizes and crops.
   data::Image resize_and_crop(const data::Image& image) const;
-  // The numeric part: converts such an image to [3, height, width], written to `to`. Both throw UsageError for an
-  // image without its pixels.
+  // The numeric part: converts such an image to [3, height, width], written to `to`. Both throw UsageError
+  // for an image without its pixels.
   void normalize(const data::Image& seen, float* to) const;
   // Both, for images that result in one size: f32 [images, 3, height, width]. Throws UsageError if they do
   // not, and for no images.

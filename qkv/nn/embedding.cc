@@ -93,9 +93,10 @@ Embedding::Embedding(const EmbeddingConfig& config, Weight table)
 Variable Embedding::operator()(const Ragged& ids, ForwardContext& context, const TokenPlaces& places) const {
   const float factor = config_.scale ? std::sqrt(static_cast<float>(config_.d_model)) : 1.0f;
   const Dropout dropout = context.dropout(config_.dropout);
-  const AddedPositions added = added_positions(
-      config_, positions_, places.positions.defined() ? places.positions : own_positions(config_.positions, ids),
-      table_.values().device());
+  const AddedPositions added =
+      added_positions(config_, positions_,
+                      places.positions.defined() ? places.positions : own_positions(config_.positions, ids),
+                      table_.values().device());
   const bool last = !types_.defined() && !norm_;  // no further summand or norm follows
   Variable tokens =
       embedding(table_, ids.values, added.table,

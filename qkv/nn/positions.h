@@ -52,7 +52,7 @@ struct PositionOptions {
   // Of learned positions that are not given: tokens with this id take the row before first_row and are not
   // counted (RoBERTa, fairseq); -1: every token counts.
   int64_t pad_id = -1;
-  double rotary_base = 10000;   // angle i of position p is p / base^(2 i / d), d being the head width
+  double rotary_base = 10000;  // angle i of position p is p / base^(2 i / d), d being the head width
   RotaryScaling rotary_scaling = {};
   // Relative positions: half of the buckets (of each side, if keys lie on both sides of a query) hold one
   // distance each; the others widen up to max_distance, beyond which all distances share the last.

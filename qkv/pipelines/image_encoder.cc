@@ -21,8 +21,7 @@ models::ImageProcessorConfig preprocessing_of(const LoadedImageEncoder& encoder,
     if (height < 1 || width < 1 || height % model.patch != 0 || width % model.patch != 0 ||
         height > data::kMaxImagePixels / width) {
       throw UsageError(concat("image size: expected multiples of the patches' ", model.patch, ", of at most ",
-                              data::kMaxImagePixels, " pixels, found ",
-                              height, " x ", width));
+                              data::kMaxImagePixels, " pixels, found ", height, " x ", width));
     }
     return config.sized(*options.size);
   }
@@ -80,8 +79,9 @@ void ImageEncoderPipeline::encode(
     if (!requests[i]->error.empty()) continue;
     const Tensor& pixels = requests[i]->pixels;
     if (!pixels.defined() || pixels.dtype() != DType::f32 || pixels.shape() != expected) {
-      throw ShapeError(concat("encode: request ", i, ": expected pixels f32 ", expected, ", found ",
-                              pixels.defined() ? concat(name_of(pixels.dtype()), " ", pixels.shape()) : std::string("none")));
+      throw ShapeError(concat(
+          "encode: request ", i, ": expected pixels f32 ", expected, ", found ",
+          pixels.defined() ? concat(name_of(pixels.dtype()), " ", pixels.shape()) : std::string("none")));
     }
     good.push_back(i);
   }

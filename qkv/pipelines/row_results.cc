@@ -85,11 +85,13 @@ void scale_to_one(std::vector<float>& vector) {
 
 void require_hidden(const Tensor& hidden, std::optional<int64_t> tokens, int64_t d_model) {
   const bool fits = hidden.defined() && hidden.dtype() == DType::f32 && hidden.rank() == 2 &&
-                    hidden.rows() > 0 && hidden.cols() == d_model && hidden.rows() == tokens.value_or(hidden.rows());
+                    hidden.rows() > 0 && hidden.cols() == d_model &&
+                    hidden.rows() == tokens.value_or(hidden.rows());
   if (fits) return;
   const std::string rows = tokens ? concat(*tokens) : std::string("tokens");
-  throw ShapeError(concat("pipeline: expected hidden states f32 [", rows, ", ", d_model, "], found ",
-                          hidden.defined() ? concat(name_of(hidden.dtype()), " ", hidden.shape()) : std::string("none")));
+  throw ShapeError(
+      concat("pipeline: expected hidden states f32 [", rows, ", ", d_model, "], found ",
+             hidden.defined() ? concat(name_of(hidden.dtype()), " ", hidden.shape()) : std::string("none")));
 }
 
 void require_pooler(const EmbedOptions& options, bool model_has_pooler) {

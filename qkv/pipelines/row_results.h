@@ -32,8 +32,8 @@ std::vector<float> first_row(const Tensor& hidden);
 // Scales to L2 norm 1; a zero vector is unchanged.
 void scale_to_one(std::vector<float>& vector);
 
-// Throws ShapeError unless hidden is f32 [tokens, d_model] with at least one token; `tokens`: nothing if any number
-// is right.
+// Throws ShapeError unless hidden is f32 [tokens, d_model] with at least one token; `tokens`: nothing if any
+// number is right.
 void require_hidden(const Tensor& hidden, std::optional<int64_t> tokens, int64_t d_model);
 
 // Throws UsageError if the options select a pooler and the model has none.

@@ -12,7 +12,8 @@ namespace qkv::pipelines {
 TextPair pair_of_line(const std::string& line) {
   const size_t tab = line.find('\t');
   if (tab == std::string::npos)
-    return {.source = line, .target = {}, .error = "expected a source, a tab and its translation, found no tab"};
+    return {
+        .source = line, .target = {}, .error = "expected a source, a tab and its translation, found no tab"};
   return {.source = line.substr(0, tab), .target = line.substr(tab + 1)};
 }
 

@@ -23,8 +23,8 @@ struct EncoderRequest {
 // Tokens per batch: affects memory and speed, not results.
 inline constexpr int64_t kEncoderBatchTokens = 4096;
 
-// Throws UsageError unless all lists of the encoding are of equal length, and ShapeError unless hidden is [tokens,
-// d_model].
+// Throws UsageError unless all lists of the encoding are of equal length, and ShapeError unless hidden is
+// [tokens, d_model].
 void require_encoded(const EncoderRequest& request, const Tensor& hidden, int64_t d_model);
 
 // Runs the encoder over requests, possibly of different pipelines, in batches of similar lengths, and calls

@@ -115,7 +115,8 @@ void truncate(TextTokens& first, TextTokens* second, const Truncation& options, 
 
 void require_id(const char* of, int64_t id) {
   if (id >= 0 && id < Vocabulary::kMaxIds) return;
-  throw UsageError(concat("tokenizer: ", of, ": expected ids from 0 to ", Vocabulary::kMaxIds - 1, ", found ", id));
+  throw UsageError(
+      concat("tokenizer: ", of, ": expected ids from 0 to ", Vocabulary::kMaxIds - 1, ", found ", id));
 }
 
 // What the readers of files have checked already.
@@ -130,7 +131,8 @@ void require_consistent(const TokenizerParts& parts) {
   for (const auto& [layout, texts] : {std::pair(&post.single, 1), std::pair(&post.pair, 2)}) {
     for (const PostProcessing::Part& part : *layout) {
       if (part.text < -1 || part.text >= texts)
-        throw UsageError(concat("tokenizer: post-processing: expected one of ", texts, " texts, found text ", part.text));
+        throw UsageError(
+            concat("tokenizer: post-processing: expected one of ", texts, " texts, found text ", part.text));
       for (const int32_t id : part.ids) require_id("post-processing", id);
     }
   }

@@ -42,8 +42,7 @@ TranslationTokenizer TranslationTokenizer::load(const std::filesystem::path& fol
   const bool marian = with_io_errors([&] {
     return std::filesystem::exists(folder / "source.spm") || std::filesystem::exists(folder / "target.spm");
   });
-  if (marian)
-    return TranslationTokenizer(std::make_shared<MarianFiles>(read_marian_files(folder, expected)));
+  if (marian) return TranslationTokenizer(std::make_shared<MarianFiles>(read_marian_files(folder, expected)));
   const Tokenizer tokenizer = Tokenizer::load(folder);
   for (const int64_t most : {expected.source, expected.target}) {
     if (most != 0 && tokenizer.size() > most) {

@@ -146,8 +146,9 @@ JsonValue description_of(const io::SafetensorsFile& file) {
 void require_text(const Fields& fields) {
   for (const auto& [name, value] : fields) {
     if (!valid_utf8(name) || !valid_utf8(value)) {
-      throw UsageError(concat(name, ": expected UTF-8, as settings are stored as JSON, found a malformed character in '",
-                              value, "'"));
+      throw UsageError(
+          concat(name, ": expected UTF-8, as settings are stored as JSON, found a malformed character in '",
+                 value, "'"));
     }
   }
 }
@@ -202,7 +203,8 @@ std::vector<std::pair<int64_t, std::filesystem::path>> CheckpointFolder::list() 
 void CheckpointFolder::save(const TrainState& state, const Fields& fields,
                             const std::vector<io::NamedTensor>& tensors, int64_t keep) const {
   if (keep < 1) throw UsageError(concat("checkpoints: expected to keep at least 1, found ", keep));
-  if (state.steps < 0) throw UsageError(concat("checkpoints: expected steps of 0 or more, found ", state.steps));
+  if (state.steps < 0)
+    throw UsageError(concat("checkpoints: expected steps of 0 or more, found ", state.steps));
   require_text(fields);
   const std::string description =
       json{{"format", kFormat}, {"state", to_json(state)}, {"fields", fields}}.dump();

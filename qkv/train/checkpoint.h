@@ -43,7 +43,8 @@ struct TrainState {
 // Settings and fingerprints by name, as text.
 using Fields = std::map<std::string, std::string>;
 
-// Throws UsageError naming the setting if a value is not UTF-8, such as the path of a file: JSON cannot store it.
+// Throws UsageError naming the setting if a value is not UTF-8, such as the path of a file: JSON cannot store
+// it.
 void require_text(const Fields& fields);
 
 struct Checkpoint {

@@ -26,8 +26,8 @@ struct StepBatches {
 // thread. Steps prepared but not requested have no effect: a stream from `after` yields them again.
 class Prefetcher {
  public:
-  // Throws the errors of the stream; UsageError for none, and for fewer than 1 batch per step. The stream must not
-  // be used elsewhere.
+  // Throws the errors of the stream; UsageError for none, and for fewer than 1 batch per step. The stream
+  // must not be used elsewhere.
   Prefetcher(std::unique_ptr<BatchStream> stream, int64_t batches_per_step);
   ~Prefetcher();
   Prefetcher(const Prefetcher&) = delete;

@@ -73,7 +73,8 @@ TEST(FamilyCommands, ScoreTakesPairsOfATranslationModel) {
   const std::string marian = (std::filesystem::path(QKV_TEST_DATA) / "pipelines/golden/marian").string();
   const Outcome text = run_qkv({"score", marian}, {.input = "twenty-one\teinundzwanzig\nno tab\none\t\n"});
   EXPECT_EQ(text.status, 1);
-  EXPECT_NE(text.err.find("line 2: expected a source, a tab and its translation"), std::string::npos) << text.err;
+  EXPECT_NE(text.err.find("line 2: expected a source, a tab and its translation"), std::string::npos)
+      << text.err;
   const Outcome scored = run_qkv({"score", marian, "--json"}, {.input = "twenty-one\teinundzwanzig\n"});
   ASSERT_EQ(scored.status, 0) << scored.err;
   const json object = json_lines(scored.out).at(0);

@@ -57,7 +57,8 @@ std::string test_name(const ::testing::TestParamInfo<std::string>& info) {
   return name;
 }
 
-// A quantised copy keeps the fields that only other programs read (bos_token_id, label2id), and decoding options.
+// A quantised copy keeps the fields that only other programs read (bos_token_id, label2id), and decoding
+// options.
 TEST_P(HubFolders, KeepTheirFieldsWhenQuantized) {
   const Scratch scratch;
   for (const std::string dtype : {"bf16", "int8"}) {

@@ -69,8 +69,9 @@ TEST(MisusedReports, OfTexts) {
   for (const char* const name : {"x", "x.pdf", "none/x.html", ""})
     expect_refusal("", name, [&] { write_report(fine, folder / name); });
   expect_refusal("", "a long name", [&] { write_report(fine, folder / (std::string(5000, 'x') + ".svg")); });
-  for (const char* const name : {"", "encoder.layers..self_attn", "encoder.layers.-1.self_attn", "encoder.layers.",
-                                 "encoder.layers.99999999999.self_attn", ".self_attn", "decoder.layers.1.cat"})
+  for (const char* const name :
+       {"", "encoder.layers..self_attn", "encoder.layers.-1.self_attn", "encoder.layers.",
+        "encoder.layers.99999999999.self_attn", ".self_attn", "decoder.layers.1.cat"})
     expect_refusal("attention report", name, [&] { attention_layer({name, good}); });
   ++misuses;
   EXPECT_EQ(to_html(fine).find("\"</script>\""), std::string::npos) << "a token ends the script";
@@ -134,7 +135,9 @@ TEST(MisusedReports, Pages) {
   for (const Unfit& wrong : unfit_elements(good, {}))
     expect_refusal("", wrong.what, [&] { json_numbers(wrong.tensor); });
   for (const int rank : {0, 1, 2}) {
-    const Tensor flat = rank == 0 ? Tensor::full({}, 1) : rank == 1 ? Tensor::zeros({3}) : Tensor::zeros({3, 2});
+    const Tensor flat = rank == 0   ? Tensor::full({}, 1)
+                        : rank == 1 ? Tensor::zeros({3})
+                                    : Tensor::zeros({3, 2});
     expect_refusal("", "rank", [&] { json_numbers(flat); });
   }
 }

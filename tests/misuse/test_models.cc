@@ -45,10 +45,9 @@ void expect_built(const std::string& field, const Config& config) {
 
 TEST(MisusedConfigurations, EveryFieldOfATransformer) {
   for (const auto& [name, value] : fields(small())) {
-    for (const char* const text :
-         {"", "-1", "0", "1", "3", "2147483648", "1152921504606846976", "9223372036854775807",
-          "-9223372036854775808", "9223372036854775808", "1e300", "-1e300", "nan", "inf", "true", "false",
-          "none", "\xFF"}) {
+    for (const char* const text : {"", "-1", "0", "1", "3", "2147483648", "1152921504606846976",
+                                   "9223372036854775807", "-9223372036854775808", "9223372036854775808",
+                                   "1e300", "-1e300", "nan", "inf", "true", "false", "none", "\xFF"}) {
       TransformerConfig config = small();
       expect_orderly(name, [&] {
         EXPECT_TRUE(set_field(config, name, text));
@@ -183,8 +182,9 @@ TEST(MisusedModels, Folders) {
     expect_refusal("", what, [&] { quantize_folder(path, folder / "out", DType::bf16); });
     EXPECT_FALSE(std::filesystem::exists(folder / "out"));
   }
-  for (const char* const text : {"", "null", "[1]", "{", "{}", R"({"model_type": 3})",
-                                 R"({"model_type": "llama"})", R"({"model_type": "marian", "d_model": -1})"}) {
+  for (const char* const text :
+       {"", "null", "[1]", "{", "{}", R"({"model_type": 3})", R"({"model_type": "llama"})",
+        R"({"model_type": "marian", "d_model": -1})"}) {
     const auto path = folder.write("config.json", text).parent_path();
     expect_refusal("config.json", text, [&] { load_language_model(path); });
     expect_refusal("config.json", text, [&] { load_transformer(path); });
@@ -219,9 +219,8 @@ TEST(MisusedModels, Saving) {
     expect_refusal("", family, [&] { save_language_model(folder / "b", *language, family); });
   for (const std::filesystem::path& path : {std::filesystem::path(), file, folder / longest}) {
     expect_refusal("", path.string().substr(0, 60), [&] { save_language_model(path, *language, "llama"); });
-    expect_refusal("", path.string().substr(0, 60), [&] {
-      save_text_encoder(path, *load_text_encoder(kModels / "bert_base"), "bert");
-    });
+    expect_refusal("", path.string().substr(0, 60),
+                   [&] { save_text_encoder(path, *load_text_encoder(kModels / "bert_base"), "bert"); });
   }
   const Transformer transformer(small());
   nn::initialise(transformer, 1);
@@ -302,7 +301,8 @@ TEST(MisusedModels, MovedFrom) {
   nn::initialise(pair, 1);
   const nn::Memory memory = pair.encode(ids, context);
   const Variable hidden = encoder(ids, context);
-  const Tensor pixels = Tensor::zeros({1, image.config().channels, image.config().height, image.config().width});
+  const Tensor pixels =
+      Tensor::zeros({1, image.config().channels, image.config().height, image.config().width});
   const auto a = std::move(language);
   const auto b = std::move(encoder);
   const auto c = std::move(image);

@@ -66,8 +66,8 @@ void expect_results(const std::string& what, const Run& run) {
 TEST(MisusedPipelines, NoModels) {
   const auto encoder = std::make_shared<const LoadedTextEncoder>(
       LoadedTextEncoder{{}, nullptr, text::Tokenizer::load(kModels / "bert_base")});
-  const auto language = std::make_shared<const LoadedLanguageModel>(
-      LoadedLanguageModel{{}, nullptr, encoder->tokenizer, {}});
+  const auto language =
+      std::make_shared<const LoadedLanguageModel>(LoadedLanguageModel{{}, nullptr, encoder->tokenizer, {}});
   const auto image = std::make_shared<const LoadedImageEncoder>();
   const auto pair = std::make_shared<const models::TranslationModel>();
   using Texts = std::shared_ptr<const LoadedTextEncoder>;
@@ -154,13 +154,15 @@ TEST(MisusedPipelines, ResultsOfEncoders) {
   const FillMaskRequest filled = fill.prepare("a [MASK] dog");
   const EmbedRequest embedded = embed.prepare("a red dog");
   const EncoderRequest classified = classify.prepare("a red dog");
-  const Tensor good = random_tensor({std::ssize(tagged.encoding.ids), tag.model().config().embedding.d_model}, 1);
+  const Tensor good =
+      random_tensor({std::ssize(tagged.encoding.ids), tag.model().config().embedding.d_model}, 1);
   std::vector<Unfit> unfit = unfit_elements(good, {});
   for (const Unfit& shape : unfit_shapes(good, {})) unfit.push_back(shape);
   for (const Unfit& wrong : unfit) {
     expect_refusal("", wrong.what, [&] { tag.finish(tagged, wrong.tensor); });
     expect_refusal("", wrong.what, [&] { fill.finish(filled, wrong.tensor); });
-    if (wrong.what.find("axis 0") != std::string::npos && wrong.what.find("empty") == std::string::npos) continue;
+    if (wrong.what.find("axis 0") != std::string::npos && wrong.what.find("empty") == std::string::npos)
+      continue;
     expect_refusal("", wrong.what, [&] { embed.finish(embedded, wrong.tensor); });
     expect_refusal("", wrong.what, [&] { classify.finish(classified, wrong.tensor); });
   }
@@ -223,9 +225,8 @@ TEST(MisusedPipelines, Generation) {
   decoded.hypotheses.emplace_back().ids = {-1, INT_MAX, 3};
   expect_orderly("ids", [&] { generate.finish(generate.prepare({.text = "a"}, few), decoded); });
   expect_orderly("none", [&] { generate.finish({}, {}); });
-  expect_orderly("streamed", [&] {
-    generate.finish(generate.prepare({.text = "a", .on_text = ignore}, few), decoded);
-  });
+  expect_orderly("streamed",
+                 [&] { generate.finish(generate.prepare({.text = "a", .on_text = ignore}, few), decoded); });
   GenerationRequest request = generate.prepare({.text = "a"}, few);
   const GenerationRequest taken = std::move(request);
   expect_orderly("moved", [&] { generate.finish(std::move(request)); });  // NOLINT(bugprone-use-after-move)
@@ -294,16 +295,25 @@ TEST(MisusedPipelines, Images) {
   const auto path = kModels / "vit_images";
   const ImageClassifier classify(path);
   const ImageEmbedder embed(path);
-  const std::vector<std::string> paths{"", "/no/such/file", "/tmp", folder.write("x.png", "PNG").string(),
-                                       std::string(5000, 'x'), std::string("a\0b", 3), "\xFF"};
+  const std::vector<std::string> paths{"",
+                                       "/no/such/file",
+                                       "/tmp",
+                                       folder.write("x.png", "PNG").string(),
+                                       std::string(5000, 'x'),
+                                       std::string("a\0b", 3),
+                                       "\xFF"};
   for (const auto& result : classify(paths)) EXPECT_NE(result.error, "");
   for (const auto& result : embed(paths)) EXPECT_NE(result.error, "");
   misuses += 2 * std::ssize(paths);
   for (const int64_t number : {int64_t{0}, int64_t{-1}, kLowest})
     expect_refusal("batch_tokens", "range", [&] { ImageClassifier(path, {.batch_tokens = number}); });
   for (const int64_t side : {int64_t{0}, int64_t{-4}, int64_t{5}, kHuge, kLowest, int64_t{1} << 40}) {
-    expect_refusal("image size", "side", [&] { ImageClassifier(path, {.size = models::ImageSize{side, 8}}); });
-    expect_refusal("image size", "side", [&] { ImageClassifier(path, {.size = models::ImageSize{side, side}}); });
+    expect_refusal("image size", "side", [&] {
+      ImageClassifier(path, {.size = models::ImageSize{side, 8}});
+    });
+    expect_refusal("image size", "side", [&] {
+      ImageClassifier(path, {.size = models::ImageSize{side, side}});
+    });
   }
   for (const data::Image& image :
        {data::Image{}, data::Image{.height = 4, .width = 4, .pixels = std::vector<uint8_t>(47)}}) {
@@ -322,7 +332,8 @@ TEST(MisusedPipelines, Images) {
   }
   const ImageRequest* const none = nullptr;
   expect_refusal("request 0", "null", [&] { classify.encode(std::span(&none, 1), use); });
-  for (const Unfit& wrong : unfit_elements(random_tensor({10, classify.model().config().encoder.layer.d_model}, 1), {}))
+  for (const Unfit& wrong :
+       unfit_elements(random_tensor({10, classify.model().config().encoder.layer.d_model}, 1), {}))
     expect_refusal("", wrong.what, [&] { classify.finish({}, wrong.tensor); });
 }
 

@@ -35,17 +35,9 @@ const std::filesystem::path kJson = kData / "text" / "golden" / "wordpiece.json"
 std::vector<std::string> strange_texts() {
   std::string nested;
   for (int i = 0; i < 3000; ++i) nested += "e\u0301";
-  return {"",
-          std::string(1, '\0'),
-          std::string("a\0b", 3),
-          "\xFF\xFE",
-          "a\xC3",
-          "\xED\xA0\x80",
-          std::string(100'000, 'a'),
-          std::string(10'000, ' '),
-          nested,
-          "\u200B\uFEFF\u202E",
-          "[CLS][SEP][MASK]</s><pad>"};
+  return {"",      std::string(1, '\0'), std::string("a\0b", 3),     "\xFF\xFE",
+          "a\xC3", "\xED\xA0\x80",       std::string(100'000, 'a'),  std::string(10'000, ' '),
+          nested,  "\u200B\uFEFF\u202E", "[CLS][SEP][MASK]</s><pad>"};
 }
 
 TEST(MisusedTokenizers, Files) {
@@ -67,11 +59,8 @@ TEST(MisusedTokenizers, Files) {
   for (const std::string& bytes : {std::string(), std::string("x"), std::string(1000, '\0')}) {
     expect_refusal("cat", "bytes", [&] { SentencePieceModel(bytes, "cat"); });
     expect_refusal("cat", "bytes", [&] {
-      TranslationTokenizer::from_models({.source = bytes,
-                                         .target = {},
-                                         .source_lang = {},
-                                         .target_lang = {},
-                                         .source_name = "cat"});
+      TranslationTokenizer::from_models(
+          {.source = bytes, .target = {}, .source_lang = {}, .target_lang = {}, .source_name = "cat"});
     });
   }
   expect_refusal("", "sizes", [] { TranslationTokenizer::load(kMarian, {.source = 3, .target = 3}); });
@@ -83,10 +72,10 @@ TEST(MisusedTokenizers, Files) {
 }
 
 TEST(MisusedTokenizers, TextsAndIds) {
-  const Tokenizer tokenizers[] = {
-      Tokenizer::load(kJson), Tokenizer::load(kData / "text" / "golden" / "byte_level.json"),
-      Tokenizer::load(kData / "text" / "golden" / "unigram.json"), Tokenizer::load(kPieces),
-      Tokenizer::load(kMarian)};
+  const Tokenizer tokenizers[] = {Tokenizer::load(kJson),
+                                  Tokenizer::load(kData / "text" / "golden" / "byte_level.json"),
+                                  Tokenizer::load(kData / "text" / "golden" / "unigram.json"),
+                                  Tokenizer::load(kPieces), Tokenizer::load(kMarian)};
   const std::vector<int32_t> ids{-1, 0, 5, INT_MAX, INT_MIN, 1 << 22};
   for (const Tokenizer& tokenizer : tokenizers) {
     for (const std::string& text : strange_texts()) {
@@ -100,16 +89,13 @@ TEST(MisusedTokenizers, TextsAndIds) {
         }
       }
       for (const int64_t length : {int64_t{-1}, int64_t{0}, int64_t{1}, int64_t{2}, kHuge, kLowest}) {
-        for (const auto strategy :
-             {TruncationStrategy::longest_first, TruncationStrategy::only_first,
-              TruncationStrategy::only_second, static_cast<TruncationStrategy>(9)}) {
+        for (const auto strategy : {TruncationStrategy::longest_first, TruncationStrategy::only_first,
+                                    TruncationStrategy::only_second, static_cast<TruncationStrategy>(9)}) {
           const EncodeOptions options{.truncation = Truncation{.max_length = length, .strategy = strategy}};
-          expect_orderly("truncation", [&] {
-            EXPECT_LE(std::ssize(tokenizer.encode(text, options).ids), length);
-          });
-          expect_orderly("truncation", [&] {
-            EXPECT_LE(std::ssize(tokenizer.encode(text, text, options).ids), length);
-          });
+          expect_orderly("truncation",
+                         [&] { EXPECT_LE(std::ssize(tokenizer.encode(text, options).ids), length); });
+          expect_orderly("truncation",
+                         [&] { EXPECT_LE(std::ssize(tokenizer.encode(text, text, options).ids), length); });
         }
       }
       ++misuses;
@@ -184,8 +170,9 @@ TEST(MisusedTokenizers, Parts) {
                      parts.post_processing.single.push_back({text, {}, 0});
                    }));
   }
-  expect_refusal("text", "pair",
-                 with([](TokenizerParts& parts) { parts.post_processing.pair = {{2, {}, 0}}; }));
+  expect_refusal("text", "pair", with([](TokenizerParts& parts) {
+                   parts.post_processing.pair = {{2, {}, 0}};
+                 }));
   const auto pieces = std::make_shared<SentencePieceModel>(read_file(kPieces), "pieces");
   for (const int32_t id : {-1, pieces->size(), INT_MAX, INT_MIN}) {
     expect_refusal("pieces", "piece", [&] { return pieces->piece(id); });
@@ -198,13 +185,11 @@ TEST(MisusedTokenizers, Parts) {
   }
   expect_refusal("SentencePiece", "null", [] { sentencepiece_model(nullptr); });
   expect_refusal("SentencePiece", "null", [] { sentencepiece_decoder(nullptr, true); });
-  expect_refusal("SentencePiece", "null", [] {
-    numbered_pieces_model(nullptr, std::make_shared<Vocabulary>(), {}, "cat");
-  });
+  expect_refusal("SentencePiece", "null",
+                 [] { numbered_pieces_model(nullptr, std::make_shared<Vocabulary>(), {}, "cat"); });
   expect_refusal("cat", "null", [&] { numbered_pieces_model(pieces, nullptr, {}, "cat"); });
-  expect_refusal("cat", "no pieces", [&] {
-    numbered_pieces_model(pieces, std::make_shared<Vocabulary>(), {}, "cat");
-  });
+  expect_refusal("cat", "no pieces",
+                 [&] { numbered_pieces_model(pieces, std::make_shared<Vocabulary>(), {}, "cat"); });
 }
 
 TEST(MisusedTokenizers, Training) {
@@ -218,13 +203,13 @@ TEST(MisusedTokenizers, Training) {
   expect_refusal("", "no UTF-8", train({.inputs = {folder.write("bad", "\xFF\n")}}));
   for (const int64_t size : {int64_t{0}, int64_t{-1}, kHuge, kLowest}) {
     expect_refusal("vocab", "size", train({.inputs = {text}, .vocab_size = size}));
-    expect_orderly("sentences", train({.inputs = {text},
-                                       .vocab_size = 20,
-                                       .smaller_if_needed = true,
-                                       .max_sentences = size}));
+    expect_orderly(
+        "sentences",
+        train({.inputs = {text}, .vocab_size = 20, .smaller_if_needed = true, .max_sentences = size}));
   }
   for (const double share : {0.0, -1.0, 1.5, kNan, kInfinity})
-    expect_refusal("coverage", "range", train({.inputs = {text}, .vocab_size = 20, .character_coverage = share}));
+    expect_refusal("coverage", "range",
+                   train({.inputs = {text}, .vocab_size = 20, .character_coverage = share}));
 }
 
 }  // namespace

@@ -32,8 +32,9 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN(),
                  kInfinity = std::numeric_limits<double>::infinity();
 
 const std::vector<const char*>& strange_values() {
-  static const std::vector<const char*> all{"",      "-1",  "0",     "1",    "9223372036854775807", "-9223372036854775808",
-                                            "1e300", "nan", "inf", "true", "none", "\xFF", "18446744073709551615"};
+  static const std::vector<const char*> all{
+      "",    "-1",   "0",    "1",    "9223372036854775807", "-9223372036854775808", "1e300", "nan",
+      "inf", "true", "none", "\xFF", "18446744073709551615"};
   return all;
 }
 
@@ -64,8 +65,8 @@ TEST(MisusedTraining, EverySetting) {
     expect_orderly("kind", [&] { return learning_rate(options.schedule, number); });
   }
   for (const int64_t step : {int64_t{0}, int64_t{-1}, kHuge, kLowest}) {
-    for (const auto kind : {ScheduleKind::paper, ScheduleKind::inverse_sqrt, ScheduleKind::cosine,
-                            ScheduleKind::constant}) {
+    for (const auto kind :
+         {ScheduleKind::paper, ScheduleKind::inverse_sqrt, ScheduleKind::cosine, ScheduleKind::constant}) {
       ++misuses;
       const ScheduleOptions schedule{.kind = kind, .warmup_steps = 10, .total_steps = 20};
       EXPECT_TRUE(std::isfinite(learning_rate(schedule, step)));
@@ -189,9 +190,8 @@ TEST(MisusedTraining, Folders) {
   }
   const TranslationJob job = small_job(scratch, "verified");
   Quiet quiet;
-  expect_refusal("", "no checkpoint", [&] {
-    verify_resume(job, RunFolder(scratch / "verified", IfRunExists::resume), quiet);
-  });
+  expect_refusal("", "no checkpoint",
+                 [&] { verify_resume(job, RunFolder(scratch / "verified", IfRunExists::resume), quiet); });
 }
 
 TEST(MisusedTraining, Checkpoints) {
@@ -256,7 +256,8 @@ TEST(MisusedData, BatchesAndStores) {
     });
   }
   const Scratch scratch;
-  const auto tokenizer = text::TranslationTokenizer::load(std::filesystem::path(QKV_TEST_DATA) / "pipelines/golden/marian");
+  const auto tokenizer =
+      text::TranslationTokenizer::load(std::filesystem::path(QKV_TEST_DATA) / "pipelines/golden/marian");
   const data::CorpusFiles good = write_reversals(scratch, "good", 5, 1);
   const auto build = [&](const data::CorpusFiles& files, const data::CorpusOptions& options) {
     return [&, files, options] { data::TokenStore::build(files, tokenizer, scratch / "tokens", options); };
@@ -264,7 +265,8 @@ TEST(MisusedData, BatchesAndStores) {
   expect_refusal("", "no file", build({.source = scratch / "none", .target = good.target}, {}));
   expect_refusal("", "a folder", build({.source = scratch.path(), .target = good.target}, {}));
   expect_refusal("", "empty paths", build({}, {}));
-  expect_refusal("", "no pairs", build({.source = scratch.write("e", "\n"), .target = scratch.write("f", "\n")}, {}));
+  expect_refusal("", "no pairs",
+                 build({.source = scratch.write("e", "\n"), .target = scratch.write("f", "\n")}, {}));
   expect_refusal("", "unequal", build({.source = scratch.write("g", "a\n"), .target = good.target}, {}));
   for (const int64_t number : {int64_t{0}, int64_t{-1}, kLowest})
     expect_refusal("", "length", build(good, {.max_length = number}));

@@ -61,7 +61,8 @@ TEST_P(LanguageFamilies, GiveTransformersNumbers) {
     const Watched watched(context);
     const Variable hidden = (*model)(one.texts, context);
     expect_close(flat(hidden.value()), one.expected["hidden"], "hidden", 5e-6);
-    expect_close(flat(linear(hidden, model->output_projection()).value()), one.expected["logits"], "logits", 5e-6);
+    expect_close(flat(linear(hidden, model->output_projection()).value()), one.expected["logits"], "logits",
+                 5e-6);
     watched.expect(one.expected);
   });
 }
@@ -216,8 +217,8 @@ TEST(EncoderOfAPair, GivesTransformersNumbers) {
   const FamilyCase one("t5_gated");
   EXPECT_EQ(folder_kind(one.folder), FolderKind::translation);
   nn::ForwardContext context;
-  expect_close(flat((*load_text_encoder(one.folder))(one.texts, context).value()), one.expected["hidden"], "hidden",
-               5e-6);
+  expect_close(flat((*load_text_encoder(one.folder))(one.texts, context).value()), one.expected["hidden"],
+               "hidden", 5e-6);
 }
 
 }  // namespace

@@ -38,8 +38,8 @@ void expect_numbers(const ImageEncoder& model, const Golden& expected, OtherSize
     const Tensor all = expected[concat("attention.", layers++)];
     const int64_t each = all.numel() / std::ssize(weights);
     for (size_t image = 0; image < weights.size(); ++image) {
-      expect_close(flat(weights[image]), all.slice_rows(static_cast<int64_t>(image) * each, each), "attention",
-                   2e-6);
+      expect_close(flat(weights[image]), all.slice_rows(static_cast<int64_t>(image) * each, each),
+                   "attention", 2e-6);
     }
   };
   const Tensor pixels = expected["pixels"];

@@ -54,8 +54,8 @@ TEST_P(TranslationFamilies, GiveTransformersNumbers) {
     const nn::Memory memory = model->encode(case_.texts, context);
     const Variable decoded = model->decode(targets_, memory, context);
     expect_close(flat(memory.values.value()), case_.expected["hidden"], "hidden", 5e-6);
-    expect_close(flat(linear(decoded, model->output_projection()).value()), case_.expected["logits"], "logits",
-                 5e-6);
+    expect_close(flat(linear(decoded, model->output_projection()).value()), case_.expected["logits"],
+                 "logits", 5e-6);
     ASSERT_FALSE(layers.empty());
     for (size_t i = 0; i < layers.size(); ++i) {
       expect_close(Tensor::from(layers[i], {std::ssize(layers[i])}), case_.expected[concat("attention.", i)],

@@ -396,8 +396,8 @@ TEST(Embedding, LearnedPositionsEndWhereTheyEnd) {
   EXPECT_THROW(embedding({ids(5), Offsets({0, 5})}, context), UsageError);
 }
 
-// Padding in a text takes the row before the first and is not counted, as in RoBERTa; position i of a text is row
-// first_row + the number of other tokens before it.
+// Padding in a text takes the row before the first and is not counted, as in RoBERTa; position i of a text is
+// row first_row + the number of other tokens before it.
 TEST(Embedding, SkipsPadTokens) {
   const nn::Parameter table(Shape{11, 6}, {nn::Initializer::Kind::normal, 1.0f});
   const auto embedding = [&](int64_t pad_id) {
@@ -424,8 +424,9 @@ TEST(Embedding, SkipsPadTokens) {
       for (int64_t row = 0; row < 8; ++row) {
         double difference = 0;
         for (int64_t c = 0; c < 6; ++c)
-          difference += std::abs(double{y.at(i, c)} - table.variable.value().at(ids[static_cast<size_t>(i)], c) -
-                                 positions.at(row, c));
+          difference +=
+              std::abs(double{y.at(i, c)} - table.variable.value().at(ids[static_cast<size_t>(i)], c) -
+                       positions.at(row, c));
         if (difference < 1e-5) rows.push_back(row);
       }
     }

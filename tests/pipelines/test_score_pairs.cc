@@ -41,7 +41,8 @@ TEST_F(ScorePairs, AreThoseOfTheSearch) {
     EXPECT_EQ(scores[i].tokens.back(), "</s>");
     ASSERT_EQ(scores[i].log_probabilities.size(), hypothesis.token_log_probabilities.size());
     for (size_t t = 0; t < scores[i].tokens.size(); ++t)
-      EXPECT_NEAR(scores[i].log_probabilities[t], hypothesis.token_log_probabilities[t], 2e-5) << i << ' ' << t;
+      EXPECT_NEAR(scores[i].log_probabilities[t], hypothesis.token_log_probabilities[t], 2e-5)
+          << i << ' ' << t;
     EXPECT_NEAR(scores[i].log_probability, hypothesis.log_probability, 1e-4);
     EXPECT_NEAR(std::log(scores[i].perplexity),
                 -scores[i].log_probability / static_cast<double>(scores[i].tokens.size()), 1e-9);

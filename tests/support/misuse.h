@@ -39,8 +39,8 @@ void expect_refusal(const std::string& name, const std::string& what, const Call
   ADD_FAILURE() << name << ", " << what << ": expected an error, found a result";
 }
 
-// Expects `call` to return, or to throw a qkv::Error: which of both depends on details. The results of calls that
-// return are checked elsewhere.
+// Expects `call` to return, or to throw a qkv::Error: which of both depends on details. The results of calls
+// that return are checked elsewhere.
 template <class Call>
 void expect_orderly(const std::string& what, const Call& call) {
   ++misuses;

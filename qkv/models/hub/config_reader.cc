@@ -158,8 +158,9 @@ bool ConfigReader::has(std::string_view key) const { return find(key).has_value(
 
 bool ConfigReader::is_null(std::string_view key) const {
   bool found = false;
-  object_->value.members(
-      [&](std::string_view name, const JsonValue& value) { found = found || (name == key && value.is_null()); });
+  object_->value.members([&](std::string_view name, const JsonValue& value) {
+    found = found || (name == key && value.is_null());
+  });
   return found;
 }
 

@@ -62,7 +62,8 @@ void ConfigWriter::object(const std::string& key, const ConfigWriter& fields) {
 void ConfigWriter::keep_others(std::string_view json) {
   const Json others = Json::parse(json);
   for (const auto& [key, value] : others.items()) {
-    if (key != "dtype" && key != "torch_dtype" && !object_->fields.contains(key)) object_->fields[key] = value;
+    if (key != "dtype" && key != "torch_dtype" && !object_->fields.contains(key))
+      object_->fields[key] = value;
   }
 }
 

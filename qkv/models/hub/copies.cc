@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <exception>
-#include <system_error>
 #include <utility>
 
 #include "qkv/base/error.h"

@@ -107,16 +107,12 @@ std::string generation_json(const TransformerConfig& config, const GenerationDef
   const std::vector<int32_t> pad{static_cast<int32_t>(config.pad_id)};
   if (std::ranges::count(bad_words, pad) == 0) bad_words.push_back(pad);
   // Beyond its positions, generate() of transformers fails.
-  const int64_t max_length = std::min(int64_t{defaults.max_new_tokens} + kStartAndEnd,
-                                      config.most_tokens().value_or(kMaxTokens));
-  json object{{"num_beams", defaults.beam},
-              {"length_penalty", defaults.length_penalty},
-              {"max_length", max_length},
-              {"bad_words_ids", bad_words},
-              {"eos_token_id", config.eos_id},
-              {"forced_eos_token_id", config.eos_id},
-              {"pad_token_id", config.pad_id},
-              {"decoder_start_token_id", config.decoder_start_id}};
+  const int64_t max_length =
+      std::min(int64_t{defaults.max_new_tokens} + kStartAndEnd, config.most_tokens().value_or(kMaxTokens));
+  json object{{"num_beams", defaults.beam},    {"length_penalty", defaults.length_penalty},
+              {"max_length", max_length},      {"bad_words_ids", bad_words},
+              {"eos_token_id", config.eos_id}, {"forced_eos_token_id", config.eos_id},
+              {"pad_token_id", config.pad_id}, {"decoder_start_token_id", config.decoder_start_id}};
   // Of the other fields, only those that differ from the defaults.
   const json usual = fields_of(GenerationDefaults()), own = fields_of(defaults);
   for (const auto& [key, value] : own.items()) {

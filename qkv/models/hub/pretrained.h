@@ -52,20 +52,17 @@ std::unique_ptr<Transformer> load_transformer(const std::filesystem::path& folde
 // Writes config.json and model.safetensors in a family's format ("gpt2"), each atomically, the weights last
 // and in their current dtypes. Throws UsageError for an unknown family or one that cannot express the model,
 // IoError.
-// `original`: the folder that the model is from; fields of its config.json that the family does not write are kept
-// (label2id, pad_token_id).
+// `original`: the folder that the model is from; fields of its config.json that the family does not write are
+// kept (label2id, pad_token_id).
 void save_language_model(const std::filesystem::path& folder, const LanguageModel& model,
-                         std::string_view model_type,
- const std::filesystem::path& original = {});
+                         std::string_view model_type, const std::filesystem::path& original = {});
 void save_text_encoder(const std::filesystem::path& folder, const TextEncoder& model,
-                       std::string_view model_type,
- const std::filesystem::path& original = {});
+                       std::string_view model_type, const std::filesystem::path& original = {});
 void save_image_encoder(const std::filesystem::path& folder, const ImageEncoder& model,
-                        std::string_view model_type,
- const std::filesystem::path& original = {});
+                        std::string_view model_type, const std::filesystem::path& original = {});
 
-// Likewise in the format of the first family that fits; also writes generation_config.json, unless there is an
-// `original`, whose decoding options the caller copies with its other files.
+// Likewise in the format of the first family that fits; also writes generation_config.json, unless there is
+// an `original`, whose decoding options the caller copies with its other files.
 void save_transformer(const std::filesystem::path& folder, const Transformer& model,
                       const GenerationDefaults& defaults, const std::filesystem::path& original = {});
 

@@ -6,8 +6,8 @@
 namespace qkv::models {
 namespace {
 
-// transformers' defaults, for folders without the field. null is none of them: no window, as many key heads as
-// heads.
+// transformers' defaults, for folders without the field. null is none of them: no window, as many key heads
+// as heads.
 constexpr int64_t kUsualWindow = 4096, kUsualKeyHeads = 8, kUsualPositions = 131072;
 
 // Positions that a query attends to, its own included; 0: all.

@@ -161,17 +161,17 @@ void require_bert_blocks(const TextEncoderConfig& config, const char* family, in
   const nn::LayerOptions& layer = config.encoder.layer;
   const nn::EmbeddingConfig& embedding = config.embedding;
   const auto usual = [&](int64_t width) { return width == 0 || width * layer.heads == layer.d_model; };
-  const bool fits = embedding.positions.kind == nn::PositionKind::learned &&
-                    embedding.positions.first_row == first_row &&
-                    embedding.positions.pad_id == first_row - 1 && !embedding.scale && embedding.norm &&
-                    has_plain_scores(layer) && embedding.epsilon == layer.epsilon && !config.encoder.final_norm &&
-                    layer.norm == nn::NormPlacement::post && layer.norm_kind == nn::NormKind::layer &&
-                    !layer.gated && layer.attention_bias && layer.feed_forward_bias && usual(layer.d_k) &&
-                    usual(layer.d_v) && (layer.key_heads == 0 || layer.key_heads == layer.heads) &&
-                    layer.positions.kind == nn::PositionKind::none;
+  const bool fits =
+      embedding.positions.kind == nn::PositionKind::learned && embedding.positions.first_row == first_row &&
+      embedding.positions.pad_id == first_row - 1 && !embedding.scale && embedding.norm &&
+      has_plain_scores(layer) && embedding.epsilon == layer.epsilon && !config.encoder.final_norm &&
+      layer.norm == nn::NormPlacement::post && layer.norm_kind == nn::NormKind::layer && !layer.gated &&
+      layer.attention_bias && layer.feed_forward_bias && usual(layer.d_k) && usual(layer.d_v) &&
+      (layer.key_heads == 0 || layer.key_heads == layer.heads) &&
+      layer.positions.kind == nn::PositionKind::none;
   if (!fits) {
-    throw UsageError(concat(family,
-                            ": expected learned positions from row ", first_row, " on, a norm of the embeddings and post-norm "
+    throw UsageError(concat(family, ": expected learned positions from row ", first_row,
+                            " on, a norm of the embeddings and post-norm "
                             "blocks with layer norms and biases, found another model"));
   }
 }
