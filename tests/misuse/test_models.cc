@@ -6,9 +6,9 @@
 #include <limits>
 
 #include "qkv/base/files.h"
+#include "qkv/models/hub/copies.h"
 #include "qkv/models/hub/generation_defaults.h"
 #include "qkv/models/hub/pretrained.h"
-#include "qkv/models/hub/quantize.h"
 #include "qkv/models/hub/verify.h"
 #include "qkv/models/image_processor.h"
 #include "qkv/models/shape.h"
