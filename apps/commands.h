@@ -11,6 +11,7 @@
   COMMAND(evaluate)           \
   COMMAND(bleu)               \
   COMMAND(tokenize)           \
+  COMMAND(train_tokenizer)    \
   COMMAND(quantize)           \
   COMMAND(merge)              \
   COMMAND(inspect)            \

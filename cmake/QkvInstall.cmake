@@ -19,7 +19,7 @@ set(QKV_PRIVATE_HEADERS
   "/models/hub/(config_reader|config_writer|family|weight_map|tensor_files|weights)\\.h$"
   "/models/(position_grid|validate)\\.h$"
   # The public tokenizer headers are tokenizer.h and translation_tokenizer.h.
-  "/text/(files|steps|token_models)/" "/text/(added_tokens|post_processing|tokenizer_parts)\\.h$")
+  "/text/(files|steps|token_models|training)/" "/text/(added_tokens|post_processing|tokenizer_parts)\\.h$")
 
 # qkv_public_headers(<variable>): their paths, relative to the source folder.
 function(qkv_public_headers variable)

@@ -25,6 +25,7 @@
 #include "qkv/text/text_file.h"
 #include "qkv/text/tokenizer.h"
 #include "qkv/text/train_sentencepiece.h"
+#include "qkv/text/train_tokenizer.h"
 #include "qkv/text/translation_tokenizer.h"
 
 #include "qkv/metrics/bleu.h"

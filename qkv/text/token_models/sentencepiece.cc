@@ -10,6 +10,7 @@
 #include "qkv/base/log.h"
 #include "qkv/base/require_memory.h"
 #include "qkv/text/steps/charsmap.h"
+#include "qkv/text/token_models/proto_fields.h"
 
 namespace qkv::text {
 namespace {
@@ -24,66 +25,12 @@ void check(const sentencepiece::util::Status& status, const char* what) {
 // fails.
 constexpr size_t kRoom = size_t{4} << 20;
 
-// Iterates over the fields of a serialized protocol buffer message.
-class Fields {
- public:
-  explicit Fields(std::string_view message) : rest_(message) {}
-
-  // Moves to the next field; false at the end, or if the message is malformed.
-  bool next() {
-    const auto tag = varint();
-    if (!tag || *tag >> 3 == 0) return false;
-    number_ = *tag >> 3;
-    value_ = {};
-    constexpr uint64_t kVarint = 0, kEightBytes = 1, kBytes = 2, kFourBytes = 5;
-    switch (*tag & 7) {
-      case kVarint:
-        return varint().has_value();
-      case kEightBytes:
-        return take(8);
-      case kFourBytes:
-        return take(4);
-      case kBytes: {
-        const auto size = varint();
-        return size && take(*size);
-      }
-      default:
-        return false;
-    }
-  }
-
-  uint64_t number() const { return number_; }
-  std::string_view bytes() const { return value_; }
-
- private:
-  std::optional<uint64_t> varint() {
-    uint64_t value = 0;
-    for (int shift = 0; shift < 64 && !rest_.empty(); shift += 7) {
-      const auto byte = static_cast<uint8_t>(rest_.front());
-      rest_.remove_prefix(1);
-      value |= uint64_t{byte & 0x7Fu} << shift;
-      if (byte < 0x80) return value;
-    }
-    return std::nullopt;
-  }
-
-  bool take(uint64_t size) {
-    if (size > rest_.size()) return false;
-    value_ = rest_.substr(0, size);
-    rest_.remove_prefix(size);
-    return true;
-  }
-
-  std::string_view rest_, value_;
-  uint64_t number_ = 0;
-};
-
 // The library traverses character maps without bounds checks.
 void check_charsmaps(std::string_view model, const std::string& name) {
   constexpr uint64_t kNormalizer = 3, kDenormalizer = 5, kCharsmap = 2;  // in sentencepiece_model.proto
-  for (Fields field(model); field.next();) {
+  for (ProtoFields field(model); field.next();) {
     if (field.number() != kNormalizer && field.number() != kDenormalizer) continue;
-    for (Fields inner(field.bytes()); inner.next();) {
+    for (ProtoFields inner(field.bytes()); inner.next();) {
       if (inner.number() == kCharsmap && !inner.bytes().empty()) check_charsmap(inner.bytes(), name);
     }
   }
