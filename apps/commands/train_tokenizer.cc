@@ -179,8 +179,8 @@ void train_tokenizer(Arguments& arguments) {
 
 }  // namespace
 
-void add_train_tokenizer(CLI::App& app) {
-  CLI::App* command = add_command(
+void add_train_tokenizer(Command& app) {
+  Command* command = add_command(
       app, "train-tokenizer",
       "Train a tokenizer on text files; write tokenizer.json and tokenizer_config.json, which PyPI's\n"
       "tokenizers and transformers open too. WordPiece (BERT's) and byte-level BPE (GPT-2's) have the\n"
@@ -201,7 +201,7 @@ void add_train_tokenizer(CLI::App& app) {
                     defaults.min_frequency, ")"));
   add_option(*command, "--limit-alphabet", arguments->limit_alphabet, "N",
              "wordpiece: characters that get tokens, the most frequent ones; 0: all (default: 0)");
-  CLI::Option* const lowercase = command->add_flag("--lowercase", arguments->lowercase,
+  Option* const lowercase = command->add_flag("--lowercase", arguments->lowercase,
                                                    "wordpiece: lower case without accents, the default");
   command->add_flag("--cased", arguments->cased, "wordpiece: keep case and accents")->excludes(lowercase);
   command->add_flag("--skip-bad-utf8", arguments->training.skip_bad_utf8,
