@@ -202,7 +202,7 @@ void add_train_tokenizer(Command& app) {
   add_option(*command, "--limit-alphabet", arguments->limit_alphabet, "N",
              "wordpiece: characters that get tokens, the most frequent ones; 0: all (default: 0)");
   Option* const lowercase = command->add_flag("--lowercase", arguments->lowercase,
-                                                   "wordpiece: lower case without accents, the default");
+                                              "wordpiece: lower case without accents, the default");
   command->add_flag("--cased", arguments->cased, "wordpiece: keep case and accents")->excludes(lowercase);
   command->add_flag("--skip-bad-utf8", arguments->training.skip_bad_utf8,
                     "Skip lines that are not UTF-8 instead of ending with an error");

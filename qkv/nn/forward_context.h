@@ -22,7 +22,7 @@ struct ForwardContext {
   // Enables dropout. Products pack their weights, because these change with each step.
   bool training = false;
   uint64_t seed = 0;
-  uint32_t step = 0;       // number of the training forward run, micro-batches included
+  uint32_t step = 0;  // number of the training forward run, micro-batches included
   // Indices of the first row and of the first sequence in the whole batch, if workers share a batch.
   uint32_t first_row = 0, first_sequence = 0;
   // Gradient checkpointing: layers keep only their results and are run again in the backward pass. Less

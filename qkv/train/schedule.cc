@@ -19,10 +19,9 @@ void ScheduleOptions::validate() const {
   }
   if (!needs_total_steps()) return;
   if (total_steps <= warmup_steps) {
-    throw UsageError(concat("schedule.total_steps (or train.max_steps): the ",
-                            kind == ScheduleKind::cosine ? "cosine" : "linear",
-                            " schedule needs more steps than ", warmup_steps, " of warm-up, found ",
-                            total_steps));
+    throw UsageError(concat(
+        "schedule.total_steps (or train.max_steps): the ", kind == ScheduleKind::cosine ? "cosine" : "linear",
+        " schedule needs more steps than ", warmup_steps, " of warm-up, found ", total_steps));
   }
   if (!(minimum >= 0 && minimum <= learning_rate)) {
     throw UsageError(concat("schedule.minimum: expected 0 to schedule.learning_rate = ", learning_rate,

@@ -186,7 +186,8 @@ TEST(CommandLine, SuggestsWhatWasMeant) {
   expect({"inspect", "--preset", "bse"},
          "--preset: expected one of tiny, small, base, big, found 'bse'; did you mean 'base'?");
   expect({"train", "translation", "--src", "a", "--tgt", "b", "--out", "c", "--schedule", "cosin"},
-         "--schedule: expected one of paper, inverse_sqrt, cosine, linear, constant, found 'cosin'; did you mean "
+         "--schedule: expected one of paper, inverse_sqrt, cosine, linear, constant, found 'cosin'; did you "
+         "mean "
          "'cosine'?");
   expect({"completion", "basch"},
          "shell: expected one of bash, zsh, fish, found 'basch'; did you mean 'bash'?");

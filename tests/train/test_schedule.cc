@@ -91,9 +91,10 @@ TEST(Schedule, NamesWhatIsWrong) {
             std::string::npos);
   EXPECT_NE(message({.kind = ScheduleKind::cosine, .warmup_steps = 50, .total_steps = 50}).find("found 50"),
             std::string::npos);
-  EXPECT_EQ(message({.kind = ScheduleKind::linear, .warmup_steps = 50, .total_steps = 50}),
-            "schedule.total_steps (or train.max_steps): the linear schedule needs more steps than 50 of warm-up, "
-            "found 50");
+  EXPECT_EQ(
+      message({.kind = ScheduleKind::linear, .warmup_steps = 50, .total_steps = 50}),
+      "schedule.total_steps (or train.max_steps): the linear schedule needs more steps than 50 of warm-up, "
+      "found 50");
   EXPECT_NE(message({.kind = ScheduleKind::linear, .warmup_steps = 5, .minimum = 1, .total_steps = 50})
                 .find("schedule.minimum: expected 0 to schedule.learning_rate = 0.001, found 1"),
             std::string::npos);

@@ -52,18 +52,19 @@ struct Square {
   // to[j * kLine + i] = x[i * stride + j] for i and j below kSide.
   static void turn(const T* x, int64_t stride, T* to) {
     const Tag d;
-    std::array<hn::Vec<Tag>, kSide> rows;
+    // Not std::array, whose functions would lack the target's attributes.
+    hn::Vec<Tag> rows[kSide];
     for (size_t i = 0; i < kSide; ++i) rows[i] = hn::LoadU(d, x + static_cast<int64_t>(i) * stride);
       // Each round interleaves elements half a side apart; after log2(kSide) rounds, rows have become
       // columns.
 #if HWY_TARGET != HWY_SCALAR  // which has squares of one element
-    std::array<hn::Vec<Tag>, kSide> mixed;
+    hn::Vec<Tag> mixed[kSide];
     for (size_t round = 1; round < kSide; round *= 2) {
       for (size_t i = 0; i < kSide / 2; ++i) {
         mixed[2 * i] = hn::InterleaveLower(d, rows[i], rows[i + kSide / 2]);
         mixed[2 * i + 1] = hn::InterleaveUpper(d, rows[i], rows[i + kSide / 2]);
       }
-      rows = mixed;
+      for (size_t i = 0; i < kSide; ++i) rows[i] = mixed[i];
     }
 #endif
     for (size_t j = 0; j < kSide; ++j) hn::Store(rows[j], d, to + static_cast<int64_t>(j) * kLine);

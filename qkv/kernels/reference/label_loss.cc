@@ -1,5 +1,6 @@
 #include "qkv/kernels/reference/label_loss.h"
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -11,7 +12,8 @@ namespace {
 double log_sum_exp(const LabelLoss& a, int64_t row) {
   const float* x = a.logits + row * a.cols;
   double largest = x[0], sum = 0;
-  for (int64_t c = 0; c < a.cols; ++c) largest = std::fmax(largest, x[c]);
+  // Not std::fmax: GCC 12 ends with an internal error when it vectorises that for Arm.
+  for (int64_t c = 0; c < a.cols; ++c) largest = std::max(largest, double{x[c]});
   for (int64_t c = 0; c < a.cols; ++c) sum += std::exp(x[c] - largest);
   return largest + std::log(sum);
 }

@@ -200,6 +200,7 @@ void run(const Product& product, const float* a, const void* b, const float* bia
 }
 
 void limit(InstructionSet set) {
+#if defined(__x86_64__)
   const auto isa = [set] {
     switch (set) {
       case InstructionSet::avx2:
@@ -209,7 +210,6 @@ void limit(InstructionSet set) {
       case InstructionSet::avx512_vnni:
         return dnnl::cpu_isa::avx512_core_bf16;  // f32 products do not distinguish the two
       case InstructionSet::amx:
-      case InstructionSet::neon:
         return dnnl::cpu_isa::all;
       default:
         return dnnl::cpu_isa::sse41;
@@ -219,6 +219,9 @@ void limit(InstructionSet set) {
     throw UsageError(concat("QKV_ISA: expected to limit oneDNN to ", name_of(set),
                             ", found that this process has used it before"));
   }
+#else
+  static_cast<void>(set);  // oneDNN can be limited on x86-64 only
+#endif
 }
 
 bool runs_on_slabs() {

@@ -25,7 +25,8 @@ struct Product {
 // Requires a SignalsWait on the caller's thread and a OneThread on this one.
 void run(const Product& product, const float* a, const void* b, const float* bias, float* c);
 
-// Limits oneDNN to these instructions; its minimum is SSE4.1. Throws UsageError if it has been used before.
+// Limits oneDNN to these instructions; its minimum is SSE4.1. Does nothing on other processors than x86-64.
+// Throws UsageError if it has been used before.
 void limit(InstructionSet set);
 
 // Whether this machine's oneDNN has a fast kernel for PackLayout::slabs. The layout is requested by name: the
