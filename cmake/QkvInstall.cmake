@@ -16,7 +16,7 @@ set(QKV_PRIVATE_HEADERS
   "/explain/(page_parts|pages|palette|report_file|svg_parts)\\.h$"
   "/io/crc32c\\.h$" "/ops/(general/contiguous|linear_product|require)\\.h$" "/metrics/ngrams\\.h$" "/nn/recompute\\.h$" "/optim/require\\.h$"
   "/models/families/"
-  "/models/hub/(config_reader|config_writer|family|weight_map|tensor_files|weights)\\.h$"
+  "/models/hub/(adapter_files|config_reader|config_writer|family|weight_map|tensor_files|weights)\\.h$"
   "/models/(position_grid|validate)\\.h$"
   # The public tokenizer headers are tokenizer.h and translation_tokenizer.h.
   "/text/(files|steps|token_models|training)/" "/text/(added_tokens|post_processing|tokenizer_parts)\\.h$")

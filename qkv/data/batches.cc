@@ -35,13 +35,18 @@ void cut(int64_t count, int64_t budget, Cost cost, Emit emit) {
 
 }  // namespace
 
-BatchCursor::BatchCursor(std::vector<int64_t> costs, const BatchOptions& options, CursorState state)
-    : costs_(std::move(costs)), options_(options) {
+BatchCursor::BatchCursor(std::vector<int64_t> costs, const BatchOptions& options, CursorState state,
+                         std::vector<int64_t> ties)
+    : costs_(std::move(costs)), ties_(std::move(ties)), options_(options) {
   check_budget(options.budget);
   if (options.window < 1) {
     throw UsageError(concat("sort_window: expected at least 1, found ", options.window));
   }
   if (costs_.empty()) throw UsageError("batches: expected at least one item, found none");
+  if (!ties_.empty() && ties_.size() != costs_.size()) {
+    throw UsageError(
+        concat("batches: expected ", costs_.size(), " ties, one per item, found ", ties_.size()));
+  }
   restore(state);
 }
 
@@ -73,7 +78,8 @@ void BatchCursor::plan_epoch(int64_t epoch) {
     const bool down = begin / options_.window % 2 == 1;
     std::ranges::stable_sort(window, [&](int64_t a, int64_t b) {
       if (down) std::swap(a, b);
-      return cost(a) < cost(b);
+      if (ties_.empty() || cost(a) != cost(b)) return cost(a) < cost(b);
+      return ties_[static_cast<size_t>(a)] < ties_[static_cast<size_t>(b)];
     });
   }
   bounds_.clear();

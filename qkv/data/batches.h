@@ -35,9 +35,10 @@ struct CursorState {
 // function of (costs, options, epoch). Memory: 16 bytes per item.
 class BatchCursor {
  public:
-  // costs[i] is item i's: its tokens, or 1. Throws UsageError for no items, and for options or a state out of
-  // range.
-  BatchCursor(std::vector<int64_t> costs, const BatchOptions& options, CursorState state = {});
+  // costs[i] is item i's: its tokens, or 1. Items of equal cost are sorted by `ties`, if given. Throws
+  // UsageError for no items, for another number of ties, and for options or a state out of range.
+  BatchCursor(std::vector<int64_t> costs, const BatchOptions& options, CursorState state = {},
+              std::vector<int64_t> ties = {});
 
   Batch next();
 
@@ -54,7 +55,7 @@ class BatchCursor {
   void plan_epoch(int64_t epoch);
   int64_t cost(int64_t item) const { return costs_[static_cast<size_t>(item)]; }
 
-  std::vector<int64_t> costs_;
+  std::vector<int64_t> costs_, ties_;
   BatchOptions options_;
   CursorState state_;
   std::vector<int64_t> order_;

@@ -29,4 +29,11 @@ std::vector<int64_t> pair_costs(const TokenStore& store) {
   return costs;
 }
 
+std::vector<int64_t> target_lengths(const TokenStore& store) {
+  std::vector<int64_t> lengths(static_cast<size_t>(store.pairs()));
+  for (int64_t pair = 0; pair < store.pairs(); ++pair)
+    lengths[static_cast<size_t>(pair)] = store.target_length(pair);
+  return lengths;
+}
+
 }  // namespace qkv::data

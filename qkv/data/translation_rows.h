@@ -31,5 +31,8 @@ inline int64_t pair_cost(const TokenStore& store, int64_t pair) {
 }
 // The costs of all pairs, for BatchCursor and sequential_batches().
 std::vector<int64_t> pair_costs(const TokenStore& store);
+// The lengths of all targets, by which BatchCursor sorts pairs of equal cost, so that both sides of a batch
+// are alike.
+std::vector<int64_t> target_lengths(const TokenStore& store);
 
 }  // namespace qkv::data

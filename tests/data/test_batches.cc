@@ -83,7 +83,7 @@ TEST_F(Batches, EveryPairExactlyOnceAnEpochWithinTheBudget) {
 }
 
 TEST_F(Batches, WindowsMakeLengthsAlikeAndBatchesFull) {
-  BatchCursor sorted(pair_costs(store_), {.budget = 400, .window = 8192}),
+  BatchCursor sorted(pair_costs(store_), {.budget = 400, .window = 8192}, {}, target_lengths(store_)),
       unsorted(pair_costs(store_), {.budget = 400});
   const auto batches = epoch(sorted);
   EXPECT_LT(padding(batches), 0.15);
@@ -105,7 +105,7 @@ TEST_F(Batches, CrossTheBoundsOfSmallWindows) {
     EXPECT_GT(filled(batches, 2000), 0.9) << window;
   }
   // Lengths match where two windows meet: alternating directions need less padding than restarting the sort.
-  BatchCursor cursor(pair_costs(store_), {.budget = 400, .window = 40}),
+  BatchCursor cursor(pair_costs(store_), {.budget = 400, .window = 40}, {}, target_lengths(store_)),
       unsorted(pair_costs(store_), {.budget = 400});
   EXPECT_LT(padding(epoch(cursor)), 0.8 * padding(epoch(unsorted)));
 }
@@ -161,6 +161,7 @@ TEST_F(Batches, PairsAboveTheBudgetAreBatchesByThemselves) {
 TEST_F(Batches, BadOptionsAndStatesAreRefused) {
   EXPECT_THROW(BatchCursor(pair_costs(store_), {.budget = 0}), UsageError);
   EXPECT_THROW(BatchCursor(pair_costs(store_), {.window = 0}), UsageError);
+  EXPECT_THROW(BatchCursor(pair_costs(store_), {}, {}, {1, 2}), UsageError);
   EXPECT_THROW(BatchCursor(pair_costs(store_), {}, {-1, 0}), UsageError);
   EXPECT_THROW(BatchCursor(pair_costs(store_), {}, {0, 100'000}), UsageError);
   BatchCursor cursor(pair_costs(store_), {.budget = 300});

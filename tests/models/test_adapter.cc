@@ -6,7 +6,6 @@
 
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
-#include "qkv/models/hub/family.h"
 #include "qkv/models/hub/pretrained.h"
 #include "tests/models/family_case.h"
 #include "tests/support/devices.h"
@@ -31,11 +30,6 @@ Tensor class_logits(const TextEncoder& model, const FamilyCase& one) {
   nn::ForwardContext context;
   const Variable hidden = model(one.texts, context, one.expected["types"]);
   return model.classifier_logits(hidden, one.offsets).value();
-}
-
-const WeightMap& gpt2_map(const LanguageModel& model) {
-  static const WeightMap map = find_family(language_families(), "gpt2")->weight_map(model.config());
-  return map;
 }
 
 TEST(Adapter, OfPeftGivesItsNumbers) {
@@ -89,7 +83,7 @@ TEST(Adapter, IsReadAsItWasWritten) {
     for (const nn::LowRankUpdate& update : adapter.updates())
       update.b.set_value({random_tensor(update.b.shape, ++seed)});
     expected = language_logits(*model, one.texts);
-    save_adapter(folder.path(), adapter, [](const nn::ParameterVisitor&) {}, gpt2_map(*model),
+    save_adapter(folder.path(), adapter, [](const nn::ParameterVisitor&) {}, *model, "gpt2",
                  {.folder = one.folder, .task_type = "CAUSAL_LM"});
   }
   const auto again = load_language_model(one.folder, {.adapter = folder.path()});
@@ -102,7 +96,7 @@ TEST(Adapter, RefusesAnotherBase) {
   const Scratch folder;
   const nn::LowRankAdapter adapter(*model, {.rank = 2});
   nn::initialise(adapter, 3);
-  save_adapter(folder.path(), adapter, [](const nn::ParameterVisitor&) {}, gpt2_map(*model),
+  save_adapter(folder.path(), adapter, [](const nn::ParameterVisitor&) {}, *model, "gpt2",
                {.folder = gpt2.folder, .task_type = {}});
   const auto message = [&](const std::filesystem::path& base, const std::filesystem::path& from) {
     try {

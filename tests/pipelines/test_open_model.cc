@@ -73,7 +73,7 @@ TEST(OpenModel, AnotherKindIsNamedWithItsPipelines) {
                {"config.json", "\"model_type\"", "an encoder-decoder (t5, marian, qkv)", "found \"gpt2\"",
                 "a language model", "TextGenerator", "'qkv generate'"});
   expect_parts(message_of<DataError>([] { open_language_model(kModels / "bert_texts"); }),
-               {"a language model (gpt2, llama)", "found \"bert\"", "a text encoder", "TextClassifier",
+               {"a language model (gpt2, llama, mistral)", "found \"bert\"", "a text encoder", "TextClassifier",
                 "'qkv classify'"});
   expect_parts(message_of<DataError>([] { open_text_encoder(kModels / "vit_images"); }),
                {"a text encoder (bert, roberta, distilbert, t5)", "found \"vit\"", "an image encoder",
@@ -90,9 +90,9 @@ TEST(OpenModel, WhatCannotBeOpenedIsNamed) {
                {"preprocessor_config.json"});
   const Scratch copy;
   std::filesystem::copy(kModels / "gpt2_untied_relu", copy.path());
-  copy.write("config.json", R"({"model_type": "mistral"})");
+  copy.write("config.json", R"({"model_type": "mamba"})");
   expect_parts(message_of<DataError>([&] { open_model(copy.path()); }),
-               {"config.json", "model_type", "gpt2", "vit", "mistral"});
+               {"config.json", "model_type", "gpt2", "vit", "mamba"});
 }
 
 TEST(OpenModel, AModelWithoutTheHeadIsRefused) {

@@ -68,7 +68,7 @@ TEST(TrainFields, RefuseWhatTheyCannotRead) {
   EXPECT_EQ(message_of<UsageError>([&] { job.set_field("model.norm", "middle"); }),
             "model.norm: expected one of post, pre, found 'middle'");
   EXPECT_EQ(message_of<UsageError>([&] { job.set_field("data.skip_bad_utf8", "yes"); }),
-            "data.skip_bad_utf8: expected true or false, found 'yes'");
+            "data.skip_bad_utf8: expected one of false, true, found 'yes'");
 }
 
 TEST(TrainFields, ValidateNamesTheField) {

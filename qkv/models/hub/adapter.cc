@@ -1,4 +1,4 @@
-#include "qkv/models/hub/adapter.h"
+#include "qkv/models/hub/adapter_files.h"
 
 #include <algorithm>
 #include <cmath>
@@ -70,9 +70,8 @@ void require_base(const io::SafetensorsFile& file, const ConfigReader& config,
 
 }  // namespace
 
-void save_adapter(const std::filesystem::path& folder, const nn::LowRankAdapter& adapter,
-                  const std::function<void(const nn::ParameterVisitor&)>& visit_head, const WeightMap& map,
-                  const AdapterBase& base) {
+void write_adapter(const std::filesystem::path& folder, const nn::LowRankAdapter& adapter,
+                   const VisitHead& visit_head, const WeightMap& map, const AdapterBase& base) {
   std::map<std::string, Module> modules;
   for (const nn::LowRankUpdate& update : adapter.updates()) {
     const MappedName mapped = mapped_name(map, update.name + ".weight");

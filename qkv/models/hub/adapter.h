@@ -4,14 +4,16 @@
 
 #include <filesystem>
 #include <functional>
-#include <set>
 #include <string>
+#include <string_view>
 
-#include "qkv/models/hub/config_reader.h"
-#include "qkv/models/hub/weight_map.h"
 #include "qkv/nn/low_rank.h"
 
 namespace qkv::models {
+
+class ImageEncoder;
+class LanguageModel;
+class TextEncoder;
 
 inline constexpr const char* kAdapterConfig = "adapter_config.json";
 inline constexpr const char* kAdapterWeights = "adapter_model.safetensors";
@@ -23,36 +25,20 @@ struct AdapterBase {
   std::string task_type;
 };
 
-// Writes an adapter. `map` is that of the base model's family; `visit_head` visits parameters that were
-// trained in full, such as a new classifier, under the model's names. A config.json beside the adapter, with
-// the new head, takes the place of the base's when both are opened. Throws IoError.
+// Writes an adapter of a model in a family's format ("bert"), and the model's config.json, which takes the
+// place of the base's when both are opened, as it names a new head. `visit_head` visits parameters that were
+// trained in full, such as a new classifier, under the model's names. Throws IoError, and UsageError for an
+// unknown family.
+using VisitHead = std::function<void(const nn::ParameterVisitor&)>;
 void save_adapter(const std::filesystem::path& folder, const nn::LowRankAdapter& adapter,
-                  const std::function<void(const nn::ParameterVisitor&)>& visit_head, const WeightMap& map,
+                  const VisitHead& visit_head, const LanguageModel& model, std::string_view model_type,
                   const AdapterBase& base);
-
-// An adapter to be added to a model.
-class AdapterFiles {
- public:
-  // Throws IoError; DataError, naming file and field or tensor, for an adapter of another method than LoRA,
-  // for damaged files, and for another base model than the adapter records (a checksum of its weights, which
-  // adapters of other programs lack).
-  AdapterFiles(const std::filesystem::path& folder, WeightMap map, const std::filesystem::path& base);
-
-  // Whether the adapter contains this parameter in full, so that the base need not have it.
-  bool replaces(const std::string& parameter) const;
-  // Sets the parameters that the adapter contains in full, and attaches its updates, which stay for the
-  // model's life. Throws DataError for tensors that do not fit the model.
-  void add_to(const std::function<void(const nn::ParameterVisitor&)>& visit) const;
-
- private:
-  std::string spelling(const std::string& name) const;
-  void add_to(const std::string& name, const nn::Parameter& parameter, std::set<std::string>& used) const;
-  double alpha_of(const std::string& module) const;
-
-  ConfigReader config_;
-  io::SafetensorsFile file_;
-  WeightMap map_;
-};
+void save_adapter(const std::filesystem::path& folder, const nn::LowRankAdapter& adapter,
+                  const VisitHead& visit_head, const TextEncoder& model, std::string_view model_type,
+                  const AdapterBase& base);
+void save_adapter(const std::filesystem::path& folder, const nn::LowRankAdapter& adapter,
+                  const VisitHead& visit_head, const ImageEncoder& model, std::string_view model_type,
+                  const AdapterBase& base);
 
 // The CRC-32C of the weights' files in a model folder, as text. Throws the errors of TensorFiles.
 std::string base_checksum(const std::filesystem::path& folder);

@@ -6,7 +6,7 @@
 #include "qkv/base/files.h"
 #include "qkv/base/log.h"
 #include "qkv/io/checksums.h"
-#include "qkv/models/hub/adapter.h"
+#include "qkv/models/hub/adapter_files.h"
 #include "qkv/models/hub/family.h"
 
 namespace qkv::models {
@@ -174,6 +174,15 @@ const Family& family_named(std::span<const Family> families, std::string_view mo
       concat("model_type: expected one of ", model_types(families), ", found \"", model_type, "\""));
 }
 
+template <class Model, class Config>
+void save_adapter_of(const std::filesystem::path& folder, const nn::LowRankAdapter& adapter,
+                     const VisitHead& visit_head, const Model& model, const FamilyOf<Config>& family,
+                     const AdapterBase& base) {
+  make_writable_folder(folder);
+  write_file_atomically(folder / kConfig, family.serialize(model.config()).json());
+  write_adapter(folder, adapter, visit_head, family.weight_map(model.config()), base);
+}
+
 }  // namespace
 
 FolderKind folder_kind(const std::filesystem::path& folder) {
@@ -196,6 +205,24 @@ FolderKind folder_kind(const std::filesystem::path& folder) {
   look(FolderKind::translation, translation_families());
   if (!kind) opened.reader.reject("model_type", concat("one of ", known));
   return *kind;
+}
+
+void save_adapter(const std::filesystem::path& folder, const nn::LowRankAdapter& adapter,
+                  const VisitHead& visit_head, const LanguageModel& model, std::string_view model_type,
+                  const AdapterBase& base) {
+  save_adapter_of(folder, adapter, visit_head, model, family_named(language_families(), model_type), base);
+}
+
+void save_adapter(const std::filesystem::path& folder, const nn::LowRankAdapter& adapter,
+                  const VisitHead& visit_head, const TextEncoder& model, std::string_view model_type,
+                  const AdapterBase& base) {
+  save_adapter_of(folder, adapter, visit_head, model, family_named(encoder_families(), model_type), base);
+}
+
+void save_adapter(const std::filesystem::path& folder, const nn::LowRankAdapter& adapter,
+                  const VisitHead& visit_head, const ImageEncoder& model, std::string_view model_type,
+                  const AdapterBase& base) {
+  save_adapter_of(folder, adapter, visit_head, model, family_named(image_families(), model_type), base);
 }
 
 DType weight_dtype(const LanguageModel& model) { return weight_dtype(parameters_of(model)); }
