@@ -47,6 +47,10 @@ BatchCursor::BatchCursor(std::vector<int64_t> costs, const BatchOptions& options
     throw UsageError(
         concat("batches: expected ", costs_.size(), " ties, one per item, found ", ties_.size()));
   }
+  for (const int64_t cost : costs_) {  // whose sums then fit into 64 bits
+    if (cost < 0 || cost > INT32_MAX)
+      throw UsageError(concat("batches: expected costs from 0 to 2^31 - 1, found ", cost));
+  }
   restore(state);
 }
 

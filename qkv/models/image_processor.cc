@@ -149,6 +149,10 @@ void ImageProcessorConfig::validate() const {
 ImageProcessorConfig ImageProcessorConfig::sized(ImageSize wanted) const {
   const std::optional<ImageSize> now = size();
   if (!now) throw UsageError("image size: expected preprocessing to a fixed size, found another");
+  if (wanted.height < 1 || wanted.width < 1 || std::max(wanted.height, wanted.width) > kLongestSide) {
+    throw UsageError(concat("image size: expected 1 to ", kLongestSide, " pixels a side, found ",
+                            wanted.height, " x ", wanted.width));
+  }
   ImageProcessorConfig other = *this;
   if (resize) {
     other.resize = {scaled(resize->height, wanted.height, now->height),

@@ -62,6 +62,7 @@ void validate_embedding(const nn::EmbeddingConfig& embedding, const nn::StackOpt
   }
   const nn::PositionOptions& positions = embedding.positions;
   if (positions.kind == nn::PositionKind::learned) {
+    require_at_least("first_row", 0, positions.first_row);
     require_at_least("max_positions", positions.first_row + 1, positions.max_positions);
     // A pad token takes the row before the first.
     if (positions.pad_id >= 0) require_at_least("first_row", 1, positions.first_row);

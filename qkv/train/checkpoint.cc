@@ -207,7 +207,8 @@ void CheckpointFolder::save(const TrainState& state, const Fields& fields,
     throw UsageError(concat("checkpoints: expected steps of 0 or more, found ", state.steps));
   require_text(fields);
   const std::string description =
-      json{{"format", kFormat}, {"state", to_json(state)}, {"fields", fields}}.dump();
+      json{{"format", kFormat}, {"state", to_json(state)}, {"fields", fields}}.dump(
+          -1, ' ', false, json::error_handler_t::replace);
   make_writable_folder(folder_);
   const std::string digits = std::to_string(state.steps);
   const std::string zeros(digits.size() < 9 ? 9 - digits.size() : 0, '0');

@@ -142,10 +142,10 @@ void RunLog::add(const StepReport& report, const std::string& units) {
   for (const auto& [name, value] : report.curves) line["train_" + name] = value;
   line["learning_rate"] = report.learning_rate;
   line["gradient_norm"] = report.gradient_norm;
-  log_->add(line.dump());
+  log_->add(line.dump(-1, ' ', false, ordered_json::error_handler_t::replace));
   speed_->add(ordered_json{
       {"step", report.step}, {"seconds", report.seconds}, {units + "_per_second", report.units_per_second}}
-                  .dump());
+                  .dump(-1, ' ', false, ordered_json::error_handler_t::replace));
   train_.points.emplace_back(report.step, report.loss);
 }
 
@@ -156,10 +156,10 @@ void RunLog::add(const ValidationReport& report) {
   ordered_json line{{"step", report.step}, {"epoch", report.epoch}, {"valid_loss", found.loss}};
   for (const auto& [name, one] : found.metrics) line["valid_" + name] = one;
   line["best"] = report.best;
-  log_->add(line.dump());
+  log_->add(line.dump(-1, ' ', false, ordered_json::error_handler_t::replace));
   speed_->add(ordered_json{
       {"step", report.step}, {"seconds", report.run_seconds}, {"validation_seconds", report.seconds}}
-                  .dump());
+                  .dump(-1, ' ', false, ordered_json::error_handler_t::replace));
   valid_.points.emplace_back(report.step, found.loss);
 }
 

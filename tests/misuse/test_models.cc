@@ -280,7 +280,8 @@ TEST(MisusedModels, Inputs) {
   for (const Unfit& wrong : states) {
     expect_refusal("", wrong.what, [&] { (*image)(wrong.tensor, context); });
     expect_orderly(wrong.what, [&] { (*image)(wrong.tensor.slice_rows(0, 0), context); });
-    expect_orderly(wrong.what, [&] { patchify(wrong.tensor, 4); });
+    if (wrong.what.find("huge") == std::string::npos)  // whose shape is right, but not its memory
+      expect_orderly(wrong.what, [&] { patchify(wrong.tensor, 4); });
   }
   for (const int64_t side : {int64_t{0}, int64_t{-1}, int64_t{5}, kHuge, kLowest})
     expect_refusal("patchify", "side", [&] { patchify(pixels, side); });

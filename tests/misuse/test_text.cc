@@ -36,7 +36,7 @@ std::vector<std::string> strange_texts() {
   std::string nested;
   for (int i = 0; i < 3000; ++i) nested += "e\u0301";
   return {"",      std::string(1, '\0'), std::string("a\0b", 3),     "\xFF\xFE",
-          "a\xC3", "\xED\xA0\x80",       std::string(100'000, 'a'),  std::string(10'000, ' '),
+          "a\xC3", "\xED\xA0\x80",       std::string(20'000, 'a'),   std::string(10'000, ' '),
           nested,  "\u200B\uFEFF\u202E", "[CLS][SEP][MASK]</s><pad>"};
 }
 
@@ -88,6 +88,9 @@ TEST(MisusedTokenizers, TextsAndIds) {
           ASSERT_LE(range.end, text.size());
         }
       }
+      ++misuses;
+      EXPECT_FALSE(tokenizer.id_of(std::string(text) + "\xFF").has_value());
+      if (text.size() > 1000) continue;
       for (const int64_t length : {int64_t{-1}, int64_t{0}, int64_t{1}, int64_t{2}, kHuge, kLowest}) {
         for (const auto strategy : {TruncationStrategy::longest_first, TruncationStrategy::only_first,
                                     TruncationStrategy::only_second, static_cast<TruncationStrategy>(9)}) {
@@ -98,8 +101,6 @@ TEST(MisusedTokenizers, TextsAndIds) {
                          [&] { EXPECT_LE(std::ssize(tokenizer.encode(text, text, options).ids), length); });
         }
       }
-      ++misuses;
-      EXPECT_FALSE(tokenizer.id_of(std::string(text) + "\xFF").has_value());
     }
     misuses += 2;
     tokenizer.decode(ids);
