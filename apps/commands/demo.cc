@@ -157,6 +157,11 @@ void demo(const Arguments& arguments) {
 
   const DemoFolder state = look_at(job);
   const bool reuses = state == DemoFolder::finished && !arguments.retrain;
+  if (state == DemoFolder::other && !arguments.retrain) {
+    throw UsageError(concat("--out ", folder,
+                            ": expected a demo of these settings or a new folder, found a finished demo ",
+                            "of other settings, which --retrain replaces"));
+  }
   if (reuses) {
     say(concat(folder, " has the model of an earlier demo, which took ",
                clock_time(training_seconds(job.folder)),
@@ -258,7 +263,7 @@ void add_demo(Command& app) {
       "Train a small Transformer from scratch and inspect it: it learns to translate English number\n"
       "words into German (\"forty-one\" is \"einundvierzig\"), is tested on unseen numbers,\n"
       "and its attention is drawn. The program generates the corpus. A finished demo in the folder\n"
-      "is reused if its settings are equal.",
+      "is reused if its settings are equal; --retrain replaces one of other settings.",
       "qkv demo --say 'three hundred twenty-one'");
   add_option(*command, "--out", arguments->out, "DIR",
              "Folder for the model, its corpus and attention.html: new, empty or an earlier demo's");

@@ -86,8 +86,12 @@ TEST(Demo, TrainsOnceAndIsUsedAgain) {
   EXPECT_EQ(result["said"]["source"], "forty-two");
   EXPECT_NE(first.out.find(std::string(result["samples"][0]["reference"])), std::string::npos);
 
-  // Another seed holds out other numbers.
+  // Another seed holds out other numbers. It does not replace the finished demo unless asked to.
   again.insert(again.end(), {"--seed", "2"});
+  const std::string model = read_file(fs::path(folder) / "model.safetensors");
+  expect_failure(run_qkv(again), 2, {folder, "other settings", "--retrain"});
+  EXPECT_EQ(read_file(fs::path(folder) / "model.safetensors"), model);
+  again.push_back("--retrain");
   const Outcome other = run_qkv(again);
   ASSERT_EQ(other.status, 0) << other.err;
   EXPECT_NE(other.err.find("other settings"), std::string::npos) << other.err;
