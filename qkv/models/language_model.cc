@@ -78,6 +78,8 @@ void LanguageModel::read(const Ragged& ids, nn::DecoderState& state) const {
 
 Tensor LanguageModel::step(const Tensor& ids, nn::DecoderState& state) const {
   const Tensor positions = state.next_positions();
+  if (!ids.defined() || ids.shape() != positions.shape())
+    throw ShapeError(concat("step: expected the ids of ", positions.numel(), " rows, found ", ids.shape()));
   const auto numbers = positions.values<int32_t>();
   require_positions(numbers.empty() ? 0 : *std::ranges::max_element(numbers) + 1);
   nn::ForwardContext context;

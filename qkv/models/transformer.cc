@@ -78,8 +78,11 @@ nn::DecoderState Transformer::start(const nn::Memory& memory, DType cache_dtype)
 
 Tensor Transformer::step(const Tensor& ids, nn::DecoderState& state, const LinearWeights& output) const {
   nn::ForwardContext context;
+  const Tensor positions = state.next_positions();
+  if (!ids.defined() || ids.shape() != positions.shape())
+    throw ShapeError(concat("step: expected the ids of ", positions.numel(), " rows, found ", ids.shape()));
   const Ragged tokens{ids, Offsets::uniform(ids.numel(), 1)};
-  const Variable x = target_embedding_(tokens, context, {.positions = state.next_positions()});
+  const Variable x = target_embedding_(tokens, context, {.positions = positions});
   return linear(to_project(decoder_.step(x.value(), state)), output).value();
 }
 

@@ -91,6 +91,13 @@ Embedding::Embedding(const EmbeddingConfig& config, Weight table)
 }
 
 Variable Embedding::operator()(const Ragged& ids, ForwardContext& context, const TokenPlaces& places) const {
+  if (!ids.values.defined() || ids.values.dtype() != DType::i32 ||
+      ids.values.shape() != Shape{ids.offsets.tokens()}) {
+    throw ShapeError(
+        concat("embedding: expected ids i32 [", ids.offsets.tokens(), "], as the offsets say, found ",
+               ids.values.defined() ? concat(name_of(ids.values.dtype()), " ", ids.values.shape())
+                                    : std::string("none")));
+  }
   const float factor = config_.scale ? std::sqrt(static_cast<float>(config_.d_model)) : 1.0f;
   const Dropout dropout = context.dropout(config_.dropout);
   const AddedPositions added =

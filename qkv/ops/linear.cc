@@ -84,8 +84,13 @@ LinearWeights::LinearWeights(std::vector<Weight> weights, std::vector<Variable> 
   state_->biases = std::move(biases);
 }
 
-const std::vector<Weight>& LinearWeights::weights() const { return state_->weights; }
-const std::vector<Variable>& LinearWeights::biases() const { return state_->biases; }
+LinearWeights::State& LinearWeights::state() const {
+  if (!state_) throw UsageError("linear: expected weights, found those of a map that was moved from");
+  return *state_;
+}
+
+const std::vector<Weight>& LinearWeights::weights() const { return state().weights; }
+const std::vector<Variable>& LinearWeights::biases() const { return state().biases; }
 int64_t LinearWeights::inputs() const { return weights().front().values().dim(1); }
 
 int64_t LinearWeights::outputs() const {

@@ -38,6 +38,7 @@ class LinearWeights {
  private:
   friend class LinearProduct;
   struct State;
+  State& state() const;  // throws UsageError for a map that was moved from
   std::shared_ptr<State> state_;
 };
 

@@ -22,6 +22,7 @@ LanguageStepModel::LanguageStepModel(std::shared_ptr<const models::LanguageModel
                                      const StepModelOptions& options)
     : model_(std::move(model)), options_(options), prefixes_(options.prefix_positions) {
   if (model_ == nullptr) throw UsageError("search: expected a model, found none");
+  options_.validate();
 }
 
 void LanguageStepModel::check(Ids prompt) const {

@@ -29,6 +29,9 @@ struct StepModelOptions {
   // Language models only: positions of past prompts to keep, so that prompts with the same beginning need not
   // be read again. Results have the same bits. 0: none.
   int64_t prefix_positions = 0;
+
+  // Throws UsageError naming the field, what was expected and what was found.
+  void validate() const;
 };
 
 // A model and the requests that it is decoding. A request has rows, its hypotheses; requests and their rows

@@ -27,6 +27,7 @@ TransformerStepModel::TransformerStepModel(std::shared_ptr<const models::Transfo
                                            const StepModelOptions& options)
     : model_(std::move(model)), options_(options) {
   if (model_ == nullptr) throw UsageError("search: expected a model, found none");
+  options_.validate();
 }
 
 void TransformerStepModel::check(Ids source) const {

@@ -133,6 +133,9 @@ std::vector<io::NamedTensor> stored_tensors(const WeightMap& map,
   std::map<std::string, Tensor> tensors;
   visit([&](const std::string& name, const nn::Parameter& parameter) {
     const MappedName to = mapped_name(map, name);
+    if (!parameter.defined() || !parameter.variable.value().defined())
+      throw UsageError(
+          concat(name, ": expected values to save, found none: initialise the model, or load it"));
     const auto [value, scales] = parameter.weight().value();
     if (scales.defined()) tensors[scales_name(to.name)] = scales;
     if (to.rule.parts == 1 && to.rule.layout == Layout::same) {
