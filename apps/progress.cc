@@ -112,6 +112,7 @@ void TrainProgress::on_validation(const train::ValidationReport& report) {
   if (report.best) line += "  (best)";
   said_seconds_ = report.run_seconds;
   add_row(line);
+  for (const std::string& sample : report.evaluation.samples) add_row("  | " + sample);
 }
 
 }  // namespace qkv::apps

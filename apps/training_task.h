@@ -43,5 +43,6 @@ const std::vector<TrainingTask>& training_tasks();
 const TrainingTask& task_named(const std::string& name, const std::filesystem::path& folder);
 
 TrainingTask translation_task();
+TrainingTask lm_task();
 
 }  // namespace qkv::apps

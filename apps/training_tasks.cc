@@ -6,6 +6,7 @@ namespace qkv::apps {
 const std::vector<TrainingTask>& training_tasks() {
   static const std::vector<TrainingTask> tasks{
       translation_task(),
+      lm_task(),
   };
   return tasks;
 }

@@ -51,8 +51,10 @@
 
 #include "qkv/data/batches.h"
 #include "qkv/data/corpus.h"
+#include "qkv/data/documents.h"
 #include "qkv/data/image.h"
 #include "qkv/data/resize.h"
+#include "qkv/data/token_documents.h"
 #include "qkv/data/token_store.h"
 
 #include "qkv/ops/activation.h"
@@ -164,6 +166,10 @@
 #include "qkv/train/run_log.h"
 #include "qkv/train/schedule.h"
 #include "qkv/train/task.h"
+#include "qkv/train/tasks/lm.h"
+#include "qkv/train/tasks/lm_evaluation.h"
+#include "qkv/train/tasks/lm_task.h"
+#include "qkv/train/tasks/lm_tokenizer.h"
 #include "qkv/train/tasks/translation.h"
 #include "qkv/train/tasks/translation_task.h"
 #include "qkv/train/tasks/translation_validation.h"

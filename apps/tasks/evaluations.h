@@ -6,5 +6,6 @@
 namespace qkv::apps {
 
 void add_translation_evaluation(Command& group);
+void add_lm_evaluation(Command& group);
 
 }  // namespace qkv::apps

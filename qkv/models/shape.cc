@@ -153,7 +153,7 @@ LanguageModelConfig llama(const ModelShape& shape, int64_t vocabulary, int32_t b
                              .max_positions = shape.max_positions,
                              .embedding = {.d_model = shape.d_model,
                                            .scale = false,
-                                           .positions = positions,
+                                           .positions = {},  // attention applies them
                                            .dropout = shape.dropout},
                              .decoder = blocks(shape),
                              .bos_ids = ids(bos_id),

@@ -156,6 +156,7 @@ void RunLog::add(const ValidationReport& report) {
   ordered_json line{{"step", report.step}, {"epoch", report.epoch}, {"valid_loss", found.loss}};
   for (const auto& [name, one] : found.metrics) line["valid_" + name] = one;
   line["best"] = report.best;
+  if (!found.samples.empty()) line["samples"] = found.samples;
   log_->add(line.dump(-1, ' ', false, ordered_json::error_handler_t::replace));
   speed_->add(ordered_json{
       {"step", report.step}, {"seconds", report.run_seconds}, {"validation_seconds", report.seconds}}

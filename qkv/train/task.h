@@ -68,6 +68,8 @@ struct Evaluation {
   double loss = 0;  // on held-out data, without dropout and smoothing; lower is better
   // The metrics of Task::metrics() that were computed; ratios are in 0 to 1.
   std::map<std::string, double> metrics;
+  // Lines of text from the model, to be shown and logged.
+  std::vector<std::string> samples = {};
 
   // A metric's value, or the loss for "loss".
   std::optional<double> value(const std::string& name) const;

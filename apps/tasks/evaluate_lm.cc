@@ -1,0 +1,125 @@
+// qkv evaluate lm
+
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "apps/cli/messages.h"
+#include "apps/command.h"
+#include "apps/load_options.h"
+#include "apps/tasks/evaluations.h"
+#include "apps/terminal.h"
+#include "qkv/base/error.h"
+#include "qkv/base/parallel.h"
+#include "qkv/pipelines/open_model.h"
+#include "qkv/train/tasks/lm_evaluation.h"
+#include "qkv/train/tasks/lm_tokenizer.h"
+
+namespace qkv::apps {
+namespace {
+
+struct Arguments {
+  std::string model, test;
+  std::optional<data::DocumentBounds> documents;
+  bool skip_bad_utf8 = false, json = false;
+  train::LmScoring scoring;
+  models::LoadOptions load;
+};
+
+data::TokenDocuments read_test(const Arguments& arguments, const pipelines::LoadedLanguageModel& model,
+                               data::DocumentBounds bounds) {
+  const data::Documents documents = data::read_documents(
+      arguments.test, bounds, arguments.skip_bad_utf8 ? data::OnBadLine::skip : data::OnBadLine::fail);
+  if (documents.skipped_bad_utf8 > 0) {
+    say(concat(arguments.test, ": ", counted(documents.skipped_bad_utf8, "lines"),
+               " of invalid UTF-8 left out"));
+  }
+  data::DocumentTokens special{.start = {}, .end = {}, .unknown = model.tokenizer.special_tokens().unk};
+  if (bounds != data::DocumentBounds::none) {
+    const models::LanguageModelConfig& config = model.model->config();
+    if (config.eos_ids.empty())
+      throw DataError(concat(arguments.model, ": expected a model with an \"eos_token_id\", found none"));
+    special.end = config.eos_ids.front();
+    special.start = config.bos_ids.empty() ? special.end : config.bos_ids.front();
+  }
+  data::TokenDocuments tokens = data::tokenize_documents(documents, model.tokenizer, special);
+  if (tokens.labels() == 0) {
+    throw DataError(
+        concat(arguments.test, ": expected text of two or more tokens, found ", tokens.tokens()));
+  }
+  if (tokens.unknown > 0) {
+    say(concat(arguments.test, ": ", tokens.unknown, " of ", tokens.tokens(),
+               " tokens stand for characters outside the vocabulary; they say less than these characters, so "
+               "that the bits per byte are too few"));
+  }
+  return tokens;
+}
+
+void evaluate(const Arguments& arguments) {
+  const std::shared_ptr<const pipelines::LoadedLanguageModel> model =
+      pipelines::open_language_model(arguments.model, arguments.load);
+  const data::DocumentBounds bounds =
+      arguments.documents ? *arguments.documents
+                          : train::saved_document_bounds(arguments.model).value_or(
+                                data::DocumentBounds::blank_lines);
+  const data::TokenDocuments documents = read_test(arguments, *model, bounds);
+  const auto started = std::chrono::steady_clock::now();
+  const train::LmScore score = train::score_documents(*model->model, documents, arguments.scoring).value();
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+
+  const auto speed = static_cast<int64_t>(static_cast<double>(score.labels) / std::max(seconds, 1e-9));
+  say(concat(counted(score.labels, "tokens"), " in ", fixed(seconds, 2), " s: ", grouped(speed), " tokens/s (",
+             counted(threads(), "threads"), ")"));
+  const int64_t context = model->model->config().max_positions;
+  const int64_t stride = arguments.scoring.stride == 0 ? (context + 1) / 2 : arguments.scoring.stride;
+  if (arguments.json) {
+    const nlohmann::ordered_json result{{"loss", score.loss()},
+                                        {"perplexity", score.perplexity()},
+                                        {"bits_per_byte", score.bits_per_byte()},
+                                        {"tokens", score.labels},
+                                        {"bytes", score.bytes},
+                                        {"unknown", score.unknown},
+                                        {"documents", documents.documents()},
+                                        {"context", context},
+                                        {"stride", stride},
+                                        {"seconds", seconds}};
+    std::cout << result.dump(2) << '\n';
+    return;
+  }
+  std::cout << "loss " << fixed(score.loss(), 4) << " nats per token, perplexity " << fixed(score.perplexity(), 3)
+            << ", " << fixed(score.bits_per_byte(), 4) << " bits per byte\n";
+}
+
+}  // namespace
+
+void add_lm_evaluation(Command& group) {
+  Command* command = add_command(
+      group, "lm",
+      "The loss, perplexity and bits per byte of a text by a language model (gpt2, llama). Each token is\n"
+      "predicted once, from the tokens before it in its document: at least the context less --stride of\n"
+      "them, unless its document begins later. Bits per byte can be compared between tokenizers.",
+      "qkv evaluate lm model --test test.txt");
+  const auto arguments = std::make_shared<Arguments>();
+  add_option(*command, "model", arguments->model, "DIR", "Model folder")->required();
+  add_option(*command, "--test", arguments->test, "FILE", "Text; may be compressed by gzip")->required();
+  Choices<data::DocumentBounds> bounds;
+  for (const auto& [word, value] : words(data::DocumentBounds{})) bounds.emplace_back(word, value);
+  add_choice(*command, "--documents", arguments->documents, bounds,
+             "What ends a document; none: the file is one text (default: as in training, else blank-lines)");
+  command->add_flag("--skip-bad-utf8", arguments->skip_bad_utf8, "Skip lines that are not UTF-8");
+  add_option(*command, "--stride", arguments->scoring.stride, "TOKENS",
+             "Tokens by which the windows of a long document advance; 0: half of the context")
+      ->check(at_least(int64_t{0}));
+  add_option(*command, "--batch-tokens", arguments->scoring.batch_tokens, "TOKENS",
+             "Tokens per batch; results do not depend on it")
+      ->check(at_least(int64_t{1}));
+  add_dtype_option(*command, arguments->load.dtype);
+  add_device_option(*command, arguments->load.device);
+  command->add_flag("--json", arguments->json, "Print the result as one JSON object");
+  add_threads_option(*command);
+  command->callback([arguments] { evaluate(*arguments); });
+}
+
+}  // namespace qkv::apps

@@ -1,0 +1,255 @@
+#include "qkv/train/tasks/lm.h"
+
+#include <algorithm>
+#include <array>
+#include <system_error>
+#include <utility>
+
+#include "qkv/base/error.h"
+#include "qkv/base/files.h"
+#include "qkv/base/log.h"
+#include "qkv/text/lines.h"
+#include "qkv/text/train_tokenizer.h"
+#include "qkv/train/fields.h"
+
+namespace qkv::train {
+namespace {
+
+constexpr std::string_view kModel = "model.";
+constexpr const char *kBpe = "bpe", *kChars = "chars", *kCharacters = "characters";
+
+Words<LmBlocks> words(LmBlocks /*blocks*/) {
+  static constexpr std::array<std::pair<std::string_view, LmBlocks>, 2> kWords{
+      {{"gpt2", LmBlocks::gpt2}, {"llama", LmBlocks::llama}}};
+  return kWords;
+}
+
+template <class Job, class Visit>
+void visit_job_fields(Job& job, const Visit& visit) {
+  // Files may move: their tokens' fingerprint identifies them.
+  visit("data.train", job.corpus.train, kBookkeeping);
+  visit("data.valid", job.corpus.valid, kBookkeeping);
+  visit("data.valid_share", job.corpus.valid_share, kDecidesWeights);
+  visit("data.documents", job.corpus.documents, kDecidesWeights);
+  visit("data.skip_bad_utf8", job.corpus.skip_bad_utf8, kDecidesWeights);
+  visit("tokenizer.source", job.corpus.tokenizer, kDecidesWeights);
+  visit("tokenizer.vocab_size", job.corpus.vocab_size, kDecidesWeights);
+}
+
+// Settings of model, tokenizer and data.
+std::vector<Field> own_fields(const LmJob& job) {
+  std::vector<Field> all{{concat(kModel, "blocks"), field_text(words(job.blocks), job.blocks)}};
+  for (const auto& [name, value] : models::fields(job.shape)) all.push_back({concat(kModel, name), value});
+  for (Field& field : listed([&](const auto& visit) { visit_job_fields(job, visit); }))
+    all.push_back(std::move(field));
+  return all;
+}
+
+bool is_trained(const std::string& tokenizer) { return tokenizer == kBpe || tokenizer == kChars; }
+
+models::LanguageModelConfig config_of(const LmJob& job, int64_t vocabulary, int32_t start, int32_t end) {
+  try {
+    models::LanguageModelConfig config = job.blocks == LmBlocks::gpt2
+                                             ? models::gpt2(job.shape, vocabulary, start, end)
+                                             : models::llama(job.shape, vocabulary, start, end);
+    config.validate();
+    return config;
+  } catch (const UsageError& error) {
+    throw UsageError(concat(kModel, error.what()));
+  }
+}
+
+void require_readable_again(const char* field, const std::filesystem::path& file) {
+  std::error_code ignored;
+  const auto type = std::filesystem::status(file, ignored).type();
+  using std::filesystem::file_type;
+  const bool pipe = type == file_type::fifo || type == file_type::socket || type == file_type::character;
+  if (!pipe && file != "-") return;
+  throw UsageError(concat(field, " ", file.string(), ": expected a file, as a resumed run reads it again, found ",
+                          pipe ? "a pipe" : "stdin", "; write the text to a file, which gzip may compress"));
+}
+
+struct Texts {
+  data::Documents train;
+  std::optional<data::Documents> valid;
+  std::string valid_name;  // for messages
+};
+
+Texts read_texts(const LmJob& job, const std::atomic<bool>* stop) {
+  const LmDataOptions& options = job.corpus;
+  const data::OnBadLine bad = options.skip_bad_utf8 ? data::OnBadLine::skip : data::OnBadLine::fail;
+  const auto read = [&](const std::filesystem::path& path) {
+    data::Documents documents = data::read_documents(path, options.documents, bad, stop);
+    if (documents.skipped_bad_utf8 > 0) {
+      log_warning(
+          concat(path.string(), ": ", documents.skipped_bad_utf8, " lines are not UTF-8 and were left out"));
+    }
+    return documents;
+  };
+  Texts texts{.train = read(options.train), .valid = {}, .valid_name = options.valid.string()};
+  if (!options.valid.empty()) {
+    texts.valid = read(options.valid);
+  } else if (options.valid_share > 0) {
+    texts.valid = data::split_off(texts.train, options.valid_share);
+    texts.valid_name = concat("the last ", 100 * options.valid_share, " % of ", options.train.string());
+  }
+  return texts;
+}
+
+// Trains on the training text alone, which is a file of its own if a part was held out.
+LmTokenizer make_tokenizer(const LmJob& job, const Texts& texts, const std::filesystem::path& cache,
+                           const std::atomic<bool>* stop) {
+  if (!is_trained(job.corpus.tokenizer)) return open_lm_tokenizer(job.corpus.tokenizer);
+  text::TokenizerTraining training{
+      .inputs = {job.corpus.train},
+      .kind = job.corpus.tokenizer == kBpe ? text::TokenizerKind::bpe : text::TokenizerKind::chars,
+      .vocab_size = job.corpus.vocab_size,
+      .skip_bad_utf8 = job.corpus.skip_bad_utf8};
+  const bool held_out = job.corpus.valid.empty() && texts.valid;
+  if (!held_out) return trained_lm_tokenizer(text::train_tokenizer(training, stop));
+  const std::filesystem::path part = cache / "train.txt";
+  AtomicFile file(part);
+  for (const std::string& text : texts.train.texts) {
+    file.write(text);
+    if (job.corpus.documents != data::DocumentBounds::none) file.write("\n\n");
+  }
+  file.commit();
+  training.inputs = {part};
+  LmTokenizer tokenizer = trained_lm_tokenizer(text::train_tokenizer(training, stop));
+  std::filesystem::remove(part);
+  return tokenizer;
+}
+
+void report(const std::string& name, const data::TokenDocuments& documents) {
+  log_info(concat(name, ": ", documents.documents(), " documents, ", documents.tokens(), " tokens of ",
+                  documents.bytes, " bytes"));
+  if (documents.unknown == 0) return;
+  log_warning(concat(name, ": ", documents.unknown, " of ", documents.tokens(),
+                     " tokens stand for characters outside the vocabulary (<unk>)"));
+}
+
+}  // namespace
+
+LmJob::LmJob() {
+  options.schedule.kind = ScheduleKind::cosine;
+  options.schedule.warmup_steps = 100;
+  options.adam = {.beta1 = 0.9f, .beta2 = 0.99f, .epsilon = 1e-8f, .weight_decay = 0.1f};
+}
+
+std::vector<std::string> lm_preset_names() {
+  std::vector<std::string> names = models::shape_preset_names();
+  names.emplace_back(kCharacters);
+  return names;
+}
+
+void LmJob::use_preset(std::string_view name) {
+  if (name != kCharacters) {
+    shape = models::shape_preset(name);
+    return;
+  }
+  blocks = LmBlocks::llama;
+  shape = {.layers = 6,
+           .d_model = 256,
+           .heads = 4,
+           .d_ff = 704,
+           .max_positions = 256,
+           .dropout = 0.2f,
+           .attention_dropout = 0};
+}
+
+void LmJob::complete(const std::set<std::string>& given) {
+  if (corpus.tokenizer == kChars && !given.contains("data.documents"))
+    corpus.documents = data::DocumentBounds::none;
+  if (!is_trained(corpus.tokenizer)) corpus.tokenizer = field_text(std::filesystem::path(corpus.tokenizer));
+  if (blocks == LmBlocks::llama && !given.contains("model.d_ff"))
+    shape.d_ff = (8 * shape.d_model / 3 + 31) / 32 * 32;  // as many weights as two matrices of 4 d_model
+}
+
+void LmJob::check() const {
+  if (corpus.train.empty()) throw UsageError("data.train: expected a file of training text, found none");
+  options.validate();
+  task.validate();
+  config_of(*this, 2, 0, 1);
+  if (!(corpus.valid_share >= 0 && corpus.valid_share < 1)) {
+    throw UsageError(concat("data.valid_share: expected 0 to below 1, found ", corpus.valid_share));
+  }
+  if (corpus.tokenizer.empty()) {
+    throw UsageError("tokenizer.source: expected bpe, chars or a tokenizer's folder, found none");
+  }
+  if (corpus.valid.empty() && corpus.valid_share == 0 && options.patience > 0) {
+    throw UsageError(concat("train.patience: expected 0 without validation text, found ", options.patience));
+  }
+  for (const auto& [field, file] : {std::pair("data.train", &corpus.train), {"data.valid", &corpus.valid}}) {
+    if (file->empty()) continue;
+    require_readable_again(field, *file);
+    std::string line;
+    if (!text::LineReader(*file).next(line))
+      throw DataError(concat(file->string(), ": expected text, found an empty file"));
+  }
+}
+
+std::unique_ptr<Task> LmJob::make_task(bool resumes, TrainObserver& observer,
+                                       const std::atomic<bool>* stop) const {
+  observer.on_stage("reading the text");
+  Texts texts = read_texts(*this, stop);
+  const std::filesystem::path cache = folder / "cache";
+  make_writable_folder(cache);
+  if (!resumes && is_trained(corpus.tokenizer)) observer.on_stage("training the tokenizer");
+  LmTokenizer tokenizer = resumes ? open_lm_tokenizer(folder) : make_tokenizer(*this, texts, cache, stop);
+
+  observer.on_stage("tokenizing");
+  data::DocumentTokens special{.start = tokenizer.start, .end = tokenizer.end, .unknown = tokenizer.unknown};
+  if (corpus.documents == data::DocumentBounds::none) special.start = special.end = std::nullopt;
+  const auto tokenize = [&](data::Documents& documents, const std::string& name) {
+    data::TokenDocuments tokens = data::tokenize_documents(documents, tokenizer.tokenizer, special, stop);
+    documents = {};
+    if (tokens.labels() == 0) {
+      throw DataError(concat(name, ": expected text of two or more tokens, found ", tokens.tokens()));
+    }
+    report(name, tokens);
+    return tokens;
+  };
+  data::TokenDocuments train = tokenize(texts.train, corpus.train.string());
+  if (corpus.documents == data::DocumentBounds::none && train.labels() < shape.max_positions) {
+    log_warning(concat(corpus.train.string(), ": ", train.tokens(),
+                       " tokens are fewer than model.max_positions = ", shape.max_positions,
+                       ": the model learns nothing about longer texts"));
+  }
+  std::optional<data::TokenDocuments> valid;
+  if (texts.valid) valid = tokenize(*texts.valid, texts.valid_name);
+  const models::LanguageModelConfig config =
+      config_of(*this, tokenizer.tokenizer.size(), tokenizer.start, tokenizer.end);
+  return std::make_unique<LmTask>(LmTask::Inputs{.config = config,
+                                                 .family = field_text(words(blocks), blocks),
+                                                 .options = task,
+                                                 .tokenizer = std::move(tokenizer),
+                                                 .bounds = corpus.documents,
+                                                 .train = std::move(train),
+                                                 .valid = std::move(valid),
+                                                 .fields = own_fields(*this)});
+}
+
+bool LmJob::set_field(std::string_view name, std::string_view value) {
+  if (name == "model.blocks") {
+    parse_field(name, value, words(blocks), blocks);
+    return true;
+  }
+  if (name.starts_with(kModel)) {
+    try {
+      return models::set_field(shape, name.substr(kModel.size()), value);
+    } catch (const UsageError& error) {
+      throw UsageError(concat(kModel, error.what()));
+    }
+  }
+  return train::set_field(task, name, value) || train::set_field(options, name, value) ||
+         set_listed([&](const auto& visit) { visit_job_fields(*this, visit); }, name, value);
+}
+
+std::vector<Field> LmJob::fields() const {
+  std::vector<Field> all = own_fields(*this);
+  for (const std::vector<Field>& some : {train::fields(task), train::fields(options)})
+    all.insert(all.end(), some.begin(), some.end());
+  return all;
+}
+
+}  // namespace qkv::train

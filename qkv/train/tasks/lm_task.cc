@@ -1,0 +1,152 @@
+#include "qkv/train/tasks/lm_task.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "qkv/base/error.h"
+#include "qkv/base/files.h"
+#include "qkv/models/hub/pretrained.h"
+#include "qkv/ops/linear_cross_entropy.h"
+#include "qkv/pipelines/proof/proof.h"
+#include "qkv/train/fields.h"
+
+namespace qkv::train {
+namespace {
+
+template <class Options, class Visit>
+void visit_fields(Options& options, const Visit& visit) {
+  visit("train.batch_tokens", options.batch_tokens, kDecidesWeights);
+  visit("train.samples", options.samples, kBookkeeping);
+}
+
+class LmBatches : public BatchStream {
+ public:
+  LmBatches(const data::TokenDocuments& documents, int64_t length, int64_t budget, uint64_t seed,
+            data::CursorState from)
+      : documents_(documents), cursor_(documents, length, budget, seed, from) {}
+
+  std::unique_ptr<Batch> next() override {
+    const std::vector<data::TokenWindow> windows = cursor_.next();
+    auto batch = std::make_unique<LmBatch>();
+    batch->rows = data::window_rows(documents_, windows);
+    const int64_t labels = std::ssize(batch->rows.labels);
+    batch->size = {.items = std::ssize(windows), .units = labels, .labels = labels};
+    return batch;
+  }
+  data::CursorState state() const override { return cursor_.state(); }
+  int64_t batches_in_epoch() const override { return cursor_.batches_in_epoch(); }
+
+ private:
+  const data::TokenDocuments& documents_;
+  data::WindowCursor cursor_;
+};
+
+}  // namespace
+
+bool set_field(LmOptions& options, std::string_view name, std::string_view value) {
+  return set_listed([&](const auto& visit) { visit_fields(options, visit); }, name, value);
+}
+
+std::vector<Field> fields(const LmOptions& options) {
+  return listed([&](const auto& visit) { visit_fields(options, visit); });
+}
+
+void LmOptions::validate() const {
+  if (batch_tokens < 1)
+    throw UsageError(concat("train.batch_tokens: expected 1 or more, found ", batch_tokens));
+  if (samples < 0 || samples > 100)
+    throw UsageError(concat("train.samples: expected 0 to 100, found ", samples));
+}
+
+LmTask::LmTask(Inputs inputs) : inputs_(std::move(inputs)), model_(inputs_.config) {
+  inputs_.options.validate();
+}
+
+TaskInfo LmTask::info() const {
+  const int64_t length = inputs_.config.max_positions;
+  const auto windows = [&](const data::TokenDocuments& documents) {
+    return std::ssize(data::evaluation_windows(documents, length, length));
+  };
+  return {.name = "lm",
+          .items = "sequences",
+          .units = "tokens",
+          .train_items = windows(inputs_.train),
+          .valid_items = inputs_.valid ? windows(*inputs_.valid) : 0,
+          .sizes = {{"vocabulary", inputs_.config.vocabulary}}};
+}
+
+std::vector<Field> LmTask::fields() const {
+  std::vector<Field> all = inputs_.fields;
+  for (Field& field : train::fields(inputs_.options)) all.push_back(std::move(field));
+  all.push_back({"data.fingerprint",
+                 std::to_string(data::fingerprint(inputs_.train, inputs_.tokenizer.tokenizer))});
+  return all;
+}
+
+std::unique_ptr<BatchStream> LmTask::batches(uint64_t seed, data::CursorState from) const {
+  return std::make_unique<LmBatches>(inputs_.train, inputs_.config.max_positions,
+                                     inputs_.options.batch_tokens, seed, from);
+}
+
+BatchLoss LmTask::loss(const Batch& batch, const BatchSize& step, nn::ForwardContext& context) const {
+  const data::WindowRows& rows = static_cast<const LmBatch&>(batch).rows;
+  const Variable hidden = model_(rows.inputs.ragged(), context);
+  const CrossEntropyResult result = linear_cross_entropy(
+      hidden, model_.output_projection(), Tensor::from(rows.labels, {std::ssize(rows.labels)}),
+      {.factor = 1.0f / static_cast<float>(step.labels), .layout = context.weight_layout()});
+  return {result.loss, {{"loss", result.loss_sum, static_cast<double>(batch.size.labels)}}};
+}
+
+std::vector<Metric> LmTask::metrics() const {
+  return {{.name = "perplexity", .higher_is_better = false},
+          {.name = "bits_per_byte", .higher_is_better = false}};
+}
+
+std::optional<Evaluation> LmTask::evaluate(const EvaluationRequest& request) const {
+  const std::optional<LmScore> score = score_documents(
+      model_, *inputs_.valid, {.batch_tokens = inputs_.options.batch_tokens}, request.stop);
+  if (!score) return std::nullopt;
+  Evaluation result{.loss = score->loss(),
+                    .metrics = {{"perplexity", score->perplexity()}, {"bits_per_byte", score->bits_per_byte()}},
+                    .samples = {}};
+  if (!std::isfinite(result.loss) || inputs_.options.samples == 0) return result;
+  const data::TokenDocuments& train = inputs_.train;
+  constexpr int64_t kCharacters = 80;
+  // As many tokens as this many bytes have on average.
+  const int64_t tokens = std::clamp<int64_t>(kCharacters * train.tokens() / train.bytes + 1, 8, kCharacters);
+  for (int64_t line = 0; line < inputs_.options.samples; ++line) {
+    result.samples.push_back(sample_line(model_, inputs_.tokenizer.tokenizer,
+                                         {.prompt = sample_prompt(),
+                                          .max_tokens = tokens,
+                                          .max_characters = kCharacters,
+                                          .key = static_cast<uint64_t>(line)}));
+  }
+  return result;
+}
+
+// What precedes the beginning of a text: the start token of documents, a line end in a stream.
+std::vector<int32_t> LmTask::sample_prompt() const {
+  const LmTokenizer& tokenizer = inputs_.tokenizer;
+  if (inputs_.bounds != data::DocumentBounds::none) return {tokenizer.start};
+  std::vector<int32_t> ids =
+      tokenizer.tokenizer.encode("\n", {.special_tokens = false, .truncation = {}}).ids;
+  const bool usable = ids.size() == 1 && ids.front() != tokenizer.unknown;
+  return usable ? ids : std::vector<int32_t>{inputs_.train.ids.front()};
+}
+
+void LmTask::begin(const std::filesystem::path& folder) const {
+  save_lm_tokenizer(inputs_.tokenizer, folder, inputs_.config.max_positions, inputs_.bounds);
+}
+
+void LmTask::export_model(const std::filesystem::path& folder) const {
+  const LmTokenizer& tokenizer = inputs_.tokenizer;
+  const nlohmann::ordered_json generation{
+      {"bos_token_id", tokenizer.start}, {"eos_token_id", tokenizer.end}, {"pad_token_id", tokenizer.end}};
+  make_writable_folder(folder);
+  write_file_atomically(folder / "generation_config.json", generation.dump(2) + "\n");
+  models::save_language_model(folder, model_, inputs_.family);
+  pipelines::write_proof(folder);
+}
+
+}  // namespace qkv::train

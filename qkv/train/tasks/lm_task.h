@@ -1,0 +1,67 @@
+#pragma once
+// Language modelling as a training task: a decoder that predicts the next token of documents.
+
+#include <optional>
+
+#include "qkv/data/token_documents.h"
+#include "qkv/models/language_model.h"
+#include "qkv/train/task.h"
+#include "qkv/train/tasks/lm_evaluation.h"
+#include "qkv/train/tasks/lm_tokenizer.h"
+
+namespace qkv::train {
+
+struct LmOptions {
+  int64_t batch_tokens = 4096;
+  int64_t samples = 1;  // lines of generated text at each validation; 0: none
+
+  // Throws UsageError naming the field, what was expected and what was found.
+  void validate() const;
+};
+
+// Sets an option by name ("train.batch_tokens") from text. Returns false for an unknown option; throws
+// UsageError for an invalid value.
+bool set_field(LmOptions& options, std::string_view name, std::string_view value);
+std::vector<Field> fields(const LmOptions& options);
+
+struct LmBatch : Batch {
+  data::WindowRows rows;
+};
+
+// Owns model, tokenizer and data. Metrics: "perplexity", which selects the best weights, and "bits_per_byte".
+class LmTask : public Task {
+ public:
+  struct Inputs {
+    models::LanguageModelConfig config;  // with the tokenizer's vocabulary and special tokens
+    std::string family = "gpt2";         // of the exported folder: "gpt2", "llama"
+    LmOptions options;
+    LmTokenizer tokenizer;
+    data::DocumentBounds bounds = data::DocumentBounds::blank_lines;
+    data::TokenDocuments train;
+    std::optional<data::TokenDocuments> valid = {};
+    std::vector<Field> fields = {};  // settings of model, tokenizer and data
+  };
+  // Throws UsageError for invalid options, an invalid configuration or one that the family cannot express.
+  explicit LmTask(Inputs inputs);
+
+  TaskInfo info() const override;
+  std::vector<Field> fields() const override;
+  void visit(const nn::ParameterVisitor& visitor) const override { model_.visit(visitor); }
+  void initialise(uint64_t seed) override { nn::initialise(model_, seed); }
+  std::unique_ptr<BatchStream> batches(uint64_t seed, data::CursorState from) const override;
+  BatchLoss loss(const Batch& batch, const BatchSize& step, nn::ForwardContext& context) const override;
+  std::vector<Metric> metrics() const override;
+  std::optional<Evaluation> evaluate(const EvaluationRequest& request) const override;
+  void begin(const std::filesystem::path& folder) const override;
+  void export_model(const std::filesystem::path& folder) const override;
+
+  const models::LanguageModel& model() const { return model_; }
+
+ private:
+  std::vector<int32_t> sample_prompt() const;
+
+  Inputs inputs_;
+  models::LanguageModel model_;
+};
+
+}  // namespace qkv::train
