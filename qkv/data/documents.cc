@@ -15,6 +15,9 @@
 namespace qkv::data {
 namespace {
 
+// So that a share of 0.8 leaves 2 of 10, although (1 - 0.8) * 10 < 2.
+constexpr double kRounding = 1e-6;
+
 bool is_blank(const std::string& line) { return line.find_first_not_of(" \t\v\f\r") == std::string::npos; }
 
 // The position after the first `count` characters.
@@ -87,14 +90,15 @@ Documents split_off(Documents& documents, double share) {
     if (characters < 2) {
       throw DataError(concat("text to hold out a part of: expected two or more characters, found ", characters));
     }
-    const auto kept = static_cast<int64_t>(std::floor((1 - share) * static_cast<double>(characters)));
+    const auto kept =
+        static_cast<int64_t>(std::floor((1 - share) * static_cast<double>(characters) + kRounding));
     const size_t end = position_of(text, std::clamp<int64_t>(kept, 1, characters - 1));
     last.texts.push_back(text.substr(end));
     text.resize(end);
     return last;
   }
   if (texts.empty()) throw DataError("text to hold out a part of: expected documents, found none");
-  const double kept_bytes = (1 - share) * static_cast<double>(documents.bytes());
+  const double kept_bytes = (1 - share) * static_cast<double>(documents.bytes()) + kRounding;
   size_t kept = 1;
   auto bytes = static_cast<double>(texts.front().size());
   while (kept + 1 < texts.size() && bytes + static_cast<double>(texts[kept].size()) <= kept_bytes)

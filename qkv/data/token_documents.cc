@@ -6,6 +6,7 @@
 #include "qkv/base/error.h"
 #include "qkv/base/hash.h"
 #include "qkv/base/parallel.h"
+#include "qkv/base/philox.h"
 #include "qkv/base/stop.h"
 
 namespace qkv::data {

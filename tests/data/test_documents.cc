@@ -93,7 +93,7 @@ TEST(TokenDocuments, DoNotDependOnPartsAndThreads) {
   const int before = threads();
   for (const int count : {1, 3}) {
     set_threads(count);
-    const TokenDocuments found = tokenize_documents(documents, tokenizer, {.start = {}, .end = 9});
+    const TokenDocuments found = tokenize_documents(documents, tokenizer, {.start = {}, .end = 9, .unknown = {}});
     EXPECT_EQ(found.ids, expected);
     EXPECT_EQ(found.documents(), 10'002);
   }
