@@ -48,7 +48,7 @@ struct Observer : TrainObserver {
 class LanguageModelling : public ::testing::Test {
  protected:
   LanguageModelling() {
-    scratch_.write("tokenizer/tokenizer.json", testing::letters_json(kLetters));
+    scratch_.write("tokenizer/tokenizer.json", testing::letters_json(kLetters, '.'));
     scratch_.write("tokenizer/tokenizer_config.json", R"({"eos_token": ".", "unk_token": "<unk>"})");
     scratch_.write("train.txt", rhymes(60));
     scratch_.write("valid.txt", rhymes(6));
@@ -133,7 +133,7 @@ TEST_F(LanguageModelling, TheValidationLossIsTheScoreOfItsDocuments) {
   const data::Documents documents =
       data::read_documents(scratch_ / "valid.txt", data::DocumentBounds::blank_lines);
   for (const std::string& text : documents.texts) {
-    std::vector<int32_t> ids = model->tokenizer.encode(text).ids;
+    std::vector<int32_t> ids = model->tokenizer.encode(text, {.special_tokens = false, .truncation = {}}).ids;
     ids.insert(ids.begin(), end);
     ids.push_back(end);
     const std::vector<search::Ids> one{ids};
@@ -261,7 +261,7 @@ TEST_F(LanguageModelling, NamesWhatIsWrong) {
     EXPECT_NE(message.find(part), std::string::npos) << message;
   };
   expect(refused([](LmJob& other) { other.corpus.train.clear(); }), "data.train: expected a file");
-  expect(refused([](LmJob& other) { other.corpus.train = "/dev/stdin"; }), "expected a file, as a resumed run");
+  expect(refused([](LmJob& other) { other.corpus.train = "-"; }), "expected a file, as a resumed run");
   expect(refused([](LmJob& other) { other.shape.heads = 5; }), "model.heads: expected a divisor of d_model 32");
   expect(refused([](LmJob& other) { other.shape.key_heads = 1; }), "model.key_heads: expected 0 or 2");
   expect(refused([](LmJob& other) { other.corpus.valid_share = 1; }),

@@ -106,7 +106,8 @@ LmTokenizer make_tokenizer(const LmJob& job, const Texts& texts, const std::file
       .vocab_size = job.corpus.vocab_size,
       .skip_bad_utf8 = job.corpus.skip_bad_utf8};
   const bool held_out = job.corpus.valid.empty() && texts.valid;
-  if (!held_out) return trained_lm_tokenizer(text::train_tokenizer(training, stop));
+  if (!held_out)
+    return trained_lm_tokenizer(text::train_tokenizer(training, stop), job.corpus.documents);
   const std::filesystem::path part = cache / "train.txt";
   AtomicFile file(part);
   for (const std::string& text : texts.train.texts) {
@@ -115,7 +116,7 @@ LmTokenizer make_tokenizer(const LmJob& job, const Texts& texts, const std::file
   }
   file.commit();
   training.inputs = {part};
-  LmTokenizer tokenizer = trained_lm_tokenizer(text::train_tokenizer(training, stop));
+  LmTokenizer tokenizer = trained_lm_tokenizer(text::train_tokenizer(training, stop), job.corpus.documents);
   std::filesystem::remove(part);
   return tokenizer;
 }

@@ -55,20 +55,32 @@ LmTokenizer with_special_tokens(const text::Tokenizer& tokenizer, const std::str
           .files = {}};
 }
 
-// A tokenizer.json with one more special token.
-std::string with_added_token(const std::string& json, const text::Tokenizer& tokenizer,
-                             const std::string& content) {
-  ordered_json root = ordered_json::parse(json);
+// Adds a special token with a new id.
+void add_token(ordered_json& root, int64_t id, const std::string& content) {
   ordered_json& added = root["added_tokens"];
   if (!added.is_array()) added = ordered_json::array();
-  added.push_back({{"id", tokenizer.size()},
+  added.push_back({{"id", id},
                    {"content", content},
                    {"single_word", false},
                    {"lstrip", false},
                    {"rstrip", false},
                    {"normalized", false},
                    {"special", true}});
-  return root.dump(2);
+}
+
+// Puts the token before each text.
+void add_start(ordered_json& root, int32_t id, const std::string& content) {
+  const auto text = [](const char* name, int type) {
+    return ordered_json{{"Sequence", {{"id", name}, {"type_id", type}}}};
+  };
+  const ordered_json start{{"SpecialToken", {{"id", content}, {"type_id", 0}}}};
+  const ordered_json token{{"id", content}, {"ids", {id}}, {"tokens", {content}}};
+  const ordered_json step{{"type", "TemplateProcessing"},
+                          {"single", {start, text("A", 0)}},
+                          {"pair", {start, text("A", 0), text("B", 1)}},
+                          {"special_tokens", {{content, token}}}};
+  ordered_json& steps = root["post_processor"];
+  steps = steps.is_object() ? ordered_json{{"type", "Sequence"}, {"processors", {steps, step}}} : step;
 }
 
 const std::string* file_named(const LmTokenizer& tokenizer, std::string_view name) {
@@ -103,15 +115,18 @@ LmTokenizer open_lm_tokenizer(const std::filesystem::path& path) {
   return result;
 }
 
-LmTokenizer trained_lm_tokenizer(const std::string& json) {
-  std::string content = json;
-  text::Tokenizer tokenizer = text::Tokenizer::from_json(content, kJson);
-  if (!end_token(tokenizer)) {
-    content = with_added_token(content, tokenizer, "<|endoftext|>");
-    tokenizer = text::Tokenizer::from_json(content, kJson);
+LmTokenizer trained_lm_tokenizer(const std::string& json, data::DocumentBounds bounds) {
+  ordered_json root = ordered_json::parse(json);
+  const text::Tokenizer given = text::Tokenizer::from_json(json, kJson);
+  if (!end_token(given)) add_token(root, given.size(), "<|endoftext|>");
+  const auto whole = [&] { return text::Tokenizer::from_json(root.dump(), kJson); };
+  if (bounds != data::DocumentBounds::none) {
+    const text::Tokenizer tokenizer = whole();
+    const int32_t start = end_token(tokenizer).value();
+    add_start(root, start, std::string(tokenizer.token(start).value()));
   }
-  LmTokenizer result = with_special_tokens(tokenizer, kJson);
-  result.files.emplace_back(kJson, std::move(content));
+  LmTokenizer result = with_special_tokens(whole(), kJson);
+  result.files.emplace_back(kJson, root.dump(2) + "\n");
   return result;
 }
 
