@@ -73,7 +73,7 @@ void evaluate(const Arguments& arguments) {
   say(concat(counted(score.labels, "tokens"), " in ", fixed(seconds, 2), " s: ", grouped(speed), " tokens/s (",
              counted(threads(), "threads"), ")"));
   const int64_t context = model->model->config().max_positions;
-  const int64_t stride = arguments.scoring.stride == 0 ? (context + 1) / 2 : arguments.scoring.stride;
+  const int64_t stride = arguments.scoring.stride == 0 ? train::usual_stride(context) : arguments.scoring.stride;
   if (arguments.json) {
     const nlohmann::ordered_json result{{"loss", score.loss()},
                                         {"perplexity", score.perplexity()},

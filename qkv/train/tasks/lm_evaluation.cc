@@ -32,7 +32,7 @@ std::optional<LmScore> score_documents(const models::LanguageModel& model,
                                        const data::TokenDocuments& documents, const LmScoring& options,
                                        const std::atomic<bool>* stop) {
   const int64_t length = model.config().max_positions;
-  const int64_t stride = options.stride == 0 ? (length + 1) / 2 : options.stride;
+  const int64_t stride = options.stride == 0 ? usual_stride(length) : options.stride;
   const std::vector<data::TokenWindow> windows = data::evaluation_windows(documents, length, stride);
   std::vector<int64_t> costs;
   for (const data::TokenWindow& window : windows) costs.push_back(window.tokens);

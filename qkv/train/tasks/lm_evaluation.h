@@ -27,9 +27,12 @@ struct LmScore {
   double bits_per_byte() const { return nll / std::numbers::ln2 / static_cast<double>(bytes); }
 };
 
+// Half of a model's positions, rounded up.
+inline int64_t usual_stride(int64_t max_positions) { return max_positions / 2 + max_positions % 2; }
+
 struct LmScoring {
   // Tokens by which windows advance; a token is predicted from at least max_positions - stride tokens before
-  // it, except at the beginning of its document. 0: half of the model's positions, rounded up.
+  // it, except at the beginning of its document. 0: usual_stride().
   int64_t stride = 0;
   int64_t batch_tokens = 8192;  // of a batch; no effect on the result
 };

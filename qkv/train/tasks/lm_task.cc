@@ -65,14 +65,14 @@ LmTask::LmTask(Inputs inputs) : inputs_(std::move(inputs)), model_(inputs_.confi
 
 TaskInfo LmTask::info() const {
   const int64_t length = inputs_.config.max_positions;
-  const auto windows = [&](const data::TokenDocuments& documents) {
-    return std::ssize(data::evaluation_windows(documents, length, length));
+  const auto windows = [&](const data::TokenDocuments& documents, int64_t stride) {
+    return std::ssize(data::evaluation_windows(documents, length, stride));
   };
   return {.name = "lm",
           .items = "sequences",
           .units = "tokens",
-          .train_items = windows(inputs_.train),
-          .valid_items = inputs_.valid ? windows(*inputs_.valid) : 0,
+          .train_items = windows(inputs_.train, length),
+          .valid_items = inputs_.valid ? windows(*inputs_.valid, usual_stride(length)) : 0,
           .sizes = {{"vocabulary", inputs_.config.vocabulary}}};
 }
 
