@@ -268,8 +268,8 @@ TEST_F(LanguageModelling, NamesWhatIsWrong) {
          "data.valid_share: expected 0 to below 1, found 1");
   expect(refused([&](LmJob& other) { other.corpus.train = scratch_.write("empty", ""); }),
          "empty: expected text, found an empty file");
-  expect(refused([&](LmJob& other) { other.corpus.train = scratch_.write("bad", "\xFF\n"); }),
-         "bad, line 1, byte 1: expected UTF-8");
+  expect(refused([&](LmJob& other) { other.corpus.train = scratch_.write("bytes", "\xFF\n"); }),
+         "bytes, line 1, byte 1: expected UTF-8");
   expect(refused([&](LmJob& other) {
            other.corpus.train = scratch_.write("one", "a");
            other.corpus.documents = data::DocumentBounds::none;
