@@ -70,9 +70,11 @@ TEST_F(LmCommand, TrainsEvaluatesGeneratesAndScores) {
     const Outcome text = run_qkv({"evaluate", "lm", path(tokenizer), "--test", path("test.txt")});
     EXPECT_NE(text.out.find(" nats per token, perplexity "), std::string::npos) << text.out;
 
-    const Outcome generated = run_qkv({"generate", path(tokenizer)}, {.input = "the c\n"});
+    const Outcome generated = run_qkv({"generate", path(tokenizer)}, {.input = "the\n"});
     EXPECT_EQ(generated.status, 0) << generated.err;
-    EXPECT_NE(generated.out.find("at"), std::string::npos) << generated.out;
+    const bool animal = generated.out.find("cat") != std::string::npos ||
+                        generated.out.find("dog") != std::string::npos;
+    EXPECT_TRUE(animal) << generated.out;
     const Outcome scored = run_qkv({"score", path(tokenizer)}, {.input = "the dog\nzzz qqq\n"});
     EXPECT_EQ(count_lines_of(scored.out), 2u) << scored.err;
   }
@@ -129,14 +131,15 @@ TEST_F(LmCommand, NamesItsOptions) {
                            const std::vector<std::string>& parts) {
     expect_failure(run_qkv(training("bad", more)), status, parts);
   };
-  failing({"--batch-tokens", "0"}, 2, {"--batch-tokens: expected 1 or more, found 0"});
+  failing({"--set", "train.batch_tokens=0"}, 2, {"--batch-tokens: expected 1 or more, found 0"});
   failing({"--valid-share", "2"}, 2, {"--valid-share: expected 0 to below 1, found 2"});
   failing({"--blocks", "gpt3"}, 2, {"--blocks", "gpt2"});
   failing({"--documents", "pages"}, 2, {"--documents", "blank-lines"});
   failing({"--set", "model.key_heads=1"}, 2, {"model.key_heads: expected 0 or 2"});
-  failing({"--train", path("nowhere")}, 1, {"nowhere"});
+  expect_failure(run_qkv({"train", "lm", "--train", path("nowhere"), "--out", path("bad")}), 1, {"nowhere"});
+  expect_failure(run_qkv({"train", "lm", "--out", path("bad")}), 2, {"--train: expected a file"});
   failing({"--tokenizer", path("nowhere")}, 1, {"nowhere"});
-  run(training("out", {"--tokenizer", "chars", "--max-steps", "1"}));
+  run(training("out", {"--tokenizer", "chars", "--max-steps", "3"}));
   expect_failure(run_qkv({"evaluate", "lm", path("out"), "--test", path("nowhere")}), 1, {"nowhere"});
   expect_failure(run_qkv({"evaluate", "lm", path("out"), "--test", path("train.txt"), "--stride", "25"}), 2,
                  {"stride: expected 1 to 24 tokens, the context, found 25"});
