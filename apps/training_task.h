@@ -44,5 +44,7 @@ const TrainingTask& task_named(const std::string& name, const std::filesystem::p
 
 TrainingTask translation_task();
 TrainingTask lm_task();
+TrainingTask classify_task();
+TrainingTask tag_task();
 
 }  // namespace qkv::apps

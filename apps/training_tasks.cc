@@ -7,6 +7,8 @@ const std::vector<TrainingTask>& training_tasks() {
   static const std::vector<TrainingTask> tasks{
       translation_task(),
       lm_task(),
+      classify_task(),
+      tag_task(),
   };
   return tasks;
 }

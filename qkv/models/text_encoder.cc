@@ -2,6 +2,7 @@
 
 #include "qkv/base/scope.h"
 #include "qkv/models/validate.h"
+#include "qkv/ops/activation.h"
 
 namespace qkv::models {
 namespace {
@@ -94,6 +95,18 @@ Variable TextEncoder::next_sentence(const Variable& hidden, const Offsets& offse
 Variable TextEncoder::classifier_logits(const Variable& hidden, const Offsets& offsets) const {
   if (!classifier_) refuse("labels");
   return (*classifier_)(config_.labelled == ClassificationTarget::texts ? pooled(hidden, offsets) : hidden);
+}
+
+Variable TextEncoder::classifier_logits(const Variable& hidden, const Offsets& offsets,
+                                        nn::ForwardContext& context) const {
+  if (!classifier_) refuse("labels");
+  const Dropout dropout = context.dropout(config_.embedding.dropout);
+  if (config_.labelled != ClassificationTarget::texts) {
+    return (*classifier_)(activate(hidden, Activation::identity, dropout), context);
+  }
+  if (!pooler_) refuse("a pooler");
+  return (*classifier_)(
+      (*pooler_)(first_rows(hidden, offsets), config_.pooler_activation, dropout, context), context);
 }
 
 void TextEncoder::visit(const nn::ParameterVisitor& visitor) const {

@@ -54,6 +54,9 @@ class TextEncoder {
   Variable next_sentence(const Variable& hidden, const Offsets& offsets) const;  // -> logits [texts, 2]
   // -> logits [texts, labels] or [tokens, labels]
   Variable classifier_logits(const Variable& hidden, const Offsets& offsets) const;
+  // The same in training: with dropout of the classifier's input, at the rate of the embeddings.
+  Variable classifier_logits(const Variable& hidden, const Offsets& offsets,
+                             nn::ForwardContext& context) const;
 
   // "embed_tokens.weight", "encoder.layers.0.fc1.bias", "pooler.weight", "masked_language.dense.weight".
   void visit(const nn::ParameterVisitor& visitor) const;

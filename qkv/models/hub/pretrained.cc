@@ -8,6 +8,7 @@
 #include "qkv/io/checksums.h"
 #include "qkv/models/hub/adapter_files.h"
 #include "qkv/models/hub/family.h"
+#include "qkv/models/hub/read_config.h"
 
 namespace qkv::models {
 namespace {
@@ -19,6 +20,9 @@ constexpr const char* kWeights = "model.safetensors";
 // weights.
 constexpr std::string_view kOwn = "qkv";
 constexpr std::string_view kOwnLayout = "qkv-";
+// Kinds of models, for messages.
+constexpr const char *kLanguageModel = "a language model", *kTextEncoder = "an encoder of texts",
+                     *kImageEncoder = "an encoder of images";
 
 // A folder's config.json, opened, with the fields read before its family reads the rest.
 struct Opened {
@@ -107,10 +111,19 @@ std::filesystem::path config_folder(const std::filesystem::path& folder, const L
   return std::filesystem::exists(options.adapter / kConfig) ? options.adapter : folder;
 }
 
-template <class Model, class Family>
-std::unique_ptr<Model> load(const std::filesystem::path& folder, const char* kind,
-                            std::span<const Family> families, const LoadOptions& options) {
-  const Opened opened = open_config(config_folder(folder, options));
+// A folder's config.json, read by its family.
+template <class Family, class Config>
+struct Configured {
+  Opened opened;
+  const Family* family;
+  Config config;
+};
+
+// `described`: the folder with config.json.
+template <class Family>
+auto read_config(const std::filesystem::path& folder, const std::filesystem::path& described,
+                 const char* kind, std::span<const Family> families) {
+  Opened opened = open_config(described);
   const ConfigReader& reader = opened.reader;
   const Family* family = find_family(families, opened.family);
   if (family == nullptr) reader.reject("model_type", concat(kind, " (", model_types(families), ")"));
@@ -124,10 +137,23 @@ std::unique_ptr<Model> load(const std::filesystem::path& folder, const char* kin
                        ": \"auto_map\" names code of the folder's own, which is ",
                        "not run; opening the folder as transformers' own ", family->model_type));
   }
+  using Config = decltype(family->parse(reader));
+  try {
+    Config config = family->parse(reader);
+    read_generation(folder / kGeneration, config);
+    config.validate();
+    return Configured<Family, Config>{std::move(opened), family, std::move(config)};
+  } catch (const UsageError& error) {
+    throw DataError(concat((folder / kConfig).string(), ": ", error.what()));
+  }
+}
+
+template <class Model, class Family>
+std::unique_ptr<Model> load(const std::filesystem::path& folder, const char* kind,
+                            std::span<const Family> families, const LoadOptions& options) {
+  const auto [opened, family, config] = read_config(folder, config_folder(folder, options), kind, families);
   std::unique_ptr<Model> model;
   try {
-    auto config = family->parse(reader);
-    read_generation(folder / kGeneration, config);
     model = std::make_unique<Model>(config);
   } catch (const UsageError& error) {
     throw DataError(concat((folder / kConfig).string(), ": ", error.what()));
@@ -234,22 +260,52 @@ std::string family_of(const std::filesystem::path& folder) { return open_config(
 
 std::unique_ptr<LanguageModel> load_language_model(const std::filesystem::path& folder,
                                                    const LoadOptions& options) {
-  return load<LanguageModel>(folder, "a language model", language_families(), options);
+  return load<LanguageModel>(folder, kLanguageModel, language_families(), options);
 }
 
 std::unique_ptr<TextEncoder> load_text_encoder(const std::filesystem::path& folder,
                                                const LoadOptions& options) {
-  return load<TextEncoder>(folder, "an encoder of texts", encoder_families(), options);
+  return load<TextEncoder>(folder, kTextEncoder, encoder_families(), options);
 }
 
 std::unique_ptr<ImageEncoder> load_image_encoder(const std::filesystem::path& folder,
                                                  const LoadOptions& options) {
-  return load<ImageEncoder>(folder, "an encoder of images", image_families(), options);
+  return load<ImageEncoder>(folder, kImageEncoder, image_families(), options);
 }
 
 std::unique_ptr<Transformer> load_transformer(const std::filesystem::path& folder,
                                               const LoadOptions& options) {
   return load<Transformer>(folder, "an encoder-decoder", translation_families(), options);
+}
+
+LanguageModelConfig read_language_model_config(const std::filesystem::path& folder) {
+  return read_config(folder, folder, kLanguageModel, language_families()).config;
+}
+
+TextEncoderConfig read_text_encoder_config(const std::filesystem::path& folder) {
+  return read_config(folder, folder, kTextEncoder, encoder_families()).config;
+}
+
+ImageEncoderConfig read_image_encoder_config(const std::filesystem::path& folder) {
+  return read_config(folder, folder, kImageEncoder, image_families()).config;
+}
+
+void require_expressible(const LanguageModelConfig& config, std::string_view model_type) {
+  family_named(language_families(), model_type).serialize(config);
+}
+
+void require_expressible(const TextEncoderConfig& config, std::string_view model_type) {
+  const EncoderFamily& family = family_named(encoder_families(), model_type);
+  // A family without heads writes none.
+  const TextEncoderConfig read = family.parse(ConfigReader(family.serialize(config).json(), kConfig));
+  if (read.labelled != config.labelled || read.labels != config.labels ||
+      read.masked_language != config.masked_language || read.next_sentence != config.next_sentence) {
+    throw UsageError(concat("model_type \"", model_type, "\": expected a family with these heads, found one without"));
+  }
+}
+
+void require_expressible(const ImageEncoderConfig& config, std::string_view model_type) {
+  family_named(image_families(), model_type).serialize(config);
 }
 
 void save_language_model(const std::filesystem::path& folder, const LanguageModel& model,

@@ -1,0 +1,90 @@
+// qkv train classify, qkv evaluate classify
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "apps/tasks/evaluations.h"
+#include "apps/tasks/labels.h"
+#include "apps/training_task.h"
+#include "qkv/train/tasks/labels/classify.h"
+
+namespace qkv::apps {
+namespace {
+
+constexpr FieldFlag kFlags[] = {
+    {"--train", "data.train", "FILE", "Labelled texts to train on (default: the resumed run's)"},
+    {"--valid", "data.valid", "FILE", "Labelled texts to validate on (default: none)"},
+    {"--format", "data.format", "auto|tab|space|json",
+     "Columns separated by tabs, a label and a text separated by a space, or JSON lines; auto: by the\n"
+     "first line"},
+    {"--regression", "data.regression", "", "Labels are numbers to predict"},
+    {"--from", "model.from", "DIR",
+     "Model folder to start from: bert, roberta, distilbert (default: random weights)"},
+    {"--tokenizer", "vocabulary.tokenizer", "DIR",
+     "Folder with the tokenizer, without --from (default: one is trained)"},
+    {"--vocab-size", "vocabulary.size", "N",
+     "Size of the WordPiece vocabulary to train; smaller if the texts yield fewer pieces"},
+    {"--lowercase", "vocabulary.lowercase", "true|false", "Whether that tokenizer ignores case and accents"},
+    {"--max-length", "train.max_length", "TOKENS", "Cut longer texts; 0: at the model's limit"},
+    {"--batch-tokens", "train.batch_tokens", "TOKENS", "Tokens per batch; 0: those of 32 texts on average"},
+    {"--label-smoothing", "train.label_smoothing", "SHARE", "Label smoothing; 0: none"},
+    {"--layer-decay", "train.layer_decay", "FACTOR",
+     "Factor of the learning rate from each layer to the one below; 1: one rate for all"},
+    {"--frozen-layers", "train.frozen_layers", "N",
+     "Keep the embeddings and the N lowest layers as they are; 0: train all"},
+    {"--dropout", "model.dropout", "RATE", "Dropout after each sublayer and before the classifier; 0: none"},
+};
+
+constexpr const char* kFooter = R"(Example:
+  qkv train classify --train train.tsv --valid dev.tsv --from all-MiniLM-L6-v2 --out model
+  qkv evaluate classify model --test test.tsv
+  echo "A charming film." | qkv classify model
+
+A line of the files is label<TAB>text, label<TAB>text<TAB>second text, "label text", or a JSON object with
+"label", "text" and, for pairs, "text_pair"; files may be compressed by gzip. Blank lines are skipped. The
+labels are those of the training data. With --from, defaults are those of fine-tuning: a learning rate of
+5e-5 that falls linearly, 3 epochs. The sizes and the tokenizer are the folder's; its classifier is kept if it
+has the labels. DIR is a model folder that qkv classify and Hugging Face transformers open.)";
+
+struct Arguments {
+  LabelEvaluation common;
+  data::TextFormat format = data::TextFormat::automatic;
+};
+
+}  // namespace
+
+void add_classify_evaluation(Command& group) {
+  Command* command = add_command(group, "classify",
+                                 "Classify labelled texts. Prints accuracy, F1, Matthews' correlation and the\n"
+                                 "confusion matrix; for predicted numbers Spearman's and Pearson's correlations.",
+                                 "qkv evaluate classify model --test dev.tsv --json");
+  const auto arguments = std::make_shared<Arguments>();
+  add_label_evaluation(*command, arguments->common);
+  add_choice(*command, "--format", arguments->format,
+             {{"auto", data::TextFormat::automatic},
+              {"tab", data::TextFormat::tab},
+              {"space", data::TextFormat::space},
+              {"json", data::TextFormat::json}},
+             "As of qkv train classify");
+  command->callback([arguments] {
+    const data::LabelledTexts texts = data::read_labelled_texts(arguments->common.test, arguments->format);
+    evaluate_labels(arguments->common, [&](const auto& tokenizer, const auto& labels, int64_t max_length) {
+      return train::encode_texts(texts, tokenizer, labels, max_length);
+    });
+  });
+}
+
+TrainingTask classify_task() {
+  return {.name = "classify",
+          .description = "Train a classifier of texts, or fine-tune an encoder folder as one",
+          .footer = kFooter,
+          .presets = models::shape_preset_names(),
+          .preset = "mini",
+          .flags = kFlags,
+          .run_flags = {},
+          .make_job = [] { return std::make_unique<train::ClassifyJob>(); },
+          .batch_json = label_batch_json,
+          .add_evaluation = add_classify_evaluation};
+}
+
+}  // namespace qkv::apps

@@ -1,0 +1,84 @@
+#include "qkv/train/tasks/labels/classify.h"
+
+#include <array>
+#include <memory>
+
+#include "qkv/base/error.h"
+#include "qkv/base/files.h"
+
+namespace qkv::data {
+
+Words<TextFormat> words(TextFormat) {
+  static constexpr std::array<std::pair<std::string_view, TextFormat>, 4> kWords{
+      {{"auto", TextFormat::automatic},
+       {"tab", TextFormat::tab},
+       {"space", TextFormat::space},
+       {"json", TextFormat::json}}};
+  return kWords;
+}
+
+}  // namespace qkv::data
+
+namespace qkv::train {
+namespace {
+
+template <class Job, class Visit>
+void visit_data(Job& job, const Visit& visit) {
+  visit("data.format", job.format, kDecidesWeights);
+  visit("data.regression", job.regression, kDecidesWeights);
+}
+
+using Texts = std::shared_ptr<const data::LabelledTexts>;
+
+void write_texts(const data::LabelledTexts& texts, const std::filesystem::path& file) {
+  AtomicFile out(file);
+  for (const data::LabelledText& item : texts.items) {
+    out.write(item.first + "\n");
+    if (texts.pairs) out.write(item.second + "\n");
+  }
+  out.commit();
+}
+
+}  // namespace
+
+bool ClassifyJob::set_data_field(std::string_view name, std::string_view value) {
+  return set_listed([&](const auto& visit) { visit_data(*this, visit); }, name, value);
+}
+
+std::vector<Field> ClassifyJob::data_fields() const {
+  return listed([&](const auto& visit) { visit_data(*this, visit); });
+}
+
+LabelJob::Data ClassifyJob::read_data(const std::atomic<bool>* stop) const {
+  const Texts own = std::make_shared<const data::LabelledTexts>(data::read_labelled_texts(train, format));
+  Texts held_out;
+  if (!valid.empty())
+    held_out = std::make_shared<const data::LabelledTexts>(data::read_labelled_texts(valid, format));
+  if (held_out && held_out->pairs != own->pairs) {
+    const auto columns = [](bool pairs) { return pairs ? "pairs of texts" : "single texts"; };
+    throw DataError(concat(valid.string(), ": expected ", columns(own->pairs), " as in ", train.string(),
+                           ", found ", columns(held_out->pairs)));
+  }
+  Data data;
+  if (regression) {
+    require_numbers(*own);
+    if (held_out) require_numbers(*held_out);
+  } else {
+    data.labels = label_set(*own);
+  }
+  data.write_texts = [own](const std::filesystem::path& file) { train::write_texts(*own, file); };
+  const auto encoder_of = [stop](const Texts& texts) {
+    return [texts, stop](const text::Tokenizer& tokenizer, const std::vector<std::string>& labels,
+                         int64_t max_length) {
+      return encode_texts(*texts, tokenizer, labels, max_length, stop);
+    };
+  };
+  data.encode_train = encoder_of(own);
+  data.encode_valid = encoder_of(held_out);
+  data.require_labels = [held_out](const std::vector<std::string>& labels) {
+    if (held_out) train::require_labels(*held_out, labels);
+  };
+  return data;
+}
+
+}  // namespace qkv::train

@@ -1,0 +1,191 @@
+#include "qkv/train/tasks/labels/encoder_start.h"
+
+#include <algorithm>
+
+#include "qkv/base/error.h"
+#include "qkv/base/files.h"
+#include "qkv/models/hub/read_config.h"
+#include "qkv/text/train_tokenizer.h"
+
+namespace qkv::train {
+namespace {
+
+using models::ClassificationTarget;
+using models::FolderKind;
+
+constexpr std::string_view kModel = "model.";
+constexpr const char* kFrom = "model.from";
+
+template <class Options, class Visit>
+void visit_fields(Options& o, const Visit& visit) {
+  visit(kFrom, o.from, kDecidesWeights);
+  visit("vocabulary.tokenizer", o.tokenizer, kDecidesWeights);
+  visit("vocabulary.size", o.vocabulary_size, kDecidesWeights);
+  visit("vocabulary.lowercase", o.lowercase, kDecidesWeights);
+}
+
+models::ModelShape shape_of(const models::TextEncoderConfig& config) {
+  const nn::LayerOptions& layer = config.encoder.layer;
+  return {.layers = config.encoder.layers,
+          .d_model = layer.d_model,
+          .heads = layer.heads,
+          .key_heads = layer.key_heads,
+          .d_ff = layer.d_ff,
+          .max_positions = config.max_positions.value_or(0),
+          .dropout = layer.dropout,
+          .attention_dropout = layer.attention_dropout,
+          .drop_path = config.encoder.drop_path};
+}
+
+// A WordPiece tokenizer of the training texts.
+FileContents trained_tokenizer(const EncoderOptions& options, const std::filesystem::path& run,
+                               const std::function<void(const std::filesystem::path&)>& write_texts,
+                               const std::atomic<bool>* stop) {
+  const std::filesystem::path cache = run / "cache", texts = cache / "texts.txt";
+  make_writable_folder(cache);
+  write_texts(texts);
+  const text::TokenizerTraining training{.inputs = {texts},
+                                         .kind = text::TokenizerKind::wordpiece,
+                                         .vocab_size = options.vocabulary_size,
+                                         .lowercase = options.lowercase};
+  FileContents files{{"tokenizer.json", text::train_tokenizer(training, stop)},
+                     {"tokenizer_config.json", text::trained_tokenizer_config(training)}};
+  std::filesystem::remove_all(cache);
+  return files;
+}
+
+}  // namespace
+
+bool set_field(EncoderOptions& options, std::string_view name, std::string_view value) {
+  if (set_listed([&](const auto& visit) { visit_fields(options, visit); }, name, value)) return true;
+  if (!name.starts_with(kModel)) return false;
+  try {
+    return models::set_field(options.shape, name.substr(kModel.size()), value);
+  } catch (const UsageError& error) {
+    throw UsageError(concat(kModel, error.what()));
+  }
+}
+
+std::vector<Field> fields(const EncoderOptions& options) {
+  std::vector<Field> all = listed([&](const auto& visit) { visit_fields(options, visit); });
+  for (const auto& [name, value] : models::fields(options.shape)) all.push_back({concat(kModel, name), value});
+  return all;
+}
+
+void EncoderOptions::complete(const std::set<std::string>& given) {
+  if (from.empty()) return;
+  const std::set<std::string> free{kFrom, "model.dropout", "model.attention_dropout", "model.drop_path"};
+  for (const std::string& name : given) {
+    if (!free.contains(name) && (name.starts_with(kModel) || name.starts_with("vocabulary."))) {
+      throw UsageError(concat(name, ": expected none with model.from, whose folder has its own, found one"));
+    }
+  }
+  const models::ModelShape own =
+      shape_of(StartFolder(from, FolderKind::encoder, {}, /*resumes=*/false).text_encoder_config());
+  const models::ModelShape wanted = shape;
+  shape = own;
+  if (given.contains("model.dropout")) shape.dropout = wanted.dropout;
+  if (given.contains("model.attention_dropout")) shape.attention_dropout = wanted.attention_dropout;
+  if (given.contains("model.drop_path")) shape.drop_path = wanted.drop_path;
+}
+
+void EncoderOptions::check(bool reads_from) const {
+  if (from.empty()) {
+    try {
+      shape.validate();
+    } catch (const UsageError& error) {
+      throw UsageError(concat(kModel, error.what()));
+    }
+    if (vocabulary_size < 8)
+      throw UsageError(concat("vocabulary.size: expected at least 8, found ", vocabulary_size));
+    if (!tokenizer.empty() && reads_from) text::Tokenizer::load(tokenizer);
+  } else if (reads_from) {
+    const StartFolder start(from, FolderKind::encoder, {}, /*resumes=*/false);
+    start.tokenizer(start.text_encoder_config().vocabulary);
+  }
+}
+
+void complete_fine_tuning(TrainOptions& options, const std::set<std::string>& given) {
+  for (const auto& [name, value] : {std::pair("schedule.kind", "linear"),
+                                    {"schedule.learning_rate", "5e-5"},
+                                    {"schedule.warmup_steps", "0"},
+                                    {"adam.beta2", "0.999"},
+                                    {"adam.epsilon", "1e-8"},
+                                    {"adam.weight_decay", "0.01"}}) {
+    if (!given.contains(name)) set_field(options, name, value);
+  }
+  const bool limited = std::ranges::any_of(
+      given, [](const std::string& name) { return name.starts_with("train.max_") && name != "train.max_length"; });
+  if (!limited) options.max_epochs = 3;
+}
+
+std::vector<std::string> EncoderStart::labels_for(ClassificationTarget target,
+                                                  std::vector<std::string> found) const {
+  if (!start) return found;
+  const models::TextEncoderConfig own = start->text_encoder_config();
+  const auto known = [&](const std::string& label) { return std::ranges::count(own.labels, label) > 0; };
+  const bool all = own.labelled == target && std::ranges::all_of(found, known);
+  return all ? own.labels : found;
+}
+
+void EncoderStart::label(ClassificationTarget target, std::vector<std::string> labels,
+                         models::ProblemType problem) {
+  config.labelled = target;
+  config.pooler = target == ClassificationTarget::texts;
+  config.labels = std::move(labels);
+  config.problem = problem;
+  config.validate();
+  models::require_expressible(config, family);
+}
+
+void EncoderStart::begin(const std::filesystem::path& run) const {
+  if (start) {
+    start->begin(run);
+  } else {
+    write_tokenizer_files(run, tokenizer_files);
+  }
+}
+
+int64_t EncoderStart::max_length(int64_t wanted) const {
+  const int64_t limit = config.max_positions.value_or(512);
+  return wanted == 0 ? limit : std::min(wanted, limit);
+}
+
+EncoderStart open_encoder(const EncoderOptions& options, const std::filesystem::path& run, bool resumes,
+                          const std::function<void(const std::filesystem::path& file)>& write_texts,
+                          const std::atomic<bool>* stop) {
+  if (!options.from.empty()) {
+    StartFolder start(options.from, FolderKind::encoder, run, resumes);
+    models::TextEncoderConfig config = start.text_encoder_config();
+    config.pooler = config.masked_language = config.next_sentence = false;
+    config.labelled = ClassificationTarget::nothing;
+    config.labels.clear();
+    config.embedding.dropout = config.encoder.layer.dropout = options.shape.dropout;
+    config.encoder.layer.attention_dropout = options.shape.attention_dropout;
+    config.encoder.drop_path = options.shape.drop_path;
+    text::Tokenizer tokenizer = start.tokenizer(config.vocabulary);
+    std::string family = start.family();
+    return {.config = std::move(config),
+            .family = std::move(family),
+            .tokenizer = std::move(tokenizer),
+            .start = std::move(start)};
+  }
+  const auto from_folder = [&](const std::filesystem::path& folder) -> EncoderStart {
+    text::Tokenizer tokenizer = text::Tokenizer::load(folder);
+    models::TextEncoderConfig config = models::bert(options.shape, tokenizer.size());
+    return {.config = std::move(config),
+            .tokenizer = std::move(tokenizer),
+            .tokenizer_files = read_tokenizer_files(folder)};
+  };
+  if (resumes) return from_folder(run);
+  if (!options.tokenizer.empty()) return from_folder(options.tokenizer);
+  FileContents files = trained_tokenizer(options, run, write_texts, stop);
+  write_tokenizer_files(run, files);
+  text::Tokenizer tokenizer = text::Tokenizer::load(run);
+  models::TextEncoderConfig config = models::bert(options.shape, tokenizer.size());
+  return {.config = std::move(config),
+          .tokenizer = std::move(tokenizer),
+          .tokenizer_files = std::move(files)};
+}
+
+}  // namespace qkv::train

@@ -1,0 +1,71 @@
+#pragma once
+// The encoder that a run of `classify` or `tag` starts with: of a model folder, or with random weights.
+
+#include <atomic>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "qkv/models/shape.h"
+#include "qkv/models/text_encoder.h"
+#include "qkv/text/tokenizer.h"
+#include "qkv/train/fields.h"
+#include "qkv/train/job.h"
+#include "qkv/train/tasks/start_folder.h"
+
+namespace qkv::train {
+
+struct EncoderOptions {
+  std::filesystem::path from;  // a model folder to start from; empty: random weights
+  // Of a model with random weights. With `from`, complete() fills in the folder's sizes; only the dropout
+  // rates may differ from them.
+  models::ModelShape shape;
+  // Of a model with random weights: a folder with the tokenizer; empty: a WordPiece tokenizer is trained on the
+  // training texts.
+  std::filesystem::path tokenizer;
+  int64_t vocabulary_size = 8000;  // of that tokenizer; smaller if the texts yield fewer pieces
+  bool lowercase = true;           // of that tokenizer, which then also strips accents
+
+  void complete(const std::set<std::string>& given);
+  // `reads_from`: false in a resumed run, whose folder `from` may have vanished.
+  void check(bool reads_from) const;
+};
+
+bool set_field(EncoderOptions& options, std::string_view name, std::string_view value);
+std::vector<Field> fields(const EncoderOptions& options);
+
+// Defaults for training from a folder: learning rate 5e-5, falling linearly to 0, 3 epochs.
+void complete_fine_tuning(TrainOptions& options, const std::set<std::string>& given);
+
+struct EncoderStart {
+  models::TextEncoderConfig config;  // without heads
+  std::string family = "bert";
+  text::Tokenizer tokenizer;
+  FileContents tokenizer_files = {};
+  std::optional<StartFolder> start = {};  // of EncoderOptions::from
+
+  // The folder's labels of this kind, if they include all of these, so that its classifier can be kept; else
+  // these.
+  std::vector<std::string> labels_for(models::ClassificationTarget target,
+                                      std::vector<std::string> found) const;
+  // Adds the head. Throws UsageError for a family without it.
+  void label(models::ClassificationTarget target, std::vector<std::string> labels,
+             models::ProblemType problem);
+  // For Task::begin().
+  void begin(const std::filesystem::path& run) const;
+  // The maximum length of a text, in tokens; `wanted` 0: the model's.
+  int64_t max_length(int64_t wanted) const;
+};
+
+// Opens the folder or makes the tokenizer. `write_texts` writes the training texts to a file. The tokenizer of
+// a run that `resumes` is in `run`. Throws the errors of StartFolder, text::Tokenizer and
+// text::train_tokenizer(); UsageError for invalid sizes.
+EncoderStart open_encoder(const EncoderOptions& options, const std::filesystem::path& run, bool resumes,
+                          const std::function<void(const std::filesystem::path& file)>& write_texts,
+                          const std::atomic<bool>* stop);
+
+}  // namespace qkv::train

@@ -1,0 +1,112 @@
+#include "qkv/train/tasks/labels/label_job.h"
+
+#include <algorithm>
+#include <system_error>
+
+#include "qkv/base/error.h"
+#include "qkv/base/log.h"
+
+namespace qkv::train {
+namespace {
+
+template <class Job, class Visit>
+void visit_files(Job& job, const Visit& visit) {
+  visit("data.train", job.train, kBookkeeping);
+  visit("data.valid", job.valid, kBookkeeping);
+}
+
+// A resumed run reads its data again.
+void require_file(const char* field, const std::filesystem::path& file) {
+  std::error_code ignored;
+  const auto type = std::filesystem::status(file, ignored).type();
+  using std::filesystem::file_type;
+  const bool pipe = type == file_type::fifo || type == file_type::socket || type == file_type::character;
+  if (!pipe && file != "-") return;
+  throw UsageError(concat(field, " ", file.string(), ": expected a file, as it is read several times, found ",
+                          pipe ? "a pipe" : "stdin"));
+}
+
+void report(const char* name, const LabelRows& rows, int64_t max_length) {
+  int64_t unreached = 0;
+  for (const int64_t words : rows.unreached) unreached += words;
+  log_info(concat(name, ": ", rows.items.size(), " items with ", rows.labels(), " labels"));
+  if (rows.cut > 0)
+    log_warning(concat(name, ": ", rows.cut, " of ", rows.items.size(), " texts were cut to ", max_length,
+                       " tokens (train.max_length, or the model's limit)"));
+  if (unreached > 0)
+    log_warning(concat(name, ": ", unreached, " words have no token or were cut off: they count as wrong"));
+}
+
+}  // namespace
+
+bool LabelJob::set_field(std::string_view name, std::string_view value) {
+  return set_listed([&](const auto& visit) { visit_files(*this, visit); }, name, value) ||
+         set_data_field(name, value) || train::set_field(encoder, name, value) ||
+         train::set_field(task, name, value) || train::set_field(options, name, value);
+}
+
+std::vector<Field> LabelJob::fields() const {
+  std::vector<Field> all = listed([&](const auto& visit) { visit_files(*this, visit); });
+  for (const std::vector<Field>& some :
+       {data_fields(), train::fields(encoder), train::fields(task), train::fields(options)})
+    all.insert(all.end(), some.begin(), some.end());
+  return all;
+}
+
+void LabelJob::complete(const std::set<std::string>& given) {
+  if (encoder.from.empty()) return;
+  encoder.complete(given);
+  complete_fine_tuning(options, given);
+}
+
+TrainOptions LabelJob::trainer_options() const {
+  TrainOptions result = options;
+  result.schedule.d_model = encoder.shape.d_model;
+  return result;
+}
+
+void LabelJob::check() const {
+  if (train.empty()) throw UsageError("data.train: expected a file of training data, found none");
+  if (valid.empty() && options.patience > 0)
+    throw UsageError(concat("train.patience: expected 0 without validation data, found ", options.patience));
+  trainer_options().validate();
+  check_settings();
+  // The folder to start from may have vanished since a run to resume was begun.
+  encoder.check(existing != IfRunExists::resume);
+  task.validate(encoder.shape.layers);
+  require_file("data.train", train);
+  require_file("data.valid", valid);
+  const Data data = read_data(nullptr);
+  if (!data.labels.empty() && encoder.from.empty()) data.require_labels(data.labels);
+}
+
+std::unique_ptr<Task> LabelJob::make_task(bool resumes, TrainObserver& observer,
+                                          const std::atomic<bool>* stop) const {
+  observer.on_stage("reading the data");
+  const Data data = read_data(stop);
+  observer.on_stage(encoder.from.empty() && encoder.tokenizer.empty() && !resumes ? "training the tokenizer"
+                                                                                 : "reading the tokenizer");
+  EncoderStart start = open_encoder(encoder, folder, resumes, data.write_texts, stop);
+  const bool regression = data.labels.empty();
+  start.label(target(),
+              regression ? std::vector<std::string>{"LABEL_0"} : start.labels_for(target(), data.labels),
+              regression ? models::ProblemType::regression : models::ProblemType::single_label);
+  const std::vector<std::string> labels = regression ? std::vector<std::string>() : start.config.labels;
+  const int64_t max_length = start.max_length(task.max_length);
+
+  observer.on_stage("tokenizing");
+  LabelTask::Inputs inputs{.encoder = std::move(start), .options = task, .train = {}};
+  inputs.train = data.encode_train(inputs.encoder.tokenizer, labels, max_length);
+  report("training data", inputs.train, max_length);
+  if (!valid.empty()) {
+    inputs.valid = data.encode_valid(inputs.encoder.tokenizer, labels, max_length);
+    report("validation data", *inputs.valid, max_length);
+  }
+  inputs.fields = data_fields();
+  for (const std::vector<Field>& some :
+       {listed([&](const auto& visit) { visit_files(*this, visit); }), train::fields(encoder)})
+    inputs.fields.insert(inputs.fields.end(), some.begin(), some.end());
+  return std::make_unique<LabelTask>(std::move(inputs));
+}
+
+}  // namespace qkv::train

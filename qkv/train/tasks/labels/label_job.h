@@ -1,0 +1,53 @@
+#pragma once
+// What the jobs of `classify` and `tag` share.
+
+#include <filesystem>
+#include <functional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "qkv/train/job.h"
+#include "qkv/train/tasks/labels/encoder_start.h"
+#include "qkv/train/tasks/labels/label_task.h"
+
+namespace qkv::train {
+
+struct LabelJob : Job {
+  std::filesystem::path train;
+  std::filesystem::path valid;  // empty: no validation
+  EncoderOptions encoder;
+  LabelOptions task;
+
+  bool set_field(std::string_view name, std::string_view value) override;
+  std::vector<Field> fields() const override;
+  void use_preset(std::string_view name) override { encoder.shape = models::shape_preset(name); }
+  void complete(const std::set<std::string>& given) override;
+  void check() const override;
+  std::unique_ptr<Task> make_task(bool resumes, TrainObserver& observer,
+                                  const std::atomic<bool>* stop) const override;
+  TrainOptions trainer_options() const override;  // passes d_model to the schedule
+
+ protected:
+  // The task's data, read again by each call.
+  struct Data {
+    std::vector<std::string> labels;  // empty: numbers
+    // Writes the training texts, one per line.
+    std::function<void(const std::filesystem::path& file)> write_texts;
+    std::function<LabelRows(const text::Tokenizer& tokenizer, const std::vector<std::string>& labels,
+                            int64_t max_length)>
+        encode_train, encode_valid;  // encode_valid: only with validation data
+    // Throws DataError for labels that are not among these.
+    std::function<void(const std::vector<std::string>& labels)> require_labels;
+  };
+  // Throws DataError for invalid files.
+  virtual Data read_data(const std::atomic<bool>* stop) const = 0;
+  virtual models::ClassificationTarget target() const = 0;
+  // The settings of the data besides data.train and data.valid.
+  virtual bool set_data_field(std::string_view name, std::string_view value) = 0;
+  virtual std::vector<Field> data_fields() const = 0;
+  virtual void check_settings() const {}
+};
+
+}  // namespace qkv::train

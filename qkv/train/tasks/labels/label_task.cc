@@ -1,0 +1,215 @@
+#include "qkv/train/tasks/labels/label_task.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <numeric>
+
+#include "qkv/base/error.h"
+#include "qkv/models/hub/adapter.h"
+#include "qkv/ops/general/losses.h"
+#include "qkv/ops/general/scale.h"
+#include "qkv/pipelines/proof/proof.h"
+
+namespace qkv::train {
+namespace {
+
+using models::ClassificationTarget;
+using models::ProblemType;
+
+constexpr std::string_view kLayers = "encoder.layers.";
+
+template <class Options, class Visit>
+void visit_fields(Options& o, const Visit& visit) {
+  visit("train.batch_tokens", o.batch_tokens, kDecidesWeights);
+  visit("train.max_length", o.max_length, kDecidesWeights);
+  visit("train.label_smoothing", o.label_smoothing, kDecidesWeights);
+  visit("train.layer_decay", o.layer_decay, kDecidesWeights);
+  visit("train.frozen_layers", o.frozen_layers, kDecidesWeights);
+}
+
+class LabelBatches : public BatchStream {
+ public:
+  LabelBatches(const LabelRows& rows, const data::BatchOptions& options, data::CursorState from)
+      : rows_(rows), cursor_(rows.costs(), options, from) {}
+
+  std::unique_ptr<Batch> next() override { return label_batch(rows_, cursor_.next().items); }
+  data::CursorState state() const override { return cursor_.state(); }
+  int64_t batches_in_epoch() const override { return cursor_.batches_in_epoch(); }
+
+ private:
+  const LabelRows& rows_;
+  data::BatchCursor cursor_;
+};
+
+template <class Number>
+void require(const char* name, Number value, bool holds, const std::string& expected) {
+  if (!holds) throw UsageError(concat(name, ": expected ", expected, ", found ", value));
+}
+
+// So many tokens that a batch has 32 texts on average.
+int64_t usual_batch(const LabelRows& rows) {
+  constexpr int64_t kTexts = 32;
+  const std::vector<int64_t> costs = rows.costs();
+  const int64_t tokens = std::accumulate(costs.begin(), costs.end(), int64_t{0});
+  return std::max<int64_t>(1, tokens * kTexts / std::max<int64_t>(1, std::ssize(costs)));
+}
+
+// The number of the encoder's layer that a parameter belongs to; -1: none.
+int64_t layer_of(std::string_view name) {
+  if (!name.starts_with(kLayers)) return -1;
+  int64_t layer = -1;
+  std::from_chars(name.data() + kLayers.size(), name.data() + name.size(), layer);
+  return layer;
+}
+
+bool is_embedding(std::string_view name) {
+  return name.starts_with("embed_") || name.starts_with("encoder.relative_positions.");
+}
+
+}  // namespace
+
+bool set_field(LabelOptions& options, std::string_view name, std::string_view value) {
+  return set_listed([&](const auto& visit) { visit_fields(options, visit); }, name, value);
+}
+
+std::vector<Field> fields(const LabelOptions& options) {
+  return listed([&](const auto& visit) { visit_fields(options, visit); });
+}
+
+void LabelOptions::validate(int64_t layers) const {
+  require("train.batch_tokens", batch_tokens, batch_tokens >= 0, "0 or more");
+  require("train.max_length", max_length, max_length >= 0, "0 or more");
+  require("train.label_smoothing", label_smoothing, label_smoothing >= 0 && label_smoothing < 1,
+          "0 to below 1");
+  require("train.layer_decay", layer_decay, layer_decay > 0 && layer_decay <= 1, "more than 0, at most 1");
+  require("train.frozen_layers", frozen_layers, frozen_layers >= 0 && frozen_layers <= layers,
+          concat("0 to the model's ", layers, " layers"));
+}
+
+LabelTask::LabelTask(Inputs inputs)
+    : inputs_(std::move(inputs)),
+      batch_tokens_(inputs_.options.batch_tokens > 0 ? inputs_.options.batch_tokens
+                                                     : usual_batch(inputs_.train)),
+      model_(inputs_.encoder.config) {
+  inputs_.options.validate(model_.config().encoder.layers);
+  model_.visit([this](const std::string& name, const nn::Parameter& parameter) {
+    if (is_frozen(name)) parameter.variable.set_requires_grad(false);
+  });
+}
+
+TaskInfo LabelTask::info() const {
+  const bool texts = model_.config().labelled == ClassificationTarget::texts;
+  return {.name = texts ? "classify" : "tag",
+          .items = texts ? "texts" : "sentences",
+          .units = "tokens",
+          .train_items = std::ssize(inputs_.train.items),
+          .valid_items = inputs_.valid ? std::ssize(inputs_.valid->items) : 0,
+          .sizes = {{"vocabulary", model_.config().vocabulary},
+                    {"labels", std::ssize(model_.config().labels)}}};
+}
+
+std::vector<Field> LabelTask::fields() const {
+  std::vector<Field> all = inputs_.fields;
+  for (Field& field : train::fields(inputs_.options)) all.push_back(std::move(field));
+  std::string labels;
+  for (const std::string& label : model_.config().labels) labels += (labels.empty() ? "" : ", ") + label;
+  all.push_back({"data.labels", labels});
+  all.push_back({"data.fingerprint", std::to_string(inputs_.train.fingerprint())});
+  return all;
+}
+
+void LabelTask::initialise(uint64_t seed) {
+  if (inputs_.encoder.start) {
+    initialise_from(inputs_.encoder.start->from(), model_, seed);
+  } else {
+    nn::initialise(model_, seed);
+  }
+}
+
+int64_t LabelTask::depth(const std::string& name) const {
+  const int64_t layers = model_.config().encoder.layers, layer = layer_of(name);
+  if (is_embedding(name)) return layers + 1;
+  return layer < 0 ? 0 : layers - layer;
+}
+
+bool LabelTask::is_frozen(const std::string& name) const {
+  const int64_t frozen = inputs_.options.frozen_layers, layer = layer_of(name);
+  return frozen > 0 && (is_embedding(name) || (layer >= 0 && layer < frozen));
+}
+
+std::vector<optim::ParameterGroup> LabelTask::parameter_groups() const {
+  std::vector<optim::ParameterGroup> groups;
+  if (inputs_.options.frozen_layers > 0) {
+    groups.push_back(
+        {.contains = [this](const nn::NamedParameter& parameter) { return is_frozen(parameter.name); },
+         .frozen = true});
+  }
+  if (inputs_.options.layer_decay == 1) return groups;
+  for (int64_t d = 1; d <= model_.config().encoder.layers + 1; ++d) {
+    groups.push_back(
+        {.contains = [this, d](const nn::NamedParameter& parameter) { return depth(parameter.name) == d; },
+         .learning_rate_factor =
+             std::pow(double{inputs_.options.layer_decay}, static_cast<double>(d))});
+  }
+  return groups;
+}
+
+std::unique_ptr<BatchStream> LabelTask::batches(uint64_t seed, data::CursorState from) const {
+  return std::make_unique<LabelBatches>(inputs_.train,
+                                        data::BatchOptions{.budget = batch_tokens_, .seed = seed}, from);
+}
+
+BatchLoss LabelTask::loss(const Batch& batch, const BatchSize& step, nn::ForwardContext& context) const {
+  const auto& own = static_cast<const LabelBatch&>(batch);
+  const Variable hidden = hidden_states(model_, own, context);
+  const Variable logits = model_.classifier_logits(hidden, own.texts.ragged().offsets, context);
+  const bool regression = !own.values.empty();
+  const Variable sum =
+      regression
+          ? mse(logits, from_host(Tensor::from(own.values, {std::ssize(own.values), 1}), logits.value().device()),
+                Reduction::sum)
+          : cross_entropy(logits, Tensor::from(own.labels, {std::ssize(own.labels)}),
+                          {.ignored_label = kNoLabel,
+                           .label_smoothing = inputs_.options.label_smoothing,
+                           .reduction = Reduction::sum});
+  return {scaled(sum, 1.0f / static_cast<float>(step.labels)),
+          {{"loss", double{to_host(sum.value()).item()}, static_cast<double>(batch.size.labels)}}};
+}
+
+std::optional<Evaluation> LabelTask::evaluate(const EvaluationRequest& request) const {
+  constexpr int64_t kTokens = 4096;  // affects memory and speed, not results
+  const std::optional<LabelPredictions> found =
+      predict(model_, *inputs_.valid, std::max(batch_tokens_, kTokens), request.stop);
+  if (!found) return std::nullopt;
+  return Evaluation{.loss = found->loss(),
+                    .metrics = label_scores(model_.config(), *found, *inputs_.valid)};
+}
+
+void LabelTask::export_model(const std::filesystem::path& folder) const {
+  models::save_text_encoder(folder, model_, inputs_.encoder.family);
+  pipelines::write_proof(folder);
+}
+
+std::filesystem::path LabelTask::base_folder() const {
+  return inputs_.encoder.start ? inputs_.encoder.start->from() : std::filesystem::path();
+}
+
+bool LabelTask::is_head(const std::string& parameter) const {
+  return parameter.starts_with("classifier.") || parameter.starts_with("pooler.");
+}
+
+void LabelTask::export_adapter(const std::filesystem::path& folder, const nn::LowRankAdapter& adapter) const {
+  models::save_adapter(
+      folder, adapter,
+      [this](const nn::ParameterVisitor& visitor) {
+        model_.visit([&](const std::string& name, const nn::Parameter& parameter) {
+          if (is_head(name)) visitor(name, parameter);
+        });
+      },
+      model_, inputs_.encoder.family,
+      {.folder = base_folder(),
+       .task_type = model_.config().labelled == ClassificationTarget::texts ? "SEQ_CLS" : "TOKEN_CLS"});
+}
+
+}  // namespace qkv::train

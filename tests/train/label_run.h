@@ -1,0 +1,91 @@
+#pragma once
+// Small data and runs of `classify` and `tag`, with the vocabulary of the golden folders of BERT.
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <cstdlib>
+#include <string>
+
+#include "qkv/base/files.h"
+#include "qkv/train/tasks/labels/classify.h"
+#include "qkv/train/tasks/labels/tag.h"
+#include "tests/support/scratch.h"
+
+namespace qkv::testing {
+
+inline std::filesystem::path golden_model(const std::string& name) {
+  return std::filesystem::path(QKV_TEST_DATA) / "models" / "golden" / name;
+}
+
+// "good" texts are about something red, "bad" ones about something blue.
+inline std::string colour_texts(int count) {
+  constexpr std::array kNouns{"man", "dog", "house"}, kVerbs{"runs", "sleeps", "sleeping"};
+  std::string text;
+  for (int i = 0; i < count; ++i) {
+    const bool red = i * 7 % 5 < 2;
+    text += concat(red ? "good" : "bad", "\t", i % 3 == 0 ? "a " : "the ", red ? "red " : "blue ",
+                   kNouns.at(static_cast<size_t>(i % 3)), " ", kVerbs.at(static_cast<size_t>(i / 3 % 3)),
+                   i % 4 == 0 ? " in the house ." : " .", "\n");
+  }
+  return text;
+}
+
+// The tag of "red" and "blue" depends on the word before.
+inline std::string tagged_words(int count) {
+  constexpr std::array kNouns{"man", "dog", "house"};
+  std::string text;
+  for (int i = 0; i < count; ++i) {
+    text += concat(i % 2 == 0 ? "the\tDET\n" : "a\tDET\n", i % 3 == 0 ? "red\tADJ\n" : "",
+                   kNouns.at(static_cast<size_t>(i % 3)), "\tNOUN\n",
+                   i % 5 == 0 ? "sleeping\tVERB\n" : "runs\tVERB\n", i % 4 == 0 ? "in\tADP\nred\tNOUN\n" : "",
+                   ".\tPUNCT\n\n");
+  }
+  return text;
+}
+
+// A run with random weights that uses everything with a state; the limit and the files are missing.
+inline void set_small(train::LabelJob& job) {
+  for (const auto& [field, value] : {std::pair("model.layers", "2"),
+                                     {"model.d_model", "32"},
+                                     {"model.heads", "2"},
+                                     {"model.d_ff", "64"},
+                                     {"model.max_positions", "20"},
+                                     {"train.batch_tokens", "120"},
+                                     {"schedule.warmup_steps", "10"},
+                                     {"schedule.learning_rate", "0.005"},
+                                     {"train.log_every", "3"},
+                                     {"train.seed", "7"}}) {
+    if (!job.set_field(field, value)) throw UsageError(concat("no setting ", field));
+  }
+  job.encoder.tokenizer = golden_model("bert_base");
+}
+
+// Runs the job in a child process that kills itself after the step.
+template <class Job>
+void run_killed(const Job& job, int64_t step) {
+  struct Killer : train::TrainObserver {
+    int64_t step = 0;
+    void on_step(const train::StepReport& report) override {
+      if (report.step == step) std::raise(SIGKILL);
+    }
+  };
+  const pid_t child = ::fork();
+  if (child == 0) {
+    Killer killer;
+    killer.step = step;
+    try {
+      train::run_job(job, killer);
+    } catch (...) {
+      ::_exit(2);
+    }
+    ::_exit(1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << "step " << step << ": " << status;
+}
+
+}  // namespace qkv::testing
