@@ -42,6 +42,7 @@ const std::vector<TrainingTask>& training_tasks();
 // The task of that name. Throws UsageError naming the run's folder for an unknown task.
 const TrainingTask& task_named(const std::string& name, const std::filesystem::path& folder);
 
+TrainingTask pretrain_bert_task();
 TrainingTask translation_task();
 TrainingTask lm_task();
 TrainingTask classify_task();

@@ -9,6 +9,7 @@ const std::vector<TrainingTask>& training_tasks() {
       lm_task(),
       classify_task(),
       tag_task(),
+      pretrain_bert_task(),
   };
   return tasks;
 }

@@ -82,9 +82,19 @@ Variable TextEncoder::pooled(const Variable& hidden, const Offsets& offsets) con
 }
 
 Variable TextEncoder::masked_language_logits(const Variable& hidden) const {
+  return linear(masked_language_hidden(hidden), masked_language_output());
+}
+
+Variable TextEncoder::masked_language_hidden(const Variable& hidden, const nn::ForwardContext& context) const {
   if (!masked_language_) refuse("a masked-language head");
-  const Variable x = masked_language_->dense(hidden, config_.masked_language_activation);
-  return linear(masked_language_->layer_norm(x), masked_language_->output);
+  const NameScope scope("masked_language");
+  return masked_language_->layer_norm(
+      masked_language_->dense(hidden, config_.masked_language_activation, {}, context));
+}
+
+const LinearWeights& TextEncoder::masked_language_output() const {
+  if (!masked_language_) refuse("a masked-language head");
+  return masked_language_->output;
 }
 
 Variable TextEncoder::next_sentence(const Variable& hidden, const Offsets& offsets) const {

@@ -51,6 +51,10 @@ class TextEncoder {
   Variable pooled(const Variable& hidden, const Offsets& offsets) const;  // -> [texts, d_model]
   Variable masked_language_logits(
       const Variable& hidden) const;  // [tokens, d_model] -> logits [tokens, vocabulary]
+  // The masked-language head in two parts, for linear_cross_entropy():
+  // masked_language_logits(x) = linear(masked_language_hidden(x), masked_language_output()).
+  Variable masked_language_hidden(const Variable& hidden, const nn::ForwardContext& context = {}) const;
+  const LinearWeights& masked_language_output() const;
   Variable next_sentence(const Variable& hidden, const Offsets& offsets) const;  // -> logits [texts, 2]
   // -> logits [texts, labels] or [tokens, labels]
   Variable classifier_logits(const Variable& hidden, const Offsets& offsets) const;

@@ -1,0 +1,78 @@
+// qkv train pretrain-bert
+
+#include <nlohmann/json.hpp>
+
+#include "apps/tasks/evaluations.h"
+#include "apps/training_task.h"
+#include "qkv/train/tasks/pretrain_bert/pretrain_bert.h"
+
+namespace qkv::apps {
+namespace {
+
+constexpr FieldFlag kFlags[] = {
+    {"--train", "data.train", "FILE",
+     "Training text, one sentence per line, a blank line between documents (default: the resumed run's)"},
+    {"--valid", "data.valid", "FILE", "Validation text, likewise (default: none)"},
+    {"--skip-bad-utf8", "data.skip_bad_utf8", "", "Skip lines that are not UTF-8"},
+    {"--tokenizer", "vocabulary.tokenizer", "DIR",
+     "Folder with a WordPiece tokenizer to use (tokenizer.json or vocab.txt) (default: one is trained)"},
+    {"--vocab-size", "vocabulary.size", "N",
+     "Size of the vocabulary to train; smaller if the text yields fewer pieces"},
+    {"--cased", "vocabulary.cased", "", "Keep case and accents in the vocabulary to train"},
+    {"--max-length", "train.max_length", "TOKENS",
+     "Length of an input, special tokens included; longer sentences are cut and counted"},
+    {"--no-nsp", "train.no_nsp", "", "Masked language modelling alone, without next-sentence prediction"},
+    {"--short-share", "train.short_share", "SHARE", "Pairs made for a random shorter length"},
+    {"--neighbours", "train.neighbours", "DOCUMENTS",
+     "Take sentences that do not follow from the nearest documents, up to this many before and after;\n"
+     "0: from any other document"},
+    {"--mask-rate", "train.mask_rate", "SHARE", "Tokens to predict"},
+    {"--whole-word", "train.whole_words", "", "Mask all pieces of a word together"},
+    {"--batch-tokens", "train.batch_tokens", "TOKENS", "Tokens per batch"},
+    {"--dropout", "model.dropout", "RATE", "Dropout of the embeddings and after each sublayer; 0: none"},
+};
+
+constexpr const char* kFooter = R"(Example:
+  qkv train pretrain-bert --train books.txt --valid more_books.txt --out bert --max-minutes 60
+  echo "He opened the [MASK]." | qkv fill-mask bert
+
+A model is BERT with the heads of its pretraining: it predicts masked tokens, and whether the second segment
+of an input follows the first. Without blank lines there is no other document to take a segment from, which
+is an error unless --no-nsp is given; inputs then hold whole sentences of one document. Masks change with each
+epoch. Ctrl-C saves and stops; `qkv train --resume DIR` continues to the same bits as an uninterrupted run.
+DIR is a model folder (the best by the sum of both validation losses) that qkv fill-mask and Hugging Face
+transformers open. The curves: DIR/curve.svg and DIR/log.jsonl, or `tensorboard --logdir DIR/runs`.)";
+
+nlohmann::json json_of(const train::Batch& batch) {
+  const data::MaskedRows& rows = dynamic_cast<const train::PretrainBertBatch&>(batch).rows;
+  nlohmann::json inputs = nlohmann::json::array(), types = nlohmann::json::array();
+  for (size_t i = 0; i + 1 < rows.inputs.offsets.size(); ++i) {
+    const auto begin = rows.inputs.offsets[i], end = rows.inputs.offsets[i + 1];
+    inputs.push_back(
+        std::vector<int32_t>(rows.inputs.ids.begin() + begin, rows.inputs.ids.begin() + end));
+    types.push_back(std::vector<int32_t>(rows.types.begin() + begin, rows.types.begin() + end));
+  }
+  // `masked` counts tokens from the beginning of the batch.
+  return {{"inputs", inputs},
+          {"types", types},
+          {"masked", rows.masked},
+          {"labels", rows.labels},
+          {"not_next", rows.not_next}};
+}
+
+}  // namespace
+
+TrainingTask pretrain_bert_task() {
+  return {.name = "pretrain-bert",
+          .description = "Pretrain a BERT encoder on a text of documents",
+          .footer = kFooter,
+          .presets = models::shape_preset_names(),
+          .preset = "mini",
+          .flags = kFlags,
+          .run_flags = {},
+          .make_job = [] { return std::make_unique<train::PretrainBertJob>(); },
+          .batch_json = json_of,
+          .add_evaluation = add_pretrain_bert_evaluation};
+}
+
+}  // namespace qkv::apps

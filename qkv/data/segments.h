@@ -1,0 +1,83 @@
+#pragma once
+// Inputs of an encoder's pretraining: segments of documents, alone or in pairs.
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "qkv/data/batches.h"
+#include "qkv/data/sentence_documents.h"
+
+namespace qkv::data {
+
+struct SegmentOptions {
+  int64_t max_length = 128;  // tokens of an input, special tokens included
+  // Pairs: [CLS] A [SEP] B [SEP] (Devlin et al. 2019, section 3.1). Else [CLS] A [SEP], where A has whole
+  // sentences of one document (Liu et al. 2019, section 4.2, "DOC-SENTENCES").
+  bool pairs = true;
+  float short_share = 0.1f;  // of the pairs, which are made for a random length below max_length
+  // The second segment of a pair that does not follow is from one of this many documents before or after the
+  // first segment's, or 0: from any other document.
+  int64_t neighbours = 0;
+
+  // The special tokens of an input.
+  int64_t special_tokens() const { return pairs ? 3 : 2; }
+  // Throws UsageError naming the field, what was expected and what was found.
+  void validate() const;
+};
+
+// Two ranges of SentenceDocuments::ids, each whole sentences but for what truncation removed. Without pairs
+// the second is empty.
+struct Segments {
+  int64_t first = 0, second = 0;  // first token
+  int32_t first_tokens = 0, second_tokens = 0;
+  bool follows = true;  // the second is the first one's continuation
+
+  int64_t tokens() const { return int64_t{first_tokens} + second_tokens; }
+  bool operator==(const Segments&) const = default;
+};
+
+// The inputs of an epoch, a function of all arguments. Every sentence is in a first segment, or in a second
+// one that follows. Pairs (appendix A.2): sentences are collected up to the length and divided at random after
+// one of them. With probability 0.5, and if there is only one, the second segment begins at a random sentence
+// of another document, and the unused sentences begin the next pair; else the second segment is the rest.
+// Pairs beyond max_length lose tokens at a random end of the longer segment.
+// Throws UsageError for invalid options, DataError if pairs are wanted of fewer than two documents.
+std::vector<Segments> make_segments(const SentenceDocuments& documents, const SegmentOptions& options,
+                                    uint64_t seed, int64_t epoch);
+
+// Tokens of each input, special tokens included.
+std::vector<int64_t> segment_costs(const std::vector<Segments>& segments, const SegmentOptions& options);
+
+// Inputs with their numbers within the epoch.
+struct SegmentBatch {
+  int64_t epoch = 0;
+  std::vector<int64_t> items;
+  std::vector<Segments> segments;
+  int64_t cost = 0;  // tokens
+};
+
+// An endless sequence of batches, each epoch with its own segments in random order.
+class SegmentCursor {
+ public:
+  // budget: maximum tokens of a batch. `documents` must outlive it. Throws the errors of make_segments() and
+  // BatchCursor.
+  SegmentCursor(const SentenceDocuments& documents, const SegmentOptions& options, int64_t budget,
+                uint64_t seed, CursorState from = {});
+
+  SegmentBatch next();
+  CursorState state() const { return cursor_->state(); }
+  int64_t batches_in_epoch() const { return cursor_->batches_in_epoch(); }
+
+ private:
+  void plan(CursorState from);
+
+  const SentenceDocuments& documents_;
+  SegmentOptions options_;
+  int64_t budget_;
+  uint64_t seed_;
+  std::vector<Segments> segments_;  // of the current epoch
+  std::optional<BatchCursor> cursor_;
+};
+
+}  // namespace qkv::data

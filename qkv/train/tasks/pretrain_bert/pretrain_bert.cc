@@ -1,0 +1,172 @@
+#include "qkv/train/tasks/pretrain_bert/pretrain_bert.h"
+
+#include <array>
+#include <system_error>
+#include <utility>
+
+#include "qkv/base/error.h"
+#include "qkv/base/log.h"
+#include "qkv/train/fields.h"
+
+namespace qkv::data {
+
+// data.skip_bad_utf8.
+static Words<OnBadLine> words(OnBadLine) {
+  static constexpr std::array<std::pair<std::string_view, OnBadLine>, 2> kWords{
+      {{"false", OnBadLine::fail}, {"true", OnBadLine::skip}}};
+  return kWords;
+}
+
+}  // namespace qkv::data
+
+namespace qkv::train {
+namespace {
+
+constexpr std::string_view kModel = "model.";
+
+// Files may move: their tokens' fingerprint identifies them.
+template <class Job, class Visit>
+void visit_data_fields(Job& job, const Visit& visit) {
+  visit("vocabulary.tokenizer", job.vocabulary.tokenizer, kDecidesWeights);
+  visit("vocabulary.size", job.vocabulary.size, kDecidesWeights);
+  visit("vocabulary.cased", job.vocabulary.cased, kDecidesWeights);
+  visit("data.train", job.train, kBookkeeping);
+  visit("data.valid", job.valid, kBookkeeping);
+  visit("data.skip_bad_utf8", job.bad_utf8, kDecidesWeights);
+}
+
+std::vector<Field> own_fields(const PretrainBertJob& job) {
+  std::vector<Field> all = listed([&](const auto& visit) { visit_data_fields(job, visit); });
+  for (const auto& [name, value] : models::fields(job.shape)) all.push_back({concat(kModel, name), value});
+  return all;
+}
+
+// A text is read several times: for its documents, its vocabulary and its tokens.
+void require_readable_again(const char* field, const std::filesystem::path& file) {
+  std::error_code ignored;
+  const auto type = std::filesystem::status(file, ignored).type();
+  using std::filesystem::file_type;
+  const bool pipe = type == file_type::fifo || type == file_type::socket || type == file_type::character;
+  if (!pipe && file != "-") return;
+  throw UsageError(concat(field, " ", file.string(), ": expected a file, as it is read several times, found ",
+                          pipe ? "a pipe" : "stdin", "; write the text to a file, which gzip may compress"));
+}
+
+data::SentenceDocuments read_text(const std::filesystem::path& path, const BertTokenizer& tokenizer,
+                                  const data::SegmentOptions& segments, data::OnBadLine bad_utf8,
+                                  const std::atomic<bool>* stop) {
+  data::SentenceDocuments text = data::read_sentence_documents(
+      path, tokenizer.tokenizer,
+      {.max_tokens = segments.max_length - segments.special_tokens(),
+       .unknown = tokenizer.unknown(),
+       .bad_utf8 = bad_utf8},
+      stop);
+  if (segments.pairs) data::require_documents_for_pairs(text.counts(), path);
+  log_info(concat(path.string(), ": ", text.summary()));
+  if (text.unknown == text.tokens()) {
+    throw DataError(concat(path.string(), ": expected text in the characters of the vocabulary, found none: all ",
+                           text.tokens(), " tokens are unknown"));
+  }
+  constexpr int64_t kFew = 100;
+  if (text.unknown > text.tokens() / kFew) {
+    log_warning(concat(path.string(), ": ", text.unknown, " of ", text.tokens(),
+                       " tokens are unknown: the vocabulary lacks their characters; they are not predicted"));
+  }
+  if (text.cut > text.sentences() / kFew) {
+    log_warning(concat(path.string(), ": ", text.cut, " of ", text.sentences(),
+                       " sentences are longer than train.max_length = ", segments.max_length,
+                       " allows, and were cut"));
+  }
+  return text;
+}
+
+}  // namespace
+
+PretrainBertJob::PretrainBertJob() {
+  options.schedule.warmup_steps = 500;
+  options.schedule.learning_rate = 1e-3f;
+  options.adam.weight_decay = 0.01f;  // Devlin et al. 2019, appendix A.2
+  options.best_by = "loss";
+}
+
+TrainOptions PretrainBertJob::trainer_options() const {
+  TrainOptions result = options;
+  result.schedule.d_model = shape.d_model;
+  return result;
+}
+
+void PretrainBertJob::complete(const std::set<std::string>& given) {
+  if (!given.contains("model.max_positions")) shape.max_positions = task.segments.max_length;
+}
+
+void PretrainBertJob::check() const {
+  if (train.empty()) throw UsageError("data.train: expected a file of training text, found none");
+  trainer_options().validate();
+  task.validate();
+  try {
+    shape.validate();
+  } catch (const UsageError& error) {
+    throw UsageError(concat(kModel, error.what()));
+  }
+  if (shape.max_positions < task.segments.max_length) {
+    throw UsageError(concat("model.max_positions: expected at least train.max_length = ",
+                            task.segments.max_length, ", found ", shape.max_positions));
+  }
+  if (valid.empty() && options.patience > 0)
+    throw UsageError(concat("train.patience: expected 0 without a validation file, found ", options.patience));
+  require_readable_again("data.train", train);
+  require_readable_again("data.valid", valid);
+  for (const std::filesystem::path& file : {train, valid}) {
+    if (file.empty()) continue;
+    const data::DocumentCounts counts = data::count_documents(file);
+    if (!task.no_nsp) data::require_documents_for_pairs(counts, file);
+  }
+}
+
+std::unique_ptr<Task> PretrainBertJob::make_task(bool resumes, TrainObserver& observer,
+                                                 const std::atomic<bool>* stop) const {
+  const bool trains = !resumes && vocabulary.tokenizer.empty();
+  observer.on_stage(trains ? "training the vocabulary" : "reading the vocabulary");
+  BertTokenizer tokenizer =
+      trains ? train_bert_tokenizer({.inputs = {train},
+                                     .kind = text::TokenizerKind::wordpiece,
+                                     .vocab_size = vocabulary.size,
+                                     .lowercase = !vocabulary.cased,
+                                     .skip_bad_utf8 = bad_utf8 == data::OnBadLine::skip},
+                                    stop)
+             : open_bert_tokenizer(resumes ? folder : vocabulary.tokenizer);
+  observer.on_stage("tokenizing");
+  const data::SegmentOptions segments = task.segment_options();
+  data::SentenceDocuments text = read_text(train, tokenizer, segments, bad_utf8, stop);
+  std::optional<data::SentenceDocuments> held_out;
+  if (!valid.empty()) held_out = read_text(valid, tokenizer, segments, bad_utf8, stop);
+  log_info(concat("the entropy of single tokens of the training text: ", text.unigram_entropy(), " nats"));
+  return std::make_unique<PretrainBertTask>(PretrainBertTask::Inputs{
+      .config = with_pretraining_heads(models::bert(shape, tokenizer.tokenizer.size()), segments.pairs),
+      .options = task,
+      .tokenizer = std::move(tokenizer),
+      .train = std::move(text),
+      .valid = std::move(held_out),
+      .fields = own_fields(*this)});
+}
+
+bool PretrainBertJob::set_field(std::string_view name, std::string_view value) {
+  if (name.starts_with(kModel)) {
+    try {
+      return models::set_field(shape, name.substr(kModel.size()), value);
+    } catch (const UsageError& error) {
+      throw UsageError(concat(kModel, error.what()));
+    }
+  }
+  return train::set_field(task, name, value) || train::set_field(options, name, value) ||
+         set_listed([&](const auto& visit) { visit_data_fields(*this, visit); }, name, value);
+}
+
+std::vector<Field> PretrainBertJob::fields() const {
+  std::vector<Field> all = own_fields(*this);
+  for (const std::vector<Field>& some : {train::fields(task), train::fields(options)})
+    all.insert(all.end(), some.begin(), some.end());
+  return all;
+}
+
+}  // namespace qkv::train

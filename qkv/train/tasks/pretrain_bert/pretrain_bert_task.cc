@@ -1,0 +1,179 @@
+#include "qkv/train/tasks/pretrain_bert/pretrain_bert_task.h"
+
+#include <utility>
+
+#include "qkv/base/error.h"
+#include "qkv/models/hub/pretrained.h"
+#include "qkv/ops/embedding.h"
+#include "qkv/ops/general/arithmetic.h"
+#include "qkv/ops/general/losses.h"
+#include "qkv/ops/linear_cross_entropy.h"
+#include "qkv/pipelines/proof/proof.h"
+#include "qkv/train/fields.h"
+
+namespace qkv::train {
+namespace {
+
+template <class Options, class Visit>
+void visit_fields(Options& o, const Visit& visit) {
+  visit("train.batch_tokens", o.batch_tokens, kDecidesWeights);
+  visit("train.max_length", o.segments.max_length, kDecidesWeights);
+  visit("train.no_nsp", o.no_nsp, kDecidesWeights);
+  visit("train.short_share", o.segments.short_share, kDecidesWeights);
+  visit("train.neighbours", o.segments.neighbours, kDecidesWeights);
+  visit("train.mask_rate", o.masking.rate, kDecidesWeights);
+  visit("train.mask_share", o.masking.mask_share, kDecidesWeights);
+  visit("train.random_share", o.masking.random_share, kDecidesWeights);
+  visit("train.whole_words", o.masking.whole_words, kDecidesWeights);
+}
+
+class PretrainBertBatches : public BatchStream {
+ public:
+  PretrainBertBatches(const PretrainBertTask::Inputs& inputs, uint64_t seed, data::CursorState from)
+      : inputs_(inputs),
+        segments_(inputs.options.segment_options()),
+        seed_(seed),
+        cursor_(inputs.train, segments_, inputs.options.batch_tokens, seed, from) {}
+
+  std::unique_ptr<Batch> next() override {
+    const data::SegmentBatch chosen = cursor_.next();
+    auto batch = std::make_unique<PretrainBertBatch>();
+    batch->rows = data::make_rows(inputs_.train, chosen, segments_, inputs_.tokenizer.vocabulary,
+                                  inputs_.options.masking, seed_);
+    batch->size = {.items = std::ssize(chosen.items),
+                   .units = chosen.cost,
+                   .labels = std::ssize(batch->rows.labels)};
+    return batch;
+  }
+  data::CursorState state() const override { return cursor_.state(); }
+  int64_t batches_in_epoch() const override { return cursor_.batches_in_epoch(); }
+
+ private:
+  const PretrainBertTask::Inputs& inputs_;
+  data::SegmentOptions segments_;
+  uint64_t seed_;
+  data::SegmentCursor cursor_;
+};
+
+Tensor list(const std::vector<int32_t>& values) { return Tensor::from(values, {std::ssize(values)}); }
+
+}  // namespace
+
+bool set_field(PretrainBertOptions& options, std::string_view name, std::string_view value) {
+  return set_listed([&](const auto& visit) { visit_fields(options, visit); }, name, value);
+}
+
+std::vector<Field> fields(const PretrainBertOptions& options) {
+  return listed([&](const auto& visit) { visit_fields(options, visit); });
+}
+
+data::SegmentOptions PretrainBertOptions::segment_options() const {
+  data::SegmentOptions result = segments;
+  result.pairs = !no_nsp;
+  return result;
+}
+
+void PretrainBertOptions::validate() const {
+  if (batch_tokens < 1)
+    throw UsageError(concat("train.batch_tokens: expected 1 or more, found ", batch_tokens));
+  segment_options().validate();
+  masking.validate();
+}
+
+PretrainBertTask::PretrainBertTask(Inputs inputs) : inputs_(std::move(inputs)), model_(inputs_.config) {
+  inputs_.options.validate();
+}
+
+TaskInfo PretrainBertTask::info() const {
+  const data::SegmentOptions segments = inputs_.options.segment_options();
+  const auto items = [&](const data::SentenceDocuments& documents) {
+    return std::ssize(data::make_segments(documents, segments, 0, 0));
+  };
+  return {.name = "pretrain-bert",
+          .items = segments.pairs ? "pairs" : "segments",
+          .units = "tokens",
+          .train_items = items(inputs_.train),
+          .valid_items = inputs_.valid ? items(*inputs_.valid) : 0,
+          .sizes = {{"vocabulary", inputs_.config.vocabulary}}};
+}
+
+std::vector<Field> PretrainBertTask::fields() const {
+  std::vector<Field> all = inputs_.fields;
+  for (Field& field : train::fields(inputs_.options)) all.push_back(std::move(field));
+  all.push_back({"vocabulary.fingerprint", field_text(inputs_.tokenizer.fingerprint())});
+  all.push_back({"data.fingerprint", field_text(inputs_.train.fingerprint())});
+  return all;
+}
+
+std::unique_ptr<BatchStream> PretrainBertTask::batches(uint64_t seed, data::CursorState from) const {
+  return std::make_unique<PretrainBertBatches>(inputs_, seed, from);
+}
+
+BatchLoss PretrainBertTask::loss(const Batch& batch, const BatchSize& step,
+                                 nn::ForwardContext& context) const {
+  const data::MaskedRows& rows = static_cast<const PretrainBertBatch&>(batch).rows;
+  const Ragged inputs = rows.inputs.ragged();
+  const Variable hidden = model_(inputs, context, list(rows.types));
+  // Logits over the vocabulary only where a token is to be predicted. embedding() selects rows of a table.
+  const Variable selected = embedding(hidden, list(rows.masked), {}, {});
+  const CrossEntropyResult masked = linear_cross_entropy(
+      model_.masked_language_hidden(selected, context), model_.masked_language_output(), list(rows.labels),
+      {.factor = 1.0f / static_cast<float>(step.labels), .layout = context.weight_layout()});
+  const auto labels = static_cast<double>(batch.size.labels), pairs = static_cast<double>(batch.size.items);
+  if (!model_.config().next_sentence) {
+    return {masked.loss, {{"loss", masked.loss_sum, labels}, {"masked_loss", masked.loss_sum, labels}}};
+  }
+  const Variable next = cross_entropy(model_.next_sentence(hidden, inputs.offsets), list(rows.not_next),
+                                      {.reduction = Reduction::sum});
+  const auto next_sum = static_cast<double>(to_host(next.value()).item());
+  // The two means have different counts. Scaled by labels per pair of the step, the second sum divided by the
+  // step's labels is the mean over its pairs.
+  const double labels_per_pair = static_cast<double>(step.labels) / static_cast<double>(step.items);
+  return {masked.loss + next * (1.0f / static_cast<float>(step.items)),
+          {{"loss", masked.loss_sum + next_sum * labels_per_pair, labels},
+           {"masked_loss", masked.loss_sum, labels},
+           {"nsp_loss", next_sum, pairs}}};
+}
+
+std::vector<Metric> PretrainBertTask::metrics() const {
+  std::vector<Metric> all{{.name = "masked_loss", .higher_is_better = false}, {.name = "masked_accuracy"}};
+  if (!inputs_.options.no_nsp) {
+    all.push_back({.name = "nsp_loss", .higher_is_better = false});
+    all.push_back({.name = "nsp_accuracy"});
+  }
+  return all;
+}
+
+std::optional<Evaluation> PretrainBertTask::evaluate(const EvaluationRequest& request) const {
+  const PretrainBertOptions& options = inputs_.options;
+  const std::optional<PretrainingScores> scores =
+      evaluate_pretraining(model_, *inputs_.valid, options.segment_options(), inputs_.tokenizer.vocabulary,
+                           options.masking, options.batch_tokens, request.stop);
+  if (!scores) return std::nullopt;
+  Evaluation result{
+      .loss = scores->loss(),
+      .metrics = {{"masked_loss", scores->masked_loss}, {"masked_accuracy", scores->masked_accuracy}}};
+  if (!options.no_nsp) {
+    result.metrics["nsp_loss"] = scores->nsp_loss;
+    result.metrics["nsp_accuracy"] = scores->nsp_accuracy;
+  }
+  return result;
+}
+
+void PretrainBertTask::begin(const std::filesystem::path& folder) const {
+  inputs_.tokenizer.save(folder, *inputs_.config.max_positions);
+}
+
+void PretrainBertTask::export_model(const std::filesystem::path& folder) const {
+  models::save_text_encoder(folder, model_, "bert");
+  pipelines::write_proof(folder);
+}
+
+models::TextEncoderConfig with_pretraining_heads(models::TextEncoderConfig config, bool next_sentence) {
+  config.masked_language = true;
+  config.masked_language_activation = config.encoder.layer.activation;
+  config.pooler = config.next_sentence = next_sentence;
+  return config;
+}
+
+}  // namespace qkv::train

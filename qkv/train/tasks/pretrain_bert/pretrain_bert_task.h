@@ -1,0 +1,76 @@
+#pragma once
+// BERT's pretraining (Devlin et al. 2019, section 3.1): masked language modelling and next-sentence
+// prediction.
+
+#include <optional>
+
+#include "qkv/data/masking.h"
+#include "qkv/data/segments.h"
+#include "qkv/models/text_encoder.h"
+#include "qkv/train/task.h"
+#include "qkv/train/tasks/pretrain_bert/bert_evaluation.h"
+#include "qkv/train/tasks/pretrain_bert/bert_tokenizer.h"
+
+namespace qkv::train {
+
+struct PretrainBertOptions {
+  int64_t batch_tokens = 4096;  // tokens per batch, special tokens included
+  // Inputs. segments.pairs is set by no_nsp.
+  data::SegmentOptions segments;
+  bool no_nsp = false;  // masked language modelling alone, without next-sentence prediction
+  data::MaskingOptions masking;
+
+  // The options of the inputs, with `pairs`.
+  data::SegmentOptions segment_options() const;
+  // Throws UsageError naming the field, what was expected and what was found.
+  void validate() const;
+};
+
+// Sets an option by name ("train.batch_tokens") from text. Returns false for an unknown option; throws
+// UsageError for an invalid value.
+bool set_field(PretrainBertOptions& options, std::string_view name, std::string_view value);
+// All options as name and text.
+std::vector<Field> fields(const PretrainBertOptions& options);
+
+struct PretrainBertBatch : Batch {
+  data::MaskedRows rows;
+};
+
+// Owns model, tokenizer and data. The loss is the mean over the masked tokens of -log p[token], plus the mean
+// over the pairs of -log p[follows or not]. BatchSize: items are inputs, labels masked tokens.
+class PretrainBertTask : public Task {
+ public:
+  struct Inputs {
+    models::TextEncoderConfig config;  // with the heads: see with_pretraining_heads()
+    PretrainBertOptions options;
+    BertTokenizer tokenizer;
+    data::SentenceDocuments train;
+    std::optional<data::SentenceDocuments> valid = {};
+    std::vector<Field> fields = {};  // settings of model, tokenizer and data
+  };
+  // Throws UsageError for invalid options or an invalid configuration.
+  explicit PretrainBertTask(Inputs inputs);
+
+  TaskInfo info() const override;
+  std::vector<Field> fields() const override;
+  void visit(const nn::ParameterVisitor& visitor) const override { model_.visit(visitor); }
+  void initialise(uint64_t seed) override { nn::initialise(model_, seed); }
+  std::unique_ptr<BatchStream> batches(uint64_t seed, data::CursorState from) const override;
+  BatchLoss loss(const Batch& batch, const BatchSize& step, nn::ForwardContext& context) const override;
+  std::vector<Metric> metrics() const override;
+  std::optional<Evaluation> evaluate(const EvaluationRequest& request) const override;
+  void begin(const std::filesystem::path& folder) const override;
+  void export_model(const std::filesystem::path& folder) const override;
+
+  const models::TextEncoder& model() const { return model_; }
+
+ private:
+  Inputs inputs_;
+  models::TextEncoder model_;
+};
+
+// The configuration with the heads to train: BertForPreTraining, or BertForMaskedLM without next-sentence
+// prediction.
+models::TextEncoderConfig with_pretraining_heads(models::TextEncoderConfig config, bool next_sentence);
+
+}  // namespace qkv::train

@@ -1,0 +1,172 @@
+#include "qkv/data/segments.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "qkv/base/error.h"
+#include "qkv/base/philox.h"
+#include "tests/data/documents.h"
+
+namespace qkv::data {
+namespace {
+
+using testing::counted_documents;
+using testing::message_of;
+
+// 40 documents of 30 to 60 sentences of 3 to 20 tokens.
+SentenceDocuments many_documents() {
+  RandomStream random(3);
+  std::vector<std::vector<int64_t>> lengths(40);
+  for (std::vector<int64_t>& document : lengths) {
+    document.resize(30 + random.below(31));
+    for (int64_t& tokens : document) tokens = 3 + static_cast<int64_t>(random.below(18));
+  }
+  return counted_documents(lengths);
+}
+
+int64_t document_of(const SentenceDocuments& documents, int64_t token) {
+  const auto sentence =
+      std::ranges::upper_bound(documents.sentence_begins, token) - documents.sentence_begins.begin() - 1;
+  return std::ranges::upper_bound(documents.document_begins, sentence) - documents.document_begins.begin() - 1;
+}
+
+TEST(Segments, PairsAreHalfNextAndHalfFromOtherDocuments) {
+  const SentenceDocuments documents = many_documents();
+  const SegmentOptions options{.max_length = 128};
+  int64_t pairs = 0, next = 0, brief = 0;
+  std::set<int64_t> others;
+  for (int64_t epoch = 0; epoch < 10; ++epoch) {
+    for (const Segments& one : make_segments(documents, options, 5, epoch)) {
+      ASSERT_GE(one.first_tokens, 1);
+      ASSERT_GE(one.second_tokens, 1);
+      ASSERT_LE(one.tokens() + 3, 128);
+      const int64_t first = document_of(documents, one.first), second = document_of(documents, one.second);
+      // A range stays within its document.
+      ASSERT_EQ(first, document_of(documents, one.first + one.first_tokens - 1));
+      ASSERT_EQ(second, document_of(documents, one.second + one.second_tokens - 1));
+      ASSERT_EQ(first == second, one.follows);
+      if (!one.follows && first == 7) others.insert(second);
+      ++pairs;
+      next += one.follows ? 1 : 0;
+      brief += one.tokens() < 90 ? 1 : 0;
+    }
+  }
+  ASSERT_GT(pairs, 3000);
+  const double share = static_cast<double>(next) / static_cast<double>(pairs);
+  EXPECT_NEAR(share, 0.5, 0.035);  // slightly below: a last sentence alone has no continuation
+  // A tenth, uniformly below the length, and ends of documents.
+  EXPECT_NEAR(static_cast<double>(brief) / static_cast<double>(pairs), 0.1, 0.05);
+  EXPECT_GT(others.size(), 30u);
+}
+
+TEST(Segments, AContinuationFollowsUnlessCut) {
+  const SentenceDocuments documents = many_documents();
+  int64_t adjacent = 0, following = 0;
+  for (const Segments& one : make_segments(documents, {.max_length = 64, .short_share = 0}, 5, 0)) {
+    if (!one.follows) continue;
+    ASSERT_GE(one.second, one.first + one.first_tokens);
+    ++following;
+    adjacent += one.second == one.first + one.first_tokens ? 1 : 0;
+  }
+  EXPECT_GT(following, 100);
+  EXPECT_GT(adjacent, 20);
+}
+
+// Uncut pairs cover every token: in a first segment or in a second one that follows.
+TEST(Segments, PairsCoverTheText) {
+  const SentenceDocuments documents = many_documents();
+  for (const int64_t length : {40, 512}) {
+    std::vector<bool> covered(documents.ids.size());
+    for (const Segments& one : make_segments(documents, {.max_length = length}, 11, 2)) {
+      for (int64_t i = 0; i < one.first_tokens; ++i) covered[static_cast<size_t>(one.first + i)] = true;
+      for (int64_t i = 0; one.follows && i < one.second_tokens; ++i)
+        covered[static_cast<size_t>(one.second + i)] = true;
+    }
+    const auto share =
+        static_cast<double>(std::ranges::count(covered, true)) / static_cast<double>(covered.size());
+    EXPECT_GT(share, length == 40 ? 0.7 : 0.95);  // the rest was cut off
+  }
+}
+
+TEST(Segments, NeighboursBoundTheOtherDocument) {
+  const SentenceDocuments documents = many_documents();
+  std::set<int64_t> distances;
+  for (const Segments& one : make_segments(documents, {.max_length = 64, .neighbours = 2}, 5, 0)) {
+    if (!one.follows)
+      distances.insert(document_of(documents, one.second) - document_of(documents, one.first));
+  }
+  EXPECT_EQ(distances, (std::set<int64_t>{-2, -1, 1, 2}));
+}
+
+TEST(Segments, EpochsDifferAndRepeat) {
+  const SentenceDocuments documents = many_documents();
+  for (const bool pairs : {true, false}) {
+    const SegmentOptions options{.max_length = 64, .pairs = pairs};
+    const auto first = make_segments(documents, options, 5, 0);
+    EXPECT_EQ(first, make_segments(documents, options, 5, 0));
+    EXPECT_NE(first, make_segments(documents, options, 5, 1));
+    EXPECT_NE(first, make_segments(documents, options, 6, 0));
+  }
+}
+
+// Without pairs: every sentence once, whole, as many as fit, within a document.
+TEST(Segments, PacksWholeSentencesOfADocument) {
+  const SentenceDocuments documents = many_documents();
+  int64_t at = 0, full = 0;
+  const auto segments = make_segments(documents, {.max_length = 66, .pairs = false}, 5, 0);
+  for (const Segments& one : segments) {
+    ASSERT_EQ(one.first, at);
+    ASSERT_EQ(one.second_tokens, 0);
+    ASSERT_LE(one.first_tokens, 64);
+    at += one.first_tokens;
+    ASSERT_TRUE(std::ranges::binary_search(documents.sentence_begins, at));
+    ASSERT_EQ(document_of(documents, one.first), document_of(documents, at - 1));
+    full += one.first_tokens > 64 - 20 ? 1 : 0;
+  }
+  EXPECT_EQ(at, documents.tokens());
+  EXPECT_GT(full, std::ssize(segments) * 3 / 4);
+}
+
+TEST(Segments, RefusesWhatCannotBe) {
+  const SentenceDocuments one = counted_documents({{4, 5, 6}});
+  EXPECT_NE(message_of<DataError>([&] { make_segments(one, {}, 1, 0); }).find("two or more documents, found 1"),
+            std::string::npos);
+  EXPECT_EQ(make_segments(one, {.pairs = false}, 1, 0).size(), 1u);
+  EXPECT_NE(message_of<UsageError>([&] { make_segments(one, {.max_length = 4}, 1, 0); })
+                .find("train.max_length: expected 5 or more tokens, found 4"),
+            std::string::npos);
+  EXPECT_NE(message_of<UsageError>([&] { make_segments(one, {.short_share = 1.5f}, 1, 0); })
+                .find("train.short_share"),
+            std::string::npos);
+}
+
+TEST(SegmentCursor, ContinuesFromAnyPosition) {
+  const SentenceDocuments documents = many_documents();
+  const SegmentOptions options{.max_length = 64};
+  SegmentCursor whole(documents, options, 4096, 9);
+  std::vector<CursorState> states;
+  std::vector<SegmentBatch> batches;
+  int64_t sequences = 0;
+  while (whole.state().epoch < 3) {
+    states.push_back(whole.state());
+    batches.push_back(whole.next());
+    EXPECT_LE(batches.back().cost, 4096);
+    EXPECT_EQ(batches.back().epoch, states.back().epoch);
+    if (states.back().epoch == 0) sequences += std::ssize(batches.back().items);
+  }
+  EXPECT_EQ(sequences, std::ssize(make_segments(documents, options, 9, 0)));
+  for (const size_t from : {size_t{0}, size_t{3}, batches.size() / 2, batches.size() - 1}) {
+    SegmentCursor part(documents, options, 4096, 9, states[from]);
+    for (size_t i = from; i < batches.size(); ++i) {
+      const SegmentBatch batch = part.next();
+      ASSERT_EQ(batch.items, batches[i].items) << from << ' ' << i;
+      ASSERT_EQ(batch.segments, batches[i].segments) << from << ' ' << i;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace qkv::data

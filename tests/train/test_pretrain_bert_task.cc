@@ -1,0 +1,236 @@
+// Pretraining of BERT: it learns, resumes to the same bits, and refuses other settings and data.
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cmath>
+#include <csignal>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "qkv/base/files.h"
+#include "qkv/ops/tape.h"
+#include "qkv/pipelines/fill_mask.h"
+#include "qkv/pipelines/proof/proof.h"
+#include "tests/support/events.h"
+#include "tests/support/scratch.h"
+#include "tests/train/bert_run.h"
+
+namespace qkv::train {
+namespace {
+
+using testing::message_of;
+using testing::Scratch;
+using namespace testing_task;  // NOLINT(google-build-using-namespace)
+
+struct Observer : TrainObserver {
+  StartReport start;
+  StepReport last;
+  std::vector<ValidationReport> validations;
+  void on_start(const StartReport& report) override { start = report; }
+  void on_step(const StepReport& report) override { last = report; }
+  void on_validation(const ValidationReport& report) override { validations.push_back(report); }
+};
+
+PretrainBertJob learning_job(const Scratch& scratch) {
+  PretrainBertJob job = topic_job(scratch / "data", scratch / "out");
+  job.shape.dropout = job.shape.attention_dropout = 0;
+  job.options.accumulate = 1;
+  job.options.max_steps = 500;
+  job.options.validate_every = 250;
+  job.task.batch_tokens = 512;
+  return job;
+}
+
+TEST(PretrainBertTask, LearnsBothTasks) {
+  const Scratch scratch;
+  const PretrainBertJob job = learning_job(scratch);
+  Observer observer;
+  const TrainResult result = run_job(job, observer);
+  EXPECT_EQ(observer.start.task.items, "pairs");
+  EXPECT_EQ(result.best_by, "loss");
+  EXPECT_GT(result.best.at("masked_accuracy"), 0.9);
+  EXPECT_GT(result.best.at("nsp_accuracy"), 0.85);  // another document may have the same topic
+  EXPECT_LT(result.best.at("masked_loss"), 0.5);
+  EXPECT_NEAR(result.best.at("loss"), result.best.at("masked_loss") + result.best.at("nsp_loss"), 1e-9);
+  ASSERT_EQ(observer.last.curves.size(), 3u);
+  EXPECT_NEAR(observer.last.curve("loss").value(),
+              observer.last.curve("masked_loss").value() + observer.last.curve("nsp_loss").value(), 0.02);
+
+  // The folder opens as a model for masks, with its proof.
+  EXPECT_TRUE(pipelines::check_proof(job.folder).good());
+  const pipelines::MaskFiller filler(job.folder);
+  EXPECT_TRUE(filler.model().config().next_sentence);
+  EXPECT_EQ(nlohmann::json::parse(read_file(job.folder / "config.json"))["architectures"][0],
+            "BertForPreTraining");
+  const auto filled = filler(std::vector<std::string>{"c0 c1 [MASK] c3 c5 c0 c1 c2"});
+  ASSERT_EQ(filled[0].error, "");
+  EXPECT_EQ(filled[0].masks[0][0].token, "c2");
+}
+
+TEST(PretrainBertTask, WithoutNextSentences) {
+  const Scratch scratch;
+  PretrainBertJob job = learning_job(scratch);
+  job.task.no_nsp = true;
+  job.task.masking.whole_words = true;
+  // A single document is enough.
+  job.train = scratch.write("one.txt", topic_text(1, 300));
+  job.options.max_steps = 150;
+  Observer observer;
+  const TrainResult result = run_job(job, observer);
+  EXPECT_EQ(observer.start.task.items, "segments");
+  EXPECT_LT(observer.last.loss, 0.5);
+  EXPECT_FALSE(result.best.contains("nsp_accuracy"));
+  EXPECT_EQ(observer.last.curves.size(), 2u);
+  const pipelines::MaskFiller filler(job.folder);
+  EXPECT_FALSE(filler.model().config().pooler);
+  EXPECT_EQ(nlohmann::json::parse(read_file(job.folder / "config.json"))["architectures"][0],
+            "BertForMaskedLM");
+}
+
+// The loss of a step is the mean over all its masked tokens plus the mean over all its pairs, whatever the
+// division into batches.
+TEST(PretrainBertTask, LossOfAccumulatedBatchesIsTheMeanOverTheStep) {
+  const Scratch scratch;
+  const PretrainBertJob job = learning_job(scratch);
+  Observer observer;
+  std::filesystem::create_directories(job.folder);
+  const std::unique_ptr<Task> task = job.make_task(false, observer, nullptr);
+  task->initialise(5);
+  const auto stream = task->batches(1, {});
+  const auto first = stream->next(), second = stream->next();
+  ASSERT_NE(first->size.labels, second->size.labels);
+  BatchSize step = first->size;
+  step += second->size;
+  double total = 0, masked = 0, next = 0, curve = 0;
+  for (const Batch* batch : {first.get(), second.get()}) {
+    nn::ForwardContext context;
+    const BatchLoss part = task->loss(*batch, step, context);
+    total += static_cast<double>(part.loss.value().item());
+    curve += part.curves[0].sum;
+    masked += part.curves[1].sum;
+    next += part.curves[2].sum;
+    EXPECT_EQ(part.curves[1].count, static_cast<double>(batch->size.labels));
+    EXPECT_EQ(part.curves[2].count, static_cast<double>(batch->size.items));
+  }
+  const double expected =
+      masked / static_cast<double>(step.labels) + next / static_cast<double>(step.items);
+  EXPECT_GT(expected, 3);
+  EXPECT_NEAR(total, expected, 1e-4);
+  EXPECT_NEAR(curve / static_cast<double>(step.labels), expected, 1e-9);
+}
+
+TEST(PretrainBertTask, EvaluationsAreTheSameWhateverTheBatch) {
+  const Scratch scratch;
+  PretrainBertJob job = learning_job(scratch);
+  Observer observer;
+  std::filesystem::create_directories(job.folder);
+  std::optional<Evaluation> first;
+  for (const int64_t batch_tokens : {64, 4096}) {
+    job.task.batch_tokens = batch_tokens;
+    const std::unique_ptr<Task> task = job.make_task(false, observer, nullptr);
+    task->initialise(5);
+    const Evaluation found = task->evaluate({}).value();
+    EXPECT_NEAR(found.metrics.at("masked_loss"), std::log(53.0), 0.5) << "an untrained model";
+    if (first) {
+      EXPECT_NEAR(found.loss, first->loss, 1e-6);
+      EXPECT_EQ(found.metrics.at("masked_accuracy"), first->metrics.at("masked_accuracy"));
+      EXPECT_EQ(found.metrics.at("nsp_accuracy"), first->metrics.at("nsp_accuracy"));
+    }
+    first = found;
+  }
+}
+
+TEST(PretrainBertTask, KilledAndResumedEndsInTheSameBits) {
+  const Scratch scratch;
+  Observer observer;
+  run_job(topic_job(scratch / "data", scratch / "whole"), observer);
+  for (const int64_t step : {3, 11, 17}) {
+    const std::string command = concat("exec '", QKV_KILLED_RUN, "' '", (scratch / "part").string(),
+                                       "' pretrain-bert ", step, " '", (scratch / "data").string(), "'");
+    const int status = std::system(command.c_str());
+    ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << "step " << step << ": " << status;
+  }
+  Observer rest;
+  EXPECT_EQ(run_job(topic_job(scratch / "data", scratch / "part"), rest).steps, 24);
+  EXPECT_GE(rest.start.resumed_from, 15);
+  for (const char* name : {"model.safetensors", "config.json", "tokenizer_config.json", "vocab.txt",
+                           "log.jsonl", "curve.svg"})
+    EXPECT_EQ(read_file(scratch / "whole" / name), read_file(scratch / "part" / name)) << name;
+  EXPECT_EQ(testing::event_points(scratch / "whole/runs"), testing::event_points(scratch / "part/runs"));
+}
+
+TEST(PretrainBertTask, ARunBelongsToItsSettingsAndItsData) {
+  const Scratch scratch;
+  PretrainBertJob job = topic_job(scratch / "data", scratch / "out");
+  job.options.max_steps = 2;
+  Observer observer;
+  run_job(job, observer);
+  const auto refused = [&](const auto& change) {
+    PretrainBertJob other = job;
+    change(other);
+    return message_of<UsageError>([&] { run_job(other, observer); });
+  };
+  EXPECT_NE(refused([](PretrainBertJob& other) {
+              other.task.masking.whole_words = true;
+            }).find("resume: train.whole_words: expected false as in the checkpoint, found true"),
+            std::string::npos);
+  EXPECT_NE(refused([](PretrainBertJob& other) { other.task.segments.short_share = 0.5f; })
+                .find("train.short_share: expected 0.1"),
+            std::string::npos);
+  EXPECT_NE(refused([](PretrainBertJob& other) { other.vocabulary.size = 70; }).find("vocabulary.size"),
+            std::string::npos);
+  EXPECT_NE(refused([&](PretrainBertJob& other) {
+              other.train = scratch.write("more.txt", topic_text(33, 20));
+            }).find("data.fingerprint: the data are not those of the checkpoint"),
+            std::string::npos);
+}
+
+TEST(PretrainBertJob, SettingsAreCheckedFirst) {
+  const Scratch scratch;
+  const auto refused = [&](const auto& change) {
+    PretrainBertJob job = topic_job(scratch / "data", scratch / "out");
+    change(job);
+    try {
+      Observer observer;
+      run_job(job, observer);
+    } catch (const Error& error) {
+      EXPECT_FALSE(std::filesystem::exists(scratch / "out")) << "nothing was to be written";
+      return std::string(error.what());
+    }
+    return std::string("no error");
+  };
+  using Job = PretrainBertJob;
+  EXPECT_NE(refused([](Job& job) { job.train.clear(); }).find("data.train: expected a file"),
+            std::string::npos);
+  EXPECT_NE(refused([](Job& job) { job.task.segments.max_length = 64; })
+                .find("model.max_positions: expected at least train.max_length = 64, found 32"),
+            std::string::npos);
+  EXPECT_NE(refused([](Job& job) { job.task.masking.rate = 1.5f; }).find("train.mask_rate"),
+            std::string::npos);
+  EXPECT_NE(refused([](Job& job) { job.shape.heads = 5; }).find("model.heads: expected a divisor"),
+            std::string::npos);
+  EXPECT_NE(refused([&](Job& job) { job.train = scratch.write("flat", "a0 a1\nb0 b1\n"); })
+                .find("next-sentence prediction needs two or more documents with blank lines between them"),
+            std::string::npos);
+}
+
+// Text outside the vocabulary and long sentences: trained on, and counted; nothing but unknown text is an
+// error.
+TEST(PretrainBertJob, TextOutsideTheVocabulary) {
+  const Scratch scratch;
+  PretrainBertJob job = topic_job(scratch / "data", scratch / "out");
+  job.options.max_steps = 2;
+  std::string text = "日本 語 x y z\n日本\n\n";
+  for (int i = 0; i < 40; ++i) text += "a0 b1 ";
+  job.train = scratch.write("foreign.txt", text + "\n\n" + topic_text(3, 5));
+  Observer observer;
+  EXPECT_TRUE(std::isfinite(run_job(job, observer).train_loss));
+  job.folder = scratch / "other";
+  job.train = scratch.write("unknown.txt", "日本\n語\n\n日本\n");
+  EXPECT_NE(message_of<DataError>([&] { run_job(job, observer); }).find("tokens are unknown"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace qkv::train
