@@ -43,6 +43,7 @@ const std::vector<TrainingTask>& training_tasks();
 const TrainingTask& task_named(const std::string& name, const std::filesystem::path& folder);
 
 TrainingTask pretrain_bert_task();
+TrainingTask image_task();
 TrainingTask translation_task();
 TrainingTask lm_task();
 TrainingTask classify_task();

@@ -10,6 +10,7 @@ const std::vector<TrainingTask>& training_tasks() {
       classify_task(),
       tag_task(),
       pretrain_bert_task(),
+      image_task(),
   };
   return tasks;
 }

@@ -6,13 +6,29 @@
 
 namespace qkv::fuzz {
 
-inline constexpr std::array kReaders{&checkpoint,           &command_line,   &corpus,
-                                     &generation_config,    &image,          &marian_files,
-                                     &merges_files,         &model_config,   &model_folder,
-                                     &preprocessor_config,  &proof,          &safetensors,
-                                     &sentence_transformer, &sentencepiece,  &sentencepiece_files,
-                                     &shard_index,          &shortlist,      &text_file,
-                                     &token_store,          &tokenizer_json, &wordpiece_files};
+inline constexpr std::array kReaders{&checkpoint,
+                                     &cifar,
+                                     &command_line,
+                                     &corpus,
+                                     &generation_config,
+                                     &idx,
+                                     &image,
+                                     &marian_files,
+                                     &merges_files,
+                                     &model_config,
+                                     &model_folder,
+                                     &preprocessor_config,
+                                     &proof,
+                                     &safetensors,
+                                     &sentence_transformer,
+                                     &sentencepiece,
+                                     &sentencepiece_files,
+                                     &shard_index,
+                                     &shortlist,
+                                     &text_file,
+                                     &token_store,
+                                     &tokenizer_json,
+                                     &wordpiece_files};
 
 inline const auto& readers() { return kReaders; }
 

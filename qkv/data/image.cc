@@ -57,6 +57,18 @@ Image decode_image(std::string_view bytes, const std::string& name) {
   throw DataError(concat(name, ": expected a PNG or JPEG file, found ", kind_of(bytes)));
 }
 
+Image to_grey(const Image& image) {
+  require_pixels(image);
+  constexpr uint32_t kRed = 19595, kGreen = 38470, kBlue = 7471, kHalf = 1 << 15;
+  Image result = image;
+  for (size_t i = 0; i < result.pixels.size(); i += 3) {
+    uint8_t* const pixel = result.pixels.data() + i;
+    const uint32_t sum = kRed * pixel[0] + kGreen * pixel[1] + kBlue * pixel[2] + kHalf;
+    std::fill_n(pixel, 3, static_cast<uint8_t>(sum >> 16));
+  }
+  return result;
+}
+
 Image read_image(const std::filesystem::path& path) { return decode_image(read_file(path), path.string()); }
 
 }  // namespace qkv::data

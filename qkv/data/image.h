@@ -32,6 +32,10 @@ Image decode_image(std::string_view bytes, const std::string& name);
 // Likewise for a file. Also throws IoError.
 Image read_image(const std::filesystem::path& path);
 
+// Three equal channels: (19595 red + 38470 green + 7471 blue + 32768) / 65536 rounded down, as Pillow's
+// convert("L"). A grey image is unchanged.
+Image to_grey(const Image& image);
+
 // The bytes of a PNG file.
 std::string encode_png(const Image& image);
 

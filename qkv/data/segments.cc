@@ -74,7 +74,8 @@ class Maker {
       const bool is_short = random_.uniform() < options_.short_share;
       const int64_t target = is_short ? 2 + below(capacity_ - 1) : capacity_;
       Range chunk{begin, begin + 1};
-      while (chunk.end < all.end && tokens_of(chunk).size() < target) ++chunk.end;
+      // Two sentences at least: if a long sentence alone never had a continuation, its length would tell.
+      while (chunk.end < all.end && (chunk.size() < 2 || tokens_of(chunk).size() < target)) ++chunk.end;
       const Range first{begin, chunk.size() < 2 ? chunk.end : begin + 1 + below(chunk.size() - 1)};
       const Range rest{first.end, chunk.end};
       if (rest.size() > 0 && random_.uniform() < 0.5f) {

@@ -11,7 +11,8 @@ namespace qkv::data {
 
 // This layer's Philox streams, which keep different uses of one seed independent. The epoch is added to the
 // last.
-inline constexpr uint64_t kNumberStream = 0xDA7A'0001'0000'0000ull, kEpochStream = 0xDA7A'0002'0000'0000ull;
+inline constexpr uint64_t kNumberStream = 0xDA7A'0001'0000'0000ull, kEpochStream = 0xDA7A'0002'0000'0000ull,
+                          kHoldOutStream = 0xDA7A'0005'0000'0000ull;
 
 // Fisher-Yates shuffle: all permutations are equally likely.
 template <class Item>

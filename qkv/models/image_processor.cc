@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
+#include "qkv/base/json.h"
 #include "qkv/data/image_limits.h"
 #include "qkv/models/hub/config_reader.h"
 
@@ -119,12 +121,35 @@ ImageProcessorConfig read_image_processor(const std::string& json, const std::st
   return config;
 }
 
+std::string image_processor_json(const ImageProcessorConfig& config) {
+  config.validate();
+  if (!config.resize || config.crop)
+    throw UsageError("preprocessing: expected a size to resize images to and no crop, found another");
+  nlohmann::ordered_json mean, deviation;
+  for (size_t c = 0; c < static_cast<size_t>(config.channels); ++c) {
+    mean.push_back(decimal(config.mean[c]));
+    deviation.push_back(decimal(config.deviation[c]));
+  }
+  const nlohmann::ordered_json json{
+      {"image_processor_type", "ViTImageProcessor"},
+      {"do_resize", true},
+      {"size", {{"height", config.resize->height}, {"width", config.resize->width}}},
+      {"resample", static_cast<int>(config.resampling)},
+      {"do_rescale", true},
+      {"rescale_factor", config.scale},
+      {"do_normalize", true},
+      {"image_mean", mean},
+      {"image_std", deviation}};
+  return json.dump(2) + "\n";
+}
+
 ImageProcessorConfig load_image_processor(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / "preprocessor_config.json";
   return read_image_processor(read_file(path), path.string());
 }
 
 void ImageProcessorConfig::validate() const {
+  if (channels != 1 && channels != 3) throw UsageError(concat("channels: expected 1 or 3, found ", channels));
   const auto require_side = [](const char* field, int64_t side) {
     if (side < 1 || side > kLongestSide) {
       throw UsageError(concat(field, ": expected 1 to ", kLongestSide, " pixels a side, found ", side));
@@ -177,6 +202,10 @@ data::Image ImageProcessor::resize_and_crop(const data::Image& image) const {
   data::require_pixels(image);
   data::Image result;
   const data::Image* now = &image;
+  if (config_.channels == 1) {
+    result = data::to_grey(image);
+    now = &result;
+  }
   const auto resized = [&](int64_t height, int64_t width) {
     result = data::resize(*now, height, width, config_.resampling);
     now = &result;
@@ -194,7 +223,7 @@ void ImageProcessor::normalize(const data::Image& seen, float* to) const {
   data::require_pixels(seen);
   const int64_t pixels = seen.height * seen.width;
   for (int64_t i = 0; i < pixels; ++i) {
-    for (int64_t c = 0; c < 3; ++c) {
+    for (int64_t c = 0; c < config_.channels; ++c) {
       to[c * pixels + i] = values_[static_cast<size_t>(c)][seen.pixels[static_cast<size_t>(3 * i + c)]];
     }
   }
@@ -205,12 +234,12 @@ Tensor ImageProcessor::operator()(std::span<const data::Image> images) const {
   Tensor pixels;
   for (size_t i = 0; i < images.size(); ++i) {
     const data::Image one = resize_and_crop(images[i]);
-    if (i == 0) pixels = Tensor::empty({std::ssize(images), 3, one.height, one.width});
+    if (i == 0) pixels = Tensor::empty({std::ssize(images), config_.channels, one.height, one.width});
     if (one.height != pixels.dim(2) || one.width != pixels.dim(3)) {
       throw UsageError(concat("images: expected all to become ", pixels.dim(2), " x ", pixels.dim(3),
                               " like the first, found ", one.height, " x ", one.width));
     }
-    normalize(one, pixels.data() + static_cast<int64_t>(i) * 3 * one.height * one.width);
+    normalize(one, pixels.data() + static_cast<int64_t>(i) * config_.channels * one.height * one.width);
   }
   return pixels;
 }

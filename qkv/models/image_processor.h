@@ -19,8 +19,11 @@ struct ImageSize {
   friend bool operator==(const ImageSize&, const ImageSize&) = default;
 };
 
-// Resize, crop, scale, normalise, in this order.
+// Convert to the model's channels, resize, crop, scale, normalise, in this order.
 struct ImageProcessorConfig {
+  // Of the model, not in the file: 3 (red, green, blue), or 1 (grey, data::to_grey()), which uses the first
+  // mean and deviation.
+  int64_t channels = 3;
   std::optional<ImageSize> resize = {};  // to this size, ignoring the aspect ratio
   // Or to this length of the shorter side, keeping the aspect ratio.
   std::optional<int64_t> shortest_edge = {};
@@ -43,6 +46,11 @@ struct ImageProcessorConfig {
 // field that is unknown or unsupported.
 ImageProcessorConfig read_image_processor(const std::string& json, const std::string& path);
 
+// A preprocessor_config.json of a ViTImageProcessor that reads back as this configuration, and that
+// transformers applies to images of its channels (convert("L") images of one channel). Throws UsageError for
+// a configuration without `resize`, or with a crop.
+std::string image_processor_json(const ImageProcessorConfig& config);
+
 // Reads the folder's preprocessor_config.json. Also throws IoError.
 ImageProcessorConfig load_image_processor(const std::filesystem::path& folder);
 
@@ -52,13 +60,18 @@ class ImageProcessor {
 
   const ImageProcessorConfig& config() const { return config_; }
 
-  // The geometric part: resizes and crops.
+  // The input value of each pixel value, 0 to 255, of a channel.
+  const std::array<float, 256>& values(int64_t channel) const {
+    return values_[static_cast<size_t>(channel)];
+  }
+
+  // The geometric part: resizes and crops. Images of one channel become grey first.
   data::Image resize_and_crop(const data::Image& image) const;
-  // The numeric part: converts such an image to [3, height, width], written to `to`. Both throw UsageError
-  // for an image without its pixels.
+  // The numeric part: converts such an image to [channels, height, width], written to `to`. Both throw
+  // UsageError for an image without its pixels.
   void normalize(const data::Image& seen, float* to) const;
-  // Both, for images that result in one size: f32 [images, 3, height, width]. Throws UsageError if they do
-  // not, and for no images.
+  // Both, for images that result in one size: f32 [images, channels, height, width]. Throws UsageError if
+  // they do not, and for no images.
   Tensor operator()(std::span<const data::Image> images) const;
 
  private:

@@ -11,11 +11,13 @@ namespace {
 models::ImageProcessorConfig preprocessing_of(const LoadedImageEncoder& encoder,
                                               const ImageEncoderOptions& options) {
   const models::ImageEncoderConfig& model = encoder.model->config();
-  const models::ImageProcessorConfig& config = encoder.preprocessing;
-  if (model.channels != 3) {
-    throw DataError(concat(encoder.folder.string(), ": expected a model of 3 channels (RGB), found ",
-                           model.channels, " channels"));
+  models::ImageProcessorConfig config = encoder.preprocessing;
+  if (model.channels != 1 && model.channels != 3) {
+    throw DataError(concat(encoder.folder.string(),
+                           ": expected a model of 3 channels (RGB) or 1 (grey), found ", model.channels,
+                           " channels"));
   }
+  config.channels = model.channels;
   if (options.size) {
     const auto& [height, width] = *options.size;
     if (height < 1 || width < 1 || height % model.patch != 0 || width % model.patch != 0 ||
@@ -60,7 +62,8 @@ ImageRequest ImageEncoderPipeline::prepare(const std::string& path) const {
 
 ImageRequest ImageEncoderPipeline::prepare(const data::Image& image) const {
   const models::ImageSize size = *processor_.config().size();
-  ImageRequest request{.pixels = Tensor::empty({3, size.height, size.width}), .error = {}};
+  ImageRequest request{.pixels = Tensor::empty({model().config().channels, size.height, size.width}),
+                       .error = {}};
   processor_.normalize(processor_.resize_and_crop(image), request.pixels.data());
   return request;
 }
@@ -69,7 +72,8 @@ void ImageEncoderPipeline::encode(
     std::span<const ImageRequest* const> requests,
     const std::function<void(size_t request, const Tensor& hidden)>& use) const {
   const models::ImageSize size = *processor_.config().size();
-  const int64_t tokens = model().config().tokens(size), elements = 3 * size.height * size.width;
+  const int64_t tokens = model().config().tokens(size), channels = model().config().channels;
+  const int64_t elements = channels * size.height * size.width;
   const auto most = static_cast<size_t>(std::max<int64_t>(batch_tokens_ / tokens, 1));
   const Shape expected{3, size.height, size.width};
   std::vector<size_t> good;
@@ -87,7 +91,7 @@ void ImageEncoderPipeline::encode(
   }
   for (size_t begin = 0; begin < good.size(); begin += most) {
     const auto batch = std::span(good).subspan(begin, std::min(most, good.size() - begin));
-    Tensor pixels = Tensor::empty({std::ssize(batch), 3, size.height, size.width});
+    Tensor pixels = Tensor::empty({std::ssize(batch), channels, size.height, size.width});
     for (size_t k = 0; k < batch.size(); ++k) {
       const Tensor& one = requests[batch[k]]->pixels;
       const Tensor whole = one.contiguous() ? one : one.clone();

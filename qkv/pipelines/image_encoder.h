@@ -25,7 +25,7 @@ struct ImageEncoderOptions {
 
 // The encoder's input. A pipeline whose finish() needs more data derives from it.
 struct ImageRequest {
-  Tensor pixels;      // f32 [3, height, width]
+  Tensor pixels;      // f32 [channels, height, width]
   std::string error;  // why the file cannot be read; encode() then skips it
 };
 

@@ -72,7 +72,8 @@ TEST_F(PretrainBertCommand, TrainsEvaluatesAndFillsMasks) {
 }
 
 TEST_F(PretrainBertCommand, ResumesWithoutAnyOptionToTheSameBits) {
-  const std::vector<std::string> options{"--whole-word", "--neighbours", "3", "--validate-every", "2"};
+  const std::vector<std::string> options{"--whole-word",     "--neighbours", "3",           "--schedule",
+                                         "inverse_sqrt",     "--warmup-steps", "2", "--validate-every", "2"};
   const auto with = [&](std::vector<std::string> more) {
     more.insert(more.end(), options.begin(), options.end());
     return more;
@@ -84,6 +85,21 @@ TEST_F(PretrainBertCommand, ResumesWithoutAnyOptionToTheSameBits) {
   EXPECT_EQ(read_file(scratch_ / "part/model.safetensors"), read_file(scratch_ / "whole/model.safetensors"));
   std::vector<std::string> other = training("part", with({"--max-steps", "8", "--resume", "--no-nsp"}));
   expect_failure(run_qkv(other), 2, {"--resume: --no-nsp: expected false as in the checkpoint, found true"});
+}
+
+// Without --tokenizer, a vocabulary is trained.
+TEST_F(PretrainBertCommand, TrainsAVocabulary) {
+  const std::string text = path("data/train.txt");
+  const json result = run({"train", "pretrain-bert", "--train", text, "--out", path("own"), "--preset", "tiny",
+                           "--set", "model.d_model=32", "--vocab-size", "60", "--max-length", "32",
+                           "--max-steps", "2", "--quiet", "--json"});
+  EXPECT_EQ(result["steps"], 2);
+  EXPECT_FALSE(result.contains("validation"));
+  EXPECT_LE(json::parse(read_file(scratch_ / "own/config.json"))["vocab_size"], 60);
+  const Outcome filled = run_qkv({"fill-mask", path("own"), "--top", "1"}, {.input = "c0 [MASK]\n"});
+  EXPECT_EQ(filled.status, 0) << filled.err;
+  EXPECT_EQ(count_lines_of(filled.out), 1u);
+  EXPECT_EQ(run({"train", "--resume", path("own"), "--quiet", "--json"})["steps"], 2);
 }
 
 TEST_F(PretrainBertCommand, SavesTheBatches) {

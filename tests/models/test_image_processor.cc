@@ -97,4 +97,40 @@ TEST(ImageProcessor, WantsImagesThatEndInOneSize) {
   EXPECT_EQ(processor(std::span(images).first(1)).shape(), (Shape{1, 3, 1, 2}));
 }
 
+TEST(ImageProcessor, GreyModelsReadGreyImages) {
+  const ImageProcessorConfig config{
+      .channels = 1, .resize = ImageSize{2, 1}, .mean = {0.25f, 9, 9}, .deviation = {0.5f, 9, 9}};
+  const ImageProcessor processor(config);
+  // The greys by Pillow's convert("L"): 76 of red, 150 of green.
+  const data::Image image{.height = 2, .width = 1, .pixels = {255, 0, 0, 0, 255, 0}};
+  const Tensor found = processor(std::span(&image, 1));
+  ASSERT_EQ(found.shape(), (Shape{1, 1, 2, 1}));
+  EXPECT_FLOAT_EQ(found.values()[0], (76 / 255.0f - 0.25f) / 0.5f);
+  EXPECT_FLOAT_EQ(found.values()[1], (150 / 255.0f - 0.25f) / 0.5f);
+  EXPECT_EQ(found.values()[1], processor.values(0)[150]);
+  // Grey before resizing, as images of a grey training set are.
+  const data::Image shown = processor.resize_and_crop(image);
+  EXPECT_EQ(shown.pixels, (std::vector<uint8_t>{76, 76, 76, 150, 150, 150}));
+}
+
+TEST(ImageProcessorConfig, IsWrittenAndReadBack) {
+  const ImageProcessorConfig colour{.resize = ImageSize{30, 20},
+                                    .resampling = data::Resampling::bicubic,
+                                    .mean = {0.1f, 0.2f, 0.3f},
+                                    .deviation = {0.4f, 0.5f, 0.6f}};
+  const ImageProcessorConfig read_back = read(image_processor_json(colour));
+  EXPECT_EQ(read_back.resize, colour.resize);
+  EXPECT_EQ(read_back.crop, std::nullopt);
+  EXPECT_EQ(read_back.resampling, colour.resampling);
+  EXPECT_EQ(read_back.scale, colour.scale);
+  EXPECT_EQ(read_back.mean, colour.mean);
+  EXPECT_EQ(read_back.deviation, colour.deviation);
+  ImageProcessorConfig grey = colour;
+  grey.channels = 1;
+  const std::string json = image_processor_json(grey);
+  EXPECT_NE(json.find("\"image_mean\": [\n    0.1\n  ]"), std::string::npos) << json;
+  EXPECT_EQ(read(json).mean[0], 0.1f);
+  EXPECT_THROW(image_processor_json({.crop = ImageSize{2, 2}}), UsageError);
+}
+
 }  // namespace

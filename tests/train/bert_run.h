@@ -55,6 +55,7 @@ inline PretrainBertJob topic_job(const std::filesystem::path& data, const std::f
   job.task.batch_tokens = 256;
   job.options.optimizer.average_decay = 0.9f;
   job.options.accumulate = 2;
+  job.options.schedule.kind = ScheduleKind::inverse_sqrt;  // the number of steps may change
   job.options.schedule.warmup_steps = 10;
   job.options.schedule.learning_rate = 5e-3f;
   job.options.max_steps = 24;

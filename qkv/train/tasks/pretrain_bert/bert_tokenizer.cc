@@ -88,6 +88,7 @@ BertTokenizer train_bert_tokenizer(const text::TokenizerTraining& options, const
   BertTokenizer result{
       .tokenizer = tokenizer, .vocabulary = data::MaskingVocabulary::of(tokenizer, kJson), .files = {}};
   result.files.emplace_back(kJson, std::move(json));
+  result.files.emplace_back(kSettings, text::trained_tokenizer_config(options));
   return result;
 }
 

@@ -1,5 +1,6 @@
 #include "qkv/train/tasks/pretrain_bert/pretrain_bert.h"
 
+#include <algorithm>
 #include <array>
 #include <system_error>
 #include <utility>
@@ -23,6 +24,7 @@ namespace qkv::train {
 namespace {
 
 constexpr std::string_view kModel = "model.";
+constexpr int64_t kWarmupSteps = 200;
 
 // Files may move: their tokens' fingerprint identifies them.
 template <class Job, class Visit>
@@ -83,7 +85,8 @@ data::SentenceDocuments read_text(const std::filesystem::path& path, const BertT
 }  // namespace
 
 PretrainBertJob::PretrainBertJob() {
-  options.schedule.warmup_steps = 500;
+  options.schedule.kind = ScheduleKind::linear;
+  options.schedule.warmup_steps = kWarmupSteps;
   options.schedule.learning_rate = 1e-3f;
   options.adam.weight_decay = 0.01f;  // Devlin et al. 2019, appendix A.2
   options.best_by = "loss";
@@ -97,6 +100,8 @@ TrainOptions PretrainBertJob::trainer_options() const {
 
 void PretrainBertJob::complete(const std::set<std::string>& given) {
   if (!given.contains("model.max_positions")) shape.max_positions = task.segments.max_length;
+  if (!given.contains("schedule.warmup_steps") && options.max_steps > 0)
+    options.schedule.warmup_steps = std::min(kWarmupSteps, options.max_steps / 10);
 }
 
 void PretrainBertJob::check() const {

@@ -38,7 +38,8 @@ struct PretrainBertJob : Job {
   bool set_field(std::string_view name, std::string_view value) override;
   std::vector<Field> fields() const override;
   void use_preset(std::string_view name) override { shape = models::shape_preset(name); }
-  // model.max_positions is train.max_length unless given: positions beyond it would have no training.
+  // Unless given, model.max_positions is train.max_length (positions beyond it would have no training), and
+  // the warm-up of a run of few steps is a tenth of them.
   void complete(const std::set<std::string>& given) override;
   void check() const override;
   std::unique_ptr<Task> make_task(bool resumes, TrainObserver& observer,

@@ -146,9 +146,11 @@ std::vector<Metric> PretrainBertTask::metrics() const {
 
 std::optional<Evaluation> PretrainBertTask::evaluate(const EvaluationRequest& request) const {
   const PretrainBertOptions& options = inputs_.options;
+  data::SegmentOptions segments = options.segment_options();
+  segments.neighbours = 0;  // scores of different settings are comparable
   const std::optional<PretrainingScores> scores =
-      evaluate_pretraining(model_, *inputs_.valid, options.segment_options(), inputs_.tokenizer.vocabulary,
-                           options.masking, options.batch_tokens, request.stop);
+      evaluate_pretraining(model_, *inputs_.valid, segments, inputs_.tokenizer.vocabulary, options.masking,
+                           options.batch_tokens, request.stop);
   if (!scores) return std::nullopt;
   Evaluation result{
       .loss = scores->loss(),

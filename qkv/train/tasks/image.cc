@@ -1,0 +1,175 @@
+#include "qkv/train/tasks/image.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <system_error>
+
+#include "qkv/base/error.h"
+#include "qkv/train/fields.h"
+
+namespace qkv::train {
+namespace {
+
+constexpr std::string_view kModel = "model.";
+constexpr int64_t kLongestSide = 4096;
+
+struct Preset {
+  std::string_view name;
+  int64_t layers, d_model, heads, d_ff, patch;
+};
+
+constexpr std::array<Preset, 4> kPresets{{{"mini", 6, 96, 3, 192, 4},
+                                          {"tiny", 12, 192, 3, 768, 16},
+                                          {"small", 12, 384, 6, 1536, 16},
+                                          {"base", 12, 768, 12, 3072, 16}}};
+
+// Files may move: their images' fingerprint identifies them.
+template <class Job, class Visit>
+void visit_data_fields(Job& job, const Visit& visit) {
+  visit("data.train", job.train.images, kBookkeeping);
+  visit("data.train_labels", job.train.labels, kBookkeeping);
+  visit("data.valid", job.valid.images, kBookkeeping);
+  visit("data.valid_labels", job.valid.labels, kBookkeeping);
+  visit("data.hold_out", job.reading.hold_out, kDecidesWeights);
+  visit("data.resize", job.reading.resize, kDecidesWeights);
+  visit("data.channels", job.reading.channels, kDecidesWeights);
+  visit("data.skip_unreadable", job.reading.skip_unreadable, kDecidesWeights);
+  visit("data.label_names", job.reading.label_names, kBookkeeping);
+  visit("model.patch", job.patch, kDecidesWeights);
+}
+
+// Fields of ModelShape without meaning for a ViT.
+bool is_unused(std::string_view field) { return field == "key_heads" || field == "max_positions"; }
+
+// Settings that the task records with the data: all but the trainer's and the task's own.
+std::vector<Field> data_and_model_fields(const ImageJob& job) {
+  std::vector<Field> all;
+  for (const auto& [name, value] : models::fields(job.shape)) {
+    if (!is_unused(name)) all.push_back({concat(kModel, name), value});
+  }
+  for (Field& field : listed([&](const auto& visit) { visit_data_fields(job, visit); }))
+    all.push_back(std::move(field));
+  return all;
+}
+
+void require_exists(const char* field, const std::filesystem::path& path) {
+  std::error_code ignored;
+  if (path.empty() || std::filesystem::exists(path, ignored)) return;
+  throw IoError(concat(field, " ", path.string(), ": expected a file or a folder, found none"));
+}
+
+void require_range(const char* field, int64_t value, int64_t least, int64_t most) {
+  if (value < least || value > most)
+    throw UsageError(concat(field, ": expected ", least, " to ", most, ", found ", value));
+}
+
+}  // namespace
+
+std::vector<std::string> image_preset_names() {
+  std::vector<std::string> names;
+  for (const Preset& preset : kPresets) names.emplace_back(preset.name);
+  return names;
+}
+
+ImageJob::ImageJob() {
+  options.adam.weight_decay = 0.05f;
+  options.schedule.kind = ScheduleKind::cosine;
+  options.schedule.warmup_steps = 400;
+}
+
+void ImageJob::use_preset(std::string_view name) {
+  const auto found = std::ranges::find(kPresets, name, &Preset::name);
+  if (found == kPresets.end()) {
+    std::string known;
+    for (const Preset& preset : kPresets) known += concat(known.empty() ? "" : ", ", preset.name);
+    throw UsageError(concat("preset: expected one of ", known, ", found '", name, "'"));
+  }
+  shape = {.layers = found->layers,
+           .d_model = found->d_model,
+           .heads = found->heads,
+           .d_ff = found->d_ff,
+           .dropout = 0,
+           .attention_dropout = 0};
+  patch = found->patch;
+}
+
+void ImageJob::check() const {
+  if (train.images.empty())
+    throw UsageError("data.train: expected a folder or a file of training images, found none");
+  trainer_options().validate();
+  try {
+    shape.validate();
+  } catch (const UsageError& error) {
+    throw UsageError(concat(kModel, error.what()));
+  }
+  require_range("model.patch", patch, 1, kLongestSide);
+  require_range("data.resize", reading.resize, 0, kLongestSide);
+  if (reading.resize > 0) {
+    if (reading.resize % patch != 0) {
+      throw UsageError(
+          concat("data.resize: expected a multiple of the patches' ", patch, ", found ", reading.resize));
+    }
+    task.validate(reading.resize, reading.resize);
+  } else {
+    task.validate(kLongestSide, kLongestSide);  // of their own size when they are read
+  }
+  if (reading.channels != 0 && reading.channels != 1 && reading.channels != 3)
+    throw UsageError(concat("data.channels: expected 0, 1 or 3, found ", reading.channels));
+  require_range("data.hold_out", reading.hold_out, 0, std::numeric_limits<int32_t>::max());
+  if (valid.images.empty() && !valid.labels.empty())
+    throw UsageError("data.valid_labels: expected validation images (data.valid) with them, found none");
+  if (!valid.images.empty() && reading.hold_out > 0) {
+    throw UsageError(concat("data.hold_out: expected 0 with validation images, found ", reading.hold_out));
+  }
+  if (valid.images.empty() && reading.hold_out == 0 && options.patience > 0) {
+    throw UsageError(
+        concat("train.patience: expected 0 without validation images, found ", options.patience));
+  }
+  require_exists("data.train", train.images);
+  require_exists("data.train_labels", train.labels);
+  require_exists("data.valid", valid.images);
+  require_exists("data.valid_labels", valid.labels);
+  require_exists("data.label_names", reading.label_names);
+}
+
+std::unique_ptr<Task> ImageJob::make_task(bool /*resumes*/, TrainObserver& observer,
+                                          const std::atomic<bool>* stop) const {
+  observer.on_stage("reading images");
+  ImageSets sets = read_image_sets(train, valid, reading, set_options(reading), stop);
+  if (sets.train.height % patch != 0) {
+    throw UsageError(concat("model.patch: expected a divisor of the images' side, ", sets.train.height,
+                            " pixels, found ", patch));
+  }
+  const models::ImageProcessorConfig preprocessing = preprocessing_of(sets.train);
+  models::ImageEncoderConfig config =
+      models::vit(shape, sets.train.channels, sets.train.height, patch, sets.train.classes);
+  return std::make_unique<ImageTask>(ImageTask::Inputs{.config = std::move(config),
+                                                       .options = task,
+                                                       .train = std::move(sets.train),
+                                                       .valid = std::move(sets.valid),
+                                                       .preprocessing = preprocessing,
+                                                       .fields = data_and_model_fields(*this)});
+}
+
+bool ImageJob::set_field(std::string_view name, std::string_view value) {
+  if (train::set_field(task, name, value) || train::set_field(options, name, value) ||
+      set_listed([&](const auto& visit) { visit_data_fields(*this, visit); }, name, value)) {
+    return true;
+  }
+  if (!name.starts_with(kModel) || is_unused(name.substr(kModel.size()))) return false;
+  try {
+    return models::set_field(shape, name.substr(kModel.size()), value);
+  } catch (const UsageError& error) {
+    throw UsageError(concat(kModel, error.what()));
+  }
+}
+
+std::vector<Field> ImageJob::fields() const {
+  std::vector<Field> all = data_and_model_fields(*this);
+  for (const std::vector<Field>& some : {train::fields(task), train::fields(options)})
+    all.insert(all.end(), some.begin(), some.end());
+  return all;
+}
+
+}  // namespace qkv::train

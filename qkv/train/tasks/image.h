@@ -1,0 +1,44 @@
+#pragma once
+// An image classifier from files of images: reading, training, model folder.
+
+#include <atomic>
+#include <filesystem>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "qkv/models/shape.h"
+#include "qkv/train/job.h"
+#include "qkv/train/tasks/image_task.h"
+#include "qkv/train/tasks/images/image_reading.h"
+
+namespace qkv::train {
+
+struct ImageJob : Job {
+  // Defaults of the trainer's options: AdamW with weight decay 0.05, a cosine schedule, averaged weights.
+  ImageJob();
+
+  data::ImageSource train;
+  data::ImageSource valid;  // empty: data.hold_out, or no validation
+  ImageReadingOptions reading;
+  models::ModelShape shape;
+  int64_t patch = 4;  // side of a patch, in pixels
+  ImageOptions task;
+
+  std::string task_name() const override { return "image"; }
+  bool set_field(std::string_view name, std::string_view value) override;
+  std::vector<Field> fields() const override;
+  void use_preset(std::string_view name) override;
+  void check() const override;
+  std::unique_ptr<Task> make_task(bool resumes, TrainObserver& observer,
+                                  const std::atomic<bool>* stop) const override;
+};
+
+// "mini": 6 layers of 96 with patches of 4, for small images; and with patches of 16 "tiny" and "small"
+// (Touvron et al. 2021, table 1: 12 layers of 192 and 384) and "base" (Dosovitskiy et al. 2021, table 1: 12
+// of 768).
+std::vector<std::string> image_preset_names();
+
+}  // namespace qkv::train

@@ -1,0 +1,80 @@
+#pragma once
+// Image classification as a training task: a ViT (Dosovitskiy et al. 2021), augmented images, cross-entropy.
+
+#include <optional>
+
+#include "qkv/data/images/augment.h"
+#include "qkv/data/images/image_set.h"
+#include "qkv/models/image_encoder.h"
+#include "qkv/models/image_processor.h"
+#include "qkv/train/task.h"
+
+namespace qkv::train {
+
+struct ImageOptions {
+  int64_t batch_images = 128;    // images per batch
+  float label_smoothing = 0.1f;  // of the objective (Szegedy et al. 2016)
+  data::AugmentOptions augment{.crop_padding = 2, .flip = 0.5f};
+  // Mixup (Zhang et al. 2018): alpha of its Beta distribution; 0: off. An image is mixed with the next one of
+  // its batch, which is a random sample.
+  float mixup = 0;
+
+  // Throws UsageError naming the field, for images of this size.
+  void validate(int64_t height, int64_t width) const;
+};
+
+// Sets an option by name ("train.batch_images", "augment.flip") from text. Returns false for an unknown
+// option; throws UsageError for an invalid value.
+bool set_field(ImageOptions& options, std::string_view name, std::string_view value);
+// All options as name and text.
+std::vector<Field> fields(const ImageOptions& options);
+
+struct ImageBatch : Batch {
+  std::vector<int64_t> images;  // indices in the training set
+  Tensor pixels;                // f32 [images, channels, height, width], mixed
+  std::vector<int32_t> labels;  // of the images
+  // Mixup: the weight of each image, and the label of the image it is mixed with. Empty without mixup.
+  std::vector<float> weights;
+  std::vector<int32_t> other_labels;
+};
+
+// Owns model and images.
+class ImageTask : public Task {
+ public:
+  struct Inputs {
+    models::ImageEncoderConfig config;  // its labels are the training set's classes
+    ImageOptions options;
+    data::ImageSet train;                        // of the model's size and channels
+    std::optional<data::ImageSet> valid = {};    // likewise, with the same classes
+    models::ImageProcessorConfig preprocessing;  // to the model's size
+    std::vector<Field> fields = {};              // settings of data and model
+  };
+  // Throws UsageError for invalid options or an invalid configuration.
+  explicit ImageTask(Inputs inputs);
+
+  TaskInfo info() const override;
+  std::vector<Field> fields() const override;
+  void visit(const nn::ParameterVisitor& visitor) const override { model_.visit(visitor); }
+  void initialise(uint64_t seed) override { nn::initialise(model_, seed); }
+  // The class token and the positions have no weight decay.
+  std::vector<optim::ParameterGroup> parameter_groups() const override;
+  std::unique_ptr<BatchStream> batches(uint64_t seed, data::CursorState from) const override;
+  BatchLoss loss(const Batch& batch, const BatchSize& step, nn::ForwardContext& context) const override;
+  // "accuracy", and with more than five classes "top5_accuracy".
+  std::vector<Metric> metrics() const override;
+  std::optional<Evaluation> evaluate(const EvaluationRequest& request) const override;
+  void export_model(const std::filesystem::path& folder) const override;
+
+  const models::ImageEncoder& model() const { return model_; }
+
+ private:
+  Inputs inputs_;
+  models::ImageProcessor processor_;
+  models::ImageEncoder model_;
+};
+
+// The preprocessing that scales a training set's channels to mean 0 and standard deviation 1. (A channel
+// without variation is only shifted.)
+models::ImageProcessorConfig preprocessing_of(const data::ImageSet& train);
+
+}  // namespace qkv::train
