@@ -46,6 +46,7 @@ class LoraTask : public Task {
   std::optional<Evaluation> evaluate(const EvaluationRequest& request) const override {
     return task_->evaluate(request);
   }
+  double evaluation_passes() const override { return task_->evaluation_passes(); }
   void begin(const std::filesystem::path& folder) const override { task_->begin(folder); }
   void export_model(const std::filesystem::path& folder) const override {
     task_->export_adapter(folder, *adapter_);

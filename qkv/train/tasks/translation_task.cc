@@ -152,7 +152,7 @@ std::optional<Evaluation> TranslationTask::evaluate(const EvaluationRequest& req
 double TranslationTask::evaluation_passes() const {
   const TranslationOptions& options = inputs_.options;
   if (options.bleu_every == 0 || !inputs_.valid) return 1;
-  constexpr double kDecodingPasses = 4;  // of greedy decoding, by measurement
+  constexpr double kDecodingPasses = 4;  // of greedy decoding: a rough estimate
   const double all = static_cast<double>(std::max<int64_t>(1, inputs_.valid->store.pairs()));
   const double translated =
       options.bleu_sentences > 0 ? std::min(all, static_cast<double>(options.bleu_sentences)) : all;
