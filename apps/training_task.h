@@ -27,7 +27,7 @@ struct TrainingTask {
   std::string name;                  // of the subcommand; also TaskInfo::name
   std::string description;           // one line
   std::string footer;                // of --help: an example and notes on the files
-  std::vector<std::string> presets;  // of --preset
+  std::vector<std::string> presets;  // of --preset; empty: it does not exist
   std::string preset;                // its default
   // Only the task's own; train adds the common ones.
   std::span<const FieldFlag> flags;
@@ -48,5 +48,6 @@ TrainingTask translation_task();
 TrainingTask lm_task();
 TrainingTask classify_task();
 TrainingTask tag_task();
+TrainingTask embed_task();
 
 }  // namespace qkv::apps

@@ -11,6 +11,7 @@ const std::vector<TrainingTask>& training_tasks() {
       tag_task(),
       pretrain_bert_task(),
       image_task(),
+      embed_task(),
   };
   return tasks;
 }

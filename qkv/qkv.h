@@ -65,6 +65,7 @@
 #include "qkv/data/masking.h"
 #include "qkv/data/segments.h"
 #include "qkv/data/sentence_documents.h"
+#include "qkv/data/sentence_pairs.h"
 #include "qkv/data/token_store.h"
 
 #include "qkv/ops/activation.h"
@@ -197,6 +198,10 @@
 #include "qkv/train/tasks/image_task.h"
 #include "qkv/train/tasks/images/image_reading.h"
 #include "qkv/train/tasks/images/image_scores.h"
+#include "qkv/train/tasks/embed.h"
+#include "qkv/train/tasks/embed_loss.h"
+#include "qkv/train/tasks/embed_pairs.h"
+#include "qkv/train/tasks/embed_task.h"
 #include "qkv/train/tasks/translation.h"
 #include "qkv/train/tasks/translation_task.h"
 #include "qkv/train/tasks/translation_validation.h"

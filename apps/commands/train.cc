@@ -358,9 +358,11 @@ void add_task(Command& train, const TrainingTask& task) {
       "Continue from DIR's newest checkpoint, or start if there is none; options need not be repeated");
   command->add_flag("--overwrite", arguments->overwrite,
                     "Start a new run even if DIR holds a model or a run");
-  add_option(*command, "--preset", arguments->preset, join(task.presets, "|"), "Model size")
-      ->check(one_of(task.presets))
-      ->default_str(task.preset);
+  if (!task.presets.empty()) {
+    add_option(*command, "--preset", arguments->preset, join(task.presets, "|"), "Model size")
+        ->check(one_of(task.presets))
+        ->default_str(task.preset);
+  }
   add_option(*command, "--set", arguments->sets, "FIELD=VALUE",
              "Any field of model, training or optimizer, such as model.d_ff=512; may be given several\n"
              "times. An unknown name lists all (default: none)");

@@ -11,5 +11,6 @@ void add_pretrain_bert_evaluation(Command& group);
 void add_image_evaluation(Command& group);
 void add_translation_evaluation(Command& group);
 void add_lm_evaluation(Command& group);
+void add_embed_evaluation(Command& group);
 
 }  // namespace qkv::apps

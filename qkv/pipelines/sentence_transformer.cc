@@ -6,6 +6,7 @@
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
 #include "qkv/models/hub/config_reader.h"
+#include "qkv/models/hub/config_writer.h"
 
 namespace qkv::pipelines {
 namespace {
@@ -139,6 +140,37 @@ TextEmbedOptions sentence_transformer_options(const path& folder, const models::
   return {.vector = vector_of(folder, modules, config.embedding.d_model),
           .max_length = max_length_of(folder, config.max_positions.value_or(INT64_MAX), tokenizer),
           .prompt = prompt_of(folder)};
+}
+
+void write_sentence_transformer(const path& folder, const TextEmbedOptions& options, int64_t d_model) {
+  if (options.vector.pooling == Pooling::pooler || !options.prompt.empty()) {
+    throw UsageError(
+        concat("sentence-transformers: expected a pooling by mean, cls or max and no prompt, found ",
+               options.prompt.empty() ? "the pooler" : "a prompt"));
+  }
+  // The older names of modules and pooling modes, which newer versions read too.
+  std::string modules;
+  const auto add = [&modules](int index, const char* at, const char* type) {
+    modules += concat(index > 0 ? ",\n" : "", "  {\n    \"idx\": ", index, ",\n    \"name\": \"", index,
+                      "\",\n    \"path\": \"", at, "\",\n    \"type\": \"sentence_transformers.models.", type,
+                      "\"\n  }");
+  };
+  add(0, "", "Transformer");
+  add(1, "1_Pooling", "Pooling");
+  if (options.vector.normalize) add(2, "2_Normalize", "Normalize");
+  models::ConfigWriter pooling;
+  pooling.integer("word_embedding_dimension", d_model);
+  for (const Mode& mode : kModes) pooling.boolean(mode.flag, mode.pooling == options.vector.pooling);
+  pooling.boolean("include_prompt", true);
+  models::ConfigWriter transformer;
+  if (options.max_length) transformer.integer("max_seq_length", *options.max_length);
+  transformer.boolean("do_lower_case", false);
+
+  make_writable_folder(folder / "1_Pooling");
+  write_file_atomically(folder / "1_Pooling/config.json", pooling.json());
+  write_file_atomically(folder / "sentence_bert_config.json", transformer.json());
+  write_file_atomically(folder / "modules.json", concat("[\n", modules, "\n]\n"));
+  std::filesystem::remove(folder / "config_sentence_transformers.json");
 }
 
 }  // namespace qkv::pipelines

@@ -1,5 +1,5 @@
 #pragma once
-// Reads the configuration files that PyPI's sentence-transformers writes beside a model.
+// Reads and writes the configuration files that PyPI's sentence-transformers writes beside a model.
 
 #include <filesystem>
 
@@ -12,5 +12,11 @@ namespace qkv::pipelines {
 TextEmbedOptions sentence_transformer_options(const std::filesystem::path& folder,
                                               const models::TextEncoder& model,
                                               const text::Tokenizer& tokenizer);
+
+// Writes modules.json, 1_Pooling/config.json and sentence_bert_config.json, so that sentence-transformers and
+// `qkv embed` compute the vectors of these options, and removes a config_sentence_transformers.json, which
+// could name a prompt. Throws UsageError for Pooling::pooler and for a prompt, IoError.
+void write_sentence_transformer(const std::filesystem::path& folder, const TextEmbedOptions& options,
+                                int64_t d_model);
 
 }  // namespace qkv::pipelines

@@ -1,0 +1,98 @@
+#include "qkv/train/tasks/embed.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "qkv/base/error.h"
+#include "qkv/base/log.h"
+#include "qkv/pipelines/embed.h"
+#include "qkv/text/lines.h"
+#include "qkv/train/fields.h"
+
+namespace qkv::train {
+namespace {
+
+template <class Job, class Visit>
+void visit_data_fields(Job& job, const Visit& visit) {
+  visit("model.from", job.from, kDecidesWeights);
+  visit("data.train", job.train, kBookkeeping);
+  visit("data.valid", job.valid, kBookkeeping);
+}
+
+std::vector<Field> data_fields(const EmbedJob& job) {
+  return listed([&](const auto& visit) { visit_data_fields(job, visit); });
+}
+
+}  // namespace
+
+EmbedJob::EmbedJob() {
+  options.schedule = {.kind = ScheduleKind::linear, .warmup_steps = 100, .learning_rate = 2e-5f};
+  options.adam.weight_decay = 0.01f;
+  options.optimizer.average_decay = 0;
+}
+
+bool EmbedJob::set_field(std::string_view name, std::string_view value) {
+  return train::set_field(task, name, value) || train::set_field(options, name, value) ||
+         set_listed([&](const auto& visit) { visit_data_fields(*this, visit); }, name, value);
+}
+
+std::vector<Field> EmbedJob::fields() const {
+  std::vector<Field> all = data_fields(*this);
+  for (const std::vector<Field>& some : {train::fields(task), train::fields(options)})
+    all.insert(all.end(), some.begin(), some.end());
+  return all;
+}
+
+void EmbedJob::use_preset(std::string_view name) {
+  if (!name.empty())
+    throw UsageError(concat("preset: expected none, as the model is that of model.from, found '", name, "'"));
+}
+
+void EmbedJob::complete(const std::set<std::string>& given) {
+  if (from.empty() || !std::filesystem::exists(from / "modules.json")) return;
+  const pipelines::TextEmbedOptions own = pipelines::TextEmbedder(from).default_options();
+  if (!own.prompt.empty()) {
+    log_warning(concat(from.string(), ": its prompt \"", own.prompt,
+                       "\" is not used: training and the exported model have none"));
+  }
+  if (!given.contains("model.pooling")) task.pooling = own.vector.pooling;
+  if (!given.contains("model.normalize")) task.normalize = own.vector.normalize;
+  if (!given.contains("train.max_length") && own.max_length) task.max_length = *own.max_length;
+}
+
+void EmbedJob::check() const {
+  if (from.empty()) throw UsageError("model.from: expected the folder of a text encoder, found none");
+  if (train.empty()) throw UsageError("data.train: expected a file of sentence pairs, found none");
+  trainer_options().validate();
+  task.validate();
+  if (valid.empty() && options.patience > 0)
+    throw UsageError(concat("train.patience: expected 0 without validation data, found ", options.patience));
+  for (const std::filesystem::path* file : {&train, &valid}) {
+    if (file->empty()) continue;
+    if (*file == "-" || (std::filesystem::exists(*file) && !std::filesystem::is_regular_file(*file))) {
+      throw UsageError(concat(file == &train ? "data.train " : "data.valid ", file->string(),
+                              ": expected a file, as resuming reads it again, found ",
+                              *file == "-" ? "stdin" : "something else"));
+    }
+    const text::LineReader opens(*file);  // throws if it cannot be opened
+  }
+}
+
+std::unique_ptr<Task> EmbedJob::make_task(bool resumes, TrainObserver& observer,
+                                          const std::atomic<bool>* stop) const {
+  const StartFolder start(from, models::FolderKind::encoder, folder, resumes);
+  const models::TextEncoderConfig config = start.text_encoder_config();
+  const text::Tokenizer tokenizer = start.tokenizer(config.vocabulary);
+  const int64_t length = std::min(task.max_length, config.max_positions.value_or(task.max_length));
+  observer.on_stage("tokenizing");
+  EmbedPairs pairs = EmbedPairs::read(train, tokenizer, length, stop);
+  std::optional<EmbedPairs> held_out;
+  if (!valid.empty()) held_out = EmbedPairs::read(valid, tokenizer, length, stop);
+  return std::make_unique<EmbedTask>(EmbedTask::Inputs{.start = start,
+                                                       .options = task,
+                                                       .train = std::move(pairs),
+                                                       .valid = std::move(held_out),
+                                                       .fields = data_fields(*this)});
+}
+
+}  // namespace qkv::train

@@ -1,0 +1,36 @@
+#pragma once
+// A sentence embedding model from a text encoder's folder and a file of sentence pairs.
+
+#include <atomic>
+#include <filesystem>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "qkv/train/job.h"
+#include "qkv/train/tasks/embed_task.h"
+
+namespace qkv::train {
+
+struct EmbedJob : Job {
+  std::filesystem::path from;   // folder of a text encoder; of sentence-transformers too
+  std::filesystem::path train;  // `score<TAB>first<TAB>second` or `first<TAB>second` lines
+  std::filesystem::path valid;  // likewise; empty: no validation
+  EmbedTaskOptions task;
+
+  EmbedJob();  // sets a schedule for starting from trained weights
+
+  std::string task_name() const override { return "embed"; }
+  bool set_field(std::string_view name, std::string_view value) override;
+  std::vector<Field> fields() const override;
+  void use_preset(std::string_view name) override;  // there is none but ""
+  // Takes pooling, normalisation and length from a folder of sentence-transformers.
+  void complete(const std::set<std::string>& given) override;
+  void check() const override;
+  std::unique_ptr<Task> make_task(bool resumes, TrainObserver& observer,
+                                  const std::atomic<bool>* stop) const override;
+};
+
+}  // namespace qkv::train

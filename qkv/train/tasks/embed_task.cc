@@ -1,0 +1,234 @@
+#include "qkv/train/tasks/embed_task.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "qkv/base/error.h"
+#include "qkv/models/hub/family.h"
+#include "qkv/ops/general/pooling.h"
+#include "qkv/ops/general/scale.h"
+#include "qkv/ops/general/slice.h"
+#include "qkv/pipelines/proof/proof.h"
+#include "qkv/pipelines/sentence_transformer.h"
+#include "qkv/train/fields.h"
+#include "qkv/train/tasks/embed_loss.h"
+
+namespace qkv::pipelines {
+
+static Words<Pooling> words(Pooling) {
+  static constexpr std::array<std::pair<std::string_view, Pooling>, 3> kWords{
+      {{"mean", Pooling::mean}, {"cls", Pooling::cls}, {"max", Pooling::max}}};
+  return kWords;
+}
+
+}  // namespace qkv::pipelines
+
+namespace qkv::train {
+
+static Words<EmbedLoss> words(EmbedLoss) {
+  static constexpr std::array<std::pair<std::string_view, EmbedLoss>, 4> kWords{
+      {{"auto", EmbedLoss::automatic},
+       {"contrastive", EmbedLoss::contrastive},
+       {"cosent", EmbedLoss::cosent},
+       {"cosine_mse", EmbedLoss::cosine_mse}}};
+  return kWords;
+}
+
+namespace {
+
+template <class Options, class Visit>
+void visit_fields(Options& o, const Visit& visit) {
+  visit("train.loss", o.loss, kDecidesWeights);
+  visit("train.temperature", o.temperature, kDecidesWeights);
+  visit("train.symmetric", o.symmetric, kDecidesWeights);
+  visit("train.score_max", o.score_max, kDecidesWeights);
+  visit("train.batch_pairs", o.batch_pairs, kDecidesWeights);
+  visit("train.max_length", o.max_length, kDecidesWeights);
+  visit("model.pooling", o.pooling, kDecidesWeights);
+  visit("model.normalize", o.normalize, kDecidesWeights);
+  visit("model.dropout", o.dropout, kDecidesWeights);
+  visit("model.drop_path", o.drop_path, kDecidesWeights);
+}
+
+template <class Number>
+void require(std::string_view name, Number value, bool holds, std::string_view expected) {
+  if (!holds) throw UsageError(concat(name, ": expected ", expected, ", found ", value));
+}
+
+class EmbedBatches : public BatchStream {
+ public:
+  EmbedBatches(const EmbedPairs& pairs, const data::BatchOptions& options, data::CursorState from)
+      : pairs_(pairs), cursor_(std::vector<int64_t>(static_cast<size_t>(pairs.pairs()), 1), options, from) {}
+  std::unique_ptr<Batch> next() override { return make_batch(pairs_, cursor_.next().items); }
+  data::CursorState state() const override { return cursor_.state(); }
+  int64_t batches_in_epoch() const override { return cursor_.batches_in_epoch(); }
+
+ private:
+  const EmbedPairs& pairs_;
+  data::BatchCursor cursor_;
+};
+
+EmbedLoss resolved(EmbedLoss loss, const EmbedPairs& pairs) {
+  if (loss == EmbedLoss::automatic) return pairs.scored() ? EmbedLoss::cosent : EmbedLoss::contrastive;
+  if (loss != EmbedLoss::contrastive && !pairs.scored()) {
+    throw UsageError(concat("train.loss = ", field_text(words(loss), loss),
+                            ": expected lines of a score and two sentences, found pairs without scores"));
+  }
+  return loss;
+}
+
+// The training's loss, or the usual one of the held-out pairs if they lack or have scores.
+EmbedLoss validation_loss(EmbedLoss trained, const std::optional<EmbedPairs>& pairs) {
+  if (!pairs || pairs->scored() == (trained != EmbedLoss::contrastive)) return trained;
+  return resolved(EmbedLoss::automatic, *pairs);
+}
+
+float score_max_of(const EmbedTaskOptions& options, const EmbedPairs& pairs) {
+  if (options.score_max > 0 || !pairs.scored()) return options.score_max;
+  const float largest = *std::ranges::max_element(pairs.scores);
+  if (options.loss == EmbedLoss::cosine_mse && !(largest > 0)) {
+    throw UsageError(
+        concat("train.score_max: expected a score above 0 in the training file, found at most ", largest));
+  }
+  return largest;
+}
+
+// The folder's encoder without heads, in a form that its family can express.
+models::TextEncoderConfig encoder_config(const StartFolder& start, const EmbedTaskOptions& options) {
+  models::TextEncoderConfig config = start.text_encoder_config();
+  config.masked_language = config.next_sentence = false;
+  config.labelled = models::ClassificationTarget::nothing;
+  config.labels.clear();
+  if (options.dropout >= 0) {
+    config.embedding.dropout = config.encoder.layer.dropout = options.dropout;
+    config.encoder.layer.attention_dropout = options.dropout;
+  }
+  config.encoder.drop_path = options.drop_path;
+  // BERT's class without heads has a pooler, which is then unused.
+  const models::EncoderFamily* const family = models::find_family(models::encoder_families(), start.family());
+  config.pooler = true;
+  try {
+    family->serialize(config);
+  } catch (const UsageError&) {
+    config.pooler = false;
+  }
+  return config;
+}
+
+}  // namespace
+
+bool set_field(EmbedTaskOptions& options, std::string_view name, std::string_view value) {
+  return set_listed([&](const auto& visit) { visit_fields(options, visit); }, name, value);
+}
+
+std::vector<Field> fields(const EmbedTaskOptions& options) {
+  return listed([&](const auto& visit) { visit_fields(options, visit); });
+}
+
+void EmbedTaskOptions::validate() const {
+  require("train.temperature", temperature, temperature > 0 && std::isfinite(temperature), "more than 0");
+  require("train.score_max", score_max, score_max >= 0, "0 or more");
+  require("train.batch_pairs", batch_pairs, batch_pairs >= 1, "1 or more");
+  require("train.max_length", max_length, max_length >= 1, "1 or more");
+  require("model.dropout", dropout, dropout < 1, "less than 1");
+  require("model.drop_path", drop_path, drop_path >= 0 && drop_path < 1, "0 to below 1");
+}
+
+EmbedTask::EmbedTask(Inputs inputs)
+    : inputs_(std::move(inputs)),
+      loss_(resolved(inputs_.options.loss, inputs_.train)),
+      valid_loss_(validation_loss(loss_, inputs_.valid)),
+      score_max_(score_max_of(inputs_.options, inputs_.train)),
+      model_(encoder_config(inputs_.start, inputs_.options)) {
+  inputs_.options.validate();
+}
+
+TaskInfo EmbedTask::info() const {
+  return {.name = "embed",
+          .items = "pairs",
+          .units = "tokens",
+          .train_items = inputs_.train.pairs(),
+          .valid_items = inputs_.valid ? inputs_.valid->pairs() : 0,
+          .sizes = {{"vocabulary", model_.config().vocabulary}}};
+}
+
+std::vector<Field> EmbedTask::fields() const {
+  std::vector<Field> all = inputs_.fields;
+  for (Field& field : train::fields(inputs_.options)) all.push_back(std::move(field));
+  all.push_back({"data.fingerprint", std::to_string(inputs_.train.fingerprint())});
+  return all;
+}
+
+std::unique_ptr<BatchStream> EmbedTask::batches(uint64_t seed, data::CursorState from) const {
+  return std::make_unique<EmbedBatches>(
+      inputs_.train, data::BatchOptions{.budget = inputs_.options.batch_pairs, .seed = seed}, from);
+}
+
+Variable EmbedTask::pair_loss(EmbedLoss kind, const Variable& first, const Variable& second,
+                              const EmbedBatch& batch) const {
+  const EmbedTaskOptions& options = inputs_.options;
+  switch (kind) {
+    case EmbedLoss::cosent:
+      return scaled(cosent_loss(first, second, batch.scores, options.temperature),
+                    static_cast<float>(batch.size.items));
+    case EmbedLoss::cosine_mse: {
+      std::vector<float> targets = batch.scores;
+      for (float& target : targets) target /= score_max_;
+      return cosine_mse_loss(first, second, targets);
+    }
+    case EmbedLoss::automatic:
+    case EmbedLoss::contrastive:
+      break;
+  }
+  return contrastive_loss(first, second,
+                          {.temperature = options.temperature,
+                           .symmetric = options.symmetric,
+                           .first_keys = batch.first_keys,
+                           .second_keys = batch.second_keys});
+}
+
+BatchLoss EmbedTask::loss(const Batch& batch, const BatchSize& step, nn::ForwardContext& context) const {
+  const auto& own = static_cast<const EmbedBatch&>(batch);
+  const Ragged ids = own.rows.ragged();
+  const Variable vectors = pooled_rows(model_(ids, context), ids.offsets, inputs_.options.pooling);
+  const int64_t n = own.size.items;
+  const Variable sum = pair_loss(loss_, slice(vectors, 0, 0, n), slice(vectors, 0, n, n), own);
+  const double value = to_host(sum.value()).item();
+  return {scaled(sum, 1.0f / static_cast<float>(step.labels)), {{"loss", value, static_cast<double>(n)}}};
+}
+
+void EmbedTask::begin(const std::filesystem::path& folder) const {
+  inputs_.start.begin(folder);
+  const EmbedTaskOptions& options = inputs_.options;
+  const int64_t length = std::min(options.max_length, model_.config().max_positions.value_or(INT64_MAX));
+  pipelines::write_sentence_transformer(
+      folder,
+      {.vector = {.pooling = options.pooling, .normalize = options.normalize},
+       .max_length = length,
+       .prompt = {}},
+      model_.config().embedding.d_model);
+}
+
+void EmbedTask::export_model(const std::filesystem::path& folder) const {
+  models::save_text_encoder(folder, model_, inputs_.start.family());
+  pipelines::write_proof(folder);
+}
+
+Variable pooled_rows(const Variable& hidden, const Offsets& offsets, pipelines::Pooling pooling) {
+  switch (pooling) {
+    case pipelines::Pooling::max:
+      return segment_max(hidden, offsets);
+    case pipelines::Pooling::cls: {
+      std::vector<int32_t> first(offsets.values().begin(), offsets.values().end() - 1);
+      const int64_t count = std::ssize(first);
+      return gather(hidden, Tensor::from(first, {count}));
+    }
+    case pipelines::Pooling::mean:
+    case pipelines::Pooling::pooler:
+      break;
+  }
+  return segment_mean(hidden, offsets);
+}
+
+}  // namespace qkv::train

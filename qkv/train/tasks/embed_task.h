@@ -1,0 +1,92 @@
+#pragma once
+// Sentence embeddings as a training task: a text encoder whose pooled vectors are compared by their cosines
+// (Reimers and Gurevych 2019). Exported as a folder of sentence-transformers.
+
+#include <optional>
+
+#include "qkv/models/text_encoder.h"
+#include "qkv/pipelines/results.h"
+#include "qkv/train/task.h"
+#include "qkv/train/tasks/embed_pairs.h"
+#include "qkv/train/tasks/start_folder.h"
+
+namespace qkv::train {
+
+enum class EmbedLoss {
+  automatic,    // cosent for pairs with scores, contrastive for pairs without
+  contrastive,  // contrastive_loss(): the other pairs of a batch are negatives
+  cosent,       // cosent_loss(): ranks the pairs of a batch by their scores
+  cosine_mse,   // cosine_mse_loss(): the score, divided by score_max, is the cosine
+};
+
+struct EmbedTaskOptions {
+  EmbedLoss loss = EmbedLoss::automatic;
+  float temperature = 0.05f;  // of contrastive and cosent
+  bool symmetric = false;     // contrastive in both directions
+  float score_max = 0;        // of cosine_mse: the score of cosine 1; 0: the largest of the training file
+  int64_t batch_pairs = 32;   // pairs per batch
+  int64_t max_length = 128;   // tokens of a sentence, special tokens included; the rest is cut off
+  pipelines::Pooling pooling = pipelines::Pooling::mean;  // mean, cls or max
+  bool normalize = true;  // exported vectors have length 1; does not affect training
+  float dropout = -1;     // of embeddings, sublayers and attention weights; below 0: those of the folder
+  float drop_path = 0;    // nn::StackOptions::drop_path
+
+  // Throws UsageError naming the field, what was expected and what was found.
+  void validate() const;
+};
+
+// Sets an option by name ("train.temperature", "model.pooling") from text. Returns false for an unknown
+// option; throws UsageError for an invalid value.
+bool set_field(EmbedTaskOptions& options, std::string_view name, std::string_view value);
+// All options as name and text.
+std::vector<Field> fields(const EmbedTaskOptions& options);
+
+// Owns model and data.
+class EmbedTask : public Task {
+ public:
+  struct Inputs {
+    StartFolder start;
+    EmbedTaskOptions options;
+    EmbedPairs train;
+    std::optional<EmbedPairs> valid = {};
+    std::vector<Field> fields = {};  // settings of the job
+  };
+  // Throws UsageError for invalid options, and for a loss that needs scores without them.
+  explicit EmbedTask(Inputs inputs);
+
+  TaskInfo info() const override;
+  std::vector<Field> fields() const override;
+  void visit(const nn::ParameterVisitor& visitor) const override { model_.visit(visitor); }
+  void initialise(uint64_t seed) override { initialise_from(inputs_.start.from(), model_, seed); }
+  std::unique_ptr<BatchStream> batches(uint64_t seed, data::CursorState from) const override;
+  BatchLoss loss(const Batch& batch, const BatchSize& step, nn::ForwardContext& context) const override;
+  // "spearman" and "pearson" of cosines and scores; for pairs without scores "accuracy": the share of first
+  // sentences whose own second sentence is the most similar one of a batch.
+  std::vector<Metric> metrics() const override;
+  std::optional<Evaluation> evaluate(const EvaluationRequest& request) const override;
+  void begin(const std::filesystem::path& folder) const override;
+  void export_model(const std::filesystem::path& folder) const override;
+
+  const models::TextEncoder& model() const { return model_; }
+
+ private:
+  // The loss of n pairs of vectors, as a mean over the pairs times n.
+  Variable pair_loss(EmbedLoss kind, const Variable& first, const Variable& second,
+                     const EmbedBatch& batch) const;
+
+  Inputs inputs_;
+  EmbedLoss loss_, valid_loss_;  // not automatic
+  float score_max_;              // of cosine_mse
+  models::TextEncoder model_;
+};
+
+// The vectors of sequences from hidden states [tokens, d_model]: [sequences, d_model]. `pooling`: mean, cls
+// or max.
+Variable pooled_rows(const Variable& hidden, const Offsets& offsets, pipelines::Pooling pooling);
+
+// The vectors of all sentences of the pairs, [2 pairs, d_model] on the host, in the order of
+// EmbedPairs::sentence(). Nothing if `stop` was set before the end.
+std::optional<Tensor> sentence_vectors(const models::TextEncoder& model, const EmbedPairs& pairs,
+                                       pipelines::Pooling pooling, const std::atomic<bool>* stop);
+
+}  // namespace qkv::train
