@@ -1,6 +1,6 @@
 // qkv train embed
 
-#include "qkv/train/tasks/embed.h"
+#include "qkv/train/tasks/embed/embed.h"
 
 #include <nlohmann/json.hpp>
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "qkv/train/tasks/embed.h"
+#include "qkv/train/tasks/embed/embed.h"
 #include "tests/support/scratch.h"
 
 namespace qkv::train::testing_task {

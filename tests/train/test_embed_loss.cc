@@ -1,4 +1,4 @@
-#include "qkv/train/tasks/embed_loss.h"
+#include "qkv/train/tasks/embed/embed_loss.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "qkv/train/tasks/embed_pairs.h"
+#include "qkv/train/tasks/embed/embed_pairs.h"
 
 #include "qkv/base/error.h"
 #include "qkv/base/hash.h"

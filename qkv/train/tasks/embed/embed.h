@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "qkv/train/job.h"
-#include "qkv/train/tasks/embed_task.h"
+#include "qkv/train/tasks/embed/embed_task.h"
 
 namespace qkv::train {
 

@@ -1,4 +1,4 @@
-#include "qkv/train/tasks/embed_task.h"
+#include "qkv/train/tasks/embed/embed_task.h"
 
 #include <algorithm>
 #include <array>
@@ -12,7 +12,7 @@
 #include "qkv/pipelines/proof/proof.h"
 #include "qkv/pipelines/sentence_transformer.h"
 #include "qkv/train/fields.h"
-#include "qkv/train/tasks/embed_loss.h"
+#include "qkv/train/tasks/embed/embed_loss.h"
 
 namespace qkv::pipelines {
 

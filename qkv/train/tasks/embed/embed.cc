@@ -1,4 +1,4 @@
-#include "qkv/train/tasks/embed.h"
+#include "qkv/train/tasks/embed/embed.h"
 
 #include <algorithm>
 #include <utility>

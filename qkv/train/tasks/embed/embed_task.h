@@ -7,7 +7,7 @@
 #include "qkv/models/text_encoder.h"
 #include "qkv/pipelines/results.h"
 #include "qkv/train/task.h"
-#include "qkv/train/tasks/embed_pairs.h"
+#include "qkv/train/tasks/embed/embed_pairs.h"
 #include "qkv/train/tasks/start_folder.h"
 
 namespace qkv::train {

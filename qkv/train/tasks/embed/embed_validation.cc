@@ -6,7 +6,7 @@
 
 #include "qkv/data/batches_by_length.h"
 #include "qkv/metrics/classification.h"
-#include "qkv/train/tasks/embed_task.h"
+#include "qkv/train/tasks/embed/embed_task.h"
 
 namespace qkv::train {
 namespace {
