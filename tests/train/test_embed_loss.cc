@@ -77,6 +77,19 @@ TEST(EmbedLoss, CosineMseIsTheSquaredError) {
   EXPECT_THROW(cosine_mse_loss(kFirst, random_tensor({2, 3}, 1), std::vector<float>{1, 1}), ShapeError);
 }
 
+// The values of sentence-transformers 6.2: MultipleNegativesRankingLoss(scale=2), CoSENTLoss(scale=2) and
+// CosineSimilarityLoss of scores / 4.
+TEST(EmbedLoss, AgreesWithSentenceTransformers) {
+  const Tensor first = Tensor::from(std::vector<float>{2, 0, 1, 0, 3, -1, 1, 1, 1, -2, 0.5f, 0}, {4, 3});
+  const Tensor second = Tensor::from(std::vector<float>{5, 0, 0.5f, 1, 1, 2, -1, 2, 1, 1, -1, 3}, {4, 3});
+  const std::vector<float> scores{4, 1, 2.5f, 1}, targets{1, 0.25f, 0.625f, 0.25f};
+  EXPECT_NEAR(value(contrastive_loss(first, second, {.temperature = 0.5f})) / 4, 1.6131292581558228, 1e-5);
+  EXPECT_NEAR(value(contrastive_loss(first, second, {.temperature = 0.5f, .symmetric = true})) / 4,
+              (1.6131292581558228 + 1.7370290756225586) / 2, 1e-5);
+  EXPECT_NEAR(value(cosent_loss(first, second, scores, 0.5f)), 0.8594342470169067, 1e-5);
+  EXPECT_NEAR(value(cosine_mse_loss(first, second, targets)) / 4, 0.10537709295749664, 1e-6);
+}
+
 TEST(EmbedLoss, Gradients) {
   const std::vector<Tensor> inputs{random_tensor({4, 6}, 1), random_tensor({4, 6}, 2)};
   static const std::vector<float> kScores{0.5f, 0.25f, 1, 0.25f};
