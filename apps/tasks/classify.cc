@@ -54,10 +54,11 @@ struct Arguments {
 }  // namespace
 
 void add_classify_evaluation(Command& group) {
-  Command* command = add_command(group, "classify",
-                                 "Classify labelled texts. Prints accuracy, F1, Matthews' correlation and the\n"
-                                 "confusion matrix; for predicted numbers Spearman's and Pearson's correlations.",
-                                 "qkv evaluate classify model --test dev.tsv --json");
+  Command* command =
+      add_command(group, "classify",
+                  "Classify labelled texts. Prints accuracy, F1, Matthews' correlation and the\n"
+                  "confusion matrix; for predicted numbers Spearman's and Pearson's correlations.",
+                  "qkv evaluate classify model --test dev.tsv --json");
   const auto arguments = std::make_shared<Arguments>();
   add_label_evaluation(*command, arguments->common);
   add_choice(*command, "--format", arguments->format,

@@ -74,7 +74,8 @@ std::string text_of(const ordered_json& result) {
   for (const char* name : {"texts", "sentences", "words", "cut", "words_without_prediction"}) {
     if (result.contains(name)) text += concat(name, ": ", result[name].get<int64_t>(), "\n");
   }
-  for (const char* name : {"loss", "accuracy", "macro_f1", "micro_f1", "f1", "matthews", "spearman", "pearson"}) {
+  for (const char* name :
+       {"loss", "accuracy", "macro_f1", "micro_f1", "f1", "matthews", "spearman", "pearson"}) {
     if (result.contains(name)) text += concat(name, ": ", fixed(result[name].get<double>(), 4), "\n");
   }
   if (!result.contains("labels")) return text;
@@ -118,8 +119,8 @@ void add_label_evaluation(Command& command, LabelEvaluation& arguments) {
 void evaluate_labels(const LabelEvaluation& arguments, const EncodeTest& encode) {
   const auto opened = open(arguments);
   const models::TextEncoderConfig& config = opened->model->config();
-  const bool regression = config.labelled == ClassificationTarget::texts &&
-                          config.problem == models::ProblemType::regression;
+  const bool regression =
+      config.labelled == ClassificationTarget::texts && config.problem == models::ProblemType::regression;
   const int64_t max_length = config.max_positions.value_or(512);
   const train::LabelRows rows =
       encode(opened->tokenizer, regression ? std::vector<std::string>() : config.labels, max_length);

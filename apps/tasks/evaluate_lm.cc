@@ -46,8 +46,7 @@ data::TokenDocuments read_test(const Arguments& arguments, const pipelines::Load
   }
   data::TokenDocuments tokens = data::tokenize_documents(documents, model.tokenizer, special);
   if (tokens.labels() == 0) {
-    throw DataError(
-        concat(arguments.test, ": expected text of two or more tokens, found ", tokens.tokens()));
+    throw DataError(concat(arguments.test, ": expected text of two or more tokens, found ", tokens.tokens()));
   }
   if (tokens.unknown > 0) {
     say(concat(arguments.test, ": ", tokens.unknown, " of ", tokens.tokens(),
@@ -61,19 +60,20 @@ void evaluate(const Arguments& arguments) {
   const std::shared_ptr<const pipelines::LoadedLanguageModel> model =
       pipelines::open_language_model(arguments.model, arguments.load);
   const data::DocumentBounds bounds =
-      arguments.documents ? *arguments.documents
-                          : train::saved_document_bounds(arguments.model).value_or(
-                                data::DocumentBounds::blank_lines);
+      arguments.documents
+          ? *arguments.documents
+          : train::saved_document_bounds(arguments.model).value_or(data::DocumentBounds::blank_lines);
   const data::TokenDocuments documents = read_test(arguments, *model, bounds);
   const auto started = std::chrono::steady_clock::now();
   const train::LmScore score = train::score_documents(*model->model, documents, arguments.scoring).value();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
 
   const auto speed = static_cast<int64_t>(static_cast<double>(score.labels) / std::max(seconds, 1e-9));
-  say(concat(counted(score.labels, "tokens"), " in ", fixed(seconds, 2), " s: ", grouped(speed), " tokens/s (",
-             counted(threads(), "threads"), ")"));
+  say(concat(counted(score.labels, "tokens"), " in ", fixed(seconds, 2), " s: ", grouped(speed),
+             " tokens/s (", counted(threads(), "threads"), ")"));
   const int64_t context = model->model->config().max_positions;
-  const int64_t stride = arguments.scoring.stride == 0 ? train::usual_stride(context) : arguments.scoring.stride;
+  const int64_t stride =
+      arguments.scoring.stride == 0 ? train::usual_stride(context) : arguments.scoring.stride;
   if (arguments.json) {
     const nlohmann::ordered_json result{{"loss", score.loss()},
                                         {"perplexity", score.perplexity()},
@@ -88,8 +88,8 @@ void evaluate(const Arguments& arguments) {
     std::cout << result.dump(2) << '\n';
     return;
   }
-  std::cout << "loss " << fixed(score.loss(), 4) << " nats per token, perplexity " << fixed(score.perplexity(), 3)
-            << ", " << fixed(score.bits_per_byte(), 4) << " bits per byte\n";
+  std::cout << "loss " << fixed(score.loss(), 4) << " nats per token, perplexity "
+            << fixed(score.perplexity(), 3) << ", " << fixed(score.bits_per_byte(), 4) << " bits per byte\n";
 }
 
 }  // namespace

@@ -55,8 +55,7 @@ void evaluate(const Arguments& arguments) {
       train::evaluate_pretraining(model, text, segments, vocabulary, {.whole_words = arguments.whole_words},
                                   arguments.batch_tokens)
           .value();
-  const double seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
   say(concat(text.summary(), " in ", fixed(seconds, 2), " s"));
   if (arguments.json) {
     nlohmann::ordered_json result{{"masked_loss", scores.masked_loss},

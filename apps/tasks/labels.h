@@ -9,8 +9,8 @@
 
 #include "apps/command.h"
 #include "qkv/models/text_encoder.h"
-#include "qkv/train/tasks/labels/label_rows.h"
 #include "qkv/train/task.h"
+#include "qkv/train/tasks/labels/label_rows.h"
 
 namespace qkv::apps {
 

@@ -58,19 +58,20 @@ nlohmann::json sequences(const data::WindowRows& rows) {
 }  // namespace
 
 TrainingTask lm_task() {
-  return {.name = "lm",
-          .description = "Train a language model (GPT-2's or LLaMA's blocks) on a text file",
-          .footer = kFooter,
-          .presets = train::lm_preset_names(),
-          .preset = "mini",
-          .flags = kFlags,
-          .run_flags = kRunFlags,
-          .make_job = [] { return std::make_unique<train::LmJob>(); },
-          .batch_json =
-              [](const train::Batch& batch) {
-                return nlohmann::json{{"sequences", sequences(dynamic_cast<const train::LmBatch&>(batch).rows)}};
-              },
-          .add_evaluation = add_lm_evaluation};
+  return {
+      .name = "lm",
+      .description = "Train a language model (GPT-2's or LLaMA's blocks) on a text file",
+      .footer = kFooter,
+      .presets = train::lm_preset_names(),
+      .preset = "mini",
+      .flags = kFlags,
+      .run_flags = kRunFlags,
+      .make_job = [] { return std::make_unique<train::LmJob>(); },
+      .batch_json =
+          [](const train::Batch& batch) {
+            return nlohmann::json{{"sequences", sequences(dynamic_cast<const train::LmBatch&>(batch).rows)}};
+          },
+      .add_evaluation = add_lm_evaluation};
 }
 
 }  // namespace qkv::apps

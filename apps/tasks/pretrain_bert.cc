@@ -48,8 +48,7 @@ nlohmann::json json_of(const train::Batch& batch) {
   nlohmann::json inputs = nlohmann::json::array(), types = nlohmann::json::array();
   for (size_t i = 0; i + 1 < rows.inputs.offsets.size(); ++i) {
     const auto begin = rows.inputs.offsets[i], end = rows.inputs.offsets[i + 1];
-    inputs.push_back(
-        std::vector<int32_t>(rows.inputs.ids.begin() + begin, rows.inputs.ids.begin() + end));
+    inputs.push_back(std::vector<int32_t>(rows.inputs.ids.begin() + begin, rows.inputs.ids.begin() + end));
     types.push_back(std::vector<int32_t>(rows.types.begin() + begin, rows.types.begin() + end));
   }
   // `masked` counts tokens from the beginning of the batch.

@@ -54,10 +54,11 @@ struct Arguments {
 }  // namespace
 
 void add_tag_evaluation(Command& group) {
-  Command* command = add_command(group, "tag",
-                                 "Tag the words of tagged sentences. Prints the accuracy of words, F1 of each tag\n"
-                                 "and the confusion matrix.",
-                                 "qkv evaluate tag model --test dev.conll --json");
+  Command* command =
+      add_command(group, "tag",
+                  "Tag the words of tagged sentences. Prints the accuracy of words, F1 of each tag\n"
+                  "and the confusion matrix.",
+                  "qkv evaluate tag model --test dev.conll --json");
   const auto arguments = std::make_shared<Arguments>();
   add_label_evaluation(*command, arguments->common);
   add_option(*command, "--word-column", arguments->format.word_column, "N", "Column of the words, from 1")

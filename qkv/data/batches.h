@@ -36,8 +36,8 @@ struct CursorState {
 class BatchCursor {
  public:
   // costs[i] is item i's: its tokens, or 1. Items of equal cost are sorted by `ties`, if given. Throws
-  // UsageError for no items, for another number of ties, and for costs (0 to 2^31 - 1), options or a state out of
-  // range.
+  // UsageError for no items, for another number of ties, and for costs (0 to 2^31 - 1), options or a state
+  // out of range.
   BatchCursor(std::vector<int64_t> costs, const BatchOptions& options, CursorState state = {},
               std::vector<int64_t> ties = {});
 

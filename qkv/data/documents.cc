@@ -88,7 +88,8 @@ Documents split_off(Documents& documents, double share) {
     std::string& text = texts.front();
     const auto characters = static_cast<int64_t>(count_characters(text));
     if (characters < 2) {
-      throw DataError(concat("text to hold out a part of: expected two or more characters, found ", characters));
+      throw DataError(
+          concat("text to hold out a part of: expected two or more characters, found ", characters));
     }
     const auto kept =
         static_cast<int64_t>(std::floor((1 - share) * static_cast<double>(characters) + kRounding));

@@ -30,8 +30,8 @@ std::vector<Word> words_of(std::span<const int32_t> ids, const MaskingVocabulary
   for (int32_t at = 0; at < std::ssize(ids); ++at) {
     const auto id = static_cast<size_t>(ids[static_cast<size_t>(at)]);
     if (vocabulary.is_ordinary[id] == 0) continue;
-    const bool joins = whole_words && vocabulary.continues_word[id] != 0 && !words.empty() &&
-                       words.back().end == at;
+    const bool joins =
+        whole_words && vocabulary.continues_word[id] != 0 && !words.empty() && words.back().end == at;
     if (joins) {
       words.back().end = at + 1;
     } else {
@@ -91,8 +91,8 @@ std::vector<int32_t> mask_tokens(std::span<int32_t> ids, const MaskingVocabulary
   std::vector<Word> words = words_of(ids, vocabulary, options.whole_words);
   int64_t candidates = 0;
   for (const Word& word : words) candidates += word.end - word.begin;
-  const int64_t wanted = std::max<int64_t>(
-      1, std::llround(static_cast<double>(options.rate) * static_cast<double>(candidates)));
+  const int64_t wanted =
+      std::max<int64_t>(1, std::llround(static_cast<double>(options.rate) * static_cast<double>(candidates)));
   shuffle(words, random);
   std::vector<int32_t> selected;
   const auto select = [&](const Word& word) {

@@ -27,18 +27,18 @@ struct MaskingOptions {
 // The tokens of a WordPiece vocabulary by their use.
 struct MaskingVocabulary {
   int32_t cls = 0, sep = 0, mask = 0;
-  std::vector<int32_t> ordinary;         // all but special tokens and those for unknown text
-  std::vector<uint8_t> is_ordinary;      // by id
-  std::vector<uint8_t> continues_word;   // by id: "##ing"
+  std::vector<int32_t> ordinary;        // all but special tokens and those for unknown text
+  std::vector<uint8_t> is_ordinary;     // by id
+  std::vector<uint8_t> continues_word;  // by id: "##ing"
 
   // Throws DataError, naming `name`, for a tokenizer without [CLS], [SEP], [MASK] or ordinary tokens.
   static MaskingVocabulary of(const text::Tokenizer& tokenizer, const std::string& name);
 };
 
-// Selects round(rate * ordinary tokens) tokens of an input [CLS] ... [SEP], at least one, and replaces each in
-// `ids` independently. Special tokens are never selected, nor drawn as replacements; an input of special
-// tokens alone has one of its text's selected. Whole words are selected in random order; one that would exceed
-// the number is passed over, unless all are that long. Returns the selected positions, ascending.
+// Selects round(rate * ordinary tokens) tokens of an input [CLS] ... [SEP], at least one, and replaces each
+// in `ids` independently. Special tokens are never selected, nor drawn as replacements; an input of special
+// tokens alone has one of its text's selected. Whole words are selected in random order; one that would
+// exceed the number is passed over, unless all are that long. Returns the selected positions, ascending.
 std::vector<int32_t> mask_tokens(std::span<int32_t> ids, const MaskingVocabulary& vocabulary,
                                  const MaskingOptions& options, RandomStream& random);
 

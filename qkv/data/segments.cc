@@ -8,7 +8,8 @@
 namespace qkv::data {
 namespace {
 
-constexpr uint64_t kSegmentStream = 0xDA7A'0010'0000'0000ull;  // beside those of shuffle.h; the epoch is added
+constexpr uint64_t kSegmentStream =
+    0xDA7A'0010'0000'0000ull;  // beside those of shuffle.h; the epoch is added
 
 // Tokens or sentences [begin, end).
 struct Range {
@@ -140,8 +141,8 @@ std::vector<Segments> make_segments(const SentenceDocuments& documents, const Se
                                     uint64_t seed, int64_t epoch) {
   options.validate();
   if (options.pairs && documents.documents() < 2) {
-    throw DataError(concat("pairs of segments: expected two or more documents, found ",
-                           documents.documents()));
+    throw DataError(
+        concat("pairs of segments: expected two or more documents, found ", documents.documents()));
   }
   return Maker(documents, options, seed, epoch).run();
 }
@@ -166,7 +167,8 @@ void SegmentCursor::plan(CursorState from) {
 
 SegmentBatch SegmentCursor::next() {
   Batch batch = cursor_->next();
-  SegmentBatch result{.epoch = batch.epoch, .items = std::move(batch.items), .segments = {}, .cost = batch.cost};
+  SegmentBatch result{
+      .epoch = batch.epoch, .items = std::move(batch.items), .segments = {}, .cost = batch.cost};
   result.segments.reserve(result.items.size());
   for (const int64_t item : result.items) result.segments.push_back(segments_[static_cast<size_t>(item)]);
   if (cursor_->state().epoch != result.epoch) plan(cursor_->state());

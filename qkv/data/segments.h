@@ -38,10 +38,10 @@ struct Segments {
 };
 
 // The inputs of an epoch, a function of all arguments. Every sentence is in a first segment, or in a second
-// one that follows. Pairs (appendix A.2): two or more sentences are collected up to the length and divided at random
-// after one of them. With probability 0.5, and after the last sentence of a document, the second segment
-// begins at a random sentence of another document, and the unused sentences begin the next pair; else the
-// second segment is the rest. Pairs beyond max_length lose tokens at a random end of the longer segment.
+// one that follows. Pairs (appendix A.2): two or more sentences are collected up to the length and divided at
+// random after one of them. With probability 0.5, and after the last sentence of a document, the second
+// segment begins at a random sentence of another document, and the unused sentences begin the next pair; else
+// the second segment is the rest. Pairs beyond max_length lose tokens at a random end of the longer segment.
 // Throws UsageError for invalid options, DataError if pairs are wanted of fewer than two documents.
 std::vector<Segments> make_segments(const SentenceDocuments& documents, const SegmentOptions& options,
                                     uint64_t seed, int64_t epoch);

@@ -28,13 +28,13 @@ DocumentCounts count_documents(const std::filesystem::path& path);
 void require_documents_for_pairs(const DocumentCounts& counts, const std::filesystem::path& path);
 
 struct SentenceOptions {
-  int64_t max_tokens = 509;               // of a sentence; the end of a longer one is cut off
-  std::optional<int32_t> unknown = {};    // the id to count in SentenceDocuments::unknown
-  OnBadLine bad_utf8 = OnBadLine::fail;   // skip: drop the sentence and count it
+  int64_t max_tokens = 509;              // of a sentence; the end of a longer one is cut off
+  std::optional<int32_t> unknown = {};   // the id to count in SentenceDocuments::unknown
+  OnBadLine bad_utf8 = OnBadLine::fail;  // skip: drop the sentence and count it
 };
 
-// Sentence s is ids[sentence_begins[s]] .. ids[sentence_begins[s + 1] - 1], without special tokens. Document d
-// is the sentences document_begins[d] .. document_begins[d + 1] - 1. Neither is empty.
+// Sentence s is ids[sentence_begins[s]] .. ids[sentence_begins[s + 1] - 1], without special tokens. Document
+// d is the sentences document_begins[d] .. document_begins[d + 1] - 1. Neither is empty.
 struct SentenceDocuments {
   std::vector<int32_t> ids;
   std::vector<int64_t> sentence_begins{0}, document_begins{0};
@@ -55,9 +55,9 @@ struct SentenceDocuments {
   uint64_t fingerprint() const;  // changes with ids and bounds
 };
 
-// Reads and tokenizes a file on threads() threads; the result does not depend on their number. Throws IoError;
-// DataError for a file without sentences and, naming file and line, for invalid UTF-8; Stopped soon after
-// *stop becomes true.
+// Reads and tokenizes a file on threads() threads; the result does not depend on their number. Throws
+// IoError; DataError for a file without sentences and, naming file and line, for invalid UTF-8; Stopped soon
+// after *stop becomes true.
 SentenceDocuments read_sentence_documents(const std::filesystem::path& path, const text::Tokenizer& tokenizer,
                                           const SentenceOptions& options = {},
                                           const std::atomic<bool>* stop = nullptr);

@@ -36,7 +36,8 @@ struct TokenDocuments {
 // does not depend on their number. Long documents are encoded in parts, cut after line ends. Throws Stopped
 // soon after *stop becomes true.
 TokenDocuments tokenize_documents(const Documents& documents, const text::Tokenizer& tokenizer,
-                                  const DocumentTokens& special = {}, const std::atomic<bool>* stop = nullptr);
+                                  const DocumentTokens& special = {},
+                                  const std::atomic<bool>* stop = nullptr);
 
 // A hash of ids and bounds, and of the tokenizer's tokens.
 uint64_t fingerprint(const TokenDocuments& documents, const text::Tokenizer& tokenizer);

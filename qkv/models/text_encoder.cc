@@ -85,7 +85,8 @@ Variable TextEncoder::masked_language_logits(const Variable& hidden) const {
   return linear(masked_language_hidden(hidden), masked_language_output());
 }
 
-Variable TextEncoder::masked_language_hidden(const Variable& hidden, const nn::ForwardContext& context) const {
+Variable TextEncoder::masked_language_hidden(const Variable& hidden,
+                                             const nn::ForwardContext& context) const {
   if (!masked_language_) refuse("a masked-language head");
   const NameScope scope("masked_language");
   return masked_language_->layer_norm(
@@ -115,8 +116,8 @@ Variable TextEncoder::classifier_logits(const Variable& hidden, const Offsets& o
     return (*classifier_)(activate(hidden, Activation::identity, dropout), context);
   }
   if (!pooler_) refuse("a pooler");
-  return (*classifier_)(
-      (*pooler_)(first_rows(hidden, offsets), config_.pooler_activation, dropout, context), context);
+  return (*classifier_)((*pooler_)(first_rows(hidden, offsets), config_.pooler_activation, dropout, context),
+                        context);
 }
 
 void TextEncoder::visit(const nn::ParameterVisitor& visitor) const {

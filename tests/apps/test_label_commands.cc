@@ -26,18 +26,18 @@ class LabelCommands : public ::testing::Test {
         scratch_.write("train." + task, words ? tagged_words(60) : colour_texts(60)).string();
     const std::string valid =
         scratch_.write("valid." + task, words ? tagged_words(15) : colour_texts(20)).string();
-    std::vector<std::string> all{"train", task, "--train", train, "--valid", valid, "--out", path(out),
-                                 "--quiet", "--json"};
+    std::vector<std::string> all{"train", task,    "--train", train,     "--valid",
+                                 valid,   "--out", path(out), "--quiet", "--json"};
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }
   std::vector<std::string> small(const std::string& task, const std::string& out,
                                  const std::vector<std::string>& more) const {
-    std::vector<std::string> all = training(
-        task, out,
-        {"--preset", "tiny", "--set", "model.d_model=32", "--set", "model.d_ff=64", "--set",
-         "model.max_positions=20", "--tokenizer", golden_model("bert_base").string(), "--learning-rate", "0.005",
-         "--warmup-steps", "10", "--batch-tokens", "120"});
+    std::vector<std::string> all =
+        training(task, out,
+                 {"--preset", "tiny", "--set", "model.d_model=32", "--set", "model.d_ff=64", "--set",
+                  "model.max_positions=20", "--tokenizer", golden_model("bert_base").string(),
+                  "--learning-rate", "0.005", "--warmup-steps", "10", "--batch-tokens", "120"});
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }
@@ -60,7 +60,8 @@ TEST_F(LabelCommands, ClassifyTrainsEvaluatesAndClassifies) {
   const json found = run({"evaluate", "classify", path("model"), "--test", test, "--json"});
   EXPECT_EQ(found["texts"], 20);
   EXPECT_EQ(found["accuracy"], 1);
-  EXPECT_NEAR(found["loss"].get<double>(), trained["best"]["loss"].get<double>(), 1e-12) << "the exported model";
+  EXPECT_NEAR(found["loss"].get<double>(), trained["best"]["loss"].get<double>(), 1e-12)
+      << "the exported model";
   EXPECT_EQ(found["labels"][1]["label"], "good");
   EXPECT_EQ(found["confusion"][0][1], 0);
   EXPECT_EQ(found["confusion"][0][0].get<int>() + found["confusion"][1][1].get<int>(), 20);
@@ -102,8 +103,8 @@ TEST_F(LabelCommands, TagTrainsEvaluatesAndTags) {
 
 TEST_F(LabelCommands, FineTunesAFolder) {
   const std::string folder = golden_model("bert_base").string();
-  const json trained = run(training("classify", "model", {"--from", folder, "--max-epochs", "1", "--set",
-                                                          "learning_rate=1e-3"}));
+  const json trained = run(
+      training("classify", "model", {"--from", folder, "--max-epochs", "1", "--set", "learning_rate=1e-3"}));
   EXPECT_EQ(trained["epochs"], 1);
   const json config = json::parse(read_file(scratch_ / "model/config.json"));
   EXPECT_EQ(config["architectures"][0], "BertForSequenceClassification");
@@ -123,7 +124,8 @@ TEST_F(LabelCommands, ResumesToTheSameBits) {
     run(small(task, whole, {"--max-steps", "8", "--layer-decay", "0.75"}));
     run(small(task, part, {"--max-steps", "5", "--layer-decay", "0.75"}));
     run({"train", "--resume", path(part), "--max-steps", "8", "--quiet", "--json"});
-    EXPECT_EQ(read_file(scratch_ / whole / "model.safetensors"), read_file(scratch_ / part / "model.safetensors"));
+    EXPECT_EQ(read_file(scratch_ / whole / "model.safetensors"),
+              read_file(scratch_ / part / "model.safetensors"));
     expect_failure(run_qkv(small(task, part, {"--resume", "--max-steps", "9", "--layer-decay", "0.5"})), 2,
                    {"--resume: --layer-decay: expected 0.75 as in the checkpoint, found 0.5"});
     EXPECT_EQ(run({"verify-resume", path(whole), "--json", "--quiet"})["same"], true);
@@ -140,7 +142,8 @@ TEST_F(LabelCommands, SavesBatches) {
 TEST_F(LabelCommands, BadDataIsNamed) {
   const auto refused = [&](const std::string& content, const std::vector<std::string>& parts) {
     const std::string file = scratch_.write("bad", content).string();
-    expect_failure(run_qkv({"train", "classify", "--train", file, "--out", path("none"), "--quiet"}), 1, parts);
+    expect_failure(run_qkv({"train", "classify", "--train", file, "--out", path("none"), "--quiet"}), 1,
+                   parts);
     EXPECT_FALSE(std::filesystem::exists(scratch_ / "none"));
   };
   refused("1\tgood\n0\n", {"bad:2: expected 2 columns as in the first line, found 1"});
@@ -148,8 +151,9 @@ TEST_F(LabelCommands, BadDataIsNamed) {
   refused("1\tgood\n0\t\n", {"bad:2: expected a text, found an empty one"});
   expect_failure(run_qkv({"train", "classify", "--out", path("none")}), 2, {"--train: expected a file"});
   const std::string help = run_qkv({"train", "tag", "--help"}).out;
-  for (const char* part : {"--tag-column N=0", "--layer-decay FACTOR=1", "--preset tiny|mini|small|medium|base=mini",
-                           "--lowercase true|false=false", "0: those of 32 sentences on average"})
+  for (const char* part :
+       {"--tag-column N=0", "--layer-decay FACTOR=1", "--preset tiny|mini|small|medium|base=mini",
+        "--lowercase true|false=false", "0: those of 32 sentences on average"})
     EXPECT_NE(help.find(part), std::string::npos) << part << " in:\n" << help;
 }
 

@@ -50,8 +50,9 @@ class LmCommand : public ::testing::Test {
 TEST_F(LmCommand, TrainsEvaluatesGeneratesAndScores) {
   for (const std::string tokenizer : {"chars", "bpe"}) {
     SCOPED_TRACE(tokenizer);
-    const json trained = run(training(tokenizer, {"--tokenizer", tokenizer, "--vocab-size", "280", "--max-steps",
-                                                  "60", "--validate-every", "20", "--learning-rate", "0.01"}));
+    const json trained =
+        run(training(tokenizer, {"--tokenizer", tokenizer, "--vocab-size", "280", "--max-steps", "60",
+                                 "--validate-every", "20", "--learning-rate", "0.01"}));
     EXPECT_EQ(trained["best"]["by"], "perplexity");
     EXPECT_LT(trained["best"]["bits_per_byte"], 2);
     EXPECT_NEAR(trained["validation"]["perplexity"].get<double>(),
@@ -72,8 +73,8 @@ TEST_F(LmCommand, TrainsEvaluatesGeneratesAndScores) {
 
     const Outcome generated = run_qkv({"generate", path(tokenizer)}, {.input = "the\n"});
     EXPECT_EQ(generated.status, 0) << generated.err;
-    const bool animal = generated.out.find("cat") != std::string::npos ||
-                        generated.out.find("dog") != std::string::npos;
+    const bool animal =
+        generated.out.find("cat") != std::string::npos || generated.out.find("dog") != std::string::npos;
     EXPECT_TRUE(animal) << generated.out;
     const Outcome scored = run_qkv({"score", path(tokenizer)}, {.input = "the dog\nzzz qqq\n"});
     EXPECT_EQ(count_lines_of(scored.out), 2u) << scored.err;
@@ -81,7 +82,8 @@ TEST_F(LmCommand, TrainsEvaluatesGeneratesAndScores) {
 }
 
 TEST_F(LmCommand, ResumesWithoutAnyOptionToTheSameFiles) {
-  const std::vector<std::string> options{"--tokenizer", "chars", "--blocks", "llama", "--validate-every", "4"};
+  const std::vector<std::string> options{"--tokenizer",      "chars", "--blocks", "llama",
+                                         "--validate-every", "4"};
   const auto with = [&](std::vector<std::string> more) {
     more.insert(more.end(), options.begin(), options.end());
     return more;
@@ -95,8 +97,8 @@ TEST_F(LmCommand, ResumesWithoutAnyOptionToTheSameFiles) {
 
 // SIGKILL as soon as a checkpoint exists, several times.
 TEST_F(LmCommand, KilledAndResumedEndsInTheSameBits) {
-  const std::vector<std::string> more{"--tokenizer", "chars", "--max-steps", "200", "--validate-every", "25",
-                                      "--checkpoint-every", "5"};
+  const std::vector<std::string> more{"--tokenizer",      "chars", "--max-steps",        "200",
+                                      "--validate-every", "25",    "--checkpoint-every", "5"};
   run(training("whole", more));
   std::string command = quoted(QKV_PROGRAM);
   for (const std::string& argument : training("part", more)) command += " " + quoted(argument);
@@ -116,8 +118,8 @@ TEST_F(LmCommand, KilledAndResumedEndsInTheSameBits) {
 }
 
 TEST_F(LmCommand, ShowsSamples) {
-  std::vector<std::string> arguments =
-      training("out", {"--tokenizer", "chars", "--max-steps", "4", "--validate-every", "2", "--samples", "2"});
+  std::vector<std::string> arguments = training(
+      "out", {"--tokenizer", "chars", "--max-steps", "4", "--validate-every", "2", "--samples", "2"});
   std::erase(arguments, "--quiet");
   const Outcome outcome = run_qkv(arguments);
   EXPECT_EQ(outcome.status, 0) << outcome.err;

@@ -72,8 +72,15 @@ TEST_F(PretrainBertCommand, TrainsEvaluatesAndFillsMasks) {
 }
 
 TEST_F(PretrainBertCommand, ResumesWithoutAnyOptionToTheSameBits) {
-  const std::vector<std::string> options{"--whole-word",     "--neighbours", "3",           "--schedule",
-                                         "inverse_sqrt",     "--warmup-steps", "2", "--validate-every", "2"};
+  const std::vector<std::string> options{"--whole-word",
+                                         "--neighbours",
+                                         "3",
+                                         "--schedule",
+                                         "inverse_sqrt",
+                                         "--warmup-steps",
+                                         "2",
+                                         "--validate-every",
+                                         "2"};
   const auto with = [&](std::vector<std::string> more) {
     more.insert(more.end(), options.begin(), options.end());
     return more;
@@ -90,8 +97,8 @@ TEST_F(PretrainBertCommand, ResumesWithoutAnyOptionToTheSameBits) {
 // Without --tokenizer, a vocabulary is trained.
 TEST_F(PretrainBertCommand, TrainsAVocabulary) {
   const std::string text = path("data/train.txt");
-  const json result = run({"train", "pretrain-bert", "--train", text, "--out", path("own"), "--preset", "tiny",
-                           "--set", "model.d_model=32", "--vocab-size", "60", "--max-length", "32",
+  const json result = run({"train", "pretrain-bert", "--train", text, "--out", path("own"), "--preset",
+                           "tiny", "--set", "model.d_model=32", "--vocab-size", "60", "--max-length", "32",
                            "--max-steps", "2", "--quiet", "--json"});
   EXPECT_EQ(result["steps"], 2);
   EXPECT_FALSE(result.contains("validation"));
@@ -142,14 +149,14 @@ TEST_F(PretrainBertCommand, BadInputIsNamed) {
   expect_failure(run_qkv({"train", "pretrain-bert", "--out", path("out")}), 2, {"--train: expected a file"});
   run(training("flat", {"--train", flat, "--valid", flat, "--no-nsp", "--max-steps", "1"}));
   EXPECT_EQ(json::parse(read_file(scratch_ / "flat/config.json"))["architectures"][0], "BertForMaskedLM");
-  expect_failure(run_qkv({"evaluate", "pretrain-bert", path("flat"), "--test", flat, "--max-length", "99"}), 2,
-                 {"--max-length: expected 4 to 32, the model's maximum, found 99"});
+  expect_failure(run_qkv({"evaluate", "pretrain-bert", path("flat"), "--test", flat, "--max-length", "99"}),
+                 2, {"--max-length: expected 4 to 32, the model's maximum, found 99"});
 }
 
 TEST_F(PretrainBertCommand, HelpSaysTypeAndDefault) {
   const std::string help = run_qkv({"train", "pretrain-bert", "--help"}).out;
-  for (const char* part : {"--mask-rate SHARE=0.15", "--vocab-size N=8000", "--preset tiny|mini|small|medium|base=mini",
-                           "--no-nsp", "--whole-word"})
+  for (const char* part : {"--mask-rate SHARE=0.15", "--vocab-size N=8000",
+                           "--preset tiny|mini|small|medium|base=mini", "--no-nsp", "--whole-word"})
     EXPECT_NE(help.find(part), std::string::npos) << part << " in:\n" << help;
 }
 

@@ -38,8 +38,13 @@ TEST(Documents, RefuseEmptyTextsAndBadBytes) {
   EXPECT_NE(message("").find("text: expected text, found an empty file"), std::string::npos);
   EXPECT_NE(message(" \n\t\n").find("expected text, found no line with more than white space"),
             std::string::npos);
-  EXPECT_NE(message("good\nb\xFF" "d\n").find("text, line 2, byte 2: expected UTF-8"), std::string::npos);
-  const auto file = scratch.write("text", "good\nb\xFF" "d\n");
+  EXPECT_NE(message("good\nb\xFF"
+                    "d\n")
+                .find("text, line 2, byte 2: expected UTF-8"),
+            std::string::npos);
+  const auto file = scratch.write("text",
+                                  "good\nb\xFF"
+                                  "d\n");
   const Documents kept = read_documents(file, DocumentBounds::lines, OnBadLine::skip);
   EXPECT_EQ(kept.texts, Texts{"good"});
   EXPECT_EQ(kept.skipped_bad_utf8, 1);
@@ -93,7 +98,8 @@ TEST(TokenDocuments, DoNotDependOnPartsAndThreads) {
   const int before = threads();
   for (const int count : {1, 3}) {
     set_threads(count);
-    const TokenDocuments found = tokenize_documents(documents, tokenizer, {.start = {}, .end = 9, .unknown = {}});
+    const TokenDocuments found =
+        tokenize_documents(documents, tokenizer, {.start = {}, .end = 9, .unknown = {}});
     EXPECT_EQ(found.ids, expected);
     EXPECT_EQ(found.documents(), 10'002);
   }
@@ -158,11 +164,13 @@ TEST(TokenWindows, EvaluationGivesEachTokenItsContext) {
       EXPECT_LE(contexts[0], std::min<int64_t>(before, 8));
     }
   }
-  EXPECT_NE(message_of<UsageError>([&] { evaluation_windows(documents, 8, 9); })
-                .find("stride: expected 1 to 8 tokens, the context, found 9"),
+  EXPECT_NE(message_of<UsageError>([&] {
+              evaluation_windows(documents, 8, 9);
+            }).find("stride: expected 1 to 8 tokens, the context, found 9"),
             std::string::npos);
-  EXPECT_NE(message_of<DataError>([&] { evaluation_windows(of_lengths({1, 1}), 8, 4); })
-                .find("expected two or more tokens in a document, found 2 in 2 documents"),
+  EXPECT_NE(message_of<DataError>([&] {
+              evaluation_windows(of_lengths({1, 1}), 8, 4);
+            }).find("expected two or more tokens in a document, found 2 in 2 documents"),
             std::string::npos);
 }
 

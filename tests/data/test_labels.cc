@@ -65,7 +65,8 @@ TEST(LabelledTexts, RefusesWhatIsWrongNamingTheLine) {
   refused("{\"label\": 1, \"text\": \"a\"}\n{\"label\": 1}\n", "file:2");
   refused("{\"label\": [1], \"text\": \"a\"}\n", "expected a label: a text or a number");
   refused("{\"label\": 1, \"text\": \"a\"}\n1\ta\n", "file:2");
-  refused("1 good\n", "file:1: expected label<TAB>text or label<TAB>text<TAB>text, found 1 column", TextFormat::tab);
+  refused("1 good\n", "file:1: expected label<TAB>text or label<TAB>text<TAB>text, found 1 column",
+          TextFormat::tab);
 }
 
 TEST(TaggedSentences, ReadsColumnsAndJson) {
@@ -84,10 +85,11 @@ TEST(TaggedSentences, ReadsColumnsAndJson) {
   ASSERT_EQ(conll2003.items.size(), 1u);
   EXPECT_EQ(conll2003.items[0].tags, (std::vector<std::string>{"B-ORG", "O"}));
   EXPECT_EQ(read("EU NNP I-NP B-ORG\n", {.tag_column = 2}).items[0].tags[0], "NNP");
-  const TaggedSentences conllu =
-      read("# sent_id = 1\n# text = vámonos\n1-2\tvámonos\t_\t_\t_\n1\tvamos\tir\tVERB\t_\n2\tnos\tnosotros\tPRON\t_\n"
-           "2.1\tx\ty\tZ\t_\n",
-           {.word_column = 2, .tag_column = 4});
+  const TaggedSentences conllu = read(
+      "# sent_id = 1\n# text = "
+      "vámonos\n1-2\tvámonos\t_\t_\t_\n1\tvamos\tir\tVERB\t_\n2\tnos\tnosotros\tPRON\t_\n"
+      "2.1\tx\ty\tZ\t_\n",
+      {.word_column = 2, .tag_column = 4});
   EXPECT_EQ(conllu.items[0].words, (std::vector<std::string>{"vamos", "nos"}));
   EXPECT_EQ(conllu.items[0].tags, (std::vector<std::string>{"VERB", "PRON"}));
   // In the first column, 3-4 is a word.
@@ -114,7 +116,8 @@ TEST(TaggedSentences, RefusesWhatIsWrongNamingTheLine) {
   refused("A\tDET\ncat\t\n", "file:2: expected a tag, found an empty one");
   refused("\tDET\n", "file:1: expected a word, found an empty one");
   refused("A\tDET\n\xC3\tNOUN\n", "line 2");
-  refused("{\"words\": [\"a\", \"b\"], \"tags\": [\"X\"]}\n", "file:1: expected as many tags as words, found 1 and 2");
+  refused("{\"words\": [\"a\", \"b\"], \"tags\": [\"X\"]}\n",
+          "file:1: expected as many tags as words, found 1 and 2");
   const auto file = scratch.write("file", "A\tDET\n");
   EXPECT_THROW(read_tagged_sentences(file, {.word_column = 0}), UsageError);
   EXPECT_THROW(read_tagged_sentences(file, {.word_column = 2, .tag_column = 2}), UsageError);

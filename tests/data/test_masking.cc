@@ -48,8 +48,7 @@ TEST(Masking, SharesAreThoseOfThePaper) {
     std::vector<int32_t> after = before;
     const std::vector<int32_t> places = mask_tokens(after, own, {}, random);
     ASSERT_TRUE(std::ranges::is_sorted(places));
-    const int64_t candidates =
-        std::ranges::count_if(before, [](int32_t id) { return id >= 5; });
+    const int64_t candidates = std::ranges::count_if(before, [](int32_t id) { return id >= 5; });
     ASSERT_EQ(std::ssize(places), std::llround(0.15f * static_cast<float>(candidates)));
     ordinary += candidates;
     selected += std::ssize(places);
@@ -69,7 +68,9 @@ TEST(Masking, SharesAreThoseOfThePaper) {
       }
     }
   }
-  const auto share = [&](int64_t count) { return static_cast<double>(count) / static_cast<double>(selected); };
+  const auto share = [&](int64_t count) {
+    return static_cast<double>(count) / static_cast<double>(selected);
+  };
   EXPECT_NEAR(static_cast<double>(selected) / static_cast<double>(ordinary), 0.15, 0.001);
   EXPECT_NEAR(share(masked), 0.8, 0.006);
   EXPECT_NEAR(share(random_ones), 0.1 * 94 / 95, 0.005);

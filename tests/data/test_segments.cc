@@ -30,7 +30,8 @@ SentenceDocuments many_documents() {
 int64_t document_of(const SentenceDocuments& documents, int64_t token) {
   const auto sentence =
       std::ranges::upper_bound(documents.sentence_begins, token) - documents.sentence_begins.begin() - 1;
-  return std::ranges::upper_bound(documents.document_begins, sentence) - documents.document_begins.begin() - 1;
+  return std::ranges::upper_bound(documents.document_begins, sentence) - documents.document_begins.begin() -
+         1;
 }
 
 TEST(Segments, PairsAreHalfNextAndHalfFromOtherDocuments) {
@@ -132,14 +133,17 @@ TEST(Segments, PacksWholeSentencesOfADocument) {
 
 TEST(Segments, RefusesWhatCannotBe) {
   const SentenceDocuments one = counted_documents({{4, 5, 6}});
-  EXPECT_NE(message_of<DataError>([&] { make_segments(one, {}, 1, 0); }).find("two or more documents, found 1"),
-            std::string::npos);
+  EXPECT_NE(
+      message_of<DataError>([&] { make_segments(one, {}, 1, 0); }).find("two or more documents, found 1"),
+      std::string::npos);
   EXPECT_EQ(make_segments(one, {.pairs = false}, 1, 0).size(), 1u);
-  EXPECT_NE(message_of<UsageError>([&] { make_segments(one, {.max_length = 4}, 1, 0); })
-                .find("train.max_length: expected 5 or more tokens, found 4"),
+  EXPECT_NE(message_of<UsageError>([&] {
+              make_segments(one, {.max_length = 4}, 1, 0);
+            }).find("train.max_length: expected 5 or more tokens, found 4"),
             std::string::npos);
-  EXPECT_NE(message_of<UsageError>([&] { make_segments(one, {.short_share = 1.5f}, 1, 0); })
-                .find("train.short_share"),
+  EXPECT_NE(message_of<UsageError>([&] {
+              make_segments(one, {.short_share = 1.5f}, 1, 0);
+            }).find("train.short_share"),
             std::string::npos);
 }
 

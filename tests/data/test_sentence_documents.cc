@@ -39,9 +39,10 @@ TEST_F(SentenceDocumentsTest, CountsWhatIsCutUnknownAndSkipped) {
   const SentenceDocuments found = read("the cat sat ran\n\nthe zebra\n\xff\n\u200b\n",
                                        {.max_tokens = 3, .unknown = 1, .bad_utf8 = OnBadLine::skip});
   EXPECT_EQ(found.ids, (std::vector<int32_t>{5, 6, 8, 5, 1}));
-  EXPECT_EQ(found.summary(),
-            "2 documents, 2 sentences, 5 tokens (1 sentences cut, 1 unknown tokens, 1 lines that are not UTF-8 "
-            "skipped, 1 lines without a token skipped)");
+  EXPECT_EQ(
+      found.summary(),
+      "2 documents, 2 sentences, 5 tokens (1 sentences cut, 1 unknown tokens, 1 lines that are not UTF-8 "
+      "skipped, 1 lines without a token skipped)");
 }
 
 TEST_F(SentenceDocumentsTest, IsTheSameForAnyNumberOfThreads) {
@@ -75,7 +76,8 @@ TEST_F(SentenceDocumentsTest, EntropyOfSingleTokens) {
 TEST_F(SentenceDocumentsTest, RefusesTextsWithoutSentencesOrDocuments) {
   EXPECT_NE(message_of<DataError>([&] { read(""); }).find("found an empty file"), std::string::npos);
   EXPECT_NE(message_of<DataError>([&] { read("\n \n"); }).find("found no sentences"), std::string::npos);
-  EXPECT_NE(message_of<DataError>([&] { read("the\n\xff\n"); }).find("line 2, byte 1: expected UTF-8"), std::string::npos);
+  EXPECT_NE(message_of<DataError>([&] { read("the\n\xff\n"); }).find("line 2, byte 1: expected UTF-8"),
+            std::string::npos);
   const auto refusal = [&](const std::string& text) {
     const auto path = scratch_.write("flat", text);
     return message_of<DataError>([&] { require_documents_for_pairs(count_documents(path), path); });

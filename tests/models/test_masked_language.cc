@@ -92,8 +92,9 @@ TEST(MaskedLanguage, AModelWithoutTheHeadSaysSo) {
   config.masked_language = false;
   TextEncoder model(config);
   nn::initialise(model, 3);
-  EXPECT_NE(testing::message_of<UsageError>([&] { model.masked_language_output(); })
-                .find("expected a model with a masked-language head, found none"),
+  EXPECT_NE(testing::message_of<UsageError>([&] {
+              model.masked_language_output();
+            }).find("expected a model with a masked-language head, found none"),
             std::string::npos);
   EXPECT_THROW(model.masked_language_hidden(Tensor::full({2, 16}, 1)), UsageError);
 }

@@ -30,7 +30,10 @@ inline std::string letters_json(const std::string& characters, char start = 0) {
       {"added_tokens", nlohmann::ordered_json::array()},
       {"normalizer", nullptr},
       {"pre_tokenizer",
-       {{"type", "Split"}, {"pattern", {{"Regex", "[\\s\\S]"}}}, {"behavior", "Isolated"}, {"invert", false}}},
+       {{"type", "Split"},
+        {"pattern", {{"Regex", "[\\s\\S]"}}},
+        {"behavior", "Isolated"},
+        {"invert", false}}},
       {"post_processor", steps},
       {"decoder", {{"type", "Fuse"}}},
       {"model", {{"type", "WordLevel"}, {"vocab", vocabulary}, {"unk_token", "<unk>"}}}}

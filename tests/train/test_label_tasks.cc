@@ -79,8 +79,11 @@ TEST(ClassifyTask, LearnsAndExportsAModelWithTheSameResults) {
 TEST(ClassifyTask, LearnsNumbersOfPairs) {
   std::string text;
   for (int i = 0; i < 60; ++i)
-    text += concat(i % 3 == 0 ? "4.5" : i % 3 == 1 ? "2" : "-0.5", "\tthe ", i % 3 == 0 ? "red" : "blue",
-                   " dog\tthe ", i % 3 == 2 ? "man" : "dog", " runs .\n");
+    text +=
+        concat(i % 3 == 0   ? "4.5"
+               : i % 3 == 1 ? "2"
+                            : "-0.5",
+               "\tthe ", i % 3 == 0 ? "red" : "blue", " dog\tthe ", i % 3 == 2 ? "man" : "dog", " runs .\n");
   LabelRun<ClassifyJob> own(text, text);
   own.job.regression = true;
   own.job.options.max_steps = 150;
@@ -138,9 +141,12 @@ TEST(TagTask, TheLossCountsWordsAndNotTokens) {
 template <class Run>
 void expect_same_bits_after_kills() {
   Run own;
-  for (const auto& [field, value] :
-       {std::pair("train.validate_every", "8"), {"train.checkpoint_every", "5"}, {"train.accumulate", "2"},
-        {"optimizer.average_decay", "0.9"}, {"train.layer_decay", "0.8"}, {"train.frozen_layers", "1"}})
+  for (const auto& [field, value] : {std::pair("train.validate_every", "8"),
+                                     {"train.checkpoint_every", "5"},
+                                     {"train.accumulate", "2"},
+                                     {"optimizer.average_decay", "0.9"},
+                                     {"train.layer_decay", "0.8"},
+                                     {"train.frozen_layers", "1"}})
     ASSERT_TRUE(own.job.set_field(field, value)) << field;
   own.run();
   own.job.folder = own.scratch / "part";
@@ -180,9 +186,11 @@ TEST(ClassifyTask, ARunBelongsToItsSettingsAndData) {
   refused([](ClassifyJob& job) { job.encoder.shape.d_ff = 48; }, "model.d_ff: expected 64");
   refused([&](ClassifyJob& job) { job.train = own.scratch.write("more.txt", testing::colour_texts(61)); },
           "data.fingerprint");
-  refused([&](ClassifyJob& job) {
-    job.train = own.scratch.write("new.txt", testing::colour_texts(60) + "ugly\tthe dog\n");
-  }, "data.labels: expected bad, good as in the checkpoint, found bad, good, ugly");
+  refused(
+      [&](ClassifyJob& job) {
+        job.train = own.scratch.write("new.txt", testing::colour_texts(60) + "ugly\tthe dog\n");
+      },
+      "data.labels: expected bad, good as in the checkpoint, found bad, good, ugly");
 }
 
 TEST(ClassifyTask, FrozenLayersStayAndHaveNoGradient) {
@@ -296,7 +304,8 @@ TEST(LabelTasks, RefuseSettingsByName) {
   refused("data.train", "", "data.train: expected a file of training data, found none");
   ClassifyRun own;
   EXPECT_FALSE(own.job.set_field("data.word_column", "2")) << "of the other task";
-  for (const Field& field : own.job.fields()) EXPECT_TRUE(own.job.set_field(field.name, field.value)) << field.name;
+  for (const Field& field : own.job.fields())
+    EXPECT_TRUE(own.job.set_field(field.name, field.value)) << field.name;
 }
 
 }  // namespace

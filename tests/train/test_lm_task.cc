@@ -201,7 +201,8 @@ TEST_F(LanguageModelling, SamplesDoNotChangeTheRun) {
   Observer observer, silent;
   run_job(job("with"), observer);
   run_job(without, silent);
-  EXPECT_EQ(read_file(scratch_ / "with/model.safetensors"), read_file(scratch_ / "without/model.safetensors"));
+  EXPECT_EQ(read_file(scratch_ / "with/model.safetensors"),
+            read_file(scratch_ / "without/model.safetensors"));
   EXPECT_TRUE(silent.validations.back().evaluation.samples.empty());
   const std::string log = read_file(scratch_ / "with/log.jsonl");
   EXPECT_NE(log.find("\"samples\":[\""), std::string::npos);
@@ -262,7 +263,8 @@ TEST_F(LanguageModelling, NamesWhatIsWrong) {
   };
   expect(refused([](LmJob& other) { other.corpus.train.clear(); }), "data.train: expected a file");
   expect(refused([](LmJob& other) { other.corpus.train = "-"; }), "expected a file, as a resumed run");
-  expect(refused([](LmJob& other) { other.shape.heads = 5; }), "model.heads: expected a divisor of d_model 32");
+  expect(refused([](LmJob& other) { other.shape.heads = 5; }),
+         "model.heads: expected a divisor of d_model 32");
   expect(refused([](LmJob& other) { other.shape.key_heads = 1; }), "model.key_heads: expected 0 or 2");
   expect(refused([](LmJob& other) { other.corpus.valid_share = 1; }),
          "data.valid_share: expected 0 to below 1, found 1");

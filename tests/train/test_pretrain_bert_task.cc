@@ -113,8 +113,7 @@ TEST(PretrainBertTask, LossOfAccumulatedBatchesIsTheMeanOverTheStep) {
     EXPECT_EQ(part.curves[1].count, static_cast<double>(batch->size.labels));
     EXPECT_EQ(part.curves[2].count, static_cast<double>(batch->size.items));
   }
-  const double expected =
-      masked / static_cast<double>(step.labels) + next / static_cast<double>(step.items);
+  const double expected = masked / static_cast<double>(step.labels) + next / static_cast<double>(step.items);
   EXPECT_GT(expected, 3);
   EXPECT_NEAR(total, expected, 1e-4);
   EXPECT_NEAR(curve / static_cast<double>(step.labels), expected, 1e-9);
@@ -154,8 +153,8 @@ TEST(PretrainBertTask, KilledAndResumedEndsInTheSameBits) {
   Observer rest;
   EXPECT_EQ(run_job(topic_job(scratch / "data", scratch / "part"), rest).steps, 24);
   EXPECT_GE(rest.start.resumed_from, 15);
-  for (const char* name : {"model.safetensors", "config.json", "tokenizer_config.json", "vocab.txt",
-                           "log.jsonl", "curve.svg"})
+  for (const char* name :
+       {"model.safetensors", "config.json", "tokenizer_config.json", "vocab.txt", "log.jsonl", "curve.svg"})
     EXPECT_EQ(read_file(scratch / "whole" / name), read_file(scratch / "part" / name)) << name;
   EXPECT_EQ(testing::event_points(scratch / "whole/runs"), testing::event_points(scratch / "part/runs"));
 }
@@ -175,8 +174,9 @@ TEST(PretrainBertTask, ARunBelongsToItsSettingsAndItsData) {
               other.task.masking.whole_words = true;
             }).find("resume: train.whole_words: expected false as in the checkpoint, found true"),
             std::string::npos);
-  EXPECT_NE(refused([](PretrainBertJob& other) { other.task.segments.short_share = 0.5f; })
-                .find("train.short_share: expected 0.1"),
+  EXPECT_NE(refused([](PretrainBertJob& other) {
+              other.task.segments.short_share = 0.5f;
+            }).find("train.short_share: expected 0.1"),
             std::string::npos);
   EXPECT_NE(refused([](PretrainBertJob& other) { other.vocabulary.size = 70; }).find("vocabulary.size"),
             std::string::npos);
@@ -203,15 +203,17 @@ TEST(PretrainBertJob, SettingsAreCheckedFirst) {
   using Job = PretrainBertJob;
   EXPECT_NE(refused([](Job& job) { job.train.clear(); }).find("data.train: expected a file"),
             std::string::npos);
-  EXPECT_NE(refused([](Job& job) { job.task.segments.max_length = 64; })
-                .find("model.max_positions: expected at least train.max_length = 64, found 32"),
+  EXPECT_NE(refused([](Job& job) {
+              job.task.segments.max_length = 64;
+            }).find("model.max_positions: expected at least train.max_length = 64, found 32"),
             std::string::npos);
   EXPECT_NE(refused([](Job& job) { job.task.masking.rate = 1.5f; }).find("train.mask_rate"),
             std::string::npos);
   EXPECT_NE(refused([](Job& job) { job.shape.heads = 5; }).find("model.heads: expected a divisor"),
             std::string::npos);
-  EXPECT_NE(refused([&](Job& job) { job.train = scratch.write("flat", "a0 a1\nb0 b1\n"); })
-                .find("next-sentence prediction needs two or more documents with blank lines between them"),
+  EXPECT_NE(refused([&](Job& job) {
+              job.train = scratch.write("flat", "a0 a1\nb0 b1\n");
+            }).find("next-sentence prediction needs two or more documents with blank lines between them"),
             std::string::npos);
 }
 

@@ -113,9 +113,8 @@ TEST(StartFolder, Int8WeightsBecomeF32) {
 TEST(StartFolder, RefusesOtherFolders) {
   const Scratch scratch;
   const auto refused = [&](const std::string& name, const std::string& message) {
-    const std::string found = message_of<UsageError>([&] {
-      StartFolder(golden_model(name), FolderKind::encoder, {}, /*resumes=*/false);
-    });
+    const std::string found = message_of<UsageError>(
+        [&] { StartFolder(golden_model(name), FolderKind::encoder, {}, /*resumes=*/false); });
     EXPECT_NE(found.find(message), std::string::npos) << found;
   };
   refused("gpt2", "expected the folder of a text encoder, found \"gpt2\", a language model");
@@ -125,8 +124,9 @@ TEST(StartFolder, RefusesOtherFolders) {
   models::TextEncoderConfig config = models::read_text_encoder_config(golden_model("bert_base"));
   config.encoder.layer.d_ff += 4;
   const models::TextEncoder model(config);
-  EXPECT_NE(message_of<DataError>([&] { initialise_from(golden_model("bert_base"), model, 1); })
-                .find("encoder.layers.0.fc1.weight: expected [16, 8], found [12, 8]"),
+  EXPECT_NE(message_of<DataError>([&] {
+              initialise_from(golden_model("bert_base"), model, 1);
+            }).find("encoder.layers.0.fc1.weight: expected [16, 8], found [12, 8]"),
             std::string::npos);
 }
 

@@ -38,7 +38,8 @@ std::vector<std::string> read_json(const std::string& line, const std::string& w
 }
 
 void require_columns(size_t count, std::optional<size_t> first, TextFormat format, const std::string& where) {
-  const bool good = (count == 2 || (count == 3 && format != TextFormat::space)) && count == first.value_or(count);
+  const bool good =
+      (count == 2 || (count == 3 && format != TextFormat::space)) && count == first.value_or(count);
   if (good) return;
   const char* const form = format == TextFormat::space ? "the label, a space and the text"
                                                        : "label<TAB>text or label<TAB>text<TAB>text";

@@ -84,8 +84,8 @@ void add_json(const std::string& line, int64_t number, Sentences& sentences, con
   const std::vector<JsonValue> words = object[object.has("words") ? "words" : "tokens"].items();
   const std::vector<JsonValue> tags = object["tags"].items();
   if (words.size() != tags.size()) {
-    throw DataError(concat(where, ": expected as many tags as words, found ", tags.size(), " and ",
-                           words.size()));
+    throw DataError(
+        concat(where, ": expected as many tags as words, found ", tags.size(), " and ", words.size()));
   }
   for (size_t i = 0; i < words.size(); ++i) sentences.add(words[i].string(), label_text(tags[i]), number);
   sentences.end();

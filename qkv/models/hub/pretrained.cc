@@ -300,7 +300,8 @@ void require_expressible(const TextEncoderConfig& config, std::string_view model
   const TextEncoderConfig read = family.parse(ConfigReader(family.serialize(config).json(), kConfig));
   if (read.labelled != config.labelled || read.labels != config.labels ||
       read.masked_language != config.masked_language || read.next_sentence != config.next_sentence) {
-    throw UsageError(concat("model_type \"", model_type, "\": expected a family with these heads, found one without"));
+    throw UsageError(
+        concat("model_type \"", model_type, "\": expected a family with these heads, found one without"));
   }
 }
 

@@ -65,7 +65,8 @@ void require_readable_again(const char* field, const std::filesystem::path& file
   using std::filesystem::file_type;
   const bool pipe = type == file_type::fifo || type == file_type::socket || type == file_type::character;
   if (!pipe && file != "-") return;
-  throw UsageError(concat(field, " ", file.string(), ": expected a file, as a resumed run reads it again, found ",
+  throw UsageError(concat(field, " ", file.string(),
+                          ": expected a file, as a resumed run reads it again, found ",
                           pipe ? "a pipe" : "stdin", "; write the text to a file, which gzip may compress"));
 }
 
@@ -106,8 +107,7 @@ LmTokenizer make_tokenizer(const LmJob& job, const Texts& texts, const std::file
       .vocab_size = job.corpus.vocab_size,
       .skip_bad_utf8 = job.corpus.skip_bad_utf8};
   const bool held_out = job.corpus.valid.empty() && texts.valid;
-  if (!held_out)
-    return trained_lm_tokenizer(text::train_tokenizer(training, stop), job.corpus.documents);
+  if (!held_out) return trained_lm_tokenizer(text::train_tokenizer(training, stop), job.corpus.documents);
   const std::filesystem::path part = cache / "train.txt";
   AtomicFile file(part);
   for (const std::string& text : texts.train.texts) {

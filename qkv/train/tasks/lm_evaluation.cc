@@ -48,8 +48,9 @@ std::optional<LmScore> score_documents(const models::LanguageModel& model,
     int64_t row = 0;
     for (const data::TokenWindow& window : some) {
       const int64_t counted = window.tokens - window.context;
-      const auto labels = std::span(rows.labels)
-                              .subspan(static_cast<size_t>(row + window.context), static_cast<size_t>(counted));
+      const auto labels =
+          std::span(rows.labels)
+              .subspan(static_cast<size_t>(row + window.context), static_cast<size_t>(counted));
       for (const float log_probability : search::label_log_probabilities(
                model.output_projection(), hidden.slice_rows(row + window.context, counted), labels))
         score.nll -= static_cast<double>(log_probability);
@@ -62,14 +63,14 @@ std::optional<LmScore> score_documents(const models::LanguageModel& model,
 
 std::string sample_line(const models::LanguageModel& model, const text::Tokenizer& tokenizer,
                         const LmSampling& options) {
-  search::Request request{.source = options.prompt, .options = search::language_defaults(), .prefix = {}, .key = options.key};
+  search::Request request{
+      .source = options.prompt, .options = search::language_defaults(), .prefix = {}, .key = options.key};
   request.options.sampling = search::Sampling{.temperature = options.temperature, .seed = 1};
   request.options.max_new_tokens = static_cast<int>(options.max_tokens);
   request.options.min_new_tokens = 1;
   // The search owns its model; this one outlives it.
   const std::shared_ptr<const models::LanguageModel> handle(std::shared_ptr<const void>(), &model);
-  std::vector<search::NBest> found =
-      search::hypotheses_of(search::generate(handle, std::span(&request, 1)));
+  std::vector<search::NBest> found = search::hypotheses_of(search::generate(handle, std::span(&request, 1)));
   std::vector<int32_t>& ids = found.front().front().ids;
   if (!ids.empty() && std::ranges::count(model.config().eos_ids, ids.back()) > 0) ids.pop_back();
   return one_line(tokenizer.decode(ids), options.max_characters);

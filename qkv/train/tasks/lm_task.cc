@@ -79,8 +79,8 @@ TaskInfo LmTask::info() const {
 std::vector<Field> LmTask::fields() const {
   std::vector<Field> all = inputs_.fields;
   for (Field& field : train::fields(inputs_.options)) all.push_back(std::move(field));
-  all.push_back({"data.fingerprint",
-                 std::to_string(data::fingerprint(inputs_.train, inputs_.tokenizer.tokenizer))});
+  all.push_back(
+      {"data.fingerprint", std::to_string(data::fingerprint(inputs_.train, inputs_.tokenizer.tokenizer))});
   return all;
 }
 
@@ -104,12 +104,13 @@ std::vector<Metric> LmTask::metrics() const {
 }
 
 std::optional<Evaluation> LmTask::evaluate(const EvaluationRequest& request) const {
-  const std::optional<LmScore> score = score_documents(
-      model_, *inputs_.valid, {.batch_tokens = inputs_.options.batch_tokens}, request.stop);
+  const std::optional<LmScore> score =
+      score_documents(model_, *inputs_.valid, {.batch_tokens = inputs_.options.batch_tokens}, request.stop);
   if (!score) return std::nullopt;
-  Evaluation result{.loss = score->loss(),
-                    .metrics = {{"perplexity", score->perplexity()}, {"bits_per_byte", score->bits_per_byte()}},
-                    .samples = {}};
+  Evaluation result{
+      .loss = score->loss(),
+      .metrics = {{"perplexity", score->perplexity()}, {"bits_per_byte", score->bits_per_byte()}},
+      .samples = {}};
   if (!std::isfinite(result.loss) || inputs_.options.samples == 0) return result;
   const data::TokenDocuments& train = inputs_.train;
   constexpr int64_t kCharacters = 80;

@@ -24,9 +24,9 @@ struct LmTokenizer {
 // DataError for a tokenizer without an end token.
 LmTokenizer open_lm_tokenizer(const std::filesystem::path& path);
 
-// A tokenizer.json from text::train_tokenizer(). An end token, <|endoftext|>, is added if it has none. Between
-// documents it is the start token too, which the tokenizer then puts before a text, so that prompts begin as
-// documents do in training.
+// A tokenizer.json from text::train_tokenizer(). An end token, <|endoftext|>, is added if it has none.
+// Between documents it is the start token too, which the tokenizer then puts before a text, so that prompts
+// begin as documents do in training.
 LmTokenizer trained_lm_tokenizer(const std::string& json, data::DocumentBounds bounds);
 
 // Writes the files. tokenizer_config.json gets the special tokens and the class that transformers need, if it

@@ -20,10 +20,18 @@ namespace fs = std::filesystem;
 using models::FolderKind;
 
 // Of one tokenizer: a folder may have several formats of it.
-constexpr std::array<std::string_view, 12> kTokenizerFiles{
-    "tokenizer.json", "tokenizer_config.json",   "special_tokens_map.json", "added_tokens.json",
-    "vocab.txt",      "vocab.json",              "merges.txt",              "tokenizer.model",
-    "spiece.model",   "sentencepiece.bpe.model", "source.spm",              "target.spm"};
+constexpr std::array<std::string_view, 12> kTokenizerFiles{"tokenizer.json",
+                                                           "tokenizer_config.json",
+                                                           "special_tokens_map.json",
+                                                           "added_tokens.json",
+                                                           "vocab.txt",
+                                                           "vocab.json",
+                                                           "merges.txt",
+                                                           "tokenizer.model",
+                                                           "spiece.model",
+                                                           "sentencepiece.bpe.model",
+                                                           "source.spm",
+                                                           "target.spm"};
 // config.json, and what other tasks read.
 constexpr std::array<std::string_view, 6> kOtherFiles{
     "config.json",  "generation_config.json",    "preprocessor_config.json",
@@ -70,8 +78,7 @@ void adopt(const fs::path& from, const Model& source, const Model& model, uint64
                        "that they were made from is a better start"));
   }
   std::map<std::string, nn::Parameter> known;
-  source.visit(
-      [&](const std::string& name, const nn::Parameter& parameter) { known[name] = parameter; });
+  source.visit([&](const std::string& name, const nn::Parameter& parameter) { known[name] = parameter; });
   std::vector<std::string> fresh;
   model.visit([&](const std::string& name, const nn::Parameter& parameter) {
     const auto is_in = [&](std::string_view part) { return belongs_to(name, part); };
@@ -183,7 +190,8 @@ void initialise_from(const fs::path& from, const models::TextEncoder& model, uin
 
 void initialise_from(const fs::path& from, const models::ImageEncoder& model, uint64_t seed) {
   const auto source = models::load_image_encoder(from);
-  adopt(from, *source, model, seed, {"classifier", "pooler"}, replaced_labels(source->config(), model.config()));
+  adopt(from, *source, model, seed, {"classifier", "pooler"},
+        replaced_labels(source->config(), model.config()));
 }
 
 }  // namespace qkv::train

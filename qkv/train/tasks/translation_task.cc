@@ -28,7 +28,9 @@ class TranslationBatches : public BatchStream {
  public:
   TranslationBatches(const data::TokenStore& store, const data::BatchOptions& options, data::CursorState from,
                      text::SpecialIds special)
-      : store_(store), cursor_(data::pair_costs(store), options, from, data::target_lengths(store)), special_(special) {}
+      : store_(store),
+        cursor_(data::pair_costs(store), options, from, data::target_lengths(store)),
+        special_(special) {}
 
   std::unique_ptr<Batch> next() override {
     const data::Batch pairs = cursor_.next();

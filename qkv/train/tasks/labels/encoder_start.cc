@@ -68,7 +68,8 @@ bool set_field(EncoderOptions& options, std::string_view name, std::string_view 
 
 std::vector<Field> fields(const EncoderOptions& options) {
   std::vector<Field> all = listed([&](const auto& visit) { visit_fields(options, visit); });
-  for (const auto& [name, value] : models::fields(options.shape)) all.push_back({concat(kModel, name), value});
+  for (const auto& [name, value] : models::fields(options.shape))
+    all.push_back({concat(kModel, name), value});
   return all;
 }
 
@@ -114,8 +115,9 @@ void complete_fine_tuning(TrainOptions& options, const std::set<std::string>& gi
                                     {"adam.weight_decay", "0.01"}}) {
     if (!given.contains(name)) set_field(options, name, value);
   }
-  const bool limited = std::ranges::any_of(
-      given, [](const std::string& name) { return name.starts_with("train.max_") && name != "train.max_length"; });
+  const bool limited = std::ranges::any_of(given, [](const std::string& name) {
+    return name.starts_with("train.max_") && name != "train.max_length";
+  });
   if (!limited) options.max_epochs = 3;
 }
 
@@ -183,9 +185,8 @@ EncoderStart open_encoder(const EncoderOptions& options, const std::filesystem::
   write_tokenizer_files(run, files);
   text::Tokenizer tokenizer = text::Tokenizer::load(run);
   models::TextEncoderConfig config = models::bert(options.shape, tokenizer.size());
-  return {.config = std::move(config),
-          .tokenizer = std::move(tokenizer),
-          .tokenizer_files = std::move(files)};
+  return {
+      .config = std::move(config), .tokenizer = std::move(tokenizer), .tokenizer_files = std::move(files)};
 }
 
 }  // namespace qkv::train

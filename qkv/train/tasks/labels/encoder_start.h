@@ -24,8 +24,8 @@ struct EncoderOptions {
   // Of a model with random weights. With `from`, complete() fills in the folder's sizes; only the dropout
   // rates may differ from them.
   models::ModelShape shape;
-  // Of a model with random weights: a folder with the tokenizer; empty: a WordPiece tokenizer is trained on the
-  // training texts.
+  // Of a model with random weights: a folder with the tokenizer; empty: a WordPiece tokenizer is trained on
+  // the training texts.
   std::filesystem::path tokenizer;
   int64_t vocabulary_size = 8000;  // of that tokenizer; smaller if the texts yield fewer pieces
   bool lowercase = true;           // of that tokenizer, which then also strips accents
@@ -61,8 +61,8 @@ struct EncoderStart {
   int64_t max_length(int64_t wanted) const;
 };
 
-// Opens the folder or makes the tokenizer. `write_texts` writes the training texts to a file. The tokenizer of
-// a run that `resumes` is in `run`. Throws the errors of StartFolder, text::Tokenizer and
+// Opens the folder or makes the tokenizer. `write_texts` writes the training texts to a file. The tokenizer
+// of a run that `resumes` is in `run`. Throws the errors of StartFolder, text::Tokenizer and
 // text::train_tokenizer(); UsageError for invalid sizes.
 EncoderStart open_encoder(const EncoderOptions& options, const std::filesystem::path& run, bool resumes,
                           const std::function<void(const std::filesystem::path& file)>& write_texts,

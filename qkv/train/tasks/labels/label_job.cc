@@ -85,7 +85,7 @@ std::unique_ptr<Task> LabelJob::make_task(bool resumes, TrainObserver& observer,
   observer.on_stage("reading the data");
   const Data data = read_data(stop);
   observer.on_stage(encoder.from.empty() && encoder.tokenizer.empty() && !resumes ? "training the tokenizer"
-                                                                                 : "reading the tokenizer");
+                                                                                  : "reading the tokenizer");
   EncoderStart start = open_encoder(encoder, folder, resumes, data.write_texts, stop);
   const bool regression = data.labels.empty();
   start.label(target(),

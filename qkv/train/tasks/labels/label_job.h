@@ -35,7 +35,7 @@ struct LabelJob : Job {
     std::vector<std::string> labels;  // empty: numbers
     // Writes the training texts, one per line.
     std::function<void(const std::filesystem::path& file)> write_texts;
-    std::function<LabelRows(const text::Tokenizer& tokenizer, const std::vector<std::string>& labels,
+    std::function<LabelRows(const text::Tokenizer&tokenizer, const std::vector<std::string>&labels,
                             int64_t max_length)>
         encode_train, encode_valid;  // encode_valid: only with validation data
     // Throws DataError for labels that are not among these.

@@ -12,8 +12,8 @@
 #include "qkv/data/token_rows.h"
 #include "qkv/metrics/classification.h"
 #include "qkv/models/text_encoder.h"
-#include "qkv/train/tasks/labels/label_rows.h"
 #include "qkv/train/task.h"
+#include "qkv/train/tasks/labels/label_rows.h"
 
 namespace qkv::train {
 

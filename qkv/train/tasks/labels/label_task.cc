@@ -100,13 +100,13 @@ LabelTask::LabelTask(Inputs inputs)
 
 TaskInfo LabelTask::info() const {
   const bool texts = model_.config().labelled == ClassificationTarget::texts;
-  return {.name = texts ? "classify" : "tag",
-          .items = texts ? "texts" : "sentences",
-          .units = "tokens",
-          .train_items = std::ssize(inputs_.train.items),
-          .valid_items = inputs_.valid ? std::ssize(inputs_.valid->items) : 0,
-          .sizes = {{"vocabulary", model_.config().vocabulary},
-                    {"labels", std::ssize(model_.config().labels)}}};
+  return {
+      .name = texts ? "classify" : "tag",
+      .items = texts ? "texts" : "sentences",
+      .units = "tokens",
+      .train_items = std::ssize(inputs_.train.items),
+      .valid_items = inputs_.valid ? std::ssize(inputs_.valid->items) : 0,
+      .sizes = {{"vocabulary", model_.config().vocabulary}, {"labels", std::ssize(model_.config().labels)}}};
 }
 
 std::vector<Field> LabelTask::fields() const {
@@ -149,8 +149,7 @@ std::vector<optim::ParameterGroup> LabelTask::parameter_groups() const {
   for (int64_t d = 1; d <= model_.config().encoder.layers + 1; ++d) {
     groups.push_back(
         {.contains = [this, d](const nn::NamedParameter& parameter) { return depth(parameter.name) == d; },
-         .learning_rate_factor =
-             std::pow(double{inputs_.options.layer_decay}, static_cast<double>(d))});
+         .learning_rate_factor = std::pow(double{inputs_.options.layer_decay}, static_cast<double>(d))});
   }
   return groups;
 }
@@ -167,7 +166,8 @@ BatchLoss LabelTask::loss(const Batch& batch, const BatchSize& step, nn::Forward
   const bool regression = !own.values.empty();
   const Variable sum =
       regression
-          ? mse(logits, from_host(Tensor::from(own.values, {std::ssize(own.values), 1}), logits.value().device()),
+          ? mse(logits,
+                from_host(Tensor::from(own.values, {std::ssize(own.values), 1}), logits.value().device()),
                 Reduction::sum)
           : cross_entropy(logits, Tensor::from(own.labels, {std::ssize(own.labels)}),
                           {.ignored_label = kNoLabel,
@@ -182,8 +182,7 @@ std::optional<Evaluation> LabelTask::evaluate(const EvaluationRequest& request) 
   const std::optional<LabelPredictions> found =
       predict(model_, *inputs_.valid, std::max(batch_tokens_, kTokens), request.stop);
   if (!found) return std::nullopt;
-  return Evaluation{.loss = found->loss(),
-                    .metrics = label_scores(model_.config(), *found, *inputs_.valid)};
+  return Evaluation{.loss = found->loss(), .metrics = label_scores(model_.config(), *found, *inputs_.valid)};
 }
 
 void LabelTask::export_model(const std::filesystem::path& folder) const {

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "qkv/train/fields.h"
+#include "qkv/train/task.h"
 #include "qkv/train/tasks/labels/encoder_start.h"
 #include "qkv/train/tasks/labels/label_scores.h"
-#include "qkv/train/task.h"
 
 namespace qkv::train {
 

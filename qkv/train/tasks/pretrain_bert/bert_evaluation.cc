@@ -10,7 +10,7 @@
 namespace qkv::train {
 namespace {
 
-constexpr uint64_t kSeed = 1;          // of segments and masks
+constexpr uint64_t kSeed = 1;           // of segments and masks
 constexpr int64_t kRowsOfLogits = 512;  // held at a time: bounds memory for large vocabularies
 
 struct Sums {
@@ -21,8 +21,8 @@ struct Sums {
 // Adds the losses and the number of right predictions of logits [rows, classes].
 void add(const Variable& logits, std::span<const int32_t> labels, Sums& sums) {
   const auto rows = std::ssize(labels);
-  const Tensor losses = to_host(
-      cross_entropy(logits, Tensor::from(labels, {rows}), {.reduction = Reduction::none}).value());
+  const Tensor losses =
+      to_host(cross_entropy(logits, Tensor::from(labels, {rows}), {.reduction = Reduction::none}).value());
   for (const float loss : losses.values()) sums.loss += static_cast<double>(loss);
   const Tensor host = to_host(logits.value());
   const int64_t classes = host.cols();

@@ -21,12 +21,9 @@ struct PretrainingScores {
 
 // Segments and masks are the same in every evaluation, whatever the seed of the training. Nothing if `stop`
 // was set before the end. Throws UsageError if the model lacks a head.
-std::optional<PretrainingScores> evaluate_pretraining(const models::TextEncoder& model,
-                                                      const data::SentenceDocuments& documents,
-                                                      const data::SegmentOptions& segments,
-                                                      const data::MaskingVocabulary& vocabulary,
-                                                      const data::MaskingOptions& masking,
-                                                      int64_t batch_tokens,
-                                                      const std::atomic<bool>* stop = nullptr);
+std::optional<PretrainingScores> evaluate_pretraining(
+    const models::TextEncoder& model, const data::SentenceDocuments& documents,
+    const data::SegmentOptions& segments, const data::MaskingVocabulary& vocabulary,
+    const data::MaskingOptions& masking, int64_t batch_tokens, const std::atomic<bool>* stop = nullptr);
 
 }  // namespace qkv::train

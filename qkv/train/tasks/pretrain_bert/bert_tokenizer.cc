@@ -75,8 +75,8 @@ BertTokenizer open_bert_tokenizer(const std::filesystem::path& path) {
   const bool known = (is_folder || path.filename() == kJson) ? take(kJson) || (is_folder && take(kWords))
                                                              : path.filename() == kWords && take(kWords);
   if (!known) {
-    throw DataError(
-        concat(path.string(), ": expected a WordPiece tokenizer (", kJson, " or ", kWords, "), found another"));
+    throw DataError(concat(path.string(), ": expected a WordPiece tokenizer (", kJson, " or ", kWords,
+                           "), found another"));
   }
   for (const std::string_view name : kBeside) take(name);
   return result;

@@ -57,16 +57,17 @@ void require_readable_again(const char* field, const std::filesystem::path& file
 data::SentenceDocuments read_text(const std::filesystem::path& path, const BertTokenizer& tokenizer,
                                   const data::SegmentOptions& segments, data::OnBadLine bad_utf8,
                                   const std::atomic<bool>* stop) {
-  data::SentenceDocuments text = data::read_sentence_documents(
-      path, tokenizer.tokenizer,
-      {.max_tokens = segments.max_length - segments.special_tokens(),
-       .unknown = tokenizer.unknown(),
-       .bad_utf8 = bad_utf8},
-      stop);
+  data::SentenceDocuments text =
+      data::read_sentence_documents(path, tokenizer.tokenizer,
+                                    {.max_tokens = segments.max_length - segments.special_tokens(),
+                                     .unknown = tokenizer.unknown(),
+                                     .bad_utf8 = bad_utf8},
+                                    stop);
   if (segments.pairs) data::require_documents_for_pairs(text.counts(), path);
   log_info(concat(path.string(), ": ", text.summary()));
   if (text.unknown == text.tokens()) {
-    throw DataError(concat(path.string(), ": expected text in the characters of the vocabulary, found none: all ",
+    throw DataError(concat(path.string(),
+                           ": expected text in the characters of the vocabulary, found none: all ",
                            text.tokens(), " tokens are unknown"));
   }
   constexpr int64_t kFew = 100;
@@ -118,7 +119,8 @@ void PretrainBertJob::check() const {
                             task.segments.max_length, ", found ", shape.max_positions));
   }
   if (valid.empty() && options.patience > 0)
-    throw UsageError(concat("train.patience: expected 0 without a validation file, found ", options.patience));
+    throw UsageError(
+        concat("train.patience: expected 0 without a validation file, found ", options.patience));
   require_readable_again("data.train", train);
   require_readable_again("data.valid", valid);
   for (const std::filesystem::path& file : {train, valid}) {
@@ -132,14 +134,14 @@ std::unique_ptr<Task> PretrainBertJob::make_task(bool resumes, TrainObserver& ob
                                                  const std::atomic<bool>* stop) const {
   const bool trains = !resumes && vocabulary.tokenizer.empty();
   observer.on_stage(trains ? "training the vocabulary" : "reading the vocabulary");
-  BertTokenizer tokenizer =
-      trains ? train_bert_tokenizer({.inputs = {train},
-                                     .kind = text::TokenizerKind::wordpiece,
-                                     .vocab_size = vocabulary.size,
-                                     .lowercase = !vocabulary.cased,
-                                     .skip_bad_utf8 = bad_utf8 == data::OnBadLine::skip},
-                                    stop)
-             : open_bert_tokenizer(resumes ? folder : vocabulary.tokenizer);
+  BertTokenizer tokenizer = trains
+                                ? train_bert_tokenizer({.inputs = {train},
+                                                        .kind = text::TokenizerKind::wordpiece,
+                                                        .vocab_size = vocabulary.size,
+                                                        .lowercase = !vocabulary.cased,
+                                                        .skip_bad_utf8 = bad_utf8 == data::OnBadLine::skip},
+                                                       stop)
+                                : open_bert_tokenizer(resumes ? folder : vocabulary.tokenizer);
   observer.on_stage("tokenizing");
   const data::SegmentOptions segments = task.segment_options();
   data::SentenceDocuments text = read_text(train, tokenizer, segments, bad_utf8, stop);

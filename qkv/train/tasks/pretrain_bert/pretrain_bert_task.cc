@@ -40,9 +40,8 @@ class PretrainBertBatches : public BatchStream {
     auto batch = std::make_unique<PretrainBertBatch>();
     batch->rows = data::make_rows(inputs_.train, chosen, segments_, inputs_.tokenizer.vocabulary,
                                   inputs_.options.masking, seed_);
-    batch->size = {.items = std::ssize(chosen.items),
-                   .units = chosen.cost,
-                   .labels = std::ssize(batch->rows.labels)};
+    batch->size = {
+        .items = std::ssize(chosen.items), .units = chosen.cost, .labels = std::ssize(batch->rows.labels)};
     return batch;
   }
   data::CursorState state() const override { return cursor_.state(); }
