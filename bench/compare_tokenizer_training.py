@@ -14,12 +14,13 @@ Needs tokenizers and transformers. All files together are one corpus. Prints for
 import argparse
 import collections
 import json
-import os
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+
+from measured import run_measured
 
 TRAIN = """
 import json, sys
@@ -44,11 +45,8 @@ tokenizer.save(out)
 def measured(command):
     """Seconds and peak MB of a process."""
     began = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    if status != 0:
-        sys.exit(f"failed: {command}")
-    return time.perf_counter() - began, usage.ru_maxrss / 1000
+    _, megabytes = run_measured(command)
+    return time.perf_counter() - began, megabytes
 
 
 def by_peer(kind, options, out, files):

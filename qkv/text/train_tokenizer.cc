@@ -119,7 +119,7 @@ class Trainer {
       : training_(training), stop_(stop), observer_(observer) {}
 
   std::string train() {
-    const std::string json = of_kind();
+    std::string json = of_kind();
     progress_.stage = TokenizerProgress::Stage::done;
     if (observer_) observer_(progress_);
     return json;
@@ -144,7 +144,8 @@ class Trainer {
     std::vector<std::string> tokens = kBertTokens;
     SpelledWords spelled;
     {
-      const NormalizerPtr normalizer = bert_normalizer({.strip_accents = {}, .lowercase = training_.lowercase});
+      const NormalizerPtr normalizer =
+          bert_normalizer({.strip_accents = {}, .lowercase = training_.lowercase});
       const auto words = count(normalizer.get(), *bert_pre_tokenizer());
       const auto alphabet = alphabet_of(words, training_.limit_alphabet);
       progress_.characters = std::ssize(alphabet);

@@ -48,7 +48,7 @@ using TokenizerObserver = std::function<void(const TokenizerProgress&)>;
 //
 // The same text and options give the same bytes on any machine with any number of threads. Memory, except for
 // unigram (train_sentencepiece.h): a block of text per thread (1 MiB, or a line if it is longer), and some
-// 200 bytes for each distinct word, whatever the length of the text.
+// 400 bytes for each distinct word, whatever the length of the text.
 //
 // `observer` is called from the calling thread, at least once per block and per 64 merges, and at the end.
 // Throws UsageError for options out of range and for a vocabulary size too small for the characters of the

@@ -117,7 +117,7 @@ class Merger {
         continue;
       }
       if (count < std::max<int64_t>(least, 1)) break;
-      const Queued taken = top;
+      Queued taken = top;
       queue_.pop_back();
       return taken;
     }
