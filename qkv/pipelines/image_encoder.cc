@@ -75,7 +75,7 @@ void ImageEncoderPipeline::encode(
   const int64_t tokens = model().config().tokens(size), channels = model().config().channels;
   const int64_t elements = channels * size.height * size.width;
   const auto most = static_cast<size_t>(std::max<int64_t>(batch_tokens_ / tokens, 1));
-  const Shape expected{3, size.height, size.width};
+  const Shape expected{channels, size.height, size.width};
   std::vector<size_t> good;
   if (!use) throw UsageError("encode: expected a function for the results, found none");
   for (size_t i = 0; i < requests.size(); ++i) {
