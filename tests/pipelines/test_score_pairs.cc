@@ -27,6 +27,7 @@ class ScorePairs : public TranslationGolden {
 
 // log P of a translation is that of its search, token by token. An end that the limit forced was not scored.
 TEST_F(ScorePairs, AreThoseOfTheSearch) {
+  using Rows = std::vector<std::vector<int32_t>>;
   const std::vector<std::string> texts = sources();
   const auto found = pipelines::Translator(loaded_)(texts, pipelines::default_options(model_));
   for (size_t i = 0; i < texts.size(); ++i) {
@@ -34,8 +35,7 @@ TEST_F(ScorePairs, AreThoseOfTheSearch) {
     pipelines::PairScoreRequest request = scorer_.prepare({.source = texts[i], .target = found[i].text});
     ASSERT_EQ(request.error, "");
     request.target = hypothesis.ids;  // its text may have other tokens
-    const auto scores =
-        search::score(*model_.transformer, std::vector{request.source}, std::vector{request.target});
+    const auto scores = search::score(*model_.transformer, Rows{request.source}, Rows{request.target});
     const ScoredText scored = scorer_.finish(request, scores.at(0));
     EXPECT_EQ(scored.tokens, found[i].hypotheses[0].tokens);
     ASSERT_EQ(scored.log_probabilities.size(), hypothesis.token_log_probabilities.size());
