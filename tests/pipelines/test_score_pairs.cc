@@ -35,7 +35,7 @@ TEST_F(ScorePairs, AreThoseOfTheSearch) {
     pipelines::PairScoreRequest request = scorer_.prepare({.source = texts[i], .target = found[i].text});
     ASSERT_EQ(request.error, "");
     request.target = hypothesis.ids;  // its text may have other tokens
-    const std::vector<std::vector<int32_t>> source{request.source}, target{request.target};
+    const Rows source{request.source}, target{request.target};
     const auto scores = search::score(*model_.transformer, source, target);
     const ScoredText scored = scorer_.finish(request, scores.at(0));
     EXPECT_EQ(scored.tokens, found[i].hypotheses[0].tokens);
