@@ -1,8 +1,10 @@
 // qkv evaluate classify, qkv evaluate tag
 
-#include <algorithm>
 #include <iostream>
+#include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "apps/cli/messages.h"
 #include "apps/tasks/labels.h"

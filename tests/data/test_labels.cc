@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "qkv/base/error.h"
 #include "qkv/data/labels/labelled_texts.h"
 #include "qkv/data/labels/tagged_sentences.h"
@@ -121,6 +123,22 @@ TEST(TaggedSentences, RefusesWhatIsWrongNamingTheLine) {
   const auto file = scratch.write("file", "A\tDET\n");
   EXPECT_THROW(read_tagged_sentences(file, {.word_column = 0}), UsageError);
   EXPECT_THROW(read_tagged_sentences(file, {.word_column = 2, .tag_column = 2}), UsageError);
+}
+
+TEST(LabelledTexts, ReadsRealFiles) {
+  const std::filesystem::path shared = QKV_SHARED_DATA;
+  if (!std::filesystem::exists(shared / "sst2") || !std::filesystem::exists(shared / "ud_ewt"))
+    GTEST_SKIP() << "expected data in " << shared;
+  const LabelledTexts texts = read_labelled_texts(shared / "sst2/stsa.binary.train", TextFormat::automatic);
+  EXPECT_EQ(texts.items.size(), 6920u);
+  std::set<std::string> labels;
+  for (const LabelledText& item : texts.items) labels.insert(item.label);
+  EXPECT_EQ(labels, (std::set<std::string>{"0", "1"}));
+  const TaggedSentences sentences = read_tagged_sentences(shared / "ud_ewt/train.conll", {});
+  EXPECT_EQ(sentences.items.size(), 12544u);
+  std::set<std::string> tags;
+  for (const TaggedSentence& item : sentences.items) tags.insert(item.tags.begin(), item.tags.end());
+  EXPECT_EQ(tags.size(), 17u);
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ Scored scored(std::span<const float> logits, int32_t label) {
   return {static_cast<int32_t>(best), std::log(sum) + most - double{logits[static_cast<size_t>(label)]}};
 }
 
-// Predictions of a batch in the order of its rows: `add(row, prediction)`.
+// Of one row.
 struct RowPredictions {
   std::vector<int32_t> predicted;
   double value = 0, loss = 0;

@@ -15,7 +15,6 @@ namespace qkv::train {
 namespace {
 
 using models::ClassificationTarget;
-using models::ProblemType;
 
 constexpr std::string_view kLayers = "encoder.layers.";
 
