@@ -7,6 +7,7 @@
 
 #include "qkv/base/files.h"
 #include "qkv/base/log.h"
+#include "qkv/models/hub/pretrained.h"
 #include "qkv/pipelines/generate.h"
 #include "qkv/pipelines/proof/proof.h"
 #include "qkv/pipelines/score.h"
@@ -192,6 +193,48 @@ TEST_F(LanguageModelling, InterruptedAndResumedEndsInTheSameBits) {
       EXPECT_EQ(read_file(scratch_ / (name + "-whole") / file), read_file(scratch_ / (name + "-part") / file))
           << file;
     }
+  }
+}
+
+// A run that starts from a folder begins with its loss, and resumes when the folder has vanished.
+TEST_F(LanguageModelling, StartsFromAFolder) {
+  for (const LmBlocks blocks : {LmBlocks::gpt2, LmBlocks::llama}) {
+    const std::string name = blocks == LmBlocks::gpt2 ? "gpt2" : "llama";
+    SCOPED_TRACE(name);
+    LmJob first = job(name, blocks);
+    first.options.optimizer.average_decay = 0;
+    Observer before;
+    const TrainResult trained = run_job(first, before);
+    const auto starting = [&](const std::string& folder) {
+      LmJob run = job(folder);
+      run.from = first.folder;
+      run.complete({"model.from", "schedule.learning_rate"});
+      run.options.optimizer.average_decay = 0;
+      return run;
+    };
+    LmJob still = starting(name + "-still");
+    still.options.schedule.learning_rate = 1e-30f;
+    still.options.max_steps = 8;
+    Observer observer;
+    EXPECT_NEAR(run_job(still, observer).best.at("loss"), trained.best.at("loss"), 1e-6);
+    EXPECT_EQ(models::family_of(still.folder), name);
+
+    run_job(starting(name + "-whole"), observer);
+    LmJob part = starting(name + "-part");
+    Observer failing;
+    failing.fail_after = 11;
+    EXPECT_THROW(run_job(part, failing), IoError);
+    std::filesystem::remove_all(first.folder);
+    run_job(part, observer);
+    for (const char* file : {"model.safetensors", "config.json", "tokenizer.json", "log.jsonl"}) {
+      EXPECT_EQ(read_file(scratch_ / (name + "-whole") / file), read_file(scratch_ / (name + "-part") / file))
+          << file;
+    }
+    LmJob other = job("other");
+    other.from = scratch_ / (name + "-whole");
+    EXPECT_NE(message_of<UsageError>([&] { other.complete({"model.from", "model.d_model"}); })
+                  .find("model.d_model: expected none with model.from"),
+              std::string::npos);
   }
 }
 

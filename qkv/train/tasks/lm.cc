@@ -32,6 +32,7 @@ void visit_job_fields(Job& job, const Visit& visit) {
   visit("data.valid_share", job.corpus.valid_share, kDecidesWeights);
   visit("data.documents", job.corpus.documents, kDecidesWeights);
   visit("data.skip_bad_utf8", job.corpus.skip_bad_utf8, kDecidesWeights);
+  visit("model.from", job.from, kDecidesWeights);
   visit("tokenizer.source", job.corpus.tokenizer, kDecidesWeights);
   visit("tokenizer.vocab_size", job.corpus.vocab_size, kDecidesWeights);
 }
@@ -68,6 +69,27 @@ void require_readable_again(const char* field, const std::filesystem::path& file
   throw UsageError(concat(field, " ", file.string(),
                           ": expected a file, as a resumed run reads it again, found ",
                           pipe ? "a pipe" : "stdin", "; write the text to a file, which gzip may compress"));
+}
+
+// The settings of the folder's model, for the record.
+models::ModelShape shape_of(const models::LanguageModelConfig& config) {
+  const nn::LayerOptions& layer = config.decoder.layer;
+  return {.layers = config.decoder.layers,
+          .d_model = layer.d_model,
+          .heads = layer.heads,
+          .key_heads = layer.key_heads,
+          .d_ff = layer.d_ff,
+          .max_positions = config.max_positions,
+          .dropout = layer.dropout,
+          .attention_dropout = layer.attention_dropout,
+          .drop_path = config.decoder.drop_path};
+}
+
+// Settings that may be given beside model.from.
+bool is_free_with_from(const std::string& name) {
+  constexpr std::array<std::string_view, 4> kFree{"model.from", "model.dropout", "model.attention_dropout",
+                                                  "model.drop_path"};
+  return std::ranges::count(kFree, name) > 0;
 }
 
 struct Texts {
@@ -121,6 +143,22 @@ LmTokenizer make_tokenizer(const LmJob& job, const Texts& texts, const std::file
   return tokenizer;
 }
 
+// The configuration of the folder's model, and its special tokens as the tokenizer's.
+models::LanguageModelConfig config_of(const LmJob& job, const StartFolder& start, LmTokenizer& tokenizer) {
+  models::LanguageModelConfig config = start.language_model_config();
+  config.embedding.dropout = config.decoder.layer.dropout = job.shape.dropout;
+  config.decoder.layer.attention_dropout = job.shape.attention_dropout;
+  config.decoder.drop_path = job.shape.drop_path;
+  if (tokenizer.tokenizer.size() > config.vocabulary) {
+    throw DataError(concat(start.from().string(), ": expected a tokenizer of at most the model's ",
+                           config.vocabulary, " tokens, found ", tokenizer.tokenizer.size()));
+  }
+  if (config.eos_ids.empty()) config.eos_ids = {tokenizer.end};
+  tokenizer.end = config.eos_ids.front();
+  tokenizer.start = config.bos_ids.empty() ? tokenizer.end : config.bos_ids.front();
+  return config;
+}
+
 void report(const std::string& name, const data::TokenDocuments& documents) {
   log_info(concat(name, ": ", documents.documents(), " documents, ", documents.tokens(), " tokens of ",
                   documents.bytes, " bytes"));
@@ -159,6 +197,20 @@ void LmJob::use_preset(std::string_view name) {
 }
 
 void LmJob::complete(const std::set<std::string>& given) {
+  if (!from.empty()) {
+    for (const std::string& name : given) {
+      if (!is_free_with_from(name) && (name.starts_with(kModel) || name.starts_with("tokenizer.")))
+        throw UsageError(concat(name, ": expected none with model.from, whose folder has its own, found one"));
+    }
+    const models::ModelShape wanted = shape;
+    shape = shape_of(StartFolder(from, models::FolderKind::language, {}, false).language_model_config());
+    if (given.contains("model.dropout")) shape.dropout = wanted.dropout;
+    if (given.contains("model.attention_dropout")) shape.attention_dropout = wanted.attention_dropout;
+    if (given.contains("model.drop_path")) shape.drop_path = wanted.drop_path;
+    corpus.tokenizer = field_text(from);
+    if (!given.contains("schedule.learning_rate")) options.schedule.learning_rate = 5e-5f;
+    return;
+  }
   if (corpus.tokenizer == kChars && !given.contains("data.documents"))
     corpus.documents = data::DocumentBounds::none;
   if (!is_trained(corpus.tokenizer)) corpus.tokenizer = field_text(std::filesystem::path(corpus.tokenizer));
@@ -170,7 +222,7 @@ void LmJob::check() const {
   if (corpus.train.empty()) throw UsageError("data.train: expected a file of training text, found none");
   options.validate();
   task.validate();
-  config_of(*this, 2, 0, 1);
+  if (from.empty()) config_of(*this, 2, 0, 1);
   if (!(corpus.valid_share >= 0 && corpus.valid_share < 1)) {
     throw UsageError(concat("data.valid_share: expected 0 to below 1, found ", corpus.valid_share));
   }
@@ -198,6 +250,15 @@ std::unique_ptr<Task> LmJob::make_task(bool resumes, TrainObserver& observer,
   if (!resumes && is_trained(corpus.tokenizer)) observer.on_stage("training the tokenizer");
   LmTokenizer tokenizer = resumes ? open_lm_tokenizer(folder) : make_tokenizer(*this, texts, cache, stop);
 
+  std::optional<StartFolder> start;
+  models::LanguageModelConfig config;
+  if (from.empty()) {
+    config = config_of(*this, tokenizer.tokenizer.size(), tokenizer.start, tokenizer.end);
+  } else {
+    start.emplace(from, models::FolderKind::language, folder, resumes);
+    config = config_of(*this, *start, tokenizer);
+  }
+
   observer.on_stage("tokenizing");
   data::DocumentTokens special{.start = tokenizer.start, .end = tokenizer.end, .unknown = tokenizer.unknown};
   if (corpus.documents == data::DocumentBounds::none) special.start = special.end = std::nullopt;
@@ -218,15 +279,15 @@ std::unique_ptr<Task> LmJob::make_task(bool resumes, TrainObserver& observer,
   }
   std::optional<data::TokenDocuments> valid;
   if (texts.valid) valid = tokenize(*texts.valid, texts.valid_name);
-  const models::LanguageModelConfig config =
-      config_of(*this, tokenizer.tokenizer.size(), tokenizer.start, tokenizer.end);
+  const std::string family = start ? start->family() : field_text(words(blocks), blocks);
   return std::make_unique<LmTask>(LmTask::Inputs{.config = config,
-                                                 .family = field_text(words(blocks), blocks),
+                                                 .family = family,
                                                  .options = task,
                                                  .tokenizer = std::move(tokenizer),
                                                  .bounds = corpus.documents,
                                                  .train = std::move(train),
                                                  .valid = std::move(valid),
+                                                 .start = std::move(start),
                                                  .fields = own_fields(*this)});
 }
 
@@ -237,7 +298,7 @@ bool LmJob::set_field(std::string_view name, std::string_view value) {
   }
   if (name.starts_with(kModel)) {
     try {
-      return models::set_field(shape, name.substr(kModel.size()), value);
+      if (models::set_field(shape, name.substr(kModel.size()), value)) return true;
     } catch (const UsageError& error) {
       throw UsageError(concat(kModel, error.what()));
     }

@@ -35,6 +35,9 @@ struct LmDataOptions {
 struct LmJob : Job {
   LmJob();
 
+  // A folder of a language model to start from, with its tokenizer; empty: random weights. `blocks` then has
+  // no effect, and of `shape` only the rates of dropout have; the rest records the folder's.
+  std::filesystem::path from;
   LmBlocks blocks = LmBlocks::gpt2;
   models::ModelShape shape;
   LmOptions task;
@@ -45,7 +48,8 @@ struct LmJob : Job {
   std::vector<Field> fields() const override;
   // Those of lm_preset_names().
   void use_preset(std::string_view name) override;
-  // Characters are one document; LLaMA's blocks have d_ff = 8/3 d_model, in multiples of 32.
+  // Characters are one document; LLaMA's blocks have d_ff = 8/3 d_model, in multiples of 32. With `from`, the
+  // learning rate is 5e-5; throws UsageError naming a setting that the folder decides.
   void complete(const std::set<std::string>& given) override;
   void check() const override;
   std::unique_ptr<Task> make_task(bool resumes, TrainObserver& observer,

@@ -6,6 +6,7 @@
 
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
+#include "qkv/models/hub/adapter.h"
 #include "qkv/models/hub/pretrained.h"
 #include "qkv/ops/linear_cross_entropy.h"
 #include "qkv/pipelines/proof/proof.h"
@@ -136,7 +137,16 @@ std::vector<int32_t> LmTask::sample_prompt() const {
   return usable ? ids : std::vector<int32_t>{inputs_.train.ids.front()};
 }
 
+void LmTask::initialise(uint64_t seed) {
+  if (inputs_.start) {
+    initialise_from(inputs_.start->from(), model_, seed);
+  } else {
+    nn::initialise(model_, seed);
+  }
+}
+
 void LmTask::begin(const std::filesystem::path& folder) const {
+  if (inputs_.start) inputs_.start->begin(folder);
   save_lm_tokenizer(inputs_.tokenizer, folder, inputs_.config.max_positions, inputs_.bounds);
 }
 
@@ -148,6 +158,16 @@ void LmTask::export_model(const std::filesystem::path& folder) const {
   write_file_atomically(folder / "generation_config.json", generation.dump(2) + "\n");
   models::save_language_model(folder, model_, inputs_.family);
   pipelines::write_proof(folder);
+}
+
+std::filesystem::path LmTask::base_folder() const {
+  return inputs_.start ? inputs_.start->from() : std::filesystem::path();
+}
+
+void LmTask::export_adapter(const std::filesystem::path& folder, const nn::LowRankAdapter& adapter) const {
+  models::save_adapter(
+      folder, adapter, [](const nn::ParameterVisitor&) {}, model_, inputs_.family,
+      {.folder = base_folder(), .task_type = "CAUSAL_LM"});
 }
 
 }  // namespace qkv::train

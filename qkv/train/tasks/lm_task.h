@@ -8,6 +8,7 @@
 #include "qkv/train/task.h"
 #include "qkv/train/tasks/lm_evaluation.h"
 #include "qkv/train/tasks/lm_tokenizer.h"
+#include "qkv/train/tasks/start_folder.h"
 
 namespace qkv::train {
 
@@ -39,6 +40,7 @@ class LmTask : public Task {
     data::DocumentBounds bounds = data::DocumentBounds::blank_lines;
     data::TokenDocuments train;
     std::optional<data::TokenDocuments> valid = {};
+    std::optional<StartFolder> start = {};  // none: random weights
     std::vector<Field> fields = {};  // settings of model, tokenizer and data
   };
   // Throws UsageError for invalid options, an invalid configuration or one that the family cannot express.
@@ -47,13 +49,15 @@ class LmTask : public Task {
   TaskInfo info() const override;
   std::vector<Field> fields() const override;
   void visit(const nn::ParameterVisitor& visitor) const override { model_.visit(visitor); }
-  void initialise(uint64_t seed) override { nn::initialise(model_, seed); }
+  void initialise(uint64_t seed) override;
   std::unique_ptr<BatchStream> batches(uint64_t seed, data::CursorState from) const override;
   BatchLoss loss(const Batch& batch, const BatchSize& step, nn::ForwardContext& context) const override;
   std::vector<Metric> metrics() const override;
   std::optional<Evaluation> evaluate(const EvaluationRequest& request) const override;
   void begin(const std::filesystem::path& folder) const override;
   void export_model(const std::filesystem::path& folder) const override;
+  std::filesystem::path base_folder() const override;
+  void export_adapter(const std::filesystem::path& folder, const nn::LowRankAdapter& adapter) const override;
 
   const models::LanguageModel& model() const { return model_; }
 
