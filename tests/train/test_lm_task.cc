@@ -232,8 +232,9 @@ TEST_F(LanguageModelling, StartsFromAFolder) {
     }
     LmJob other = job("other");
     other.from = scratch_ / (name + "-whole");
-    EXPECT_NE(message_of<UsageError>([&] { other.complete({"model.from", "model.d_model"}); })
-                  .find("model.d_model: expected none with model.from"),
+    EXPECT_NE(message_of<UsageError>([&] {
+                other.complete({"model.from", "model.d_model"});
+              }).find("model.d_model: expected none with model.from"),
               std::string::npos);
   }
 }

@@ -192,7 +192,7 @@ void LmJob::use_preset(std::string_view name) {
            .heads = 4,
            .d_ff = 704,
            .max_positions = 256,
-           .dropout = 0.2f,
+           .dropout = 0.1f,
            .attention_dropout = 0};
 }
 
@@ -200,7 +200,8 @@ void LmJob::complete(const std::set<std::string>& given) {
   if (!from.empty()) {
     for (const std::string& name : given) {
       if (!is_free_with_from(name) && (name.starts_with(kModel) || name.starts_with("tokenizer.")))
-        throw UsageError(concat(name, ": expected none with model.from, whose folder has its own, found one"));
+        throw UsageError(
+            concat(name, ": expected none with model.from, whose folder has its own, found one"));
     }
     const models::ModelShape wanted = shape;
     shape = shape_of(StartFolder(from, models::FolderKind::language, {}, false).language_model_config());

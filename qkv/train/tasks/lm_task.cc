@@ -165,9 +165,8 @@ std::filesystem::path LmTask::base_folder() const {
 }
 
 void LmTask::export_adapter(const std::filesystem::path& folder, const nn::LowRankAdapter& adapter) const {
-  models::save_adapter(
-      folder, adapter, [](const nn::ParameterVisitor&) {}, model_, inputs_.family,
-      {.folder = base_folder(), .task_type = "CAUSAL_LM"});
+  models::save_adapter(folder, adapter, [](const nn::ParameterVisitor&) {}, model_, inputs_.family,
+                       {.folder = base_folder(), .task_type = "CAUSAL_LM"});
 }
 
 }  // namespace qkv::train

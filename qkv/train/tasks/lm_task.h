@@ -41,7 +41,7 @@ class LmTask : public Task {
     data::TokenDocuments train;
     std::optional<data::TokenDocuments> valid = {};
     std::optional<StartFolder> start = {};  // none: random weights
-    std::vector<Field> fields = {};  // settings of model, tokenizer and data
+    std::vector<Field> fields = {};         // settings of model, tokenizer and data
   };
   // Throws UsageError for invalid options, an invalid configuration or one that the family cannot express.
   explicit LmTask(Inputs inputs);
