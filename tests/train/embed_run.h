@@ -8,35 +8,26 @@
 
 namespace qkv::train::testing_task {
 
-// All pairs of the sentences "a ADJECTIVE NOUN.", with 0, 2 or 5 as score: the number of equal words.
-inline std::string scored_pairs() {
-  static constexpr const char *kAdjectives[] = {"red", "blue", "good", "bad"},
-                              *kNouns[] = {"man", "dog", "house"};
+// All pairs of the sentences "a ADJECTIVE NOUN." and "the ADJECTIVE NOUN.", with the score 5 for equal nouns
+// and 0 for others. `matching`: only pairs with equal words, without scores.
+inline std::string sentence_pairs(bool matching) {
+  static constexpr const char* kAdjectives[] = {"red", "blue", "good", "bad"};
+  static constexpr const char* kNouns[] = {"man", "dog", "house"};
   std::string lines;
   for (int i = 0; i < 12; ++i) {
     for (int j = 0; j < 12; ++j) {
-      const int equal = (i % 4 == j % 4 ? 1 : 0) + (i % 3 == j % 3 ? 1 : 0);
-      lines += std::string(equal == 2   ? "5"
-                           : equal == 1 ? "2"
-                                        : "0") +
-               "\ta " + kAdjectives[i % 4] + " " + kNouns[i % 3] + ".\tthe " + kNouns[j % 3] + " sleeps, " +
-               kAdjectives[j % 4] + "\n";
+      const bool nouns = i % 3 == j % 3, adjectives = i % 4 == j % 4;
+      if (matching && !(nouns && adjectives)) continue;
+      if (!matching) lines += nouns ? "5\t" : "0\t";
+      lines += std::string("a ") + kAdjectives[i % 4] + " " + kNouns[i % 3] + ".\tthe " + kAdjectives[j % 4] +
+               " " + kNouns[j % 3] + ".\n";
     }
   }
   return lines;
 }
 
-// The pairs of score 5, without scores.
-inline std::string matching_pairs() {
-  std::string lines;
-  const std::string all = scored_pairs();
-  for (size_t begin = 0; begin < all.size();) {
-    const size_t end = all.find('\n', begin) + 1;
-    if (all[begin] == '5') lines += all.substr(begin + 2, end - begin - 2);
-    begin = end;
-  }
-  return lines;
-}
+inline std::string scored_pairs() { return sentence_pairs(false); }
+inline std::string matching_pairs() { return sentence_pairs(true); }
 
 // A few steps that use everything with a state.
 inline EmbedJob small_embed_job(const qkv::testing::Scratch& scratch, const std::string& folder) {

@@ -42,7 +42,7 @@ EmbedJob learning_job(const Scratch& scratch, EmbedLoss loss) {
   job.options.max_steps = 120;
   job.options.validate_every = 40;
   job.options.checkpoint_every = 0;
-  job.options.schedule.learning_rate = 0.02f;
+  job.options.schedule.learning_rate = 0.01f;
   return job;
 }
 
@@ -53,7 +53,7 @@ TEST(EmbedTask, LearnsScores) {
     const TrainResult result = train(job);
     EXPECT_EQ(result.best_by, "spearman");
     EXPECT_GT(result.best.at("spearman"), 0.8);
-    EXPECT_GT(result.best.at("pearson"), 0.8);
+    EXPECT_GT(result.best.at("pearson"), 0.9);
     // The exported folder gives the validated vectors.
     const pipelines::TextEmbedder embedder(job.folder);
     const pipelines::TextEmbedOptions options = embedder.default_options();
@@ -88,7 +88,7 @@ TEST(EmbedTask, LearnsPairsWithoutScores) {
   // Scored pairs to validate with need no scores to train with.
   job.valid = scratch.write("scored.tsv", scored_pairs());
   job.folder = scratch / "scored";
-  EXPECT_GT(train(job).best.at("spearman"), 0.5);
+  EXPECT_GT(train(job).best.at("spearman"), 0.3);
 }
 
 TEST(EmbedTask, StartsFromTheFoldersVectors) {
@@ -204,6 +204,7 @@ TEST(EmbedTask, TakesTheSettingsOfSentenceTransformers) {
   job.task.pooling = pipelines::Pooling::max;
   job.task.normalize = false;
   job.task.max_length = 9;
+  job.options.schedule.warmup_steps = 0;
   job.options.max_steps = 1;
   train(job);
   EmbedJob next;
