@@ -99,8 +99,13 @@ TrainOptions PretrainBertJob::trainer_options() const {
   return result;
 }
 
+void PretrainBertJob::use_preset(std::string_view name) {
+  shape = models::shape_preset(name);
+  shape.max_positions = task.segments.max_length;
+  positions_follow_length_ = true;
+}
+
 void PretrainBertJob::complete(const std::set<std::string>& given) {
-  if (!given.contains("model.max_positions")) shape.max_positions = task.segments.max_length;
   if (!given.contains("schedule.warmup_steps") && options.max_steps > 0)
     options.schedule.warmup_steps = std::min(kWarmupSteps, options.max_steps / 10);
 }
@@ -159,13 +164,16 @@ std::unique_ptr<Task> PretrainBertJob::make_task(bool resumes, TrainObserver& ob
 
 bool PretrainBertJob::set_field(std::string_view name, std::string_view value) {
   if (name.starts_with(kModel)) {
+    if (name == "model.max_positions") positions_follow_length_ = false;
     try {
       return models::set_field(shape, name.substr(kModel.size()), value);
     } catch (const UsageError& error) {
       throw UsageError(concat(kModel, error.what()));
     }
   }
-  return train::set_field(task, name, value) || train::set_field(options, name, value) ||
+  const bool is_of_task = train::set_field(task, name, value);
+  if (positions_follow_length_) shape.max_positions = task.segments.max_length;
+  return is_of_task || train::set_field(options, name, value) ||
          set_listed([&](const auto& visit) { visit_data_fields(*this, visit); }, name, value);
 }
 

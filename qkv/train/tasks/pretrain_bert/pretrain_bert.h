@@ -37,14 +37,17 @@ struct PretrainBertJob : Job {
   std::string task_name() const override { return "pretrain-bert"; }
   bool set_field(std::string_view name, std::string_view value) override;
   std::vector<Field> fields() const override;
-  void use_preset(std::string_view name) override { shape = models::shape_preset(name); }
-  // Unless given, model.max_positions is train.max_length (positions beyond it would have no training), and
-  // the warm-up of a run of few steps is a tenth of them.
+  // model.max_positions is then train.max_length until it is set: positions beyond would have no training.
+  void use_preset(std::string_view name) override;
+  // Unless given, the warm-up of a run of few steps is a tenth of them.
   void complete(const std::set<std::string>& given) override;
   void check() const override;
   std::unique_ptr<Task> make_task(bool resumes, TrainObserver& observer,
                                   const std::atomic<bool>* stop) const override;
   TrainOptions trainer_options() const override;  // passes d_model to the schedule
+
+ private:
+  bool positions_follow_length_ = false;  // model.max_positions is train.max_length
 };
 
 }  // namespace qkv::train
