@@ -45,7 +45,7 @@ std::set<std::string> bash_offers(const std::vector<std::string>& words, const s
 using Words = std::set<std::string>;
 
 TEST(Completion, BashOffersCommandsOptionsValuesAndFiles) {
-  EXPECT_EQ(bash_offers({"tr"}), (Words{"train", "translate"}));
+  EXPECT_EQ(bash_offers({"tr"}), (Words{"train", "train-tokenizer", "translate"}));
   EXPECT_EQ(bash_offers({"train", "tr"}), (Words{"translation"}));
   EXPECT_TRUE(bash_offers({""}).contains("fill-mask"));
   EXPECT_EQ(bash_offers({"translate", "model", "--bea"}), (Words{"--beam"}));
@@ -79,7 +79,7 @@ TEST(Completion, FishOffersTheSame) {
     for (std::string word; std::getline(lines, word);) words.insert(word.substr(0, word.find('\t')));
     return words;
   };
-  EXPECT_EQ(offers("qkv tr"), (Words{"train", "translate"}));
+  EXPECT_EQ(offers("qkv tr"), (Words{"train", "train-tokenizer", "translate"}));
   EXPECT_EQ(offers("qkv train tr"), (Words{"translation"}));
   EXPECT_EQ(offers("qkv translate --bea"), (Words{"--beam"}));
   EXPECT_EQ(offers("qkv translate --dtype "), (Words{"f32", "bf16", "int8"}));
