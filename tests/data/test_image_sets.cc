@@ -108,8 +108,9 @@ TEST(ReadImages, WantsALabelForEachImage) {
                            scratch.write("labels", idx_labels(2, std::string("\0\1", 2)))};
   expect_error<DataError>([&] { read_images(source, ImagePart::train); },
                           {"labels: expected 3 labels", "images's images, found 2"});
-  expect_error<UsageError>([&] { read_images({scratch.write("x-idx3-ubyte", "abc")}, ImagePart::train); },
-                           {"x-idx3-ubyte: expected an IDX file of labels with it"});
+  expect_error<UsageError>(
+      [&] { read_images({scratch.write("x-idx3-ubyte", idx_images(1, 2, 2, "abcd"))}, ImagePart::train); },
+      {"x-idx3-ubyte: expected an IDX file of labels with it"});
   expect_error<IoError>([&] { read_images({scratch / "none"}, ImagePart::train); }, {"none: expected"});
 }
 

@@ -8,6 +8,7 @@
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
 #include "qkv/base/parallel.h"
+#include "qkv/data/images/binary_file.h"
 #include "qkv/data/images/cifar.h"
 #include "qkv/data/images/class_folders.h"
 #include "qkv/data/images/idx.h"
@@ -128,6 +129,19 @@ ImageSet read_cifar(const std::vector<fs::path>& files, const ImageSetOptions& o
   return set;
 }
 
+// A file without one of labels. An IDX file has another length, and an error of its own.
+ImageSet read_cifar_file(const fs::path& path, const ImageSetOptions& options) {
+  try {
+    return read_cifar({path}, options);
+  } catch (const DataError&) {
+    const std::vector<uint8_t> bytes = BinaryFile(path).read_rest();
+    constexpr std::array<uint8_t, 4> kIdxImages{0, 0, 8, 3};
+    if (bytes.size() < kIdxImages.size() || !std::equal(kIdxImages.begin(), kIdxImages.end(), bytes.begin()))
+      throw;
+    throw UsageError(concat(path.string(), ": expected an IDX file of labels with it, found none"));
+  }
+}
+
 // The images with other channels, or fitted.
 ImageSet converted(ImageSet set, const fs::path& source, const ImageSetOptions& options) {
   const int64_t channels = options.channels == 0 ? set.channels : options.channels;
@@ -167,10 +181,7 @@ ImageSet read_images(const ImageSource& source, ImagePart part, const ImageSetOp
   if (!is_folder(source.images)) {
     if (!is_there(source.images))
       throw IoError(concat(source.images.string(), ": expected a file or a folder of images, found none"));
-    if (const std::string name = source.images.filename().string(); name.find("idx3") != std::string::npos)
-      throw UsageError(
-          concat(source.images.string(), ": expected an IDX file of labels with it, found none"));
-    return converted(read_cifar({source.images}, options), source.images, options);
+    return converted(read_cifar_file(source.images, options), source.images, options);
   }
   if (const ImageSource idx = idx_files(source.images, part); !idx.images.empty() || !idx.labels.empty())
     return converted(read_idx(idx, options), source.images, options);
