@@ -27,6 +27,9 @@ constexpr FieldFlag kFlags[] = {
     {"--channels", "data.channels", "CHANNELS",
      "Channels of the model: 1 (grey) or 3; 0: as in the files (PNG and JPEG: 3)"},
     {"--skip-unreadable", "data.skip_unreadable", "", "Leave out image files that cannot be decoded"},
+    {"--from", "model.from", "DIR",
+     "Start from this ViT or DeiT folder, with its size and preprocessing; the classifier is new unless the\n"
+     "classes are the same (default: random weights)"},
     {"--patch", "model.patch", "PIXELS", "Height and width of a patch, a divisor of the images'"},
     {"--batch-images", "train.batch_images", "IMAGES", "Images per batch"},
     {"--label-smoothing", "train.label_smoothing", "SHARE", "Label smoothing; 0: none"},

@@ -329,6 +329,48 @@ TEST_F(ImageTraining, TheFolderHasTheSameLogits) {
   }
 }
 
+TEST_F(ImageTraining, StartsFromAFolder) {
+  ImageJob first = job("first");
+  first.options.max_steps = 60;
+  first.options.optimizer.average_decay = 0;
+  Observer observer;
+  const TrainResult trained = run_job(first, observer);
+  const auto start_again = [&](const std::string& name) {
+    ImageJob second = job(name);
+    second.from = scratch_ / "first";
+    second.shape = {.dropout = 0, .attention_dropout = 0};  // sizes come from the folder
+    second.options.max_steps = 4;
+    second.options.validate_every = 2;
+    second.options.schedule = {.warmup_steps = 0, .learning_rate = 1e-6f};
+    return second;
+  };
+  const ImageJob second = start_again("second");
+  const TrainResult next = run_job(second, observer);
+  // The learning rate is almost 0, so that the scores remain those of the folder.
+  EXPECT_EQ(next.best.at("accuracy"), trained.best.at("accuracy"));
+  EXPECT_NEAR(next.best.at("loss"), trained.best.at("loss"), 1e-3);
+  EXPECT_EQ(read_file(second.folder / "preprocessor_config.json"),
+            read_file(first.folder / "preprocessor_config.json"));
+  EXPECT_TRUE(pipelines::check_proof(second.folder).good());
+
+  // The folder may vanish after the start.
+  ImageJob part = start_again("part");
+  Observer failing;
+  failing.fail_after = 3;
+  EXPECT_THROW(run_job(part, failing), IoError);
+  std::filesystem::remove_all(scratch_ / "first");
+  Observer rest;
+  EXPECT_EQ(run_job(part, rest).steps, 4);
+  EXPECT_EQ(read_file(part.folder / "model.safetensors"), read_file(second.folder / "model.safetensors"));
+
+  // Sizes are the folder's.
+  ImageJob sized = start_again("sized");
+  EXPECT_NE(message_of<UsageError>([&] {
+              sized.complete({"model.layers"});
+            }).find("model.layers: expected none with model.from"),
+            std::string::npos);
+}
+
 TEST_F(ImageTraining, HoldsOutValidationImages) {
   ImageJob wanted = job("out");
   wanted.valid = {};

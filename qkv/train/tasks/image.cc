@@ -36,6 +36,7 @@ void visit_data_fields(Job& job, const Visit& visit) {
   visit("data.channels", job.reading.channels, kDecidesWeights);
   visit("data.skip_unreadable", job.reading.skip_unreadable, kDecidesWeights);
   visit("data.label_names", job.reading.label_names, kBookkeeping);
+  visit("model.from", job.from, kBookkeeping);
   visit("model.patch", job.patch, kDecidesWeights);
 }
 
@@ -62,6 +63,21 @@ void require_exists(const char* field, const std::filesystem::path& path) {
 void require_range(const char* field, int64_t value, int64_t least, int64_t most) {
   if (value < least || value > most)
     throw UsageError(concat(field, ": expected ", least, " to ", most, ", found ", value));
+}
+
+// Preprocessing of the folder's model, which the images of the run get too.
+models::ImageProcessorConfig preprocessing_of(const StartFolder& start,
+                                              const models::ImageEncoderConfig& model) {
+  models::ImageProcessorConfig config = models::load_image_processor(start.files_at());
+  config.channels = model.channels;
+  config.validate();
+  if (config.size() != models::ImageSize{model.height, model.width} || model.height != model.width) {
+    throw DataError(concat(start.from().string(),
+                           ": expected a model of square images, and preprocessing to "
+                           "their size, ",
+                           model.height, " x ", model.width, ", found another"));
+  }
+  return config;
 }
 
 }  // namespace
@@ -92,6 +108,15 @@ void ImageJob::use_preset(std::string_view name) {
            .dropout = 0,
            .attention_dropout = 0};
   patch = found->patch;
+}
+
+void ImageJob::complete(const std::set<std::string>& given) {
+  if (from.empty()) return;
+  for (const std::string& name : given) {
+    const bool of_model = name.starts_with(kModel) && name != "model.from" && !name.ends_with("dropout");
+    if (of_model || name == "data.resize" || name == "data.channels")
+      throw UsageError(concat(name, ": expected none with model.from, whose model has one, found a value"));
+  }
 }
 
 void ImageJob::check() const {
@@ -133,8 +158,9 @@ void ImageJob::check() const {
   require_exists("data.label_names", reading.label_names);
 }
 
-std::unique_ptr<Task> ImageJob::make_task(bool /*resumes*/, TrainObserver& observer,
+std::unique_ptr<Task> ImageJob::make_task(bool resumes, TrainObserver& observer,
                                           const std::atomic<bool>* stop) const {
+  if (!from.empty()) return make_task_from(resumes, observer, stop);
   observer.on_stage("reading images");
   ImageSets sets = read_image_sets(train, valid, reading, set_options(reading), stop);
   if (sets.train.height % patch != 0) {
@@ -149,6 +175,30 @@ std::unique_ptr<Task> ImageJob::make_task(bool /*resumes*/, TrainObserver& obser
                                                        .train = std::move(sets.train),
                                                        .valid = std::move(sets.valid),
                                                        .preprocessing = preprocessing,
+                                                       .fields = data_and_model_fields(*this)});
+}
+
+std::unique_ptr<Task> ImageJob::make_task_from(bool resumes, TrainObserver& observer,
+                                               const std::atomic<bool>* stop) const {
+  const StartFolder start(from, models::FolderKind::image, folder, resumes);
+  models::ImageEncoderConfig config = start.image_encoder_config();
+  const models::ImageProcessorConfig preprocessing = preprocessing_of(start, config);
+  observer.on_stage("reading images");
+  data::ImageSetOptions how{.channels = config.channels, .skip_unreadable = reading.skip_unreadable};
+  const models::ImageProcessor processor(preprocessing);
+  how.fit = [&processor](const data::Image& image) { return processor.resize_and_crop(image); };
+  ImageSets sets = read_image_sets(train, valid, reading, how, stop);
+  config.labels = sets.train.classes;
+  config.problem = models::ProblemType::single_label;
+  config.pooler = config.distillation_classifier = false;
+  config.dropout = config.encoder.layer.dropout = shape.dropout;
+  config.encoder.layer.attention_dropout = shape.attention_dropout;
+  return std::make_unique<ImageTask>(ImageTask::Inputs{.config = std::move(config),
+                                                       .options = task,
+                                                       .train = std::move(sets.train),
+                                                       .valid = std::move(sets.valid),
+                                                       .preprocessing = preprocessing,
+                                                       .start = start,
                                                        .fields = data_and_model_fields(*this)});
 }
 

@@ -23,6 +23,9 @@ struct ImageJob : Job {
   data::ImageSource train;
   data::ImageSource valid;  // empty: data.hold_out, or no validation
   ImageReadingOptions reading;
+  // A folder of a ViT or DeiT whose weights the run starts from, whose model replaces `shape` and `patch`,
+  // and whose preprocessing replaces reading.resize and reading.channels; empty: random weights.
+  std::filesystem::path from;
   models::ModelShape shape;
   int64_t patch = 4;  // side of a patch, in pixels
   ImageOptions task;
@@ -31,9 +34,14 @@ struct ImageJob : Job {
   bool set_field(std::string_view name, std::string_view value) override;
   std::vector<Field> fields() const override;
   void use_preset(std::string_view name) override;
+  void complete(const std::set<std::string>& given) override;
   void check() const override;
   std::unique_ptr<Task> make_task(bool resumes, TrainObserver& observer,
                                   const std::atomic<bool>* stop) const override;
+
+ private:
+  std::unique_ptr<Task> make_task_from(bool resumes, TrainObserver& observer,
+                                       const std::atomic<bool>* stop) const;
 };
 
 // "mini": 6 layers of 96 with patches of 4, for small images; and with patches of 16 "tiny" and "small"

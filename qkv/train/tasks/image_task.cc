@@ -28,6 +28,7 @@ static Words<CropFill> words(CropFill) {
 namespace qkv::train {
 namespace {
 
+constexpr const char* kProcessorFile = "preprocessor_config.json";
 constexpr const char* kTop5 = "top5_accuracy";
 constexpr size_t kTop5Classes = 5;  // with so few classes, every class is among the five
 
@@ -138,6 +139,9 @@ std::vector<Field> fields(const ImageOptions& options) {
 
 ImageTask::ImageTask(Inputs inputs)
     : inputs_(std::move(inputs)), processor_(inputs_.preprocessing), model_(inputs_.config) {
+  // Read here, as the folder may vanish during the run.
+  processor_json_ = inputs_.start ? read_file(inputs_.start->files_at() / kProcessorFile)
+                                  : models::image_processor_json(inputs_.preprocessing);
   const models::ImageEncoderConfig& config = inputs_.config;
   inputs_.options.validate(config.height, config.width);
   for (const data::ImageSet* set : {&inputs_.train, inputs_.valid ? &*inputs_.valid : &inputs_.train}) {
@@ -146,6 +150,15 @@ ImageTask::ImageTask(Inputs inputs)
       throw UsageError("images: expected the model's channels, size and classes, found others");
     }
   }
+}
+
+void ImageTask::initialise(uint64_t seed) {
+  if (inputs_.start) return initialise_from(inputs_.start->from(), model_, seed);
+  nn::initialise(model_, seed);
+}
+
+void ImageTask::begin(const std::filesystem::path& folder) const {
+  if (inputs_.start) inputs_.start->begin(folder);
 }
 
 TaskInfo ImageTask::info() const {
@@ -216,9 +229,8 @@ std::optional<Evaluation> ImageTask::evaluate(const EvaluationRequest& request) 
 
 void ImageTask::export_model(const std::filesystem::path& folder) const {
   make_writable_folder(folder);
-  write_file_atomically(folder / "preprocessor_config.json",
-                        models::image_processor_json(inputs_.preprocessing));
-  models::save_image_encoder(folder, model_, "vit");
+  write_file_atomically(folder / kProcessorFile, processor_json_);
+  models::save_image_encoder(folder, model_, inputs_.start ? inputs_.start->family() : "vit");
   pipelines::write_proof(folder);
 }
 

@@ -8,6 +8,7 @@
 #include "qkv/models/image_encoder.h"
 #include "qkv/models/image_processor.h"
 #include "qkv/train/task.h"
+#include "qkv/train/tasks/start_folder.h"
 
 namespace qkv::train {
 
@@ -47,6 +48,7 @@ class ImageTask : public Task {
     data::ImageSet train;                        // of the model's size and channels
     std::optional<data::ImageSet> valid = {};    // likewise, with the same classes
     models::ImageProcessorConfig preprocessing;  // to the model's size
+    std::optional<StartFolder> start = {};       // of the initial weights, with a preprocessor_config.json
     std::vector<Field> fields = {};              // settings of data and model
   };
   // Throws UsageError for invalid options or an invalid configuration.
@@ -55,7 +57,8 @@ class ImageTask : public Task {
   TaskInfo info() const override;
   std::vector<Field> fields() const override;
   void visit(const nn::ParameterVisitor& visitor) const override { model_.visit(visitor); }
-  void initialise(uint64_t seed) override { nn::initialise(model_, seed); }
+  void initialise(uint64_t seed) override;
+  void begin(const std::filesystem::path& folder) const override;
   // The class token and the positions have no weight decay.
   std::vector<optim::ParameterGroup> parameter_groups() const override;
   std::unique_ptr<BatchStream> batches(uint64_t seed, data::CursorState from) const override;
@@ -70,6 +73,7 @@ class ImageTask : public Task {
  private:
   Inputs inputs_;
   models::ImageProcessor processor_;
+  std::string processor_json_;  // of the exported folder
   models::ImageEncoder model_;
 };
 
