@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
@@ -21,22 +22,25 @@ class ImageTrainingCommand : public ::testing::Test {
     write_bars(scratch_, "valid", 30, 8);
   }
 
+  // A small training; `more` replaces options.
   std::vector<std::string> training(const std::string& out, const std::vector<std::string>& more) const {
-    std::vector<std::string> all{"train",           "image",
-                                 "--train",         path("train-images"),
-                                 "--labels",        path("train-labels"),
-                                 "--valid",         path("valid-images"),
-                                 "--valid-labels",  path("valid-labels"),
-                                 "--out",           path(out),
-                                 "--set",           "model.layers=1",
-                                 "--set",           "model.d_model=16",
-                                 "--set",           "model.heads=2",
-                                 "--set",           "model.d_ff=32",
-                                 "--batch-images",  "16",
-                                 "--crop-padding",  "1",
-                                 "--warmup-steps",  "5",
-                                 "--learning-rate", "0.01",
-                                 "--quiet",         "--json"};
+    const std::vector<std::pair<std::string, std::string>> common{{"--train", path("train-images")},
+                                                                  {"--labels", path("train-labels")},
+                                                                  {"--valid", path("valid-images")},
+                                                                  {"--valid-labels", path("valid-labels")},
+                                                                  {"--out", path(out)},
+                                                                  {"--set", "model.layers=1"},
+                                                                  {"--set", "model.d_model=16"},
+                                                                  {"--set", "model.heads=2"},
+                                                                  {"--set", "model.d_ff=32"},
+                                                                  {"--batch-images", "16"},
+                                                                  {"--crop-padding", "1"},
+                                                                  {"--warmup-steps", "5"},
+                                                                  {"--learning-rate", "0.01"}};
+    std::vector<std::string> all{"train", "image", "--quiet", "--json"};
+    for (const auto& [option, value] : common) {
+      if (std::ranges::find(more, option) == more.end()) all.insert(all.end(), {option, value});
+    }
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }

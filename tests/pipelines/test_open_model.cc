@@ -73,8 +73,8 @@ TEST(OpenModel, AnotherKindIsNamedWithItsPipelines) {
                {"config.json", "\"model_type\"", "an encoder-decoder (t5, marian, qkv)", "found \"gpt2\"",
                 "a language model", "TextGenerator", "'qkv generate'"});
   expect_parts(message_of<DataError>([] { open_language_model(kModels / "bert_texts"); }),
-               {"a language model (gpt2, llama, mistral)", "found \"bert\"", "a text encoder", "TextClassifier",
-                "'qkv classify'"});
+               {"a language model (gpt2, llama, mistral)", "found \"bert\"", "a text encoder",
+                "TextClassifier", "'qkv classify'"});
   expect_parts(message_of<DataError>([] { open_text_encoder(kModels / "vit_images"); }),
                {"a text encoder (bert, roberta, distilbert, t5)", "found \"vit\"", "an image encoder",
                 "ImageEmbedder", "'qkv embed'"});
