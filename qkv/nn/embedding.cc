@@ -98,6 +98,10 @@ Variable Embedding::operator()(const Ragged& ids, ForwardContext& context, const
                ids.values.defined() ? concat(name_of(ids.values.dtype()), " ", ids.values.shape())
                                     : std::string("none")));
   }
+  if (places.types.defined() && places.types.shape() != ids.values.shape()) {
+    throw ShapeError(concat("embedding: expected a type of each of ", ids.offsets.tokens(), " ids, found ",
+                            places.types.shape()));
+  }
   const float factor = config_.scale ? std::sqrt(static_cast<float>(config_.d_model)) : 1.0f;
   const Dropout dropout = context.dropout(config_.dropout);
   const AddedPositions added =

@@ -283,7 +283,7 @@ TEST(MisusedPipelines, Translation) {
   for (int i = 0; i < 1000; ++i) long_text += "one ";
   expect_refusal("", "empty", [&] { capture_text(translate.model(), "", "eins"); });
   expect_refusal("", "UTF-8", [&] { capture_text(translate.model(), "one", "\xFF"); });
-  expect_refusal("", "long", [&] { capture_text(translate.model(), long_text, "eins"); });
+  expect_orderly("long", [&] { capture_text(translate.model(), long_text, "eins"); });
   for (const std::string& text : strange_texts()) {
     ++misuses;
     const Source source = source_of_line(text, -1, true);
