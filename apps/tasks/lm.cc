@@ -32,7 +32,7 @@ constexpr FieldFlag kRunFlags[] = {
     {"--samples", "train.samples", "N", "Lines of generated text to show at each validation; 0: none"},
 };
 
-constexpr const char* kFooter = R"(Examples:
+constexpr const char* kFooter = R"(Example:
   qkv train lm --train books.txt --valid valid.txt --out model --preset mini --max-minutes 60
   qkv train lm --train play.txt --tokenizer chars --preset characters --out model --max-minutes 45
   echo "Once upon a time" | qkv generate model

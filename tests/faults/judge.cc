@@ -148,7 +148,12 @@ Verdict Judge::verdict_on(const CallKind& kind, const Outcome& outcome, const st
   if (outcome.status == 0) {
     // A proof names the processor; a run that cannot read its name leaves that out.
     const std::string wrong = wrong_result(outcome);
-    const bool allowed = path == "/proc/cpuinfo" && wrong == "the result is another: differs: qkv_proof.json";
+    // An old checkpoint that cannot be removed stays.
+    const bool stays =
+        std::string(kind.call) == "unlink" && contains(path, "/checkpoints/") &&
+        wrong == "the result is another: unexpected: " + path.substr(path.rfind("checkpoints/"));
+    const bool allowed =
+        stays || (path == "/proc/cpuinfo" && wrong == "the result is another: differs: qkv_proof.json");
     return {.kind = Verdict::Kind::harmless, .complaint = allowed ? std::string() : wrong};
   }
   Verdict verdict{.kind = Verdict::Kind::failed_cleanly,
