@@ -53,14 +53,15 @@ Option* Command::add_flag_function(const std::string& name, std::function<void(i
   return added(app_->add_flag_function(name, std::move(take), help));
 }
 
-Option* Command::add_text(const std::string& name, std::function<void(const std::string&)> take,
+Option* Command::add_text(const std::string& name, const std::function<void(const std::string&)>& take,
                           const std::string& help) {
-  return added(app_->add_option_function<std::string>(name, std::move(take), help));
+  return added(app_->add_option_function<std::string>(name, take, help));
 }
 
-Option* Command::add_texts(const std::string& name, std::function<void(const std::vector<std::string>&)> take,
+Option* Command::add_texts(const std::string& name,
+                           const std::function<void(const std::vector<std::string>&)>& take,
                            const std::string& help) {
-  CLI::Option* option = app_->add_option_function<std::vector<std::string>>(name, std::move(take), help);
+  CLI::Option* option = app_->add_option_function<std::vector<std::string>>(name, take, help);
   if (name.starts_with('-')) option->allow_extra_args(false);
   return added(option);
 }

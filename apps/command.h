@@ -69,9 +69,9 @@ class Command {
   Option* add_flag_function(const std::string& name, std::function<void(int64_t)> take,
                             const std::string& help);
   // An option or argument with one value, and with one per occurrence.
-  Option* add_text(const std::string& name, std::function<void(const std::string&)> take,
+  Option* add_text(const std::string& name, const std::function<void(const std::string&)>& take,
                    const std::string& help);
-  Option* add_texts(const std::string& name, std::function<void(const std::vector<std::string>&)> take,
+  Option* add_texts(const std::string& name, const std::function<void(const std::vector<std::string>&)>& take,
                     const std::string& help);
   bool has_option(const std::string& name) const;
 

@@ -7,6 +7,7 @@
 #include "qkv/models/validate.h"
 #include "qkv/ops/general/prepend.h"
 #include "qkv/ops/general/scale.h"
+#include "qkv/ops/require.h"
 
 namespace qkv::models {
 namespace {
@@ -30,6 +31,7 @@ Tensor counted(int64_t count, int64_t period) { return nn::position_ids(Offsets:
 
 // Row `place` of each image.
 Variable first_rows(const Variable& hidden, const Offsets& offsets, int64_t place = 0) {
+  require_matrix("first token", hidden);
   std::vector<int32_t> rows;
   for (int64_t i = 0; i < offsets.sequences(); ++i) {
     rows.push_back(static_cast<int32_t>(offsets.begin(i) + place));

@@ -3,6 +3,7 @@
 #include "qkv/base/scope.h"
 #include "qkv/models/validate.h"
 #include "qkv/ops/activation.h"
+#include "qkv/ops/require.h"
 
 namespace qkv::models {
 namespace {
@@ -14,6 +15,7 @@ const TextEncoderConfig& validated(const TextEncoderConfig& config) {
 
 // The first row of each sequence.
 Variable first_rows(const Variable& hidden, const Offsets& offsets) {
+  require_matrix("first token", hidden);
   std::vector<int32_t> rows;
   for (int64_t s = 0; s < offsets.sequences(); ++s) {
     if (offsets.length(s) == 0) {
