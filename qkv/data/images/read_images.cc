@@ -93,8 +93,8 @@ std::vector<std::string> cifar_names(const fs::path& folder, int64_t count) {
 
 // Labels by number. `names` are the classes if options has none.
 void take_labels(const std::vector<uint8_t>& labels, const fs::path& file, const ImageSetOptions& options,
-                 std::vector<std::string> names, ImageSet& set) {
-  set.classes = options.classes.empty() ? std::move(names) : options.classes;
+                 const std::vector<std::string>& names, ImageSet& set) {
+  set.classes = options.classes.empty() ? names : options.classes;
   for (size_t i = 0; i < labels.size(); ++i) {
     if (labels[i] >= set.classes.size()) {
       throw DataError(concat(file.string(), ": image ", i + 1, ": expected a label of 0 to ",
