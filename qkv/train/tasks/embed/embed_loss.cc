@@ -78,7 +78,7 @@ Variable contrastive_loss(const Variable& first, const Variable& second, const C
   Variable logits = scaled(matmul(unit_rows(first), transpose(unit_rows(second))), 1 / options.temperature);
   if (const Tensor mask = exclusions(options, n); mask.defined())
     logits = logits + Variable(on_device_of(first, mask));
-  const Variable loss = diagonal_cross_entropy(logits);
+  Variable loss = diagonal_cross_entropy(logits);
   if (!options.symmetric) return loss;
   return scaled(loss + diagonal_cross_entropy(transpose(logits)), 0.5f);
 }
