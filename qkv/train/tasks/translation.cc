@@ -209,7 +209,7 @@ std::unique_ptr<Task> TranslationJob::make_task(bool resumes, TrainObserver& obs
   return std::make_unique<TranslationTask>(TranslationTask::Inputs{.config = complete,
                                                                    .options = task,
                                                                    .tokenizer = tokenizer,
-                                                                   .train = std::move(pairs),
+                                                                   .train = pairs,
                                                                    .valid = std::move(held_out),
                                                                    .fields = data_fields(*this)});
 }

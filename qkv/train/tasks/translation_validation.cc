@@ -9,8 +9,9 @@
 #include "qkv/text/lines.h"
 
 namespace qkv::train {
-ValidationSet ValidationSet::open(data::TokenStore store, const std::filesystem::path& target) {
-  ValidationSet set{std::move(store), {}};
+
+ValidationSet ValidationSet::open(const data::TokenStore& store, const std::filesystem::path& target) {
+  ValidationSet set{store, {}};
   text::LineReader reader(target);
   std::string line;
   for (int64_t pair = 0; pair < set.store.pairs();) {

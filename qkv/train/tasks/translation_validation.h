@@ -19,7 +19,7 @@ struct ValidationSet {
 
   // `store` was built from text files, the second of which is `target`. Throws IoError, and DataError if the
   // file has fewer lines than the store refers to.
-  static ValidationSet open(data::TokenStore store, const std::filesystem::path& target);
+  static ValidationSet open(const data::TokenStore& store, const std::filesystem::path& target);
 };
 
 // The mean of -log p[token] (natural logarithm) over all target tokens, </s> included, without dropout and

@@ -153,13 +153,14 @@ std::unique_ptr<Task> PretrainBertJob::make_task(bool resumes, TrainObserver& ob
   std::optional<data::SentenceDocuments> held_out;
   if (!valid.empty()) held_out = read_text(valid, tokenizer, segments, bad_utf8, stop);
   log_info(concat("the entropy of single tokens of the training text: ", text.unigram_entropy(), " nats"));
-  return std::make_unique<PretrainBertTask>(PretrainBertTask::Inputs{
-      .config = with_pretraining_heads(models::bert(shape, tokenizer.tokenizer.size()), segments.pairs),
-      .options = task,
-      .tokenizer = std::move(tokenizer),
-      .train = std::move(text),
-      .valid = std::move(held_out),
-      .fields = own_fields(*this)});
+  const models::TextEncoderConfig config =
+      with_pretraining_heads(models::bert(shape, tokenizer.tokenizer.size()), segments.pairs);
+  return std::make_unique<PretrainBertTask>(PretrainBertTask::Inputs{.config = config,
+                                                                     .options = task,
+                                                                     .tokenizer = std::move(tokenizer),
+                                                                     .train = std::move(text),
+                                                                     .valid = std::move(held_out),
+                                                                     .fields = own_fields(*this)});
 }
 
 bool PretrainBertJob::set_field(std::string_view name, std::string_view value) {
