@@ -30,8 +30,10 @@ nn::Parameter vectors(int64_t count, int64_t d_model) {
 Tensor counted(int64_t count, int64_t period) { return nn::position_ids(Offsets::uniform(count, period)); }
 
 // Row `place` of each image.
-Variable first_rows(const Variable& hidden, const Offsets& offsets, int64_t place = 0) {
+Variable first_rows(const Variable& hidden, int64_t d_model, const Offsets& offsets, int64_t place = 0) {
   require_matrix("first token", hidden);
+  if (hidden.value().cols() != d_model)
+    throw ShapeError(concat("first token: expected [tokens, ", d_model, "], found ", hidden.shape()));
   std::vector<int32_t> rows;
   for (int64_t i = 0; i < offsets.sequences(); ++i) {
     rows.push_back(static_cast<int32_t>(offsets.begin(i) + place));
@@ -138,14 +140,16 @@ Variable ImageEncoder::operator()(const Tensor& pixels, nn::ForwardContext& cont
 
 Variable ImageEncoder::pooled(const Variable& hidden, const Offsets& offsets) const {
   if (!pooler_) throw UsageError("expected a model with a pooler, found none");
-  return (*pooler_)(first_rows(hidden, offsets), config_.pooler_activation);
+  return (*pooler_)(first_rows(hidden, config_.encoder.layer.d_model, offsets), config_.pooler_activation);
 }
 
 Variable ImageEncoder::classifier_logits(const Variable& hidden, const Offsets& offsets) const {
   if (!classifier_) throw UsageError("expected a model with labels, found none");
-  Variable logits = (*classifier_)(first_rows(hidden, offsets));
+  Variable logits = (*classifier_)(first_rows(hidden, config_.encoder.layer.d_model, offsets));
   if (!distillation_classifier_) return logits;
-  return scaled(residual(logits, (*distillation_classifier_)(first_rows(hidden, offsets, 1))), 0.5f);
+  return scaled(residual(logits, (*distillation_classifier_)(
+                                     first_rows(hidden, config_.encoder.layer.d_model, offsets, 1))),
+                0.5f);
 }
 
 void ImageEncoder::visit(const nn::ParameterVisitor& visitor) const {

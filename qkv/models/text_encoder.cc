@@ -14,8 +14,10 @@ const TextEncoderConfig& validated(const TextEncoderConfig& config) {
 }
 
 // The first row of each sequence.
-Variable first_rows(const Variable& hidden, const Offsets& offsets) {
+Variable first_rows(const Variable& hidden, int64_t d_model, const Offsets& offsets) {
   require_matrix("first token", hidden);
+  if (hidden.value().cols() != d_model)
+    throw ShapeError(concat("first token: expected [tokens, ", d_model, "], found ", hidden.shape()));
   std::vector<int32_t> rows;
   for (int64_t s = 0; s < offsets.sequences(); ++s) {
     if (offsets.length(s) == 0) {
@@ -80,7 +82,7 @@ void TextEncoder::refuse(const char* head) const {
 
 Variable TextEncoder::pooled(const Variable& hidden, const Offsets& offsets) const {
   if (!pooler_) refuse("a pooler");
-  return (*pooler_)(first_rows(hidden, offsets), config_.pooler_activation);
+  return (*pooler_)(first_rows(hidden, config_.encoder.layer.d_model, offsets), config_.pooler_activation);
 }
 
 Variable TextEncoder::masked_language_logits(const Variable& hidden) const {
@@ -118,7 +120,8 @@ Variable TextEncoder::classifier_logits(const Variable& hidden, const Offsets& o
     return (*classifier_)(activate(hidden, Activation::identity, dropout), context);
   }
   if (!pooler_) refuse("a pooler");
-  return (*classifier_)((*pooler_)(first_rows(hidden, offsets), config_.pooler_activation, dropout, context),
+  return (*classifier_)((*pooler_)(first_rows(hidden, config_.encoder.layer.d_model, offsets),
+                                   config_.pooler_activation, dropout, context),
                         context);
 }
 

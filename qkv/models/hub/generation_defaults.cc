@@ -65,7 +65,7 @@ json fields_of(const GenerationDefaults& defaults) {
       fields[key] = field;
     }
   });
-  if (defaults.min_new_tokens > 0) fields["min_length"] = defaults.min_new_tokens + kStartAndEnd - 1;
+  if (defaults.min_new_tokens > 0) fields["min_length"] = int64_t{defaults.min_new_tokens} + kStartAndEnd - 1;
   fields["early_stopping"] = defaults.early_stopping == EarlyStopping::exact
                                  ? json("never")
                                  : json(defaults.early_stopping == EarlyStopping::when_full);
