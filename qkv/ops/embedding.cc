@@ -12,9 +12,6 @@ Variable embedding(const Weight& table, const Tensor& ids, const Variable& posit
   const ProfileScope profile("embedding");
   if (!table.defined()) throw ShapeError("embedding: the table is undefined");
   require_weight("embedding", table.values(), table.scales());
-  if (!table.values().contiguous())
-    throw ShapeError(
-        concat("embedding: expected a contiguous table, found columns ", table.shape(), " of a wider one"));
   require_ids("embedding", "ids", ids);
   const int64_t vocabulary = table.values().rows(), cols = table.values().cols(), tokens = ids.numel();
   const Tensor host_ids = to_host(ids), host_position = to_host(options.position);
