@@ -46,7 +46,7 @@ void require(const char* name, Number value, bool holds, const std::string& expe
   if (!holds) throw UsageError(concat(name, ": expected ", expected, ", found ", value));
 }
 
-// So many tokens that a batch has 32 texts on average.
+// The tokens of 32 texts of average length.
 int64_t usual_batch(const LabelRows& rows) {
   constexpr int64_t kTexts = 32;
   const std::vector<int64_t> costs = rows.costs();
