@@ -70,4 +70,19 @@ void read_text_in_pieces(const std::filesystem::path& path,
   while (const size_t count = file.read(piece.data(), piece.size())) visit(piece.data(), count);
 }
 
+std::string_view readable_once(const std::filesystem::path& path) {
+  using std::filesystem::file_type;
+  std::error_code ignored;
+  const auto type = std::filesystem::status(path, ignored).type();
+  if (type == file_type::fifo || type == file_type::socket || type == file_type::character) return "a pipe";
+  return path == "-" ? "stdin" : "";
+}
+
+void require_readable_again(const char* field, const std::filesystem::path& file, const char* reason) {
+  const std::string_view kind = readable_once(file);
+  if (kind.empty()) return;
+  throw UsageError(concat(field, " ", file.string(), ": expected a file, as ", reason, ", found ", kind,
+                          "; write the text to a file, which gzip may compress"));
+}
+
 }  // namespace qkv::text

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 namespace qkv::text {
 
@@ -35,5 +36,11 @@ class TextFile {
 // Calls `visit` with the text of a file, in pieces. Throws what TextFile throws.
 void read_text_in_pieces(const std::filesystem::path& path,
                          const std::function<void(const char* data, size_t bytes)>& visit);
+
+// For a file that can be read only once, its kind: "stdin" for "-", "a pipe" for pipes, sockets and devices.
+// Empty for other files and those that do not exist.
+std::string_view readable_once(const std::filesystem::path& path);
+// Throws UsageError "<field> <file>: expected a file, as <reason>, found <kind>" for such a file.
+void require_readable_again(const char* field, const std::filesystem::path& file, const char* reason);
 
 }  // namespace qkv::text

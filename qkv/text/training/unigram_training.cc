@@ -3,11 +3,11 @@
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
-#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "qkv/base/error.h"
+#include "qkv/text/text_file.h"
 #include "qkv/text/token_models/proto_fields.h"
 #include "qkv/text/train_sentencepiece.h"
 #include "qkv/text/training/tokenizer_writer.h"
@@ -16,13 +16,10 @@ namespace qkv::text {
 namespace {
 
 void require_readable_again(const std::filesystem::path& file) {
-  std::error_code ignored;
-  const auto type = std::filesystem::status(file, ignored).type();
-  using std::filesystem::file_type;
-  const bool pipe = type == file_type::fifo || type == file_type::socket || type == file_type::character;
-  if (!pipe && file != "-") return;
+  const std::string_view kind = readable_once(file);
+  if (kind.empty()) return;
   throw UsageError(concat("unigram training: expected files, which are read twice, found ",
-                          file == "-" ? "stdin" : file.string() + ", a pipe or device",
+                          kind == "stdin" ? "stdin" : file.string() + ", a pipe or device",
                           "; write the text to a file, which gzip may compress"));
 }
 

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <system_error>
 #include <utility>
 
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
 #include "qkv/base/log.h"
 #include "qkv/text/lines.h"
+#include "qkv/text/text_file.h"
 #include "qkv/text/train_tokenizer.h"
 #include "qkv/train/fields.h"
 
@@ -58,17 +58,6 @@ models::LanguageModelConfig config_of(const LmJob& job, int64_t vocabulary, int3
   } catch (const UsageError& error) {
     throw UsageError(concat(kModel, error.what()));
   }
-}
-
-void require_readable_again(const char* field, const std::filesystem::path& file) {
-  std::error_code ignored;
-  const auto type = std::filesystem::status(file, ignored).type();
-  using std::filesystem::file_type;
-  const bool pipe = type == file_type::fifo || type == file_type::socket || type == file_type::character;
-  if (!pipe && file != "-") return;
-  throw UsageError(concat(field, " ", file.string(),
-                          ": expected a file, as a resumed run reads it again, found ",
-                          pipe ? "a pipe" : "stdin", "; write the text to a file, which gzip may compress"));
 }
 
 // The settings of the folder's model, for the record.
@@ -235,7 +224,7 @@ void LmJob::check() const {
   }
   for (const auto& [field, file] : {std::pair("data.train", &corpus.train), {"data.valid", &corpus.valid}}) {
     if (file->empty()) continue;
-    require_readable_again(field, *file);
+    text::require_readable_again(field, *file, "a resumed run reads it again");
     std::string line;
     if (!text::LineReader(*file).next(line))
       throw DataError(concat(file->string(), ": expected text, found an empty file"));

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <system_error>
 #include <utility>
 
 #include "qkv/base/error.h"
 #include "qkv/base/log.h"
 #include "qkv/text/lines.h"
+#include "qkv/text/text_file.h"
 #include "qkv/train/fields.h"
 
 namespace qkv::text {
@@ -58,17 +58,6 @@ void visit_data_fields(Job& job, const Visit& visit) {
 
 std::vector<Field> data_fields(const TranslationJob& job) {
   return listed([&](const auto& visit) { visit_data_fields(job, visit); });
-}
-
-// A corpus is read several times: for its lines, its vocabulary, its fingerprint and its tokens.
-void require_readable_again(const char* field, const std::filesystem::path& file) {
-  std::error_code ignored;
-  const auto type = std::filesystem::status(file, ignored).type();
-  using std::filesystem::file_type;
-  const bool pipe = type == file_type::fifo || type == file_type::socket || type == file_type::character;
-  if (!pipe && file != "-") return;
-  throw UsageError(concat(field, " ", file.string(), ": expected a file, as it is read several times, found ",
-                          pipe ? "a pipe" : "stdin", "; write the text to a file, which gzip may compress"));
 }
 
 void require_equal_lines(const data::CorpusFiles& files) {
@@ -175,10 +164,10 @@ void TranslationJob::check() const {
   if (valid.source.empty() && options.patience > 0) {
     throw UsageError(concat("train.patience: expected 0 without validation files, found ", options.patience));
   }
-  require_readable_again("data.source", train.source);
-  require_readable_again("data.target", train.target);
-  require_readable_again("data.valid_source", valid.source);
-  require_readable_again("data.valid_target", valid.target);
+  text::require_readable_again("data.source", train.source, "it is read several times");
+  text::require_readable_again("data.target", train.target, "it is read several times");
+  text::require_readable_again("data.valid_source", valid.source, "it is read several times");
+  text::require_readable_again("data.valid_target", valid.target, "it is read several times");
   require_equal_lines(train);
   if (!valid.source.empty()) require_equal_lines(valid);
 }

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <system_error>
 #include <utility>
 
 #include "qkv/base/error.h"
 #include "qkv/base/log.h"
+#include "qkv/text/text_file.h"
 #include "qkv/train/fields.h"
 
 namespace qkv::data {
@@ -41,17 +41,6 @@ std::vector<Field> own_fields(const PretrainBertJob& job) {
   std::vector<Field> all = listed([&](const auto& visit) { visit_data_fields(job, visit); });
   for (const auto& [name, value] : models::fields(job.shape)) all.push_back({concat(kModel, name), value});
   return all;
-}
-
-// A text is read several times: for its documents, its vocabulary and its tokens.
-void require_readable_again(const char* field, const std::filesystem::path& file) {
-  std::error_code ignored;
-  const auto type = std::filesystem::status(file, ignored).type();
-  using std::filesystem::file_type;
-  const bool pipe = type == file_type::fifo || type == file_type::socket || type == file_type::character;
-  if (!pipe && file != "-") return;
-  throw UsageError(concat(field, " ", file.string(), ": expected a file, as it is read several times, found ",
-                          pipe ? "a pipe" : "stdin", "; write the text to a file, which gzip may compress"));
 }
 
 data::SentenceDocuments read_text(const std::filesystem::path& path, const BertTokenizer& tokenizer,
@@ -126,8 +115,8 @@ void PretrainBertJob::check() const {
   if (valid.empty() && options.patience > 0)
     throw UsageError(
         concat("train.patience: expected 0 without a validation file, found ", options.patience));
-  require_readable_again("data.train", train);
-  require_readable_again("data.valid", valid);
+  text::require_readable_again("data.train", train, "it is read several times");
+  text::require_readable_again("data.valid", valid, "it is read several times");
   for (const std::filesystem::path& file : {train, valid}) {
     if (file.empty()) continue;
     const data::DocumentCounts counts = data::count_documents(file);
