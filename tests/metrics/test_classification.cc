@@ -73,7 +73,9 @@ TEST(Classification, AnItemWithoutPredictionIsWrong) {
 }
 
 TEST(Classification, CorrelationsEqualSciPy) {
-  for (const json& one : golden()["numbers"]) {
+  const json numbers = golden()["numbers"];
+  ASSERT_FALSE(numbers.empty());
+  for (const json& one : numbers) {
     const auto x = one["x"].get<std::vector<double>>(), y = one["y"].get<std::vector<double>>();
     EXPECT_NEAR(pearson(x, y), one["pearson"], 1e-10);
     EXPECT_NEAR(spearman(x, y), one["spearman"], 1e-10);
