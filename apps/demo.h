@@ -8,7 +8,7 @@
 
 #include "apps/number_words.h"
 #include "qkv/pipelines/translate.h"
-#include "qkv/train/tasks/translation.h"
+#include "qkv/train/tasks/translation/translation.h"
 
 namespace qkv::apps {
 

@@ -18,4 +18,5 @@ function(qkv_embed layer folder)
     DEPENDS ${files} ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
     VERBATIM)
   target_sources(qkv_${layer} PRIVATE ${source})
+  add_custom_target(qkv_${layer}_${folder} DEPENDS ${source}) # for tools that read sources and do not build
 endfunction()

@@ -15,7 +15,7 @@
 namespace qkv::apps {
 namespace {
 
-struct Arguments {
+struct AttentionArguments {
   std::string model, out;
   models::LoadOptions load;
   std::optional<std::string> source, image;
@@ -24,7 +24,7 @@ struct Arguments {
 };
 
 explain::AttentionReport report_of(const std::shared_ptr<const models::TranslationModel>& model,
-                                   const Arguments& arguments) {
+                                   const AttentionArguments& arguments) {
   return explain::attention_report(pipelines::capture_text(*model, *arguments.source, arguments.target,
                                                            pipelines::default_options(*model).search),
                                    arguments.model);
@@ -32,7 +32,8 @@ explain::AttentionReport report_of(const std::shared_ptr<const models::Translati
 
 // Of a language model or text encoder, which read one text.
 template <class Model>
-explain::AttentionReport report_of(const std::shared_ptr<const Model>& model, const Arguments& arguments) {
+explain::AttentionReport report_of(const std::shared_ptr<const Model>& model,
+                                   const AttentionArguments& arguments) {
   if (!arguments.target.empty()) {
     throw UsageError(
         concat("--target: expected none, because ", arguments.model, " reads one text, found one"));
@@ -42,7 +43,7 @@ explain::AttentionReport report_of(const std::shared_ptr<const Model>& model, co
 }
 
 explain::ImageAttentionReport report_of(const std::shared_ptr<const pipelines::LoadedImageEncoder>& encoder,
-                                        const Arguments& arguments) {
+                                        const AttentionArguments& arguments) {
   const pipelines::ImageEncoderPipeline pipeline(encoder, image_options(arguments.images));
   return explain::image_attention_report(
       pipelines::capture_attention(pipeline, data::read_image(*arguments.image)), *arguments.image,
@@ -50,7 +51,7 @@ explain::ImageAttentionReport report_of(const std::shared_ptr<const pipelines::L
 }
 
 // Throws UsageError for options that the model in the folder does not support.
-void require_input(const Arguments& arguments) {
+void require_input(const AttentionArguments& arguments) {
   const bool reads_images = models::folder_kind(arguments.model) == models::FolderKind::image;
   if (reads_images && (!arguments.image || arguments.source || !arguments.target.empty())) {
     throw UsageError(concat("--image: expected a PNG or JPEG file and no text, because ", arguments.model,
@@ -63,7 +64,7 @@ void require_input(const Arguments& arguments) {
   if (!reads_images && !arguments.source) throw UsageError("--source: expected a text, found none");
 }
 
-void write_attention(const Arguments& arguments) {
+void write_attention(const AttentionArguments& arguments) {
   require_input(arguments);
   const auto write = [&](const auto& model) {
     const auto report = report_of(model, arguments);
@@ -84,7 +85,7 @@ void add_attention(Command& app) {
       "rollout. A .html file is a self-contained page, .svg a drawing of all heads, .json the numbers.",
       "qkv attention model --source 'A small house.' --out attention.html\n"
       "  qkv attention vit --image cat.jpg --out cat.html");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<AttentionArguments>();
   add_option(*command, "model", arguments->model, "DIR", "Model folder")->required();
   add_device_option(*command, arguments->load.device);
   add_option(*command, "--source", arguments->source, "TEXT",

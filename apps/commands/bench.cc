@@ -13,7 +13,7 @@
 namespace qkv::apps {
 namespace {
 
-struct Arguments {
+struct BenchArguments {
   explain::KernelSpeedOptions options;
   bool json = false;
 };
@@ -66,7 +66,7 @@ void print(const kernels::MachineLimits& limits, const std::vector<explain::Kern
   std::cout << table_text(rows) << style.dim(kNote);
 }
 
-void bench(Arguments& arguments) {
+void bench(BenchArguments& arguments) {
   const StopSignals stop;
   arguments.options.stop = [&stop] { return stop.flag()->load(); };
   const bool talks = stderr_is_terminal();
@@ -104,7 +104,7 @@ void add_bench(Command& app) {
       "products, attention, norm, activations, loss, optimizer, embedding. Takes about 15 seconds on\n"
       "an idle machine; Ctrl-C prints the results so far.",
       "qkv bench\n  qkv bench --threads 1 --json > bench.json");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<BenchArguments>();
   add_option(*command, "--seconds", arguments->options.seconds, "SECONDS",
              "Time for each kernel at each shape");
   command->add_flag("--json", arguments->json, "Print one JSON object");

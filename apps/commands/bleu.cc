@@ -10,13 +10,13 @@
 namespace qkv::apps {
 namespace {
 
-struct Arguments {
+struct BleuArguments {
   std::string hypotheses;
   std::vector<std::string> references;
   ScoreArguments scores;
 };
 
-void print_scores(const Arguments& arguments) {
+void print_scores(const BleuArguments& arguments) {
   const std::vector<std::string> hypotheses = read_lines(arguments.hypotheses);
   std::vector<std::vector<std::string>> reference_sets;
   for (const std::string& path : arguments.references) {
@@ -38,7 +38,7 @@ void add_bleu(Command& app) {
                                  "BLEU with its tokenizer 13a and exponential smoothing; both over the "
                                  "whole file, line by line.",
                                  "qkv translate model < test.en | qkv bleu - test.de");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<BleuArguments>();
   add_option(*command, "HYP", arguments->hypotheses, "FILE", "Translations, one per line; - is stdin")
       ->required();
   add_option(*command, "REF", arguments->references, "FILE",

@@ -14,7 +14,7 @@
 namespace qkv::apps {
 namespace {
 
-struct Arguments {
+struct ClassifyArguments {
   LineArguments lines;
   ImageArguments images;
   pipelines::ClassifyOptions options;
@@ -23,7 +23,7 @@ struct Arguments {
 
 // `run` classifies a chunk of lines.
 template <class Run>
-void classify_lines(const Arguments& arguments, const Run& run) {
+void classify_lines(const ClassifyArguments& arguments, const Run& run) {
   print_results(
       arguments.lines, [&](std::span<const std::string> lines, auto) { return run(lines); },
       [&](const pipelines::Classified& found, const pipelines::Line& /*line*/) {
@@ -40,7 +40,7 @@ void classify_lines(const Arguments& arguments, const Run& run) {
       });
 }
 
-void classify(const Arguments& arguments) {
+void classify(const ClassifyArguments& arguments) {
   const auto& [model, load, json, chunk_lines] = arguments.lines;
   if (models::folder_kind(model) == models::FolderKind::image) {
     if (arguments.options.pairs) {
@@ -64,7 +64,7 @@ void add_classify(Command& app) {
       "an image classifier (vit, deit), whose input lines are paths of PNG and JPEG files.",
       "echo 'What a film!' | qkv classify distilbert-sst2\n  ls *.jpg | qkv classify vit-base-patch16-224 "
       "--top 3");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<ClassifyArguments>();
   add_line_options(*command, arguments->lines);
   add_image_options(*command, arguments->images);
   add_option(*command, "--top", arguments->top, "N",

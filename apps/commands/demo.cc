@@ -25,7 +25,7 @@
 namespace qkv::apps {
 namespace {
 
-struct Arguments {
+struct DemoArguments {
   std::string out = "qkv-demo";
   std::optional<std::string> say;
   uint64_t seed = 1;
@@ -138,7 +138,7 @@ std::string lines_text(const std::vector<Line>& lines, const Style& style) {
   return text;
 }
 
-void demo(const Arguments& arguments) {
+void demo(const DemoArguments& arguments) {
   train::TranslationJob job = demo_job(arguments.out);
   job.options.seed = arguments.seed;
   if (arguments.steps) {
@@ -257,7 +257,7 @@ void demo(const Arguments& arguments) {
 }  // namespace
 
 void add_demo(Command& app) {
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<DemoArguments>();
   Command* command = add_command(
       app, "demo",
       "Train a small Transformer from scratch and inspect it: it learns to translate English number\n"

@@ -15,7 +15,7 @@
 namespace qkv::apps {
 namespace {
 
-struct Arguments {
+struct EmbedArguments {
   LineArguments lines;
   ImageArguments images;
   // Unset options default to the folder's.
@@ -25,12 +25,13 @@ struct Arguments {
   std::optional<std::string> prompt;
 };
 
-pipelines::EmbedOptions vector_options(const Arguments& arguments, const pipelines::EmbedOptions& folder) {
+pipelines::EmbedOptions vector_options(const EmbedArguments& arguments,
+                                       const pipelines::EmbedOptions& folder) {
   return {.pooling = arguments.pooling.value_or(folder.pooling),
           .normalize = arguments.normalize.value_or(folder.normalize)};
 }
 
-pipelines::TextEmbedOptions text_options(const Arguments& arguments,
+pipelines::TextEmbedOptions text_options(const EmbedArguments& arguments,
                                          const pipelines::TextEmbedOptions& folder) {
   return {.vector = vector_options(arguments, folder.vector),
           .max_length = arguments.max_length ? arguments.max_length : folder.max_length,
@@ -46,13 +47,13 @@ std::string text_of(const pipelines::Embedded& vector, const pipelines::Line& /*
 
 // `run` embeds a chunk of lines.
 template <class Run>
-void embed_lines(const Arguments& arguments, const Run& run) {
+void embed_lines(const EmbedArguments& arguments, const Run& run) {
   print_results(
       arguments.lines, [&](std::span<const std::string> lines, auto) { return run(lines); }, text_of,
       [](const pipelines::Embedded& vector) { return to_json(vector); });
 }
 
-void embed(const Arguments& arguments) {
+void embed(const EmbedArguments& arguments) {
   const auto& [model, load, json, chunk_lines] = arguments.lines;
   if (models::folder_kind(model) == models::FolderKind::image) {
     if (arguments.max_length || arguments.prompt) {
@@ -80,7 +81,7 @@ void add_embed(Command& app) {
       "qkv embed all-MiniLM-L6-v2 < sentences.txt\n"
       "  qkv embed bert-base-uncased --pool mean --normalize < sentences.txt\n"
       "  ls *.jpg | qkv embed vit-base-patch16-224-in21k --pool cls");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<EmbedArguments>();
   add_line_options(*command, arguments->lines);
   add_image_options(*command, arguments->images);
   add_choice(*command, "--pool", arguments->pooling,

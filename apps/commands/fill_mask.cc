@@ -10,7 +10,7 @@
 namespace qkv::apps {
 namespace {
 
-struct Arguments {
+struct FillMaskArguments {
   LineArguments lines;
   pipelines::FillMaskOptions options;
 };
@@ -28,7 +28,7 @@ std::string text_of(const pipelines::FilledText& filled, const pipelines::Line& 
   return text.str();
 }
 
-void fill_mask(const Arguments& arguments) {
+void fill_mask(const FillMaskArguments& arguments) {
   const pipelines::MaskFiller filler(arguments.lines.model, arguments.lines.load);
   print_results(
       arguments.lines,
@@ -46,7 +46,7 @@ void add_fill_mask(Command& app) {
       "probability, the token, and the line with that token, separated by tabs. The model is one with\n"
       "a masked-language head (bert, roberta, distilbert).",
       "echo 'Paris is the [MASK] of France.' | qkv fill-mask bert-base-uncased");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<FillMaskArguments>();
   add_line_options(*command, arguments->lines);
   add_option(*command, "--top", arguments->options.count, "N", "Predictions per mask, most likely first")
       ->check(at_least(1));

@@ -16,7 +16,7 @@
 namespace qkv::apps {
 namespace {
 
-struct Arguments {
+struct GenerateArguments {
   LineArguments lines;
   SamplingArguments sampling;
   pipelines::GenerateOptions options;
@@ -27,7 +27,8 @@ struct Arguments {
   std::optional<std::string> prompt;
 };
 
-pipelines::GenerateOptions options_of(const pipelines::TextGenerator& generator, const Arguments& arguments) {
+pipelines::GenerateOptions options_of(const pipelines::TextGenerator& generator,
+                                      const GenerateArguments& arguments) {
   const search::SearchOptions defaults = generator.default_options().search;
   pipelines::GenerateOptions options = arguments.options;
   options.search.sampling = arguments.sampling.sampling(generator.model().generation);
@@ -65,7 +66,7 @@ void report_positions(const pipelines::Generated& generated, const pipelines::Ge
 }
 
 // Streams the completion of one prompt.
-void continue_prompt(const pipelines::TextGenerator& generator, const Arguments& arguments,
+void continue_prompt(const pipelines::TextGenerator& generator, const GenerateArguments& arguments,
                      const pipelines::GenerateOptions& options) {
   pipelines::Prompt prompt{.text = *arguments.prompt, .key = 1};
   const bool streams = !arguments.lines.json && options.search.nbest == 1 && options.search.beam == 1;
@@ -84,7 +85,7 @@ void continue_prompt(const pipelines::TextGenerator& generator, const Arguments&
   report_positions(generated, options, "--prompt");
 }
 
-void generate(const Arguments& arguments) {
+void generate(const GenerateArguments& arguments) {
   const pipelines::TextGenerator generator(arguments.lines.model, arguments.lines.load);
   const pipelines::GenerateOptions options = options_of(generator, arguments);
   if (arguments.prompt) return continue_prompt(generator, arguments, options);
@@ -114,7 +115,7 @@ void add_generate(Command& app) {
       "Continue a prompt, or each line of stdin, with a language model (gpt2, llama, mistral): by\n"
       "greedy search (default), beam search or sampling. The completion of a single prompt is streamed.",
       "qkv generate gpt2 --prompt 'Once upon a time' --sample --top-p 0.9 --max-new-tokens 100");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<GenerateArguments>();
   add_line_options(*command, arguments->lines);
   add_option(*command, "--prompt", arguments->prompt, "TEXT",
              "Text to continue (default: each line of stdin)");

@@ -17,7 +17,7 @@
 namespace qkv::apps {
 namespace {
 
-struct Arguments {
+struct InspectArguments {
   std::string model, preset, layer;
   std::vector<std::string> sets;
   int64_t vocabulary = 8000;
@@ -74,7 +74,7 @@ struct Subject {
   DType dtype;
 };
 
-Subject subject_of(const Arguments& arguments) {
+Subject subject_of(const InspectArguments& arguments) {
   if (!arguments.model.empty()) {
     // Loads the weights too, to show the folder's actual contents.
     const auto model = models::load_transformer(arguments.model, arguments.load);
@@ -88,7 +88,7 @@ Subject subject_of(const Arguments& arguments) {
 
 // A model other than an encoder-decoder: parameters by part.
 template <class Model>
-void inspect_parts(const Arguments& arguments, const Model& model) {
+void inspect_parts(const InspectArguments& arguments, const Model& model) {
   const std::vector<explain::PartCount> parts =
       explain::count_parts([&](const nn::ParameterVisitor& visitor) { model.visit(visitor); });
   const int64_t total = nn::count_parameters(model);
@@ -116,7 +116,7 @@ void inspect_parts(const Arguments& arguments, const Model& model) {
   std::cout << table_text(rows);
 }
 
-void inspect_model(const Arguments& arguments) {
+void inspect_model(const InspectArguments& arguments) {
   if (!arguments.model.empty()) {
     switch (models::folder_kind(arguments.model)) {
       case models::FolderKind::language:
@@ -166,7 +166,7 @@ void inspect_model(const Arguments& arguments) {
   std::cout << table_text(rows) << style.dim(kNote);
 }
 
-explain::Cost layer_cost(const Arguments& arguments, nlohmann::ordered_json& described) {
+explain::Cost layer_cost(const InspectArguments& arguments, nlohmann::ordered_json& described) {
   if (arguments.layer == "attention") {
     explain::AttentionCostOptions options = arguments.attention;
     options.batch = arguments.workload.batch;
@@ -199,7 +199,7 @@ explain::Cost layer_cost(const Arguments& arguments, nlohmann::ordered_json& des
   return cost;
 }
 
-void inspect_layer(const Arguments& arguments) {
+void inspect_layer(const InspectArguments& arguments) {
   nlohmann::ordered_json described;
   const DType dtype = arguments.load.dtype.value_or(DType::f32);
   const explain::Cost cost = layer_cost(arguments, described);
@@ -218,7 +218,7 @@ void inspect_layer(const Arguments& arguments) {
             << table_text({kHeadings, row(arguments.layer, cost, dtype)}) << style.dim(kNote);
 }
 
-void inspect(const Arguments& arguments) {
+void inspect(const InspectArguments& arguments) {
   const int subjects = !arguments.model.empty() + !arguments.preset.empty() + !arguments.layer.empty();
   if (subjects != 1) {
     throw UsageError(concat("inspect: expected a model folder, --preset or --layer, found ",
@@ -242,8 +242,8 @@ void add_inspect(Command& app) {
       "qkv inspect model --batch 32 --src-len 30 --tgt-len 30\n"
       "  qkv inspect --preset base --vocab 37000 --set d_ff=4096 --json\n"
       "  qkv inspect --layer attention --d-model 512 --heads 8 --batch 32 --length 1024 --json");
-  const auto arguments = std::make_shared<Arguments>();
-  Arguments& a = *arguments;
+  const auto arguments = std::make_shared<InspectArguments>();
+  InspectArguments& a = *arguments;
   Option* model =
       add_option(*command, "model", a.model, "DIR", "Model folder (default: none, with --preset or --layer)");
   Option* preset = add_choice(*command, "--preset", a.preset, names_of(models::preset_names()),

@@ -11,11 +11,11 @@
 namespace qkv::apps {
 namespace {
 
-struct Arguments {
+struct MergeArguments {
   std::string model, adapter, out;
 };
 
-void merge(const Arguments& arguments) {
+void merge(const MergeArguments& arguments) {
   const auto finish = [](const std::filesystem::path& folder) { pipelines::write_proof(folder); };
   models::merge_adapter(arguments.model, arguments.adapter, arguments.out, finish);
   say(concat(arguments.out, ": ", arguments.model, " with the updates of ", arguments.adapter, ", in f32"));
@@ -29,7 +29,7 @@ void add_merge(Command& app) {
       "Add the updates of a LoRA adapter to the weights of its base model, and write the sum as a model\n"
       "folder, with f32 weights, that needs no adapter.",
       "qkv merge model --adapter adapter --out merged && qkv classify merged < reviews.txt");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<MergeArguments>();
   add_option(*command, "model", arguments->model, "DIR", "Folder of the base model")->required();
   add_option(*command, "--adapter", arguments->adapter, "DIR", "Adapter, of qkv train or of PEFT")
       ->required();

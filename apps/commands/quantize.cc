@@ -15,7 +15,7 @@ namespace qkv::apps {
 
 namespace {
 
-struct Arguments {
+struct QuantizeArguments {
   std::string model, out;
   std::optional<DType> dtype;
 };
@@ -32,7 +32,7 @@ int64_t weight_bytes(const std::filesystem::path& folder) {
   return bytes;
 }
 
-void quantize(const Arguments& arguments) {
+void quantize(const QuantizeArguments& arguments) {
   const int64_t before = weight_bytes(arguments.model);
   int64_t after = 0;
   bool proved = false;
@@ -62,7 +62,7 @@ void add_quantize(Command& app) {
       "int8 folder is qkv's own. Neither can be trained further. Measure the loss of quality with "
       "qkv evaluate.",
       "qkv quantize model --dtype int8 --out model-int8 && qkv translate model-int8 < test.en");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<QuantizeArguments>();
   add_option(*command, "model", arguments->model, "DIR", "Model folder")->required();
   add_choice(*command, "--dtype", arguments->dtype, {{"bf16", DType::bf16}, {"int8", DType::i8}},
              "Dtype of the weights to write")

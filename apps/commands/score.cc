@@ -11,7 +11,7 @@
 namespace qkv::apps {
 namespace {
 
-std::string text_of(const pipelines::ScoredText& scored, const pipelines::Line& line) {
+std::string score_text(const pipelines::ScoredText& scored, const pipelines::Line& line) {
   std::ostringstream text;
   text << std::fixed << std::setprecision(6) << scored.log_probability << '\t' << scored.perplexity << '\t'
        << line.text;
@@ -22,7 +22,7 @@ std::string text_of(const pipelines::ScoredText& scored, const pipelines::Line& 
 template <class Run>
 void score_lines(const LineArguments& arguments, const Run& run) {
   print_results(
-      arguments, [&](std::span<const std::string> lines, auto) { return run(lines); }, text_of,
+      arguments, [&](std::span<const std::string> lines, auto) { return run(lines); }, score_text,
       [](const pipelines::ScoredText& scored) { return to_json(scored); });
 }
 

@@ -14,14 +14,14 @@
 namespace qkv::apps {
 namespace {
 
-struct Arguments {
+struct ShortlistArguments {
   std::string model, out;
   data::CorpusFiles files;
   int64_t max_lines = 500'000;
   search::ShortlistOptions options;
 };
 
-std::vector<data::LinePair> read_pairs(const Arguments& arguments) {
+std::vector<data::LinePair> read_pairs(const ShortlistArguments& arguments) {
   data::ParallelReader reader(arguments.files, {.bad_utf8 = data::OnBadLine::skip});
   std::vector<data::LinePair> lines;
   for (data::LinePair pair; std::ssize(lines) < arguments.max_lines && reader.next(pair);)
@@ -29,7 +29,7 @@ std::vector<data::LinePair> read_pairs(const Arguments& arguments) {
   return lines;
 }
 
-void make_shortlist(const Arguments& arguments) {
+void make_shortlist(const ShortlistArguments& arguments) {
   if (arguments.max_lines < 1)
     throw UsageError(concat("--max-lines: expected at least 1, found ", arguments.max_lines));
   arguments.options.validate();
@@ -61,7 +61,7 @@ void add_shortlist(Command& app) {
       "'qkv translate --shortlist'.\n"
       "Uses IBM model 1 (Brown et al. 1993).",
       "qkv shortlist --model model --src train.en --tgt train.de --out model.shortlist");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<ShortlistArguments>();
   add_option(*command, "--model", arguments->model, "DIR", "Model folder, for its vocabularies")->required();
   add_option(*command, "--src", arguments->files.source, "FILE", "Source text, one sentence per line")
       ->required();

@@ -16,7 +16,7 @@
 namespace qkv::apps {
 namespace {
 
-struct Arguments {
+struct TokenizeArguments {
   std::string tokenizer;
   std::vector<std::string> texts;
   bool json = false, ids = false, decode = false, pair = false, null = false;
@@ -26,7 +26,7 @@ struct Arguments {
 
 class Tokenize {
  public:
-  explicit Tokenize(const Arguments& arguments)
+  explicit Tokenize(const TokenizeArguments& arguments)
       : arguments_(arguments), tokenizer_(text::Tokenizer::load(arguments.tokenizer)) {}
 
   void line(int64_t number, std::string_view line) const {
@@ -90,11 +90,11 @@ class Tokenize {
     }
   }
 
-  const Arguments& arguments_;
+  const TokenizeArguments& arguments_;
   text::Tokenizer tokenizer_;
 };
 
-void tokenize(const Arguments& arguments) {
+void tokenize(const TokenizeArguments& arguments) {
   const Tokenize tokenize(arguments);
   int64_t number = 0;
   const bool interactive = stdin_is_terminal();
@@ -130,7 +130,7 @@ void add_tokenize(Command& app) {
       "BERT's vocab.txt, GPT-2's vocab.json and merges.txt, or a SentencePiece model, given as a hub folder\n"
       "or as a file.",
       "echo 'Hello, world!' | qkv tokenize gpt2 --json");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<TokenizeArguments>();
   add_option(*command, "tokenizer", arguments->tokenizer, "DIR|FILE", "Model folder, or a tokenizer file")
       ->required();
   add_option(*command, "--text", arguments->texts, "TEXT",

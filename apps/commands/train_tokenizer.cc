@@ -25,7 +25,7 @@ using text::TokenizerProgress;
 using text::TokenizerTraining;
 using Clock = std::chrono::steady_clock;
 
-struct Arguments {
+struct TrainTokenizerArguments {
   TokenizerTraining training;
   std::vector<std::string> inputs;
   std::string out;
@@ -92,7 +92,7 @@ class Progress {
 };
 
 // Refuses options that have no effect on the kind of tokenizer.
-void complete(Arguments& arguments) {
+void complete(TrainTokenizerArguments& arguments) {
   TokenizerTraining& training = arguments.training;
   const bool wordpiece = training.kind == TokenizerKind::wordpiece;
   const auto only = [&](bool given, bool allowed, const char* option) {
@@ -114,7 +114,7 @@ void complete(Arguments& arguments) {
 }
 
 // Refuses a folder with a tokenizer before any work.
-void require_free(const Arguments& arguments) {
+void require_free(const TrainTokenizerArguments& arguments) {
   const std::filesystem::path folder = arguments.out;
   for (const char* name : {"tokenizer.json", "tokenizer_config.json"}) {
     if (arguments.overwrite || !std::filesystem::exists(folder / name)) continue;
@@ -123,7 +123,8 @@ void require_free(const Arguments& arguments) {
   }
 }
 
-nlohmann::ordered_json summary(const Arguments& arguments, const TokenizerProgress& found, double seconds) {
+nlohmann::ordered_json summary(const TrainTokenizerArguments& arguments, const TokenizerProgress& found,
+                               double seconds) {
   const TokenizerKind kind = arguments.training.kind;
   nlohmann::ordered_json json = {
       {"folder", arguments.out}, {"kind", name_of(kind)}, {"vocab_size", found.tokens}};
@@ -141,7 +142,7 @@ nlohmann::ordered_json summary(const Arguments& arguments, const TokenizerProgre
   return json;
 }
 
-void train_tokenizer(Arguments& arguments) {
+void train_tokenizer(TrainTokenizerArguments& arguments) {
   complete(arguments);
   require_free(arguments);
   for (const std::string& input : arguments.inputs) {
@@ -186,7 +187,7 @@ void add_train_tokenizer(Command& app) {
       "tokenizers and transformers open too. WordPiece (BERT's) and byte-level BPE (GPT-2's) have the\n"
       "vocabularies of PyPI's trainers, unigram SentencePiece's; chars has a token for each character.",
       "qkv train-tokenizer --kind bpe --vocab-size 16000 --out tokenizer books/*.txt");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<TrainTokenizerArguments>();
   const TokenizerTraining& defaults = arguments->training;
   add_option(*command, "FILE", arguments->inputs, "FILE",
              "Text files, which gzip may compress; - is stdin (not for unigram)")

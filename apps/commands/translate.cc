@@ -20,7 +20,7 @@ namespace {
 using pipelines::TranslatedHypothesis;
 using pipelines::Translation;
 
-struct Arguments {
+struct TranslateArguments {
   LineArguments lines;
   DecodeArguments decode;
   std::optional<int> nbest, alternatives;
@@ -33,7 +33,8 @@ struct Arguments {
 
 // "[line <tab>] [score <tab>] text [ ||| alignment]": with the line's number if a line may have several
 // translations.
-void print_text(int64_t line, const Translation& translation, int nbest, const Arguments& arguments) {
+void print_text(int64_t line, const Translation& translation, int nbest,
+                const TranslateArguments& arguments) {
   const auto print = [&](const TranslatedHypothesis& one) {
     if (nbest > 1) std::cout << line << '\t';
     if (arguments.fields.scores)
@@ -47,7 +48,8 @@ void print_text(int64_t line, const Translation& translation, int nbest, const A
   for (const TranslatedHypothesis& one : translation.hypotheses) print(one);
 }
 
-pipelines::TranslateOptions options_of(const models::TranslationModel& model, const Arguments& arguments) {
+pipelines::TranslateOptions options_of(const models::TranslationModel& model,
+                                       const TranslateArguments& arguments) {
   pipelines::TranslateOptions options = translate_options(model, arguments.decode);
   options.search.nbest = arguments.nbest.value_or(options.search.nbest);
   if (arguments.alternatives) {
@@ -63,7 +65,7 @@ pipelines::TranslateOptions options_of(const models::TranslationModel& model, co
 }
 
 void print(const pipelines::Line& line, const Translation& translation, int nbest,
-           const Arguments& arguments) {
+           const TranslateArguments& arguments) {
   if (!translation.error.empty()) report_line(line.number, translation.error);
   if (translation.truncated) {
     report_line(line.number,
@@ -76,7 +78,7 @@ void print(const pipelines::Line& line, const Translation& translation, int nbes
   }
 }
 
-void translate(const Arguments& arguments) {
+void translate(const TranslateArguments& arguments) {
   std::vector models{pipelines::open_translation_model(arguments.lines.model, arguments.lines.load)};
   const models::TranslationModel& model = *models.front();
   const pipelines::TranslateOptions options = options_of(model, arguments);
@@ -121,7 +123,7 @@ void add_translate(Command& app) {
       "long gives an empty line and a message on stderr; the others are translated, and the exit status\n"
       "is 1. Results depend neither on batches nor on threads.",
       "qkv translate model < test.en > test.de");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<TranslateArguments>();
   add_line_options(*command, arguments->lines);
   add_decode_options(*command, arguments->decode);
   Option* nbest =

@@ -15,7 +15,7 @@
 namespace qkv::apps {
 namespace {
 
-struct Arguments {
+struct VerifyResumeArguments {
   std::filesystem::path folder;
   bool json = false, quiet = false;
 };
@@ -32,7 +32,7 @@ std::unique_ptr<train::Job> job_of(const train::RunFolder& run) {
   return job;
 }
 
-void verify(const Arguments& arguments) {
+void verify(const VerifyResumeArguments& arguments) {
   const StopSignals stop;
   if (!std::filesystem::is_directory(arguments.folder)) {
     throw UsageError(concat(arguments.folder.string(), ": expected the folder of a run, found none"));
@@ -66,7 +66,7 @@ void verify(const Arguments& arguments) {
 }  // namespace
 
 void add_verify_resume(Command& app) {
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<VerifyResumeArguments>();
   Command* command = add_command(
       app, "verify-resume",
       "Check that a training run is reproducible, bit for bit: repeat the last steps from the checkpoint\n"

@@ -11,7 +11,7 @@
 namespace qkv::apps {
 namespace {
 
-constexpr FieldFlag kFlags[] = {
+constexpr FieldFlag kClassifyFlags[] = {
     {"--train", "data.train", "FILE", "Labelled texts to train on (default: the resumed run's)"},
     {"--valid", "data.valid", "FILE", "Labelled texts to validate on (default: none)"},
     {"--format", "data.format", "auto|tab|space|json",
@@ -35,7 +35,7 @@ constexpr FieldFlag kFlags[] = {
     {"--dropout", "model.dropout", "RATE", "Dropout after each sublayer and before the classifier; 0: none"},
 };
 
-constexpr const char* kFooter = R"(Example:
+constexpr const char* kClassifyFooter = R"(Example:
   qkv train classify --train train.tsv --valid dev.tsv --from all-MiniLM-L6-v2 --out model
   qkv evaluate classify model --test test.tsv
   echo "A charming film." | qkv classify model
@@ -46,7 +46,7 @@ labels are those of the training data. With --from, defaults are those of fine-t
 5e-5 that falls linearly, 3 epochs. The sizes and the tokenizer are the folder's; its classifier is kept if it
 has the labels. DIR is a model folder that qkv classify and Hugging Face transformers open.)";
 
-struct Arguments {
+struct ClassifyArguments {
   LabelEvaluation common;
   data::TextFormat format = data::TextFormat::automatic;
 };
@@ -59,7 +59,7 @@ void add_classify_evaluation(Command& group) {
                   "Classify labelled texts. Prints accuracy, F1, Matthews' correlation and the\n"
                   "confusion matrix; for predicted numbers Spearman's and Pearson's correlations.",
                   "qkv evaluate classify model --test dev.tsv --json");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<ClassifyArguments>();
   add_label_evaluation(*command, arguments->common);
   add_choice(*command, "--format", arguments->format,
              {{"auto", data::TextFormat::automatic},
@@ -78,10 +78,10 @@ void add_classify_evaluation(Command& group) {
 TrainingTask classify_task() {
   return {.name = "classify",
           .description = "Train a classifier of texts, or fine-tune an encoder folder as one",
-          .footer = kFooter,
+          .footer = kClassifyFooter,
           .presets = models::shape_preset_names(),
           .preset = "mini",
-          .flags = kFlags,
+          .flags = kClassifyFlags,
           .run_flags = {},
           .make_job = [] { return std::make_unique<train::ClassifyJob>(); },
           .batch_json = label_batch_json,

@@ -10,7 +10,7 @@
 namespace qkv::apps {
 namespace {
 
-constexpr FieldFlag kFlags[] = {
+constexpr FieldFlag kEmbedFlags[] = {
     {"--from", "model.from", "DIR",
      "Folder of the text encoder to start from: bert, roberta, distilbert or t5, or a folder of\n"
      "sentence-transformers (default: the resumed run's)"},
@@ -37,7 +37,7 @@ constexpr FieldFlag kFlags[] = {
     {"--dropout", "model.dropout", "RATE", "Dropout everywhere; -1: as in the folder; 0: none"},
 };
 
-constexpr const char* kFooter = R"(Example:
+constexpr const char* kEmbedFooter = R"(Example:
   qkv train embed --from all-MiniLM-L6-v2 --train train.tsv --valid dev.tsv --out model --max-epochs 2
   qkv train embed --from bert --train pairs.tsv --batch-pairs 64 --out model --max-minutes 20
   qkv evaluate embed model --test test.tsv
@@ -62,10 +62,10 @@ nlohmann::json sentences(const data::TokenRows& rows, int64_t begin, int64_t end
 TrainingTask embed_task() {
   return {.name = "embed",
           .description = "Train sentence embeddings on pairs of sentences, starting from a text encoder",
-          .footer = kFooter,
+          .footer = kEmbedFooter,
           .presets = {},
           .preset = "",
-          .flags = kFlags,
+          .flags = kEmbedFlags,
           .run_flags = {},
           .make_job = [] { return std::make_unique<train::EmbedJob>(); },
           .batch_json =

@@ -22,7 +22,7 @@
 namespace qkv::apps {
 namespace {
 
-struct Arguments {
+struct EvaluateEmbedArguments {
   std::string model, test;
   models::LoadOptions load;
   bool json = false;
@@ -86,7 +86,7 @@ double accuracy(const TestPairs& pairs, const std::vector<std::vector<float>>& f
   return std::accumulate(found.begin(), found.end(), 0.0) / static_cast<double>(found.size());
 }
 
-void evaluate(const Arguments& arguments) {
+void evaluate(const EvaluateEmbedArguments& arguments) {
   const TestPairs pairs = read_pairs(arguments.test);
   const pipelines::TextEmbedder embedder(arguments.model, arguments.load);
   const auto started = std::chrono::steady_clock::now();
@@ -123,7 +123,7 @@ void add_embed_evaluation(Command& group) {
       "correlation in hundredths; with --json as fractions of 1. For pairs without scores: accuracy, the\n"
       "share of first sentences whose own second sentence is the most similar one of the file.",
       "qkv evaluate embed model --test test.tsv");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<EvaluateEmbedArguments>();
   add_option(*command, "model", arguments->model, "DIR", "Model folder")->required();
   add_option(*command, "--test", arguments->test, "FILE",
              "Lines of SCORE<TAB>SENTENCE<TAB>SENTENCE, or of SENTENCE<TAB>SENTENCE")

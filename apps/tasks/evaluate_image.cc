@@ -14,21 +14,21 @@
 #include "qkv/base/error.h"
 #include "qkv/base/parallel.h"
 #include "qkv/pipelines/images.h"
-#include "qkv/train/tasks/images/image_scores.h"
+#include "qkv/train/tasks/image/image_scores.h"
 
 namespace qkv::apps {
 namespace {
 
 constexpr size_t kMostColumns = 20;  // of a printed confusion matrix
 
-struct Arguments {
+struct EvaluateImageArguments {
   std::string model, test, labels;
   int64_t batch_images = 64;
   bool skip_unreadable = false, json = false;
   models::LoadOptions load;
 };
 
-data::ImageSet read(const Arguments& arguments, const pipelines::ImageClassifier& classifier) {
+data::ImageSet read(const EvaluateImageArguments& arguments, const pipelines::ImageClassifier& classifier) {
   const models::ImageProcessor& processor = classifier.processor();
   data::ImageSet set = data::read_images(
       {arguments.test, arguments.labels}, data::ImagePart::test,
@@ -89,7 +89,7 @@ void print(const train::ImageScores& scores, const std::vector<std::string>& cla
   if (classes.size() <= kMostColumns) std::cout << '\n' << confusion_table(scores, classes);
 }
 
-void evaluate(const Arguments& arguments) {
+void evaluate(const EvaluateImageArguments& arguments) {
   const pipelines::ImageClassifier classifier(arguments.model, {}, arguments.load);
   const std::vector<std::string>& classes = classifier.model().config().labels;
   const data::ImageSet set = read(arguments, classifier);
@@ -119,7 +119,7 @@ void add_image_evaluation(Command& group) {
       "the share of images whose class is among the five likeliest (top-5), the cross-entropy, and the\n"
       "confusion matrix; the speed on stderr.",
       "qkv evaluate image model --test t10k-images-idx3-ubyte.gz --test-labels t10k-labels-idx1-ubyte.gz");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<EvaluateImageArguments>();
   add_option(*command, "model", arguments->model, "DIR", "Model folder")->required();
   add_option(*command, "--test", arguments->test, "DIR|FILE",
              "Images in any of the forms of qkv train image --train; of MNIST's and CIFAR's files the test\n"

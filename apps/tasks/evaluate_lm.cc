@@ -14,13 +14,13 @@
 #include "qkv/base/error.h"
 #include "qkv/base/parallel.h"
 #include "qkv/pipelines/open_model.h"
-#include "qkv/train/tasks/lm_evaluation.h"
-#include "qkv/train/tasks/lm_tokenizer.h"
+#include "qkv/train/tasks/lm/lm_evaluation.h"
+#include "qkv/train/tasks/lm/lm_tokenizer.h"
 
 namespace qkv::apps {
 namespace {
 
-struct Arguments {
+struct EvaluateLmArguments {
   std::string model, test;
   std::optional<data::DocumentBounds> documents;
   bool skip_bad_utf8 = false, json = false;
@@ -28,8 +28,8 @@ struct Arguments {
   models::LoadOptions load;
 };
 
-data::TokenDocuments read_test(const Arguments& arguments, const pipelines::LoadedLanguageModel& model,
-                               data::DocumentBounds bounds) {
+data::TokenDocuments read_test(const EvaluateLmArguments& arguments,
+                               const pipelines::LoadedLanguageModel& model, data::DocumentBounds bounds) {
   const data::Documents documents = data::read_documents(
       arguments.test, bounds, arguments.skip_bad_utf8 ? data::OnBadLine::skip : data::OnBadLine::fail);
   if (documents.skipped_bad_utf8 > 0) {
@@ -56,7 +56,7 @@ data::TokenDocuments read_test(const Arguments& arguments, const pipelines::Load
   return tokens;
 }
 
-void evaluate(const Arguments& arguments) {
+void evaluate(const EvaluateLmArguments& arguments) {
   const std::shared_ptr<const pipelines::LoadedLanguageModel> model =
       pipelines::open_language_model(arguments.model, arguments.load);
   const data::DocumentBounds bounds =
@@ -101,7 +101,7 @@ void add_lm_evaluation(Command& group) {
       "predicted once, from the tokens before it in its document: at least the context less --stride of\n"
       "them, unless its document begins later. Bits per byte can be compared between tokenizers.",
       "qkv evaluate lm model --test test.txt");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<EvaluateLmArguments>();
   add_option(*command, "model", arguments->model, "DIR", "Model folder")->required();
   add_option(*command, "--test", arguments->test, "FILE", "Text; may be compressed by gzip")->required();
   Choices<data::DocumentBounds> bounds;

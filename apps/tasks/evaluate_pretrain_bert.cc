@@ -19,7 +19,7 @@
 namespace qkv::apps {
 namespace {
 
-struct Arguments {
+struct EvaluatePretrainBertArguments {
   std::string model, test;
   std::optional<int64_t> max_length;
   int64_t batch_tokens = 4096;
@@ -27,7 +27,8 @@ struct Arguments {
   models::LoadOptions load;
 };
 
-data::SegmentOptions segment_options(const Arguments& arguments, const models::TextEncoderConfig& config) {
+data::SegmentOptions segment_options(const EvaluatePretrainBertArguments& arguments,
+                                     const models::TextEncoderConfig& config) {
   constexpr int64_t kUnlimited = 512;  // for a model without a maximum
   const int64_t most = config.max_positions.value_or(kUnlimited);
   data::SegmentOptions segments{.max_length = arguments.max_length.value_or(most),
@@ -39,7 +40,7 @@ data::SegmentOptions segment_options(const Arguments& arguments, const models::T
   return segments;
 }
 
-void evaluate(const Arguments& arguments) {
+void evaluate(const EvaluatePretrainBertArguments& arguments) {
   const auto opened = pipelines::open_text_encoder(arguments.model, arguments.load);
   const models::TextEncoder& model = *opened->model;
   if (!model.config().masked_language) {
@@ -93,7 +94,7 @@ void add_pretrain_bert_evaluation(Command& group) {
       "accuracies shares of 1. Masks and pairs are the same for every model with the same tokenizer and\n"
       "length.",
       "qkv evaluate pretrain-bert bert --test books.txt");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<EvaluatePretrainBertArguments>();
   add_option(*command, "model", arguments->model, "DIR", "Model folder")->required();
   add_option(*command, "--test", arguments->test, "FILE", "Test text")->required();
   add_option(*command, "--max-length", arguments->max_length, "TOKENS",

@@ -21,7 +21,7 @@
 namespace qkv::apps {
 namespace {
 
-struct Arguments {
+struct EvaluateTranslationArguments {
   std::string model, source;
   std::vector<std::string> references;
   std::string save_output;
@@ -37,7 +37,7 @@ struct Run {
 };
 
 Run translate(const pipelines::Translator& translator, const std::vector<std::string>& sources,
-              const Arguments& arguments, const pipelines::TranslateOptions& options) {
+              const EvaluateTranslationArguments& arguments, const pipelines::TranslateOptions& options) {
   constexpr size_t kChunk = 1024;  // sentences that are batched by length together
   const auto started = std::chrono::steady_clock::now();
   const bool progress = stderr_is_terminal();
@@ -69,7 +69,7 @@ int64_t per_second(int64_t count, double seconds) {
   return static_cast<int64_t>(static_cast<double>(count) / std::max(seconds, 1e-9));
 }
 
-void evaluate(const Arguments& arguments) {
+void evaluate(const EvaluateTranslationArguments& arguments) {
   const std::vector<std::string> sources = read_lines(arguments.source);
   std::vector<std::vector<std::string>> reference_sets;
   for (const std::string& path : arguments.references) {
@@ -116,7 +116,7 @@ void add_translation_evaluation(Command& group) {
       "Translate a file and score the translations against references. Prints BLEU and chrF2 as\n"
       "sacreBLEU computes them, and the speed on stderr. A line that cannot be translated is an error.",
       "qkv evaluate translation model --src test.en --ref test.de --beam 4");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<EvaluateTranslationArguments>();
   add_option(*command, "model", arguments->model, "DIR", "Model folder")->required();
   add_option(*command, "--src", arguments->source, "FILE", "Text to translate, one sentence per line")
       ->required();

@@ -4,12 +4,12 @@
 
 #include "apps/tasks/evaluations.h"
 #include "apps/training_task.h"
-#include "qkv/train/tasks/image.h"
+#include "qkv/train/tasks/image/image.h"
 
 namespace qkv::apps {
 namespace {
 
-constexpr FieldFlag kFlags[] = {
+constexpr FieldFlag kImageFlags[] = {
     {"--train", "data.train", "DIR|FILE",
      "Training images: a folder with a folder of PNG and JPEG files for each class, a folder of MNIST's or\n"
      "CIFAR's files, an IDX file (with --labels), or a CIFAR-binary file (default: the resumed run's)"},
@@ -44,7 +44,7 @@ constexpr FieldFlag kFlags[] = {
      "Mix pairs of images and their classes with weights from Beta(ALPHA, ALPHA); 0: none"},
 };
 
-constexpr const char* kFooter = R"(Example:
+constexpr const char* kImageFooter = R"(Example:
   qkv train image --train train-images-idx3-ubyte.gz --labels train-labels-idx1-ubyte.gz \
       --hold-out 5000 --out model --max-minutes 30
   qkv train image --train photos/train --valid photos/valid --resize 64 --patch 8 --out model
@@ -62,10 +62,10 @@ curves: DIR/curve.svg and DIR/log.jsonl, or `tensorboard --logdir DIR/runs`.)";
 TrainingTask image_task() {
   return {.name = "image",
           .description = "Train a vision Transformer (ViT) on images with classes",
-          .footer = kFooter,
+          .footer = kImageFooter,
           .presets = train::image_preset_names(),
           .preset = "mini",
-          .flags = kFlags,
+          .flags = kImageFlags,
           .run_flags = {},
           .make_job = [] { return std::make_unique<train::ImageJob>(); },
           .batch_json =

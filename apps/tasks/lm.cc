@@ -4,12 +4,12 @@
 
 #include "apps/tasks/evaluations.h"
 #include "apps/training_task.h"
-#include "qkv/train/tasks/lm.h"
+#include "qkv/train/tasks/lm/lm.h"
 
 namespace qkv::apps {
 namespace {
 
-constexpr FieldFlag kFlags[] = {
+constexpr FieldFlag kLmFlags[] = {
     {"--train", "data.train", "FILE", "Training text (default: the resumed run's)"},
     {"--valid", "data.valid", "FILE", "Validation text (default: the end of the training text)"},
     {"--valid-share", "data.valid_share", "SHARE",
@@ -28,11 +28,11 @@ constexpr FieldFlag kFlags[] = {
     {"--batch-tokens", "train.batch_tokens", "TOKENS", "Tokens per batch"},
     {"--dropout", "model.dropout", "RATE", "Dropout of the embeddings and after each sublayer; 0: none"},
 };
-constexpr FieldFlag kRunFlags[] = {
+constexpr FieldFlag kLmRunFlags[] = {
     {"--samples", "train.samples", "N", "Lines of generated text to show at each validation; 0: none"},
 };
 
-constexpr const char* kFooter = R"(Example:
+constexpr const char* kLmFooter = R"(Example:
   qkv train lm --train books.txt --valid valid.txt --out model --preset mini --max-minutes 60
   qkv train lm --train play.txt --tokenizer chars --preset characters --out model --max-minutes 45
   echo "Once upon a time" | qkv generate model
@@ -63,11 +63,11 @@ TrainingTask lm_task() {
   return {
       .name = "lm",
       .description = "Train a language model (GPT-2's or LLaMA's blocks) on a text file",
-      .footer = kFooter,
+      .footer = kLmFooter,
       .presets = train::lm_preset_names(),
       .preset = "mini",
-      .flags = kFlags,
-      .run_flags = kRunFlags,
+      .flags = kLmFlags,
+      .run_flags = kLmRunFlags,
       .make_job = [] { return std::make_unique<train::LmJob>(); },
       .batch_json =
           [](const train::Batch& batch) {

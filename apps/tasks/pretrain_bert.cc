@@ -9,7 +9,7 @@
 namespace qkv::apps {
 namespace {
 
-constexpr FieldFlag kFlags[] = {
+constexpr FieldFlag kPretrainBertFlags[] = {
     {"--train", "data.train", "FILE",
      "Training text, one sentence per line, a blank line between documents (default: the resumed run's)"},
     {"--valid", "data.valid", "FILE", "Validation text, likewise (default: none)"},
@@ -32,7 +32,7 @@ constexpr FieldFlag kFlags[] = {
     {"--dropout", "model.dropout", "RATE", "Dropout of the embeddings and after each sublayer; 0: none"},
 };
 
-constexpr const char* kFooter = R"(Example:
+constexpr const char* kPretrainBertFooter = R"(Example:
   qkv train pretrain-bert --train books.txt --valid more_books.txt --out bert --max-minutes 60
   echo "He opened the [MASK]." | qkv fill-mask bert
 
@@ -64,10 +64,10 @@ nlohmann::json json_of(const train::Batch& batch) {
 TrainingTask pretrain_bert_task() {
   return {.name = "pretrain-bert",
           .description = "Pretrain a BERT encoder on a text of documents",
-          .footer = kFooter,
+          .footer = kPretrainBertFooter,
           .presets = models::shape_preset_names(),
           .preset = "mini",
-          .flags = kFlags,
+          .flags = kPretrainBertFlags,
           .run_flags = {},
           .make_job = [] { return std::make_unique<train::PretrainBertJob>(); },
           .batch_json = json_of,

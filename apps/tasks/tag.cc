@@ -11,7 +11,7 @@
 namespace qkv::apps {
 namespace {
 
-constexpr FieldFlag kFlags[] = {
+constexpr FieldFlag kTagFlags[] = {
     {"--train", "data.train", "FILE", "Tagged sentences to train on (default: the resumed run's)"},
     {"--valid", "data.valid", "FILE", "Tagged sentences to validate on (default: none)"},
     {"--word-column", "data.word_column", "N", "Column of the words, from 1"},
@@ -34,7 +34,7 @@ constexpr FieldFlag kFlags[] = {
     {"--dropout", "model.dropout", "RATE", "Dropout after each sublayer and before the classifier; 0: none"},
 };
 
-constexpr const char* kFooter = R"(Example:
+constexpr const char* kTagFooter = R"(Example:
   qkv train tag --train train.conll --valid dev.conll --from all-MiniLM-L6-v2 --out model
   qkv train tag --train en-ud-train.conllu --word-column 2 --tag-column 4 --out model
   echo "Wolfgang lives in Berlin." | qkv tag model
@@ -46,7 +46,7 @@ that is beyond the model's limit counts as wrong. With --from, defaults are thos
 rate of 5e-5 that falls linearly, 3 epochs. The sizes and the tokenizer are the folder's. DIR is a model folder
 that qkv tag and Hugging Face transformers open.)";
 
-struct Arguments {
+struct TagArguments {
   LabelEvaluation common{.target = models::ClassificationTarget::tokens};
   data::TaggedFormat format;
 };
@@ -59,7 +59,7 @@ void add_tag_evaluation(Command& group) {
                   "Tag the words of tagged sentences. Prints the accuracy of words, F1 of each tag\n"
                   "and the confusion matrix.",
                   "qkv evaluate tag model --test dev.conll --json");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<TagArguments>();
   add_label_evaluation(*command, arguments->common);
   add_option(*command, "--word-column", arguments->format.word_column, "N", "Column of the words, from 1")
       ->check(at_least(1));
@@ -78,10 +78,10 @@ void add_tag_evaluation(Command& group) {
 TrainingTask tag_task() {
   return {.name = "tag",
           .description = "Train a tagger of words, or fine-tune an encoder folder as one",
-          .footer = kFooter,
+          .footer = kTagFooter,
           .presets = models::shape_preset_names(),
           .preset = "mini",
-          .flags = kFlags,
+          .flags = kTagFlags,
           .run_flags = {},
           .make_job = [] { return std::make_unique<train::TagJob>(); },
           .batch_json = label_batch_json,

@@ -4,12 +4,12 @@
 
 #include "apps/tasks/evaluations.h"
 #include "apps/training_task.h"
-#include "qkv/train/tasks/translation.h"
+#include "qkv/train/tasks/translation/translation.h"
 
 namespace qkv::apps {
 namespace {
 
-constexpr FieldFlag kFlags[] = {
+constexpr FieldFlag kTranslationFlags[] = {
     {"--src", "data.source", "FILE", "Training text, one sentence per line (default: the resumed run's)"},
     {"--tgt", "data.target", "FILE", "Its translation, line by line (default: the resumed run's)"},
     {"--valid-src", "data.valid_source", "FILE", "Validation text (default: none)"},
@@ -32,13 +32,13 @@ constexpr FieldFlag kFlags[] = {
     {"--label-smoothing", "train.label_smoothing", "SHARE", "Label smoothing; 0: none"},
     {"--dropout", "model.dropout", "RATE", "Dropout after each sublayer; 0: none"},
 };
-constexpr FieldFlag kRunFlags[] = {
+constexpr FieldFlag kTranslationRunFlags[] = {
     {"--bleu-every", "train.bleu_every", "N",
      "Validations between BLEU scores; 0: no BLEU, the loss selects the best model"},
     {"--bleu-sentences", "train.bleu_sentences", "N", "Translate the first N sentences for BLEU; 0: all"},
 };
 
-constexpr const char* kFooter = R"(Example:
+constexpr const char* kTranslationFooter = R"(Example:
   qkv train translation --src train.en --tgt train.de --valid-src val.en --valid-tgt val.de \
       --out model --preset small --dropout 0.3 --max-minutes 60
   echo "A man sleeps." | qkv translate model
@@ -65,11 +65,11 @@ nlohmann::json sentences(const data::TokenRows& rows) {
 TrainingTask translation_task() {
   return {.name = "translation",
           .description = "Train a translation Transformer on two files of parallel lines",
-          .footer = kFooter,
+          .footer = kTranslationFooter,
           .presets = models::preset_names(),
           .preset = "small",
-          .flags = kFlags,
-          .run_flags = kRunFlags,
+          .flags = kTranslationFlags,
+          .run_flags = kTranslationRunFlags,
           .make_job = [] { return std::make_unique<train::TranslationJob>(); },
           .batch_json =
               [](const train::Batch& batch) {

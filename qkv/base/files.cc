@@ -303,6 +303,11 @@ void throw_io_error(const std::filesystem::filesystem_error& error) {
   throw IoError(concat(error.path1().string(), ": ", error.code().message()));
 }
 
+bool is_folder(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(path, ignored);
+}
+
 std::vector<std::filesystem::path> files_in(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> paths;
   std::error_code error;

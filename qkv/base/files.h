@@ -133,6 +133,9 @@ class FolderLock {
   int descriptor_ = -1;
 };
 
+// Whether the path is a folder; false if that cannot be found out.
+bool is_folder(const std::filesystem::path& path);
+
 // The contents of a folder, sorted by name. Empty if there is no such folder.
 std::vector<std::filesystem::path> files_in(const std::filesystem::path& folder);
 

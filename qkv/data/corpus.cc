@@ -1,17 +1,21 @@
 #include "qkv/data/corpus.h"
 
 #include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
 
 #include "qkv/base/error.h"
 #include "qkv/base/utf8.h"
 #include "qkv/text/lines.h"
 
 namespace qkv::data {
-namespace {
 
-bool blank(const std::string& line) { return line.find_first_not_of(" \t\r\v\f") == line.npos; }
-
-}  // namespace
+Words<OnBadLine> words(OnBadLine /*action*/) {
+  static constexpr std::array<std::pair<std::string_view, OnBadLine>, 2> kWords{
+      {{"false", OnBadLine::fail}, {"true", OnBadLine::skip}}};
+  return kWords;
+}
 
 std::string CorpusReport::summary() const {
   std::string skips;
@@ -63,9 +67,9 @@ bool ParallelReader::next(LinePair& pair) {
       ++report_.skipped_bad_utf8;
       continue;
     }
-    if (blank(pair.source) || blank(pair.target)) {
+    if (text::is_blank(pair.source) || text::is_blank(pair.target)) {
       if (options_.empty == OnBadLine::fail) {
-        const auto& file = blank(pair.source) ? files_.source : files_.target;
+        const auto& file = text::is_blank(pair.source) ? files_.source : files_.target;
         throw DataError(
             concat(file.string(), ", line ", pair.line, ": expected a sentence, found an empty line"));
       }

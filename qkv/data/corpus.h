@@ -6,12 +6,15 @@
 #include <memory>
 #include <string>
 
+#include "qkv/base/field_text.h"
+
 namespace qkv::data {
 
-enum class OnBadLine {
-  skip,
-  fail
-};  // skip: drop the pair and count it; fail: throw DataError naming file and line
+// skip: drop the pair and count it; fail: throw DataError naming file and line.
+enum class OnBadLine { skip, fail };
+
+// The names of a field that says whether such lines are skipped: "false" (fail), "true" (skip).
+Words<OnBadLine> words(OnBadLine action);
 
 struct CorpusOptions {
   // Maximum tokens of either side, without </s>. A longer pair is over-long.

@@ -18,8 +18,6 @@ namespace {
 // So that a share of 0.8 leaves 2 of 10, although (1 - 0.8) * 10 < 2.
 constexpr double kRounding = 1e-6;
 
-bool is_blank(const std::string& line) { return line.find_first_not_of(" \t\v\f\r") == std::string::npos; }
-
 // The position after the first `count` characters.
 size_t position_of(const std::string& text, int64_t count) {
   size_t at = 0;
@@ -60,7 +58,7 @@ Documents read_documents(const std::filesystem::path& path, DocumentBounds bound
       ++result.skipped_bad_utf8;
       continue;
     }
-    const bool blank = is_blank(line);
+    const bool blank = text::is_blank(line);
     any = any || !blank;
     if (bounds == DocumentBounds::none) {
       document += line;

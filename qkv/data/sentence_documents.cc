@@ -14,8 +14,6 @@
 namespace qkv::data {
 namespace {
 
-bool is_blank(const std::string& line) { return line.find_first_not_of(" \t\v\f\r") == std::string::npos; }
-
 [[noreturn]] void refuse_empty(const std::filesystem::path& path, int64_t lines) {
   throw DataError(concat(path.string(), ": expected text, one sentence a line, found ",
                          lines == 0 ? "an empty file" : "no sentences"));
@@ -100,7 +98,7 @@ DocumentCounts count_documents(const std::filesystem::path& path) {
     sentences = 0;
   };
   while (reader.next(line)) {
-    if (is_blank(line)) {
+    if (text::is_blank(line)) {
       end_document();
     } else {
       ++sentences;
@@ -169,7 +167,7 @@ SentenceDocuments read_sentence_documents(const std::filesystem::path& path, con
   Collector collector(tokenizer, options);
   std::string line;
   while (reader.next(line)) {
-    if (is_blank(line)) {
+    if (text::is_blank(line)) {
       collector.end_document();
     } else if (!valid_utf8(line)) {
       if (options.bad_utf8 == OnBadLine::fail) reader.require_utf8(line);

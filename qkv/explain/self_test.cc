@@ -26,7 +26,7 @@ using kernels::Accumulate;
 
 constexpr int64_t kWidth = 64;
 
-Tensor random(const Shape& shape, uint64_t seed) {
+Tensor random_tensor(const Shape& shape, uint64_t seed) {
   Tensor x = Tensor::empty(shape);
   RandomStream stream(seed);
   for (float& element : x.values()) element = 2 * stream.uniform() - 1;
@@ -98,15 +98,15 @@ Outcome for_sizes(const Check& check) {
 
 Outcome packed_products(const KernelsUnderTest& kernels) {
   return for_sizes([&](int64_t rows, int64_t k, int64_t n) {
-    const Tensor x = random({rows, k}, 1), w = random({n, k}, 2), bias = random({n}, 3);
+    const Tensor x = random_tensor({rows, k}, 1), w = random_tensor({n, k}, 2), bias = random_tensor({n}, 3);
     return check_product(kernels.packed_product(x, w, bias), x, w, bias, no_rounding);
   });
 }
 
 Outcome products_in_place(const KernelsUnderTest& kernels, DType dtype) {
   return for_sizes([&](int64_t rows, int64_t k, int64_t n) {
-    const Tensor x = random({rows, k}, 1), bias = random({n}, 3);
-    const QuantizedTensor w = to_dtype({random({n, k}, 2)}, dtype);
+    const Tensor x = random_tensor({rows, k}, 1), bias = random_tensor({n}, 3);
+    const QuantizedTensor w = to_dtype({random_tensor({n, k}, 2)}, dtype);
     // Inputs of int8 products are rounded to 255 steps between the minimum and the maximum of the row and
     // zero.
     const auto step = [&](int64_t row) {
@@ -124,7 +124,7 @@ Outcome products_in_place(const KernelsUnderTest& kernels, DType dtype) {
 
 Outcome weight_gradients(const KernelsUnderTest& kernels) {
   return for_sizes([&](int64_t rows, int64_t k, int64_t n) {
-    const Tensor dy = random({rows, n}, 1), x = random({rows, k}, 2);
+    const Tensor dy = random_tensor({rows, n}, 1), x = random_tensor({rows, k}, 2);
     const Tensor found = kernels.weight_gradient(dy, x);
     const float *const left = dy.data(), *const right = x.data();
     Errors errors;
@@ -170,9 +170,9 @@ Outcome recorded_attention(const KernelsUnderTest& kernels) {
 Outcome attention_by_definition(const KernelsUnderTest& kernels, bool causal) {
   constexpr int64_t kHeads = 3, kKey = 20, kValue = 12;
   const Offsets offsets = Offsets::of_lengths(std::vector<int32_t>{1, 37, 150});
-  const Tensor query = random({offsets.tokens(), kHeads * kKey}, 1),
-               key = random({offsets.tokens(), kHeads * kKey}, 2),
-               value = random({offsets.tokens(), kHeads * kValue}, 3);
+  const Tensor query = random_tensor({offsets.tokens(), kHeads * kKey}, 1),
+               key = random_tensor({offsets.tokens(), kHeads * kKey}, 2),
+               value = random_tensor({offsets.tokens(), kHeads * kValue}, 3);
   const float scale = 1 / std::sqrt(static_cast<float>(kKey));
   const Tensor output = kernels.attention(
       query, key, value, kHeads, {.causal = causal, .query_offsets = offsets, .key_offsets = offsets});
@@ -209,7 +209,7 @@ const Offsets& batch() {
 }
 
 Outcome same_bits_in_a_batch(const KernelsUnderTest& kernels) {
-  const Tensor x = random({batch().tokens(), kWidth}, 1);
+  const Tensor x = random_tensor({batch().tokens(), kWidth}, 1);
   const Tensor together = kernels.layer(x, batch());
   for (int64_t s = 0; s < batch().sequences(); ++s) {
     const int64_t begin = batch().begin(s), length = batch().length(s);
@@ -228,7 +228,7 @@ Outcome same_bits_for_threads(const Run& run) {
     ~Restore() { set_threads(before); }
   } restore;
   set_threads(1);
-  const Tensor x = random({batch().tokens(), kWidth}, 1);
+  const Tensor x = random_tensor({batch().tokens(), kWidth}, 1);
   const Tensor one = run(x, batch());
   std::string counts = "1";
   for (const int count : std::set<int>{2, 3, restore.before}) {
@@ -252,7 +252,7 @@ Tensor gradients_of_layer(const Tensor& x, const Offsets& offsets) {
   nn::ForwardContext context{.training = true, .seed = 3, .step = 1};
   Tape tape;
   const Variable y = layer(x, offsets, {}, context);
-  tape.backward(y, random(y.shape(), 4));
+  tape.backward(y, random_tensor(y.shape(), 4));
   std::vector<float> all;
   layer.visit([&](const std::string& /*name*/, const nn::Parameter& parameter) {
     const Tensor gradient = parameter.variable.grad();

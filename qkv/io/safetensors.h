@@ -2,6 +2,7 @@
 // The safetensors format for model parameters: the header's length (8 bytes, little-endian), the header
 // (JSON: for each name a dtype, a shape and a byte range), then the data.
 
+#include <cstddef>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -14,6 +15,8 @@
 #include "qkv/tensor/tensor.h"
 
 namespace qkv::io {
+
+inline constexpr size_t kLengthBytes = 8;  // of the field that holds the header's length
 
 // String metadata of the file, such as {"format": "pt"}.
 using Metadata = std::map<std::string, std::string>;

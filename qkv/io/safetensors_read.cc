@@ -13,7 +13,6 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "safetensors files are mapped as they are");
 
-constexpr size_t kLengthBytes = 8;
 constexpr const char* kMetadataKey = "__metadata__";
 constexpr const char* kReadable = "F32, F16, BF16, I32, I8, U8 or BOOL";
 

@@ -12,7 +12,6 @@ using Json = nlohmann::ordered_json;
 
 // Alignment of the data section: kernels prefer rows that begin at a cache line.
 constexpr size_t kAlignment = 64;
-constexpr size_t kLengthBytes = 8;
 
 const char* spelling(DType dtype) {
   switch (dtype) {

@@ -55,7 +55,7 @@ Words<Tying> words(Tying) {
 
 // The single list of fields, used for reading, writing, setting and printing configurations.
 template <class Config, class Visitor>
-void visit_fields(Config& config, const Visitor& visitor) {
+void visit_config(Config& config, const Visitor& visitor) {
   visitor("source_vocabulary", config.source_vocabulary);
   visitor("target_vocabulary", config.target_vocabulary);
   visitor("d_model", config.d_model);
@@ -229,7 +229,7 @@ std::vector<std::string> preset_names() {
 
 bool set_field(TransformerConfig& config, std::string_view name, std::string_view value) {
   bool found = false;
-  visit_fields(config, [&](std::string_view field_name, auto& field) {
+  visit_config(config, [&](std::string_view field_name, auto& field) {
     if (field_name != name) return;
     assign(name, value, field);
     found = true;
@@ -239,7 +239,7 @@ bool set_field(TransformerConfig& config, std::string_view name, std::string_vie
 
 std::vector<std::pair<std::string, std::string>> fields(const TransformerConfig& config) {
   std::vector<std::pair<std::string, std::string>> list;
-  visit_fields(config,
+  visit_config(config,
                [&](std::string_view name, const auto& field) { list.emplace_back(name, to_text(field)); });
   return list;
 }

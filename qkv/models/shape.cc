@@ -12,7 +12,7 @@ namespace {
 
 // The single list of fields.
 template <class Shape, class Visitor>
-void visit_fields(Shape& shape, const Visitor& visitor) {
+void visit_shape(Shape& shape, const Visitor& visitor) {
   visitor("layers", shape.layers);
   visitor("d_model", shape.d_model);
   visitor("heads", shape.heads);
@@ -91,7 +91,7 @@ std::vector<std::string> shape_preset_names() {
 
 bool set_field(ModelShape& shape, std::string_view name, std::string_view value) {
   bool found = false;
-  visit_fields(shape, [&](std::string_view field, auto& member) {
+  visit_shape(shape, [&](std::string_view field, auto& member) {
     if (field != name) return;
     parse_field(name, value, member);
     found = true;
@@ -101,7 +101,7 @@ bool set_field(ModelShape& shape, std::string_view name, std::string_view value)
 
 std::vector<std::pair<std::string, std::string>> fields(const ModelShape& shape) {
   std::vector<std::pair<std::string, std::string>> list;
-  visit_fields(
+  visit_shape(
       shape, [&](std::string_view name, const auto& member) { list.emplace_back(name, field_text(member)); });
   return list;
 }

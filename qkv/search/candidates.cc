@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "qkv/base/error.h"
 #include "qkv/kernels/loss.h"
@@ -11,8 +10,6 @@
 
 namespace qkv::search {
 namespace {
-
-constexpr float kImpossible = -std::numeric_limits<float>::infinity();
 
 // Writes the best ids by score + total, best first, as many as fit into `best`; returns their number. The
 // order is that of the rounded sum, in which different scores may tie.

@@ -1,13 +1,10 @@
 #include "qkv/search/constraints.h"
 
 #include <algorithm>
-#include <limits>
 #include <unordered_set>
 
 namespace qkv::search {
 namespace {
-
-constexpr float kImpossible = -std::numeric_limits<float>::infinity();
 
 void forbid(std::span<float> scores, int32_t id) {
   if (id >= 0 && id < std::ssize(scores)) scores[static_cast<size_t>(id)] = kImpossible;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -11,8 +10,6 @@
 
 namespace qkv::search {
 namespace {
-
-constexpr float kImpossible = -std::numeric_limits<float>::infinity();
 
 // If the temperature is so low that scaled logits overflow, take the limit 0: only the most likely tokens
 // remain.

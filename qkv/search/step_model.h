@@ -2,6 +2,7 @@
 // The interface of a model to search: it reads sources and returns next-token logits, row by row.
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -15,6 +16,9 @@ namespace qkv::search {
 using Ids = std::span<const int32_t>;  // a sequence of tokens
 
 using text::SpecialIds;
+
+// The score of a token that must not come next.
+inline constexpr float kImpossible = -std::numeric_limits<float>::infinity();
 
 // Upper bounds of a request's size in the KV cache.
 struct CacheNeed {

@@ -1,7 +1,6 @@
 #include "qkv/search/step_scores.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "qkv/base/parallel.h"
@@ -9,8 +8,6 @@
 
 namespace qkv::search {
 namespace {
-
-constexpr float kImpossible = -std::numeric_limits<float>::infinity();
 
 // A row with its own vocabulary: its logits are gathered contiguously and normalised as if there were no
 // others.

@@ -8,6 +8,8 @@
 #include "qkv/base/utf8.h"
 
 namespace qkv::text {
+
+bool is_blank(std::string_view line) { return line.find_first_not_of(" \t\r\v\f") == line.npos; }
 namespace {
 
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";

@@ -4,11 +4,15 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "qkv/text/text_file.h"
 
 namespace qkv::text {
+
+// Nothing but white space of ASCII.
+bool is_blank(std::string_view line);
 
 // Holds one line in memory at a time. Lines end in LF or CRLF, which is removed; the last one may lack it. A
 // byte order mark at the beginning of the file is skipped. Files may be compressed by gzip; "-" is stdin

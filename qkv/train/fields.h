@@ -14,6 +14,9 @@
 
 namespace qkv::train {
 
+// The fields of a model's shape begin with it: "model.d_model".
+inline constexpr std::string_view kModelFields = "model.";
+
 // Whether a resumed run must agree in a setting.
 inline constexpr bool kDecidesWeights = true, kBookkeeping = false;
 

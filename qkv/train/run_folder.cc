@@ -14,7 +14,7 @@ namespace qkv::train {
 namespace {
 
 constexpr const char* kRecord = "run.json";
-constexpr int kFormat = 1;
+constexpr int kSettingsFormat = 1;
 
 // NAME.partial-PID: an unfinished file or folder of AtomicFile or another writer.
 bool is_partial(const std::string& name) {
@@ -96,9 +96,9 @@ void RunFolder::read_record() {
   const std::filesystem::path path = path_ / kRecord;
   if (!std::filesystem::exists(path)) return;
   const JsonValue record = parse_json(read_file(path), path.string());
-  if (const int64_t format = record["format"].integer(); format != kFormat) {
-    throw DataError(
-        concat(path.string(), ": expected settings of a run of format ", kFormat, ", found ", format));
+  if (const int64_t format = record["format"].integer(); format != kSettingsFormat) {
+    throw DataError(concat(path.string(), ": expected settings of a run of format ", kSettingsFormat,
+                           ", found ", format));
   }
   Fields fields;
   record["fields"].members(
@@ -111,7 +111,8 @@ void RunFolder::read_record() {
 
 void RunFolder::write_record(const Fields& settings) const {
   require_text(settings);
-  const nlohmann::json record{{"format", kFormat}, {"fields", settings}, {"checksum", checksum(settings)}};
+  const nlohmann::json record{
+      {"format", kSettingsFormat}, {"fields", settings}, {"checksum", checksum(settings)}};
   write_file_atomically(path_ / kRecord, record.dump(1) + "\n");
   flush_folder(path_);
 }

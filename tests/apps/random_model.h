@@ -8,7 +8,7 @@
 #include "apps/number_words.h"
 #include "qkv/models/hub/pretrained.h"
 #include "qkv/text/train_sentencepiece.h"
-#include "qkv/train/tasks/translation_task.h"
+#include "qkv/train/tasks/translation/translation_task.h"
 
 namespace qkv::testing {
 

@@ -79,7 +79,7 @@ TEST(Rotary, ScaledAnglesAreTransformers) {
   }
 }
 
-nn::StackOptions stack(nn::PositionKind kind, int64_t layers = 2) {
+nn::StackOptions positions_stack(nn::PositionKind kind, int64_t layers = 2) {
   return {.layers = layers,
           .layer = {.d_model = 12,
                     .heads = 3,
@@ -102,12 +102,12 @@ Tensor parameter_of(const nn::Encoder& encoder, const std::string& wanted) {
 // A mask with positions by distance equals attention with an explicit bias.
 TEST(RelativePositions, AreABiasByDistance) {
   for (const auto kind : {nn::PositionKind::relative, nn::PositionKind::alibi}) {
-    const nn::Encoder encoder(stack(kind)), plain(stack(nn::PositionKind::none));
+    const nn::Encoder encoder(positions_stack(kind)), plain(positions_stack(nn::PositionKind::none));
     nn::initialise(encoder, 3);
     nn::initialise(plain, 3);  // values are a function of the name
     const int64_t n = 17;
     Tensor bias = Tensor::empty({1, 3, n, n});
-    const nn::PositionOptions options = stack(kind).layer.positions;
+    const nn::PositionOptions options = positions_stack(kind).layer.positions;
     for (int64_t h = 0; h < 3; ++h) {
       for (int64_t i = 0; i < n; ++i) {
         for (int64_t j = 0; j < n; ++j) {
@@ -133,7 +133,7 @@ TEST(RelativePositions, AreABiasByDistance) {
 
 TEST(RelativePositions, StepsGiveWhatTheWholeGives) {
   for (const auto kind : {nn::PositionKind::relative, nn::PositionKind::alibi}) {
-    const nn::Decoder decoder(stack(kind));
+    const nn::Decoder decoder(positions_stack(kind));
     nn::initialise(decoder, 4);
     // Read at once, and continued from different positions.
     const Offsets whole_offsets({0, 24, 45}), first({0, 5, 7});
@@ -161,7 +161,7 @@ TEST(RelativePositions, StepsGiveWhatTheWholeGives) {
 // A sequence's bits do not depend on the lengths of others, although the table by distance has the longest's
 // size.
 TEST(RelativePositions, HaveTheSameBitsInAnyBatch) {
-  const nn::Encoder encoder(stack(nn::PositionKind::relative));
+  const nn::Encoder encoder(positions_stack(nn::PositionKind::relative));
   nn::initialise(encoder, 7);
   const Offsets offsets({0, 7, 8, 40});
   const Tensor x = random_tensor({40, 12}, 8);
@@ -176,7 +176,7 @@ TEST(RelativePositions, HaveTheSameBitsInAnyBatch) {
 }
 
 TEST(RelativePositions, LearnInEveryLayerWithAndWithoutRecomputing) {
-  const nn::Encoder encoder(stack(nn::PositionKind::relative));
+  const nn::Encoder encoder(positions_stack(nn::PositionKind::relative));
   nn::initialise(encoder, 5);
   const Tensor x = random_tensor({11, 12}, 6);
   Variable table;

@@ -153,11 +153,12 @@ TEST_P(GeneralOp, AgreesWithPyTorch) {
   }
 }
 
-std::string case_name(const ::testing::TestParamInfo<std::string>& info) {
+std::string general_case_name(const ::testing::TestParamInfo<std::string>& info) {
   return std::filesystem::path(info.param).stem().string().substr(8);
 }
 
-INSTANTIATE_TEST_SUITE_P(Golden, GeneralOp, ::testing::ValuesIn(golden_files("ops", "general_")), case_name);
+INSTANTIATE_TEST_SUITE_P(Golden, GeneralOp, ::testing::ValuesIn(golden_files("ops", "general_")),
+                         general_case_name);
 
 TEST(GeneralOps, EveryOpHasNumbers) {
   std::set<std::string> named, known;

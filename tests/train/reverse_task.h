@@ -5,7 +5,7 @@
 #include <string>
 
 #include "qkv/base/philox.h"
-#include "qkv/train/tasks/translation.h"
+#include "qkv/train/tasks/translation/translation.h"
 #include "tests/support/scratch.h"
 
 namespace qkv::train::testing_task {

@@ -11,8 +11,8 @@
 #include "qkv/ops/tape.h"
 #include "qkv/pipelines/images.h"
 #include "qkv/pipelines/proof/proof.h"
-#include "qkv/train/tasks/image.h"
-#include "qkv/train/tasks/images/image_scores.h"
+#include "qkv/train/tasks/image/image.h"
+#include "qkv/train/tasks/image/image_scores.h"
 #include "tests/support/image_files.h"
 #include "tests/support/scratch.h"
 

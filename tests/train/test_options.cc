@@ -3,7 +3,7 @@
 #include <map>
 
 #include "qkv/base/error.h"
-#include "qkv/train/tasks/translation.h"
+#include "qkv/train/tasks/translation/translation.h"
 #include "tests/support/scratch.h"
 
 namespace qkv::train {

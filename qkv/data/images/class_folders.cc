@@ -23,11 +23,6 @@ struct File {
   int32_t label;
 };
 
-bool is_folder(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_directory(path, ignored);
-}
-
 bool is_hidden(const fs::path& path) { return path.filename().string().starts_with('.'); }
 
 bool is_image(const fs::path& path) {

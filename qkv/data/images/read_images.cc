@@ -26,11 +26,6 @@ bool is_there(const fs::path& path) {
   return fs::exists(path, ignored);
 }
 
-bool is_folder(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_directory(path, ignored);
-}
-
 // A file in a folder, under one of these names, maybe compressed; empty: there is none.
 fs::path find_file(const fs::path& folder, std::initializer_list<std::string_view> names) {
   for (const std::string_view name : names) {

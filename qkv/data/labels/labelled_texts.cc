@@ -10,8 +10,6 @@
 namespace qkv::data {
 namespace {
 
-bool blank(std::string_view text) { return text.find_first_not_of(" \t\r\v\f") == text.npos; }
-
 TextFormat format_of(std::string_view line) {
   if (line.starts_with('{')) return TextFormat::json;
   return line.find('\t') != line.npos ? TextFormat::tab : TextFormat::space;
@@ -60,7 +58,7 @@ LabelledTexts read_labelled_texts(const std::filesystem::path& file, TextFormat 
   text::LineReader reader(file);
   std::optional<size_t> first;
   for (std::string line; reader.next(line);) {
-    if (blank(line)) continue;
+    if (text::is_blank(line)) continue;
     reader.require_utf8(line);
     if (format == TextFormat::automatic) format = format_of(line);
     const std::string where = concat(file.string(), ":", reader.lines());
@@ -69,7 +67,7 @@ LabelledTexts read_labelled_texts(const std::filesystem::path& file, TextFormat 
     require_columns(columns.size(), first, format, where);
     first = columns.size();
     for (size_t i = 0; i < columns.size(); ++i) {
-      if (!blank(columns[i])) continue;
+      if (!text::is_blank(columns[i])) continue;
       throw DataError(concat(where, ": expected ", i == 0 ? "a label" : "a text", ", found an empty one"));
     }
     columns.resize(3);

@@ -11,8 +11,6 @@
 namespace qkv::data {
 namespace {
 
-bool blank(std::string_view text) { return text.find_first_not_of(" \t\r\v\f") == text.npos; }
-
 std::vector<std::string_view> columns_of(std::string_view line) {
   const bool tabs = line.find('\t') != line.npos;
   std::vector<std::string_view> columns;
@@ -43,9 +41,9 @@ class Sentences {
 
   bool begins() const { return current_.words.empty(); }
   void add(std::string_view word, std::string_view tag, int64_t line) {
-    if (blank(word) || blank(tag)) {
-      throw DataError(concat(out_.file.string(), ":", line, ": expected ", blank(word) ? "a word" : "a tag",
-                             ", found an empty one"));
+    if (text::is_blank(word) || text::is_blank(tag)) {
+      throw DataError(concat(out_.file.string(), ":", line, ": expected ",
+                             text::is_blank(word) ? "a word" : "a tag", ", found an empty one"));
     }
     current_.words.emplace_back(word);
     current_.tags.emplace_back(tag);
@@ -120,7 +118,7 @@ TaggedSentences read_tagged_sentences(const std::filesystem::path& file, const T
   std::optional<bool> json;
   for (std::string line; reader.next(line);) {
     reader.require_utf8(line);
-    if (blank(line)) {
+    if (text::is_blank(line)) {
       sentences.end();
       continue;
     }

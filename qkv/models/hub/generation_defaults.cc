@@ -20,7 +20,7 @@ constexpr int kMaxTokens = 1'000'000'000, kMaxBeams = 1024;
 
 // Fields that are a single number or flag with the same meaning in files.
 template <class Defaults, class Visitor>
-void visit_fields(Defaults& defaults, const Visitor& visitor) {
+void visit_defaults(Defaults& defaults, const Visitor& visitor) {
   visitor("num_beams", defaults.beam);
   visitor("length_penalty", defaults.length_penalty);
   visitor("no_repeat_ngram_size", defaults.no_repeat_ngram);
@@ -58,7 +58,7 @@ std::vector<int32_t> ids_of(const JsonValue& list) {
 
 json fields_of(const GenerationDefaults& defaults) {
   json fields;
-  visit_fields(defaults, [&]<class Field>(const char* key, const Field& field) {
+  visit_defaults(defaults, [&]<class Field>(const char* key, const Field& field) {
     if constexpr (std::is_same_v<Field, float>) {
       fields[key] = decimal(field);
     } else {
@@ -83,7 +83,7 @@ GenerationDefaults load_generation_defaults(const std::filesystem::path& folder)
   GenerationDefaults defaults{.beam = 1, .length_penalty = 1};
   if (!exists(path)) return defaults;
   const JsonValue object = parse_json(read_file(path), path.string());
-  visit_fields(defaults, [&](const char* key, auto& field) {
+  visit_defaults(defaults, [&](const char* key, auto& field) {
     if (const auto found = object.find(key)) read(*found, key, field);
   });
   const auto tokens = [&](const char* key, int counted_beside, int& field) {

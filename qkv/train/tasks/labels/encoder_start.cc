@@ -13,11 +13,10 @@ namespace {
 using models::ClassificationTarget;
 using models::FolderKind;
 
-constexpr std::string_view kModel = "model.";
 constexpr const char* kFrom = "model.from";
 
 template <class Options, class Visit>
-void visit_fields(Options& o, const Visit& visit) {
+void visit_start_fields(Options& o, const Visit& visit) {
   visit(kFrom, o.from, kDecidesWeights);
   visit("vocabulary.tokenizer", o.tokenizer, kDecidesWeights);
   visit("vocabulary.size", o.vocabulary_size, kDecidesWeights);
@@ -57,19 +56,19 @@ FileContents trained_tokenizer(const EncoderOptions& options, const std::filesys
 }  // namespace
 
 bool set_field(EncoderOptions& options, std::string_view name, std::string_view value) {
-  if (set_listed([&](const auto& visit) { visit_fields(options, visit); }, name, value)) return true;
-  if (!name.starts_with(kModel)) return false;
+  if (set_listed([&](const auto& visit) { visit_start_fields(options, visit); }, name, value)) return true;
+  if (!name.starts_with(kModelFields)) return false;
   try {
-    return models::set_field(options.shape, name.substr(kModel.size()), value);
+    return models::set_field(options.shape, name.substr(kModelFields.size()), value);
   } catch (const UsageError& error) {
-    throw UsageError(concat(kModel, error.what()));
+    throw UsageError(concat(kModelFields, error.what()));
   }
 }
 
 std::vector<Field> fields(const EncoderOptions& options) {
-  std::vector<Field> all = listed([&](const auto& visit) { visit_fields(options, visit); });
+  std::vector<Field> all = listed([&](const auto& visit) { visit_start_fields(options, visit); });
   for (const auto& [name, value] : models::fields(options.shape))
-    all.push_back({concat(kModel, name), value});
+    all.push_back({concat(kModelFields, name), value});
   return all;
 }
 
@@ -77,7 +76,7 @@ void EncoderOptions::complete(const std::set<std::string>& given) {
   if (from.empty()) return;
   const std::set<std::string> free{kFrom, "model.dropout", "model.attention_dropout", "model.drop_path"};
   for (const std::string& name : given) {
-    if (!free.contains(name) && (name.starts_with(kModel) || name.starts_with("vocabulary."))) {
+    if (!free.contains(name) && (name.starts_with(kModelFields) || name.starts_with("vocabulary."))) {
       throw UsageError(concat(name, ": expected none with model.from, whose folder has its own, found one"));
     }
   }
@@ -95,7 +94,7 @@ void EncoderOptions::check(bool reads_from) const {
     try {
       shape.validate();
     } catch (const UsageError& error) {
-      throw UsageError(concat(kModel, error.what()));
+      throw UsageError(concat(kModelFields, error.what()));
     }
     if (vocabulary_size < 8)
       throw UsageError(concat("vocabulary.size: expected at least 8, found ", vocabulary_size));

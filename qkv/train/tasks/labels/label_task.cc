@@ -19,7 +19,7 @@ using models::ClassificationTarget;
 constexpr std::string_view kLayers = "encoder.layers.";
 
 template <class Options, class Visit>
-void visit_fields(Options& o, const Visit& visit) {
+void visit_label_fields(Options& o, const Visit& visit) {
   visit("train.batch_tokens", o.batch_tokens, kDecidesWeights);
   visit("train.max_length", o.max_length, kDecidesWeights);
   visit("train.label_smoothing", o.label_smoothing, kDecidesWeights);
@@ -69,11 +69,11 @@ bool is_embedding(std::string_view name) {
 }  // namespace
 
 bool set_field(LabelOptions& options, std::string_view name, std::string_view value) {
-  return set_listed([&](const auto& visit) { visit_fields(options, visit); }, name, value);
+  return set_listed([&](const auto& visit) { visit_label_fields(options, visit); }, name, value);
 }
 
 std::vector<Field> fields(const LabelOptions& options) {
-  return listed([&](const auto& visit) { visit_fields(options, visit); });
+  return listed([&](const auto& visit) { visit_label_fields(options, visit); });
 }
 
 void LabelOptions::validate(int64_t layers) const {

@@ -9,26 +9,14 @@
 #include "qkv/text/text_file.h"
 #include "qkv/train/fields.h"
 
-namespace qkv::data {
-
-// data.skip_bad_utf8.
-static Words<OnBadLine> words(OnBadLine) {
-  static constexpr std::array<std::pair<std::string_view, OnBadLine>, 2> kWords{
-      {{"false", OnBadLine::fail}, {"true", OnBadLine::skip}}};
-  return kWords;
-}
-
-}  // namespace qkv::data
-
 namespace qkv::train {
 namespace {
 
-constexpr std::string_view kModel = "model.";
 constexpr int64_t kWarmupSteps = 200;
 
 // Files may move: their tokens' fingerprint identifies them.
 template <class Job, class Visit>
-void visit_data_fields(Job& job, const Visit& visit) {
+void visit_bert_data_fields(Job& job, const Visit& visit) {
   visit("vocabulary.tokenizer", job.vocabulary.tokenizer, kDecidesWeights);
   visit("vocabulary.size", job.vocabulary.size, kDecidesWeights);
   visit("vocabulary.cased", job.vocabulary.cased, kDecidesWeights);
@@ -38,8 +26,9 @@ void visit_data_fields(Job& job, const Visit& visit) {
 }
 
 std::vector<Field> own_fields(const PretrainBertJob& job) {
-  std::vector<Field> all = listed([&](const auto& visit) { visit_data_fields(job, visit); });
-  for (const auto& [name, value] : models::fields(job.shape)) all.push_back({concat(kModel, name), value});
+  std::vector<Field> all = listed([&](const auto& visit) { visit_bert_data_fields(job, visit); });
+  for (const auto& [name, value] : models::fields(job.shape))
+    all.push_back({concat(kModelFields, name), value});
   return all;
 }
 
@@ -106,7 +95,7 @@ void PretrainBertJob::check() const {
   try {
     shape.validate();
   } catch (const UsageError& error) {
-    throw UsageError(concat(kModel, error.what()));
+    throw UsageError(concat(kModelFields, error.what()));
   }
   if (shape.max_positions < task.segments.max_length) {
     throw UsageError(concat("model.max_positions: expected at least train.max_length = ",
@@ -153,18 +142,18 @@ std::unique_ptr<Task> PretrainBertJob::make_task(bool resumes, TrainObserver& ob
 }
 
 bool PretrainBertJob::set_field(std::string_view name, std::string_view value) {
-  if (name.starts_with(kModel)) {
+  if (name.starts_with(kModelFields)) {
     if (name == "model.max_positions") positions_follow_length_ = false;
     try {
-      return models::set_field(shape, name.substr(kModel.size()), value);
+      return models::set_field(shape, name.substr(kModelFields.size()), value);
     } catch (const UsageError& error) {
-      throw UsageError(concat(kModel, error.what()));
+      throw UsageError(concat(kModelFields, error.what()));
     }
   }
   const bool is_of_task = train::set_field(task, name, value);
   if (positions_follow_length_) shape.max_positions = task.segments.max_length;
   return is_of_task || train::set_field(options, name, value) ||
-         set_listed([&](const auto& visit) { visit_data_fields(*this, visit); }, name, value);
+         set_listed([&](const auto& visit) { visit_bert_data_fields(*this, visit); }, name, value);
 }
 
 std::vector<Field> PretrainBertJob::fields() const {

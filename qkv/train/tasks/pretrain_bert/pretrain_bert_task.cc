@@ -15,7 +15,7 @@ namespace qkv::train {
 namespace {
 
 template <class Options, class Visit>
-void visit_fields(Options& o, const Visit& visit) {
+void visit_bert_fields(Options& o, const Visit& visit) {
   visit("train.batch_tokens", o.batch_tokens, kDecidesWeights);
   visit("train.max_length", o.segments.max_length, kDecidesWeights);
   visit("train.no_nsp", o.no_nsp, kDecidesWeights);
@@ -59,11 +59,11 @@ Tensor list(const std::vector<int32_t>& values) { return Tensor::from(values, {s
 }  // namespace
 
 bool set_field(PretrainBertOptions& options, std::string_view name, std::string_view value) {
-  return set_listed([&](const auto& visit) { visit_fields(options, visit); }, name, value);
+  return set_listed([&](const auto& visit) { visit_bert_fields(options, visit); }, name, value);
 }
 
 std::vector<Field> fields(const PretrainBertOptions& options) {
-  return listed([&](const auto& visit) { visit_fields(options, visit); });
+  return listed([&](const auto& visit) { visit_bert_fields(options, visit); });
 }
 
 data::SegmentOptions PretrainBertOptions::segment_options() const {

@@ -11,8 +11,8 @@
 
 #include "qkv/models/shape.h"
 #include "qkv/train/job.h"
-#include "qkv/train/tasks/image_task.h"
-#include "qkv/train/tasks/images/image_reading.h"
+#include "qkv/train/tasks/image/image_reading.h"
+#include "qkv/train/tasks/image/image_task.h"
 
 namespace qkv::train {
 

@@ -1,4 +1,4 @@
-#include "qkv/train/tasks/translation.h"
+#include "qkv/train/tasks/translation/translation.h"
 
 #include <algorithm>
 #include <array>
@@ -21,25 +21,12 @@ static Words<SubwordKind> words(SubwordKind) {
 
 }  // namespace qkv::text
 
-namespace qkv::data {
-
-// data.skip_bad_utf8.
-static Words<OnBadLine> words(OnBadLine) {
-  static constexpr std::array<std::pair<std::string_view, OnBadLine>, 2> kWords{
-      {{"false", OnBadLine::fail}, {"true", OnBadLine::skip}}};
-  return kWords;
-}
-
-}  // namespace qkv::data
-
 namespace qkv::train {
 namespace {
 
-constexpr std::string_view kModel = "model.";
-
 // The sources of the tokens. Files may move: their tokens' fingerprint identifies them.
 template <class Job, class Visit>
-void visit_data_fields(Job& job, const Visit& visit) {
+void visit_corpus_fields(Job& job, const Visit& visit) {
   visit("vocabulary.model", job.vocabulary.model, kDecidesWeights);
   visit("vocabulary.target_model", job.vocabulary.target_model, kDecidesWeights);
   visit("vocabulary.separate", job.vocabulary.separate, kDecidesWeights);
@@ -57,7 +44,7 @@ void visit_data_fields(Job& job, const Visit& visit) {
 }
 
 std::vector<Field> data_fields(const TranslationJob& job) {
-  return listed([&](const auto& visit) { visit_data_fields(job, visit); });
+  return listed([&](const auto& visit) { visit_corpus_fields(job, visit); });
 }
 
 void require_equal_lines(const data::CorpusFiles& files) {
@@ -146,7 +133,7 @@ void TranslationJob::check() const {
   try {
     some.validate();
   } catch (const UsageError& error) {
-    throw UsageError(concat(kModel, error.what()));
+    throw UsageError(concat(kModelFields, error.what()));
   }
   if (vocabulary.separate && config.shares_embeddings()) {
     throw UsageError("model.tying: expected two_way or none with separate vocabularies, found three_way");
@@ -204,20 +191,20 @@ std::unique_ptr<Task> TranslationJob::make_task(bool resumes, TrainObserver& obs
 }
 
 bool TranslationJob::set_field(std::string_view name, std::string_view value) {
-  if (name.starts_with(kModel)) {
+  if (name.starts_with(kModelFields)) {
     try {
-      return models::set_field(config, name.substr(kModel.size()), value);
+      return models::set_field(config, name.substr(kModelFields.size()), value);
     } catch (const UsageError& error) {
-      throw UsageError(concat(kModel, error.what()));
+      throw UsageError(concat(kModelFields, error.what()));
     }
   }
   return train::set_field(task, name, value) || train::set_field(options, name, value) ||
-         set_listed([&](const auto& visit) { visit_data_fields(*this, visit); }, name, value);
+         set_listed([&](const auto& visit) { visit_corpus_fields(*this, visit); }, name, value);
 }
 
 std::vector<Field> TranslationJob::fields() const {
   std::vector<Field> all;
-  for (const auto& [name, value] : models::fields(config)) all.push_back({concat(kModel, name), value});
+  for (const auto& [name, value] : models::fields(config)) all.push_back({concat(kModelFields, name), value});
   for (const std::vector<Field>& some : {train::fields(task), train::fields(options), data_fields(*this)})
     all.insert(all.end(), some.begin(), some.end());
   return all;

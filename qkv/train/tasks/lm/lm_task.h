@@ -6,8 +6,8 @@
 #include "qkv/data/token_documents.h"
 #include "qkv/models/language_model.h"
 #include "qkv/train/task.h"
-#include "qkv/train/tasks/lm_evaluation.h"
-#include "qkv/train/tasks/lm_tokenizer.h"
+#include "qkv/train/tasks/lm/lm_evaluation.h"
+#include "qkv/train/tasks/lm/lm_tokenizer.h"
 #include "qkv/train/tasks/start_folder.h"
 
 namespace qkv::train {

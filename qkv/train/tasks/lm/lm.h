@@ -12,7 +12,7 @@
 #include "qkv/data/documents.h"
 #include "qkv/models/shape.h"
 #include "qkv/train/job.h"
-#include "qkv/train/tasks/lm_task.h"
+#include "qkv/train/tasks/lm/lm_task.h"
 
 namespace qkv::train {
 

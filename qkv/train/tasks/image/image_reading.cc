@@ -1,4 +1,4 @@
-#include "qkv/train/tasks/images/image_reading.h"
+#include "qkv/train/tasks/image/image_reading.h"
 
 #include <algorithm>
 #include <tuple>

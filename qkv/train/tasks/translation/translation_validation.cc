@@ -1,4 +1,4 @@
-#include "qkv/train/tasks/translation_validation.h"
+#include "qkv/train/tasks/translation/translation_validation.h"
 
 #include <algorithm>
 

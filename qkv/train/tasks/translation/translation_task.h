@@ -7,7 +7,7 @@
 #include "qkv/models/transformer.h"
 #include "qkv/text/translation_tokenizer.h"
 #include "qkv/train/task.h"
-#include "qkv/train/tasks/translation_validation.h"
+#include "qkv/train/tasks/translation/translation_validation.h"
 
 namespace qkv::train {
 

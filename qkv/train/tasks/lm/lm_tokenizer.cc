@@ -1,4 +1,4 @@
-#include "qkv/train/tasks/lm_tokenizer.h"
+#include "qkv/train/tasks/lm/lm_tokenizer.h"
 
 #include <algorithm>
 #include <array>

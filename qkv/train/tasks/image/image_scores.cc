@@ -1,4 +1,4 @@
-#include "qkv/train/tasks/images/image_scores.h"
+#include "qkv/train/tasks/image/image_scores.h"
 
 #include <algorithm>
 #include <array>

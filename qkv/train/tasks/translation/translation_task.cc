@@ -1,4 +1,4 @@
-#include "qkv/train/tasks/translation_task.h"
+#include "qkv/train/tasks/translation/translation_task.h"
 
 #include <algorithm>
 #include <cmath>
@@ -14,7 +14,7 @@ namespace qkv::train {
 namespace {
 
 template <class Options, class Visit>
-void visit_fields(Options& o, const Visit& visit) {
+void visit_batch_fields(Options& o, const Visit& visit) {
   visit("train.batch_tokens", o.batch_tokens, kDecidesWeights);
   visit("train.max_length", o.max_length, kDecidesWeights);
   visit("train.sort_window", o.sort_window, kDecidesWeights);
@@ -56,11 +56,11 @@ void require(const char* name, double value, bool holds, const char* expected) {
 }  // namespace
 
 bool set_field(TranslationOptions& options, std::string_view name, std::string_view value) {
-  return set_listed([&](const auto& visit) { visit_fields(options, visit); }, name, value);
+  return set_listed([&](const auto& visit) { visit_batch_fields(options, visit); }, name, value);
 }
 
 std::vector<Field> fields(const TranslationOptions& options) {
-  return listed([&](const auto& visit) { visit_fields(options, visit); });
+  return listed([&](const auto& visit) { visit_batch_fields(options, visit); });
 }
 
 void TranslationOptions::validate() const {

@@ -1,4 +1,4 @@
-#include "qkv/train/tasks/lm_evaluation.h"
+#include "qkv/train/tasks/lm/lm_evaluation.h"
 
 #include <algorithm>
 #include <memory>

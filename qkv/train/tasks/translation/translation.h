@@ -13,7 +13,7 @@
 #include "qkv/models/config.h"
 #include "qkv/text/train_sentencepiece.h"
 #include "qkv/train/job.h"
-#include "qkv/train/tasks/translation_task.h"
+#include "qkv/train/tasks/translation/translation_task.h"
 
 namespace qkv::train {
 

@@ -1,4 +1,4 @@
-#include "qkv/train/tasks/image.h"
+#include "qkv/train/tasks/image/image.h"
 
 #include <algorithm>
 #include <array>
@@ -11,7 +11,6 @@
 namespace qkv::train {
 namespace {
 
-constexpr std::string_view kModel = "model.";
 constexpr int64_t kLongestSide = 4096;
 
 struct Preset {
@@ -26,7 +25,7 @@ constexpr std::array<Preset, 4> kPresets{{{"mini", 6, 96, 3, 192, 4},
 
 // Files may move: their images' fingerprint identifies them.
 template <class Job, class Visit>
-void visit_data_fields(Job& job, const Visit& visit) {
+void visit_image_data_fields(Job& job, const Visit& visit) {
   visit("data.train", job.train.images, kBookkeeping);
   visit("data.train_labels", job.train.labels, kBookkeeping);
   visit("data.valid", job.valid.images, kBookkeeping);
@@ -47,9 +46,9 @@ bool is_unused(std::string_view field) { return field == "key_heads" || field ==
 std::vector<Field> data_and_model_fields(const ImageJob& job) {
   std::vector<Field> all;
   for (const auto& [name, value] : models::fields(job.shape)) {
-    if (!is_unused(name)) all.push_back({concat(kModel, name), value});
+    if (!is_unused(name)) all.push_back({concat(kModelFields, name), value});
   }
-  for (Field& field : listed([&](const auto& visit) { visit_data_fields(job, visit); }))
+  for (Field& field : listed([&](const auto& visit) { visit_image_data_fields(job, visit); }))
     all.push_back(std::move(field));
   return all;
 }
@@ -113,7 +112,8 @@ void ImageJob::use_preset(std::string_view name) {
 void ImageJob::complete(const std::set<std::string>& given) {
   if (from.empty()) return;
   for (const std::string& name : given) {
-    const bool of_model = name.starts_with(kModel) && name != "model.from" && !name.ends_with("dropout");
+    const bool of_model =
+        name.starts_with(kModelFields) && name != "model.from" && !name.ends_with("dropout");
     if (of_model || name == "data.resize" || name == "data.channels")
       throw UsageError(concat(name, ": expected none with model.from, whose model has one, found a value"));
   }
@@ -126,7 +126,7 @@ void ImageJob::check() const {
   try {
     shape.validate();
   } catch (const UsageError& error) {
-    throw UsageError(concat(kModel, error.what()));
+    throw UsageError(concat(kModelFields, error.what()));
   }
   require_range("model.patch", patch, 1, kLongestSide);
   require_range("data.resize", reading.resize, 0, kLongestSide);
@@ -204,14 +204,14 @@ std::unique_ptr<Task> ImageJob::make_task_from(bool resumes, TrainObserver& obse
 
 bool ImageJob::set_field(std::string_view name, std::string_view value) {
   if (train::set_field(task, name, value) || train::set_field(options, name, value) ||
-      set_listed([&](const auto& visit) { visit_data_fields(*this, visit); }, name, value)) {
+      set_listed([&](const auto& visit) { visit_image_data_fields(*this, visit); }, name, value)) {
     return true;
   }
-  if (!name.starts_with(kModel) || is_unused(name.substr(kModel.size()))) return false;
+  if (!name.starts_with(kModelFields) || is_unused(name.substr(kModelFields.size()))) return false;
   try {
-    return models::set_field(shape, name.substr(kModel.size()), value);
+    return models::set_field(shape, name.substr(kModelFields.size()), value);
   } catch (const UsageError& error) {
-    throw UsageError(concat(kModel, error.what()));
+    throw UsageError(concat(kModelFields, error.what()));
   }
 }
 

@@ -1,4 +1,4 @@
-#include "qkv/train/tasks/lm.h"
+#include "qkv/train/tasks/lm/lm.h"
 
 #include <algorithm>
 #include <array>
@@ -15,7 +15,6 @@
 namespace qkv::train {
 namespace {
 
-constexpr std::string_view kModel = "model.";
 constexpr const char *kBpe = "bpe", *kChars = "chars", *kCharacters = "characters";
 
 Words<LmBlocks> words(LmBlocks /*blocks*/) {
@@ -39,8 +38,9 @@ void visit_job_fields(Job& job, const Visit& visit) {
 
 // Settings of model, tokenizer and data.
 std::vector<Field> own_fields(const LmJob& job) {
-  std::vector<Field> all{{concat(kModel, "blocks"), field_text(words(job.blocks), job.blocks)}};
-  for (const auto& [name, value] : models::fields(job.shape)) all.push_back({concat(kModel, name), value});
+  std::vector<Field> all{{concat(kModelFields, "blocks"), field_text(words(job.blocks), job.blocks)}};
+  for (const auto& [name, value] : models::fields(job.shape))
+    all.push_back({concat(kModelFields, name), value});
   for (Field& field : listed([&](const auto& visit) { visit_job_fields(job, visit); }))
     all.push_back(std::move(field));
   return all;
@@ -56,7 +56,7 @@ models::LanguageModelConfig config_of(const LmJob& job, int64_t vocabulary, int3
     config.validate();
     return config;
   } catch (const UsageError& error) {
-    throw UsageError(concat(kModel, error.what()));
+    throw UsageError(concat(kModelFields, error.what()));
   }
 }
 
@@ -188,7 +188,7 @@ void LmJob::use_preset(std::string_view name) {
 void LmJob::complete(const std::set<std::string>& given) {
   if (!from.empty()) {
     for (const std::string& name : given) {
-      if (!is_free_with_from(name) && (name.starts_with(kModel) || name.starts_with("tokenizer.")))
+      if (!is_free_with_from(name) && (name.starts_with(kModelFields) || name.starts_with("tokenizer.")))
         throw UsageError(
             concat(name, ": expected none with model.from, whose folder has its own, found one"));
     }
@@ -286,11 +286,11 @@ bool LmJob::set_field(std::string_view name, std::string_view value) {
     parse_field(name, value, words(blocks), blocks);
     return true;
   }
-  if (name.starts_with(kModel)) {
+  if (name.starts_with(kModelFields)) {
     try {
-      if (models::set_field(shape, name.substr(kModel.size()), value)) return true;
+      if (models::set_field(shape, name.substr(kModelFields.size()), value)) return true;
     } catch (const UsageError& error) {
-      throw UsageError(concat(kModel, error.what()));
+      throw UsageError(concat(kModelFields, error.what()));
     }
   }
   return train::set_field(task, name, value) || train::set_field(options, name, value) ||

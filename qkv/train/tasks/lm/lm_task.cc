@@ -1,4 +1,4 @@
-#include "qkv/train/tasks/lm_task.h"
+#include "qkv/train/tasks/lm/lm_task.h"
 
 #include <algorithm>
 #include <cmath>
@@ -16,7 +16,7 @@ namespace qkv::train {
 namespace {
 
 template <class Options, class Visit>
-void visit_fields(Options& options, const Visit& visit) {
+void visit_lm_fields(Options& options, const Visit& visit) {
   visit("train.batch_tokens", options.batch_tokens, kDecidesWeights);
   visit("train.samples", options.samples, kBookkeeping);
 }
@@ -46,11 +46,11 @@ class LmBatches : public BatchStream {
 }  // namespace
 
 bool set_field(LmOptions& options, std::string_view name, std::string_view value) {
-  return set_listed([&](const auto& visit) { visit_fields(options, visit); }, name, value);
+  return set_listed([&](const auto& visit) { visit_lm_fields(options, visit); }, name, value);
 }
 
 std::vector<Field> fields(const LmOptions& options) {
-  return listed([&](const auto& visit) { visit_fields(options, visit); });
+  return listed([&](const auto& visit) { visit_lm_fields(options, visit); });
 }
 
 void LmOptions::validate() const {

@@ -1,4 +1,4 @@
-#include "qkv/train/tasks/image_task.h"
+#include "qkv/train/tasks/image/image_task.h"
 
 #include <algorithm>
 #include <array>
@@ -13,7 +13,7 @@
 #include "qkv/ops/general/weighted_sum.h"
 #include "qkv/pipelines/proof/proof.h"
 #include "qkv/train/fields.h"
-#include "qkv/train/tasks/images/image_scores.h"
+#include "qkv/train/tasks/image/image_scores.h"
 
 namespace qkv::data {
 
@@ -33,7 +33,7 @@ constexpr const char* kTop5 = "top5_accuracy";
 constexpr size_t kTop5Classes = 5;  // with so few classes, every class is among the five
 
 template <class Options, class Visit>
-void visit_fields(Options& o, const Visit& visit) {
+void visit_image_fields(Options& o, const Visit& visit) {
   visit("train.batch_images", o.batch_images, kDecidesWeights);
   visit("train.label_smoothing", o.label_smoothing, kDecidesWeights);
   visit("augment.crop_padding", o.augment.crop_padding, kDecidesWeights);
@@ -130,11 +130,11 @@ void ImageOptions::validate(int64_t height, int64_t width) const {
 }
 
 bool set_field(ImageOptions& options, std::string_view name, std::string_view value) {
-  return set_listed([&](const auto& visit) { visit_fields(options, visit); }, name, value);
+  return set_listed([&](const auto& visit) { visit_image_fields(options, visit); }, name, value);
 }
 
 std::vector<Field> fields(const ImageOptions& options) {
-  return listed([&](const auto& visit) { visit_fields(options, visit); });
+  return listed([&](const auto& visit) { visit_image_fields(options, visit); });
 }
 
 ImageTask::ImageTask(Inputs inputs)
