@@ -1,5 +1,5 @@
 #pragma once
-// How commands declare themselves. Each is a function in its own file, commands/NAME.cc, and a line in
+// How commands declare themselves. Each is a function in its own file, commands/*/NAME.cc, and a line in
 // commands.h. A command reads options, calls the library and prints; functionality of interest to library
 // users belongs in the library.
 //

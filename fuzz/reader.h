@@ -15,7 +15,7 @@ struct Reader {
   std::vector<std::string> (*seeds)();
 };
 
-// One file each in this folder.
+// One file each, in the folder of the layer that reads.
 extern const Reader checkpoint, cifar, command_line, corpus, generation_config, idx, image, marian_files,
     merges_files, model_config, model_folder, preprocessor_config, proof, safetensors, sentence_transformer,
     sentencepiece, sentencepiece_files, shard_index, shortlist, text_file, token_store, tokenizer_json,

@@ -92,7 +92,7 @@ endwhile()
 
 # Folders stay small enough for readers.
 set(folders "")
-file(GLOB_RECURSE sources RELATIVE ${SOURCE} ${SOURCE}/qkv/*.cc)
+file(GLOB_RECURSE sources RELATIVE ${SOURCE} ${SOURCE}/qkv/*.cc ${SOURCE}/apps/*.cc ${SOURCE}/tests/*.cc ${SOURCE}/fuzz/*.cc)
 foreach(source IN LISTS sources)
   get_filename_component(folder ${source} DIRECTORY)
   list(APPEND folders ${folder})
