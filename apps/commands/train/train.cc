@@ -119,6 +119,10 @@ void fill(train::Job& job, const std::optional<train::Fields>& saved, const Trai
   const auto given = given_fields(job, arguments);
   std::set<std::string> names;
   for (const auto& [name, value] : given) names.insert(name);
+  if (arguments.preset && names.contains("model.from")) {
+    throw UsageError(concat("--preset: expected none with --from, whose folder has its own sizes, found '",
+                            *arguments.preset, "'"));
+  }
   const bool limited = std::ranges::any_of(names, is_limit);
   if (saved) {
     for (const auto& [name, value] : *saved) {

@@ -112,6 +112,8 @@ TEST_F(LabelCommands, FineTunesAFolder) {
   EXPECT_EQ(config["id2label"]["0"], "bad");
   expect_failure(run_qkv(training("classify", "other", {"--from", folder, "--set", "layers=3"})), 2,
                  {"model.layers: expected none with --from"});
+  expect_failure(run_qkv(training("classify", "other", {"--from", folder, "--preset", "mini"})), 2,
+                 {"--preset: expected none with --from, whose folder has its own sizes, found 'mini'"});
   expect_failure(run_qkv(training("classify", "other", {"--from", golden_model("gpt2").string()})), 2,
                  {"--from", "expected the folder of a text encoder, found \"gpt2\", a language model"});
   EXPECT_FALSE(std::filesystem::exists(scratch_ / "other"));
