@@ -63,6 +63,12 @@ inline void set_small(train::LabelJob& job) {
   job.encoder.tokenizer = golden_model("bert_base");
 }
 
+#ifdef __SANITIZE_THREAD__
+inline constexpr bool kTrainsInAChild = false;  // ThreadSanitizer refuses threads after a fork of several
+#else
+inline constexpr bool kTrainsInAChild = true;
+#endif
+
 // Runs the job in a child process that kills itself after the step.
 template <class Job>
 void run_killed(const Job& job, int64_t step) {

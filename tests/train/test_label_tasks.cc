@@ -140,6 +140,7 @@ TEST(TagTask, TheLossCountsWordsAndNotTokens) {
 
 template <class Run>
 void expect_same_bits_after_kills() {
+  if (!testing::kTrainsInAChild) GTEST_SKIP() << "ThreadSanitizer: no training in a forked child";
   Run own;
   for (const auto& [field, value] : {std::pair("train.validate_every", "8"),
                                      {"train.checkpoint_every", "5"},

@@ -192,6 +192,7 @@ TEST(StartFolder, ARunStartsFromItAndKeepsItsClassifier) {
 
 // The folder may vanish once the run has a checkpoint.
 TEST(StartFolder, AResumedRunNeedsNoFolderAndEndsInTheSameBits) {
+  if (!testing::kTrainsInAChild) GTEST_SKIP() << "ThreadSanitizer: no training in a forked child";
   FineTuning own;
   own.run();
   own.job.folder = own.scratch / "part";
