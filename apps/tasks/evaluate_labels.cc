@@ -71,7 +71,7 @@ ordered_json json_of(const models::TextEncoderConfig& config, const train::Label
   return out;
 }
 
-std::string text_of(const ordered_json& result) {
+std::string label_text(const ordered_json& result) {
   std::string text;
   for (const char* name : {"texts", "sentences", "words", "cut", "words_without_prediction"}) {
     if (result.contains(name)) text += concat(name, ": ", result[name].get<int64_t>(), "\n");
@@ -129,7 +129,7 @@ void evaluate_labels(const LabelEvaluation& arguments, const EncodeTest& encode)
   if (rows.cut > 0) say(concat(rows.cut, " texts were cut to the model's ", max_length, " tokens"));
   const auto predictions = train::predict(*opened->model, rows, kBatchTokens);
   const ordered_json result = json_of(config, *predictions, rows);
-  std::cout << (arguments.json ? result.dump(2) + "\n" : text_of(result)) << std::flush;
+  std::cout << (arguments.json ? result.dump(2) + "\n" : label_text(result)) << std::flush;
 }
 
 }  // namespace qkv::apps

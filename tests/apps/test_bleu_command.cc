@@ -55,9 +55,9 @@ TEST(BleuCommand, WritesJson) {
   const std::string hyp = scratch.write("hyp", "The cat sat on the mat.\n").string();
   const std::string ref = scratch.write("ref", "The cat is sitting on the mat.\n").string();
   const Outcome text = run_qkv({"bleu", hyp, ref, "--width", "4"});
-  const Outcome json = run_qkv({"bleu", hyp, ref, "--json"});
-  ASSERT_EQ(json.status, 0) << json.err;
-  const auto result = nlohmann::json::parse(json.out);
+  const Outcome found = run_qkv({"bleu", hyp, ref, "--json"});
+  ASSERT_EQ(found.status, 0) << found.err;
+  const auto result = nlohmann::json::parse(found.out);
   const double score = result["bleu"]["score"];
   char printed[32];
   std::snprintf(printed, sizeof(printed), " = %.4f ", score);

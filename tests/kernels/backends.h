@@ -15,7 +15,7 @@
 #include "qkv/base/error.h"
 #include "qkv/kernels/backend.h"
 #include "qkv/tensor/tensor.h"
-#include "rowwise.h"
+#include "tests/kernels/rowwise.h"
 
 namespace qkv::kernels {
 

@@ -6,7 +6,7 @@
 #include "qkv/kernels/cpu/weights.h"
 #include "qkv/kernels/reference/dropout.h"
 #include "qkv/kernels/reference/embedding.h"
-#include "rowwise.h"
+#include "tests/kernels/rowwise.h"
 
 namespace qkv::kernels {
 namespace {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "qkv/kernels/reference/activation.h"
-#include "rowwise.h"
+#include "tests/kernels/rowwise.h"
 
 namespace qkv::kernels {
 namespace {

@@ -8,7 +8,7 @@
 #include "qkv/kernels/cpu/matmul.h"
 #include "qkv/kernels/cpu/products/quantized_rows.h"
 #include "qkv/kernels/cpu/weights.h"
-#include "rowwise.h"
+#include "tests/kernels/rowwise.h"
 
 namespace qkv::kernels {
 namespace {

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "qkv/kernels/reference/loss.h"
-#include "rowwise.h"
+#include "tests/kernels/rowwise.h"
 
 namespace qkv::kernels {
 namespace {

@@ -10,7 +10,7 @@
 #include "qkv/base/parallel.h"
 #include "qkv/base/philox.h"
 #include "qkv/kernels/cpu/matmul.h"
-#include "rowwise.h"
+#include "tests/kernels/rowwise.h"
 
 namespace {
 

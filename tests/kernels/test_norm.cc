@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "qkv/kernels/reference/norm.h"
-#include "rowwise.h"
+#include "tests/kernels/rowwise.h"
 
 namespace qkv::kernels {
 namespace {

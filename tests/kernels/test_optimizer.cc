@@ -8,7 +8,7 @@
 
 #include "qkv/kernels/cpu/optimizer.h"
 #include "qkv/kernels/reference/optimizer.h"
-#include "rowwise.h"
+#include "tests/kernels/rowwise.h"
 
 namespace qkv::kernels {
 namespace {

@@ -7,7 +7,7 @@
 #include "qkv/kernels/cpu/norm.h"
 #include "qkv/kernels/reference/activation.h"
 #include "qkv/kernels/reference/dropout.h"
-#include "rowwise.h"
+#include "tests/kernels/rowwise.h"
 
 namespace qkv::kernels {
 namespace {

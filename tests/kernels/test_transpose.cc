@@ -4,7 +4,7 @@
 
 #include <numeric>
 
-#include "rowwise.h"
+#include "tests/kernels/rowwise.h"
 
 namespace qkv::kernels {
 namespace {

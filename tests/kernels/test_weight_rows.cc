@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "qkv/kernels/cpu/weights.h"
-#include "rowwise.h"
+#include "tests/kernels/rowwise.h"
 
 namespace qkv::kernels {
 namespace {

@@ -49,7 +49,7 @@ std::vector<std::string> row(const std::string& name, const explain::Cost& cost,
 
 const std::vector<std::string> kHeadings = {"part", "parameters", "weights", "MACs", "FLOPs", "activations"};
 
-constexpr const char* kNote =
+constexpr const char* kInspectNote =
     "\nMACs: multiply-accumulates of all matrix products of one forward run, including attention's.\n"
     "FLOPs: two per MAC, and one for each addition, exp, ... outside the products. Activations: f32\n"
     "results of operations.\n";
@@ -163,7 +163,7 @@ void inspect_model(const InspectArguments& arguments) {
   rows = {kHeadings};
   for (const explain::PartCost& part : parts) rows.push_back(row(part.name, part.cost, dtype));
   rows.push_back(row("total", total, dtype));
-  std::cout << table_text(rows) << style.dim(kNote);
+  std::cout << table_text(rows) << style.dim(kInspectNote);
 }
 
 explain::Cost layer_cost(const InspectArguments& arguments, nlohmann::ordered_json& described) {
@@ -215,7 +215,7 @@ void inspect_layer(const InspectArguments& arguments) {
     if (name != "layer") rows.push_back({"  " + name, value.dump()});
   }
   std::cout << table_text(rows) << '\n'
-            << table_text({kHeadings, row(arguments.layer, cost, dtype)}) << style.dim(kNote);
+            << table_text({kHeadings, row(arguments.layer, cost, dtype)}) << style.dim(kInspectNote);
 }
 
 void inspect(const InspectArguments& arguments) {

@@ -60,7 +60,7 @@ void print_machine() {
   std::cout << '\n' << std::flush;
 }
 
-void print(const explain::SelfCheck& check) {
+void print_check(const explain::SelfCheck& check) {
   const Style style = Style::for_stdout();
   std::cout << (check.passed ? style.good("ok    ") : style.bad("FAILED")) << "  "
             << pad_right(check.name, 42) << style.dim(check.found) << '\n'
@@ -70,7 +70,7 @@ void print(const explain::SelfCheck& check) {
 void self_test(bool json) {
   if (!json) print_machine();
   explain::SelfTestOptions options;
-  if (!json) options.on_result = print;
+  if (!json) options.on_result = print_check;
   const std::vector<explain::SelfCheck> checks = explain::self_test(options);
   std::string failed;
   for (const explain::SelfCheck& check : checks) {

@@ -38,7 +38,7 @@ pipelines::TextEmbedOptions text_options(const EmbedArguments& arguments,
           .prompt = arguments.prompt.value_or(folder.prompt)};
 }
 
-std::string text_of(const pipelines::Embedded& vector, const pipelines::Line& /*line*/) {
+std::string vector_text(const pipelines::Embedded& vector, const pipelines::Line& /*line*/) {
   std::ostringstream text;
   text << std::setprecision(std::numeric_limits<float>::max_digits10);
   for (size_t c = 0; c < vector.values.size(); ++c) text << (c > 0 ? " " : "") << vector.values[c];
@@ -49,7 +49,7 @@ std::string text_of(const pipelines::Embedded& vector, const pipelines::Line& /*
 template <class Run>
 void embed_lines(const EmbedArguments& arguments, const Run& run) {
   print_results(
-      arguments.lines, [&](std::span<const std::string> lines, auto) { return run(lines); }, text_of,
+      arguments.lines, [&](std::span<const std::string> lines, auto) { return run(lines); }, vector_text,
       [](const pipelines::Embedded& vector) { return to_json(vector); });
 }
 

@@ -15,7 +15,7 @@ struct FillMaskArguments {
   pipelines::FillMaskOptions options;
 };
 
-std::string text_of(const pipelines::FilledText& filled, const pipelines::Line& line) {
+std::string filled_text(const pipelines::FilledText& filled, const pipelines::Line& line) {
   std::ostringstream text;
   text << std::fixed << std::setprecision(6);
   for (size_t mask = 0; mask < filled.masks.size(); ++mask) {
@@ -32,7 +32,7 @@ void fill_mask(const FillMaskArguments& arguments) {
   const pipelines::MaskFiller filler(arguments.lines.model, arguments.lines.load);
   print_results(
       arguments.lines,
-      [&](std::span<const std::string> texts, auto) { return filler(texts, arguments.options); }, text_of,
+      [&](std::span<const std::string> texts, auto) { return filler(texts, arguments.options); }, filled_text,
       [](const pipelines::FilledText& filled) { return to_json(filled); });
 }
 

@@ -44,7 +44,7 @@ pipelines::GenerateOptions options_of(const pipelines::TextGenerator& generator,
 }
 
 // The prompt and its continuation, for each completion.
-std::string text_of(const pipelines::Generated& generated, const std::string& prompt) {
+std::string generated_text(const pipelines::Generated& generated, const std::string& prompt) {
   std::string text;
   for (const pipelines::Completion& one : generated.completions) {
     if (&one != &generated.completions.front()) text += '\n';
@@ -80,7 +80,8 @@ void continue_prompt(const pipelines::TextGenerator& generator, const GenerateAr
   const pipelines::Generated generated =
       generator(std::span(&prompt, 1), options, arguments.engine.engine, arguments.engine.step_model).front();
   if (!generated.error.empty()) throw DataError(concat("--prompt: ", generated.error));
-  if (!shown) std::cout << (arguments.lines.json ? to_json(generated) : text_of(generated, prompt.text));
+  if (!shown)
+    std::cout << (arguments.lines.json ? to_json(generated) : generated_text(generated, prompt.text));
   std::cout << '\n';
   report_positions(generated, options, "--prompt");
 }
@@ -102,7 +103,7 @@ void generate(const GenerateArguments& arguments) {
         return results;
       },
       [](const pipelines::Generated& generated, const pipelines::Line& line) {
-        return text_of(generated, line.text);
+        return generated_text(generated, line.text);
       },
       [](const pipelines::Generated& generated) { return to_json(generated); });
 }

@@ -8,7 +8,7 @@
 namespace qkv::apps {
 namespace {
 
-std::string text_of(const pipelines::TaggedText& tagged, const pipelines::Line& /*line*/) {
+std::string tagged_text(const pipelines::TaggedText& tagged, const pipelines::Line& /*line*/) {
   std::string text;
   for (const pipelines::TaggedToken& token : tagged.tokens) {
     text += (text.empty() ? "" : " ") + token.text + "/" + token.label.label;
@@ -19,7 +19,7 @@ std::string text_of(const pipelines::TaggedText& tagged, const pipelines::Line& 
 void tag(const LineArguments& arguments) {
   const pipelines::TokenTagger tagger(arguments.model, arguments.load);
   print_results(
-      arguments, [&](std::span<const std::string> texts, auto) { return tagger(texts); }, text_of,
+      arguments, [&](std::span<const std::string> texts, auto) { return tagger(texts); }, tagged_text,
       [](const pipelines::TaggedText& tagged) { return to_json(tagged); });
 }
 

@@ -7,10 +7,10 @@
 #include <sstream>
 #include <string>
 
-#include "attention_case.h"
 #include "qkv/base/parallel.h"
 #include "qkv/kernels/reference/attention.h"
-#include "rowwise.h"
+#include "tests/kernels/attention_case.h"
+#include "tests/kernels/rowwise.h"
 
 namespace qkv::kernels {
 namespace {

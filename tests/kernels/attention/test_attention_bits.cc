@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "attention_case.h"
 #include "qkv/base/parallel.h"
 #include "qkv/kernels/cpu/attention/attention.h"
+#include "tests/kernels/attention_case.h"
 
 namespace qkv::kernels {
 namespace {

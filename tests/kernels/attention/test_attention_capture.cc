@@ -6,10 +6,10 @@
 #include <cmath>
 #include <limits>
 
-#include "attention_case.h"
 #include "qkv/kernels/cpu/attention/attention.h"
 #include "qkv/kernels/reference/attention.h"
-#include "rowwise.h"
+#include "tests/kernels/attention_case.h"
+#include "tests/kernels/rowwise.h"
 
 namespace qkv::kernels {
 namespace {

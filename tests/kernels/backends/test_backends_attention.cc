@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "backends.h"
+#include "tests/kernels/backends.h"
 
 namespace qkv::kernels {
 namespace {

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "backends.h"
+#include "tests/kernels/backends.h"
 
 namespace qkv::kernels {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "backends.h"
+#include "tests/kernels/backends.h"
 
 namespace qkv::kernels {
 namespace {
