@@ -20,10 +20,6 @@ GradientRows rows_of(GradientSlot& slot) {
   return {address(slot.tensor), slot.tensor.row_stride(), slot.accumulate};
 }
 
-int64_t passes(const GradientSlot& slot) {
-  return slot.tensor.defined() ? memory_passes(slot.accumulate) : 0;
-}
-
 }  // namespace
 
 void gated(const GatedTensors& a, Tensor& y) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+
 #include "qkv/kernels/accumulate.h"
 #include "qkv/tensor/tensor.h"
 
@@ -11,5 +13,10 @@ struct GradientSlot {
   Tensor tensor;
   Accumulate accumulate = Accumulate::no;
 };
+
+// Passes over its memory.
+inline int64_t passes(const GradientSlot& slot) {
+  return slot.tensor.defined() ? memory_passes(slot.accumulate) : 0;
+}
 
 }  // namespace qkv::kernels

@@ -3,14 +3,6 @@
 #include "qkv/kernels/dispatch.h"
 
 namespace qkv::kernels {
-namespace {
-
-int64_t passes(const GradientSlot& slot) {
-  return slot.tensor.defined() ? memory_passes(slot.accumulate) : 0;
-}
-
-}  // namespace
-
 void norm_forward(NormTensors a) {
   count_elements(a.x.numel() *
                  (1 + a.residual.defined() + a.sum.defined() + (a.weight.defined() && a.y.defined())));
