@@ -128,8 +128,7 @@ void add_embed_evaluation(Command& group) {
   add_option(*command, "--test", arguments->test, "FILE",
              "Lines of SCORE<TAB>SENTENCE<TAB>SENTENCE, or of SENTENCE<TAB>SENTENCE")
       ->required();
-  add_dtype_option(*command, arguments->load.dtype);
-  add_device_option(*command, arguments->load.device);
+  add_load_options(*command, arguments->load);
   command->add_flag("--json", arguments->json, "Print the result as one JSON object");
   add_threads_option(*command);
   command->callback([arguments] { evaluate(*arguments); });

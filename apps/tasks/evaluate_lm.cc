@@ -115,8 +115,7 @@ void add_lm_evaluation(Command& group) {
   add_option(*command, "--batch-tokens", arguments->scoring.batch_tokens, "TOKENS",
              "Tokens per batch; results do not depend on it")
       ->check(at_least(int64_t{1}));
-  add_dtype_option(*command, arguments->load.dtype);
-  add_device_option(*command, arguments->load.device);
+  add_load_options(*command, arguments->load);
   command->add_flag("--json", arguments->json, "Print the result as one JSON object");
   add_threads_option(*command);
   command->callback([arguments] { evaluate(*arguments); });

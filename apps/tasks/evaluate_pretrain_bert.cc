@@ -104,8 +104,7 @@ void add_pretrain_bert_evaluation(Command& group) {
              "Tokens per batch: affects memory and speed, not results")
       ->check(at_least(1));
   command->add_flag("--json", arguments->json, "Print the results as one JSON object");
-  add_dtype_option(*command, arguments->load.dtype);
-  add_device_option(*command, arguments->load.device);
+  add_load_options(*command, arguments->load);
   add_threads_option(*command);
   command->callback([arguments] { evaluate(*arguments); });
 }

@@ -13,6 +13,9 @@ constexpr FieldFlag kPretrainBertFlags[] = {
     {"--train", "data.train", "FILE",
      "Training text, one sentence per line, a blank line between documents (default: the resumed run's)"},
     {"--valid", "data.valid", "FILE", "Validation text, likewise (default: none)"},
+    {"--from", "model.from", "DIR",
+     "Folder of a BERT to go on from, with its tokenizer; heads that it lacks are new (default: random\n"
+     "weights)"},
     {"--skip-bad-utf8", "data.skip_bad_utf8", "", "Skip lines that are not UTF-8"},
     {"--tokenizer", "vocabulary.tokenizer", "DIR",
      "Folder with a WordPiece tokenizer to use (tokenizer.json or vocab.txt) (default: one is trained)"},
@@ -35,6 +38,7 @@ constexpr FieldFlag kPretrainBertFlags[] = {
 constexpr const char* kPretrainBertFooter = R"(Example:
   qkv train pretrain-bert --train books.txt --valid more_books.txt --out bert --max-minutes 60
   echo "He opened the [MASK]." | qkv fill-mask bert
+  qkv train pretrain-bert --train law.txt --from bert-base-uncased --out law-bert --max-minutes 60
 
 A model is BERT with the heads of its pretraining: it predicts masked tokens, and whether the second segment
 of an input follows the first. Without blank lines there is no other document to take a segment from, which

@@ -14,6 +14,8 @@ constexpr FieldFlag kTranslationFlags[] = {
     {"--tgt", "data.target", "FILE", "Its translation, line by line (default: the resumed run's)"},
     {"--valid-src", "data.valid_source", "FILE", "Validation text (default: none)"},
     {"--valid-tgt", "data.valid_target", "FILE", "Its translation (default: none)"},
+    {"--from", "model.from", "DIR",
+     "Folder of an encoder-decoder (Marian, T5) to start from, with its tokenizer (default: random weights)"},
     {"--skip-bad-utf8", "data.skip_bad_utf8", "", "Skip lines that are not UTF-8"},
     {"--max-length", "train.max_length", "TOKENS", "Skip pairs with a longer side"},
     {"--vocab", "vocabulary.model", "FILE", "SentencePiece model to use (default: one is trained)"},
@@ -42,7 +44,11 @@ constexpr const char* kTranslationFooter = R"(Example:
   qkv train translation --src train.en --tgt train.de --valid-src val.en --valid-tgt val.de \
       --out model --preset small --dropout 0.3 --max-minutes 60
   echo "A man sleeps." | qkv translate model
+  qkv train translation --src train.en --tgt train.de --from opus-mt-en-de --out tuned --max-epochs 2
 
+With --from, model and tokenizer are the folder's, which may be of Marian, T5 or qkv, and so is the format of
+DIR; only rates of dropout may be set. Defaults are then those of fine-tuning: a learning rate of 5e-5 that
+falls linearly to 0, and 3 epochs.
 Lines that are empty (on either side), or over --max-length tokens, are left out and counted. Bytes that are
 not UTF-8 are an error naming file and line, or counted and left out with --skip-bad-utf8. Files with unequal
 numbers of lines are an error. Ctrl-C saves and stops; `qkv train --resume DIR` continues to the same bits as

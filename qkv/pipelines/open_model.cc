@@ -79,8 +79,10 @@ std::shared_ptr<const LoadedTextEncoder> load_encoder(const path& folder,
                                                       const models::LoadOptions& options) {
   std::shared_ptr<const models::TextEncoder> model = models::load_text_encoder(folder, options);
   text::Tokenizer tokenizer = tokenizer_of(folder, *model);
+  const bool of_adapter =
+      !options.adapter.empty() && std::filesystem::exists(options.adapter / "modules.json");
   return std::make_shared<const LoadedTextEncoder>(
-      LoadedTextEncoder{folder, std::move(model), std::move(tokenizer)});
+      LoadedTextEncoder{of_adapter ? options.adapter : folder, std::move(model), std::move(tokenizer)});
 }
 
 std::shared_ptr<const LoadedImageEncoder> load_image(const path& folder, const models::LoadOptions& options) {

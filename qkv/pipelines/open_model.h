@@ -26,7 +26,7 @@ struct LoadedLanguageModel {
 };
 
 struct LoadedTextEncoder {
-  std::filesystem::path folder;
+  std::filesystem::path folder;  // with modules.json, if any: the model's, or its adapter's
   std::shared_ptr<const models::TextEncoder> model;
   text::Tokenizer tokenizer;
 };

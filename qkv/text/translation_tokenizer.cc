@@ -4,6 +4,7 @@
 
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
+#include "qkv/base/hash.h"
 #include "qkv/text/files/marian_files.h"
 
 namespace qkv::text {
@@ -116,6 +117,15 @@ const std::string& TranslationTokenizer::target_lang() const {
   return marian_ ? marian_->target_lang : kNone;
 }
 
-uint64_t TranslationTokenizer::fingerprint() const { return marian("the fingerprint").fingerprint(); }
+uint64_t TranslationTokenizer::fingerprint() const {
+  if (marian_) return marian_->fingerprint();
+  Hash64 hash;
+  for (int32_t id = 0; id < target_.size(); ++id) {
+    const std::string_view token = piece(id);
+    hash.add(uint64_t{token.size()});
+    hash.add(token);
+  }
+  return hash.value();
+}
 
 }  // namespace qkv::text

@@ -91,8 +91,7 @@ class TranslationTokenizer {
   const std::string& source_lang() const;
   const std::string& target_lang() const;
 
-  // Changes with any model or vocabulary: token ids may be cached under it. Throws UsageError for a tokenizer
-  // not made from Marian's files.
+  // Changes with the vocabulary, and with a Marian tokenizer's models: token ids may be cached under it.
   uint64_t fingerprint() const;
 
  private:

@@ -9,6 +9,7 @@
 #include "qkv/base/files.h"
 #include "qkv/base/hash.h"
 #include "qkv/base/json.h"
+#include "qkv/models/hub/adapter.h"
 
 namespace qkv::train {
 namespace {
@@ -45,7 +46,7 @@ namespace {
 
 void require_fitting(const std::filesystem::path& folder, IfRunExists existing) {
   const bool checkpoints = !CheckpointFolder(folder / "checkpoints").empty();
-  const bool model = std::filesystem::exists(folder / "config.json");
+  const bool model = std::filesystem::exists(folder / "config.json") || models::is_adapter(folder);
   if (existing == IfRunExists::refuse && (checkpoints || model)) {
     throw UsageError(concat(folder.string(),
                             ": holds a model or a training run already; resume it, replace it, "

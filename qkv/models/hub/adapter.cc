@@ -72,10 +72,13 @@ void require_base(const io::SafetensorsFile& file, const ConfigReader& config,
 
 void write_adapter(const std::filesystem::path& folder, const nn::LowRankAdapter& adapter,
                    const VisitHead& visit_head, const WeightMap& map, const AdapterBase& base) {
+  // A model without heads is not within another.
+  const size_t within = base.task_type == "FEATURE_EXTRACTION" ? map.prefix.size() : 0;
   std::map<std::string, Module> modules;
   for (const nn::LowRankUpdate& update : adapter.updates()) {
     const MappedName mapped = mapped_name(map, update.name + ".weight");
-    Module& module = modules[module_of(mapped.name)];
+    const size_t begin = mapped.name.starts_with(map.prefix) ? within : 0;
+    Module& module = modules[module_of(mapped.name.substr(begin))];
     module.parts = mapped.rule.parts;
     module.updates.emplace_back(mapped.rule.part, &update);
   }
@@ -97,6 +100,10 @@ void write_adapter(const std::filesystem::path& folder, const nn::LowRankAdapter
     tensors.push_back({concat(kModel, name), tensor});
     heads.insert(module_of(name));
   }
+  // A module is saved with those within it.
+  std::erase_if(heads, [&](const std::string& name) {
+    return std::ranges::any_of(heads, [&](const auto& outer) { return name.starts_with(outer + "."); });
+  });
 
   ConfigWriter config;
   config.string("peft_type", "LORA");

@@ -14,6 +14,7 @@ namespace qkv::models {
 class ImageEncoder;
 class LanguageModel;
 class TextEncoder;
+class Transformer;
 
 inline constexpr const char* kAdapterConfig = "adapter_config.json";
 inline constexpr const char* kAdapterWeights = "adapter_model.safetensors";
@@ -25,10 +26,10 @@ struct AdapterBase {
   std::string task_type;
 };
 
-// Writes an adapter of a model in a family's format ("bert"), and the model's config.json, which takes the
-// place of the base's when both are opened, as it names a new head. `visit_head` visits parameters that were
-// trained in full, such as a new classifier, under the model's names. Throws IoError, and UsageError for an
-// unknown family.
+// Writes an adapter of a model in a family's format ("bert"). `visit_head` visits parameters that were
+// trained in full, such as a new classifier, under the model's names. If there are any, the model's
+// config.json is written too, which names the head and takes the place of the base's when both are opened.
+// Throws IoError, and UsageError for an unknown family.
 using VisitHead = std::function<void(const nn::ParameterVisitor&)>;
 void save_adapter(const std::filesystem::path& folder, const nn::LowRankAdapter& adapter,
                   const VisitHead& visit_head, const LanguageModel& model, std::string_view model_type,
@@ -38,6 +39,9 @@ void save_adapter(const std::filesystem::path& folder, const nn::LowRankAdapter&
                   const AdapterBase& base);
 void save_adapter(const std::filesystem::path& folder, const nn::LowRankAdapter& adapter,
                   const VisitHead& visit_head, const ImageEncoder& model, std::string_view model_type,
+                  const AdapterBase& base);
+void save_adapter(const std::filesystem::path& folder, const nn::LowRankAdapter& adapter,
+                  const VisitHead& visit_head, const Transformer& model, std::string_view model_type,
                   const AdapterBase& base);
 
 // The CRC-32C of the weights' files in a model folder, as text. Throws the errors of TensorFiles.

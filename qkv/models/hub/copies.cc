@@ -17,6 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kModules = "modules.json";  // of sentence-transformers
+
 // Files to copy in any case: small text files, and SentencePiece models.
 bool goes_along(const fs::path& file) {
   constexpr std::array<std::string_view, 6> kKinds{".json", ".txt", ".model", ".spm", ".jinja", ".md"};
@@ -36,7 +38,7 @@ void copy_companions(const fs::path& from, const fs::path& to) {
 // missing.
 std::vector<fs::path> module_folders(const fs::path& from) {
   std::vector<fs::path> folders;
-  const fs::path modules = from / "modules.json";
+  const fs::path modules = from / kModules;
   if (!fs::exists(modules)) return folders;
   for (const ConfigReader& module : ConfigReader::list(read_file(modules), modules.string())) {
     const fs::path folder = module.string("path");
@@ -64,21 +66,34 @@ void merge_updates(const Model& model) {
       [](const std::string& name, const nn::Parameter& parameter) { nn::merge_low_rank(name, parameter); });
 }
 
-// `save` writes config.json and the weights.
-template <class Model, class Save>
-void write(const fs::path& from, const fs::path& to, const Model& model, const Save& save) {
-  const std::vector<fs::path> modules = module_folders(from);
-  merge_updates(*model);
+// All files but config.json and the weights. An adapter of sentence embeddings has modules of its own.
+void copy_others(const fs::path& from, const fs::path& to, const LoadOptions& options) {
+  const bool of_adapter = !options.adapter.empty() && fs::exists(options.adapter / kModules);
+  const fs::path& described = of_adapter ? options.adapter : from;
+  const std::vector<fs::path> modules = module_folders(described);
   make_writable_folder(to);
   copy_companions(from, to);
-  copy_modules(from, to, modules);
+  if (of_adapter) {
+    for (const char* file : {kModules, "sentence_bert_config.json"})
+      write_file_atomically(to / file, read_file(described / file));
+    fs::remove(to / "config_sentence_transformers.json");
+  }
+  copy_modules(described, to, modules);
+}
+
+// `save` writes config.json and the weights.
+template <class Model, class Save>
+void write(const fs::path& from, const fs::path& to, const LoadOptions& options, const Model& model,
+           const Save& save) {
+  merge_updates(*model);
+  copy_others(from, to, options);
   save(to, *model, family_of(from), from);
 }
 
-void write_translation(const fs::path& from, const fs::path& to, const TranslationModel& model) {
+void write_translation(const fs::path& from, const fs::path& to, const LoadOptions& options) {
+  const TranslationModel model = load_translation_model(from, options);
   merge_updates(*model.transformer);
-  make_writable_folder(to);
-  copy_companions(from, to);
+  copy_others(from, to, options);
   save_transformer(to, *model.transformer, model.generation, from);
 }
 
@@ -108,13 +123,13 @@ class NewFolder {
 void write_copy(const fs::path& from, const fs::path& to, const LoadOptions& options) {
   switch (folder_kind(from)) {
     case FolderKind::translation:
-      return write_translation(from, to, load_translation_model(from, options));
+      return write_translation(from, to, options);
     case FolderKind::language:
-      return write(from, to, load_language_model(from, options), save_language_model);
+      return write(from, to, options, load_language_model(from, options), save_language_model);
     case FolderKind::encoder:
-      return write(from, to, load_text_encoder(from, options), save_text_encoder);
+      return write(from, to, options, load_text_encoder(from, options), save_text_encoder);
     case FolderKind::image:
-      return write(from, to, load_image_encoder(from, options), save_image_encoder);
+      return write(from, to, options, load_image_encoder(from, options), save_image_encoder);
   }
 }
 

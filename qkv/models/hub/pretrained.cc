@@ -22,7 +22,7 @@ constexpr std::string_view kOwn = "qkv";
 constexpr std::string_view kOwnLayout = "qkv-";
 // Kinds of models, for messages.
 constexpr const char *kLanguageModel = "a language model", *kTextEncoder = "an encoder of texts",
-                     *kImageEncoder = "an encoder of images";
+                     *kImageEncoder = "an encoder of images", *kTransformer = "an encoder-decoder";
 
 // A folder's config.json, opened, with the fields read before its family reads the rest.
 struct Opened {
@@ -151,7 +151,13 @@ auto read_config(const std::filesystem::path& folder, const std::filesystem::pat
 template <class Model, class Family>
 std::unique_ptr<Model> load(const std::filesystem::path& folder, const char* kind,
                             std::span<const Family> families, const LoadOptions& options) {
-  const auto [opened, family, config] = read_config(folder, config_folder(folder, options), kind, families);
+  const std::filesystem::path described = config_folder(folder, options);
+  auto [opened, family, config] = read_config(folder, described, kind, families);
+  if (described != folder) {  // the weights' format is that of the base
+    const Opened base = open_config(folder);
+    opened.weights = base.weights;
+    opened.own_layout = base.own_layout;
+  }
   std::unique_ptr<Model> model;
   try {
     model = std::make_unique<Model>(config);
@@ -205,7 +211,9 @@ void save_adapter_of(const std::filesystem::path& folder, const nn::LowRankAdapt
                      const VisitHead& visit_head, const Model& model, const FamilyOf<Config>& family,
                      const AdapterBase& base) {
   make_writable_folder(folder);
-  write_file_atomically(folder / kConfig, family.serialize(model.config()).json());
+  bool has_head = false;
+  visit_head([&](const std::string&, const nn::Parameter&) { has_head = true; });
+  if (has_head) write_file_atomically(folder / kConfig, family.serialize(model.config()).json());
   write_adapter(folder, adapter, visit_head, family.weight_map(model.config()), base);
 }
 
@@ -251,6 +259,12 @@ void save_adapter(const std::filesystem::path& folder, const nn::LowRankAdapter&
   save_adapter_of(folder, adapter, visit_head, model, family_named(image_families(), model_type), base);
 }
 
+void save_adapter(const std::filesystem::path& folder, const nn::LowRankAdapter& adapter,
+                  const VisitHead& visit_head, const Transformer& model, std::string_view model_type,
+                  const AdapterBase& base) {
+  save_adapter_of(folder, adapter, visit_head, model, family_named(translation_families(), model_type), base);
+}
+
 DType weight_dtype(const LanguageModel& model) { return weight_dtype(parameters_of(model)); }
 DType weight_dtype(const TextEncoder& model) { return weight_dtype(parameters_of(model)); }
 DType weight_dtype(const ImageEncoder& model) { return weight_dtype(parameters_of(model)); }
@@ -275,7 +289,7 @@ std::unique_ptr<ImageEncoder> load_image_encoder(const std::filesystem::path& fo
 
 std::unique_ptr<Transformer> load_transformer(const std::filesystem::path& folder,
                                               const LoadOptions& options) {
-  return load<Transformer>(folder, "an encoder-decoder", translation_families(), options);
+  return load<Transformer>(folder, kTransformer, translation_families(), options);
 }
 
 LanguageModelConfig read_language_model_config(const std::filesystem::path& folder) {
@@ -288,6 +302,10 @@ TextEncoderConfig read_text_encoder_config(const std::filesystem::path& folder) 
 
 ImageEncoderConfig read_image_encoder_config(const std::filesystem::path& folder) {
   return read_config(folder, folder, kImageEncoder, image_families()).config;
+}
+
+TransformerConfig read_transformer_config(const std::filesystem::path& folder) {
+  return read_config(folder, folder, kTransformer, translation_families()).config;
 }
 
 void require_expressible(const LanguageModelConfig& config, std::string_view model_type) {
@@ -327,8 +345,9 @@ void save_image_encoder(const std::filesystem::path& folder, const ImageEncoder&
 void save_transformer(const std::filesystem::path& folder, const Transformer& model,
                       const GenerationDefaults& defaults, const std::filesystem::path& original) {
   const auto families = translation_families();
-  const auto family =
-      std::ranges::find_if(families, [&](const auto& one) { return one.fits(model.config()); });
+  const auto fits = [&](const TranslationFamily& one) { return one.fits(model.config()); };
+  const TranslationFamily* family = original.empty() ? nullptr : find_family(families, family_of(original));
+  if (family == nullptr || !fits(*family)) family = &*std::ranges::find_if(families, fits);
   make_writable_folder(folder);
   if (original.empty())
     write_file_atomically(folder / kGeneration, generation_json(model.config(), defaults));

@@ -61,8 +61,9 @@ void save_text_encoder(const std::filesystem::path& folder, const TextEncoder& m
 void save_image_encoder(const std::filesystem::path& folder, const ImageEncoder& model,
                         std::string_view model_type, const std::filesystem::path& original = {});
 
-// Likewise in the format of the first family that fits; also writes generation_config.json, unless there is
-// an `original`, whose decoding options the caller copies with its other files.
+// Likewise in the format of the original's family, or without one of the first family that fits; also writes
+// generation_config.json, unless there is an `original`, whose decoding options the caller copies with its
+// other files.
 void save_transformer(const std::filesystem::path& folder, const Transformer& model,
                       const GenerationDefaults& defaults, const std::filesystem::path& original = {});
 

@@ -7,6 +7,7 @@
 #include "qkv/models/image_encoder.h"
 #include "qkv/models/language_model.h"
 #include "qkv/models/text_encoder.h"
+#include "qkv/models/transformer.h"
 
 namespace qkv::models {
 
@@ -15,6 +16,7 @@ namespace qkv::models {
 LanguageModelConfig read_language_model_config(const std::filesystem::path& folder);
 TextEncoderConfig read_text_encoder_config(const std::filesystem::path& folder);
 ImageEncoderConfig read_image_encoder_config(const std::filesystem::path& folder);
+TransformerConfig read_transformer_config(const std::filesystem::path& folder);
 
 // Throws UsageError unless a model of this configuration, heads included, can be saved in the family's format
 // ("bert").

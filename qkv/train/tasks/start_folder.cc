@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 using models::FolderKind;
 
 // Of one tokenizer: a folder may have several formats of it.
-constexpr std::array<std::string_view, 12> kTokenizerFiles{"tokenizer.json",
+constexpr std::array<std::string_view, 13> kTokenizerFiles{"tokenizer.json",
                                                            "tokenizer_config.json",
                                                            "special_tokens_map.json",
                                                            "added_tokens.json",
@@ -31,7 +31,8 @@ constexpr std::array<std::string_view, 12> kTokenizerFiles{"tokenizer.json",
                                                            "spiece.model",
                                                            "sentencepiece.bpe.model",
                                                            "source.spm",
-                                                           "target.spm"};
+                                                           "target.spm",
+                                                           "target_vocab.json"};
 // config.json, and what other tasks read.
 constexpr std::array<std::string_view, 6> kOtherFiles{
     "config.json",  "generation_config.json",    "preprocessor_config.json",
@@ -156,6 +157,10 @@ models::ImageEncoderConfig StartFolder::image_encoder_config() const {
   return models::read_image_encoder_config(files_at_);
 }
 
+models::TransformerConfig StartFolder::transformer_config() const {
+  return models::read_transformer_config(files_at_);
+}
+
 text::Tokenizer StartFolder::tokenizer(int64_t vocabulary) const {
   text::Tokenizer tokenizer = text::Tokenizer::load(files_at_);
   if (tokenizer.size() > vocabulary) {
@@ -192,6 +197,46 @@ void initialise_from(const fs::path& from, const models::ImageEncoder& model, ui
   const auto source = models::load_image_encoder(from);
   adopt(from, *source, model, seed, {"classifier", "pooler"},
         replaced_labels(source->config(), model.config()));
+}
+
+void initialise_from(const fs::path& from, const models::Transformer& model, uint64_t seed) {
+  adopt(from, *models::load_transformer(from), model, seed, {}, {});
+}
+
+void refuse_settings_of_folder(const std::set<std::string>& given, std::string_view tokenizer_fields) {
+  for (const std::string& name : given) {
+    if (name == "model.from" || name == "model.drop_path" || name.ends_with("dropout")) continue;
+    if (name.starts_with(kModelFields) || name.starts_with(tokenizer_fields))
+      throw UsageError(concat(name, ": expected none with model.from, whose folder has its own, found one"));
+  }
+}
+
+models::ModelShape shape_of(const models::TextEncoderConfig& config) {
+  const nn::LayerOptions& layer = config.encoder.layer;
+  return {.layers = config.encoder.layers,
+          .d_model = layer.d_model,
+          .heads = layer.heads,
+          .key_heads = layer.key_heads,
+          .d_ff = layer.d_ff,
+          .max_positions = config.max_positions.value_or(0),
+          .dropout = layer.dropout,
+          .attention_dropout = layer.attention_dropout,
+          .drop_path = config.encoder.drop_path};
+}
+
+void complete_fine_tuning(TrainOptions& options, const std::set<std::string>& given) {
+  for (const auto& [name, value] : {std::pair("schedule.kind", "linear"),
+                                    {"schedule.learning_rate", "5e-5"},
+                                    {"schedule.warmup_steps", "0"},
+                                    {"adam.beta2", "0.999"},
+                                    {"adam.epsilon", "1e-8"},
+                                    {"adam.weight_decay", "0.01"}}) {
+    if (!given.contains(name)) set_field(options, name, value);
+  }
+  const bool limited = std::ranges::any_of(given, [](const std::string& name) {
+    return name.starts_with("train.max_") && name != "train.max_length";
+  });
+  if (!limited) options.max_epochs = 3;
 }
 
 }  // namespace qkv::train

@@ -7,12 +7,20 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "qkv/base/error.h"
+#include "qkv/models/hub/adapter.h"
 #include "qkv/models/hub/pretrained.h"
+#include "qkv/models/shape.h"
 #include "qkv/text/tokenizer.h"
+#include "qkv/train/fields.h"
+#include "qkv/train/options.h"
+#include "qkv/train/task.h"
 
 namespace qkv::train {
 
@@ -43,6 +51,7 @@ class StartFolder {
   models::LanguageModelConfig language_model_config() const;
   models::TextEncoderConfig text_encoder_config() const;
   models::ImageEncoderConfig image_encoder_config() const;
+  models::TransformerConfig transformer_config() const;
 
   // The tokenizer. Throws the errors of text::Tokenizer::load(), and DataError if it has more tokens than the
   // model's `vocabulary`.
@@ -68,5 +77,38 @@ class StartFolder {
 void initialise_from(const std::filesystem::path& from, const models::LanguageModel& model, uint64_t seed);
 void initialise_from(const std::filesystem::path& from, const models::TextEncoder& model, uint64_t seed);
 void initialise_from(const std::filesystem::path& from, const models::ImageEncoder& model, uint64_t seed);
+void initialise_from(const std::filesystem::path& from, const models::Transformer& model, uint64_t seed);
+
+// For Task::export_adapter(): writes the adapter of a task's model, with the parameters that are the task's
+// heads.
+template <class Model>
+void save_adapter_of(const Task& task, const std::filesystem::path& folder, const nn::LowRankAdapter& adapter,
+                     const Model& model, std::string_view family, const std::string& task_type) {
+  const auto visit_heads = [&](const nn::ParameterVisitor& visitor) {
+    model.visit([&](const std::string& name, const nn::Parameter& parameter) {
+      if (task.is_head(name)) visitor(name, parameter);
+    });
+  };
+  models::save_adapter(folder, adapter, visit_heads, model, family,
+                       {.folder = task.base_folder(), .task_type = task_type});
+}
+
+// For Job::complete(): throws UsageError naming a `given` setting that the folder decides, of the model,
+// except rates of dropout, or of the tokenizer, whose settings begin with `tokenizer_fields`.
+void refuse_settings_of_folder(const std::set<std::string>& given, std::string_view tokenizer_fields);
+
+// For Job::complete(): gives a folder's settings the `wanted` values of those that are `given`.
+template <class Settings>
+void take_given(Settings& own, const Settings& wanted, const std::set<std::string>& given) {
+  for (const auto& [name, value] : models::fields(wanted)) {
+    if (given.contains(concat(kModelFields, name))) models::set_field(own, name, value);
+  }
+}
+
+// The sizes of a folder's encoder, for the record.
+models::ModelShape shape_of(const models::TextEncoderConfig& config);
+
+// Defaults for training from a folder: learning rate 5e-5, falling linearly to 0, 3 epochs.
+void complete_fine_tuning(TrainOptions& options, const std::set<std::string>& given);
 
 }  // namespace qkv::train

@@ -66,6 +66,10 @@ class EmbedTask : public Task {
   std::optional<Evaluation> evaluate(const EvaluationRequest& request) const override;
   void begin(const std::filesystem::path& folder) const override;
   void export_model(const std::filesystem::path& folder) const override;
+  std::filesystem::path base_folder() const override { return inputs_.start.from(); }
+  void export_adapter(const std::filesystem::path& folder, const nn::LowRankAdapter& adapter) const override {
+    save_adapter_of(*this, folder, adapter, model_, inputs_.start.family(), "FEATURE_EXTRACTION");
+  }
 
   const models::TextEncoder& model() const { return model_; }
 

@@ -242,6 +242,15 @@ void ImageTask::export_model(const std::filesystem::path& folder) const {
   pipelines::write_proof(folder);
 }
 
+std::filesystem::path ImageTask::base_folder() const {
+  return inputs_.start ? inputs_.start->from() : std::filesystem::path();
+}
+
+void ImageTask::export_adapter(const std::filesystem::path& folder, const nn::LowRankAdapter& adapter) const {
+  // PEFT has no task type of images.
+  save_adapter_of(*this, folder, adapter, model_, inputs_.start->family(), "");
+}
+
 models::ImageProcessorConfig preprocessing_of(const data::ImageSet& train) {
   models::ImageProcessorConfig config{.channels = train.channels,
                                       .resize = models::ImageSize{train.height, train.width}};

@@ -67,6 +67,9 @@ class ImageTask : public Task {
   std::vector<Metric> metrics() const override;
   std::optional<Evaluation> evaluate(const EvaluationRequest& request) const override;
   void export_model(const std::filesystem::path& folder) const override;
+  std::filesystem::path base_folder() const override;
+  bool is_head(const std::string& parameter) const override { return parameter.starts_with("classifier."); }
+  void export_adapter(const std::filesystem::path& folder, const nn::LowRankAdapter& adapter) const override;
 
   const models::ImageEncoder& model() const { return model_; }
 

@@ -23,19 +23,6 @@ void visit_start_fields(Options& o, const Visit& visit) {
   visit("vocabulary.lowercase", o.lowercase, kDecidesWeights);
 }
 
-models::ModelShape shape_of(const models::TextEncoderConfig& config) {
-  const nn::LayerOptions& layer = config.encoder.layer;
-  return {.layers = config.encoder.layers,
-          .d_model = layer.d_model,
-          .heads = layer.heads,
-          .key_heads = layer.key_heads,
-          .d_ff = layer.d_ff,
-          .max_positions = config.max_positions.value_or(0),
-          .dropout = layer.dropout,
-          .attention_dropout = layer.attention_dropout,
-          .drop_path = config.encoder.drop_path};
-}
-
 // A WordPiece tokenizer of the training texts.
 FileContents trained_tokenizer(const EncoderOptions& options, const std::filesystem::path& run,
                                const std::function<void(const std::filesystem::path&)>& write_texts,
@@ -74,19 +61,10 @@ std::vector<Field> fields(const EncoderOptions& options) {
 
 void EncoderOptions::complete(const std::set<std::string>& given) {
   if (from.empty()) return;
-  const std::set<std::string> free{kFrom, "model.dropout", "model.attention_dropout", "model.drop_path"};
-  for (const std::string& name : given) {
-    if (!free.contains(name) && (name.starts_with(kModelFields) || name.starts_with("vocabulary."))) {
-      throw UsageError(concat(name, ": expected none with model.from, whose folder has its own, found one"));
-    }
-  }
-  const models::ModelShape own =
-      shape_of(StartFolder(from, FolderKind::encoder, {}, /*resumes=*/false).text_encoder_config());
+  refuse_settings_of_folder(given, "vocabulary.");
   const models::ModelShape wanted = shape;
-  shape = own;
-  if (given.contains("model.dropout")) shape.dropout = wanted.dropout;
-  if (given.contains("model.attention_dropout")) shape.attention_dropout = wanted.attention_dropout;
-  if (given.contains("model.drop_path")) shape.drop_path = wanted.drop_path;
+  shape = shape_of(StartFolder(from, FolderKind::encoder, {}, /*resumes=*/false).text_encoder_config());
+  take_given(shape, wanted, given);
 }
 
 void EncoderOptions::check(bool reads_from) const {
@@ -103,21 +81,6 @@ void EncoderOptions::check(bool reads_from) const {
     const StartFolder start(from, FolderKind::encoder, {}, /*resumes=*/false);
     start.tokenizer(start.text_encoder_config().vocabulary);
   }
-}
-
-void complete_fine_tuning(TrainOptions& options, const std::set<std::string>& given) {
-  for (const auto& [name, value] : {std::pair("schedule.kind", "linear"),
-                                    {"schedule.learning_rate", "5e-5"},
-                                    {"schedule.warmup_steps", "0"},
-                                    {"adam.beta2", "0.999"},
-                                    {"adam.epsilon", "1e-8"},
-                                    {"adam.weight_decay", "0.01"}}) {
-    if (!given.contains(name)) set_field(options, name, value);
-  }
-  const bool limited = std::ranges::any_of(given, [](const std::string& name) {
-    return name.starts_with("train.max_") && name != "train.max_length";
-  });
-  if (!limited) options.max_epochs = 3;
 }
 
 std::vector<std::string> EncoderStart::labels_for(ClassificationTarget target,

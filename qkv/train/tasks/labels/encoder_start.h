@@ -38,9 +38,6 @@ struct EncoderOptions {
 bool set_field(EncoderOptions& options, std::string_view name, std::string_view value);
 std::vector<Field> fields(const EncoderOptions& options);
 
-// Defaults for training from a folder: learning rate 5e-5, falling linearly to 0, 3 epochs.
-void complete_fine_tuning(TrainOptions& options, const std::set<std::string>& given);
-
 struct EncoderStart {
   models::TextEncoderConfig config;  // without heads
   std::string family = "bert";

@@ -6,7 +6,6 @@
 #include <numeric>
 
 #include "qkv/base/error.h"
-#include "qkv/models/hub/adapter.h"
 #include "qkv/ops/general/losses.h"
 #include "qkv/ops/general/scale.h"
 #include "qkv/pipelines/proof/proof.h"
@@ -198,16 +197,8 @@ bool LabelTask::is_head(const std::string& parameter) const {
 }
 
 void LabelTask::export_adapter(const std::filesystem::path& folder, const nn::LowRankAdapter& adapter) const {
-  models::save_adapter(
-      folder, adapter,
-      [this](const nn::ParameterVisitor& visitor) {
-        model_.visit([&](const std::string& name, const nn::Parameter& parameter) {
-          if (is_head(name)) visitor(name, parameter);
-        });
-      },
-      model_, inputs_.encoder.family,
-      {.folder = base_folder(),
-       .task_type = model_.config().labelled == ClassificationTarget::texts ? "SEQ_CLS" : "TOKEN_CLS"});
+  const bool texts = model_.config().labelled == ClassificationTarget::texts;
+  save_adapter_of(*this, folder, adapter, model_, inputs_.encoder.family, texts ? "SEQ_CLS" : "TOKEN_CLS");
 }
 
 }  // namespace qkv::train

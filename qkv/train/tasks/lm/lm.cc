@@ -74,13 +74,6 @@ models::ModelShape shape_of(const models::LanguageModelConfig& config) {
           .drop_path = config.decoder.drop_path};
 }
 
-// Settings that may be given beside model.from.
-bool is_free_with_from(const std::string& name) {
-  constexpr std::array<std::string_view, 4> kFree{"model.from", "model.dropout", "model.attention_dropout",
-                                                  "model.drop_path"};
-  return std::ranges::count(kFree, name) > 0;
-}
-
 struct Texts {
   data::Documents train;
   std::optional<data::Documents> valid;
@@ -187,16 +180,10 @@ void LmJob::use_preset(std::string_view name) {
 
 void LmJob::complete(const std::set<std::string>& given) {
   if (!from.empty()) {
-    for (const std::string& name : given) {
-      if (!is_free_with_from(name) && (name.starts_with(kModelFields) || name.starts_with("tokenizer.")))
-        throw UsageError(
-            concat(name, ": expected none with model.from, whose folder has its own, found one"));
-    }
+    refuse_settings_of_folder(given, "tokenizer.");
     const models::ModelShape wanted = shape;
     shape = shape_of(StartFolder(from, models::FolderKind::language, {}, false).language_model_config());
-    if (given.contains("model.dropout")) shape.dropout = wanted.dropout;
-    if (given.contains("model.attention_dropout")) shape.attention_dropout = wanted.attention_dropout;
-    if (given.contains("model.drop_path")) shape.drop_path = wanted.drop_path;
+    take_given(shape, wanted, given);
     corpus.tokenizer = field_text(from);
     if (!given.contains("schedule.learning_rate")) options.schedule.learning_rate = 5e-5f;
     return;

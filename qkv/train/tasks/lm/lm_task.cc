@@ -6,7 +6,6 @@
 
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
-#include "qkv/models/hub/adapter.h"
 #include "qkv/models/hub/pretrained.h"
 #include "qkv/ops/linear_cross_entropy.h"
 #include "qkv/pipelines/proof/proof.h"
@@ -165,8 +164,7 @@ std::filesystem::path LmTask::base_folder() const {
 }
 
 void LmTask::export_adapter(const std::filesystem::path& folder, const nn::LowRankAdapter& adapter) const {
-  models::save_adapter(folder, adapter, [](const nn::ParameterVisitor&) {}, model_, inputs_.family,
-                       {.folder = base_folder(), .task_type = "CAUSAL_LM"});
+  save_adapter_of(*this, folder, adapter, model_, inputs_.family, "CAUSAL_LM");
 }
 
 }  // namespace qkv::train

@@ -17,6 +17,7 @@ constexpr int64_t kWarmupSteps = 200;
 // Files may move: their tokens' fingerprint identifies them.
 template <class Job, class Visit>
 void visit_bert_data_fields(Job& job, const Visit& visit) {
+  visit("model.from", job.from, kDecidesWeights);
   visit("vocabulary.tokenizer", job.vocabulary.tokenizer, kDecidesWeights);
   visit("vocabulary.size", job.vocabulary.size, kDecidesWeights);
   visit("vocabulary.cased", job.vocabulary.cased, kDecidesWeights);
@@ -30,6 +31,26 @@ std::vector<Field> own_fields(const PretrainBertJob& job) {
   for (const auto& [name, value] : models::fields(job.shape))
     all.push_back({concat(kModelFields, name), value});
   return all;
+}
+
+StartFolder open_start(const std::filesystem::path& from, const std::filesystem::path& run, bool resumes) {
+  StartFolder start(from, models::FolderKind::encoder, run, resumes);
+  if (start.family() != "bert") {
+    throw UsageError(concat("model.from ", from.string(), ": expected the folder of a BERT, found \"",
+                            start.family(), "\""));
+  }
+  return start;
+}
+
+// The folder's encoder with the heads of pretraining and the run's rates of dropout.
+models::TextEncoderConfig config_of(const StartFolder& start, const models::ModelShape& shape, bool pairs) {
+  models::TextEncoderConfig config = start.text_encoder_config();
+  config.labelled = models::ClassificationTarget::nothing;
+  config.labels.clear();
+  config.embedding.dropout = config.encoder.layer.dropout = shape.dropout;
+  config.encoder.layer.attention_dropout = shape.attention_dropout;
+  config.encoder.drop_path = shape.drop_path;
+  return with_pretraining_heads(std::move(config), pairs);
 }
 
 data::SentenceDocuments read_text(const std::filesystem::path& path, const BertTokenizer& tokenizer,
@@ -84,6 +105,16 @@ void PretrainBertJob::use_preset(std::string_view name) {
 }
 
 void PretrainBertJob::complete(const std::set<std::string>& given) {
+  if (!from.empty()) {
+    refuse_settings_of_folder(given, "vocabulary.");
+    const models::ModelShape wanted = shape;
+    shape = shape_of(open_start(from, {}, /*resumes=*/false).text_encoder_config());
+    take_given(shape, wanted, given);
+    positions_follow_length_ = false;
+    if (!given.contains("train.max_length"))
+      task.segments.max_length = std::min(task.segments.max_length, shape.max_positions);
+    if (!given.contains("schedule.learning_rate")) options.schedule.learning_rate = 5e-5f;
+  }
   if (!given.contains("schedule.warmup_steps") && options.max_steps > 0)
     options.schedule.warmup_steps = std::min(kWarmupSteps, options.max_steps / 10);
 }
@@ -115,7 +146,9 @@ void PretrainBertJob::check() const {
 
 std::unique_ptr<Task> PretrainBertJob::make_task(bool resumes, TrainObserver& observer,
                                                  const std::atomic<bool>* stop) const {
-  const bool trains = !resumes && vocabulary.tokenizer.empty();
+  std::optional<StartFolder> start;
+  if (!from.empty()) start = open_start(from, folder, resumes);
+  const bool trains = !resumes && !start && vocabulary.tokenizer.empty();
   observer.on_stage(trains ? "training the vocabulary" : "reading the vocabulary");
   BertTokenizer tokenizer = trains
                                 ? train_bert_tokenizer({.inputs = {train},
@@ -124,24 +157,33 @@ std::unique_ptr<Task> PretrainBertJob::make_task(bool resumes, TrainObserver& ob
                                                         .lowercase = !vocabulary.cased,
                                                         .skip_bad_utf8 = bad_utf8 == data::OnBadLine::skip},
                                                        stop)
-                                : open_bert_tokenizer(resumes ? folder : vocabulary.tokenizer);
+                                : open_bert_tokenizer(resumes ? folder
+                                                      : start ? from
+                                                              : vocabulary.tokenizer);
   observer.on_stage("tokenizing");
   const data::SegmentOptions segments = task.segment_options();
   data::SentenceDocuments text = read_text(train, tokenizer, segments, bad_utf8, stop);
   std::optional<data::SentenceDocuments> held_out;
   if (!valid.empty()) held_out = read_text(valid, tokenizer, segments, bad_utf8, stop);
   log_info(concat("the entropy of single tokens of the training text: ", text.unigram_entropy(), " nats"));
-  const models::TextEncoderConfig config =
-      with_pretraining_heads(models::bert(shape, tokenizer.tokenizer.size()), segments.pairs);
+  models::TextEncoderConfig config;
+  if (start) {
+    config = config_of(*start, shape, segments.pairs);
+    start->tokenizer(config.vocabulary);  // fits the model
+  } else {
+    config = with_pretraining_heads(models::bert(shape, tokenizer.tokenizer.size()), segments.pairs);
+  }
   return std::make_unique<PretrainBertTask>(PretrainBertTask::Inputs{.config = config,
                                                                      .options = task,
                                                                      .tokenizer = std::move(tokenizer),
                                                                      .train = std::move(text),
                                                                      .valid = std::move(held_out),
+                                                                     .start = std::move(start),
                                                                      .fields = own_fields(*this)});
 }
 
 bool PretrainBertJob::set_field(std::string_view name, std::string_view value) {
+  if (set_listed([&](const auto& visit) { visit_bert_data_fields(*this, visit); }, name, value)) return true;
   if (name.starts_with(kModelFields)) {
     if (name == "model.max_positions") positions_follow_length_ = false;
     try {
@@ -152,8 +194,7 @@ bool PretrainBertJob::set_field(std::string_view name, std::string_view value) {
   }
   const bool is_of_task = train::set_field(task, name, value);
   if (positions_follow_length_) shape.max_positions = task.segments.max_length;
-  return is_of_task || train::set_field(options, name, value) ||
-         set_listed([&](const auto& visit) { visit_bert_data_fields(*this, visit); }, name, value);
+  return is_of_task || train::set_field(options, name, value);
 }
 
 std::vector<Field> PretrainBertJob::fields() const {

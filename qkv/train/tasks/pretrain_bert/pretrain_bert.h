@@ -27,6 +27,9 @@ struct BertVocabularyOptions {
 struct PretrainBertJob : Job {
   // Texts with one sentence a line and blank lines between documents, which gzip may compress.
   std::filesystem::path train, valid;  // valid empty: no validation
+  // A folder of a BERT to go on from, with its tokenizer; empty: random weights. `vocabulary` then has no
+  // effect, and of `shape` only the rates of dropout have; the rest records the folder's.
+  std::filesystem::path from;
   models::ModelShape shape;
   PretrainBertOptions task;
   BertVocabularyOptions vocabulary;
@@ -39,7 +42,8 @@ struct PretrainBertJob : Job {
   std::vector<Field> fields() const override;
   // model.max_positions is then train.max_length until it is set: positions beyond would have no training.
   void use_preset(std::string_view name) override;
-  // Unless given, the warm-up of a run of few steps is a tenth of them.
+  // Unless given, the warm-up of a run of few steps is a tenth of them. With `from`, the learning rate is
+  // 5e-5; throws UsageError naming a setting that the folder decides.
   void complete(const std::set<std::string>& given) override;
   void check() const override;
   std::unique_ptr<Task> make_task(bool resumes, TrainObserver& observer,

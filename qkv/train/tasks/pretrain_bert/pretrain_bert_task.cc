@@ -161,13 +161,37 @@ std::optional<Evaluation> PretrainBertTask::evaluate(const EvaluationRequest& re
   return result;
 }
 
+void PretrainBertTask::initialise(uint64_t seed) {
+  if (inputs_.start) {
+    initialise_from(inputs_.start->from(), model_, seed);
+  } else {
+    nn::initialise(model_, seed);
+  }
+}
+
 void PretrainBertTask::begin(const std::filesystem::path& folder) const {
+  if (inputs_.start) inputs_.start->begin(folder);
   inputs_.tokenizer.save(folder, *inputs_.config.max_positions);
 }
 
 void PretrainBertTask::export_model(const std::filesystem::path& folder) const {
   models::save_text_encoder(folder, model_, "bert");
   pipelines::write_proof(folder);
+}
+
+std::filesystem::path PretrainBertTask::base_folder() const {
+  return inputs_.start ? inputs_.start->from() : std::filesystem::path();
+}
+
+bool PretrainBertTask::is_head(const std::string& parameter) const {
+  return parameter.starts_with("masked_language.") || parameter.starts_with("next_sentence.") ||
+         parameter.starts_with("pooler.");
+}
+
+void PretrainBertTask::export_adapter(const std::filesystem::path& folder,
+                                      const nn::LowRankAdapter& adapter) const {
+  // PEFT has no task type of masked language models.
+  save_adapter_of(*this, folder, adapter, model_, "bert", "");
 }
 
 models::TextEncoderConfig with_pretraining_heads(models::TextEncoderConfig config, bool next_sentence) {

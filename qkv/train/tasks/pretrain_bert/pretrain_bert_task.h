@@ -10,6 +10,7 @@
 #include "qkv/train/task.h"
 #include "qkv/train/tasks/pretrain_bert/bert_evaluation.h"
 #include "qkv/train/tasks/pretrain_bert/bert_tokenizer.h"
+#include "qkv/train/tasks/start_folder.h"
 
 namespace qkv::train {
 
@@ -46,7 +47,8 @@ class PretrainBertTask : public Task {
     BertTokenizer tokenizer;
     data::SentenceDocuments train;
     std::optional<data::SentenceDocuments> valid = {};
-    std::vector<Field> fields = {};  // settings of model, tokenizer and data
+    std::optional<StartFolder> start = {};  // of a BERT; none: random weights
+    std::vector<Field> fields = {};         // settings of model, tokenizer and data
   };
   // Throws UsageError for invalid options or an invalid configuration.
   explicit PretrainBertTask(Inputs inputs);
@@ -54,13 +56,16 @@ class PretrainBertTask : public Task {
   TaskInfo info() const override;
   std::vector<Field> fields() const override;
   void visit(const nn::ParameterVisitor& visitor) const override { model_.visit(visitor); }
-  void initialise(uint64_t seed) override { nn::initialise(model_, seed); }
+  void initialise(uint64_t seed) override;
   std::unique_ptr<BatchStream> batches(uint64_t seed, data::CursorState from) const override;
   BatchLoss loss(const Batch& batch, const BatchSize& step, nn::ForwardContext& context) const override;
   std::vector<Metric> metrics() const override;
   std::optional<Evaluation> evaluate(const EvaluationRequest& request) const override;
   void begin(const std::filesystem::path& folder) const override;
   void export_model(const std::filesystem::path& folder) const override;
+  std::filesystem::path base_folder() const override;
+  bool is_head(const std::string& parameter) const override;
+  void export_adapter(const std::filesystem::path& folder, const nn::LowRankAdapter& adapter) const override;
 
   const models::TextEncoder& model() const { return model_; }
 

@@ -27,6 +27,7 @@ namespace {
 // The sources of the tokens. Files may move: their tokens' fingerprint identifies them.
 template <class Job, class Visit>
 void visit_corpus_fields(Job& job, const Visit& visit) {
+  visit("model.from", job.from, kDecidesWeights);
   visit("vocabulary.model", job.vocabulary.model, kDecidesWeights);
   visit("vocabulary.target_model", job.vocabulary.target_model, kDecidesWeights);
   visit("vocabulary.separate", job.vocabulary.separate, kDecidesWeights);
@@ -70,6 +71,26 @@ std::string model_for(const TranslationJob& job, const std::filesystem::path& gi
                                     .byte_fallback = job.vocabulary.byte_fallback,
                                     .skip_bad_utf8 = job.bad_utf8 == data::OnBadLine::skip},
                                    stop);
+}
+
+// Training settings of a model, which do not come from the folder that a run starts from.
+void take_rates(models::TransformerConfig& config, const models::TransformerConfig& from) {
+  config.dropout = from.dropout;
+  config.embedding_dropout = from.embedding_dropout;
+  config.attention_dropout = from.attention_dropout;
+  config.activation_dropout = from.activation_dropout;
+  config.drop_path = from.drop_path;
+}
+
+text::TranslationTokenizer tokenizer_of(const StartFolder& start, const models::TransformerConfig& config) {
+  text::TranslationTokenizer tokenizer = text::TranslationTokenizer::load(
+      start.files_at(), {.source = config.source_vocabulary, .target = config.target_vocabulary});
+  for (const text::Side side : {text::Side::source, text::Side::target}) {
+    if (tokenizer.eos_id(side) == config.eos_id) continue;
+    throw DataError(concat(start.from().string(), ": expected a tokenizer that ends texts with the model's ",
+                           "eos_token_id, ", config.eos_id, ", found ", tokenizer.eos_id(side)));
+  }
+  return tokenizer;
 }
 
 text::TranslationTokenizer make_tokenizer(const TranslationJob& job, const std::atomic<bool>* stop) {
@@ -117,6 +138,14 @@ TrainOptions TranslationJob::trainer_options() const {
 }
 
 void TranslationJob::complete(const std::set<std::string>& given) {
+  if (!from.empty()) {
+    refuse_settings_of_folder(given, "vocabulary.");
+    const models::TransformerConfig wanted = config;
+    config = StartFolder(from, models::FolderKind::translation, {}, /*resumes=*/false).transformer_config();
+    take_given(config, wanted, given);
+    complete_fine_tuning(options, given);
+    return;
+  }
   if (vocabulary.separate && !given.contains("model.tying")) config.tying = models::Tying::two_way;
 }
 
@@ -127,7 +156,12 @@ void TranslationJob::check() const {
   }
   trainer_options().validate();
   task.validate();
-  models::TransformerConfig some = config;
+  models::TransformerConfig some;
+  if (from.empty()) {
+    some = config;
+  } else {
+    take_rates(some, config);
+  }
   some.source_vocabulary = some.target_vocabulary = std::max<int64_t>(vocabulary.size, 4);
   some.eos_id = some.pad_id = some.decoder_start_id = 0;  // replaced by the tokenizer's
   try {
@@ -135,7 +169,7 @@ void TranslationJob::check() const {
   } catch (const UsageError& error) {
     throw UsageError(concat(kModelFields, error.what()));
   }
-  if (vocabulary.separate && config.shares_embeddings()) {
+  if (vocabulary.separate && from.empty() && config.shares_embeddings()) {
     throw UsageError("model.tying: expected two_way or none with separate vocabularies, found three_way");
   }
   if (vocabulary.separate && vocabulary.model.empty() != vocabulary.target_model.empty()) {
@@ -161,36 +195,49 @@ void TranslationJob::check() const {
 
 std::unique_ptr<Task> TranslationJob::make_task(bool resumes, TrainObserver& observer,
                                                 const std::atomic<bool>* stop) const {
-  observer.on_stage(resumes ? "reading the vocabulary" : "training the vocabulary");
-  const text::TranslationTokenizer tokenizer =
-      resumes ? text::TranslationTokenizer::load(folder) : make_tokenizer(*this, stop);
-  const models::TransformerConfig complete = complete_config(config, tokenizer);
+  const std::filesystem::path cache = folder / "cache";
+  observer.on_stage(resumes || !from.empty() ? "reading the vocabulary" : "training the vocabulary");
+  std::optional<StartFolder> start;
+  std::optional<text::TranslationTokenizer> tokenizer;
+  models::TransformerConfig complete;
+  if (from.empty()) {
+    tokenizer = resumes ? text::TranslationTokenizer::load(folder) : make_tokenizer(*this, stop);
+    complete = complete_config(config, *tokenizer);
+  } else {
+    start.emplace(from, models::FolderKind::translation, folder, resumes);
+    complete = start->transformer_config();
+    take_rates(complete, config);
+    tokenizer = tokenizer_of(*start, complete);
+    // Ids of another tokenizer with the same vocabulary.
+    if (!resumes) std::filesystem::remove_all(cache);
+  }
 
   data::CorpusOptions corpus{.max_length = task.max_length, .bad_utf8 = bad_utf8};
   if (complete.positions == nn::PositionKind::learned)
     corpus.max_length = std::min(corpus.max_length, complete.max_positions - 1);  // </s> needs a position too
-  const std::filesystem::path cache = folder / "cache";
   make_writable_folder(cache);
   observer.on_stage("tokenizing");
-  auto pairs = data::TokenStore::open_or_build(train, tokenizer, cache / "train.tokens", corpus, stop);
+  auto pairs = data::TokenStore::open_or_build(train, *tokenizer, cache / "train.tokens", corpus, stop);
   log_info(concat("training corpus: ", pairs.report().summary()));
   warn_of_long_pairs(complete, pairs, corpus.max_length < task.max_length);
   std::optional<ValidationSet> held_out;
   if (!valid.source.empty()) {
     held_out = ValidationSet::open(
-        data::TokenStore::open_or_build(valid, tokenizer, cache / "valid.tokens", corpus, stop),
+        data::TokenStore::open_or_build(valid, *tokenizer, cache / "valid.tokens", corpus, stop),
         valid.target);
     log_info(concat("validation corpus: ", held_out->store.report().summary()));
   }
   return std::make_unique<TranslationTask>(TranslationTask::Inputs{.config = complete,
                                                                    .options = task,
-                                                                   .tokenizer = tokenizer,
+                                                                   .tokenizer = *tokenizer,
                                                                    .train = pairs,
                                                                    .valid = std::move(held_out),
+                                                                   .start = std::move(start),
                                                                    .fields = data_fields(*this)});
 }
 
 bool TranslationJob::set_field(std::string_view name, std::string_view value) {
+  if (set_listed([&](const auto& visit) { visit_corpus_fields(*this, visit); }, name, value)) return true;
   if (name.starts_with(kModelFields)) {
     try {
       return models::set_field(config, name.substr(kModelFields.size()), value);
@@ -198,8 +245,7 @@ bool TranslationJob::set_field(std::string_view name, std::string_view value) {
       throw UsageError(concat(kModelFields, error.what()));
     }
   }
-  return train::set_field(task, name, value) || train::set_field(options, name, value) ||
-         set_listed([&](const auto& visit) { visit_corpus_fields(*this, visit); }, name, value);
+  return train::set_field(task, name, value) || train::set_field(options, name, value);
 }
 
 std::vector<Field> TranslationJob::fields() const {

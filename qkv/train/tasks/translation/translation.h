@@ -1,5 +1,6 @@
 #pragma once
-// A translation model from two text files: vocabulary, token stores, training, model folder.
+// A translation model from two text files, from random weights or from a model folder: vocabulary, token
+// stores, training, model folder.
 
 #include <atomic>
 #include <filesystem>
@@ -32,7 +33,11 @@ struct VocabularyOptions {
 
 struct TranslationJob : Job {
   data::CorpusFiles train;
-  data::CorpusFiles valid;           // both empty: no validation
+  data::CorpusFiles valid;  // both empty: no validation
+  // A folder of an encoder-decoder (marian, t5, qkv) to start from, with its tokenizer; empty: random
+  // weights. `vocabulary` then has no effect, and of `config` only the rates of dropout have; the rest
+  // records the folder's.
+  std::filesystem::path from;
   models::TransformerConfig config;  // vocabulary sizes and special ids are filled in
   TranslationOptions task;
   VocabularyOptions vocabulary;
@@ -42,6 +47,7 @@ struct TranslationJob : Job {
   bool set_field(std::string_view name, std::string_view value) override;
   std::vector<Field> fields() const override;
   void use_preset(std::string_view name) override { config = models::preset(name); }
+  // With `from`, the settings of fine-tuning; throws UsageError naming a setting that the folder decides.
   void complete(const std::set<std::string>& given) override;
   void check() const override;
   std::unique_ptr<Task> make_task(bool resumes, TrainObserver& observer,

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "qkv/base/error.h"
+#include "qkv/base/files.h"
 #include "qkv/base/log.h"
 #include "qkv/models/hub/pretrained.h"
 #include "qkv/ops/linear_cross_entropy.h"
@@ -23,6 +24,8 @@ void visit_batch_fields(Options& o, const Visit& visit) {
   visit("train.bleu_sentences", o.bleu_sentences, kBookkeeping);
   visit("train.bleu_beam", o.bleu_beam, kBookkeeping);
 }
+
+constexpr const char* kGenerationFile = "generation_config.json";
 
 class TranslationBatches : public BatchStream {
  public:
@@ -76,10 +79,29 @@ void TranslationOptions::validate() const {
 }
 
 TranslationTask::TranslationTask(Inputs inputs)
-    : inputs_(std::move(inputs)), special_(inputs_.tokenizer.special_ids()), model_(inputs_.config) {
+    : inputs_(std::move(inputs)),
+      special_{.start = static_cast<int32_t>(inputs_.config.decoder_start_id),
+               .eos = static_cast<int32_t>(inputs_.config.eos_id),
+               .source_eos = inputs_.config.source_eos},
+      model_(inputs_.config) {
   inputs_.options.validate();
   inputs_.config.validate();
-  special_.source_eos = inputs_.config.source_eos;
+}
+
+void TranslationTask::initialise(uint64_t seed) {
+  if (inputs_.start) {
+    initialise_from(inputs_.start->from(), model_, seed);
+  } else {
+    nn::initialise(model_, seed);
+  }
+}
+
+void TranslationTask::begin(const std::filesystem::path& folder) const {
+  if (inputs_.start) {
+    inputs_.start->begin(folder);
+  } else {
+    inputs_.tokenizer.save(folder, inputs_.config.most_tokens().value_or(512));
+  }
 }
 
 TaskInfo TranslationTask::info() const {
@@ -162,8 +184,25 @@ double TranslationTask::evaluation_passes() const {
                  static_cast<double>(options.bleu_every);
 }
 
+std::filesystem::path TranslationTask::base_folder() const {
+  return inputs_.start ? inputs_.start->from() : std::filesystem::path();
+}
+
+void TranslationTask::export_adapter(const std::filesystem::path& folder,
+                                     const nn::LowRankAdapter& adapter) const {
+  save_adapter_of(*this, folder, adapter, model_, inputs_.start->family(), "SEQ_2_SEQ_LM");
+}
+
 void TranslationTask::export_model(const std::filesystem::path& folder) const {
   models::GenerationDefaults defaults;
+  if (inputs_.start) {
+    const std::filesystem::path copies = folder / kStartCopies;
+    if (const auto options = copies / kGenerationFile; std::filesystem::exists(options))
+      write_file_atomically(folder / kGenerationFile, read_file(options));
+    models::save_transformer(folder, model_, defaults, copies);
+    pipelines::write_proof(folder);
+    return;
+  }
   // Positions are needed for the start token and the new tokens; transformers counts the end token too.
   defaults.max_new_tokens =
       static_cast<int>(std::min<int64_t>(defaults.max_new_tokens, model_.config().max_positions - 2));

@@ -7,6 +7,7 @@
 #include "qkv/models/transformer.h"
 #include "qkv/text/translation_tokenizer.h"
 #include "qkv/train/task.h"
+#include "qkv/train/tasks/start_folder.h"
 #include "qkv/train/tasks/translation/translation_validation.h"
 
 namespace qkv::train {
@@ -40,12 +41,13 @@ struct TranslationBatch : Batch {
 class TranslationTask : public Task {
  public:
   struct Inputs {
-    models::TransformerConfig config;  // see complete_config()
+    models::TransformerConfig config;  // see complete_config(); of `start`, the folder's
     TranslationOptions options;
     text::TranslationTokenizer tokenizer;
     data::TokenStore train;
     std::optional<ValidationSet> valid = {};
-    std::vector<Field> fields = {};  // settings of tokenizer and stores
+    std::optional<StartFolder> start = {};  // of the weights and the tokenizer; none: random weights
+    std::vector<Field> fields = {};         // settings of tokenizer and stores
   };
   // Throws UsageError for invalid options or an invalid configuration.
   explicit TranslationTask(Inputs inputs);
@@ -53,16 +55,17 @@ class TranslationTask : public Task {
   TaskInfo info() const override;
   std::vector<Field> fields() const override;
   void visit(const nn::ParameterVisitor& visitor) const override { model_.visit(visitor); }
-  void initialise(uint64_t seed) override { nn::initialise(model_, seed); }
+  void initialise(uint64_t seed) override;
   std::unique_ptr<BatchStream> batches(uint64_t seed, data::CursorState from) const override;
   BatchLoss loss(const Batch& batch, const BatchSize& step, nn::ForwardContext& context) const override;
   std::vector<Metric> metrics() const override;
   std::optional<Evaluation> evaluate(const EvaluationRequest& request) const override;
   double evaluation_passes() const override;
-  void begin(const std::filesystem::path& folder) const override {
-    inputs_.tokenizer.save(folder, inputs_.config.most_tokens().value_or(512));
-  }
+  void begin(const std::filesystem::path& folder) const override;
+  // With a start folder: of its family, with its generation options, as begin() copied them to the folder.
   void export_model(const std::filesystem::path& folder) const override;
+  std::filesystem::path base_folder() const override;
+  void export_adapter(const std::filesystem::path& folder, const nn::LowRankAdapter& adapter) const override;
 
   const models::Transformer& model() const { return model_; }
 
