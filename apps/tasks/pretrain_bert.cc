@@ -14,7 +14,7 @@ constexpr FieldFlag kPretrainBertFlags[] = {
      "Training text, one sentence per line, a blank line between documents (default: the resumed run's)"},
     {"--valid", "data.valid", "FILE", "Validation text, likewise (default: none)"},
     {"--from", "model.from", "DIR",
-     "Folder of a BERT to go on from, with its tokenizer; heads that it lacks are new (default: random\n"
+     "Folder of a BERT to continue, with its tokenizer; heads that it lacks are new (default: random\n"
      "weights)"},
     {"--skip-bad-utf8", "data.skip_bad_utf8", "", "Skip lines that are not UTF-8"},
     {"--tokenizer", "vocabulary.tokenizer", "DIR",

@@ -27,7 +27,7 @@ struct BertVocabularyOptions {
 struct PretrainBertJob : Job {
   // Texts with one sentence a line and blank lines between documents, which gzip may compress.
   std::filesystem::path train, valid;  // valid empty: no validation
-  // A folder of a BERT to go on from, with its tokenizer; empty: random weights. `vocabulary` then has no
+  // A folder of a BERT to continue, with its tokenizer; empty: random weights. `vocabulary` then has no
   // effect, and of `shape` only the rates of dropout have; the rest records the folder's.
   std::filesystem::path from;
   models::ModelShape shape;
