@@ -6,6 +6,7 @@
   COMMAND(demo)               \
   COMMAND(train)              \
   COMMAND(verify_resume)      \
+  COMMAND(reproduce)          \
   COMMAND(translate)          \
   COMMAND(shortlist)          \
   COMMAND(evaluate)           \

@@ -1,0 +1,510 @@
+#include "qkv/train/table3/reproduce.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <thread>
+#include <utility>
+
+#include "qkv/base/error.h"
+#include "qkv/base/files.h"
+#include "qkv/base/hash.h"
+#include "qkv/base/json.h"
+#include "qkv/base/stop.h"
+#include "qkv/base/thread.h"
+#include "qkv/text/text_file.h"
+#include "qkv/train/table3/report.h"
+
+namespace qkv::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char *kTable3Settings = "table3.json", *kVocabulary = "vocabulary.spm",
+                     *kResult = "result.json";
+constexpr int64_t kMaxSeeds = 1000;
+
+void require_table3(const char* name, double value, bool holds, const char* expected) {
+  if (!holds) throw UsageError(concat(name, ": expected ", expected, ", found ", value));
+}
+
+struct Table3Files {
+  data::CorpusFiles train, valid;
+};
+
+Table3Files files_of(const Table3Options& options) {
+  const auto file = [&](const char* part, const std::string& language) {
+    fs::path path = options.data / (std::string(part) + "." + language);
+    if (!fs::is_regular_file(path)) {
+      throw IoError(concat("data: ", options.data.string(), ": expected a folder with train.",
+                           options.source_lang, ", train.", options.target_lang, ", val.",
+                           options.source_lang, " and val.", options.target_lang, ", found no ",
+                           path.filename().string()));
+    }
+    return path;
+  };
+  return {
+      .train = {.source = file("train", options.source_lang), .target = file("train", options.target_lang)},
+      .valid = {.source = file("val", options.source_lang), .target = file("val", options.target_lang)}};
+}
+
+std::string fingerprint_of(const Table3Files& files) {
+  Hash64 hash;
+  for (const fs::path& path :
+       {files.train.source, files.train.target, files.valid.source, files.valid.target}) {
+    uint64_t size = 0;
+    text::read_text_in_pieces(path, [&](const char* piece, size_t bytes) {
+      hash.add(piece, bytes);
+      size += bytes;
+    });
+    hash.add(size);
+  }
+  return std::to_string(hash.value());
+}
+
+// What all runs of a folder have in common.
+std::vector<std::pair<std::string, std::string>> settings_of_table3(const Table3Options& options) {
+  return {{"scale", std::to_string(options.scale)},
+          {"steps", std::to_string(options.steps)},
+          {"batch_tokens", std::to_string(options.batch_tokens)},
+          {"warmup_steps", std::to_string(options.warmup_steps)},
+          {"source_lang", options.source_lang},
+          {"target_lang", options.target_lang}};
+}
+
+struct SavedSettings {
+  Table3Options options;
+  std::string fingerprint;  // of the data
+};
+
+std::optional<SavedSettings> read_settings(const fs::path& folder) {
+  const fs::path path = folder / kTable3Settings;
+  if (!fs::exists(path)) return std::nullopt;
+  const JsonValue object = parse_json(read_file(path), path.string());
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  SavedSettings saved;
+  Table3Options& options = saved.options;
+  options.data = object["data"].string();
+  options.source_lang = object["source_lang"].string();
+  options.target_lang = object["target_lang"].string();
+  options.scale = object["scale"].integer(1, 16);
+  options.steps = object["steps"].integer(1, kMost);
+  options.batch_tokens = object["batch_tokens"].integer(1, kMost);
+  options.warmup_steps = object["warmup_steps"].integer(0, kMost);
+  options.seeds = object["seeds"].integer(1, kMaxSeeds);
+  for (const JsonValue& row : object["rows"].items()) options.rows.push_back(row.string());
+  saved.fingerprint = object["data_fingerprint"].string();
+  return saved;
+}
+
+void write_settings(const fs::path& folder, const Table3Options& options, const std::string& fingerprint) {
+  const nlohmann::ordered_json object{{"data", fs::absolute(options.data).lexically_normal().string()},
+                                      {"data_fingerprint", fingerprint},
+                                      {"source_lang", options.source_lang},
+                                      {"target_lang", options.target_lang},
+                                      {"scale", options.scale},
+                                      {"steps", options.steps},
+                                      {"batch_tokens", options.batch_tokens},
+                                      {"warmup_steps", options.warmup_steps},
+                                      {"seeds", options.seeds},
+                                      {"rows", options.rows}};
+  write_file_atomically(folder / kTable3Settings, object.dump(2) + "\n");
+}
+
+// Checks that the folder is new or holds a reproduction of these settings.
+void require_same_reproduction(const fs::path& folder, const Table3Options& options,
+                               const std::string& fingerprint) {
+  const std::optional<SavedSettings> saved = read_settings(folder);
+  if (!saved) {
+    if (files_in(folder).empty()) return;
+    throw UsageError(concat(folder.string(),
+                            ": expected a new folder, an empty one or an earlier reproduction's, found other "
+                            "files"));
+  }
+  const auto before = settings_of_table3(saved->options), now = settings_of_table3(options);
+  for (size_t i = 0; i < now.size(); ++i) {
+    if (before[i] == now[i]) continue;
+    throw UsageError(concat(now[i].first, ": expected ", before[i].second, " as in the reproduction in ",
+                            folder.string(), ", found ", now[i].second, "; choose another folder"));
+  }
+  if (saved->fingerprint != fingerprint) {
+    throw UsageError(concat("data: ", options.data.string(), ": expected the texts of the reproduction in ",
+                            folder.string(), ", found others; choose another folder"));
+  }
+}
+
+fs::path folder_of_run(const fs::path& folder, const std::string& row, uint64_t seed) {
+  return folder / concat(row, "-seed", seed);
+}
+
+std::optional<Table3Run> read_result(const fs::path& folder) {
+  const fs::path path = folder / kResult;
+  if (!fs::exists(path)) return std::nullopt;
+  const JsonValue object = parse_json(read_file(path), path.string());
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  Table3Run run{.row = object["row"].string(),
+                .seed = static_cast<uint64_t>(object["seed"].integer(1, kMaxSeeds)),
+                .parameters = object["parameters"].integer(0, kMost),
+                .steps = object["steps"].integer(0, kMost),
+                .loss = 0,
+                .bleu = 0,
+                .seconds = object["seconds"].number(),
+                .failure = object.string_or("failure", "")};
+  if (run.failure.empty()) {
+    run.loss = object["loss"].number();
+    run.bleu = object["bleu"].number();
+  }
+  return run;
+}
+
+// The mark of a finished run; what only an unfinished one needs is removed.
+void finish_run(const fs::path& folder, const Table3Run& run) {
+  nlohmann::ordered_json object{{"row", run.row},
+                                {"seed", run.seed},
+                                {"parameters", run.parameters},
+                                {"steps", run.steps},
+                                {"seconds", run.seconds}};
+  if (run.failure.empty()) {
+    object["loss"] = run.loss;
+    object["bleu"] = run.bleu;
+  } else {
+    object["failure"] = run.failure;
+  }
+  write_file_atomically(folder / kResult, object.dump(2) + "\n");
+}
+
+void remove_leftovers(const fs::path& folder) {
+  with_io_errors([&] {
+    for (const char* name : {"checkpoints", "cache"}) fs::remove_all(folder / name);
+  });
+}
+
+// A flag that follows another one and becomes true when the time is over.
+class TimedStop {
+ public:
+  TimedStop(const std::atomic<bool>* stop, double minutes) : stop_(stop) {
+    if (minutes <= 0) return;
+    using Clock = std::chrono::steady_clock;
+    const Clock::time_point end = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                                     std::chrono::duration<double>(60 * minutes));
+    thread_ = start_thread([this, end] {
+      while (!done_ && !own_) {
+        const Clock::time_point now = Clock::now();
+        if ((stop_ && *stop_) || now >= end) own_ = true;
+        std::this_thread::sleep_until(std::min(end, now + std::chrono::milliseconds(20)));
+      }
+    });
+  }
+  ~TimedStop() {
+    done_ = true;
+    if (thread_.joinable()) thread_.join();
+  }
+  TimedStop(const TimedStop&) = delete;
+  TimedStop& operator=(const TimedStop&) = delete;
+
+  const std::atomic<bool>* flag() const { return thread_.joinable() ? &own_ : stop_; }
+
+ private:
+  const std::atomic<bool>* stop_;
+  std::atomic<bool> own_ = false, done_ = false;
+  std::thread thread_;
+};
+
+struct PlannedRun {
+  Table3Row row;
+  uint64_t seed = 1;
+};
+
+// The time of runs, from those that have ended: of the same row with another seed, else in proportion to
+// parameters and steps.
+class TimeEstimate {
+ public:
+  void add(const Table3Run& run) {
+    if (!run.failure.empty()) return;
+    of_row_[run.row] = run.seconds;
+    seconds_ += run.seconds;
+    work_ += static_cast<double>(run.parameters) * static_cast<double>(run.steps);
+  }
+  std::optional<double> seconds(const std::string& row, double work) const {
+    if (const auto found = of_row_.find(row); found != of_row_.end()) return found->second;
+    if (work_ == 0) return std::nullopt;
+    return seconds_ / work_ * work;
+  }
+
+ private:
+  std::map<std::string, double> of_row_;
+  double seconds_ = 0, work_ = 0;
+};
+
+// Without biases and norms.
+double matrix_parameters(const models::TransformerConfig& config, int64_t vocabulary) {
+  const auto attention = static_cast<double>(2 * config.d_model * config.heads * (config.d_k + config.d_v));
+  const auto feed_forward = static_cast<double>(2 * config.d_model * config.d_ff);
+  const auto layers = static_cast<double>(config.encoder_layers);
+  return layers * (3 * attention + 2 * feed_forward) + static_cast<double>(vocabulary * config.d_model);
+}
+
+class Reproduction {
+ public:
+  Reproduction(fs::path folder, const Table3Options& options, Table3Observer& observer,
+               const std::atomic<bool>* stop)
+      : folder_(std::move(folder)), observer_(observer), stop_(stop) {
+    results_.options = options;
+    results_.rows = select_table3_rows(options.rows);
+    for (int64_t seed = 1; seed <= options.seeds; ++seed) {
+      for (const Table3Row& row : results_.rows)
+        planned_.push_back({.row = row, .seed = static_cast<uint64_t>(seed)});
+    }
+  }
+
+  Table3Results run() {
+    bool stopped = !make_vocabulary();
+    for (const PlannedRun& planned : planned_) {
+      const fs::path folder = folder_of_run(folder_, planned.row.name, planned.seed);
+      if (const std::optional<Table3Run> run = read_result(folder)) {
+        remove_leftovers(folder);
+        times_.add(*run);
+        done_.emplace(key(planned), *run);
+      }
+    }
+    for (size_t i = 0; i < planned_.size() && !stopped; ++i) {
+      if (done_.contains(key(planned_[i]))) continue;
+      stopped = (stop_ && *stop_) || !train(i);
+    }
+    results_.finished = !stopped;
+    write_report();
+    return std::move(results_);
+  }
+
+ private:
+  using Key = std::pair<std::string, uint64_t>;
+  static Key key(const PlannedRun& planned) { return {planned.row.name, planned.seed}; }
+
+  // All rows have one vocabulary. False if it was stopped.
+  bool make_vocabulary() {
+    const fs::path path = folder_ / kVocabulary;
+    if (fs::exists(path)) return true;
+    const Table3Files files = files_of(results_.options);
+    observer_.on_stage("training the vocabulary");
+    try {
+      write_file_atomically(
+          path, text::train_sentencepiece({.inputs = {files.train.source, files.train.target},
+                                           .vocab_size = table3_vocabulary(results_.options.scale),
+                                           .smaller_if_needed = true,
+                                           .kind = text::SubwordKind::bpe},
+                                          stop_));
+    } catch (const Stopped&) {
+      return false;
+    }
+    return true;
+  }
+
+  double work_of(const Table3Row& row) const {
+    const Table3Options& options = results_.options;
+    return matrix_parameters(table3_config(row, options.scale), table3_vocabulary(options.scale)) *
+           static_cast<double>(table3_steps(row, options.steps));
+  }
+
+  // Of the runs after the current one.
+  std::optional<double> seconds_of_rest(size_t current) const {
+    double sum = 0;
+    for (size_t i = 0; i < planned_.size(); ++i) {
+      if (i == current || done_.contains(key(planned_[i]))) continue;
+      const std::optional<double> seconds = times_.seconds(planned_[i].row.name, work_of(planned_[i].row));
+      if (!seconds) return std::nullopt;
+      sum += *seconds;
+    }
+    return sum;
+  }
+
+  // Adds the runs to the trainer's reports.
+  class RunObserver : public TrainObserver {
+   public:
+    RunObserver(const Reproduction& owner, size_t index, Table3Progress progress)
+        : owner_(owner),
+          index_(index),
+          progress_(std::move(progress)),
+          work_(owner.work_of(owner.planned_[index].row)) {}
+
+    void on_stage(const std::string& what) override { owner_.observer_.on_stage(what); }
+    void on_start(const StartReport& report) override {
+      parameters = report.parameters;
+      owner_.observer_.on_start(report);
+    }
+    void on_batch(const Batch& batch) override { owner_.observer_.on_batch(batch); }
+    void on_step(const StepReport& report) override {
+      owner_.observer_.on_step(report);
+      progress_.seconds_left = std::nullopt;
+      if (report.seconds_left) {
+        std::optional<double> rest = owner_.seconds_of_rest(index_);
+        if (!rest) {  // no run has ended: in proportion to this one
+          const double whole = report.seconds + *report.seconds_left;
+          double work = 0;
+          for (size_t i = 0; i < owner_.planned_.size(); ++i) {
+            if (i != index_ && !owner_.done_.contains(key(owner_.planned_[i])))
+              work += owner_.work_of(owner_.planned_[i].row);
+          }
+          rest = whole * work / work_;
+        }
+        progress_.seconds_left = *report.seconds_left + *rest;
+      }
+      owner_.observer_.on_progress(progress_, report);
+    }
+    void on_validation(const ValidationReport& report) override { owner_.observer_.on_validation(report); }
+    void on_checkpoint(int64_t step) override { owner_.observer_.on_checkpoint(step); }
+
+    int64_t parameters = 0;
+
+   private:
+    const Reproduction& owner_;
+    size_t index_;
+    Table3Progress progress_;
+    double work_;
+  };
+
+  // False if it was stopped.
+  bool train(size_t index) {
+    const PlannedRun& planned = planned_[index];
+    const fs::path folder = folder_of_run(folder_, planned.row.name, planned.seed);
+    TranslationJob job = table3_job(results_.options, planned.row, planned.seed, folder_);
+    const Table3Progress progress{.row = planned.row.name,
+                                  .seed = planned.seed,
+                                  .run = static_cast<int64_t>(index) + 1,
+                                  .runs = std::ssize(planned_),
+                                  .steps = job.options.max_steps,
+                                  .seconds_left = seconds_of_rest(index)};
+    observer_.on_run(progress);
+    RunObserver observer(*this, index, progress);
+    Table3Run run{.row = planned.row.name, .seed = planned.seed, .failure = {}};
+    const auto started = std::chrono::steady_clock::now();
+    try {
+      RunFolder held(folder, IfRunExists::resume);
+      // The vocabulary's path as the run knows it: the whole reproduction may have been moved.
+      if (held.resumes() && held.settings()) {
+        const auto path = held.settings()->find("vocabulary.model");
+        if (path != held.settings()->end()) job.set_field("vocabulary.model", path->second);
+      }
+      const TrainResult result = run_job(job, std::move(held), observer, stop_);
+      if (result.reason == StopReason::requested) return false;
+      if (result.last_validation && !std::isfinite(result.last_validation->evaluation.loss))
+        throw NumericError(concat("step ", result.steps, ": the validation loss is not finite"));
+      // The only validation is that of the last weights. It may have ended in an earlier call.
+      const auto value = [&](const char* name) {
+        const auto found = result.best.find(name);
+        if (found != result.best.end() && result.best_step == result.steps) return found->second;
+        throw DataError(
+            concat(folder.string(), ": expected the ", name, " of step ", result.steps, ", found none"));
+      };
+      run.steps = result.steps;
+      run.loss = value("loss");
+      run.bleu = 100 * value("bleu");
+      run.seconds = result.seconds;
+    } catch (const NumericError& error) {
+      run.failure = error.what();
+      run.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+    }
+    run.parameters = observer.parameters;
+    finish_run(folder, run);
+    remove_leftovers(folder);
+    times_.add(run);
+    done_.emplace(key(planned), run);
+    write_report();
+    observer_.on_run_end(progress, run);
+    return true;
+  }
+
+  void write_report() {
+    results_.runs.clear();
+    for (const PlannedRun& planned : planned_) {
+      if (const auto found = done_.find(key(planned)); found != done_.end())
+        results_.runs.push_back(found->second);
+    }
+    const Table3Report report = summarise(results_);
+    write_file_atomically(folder_ / "table3.md", table3_markdown(report));
+    write_file_atomically(folder_ / "table3.tsv", table3_tsv(report));
+    write_file_atomically(folder_ / "table3.svg", table3_svg(report));
+  }
+
+  fs::path folder_;
+  Table3Observer& observer_;
+  const std::atomic<bool>* stop_;
+  Table3Results results_;
+  std::vector<PlannedRun> planned_;
+  std::map<Key, Table3Run> done_;
+  TimeEstimate times_;
+};
+
+}  // namespace
+
+void Table3Options::validate() const {
+  const auto whole = [](int64_t value) { return static_cast<double>(value); };
+  require_table3_scale(scale);
+  require_table3("steps", whole(steps), steps >= 1 && steps <= 1'000'000'000, "1 to 1000000000");
+  require_table3("batch_tokens", whole(batch_tokens), batch_tokens >= 1, "1 or more");
+  require_table3("warmup_steps", whole(warmup_steps), warmup_steps >= 0, "0 or more");
+  require_table3("seeds", whole(seeds), seeds >= 1 && seeds <= kMaxSeeds, "1 to 1000");
+  require_table3("max_minutes", max_minutes, max_minutes >= 0 && max_minutes < 1e7, "0 or more");
+  for (const auto& [name, language] :
+       {std::pair("source_lang", &source_lang), {"target_lang", &target_lang}}) {
+    if (language->empty() || language->find('/') != std::string::npos)
+      throw UsageError(
+          concat(name, ": expected the ending of the texts' names, such as en, found '", *language, "'"));
+  }
+  if (source_lang == target_lang)
+    throw UsageError(
+        concat("target_lang: expected another language than source_lang, found '", target_lang, "'"));
+  if (data.empty()) throw UsageError("data: expected a folder of texts, found none");
+  select_table3_rows(rows);
+}
+
+std::optional<Table3Options> table3_options_in(const fs::path& folder) {
+  std::optional<SavedSettings> saved = read_settings(folder);
+  if (!saved) return std::nullopt;
+  return std::move(saved->options);
+}
+
+TranslationJob table3_job(const Table3Options& options, const Table3Row& row, uint64_t seed,
+                          const fs::path& folder) {
+  options.validate();
+  const Table3Files files = files_of(options);
+  TranslationJob job;
+  job.folder = folder_of_run(folder, row.name, seed);
+  job.existing = IfRunExists::resume;
+  job.train = files.train;
+  job.valid = files.valid;
+  job.config = table3_config(row, options.scale);
+  job.vocabulary.model = folder / kVocabulary;
+  job.vocabulary.source_lang = options.source_lang;
+  job.vocabulary.target_lang = options.target_lang;
+  job.task.batch_tokens = options.batch_tokens;
+  job.task.max_length = kTable3Positions - 1;  // </s> needs a position too
+  job.task.label_smoothing = row.label_smoothing;
+  job.task.bleu_beam = 4;
+  job.options.optimizer_kind = OptimizerKind::adam;
+  job.options.optimizer = {.clip_norm = 0, .average_decay = 0};
+  job.options.schedule = {.kind = ScheduleKind::paper, .warmup_steps = options.warmup_steps};
+  job.options.max_steps = job.options.validate_every = table3_steps(row, options.steps);
+  job.options.checkpoint_minutes = 1;
+  job.options.keep_checkpoints = 1;
+  job.options.seed = seed;
+  return job;
+}
+
+Table3Results reproduce_table3(const fs::path& folder, const Table3Options& options, Table3Observer& observer,
+                               const std::atomic<bool>* stop) {
+  options.validate();
+  const std::string fingerprint = fingerprint_of(files_of(options));
+  require_same_reproduction(folder, options, fingerprint);
+  make_writable_folder(folder);
+  const FolderLock lock(folder);
+  remove_partial_files(folder);
+  require_same_reproduction(folder, options, fingerprint);  // another process may have begun one
+  write_settings(folder, options, fingerprint);
+  const TimedStop timed(stop, options.max_minutes);
+  return Reproduction(folder, options, observer, timed.flag()).run();
+}
+
+}  // namespace qkv::train

@@ -1,0 +1,383 @@
+// The rows of the paper's Table 3: their sizes against the paper, the summary of runs, and a whole small
+// reproduction.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+
+#include "qkv/base/files.h"
+#include "qkv/models/transformer.h"
+#include "qkv/train/table3/report.h"
+#include "tests/support/scratch.h"
+#include "tests/train/reverse_task.h"
+
+namespace qkv::train {
+namespace {
+
+using testing::message_of;
+using testing::Scratch;
+
+const Table3Row& row_named(const std::string& name) {
+  for (const Table3Row& row : table3_rows()) {
+    if (row.name == name) return row;
+  }
+  throw UsageError("no row " + name);
+}
+
+std::vector<std::string> names_of_rows(const std::vector<Table3Row>& rows) {
+  std::vector<std::string> names;
+  for (const Table3Row& row : rows) names.push_back(row.name);
+  return names;
+}
+
+std::map<std::string, std::string> fields_of_row(const std::string& name, int64_t scale) {
+  const auto list = models::fields(table3_config(row_named(name), scale));
+  return {list.begin(), list.end()};
+}
+
+int64_t parameters_of_row(const std::string& name, int64_t scale) {
+  models::TransformerConfig config = table3_config(row_named(name), scale);
+  config.source_vocabulary = config.target_vocabulary = table3_vocabulary(scale);
+  return nn::count_parameters(models::Transformer(config));
+}
+
+// The columns of the paper's table that a row changes, and nothing else.
+TEST(Table3Rows, ChangeWhatThePaperChanges) {
+  using Changes = std::map<std::string, std::string>;
+  const std::map<std::string, Changes> expected{
+      {"A-h1", {{"heads", "1"}, {"d_k", "512"}, {"d_v", "512"}}},
+      {"A-h4", {{"heads", "4"}, {"d_k", "128"}, {"d_v", "128"}}},
+      {"A-h16", {{"heads", "16"}, {"d_k", "32"}, {"d_v", "32"}}},
+      {"A-h32", {{"heads", "32"}, {"d_k", "16"}, {"d_v", "16"}}},
+      {"B-dk16", {{"d_k", "16"}}},
+      {"B-dk32", {{"d_k", "32"}}},
+      {"C-N2", {{"encoder_layers", "2"}, {"decoder_layers", "2"}}},
+      {"C-N4", {{"encoder_layers", "4"}, {"decoder_layers", "4"}}},
+      {"C-N8", {{"encoder_layers", "8"}, {"decoder_layers", "8"}}},
+      {"C-dmodel256", {{"d_model", "256"}, {"d_k", "32"}, {"d_v", "32"}}},
+      {"C-dmodel1024", {{"d_model", "1024"}, {"d_k", "128"}, {"d_v", "128"}}},
+      {"C-dff1024", {{"d_ff", "1024"}}},
+      {"C-dff4096", {{"d_ff", "4096"}}},
+      {"D-dropout0", {{"dropout", "0"}, {"embedding_dropout", "0"}}},
+      {"D-dropout0.2", {{"dropout", "0.2"}, {"embedding_dropout", "0.2"}}},
+      {"D-smoothing0", {}},
+      {"D-smoothing0.2", {}},
+      {"E-learned", {{"positions", "learned"}}},
+      {"big",
+       {{"d_model", "1024"},
+        {"d_ff", "4096"},
+        {"heads", "16"},
+        {"dropout", "0.3"},
+        {"embedding_dropout", "0.3"}}}};
+  ASSERT_EQ(table3_rows().size(), expected.size() + 1);
+  const Changes base = fields_of_row("base", 1);
+  EXPECT_EQ(base.at("d_model"), "512");
+  EXPECT_EQ(base.at("d_ff"), "2048");
+  EXPECT_EQ(base.at("heads"), "8");
+  EXPECT_EQ(base.at("encoder_layers"), "6");
+  EXPECT_EQ(base.at("dropout"), "0.1");
+  for (const auto& [name, changes] : expected) {
+    Changes found;
+    for (const auto& [field, value] : fields_of_row(name, 1)) {
+      if (value != base.at(field)) found[field] = value;
+    }
+    EXPECT_EQ(found, changes) << name;
+  }
+  EXPECT_EQ(row_named("D-smoothing0").label_smoothing, 0);
+  EXPECT_EQ(row_named("D-smoothing0.2").label_smoothing, 0.2f);
+  EXPECT_EQ(table3_steps(row_named("A-h1"), 70), 70);
+  EXPECT_EQ(table3_steps(row_named("big"), 70), 210);
+}
+
+// "params x 10^6" of the paper, by their difference from base, because the vocabulary is known only as about
+// 37,000 pieces: with 37,000, base has 63 million instead of 65, and the rows with another d_model differ
+// accordingly.
+TEST(Table3Rows, HaveThePapersParameters) {
+  const double base = static_cast<double>(parameters_of_row("base", 1)) / 1e6;
+  EXPECT_NEAR(base, 65, 2);
+  for (const Table3Row& row : table3_rows()) {
+    if (!row.millions || row.name == "base") continue;
+    const double found = static_cast<double>(parameters_of_row(row.name, 1)) / 1e6;
+    const auto paper = static_cast<double>(*row.millions);
+    if (row.d_model == 512) {
+      EXPECT_NEAR(found - base, paper - 65, 1) << row.name;
+    } else {
+      EXPECT_NEAR(found, paper, 0.05 * paper) << row.name;
+    }
+  }
+  EXPECT_EQ(parameters_of_row("A-h1", 1), parameters_of_row("base", 1));
+}
+
+TEST(Table3Rows, KeepTheirRatiosAtEveryScale) {
+  for (const int64_t scale : {2, 4, 8, 16}) {
+    for (const Table3Row& row : table3_rows()) {
+      const models::TransformerConfig whole = table3_config(row, 1), part = table3_config(row, scale);
+      EXPECT_EQ(part.d_model * scale, whole.d_model) << row.name;
+      EXPECT_EQ(part.d_ff * scale, whole.d_ff) << row.name;
+      EXPECT_EQ(part.d_k * scale, whole.d_k) << row.name;
+      EXPECT_EQ(part.d_v * scale, whole.d_v) << row.name;
+      EXPECT_EQ(part.heads, whole.heads) << row.name;
+      EXPECT_EQ(part.encoder_layers, whole.encoder_layers) << row.name;
+    }
+  }
+  // All matrices shrink by the square; biases and norms by the scale alone.
+  const auto share = static_cast<double>(parameters_of_row("base", 8) * 64) /
+                     static_cast<double>(parameters_of_row("base", 1));
+  EXPECT_NEAR(share, 1, 0.03);
+  EXPECT_NE(message_of<UsageError>([] { table3_config(table3_rows()[0], 3); }).find("found 3"),
+            std::string::npos);
+}
+
+TEST(Table3Rows, AreSelectedByNameAndGroup) {
+  EXPECT_EQ(select_table3_rows({}).size(), 19u) << "without big";
+  const std::vector<std::string> names{"B", "C-N2", "big"};
+  EXPECT_EQ(names_of_rows(select_table3_rows(names)),
+            (std::vector<std::string>{"base", "B-dk16", "B-dk32", "C-N2", "big"}));
+  const std::vector<std::string> wrong{"A", "F"};
+  const std::string message = message_of<UsageError>([&] { select_table3_rows(wrong); });
+  EXPECT_NE(message.find("A-h1"), std::string::npos) << message;
+  EXPECT_NE(message.find("found 'F'"), std::string::npos) << message;
+}
+
+Table3Run result_of(const std::string& row, uint64_t seed, double loss, double bleu) {
+  return {.row = row,
+          .seed = seed,
+          .parameters = 1000,
+          .steps = 5,
+          .loss = loss,
+          .bleu = bleu,
+          .seconds = 1,
+          .failure = {}};
+}
+
+Table3Results results_of(const std::vector<std::string>& names, int64_t seeds) {
+  Table3Results results;
+  results.options.seeds = seeds;
+  results.rows = select_table3_rows(names);
+  results.finished = true;
+  return results;
+}
+
+// Worked by hand: the variances within rows are 0.02 (base), 0 and 0.02, on three degrees of freedom.
+TEST(Table3Report, PoolsTheVarianceOfSeeds) {
+  const std::vector<std::string> names{"A-h1", "C-dmodel1024", "E-learned"};
+  Table3Results results = results_of(names, 2);
+  results.runs = {result_of("base", 1, 1.0, 20),
+                  result_of("base", 2, 1.2, 22),
+                  result_of("A-h1", 1, 1.5, 18),
+                  result_of("A-h1", 2, 1.5, 18),
+                  result_of("C-dmodel1024", 1, 1.1, 19),
+                  result_of("C-dmodel1024", 2, 1.3, 21),
+                  {.row = "E-learned", .seed = 1, .failure = "the loss is NaN"}};
+  const Table3Report report = summarise(results);
+  constexpr double kT = 3.182;  // of three degrees of freedom
+  const double deviation = std::sqrt((0.02 + 0.02) / 3);
+  const Table3Metric& base = report.rows[0].loss.value();
+  EXPECT_NEAR(base.mean, 1.1, 1e-12);
+  EXPECT_NEAR(base.half_width.value(), kT * deviation / std::sqrt(2.0), 1e-9);
+  EXPECT_FALSE(base.order);
+  EXPECT_NEAR(report.rows[0].perplexity(), std::exp(1.1), 1e-12);
+
+  const Table3Order& heads = report.rows[1].loss->order.value();
+  EXPECT_NEAR(heads.difference, 0.4, 1e-12);
+  EXPECT_NEAR(heads.half_width.value(), kT * deviation, 1e-9);
+  EXPECT_TRUE(heads.agrees) << "one head is worse";
+  EXPECT_FALSE(heads.open());
+  EXPECT_TRUE(report.rows[1].bleu->order->agrees);
+  const Table3Order& wide = report.rows[2].loss->order.value();
+  EXPECT_FALSE(wide.agrees) << "the paper's wide model is better";
+  EXPECT_TRUE(wide.open()) << "0.1 is less than the interval";
+  EXPECT_FALSE(report.rows[3].loss) << "its only run failed";
+  EXPECT_EQ(report.rows[3].failures, 1);
+
+  EXPECT_EQ(report.perplexity.rows, 2);
+  EXPECT_EQ(report.perplexity.agreeing, 1);
+  EXPECT_EQ(report.perplexity.disagreeing, std::vector<std::string>{"C-dmodel1024"});
+  EXPECT_EQ(report.perplexity.pairs, 3);
+  EXPECT_EQ(report.perplexity.agreeing_pairs, 2);
+
+  const auto cells = table3_cells(report);
+  ASSERT_EQ(cells.size(), 5u);
+  EXPECT_EQ(cells[2][1], "h 1, d_k 64, d_v 64") << "at scale 8";
+  EXPECT_EQ(cells[2][8], "yes");
+  EXPECT_EQ(cells[3][8], "no?");
+  EXPECT_EQ(cells[4][3], "diverged");
+  EXPECT_NE(table3_conclusions(report)[0].find("1 of 2 rows"), std::string::npos);
+  EXPECT_NE(table3_conclusions(report)[0].find("not C-dmodel1024?."), std::string::npos);
+  const std::string svg = table3_svg(report);
+  EXPECT_NE(svg.find(">A-h1</text>"), std::string::npos);
+  EXPECT_EQ(svg.find("nan"), std::string::npos);
+}
+
+// A row that the paper puts level with base has no order; one seed gives no interval.
+TEST(Table3Report, LeavesOpenWhatThePaperLeavesOpen) {
+  const std::vector<std::string> names{"E-learned"};
+  Table3Results results = results_of(names, 1);
+  results.runs = {result_of("base", 1, 1.0, 20), result_of("E-learned", 1, 1.5, 19)};
+  const Table3Report report = summarise(results);
+  EXPECT_FALSE(report.rows[0].loss->half_width);
+  EXPECT_TRUE(report.rows[1].loss->order->equal_in_paper);
+  EXPECT_EQ(report.perplexity.rows, 0);
+  EXPECT_EQ(report.perplexity.pairs, 0);
+  EXPECT_EQ(report.bleu.agreeing, 1);
+  EXPECT_EQ(table3_cells(report)[2][8], "tie");
+}
+
+// Counts runs and stops after some steps.
+class Table3Watcher : public Table3Observer {
+ public:
+  explicit Table3Watcher(int64_t stop_after = -1) : left_(stop_after) {}
+  void on_run(const Table3Progress& progress) override {
+    started.push_back(concat(progress.row, progress.seed));
+  }
+  void on_progress(const Table3Progress& progress, const StepReport& /*report*/) override {
+    EXPECT_GE(progress.seconds_left.value_or(0), 0);
+    if (--left_ == 0) stop = true;
+  }
+  void on_run_end(const Table3Progress& /*progress*/, const Table3Run& run) override {
+    ended += run.failure.empty() ? 1 : 0;
+  }
+
+  std::vector<std::string> started;
+  int64_t ended = 0;
+  std::atomic<bool> stop = false;
+
+ private:
+  int64_t left_;
+};
+
+class Table3Reproduction : public ::testing::Test {
+ protected:
+  Table3Reproduction() {
+    testing_task::write_reversals(scratch_, "data/train", 60, 1);
+    testing_task::write_reversals(scratch_, "data/val", 5, 2);
+  }
+  Table3Options options() const {
+    return {.data = scratch_ / "data",
+            .source_lang = "source",
+            .target_lang = "target",
+            .scale = 16,
+            .steps = 4,
+            .batch_tokens = 100,
+            .warmup_steps = 2,
+            .seeds = 2,
+            .rows = {"B-dk16", "C-N2"}};
+  }
+  std::string refusal(const std::string& folder, const Table3Options& given) const {
+    Table3Watcher watcher;
+    return message_of<UsageError>([&] { reproduce_table3(scratch_ / folder, given, watcher); });
+  }
+
+  Scratch scratch_;
+};
+
+TEST_F(Table3Reproduction, InterruptedGivesTheSameTable) {
+  Table3Watcher whole;
+  const Table3Results expected = reproduce_table3(scratch_ / "whole", options(), whole);
+  EXPECT_TRUE(expected.finished);
+  ASSERT_EQ(expected.runs.size(), 6u);
+  EXPECT_EQ(whole.started,
+            (std::vector<std::string>{"base1", "B-dk161", "C-N21", "base2", "B-dk162", "C-N22"}));
+  for (const Table3Run& run : expected.runs) {
+    EXPECT_EQ(run.steps, 4) << run.row;
+    EXPECT_GT(run.loss, 0.5) << run.row;
+    EXPECT_EQ(run.failure, "");
+  }
+  EXPECT_NE(expected.runs[0].loss, expected.runs[3].loss) << "seeds differ";
+  EXPECT_LT(expected.runs[2].parameters, expected.runs[0].parameters);
+  EXPECT_FALSE(std::filesystem::exists(scratch_ / "whole/base-seed1/checkpoints"));
+  EXPECT_TRUE(std::filesystem::exists(scratch_ / "whole/base-seed1/model.safetensors"));
+
+  // Stopped in the second step of the second run, moved, stopped in the fifth run.
+  Table3Watcher first(6);
+  const Table3Results stopped = reproduce_table3(scratch_ / "part", options(), first, &first.stop);
+  EXPECT_FALSE(stopped.finished);
+  EXPECT_EQ(stopped.runs.size(), 1u);
+  std::filesystem::rename(scratch_ / "part", scratch_ / "moved");
+  Table3Watcher second(2 + 4 + 4 + 1);
+  EXPECT_FALSE(reproduce_table3(scratch_ / "moved", options(), second, &second.stop).finished);
+  EXPECT_EQ(second.started, (std::vector<std::string>{"B-dk161", "C-N21", "base2", "B-dk162"}));
+  EXPECT_EQ(table3_options_in(scratch_ / "moved")->steps, 4);
+  Table3Watcher third;
+  EXPECT_TRUE(reproduce_table3(scratch_ / "moved", options(), third, &third.stop).finished);
+  EXPECT_EQ(third.started, (std::vector<std::string>{"B-dk162", "C-N22"}));
+  for (const char* name : {"table3.md", "table3.tsv", "table3.svg"})
+    EXPECT_EQ(read_file(scratch_ / "moved" / name), read_file(scratch_ / "whole" / name)) << name;
+  for (const char* name : {"B-dk16-seed1/model.safetensors", "B-dk16-seed2/model.safetensors"})
+    EXPECT_EQ(read_file(scratch_ / "moved" / name), read_file(scratch_ / "whole" / name)) << name;
+
+  // Nothing is left to do; more seeds and rows are added to what is there.
+  Table3Watcher fourth;
+  reproduce_table3(scratch_ / "whole", options(), fourth);
+  EXPECT_TRUE(fourth.started.empty());
+  Table3Options more = options();
+  more.seeds = 3;
+  more.rows = {"C-N2"};
+  reproduce_table3(scratch_ / "whole", more, fourth);
+  EXPECT_EQ(fourth.started, (std::vector<std::string>{"base3", "C-N23"}));
+}
+
+TEST_F(Table3Reproduction, ADivergedRunIsReportedAndTheOthersGoOn) {
+  Table3Options one_row = options();
+  one_row.seeds = 1;
+  one_row.rows = {"C-N2"};
+  Table3Watcher first(6);  // base is trained, C-N2 has begun
+  EXPECT_FALSE(reproduce_table3(scratch_ / "out", one_row, first, &first.stop).finished);
+  scratch_.write(
+      "out/C-N2-seed1/result.json",
+      R"({"row": "C-N2", "seed": 1, "parameters": 5, "steps": 0, "seconds": 1, "failure": "step 3: the loss is NaN"})");
+  Table3Watcher second;
+  const Table3Results results = reproduce_table3(scratch_ / "out", one_row, second);
+  EXPECT_TRUE(results.finished);
+  EXPECT_TRUE(second.started.empty());
+  EXPECT_NE(read_file(scratch_ / "out/table3.md").find("diverged"), std::string::npos);
+}
+
+TEST_F(Table3Reproduction, RefusesOtherSettingsDataAndFolders) {
+  Table3Watcher watcher(1);
+  reproduce_table3(scratch_ / "out", options(), watcher, &watcher.stop);
+  const auto changed = [&](auto&& change) {
+    Table3Options other = options();
+    change(other);
+    return refusal("out", other);
+  };
+  EXPECT_NE(
+      changed([](Table3Options& o) { o.scale = 8; }).find("scale: expected 16 as in the reproduction in"),
+      std::string::npos);
+  EXPECT_NE(changed([](Table3Options& o) { o.steps = 5; }).find("steps: expected 4 as in"),
+            std::string::npos);
+  EXPECT_NE(changed([](Table3Options& o) { o.scale = 5; }).find("found 5"), std::string::npos);
+  EXPECT_NE(changed([](Table3Options& o) { o.steps = 0; }).find("steps: expected 1 to"), std::string::npos);
+  EXPECT_NE(changed([](Table3Options& o) { o.seeds = 0; }).find("seeds: expected 1 to"), std::string::npos);
+  EXPECT_NE(changed([](Table3Options& o) { o.rows = {"A-h3"}; }).find("found 'A-h3'"), std::string::npos);
+  EXPECT_NE(changed([](Table3Options& o) { o.data.clear(); }).find("data: expected a folder"),
+            std::string::npos);
+  EXPECT_NE(changed([](Table3Options& o) { o.target_lang = "source"; }).find("target_lang"),
+            std::string::npos);
+  testing_task::write_reversals(scratch_, "other/train", 60, 3);
+  testing_task::write_reversals(scratch_, "other/val", 5, 4);
+  EXPECT_NE(changed([&](Table3Options& o) { o.data = scratch_ / "other"; }).find("found others"),
+            std::string::npos);
+
+  scratch_.write("mine/notes.txt", "mine");
+  EXPECT_NE(refusal("mine", options()).find("found other files"), std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(scratch_ / "mine/table3.json"));
+  std::filesystem::remove(scratch_ / "other/val.target");
+  Table3Options missing = options();
+  missing.data = scratch_ / "other";
+  EXPECT_NE(message_of<IoError>([&] {
+              reproduce_table3(scratch_ / "new", missing, watcher);
+            }).find("found no val.target"),
+            std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(scratch_ / "new"));
+  scratch_.write("out/table3.json", "{");
+  Table3Watcher quiet;
+  EXPECT_NE(message_of<DataError>([&] {
+              reproduce_table3(scratch_ / "out", options(), quiet);
+            }).find("table3.json"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace qkv::train
