@@ -261,6 +261,7 @@ class Table3Reproduction : public ::testing::Test {
             .steps = 4,
             .batch_tokens = 100,
             .warmup_steps = 2,
+            .rate_factor = 0.3f,
             .seeds = 2,
             .rows = {"B-dk16", "C-N2"}};
   }
@@ -299,6 +300,7 @@ TEST_F(Table3Reproduction, InterruptedGivesTheSameTable) {
   EXPECT_FALSE(reproduce_table3(scratch_ / "moved", options(), second, &second.stop).finished);
   EXPECT_EQ(second.started, (std::vector<std::string>{"B-dk161", "C-N21", "base2", "B-dk162"}));
   EXPECT_EQ(table3_options_in(scratch_ / "moved")->steps, 4);
+  EXPECT_EQ(table3_options_in(scratch_ / "moved")->rate_factor, 0.3f);
   Table3Watcher third;
   EXPECT_TRUE(reproduce_table3(scratch_ / "moved", options(), third, &third.stop).finished);
   EXPECT_EQ(third.started, (std::vector<std::string>{"B-dk162", "C-N22"}));

@@ -14,6 +14,7 @@
 #include "apps/stop.h"
 #include "apps/terminal.h"
 #include "qkv/base/error.h"
+#include "qkv/base/json.h"
 #include "qkv/base/log.h"
 #include "qkv/train/table3/report.h"
 
@@ -25,6 +26,7 @@ struct ReproduceArguments {
   std::optional<std::filesystem::path> data;
   std::optional<std::string> source_lang, target_lang, rows;
   std::optional<int64_t> scale, steps, batch_tokens, warmup_steps, seeds;
+  std::optional<float> rate_factor;
   double max_minutes = 0;
   bool json = false, quiet = false;
 };
@@ -117,6 +119,7 @@ train::Table3Options table3_options(const ReproduceArguments& arguments) {
   set(options.steps, arguments.steps);
   set(options.batch_tokens, arguments.batch_tokens);
   set(options.warmup_steps, arguments.warmup_steps);
+  set(options.rate_factor, arguments.rate_factor);
   set(options.seeds, arguments.seeds);
   if (arguments.rows) options.rows = split_at_commas(*arguments.rows);
   options.max_minutes = arguments.max_minutes;
@@ -162,6 +165,7 @@ Json json_of_table3(const std::filesystem::path& folder, const train::Table3Repo
            {"steps", options.steps},
            {"batch_tokens", options.batch_tokens},
            {"warmup_steps", options.warmup_steps},
+           {"rate_factor", decimal(options.rate_factor)},
            {"seeds", options.seeds},
            {"rows", Json::array()},
            {"perplexity_order", json_of_agreement(report.perplexity)},
@@ -263,6 +267,8 @@ void add_reproduce(Command& app) {
              "Source and target tokens per step" + with_default(&Table3Options::batch_tokens));
   add_option(*command, "--warmup-steps", arguments->warmup_steps, "STEPS",
              "Warm-up steps of the paper's schedule; 0: none" + with_default(&Table3Options::warmup_steps));
+  add_option(*command, "--rate-factor", arguments->rate_factor, "X",
+             "Factor of the paper's learning rates" + with_default(&Table3Options::rate_factor));
   add_option(*command, "--seeds", arguments->seeds, "N",
              "Train every row with the seeds 1 to N" + with_default(&Table3Options::seeds));
   add_option(

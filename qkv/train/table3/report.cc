@@ -219,6 +219,7 @@ std::vector<std::string> table3_conclusions(const Table3Report& report) {
   std::vector<std::string> lines;
   if (!report.finished)
     lines.push_back(concat("Not finished: ", report.runs, " of ", report.planned, " runs."));
+  if (report.perplexity.pairs == 0 && report.bleu.pairs == 0) return lines;  // too few rows
   lines.push_back(conclusion("Perplexity", report.perplexity, report, &Table3ReportRow::loss));
   lines.push_back(conclusion("BLEU", report.bleu, report, &Table3ReportRow::bleu));
   if (report.rows.front().loss && report.rows.front().loss->half_width)
@@ -229,12 +230,13 @@ std::vector<std::string> table3_conclusions(const Table3Report& report) {
 
 std::string table3_markdown(const Table3Report& report) {
   const Table3Options& options = report.options;
-  std::string text = concat(
-      "# Table 3 of Vaswani et al. 2017 at scale 1/", options.scale, "\n\n", options.steps, " steps of ",
-      options.batch_tokens, " tokens, ", options.warmup_steps, " of them warm-up, ", options.source_lang,
-      " to ", options.target_lang, ", vocabulary of at most ", table3_vocabulary(options.scale),
-      " pieces; perplexity per piece and BLEU (beam 4) of the validation text; seeds 1 to ", options.seeds,
-      ".\n\n");
+  std::string text =
+      concat("# Table 3 of Vaswani et al. 2017 at scale 1/", options.scale, "\n\n", options.steps,
+             " steps of ", options.batch_tokens, " tokens, ", options.warmup_steps, " of them warm-up, ",
+             options.rate_factor, " times the paper's learning rates, ", options.source_lang, " to ",
+             options.target_lang, ", vocabulary of at most ", table3_vocabulary(options.scale),
+             " pieces; perplexity per piece and BLEU (beam 4) of the validation text; seeds 1 to ",
+             options.seeds, ".\n\n");
   const auto table = table3_cells(report);
   for (size_t i = 0; i < table.size(); ++i) {
     for (const std::string& cell : table[i]) text += concat("| ", cell, cell.empty() ? "" : " ");

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "qkv/base/error.h"
+#include "qkv/base/field_text.h"
 #include "qkv/base/files.h"
 #include "qkv/base/hash.h"
 #include "qkv/base/json.h"
@@ -71,6 +72,7 @@ std::vector<std::pair<std::string, std::string>> settings_of_table3(const Table3
           {"steps", std::to_string(options.steps)},
           {"batch_tokens", std::to_string(options.batch_tokens)},
           {"warmup_steps", std::to_string(options.warmup_steps)},
+          {"rate_factor", field_text(options.rate_factor)},
           {"source_lang", options.source_lang},
           {"target_lang", options.target_lang}};
 }
@@ -94,6 +96,7 @@ std::optional<SavedSettings> read_settings(const fs::path& folder) {
   options.steps = object["steps"].integer(1, kMost);
   options.batch_tokens = object["batch_tokens"].integer(1, kMost);
   options.warmup_steps = object["warmup_steps"].integer(0, kMost);
+  options.rate_factor = static_cast<float>(object["rate_factor"].number());
   options.seeds = object["seeds"].integer(1, kMaxSeeds);
   for (const JsonValue& row : object["rows"].items()) options.rows.push_back(row.string());
   saved.fingerprint = object["data_fingerprint"].string();
@@ -109,6 +112,7 @@ void write_settings(const fs::path& folder, const Table3Options& options, const 
                                       {"steps", options.steps},
                                       {"batch_tokens", options.batch_tokens},
                                       {"warmup_steps", options.warmup_steps},
+                                      {"rate_factor", decimal(options.rate_factor)},
                                       {"seeds", options.seeds},
                                       {"rows", options.rows}};
   write_file_atomically(folder / kTable3Settings, object.dump(2) + "\n");
@@ -445,6 +449,8 @@ void Table3Options::validate() const {
   require_table3("steps", whole(steps), steps >= 1 && steps <= 1'000'000'000, "1 to 1000000000");
   require_table3("batch_tokens", whole(batch_tokens), batch_tokens >= 1, "1 or more");
   require_table3("warmup_steps", whole(warmup_steps), warmup_steps >= 0, "0 or more");
+  require_table3("rate_factor", static_cast<double>(rate_factor), rate_factor > 0 && rate_factor < 1e6F,
+                 "more than 0");
   require_table3("seeds", whole(seeds), seeds >= 1 && seeds <= kMaxSeeds, "1 to 1000");
   require_table3("max_minutes", max_minutes, max_minutes >= 0 && max_minutes < 1e7, "0 or more");
   for (const auto& [name, language] :
@@ -485,7 +491,8 @@ TranslationJob table3_job(const Table3Options& options, const Table3Row& row, ui
   job.task.bleu_beam = 4;
   job.options.optimizer_kind = OptimizerKind::adam;
   job.options.optimizer = {.clip_norm = 0, .average_decay = 0};
-  job.options.schedule = {.kind = ScheduleKind::paper, .warmup_steps = options.warmup_steps};
+  job.options.schedule = {
+      .kind = ScheduleKind::paper, .warmup_steps = options.warmup_steps, .factor = options.rate_factor};
   job.options.max_steps = job.options.validate_every = table3_steps(row, options.steps);
   job.options.checkpoint_minutes = 1;
   job.options.keep_checkpoints = 1;
