@@ -1,6 +1,6 @@
 # Fails unless each C++ block in DOCUMENT occurs verbatim in one of the examples of FOLDER.
 file(READ ${DOCUMENT} document)
-file(GLOB examples ${FOLDER}/*.cc)
+file(GLOB_RECURSE examples ${FOLDER}/*.cc)
 set(code "")
 foreach(example IN LISTS examples)
   file(READ ${example} text)
