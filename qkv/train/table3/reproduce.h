@@ -20,8 +20,8 @@ struct Table3Options {
   int64_t scale = 8;              // see require_table3_scale()
   int64_t steps = 3000;           // of each row but big: table3_steps()
   int64_t batch_tokens = 1024;    // source and target tokens of a step
-  int64_t warmup_steps = 400;     // of the paper's schedule
-  float rate_factor = 0.35f;      // of its learning rates, which a short warm-up raises
+  int64_t warmup_steps = 1000;    // of the paper's schedule
+  float rate_factor = 1;          // of its learning rates, which a short warm-up raises
   int64_t seeds = 2;              // 1 to this number
   std::vector<std::string> rows;  // of select_table3_rows(); empty: base and A to E
   // Bounds the time of this call, not the training of a row: the rest is trained by the next call. 0: none.
