@@ -110,7 +110,7 @@ Cost linear_cost(const LinearCostOptions& options) {
   return cost;
 }
 
-Cost attention_cost(const AttentionCostOptions& options) {
+std::vector<PartCost> attention_parts(const AttentionCostOptions& options) {
   size("d_model", options.d_model);
   size("heads", options.heads);
   if ((options.d_k == 0 || options.d_v == 0) && options.d_model % options.heads != 0) {
@@ -131,15 +131,21 @@ Cost attention_cost(const AttentionCostOptions& options) {
                         .tokens = tokens.value(),
                         .bias = options.bias});
   };
-  Cost cost = projection(options.d_model, heads * d_k, queries)  // Q W^Q
-              + projection(options.d_model, heads * d_k, keys)   // K W^K
-              + projection(options.d_model, heads * d_v, keys);  // V W^V
-  // Q K^T and P V; the heads' outputs and the softmax's log-sum-exp are kept.
+  // The softmax's log-sum-exp is kept, as are the heads' outputs.
   const int64_t operations = kSoftmaxOperations + (options.by_distance ? 1 : 0);
-  cost = cost + cost_of(0, pairs * (d_k + d_v), pairs * operations, queries * heads * (d_v + 1));
-  if (options.output_projection) cost = cost + projection(heads * d_v, options.d_model, queries);
-  return cost;
+  std::vector<PartCost> parts{
+      {"q_proj", projection(options.d_model, heads * d_k, queries)},
+      {"k_proj", projection(options.d_model, heads * d_k, keys)},
+      {"v_proj", projection(options.d_model, heads * d_v, keys)},
+      {"scores", cost_of(0, pairs * d_k, pairs * operations, queries * heads)},
+      {"weighted_sum", cost_of(0, pairs * d_v, 0, queries * heads * d_v)},
+  };
+  if (options.output_projection)
+    parts.push_back({"out_proj", projection(heads * d_v, options.d_model, queries)});
+  return parts;
 }
+
+Cost attention_cost(const AttentionCostOptions& options) { return total(attention_parts(options)); }
 
 Cost feed_forward_cost(const FeedForwardCostOptions& options) {
   const Cost wide = linear_cost(

@@ -58,6 +58,17 @@ struct AttentionCostOptions {
 };
 Cost attention_cost(const AttentionCostOptions& options);
 
+struct PartCost {
+  std::string name;  // "q_proj", "encoder.self_attention"
+  Cost cost;         // of a model's part over all its layers
+};
+Cost total(const std::vector<PartCost>& parts);
+
+// The matrix products of that layer in execution order, with what belongs to each; attention_cost() is their
+// total: "q_proj" (Q W^Q), "k_proj", "v_proj", "scores" (Q K^T and the softmax), "weighted_sum" (P V) and,
+// with output_projection, "out_proj" (W^O).
+std::vector<PartCost> attention_parts(const AttentionCostOptions& options);
+
 // Number of (query, key) pairs that may attend, in one sequence.
 int64_t attended_pairs(int64_t query_length, int64_t key_length, bool causal);
 
@@ -90,14 +101,8 @@ struct Workload {
   int64_t target_length = 32;
 };
 
-struct PartCost {
-  std::string name;  // "encoder.self_attention"
-  Cost cost;         // over all layers
-};
-
 // The parts of an encoder-decoder in execution order. A table shared by several parts is counted once, at its
 // first use. Throws UsageError for an invalid configuration.
 std::vector<PartCost> transformer_cost(const models::TransformerConfig& config, const Workload& workload);
-Cost total(const std::vector<PartCost>& parts);
 
 }  // namespace qkv::explain

@@ -20,6 +20,33 @@ TEST(AttentionCost, IsTheTextbooksSum) {
   EXPECT_EQ(attention_cost(options).parameters, 3 * d * d);
 }
 
+// By hand: 32 x 1024 tokens of width 512 are 2^15 rows, so that a projection is 2^15 2^9 2^9 = 2^33 and each
+// of Q K^T and P V is 2^5 2^10 2^10 2^9 = 2^34, whatever the number of heads.
+TEST(AttentionCost, ItsPartsAreTheProducts) {
+  const int64_t projection = int64_t{1} << 33, product = int64_t{1} << 34;
+  for (const int64_t heads : {1, 8}) {
+    AttentionCostOptions options{.d_model = 512, .heads = heads, .batch = 32, .query_length = 1024};
+    const auto macs = [&] {
+      std::vector<std::pair<std::string, int64_t>> result;
+      for (const auto& [name, cost] : attention_parts(options)) result.emplace_back(name, cost.macs);
+      return result;
+    };
+    std::vector<std::pair<std::string, int64_t>> expected{
+        {"q_proj", projection}, {"k_proj", projection},    {"v_proj", projection},
+        {"scores", product},    {"weighted_sum", product}, {"out_proj", projection}};
+    EXPECT_EQ(macs(), expected) << heads << " heads";
+    options.output_projection = false;
+    expected.pop_back();
+    EXPECT_EQ(macs(), expected) << heads << " heads";
+  }
+  // 3 queries and 5 keys of 7 features, 2 heads with d_k = 4 and d_v = 6.
+  const std::vector<PartCost> parts =
+      attention_parts({.d_model = 7, .heads = 2, .d_k = 4, .d_v = 6, .query_length = 3, .key_length = 5});
+  const std::vector<int64_t> expected{3 * 7 * 8, 5 * 7 * 8, 5 * 7 * 12, 2 * 15 * 4, 2 * 15 * 6, 3 * 12 * 7};
+  ASSERT_EQ(parts.size(), expected.size());
+  for (size_t i = 0; i < parts.size(); ++i) EXPECT_EQ(parts[i].cost.macs, expected[i]) << parts[i].name;
+}
+
 TEST(AttentionCost, CountsFreeSizesAndMemories) {
   // 3 queries and 5 keys of 7 features, 2 heads with d_k = 4 and d_v = 6.
   const Cost cost = attention_cost(

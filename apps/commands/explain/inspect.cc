@@ -38,6 +38,16 @@ nlohmann::ordered_json json_of(const explain::Cost& cost, DType dtype) {
           {"activation_bytes", cost.activation_bytes()}};
 }
 
+nlohmann::ordered_json json_of(const std::vector<explain::PartCost>& parts, DType dtype) {
+  nlohmann::ordered_json entries = nlohmann::ordered_json::array();
+  for (const explain::PartCost& part : parts) {
+    nlohmann::ordered_json entry{{"name", part.name}};
+    entry.update(json_of(part.cost, dtype));
+    entries.push_back(std::move(entry));
+  }
+  return entries;
+}
+
 std::vector<std::string> row(const std::string& name, const explain::Cost& cost, DType dtype) {
   return {name,
           grouped(cost.parameters),
@@ -143,11 +153,7 @@ void inspect_model(const InspectArguments& arguments) {
     result["source_length"] = workload.source_length;
     result["target_length"] = workload.target_length;
     result.update(json_of(total, dtype));
-    for (const explain::PartCost& part : parts) {
-      nlohmann::ordered_json entry{{"name", part.name}};
-      entry.update(json_of(part.cost, dtype));
-      result["parts"].push_back(std::move(entry));
-    }
+    result["parts"] = json_of(parts, dtype);
     std::cout << result.dump(2) << '\n';
     return;
   }
@@ -166,14 +172,15 @@ void inspect_model(const InspectArguments& arguments) {
   std::cout << table_text(rows) << style.dim(kInspectNote);
 }
 
-explain::Cost layer_cost(const InspectArguments& arguments, nlohmann::ordered_json& described) {
+std::vector<explain::PartCost> layer_parts(const InspectArguments& arguments,
+                                           nlohmann::ordered_json& described) {
   if (arguments.layer == "attention") {
     explain::AttentionCostOptions options = arguments.attention;
     options.batch = arguments.workload.batch;
     options.query_length = arguments.length;
     options.bias = !arguments.no_bias;
     options.output_projection = !arguments.no_output_projection;
-    const explain::Cost cost = explain::attention_cost(options);
+    std::vector<explain::PartCost> parts = explain::attention_parts(options);
     described = {{"layer", "attention"},
                  {"d_model", options.d_model},
                  {"heads", options.heads},
@@ -185,7 +192,7 @@ explain::Cost layer_cost(const InspectArguments& arguments, nlohmann::ordered_js
                  {"causal", options.causal},
                  {"bias", options.bias},
                  {"output_projection", options.output_projection}};
-    return cost;
+    return parts;
   }
   explain::FeedForwardCostOptions options = arguments.feed_forward;
   options.d_model = arguments.attention.d_model;
@@ -196,15 +203,17 @@ explain::Cost layer_cost(const InspectArguments& arguments, nlohmann::ordered_js
   const explain::Cost cost = explain::feed_forward_cost(options);
   described = {{"layer", "feed-forward"},           {"d_model", options.d_model}, {"d_ff", options.d_ff},
                {"batch", arguments.workload.batch}, {"length", arguments.length}, {"bias", options.bias}};
-  return cost;
+  return {{"feed-forward", cost}};
 }
 
 void inspect_layer(const InspectArguments& arguments) {
   nlohmann::ordered_json described;
   const DType dtype = arguments.load.dtype.value_or(DType::f32);
-  const explain::Cost cost = layer_cost(arguments, described);
+  const std::vector<explain::PartCost> parts = layer_parts(arguments, described);
+  const explain::Cost total = explain::total(parts);
   if (arguments.json) {
-    described.update(json_of(cost, dtype));
+    described.update(json_of(total, dtype));
+    if (parts.size() > 1) described["parts"] = json_of(parts, dtype);
     std::cout << described.dump(2) << '\n';
     return;
   }
@@ -214,8 +223,13 @@ void inspect_layer(const InspectArguments& arguments) {
   for (const auto& [name, value] : described.items()) {
     if (name != "layer") rows.push_back({"  " + name, value.dump()});
   }
-  std::cout << table_text(rows) << '\n'
-            << table_text({kHeadings, row(arguments.layer, cost, dtype)}) << style.dim(kInspectNote);
+  std::cout << table_text(rows) << '\n';
+  rows = {kHeadings};
+  if (parts.size() > 1) {
+    for (const explain::PartCost& part : parts) rows.push_back(row(part.name, part.cost, dtype));
+  }
+  rows.push_back(row(arguments.layer, total, dtype));
+  std::cout << table_text(rows) << style.dim(kInspectNote);
 }
 
 void inspect(const InspectArguments& arguments) {

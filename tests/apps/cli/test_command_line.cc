@@ -243,6 +243,9 @@ TEST(Inspect, CountsAnAttentionLayer) {
   // 4 or 3 projections of 32 x 1024 x 512 x 512, and 2 products of 32 x 1024 x 1024 x 512.
   EXPECT_NE(whole.out.find("\"macs\": 68719476736,"), std::string::npos) << whole.out;
   EXPECT_NE(without.out.find("\"macs\": 60129542144,"), std::string::npos) << without.out;
+  for (const char* part : {"q_proj", "k_proj", "v_proj", "scores", "weighted_sum", "out_proj"})
+    EXPECT_NE(whole.out.find(concat("\"name\": \"", part, "\"")), std::string::npos) << part;
+  EXPECT_EQ(without.out.find("out_proj"), std::string::npos) << without.out;
 }
 
 TEST(Inspect, ListsAPreset) {
