@@ -1,6 +1,6 @@
 #pragma once
-// The commands, in the order of `qkv --help`. Each is a file commands/*/NAME.cc that defines add_NAME(Command&
-// app).
+// The commands, in the order of `qkv --help`. Each is a file commands/*/NAME.cc that defines
+// add_NAME(Command& app).
 
 #define QKV_COMMANDS(COMMAND) \
   COMMAND(demo)               \
