@@ -81,9 +81,8 @@ TranslationJob table3_job(const Table3Options& options, const Table3Row& row, ui
 // ROW-seedN of qkv's usual form, which is resumed exactly; a finished one has result.json and no checkpoints.
 // A run whose loss becomes infinite or NaN has failed, and the others go on. After each run, table3.md,
 // table3.tsv and table3.svg (report.h) are written.
-//   More seeds and other rows may be added later. Throws UsageError for a folder of other files, in use, or
-//   of a
-// reproduction with other settings or other data, naming the first that differs; IoError and DataError for
+// More seeds and other rows may be added later. Throws UsageError for a folder of other files, in use, or of
+// a reproduction with other settings or other data, naming the first that differs; IoError and DataError for
 // the data.
 Table3Results reproduce_table3(const std::filesystem::path& folder, const Table3Options& options,
                                Table3Observer& observer, const std::atomic<bool>* stop = nullptr);
