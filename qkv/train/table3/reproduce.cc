@@ -3,187 +3,24 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <limits>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <thread>
 #include <utility>
 
 #include "qkv/base/error.h"
-#include "qkv/base/field_text.h"
 #include "qkv/base/files.h"
-#include "qkv/base/hash.h"
-#include "qkv/base/json.h"
 #include "qkv/base/stop.h"
 #include "qkv/base/thread.h"
-#include "qkv/text/text_file.h"
 #include "qkv/train/table3/report.h"
+#include "qkv/train/table3/reproduction_folder.h"
 
 namespace qkv::train {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char *kTable3Settings = "table3.json", *kVocabulary = "vocabulary.spm",
-                     *kResult = "result.json";
-constexpr int64_t kMaxSeeds = 1000;
-
 void require_table3(const char* name, double value, bool holds, const char* expected) {
   if (!holds) throw UsageError(concat(name, ": expected ", expected, ", found ", value));
-}
-
-struct Table3Files {
-  data::CorpusFiles train, valid;
-};
-
-Table3Files files_of(const Table3Options& options) {
-  const auto file = [&](const char* part, const std::string& language) {
-    fs::path path = options.data / (std::string(part) + "." + language);
-    if (!fs::is_regular_file(path)) {
-      throw IoError(concat("data: ", options.data.string(), ": expected a folder with train.",
-                           options.source_lang, ", train.", options.target_lang, ", val.",
-                           options.source_lang, " and val.", options.target_lang, ", found no ",
-                           path.filename().string()));
-    }
-    return path;
-  };
-  return {
-      .train = {.source = file("train", options.source_lang), .target = file("train", options.target_lang)},
-      .valid = {.source = file("val", options.source_lang), .target = file("val", options.target_lang)}};
-}
-
-std::string fingerprint_of(const Table3Files& files) {
-  Hash64 hash;
-  for (const fs::path& path :
-       {files.train.source, files.train.target, files.valid.source, files.valid.target}) {
-    uint64_t size = 0;
-    text::read_text_in_pieces(path, [&](const char* piece, size_t bytes) {
-      hash.add(piece, bytes);
-      size += bytes;
-    });
-    hash.add(size);
-  }
-  return std::to_string(hash.value());
-}
-
-// What all runs of a folder have in common.
-std::vector<std::pair<std::string, std::string>> settings_of_table3(const Table3Options& options) {
-  return {{"scale", std::to_string(options.scale)},
-          {"steps", std::to_string(options.steps)},
-          {"batch_tokens", std::to_string(options.batch_tokens)},
-          {"warmup_steps", std::to_string(options.warmup_steps)},
-          {"rate_factor", field_text(options.rate_factor)},
-          {"source_lang", options.source_lang},
-          {"target_lang", options.target_lang}};
-}
-
-struct SavedSettings {
-  Table3Options options;
-  std::string fingerprint;  // of the data
-};
-
-std::optional<SavedSettings> read_settings(const fs::path& folder) {
-  const fs::path path = folder / kTable3Settings;
-  if (!fs::exists(path)) return std::nullopt;
-  const JsonValue object = parse_json(read_file(path), path.string());
-  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
-  SavedSettings saved;
-  Table3Options& options = saved.options;
-  options.data = object["data"].string();
-  options.source_lang = object["source_lang"].string();
-  options.target_lang = object["target_lang"].string();
-  options.scale = object["scale"].integer(1, 16);
-  options.steps = object["steps"].integer(1, kMost);
-  options.batch_tokens = object["batch_tokens"].integer(1, kMost);
-  options.warmup_steps = object["warmup_steps"].integer(0, kMost);
-  options.rate_factor = static_cast<float>(object["rate_factor"].number());
-  options.seeds = object["seeds"].integer(1, kMaxSeeds);
-  for (const JsonValue& row : object["rows"].items()) options.rows.push_back(row.string());
-  saved.fingerprint = object["data_fingerprint"].string();
-  return saved;
-}
-
-void write_settings(const fs::path& folder, const Table3Options& options, const std::string& fingerprint) {
-  const nlohmann::ordered_json object{{"data", fs::absolute(options.data).lexically_normal().string()},
-                                      {"data_fingerprint", fingerprint},
-                                      {"source_lang", options.source_lang},
-                                      {"target_lang", options.target_lang},
-                                      {"scale", options.scale},
-                                      {"steps", options.steps},
-                                      {"batch_tokens", options.batch_tokens},
-                                      {"warmup_steps", options.warmup_steps},
-                                      {"rate_factor", decimal(options.rate_factor)},
-                                      {"seeds", options.seeds},
-                                      {"rows", options.rows}};
-  write_file_atomically(folder / kTable3Settings, object.dump(2) + "\n");
-}
-
-// Checks that the folder is new or holds a reproduction of these settings.
-void require_same_reproduction(const fs::path& folder, const Table3Options& options,
-                               const std::string& fingerprint) {
-  const std::optional<SavedSettings> saved = read_settings(folder);
-  if (!saved) {
-    if (files_in(folder).empty()) return;
-    throw UsageError(concat(folder.string(),
-                            ": expected a new folder, an empty one or an earlier reproduction's, found other "
-                            "files"));
-  }
-  const auto before = settings_of_table3(saved->options), now = settings_of_table3(options);
-  for (size_t i = 0; i < now.size(); ++i) {
-    if (before[i] == now[i]) continue;
-    throw UsageError(concat(now[i].first, ": expected ", before[i].second, " as in the reproduction in ",
-                            folder.string(), ", found ", now[i].second, "; choose another folder"));
-  }
-  if (saved->fingerprint != fingerprint) {
-    throw UsageError(concat("data: ", options.data.string(), ": expected the texts of the reproduction in ",
-                            folder.string(), ", found others; choose another folder"));
-  }
-}
-
-fs::path folder_of_run(const fs::path& folder, const std::string& row, uint64_t seed) {
-  return folder / concat(row, "-seed", seed);
-}
-
-std::optional<Table3Run> read_result(const fs::path& folder) {
-  const fs::path path = folder / kResult;
-  if (!fs::exists(path)) return std::nullopt;
-  const JsonValue object = parse_json(read_file(path), path.string());
-  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
-  Table3Run run{.row = object["row"].string(),
-                .seed = static_cast<uint64_t>(object["seed"].integer(1, kMaxSeeds)),
-                .parameters = object["parameters"].integer(0, kMost),
-                .steps = object["steps"].integer(0, kMost),
-                .loss = 0,
-                .bleu = 0,
-                .seconds = object["seconds"].number(),
-                .failure = object.string_or("failure", "")};
-  if (run.failure.empty()) {
-    run.loss = object["loss"].number();
-    run.bleu = object["bleu"].number();
-  }
-  return run;
-}
-
-// The mark of a finished run; what only an unfinished one needs is removed.
-void finish_run(const fs::path& folder, const Table3Run& run) {
-  nlohmann::ordered_json object{{"row", run.row},
-                                {"seed", run.seed},
-                                {"parameters", run.parameters},
-                                {"steps", run.steps},
-                                {"seconds", run.seconds}};
-  if (run.failure.empty()) {
-    object["loss"] = run.loss;
-    object["bleu"] = run.bleu;
-  } else {
-    object["failure"] = run.failure;
-  }
-  write_file_atomically(folder / kResult, object.dump(2) + "\n");
-}
-
-void remove_leftovers(const fs::path& folder) {
-  with_io_errors([&] {
-    for (const char* name : {"checkpoints", "cache"}) fs::remove_all(folder / name);
-  });
 }
 
 // A flag that follows another one and becomes true when the time is over.
@@ -289,9 +126,9 @@ class Reproduction {
 
   // All rows have one vocabulary. False if it was stopped.
   bool make_vocabulary() {
-    const fs::path path = folder_ / kVocabulary;
+    const fs::path path = table3_vocabulary_file(folder_);
     if (fs::exists(path)) return true;
-    const Table3Files files = files_of(results_.options);
+    const Table3Files files = table3_files(results_.options);
     observer_.on_stage("training the vocabulary");
     try {
       write_file_atomically(
@@ -411,7 +248,7 @@ class Reproduction {
       run.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
     }
     run.parameters = observer.parameters;
-    finish_run(folder, run);
+    write_result(folder, run);
     remove_leftovers(folder);
     times_.add(run);
     done_.emplace(key(planned), run);
@@ -451,7 +288,7 @@ void Table3Options::validate() const {
   require_table3("warmup_steps", whole(warmup_steps), warmup_steps >= 0, "0 or more");
   require_table3("rate_factor", static_cast<double>(rate_factor), rate_factor > 0 && rate_factor < 1e6F,
                  "more than 0");
-  require_table3("seeds", whole(seeds), seeds >= 1 && seeds <= kMaxSeeds, "1 to 1000");
+  require_table3("seeds", whole(seeds), seeds >= 1 && seeds <= kMaxTable3Seeds, "1 to 1000");
   require_table3("max_minutes", max_minutes, max_minutes >= 0 && max_minutes < 1e7, "0 or more");
   for (const auto& [name, language] :
        {std::pair("source_lang", &source_lang), {"target_lang", &target_lang}}) {
@@ -467,7 +304,7 @@ void Table3Options::validate() const {
 }
 
 std::optional<Table3Options> table3_options_in(const fs::path& folder) {
-  std::optional<SavedSettings> saved = read_settings(folder);
+  std::optional<SavedTable3> saved = read_table3(folder);
   if (!saved) return std::nullopt;
   return std::move(saved->options);
 }
@@ -475,14 +312,14 @@ std::optional<Table3Options> table3_options_in(const fs::path& folder) {
 TranslationJob table3_job(const Table3Options& options, const Table3Row& row, uint64_t seed,
                           const fs::path& folder) {
   options.validate();
-  const Table3Files files = files_of(options);
+  const Table3Files files = table3_files(options);
   TranslationJob job;
   job.folder = folder_of_run(folder, row.name, seed);
   job.existing = IfRunExists::resume;
   job.train = files.train;
   job.valid = files.valid;
   job.config = table3_config(row, options.scale);
-  job.vocabulary.model = folder / kVocabulary;
+  job.vocabulary.model = table3_vocabulary_file(folder);
   job.vocabulary.source_lang = options.source_lang;
   job.vocabulary.target_lang = options.target_lang;
   job.task.batch_tokens = options.batch_tokens;
@@ -503,13 +340,13 @@ TranslationJob table3_job(const Table3Options& options, const Table3Row& row, ui
 Table3Results reproduce_table3(const fs::path& folder, const Table3Options& options, Table3Observer& observer,
                                const std::atomic<bool>* stop) {
   options.validate();
-  const std::string fingerprint = fingerprint_of(files_of(options));
+  const std::string fingerprint = fingerprint_of(table3_files(options));
   require_same_reproduction(folder, options, fingerprint);
   make_writable_folder(folder);
   const FolderLock lock(folder);
   remove_partial_files(folder);
   require_same_reproduction(folder, options, fingerprint);  // another process may have begun one
-  write_settings(folder, options, fingerprint);
+  write_table3(folder, options, fingerprint);
   const TimedStop timed(stop, options.max_minutes);
   return Reproduction(folder, options, observer, timed.flag()).run();
 }
