@@ -3,6 +3,7 @@
 find_package(Threads REQUIRED)
 find_package(OpenMP REQUIRED COMPONENTS CXX)
 find_package(hwy REQUIRED)
+find_package(OpenSSL REQUIRED)
 
 # qkv_import(name header library...): the target qkv::name, for a library without a usable CMake package in Debian.
 function(qkv_import name header)
