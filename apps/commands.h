@@ -22,6 +22,7 @@
   COMMAND(classify)           \
   COMMAND(tag)                \
   COMMAND(embed)              \
+  COMMAND(serve)              \
   COMMAND(bench)              \
   COMMAND(self_test)          \
   COMMAND(attention)          \

@@ -68,13 +68,18 @@ GenerationRequest TextGenerator::prepare(const Prompt& prompt, const GenerateOpt
   std::string& error = request.generated.error;
   error = utf8_error(prompt.text);
   if (request.done()) return request;
-  request.decode.source = prompt_ids(*model_, prompt.text);
+  request.decode.source = prompt.ids.empty() ? prompt_ids(*model_, prompt.text) : prompt.ids;
   request.decode.options = options.search;
   request.decode.key = prompt.key;
   const int64_t tokens = std::ssize(request.decode.source);
   request.generated.prompt_tokens = tokens;
   error = length_error(tokens, model_->model->config().max_positions);
   if (request.done()) return request;
+  for (const int32_t id : prompt.ids) {
+    if (id >= 0 && id < model_->model->config().vocabulary) continue;
+    error = concat("expected token ids below ", model_->model->config().vocabulary, ", found ", id);
+    return request;
+  }
   try {
     request.decode = search::fitting(*model_->model, std::move(request.decode));
   } catch (const Error& refused) {

@@ -90,6 +90,12 @@ Engine::~Engine() = default;
 
 bool Engine::idle() const { return queue_.empty() && reading_.empty() && running_.empty() && ended_.empty(); }
 
+int64_t Engine::queued_tokens() const {
+  int64_t tokens = 0;
+  for (const auto& sequence : queue_) tokens += sequence->source_tokens();
+  return tokens;
+}
+
 uint64_t Engine::submit(Request request) {
   const SearchOptions& options = request.options;
   options.validate();

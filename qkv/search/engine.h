@@ -75,6 +75,10 @@ class Engine {
 
   // Bytes that the running requests may come to need; at most EngineOptions::cache_bytes if that is not 0.
   int64_t reserved_bytes() const { return reserved_bytes_; }
+  // Source tokens of the requests that wait for room.
+  int64_t queued_tokens() const;
+  // Hypotheses that the next step advances, besides those of requests that it admits.
+  int64_t rows() const { return hypothesis_offsets_.tokens(); }
 
  private:
   struct Sequence;

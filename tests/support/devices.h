@@ -8,13 +8,18 @@
 
 namespace qkv::testing {
 
+// Whether the build has the reference backend.
+#ifdef QKV_WITHOUT_REFERENCE
+inline constexpr bool kHasReference = false;
+#else
+inline constexpr bool kHasReference = true;
+#endif
+
 // Runs test(device) once for each device that the build has.
 template <class Test>
 void for_each_device(const Test& test) {
   for (const Device device : kDevices) {
-#ifdef QKV_WITHOUT_REFERENCE
-    if (device == Device::reference) continue;
-#endif
+    if (device == Device::reference && !kHasReference) continue;
     SCOPED_TRACE(name_of(device));
     test(device);
   }

@@ -8,6 +8,7 @@
 #include "qkv/train/checkpoint.h"
 #include "tests/apps/random_model.h"
 #include "tests/apps/run.h"
+#include "tests/support/devices.h"
 
 namespace qkv::testing {
 namespace {
@@ -235,6 +236,7 @@ TEST_F(TrainCommand, SaysThatPositionsAreTooFew) {
 }
 
 TEST_F(TrainCommand, TrainsOnTheReferenceDevice) {
+  if (!kHasReference) GTEST_SKIP() << "this build has no reference backend";
   const std::vector<std::string> few{"--max-steps",  "2",
                                      "--set",        "model.d_model=16",
                                      "--set",        "model.d_ff=16",

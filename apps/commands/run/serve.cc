@@ -1,0 +1,185 @@
+// qkv serve
+
+#include <pthread.h>
+#include <unistd.h>
+#include <csignal>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <thread>
+
+#include "apps/cli/messages.h"
+#include "apps/engine_options.h"
+#include "apps/load_options.h"
+#include "qkv/base/error.h"
+#include "qkv/base/files.h"
+#include "qkv/serve/server.h"
+
+namespace qkv::apps {
+namespace {
+
+struct ServeArguments {
+  std::vector<std::string> models;
+  models::LoadOptions load;
+  EngineArguments engine;
+  std::string host = "127.0.0.1";
+  int port = 8080, queue = 256;
+  double max_wait_ms = 0, deadline = 600, drain = 30;
+  int64_t body_bytes = 8 << 20, connections = 4096;
+  double idle_timeout = 75;
+  bool reuse_port = false;
+  std::string key_file, cors_origin, certificate, private_key;
+};
+
+std::chrono::milliseconds milliseconds_of(const char* option, double seconds) {
+  if (!(seconds >= 0 && seconds <= 1e6))
+    throw UsageError(concat(option, ": expected 0 to 1000000 seconds, found ", seconds));
+  return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
+}
+
+// One key a line; blank lines and lines that begin with # are skipped.
+std::set<std::string, std::less<>> read_keys(const std::string& file) {
+  std::set<std::string, std::less<>> keys;
+  if (file.empty()) return keys;
+  std::istringstream lines(read_file(file));
+  for (std::string line; std::getline(lines, line);) {
+    while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
+    if (!line.empty() && line.front() != '#') keys.insert(line);
+  }
+  if (keys.empty()) throw DataError(concat(file, ": expected at least one API key, one a line, found none"));
+  return keys;
+}
+
+serve::ServerOptions server_options(const ServeArguments& arguments) {
+  serve::ServerOptions options;
+  for (const std::string& model : arguments.models)
+    options.service.folders.push_back(serve::parse_model_folder(model));
+  options.service.load = arguments.load;
+  if (!arguments.load.adapter.empty() && arguments.models.size() > 1) {
+    throw UsageError(concat("--adapter: expected one model, found ", arguments.models.size(),
+                            "; a folder with an adapter names its base, and is a model by itself"));
+  }
+  options.service.work.engine = arguments.engine.engine;
+  options.service.work.step_model = arguments.engine.step_model;
+  if (arguments.queue < 1) throw UsageError(concat("--queue: expected at least 1, found ", arguments.queue));
+  options.service.work.queue = static_cast<size_t>(arguments.queue);
+  if (!(arguments.max_wait_ms >= 0 && arguments.max_wait_ms <= 10'000))
+    throw UsageError(concat("--max-wait-ms: expected 0 to 10000, found ", arguments.max_wait_ms));
+  options.service.work.encode.max_wait =
+      std::chrono::microseconds(static_cast<int64_t>(arguments.max_wait_ms * 1000));
+  options.service.deadline = milliseconds_of("--deadline", arguments.deadline);
+  options.service.keys = read_keys(arguments.key_file);
+  options.service.cors_origin = arguments.cors_origin;
+  options.http.host = arguments.host;
+  if (arguments.port < 0 || arguments.port > 65535)
+    throw UsageError(concat("--port: expected 0 to 65535, found ", arguments.port));
+  options.http.port = static_cast<uint16_t>(arguments.port);
+  options.http.reuse_port = arguments.reuse_port;
+  options.http.body_bytes = arguments.body_bytes;
+  options.http.connections = arguments.connections;
+  options.http.idle_timeout = milliseconds_of("--idle-timeout", arguments.idle_timeout);
+  options.http.certificate = arguments.certificate;
+  options.http.private_key = arguments.private_key;
+  return options;
+}
+
+// Signals are taken by waiting for them, so that what they do runs on an ordinary thread. Blocked before any
+// thread starts, as threads inherit the mask.
+class WaitedSignals {
+ public:
+  WaitedSignals() {
+    sigemptyset(&set_);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&set_, signal);
+    pthread_sigmask(SIG_BLOCK, &set_, &before_);
+  }
+  ~WaitedSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  WaitedSignals(const WaitedSignals&) = delete;
+  WaitedSignals& operator=(const WaitedSignals&) = delete;
+
+  int wait() const {
+    int signal = 0;
+    sigwait(&set_, &signal);
+    return signal;
+  }
+  const sigset_t& set() const { return set_; }
+
+ private:
+  sigset_t set_{}, before_{};
+};
+
+void serve_models(const ServeArguments& arguments) {
+  const WaitedSignals signals;
+  serve::Server server(server_options(arguments));
+  const char* const scheme = arguments.certificate.empty() ? "http" : "https";
+  const std::string host =
+      arguments.host.find(':') == std::string::npos ? arguments.host : concat("[", arguments.host, "]");
+  std::string names;
+  for (const auto& model : server.service().models().all())
+    names += concat(names.empty() ? "" : ", ", model->name(), " (", model->kind(), ")");
+  say(concat("serving ", names, " on ", scheme, "://", host, ":", server.port()));
+  while (true) {
+    if (signals.wait() != SIGHUP) break;
+    try {
+      server.service().reload();
+      say("models reloaded");
+    } catch (const std::exception& error) {
+      say(concat("models not reloaded, the present ones stay: ", error.what()));
+    }
+  }
+  say("stopping; a second signal stops at once");
+  // A second signal has its default effect.
+  pthread_sigmask(SIG_UNBLOCK, &signals.set(), nullptr);
+  const int64_t cut = server.stop(milliseconds_of("--drain", arguments.drain));
+  if (cut > 0) say(concat(cut, " requests were cut off after ", arguments.drain, " s"));
+}
+
+}  // namespace
+
+void add_serve(Command& app) {
+  Command* command = add_command(
+      app, "serve",
+      "Answer HTTP requests with models: translation, generation, embeddings, labels, tags, images.\n"
+      "Clients of OpenAI's API (/v1/completions, /v1/embeddings), LibreTranslate (/translate) and Text\n"
+      "Embeddings Inference (/embed, /predict, /rerank) work as they are; / is a page to try it. Requests\n"
+      "share the model's steps, and each answer has the bits of the command line's. SIGTERM ends after\n"
+      "the answers under way, SIGHUP opens the folders again. See docs/serving.md.",
+      "qkv serve de=model-de all-MiniLM-L6-v2 --port 8080\n"
+      "  curl localhost:8080/translate -d '{\"q\": \"A house.\", \"source\": \"en\", \"target\": \"de\"}'");
+  const auto arguments = std::make_shared<ServeArguments>();
+  arguments->engine.step_model = serve::WorkOptions().step_model;
+  add_option(*command, "models", arguments->models, "[NAME=]DIR",
+             "Model folders, and the names by which requests ask for them (default: the folder's name)")
+      ->required();
+  add_load_options(*command, arguments->load);
+  add_option(*command, "--host", arguments->host, "ADDRESS", "Address to listen on");
+  add_option(*command, "--port", arguments->port, "PORT", "Port to listen on; 0: any free one");
+  command->add_flag("--reuse-port", arguments->reuse_port,
+                    "Share the port with other qkv processes (SO_REUSEPORT)");
+  add_engine_options(*command, arguments->engine);
+  add_prompt_options(*command, arguments->engine);
+  add_option(*command, "--queue", arguments->queue, "N",
+             "Requests that may wait for a model; further ones are answered 429");
+  add_option(*command, "--max-wait-ms", arguments->max_wait_ms, "MS",
+             "Time that an encoder waits for further texts while its batch is not full");
+  add_option(*command, "--deadline", arguments->deadline, "SECONDS",
+             "Time from a request to its result; then 504. X-Timeout-Ms asks for less");
+  add_option(*command, "--drain", arguments->drain, "SECONDS",
+             "Time for answers under way when the server stops");
+  add_option(*command, "--body-bytes", arguments->body_bytes, "BYTES", "Largest request body");
+  add_option(*command, "--connections", arguments->connections, "N", "Open connections at most");
+  add_option(*command, "--idle-timeout", arguments->idle_timeout, "SECONDS",
+             "Time between two requests of a connection");
+  add_option(*command, "--key-file", arguments->key_file, "FILE",
+             "API keys, one a line, that requests send as 'Authorization: Bearer KEY' (default: none, open\n"
+             "to all)");
+  add_option(*command, "--cors-origin", arguments->cors_origin, "ORIGIN",
+             "Web pages of this origin may send requests; '*': of any (default: none)");
+  add_option(*command, "--certificate", arguments->certificate, "FILE",
+             "Certificate chain for TLS, PEM (default: none, plain HTTP)");
+  add_option(*command, "--private-key", arguments->private_key, "FILE",
+             "Its private key, PEM (default: none)");
+  add_threads_option(*command);
+  command->callback([arguments] { serve_models(*arguments); });
+}
+
+}  // namespace qkv::apps

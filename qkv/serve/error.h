@@ -1,0 +1,43 @@
+#pragma once
+// Errors that a client is told, with their HTTP status.
+
+#include <string>
+#include <utility>
+
+#include "qkv/base/error.h"
+
+namespace qkv::serve {
+
+class HttpError : public Error {
+ public:
+  // type, code: of OpenAI's error shape, such as "invalid_request_error" and "model_not_found".
+  HttpError(int http_status, const std::string& message, std::string error_type = "invalid_request_error",
+            std::string error_code = {})
+      : Error(message), status(http_status), type(std::move(error_type)), code(std::move(error_code)) {}
+
+  int status;
+  std::string type, code;
+};
+
+// 429: the queue has no room; the client should retry later.
+class QueueFull : public HttpError {
+ public:
+  explicit QueueFull(size_t waiting)
+      : HttpError(429, concat("the queue is full: ", waiting, " requests wait; retry later"),
+                  "rate_limit_error", "queue_full") {}
+};
+
+// 504: the request's deadline passed before its result.
+class DeadlineExceeded : public HttpError {
+ public:
+  DeadlineExceeded()
+      : HttpError(504, "the deadline passed before the result", "timeout_error", "deadline_exceeded") {}
+};
+
+// 503: the model or the server is being shut down.
+class ShuttingDown : public HttpError {
+ public:
+  ShuttingDown() : HttpError(503, "the server is shutting down", "server_error", "shutting_down") {}
+};
+
+}  // namespace qkv::serve

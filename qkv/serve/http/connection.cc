@@ -1,0 +1,465 @@
+#include "qkv/serve/http/connection.h"
+
+#include <algorithm>
+#include <array>
+#include <boost/beast/core/string.hpp>
+#include <ctime>
+#include <utility>
+
+#include "qkv/base/error.h"
+#include "qkv/base/json.h"
+
+namespace qkv::serve {
+namespace {
+
+namespace asio = boost::asio;
+namespace http = boost::beast::http;
+using boost::system::error_code;
+
+constexpr size_t kReadBytes = 4096;
+constexpr size_t kReadAhead = 64 << 10;     // bytes of further requests, while one is answered
+constexpr size_t kLingerBytes = 256 << 10;  // read and dropped after the last answer
+constexpr std::chrono::milliseconds kLinger{2'000};
+
+// Of a Date field (RFC 9110, section 5.6.7).
+std::string http_date() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  std::array<char, 64> text{};
+  const size_t length = std::strftime(text.data(), text.size(), "%a, %d %b %Y %H:%M:%S GMT", &parts);
+  return {text.data(), length};
+}
+
+bool is_safe_field(std::string_view text) {
+  return text.find_first_of(std::string_view("\r\n\0", 3)) == std::string_view::npos;
+}
+
+// Answers through its connection, from any thread.
+class ConnectionReply : public Reply {
+ public:
+  ConnectionReply(HttpCoreHandle core, std::weak_ptr<Connection> connection,
+                  std::shared_ptr<ReplyState> state)
+      : core_(std::move(core)), connection_(std::move(connection)), state_(std::move(state)) {}
+
+  ~ConnectionReply() override {
+    bool answered = false, ended = false;
+    {
+      const std::lock_guard lock(state_->mutex);
+      answered = state_->answered;
+      ended = state_->ended;
+    }
+    if (!answered) {
+      ConnectionReply::send(
+          {.status = 500, .body = R"({"error":{"message":"no answer","type":"server_error","code":null}})"});
+    } else if (!ended) {
+      on_connection([](Connection& connection) { connection.close(); });
+    }
+  }
+
+  bool send(HttpResponse response) override { return answer(std::move(response), true); }
+  bool begin(HttpResponse response) override { return answer(std::move(response), false); }
+
+  bool write(std::string data) override {
+    {
+      const std::lock_guard lock(state_->mutex);
+      if (!state_->answered || state_->ended || state_->closed) return false;
+    }
+    const auto size = static_cast<int64_t>(data.size());
+    if ((state_->queued_bytes += size) > core_->options.stream_buffer_bytes) {
+      on_connection([](Connection& connection) { connection.close(); });
+      return false;
+    }
+    on_connection(
+        [state = state_, data = std::move(data)](Connection& connection) { connection.append(state, data); });
+    return true;
+  }
+
+  void end() override {
+    {
+      const std::lock_guard lock(state_->mutex);
+      if (!state_->answered || state_->ended) return;
+      state_->ended = true;
+    }
+    on_connection([state = state_](Connection& connection) { connection.finish(state); });
+  }
+
+  bool closed() const override {
+    const std::lock_guard lock(state_->mutex);
+    return state_->closed;
+  }
+
+  void on_closed(std::function<void()> callback) override {
+    {
+      const std::lock_guard lock(state_->mutex);
+      if (!state_->closed) {
+        if (!state_->ended) state_->on_closed = std::move(callback);
+        return;
+      }
+    }
+    if (callback) callback();
+  }
+
+ private:
+  bool answer(HttpResponse response, bool whole) {
+    std::function<void()> dropped;
+    {
+      const std::lock_guard lock(state_->mutex);
+      if (state_->answered || state_->closed) return false;
+      state_->answered = true;
+      state_->ended = whole;
+      if (whole) dropped.swap(state_->on_closed);
+    }
+    on_connection([state = state_, response = std::move(response), whole](Connection& connection) {
+      connection.respond(state, response, whole);
+    });
+    return true;
+  }
+
+  template <class Action>
+  void on_connection(Action action) {
+    core_->post([connection = connection_, action = std::move(action)] {
+      if (const auto open = connection.lock()) action(*open);
+    });
+  }
+
+  HttpCoreHandle core_;
+  std::weak_ptr<Connection> connection_;
+  std::shared_ptr<ReplyState> state_;
+};
+
+}  // namespace
+
+Connection::Connection(HttpCoreHandle core, std::string peer)
+    : core_(std::move(core)), peer_(std::move(peer)), read_timer_(core_->io), write_timer_(core_->io) {
+  core_->connections.insert(this);
+  ++core_->open;
+}
+
+Connection::~Connection() {
+  core_->connections.erase(this);
+  --core_->open;
+}
+
+void Connection::wait_at_most(std::chrono::milliseconds time) {
+  read_timer_.expires_after(time);
+  read_timer_.async_wait([weak = weak_from_this()](const error_code& error) {
+    const auto self = weak.lock();
+    // A timer that was set again while this call waited in the queue has not expired.
+    if (error || !self || self->read_timer_.expiry() > std::chrono::steady_clock::now()) return;
+    self->timed_out();
+  });
+}
+
+void Connection::timed_out() {
+  switch (phase_) {
+    case Phase::header:
+      return refuse(408, "expected the request's header in time, found it incomplete");
+    case Phase::body:
+      return refuse(408, "expected the request's body in time, found it incomplete");
+    case Phase::answering:
+    case Phase::closed:
+      return;
+    case Phase::idle:
+    case Phase::lingering:
+      return close();
+  }
+}
+
+void Connection::refuse_all() {
+  refuse(503, concat("the server has its limit of ", core_->options.connections, " connections"), false);
+  read();
+}
+
+void Connection::drain() {
+  keep_alive_ = false;
+  if (phase_ != Phase::answering && phase_ != Phase::lingering) close();
+}
+
+void Connection::close() {
+  if (phase_ == Phase::closed) return;
+  const bool answering = phase_ == Phase::answering;
+  phase_ = Phase::closed;
+  read_timer_.cancel();
+  write_timer_.cancel();
+  close_socket();
+  std::function<void()> callback;
+  if (state_) {
+    const std::lock_guard lock(state_->mutex);
+    state_->closed = true;
+    callback.swap(state_->on_closed);
+  }
+  state_.reset();
+  if (answering) core_->add_active(-1);
+  if (callback) callback();
+}
+
+void Connection::read() {
+  if (phase_ == Phase::idle && !reading_) {
+    wait_at_most(buffer_.size() > 0 ? core_->options.header_timeout : core_->options.idle_timeout);
+    if (buffer_.size() > 0) return take_bytes();
+  }
+  if (reading_ || phase_ == Phase::closed || (phase_ == Phase::answering && buffer_.size() >= kReadAhead))
+    return;
+  reading_ = true;
+  read_some(buffer_.prepare(kReadBytes), [self = shared_from_this()](const error_code& error, size_t bytes) {
+    self->reading_ = false;
+    if (self->phase_ == Phase::closed) return;
+    if (error) return self->close();
+    self->buffer_.commit(bytes);
+    self->take_bytes();
+  });
+}
+
+// Uses the bytes that have been read, and reads on.
+void Connection::take_bytes() {
+  if (phase_ == Phase::lingering) {
+    lingered_bytes_ += buffer_.size();
+    buffer_.consume(buffer_.size());
+    if (lingered_bytes_ > kLingerBytes) return close();
+  }
+  if (phase_ == Phase::idle && buffer_.size() > 0) {
+    // A line break before a request is ignored (RFC 9112, section 2.2).
+    while (buffer_.size() > 0) {
+      const char first = *static_cast<const char*>(buffer_.data().data());
+      if (first != '\r' && first != '\n') break;
+      buffer_.consume(1);
+    }
+    if (buffer_.size() > 0) {
+      phase_ = Phase::header;
+      parser_.emplace();
+      parser_->eager(true);
+      parser_->header_limit(static_cast<uint32_t>(core_->options.header_bytes));
+      parser_->body_limit(static_cast<uint64_t>(core_->options.body_bytes));
+      header_taken_ = false;
+      wait_at_most(core_->options.header_timeout);
+    }
+  }
+  while ((phase_ == Phase::header || phase_ == Phase::body) && buffer_.size() > 0) {
+    error_code error;
+    const size_t used = parser_->put(buffer_.data(), error);
+    buffer_.consume(used);
+    if (parser_->is_header_done() && !header_taken_ && !take_header()) return;
+    if (error == http::error::body_limit) {
+      return refuse(413, concat("body: expected at most ", core_->options.body_bytes, " bytes, found more"));
+    }
+    if (error == http::error::header_limit) {
+      return refuse(431,
+                    concat("header: expected at most ", core_->options.header_bytes, " bytes, found more"));
+    }
+    if (error == http::error::bad_version)
+      return refuse(505, "expected HTTP/1.1 or HTTP/1.0, found another version");
+    if (error && error != http::error::need_more)
+      return refuse(400, concat("malformed request: ", error.message()));
+    if (parser_->is_done()) {
+      dispatch();
+      break;
+    }
+    if (used == 0 || error == http::error::need_more) {
+      if (phase_ == Phase::header && buffer_.size() > static_cast<size_t>(core_->options.header_bytes)) {
+        return refuse(431,
+                      concat("header: expected at most ", core_->options.header_bytes, " bytes, found more"));
+      }
+      break;
+    }
+  }
+  read();
+}
+
+// Checks a complete header. False: the request has been refused.
+bool Connection::take_header() {
+  header_taken_ = true;
+  const auto& request = parser_->get();
+  keep_alive_ = request.keep_alive();
+  is_head_ = request.method() == http::verb::head;
+  is_http_1_0_ = request.version() == 10;
+  const auto refused = [this](int status, const std::string& message) {
+    refuse(status, message);
+    return false;
+  };
+  if (request.version() != 10 && request.version() != 11)
+    return refused(505, "expected HTTP/1.1 or HTTP/1.0, found another version");
+  if (request.count(http::field::host) > 1 || (!is_http_1_0_ && request.count(http::field::host) == 0)) {
+    return refused(400, concat("expected one Host field, found ", request.count(http::field::host)));
+  }
+  if (request.count(http::field::transfer_encoding) > 0) {
+    if (request.count(http::field::content_length) > 0)
+      return refused(400, "expected Content-Length or Transfer-Encoding, found both");
+    if (!boost::beast::iequals(request[http::field::transfer_encoding], "chunked"))
+      return refused(501, "Transfer-Encoding: expected chunked, found another coding");
+  }
+  if (!parse_target({request.target().data(), request.target().size()}))
+    return refused(400, "expected a path of printable characters without '..', found another");
+  phase_ = Phase::body;
+  wait_at_most(core_->options.body_timeout);
+  if (!parser_->is_done() && boost::beast::iequals(request[http::field::expect], "100-continue"))
+    write("HTTP/1.1 100 Continue\r\n\r\n");
+  return true;
+}
+
+void Connection::dispatch() {
+  phase_ = Phase::answering;
+  read_timer_.cancel();
+  ++core_->requests;
+  core_->add_active(1);
+  auto message = parser_->release();
+  parser_.reset();
+  HttpRequest request;
+  request.method = std::string(message.method_string());
+  Target target = parse_target({message.target().data(), message.target().size()}).value();
+  request.path = std::move(target.path);
+  request.query = std::move(target.query);
+  for (const auto& field : message) {
+    std::string& value = request.headers[std::string(field.name_string())];
+    if (!value.empty()) value += ", ";
+    value += std::string(field.value());
+  }
+  request.body = std::move(message.body());
+  request.peer = peer_;
+  state_ = std::make_shared<ReplyState>();
+  answer_complete_ = false;
+  const auto reply = std::make_shared<ConnectionReply>(core_, weak_from_this(), state_);
+  asio::post(core_->handlers, [core = core_, request = std::move(request), reply]() mutable {
+    try {
+      core->handler(std::move(request), reply);
+    } catch (const std::exception& error) {
+      reply->send({.status = 500,
+                   .body = concat(R"({"error":{"message":)", quoted_json(error.what()),
+                                  R"(,"type":"server_error","code":null}})")});
+    }
+  });
+}
+
+// Answers without a handler, for the last time on this connection.
+void Connection::refuse(int status, const std::string& message, bool count) {
+  if (count) ++core_->malformed;
+  keep_alive_ = false;
+  phase_ = Phase::lingering;
+  const HttpResponse response{.status = status,
+                              .body = concat(R"({"error":{"message":)", quoted_json(message),
+                                             R"(,"type":"invalid_request_error","code":null}})")};
+  answer_complete_ = true;
+  write(head_of(response, true) + (is_head_ ? "" : response.body));
+  wait_at_most(kLinger);
+  read();
+}
+
+std::string Connection::head_of(const HttpResponse& response, bool whole) const {
+  std::string head = concat(is_http_1_0_ ? "HTTP/1.0 " : "HTTP/1.1 ", response.status, " ",
+                            reason_phrase(response.status), "\r\nServer: qkv\r\nDate: ", http_date(), "\r\n");
+  if (response.status != 204) {
+    if (is_safe_field(response.content_type)) head += concat("Content-Type: ", response.content_type, "\r\n");
+    if (whole) head += concat("Content-Length: ", response.body.size(), "\r\n");
+  }
+  for (const auto& [name, value] : response.headers) {
+    // A value with a line break would be another field.
+    if (is_safe_field(name) && is_safe_field(value)) head += concat(name, ": ", value, "\r\n");
+  }
+  if (!whole && !is_http_1_0_) head += "Transfer-Encoding: chunked\r\n";
+  if (!keep_alive_) {
+    head += "Connection: close\r\n";
+  } else if (is_http_1_0_) {
+    head += "Connection: keep-alive\r\n";
+  }
+  return head + "\r\n";
+}
+
+void Connection::respond(const std::shared_ptr<ReplyState>& state, const HttpResponse& response, bool whole) {
+  if (state != state_ || phase_ != Phase::answering) return;
+  if (core_->draining) keep_alive_ = false;
+  if (!whole && is_http_1_0_) keep_alive_ = false;
+  chunked_ = !whole && !is_http_1_0_;
+  std::string text = head_of(response, whole);
+  const bool bodiless = is_head_ || response.status == 204;
+  if (whole && !bodiless) text += response.body;
+  if (whole) answer_complete_ = true;
+  write(std::move(text));
+  if (!whole && !response.body.empty()) {
+    state_->queued_bytes += std::ssize(response.body);
+    append(state, response.body);
+  }
+}
+
+void Connection::append(const std::shared_ptr<ReplyState>& state, std::string_view data) {
+  if (state != state_ || phase_ != Phase::answering || data.empty()) return;
+  if (is_head_) return;
+  if (!chunked_) return write(std::string(data));
+  std::array<char, 32> size{};
+  const int digits = std::snprintf(size.data(), size.size(), "%zx\r\n", data.size());
+  std::string chunk(size.data(), static_cast<size_t>(digits));
+  chunk.append(data).append("\r\n");
+  write(std::move(chunk));
+}
+
+void Connection::finish(const std::shared_ptr<ReplyState>& state) {
+  if (state != state_ || phase_ != Phase::answering) return;
+  answer_complete_ = true;
+  write(chunked_ && !is_head_ ? "0\r\n\r\n" : "");
+}
+
+void Connection::write(std::string data) {
+  if (!data.empty()) out_.push_back(std::move(data));
+  write_more();
+}
+
+void Connection::write_more() {
+  if (writing_ || phase_ == Phase::closed) return;
+  if (out_.empty()) return written();
+  writing_ = true;
+  write_timer_.expires_after(core_->options.write_timeout);
+  write_timer_.async_wait([weak = weak_from_this()](const error_code& error) {
+    const auto self = weak.lock();
+    if (error || !self || self->write_timer_.expiry() > std::chrono::steady_clock::now()) return;
+    self->close();
+  });
+  const std::string& front = out_.front();
+  write_some(asio::buffer(front.data() + out_offset_, front.size() - out_offset_),
+             [self = shared_from_this()](const error_code& error, size_t bytes) {
+               self->writing_ = false;
+               if (self->phase_ == Phase::closed) return;
+               self->write_timer_.cancel();
+               if (error) return self->close();
+               self->out_offset_ += bytes;
+               if (self->state_) self->state_->queued_bytes -= static_cast<int64_t>(bytes);
+               if (self->out_offset_ == self->out_.front().size()) {
+                 self->out_.pop_front();
+                 self->out_offset_ = 0;
+               }
+               self->write_more();
+             });
+}
+
+// Everything that was to be written has been.
+void Connection::written() {
+  if (!answer_complete_) return;
+  if (phase_ == Phase::lingering) return linger();
+  if (phase_ != Phase::answering) return;
+  state_.reset();
+  core_->add_active(-1);
+  phase_ = Phase::idle;
+  answer_complete_ = false;
+  if (keep_alive_ && !core_->draining) return next_request();
+  phase_ = Phase::lingering;
+  linger();
+}
+
+void Connection::next_request() {
+  wait_at_most(core_->options.idle_timeout);
+  if (buffer_.size() > 0) {
+    // Not from here, as a client's many small requests would nest.
+    asio::post(core_->io, [self = shared_from_this()] {
+      if (self->phase_ == Phase::idle) self->take_bytes();
+    });
+    return;
+  }
+  read();
+}
+
+// Closing while bytes of the client are unread would make it lose the answer.
+void Connection::linger() {
+  shutdown_send();
+  wait_at_most(kLinger);
+  read();
+}
+
+}  // namespace qkv::serve

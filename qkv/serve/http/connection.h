@@ -1,0 +1,109 @@
+#pragma once
+// One connection of a client: reads requests, hands them to the handler, and writes their answers in order.
+
+#include <array>
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/string_body.hpp>
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "qkv/serve/http/core.h"
+
+namespace qkv::serve {
+
+// The state of an answer that a Reply and its connection share.
+struct ReplyState {
+  std::mutex mutex;
+  bool answered = false, ended = false, closed = false;  // guarded, as is the next
+  std::function<void()> on_closed;
+  std::atomic<int64_t> queued_bytes = 0;
+};
+
+// All member functions run on the network thread. Reading never pauses while a request is being answered,
+// until 64 KiB wait, so that a client that leaves is noticed at once.
+class Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  explicit Connection(HttpCoreHandle core, std::string peer);
+  virtual ~Connection();
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  virtual void start() = 0;
+  // Answers 503 to a client that is one too many.
+  void refuse_all();
+  // The server is stopping: closes now if no request is being answered, else after its answer.
+  void drain();
+  // Closes at once; a request being answered is told that its client has left.
+  void close();
+
+  // Answers of the request whose state this is; others are ignored.
+  void respond(const std::shared_ptr<ReplyState>& state, const HttpResponse& response, bool whole);
+  void append(const std::shared_ptr<ReplyState>& state, std::string_view data);
+  void finish(const std::shared_ptr<ReplyState>& state);
+
+ protected:
+  using Bytes = boost::asio::mutable_buffer;
+  using Transferred = std::function<void(boost::system::error_code, size_t)>;
+
+  // Of the socket, plain or TLS.
+  virtual void read_some(Bytes into, Transferred done) = 0;
+  virtual void write_some(boost::asio::const_buffer from, Transferred done) = 0;
+  virtual void shutdown_send() = 0;
+  virtual void close_socket() = 0;
+
+  // Begins to read requests, once the socket is ready for them.
+  void read();
+  void wait_at_most(std::chrono::milliseconds time);  // for what the client is to do next
+
+  HttpCoreHandle core_;
+
+ private:
+  using Parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
+  enum class Phase {
+    idle,       // no byte of a request yet
+    header,     // reading
+    body,       // reading
+    answering,  // a handler has the request
+    lingering,  // answered for the last time; reads on so that the client gets the answer
+    closed,
+  };
+
+  void take_bytes();
+  bool take_header();
+  void dispatch();
+  void refuse(int status, const std::string& message, bool count = true);
+  void write(std::string data);
+  void write_more();
+  void written();
+  void next_request();
+  void linger();
+  void timed_out();
+  std::string head_of(const HttpResponse& response, bool whole) const;
+
+  std::string peer_;
+  Phase phase_ = Phase::idle;
+  boost::beast::flat_buffer buffer_;
+  bool reading_ = false;
+  std::optional<Parser> parser_;
+  bool header_taken_ = false;
+  bool keep_alive_ = true, is_head_ = false, is_http_1_0_ = false;  // of the request being answered
+  std::shared_ptr<ReplyState> state_;                               // of the request being answered
+  bool chunked_ = false, answer_complete_ = false;
+  std::deque<std::string> out_;  // to be written
+  size_t out_offset_ = 0;        // written bytes of the first
+  bool writing_ = false;
+  size_t lingered_bytes_ = 0;
+  boost::asio::steady_timer read_timer_, write_timer_;
+};
+
+}  // namespace qkv::serve

@@ -1,0 +1,10 @@
+#pragma once
+// The files of the page, embedded by qkv_embed().
+
+#include <string_view>
+
+namespace qkv::serve::page {
+
+extern const std::string_view kIndexHtml, kPageCss, kPageJs;
+
+}  // namespace qkv::serve::page

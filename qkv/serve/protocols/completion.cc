@@ -1,0 +1,182 @@
+#include "qkv/serve/protocols/completion.h"
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "qkv/serve/protocols/json_text.h"
+#include "qkv/serve/protocols/stop_texts.h"
+#include "qkv/serve/work/runs.h"
+
+namespace qkv::serve {
+namespace {
+
+using CompletionJson = nlohmann::ordered_json;
+
+// A choice while it grows. Its texts and tokens arrive on the worker's thread.
+struct Choice {
+  explicit Choice(const std::vector<std::string>& stop_texts) : stops(stop_texts) {}
+
+  StopTexts stops;
+  std::string text;  // shown so far, or since the last event
+  std::vector<std::string> tokens;
+  std::vector<float> log_probabilities;
+  std::vector<size_t> offsets;  // of each token in the text
+  size_t shown = 0;             // bytes of text, streamed events included
+  std::optional<int32_t> last_id;
+
+  void add(const std::string& more) {
+    text += more;
+    shown += more.size();
+  }
+};
+
+class Completing {
+ public:
+  Completing(ModelHandle model, ExchangeHandle exchange, std::span<const pipelines::Prompt> prompts,
+             CompletionOptions options)
+      : model_(std::move(model)), exchange_(std::move(exchange)), options_(std::move(options)) {
+    for (const pipelines::Prompt& prompt : prompts) {
+      for (size_t j = 0; j < options_.choices; ++j) {
+        prompts_.push_back(prompt);
+        prompts_.back().key = prompts_.size();
+        choices_.emplace_back(options_.stops);
+      }
+    }
+  }
+
+  static void run(const std::shared_ptr<Completing>& self) {
+    for (size_t i = 0; i < self->prompts_.size(); ++i) {
+      Choice& choice = self->choices_[i];
+      if (self->options_.echo) choice.add(self->prompt_text(i));
+      self->prompts_[i].on_text = [&choice](std::string_view text) { choice.add(choice.stops.add(text)); };
+    }
+    generate(
+        *self->model_, self->exchange_->call(self->model_), self->prompts_, self->options_.generate,
+        [self](size_t i, const search::NewToken& token) { return self->on_token(i, token); },
+        [self](const std::vector<pipelines::Generated>& results, const std::exception_ptr& error) {
+          self->finish(results, error);
+        });
+  }
+
+ private:
+  std::string prompt_text(size_t i) const {
+    const pipelines::Prompt& prompt = prompts_[i];
+    return prompt.ids.empty() ? prompt.text : tokenizer().decode(prompt.ids);
+  }
+  const text::Tokenizer& tokenizer() const { return *model_->tokenizer(); }
+
+  bool on_token(size_t i, const search::NewToken& token) {
+    Choice& choice = choices_[i];
+    if (options_.logprobs) note(choice, token);
+    if (options_.stream && !choice.text.empty()) exchange_->event(dump(chunk(i, nullptr)));
+    return !choice.stops.stopped();
+  }
+
+  // A token's text is what it adds to the token before it.
+  void note(Choice& choice, const search::NewToken& token) const {
+    if (tokenizer().is_special(token.id)) return;
+    std::string text;
+    if (choice.last_id) {
+      const std::string before = tokenizer().decode(std::vector{*choice.last_id}),
+                        both = tokenizer().decode(std::vector{*choice.last_id, token.id});
+      text =
+          both.starts_with(before) ? both.substr(before.size()) : tokenizer().decode(std::vector{token.id});
+    } else {
+      text = tokenizer().decode(std::vector{token.id});
+    }
+    choice.last_id = token.id;
+    choice.offsets.push_back(choice.shown);
+    choice.tokens.push_back(std::move(text));
+    choice.log_probabilities.push_back(token.log_probability);
+  }
+
+  // The choice's text since the last event, as the JSON of a choice.
+  CompletionJson take(size_t i, const char* finish_reason) {
+    Choice& choice = choices_[i];
+    CompletionJson logprobs;
+    if (options_.logprobs) {
+      CompletionJson top = CompletionJson::array();
+      for (size_t t = 0; t < choice.tokens.size(); ++t)
+        top.push_back(CompletionJson{{choice.tokens[t], choice.log_probabilities[t]}});
+      logprobs = {{"tokens", std::exchange(choice.tokens, {})},
+                  {"token_logprobs", std::exchange(choice.log_probabilities, {})},
+                  {"top_logprobs", std::move(top)},
+                  {"text_offset", std::exchange(choice.offsets, {})}};
+    }
+    return {{"text", std::exchange(choice.text, {})},
+            {"index", i},
+            {"logprobs", std::move(logprobs)},
+            {"finish_reason", finish_reason ? CompletionJson(finish_reason) : CompletionJson(nullptr)}};
+  }
+
+  CompletionJson object(CompletionJson choices) const {
+    return {{"id", concat("cmpl-", exchange_->request_id())},
+            {"object", "text_completion"},
+            {"created", model_->created()},
+            {"model", options_.model},
+            {"choices", std::move(choices)}};
+  }
+  CompletionJson chunk(size_t i, const char* finish_reason) {
+    return object(CompletionJson::array({take(i, finish_reason)}));
+  }
+
+  void finish(const std::vector<pipelines::Generated>& results, const std::exception_ptr& error) {
+    try {
+      if (error) std::rethrow_exception(error);
+      int64_t prompt_tokens = 0, new_tokens = 0;
+      CompletionJson choices = CompletionJson::array();
+      for (size_t i = 0; i < results.size(); ++i) {
+        require_result(results[i].error, "prompt", i / options_.choices, results.size() > options_.choices);
+        const search::Hypothesis& hypothesis = results[i].completions.at(0).hypothesis;
+        if (i % options_.choices == 0) prompt_tokens += results[i].prompt_tokens;
+        new_tokens += std::ssize(hypothesis.ids);
+        Choice& choice = choices_[i];
+        choice.add(choice.stops.finish());
+        const char* reason = hypothesis.complete || choice.stops.stopped() ? "stop" : "length";
+        if (options_.stream) {
+          exchange_->event(dump(chunk(i, reason)));
+        } else {
+          choices.push_back(take(i, reason));
+        }
+      }
+      const CompletionJson usage{{"prompt_tokens", prompt_tokens},
+                                 {"completion_tokens", new_tokens},
+                                 {"total_tokens", prompt_tokens + new_tokens}};
+      if (options_.stream) {
+        if (options_.stream_usage) {
+          CompletionJson last = object(CompletionJson::array());
+          last["usage"] = usage;
+          exchange_->event(dump(last));
+        }
+        exchange_->event("[DONE]");
+        return exchange_->end_events();
+      }
+      CompletionJson whole = object(std::move(choices));
+      whole["usage"] = usage;
+      exchange_->send_json(dump(whole));
+    } catch (...) {
+      exchange_->fail(std::current_exception());
+    }
+  }
+
+  static std::string dump(const CompletionJson& object) {
+    return object.dump(-1, ' ', false, CompletionJson::error_handler_t::replace);
+  }
+
+  ModelHandle model_;
+  ExchangeHandle exchange_;
+  CompletionOptions options_;
+  std::vector<pipelines::Prompt> prompts_;
+  std::vector<Choice> choices_;
+};
+
+}  // namespace
+
+void complete(const ModelHandle& model, const ExchangeHandle& exchange,
+              std::span<const pipelines::Prompt> prompts, CompletionOptions options) {
+  Completing::run(std::make_shared<Completing>(model, exchange, prompts, std::move(options)));
+}
+
+}  // namespace qkv::serve

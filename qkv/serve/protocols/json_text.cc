@@ -1,0 +1,42 @@
+#include "qkv/serve/protocols/json_text.h"
+
+#include <openssl/evp.h>
+
+#include <bit>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "qkv/base/json.h"
+
+namespace qkv::serve {
+
+std::string json_list(const std::vector<std::string>& values) {
+  std::string text = "[";
+  for (const std::string& value : values) {
+    if (text.size() > 1) text += ',';
+    text += value;
+  }
+  return text + ']';
+}
+
+std::string json_floats(const std::vector<float>& values) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const float value : values) list.push_back(decimal(value));
+  return list.dump();
+}
+
+std::string base64_floats(const std::vector<float>& values) {
+  static_assert(std::endian::native == std::endian::little);
+  const auto bytes = static_cast<int>(values.size() * sizeof(float));
+  std::vector<unsigned char> from(static_cast<size_t>(bytes)), to(static_cast<size_t>(bytes + 2) / 3 * 4 + 1);
+  if (bytes > 0) std::memcpy(from.data(), values.data(), from.size());
+  const int length = EVP_EncodeBlock(to.data(), from.data(), bytes);
+  return {to.begin(), to.begin() + length};
+}
+
+void require_result(const std::string& error, const char* field, size_t item, bool is_list) {
+  if (error.empty()) return;
+  throw HttpError(400, is_list ? concat(field, "[", item, "]: ", error) : concat(field, ": ", error));
+}
+
+}  // namespace qkv::serve

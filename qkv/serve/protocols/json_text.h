@@ -1,0 +1,24 @@
+#pragma once
+// Small parts of the protocols' JSON.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "qkv/serve/error.h"
+
+namespace qkv::serve {
+
+// A list of JSON values that are text already: [a, b].
+std::string json_list(const std::vector<std::string>& values);
+
+// The floats with the digits that read back as the same float: [0.1, ...].
+std::string json_floats(const std::vector<float>& values);
+
+// The floats in base64, little-endian, as OpenAI's "encoding_format": "base64".
+std::string base64_floats(const std::vector<float>& values);
+
+// Throws HttpError (400) naming the item, if the pipeline refused it.
+void require_result(const std::string& error, const char* field, size_t item, bool is_list);
+
+}  // namespace qkv::serve

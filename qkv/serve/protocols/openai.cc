@@ -1,0 +1,211 @@
+// OpenAI's protocol: /v1/models, /v1/completions, /v1/embeddings.
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "qkv/base/json.h"
+#include "qkv/serve/protocols/completion.h"
+#include "qkv/serve/protocols/fields.h"
+#include "qkv/serve/protocols/json_text.h"
+#include "qkv/serve/protocols/route.h"
+#include "qkv/serve/service.h"
+#include "qkv/serve/work/runs.h"
+
+namespace qkv::serve {
+namespace {
+
+using OpenaiJson = nlohmann::ordered_json;
+
+std::string dump(const OpenaiJson& object) {
+  return object.dump(-1, ' ', false, OpenaiJson::error_handler_t::replace);
+}
+
+void list_models(Service& service, const ExchangeHandle& exchange) {
+  OpenaiJson data = OpenaiJson::array();
+  for (const ModelHandle& model : service.models().all()) {
+    data.push_back({{"id", model->name()},
+                    {"object", "model"},
+                    {"created", model->created()},
+                    {"owned_by", "qkv"},
+                    {"kind", model->kind()},
+                    {"tasks", model->tasks()}});
+  }
+  exchange->send_json(dump({{"object", "list"}, {"data", std::move(data)}}));
+}
+
+// Fields that change nothing at their neutral value, and are refused at any other.
+void require_neutral(Fields& fields, const char* name, double neutral) {
+  if (const auto value = fields.find(name); value && value->number() != neutral) {
+    throw HttpError(400, concat(name, ": expected ", neutral, " or none, as it is not supported, found ",
+                                value->excerpt()));
+  }
+}
+
+void require_absent(Fields& fields, const char* name) {
+  const auto value = fields.find(name);
+  const bool empty = !value || (value->is_object() && value->size() == 0);
+  if (!empty)
+    throw HttpError(400, concat(name, ": expected none, as it is not supported, found ", value->excerpt()));
+}
+
+search::SearchOptions completion_options(Fields& fields, const pipelines::TextGenerator& generator) {
+  search::SearchOptions options = generator.default_options().search;
+  options.beam = 1;
+  options.nbest = 1;
+  options.max_new_tokens = static_cast<int>(fields.integer("max_tokens", 1, 1 << 20).value_or(16));
+  options.min_new_tokens = static_cast<int>(fields.integer("min_tokens", 0, 1 << 20).value_or(0));
+  if (const auto penalty = fields.number("repetition_penalty", 1e-3, 1e3))
+    options.repetition_penalty = static_cast<float>(*penalty);
+  search::Sampling sampling;
+  sampling.temperature = fields.number("temperature", 0, 100).value_or(1);
+  sampling.top_p = fields.number("top_p", 0, 1).value_or(1);
+  sampling.min_p = fields.number("min_p", 0, 1).value_or(0);
+  sampling.top_k = static_cast<int>(fields.integer("top_k", 0, INT32_MAX).value_or(0));
+  sampling.seed = static_cast<uint64_t>(fields.integer("seed", 0, INT64_MAX).value_or(1));
+  if (sampling.temperature > 0) options.sampling = sampling;
+  require_neutral(fields, "presence_penalty", 0);
+  require_neutral(fields, "frequency_penalty", 0);
+  require_absent(fields, "logit_bias");
+  require_absent(fields, "suffix");
+  fields.find("user");
+  return options;
+}
+
+// A text, a list of texts, a list of token ids, or a list of such lists.
+std::vector<pipelines::Prompt> prompts_of(const JsonValue& value) {
+  const auto ids_of = [](const JsonValue& list) {
+    std::vector<int32_t> ids;
+    for (const JsonValue& item : list.items())
+      ids.push_back(static_cast<int32_t>(item.integer(0, INT32_MAX)));
+    return pipelines::Prompt{.ids = std::move(ids)};
+  };
+  if (value.is_string()) return {{.text = value.string()}};
+  if (!value.is_array() || value.size() == 0)
+    value.fail("a text, a list of texts, a list of token ids or a list of such lists");
+  if (value.size() > Fields::kMostTexts && !value.items().front().is_integer())
+    value.fail(concat("at most ", Fields::kMostTexts, " prompts"));
+  const std::vector<JsonValue> items = value.items();
+  if (items.front().is_integer()) return {ids_of(value)};
+  std::vector<pipelines::Prompt> prompts;
+  for (const JsonValue& item : items) {
+    if (item.is_array()) {
+      prompts.push_back(ids_of(item));
+    } else {
+      prompts.push_back({.text = item.string()});
+    }
+  }
+  return prompts;
+}
+
+std::vector<std::string> stops_of(Fields& fields) {
+  if (!fields.find("stop")) return {};
+  std::vector<std::string> stops = fields.texts("stop");
+  std::erase(stops, "");
+  if (stops.size() > 16)
+    throw HttpError(400, concat("stop: expected at most 16 texts, found ", stops.size()));
+  return stops;
+}
+
+void complete(Service& service, const ExchangeHandle& exchange) {
+  Fields fields(exchange->request().body);
+  const ModelHandle model = service.models().find(fields.text("model"), "generate");
+  const pipelines::TextGenerator& generator = *model->pipelines().generator;
+  CompletionOptions options;
+  options.model = model->name();
+  options.generate.search = completion_options(fields, generator);
+  options.choices = static_cast<size_t>(fields.integer("n", 1, 128).value_or(1));
+  const auto prompt = fields.find("prompt");
+  if (!prompt) throw HttpError(400, "request: expected a field \"prompt\", found none");
+  const std::vector<pipelines::Prompt> given = prompts_of(*prompt);
+  options.echo = fields.boolean("echo", false);
+  options.stream = fields.boolean("stream", false);
+  if (const auto logprobs = fields.integer("logprobs", 0, 5)) options.logprobs = true;
+  options.stops = stops_of(fields);
+  if (const auto best_of = fields.integer("best_of", 1, 128);
+      best_of && *best_of != static_cast<int64_t>(options.choices)) {
+    throw HttpError(400, concat("best_of: expected n or none, as it is not supported, found ", *best_of));
+  }
+  if (const auto stream_options = fields.find("stream_options"))
+    options.stream_usage = stream_options->boolean_or("include_usage", false);
+  fields.done();
+  if (options.echo && options.logprobs) {
+    throw HttpError(400, "logprobs: expected none with echo, as those of a prompt come from /v1/score");
+  }
+  complete(model, exchange, given, std::move(options));
+}
+
+void embed(Service& service, const ExchangeHandle& exchange) {
+  Fields fields(exchange->request().body);
+  const ModelHandle model = service.models().find(fields.text("model"), "embed");
+  const Pipelines& pipelines = model->pipelines();
+  bool is_list = false;
+  const std::vector<std::string> texts = fields.texts("input", &is_list);
+  const std::string format = fields.text("encoding_format", "float");
+  if (format != "float" && format != "base64")
+    throw HttpError(400,
+                    concat("encoding_format: expected \"float\" or \"base64\", found ", quoted_json(format)));
+  const int64_t width = pipelines.embedder->model().config().encoder.layer.d_model;
+  if (const auto dimensions = fields.integer("dimensions", 1, INT32_MAX); dimensions && *dimensions != width)
+    throw HttpError(400, concat("dimensions: expected ", width, ", the model's, found ", *dimensions));
+  fields.find("user");
+  fields.done();
+  if (texts.empty()) throw HttpError(400, "input: expected at least one text, found none");
+
+  const auto tokens = std::make_shared<std::atomic<int64_t>>(0);
+  encode<pipelines::Embedded>(
+      *model, exchange->call(model), texts.size(),
+      [&](size_t i) {
+        auto request = pipelines.embedder->prepare(texts[i], pipelines.embed_options);
+        *tokens += std::ssize(request.encoding.ids);
+        return request;
+      },
+      [&pipelines](const pipelines::EmbedRequest& request, const Tensor& hidden) {
+        return pipelines.embedder->finish(request, hidden);
+      },
+      [exchange, model, format, tokens, is_list](const std::vector<pipelines::Embedded>& results,
+                                                 const std::exception_ptr& error) {
+        try {
+          if (error) std::rethrow_exception(error);
+          std::vector<std::string> data;
+          for (size_t i = 0; i < results.size(); ++i) {
+            require_result(results[i].error, "input", i, is_list);
+            const std::string vector = format == "float" ? json_floats(results[i].values)
+                                                         : quoted_json(base64_floats(results[i].values));
+            data.push_back(concat(R"({"object":"embedding","index":)", i, R"(,"embedding":)", vector, "}"));
+          }
+          exchange->send_json(concat(R"({"object":"list","data":)", json_list(data), R"(,"model":)",
+                                     quoted_json(model->name()), R"(,"usage":{"prompt_tokens":)", *tokens,
+                                     R"(,"total_tokens":)", *tokens, "}}"));
+        } catch (...) {
+          exchange->fail(std::current_exception());
+        }
+      });
+}
+
+void refuse_chat(Service& /*service*/, const ExchangeHandle& /*exchange*/) {
+  throw HttpError(400,
+                  "chat templates are not supported yet: put the conversation into a prompt and use "
+                  "/v1/completions",
+                  "invalid_request_error", "unsupported");
+}
+
+}  // namespace
+
+std::string openai_error(const HttpError& error) {
+  return dump({{"error",
+                {{"message", error.what()},
+                 {"type", error.type},
+                 {"param", nullptr},
+                 {"code", error.code.empty() ? OpenaiJson(nullptr) : OpenaiJson(error.code)}}}});
+}
+
+std::vector<Route> openai_routes() {
+  return {{"GET", "/v1/models", list_models, openai_error},
+          {"POST", "/v1/completions", complete, openai_error},
+          {"POST", "/v1/embeddings", embed, openai_error},
+          {"POST", "/v1/chat/completions", refuse_chat, openai_error}};
+}
+
+}  // namespace qkv::serve

@@ -1,0 +1,381 @@
+// qkv's own protocol: what the command line does, with its JSON.
+
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "qkv/base/json.h"
+#include "qkv/data/image.h"
+#include "qkv/explain/attention_report.h"
+#include "qkv/explain/image_attention.h"
+#include "qkv/pipelines/json.h"
+#include "qkv/pipelines/search_defaults.h"
+#include "qkv/serve/http/form.h"
+#include "qkv/serve/protocols/fields.h"
+#include "qkv/serve/protocols/json_text.h"
+#include "qkv/serve/protocols/route.h"
+#include "qkv/serve/service.h"
+#include "qkv/serve/work/runs.h"
+
+namespace qkv::serve {
+namespace {
+
+// {"model": ..., key: [...]}, a JSON object for each text.
+std::string results_json(const ServedModel& model, const char* key, const std::vector<std::string>& results) {
+  return concat(R"({"model":)", quoted_json(model.name()), R"(,")", key, R"(":)", json_list(results), "}");
+}
+
+// Sends the results of all texts, or the error of the call.
+template <class Result, class ToJson>
+typename Gather<Result>::Done sender(const ExchangeHandle& exchange, const ModelHandle& model,
+                                     const char* key, const ToJson& to_text) {
+  return
+      [exchange, model, key, to_text](const std::vector<Result>& results, const std::exception_ptr& error) {
+        try {
+          if (error) std::rethrow_exception(error);
+          std::vector<std::string> objects;
+          for (const Result& result : results) objects.push_back(to_text(result));
+          exchange->send_json(results_json(*model, key, objects));
+        } catch (...) {
+          exchange->fail(std::current_exception());
+        }
+      };
+}
+
+std::optional<search::Sampling> sampling_of(Fields& fields) {
+  search::Sampling sampling;
+  const auto temperature = fields.number("temperature", 1e-3, 100);
+  const auto top_k = fields.integer("top_k", 0, INT32_MAX);
+  const auto top_p = fields.number("top_p", 0, 1), min_p = fields.number("min_p", 0, 1);
+  const auto seed = fields.integer("seed", 0, INT64_MAX);
+  if (!temperature && !top_k && !top_p && !min_p && !seed) return std::nullopt;
+  sampling.temperature = temperature.value_or(1);
+  sampling.top_k = static_cast<int>(top_k.value_or(0));
+  sampling.top_p = top_p.value_or(1);
+  sampling.min_p = min_p.value_or(0);
+  sampling.seed = static_cast<uint64_t>(seed.value_or(1));
+  return sampling;
+}
+
+pipelines::TranslateOptions translate_options(Fields& fields, const pipelines::Translator& translator,
+                                              pipelines::TranslationFields& shown) {
+  pipelines::TranslateOptions options = translator.default_options();
+  search::SearchOptions& search = options.search;
+  const auto beam = fields.integer("beam", 1, 64), nbest = fields.integer("nbest", 1, 64);
+  const auto alternatives = fields.integer("alternatives", 1, 64);
+  if (nbest && alternatives) throw HttpError(400, "alternatives: expected none with nbest, found both");
+  search.beam = static_cast<int>(beam.value_or(search.beam));
+  search.nbest = static_cast<int>(nbest.value_or(1));
+  if (alternatives) {
+    search.alternatives = true;
+    search.nbest = static_cast<int>(*alternatives);
+  }
+  search.length_penalty = fields.number("length_penalty", -100, 100).value_or(search.length_penalty);
+  search.max_new_tokens =
+      static_cast<int>(fields.integer("max_new_tokens", 1, 1 << 20).value_or(search.max_new_tokens));
+  search.sampling = sampling_of(fields);
+  if (search.sampling && !beam) search.beam = 1;
+  if (!search.sampling && !search.alternatives) search.beam = std::max(search.beam, search.nbest);
+  options.truncate = fields.boolean("truncate", false);
+  options.trace = fields.boolean("trace", false);
+  options.alignment = shown.alignment = fields.boolean("alignment", false);
+  shown.scores = fields.boolean("scores", false);
+  search.validate();
+  return options;
+}
+
+// The command's object, and the trace if there is one.
+std::string translation_json(const pipelines::Translation& translation,
+                             const pipelines::TranslationFields& shown,
+                             const text::TranslationTokenizer& tokenizer) {
+  std::string object = pipelines::to_json(translation, shown);
+  if (!translation.trace) return object;
+  object.pop_back();
+  return concat(object, R"(,"trace":)", pipelines::to_json(*translation.trace, tokenizer), "}");
+}
+
+// Streams the words of one text as soon as they are final.
+class TranslationStream {
+ public:
+  TranslationStream(const text::TranslationTokenizer& tokenizer, ExchangeHandle exchange)
+      : tokenizer_(tokenizer), exchange_(std::move(exchange)) {}
+
+  bool add(const search::NewToken& token) {
+    ids_.push_back(token.id);
+    const std::string text = tokenizer_.decode(ids_);
+    // The last word, or the last character, may still grow.
+    const size_t final = std::min(text.rfind(' '), text.size());
+    if (final == text.size() || final <= shown_.size() || !text.starts_with(shown_)) return true;
+    send(text.substr(0, final));
+    return true;
+  }
+  void finish(const std::string& text) {
+    if (text.size() > shown_.size() && text.starts_with(shown_)) send(text);
+  }
+
+ private:
+  void send(const std::string& text) {
+    exchange_->event(concat(R"({"text":)", quoted_json(text.substr(shown_.size())), "}"));
+    shown_ = text;
+  }
+
+  const text::TranslationTokenizer& tokenizer_;
+  ExchangeHandle exchange_;
+  std::vector<int32_t> ids_;
+  std::string shown_;
+};
+
+void translate_own(Service& service, const ExchangeHandle& exchange) {
+  Fields fields(exchange->request().body);
+  const ModelHandle model = service.models().find(fields.text("model"), "translate");
+  const pipelines::Translator& translator = *model->pipelines().translator;
+  bool is_list = false;
+  const std::vector<std::string> texts = fields.texts("text", &is_list);
+  const std::string prefix = fields.text("prefix");
+  pipelines::TranslationFields shown;
+  const pipelines::TranslateOptions options = translate_options(fields, translator, shown);
+  const bool streams = fields.boolean("stream", false);
+  fields.done();
+  const bool one_at_a_time = options.search.beam == 1 && options.search.nbest == 1;
+  if (streams && (texts.size() != 1 || !one_at_a_time || options.search.alternatives)) {
+    throw HttpError(400,
+                    "stream: expected one text, beam 1 and nbest 1, as the words of other searches are "
+                    "final at the end only; found others");
+  }
+  const text::TranslationTokenizer& tokenizer = *translator.model().tokenizer;
+  std::vector<pipelines::Source> sources;
+  for (size_t i = 0; i < texts.size(); ++i)
+    sources.push_back({.text = texts[i], .prefix = prefix, .key = i + 1});
+  const auto to_text = [shown, &tokenizer](const pipelines::Translation& one) {
+    return translation_json(one, shown, tokenizer);
+  };
+  if (!streams) {
+    return translate(*model, exchange->call(model), sources, options,
+                     sender<pipelines::Translation>(exchange, model, "translations", to_text));
+  }
+  const auto stream = std::make_shared<TranslationStream>(tokenizer, exchange);
+  sources[0].on_token = [stream](const search::NewToken& token) { return stream->add(token); };
+  translate(*model, exchange->call(model), sources, options,
+            [exchange, model, stream, to_text](const std::vector<pipelines::Translation>& results,
+                                               const std::exception_ptr& error) {
+              try {
+                if (error) std::rethrow_exception(error);
+                stream->finish(results.at(0).text);
+                exchange->event(concat(R"({"done":true,"translations":[)", to_text(results.at(0)), "]}"));
+                exchange->event("[DONE]");
+                exchange->end_events();
+              } catch (...) {
+                exchange->fail(std::current_exception());
+              }
+            });
+}
+
+void fill_mask(Service& service, const ExchangeHandle& exchange) {
+  Fields fields(exchange->request().body);
+  const ModelHandle model = service.models().find(fields.text("model"), "fill-mask");
+  const pipelines::MaskFiller& filler = *model->pipelines().mask_filler;
+  const std::vector<std::string> texts = fields.texts("text");
+  const pipelines::FillMaskOptions options{.count = fields.integer("count", 1, 1000).value_or(5)};
+  fields.done();
+  encode<pipelines::FilledText>(
+      *model, exchange->call(model), texts.size(),
+      [&](size_t i) { return filler.prepare(texts[i], options); },
+      [&filler](const pipelines::FillMaskRequest& request, const Tensor& hidden) {
+        return filler.finish(request, hidden);
+      },
+      sender<pipelines::FilledText>(exchange, model, "results",
+                                    [](const pipelines::FilledText& one) { return to_json(one); }));
+}
+
+void classify(Service& service, const ExchangeHandle& exchange) {
+  Fields fields(exchange->request().body);
+  const ModelHandle model = service.models().find(fields.text("model"), "classify");
+  const pipelines::TextClassifier& classifier = *model->pipelines().classifier;
+  const std::vector<std::string> texts = fields.texts("text");
+  const pipelines::ClassifyOptions options{.pairs = fields.boolean("pairs", false)};
+  const auto top = static_cast<size_t>(fields.integer("top", 1, INT32_MAX).value_or(INT32_MAX));
+  fields.done();
+  encode<pipelines::Classified>(
+      *model, exchange->call(model), texts.size(),
+      [&](size_t i) { return classifier.prepare(texts[i], options); },
+      [&classifier](const pipelines::EncoderRequest& request, const Tensor& hidden) {
+        return classifier.finish(request, hidden);
+      },
+      sender<pipelines::Classified>(exchange, model, "results",
+                                    [top](const pipelines::Classified& one) { return to_json(one, top); }));
+}
+
+void tag(Service& service, const ExchangeHandle& exchange) {
+  Fields fields(exchange->request().body);
+  const ModelHandle model = service.models().find(fields.text("model"), "tag");
+  const pipelines::TokenTagger& tagger = *model->pipelines().tagger;
+  const std::vector<std::string> texts = fields.texts("text");
+  fields.done();
+  encode<pipelines::TaggedText>(
+      *model, exchange->call(model), texts.size(), [&](size_t i) { return tagger.prepare(texts[i]); },
+      [&tagger](const pipelines::TagRequest& request, const Tensor& hidden) {
+        return tagger.finish(request, hidden);
+      },
+      sender<pipelines::TaggedText>(exchange, model, "results",
+                                    [](const pipelines::TaggedText& one) { return to_json(one); }));
+}
+
+// Work for the model's serial worker: `work` returns the answer.
+void run_serially(const ModelHandle& model, const ExchangeHandle& exchange,
+                  std::function<std::string()> work) {
+  model->serial().submit(
+      exchange->call(model),
+      {.run = [exchange, model, work = std::move(work)] { exchange->send_json(work()); },
+       .on_failed = [exchange](const std::exception_ptr& error) { exchange->fail(error); }});
+}
+
+void score(Service& service, const ExchangeHandle& exchange) {
+  Fields fields(exchange->request().body);
+  const ModelHandle model = service.models().find(fields.text("model"), "score");
+  const Pipelines& pipelines = model->pipelines();
+  std::vector<std::string> texts, sources, targets;
+  if (pipelines.scorer) {
+    texts = fields.texts("text");
+  } else {
+    sources = fields.texts("source");
+    targets = fields.texts("target");
+    if (sources.size() != targets.size()) {
+      throw HttpError(400, concat("target: expected ", sources.size(), " texts, as many as sources, found ",
+                                  targets.size()));
+    }
+  }
+  fields.done();
+  run_serially(model, exchange, [model, texts, sources, targets] {
+    std::vector<pipelines::ScoredText> results;
+    if (model->pipelines().scorer) {
+      results = (*model->pipelines().scorer)(texts);
+    } else {
+      std::vector<pipelines::TextPair> pairs;
+      for (size_t i = 0; i < sources.size(); ++i) pairs.push_back({sources[i], targets[i]});
+      results = (*model->pipelines().pair_scorer)(pairs);
+    }
+    std::vector<std::string> objects;
+    for (const pipelines::ScoredText& one : results) objects.push_back(to_json(one));
+    return results_json(*model, "results", objects);
+  });
+}
+
+void attention(Service& service, const ExchangeHandle& exchange) {
+  Fields fields(exchange->request().body);
+  const ModelHandle model = service.models().find(fields.text("model"), "attention");
+  const std::string text = fields.required_text("text"), target = fields.text("target");
+  const auto layer = fields.integer("layer", 0, 1 << 20), head = fields.integer("head", 0, 1 << 20);
+  const std::string part = fields.text("part");
+  if (!part.empty() && part != "encoder" && part != "decoder" && part != "cross") {
+    throw HttpError(
+        400, concat("part: expected \"encoder\", \"decoder\" or \"cross\", found ", quoted_json(part)));
+  }
+  fields.done();
+  run_serially(model, exchange, [model, text, target, layer, head, part] {
+    explain::AttentionReport report = model->attention(text, target);
+    std::erase_if(report.layers, [&](const explain::AttentionLayer& one) {
+      return (layer && one.index != *layer) || (!part.empty() && part != explain::name_of(one.part));
+    });
+    if (report.layers.empty())
+      throw HttpError(400, "layer, part: expected ones that the model has, found none");
+    for (explain::AttentionLayer& one : report.layers) {
+      if (!head) break;
+      if (*head >= one.weights.dim(0))
+        throw HttpError(400, concat("head: expected one below ", one.weights.dim(0), ", found ", *head));
+      one.weights = one.weights.slice(0, *head, 1);
+    }
+    return to_json(report);
+  });
+}
+
+// An image request is a form: the file "image", and "model".
+struct ImageForm {
+  ModelHandle model;
+  std::string file;
+};
+
+ImageForm image_form(Service& service, const ExchangeHandle& exchange, const char* task) {
+  auto form = parse_form(exchange->request());
+  const auto take = [&](const char* name) {
+    const auto found = form.find(name);
+    if (found == form.end()) return std::string();
+    std::string value = std::move(found->second);
+    form.erase(found);
+    return value;
+  };
+  const std::string name = take("model");
+  ImageForm result{service.models().find(name, task), take("image")};
+  if (result.file.empty()) throw HttpError(400, "form: expected a file \"image\", found none");
+  if (!form.empty()) throw HttpError(400, concat("form: unknown field ", quoted_json(form.begin()->first)));
+  return result;
+}
+
+// The results of one image.
+template <class Pipeline>
+auto of_image(const Pipeline& pipeline, const std::string& file) {
+  const pipelines::ImageRequest decoded =
+      pipeline.pipelines::ImageEncoderPipeline::prepare(data::decode_image(file, "image"));
+  if (!decoded.error.empty()) throw DataError(decoded.error);
+  const pipelines::ImageRequest* const requests[] = {&decoded};
+  using Request = std::conditional_t<std::is_same_v<Pipeline, pipelines::ImageEmbedder>,
+                                     pipelines::ImageEmbedRequest, pipelines::ImageRequest>;
+  std::optional<decltype(pipeline.finish(Request(), Tensor()))> result;
+  pipeline.encode(requests, [&](size_t, const Tensor& hidden) {
+    Request request;
+    static_cast<pipelines::ImageRequest&>(request) = decoded;
+    result = pipeline.finish(request, hidden);
+  });
+  if (!result) throw DataError("image: expected one result, found none");
+  return *result;
+}
+
+void classify_image(Service& service, const ExchangeHandle& exchange) {
+  const ImageForm form = image_form(service, exchange, "classify-image");
+  run_serially(form.model, exchange, [form] {
+    const pipelines::Classified result = of_image(*form.model->pipelines().image_classifier, form.file);
+    return results_json(*form.model, "results", {to_json(result)});
+  });
+}
+
+void embed_image(Service& service, const ExchangeHandle& exchange) {
+  const ImageForm form = image_form(service, exchange, "embed-image");
+  run_serially(form.model, exchange, [form] {
+    const pipelines::Embedded result = of_image(*form.model->pipelines().image_embedder, form.file);
+    return results_json(*form.model, "results", {to_json(result)});
+  });
+}
+
+void attend_image(Service& service, const ExchangeHandle& exchange) {
+  const ImageForm form = image_form(service, exchange, "embed-image");
+  run_serially(form.model, exchange, [form] {
+    return to_json(
+        explain::image_attention_report(pipelines::capture_attention(*form.model->pipelines().image_embedder,
+                                                                     data::decode_image(form.file, "image")),
+                                        "image", form.model->name()));
+  });
+}
+
+void reload(Service& service, const ExchangeHandle& exchange) {
+  if (!exchange->request().body.empty()) Fields(exchange->request().body).done();
+  service.reload();
+  exchange->send_json(R"({"reloaded":true})");
+}
+
+}  // namespace
+
+std::vector<Route> own_routes() {
+  return {{"POST", "/v1/translate", translate_own, openai_error},
+          {"POST", "/v1/score", score, openai_error},
+          {"POST", "/v1/fill-mask", fill_mask, openai_error},
+          {"POST", "/v1/classify", classify, openai_error},
+          {"POST", "/v1/tag", tag, openai_error},
+          {"POST", "/v1/attention", attention, openai_error},
+          {"POST", "/v1/images/classify", classify_image, openai_error},
+          {"POST", "/v1/images/embed", embed_image, openai_error},
+          {"POST", "/v1/images/attention", attend_image, openai_error},
+          {"POST", "/v1/reload", reload, openai_error}};
+}
+
+}  // namespace qkv::serve

@@ -1,0 +1,258 @@
+// The protocol of Hugging Face's Text Embeddings Inference: /embed, /predict, /rerank, /tokenize, /info.
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "qkv/base/json.h"
+#include "qkv/serve/protocols/fields.h"
+#include "qkv/serve/protocols/json_text.h"
+#include "qkv/serve/protocols/route.h"
+#include "qkv/serve/service.h"
+#include "qkv/serve/work/runs.h"
+
+namespace qkv::serve {
+namespace {
+
+using TeiJson = nlohmann::ordered_json;
+
+std::string tei_dump(const TeiJson& object) {
+  return object.dump(-1, ' ', false, TeiJson::error_handler_t::replace);
+}
+
+std::string tei_error(const HttpError& error) {
+  const char* type = error.status == 429   ? "Overloaded"
+                     : error.status == 503 ? "Unhealthy"
+                     : error.status < 500  ? "Validation"
+                                           : "Backend";
+  return tei_dump({{"error", error.what()}, {"error_type", type}});
+}
+
+// Fields that qkv has in one form only: "truncate", which then cuts on the right.
+bool truncates(Fields& fields) {
+  const bool truncate = fields.boolean("truncate", false);
+  const std::string direction = fields.text("truncation_direction", "Right");
+  if (truncate && direction != "Right" && direction != "right")
+    throw HttpError(400, concat("truncation_direction: expected \"Right\", found ", quoted_json(direction)));
+  return truncate;
+}
+
+void embed_tei(Service& service, const ExchangeHandle& exchange) {
+  Fields fields(exchange->request().body);
+  const ModelHandle model = service.models().find("", "embed");
+  const Pipelines& pipelines = model->pipelines();
+  bool is_list = false;
+  const std::vector<std::string> texts = fields.texts("inputs", &is_list);
+  pipelines::TextEmbedOptions options = pipelines.embed_options;
+  options.vector.normalize = fields.boolean("normalize", true);
+  if (!truncates(fields)) {
+    options.max_length.reset();
+  } else if (!options.max_length) {
+    options.max_length = model->max_input_tokens();
+  }
+  fields.find("prompt_name");
+  fields.done();
+  encode<pipelines::Embedded>(
+      *model, exchange->call(model), texts.size(),
+      [&](size_t i) { return pipelines.embedder->prepare(texts[i], options); },
+      [&pipelines](const pipelines::EmbedRequest& request, const Tensor& hidden) {
+        return pipelines.embedder->finish(request, hidden);
+      },
+      [exchange, is_list](const std::vector<pipelines::Embedded>& results, const std::exception_ptr& error) {
+        try {
+          if (error) std::rethrow_exception(error);
+          std::vector<std::string> vectors;
+          for (size_t i = 0; i < results.size(); ++i) {
+            require_result(results[i].error, "inputs", i, is_list);
+            vectors.push_back(json_floats(results[i].values));
+          }
+          exchange->send_json(json_list(vectors));
+        } catch (...) {
+          exchange->fail(std::current_exception());
+        }
+      });
+}
+
+TeiJson labels_json(const pipelines::Classified& classified) {
+  TeiJson labels = TeiJson::array();
+  for (const pipelines::LabelProbability& one : classified.labels)
+    labels.push_back({{"label", one.label}, {"score", decimal(one.probability)}});
+  return labels;
+}
+
+// A text with a tab would be a pair.
+std::string without_tabs(std::string text) {
+  std::ranges::replace(text, '\t', ' ');
+  return text;
+}
+
+struct ClassifierInput {
+  std::string text;
+  bool pair = false;
+};
+
+std::vector<ClassifierInput> predict_inputs(const JsonValue& value, bool& is_list) {
+  const auto one = [](const JsonValue& item) -> ClassifierInput {
+    if (item.is_string()) return {item.string()};
+    const std::vector<JsonValue> parts = item.items();
+    if (parts.size() == 1) return {parts[0].string()};
+    if (parts.size() != 2) item.fail("one text or two");
+    return {without_tabs(parts[0].string()) + '\t' + without_tabs(parts[1].string()), true};
+  };
+  is_list = value.is_array();
+  if (!is_list) return {one(value)};
+  if (value.size() > Fields::kMostTexts) value.fail(concat("at most ", Fields::kMostTexts, " inputs"));
+  std::vector<ClassifierInput> inputs;
+  for (const JsonValue& item : value.items()) inputs.push_back(one(item));
+  return inputs;
+}
+
+using ClassifyDone = Gather<pipelines::Classified>::Done;
+
+void classify_inputs(const ModelHandle& model, const ExchangeHandle& exchange,
+                     const std::vector<ClassifierInput>& inputs, ClassifyDone done) {
+  const pipelines::TextClassifier& classifier = *model->pipelines().classifier;
+  encode<pipelines::Classified>(
+      *model, exchange->call(model), inputs.size(),
+      [&](size_t i) { return classifier.prepare(inputs[i].text, {.pairs = inputs[i].pair}); },
+      [&classifier](const pipelines::EncoderRequest& request, const Tensor& hidden) {
+        return classifier.finish(request, hidden);
+      },
+      std::move(done));
+}
+
+void predict(Service& service, const ExchangeHandle& exchange) {
+  Fields fields(exchange->request().body);
+  const ModelHandle model = service.models().find("", "classify");
+  const auto value = fields.find("inputs");
+  if (!value) throw HttpError(400, "request: expected a field \"inputs\", found none");
+  bool is_list = false;
+  const std::vector<ClassifierInput> inputs = predict_inputs(*value, is_list);
+  if (fields.boolean("raw_scores", false))
+    throw HttpError(400, "raw_scores: expected false, as it is not supported, found true");
+  if (truncates(fields))
+    throw HttpError(400, "truncate: expected false, as it is not supported for pairs and labels, found true");
+  fields.done();
+  classify_inputs(model, exchange, inputs,
+                  [exchange, is_list](const std::vector<pipelines::Classified>& results,
+                                      const std::exception_ptr& error) {
+                    try {
+                      if (error) std::rethrow_exception(error);
+                      TeiJson all = TeiJson::array();
+                      for (size_t i = 0; i < results.size(); ++i) {
+                        require_result(results[i].error, "inputs", i, is_list);
+                        all.push_back(labels_json(results[i]));
+                      }
+                      exchange->send_json(tei_dump(is_list ? all : all.at(0)));
+                    } catch (...) {
+                      exchange->fail(std::current_exception());
+                    }
+                  });
+}
+
+void rerank(Service& service, const ExchangeHandle& exchange) {
+  Fields fields(exchange->request().body);
+  const ModelHandle model = service.models().find("", "classify");
+  const std::string query = without_tabs(fields.required_text("query"));
+  std::vector<std::string> texts = fields.texts("texts");
+  const bool return_text = fields.boolean("return_text", false);
+  if (fields.boolean("raw_scores", false))
+    throw HttpError(400, "raw_scores: expected false, as it is not supported, found true");
+  if (truncates(fields))
+    throw HttpError(400, "truncate: expected false, as it is not supported for pairs, found true");
+  fields.done();
+  std::vector<ClassifierInput> inputs;
+  for (const std::string& text : texts) inputs.push_back({query + '\t' + without_tabs(text), true});
+  classify_inputs(model, exchange, inputs,
+                  [exchange, return_text, texts](const std::vector<pipelines::Classified>& results,
+                                                 const std::exception_ptr& error) {
+                    try {
+                      if (error) std::rethrow_exception(error);
+                      std::vector<std::pair<float, size_t>> ranked;
+                      for (size_t i = 0; i < results.size(); ++i) {
+                        require_result(results[i].error, "texts", i, true);
+                        if (results[i].labels.size() != 1) {
+                          throw HttpError(400, concat("rerank: expected a model with one label, found ",
+                                                      results[i].labels.size()));
+                        }
+                        ranked.emplace_back(results[i].labels[0].probability, i);
+                      }
+                      std::ranges::stable_sort(ranked, std::greater(), &std::pair<float, size_t>::first);
+                      TeiJson list = TeiJson::array();
+                      for (const auto& [score, i] : ranked) {
+                        TeiJson one{{"index", i}, {"score", decimal(score)}};
+                        if (return_text) one["text"] = texts[i];
+                        list.push_back(std::move(one));
+                      }
+                      exchange->send_json(tei_dump(list));
+                    } catch (...) {
+                      exchange->fail(std::current_exception());
+                    }
+                  });
+}
+
+void tokenize(Service& service, const ExchangeHandle& exchange) {
+  Fields fields(exchange->request().body);
+  const std::string name = fields.text("model");
+  const std::vector<std::string> texts = fields.texts("inputs");
+  const bool special = fields.boolean("add_special_tokens", true);
+  fields.find("prompt_name");
+  fields.done();
+  ModelHandle model;
+  for (const ModelHandle& one : service.models().all()) {
+    if (!model && one->tokenizer() && (name.empty() || one->name() == name)) model = one;
+  }
+  if (!model) throw HttpError(400, "tokenize: expected a text encoder or language model, found none");
+  const text::Tokenizer& tokenizer = *model->tokenizer();
+  TeiJson all = TeiJson::array();
+  for (const std::string& text : texts) {
+    const text::Encoding encoding = tokenizer.encode(text, {.special_tokens = special, .truncation = {}});
+    TeiJson tokens = TeiJson::array();
+    for (size_t t = 0; t < encoding.size(); ++t) {
+      const bool own = encoding.special_mask[t] == 0;
+      tokens.push_back({{"id", encoding.ids[t]},
+                        {"text", std::string(tokenizer.token(encoding.ids[t]).value_or(""))},
+                        {"special", !own},
+                        {"start", own ? TeiJson(encoding.offsets[t].begin) : TeiJson(nullptr)},
+                        {"stop", own ? TeiJson(encoding.offsets[t].end) : TeiJson(nullptr)}});
+    }
+    all.push_back(std::move(tokens));
+  }
+  exchange->send_json(tei_dump(all));
+}
+
+void info(Service& service, const ExchangeHandle& exchange) {
+  ModelHandle model;
+  for (const ModelHandle& one : service.models().all()) {
+    if (!model && one->kind() == "text") model = one;
+  }
+  if (!model) model = service.models().all().front();
+  TeiJson type = TeiJson::object();
+  if (model->pipelines().classifier) {
+    type["classifier"] = TeiJson::object();
+  } else if (model->pipelines().embedder) {
+    constexpr std::array kNames{"mean", "cls", "max", "pooler"};
+    type["embedding"] = {
+        {"pooling", kNames[static_cast<size_t>(model->pipelines().embed_options.vector.pooling)]}};
+  }
+  const auto tokens = model->max_input_tokens();
+  exchange->send_json(tei_dump({{"model_id", model->name()},
+                                {"model_sha", nullptr},
+                                {"model_dtype", "float32"},
+                                {"model_type", type},
+                                {"max_input_length", tokens ? TeiJson(*tokens) : TeiJson(nullptr)},
+                                {"max_client_batch_size", Fields::kMostTexts},
+                                {"version", "qkv"}}));
+}
+
+}  // namespace
+
+std::vector<Route> tei_routes() {
+  return {{"POST", "/embed", embed_tei, tei_error},
+          {"POST", "/predict", predict, tei_error},
+          {"POST", "/rerank", rerank, tei_error},
+          {"POST", "/tokenize", tokenize, tei_error},
+          {"GET", "/info", info, tei_error}};
+}
+
+}  // namespace qkv::serve

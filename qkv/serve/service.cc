@@ -1,0 +1,225 @@
+#include "qkv/serve/service.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <random>
+#include <utility>
+
+#include "qkv/base/error.h"
+
+namespace qkv::serve {
+namespace {
+
+// Counts the answer when it is complete, and adds what all answers have.
+class CountedReply : public Reply {
+ public:
+  CountedReply(ReplyHandle reply, RequestMetrics& metrics, std::string route, std::string cors_origin)
+      : reply_(std::move(reply)),
+        metrics_(metrics),
+        route_(std::move(route)),
+        cors_origin_(std::move(cors_origin)) {}
+  ~CountedReply() override {
+    if (!counted_) metrics_.count_cancelled(route_);
+  }
+
+  bool send(HttpResponse response) override {
+    const int status = response.status;
+    add_headers(response);
+    const bool sent = reply_->send(std::move(response));
+    if (sent) count(status);
+    return sent;
+  }
+  bool begin(HttpResponse response) override {
+    status_ = response.status;
+    add_headers(response);
+    return reply_->begin(std::move(response));
+  }
+  bool write(std::string data) override { return reply_->write(std::move(data)); }
+  void end() override {
+    const bool left = reply_->closed();
+    reply_->end();
+    if (!left) count(status_);
+  }
+  bool closed() const override { return reply_->closed(); }
+  void on_closed(std::function<void()> callback) override { reply_->on_closed(std::move(callback)); }
+
+ private:
+  void add_headers(HttpResponse& response) const {
+    if (!cors_origin_.empty()) response.headers.emplace_back("Access-Control-Allow-Origin", cors_origin_);
+  }
+  void count(int status) {
+    if (counted_.exchange(true)) return;
+    metrics_.count(route_, status, std::chrono::duration<double>(Clock::now() - began_).count());
+  }
+
+  ReplyHandle reply_;
+  RequestMetrics& metrics_;
+  std::string route_, cors_origin_;
+  Clock::time_point began_ = Clock::now();
+  int status_ = 200;
+  std::atomic<bool> counted_ = false;
+};
+
+bool is_printable(std::string_view text) {
+  return std::ranges::all_of(text, [](char letter) { return letter > ' ' && letter < 0x7f; });
+}
+
+std::string_view bearer(const HttpRequest& request) {
+  std::string_view value = request.header("Authorization");
+  if (!value.starts_with("Bearer ")) return {};
+  value.remove_prefix(7);
+  return value;
+}
+
+// Compares in a time that does not depend on where the texts differ.
+bool equal_keys(std::string_view left, std::string_view right) {
+  if (left.size() != right.size()) return false;
+  int difference = 0;
+  for (size_t i = 0; i < left.size(); ++i) difference |= left[i] ^ right[i];
+  return difference == 0;
+}
+
+std::vector<Route> all_routes() {
+  std::vector<Route> routes;
+  for (const auto& some :
+       {openai_routes(), libretranslate_routes(), tei_routes(), own_routes(), operation_routes()})
+    routes.insert(routes.end(), some.begin(), some.end());
+  return routes;
+}
+
+}  // namespace
+
+Service::Service(const ServiceOptions& options)
+    : options_(options),
+      routes_(all_routes()),
+      first_id_(std::random_device()()),
+      models_(options.folders, options.load, options.work) {}
+
+void Service::handle(HttpRequest request, ReplyHandle reply) {
+  const std::string& method = request.method == "HEAD" ? "GET" : request.method;
+  const Route* found = nullptr;
+  std::string allowed;
+  for (const Route& route : routes_) {
+    if (request.path != route.path) continue;
+    if (method == route.method) found = &route;
+    allowed += concat(allowed.empty() ? "" : ", ", route.method);
+  }
+  std::string id(request.header("X-Request-Id"));
+  if (id.empty() || id.size() > 128 || !is_printable(id)) id = concat("qkv-", first_id_, "-", requests_++);
+  auto deadline = options_.deadline;
+  const std::string_view asked = request.header("X-Timeout-Ms");
+  int64_t milliseconds = 0;
+  const auto parsed = std::from_chars(asked.data(), asked.data() + asked.size(), milliseconds);
+  const bool bad_deadline = !asked.empty() && (parsed.ec != std::errc() ||
+                                               parsed.ptr != asked.data() + asked.size() || milliseconds < 1);
+  if (!asked.empty() && !bad_deadline)
+    deadline = std::min(deadline, std::chrono::milliseconds(std::min<int64_t>(milliseconds, 86'400'000)));
+
+  const std::string_view key = bearer(request);
+  // Clients with keys share fairly by key, others by address.
+  const std::string client = key.empty() ? request.peer : concat("key ", key);
+  const bool preflight = request.method == "OPTIONS" && !options_.cors_origin.empty() && !allowed.empty();
+  const bool known =
+      std::ranges::any_of(options_.keys, [&](const std::string& one) { return equal_keys(one, key); });
+  auto counted = std::make_shared<CountedReply>(std::move(reply), metrics_, found ? found->path : "other",
+                                                options_.cors_origin);
+  const auto exchange =
+      std::make_shared<Exchange>(std::move(request), std::move(counted), std::move(id), client,
+                                 Clock::now() + deadline, found ? found->error_shape : openai_error);
+  try {
+    if (preflight) {
+      return exchange->send({.status = 204,
+                             .headers = {{"Access-Control-Allow-Methods", allowed},
+                                         {"Access-Control-Allow-Headers", "Authorization, Content-Type"},
+                                         {"Access-Control-Max-Age", "600"}}});
+    }
+    if (allowed.empty()) {
+      throw HttpError(404, concat("expected a path of this server, found '", exchange->request().path, "'"),
+                      "invalid_request_error", "not_found");
+    }
+    if (!found) {
+      const HttpError error(405, concat("expected method ", allowed, ", found ", exchange->request().method),
+                            "invalid_request_error", "method_not_allowed");
+      return exchange->send({.status = 405, .body = openai_error(error), .headers = {{"Allow", allowed}}});
+    }
+    if (!options_.keys.empty() && !found->open && !known) {
+      throw HttpError(401, key.empty() ? "expected an API key: Authorization: Bearer KEY" : "wrong API key",
+                      "authentication_error", "invalid_api_key");
+    }
+    if (bad_deadline)
+      throw HttpError(400, "X-Timeout-Ms: expected a positive number of milliseconds, found another value");
+    found->handle(*this, exchange);
+  } catch (...) {
+    exchange->fail(std::current_exception());
+  }
+}
+
+void Service::reload() {
+  models_.reload();
+  ++reloads_;
+}
+
+void Service::count_http(std::function<HttpCounts()> counts) {
+  const std::lock_guard lock(http_mutex_);
+  http_counts_ = std::move(counts);
+}
+
+std::string Service::metrics() const {
+  MetricsText text;
+  metrics_.write(text);
+  std::function<HttpCounts()> http_counts;
+  {
+    const std::lock_guard lock(http_mutex_);
+    http_counts = http_counts_;
+  }
+  if (http_counts) {
+    const HttpCounts counts = http_counts();
+    text.family("qkv_connections", "gauge", "Open connections.");
+    text.sample({}, static_cast<double>(counts.connections));
+    text.family("qkv_connections_total", "counter", "Accepted connections.");
+    text.sample({}, static_cast<double>(counts.accepted));
+    text.family("qkv_malformed_requests_total", "counter", "Requests refused as HTTP.");
+    text.sample({}, static_cast<double>(counts.malformed));
+  }
+  text.family("qkv_reloads_total", "counter", "Successful reloads of the models.");
+  text.sample({}, static_cast<double>(reloads_));
+
+  struct Figure {
+    const char* name;
+    const char* type;
+    const char* help;
+    const std::atomic<int64_t> WorkerCounters::*value;
+  };
+  static constexpr std::array kFigures{
+      Figure{"qkv_queue_requests", "gauge", "Requests that wait for a worker.", &WorkerCounters::waiting},
+      Figure{"qkv_running_requests", "gauge", "Requests that a worker computes.", &WorkerCounters::running},
+      Figure{"qkv_done_total", "counter", "Requests computed.", &WorkerCounters::done},
+      Figure{"qkv_cancelled_total", "counter", "Requests dropped because the client left.",
+             &WorkerCounters::cancelled},
+      Figure{"qkv_failed_total", "counter", "Requests that ended in an error.", &WorkerCounters::failed},
+      Figure{"qkv_expired_total", "counter", "Requests whose deadline passed.", &WorkerCounters::expired},
+      Figure{"qkv_refused_total", "counter", "Requests refused because the queue was full.",
+             &WorkerCounters::refused},
+      Figure{"qkv_steps_total", "counter", "Engine steps, or batches of an encoder.", &WorkerCounters::steps},
+      Figure{"qkv_step_rows_total", "counter", "Hypotheses or texts in all steps.", &WorkerCounters::rows},
+      Figure{"qkv_step_rows_max", "gauge", "Most hypotheses or texts in one step.",
+             &WorkerCounters::most_rows},
+      Figure{"qkv_input_tokens_total", "counter", "Tokens read.", &WorkerCounters::tokens_in},
+      Figure{"qkv_output_tokens_total", "counter", "Tokens written.", &WorkerCounters::tokens_out},
+      Figure{"qkv_cache_reserved_bytes", "gauge", "Memory that running requests may come to need.",
+             &WorkerCounters::reserved_bytes}};
+  const std::vector<ModelHandle> all = models_.all();
+  for (const Figure& figure : kFigures) {
+    text.family(figure.name, figure.type, figure.help);
+    for (const ModelHandle& model : all) {
+      model->for_each_worker([&](const char* worker, const WorkerCounters& counters) {
+        text.sample({{"model", model->name()}, {"worker", worker}},
+                    static_cast<double>(counters.*figure.value));
+      });
+    }
+  }
+  return text.take();
+}
+
+}  // namespace qkv::serve

@@ -1,0 +1,198 @@
+#include "qkv/serve/work/decode_worker.h"
+
+#include <algorithm>
+#include <exception>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "qkv/serve/error.h"
+
+namespace qkv::serve {
+
+DecodeWorker::DecodeWorker(std::function<search::Engine()> make_engine, const search::EngineOptions& options,
+                           size_t queue)
+    : make_engine_(std::move(make_engine)), options_(options), queue_limit_(queue) {
+  thread_ = std::thread([this] { run(); });
+}
+
+DecodeWorker::~DecodeWorker() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void DecodeWorker::submit(const CallHandle& call, std::vector<DecodeJob> jobs) {
+  uint64_t first = 0, end = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopping_) throw ShuttingDown();
+    // A call larger than the queue is taken when nothing else waits, as it could never be otherwise.
+    if (!waiting_.empty() && waiting_.size() + jobs.size() > queue_limit_) {
+      counters_.refused += std::ssize(jobs);
+      throw QueueFull(waiting_.size());
+    }
+    first = submitted_;
+    for (DecodeJob& job : jobs)
+      waiting_.push({.id = submitted_++,
+                     .client = call->client(),
+                     .deadline = call->deadline(),
+                     .job = std::move(job)});
+    end = submitted_;
+    counters_.waiting = std::ssize(waiting_);
+  }
+  changed_.notify_one();
+  call->on_cancel([this, first, end] { cancel(first, end); });
+}
+
+void DecodeWorker::cancel(uint64_t first, uint64_t end) {
+  {
+    const std::lock_guard lock(mutex_);
+    for (uint64_t id = first; id < end; ++id) cancelled_.insert(id);
+  }
+  changed_.notify_one();
+}
+
+void DecodeWorker::run() {
+  std::unique_ptr<search::Engine> engine;
+  while (true) {
+    std::set<uint64_t> cancelled;
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(
+          lock, [&] { return stopping_ || !waiting_.empty() || !cancelled_.empty() || !running_.empty(); });
+      if (stopping_) break;
+      cancelled.swap(cancelled_);
+    }
+    try {
+      if (!engine) engine.reset(new search::Engine(make_engine_()));
+      drop_cancelled(*engine, cancelled);
+      drop_expired(*engine);
+      feed(*engine);
+      if (engine->idle()) continue;
+      for (search::Decoded& decoded : engine->step()) {
+        const auto found = running_.find(decoded.request_id);
+        if (found == running_.end()) continue;
+        Queue::Entry entry = std::move(found->second);
+        running_.erase(found);
+        end(std::move(entry), std::move(decoded));
+      }
+      if (engine->rows() > 0) counters_.count_step(engine->rows());
+      counters_.running = std::ssize(running_);
+      counters_.reserved_bytes = engine->reserved_bytes();
+    } catch (...) {
+      // Such as memory that ran out outside of a request: the engine's state is unknown.
+      end_all(std::current_exception());
+      engine.reset();
+    }
+  }
+  end_all(std::make_exception_ptr(ShuttingDown()));
+}
+
+void DecodeWorker::end(Queue::Entry entry, search::Decoded decoded) {
+  if (decoded.cancelled) {
+    ++counters_.cancelled;
+  } else if (decoded.error) {
+    ++counters_.failed;
+  } else {
+    ++counters_.done;
+    counters_.tokens_in += std::ssize(entry.job.request.source);
+    for (const search::Hypothesis& one : decoded.hypotheses) counters_.tokens_out += std::ssize(one.ids);
+  }
+  entry.job.on_done(std::move(decoded));
+}
+
+// Ends all requests, running and waiting.
+void DecodeWorker::end_all(const std::exception_ptr& error) {
+  std::vector<Queue::Entry> ended;
+  for (auto& [id, entry] : running_) ended.push_back(std::move(entry));
+  running_.clear();
+  {
+    const std::lock_guard lock(mutex_);
+    while (auto entry = waiting_.pop()) ended.push_back(std::move(*entry));
+    counters_.waiting = 0;
+  }
+  counters_.running = 0;
+  for (Queue::Entry& entry : ended) {
+    search::Decoded decoded;
+    decoded.error = error;
+    end(std::move(entry), std::move(decoded));
+  }
+}
+
+// Hands waiting requests to the engine, as many as it may admit at once: the rest stays in the fair queue.
+void DecodeWorker::feed(search::Engine& engine) {
+  const int64_t most =
+      options_.batch_tokens > 0 ? options_.batch_tokens : std::numeric_limits<int64_t>::max();
+  while (engine.queued_tokens() < most) {
+    std::optional<Queue::Entry> entry;
+    {
+      const std::lock_guard lock(mutex_);
+      entry = waiting_.pop();
+      counters_.waiting = std::ssize(waiting_);
+    }
+    if (!entry) return;
+    search::Decoded refused;
+    try {
+      const uint64_t id = engine.submit(entry->job.request);
+      running_.emplace(id, std::move(*entry));
+      continue;
+    } catch (...) {
+      refused.error = std::current_exception();
+    }
+    end(std::move(*entry), std::move(refused));
+  }
+}
+
+void DecodeWorker::drop_cancelled(search::Engine& engine, const std::set<uint64_t>& ids) {
+  if (ids.empty()) return;
+  std::vector<Queue::Entry> dropped;
+  {
+    const std::lock_guard lock(mutex_);
+    dropped = waiting_.remove_if([&](const Queue::Entry& entry) { return ids.contains(entry.id); });
+    counters_.waiting = std::ssize(waiting_);
+  }
+  for (Queue::Entry& entry : dropped) {
+    search::Decoded decoded;
+    decoded.cancelled = true;
+    end(std::move(entry), std::move(decoded));
+  }
+  std::vector<uint64_t> running;
+  for (const auto& [engine_id, entry] : running_) {
+    if (ids.contains(entry.id)) running.push_back(engine_id);
+  }
+  for (const uint64_t engine_id : running) engine.cancel(engine_id);  // reported by the next step
+}
+
+void DecodeWorker::drop_expired(search::Engine& engine) {
+  const Clock::time_point now = Clock::now();
+  if (now < next_expiry_) return;
+  next_expiry_ = now + std::chrono::milliseconds(20);
+  std::vector<Queue::Entry> dropped;
+  {
+    const std::lock_guard lock(mutex_);
+    dropped = waiting_.remove_if([&](const Queue::Entry& entry) { return entry.deadline <= now; });
+    counters_.waiting = std::ssize(waiting_);
+  }
+  for (auto one = running_.begin(); one != running_.end();) {
+    if (one->second.deadline > now) {
+      ++one;
+      continue;
+    }
+    engine.cancel(one->first);  // the next step reports it; nobody waits for that report any more
+    dropped.push_back(std::move(one->second));
+    one = running_.erase(one);
+  }
+  for (Queue::Entry& entry : dropped) {
+    ++counters_.expired;
+    search::Decoded decoded;
+    decoded.error = std::make_exception_ptr(DeadlineExceeded());
+    end(std::move(entry), std::move(decoded));
+  }
+}
+
+}  // namespace qkv::serve

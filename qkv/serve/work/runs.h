@@ -1,0 +1,68 @@
+#pragma once
+// Runs pipelines for a call: prepares requests on the calling thread, queues them at the model's worker, and
+// finishes them there. Each function queues all parts of a call or none.
+//
+// `done` receives one result per input, in order, possibly on another thread, possibly before the function
+// returns. The functions throw UsageError for bad options, QueueFull and ShuttingDown; `done` is then not
+// called.
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "qkv/pipelines/generate.h"
+#include "qkv/pipelines/translate.h"
+#include "qkv/serve/work/gather.h"
+#include "qkv/serve/work/served_model.h"
+
+namespace qkv::serve {
+
+void translate(ServedModel& model, const CallHandle& call, std::span<const pipelines::Source> sources,
+               const pipelines::TranslateOptions& options, Gather<pipelines::Translation>::Done done);
+
+// on_token of a prompt is called after each token, on the worker's thread, once its text (if any) has been
+// passed to Prompt::on_text; returning false ends the completion. Empty: none.
+using OnToken = std::function<bool(size_t prompt, const search::NewToken& token)>;
+void generate(ServedModel& model, const CallHandle& call, std::span<const pipelines::Prompt> prompts,
+              const pipelines::GenerateOptions& options, const OnToken& on_token,
+              Gather<pipelines::Generated>::Done done);
+
+template <class Result>
+Result failed_result(std::string error) {
+  Result result;
+  result.error = std::move(error);
+  return result;
+}
+
+// Texts through a text encoder: prepare(i) gives the pipeline's request of text i, finish(request, hidden)
+// its result.
+template <class Result, class Prepare, class Finish>
+void encode(ServedModel& model, const CallHandle& call, size_t texts, const Prepare& prepare,
+            const Finish& finish, typename Gather<Result>::Done done) {
+  const auto gather = std::make_shared<Gather<Result>>(texts, std::move(done));
+  std::vector<EncodeJob> jobs;
+  std::vector<std::pair<size_t, std::string>> errors;
+  for (size_t i = 0; i < texts; ++i) {
+    using Request = decltype(prepare(i));
+    const auto request = std::make_shared<const Request>(prepare(i));
+    if (!request->error.empty()) {
+      errors.emplace_back(i, request->error);
+      continue;
+    }
+    jobs.push_back(
+        {request, [i, request, gather, finish](const Tensor* hidden, const std::exception_ptr& error) {
+           try {
+             if (error) std::rethrow_exception(error);
+             gather->put(i, hidden ? finish(*request, *hidden) : failed_result<Result>("cancelled"));
+           } catch (...) {
+             gather->fail(i, std::current_exception());
+           }
+         }});
+  }
+  if (!jobs.empty()) model.encoder()->submit(call, std::move(jobs));
+  for (auto& [i, error] : errors) gather->put(i, failed_result<Result>(std::move(error)));
+}
+
+}  // namespace qkv::serve

@@ -1,0 +1,74 @@
+#include "qkv/serve/work/serial_worker.h"
+
+#include <optional>
+#include <utility>
+
+#include "qkv/serve/error.h"
+
+namespace qkv::serve {
+
+SerialWorker::SerialWorker(size_t queue) : queue_limit_(queue) {
+  thread_ = std::thread([this] { run(); });
+}
+
+SerialWorker::~SerialWorker() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void SerialWorker::submit(const CallHandle& call, SerialJob job) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopping_) throw ShuttingDown();
+    if (waiting_.size() >= queue_limit_) {
+      ++counters_.refused;
+      throw QueueFull(waiting_.size());
+    }
+    waiting_.push({.id = submitted_++,
+                   .client = call->client(),
+                   .deadline = call->deadline(),
+                   .job = {call, std::move(job)}});
+    counters_.waiting = std::ssize(waiting_);
+  }
+  changed_.notify_one();
+}
+
+void SerialWorker::run() {
+  while (true) {
+    std::optional<FairQueue<Queued>::Entry> entry;
+    bool stopping = false;
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] { return stopping_ || !waiting_.empty(); });
+      stopping = stopping_;
+      entry = waiting_.pop();
+      counters_.waiting = std::ssize(waiting_);
+      counters_.running = entry ? 1 : 0;
+    }
+    if (!entry) break;
+    const auto& [call, job] = entry->job;
+    if (call->cancelled()) {
+      ++counters_.cancelled;
+      continue;
+    }
+    try {
+      if (stopping) throw ShuttingDown();
+      if (call->deadline() <= Clock::now()) {
+        ++counters_.expired;
+        throw DeadlineExceeded();
+      }
+      counters_.count_step(1);
+      job.run();
+      ++counters_.done;
+    } catch (...) {
+      ++counters_.failed;
+      job.on_failed(std::current_exception());
+    }
+  }
+}
+
+}  // namespace qkv::serve

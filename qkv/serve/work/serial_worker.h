@@ -1,0 +1,54 @@
+#pragma once
+// A thread that runs the jobs of all clients of a model one after another: what has no batches, such as
+// attention weights and images.
+
+#include <condition_variable>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "qkv/serve/work/call.h"
+#include "qkv/serve/work/counters.h"
+#include "qkv/serve/work/fair_queue.h"
+
+namespace qkv::serve {
+
+struct SerialJob {
+  std::function<void()> run;                                 // may throw
+  std::function<void(const std::exception_ptr&)> on_failed;  // instead of run, or after it threw
+};
+
+class SerialWorker {
+ public:
+  // queue: waiting jobs at most.
+  explicit SerialWorker(size_t queue);
+  // Ends all jobs with ShuttingDown.
+  ~SerialWorker();
+  SerialWorker(const SerialWorker&) = delete;
+  SerialWorker& operator=(const SerialWorker&) = delete;
+
+  // A job whose call is cancelled before its turn is dropped. Throws QueueFull and ShuttingDown.
+  void submit(const CallHandle& call, SerialJob job);
+
+  const WorkerCounters& counters() const { return counters_; }
+
+ private:
+  struct Queued {
+    CallHandle call;
+    SerialJob job;
+  };
+
+  void run();
+
+  size_t queue_limit_;
+  WorkerCounters counters_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  FairQueue<Queued> waiting_;  // guarded, as are the next two
+  uint64_t submitted_ = 0;
+  bool stopping_ = false;
+  std::thread thread_;  // last: uses all of the above
+};
+
+}  // namespace qkv::serve

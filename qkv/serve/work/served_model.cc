@@ -1,0 +1,165 @@
+#include "qkv/serve/work/served_model.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <utility>
+
+#include "qkv/base/error.h"
+#include "qkv/base/files.h"
+#include "qkv/base/json.h"
+#include "qkv/explain/captured_report.h"
+#include "qkv/pipelines/text_attention.h"
+
+namespace qkv::serve {
+namespace {
+
+// The pipeline, if the model has its head.
+template <class Pipeline, class Model>
+std::optional<Pipeline> if_supported(const Model& model) {
+  try {
+    return Pipeline(model);
+  } catch (const UsageError&) {
+    return std::nullopt;
+  }
+}
+
+// ISO 639-2 codes of Marian's folders as the two-letter codes that clients use.
+std::string two_letters(const std::string& code) {
+  using Pair = std::pair<std::string_view, const char*>;
+  static constexpr std::array kCodes{
+      Pair{"eng", "en"}, Pair{"deu", "de"}, Pair{"ger", "de"}, Pair{"fra", "fr"}, Pair{"fre", "fr"},
+      Pair{"spa", "es"}, Pair{"ita", "it"}, Pair{"por", "pt"}, Pair{"nld", "nl"}, Pair{"rus", "ru"},
+      Pair{"zho", "zh"}, Pair{"jpn", "ja"}, Pair{"ara", "ar"}, Pair{"pol", "pl"}, Pair{"swe", "sv"},
+      Pair{"fin", "fi"}, Pair{"dan", "da"}, Pair{"ces", "cs"}, Pair{"ukr", "uk"}, Pair{"tur", "tr"}};
+  const auto found = std::ranges::find(kCodes, code, &Pair::first);
+  return found == kCodes.end() ? code : found->second;
+}
+
+Languages languages_of(const std::filesystem::path& folder) {
+  const std::filesystem::path file = folder / "tokenizer_config.json";
+  if (!std::filesystem::exists(file)) return {};
+  const JsonValue config = parse_json(read_file(file), file.string());
+  return {two_letters(config.string_or("source_lang", "")), two_letters(config.string_or("target_lang", ""))};
+}
+
+struct Opener {
+  Pipelines& pipelines;
+  std::string& kind;
+  std::vector<std::string>& tasks;
+
+  void operator()(const std::shared_ptr<const models::TranslationModel>& model) const {
+    kind = "translation";
+    tasks = {"translate", "score", "attention"};
+    pipelines.translator.emplace(model);
+    pipelines.pair_scorer.emplace(model);
+  }
+  void operator()(const std::shared_ptr<const qkv::pipelines::LoadedLanguageModel>& model) const {
+    kind = "language";
+    tasks = {"generate", "score", "attention"};
+    pipelines.generator.emplace(model);
+    pipelines.scorer.emplace(model);
+  }
+  void operator()(const std::shared_ptr<const qkv::pipelines::LoadedTextEncoder>& model) const {
+    kind = "text";
+    tasks = {"embed", "attention"};
+    pipelines.embedder.emplace(model);
+    pipelines.embed_options = pipelines.embedder->default_options();
+    pipelines.classifier = if_supported<qkv::pipelines::TextClassifier>(model);
+    if (pipelines.classifier) tasks.emplace_back("classify");
+    pipelines.tagger = if_supported<qkv::pipelines::TokenTagger>(model);
+    if (pipelines.tagger) tasks.emplace_back("tag");
+    pipelines.mask_filler = if_supported<qkv::pipelines::MaskFiller>(model);
+    if (pipelines.mask_filler) tasks.emplace_back("fill-mask");
+  }
+  void operator()(const std::shared_ptr<const qkv::pipelines::LoadedImageEncoder>& model) const {
+    kind = "image";
+    tasks = {"embed-image"};
+    pipelines.image_embedder.emplace(model);
+    pipelines.image_classifier = if_supported<qkv::pipelines::ImageClassifier>(model);
+    if (pipelines.image_classifier) tasks.emplace_back("classify-image");
+  }
+};
+
+struct Attention {
+  const std::string& text;
+  const std::string& target;
+  const std::string& name;
+
+  explain::AttentionReport operator()(const std::shared_ptr<const models::TranslationModel>& model) const {
+    return explain::attention_report(
+        pipelines::capture_text(*model, text, target, pipelines::default_options(*model).search), name);
+  }
+  explain::AttentionReport operator()(
+      const std::shared_ptr<const pipelines::LoadedImageEncoder>& /*model*/) const {
+    throw UsageError(concat("attention: expected a model that reads text, found ", name));
+  }
+  template <class Model>
+  explain::AttentionReport operator()(const std::shared_ptr<const Model>& model) const {
+    if (!target.empty())
+      throw UsageError(concat("target: expected none, because ", name, " reads one text, found one"));
+    return explain::attention_report(pipelines::capture_attention(*model, text), text, name);
+  }
+};
+
+}  // namespace
+
+ServedModel::ServedModel(std::string name, std::filesystem::path folder, const models::LoadOptions& load,
+                         const WorkOptions& options)
+    : name_(std::move(name)),
+      folder_(std::move(folder)),
+      created_(std::chrono::duration_cast<std::chrono::seconds>(
+                   std::chrono::system_clock::now().time_since_epoch())
+                   .count()),
+      opened_(qkv::pipelines::open_model(folder_, load)) {
+  options.engine.validate();
+  options.step_model.validate();
+  std::visit(Opener{pipelines_, kind_, tasks_}, opened_);
+  serial_ = std::make_unique<SerialWorker>(options.queue);
+  search::StepModelOptions step_model = options.step_model;
+  if (pipelines_.translator) {
+    languages_ = languages_of(folder_);
+    step_model.prefix_positions = 0;  // of language models only
+    const qkv::pipelines::Translator& translator = *pipelines_.translator;
+    const auto engine = [&translator, options, step_model] {
+      return translator.make_engine(options.engine, step_model);
+    };
+    decoder_ = std::make_unique<DecodeWorker>(engine, options.engine, options.queue);
+  } else if (pipelines_.generator) {
+    const qkv::pipelines::TextGenerator& generator = *pipelines_.generator;
+    const auto engine = [&generator, options, step_model] {
+      return generator.make_engine(options.engine, step_model);
+    };
+    decoder_ = std::make_unique<DecodeWorker>(engine, options.engine, options.queue);
+  } else if (pipelines_.embedder) {
+    encoder_ = std::make_unique<EncodeWorker>(pipelines_.embedder->model(), options.encode);
+  }
+}
+
+bool ServedModel::has(std::string_view task) const { return std::ranges::find(tasks_, task) != tasks_.end(); }
+
+const text::Tokenizer* ServedModel::tokenizer() const {
+  if (pipelines_.embedder) return &pipelines_.embedder->tokenizer();
+  if (pipelines_.generator) return &pipelines_.generator->model().tokenizer;
+  return nullptr;
+}
+
+std::optional<int64_t> ServedModel::max_input_tokens() const {
+  if (pipelines_.embedder) return pipelines_.embedder->model().config().max_positions;
+  if (pipelines_.generator) return pipelines_.generator->model().model->config().max_positions;
+  if (pipelines_.translator) return pipelines_.translator->model().config.most_tokens();
+  return std::nullopt;
+}
+
+explain::AttentionReport ServedModel::attention(const std::string& text, const std::string& target) const {
+  return std::visit(Attention{text, target, name_}, opened_);
+}
+
+void ServedModel::for_each_worker(
+    const std::function<void(const char* worker, const WorkerCounters& counters)>& use) const {
+  if (decoder_) use("decode", decoder_->counters());
+  if (encoder_) use("encode", encoder_->counters());
+  use("serial", serial_->counters());
+}
+
+}  // namespace qkv::serve

@@ -1,0 +1,103 @@
+#pragma once
+// A model folder at work: its pipelines, and the workers that run them for all clients.
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "qkv/explain/attention_report.h"
+#include "qkv/pipelines/classify.h"
+#include "qkv/pipelines/embed.h"
+#include "qkv/pipelines/fill_mask.h"
+#include "qkv/pipelines/generate.h"
+#include "qkv/pipelines/images.h"
+#include "qkv/pipelines/score.h"
+#include "qkv/pipelines/tag.h"
+#include "qkv/pipelines/translate.h"
+#include "qkv/serve/work/decode_worker.h"
+#include "qkv/serve/work/encode_worker.h"
+#include "qkv/serve/work/serial_worker.h"
+
+namespace qkv::serve {
+
+struct WorkOptions {
+  search::EngineOptions engine = {};
+  search::StepModelOptions step_model = {.prefix_positions = 4096};
+  EncodeOptions encode = {};
+  size_t queue = 256;  // requests that wait for a decoder, at most
+};
+
+// The pipelines that a model has; others are empty.
+struct Pipelines {
+  std::optional<pipelines::Translator> translator;
+  std::optional<pipelines::PairScorer> pair_scorer;
+  std::optional<pipelines::TextGenerator> generator;
+  std::optional<pipelines::TextScorer> scorer;
+  std::optional<pipelines::TextEmbedder> embedder;
+  pipelines::TextEmbedOptions embed_options;  // the folder's
+  std::optional<pipelines::TextClassifier> classifier;
+  std::optional<pipelines::TokenTagger> tagger;
+  std::optional<pipelines::MaskFiller> mask_filler;
+  std::optional<pipelines::ImageClassifier> image_classifier;
+  std::optional<pipelines::ImageEmbedder> image_embedder;
+};
+
+// The languages that a translation folder names in tokenizer_config.json.
+struct Languages {
+  std::string source, target;  // ISO 639-1 codes, or as the folder names them; empty: not named
+};
+
+// Threads may share a ServedModel. Calls hold it (Call::keep), so that a model that is replaced lives until
+// its last call ends.
+class ServedModel {
+ public:
+  // Throws the errors of pipelines::open_model(), and UsageError for bad options.
+  ServedModel(std::string name, std::filesystem::path folder, const models::LoadOptions& load,
+              const WorkOptions& options);
+
+  const std::string& name() const { return name_; }
+  const std::filesystem::path& folder() const { return folder_; }
+  const std::string& kind() const { return kind_; }                 // translation, language, text or image
+  const std::vector<std::string>& tasks() const { return tasks_; }  // translate, generate, embed, ...
+  bool has(std::string_view task) const;
+  int64_t created() const { return created_; }  // when it was opened, in seconds of Unix time
+  const Languages& languages() const { return languages_; }
+  const Pipelines& pipelines() const { return pipelines_; }
+  // The tokenizer of a text encoder or language model; null for others.
+  const text::Tokenizer* tokenizer() const;
+  // Tokens that an input may have; nothing: no limit.
+  std::optional<int64_t> max_input_tokens() const;
+
+  // The attention of one text; for an encoder-decoder, of a text and a translation (empty: the model's own).
+  explain::AttentionReport attention(const std::string& text, const std::string& target) const;
+
+  // Null if the model has none.
+  DecodeWorker* decoder() { return decoder_.get(); }
+  EncodeWorker* encoder() { return encoder_.get(); }
+  SerialWorker& serial() { return *serial_; }
+
+  // The counters of each worker: "decode", "encode", "serial".
+  void for_each_worker(
+      const std::function<void(const char* worker, const WorkerCounters& counters)>& use) const;
+
+ private:
+  std::string name_;
+  std::filesystem::path folder_;
+  std::string kind_;
+  std::vector<std::string> tasks_;
+  int64_t created_ = 0;
+  Languages languages_;
+  qkv::pipelines::OpenedModel opened_;
+  Pipelines pipelines_;
+  std::unique_ptr<DecodeWorker> decoder_;
+  std::unique_ptr<EncodeWorker> encoder_;
+  std::unique_ptr<SerialWorker> serial_;
+};
+
+using ModelHandle = std::shared_ptr<ServedModel>;
+
+}  // namespace qkv::serve
