@@ -1,0 +1,526 @@
+"""Tests the web page of `qkv serve` in Chromium, against an invented server (serve_page_mock.py) or a real one.
+
+    /usr/bin/python3 tests/interop/serve_page.py --screenshots /tmp/page
+    /usr/bin/python3 tests/interop/serve_page.py --url http://127.0.0.1:8080
+
+Requires Debian's chromium, chromium-driver and python3-selenium. Each panel is used, by pointer and by keyboard alone; then
+every state is checked at phone and desktop width, light and dark: no horizontal page scroll, no overlapping or clipped text,
+contrast of at least 4.5, no console messages. With --url, only what any server supports is checked.
+"""
+
+import argparse
+import struct
+import sys
+import tempfile
+import time
+import zlib
+from pathlib import Path
+
+from selenium import webdriver
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import WebDriverWait
+
+sys.path.insert(0, str(Path(__file__).parent))
+import serve_page_mock  # noqa: E402
+
+SIZES = [(360, 740), (1280, 800)]
+TEXTS = {
+    "translate": "The small house by the river is old and nobody lives there any more.",
+    "write": "Once upon a time",
+    "embed": "A cat sleeps on the sofa.\nA kitten naps on the couch.\nThe bank raised its interest rates.\nWhere is the station?",
+    "classify": "A quiet film that stays with you for days.\nTwo hours that I will not get back.",
+    "tag": "Ada Lovelace met Charles Babbage in London.\nThe Royal Society heard of the Analytical Engine.",
+    "fill-mask": "The capital of France is [MASK].",
+}
+HOSTILE = "<script>alert(1)</script> hostile <img src=x onerror=alert(1)> مرحبا שלום 👩‍👩‍👧 " + "w" * 150
+
+# Problems of the page as it is shown.
+CHECKS = r"""
+const problems = [], vw = document.documentElement.clientWidth;
+if (document.documentElement.scrollWidth > vw) problems.push(`page is ${document.documentElement.scrollWidth} wide in ${vw}`);
+const seen = e => { const s = getComputedStyle(e); return e.checkVisibility() && s.visibility === 'visible' && !e.closest('.hidden-text, .skip, [hidden]'); };
+const name = e => `${e.tagName.toLowerCase()}${e.id ? '#' + e.id : ''}.${e.className.baseVal ?? e.className} "${(e.textContent || e.value || '').trim().slice(0, 30)}"`;
+const pen = Object.assign(document.createElement('canvas'), {width: 1, height: 1}).getContext('2d', {willReadFrequently: true});
+const rgba = colour => {
+  const m = colour.match(/^color\(srgb ([\d.e+-]+) ([\d.e+-]+) ([\d.e+-]+)(?: \/ ([\d.]+))?\)$/);
+  if (m) return [255 * m[1], 255 * m[2], 255 * m[3], m[4] === undefined ? 1 : +m[4]];
+  pen.clearRect(0, 0, 1, 1); pen.fillStyle = colour; pen.fillRect(0, 0, 1, 1);
+  const d = pen.getImageData(0, 0, 1, 1).data; return [d[0], d[1], d[2], d[3] / 255];
+};
+const over = (a, b) => [0, 1, 2].map(i => a[i] * a[3] + b[i] * (1 - a[3])).concat(1);
+const light = c => { const f = [0, 1, 2].map(i => { const v = c[i] / 255; return v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; }); return 0.2126 * f[0] + 0.7152 * f[1] + 0.0722 * f[2]; };
+const ground = e => { if (!e) return [255, 255, 255, 1]; const c = rgba(getComputedStyle(e).backgroundColor); return c[3] === 1 ? c : over(c, ground(e.parentElement)); };
+const leaves = [], walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+for (let node; node = walker.nextNode();) {
+  const e = node.parentElement;
+  if (!node.data.trim() || ['SCRIPT', 'STYLE', 'NOSCRIPT', 'OPTION', 'TEXTAREA'].includes(e.tagName) || !seen(e)) continue;
+  const range = document.createRange(); range.selectNodeContents(node);
+  for (const r of range.getClientRects()) if (r.width > 1 && r.height > 1) leaves.push([e, r, node]);
+}
+const contrastOf = (e, ink, back) => {
+  const a = light(over(ink, back)), b = light(back), ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+  if (ratio < 4.495) problems.push(`contrast ${ratio.toFixed(2)}: ${name(e)} ${ink.map(x => Math.round(x))} on ${back.map(x => Math.round(x))}`);
+};
+const done = new Set();
+for (const [e] of leaves) {
+  if (done.has(e) || e.disabled) continue;
+  done.add(e);
+  const rect = e.namespaceURI.endsWith('svg') && e.parentElement.querySelector(':scope > rect');
+  const fill = rect && rgba(getComputedStyle(rect).fill), s = getComputedStyle(e);
+  contrastOf(e, rgba(e.namespaceURI.endsWith('svg') ? s.fill : s.color), fill && fill[3] === 1 ? fill : ground(e));
+}
+for (const e of document.querySelectorAll('input, textarea, select')) if (seen(e)) contrastOf(e, rgba(getComputedStyle(e).color), ground(e));
+for (const e of document.querySelectorAll('textarea, input')) if (seen(e)) contrastOf(e, rgba(getComputedStyle(e, '::placeholder').color), ground(e));
+// Text on text, what floats above the page excepted.
+const floats = e => e.closest('.menu, .tip, dialog');
+const flat = leaves.filter(([e]) => !floats(e));
+for (let i = 0; i < flat.length; i++) for (let j = i + 1; j < flat.length; j++) {
+  const [a, p, m] = flat[i], [b, q, n] = flat[j];
+  if (m === n || a.contains(b) && a.closest('.prose, .tagged, .lines') || b.contains(a) && b.closest('.prose, .tagged, .lines')) continue;
+  const w = Math.min(p.right, q.right) - Math.max(p.left, q.left), h = Math.min(p.bottom, q.bottom) - Math.max(p.top, q.top);
+  const inScroll = a.closest('.scroll') !== b.closest('.scroll');
+  if (w > 1.5 && h > 4 && !inScroll && problems.length < 40) problems.push(`overlap ${w.toFixed(0)}x${h.toFixed(0)}: ${name(a)} and ${name(b)}`);
+}
+for (const e of document.querySelectorAll('body *')) {
+  if (!seen(e)) continue;
+  const s = getComputedStyle(e);
+  if (['hidden', 'clip'].includes(s.overflowX) && e.scrollWidth > e.clientWidth + 1 && e.clientWidth && e.textContent.trim() && !e.namespaceURI.endsWith('svg')) problems.push(`clipped ${e.scrollWidth} in ${e.clientWidth}: ${name(e)}`);
+  if (e.tagName === 'BUTTON' && e.scrollWidth > e.clientWidth + 1) problems.push(`button too narrow: ${name(e)}`);
+}
+for (const [e, r] of leaves) if (!e.closest('.scroll') && (r.left < -1 || r.right > vw + 1)) problems.push(`outside the page: ${name(e)}`);
+for (const e of document.querySelectorAll('button, select, input, textarea')) {
+  if (!seen(e)) continue;
+  const label = e.getAttribute('aria-label') || e.labels?.[0]?.textContent || e.textContent;
+  if (!label.trim()) problems.push(`no label: ${name(e)}`);
+}
+if (document.querySelector('main script, main img, #menu script, #tip script')) problems.push('markup came through');
+return problems;
+"""
+
+
+def png(width=240, height=180):
+    """A picture: a sun over hills."""
+    rows = b""
+    for y in range(height):
+        rows += b"\0"
+        for x in range(width):
+            sun = (x - 150) ** 2 + (y - 70) ** 2 < 900
+            hill = y > 120 + 20 * ((x * 7 % width) / width - 0.5)
+            rows += bytes((250, 205, 90) if sun else (60, 120, 70) if hill else (120 + y // 3, 170, 225))
+
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)) +
+            chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+
+
+class Page:
+    def __init__(self, url, folder):
+        options = webdriver.ChromeOptions()
+        for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
+                         "--force-device-scale-factor=1"):
+            options.add_argument(argument)
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+        self.driver = webdriver.Chrome(options=options)
+        self.url, self.folder, self.problems, self.checks = url, folder, [], 0
+        self.size, self.dark = SIZES[1], False
+        self.image = folder / "picture.png"
+        self.image.write_bytes(png())
+
+    def look(self, size, dark):
+        self.size, self.dark = size, dark
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride",
+                                    {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": False})
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [
+            {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}, {"name": "prefers-reduced-motion", "value": "reduce"}]})
+
+    def open(self, hash=""):
+        self.driver.get("about:blank")
+        self.driver.get(self.url + "/" + hash)
+        self.wait("not document.getElementById('tabs').hidden", "tabs")
+
+    def run(self, script, *values):
+        return self.driver.execute_script(script, *values)
+
+    def wait(self, condition, what, seconds=20):
+        try:
+            WebDriverWait(self.driver, seconds, 0.05).until(lambda _: self.run("return " + condition.replace("not ", "!")))
+            return True
+        except Exception:  # noqa: BLE001
+            self.problems.append(f"never happened: {what}")
+            return False
+
+    def expect(self, true, what):
+        self.checks += 1
+        if not true:
+            self.problems.append(f"failed: {what}")
+            print("  failed:", what)
+
+    def one(self, selector):
+        return self.driver.find_element(By.CSS_SELECTOR, selector)
+
+    def all(self, selector):
+        return self.driver.find_elements(By.CSS_SELECTOR, selector)
+
+    def fill(self, selector, text):
+        self.run("const e = document.querySelector(arguments[0]); e.value = arguments[1];"
+                 "e.dispatchEvent(new Event('input', {bubbles: true}))", selector, text)
+
+    def submit(self, panel, text=None):
+        if text is not None:
+            self.fill(f"#{panel}-text", text)
+        self.run(f"document.querySelector('#{panel}-form .main').click()")
+        self.idle(panel)
+
+    def idle(self, panel):
+        self.wait(f"not document.getElementById('{panel}-card').classList.contains('busy')", f"{panel} finished", 40)
+
+    def keys(self, *keys):
+        for key in keys:
+            ActionChains(self.driver, duration=0).send_keys(key).perform()
+
+    def active(self, expression):
+        return self.run(f"const e = document.activeElement; return {expression}")
+
+    def snap(self, name):
+        """Checks the page as it is, and photographs it."""
+        where = f"{name}, {self.size[0]}x{self.size[1]}, {'dark' if self.dark else 'light'}"
+        found = self.run(CHECKS)
+        self.checks += 1
+        self.problems += [f"{where}: {problem}" for problem in found]
+        for problem in found[:6]:
+            print(f"  {where}: {problem}")
+        file = f"{name}-{self.size[0]}-{'dark' if self.dark else 'light'}.png"
+        self.driver.save_screenshot(str(self.folder / file))
+
+    def whole(self, name):
+        """Photographs the whole page."""
+        width, height = self.size
+        full = self.run("return document.documentElement.scrollHeight")
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride",
+                                    {"width": width, "height": max(full, height), "deviceScaleFactor": 1, "mobile": False})
+        self.snap(name)
+        self.look(self.size, self.dark)
+
+    def console(self, allowed=()):
+        for row in self.driver.get_log("browser"):
+            if row["level"] in ("SEVERE", "WARNING") and not any(part in row["message"] for part in allowed):
+                self.problems.append(f"console: {row['message']}")
+                print("  console:", row["message"])
+
+
+def looks(page):
+    for size in SIZES:
+        for dark in (False, True):
+            page.look(size, dark)
+            yield
+
+
+def panels(page):
+    return page.run("return [...document.querySelectorAll('#tabs button')].map(b => b.id.slice(4))")
+
+
+def check_generic(page):
+    """What any server supports: every panel empty, and used with its model."""
+    page.look(SIZES[1], False)
+    page.open()
+    found = panels(page)
+    print("panels:", ", ".join(found))
+    page.expect(found, "the page has panels")
+    for _ in looks(page):
+        page.open()
+        for panel in found:
+            page.run(f"document.getElementById('tab-{panel}').click()")
+            page.snap(f"empty-{panel}")
+    for _ in looks(page):
+        page.open()
+        for panel in found:
+            page.run(f"document.getElementById('tab-{panel}').click()")
+            if panel == "image":
+                page.one("#image-file").send_keys(str(page.image))
+                time.sleep(0.3)
+                page.idle("image")
+                page.whole("image")
+                continue
+            if panel == "write":
+                page.fill("#write-max_tokens", "60")
+                page.fill("#write-seed", "3")
+            kinds = page.run("return location.hash.slice(1)") if panel == "read" else panel
+            page.submit(panel, TEXTS[kinds if panel == "read" else panel])
+            if kinds != "fill-mask":
+                page.expect(page.run(f"return document.getElementById('{panel}-error').hidden"), f"{panel} gave no error")
+            page.whole(panel)
+    page.console()
+
+
+def check_translate(page, server):
+    page.look(SIZES[1], False)
+    page.open("#translate")
+    page.fill("#translate-text", TEXTS["translate"])
+    page.run("document.querySelector('#translate-form .main').click()")
+    page.wait("document.querySelectorAll('.target-words .new').length >= 2", "words appear as found")
+    page.idle("translate")
+    page.expect(page.one(".target-words").text == serve_page_mock.translated(TEXTS["translate"]), "the translation")
+    page.expect(len(page.all("#translate-nbest tbody tr")) == 4, "four hypotheses")
+    page.expect(len(page.all("#translate-tree-scroll g.node")) > 20, "a tree")
+    page.expect(page.all("#translate-tree-scroll g.node.best"), "its best path")
+    before = len(server.seen)
+    word = page.all(".target-words .word")[2]
+    ActionChains(page.driver).move_to_element(word).perform()
+    page.wait("document.querySelector('.line-pair.attending') && !document.getElementById('translate-foot').hidden", "attention comes")
+    page.expect([path for path, _ in server.seen[before:]] == ["/v1/attention"], "attention is fetched once, when needed")
+    weights = page.run("return [...document.querySelectorAll('.source-words span')].map(e => +e.style.getPropertyValue('--w'))")
+    page.expect(max(weights) == 1 and min(weights) < 0.5, f"source words are shaded: {weights}")
+    for _ in looks(page):
+        ActionChains(page.driver).move_to_element(page.all(".target-words .word")[4]).perform()
+        page.snap("translate-attention")
+        page.run("document.querySelectorAll('.target-words .word')[2].click()")
+        page.wait("document.querySelectorAll('#menu button').length == 5", "alternatives")
+        page.snap("translate-menu")
+        page.keys(Keys.ESCAPE)
+    page.look(SIZES[1], False)
+    # A choice in the menu, with the keyboard only.
+    page.run("document.querySelectorAll('.target-words .word')[0].focus()")
+    page.keys(Keys.ARROW_RIGHT, Keys.ARROW_RIGHT, Keys.ENTER)
+    page.wait("document.querySelectorAll('#menu button').length == 5 && document.activeElement.closest('#menu')", "a menu with focus")
+    sent = [body for path, body in server.seen if path == "/v1/translate"][-1]
+    page.expect(sent["prefix"] == "das kleine" and sent["alternatives"] == 5 and "nbest" not in sent, f"the prefix: {sent}")
+    page.keys(Keys.ARROW_DOWN)
+    chosen = page.active("e.querySelector('b').textContent")
+    page.expect(chosen == "Gebäude", f"the second alternative: {chosen}")
+    page.keys(Keys.ENTER)
+    page.idle("translate")
+    page.expect(page.one(".target-words").text.startswith("das kleine Gebäude am"), "the translation continues from the choice")
+    page.expect(page.active("e.textContent") == "Gebäude", "focus stays on the word")
+    page.expect(len(page.all(".word.forced")) == 3, "chosen words are marked")
+    for _ in looks(page):
+        page.whole("translate-chosen")
+    page.look(SIZES[1], False)
+    page.keys(Keys.ENTER)
+    page.wait("document.querySelectorAll('#menu button').length == 5", "the menu opens")
+    page.keys(Keys.ESCAPE)
+    page.expect(page.active("e.textContent") == "Gebäude", "Escape gives focus back")
+    # The tree, with the keyboard only.
+    page.run("document.querySelector('g.node[tabindex=\"0\"]').focus()")
+    page.keys(Keys.ARROW_RIGHT, Keys.ARROW_RIGHT, Keys.ARROW_DOWN)
+    page.expect("Step 3" in (page.active("e.getAttribute('aria-label')") or ""), "arrow keys move in the tree")
+    page.wait("!document.getElementById('tip').hidden", "a tooltip in the tree")
+    for _ in looks(page):
+        page.run("document.activeElement.blur(); document.querySelector('#translate-tree-card').scrollIntoView({block: 'end'});"
+                 "document.querySelectorAll('g.node.best')[3].focus()")
+        page.snap("translate-tree")
+    page.look(SIZES[1], False)
+    page.run("document.getElementById('translate-pruned').click()")
+    page.expect(not page.all("g.node.pruned:not(.best)"), "pruned candidates can be hidden")
+    page.run("document.querySelectorAll('#translate-nbest button')[1].click()")
+    page.expect("shown" in page.all("#translate-nbest tbody tr")[1].get_attribute("class"), "another hypothesis is shown")
+    # Several lines, one of which fails; an error of the whole request; a newer request ends an older one.
+    page.submit("translate", "The house is old.\nThis will fail here.\nNobody lives there.")
+    page.expect(len(page.all(".line-pair")) == 3 and len(page.all(".line-pair .error")) == 1, "three lines, one error")
+    for _ in looks(page):
+        page.snap("translate-lines")
+    page.look(SIZES[1], False)
+    page.console()
+    page.submit("translate", "refuse")
+    page.expect("<b>bold</b>" in page.one("#translate-error").text, "the server's message is shown as text")
+    page.snap("translate-error")
+    page.console(["400"])
+    page.fill("#translate-text", "slow")
+    page.run("document.querySelector('#translate-form .main').click()")
+    page.submit("translate", "The house")
+    page.expect(page.one(".target-words").text == "das Haus", "a newer request ends an older one")
+    page.run("document.getElementById('translate-beam').value = '1'")
+    page.submit("translate", "The house is old.")
+    page.expect(page.run("return document.getElementById('translate-nbest-card').hidden"), "greedy search has no n-best list")
+    # Another model, without attention: alignments are shown.
+    page.run("const m = document.getElementById('model'); m.value = 'marian-small'; m.dispatchEvent(new Event('change'))")
+    page.submit("translate", "The house is old.")
+    page.expect([body for path, body in server.seen if path == "/v1/translate"][-1]["model"] == "marian-small", "the chosen model")
+    page.run("document.querySelectorAll('.target-words .word')[1].focus()")
+    weights = page.run("return [...document.querySelectorAll('.source-words span')].map(e => +e.style.getPropertyValue('--w'))")
+    page.expect(weights[1] == 1 and sum(weights) == 1, f"alignments shade source words: {weights}")
+    page.console()
+
+
+def check_write(page, server):
+    page.open("#write")
+    page.fill("#write-max_tokens", "30")
+    page.fill("#write-top_k", "40")
+    page.fill("#write-seed", "5")
+    page.submit("write", TEXTS["write"])
+    page.expect(len(page.all("#write-out .token")) == 30, "thirty tokens")
+    sent = server.seen[-1][1]
+    page.expect((sent["top_k"], sent["seed"], sent["temperature"], sent["logprobs"]) == (40, 5, 0.8, 5) and "min_p" not in sent, f"sampling: {sent}")
+    page.expect("perplexity" in page.one("#write-stats").text, "statistics")
+    for _ in looks(page):
+        page.run("document.activeElement.blur(); document.querySelectorAll('#write-out .token')[7].focus()")
+        page.wait("document.querySelectorAll('#tip tr').length >= 3", "a tooltip with alternatives")
+        page.snap("write-tip")
+    page.keys(Keys.ARROW_RIGHT, Keys.END)
+    page.expect(page.active("e.dataset.at") == "29", "arrow keys move among tokens")
+    page.fill("#write-max_tokens", "400")
+    page.run("document.querySelector('#write-form .main').click()")
+    page.wait("document.querySelectorAll('#write-out .token').length > 5", "tokens stream")
+    page.run("document.getElementById('write-stop').focus()")
+    page.keys(Keys.ENTER)
+    page.idle("write")
+    count = len(page.all("#write-out .token"))
+    page.expect(5 < count < 400 and page.one("#write-stage").text == "Stopped", f"Stop stops: {count}")
+    time.sleep(0.4)
+    page.expect(len(page.all("#write-out .token")) == count, "nothing comes after Stop")
+    page.console()
+    page.fill("#write-max_tokens", "20")
+    page.submit("write", "refuse")
+    page.expect("1024" in page.one("#write-error").text, "the server's message")
+    page.console(["400"])
+
+
+def check_others(page):
+    page.look(SIZES[1], False)
+    page.open("#embed")
+    page.submit("embed", TEXTS["embed"])
+    page.expect(len(page.all("#embed-map tbody td:not(.self)")) == 12, "a similarity for each pair")
+    page.expect(page.one("#embed-note").text.startswith("Closest: 1 and 2"), "the closest pair")
+    page.submit("embed", "one")
+    page.expect("at least two" in page.one("#embed-error").text, "one sentence is not enough")
+    page.submit("embed", "\n".join(f"Sentence number {i} {'is long ' * i}" for i in range(12)))
+    for _ in looks(page):
+        page.whole("embed-many")
+    for task in ("classify", "tag", "fill-mask"):
+        page.look(SIZES[1], False)
+        page.open(f"#{task}")
+        page.expect(page.one("#tab-read").get_attribute("aria-selected") == "true", f"#{task} opens its panel")
+        page.submit("read", TEXTS[task])
+        for _ in looks(page):
+            page.whole(task)
+        page.look(SIZES[1], False)
+    page.expect(page.one("#read-out .name").text == "paris", "mask candidates")
+    page.submit("read", "no mask\nA [MASK] and a [MASK].")
+    page.expect(len(page.all("#read-out .error")) == 1 and len(page.all("#read-out .labels")) == 2, "an error and two masks")
+    page.open("#tag")
+    page.submit("read", "Für Ada Lovelace 👩 in London.")
+    marks = [mark.text for mark in page.all("#read-out mark bdi")]
+    page.expect(marks == ["Ada Lovelace", "London"], f"offsets in bytes: {marks}")
+    page.open("#image")
+    page.one("#image-file").send_keys(str(page.image))
+    page.wait("document.querySelectorAll('#image-labels li').length == 5", "labels of the image")
+    page.idle("image")
+    picture = "return document.getElementById('image-canvas').toDataURL()"
+    rollout = page.run(picture)
+    page.run("document.querySelectorAll('#image-views button')[1].click()")
+    page.expect(page.run(picture) != rollout, "a head differs from the rollout")
+    page.run("const h = document.getElementById('image-head'); h.value = '2'; h.dispatchEvent(new Event('change'))")
+    page.expect("head 3" in page.one("#image-canvas").get_attribute("aria-label"), "the head is named")
+    for _ in looks(page):
+        page.whole("image-head")
+    page.console()
+
+
+def check_keyboard(page):
+    page.look(SIZES[1], False)
+    page.open()
+    page.keys(Keys.TAB)
+    page.expect(page.active("e.className") == "skip", "first, a link to the content")
+    page.keys(Keys.TAB)
+    page.expect(page.active("e.id") == "model", "then the model")
+    page.keys(Keys.TAB)
+    page.expect(page.active("e.getAttribute('role')") == "tab", "then the tabs, as one stop")
+    page.keys(Keys.ARROW_RIGHT)
+    page.expect(page.active("e.id") == "tab-write" and page.run("return location.hash") == "#write", "arrow keys change the tab")
+    page.keys(Keys.END)
+    page.expect(page.active("e.id") == "tab-image", "End: the last tab")
+    page.keys(Keys.HOME, Keys.TAB)
+    page.expect(page.active("e.id") == "translate-text", "then the panel")
+    page.keys("The house is old.")
+    page.keys(Keys.CONTROL + Keys.ENTER)
+    page.wait("document.querySelector('#translate-card').classList.contains('busy') || document.querySelector('.word')", "Ctrl+Enter translates")
+    page.idle("translate")
+    stops = []
+    page.run("document.getElementById('translate-text').focus()")
+    for _ in range(16):
+        page.keys(Keys.TAB)
+        stops.append(page.active("e.id || e.getAttribute('class') || e.tagName"))
+        ring = page.active("(s => s.outlineStyle !== 'none' || getComputedStyle(e.querySelector('rect') || e).strokeWidth === '3px' || e === document.body)(getComputedStyle(e))")
+        page.expect(ring, f"visible focus on {stops[-1]}")
+    page.expect(any("word" in stop for stop in stops) and any("node" in stop for stop in stops), f"words and tree are reached: {stops}")
+    page.expect(sum("word" in stop.split() for stop in stops) == 1, f"words are one stop: {stops}")
+    page.console()
+
+
+def check_hostile(page):
+    for _ in looks(page):
+        page.open("#translate")
+        page.submit("translate", HOSTILE + "\n" + "مرحبا بكم في العالم")
+        page.run("document.querySelectorAll('.target-words .word')[0].focus()")
+        page.whole("hostile-translate")
+        page.run("document.querySelectorAll('.target-words .word')[0].click()")
+        page.wait("document.querySelectorAll('#menu button').length > 1", "alternatives of hostile text")
+        page.snap("hostile-menu")
+        for panel, task in (("write", "write"), ("embed", "embed"), ("read", "classify"), ("read", "tag"), ("read", "fill-mask")):
+            page.open("#" + task)
+            if panel == "write":
+                page.fill("#write-max_tokens", "60")
+            text = HOSTILE.replace("\n", " ")
+            page.submit(panel, text + "\nsecond" if panel == "embed" else text + " [MASK]" if task == "fill-mask" else text)
+            page.whole(f"hostile-{task}")
+        page.expect(page.run("return document.querySelectorAll('script').length") == 1, "no script came in")
+    page.console()
+
+
+def check_states(page, folder):
+    """Loading, nothing loaded, one model, a key, no server."""
+    key = serve_page_mock.Server(key="secret", models=["gpt2"]).start()
+    page.url = key.url
+    page.look(SIZES[1], False)
+    page.driver.get(page.url)
+    page.wait("document.getElementById('key-dialog').open", "the key is asked for")
+    for _ in looks(page):
+        page.snap("key")
+    page.keys("wrong", Keys.ENTER)
+    page.wait("document.getElementById('key-dialog').open && document.getElementById('key-note').textContent.includes('not accept')", "asked again")
+    page.keys("secret", Keys.ENTER)
+    page.wait("!document.getElementById('tabs').hidden", "the key is accepted")
+    page.expect(panels(page) == ["write"], "only the panel that the model supports")
+    page.snap("one-model")
+    page.console(["401"])
+    none = serve_page_mock.Server(models=[]).start()
+    page.driver.get(none.url)
+    page.wait("document.getElementById('start-text').textContent.startsWith('No model')", "no model")
+    for _ in looks(page):
+        page.snap("no-model")
+    page.console()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--url", help="a running `qkv serve`, instead of the invented server")
+    parser.add_argument("--screenshots", type=Path, help="folder for screenshots; default: a new temporary folder")
+    parser.add_argument("--only", help="a check: generic, translate, write, others, keyboard, hostile, states")
+    arguments = parser.parse_args()
+    folder = arguments.screenshots or Path(tempfile.mkdtemp(prefix="serve-page-"))
+    folder.mkdir(parents=True, exist_ok=True)
+    server = None if arguments.url else serve_page_mock.Server().start()
+    page = Page(arguments.url.rstrip("/") if arguments.url else server.url, folder)
+    checks = {"generic": lambda: check_generic(page)}
+    if server:
+        checks |= {"translate": lambda: check_translate(page, server), "write": lambda: check_write(page, server),
+                   "others": lambda: check_others(page), "keyboard": lambda: check_keyboard(page),
+                   "hostile": lambda: check_hostile(page), "states": lambda: check_states(page, folder)}
+    try:
+        for name, check in checks.items():
+            if not arguments.only or name in arguments.only.split(","):
+                print(f"{name} ...", flush=True)
+                check()
+    finally:
+        page.driver.quit()
+    print(f"screenshots: {folder}")
+    print(f"{page.checks} checks, {len(page.problems)} problems")
+    for problem in page.problems:
+        print("  " + problem)
+    sys.exit(1 if page.problems else 0)
+
+
+if __name__ == "__main__":
+    main()
