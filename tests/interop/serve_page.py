@@ -29,7 +29,7 @@ SIZES = [(360, 740), (1280, 800)]
 TEXTS = {
     "translate": "The small house by the river is old and nobody lives there any more.",
     "write": "Once upon a time",
-    "embed": "A cat sleeps on the sofa.\nA kitten naps on the couch.\nThe bank raised its interest rates.\nWhere is the station?",
+    "embed": "A cat sleeps on the sofa.\nA cat naps on the old sofa.\nThe bank raised its interest rates.\nWhere is the station?",
     "classify": "A quiet film that stays with you for days.\nTwo hours that I will not get back.",
     "tag": "Ada Lovelace met Charles Babbage in London.\nThe Royal Society heard of the Analytical Engine.",
     "fill-mask": "The capital of France is [MASK].",
@@ -55,7 +55,7 @@ const ground = e => { if (!e) return [255, 255, 255, 1]; const c = rgba(getCompu
 const leaves = [], walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
 for (let node; node = walker.nextNode();) {
   const e = node.parentElement;
-  if (!node.data.trim() || ['SCRIPT', 'STYLE', 'NOSCRIPT', 'OPTION', 'TEXTAREA'].includes(e.tagName) || !seen(e)) continue;
+  if (!node.data.trim() || ['SCRIPT', 'STYLE', 'NOSCRIPT', 'OPTION', 'TEXTAREA'].includes(e.tagName) || e.closest('.faint') || !seen(e)) continue;
   const range = document.createRange(); range.selectNodeContents(node);
   for (const r of range.getClientRects()) if (r.width > 1 && r.height > 1) leaves.push([e, r, node]);
 }
@@ -139,14 +139,14 @@ class Page:
     def open(self, hash=""):
         self.driver.get("about:blank")
         self.driver.get(self.url + "/" + hash)
-        self.wait("not document.getElementById('tabs').hidden", "tabs")
+        self.wait("!document.getElementById('tabs').hidden", "tabs")
 
     def run(self, script, *values):
         return self.driver.execute_script(script, *values)
 
     def wait(self, condition, what, seconds=20):
         try:
-            WebDriverWait(self.driver, seconds, 0.05).until(lambda _: self.run("return " + condition.replace("not ", "!")))
+            WebDriverWait(self.driver, seconds, 0.05).until(lambda _: self.run("return " + condition))
             return True
         except Exception:  # noqa: BLE001
             self.problems.append(f"never happened: {what}")
@@ -175,7 +175,7 @@ class Page:
         self.idle(panel)
 
     def idle(self, panel):
-        self.wait(f"not document.getElementById('{panel}-card').classList.contains('busy')", f"{panel} finished", 40)
+        self.wait(f"!document.getElementById('{panel}-card').classList.contains('busy')", f"{panel} finished", 40)
 
     def keys(self, *keys):
         for key in keys:
@@ -274,6 +274,7 @@ def check_translate(page, server):
     weights = page.run("return [...document.querySelectorAll('.source-words span')].map(e => +e.style.getPropertyValue('--w'))")
     page.expect(max(weights) == 1 and min(weights) < 0.5, f"source words are shaded: {weights}")
     for _ in looks(page):
+        page.run("document.activeElement.blur(); document.querySelector('#translate-card').scrollIntoView()")
         ActionChains(page.driver).move_to_element(page.all(".target-words .word")[4]).perform()
         page.snap("translate-attention")
         page.run("document.querySelectorAll('.target-words .word')[2].click()")
@@ -434,7 +435,7 @@ def check_keyboard(page):
     page.keys(Keys.HOME, Keys.TAB)
     page.expect(page.active("e.id") == "translate-text", "then the panel")
     page.keys("The house is old.")
-    page.keys(Keys.CONTROL + Keys.ENTER)
+    ActionChains(page.driver, duration=0).key_down(Keys.CONTROL).send_keys(Keys.ENTER).key_up(Keys.CONTROL).perform()
     page.wait("document.querySelector('#translate-card').classList.contains('busy') || document.querySelector('.word')", "Ctrl+Enter translates")
     page.idle("translate")
     stops = []

@@ -18,6 +18,7 @@ function svg(tag, attributes, text) {
   return made;
 }
 const percent = p => p > 0 && p < 0.0005 ? '< 0.1 %' : `${(100 * p).toFixed(p < 0.0995 ? 1 : 0)} %`;
+const number = (x, digits) => x.toFixed(digits).replace('-', '\u2212');
 const plural = (n, word) => `${n} ${word}${n === 1 ? '' : 's'}`;
 const weight = (made, w) => { made.style.setProperty('--w', clamp(w || 0, 0, 1).toFixed(3)); return made; };
 const say = text => { $('live').textContent = text; };
@@ -43,6 +44,7 @@ function askKey() {
     $('key-form').onsubmit = () => {
       given = $('key').value.trim() !== '';
       if (given) sessionStorage.setItem(KEY, $('key').value.trim());
+      if (given) poll();
     };
     $('key-cancel').onclick = () => dialog.close();
     dialog.onclose = () => { asking = null; answer(given); };
@@ -105,6 +107,9 @@ async function work(name, note, task) {
   card.setAttribute('aria-busy', 'true');
   show(`${name}-error`, false);
   if (note) $(`${name}-stage`).textContent = note;
+  if (card.getBoundingClientRect().top > innerHeight - 140) {  // on a phone, results come below the form
+    card.scrollIntoView({block: 'start', behavior: matchMedia('(prefers-reduced-motion: reduce)').matches ? 'auto' : 'smooth'});
+  }
   try {
     await task(signal);
   } catch (error) {
@@ -640,7 +645,7 @@ function placeMenu() {
   menu.style.left = `${clamp(box.left - 10, 12, Math.max(wide - menu.offsetWidth - 12, 12)) + scrollX}px`;
   menu.style.top = `${box.bottom + 6 + scrollY}px`;
   const below = menu.getBoundingClientRect().bottom - innerHeight + 12;
-  if (below > 0) scrollBy({top: Math.min(below, box.top - 12)});
+  if (below > 0 && box.top > 60) scrollBy({top: Math.min(below, box.top - 60)});
 }
 function closeMenu(refocus) {
   if ($('menu').hidden) return;
@@ -688,8 +693,8 @@ function showNBest(line) {
     };
     const cell = element('td', 'text', button);
     if (hypothesis.complete === false) cell.append(element('span', 'quiet', ' \u00b7 cut at the length limit'));
-    return element('tr', i === line.shown ? 'shown' : '', element('td', '', i + 1), cell, element('td', '', hypothesis.score.toFixed(3)),
-                   element('td', 'extra', hypothesis.log_probability?.toFixed(2) ?? ''), element('td', 'extra', hypothesis.tokens?.length ?? ''));
+    return element('tr', i === line.shown ? 'shown' : '', element('td', '', i + 1), cell, element('td', '', number(hypothesis.score, 3)),
+                   element('td', 'extra', Number.isFinite(hypothesis.log_probability) ? number(hypothesis.log_probability, 2) : ''), element('td', 'extra', hypothesis.tokens?.length ?? ''));
   })));
 }
 
@@ -733,6 +738,12 @@ function showTree(line) {
   const width = x - GAP + 8, height = TOP + rows * ROW;
   const tree = svg('svg', {class: 'tree', width, height, viewBox: `0 0 ${width} ${height}`, role: 'group',
                            'aria-label': `Beam trace, ${plural(steps.length, 'step')}. Arrow keys move from token to token.`});
+  const labelOf = ({label, x, y}) => {  // with a faint word boundary symbol
+    const mark = label.length > 1 && '\u2581\u0120'.includes(label[0]) ? label[0] : '', text = svg('text', {x: x + 9, y: y + 17});
+    if (mark) text.append(svg('tspan', {class: 'faint'}, mark));
+    text.append(label.slice(mark.length));
+    return text;
+  };
   const edges = svg('g', {'aria-hidden': 'true'}), marks = svg('g', {});
   edges.append(svg('circle', {cx: 10, cy: TOP + HIGH / 2, r: 4, class: 'edge best'}));
   kept.forEach((column, step) => {
@@ -745,9 +756,9 @@ function showTree(line) {
     for (const node of column) {
       const made = svg('g', {class: `node ${node.fate}${node.best ? ' best' : ''}`, tabindex: -1, role: 'img',
                              'aria-label': `Step ${step + 1}, ${visible(node.token)}, probability ${percent(Math.exp(node.log_probability))}, ` +
-                               `score ${node.score.toFixed(3)}, ${node.fate}${node.best ? ', in the translation shown' : ''}`});
+                               `score ${number(node.score, 3)}, ${node.fate}${node.best ? ', in the translation shown' : ''}`});
       made.append(svg('rect', {x: node.x, y: node.y, width: node.width, height: HIGH, rx: 7}),
-                  svg('text', {x: node.x + 9, y: node.y + 17}, node.label));
+                  labelOf(node));
       node.made = made;
       made.qkvNode = node;
       marks.append(made);
@@ -759,9 +770,9 @@ function showTree(line) {
     if (!here) { hush(); return; }
     const node = here.qkvNode, row = (name, value) => element('tr', '', element('td', '', name), element('td', '', value));
     tell(here, [element('strong', '', element('bdi', '', visible(node.token))), element('div', 'place', `step ${node.step + 1}, rank ${node.rank + 1}, ${node.fate}`),
-                element('table', '', row('probability', percent(Math.exp(node.log_probability))), row('sum of log P', node.total.toFixed(3)),
-                        row('length penalty', node.penalty.toFixed(3)), ...node.coverage ? [row('coverage', node.coverage.toFixed(3))] : [],
-                        row('score', node.score.toFixed(3)))]);
+                element('table', '', row('probability', percent(Math.exp(node.log_probability))), row('sum of log P', number(node.total, 3)),
+                        row('length penalty', node.penalty.toFixed(3)), ...node.coverage ? [row('coverage', number(node.coverage, 3))] : [],
+                        row('score', number(node.score, 3)))]);
   };
   tree.addEventListener('keydown', event => {
     const node = event.target.closest('g.node')?.qkvNode;
@@ -771,7 +782,7 @@ function showTree(line) {
                   ArrowRight: children.find(next => next.best) || children[0] || kept[step + 1]?.[0], End: kept[kept.length - 1][0]};
     if (!(event.key in near)) return;
     event.preventDefault();
-    event.stopPropagation();
+    event.stopImmediatePropagation();
     if (!near[event.key]) return;
     near[event.key].made.focus({preventScroll: true});
     near[event.key].made.scrollIntoView({block: 'nearest', inline: 'center'});
@@ -895,13 +906,13 @@ function showSimilarity(texts, vectors) {
   const rows = texts.map((text, i) => element('tr', '', header([element('span', 'at', i + 1), element('bdi', '', text)], 'row'), ...texts.map((_, j) => {
     if (i === j) return element('td', 'self', '1');
     const near = n > 2 && pair.includes(i) && pair.includes(j);
-    return weight(element('td', near ? 'top' : '', cosine[i][j].toFixed(2)), shade(cosine[i][j]));
+    return weight(element('td', near ? 'near' : '', number(cosine[i][j], 2)), shade(cosine[i][j]));
   })));
   const caption = element('caption', 'hidden-text', 'Cosine similarity of each pair of sentences');
   $('embed-map').replaceChildren(caption, element('thead', '', head), element('tbody', '', ...rows));
-  $('embed-low').textContent = low.toFixed(2);
-  $('embed-high').textContent = high.toFixed(2);
-  $('embed-note').textContent = n > 2 ? `Closest: ${pair[0] + 1} and ${pair[1] + 1}, ${high.toFixed(2)}.` : '';
+  $('embed-low').textContent = number(low, 2);
+  $('embed-high').textContent = number(high, 2);
+  $('embed-note').textContent = n > 2 ? `Closest: ${pair[0] + 1} and ${pair[1] + 1}, ${number(high, 2)}.` : '';
   show('embed-empty', false);
   show('embed-scroll');
   show('embed-foot', n > 2);
@@ -1132,7 +1143,7 @@ addEventListener('resize', () => { cancelAnimationFrame(redraw); redraw = reques
 // ---- Load of the server --------------------------------------------------------------------------------------------
 
 const rates = [];
-let seen = null, timer = 0;
+let seen = null, timer = 0, pause = 2000;
 function metric(text, name) {
   let sum = 0, found = false;
   for (const row of text.split('\n')) {
@@ -1145,13 +1156,16 @@ function metric(text, name) {
 async function poll() {
   clearTimeout(timer);
   if (document.hidden) return;
-  timer = setTimeout(poll, 2000);
   let text;
   try {
     const reply = await fetch('/metrics', {headers: headers()});
-    if (!reply.ok) { if (reply.status === 404) clearTimeout(timer); show('load', false); return; }
-    text = await reply.text();
-  } catch { show('load', false); return; }
+    if (reply.ok) text = await reply.text();
+    else if (reply.status < 500) { show('load', false); return; }  // none here, or only with a key
+  } catch { /* the server does not answer */ }
+  clearTimeout(timer);
+  pause = text === undefined ? Math.min(2 * pause, 30000) : 2000;
+  timer = setTimeout(poll, pause);
+  if (text === undefined) { seen = null; show('load', false); return; }
   const total = metric(text, 'qkv_requests_total') ?? 0, now = performance.now();
   if (seen) rates.push(Math.max(0, (total - seen.total) / (now - seen.now) * 1000));
   seen = {total, now};
