@@ -255,12 +255,48 @@ def check_generic(page):
     page.console()
 
 
+def check_checks(page):
+    """The checks find what they are for."""
+    page.look(SIZES[0], False)
+    page.open()
+    faults = {"contrast": "color: #b8b8b8", "clipped": "width: 40px; overflow: hidden; white-space: nowrap", "page is": "width: 900px",
+              "overlap": "margin-bottom: -20px; height: 20px", "outside": "transform: translateX(-60px)"}
+    for problem, style in faults.items():
+        page.run("const p = document.createElement('p'); p.id = 'fault'; p.textContent = 'Some words of text'; p.style.cssText = arguments[0];"
+                 "const q = document.createElement('p'); q.id = 'after'; q.textContent = 'More words of text';"
+                 "document.querySelector('main').prepend(p, q)", style)
+        page.expect(any(one.startswith(problem) for one in page.run(CHECKS)), f"a fault is found: {problem}")
+        page.run("document.getElementById('fault').remove(); document.getElementById('after').remove()")
+    page.expect(page.run(CHECKS) == [], "without faults, none")
+
+
+def check_load(page, server):
+    """The sparkline; no polling in a hidden tab."""
+    page.look(SIZES[1], False)
+    page.open()
+    time.sleep(8.5)
+    page.snap("load")
+    page.expect(page.run("return document.querySelector('#spark .line').getAttribute('d').split('L').length") >= 3, "a sparkline")
+    page.expect(page.one("#queue").text == "2" and page.one("#running").text == "3", "queue and running requests")
+    page.run("Object.defineProperty(document, 'hidden', {configurable: true, get: () => true});"
+             "document.dispatchEvent(new Event('visibilitychange'))")
+    time.sleep(0.5)
+    before = server.polls
+    time.sleep(3)
+    page.expect(server.polls == before, "a hidden tab does not poll")
+    page.run("delete document.hidden; document.dispatchEvent(new Event('visibilitychange'))")
+    time.sleep(0.5)
+    page.expect(server.polls == before + 1, "a visible one does")
+    page.console()
+
+
 def check_translate(page, server):
     page.look(SIZES[1], False)
     page.open("#translate")
     page.fill("#translate-text", TEXTS["translate"])
     page.run("document.querySelector('#translate-form .main').click()")
     page.wait("document.querySelectorAll('.target-words .new').length >= 2", "words appear as found")
+    page.snap("translate-busy")
     page.idle("translate")
     page.expect(page.one(".target-words").text == serve_page_mock.translated(TEXTS["translate"]), "the translation")
     page.expect(len(page.all("#translate-nbest tbody tr")) == 4, "four hypotheses")
@@ -498,7 +534,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--url", help="a running `qkv serve`, instead of the invented server")
     parser.add_argument("--screenshots", type=Path, help="folder for screenshots; default: a new temporary folder")
-    parser.add_argument("--only", help="a check: generic, translate, write, others, keyboard, hostile, states")
+    parser.add_argument("--only", help="a check: generic, translate, write, others, keyboard, hostile, checks, load, states")
     arguments = parser.parse_args()
     folder = arguments.screenshots or Path(tempfile.mkdtemp(prefix="serve-page-"))
     folder.mkdir(parents=True, exist_ok=True)
@@ -508,7 +544,7 @@ def main():
     if server:
         checks |= {"translate": lambda: check_translate(page, server), "write": lambda: check_write(page, server),
                    "others": lambda: check_others(page), "keyboard": lambda: check_keyboard(page),
-                   "hostile": lambda: check_hostile(page), "states": lambda: check_states(page, folder)}
+                   "hostile": lambda: check_hostile(page), "checks": lambda: check_checks(page), "load": lambda: check_load(page, server), "states": lambda: check_states(page, folder)}
     try:
         for name, check in checks.items():
             if not arguments.only or name in arguments.only.split(","):

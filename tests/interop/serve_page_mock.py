@@ -157,6 +157,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             name, kind = FILES[self.path]
             return self.send((PAGE / name).read_bytes(), kind)
         if self.path == "/metrics":
+            self.server.polls += 1
             self.server.requests += random.randrange(0, 9)
             return self.send(f'# TYPE qkv_requests_total counter\nqkv_requests_total{{path="/v1/translate",status="200"}} '
                              f'{self.server.requests}\nqkv_requests_total{{path="/metrics"}} 5\nqkv_queue_requests 2\n'
@@ -301,7 +302,7 @@ class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
 
     def __init__(self, port=0, key=None, pause=0.02, models=None):
         super().__init__(("127.0.0.1", port), Handler)
-        self.key, self.pause, self.requests, self.cut, self.seen = key, pause, 0, 0, []
+        self.key, self.pause, self.requests, self.polls, self.cut, self.seen = key, pause, 0, 0, 0, []
         self.models = [name for name, _, _ in MODELS] if models is None else models
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
 

@@ -35,7 +35,7 @@ const headers = () => {
 
 let asking = null;  // one dialog for all calls that wait for a key
 function askKey() {
-  asking ||= new Promise(answer => {
+  asking = asking || new Promise(answer => {
     const dialog = $('key-dialog'), had = sessionStorage.getItem(KEY);
     $('key-note').textContent = had ? 'The server did not accept this key.'
                                     : 'This server asks for a key. It is kept until you close the tab.';
@@ -402,6 +402,8 @@ function translate() {
       reply.translations.forEach((translation, i) => takeTranslation(lines[i], translation));
     }
     finishTranslation(beam);
+  }).then(() => {
+    if (!$('translate-error').hidden && !lines.some(line => line.translation)) $('translate-lines').replaceChildren();
   });
 }
 function finishTranslation(beam) {
@@ -498,6 +500,10 @@ function attentionOf(line) {
       if (!reply.cross?.length) return;
       Object.assign(state, {cross: reply.cross, source: wordsOf(reply.source), target: wordsOf(reply.target).filter(word => !word.special)});
       fillLayers(reply.cross.length);
+      if (line.attention === state && line.sourceWords.length !== state.source.length) {
+        line.sourceWords = state.source;
+        drawSource(line);
+      }
       if (line.attention === state && line.pointed?.isConnected) attend(line, line.pointed);
     }, error => { if (line.attention === state && error.name === 'AbortError') line.attention = null; });
   }
@@ -665,7 +671,12 @@ $('menu').addEventListener('keydown', event => {
   items[to].focus();
 });
 addEventListener('pointerdown', event => { if (!event.target.closest('#menu, .word')) closeMenu(false); });
-addEventListener('resize', () => closeMenu(false));
+let wide = innerWidth;
+addEventListener('resize', () => {
+  hush();
+  if (innerWidth !== wide) closeMenu(false);  // a phone's bars change the height only
+  wide = innerWidth;
+});
 
 function showEvidence() {
   const line = lines[at];
@@ -722,7 +733,7 @@ function showTree(line) {
   const tokens = line.hypotheses[line.shown]?.tokens || [], nodes = columns.flat();
   const ends = node => node.chain.every((token, i) => token === tokens[tokens.length - node.chain.length + i]);
   let best = nodes.filter(node => node.fate === 'finished' && node.chain.length <= tokens.length && ends(node)).pop();
-  best ||= nodes.filter(node => node.fate === 'kept' && node.chain.every((token, i) => token === tokens[i])).pop();
+  best = best || nodes.filter(node => node.fate === 'kept' && node.chain.every((token, i) => token === tokens[i])).pop();
   for (; best; best = best.parent) best.best = true;
 
   const ROW = 33, HIGH = 25, TOP = 24, GAP = 46;
