@@ -57,7 +57,9 @@ for (let node; node = walker.nextNode();) {
   const e = node.parentElement;
   if (!node.data.trim() || ['SCRIPT', 'STYLE', 'NOSCRIPT', 'OPTION', 'TEXTAREA'].includes(e.tagName) || e.closest('.faint') || !seen(e)) continue;
   const range = document.createRange(); range.selectNodeContents(node);
-  for (const r of range.getClientRects()) if (r.width > 1 && r.height > 1) leaves.push([e, r, node]);
+  // Lines that a clamp hides, with an ellipsis, are not shown.
+  const bottom = getComputedStyle(e).webkitLineClamp === 'none' ? Infinity : e.getBoundingClientRect().bottom;
+  for (const r of range.getClientRects()) if (r.top < bottom - 2 && r.width > 1 && r.height > 1) leaves.push([e, r, node]);
 }
 const contrastOf = (e, ink, back) => {
   const a = light(over(ink, back)), b = light(back), ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
@@ -452,6 +454,12 @@ def check_others(page):
     page.expect("head 3" in page.one("#image-canvas").get_attribute("aria-label"), "the head is named")
     for _ in looks(page):
         page.whole("image-head")
+    # Dropped, and in a format that the browser cannot show.
+    page.run("const data = new DataTransfer(); data.items.add(new File(['P6'], 'photo.ppm'));"
+             "document.getElementById('image-card').dispatchEvent(new DragEvent('drop', {dataTransfer: data, bubbles: true, cancelable: true}))")
+    page.wait("document.getElementById('image-caption').textContent === 'photo.ppm'", "a dropped file")
+    page.idle("image")
+    page.expect("rollout" in page.one("#image-canvas").get_attribute("aria-label"), "its rollout is drawn")
     page.console()
 
 

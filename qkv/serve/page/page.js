@@ -914,7 +914,7 @@ function showSimilarity(texts, vectors) {
   const span = high - low, shade = c => span < 1e-6 ? 0.5 : (c - low) / span;
   const header = (content, scope, className) => { const cell = element('th', className, ...content); cell.scope = scope; return cell; };
   const head = element('tr', '', element('td', 'self'), ...texts.map((text, i) => header([String(i + 1)], 'col')));
-  const rows = texts.map((text, i) => element('tr', '', header([element('span', 'at', i + 1), element('bdi', '', text)], 'row'), ...texts.map((_, j) => {
+  const rows = texts.map((text, i) => element('tr', '', header([element('div', 'name', element('span', 'at', i + 1), element('bdi', '', text))], 'row'), ...texts.map((_, j) => {
     if (i === j) return element('td', 'self', '1');
     const near = n > 2 && pair.includes(i) && pair.includes(j);
     return weight(element('td', near ? 'near' : '', number(cosine[i][j], 2)), shade(cosine[i][j]));
@@ -1180,13 +1180,13 @@ async function poll() {
   const total = metric(text, 'qkv_requests_total') ?? 0, now = performance.now();
   if (seen) rates.push(Math.max(0, (total - seen.total) / (now - seen.now) * 1000));
   seen = {total, now};
-  if (rates.length > 60) rates.shift();
+  if (rates.length > 30) rates.shift();
   const rate = rates[rates.length - 1] || 0, queue = metric(text, 'qkv_queue_requests') ?? 0, busy = metric(text, 'qkv_running_requests') ?? 0;
   $('rate').textContent = rate < 9.95 ? rate.toFixed(1) : Math.round(rate);
   $('queue').textContent = queue;
   $('running').textContent = busy;
   $('load').setAttribute('aria-label', `${rate.toFixed(1)} requests per second, ${busy} running, ${queue} in the queue`);
-  const top = Math.max(1, ...rates), points = rates.map((r, i) => `${(96 - (rates.length - 1 - i) * 96 / 59).toFixed(1)} ${(24.5 - 22 * r / top).toFixed(1)}`);
+  const top = Math.max(1, ...rates), points = rates.map((r, i) => `${(96 - (rates.length - 1 - i) * 96 / 29).toFixed(1)} ${(24.5 - 22 * r / top).toFixed(1)}`);
   $('spark').querySelector('.line').setAttribute('d', points.length ? `M${points.join('L')}` : '');
   $('spark').querySelector('.area').setAttribute('d', points.length ? `M${points[0].split(' ')[0]} 26L${points.join('L')}L96 26Z` : '');
   show('load');
