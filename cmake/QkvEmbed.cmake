@@ -1,6 +1,6 @@
-# Embeds text files (pages, styles, scripts) as constants.
+# Embeds text files (pages, styles, scripts, descriptions) as constants.
 #
-# qkv_embed(<layer> <folder>): the .html, .css and .js files of qkv/<layer>/<folder> become std::string_views of the
+# qkv_embed(<layer> <folder>): the .html, .css, .js and .json files of qkv/<layer>/<folder> become std::string_views of the
 # namespace qkv::<layer>::<folder>, named for their files: common.css is kCommonCss. A header of the layer declares them;
 # a declared constant without a file does not link.
 function(qkv_embed layer folder)
@@ -8,7 +8,8 @@ function(qkv_embed layer folder)
     return()
   endif()
   file(GLOB files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/qkv/${layer}/${folder}/*.html
-       ${PROJECT_SOURCE_DIR}/qkv/${layer}/${folder}/*.css ${PROJECT_SOURCE_DIR}/qkv/${layer}/${folder}/*.js)
+       ${PROJECT_SOURCE_DIR}/qkv/${layer}/${folder}/*.css ${PROJECT_SOURCE_DIR}/qkv/${layer}/${folder}/*.js
+       ${PROJECT_SOURCE_DIR}/qkv/${layer}/${folder}/*.json)
   set(source ${CMAKE_CURRENT_BINARY_DIR}/${layer}_${folder}.cc)
   string(REPLACE ";" "," list "${files}")
   add_custom_command(

@@ -10,8 +10,8 @@ set(QKV_PRIVATE_HEADERS
   "/kernels/(backend|cpu|reference)/"
   "/kernels/(attention|backend|broadcast|dispatch|embedding|gated|key_value_cache|label_loss|loss|matmul|norm|optimizer|pointwise|product|rotary|segments|weight_rows|weights)\\.h$"
   "/tensor/device_memory\\.h$"
-  "/base/(hash|per_thread|processors|require_memory|string_index|thread)\\.h$" "/data/(batches_by_length|exif|image_limits|jpeg|png|shuffle|labels/json_lines)\\.h$"
-  "/base/(hash|per_thread|processors|require_memory|string_index|thread)\\.h$" "/data/images/(binary_file|class_folders|planes)\\.h$" "/data/(batches_by_length|exif|image_limits|jpeg|png|shuffle)\\.h$"
+  "/base/(hash|per_thread|processors|require_memory|string_index|thread)\\.h$"
+  "/data/(batches_by_length|exif|image_limits|jpeg|png|shuffle|labels/json_lines)\\.h$" "/data/images/(binary_file|class_folders|planes)\\.h$"
   "/search/(alternatives|beam|candidates|constraints|hypotheses|samples|sampling|step_scores)\\.h$"
   "/pipelines/proof/(files|numbers)\\.h$" "/pipelines/(checks|pieces|row_results|run_engine|sentence_transformer)\\.h$"
   "/train/(svg_axis|table3/reproduction_folder)\\.h$" "/explain/(page_parts|pages|palette|report_file|svg_parts)\\.h$"
@@ -20,6 +20,7 @@ set(QKV_PRIVATE_HEADERS
   "/models/hub/(adapter_files|config_reader|config_writer|family|weight_map|tensor_files|weights)\\.h$"
   "/models/(position_grid|validate)\\.h$"
   # The public tokenizer headers are tokenizer.h and translation_tokenizer.h.
+  "/serve/(page\\.h|http/(connection|core|form|url)\\.h|protocols/(completion|fields|json_text|stop_texts)\\.h|work/(gather|runs)\\.h)"
   "/text/(files|steps|token_models|training)/" "/text/(added_tokens|post_processing|tokenizer_parts)\\.h$")
 
 # qkv_public_headers(<variable>): their paths, relative to the source folder.

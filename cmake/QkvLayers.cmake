@@ -7,6 +7,10 @@ target_compile_features(qkv_flags INTERFACE cxx_std_20)
 target_compile_options(qkv_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion)
 # Math functions need not set errno; nothing else about arithmetic is relaxed.
 target_compile_options(qkv_flags INTERFACE -fno-math-errno)
+# To clang, a local name in one of several files compiled as one shadows a constant of another.
+if(QKV_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL Clang)
+  target_compile_options(qkv_flags INTERFACE -Wno-shadow)
+endif()
 if(QKV_WERROR)
   target_compile_options(qkv_flags INTERFACE -Werror)
 endif()

@@ -79,7 +79,8 @@ void Beam::advance(std::span<const RowStep> steps) {
     rows_ = std::move(next);
     if (!can_improve()) rows_.clear();
     const bool greedy = options_.beam == 1;
-    if (greedy && !tell({sample_, candidates.front().id, candidates.front().log_probability}))
+    if (greedy &&
+        !tell({sample_, candidates.front().id, candidates.front().log_probability, steps.front().top}))
       return cut_rows();
   }
   if (candidates.empty() || at_limit()) {

@@ -28,6 +28,7 @@ inline bool better(const Candidate& a, const Candidate& b) {
 struct RowStep {
   std::vector<Candidate> candidates = {};
   std::span<const float> attended = {};  // the attention to each source token, if there is a coverage penalty
+  std::vector<TokenProbability> top = {};  // the most likely tokens, if the request asks for them
 };
 
 class Hypotheses {

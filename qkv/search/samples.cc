@@ -16,7 +16,7 @@ void Samples::advance(std::span<const RowStep> steps) {
     for (const Candidate& candidate : steps[r].candidates) {
       Row row = continued(rows_[r], candidate);
       if (first) row.sample = static_cast<int32_t>(&candidate - steps[r].candidates.data());
-      const bool wanted = tell({row.sample, candidate.id, candidate.log_probability});
+      const bool wanted = tell({row.sample, candidate.id, candidate.log_probability, steps[r].top});
       if (ends(candidate.id)) {
         finished_.push_back(finished(rows_[r], candidate));
       } else if (wanted) {

@@ -122,10 +122,17 @@ struct SearchTrace {
   std::vector<std::vector<TraceEntry>> steps;  // after the prefix; candidates in descending order
 };
 
+struct TokenProbability {
+  int32_t id = 0;
+  float log_probability = 0;  // natural logarithm
+};
+
 struct NewToken {
   int32_t sample = 0;  // index of the sample or alternative
   int32_t id = 0;
   float log_probability = 0;
+  // The most likely tokens of the step, best first, ties by id: Request::top of them. Valid during the call.
+  std::span<const TokenProbability> top = {};
 };
 
 // A source to decode, with its options.
@@ -135,6 +142,7 @@ struct Request {
   std::vector<int32_t> prefix = {};  // the forced beginning of the output; its log-probability counts as 0
   uint64_t key = 0;                  // with the seed, determines all random numbers
   SearchTrace* trace = nullptr;      // records the candidates of a beam search; null: none
+  int top = 0;                       // tokens in NewToken::top, in greedy search and sampling; 0: none
   // Called with each token after the prefix, the end token included, as soon as it is final: at once in
   // greedy search and sampling, at the end for the best output of a beam search. Returning false ends that
   // output. Runs on the thread that calls Engine::step().

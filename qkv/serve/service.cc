@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
+#include <nlohmann/json.hpp>
 #include <random>
 #include <utility>
 
@@ -11,20 +13,40 @@
 namespace qkv::serve {
 namespace {
 
-// Counts the answer when it is complete, and adds what all answers have.
+// What is known of a request before its answer.
+struct RequestNote {
+  std::string route, id, client, method, path;
+};
+
+std::string log_line(const RequestNote& note, int status, double seconds, int64_t bytes) {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  nlohmann::ordered_json line{
+      {"time", static_cast<double>(std::chrono::duration_cast<std::chrono::milliseconds>(now).count()) / 1e3},
+      {"id", note.id},
+      {"client", note.client},
+      {"method", note.method},
+      {"path", note.path},
+      {"status", status},
+      {"seconds", std::round(seconds * 1e6) / 1e6},
+      {"bytes", bytes}};
+  return line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+// Counts and logs the answer when it is complete, and adds what all answers have.
 class CountedReply : public Reply {
  public:
-  CountedReply(ReplyHandle reply, RequestMetrics& metrics, std::string route, std::string cors_origin)
-      : reply_(std::move(reply)),
-        metrics_(metrics),
-        route_(std::move(route)),
-        cors_origin_(std::move(cors_origin)) {}
+  CountedReply(ReplyHandle reply, RequestMetrics& metrics, const ServiceOptions& options, RequestNote note)
+      : reply_(std::move(reply)), metrics_(metrics), options_(options), note_(std::move(note)) {}
   ~CountedReply() override {
-    if (!counted_) metrics_.count_cancelled(route_);
+    if (!counted_.exchange(true)) {
+      metrics_.count_cancelled(note_.route);
+      log(kClientLeft);
+    }
   }
 
   bool send(HttpResponse response) override {
     const int status = response.status;
+    bytes_ += std::ssize(response.body);
     add_headers(response);
     const bool sent = reply_->send(std::move(response));
     if (sent) count(status);
@@ -32,10 +54,14 @@ class CountedReply : public Reply {
   }
   bool begin(HttpResponse response) override {
     status_ = response.status;
+    bytes_ += std::ssize(response.body);
     add_headers(response);
     return reply_->begin(std::move(response));
   }
-  bool write(std::string data) override { return reply_->write(std::move(data)); }
+  bool write(std::string data) override {
+    bytes_ += std::ssize(data);
+    return reply_->write(std::move(data));
+  }
   void end() override {
     const bool left = reply_->closed();
     reply_->end();
@@ -45,19 +71,29 @@ class CountedReply : public Reply {
   void on_closed(std::function<void()> callback) override { reply_->on_closed(std::move(callback)); }
 
  private:
+  static constexpr int kClientLeft = 499;  // nginx's status for it
+
   void add_headers(HttpResponse& response) const {
-    if (!cors_origin_.empty()) response.headers.emplace_back("Access-Control-Allow-Origin", cors_origin_);
+    if (!options_.cors_origin.empty())
+      response.headers.emplace_back("Access-Control-Allow-Origin", options_.cors_origin);
+  }
+  double seconds() const { return std::chrono::duration<double>(Clock::now() - began_).count(); }
+  void log(int status) const {
+    if (options_.log) options_.log(log_line(note_, status, seconds(), bytes_));
   }
   void count(int status) {
     if (counted_.exchange(true)) return;
-    metrics_.count(route_, status, std::chrono::duration<double>(Clock::now() - began_).count());
+    metrics_.count(note_.route, status, seconds());
+    log(status);
   }
 
   ReplyHandle reply_;
   RequestMetrics& metrics_;
-  std::string route_, cors_origin_;
+  const ServiceOptions& options_;
+  RequestNote note_;
   Clock::time_point began_ = Clock::now();
   int status_ = 200;
+  std::atomic<int64_t> bytes_ = 0;
   std::atomic<bool> counted_ = false;
 };
 
@@ -122,8 +158,10 @@ void Service::handle(HttpRequest request, ReplyHandle reply) {
   const bool preflight = request.method == "OPTIONS" && !options_.cors_origin.empty() && !allowed.empty();
   const bool known =
       std::ranges::any_of(options_.keys, [&](const std::string& one) { return equal_keys(one, key); });
-  auto counted = std::make_shared<CountedReply>(std::move(reply), metrics_, found ? found->path : "other",
-                                                options_.cors_origin);
+  const std::string logged_client = key.empty() ? request.peer : concat("key ", key.substr(0, 4), "...");
+  auto counted = std::make_shared<CountedReply>(
+      std::move(reply), metrics_, options_,
+      RequestNote{found ? found->path : "other", id, logged_client, request.method, request.path});
   const auto exchange =
       std::make_shared<Exchange>(std::move(request), std::move(counted), std::move(id), client,
                                  Clock::now() + deadline, found ? found->error_shape : openai_error);

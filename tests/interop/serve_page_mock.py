@@ -25,7 +25,7 @@ FILES = {"/": ("index.html", "text/html; charset=utf-8"), "/page.css": ("page.cs
 MODELS = [("opus-mt-en-de", "translation", ["translate", "score", "attention"]), ("marian-small", "translation", ["translate"]),
           ("gpt2", "language", ["generate", "score", "attention"]), ("all-minilm-l6", "text", ["embed", "attention"]),
           ("distilbert-sst2", "text", ["classify"]), ("bert-ner", "text", ["tag"]), ("bert-base", "text", ["fill-mask", "attention"]),
-          ("vit-base", "image", ["classify-image", "embed-image", "attention"])]
+          ("vit-base", "image", ["classify-image", "embed-image", "attention-image"])]
 HOSTILE = "<script>alert(1)</script> <img src=x onerror=alert(2)> &amp; " + "Donaudampfschiff" * 9 + " مرحبا بالعالم 👩‍👩‍👧 שלום"
 GERMAN = {"the": "das", "small": "kleine", "house": "Haus", "by": "am", "river": "Fluss", "is": "ist", "old": "alt", "and": "und",
           "nobody": "niemand", "lives": "wohnt", "there": "dort", "any": "mehr", "more": "mehr"}
@@ -221,7 +221,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def attention(self, body):
         source, target = pieces(body["text"]) + ["</s>"], pieces(body.get("target") or translated(body["text"])) + ["</s>"]
         draw = random.Random(seed_of(body["text"]))
-        self.send({"source": source, "target": target, "cross": softmaxed(draw, len(target), len(source), 6, 2)})
+        layers = [{"part": "cross", "layer": i, "heads": heads}
+                  for i, heads in enumerate(softmaxed(draw, len(target), len(source), 6, 2))]
+        self.send({"source_tokens": source, "target_tokens": target, "layers": layers})
 
     def completions(self, body):
         if "refuse" in body["prompt"]:
@@ -293,8 +295,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
         def blob(x, y, size):
             raw = [math.exp(-((r - y) ** 2 + (c - x) ** 2) / size) + 0.05 * draw.random() for r in range(rows) for c in range(columns)]
             return [w / sum(raw) for w in raw]
-        self.send({"grid": [rows, columns], "rollout": blob(8, 6, 14), "layers": [
-            [blob(draw.uniform(2, 12), draw.uniform(2, 12), 6) for _ in range(4)] for _ in range(3)]})
+        # Of the first token only: the page draws no other.
+        self.send({"own_tokens": ["[CLS]"], "patches": {"rows": rows, "columns": columns},
+                   "rollout": [[[0.1] + blob(8, 6, 14)]], "layers": [
+                       {"layer": i, "heads": [[[0.1] + blob(draw.uniform(2, 12), draw.uniform(2, 12), 6)] for _ in range(4)]}
+                       for i in range(3)]})
 
 
 class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):

@@ -28,7 +28,7 @@ struct ServeArguments {
   int64_t body_bytes = 8 << 20, connections = 4096;
   double idle_timeout = 75;
   bool reuse_port = false;
-  std::string key_file, cors_origin, certificate, private_key;
+  std::string key_file, cors_origin, certificate, private_key, log;
 };
 
 std::chrono::milliseconds milliseconds_of(const char* option, double seconds) {
@@ -50,6 +50,27 @@ std::set<std::string, std::less<>> read_keys(const std::string& file) {
   return keys;
 }
 
+// Appends lines to a file. A line that cannot be written is lost, which is said once: requests go on.
+class LogFile {
+ public:
+  explicit LogFile(const std::string& path) : path_(path), file_(path, std::ios::app) {
+    if (!file_) throw IoError(concat(path, ": cannot be opened for appending"));
+  }
+  void add(const std::string& line) {
+    const std::lock_guard lock(mutex_);
+    file_ << line << '\n' << std::flush;
+    if (!file_ && !std::exchange(failed_, true))
+      say(concat(path_, ": lines of the log are lost: cannot write"));
+    file_.clear();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::string path_;
+  std::ofstream file_;
+  bool failed_ = false;
+};
+
 serve::ServerOptions server_options(const ServeArguments& arguments) {
   serve::ServerOptions options;
   for (const std::string& model : arguments.models)
@@ -70,6 +91,11 @@ serve::ServerOptions server_options(const ServeArguments& arguments) {
   options.service.deadline = milliseconds_of("--deadline", arguments.deadline);
   options.service.keys = read_keys(arguments.key_file);
   options.service.cors_origin = arguments.cors_origin;
+  if (!arguments.log.empty()) {
+    options.service.log = [file = std::make_shared<LogFile>(arguments.log)](const std::string& line) {
+      file->add(line);
+    };
+  }
   options.http.host = arguments.host;
   if (arguments.port < 0 || arguments.port > 65535)
     throw UsageError(concat("--port: expected 0 to 65535, found ", arguments.port));
@@ -172,6 +198,10 @@ void add_serve(Command& app) {
   add_option(*command, "--key-file", arguments->key_file, "FILE",
              "API keys, one a line, that requests send as 'Authorization: Bearer KEY' (default: none, open\n"
              "to all)");
+  add_option(
+      *command, "--log", arguments->log, "FILE",
+      "Append a JSON line for each request, without its texts: time, id, client, path, status, seconds,\n"
+      "bytes; /dev/stderr works too (default: none)");
   add_option(*command, "--cors-origin", arguments->cors_origin, "ORIGIN",
              "Web pages of this origin may send requests; '*': of any (default: none)");
   add_option(*command, "--certificate", arguments->certificate, "FILE",

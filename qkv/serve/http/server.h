@@ -12,19 +12,20 @@
 namespace qkv::serve {
 
 struct HttpOptions {
-  std::string host = "127.0.0.1";  // address to listen on; "::" listens on IPv6 and IPv4
-  uint16_t port = 8080;            // 0: any free port
-  bool reuse_port = false;         // SO_REUSEPORT: several processes share the port
-  int handler_threads = 2;         // threads that run the handler
-  int64_t body_bytes = 8 << 20;    // largest body of a request; more is answered 413
-  int64_t header_bytes = 16 << 10;         // of the request line and all header fields; more is answered 431
-  int64_t stream_buffer_bytes = 1 << 20;   // unsent bytes of a stream before its client counts as gone
-  int64_t connections = 4096;              // open at once; more are answered 503 and closed
-  std::chrono::milliseconds header_timeout{10'000};  // from the first byte of a request to the end of its header
-  std::chrono::milliseconds body_timeout{30'000};    // from the end of the header to the end of the body
-  std::chrono::milliseconds idle_timeout{75'000};    // between requests of a connection
-  std::chrono::milliseconds write_timeout{30'000};   // without progress of a write
-  std::string certificate = {}, private_key = {};    // PEM files: both given, TLS 1.2 or later; none: plain
+  std::string host = "127.0.0.1";         // address to listen on; "::" listens on IPv6 and IPv4
+  uint16_t port = 8080;                   // 0: any free port
+  bool reuse_port = false;                // SO_REUSEPORT: several processes share the port
+  int handler_threads = 2;                // threads that run the handler
+  int64_t body_bytes = 8 << 20;           // largest body of a request; more is answered 413
+  int64_t header_bytes = 16 << 10;        // of the request line and all header fields; more is answered 431
+  int64_t stream_buffer_bytes = 1 << 20;  // unsent bytes of a stream before its client counts as gone
+  int64_t connections = 4096;             // open at once; more are answered 503 and closed
+  std::chrono::milliseconds header_timeout{
+      10'000};  // from the first byte of a request to the end of its header
+  std::chrono::milliseconds body_timeout{30'000};   // from the end of the header to the end of the body
+  std::chrono::milliseconds idle_timeout{75'000};   // between requests of a connection
+  std::chrono::milliseconds write_timeout{30'000};  // without progress of a write
+  std::string certificate = {}, private_key = {};   // PEM files: both given, TLS 1.2 or later; none: plain
 
   // Throws UsageError naming the field, what was expected and what was found.
   void validate() const;

@@ -289,7 +289,7 @@ const TABS = [
 const HASHES = {translate: 'translate', generate: 'write', embed: 'embed', classify: 'classify', tag: 'tag', 'fill-mask': 'fill-mask', image: 'image'};
 let models = [], task = '';
 const chosen = {};  // the model of each task
-const can = (model, wanted) => wanted === 'image' ? model.kind === 'image' && ['classify-image', 'attention'].some(one => model.tasks.includes(one))
+const can = (model, wanted) => wanted === 'image' ? model.kind === 'image' && ['classify-image', 'attention-image'].some(one => model.tasks.includes(one))
                                                    : model.tasks.includes(wanted);
 const modelsFor = wanted => models.filter(model => can(model, wanted));
 const tabOf = wanted => TABS.find(tab => tab.tasks.includes(wanted));
@@ -496,10 +496,11 @@ function attentionOf(line) {
   if (!attends()) return null;
   if (!line.attention) {
     const state = line.attention = {};
-    ask('/v1/attention', {model: translator.id, text: line.text, target: line.translation}, begin('attention')).then(reply => {
-      if (!reply.cross?.length) return;
-      Object.assign(state, {cross: reply.cross, source: wordsOf(reply.source), target: wordsOf(reply.target).filter(word => !word.special)});
-      fillLayers(reply.cross.length);
+    ask('/v1/attention', {model: translator.id, text: line.text, target: line.translation, part: 'cross'}, begin('attention')).then(reply => {
+      const cross = reply.layers.filter(layer => layer.part === 'cross').map(layer => layer.heads);
+      if (!cross.length) return;
+      Object.assign(state, {cross, source: wordsOf(reply.source_tokens), target: wordsOf(reply.target_tokens).filter(word => !word.special)});
+      fillLayers(cross.length);
       if (line.attention === state && line.sourceWords.length !== state.source.length) {
         line.sourceWords = state.source;
         drawSource(line);
@@ -1034,6 +1035,13 @@ onSubmit('read', read);
 
 // ---- Image ---------------------------------------------------------------------------------------------------------
 
+// A report's weights from the first token, [CLS], to the patches.
+function ofFirstToken(report) {
+  const patches = rows => rows[0].slice(report.own_tokens.length);
+  return {grid: [report.patches.rows, report.patches.columns], rollout: patches(report.rollout.at(-1)),
+          layers: report.layers.map(layer => layer.heads.map(patches))};
+}
+
 const image = {file: null, bitmap: null, attention: null, view: 'rollout', layer: 0, head: -1};
 async function openImage(file) {
   if (!file) return;
@@ -1059,11 +1067,11 @@ async function openImage(file) {
       $('image-labels').replaceChildren(bars(result.labels));
       say(result.labels.slice(0, 3).map(({label, probability}) => `${label}, ${percent(probability)}`).join('. '));
     });
-    const attention = wants('attention') && ask('/v1/images/attention', form(), signal).then(reply => {
+    const attention = wants('attention-image') && ask('/v1/images/attention', form(), signal).then(reply => {
       if (signal.aborted) return;
-      image.attention = reply;
-      image.view = reply.rollout ? 'rollout' : 'head';
-      image.layer = (reply.layers?.length || 1) - 1;
+      image.attention = ofFirstToken(reply);
+      image.view = 'rollout';
+      image.layer = reply.layers.length - 1;
       image.head = -1;
       showImageControls();
       drawImage();

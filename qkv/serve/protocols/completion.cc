@@ -23,7 +23,9 @@ struct Choice {
   std::vector<std::string> tokens;
   std::vector<float> log_probabilities;
   std::vector<size_t> offsets;  // of each token in the text
-  size_t shown = 0;             // bytes of text, streamed events included
+  std::vector<nlohmann::ordered_json>
+      top;           // the most likely tokens at each position, the chosen one included
+  size_t shown = 0;  // bytes of text, streamed events included
   std::optional<int32_t> last_id;
 
   void add(const std::string& more) {
@@ -54,6 +56,7 @@ class Completing {
     }
     generate(
         *self->model_, self->exchange_->call(self->model_), self->prompts_, self->options_.generate,
+        self->options_.top_logprobs,
         [self](size_t i, const search::NewToken& token) { return self->on_token(i, token); },
         [self](const std::vector<pipelines::Generated>& results, const std::exception_ptr& error) {
           self->finish(results, error);
@@ -75,17 +78,27 @@ class Completing {
   }
 
   // A token's text is what it adds to the token before it.
+  std::string text_after(const std::optional<int32_t>& before, int32_t id) const {
+    if (before) {
+      const std::string alone = tokenizer().decode(std::vector{*before});
+      std::string both = tokenizer().decode(std::vector{*before, id});
+      if (both.starts_with(alone)) return both.substr(alone.size());
+    }
+    return tokenizer().decode(std::vector{id});
+  }
+
   void note(Choice& choice, const search::NewToken& token) const {
     if (tokenizer().is_special(token.id)) return;
-    std::string text;
-    if (choice.last_id) {
-      const std::string before = tokenizer().decode(std::vector{*choice.last_id}),
-                        both = tokenizer().decode(std::vector{*choice.last_id, token.id});
-      text =
-          both.starts_with(before) ? both.substr(before.size()) : tokenizer().decode(std::vector{token.id});
-    } else {
-      text = tokenizer().decode(std::vector{token.id});
+    std::string text = text_after(choice.last_id, token.id);
+    CompletionJson top = CompletionJson::object();
+    for (const search::TokenProbability& one : token.top) {
+      std::string other = text_after(choice.last_id, one.id);
+      // Special tokens have no text; two tokens may have the same.
+      if (other.empty()) other = std::string(tokenizer().token(one.id).value_or(""));
+      if (!top.contains(other)) top[other] = one.log_probability;
     }
+    top[text] = token.log_probability;
+    choice.top.push_back(std::move(top));
     choice.last_id = token.id;
     choice.offsets.push_back(choice.shown);
     choice.tokens.push_back(std::move(text));
@@ -97,12 +110,9 @@ class Completing {
     Choice& choice = choices_[i];
     CompletionJson logprobs;
     if (options_.logprobs) {
-      CompletionJson top = CompletionJson::array();
-      for (size_t t = 0; t < choice.tokens.size(); ++t)
-        top.push_back(CompletionJson{{choice.tokens[t], choice.log_probabilities[t]}});
       logprobs = {{"tokens", std::exchange(choice.tokens, {})},
                   {"token_logprobs", std::exchange(choice.log_probabilities, {})},
-                  {"top_logprobs", std::move(top)},
+                  {"top_logprobs", std::exchange(choice.top, {})},
                   {"text_offset", std::exchange(choice.offsets, {})}};
     }
     return {{"text", std::exchange(choice.text, {})},

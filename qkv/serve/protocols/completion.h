@@ -18,6 +18,7 @@ struct CompletionOptions {
   bool echo = false;               // choices begin with the prompt
   bool stream = false, stream_usage = false;
   bool logprobs = false;  // of the chosen tokens
+  int top_logprobs = 0;   // most likely tokens beside each chosen one
 };
 
 // Answers the exchange. Throws before anything is sent.

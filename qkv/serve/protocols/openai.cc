@@ -121,7 +121,10 @@ void complete(Service& service, const ExchangeHandle& exchange) {
   const std::vector<pipelines::Prompt> given = prompts_of(*prompt);
   options.echo = fields.boolean("echo", false);
   options.stream = fields.boolean("stream", false);
-  if (const auto logprobs = fields.integer("logprobs", 0, 5)) options.logprobs = true;
+  if (const auto logprobs = fields.integer("logprobs", 0, 5)) {
+    options.logprobs = true;
+    options.top_logprobs = static_cast<int>(*logprobs);
+  }
   options.stops = stops_of(fields);
   if (const auto best_of = fields.integer("best_of", 1, 128);
       best_of && *best_of != static_cast<int64_t>(options.choices)) {

@@ -41,13 +41,18 @@ void page_js(Service& /*service*/, const ExchangeHandle& exchange) {
   send_page(exchange, "text/javascript; charset=utf-8", page::kPageJs);
 }
 
+void openapi(Service& /*service*/, const ExchangeHandle& exchange) {
+  exchange->send_json(std::string(page::kOpenapiJson));
+}
+
 }  // namespace
 
 std::vector<Route> operation_routes() {
   return {
-      {"GET", "/health", health, openai_error, true},     {"GET", "/ready", ready, openai_error, true},
-      {"GET", "/metrics", metrics, openai_error},         {"GET", "/", index_page, openai_error, true},
-      {"GET", "/page.css", page_css, openai_error, true}, {"GET", "/page.js", page_js, openai_error, true}};
+      {"GET", "/health", health, openai_error, true},  {"GET", "/ready", ready, openai_error, true},
+      {"GET", "/metrics", metrics, openai_error},      {"GET", "/openapi.json", openapi, openai_error, true},
+      {"GET", "/", index_page, openai_error, true},    {"GET", "/page.css", page_css, openai_error, true},
+      {"GET", "/page.js", page_js, openai_error, true}};
 }
 
 }  // namespace qkv::serve

@@ -348,7 +348,7 @@ void embed_image(Service& service, const ExchangeHandle& exchange) {
 }
 
 void attend_image(Service& service, const ExchangeHandle& exchange) {
-  const ImageForm form = image_form(service, exchange, "embed-image");
+  const ImageForm form = image_form(service, exchange, "attention-image");
   run_serially(form.model, exchange, [form] {
     return to_json(
         explain::image_attention_report(pipelines::capture_attention(*form.model->pipelines().image_embedder,

@@ -33,7 +33,7 @@ void translate(ServedModel& model, const CallHandle& call, std::span<const pipel
 }
 
 void generate(ServedModel& model, const CallHandle& call, std::span<const pipelines::Prompt> prompts,
-              const pipelines::GenerateOptions& options, const OnToken& on_token,
+              const pipelines::GenerateOptions& options, int top, const OnToken& on_token,
               Gather<pipelines::Generated>::Done done) {
   const pipelines::TextGenerator& generator = *model.pipelines().generator;
   const auto gather = std::make_shared<Gather<pipelines::Generated>>(prompts.size(), std::move(done));
@@ -47,6 +47,7 @@ void generate(ServedModel& model, const CallHandle& call, std::span<const pipeli
       continue;
     }
     search::Request decode = request->decode;
+    decode.top = top;
     if (on_token) {
       decode.on_token = [i, on_token, stream = std::move(decode.on_token)](const search::NewToken& token) {
         const bool wanted = !stream || stream(token);

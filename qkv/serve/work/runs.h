@@ -22,11 +22,12 @@ namespace qkv::serve {
 void translate(ServedModel& model, const CallHandle& call, std::span<const pipelines::Source> sources,
                const pipelines::TranslateOptions& options, Gather<pipelines::Translation>::Done done);
 
-// on_token of a prompt is called after each token, on the worker's thread, once its text (if any) has been
-// passed to Prompt::on_text; returning false ends the completion. Empty: none.
+// top: most likely tokens in NewToken::top. on_token of a prompt is called after each token, on the worker's
+// thread, once its text (if any) has been passed to Prompt::on_text; returning false ends the completion.
+// Empty: none.
 using OnToken = std::function<bool(size_t prompt, const search::NewToken& token)>;
 void generate(ServedModel& model, const CallHandle& call, std::span<const pipelines::Prompt> prompts,
-              const pipelines::GenerateOptions& options, const OnToken& on_token,
+              const pipelines::GenerateOptions& options, int top, const OnToken& on_token,
               Gather<pipelines::Generated>::Done done);
 
 template <class Result>

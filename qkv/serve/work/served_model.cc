@@ -74,7 +74,7 @@ struct Opener {
   }
   void operator()(const std::shared_ptr<const qkv::pipelines::LoadedImageEncoder>& model) const {
     kind = "image";
-    tasks = {"embed-image"};
+    tasks = {"embed-image", "attention-image"};
     pipelines.image_embedder.emplace(model);
     pipelines.image_classifier = if_supported<qkv::pipelines::ImageClassifier>(model);
     if (pipelines.image_classifier) tasks.emplace_back("classify-image");
