@@ -1,0 +1,401 @@
+// The HTTP server, as a client sees it on the wire.
+
+#include "qkv/serve/http/server.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "qkv/base/error.h"
+#include "tests/serve/http/raw_client.h"
+#include "tests/support/scratch.h"
+
+namespace {
+
+using namespace qkv;
+using namespace qkv::testing;
+using namespace std::chrono_literals;
+using serve::HttpOptions;
+using serve::HttpRequest;
+using serve::HttpResponse;
+using serve::HttpServer;
+using serve::ReplyHandle;
+
+// Answers with what it was asked: "POST /path a=1 host=test body".
+void echo(const HttpRequest& request, const ReplyHandle& reply) {
+  std::string text = request.method + " " + request.path;
+  for (const auto& [key, value] : request.query) text += " " + key + "=" + value;
+  text += " host=" + std::string(request.header("HOST")) + " " + request.body;
+  reply->send({.content_type = "text/plain", .body = text});
+}
+
+HttpOptions any_port() {
+  HttpOptions options;
+  options.port = 0;
+  return options;
+}
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+// Waits, up to half a minute, for something that another thread does.
+template <class Condition>
+bool soon(const Condition& condition) {
+  for (int i = 0; i < 3000; ++i) {
+    if (condition()) return true;
+    std::this_thread::sleep_for(10ms);
+  }
+  return false;
+}
+
+TEST(HttpServer, AnswersAndKeepsTheConnection) {
+  HttpServer server(any_port(), echo);
+  RawClient client(server.port());
+  ASSERT_TRUE(client.send(request_bytes("/a%20b?x=1%2B1&y=a+b")));
+  const std::string first = client.response();
+  EXPECT_TRUE(has(first, "HTTP/1.1 200 OK\r\n")) << first;
+  EXPECT_TRUE(has(first, "GET /a b x=1+1 y=a b host=test ")) << first;
+  ASSERT_TRUE(client.send(request_bytes("/post", "body of nine")));
+  EXPECT_TRUE(has(client.response(), "POST /post host=test body of nine"));
+  ASSERT_TRUE(client.send("POST /c HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nabcd\r\n"));
+  ASSERT_TRUE(client.send("3\r\nefg\r\n0\r\n\r\n"));
+  EXPECT_TRUE(has(client.response(), "host=h abcdefg"));
+  ASSERT_TRUE(client.send(
+      "HEAD /h HTTP/1.1\r\nHost: h\r\n\r\nGET /after HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"));
+  const std::string both = client.rest();
+  EXPECT_EQ(both.find("HEAD /h"), std::string::npos) << "no body for HEAD";
+  EXPECT_TRUE(has(both, "GET /after host=h ")) << both;
+  EXPECT_TRUE(has(both, "Connection: close")) << both;
+  EXPECT_EQ(server.counts().requests, 5);
+  EXPECT_EQ(server.counts().accepted, 1);
+}
+
+TEST(HttpServer, AnswersPipelinedRequestsInOrder) {
+  std::vector<std::thread> threads;
+  std::mutex mutex;
+  HttpServer server(any_port(), [&](const HttpRequest& request, const ReplyHandle& reply) {
+    const std::lock_guard lock(mutex);
+    threads.emplace_back([path = request.path, reply] { reply->send({.body = path}); });
+  });
+  RawClient client(server.port());
+  std::string all;
+  for (int i = 0; i < 20; ++i) all += request_bytes("/" + std::to_string(i));
+  ASSERT_TRUE(client.send(all));
+  for (int i = 0; i < 20; ++i) EXPECT_TRUE(client.response().ends_with("\r\n\r\n/" + std::to_string(i)));
+  const std::lock_guard lock(mutex);
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(HttpServer, StreamsInChunks) {
+  HttpServer server(any_port(), [](const HttpRequest&, const ReplyHandle& reply) {
+    reply->begin({.content_type = "text/plain", .body = "one,"});
+    reply->write("two,");
+    reply->write("three");
+    reply->end();
+    EXPECT_FALSE(reply->write("late"));
+    EXPECT_FALSE(reply->send({.body = "late"}));
+  });
+  RawClient client(server.port());
+  ASSERT_TRUE(client.send(request_bytes("/")));
+  EXPECT_TRUE(has(client.until("0\r\n\r\n"), "\r\n\r\n4\r\none,\r\n4\r\ntwo,\r\n5\r\nthree\r\n0\r\n\r\n"));
+  ASSERT_TRUE(client.send("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"));
+  const std::string old = client.rest();  // to HTTP/1.0, the end of the connection is the end of a stream
+  EXPECT_TRUE(old.ends_with("\r\n\r\none,two,three")) << old;
+}
+
+struct Refusal {
+  const char* bytes;
+  int status;
+};
+
+TEST(HttpServer, RefusesWhatIsNotHttp) {
+  HttpOptions options = any_port();
+  options.body_bytes = 1000;
+  options.header_bytes = 1024;
+  HttpServer server(options, echo);
+  const std::string long_header = "GET / HTTP/1.1\r\nHost: h\r\nX: " + std::string(4000, 'a') + "\r\n\r\n";
+  const std::string endless_header = "GET / HTTP/1.1\r\nHost: h\r\nX: " + std::string(4000, 'a');
+  const std::string endless_line = "GET /" + std::string(9000, 'a');
+  const std::string long_chunks =
+      "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n800\r\n" + std::string(2048, 'a');
+  const std::vector<Refusal> refusals{
+      {"nonsense\r\n\r\n", 400},
+      {"GET / HTTP/1.1\r\n\r\n", 400},
+      {"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400},
+      {"GET / HTTP/1.1\r\nHost h\r\n\r\n", 400},
+      {"GET / HTTP/1.1\r\nHost: h\r\nX Y: 1\r\n\r\n", 400},
+      {"GET /a/../b HTTP/1.1\r\nHost: h\r\n\r\n", 400},
+      {"GET /%2e%2e/b HTTP/1.1\r\nHost: h\r\n\r\n", 400},
+      {"GET /%00 HTTP/1.1\r\nHost: h\r\n\r\n", 400},
+      {"GET /%4 HTTP/1.1\r\nHost: h\r\n\r\n", 400},
+      {"GET /%0d%0aX:1 HTTP/1.1\r\nHost: h\r\n\r\n", 400},
+      {"GET http://a/ HTTP/1.1\r\nHost: h\r\n\r\n", 400},
+      {"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400},
+      {"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\nContent-Length: 5\r\n\r\nabcde", 400},
+      {"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: -1\r\n\r\n", 400},
+      {"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 99999999999999999999999\r\n\r\n", 400},
+      {"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400},
+      {"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: gzip\r\n\r\n", 501},
+      {"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1001\r\n\r\n", 413},
+      {long_chunks.c_str(), 413},
+      {long_header.c_str(), 431},
+      {endless_header.c_str(), 431},
+      {endless_line.c_str(), 431},
+      {"GET / HTTP/2.0\r\nHost: h\r\n\r\n", 505},
+  };
+  for (const auto& [bytes, status] : refusals) {
+    RawClient client(server.port());
+    client.send(bytes);
+    const std::string answer = client.rest();
+    EXPECT_TRUE(answer.starts_with("HTTP/1.1 " + std::to_string(status) + " "))
+        << std::string(bytes).substr(0, 80) << "\n"
+        << answer;
+    EXPECT_TRUE(has(answer, "invalid_request_error"));
+  }
+  EXPECT_EQ(server.counts().requests, 0);
+  EXPECT_EQ(server.counts().malformed, static_cast<int64_t>(refusals.size()));
+  RawClient good(server.port());
+  good.send(request_bytes("/"));
+  EXPECT_TRUE(has(good.response(), "200 OK"));
+}
+
+TEST(HttpServer, SaysThatABodyMayCome) {
+  HttpServer server(any_port(), echo);
+  RawClient client(server.port());
+  ASSERT_TRUE(client.send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n"));
+  EXPECT_EQ(client.until("\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
+  ASSERT_TRUE(client.send("abc"));
+  EXPECT_TRUE(client.response().ends_with("host=h abc"));
+}
+
+TEST(HttpServer, EndsSlowRequests) {
+  HttpOptions options = any_port();
+  options.header_timeout = options.body_timeout = options.idle_timeout = 200ms;
+  HttpServer server(options, echo);
+  RawClient header(server.port()), body(server.port()), idle(server.port());
+  ASSERT_TRUE(header.send("GET / HT"));
+  ASSERT_TRUE(body.send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 30\r\n\r\nhalf"));
+  EXPECT_TRUE(header.rest().starts_with("HTTP/1.1 408 "));
+  EXPECT_TRUE(body.rest().starts_with("HTTP/1.1 408 "));
+  EXPECT_EQ(idle.rest(), "");
+}
+
+TEST(HttpServer, NeverSendsALineBreakInAField) {
+  HttpServer server(any_port(), [](const HttpRequest&, const ReplyHandle& reply) {
+    reply->send({.body = "x", .headers = {{"A", "1\r\nB: 2"}, {"C\n", "3"}, {"D", "4"}}});
+  });
+  RawClient client(server.port());
+  client.send(request_bytes("/"));
+  const std::string answer = client.response();
+  EXPECT_FALSE(has(answer, "B: 2")) << answer;
+  EXPECT_FALSE(has(answer, ": 3")) << answer;
+  EXPECT_TRUE(has(answer, "D: 4")) << answer;
+}
+
+TEST(HttpServer, NoticesThatAClientLeft) {
+  std::atomic<int> left = 0, begun = 0;
+  std::mutex mutex;
+  std::vector<ReplyHandle> replies;
+  HttpServer server(any_port(), [&](const HttpRequest& request, const ReplyHandle& reply) {
+    if (request.path == "/stays") return echo(request, reply);
+    reply->on_closed([&] { ++left; });
+    if (request.path == "/stream") reply->begin({.body = "begun"});
+    const std::lock_guard lock(mutex);
+    replies.push_back(reply);
+    ++begun;
+  });
+  constexpr int kClients = 100;
+  {
+    std::vector<std::unique_ptr<RawClient>> clients;
+    for (int i = 0; i < kClients; ++i) {
+      clients.push_back(std::make_unique<RawClient>(server.port()));
+      ASSERT_TRUE(clients.back()->send(request_bytes(i % 2 == 0 ? "/stream" : "/silent")));
+    }
+    ASSERT_TRUE(soon([&] { return begun == kClients; }));
+    for (int i = 0; i < kClients; i += 3) clients[static_cast<size_t>(i)]->reset();
+  }
+  EXPECT_TRUE(soon([&] { return left == kClients; })) << left;
+  EXPECT_TRUE(soon([&] { return server.counts().connections == 0; }));
+  for (const ReplyHandle& reply : replies) {
+    EXPECT_TRUE(reply->closed());
+    EXPECT_FALSE(reply->write("x"));
+  }
+  std::atomic<bool> at_once = false;
+  replies.front()->on_closed([&] { at_once = true; });
+  EXPECT_TRUE(at_once);
+  RawClient stays(server.port());
+  stays.send(request_bytes("/stays"));
+  EXPECT_TRUE(has(stays.response(), "GET /stays"));
+}
+
+TEST(HttpServer, DropsAClientThatDoesNotRead) {
+  std::atomic<bool> dropped = false;
+  HttpOptions options = any_port();
+  options.stream_buffer_bytes = 1 << 20;
+  HttpServer server(options, [&](const HttpRequest& request, const ReplyHandle& reply) {
+    if (request.path != "/endless") return echo(request, reply);
+    reply->begin({});
+    const std::string block(64 << 10, 'x');
+    for (int i = 0; i < 100'000; ++i) {  // 6 GB, were it never refused
+      if (reply->write(block)) continue;
+      dropped = true;
+      return;
+    }
+  });
+  RawClient lazy(server.port()), good(server.port());
+  ASSERT_TRUE(lazy.send(request_bytes("/endless")));
+  EXPECT_TRUE(soon([&] { return dropped.load(); }));
+  ASSERT_TRUE(good.send(request_bytes("/good")));
+  EXPECT_TRUE(has(good.response(), "GET /good"));
+}
+
+TEST(HttpServer, AnswersForHandlersThatDoNot) {
+  std::mutex mutex;
+  ReplyHandle kept;
+  {
+    HttpServer server(any_port(), [&](const HttpRequest& request, const ReplyHandle& reply) {
+      if (request.path == "/throws") throw DataError("broken \"handler\"");
+      if (request.path == "/drops") return;
+      const std::lock_guard lock(mutex);
+      kept = reply;
+    });
+    RawClient client(server.port());
+    client.send(request_bytes("/throws"));
+    const std::string thrown = client.response();
+    EXPECT_TRUE(has(thrown, "500 Internal Server Error") && has(thrown, R"(broken \"handler\")")) << thrown;
+    client.send(request_bytes("/drops"));
+    EXPECT_TRUE(has(client.response(), "500 "));
+    client.send(request_bytes("/keeps"));
+    EXPECT_TRUE(soon([&] {
+      const std::lock_guard lock(mutex);
+      return kept != nullptr;
+    }));
+  }
+  // The server is gone.
+  EXPECT_TRUE(kept->closed());
+  EXPECT_FALSE(kept->send({.body = "late"}));
+  EXPECT_FALSE(kept->write("late"));
+  kept->end();
+}
+
+TEST(HttpServer, StopsAfterTheAnswersUnderWay) {
+  std::mutex mutex;
+  ReplyHandle waiting;
+  HttpServer server(any_port(), [&](const HttpRequest&, const ReplyHandle& reply) {
+    const std::lock_guard lock(mutex);
+    waiting = reply;
+  });
+  const uint16_t port = server.port();
+  RawClient client(port), idle(port);
+  client.send(request_bytes("/"));
+  ASSERT_TRUE(soon([&] {
+    const std::lock_guard lock(mutex);
+    return waiting != nullptr;
+  }));
+  std::thread answer([&] {
+    EXPECT_TRUE(soon([&] { return !RawClient(port).connected(); })) << "nothing is accepted any more";
+    waiting->send({.body = "the last"});
+  });
+  EXPECT_EQ(server.stop(30s), 0);
+  answer.join();
+  const std::string last = client.rest();
+  EXPECT_TRUE(has(last, "the last") && has(last, "Connection: close")) << last;
+  EXPECT_EQ(idle.rest(), "");
+  EXPECT_EQ(server.stop(30s), 0);
+}
+
+TEST(HttpServer, CutsOffWhatTakesTooLong) {
+  std::mutex mutex;
+  ReplyHandle waiting;
+  HttpServer server(any_port(), [&](const HttpRequest&, const ReplyHandle& reply) {
+    reply->begin({.body = "half"});
+    const std::lock_guard lock(mutex);
+    waiting = reply;
+  });
+  RawClient client(server.port());
+  client.send(request_bytes("/"));
+  EXPECT_TRUE(has(client.until("half"), "half"));
+  EXPECT_EQ(server.stop(10ms), 1);
+  EXPECT_FALSE(waiting->write("more"));
+  EXPECT_TRUE(waiting->closed());
+  EXPECT_EQ(client.rest(), "\r\n");
+}
+
+TEST(HttpServer, RefusesConnectionsBeyondItsLimit) {
+  HttpOptions options = any_port();
+  options.connections = 2;
+  HttpServer server(options, echo);
+  RawClient first(server.port()), second(server.port());
+  first.send(request_bytes("/1"));
+  second.send(request_bytes("/2"));
+  EXPECT_TRUE(has(first.response(), "GET /1"));
+  EXPECT_TRUE(has(second.response(), "GET /2"));
+  RawClient third(server.port());
+  EXPECT_TRUE(third.rest().starts_with("HTTP/1.1 503 "));
+  first.close();
+  EXPECT_TRUE(soon([&] {
+    RawClient again(server.port());
+    again.send(request_bytes("/again"));
+    return has(again.response(), "GET /again");
+  }));
+}
+
+TEST(HttpServer, NamesBadOptions) {
+  const auto refused = [](const HttpOptions& options) {
+    return message_of<Error>([&] { const HttpServer server(options, echo); });
+  };
+  HttpOptions options = any_port();
+  options.host = "nowhere.example";
+  EXPECT_TRUE(has(refused(options), "host: expected an IP address"));
+  options = any_port();
+  options.handler_threads = 0;
+  EXPECT_TRUE(has(refused(options), "handler_threads"));
+  options = any_port();
+  options.certificate = "a.pem";
+  EXPECT_TRUE(has(refused(options), "private_key"));
+  options.private_key = "b.pem";
+  EXPECT_TRUE(has(refused(options), "a.pem: expected a PEM certificate chain"));
+  const HttpServer first(any_port(), echo);
+  options = any_port();
+  options.port = first.port();
+  EXPECT_TRUE(has(refused(options), std::to_string(first.port()) + ": cannot listen"));
+}
+
+// Whatever the bytes are: an answer or a close, and a server that goes on.
+TEST(HttpServer, OutlivesMutatedRequests) {
+  HttpOptions options = any_port();
+  options.header_timeout = options.body_timeout = 50ms;
+  HttpServer server(options, echo);
+  uint64_t state = 2463534242ULL;
+  const auto random = [&state](size_t bound) {
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return static_cast<size_t>(state % bound);
+  };
+  const std::vector<std::string> good{
+      request_bytes("/a?b=c"), request_bytes("/p", "a body", "Connection: close\r\n"),
+      "POST /c HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nabcd\r\n0\r\n\r\n"};
+  for (int round = 0; round < 300; ++round) {
+    std::string bytes = good[random(good.size())];
+    for (size_t edits = 1 + random(4); edits > 0 && !bytes.empty(); --edits) {
+      const size_t at = random(bytes.size());
+      if (random(2) == 0) {
+        bytes.erase(at, 1 + random(6));
+      } else {
+        bytes[at] = static_cast<char>(random(256));
+      }
+    }
+    RawClient client(server.port());
+    client.send(bytes);
+    if (random(2) == 0) client.reset();
+  }
+  RawClient client(server.port());
+  ASSERT_TRUE(client.send(request_bytes("/after")));
+  EXPECT_TRUE(has(client.response(), "GET /after"));
+}
+
+}  // namespace
