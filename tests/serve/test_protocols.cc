@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "qkv/base/files.h"
 #include "qkv/data/image.h"
@@ -385,6 +386,24 @@ TEST(Operation, HealthMetricsAndPage) {
   service.drain();
   EXPECT_EQ(ask(service, {.method = "GET", .path = "/ready"}).status, 503);
   EXPECT_EQ(ask(service, {.method = "GET", .path = "/health"}).status, 200);
+}
+
+// scripts/openapi writes it.
+TEST(Operation, TheOpenApiDocumentHasEveryRoute) {
+  Service service(serving({"bert_texts"}));
+  const json document = json_of(ask(service, {.method = "GET", .path = "/openapi.json"}));
+  std::set<std::string> documented, existing;
+  for (const auto& [path, methods] : document["paths"].items()) {
+    for (const auto& [method, operation] : methods.items()) {
+      documented.insert((method == "get" ? "GET " : "POST ") + path);
+      EXPECT_TRUE(operation["responses"].contains("200")) << path;
+    }
+  }
+  for (const auto& routes : {serve::openai_routes(), serve::libretranslate_routes(), serve::tei_routes(),
+                             serve::own_routes(), serve::operation_routes()}) {
+    for (const serve::Route& route : routes) existing.insert(std::string(route.method) + " " + route.path);
+  }
+  EXPECT_EQ(documented, existing);
 }
 
 TEST(Operation, RoutesKeysAndCors) {
