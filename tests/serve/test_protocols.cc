@@ -282,6 +282,11 @@ TEST(TextEmbeddingsInference, EmbedsPredictsAndTokenizes) {
   ASSERT_EQ(pairs.size(), 2U);
   EXPECT_EQ(pairs[1].size(), labels[0].labels.size());
 
+  const json best = json_of(
+      post(service, "/predict",
+           {{"inputs", "a red dog"}, {"parameters", {{"top_k", 1}, {"function_to_apply", nullptr}}}}));
+  EXPECT_EQ(best, json::array({predicted[0]}));
+
   const json tokens = json_of(post(service, "/tokenize", {{"inputs", {"a red dog"}}}));
   EXPECT_TRUE(tokens[0][0]["special"].get<bool>());
   EXPECT_EQ(tokens[0][1]["start"], 0);

@@ -1,6 +1,8 @@
 // The protocol of Hugging Face's Text Embeddings Inference: /embed, /predict, /rerank, /tokenize, /info.
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -73,10 +75,12 @@ void embed_tei(Service& service, const ExchangeHandle& exchange) {
       });
 }
 
-TeiJson labels_json(const pipelines::Classified& classified) {
+TeiJson labels_json(const pipelines::Classified& classified, size_t top) {
   TeiJson labels = TeiJson::array();
-  for (const pipelines::LabelProbability& one : classified.labels)
+  for (const pipelines::LabelProbability& one : classified.labels) {
+    if (labels.size() == top) break;
     labels.push_back({{"label", one.label}, {"score", decimal(one.probability)}});
+  }
   return labels;
 }
 
@@ -121,6 +125,22 @@ void classify_inputs(const ModelHandle& model, const ExchangeHandle& exchange,
       std::move(done));
 }
 
+// Of "parameters", which huggingface_hub's clients send: {"top_k", "function_to_apply"}.
+size_t top_labels(Fields& fields) {
+  size_t top = SIZE_MAX;
+  const auto parameters = fields.find("parameters");
+  if (!parameters) return top;
+  parameters->members([&](std::string_view name, const JsonValue& value) {
+    if (value.is_null()) return;
+    if (name == "top_k") {
+      top = static_cast<size_t>(value.integer(1, INT32_MAX));
+    } else {
+      value.fail("none, as it is not supported");
+    }
+  });
+  return top;
+}
+
 void predict(Service& service, const ExchangeHandle& exchange) {
   Fields fields(exchange->request().body);
   const ModelHandle model = service.models().find("", "classify");
@@ -128,20 +148,21 @@ void predict(Service& service, const ExchangeHandle& exchange) {
   if (!value) throw HttpError(400, "request: expected a field \"inputs\", found none");
   bool is_list = false;
   const std::vector<ClassifierInput> inputs = predict_inputs(*value, is_list);
+  const size_t top = top_labels(fields);
   if (fields.boolean("raw_scores", false))
     throw HttpError(400, "raw_scores: expected false, as it is not supported, found true");
   if (truncates(fields))
     throw HttpError(400, "truncate: expected false, as it is not supported for pairs and labels, found true");
   fields.done();
   classify_inputs(model, exchange, inputs,
-                  [exchange, is_list](const std::vector<pipelines::Classified>& results,
-                                      const std::exception_ptr& error) {
+                  [exchange, is_list, top](const std::vector<pipelines::Classified>& results,
+                                           const std::exception_ptr& error) {
                     try {
                       if (error) std::rethrow_exception(error);
                       TeiJson all = TeiJson::array();
                       for (size_t i = 0; i < results.size(); ++i) {
                         require_result(results[i].error, "inputs", i, is_list);
-                        all.push_back(labels_json(results[i]));
+                        all.push_back(labels_json(results[i], top));
                       }
                       exchange->send_json(tei_dump(is_list ? all : all.at(0)));
                     } catch (...) {

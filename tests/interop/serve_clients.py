@@ -1,0 +1,198 @@
+"""Real clients of other services against `qkv serve`.
+
+    python tests/interop/serve_clients.py build/release/bin/qkv
+
+Needs openai, libretranslatepy, huggingface_hub, prometheus_client and schemathesis from PyPI (seen with 3.54, 2.1.4, 2.4, 0.26 and
+4.32). Starts a server with the small folders of the tests and checks: OpenAI's client (models, completions, streams, embeddings,
+errors), LibreTranslate's, Hugging Face's InferenceClient, the metrics' format, a client that leaves its stream, several hundred
+mixed requests at a time against the command line's results, and every route of the OpenAPI document with schemathesis: no answer
+5xx, none that the document does not describe.
+"""
+
+import json
+import random
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+FOLDERS = {"marian": ROOT / "tests/pipelines/golden/marian"} | {
+    name: ROOT / "tests/models/golden" / name for name in ("llama", "bert_texts", "bert_tokens", "bert_masked", "vit_images")}
+TEXTS = ["twenty-one", "forty", "three hundred forty-two", "one", "ninety-nine", "two hundred"]
+failures = 0
+
+
+def check(good, what):
+    global failures
+    print(f"{'ok  ' if good else 'FAIL'} {what}")
+    failures += not good
+
+
+def start(qkv):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    process = subprocess.Popen([qkv, "serve", *(f"{name}={folder}" for name, folder in FOLDERS.items()), "--port", str(port)],
+                               stderr=subprocess.PIPE, text=True)
+    for _ in range(500):
+        try:
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/ready", timeout=5)
+            return process, f"http://127.0.0.1:{port}"
+        except OSError:
+            if process.poll() is not None:
+                sys.exit(process.stderr.read())
+            time.sleep(0.02)
+    sys.exit("the server is not ready after 10 s")
+
+
+def post(url, path, body):
+    request = urllib.request.Request(url + path, json.dumps(body).encode(), {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=120) as response:
+        return json.loads(response.read())
+
+
+def metric(url, name):
+    from prometheus_client.parser import text_string_to_metric_families
+    text = urllib.request.urlopen(url + "/metrics", timeout=30).read().decode()
+    return sum(sample.value for family in text_string_to_metric_families(text) for sample in family.samples if sample.name == name)
+
+
+def lines_of(qkv, command, folder, lines, *options):
+    done = subprocess.run([qkv, command, str(FOLDERS[folder]), "--json", *options], input="\n".join(lines) + "\n",
+                          capture_output=True, text=True, check=True)
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    return [{key: value for key, value in one.items() if key != "line"} for one in found]
+
+
+def openai_client(url):
+    import openai
+    client = openai.OpenAI(base_url=url + "/v1", api_key="none", max_retries=0)
+    check({model.id for model in client.models.list()} == set(FOLDERS), "openai: models.list")
+    asked = dict(model="llama", prompt="a red dog", max_tokens=12, seed=3, logprobs=2)
+    whole = client.completions.create(**asked)
+    check(whole.choices[0].text != "" and whole.usage.completion_tokens > 0, "openai: completions")
+    check(len(whole.choices[0].logprobs.top_logprobs[0]) >= 2, "openai: top_logprobs")
+    streamed = "".join(chunk.choices[0].text for chunk in client.completions.create(**asked, stream=True))
+    check(streamed == whole.choices[0].text, "openai: the stream's text is the whole text")
+    floats = client.embeddings.create(model="bert_texts", input=["a red dog"], encoding_format="float").data[0].embedding
+    base64 = client.embeddings.create(model="bert_texts", input=["a red dog"]).data[0].embedding
+    check(as_floats(floats) == as_floats(base64), "openai: embeddings as floats and base64")
+    for error, call in ((openai.NotFoundError, lambda: client.completions.create(model="gpt-4", prompt="a")),
+                        (openai.BadRequestError, lambda: client.completions.create(model="llama", prompt="a", presence_penalty=1)),
+                        (openai.BadRequestError, lambda: client.chat.completions.create(model="llama", messages=[]))):
+        try:
+            call()
+            check(False, f"openai: {error.__name__}")
+        except error as found:
+            check(bool(found.message), f"openai: {error.__name__}: {found.body['message'][:60]}")
+
+
+def libretranslate_client(url, qkv):
+    from libretranslatepy import LibreTranslateAPI
+    client = LibreTranslateAPI(url + "/")
+    expected = lines_of(qkv, "translate", "marian", ["twenty-one & <b>"])[0]["translation"]
+    check(client.translate("twenty-one & <b>", "en", "de") == expected, "libretranslatepy: translate")
+    check(isinstance(client.languages(), list), "libretranslatepy: languages")
+
+
+def inference_client(url):
+    from huggingface_hub import InferenceClient
+    try:
+        vector = InferenceClient(model=url + "/embed").feature_extraction("a red dog")
+        direct = post(url, "/embed", {"inputs": "a red dog"})[0]
+        check(as_floats(list(map(float, vector[0]))) == as_floats(direct), "huggingface_hub: feature_extraction")
+        labels = InferenceClient(model=url + "/predict").text_classification("a red dog")
+        check(labels[0].label == post(url, "/predict", {"inputs": "a red dog"})[0]["label"], "huggingface_hub: text_classification")
+    except Exception as error:  # pylint: disable=broad-except
+        check(False, f"huggingface_hub: {type(error).__name__}: {error}")
+
+
+def as_floats(numbers):
+    return struct.pack(f"<{len(numbers)}f", *numbers)
+
+
+def leaving_client(url):
+    before = metric(url, "qkv_cancelled_total") + metric(url, "qkv_done_total")
+    cancelled = metric(url, "qkv_cancelled_total")
+    body = json.dumps({"model": "marian", "text": [text * 3 for text in TEXTS] * 100}).encode()
+    host, port = url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port))) as connection:
+        connection.sendall(f"POST /v1/translate HTTP/1.1\r\nHost: a\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+        time.sleep(0.05)
+    for _ in range(500):
+        if metric(url, "qkv_cancelled_total") + metric(url, "qkv_done_total") >= before + 600:
+            break
+        time.sleep(0.02)
+    check(metric(url, "qkv_cancelled_total") > cancelled, "a client that leaves cancels its 600 texts")
+
+
+def mixed_load(url, qkv):
+    work = []
+    translations = lines_of(qkv, "translate", "marian", TEXTS, "--scores")
+    work += [("/v1/translate", {"text": text, "scores": True}, {"model": "marian", "translations": [found]})
+             for text, found in zip(TEXTS, translations)]
+    labels = lines_of(qkv, "classify", "bert_texts", TEXTS)
+    work += [("/v1/classify", {"text": text}, {"model": "bert_texts", "results": [found]}) for text, found in zip(TEXTS, labels)]
+    tags = lines_of(qkv, "tag", "bert_tokens", TEXTS)
+    work += [("/v1/tag", {"text": text}, {"model": "bert_tokens", "results": [found]}) for text, found in zip(TEXTS, tags)]
+    scores = lines_of(qkv, "score", "llama", TEXTS)
+    work += [("/v1/score", {"model": "llama", "text": text}, {"model": "llama", "results": [found]}) for text, found in zip(TEXTS, scores)]
+    wrong, lock = [], threading.Lock()
+
+    def client(seed):
+        draw = random.Random(seed)
+        for _ in range(40):
+            path, body, expected = draw.choice(work)
+            found = post(url, path, body)
+            if found != expected:
+                with lock:
+                    wrong.append((path, body, found, expected))
+
+    threads = [threading.Thread(target=client, args=(seed,)) for seed in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    check(not wrong, f"640 mixed requests of 16 clients equal the command line's results{'' if not wrong else f': {wrong[0]}'}")
+    embedded = lines_of(qkv, "embed", "bert_texts", TEXTS)
+    vectors = [one["embedding"] for one in post(url, "/v1/embeddings", {"model": "bert_texts", "input": TEXTS})["data"]]
+    check([as_floats(one["vector"]) for one in embedded] == [as_floats(one) for one in vectors], "embeddings have the command's bits")
+
+
+def described_routes(url):
+    command = [str(Path(sys.executable).parent / "schemathesis"), "run", url + "/openapi.json", "--url", url, "--max-examples", "25",
+               "--seed", "1", "--phases", "examples,coverage,fuzzing", "--checks",
+               "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance",
+               "--exclude-path", "/v1/reload", "--generation-database", "none"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900)
+    check(done.returncode == 0, "schemathesis: every route is as the OpenAPI document says")
+    if done.returncode != 0:
+        print(done.stdout[-12000:], done.stderr[-2000:])
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    qkv = sys.argv[1]
+    process, url = start(qkv)
+    try:
+        openai_client(url)
+        libretranslate_client(url, qkv)
+        inference_client(url)
+        leaving_client(url)
+        mixed_load(url, qkv)
+        described_routes(url)
+        check(process.poll() is None, "the server still runs")
+    finally:
+        process.terminate()
+        check(process.wait(timeout=60) == 0, "SIGTERM ends the server with status 0")
+    sys.exit(1 if failures else 0)
+
+
+if __name__ == "__main__":
+    main()
