@@ -45,12 +45,11 @@ class CountedReply : public Reply {
   }
 
   bool send(HttpResponse response) override {
-    const int status = response.status;
     bytes_ += std::ssize(response.body);
     add_headers(response);
-    const bool sent = reply_->send(std::move(response));
-    if (sent) count(status);
-    return sent;
+    // Before it is sent: a client that has its answer sees it in the metrics.
+    if (!reply_->closed()) count(response.status);
+    return reply_->send(std::move(response));
   }
   bool begin(HttpResponse response) override {
     status_ = response.status;
@@ -63,9 +62,8 @@ class CountedReply : public Reply {
     return reply_->write(std::move(data));
   }
   void end() override {
-    const bool left = reply_->closed();
+    if (!reply_->closed()) count(status_);
     reply_->end();
-    if (!left) count(status_);
   }
   bool closed() const override { return reply_->closed(); }
   void on_closed(std::function<void()> callback) override { reply_->on_closed(std::move(callback)); }

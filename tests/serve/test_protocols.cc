@@ -167,7 +167,14 @@ TEST(Completions, StreamTheSameText) {
     EXPECT_EQ(texts[i], whole["choices"][i]["text"]);
     EXPECT_EQ(reasons[i], whole["choices"][i]["finish_reason"]);
     EXPECT_EQ(tokens[i], whole["choices"][i]["logprobs"]["token_logprobs"]);
-    EXPECT_EQ(whole["choices"][i]["logprobs"]["tokens"].size(), tokens[i].size());
+    const json& logprobs = whole["choices"][i]["logprobs"];
+    EXPECT_EQ(logprobs["tokens"].size(), tokens[i].size());
+    for (size_t t = 0; t < tokens[i].size(); ++t) {
+      const auto token = logprobs["tokens"][t].get<std::string>();
+      EXPECT_EQ(texts[i].substr(logprobs["text_offset"][t], token.size()), token);
+      EXPECT_EQ(logprobs["top_logprobs"][t][token], tokens[i][t]);
+      EXPECT_LE(logprobs["top_logprobs"][t].size(), 2U);  // the most likely one, and the chosen one
+    }
   }
 }
 

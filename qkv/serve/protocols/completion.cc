@@ -1,5 +1,6 @@
 #include "qkv/serve/protocols/completion.h"
 
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -22,17 +23,18 @@ struct Choice {
   std::string text;  // shown so far, or since the last event
   std::vector<std::string> tokens;
   std::vector<float> log_probabilities;
-  std::vector<size_t> offsets;  // of each token in the text
-  std::vector<nlohmann::ordered_json>
-      top;           // the most likely tokens at each position, the chosen one included
-  size_t shown = 0;  // bytes of text, streamed events included
+  std::vector<int64_t> offsets;  // of each token in the text, in characters
+  // The most likely tokens at each position, and the chosen one.
+  std::vector<nlohmann::ordered_json> top;
+  int64_t letters = 0;  // of all tokens so far, and of an echoed prompt
   std::optional<int32_t> last_id;
-
-  void add(const std::string& more) {
-    text += more;
-    shown += more.size();
-  }
 };
+
+// Characters of UTF-8.
+int64_t letters_of(std::string_view text) {
+  return std::ranges::count_if(text,
+                               [](char byte) { return (static_cast<unsigned char>(byte) & 0xc0) != 0x80; });
+}
 
 class Completing {
  public:
@@ -51,8 +53,12 @@ class Completing {
   static void run(const std::shared_ptr<Completing>& self) {
     for (size_t i = 0; i < self->prompts_.size(); ++i) {
       Choice& choice = self->choices_[i];
-      if (self->options_.echo) choice.add(self->prompt_text(i));
-      self->prompts_[i].on_text = [&choice](std::string_view text) { choice.add(choice.stops.add(text)); };
+      if (self->options_.logprobs) choice.last_id = self->last_of_prompt(i);
+      if (self->options_.echo) {
+        choice.text = self->prompt_text(i);
+        choice.letters = letters_of(choice.text);
+      }
+      self->prompts_[i].on_text = [&choice](std::string_view text) { choice.text += choice.stops.add(text); };
     }
     generate(
         *self->model_, self->exchange_->call(self->model_), self->prompts_, self->options_.generate,
@@ -67,6 +73,11 @@ class Completing {
   std::string prompt_text(size_t i) const {
     const pipelines::Prompt& prompt = prompts_[i];
     return prompt.ids.empty() ? prompt.text : tokenizer().decode(prompt.ids);
+  }
+  std::optional<int32_t> last_of_prompt(size_t i) const {
+    const pipelines::Prompt& prompt = prompts_[i];
+    const std::vector<int32_t> ids = prompt.ids.empty() ? tokenizer().encode(prompt.text).ids : prompt.ids;
+    return ids.empty() ? std::nullopt : std::optional(ids.back());
   }
   const text::Tokenizer& tokenizer() const { return *model_->tokenizer(); }
 
@@ -100,7 +111,8 @@ class Completing {
     top[text] = token.log_probability;
     choice.top.push_back(std::move(top));
     choice.last_id = token.id;
-    choice.offsets.push_back(choice.shown);
+    choice.offsets.push_back(choice.letters);
+    choice.letters += letters_of(text);
     choice.tokens.push_back(std::move(text));
     choice.log_probabilities.push_back(token.log_probability);
   }
@@ -143,7 +155,7 @@ class Completing {
         if (i % options_.choices == 0) prompt_tokens += results[i].prompt_tokens;
         new_tokens += std::ssize(hypothesis.ids);
         Choice& choice = choices_[i];
-        choice.add(choice.stops.finish());
+        choice.text += choice.stops.finish();
         const char* reason = hypothesis.complete || choice.stops.stopped() ? "stop" : "length";
         if (options_.stream) {
           exchange_->event(dump(chunk(i, reason)));
