@@ -25,9 +25,9 @@ struct ServiceOptions {
   std::chrono::milliseconds deadline{600'000};
   std::set<std::string, std::less<>> keys = {};  // API keys ("Authorization: Bearer KEY"); none: open to all
   std::string cors_origin = {};                  // Access-Control-Allow-Origin; empty: none
-  // Receives a JSON object without line breaks for each request, when its answer is complete or its client has
-  // left: {"time", "id", "client", "method", "path", "status", "seconds", "bytes"}; status 499: left. From
-  // any thread. No texts, and of a key its first four characters. Must not throw.
+  // Receives a JSON object without line breaks for each request, when its answer is complete or its client
+  // has left: {"time", "id", "client", "method", "path", "status", "seconds", "bytes"}; status 499: left.
+  // From any thread. No texts, and of a key its first four characters. Must not throw.
   std::function<void(const std::string& line)> log = {};
 };
 

@@ -156,6 +156,22 @@ TEST(Scheduling, AFullQueueAnswers429) {
   EXPECT_GE(refused, 1);
 }
 
+// Attention and scores run one after another; what waits is dropped with its client.
+TEST(Scheduling, SerialWorkEnds) {
+  Service service(serving({"marian"}));
+  std::vector<std::shared_ptr<FakeReply>> replies;
+  for (int i = 0; i < 30; ++i)
+    replies.push_back(start(service, {.path = "/v1/attention", .body = R"({"text":"forty"})"}));
+  for (size_t i = 1; i < replies.size(); i += 2) replies[i]->leave();
+  for (size_t i = 0; i < replies.size(); i += 2) EXPECT_EQ(replies[i]->wait().status, 200);
+  EXPECT_TRUE(eventually([&] {
+    return counter_of(service, &serve::WorkerCounters::running) == 0 &&
+           counter_of(service, &serve::WorkerCounters::done) +
+                   counter_of(service, &serve::WorkerCounters::cancelled) ==
+               30;
+  }));
+}
+
 TEST(Scheduling, ACallLargerThanTheQueueIsTakenWhenItIsEmpty) {
   serve::ServiceOptions options = serving({"bert_texts"});
   options.work.encode.queue = 2;

@@ -47,27 +47,32 @@ void SerialWorker::run() {
       stopping = stopping_;
       entry = waiting_.pop();
       counters_.waiting = std::ssize(waiting_);
-      counters_.running = entry ? 1 : 0;
     }
     if (!entry) break;
-    const auto& [call, job] = entry->job;
-    if (call->cancelled()) {
-      ++counters_.cancelled;
-      continue;
+    counters_.running = 1;
+    run_one(entry->job, stopping);
+    counters_.running = 0;
+  }
+}
+
+void SerialWorker::run_one(const Queued& queued, bool stopping) {
+  const auto& [call, job] = queued;
+  if (call->cancelled()) {
+    ++counters_.cancelled;
+    return;
+  }
+  try {
+    if (stopping) throw ShuttingDown();
+    if (call->deadline() <= Clock::now()) {
+      ++counters_.expired;
+      throw DeadlineExceeded();
     }
-    try {
-      if (stopping) throw ShuttingDown();
-      if (call->deadline() <= Clock::now()) {
-        ++counters_.expired;
-        throw DeadlineExceeded();
-      }
-      counters_.count_step(1);
-      job.run();
-      ++counters_.done;
-    } catch (...) {
-      ++counters_.failed;
-      job.on_failed(std::current_exception());
-    }
+    counters_.count_step(1);
+    job.run();
+    ++counters_.done;
+  } catch (...) {
+    ++counters_.failed;
+    job.on_failed(std::current_exception());
   }
 }
 

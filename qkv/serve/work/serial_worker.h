@@ -40,6 +40,7 @@ class SerialWorker {
   };
 
   void run();
+  void run_one(const Queued& queued, bool stopping);
 
   size_t queue_limit_;
   WorkerCounters counters_;
