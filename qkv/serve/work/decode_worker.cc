@@ -77,9 +77,9 @@ void DecodeWorker::run() {
       for (search::Decoded& decoded : engine->step()) {
         const auto found = running_.find(decoded.request_id);
         if (found == running_.end()) continue;
-        Queue::Entry entry = std::move(found->second);
+        const Queue::Entry entry = std::move(found->second);
         running_.erase(found);
-        end(std::move(entry), std::move(decoded));
+        end(entry, std::move(decoded));
       }
       if (engine->rows() > 0) counters_.count_step(engine->rows());
       counters_.running = std::ssize(running_);
@@ -93,7 +93,7 @@ void DecodeWorker::run() {
   end_all(std::make_exception_ptr(ShuttingDown()));
 }
 
-void DecodeWorker::end(Queue::Entry entry, search::Decoded decoded) {
+void DecodeWorker::end(const Queue::Entry& entry, search::Decoded decoded) {
   if (decoded.cancelled) {
     ++counters_.cancelled;
   } else if (decoded.error) {
@@ -117,10 +117,10 @@ void DecodeWorker::end_all(const std::exception_ptr& error) {
     counters_.waiting = 0;
   }
   counters_.running = 0;
-  for (Queue::Entry& entry : ended) {
+  for (const Queue::Entry& entry : ended) {
     search::Decoded decoded;
     decoded.error = error;
-    end(std::move(entry), std::move(decoded));
+    end(entry, std::move(decoded));
   }
 }
 
@@ -144,7 +144,7 @@ void DecodeWorker::feed(search::Engine& engine) {
     } catch (...) {
       refused.error = std::current_exception();
     }
-    end(std::move(*entry), std::move(refused));
+    end(*entry, std::move(refused));
   }
 }
 
@@ -156,10 +156,10 @@ void DecodeWorker::drop_cancelled(search::Engine& engine, const std::set<uint64_
     dropped = waiting_.remove_if([&](const Queue::Entry& entry) { return ids.contains(entry.id); });
     counters_.waiting = std::ssize(waiting_);
   }
-  for (Queue::Entry& entry : dropped) {
+  for (const Queue::Entry& entry : dropped) {
     search::Decoded decoded;
     decoded.cancelled = true;
-    end(std::move(entry), std::move(decoded));
+    end(entry, std::move(decoded));
   }
   std::vector<uint64_t> running;
   for (const auto& [engine_id, entry] : running_) {
@@ -187,11 +187,11 @@ void DecodeWorker::drop_expired(search::Engine& engine) {
     dropped.push_back(std::move(one->second));
     one = running_.erase(one);
   }
-  for (Queue::Entry& entry : dropped) {
+  for (const Queue::Entry& entry : dropped) {
     ++counters_.expired;
     search::Decoded decoded;
     decoded.error = std::make_exception_ptr(DeadlineExceeded());
-    end(std::move(entry), std::move(decoded));
+    end(entry, std::move(decoded));
   }
 }
 

@@ -48,7 +48,7 @@ class DecodeWorker {
 
   void run();
   void cancel(uint64_t first, uint64_t end);
-  void end(Queue::Entry entry, search::Decoded decoded);
+  void end(const Queue::Entry& entry, search::Decoded decoded);
   void end_all(const std::exception_ptr& error);
   void feed(search::Engine& engine);
   void drop_cancelled(search::Engine& engine, const std::set<uint64_t>& ids);

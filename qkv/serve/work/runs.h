@@ -10,6 +10,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "qkv/pipelines/generate.h"
@@ -31,9 +32,9 @@ void generate(ServedModel& model, const CallHandle& call, std::span<const pipeli
               Gather<pipelines::Generated>::Done done);
 
 template <class Result>
-Result failed_result(std::string error) {
+Result failed_result(std::string_view error) {
   Result result;
-  result.error = std::move(error);
+  result.error = error;
   return result;
 }
 
@@ -63,7 +64,7 @@ void encode(ServedModel& model, const CallHandle& call, size_t texts, const Prep
          }});
   }
   if (!jobs.empty()) model.encoder()->submit(call, std::move(jobs));
-  for (auto& [i, error] : errors) gather->put(i, failed_result<Result>(std::move(error)));
+  for (const auto& [i, error] : errors) gather->put(i, failed_result<Result>(error));
 }
 
 }  // namespace qkv::serve
