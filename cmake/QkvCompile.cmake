@@ -9,6 +9,7 @@ endif()
 
 # Commands and tests take longer to compile than to run; the library that they call is fully optimised.
 set(QKV_PROGRAM_OPTIONS $<$<CONFIG:Release>:-O1>)
+set(QKV_TEST_OPTIONS $<$<CONFIG:Release>:-O0>)
 
 # For Clang, ccache has other rules, which are not worth supporting.
 set(default OFF)
@@ -38,7 +39,12 @@ function(qkv_precompile target kind)
     target_link_libraries(${first} PRIVATE qkv_flags ${ARGN})
     if(NOT kind STREQUAL layer)
       set_target_properties(${first} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
-      target_compile_options(${first} PRIVATE ${CMAKE_CXX_COMPILE_OPTIONS_PIE} ${QKV_PROGRAM_OPTIONS})
+      target_compile_options(${first} PRIVATE ${CMAKE_CXX_COMPILE_OPTIONS_PIE})
+    endif()
+    if(kind STREQUAL test)
+      target_compile_options(${first} PRIVATE ${QKV_TEST_OPTIONS})
+    elseif(kind STREQUAL command)
+      target_compile_options(${first} PRIVATE ${QKV_PROGRAM_OPTIONS})
     endif()
     target_precompile_headers(${first} PRIVATE ${QKV_PCH_${kind}})
   endif()

@@ -59,6 +59,7 @@ void DecodeWorker::cancel(uint64_t first, uint64_t end) {
 
 void DecodeWorker::run() {
   std::unique_ptr<search::Engine> engine;
+  std::vector<std::pair<Queue::Entry, search::Decoded>> ended;
   while (true) {
     std::set<uint64_t> cancelled;
     {
@@ -74,16 +75,19 @@ void DecodeWorker::run() {
       drop_expired(*engine);
       feed(*engine);
       if (engine->idle()) continue;
+      ended.reserve(running_.size());  // no allocation may fail between taking an entry and answering it
       for (search::Decoded& decoded : engine->step()) {
         const auto found = running_.find(decoded.request_id);
         if (found == running_.end()) continue;
-        const Queue::Entry entry = std::move(found->second);
+        ended.emplace_back(std::move(found->second), std::move(decoded));
         running_.erase(found);
-        end(entry, std::move(decoded));
       }
+      // Counted before they are answered, so that who has an answer finds it counted.
       if (engine->rows() > 0) counters_.count_step(engine->rows());
       counters_.running = std::ssize(running_);
       counters_.reserved_bytes = engine->reserved_bytes();
+      for (auto& [entry, decoded] : ended) end(entry, std::move(decoded));
+      ended.clear();  // an entry keeps its model, and with it this worker
     } catch (...) {
       // Such as memory that ran out outside of a request: the engine's state is unknown.
       end_all(std::current_exception());

@@ -29,6 +29,7 @@ class RawClient {
   RawClient& operator=(const RawClient&) = delete;
 
   bool connected() const { return connected_; }
+  int socket() const { return socket_; }
 
   // False if the server has closed.
   bool send(std::string_view bytes) const {

@@ -1,0 +1,248 @@
+// qkv serve, as a process that is started, signalled, killed and started again.
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <spawn.h>
+#include <sys/resource.h>
+
+#include <chrono>
+#include <csignal>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "tests/apps/run.h"
+#include "tests/serve/http/raw_client.h"
+
+namespace {
+
+using namespace qkv;
+using namespace qkv::testing;
+using nlohmann::json;
+
+const std::string kMarian = QKV_TEST_DATA "/pipelines/golden/marian";
+const std::string kLlama = QKV_TEST_DATA "/models/golden/llama";
+
+// A running server, whose stderr is kept. Killed by the destructor.
+class ServeProcess {
+ public:
+  explicit ServeProcess(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {QKV_PROGRAM, "serve"});
+    std::vector<char*> pointers;
+    for (std::string& one : arguments) pointers.push_back(one.data());
+    pointers.push_back(nullptr);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_addopen(&actions, 2, (scratch_ / "err").c_str(), O_WRONLY | O_CREAT | O_TRUNC,
+                                     0644);
+    if (posix_spawn(&process_, QKV_PROGRAM, &actions, nullptr, pointers.data(), environ) != 0) process_ = -1;
+    posix_spawn_file_actions_destroy(&actions);
+    wait_for("serving ");
+    const std::string said = messages();
+    const size_t colon = said.find(':', said.find("://") + 3);
+    if (colon != std::string::npos) port_ = static_cast<uint16_t>(std::stoi(said.substr(colon + 1)));
+  }
+  ~ServeProcess() {
+    if (process_ <= 0) return;
+    ::kill(process_, SIGKILL);
+    ::waitpid(process_, nullptr, 0);
+  }
+  ServeProcess(const ServeProcess&) = delete;
+  ServeProcess& operator=(const ServeProcess&) = delete;
+
+  uint16_t port() const { return port_; }
+  std::string messages() const {
+    return std::filesystem::exists(scratch_ / "err") ? read_file(scratch_ / "err") : std::string();
+  }
+  // Waits, up to 30 s, until stderr contains a complete line with `text`.
+  bool wait_for(const std::string& text) const {
+    for (int i = 0; i < 3000; ++i) {
+      const std::string said = messages();
+      const size_t at = said.find(text);
+      if (at != std::string::npos && said.find('\n', at) != std::string::npos) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    ADD_FAILURE() << "expected \"" << text << "\" in: " << messages();
+    return false;
+  }
+  void signal(int number) const { ::kill(process_, number); }
+  // The exit status, 128 + the signal that killed it.
+  int wait() {
+    int status = 0;
+    ::waitpid(process_, &status, 0);
+    process_ = -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+
+ private:
+  Scratch scratch_;
+  pid_t process_ = -1;
+  uint16_t port_ = 0;
+};
+
+std::string answer_to(uint16_t port, const std::string& path, const json& body,
+                      const std::string& headers = {}) {
+  RawClient client(port);
+  if (!client.send(request_bytes(path, body.dump(), headers))) return {};
+  return client.response();
+}
+
+json body_of(const std::string& response) {
+  return json::parse(response.substr(response.find("\r\n\r\n") + 4));
+}
+
+TEST(Serve, AnswersAsTheCommandsDo) {
+  ServeProcess server({"de=" + kMarian, kLlama, "--port", "0", "--threads", "1"});
+  const std::string texts = "twenty-one\nforty\nthree hundred forty-two\n";
+  const Outcome expected =
+      run_qkv({"translate", kMarian, "--json", "--scores", "--threads", "2"}, {.input = texts});
+  ASSERT_EQ(expected.status, 0) << expected.err;
+  std::istringstream lines(expected.out);
+  for (const char* const text : {"twenty-one", "forty", "three hundred forty-two"}) {
+    std::string line;
+    std::getline(lines, line);
+    json found = json::parse(line);
+    found.erase("line");
+    const json answer =
+        body_of(answer_to(server.port(), "/v1/translate", {{"text", text}, {"scores", true}}));
+    EXPECT_EQ(answer.at("translations").at(0), found);
+    EXPECT_EQ(answer.at("model"), "de");
+  }
+  server.signal(SIGTERM);
+  EXPECT_EQ(server.wait(), 0) << server.messages();
+}
+
+// Processes that are killed leave a port that the next one can have at once, and no state.
+TEST(Serve, IsKilledAndStartsAgain) {
+  std::string port = "0", expected;
+  const json body{{"prompt", "a red dog"}, {"max_tokens", 8}};
+  for (int round = 0; round < 3; ++round) {
+    ServeProcess server({"m=" + kLlama, "--port", port});
+    ASSERT_NE(server.port(), 0);
+    port = std::to_string(server.port());
+    const std::string text =
+        body_of(answer_to(server.port(), "/v1/completions", body)).at("choices").at(0).at("text");
+    if (round == 0) expected = text;
+    EXPECT_EQ(text, expected);
+    RawClient waiting(server.port());
+    waiting.send(
+        request_bytes("/v1/completions", json{{"prompt", "a"}, {"max_tokens", 50}, {"stream", true}}.dump()));
+    EXPECT_NE(waiting.until("data: ").find("200 OK"), std::string::npos);
+    server.signal(SIGKILL);
+    EXPECT_EQ(server.wait(), 128 + SIGKILL);
+    waiting.rest();  // ends
+  }
+}
+
+TEST(Serve, FinishesAnswersWhenItIsToStop) {
+  ServeProcess server({"m=" + kMarian, "--port", "0", "--threads", "1"});
+  RawClient client(server.port());
+  const json many(std::vector<std::string>(200, "three hundred forty-two"));
+  ASSERT_TRUE(client.send(request_bytes("/v1/translate", json{{"text", many}}.dump())));
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  server.signal(SIGTERM);
+  const std::string response = client.response();
+  EXPECT_NE(response.find("200 OK"), std::string::npos);
+  EXPECT_EQ(body_of(response).at("translations").size(), 200U);
+  EXPECT_EQ(server.wait(), 0);
+  EXPECT_NE(server.messages().find("stopping"), std::string::npos);
+}
+
+TEST(Serve, OpensItsFoldersAgain) {
+  const Scratch scratch;
+  std::filesystem::copy(kLlama, scratch / "model");
+  ServeProcess server({"m=" + (scratch / "model").string(), "--port", "0"});
+  server.signal(SIGHUP);
+  EXPECT_TRUE(server.wait_for("models reloaded"));
+  std::filesystem::remove(scratch / "model/config.json");
+  server.signal(SIGHUP);
+  EXPECT_TRUE(server.wait_for("models not reloaded, the present ones stay: "));
+  EXPECT_NE(answer_to(server.port(), "/v1/completions", {{"prompt", "a"}, {"max_tokens", 2}}).find("200 OK"),
+            std::string::npos);
+}
+
+TEST(Serve, LogsRequestsWithoutTheirTexts) {
+  const Scratch scratch;
+  const std::string log = (scratch / "log.jsonl").string();
+  const std::string keys = scratch.write("keys", "# two\nfirst-key\nsecond-key\r\n").string();
+  ServeProcess server({"m=" + kMarian, "--port", "0", "--log", log, "--key-file", keys});
+  const json body{{"text", "forty"}};
+  EXPECT_NE(
+      answer_to(server.port(), "/v1/translate", body, "Authorization: Bearer second-key\r\n").find("200 OK"),
+      std::string::npos);
+  for (const char* const wrong : {"", "Authorization: Bearer second\r\n", "Authorization: second-key\r\n"}) {
+    EXPECT_NE(answer_to(server.port(), "/v1/translate", body, wrong).find("401 "), std::string::npos)
+        << wrong;
+  }
+  server.signal(SIGTERM);
+  EXPECT_EQ(server.wait(), 0);
+  const std::string text = read_file(log);
+  EXPECT_EQ(count_lines_of(text), 4U) << text;
+  EXPECT_EQ(text.find("forty"), std::string::npos);
+  EXPECT_EQ(text.find("second-key"), std::string::npos);
+  std::istringstream lines(text);
+  std::vector<int> statuses;
+  for (std::string line; std::getline(lines, line);) {
+    const json one = json::parse(line);
+    EXPECT_EQ(one.at("path"), "/v1/translate");
+    statuses.push_back(one.at("status"));
+  }
+  EXPECT_EQ(statuses, (std::vector{200, 401, 401, 401}));
+}
+
+// A full disk costs lines of the log, and nothing else.
+TEST(Serve, OutlivesAFullDisk) {
+  if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "needs /dev/full";
+  ServeProcess server({"m=" + kMarian, "--port", "0", "--log", "/dev/full"});
+  for (int i = 0; i < 5; ++i)
+    EXPECT_NE(answer_to(server.port(), "/v1/translate", {{"text", "forty"}}).find("200 OK"),
+              std::string::npos);
+  EXPECT_TRUE(server.wait_for("/dev/full: lines of the log are lost"));
+  server.signal(SIGTERM);
+  EXPECT_EQ(server.wait(), 0);
+  const std::string said = server.messages();
+  EXPECT_EQ(said.find("lines of the log"), said.rfind("lines of the log")) << "once";
+}
+
+// Connections beyond the file descriptors of the process wait; they are taken when others close.
+TEST(Serve, OutlivesTheEndOfItsFileDescriptors) {
+  rlimit before{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  const rlimit few{.rlim_cur = 48, .rlim_max = before.rlim_max};
+  setrlimit(RLIMIT_NOFILE, &few);  // inherited
+  ServeProcess server({"m=" + kMarian, "--port", "0"});
+  setrlimit(RLIMIT_NOFILE, &before);
+  {
+    std::vector<std::unique_ptr<RawClient>> idle;
+    for (int i = 0; i < 80; ++i) idle.push_back(std::make_unique<RawClient>(server.port()));
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  }
+  EXPECT_NE(answer_to(server.port(), "/v1/translate", {{"text", "forty"}}).find("200 OK"), std::string::npos);
+  server.signal(SIGTERM);
+  EXPECT_EQ(server.wait(), 0);
+}
+
+TEST(Serve, NamesWhatIsWrong) {
+  const Scratch scratch;
+  const std::string empty = scratch.write("keys", "# none\n").string();
+  expect_failure(run_qkv({"serve"}), 2, {"models"});
+  expect_failure(run_qkv({"serve", kMarian, "--prot", "80"}), 2, {"--prot", "--port"});
+  expect_failure(run_qkv({"serve", kMarian, "--port", "65536"}), 2,
+                 {"--port: expected 0 to 65535, found 65536"});
+  expect_failure(run_qkv({"serve", kMarian, "--queue", "0"}), 2, {"--queue: expected at least 1, found 0"});
+  expect_failure(run_qkv({"serve", kMarian, "--deadline", "nan"}), 2, {"--deadline"});
+  expect_failure(run_qkv({"serve", kMarian, "--host", "nowhere.example"}), 2,
+                 {"host: expected an IP address"});
+  expect_failure(run_qkv({"serve", kMarian, "--certificate", "a.pem"}), 2, {"private_key"});
+  expect_failure(run_qkv({"serve", "a=" + kMarian, "a=" + kLlama}), 2, {"two called 'a'"});
+  expect_failure(run_qkv({"serve", kMarian, "--key-file", empty}), 1,
+                 {"keys", "expected at least one API key"});
+  expect_failure(run_qkv({"serve", (scratch / "none").string()}), 1, {"none"});
+  expect_failure(run_qkv({"serve", kMarian, "--port", "0", "--log", (scratch / "no/log").string()}), 1,
+                 {"no/log: cannot be opened"});
+  const ServeProcess server({"m=" + kMarian, "--port", "0"});
+  expect_failure(run_qkv({"serve", kMarian, "--port", std::to_string(server.port())}), 1,
+                 {std::to_string(server.port()), "cannot listen", "in use"});
+}
+
+}  // namespace
