@@ -5,7 +5,7 @@
     python bench/compare_serving.py --qkv build/release/bin/qkv --language SmolLM2 --source test.en --peers llama.cpp --gguf SmolLM2.gguf
 
 Needs only Python; the peers need what serving_peers.py says. For each number of clients, each client sends one line at a time over
-one connection and waits for its answer: requests/s, median and 95th percentile of the time of a request. Language models stream
+one connection (streams: over one each) and waits for its answer: requests/s, median and 95th percentile of the time of a request. Language models stream
 --tokens tokens of each line (greedy, without an end token): tokens/s, the time to the first token, and the time between tokens. Every
 answer of qkv is compared with the command's. The rate's share of the library's own is that of the command with all lines at once,
 minus its start-up for one line.
@@ -25,6 +25,7 @@ import statistics
 import struct
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -47,7 +48,8 @@ class Served:
     def __init__(self, name, command, ready="/ready"):
         self.name, self.port = name, free_port()
         began = time.perf_counter()
-        self.process = subprocess.Popen([*map(str, command), "--port", str(self.port)], stderr=subprocess.PIPE, text=True)
+        self.errors = tempfile.TemporaryFile()
+        self.process = subprocess.Popen([*map(str, command), "--port", str(self.port)], stdout=subprocess.DEVNULL, stderr=self.errors)
         while True:
             try:
                 connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
@@ -56,7 +58,8 @@ class Served:
                     break
             except OSError:
                 if self.process.poll() is not None:
-                    sys.exit(self.process.stderr.read())
+                    self.errors.seek(0)
+                    sys.exit(self.errors.read().decode())
             time.sleep(0.002)
         self.start_ms = 1000 * (time.perf_counter() - began)
 
@@ -127,7 +130,7 @@ class Writing:
     peer = None
 
     def expected(self, result):
-        return result["text"]
+        return result["texts"][0]["text"]
 
 
 def read_stream(response, began):
@@ -161,6 +164,7 @@ class Client(threading.Thread):
                 text, times = read_stream(response, began)
                 self.streams.append(times)
                 self.answers.append((k, text))
+                connection.close()  # as llama.cpp's server does after a stream
             else:
                 self.answers.append((k, response.read()))
             self.times.append(time.perf_counter() - began)
@@ -203,9 +207,14 @@ class Load:
 
 
 def timed(command, text):
-    began = time.perf_counter()
+    """Seconds, processor seconds, output."""
+    def processor():
+        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return usage.ru_utime + usage.ru_stime
+
+    began, before = time.perf_counter(), processor()
     done = subprocess.run([*map(str, command)], input=text, capture_output=True, text=True, check=True)
-    return time.perf_counter() - began, done.stdout
+    return time.perf_counter() - began, processor() - before, done.stdout
 
 
 def loris(port, work, stop):
@@ -269,6 +278,7 @@ def main():
     parser.add_argument("--dtype", help="of qkv's weights")
     parser.add_argument("--lines", type=int, default=500)
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 4, 16, 64])
+    parser.add_argument("--requests", type=int, help="at least, for each number of clients; more than lines: these are repeated")
     parser.add_argument("--beam", type=int, default=4)
     parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--threads", type=int, default=2)
@@ -288,21 +298,23 @@ def main():
     for peer in args.peers:
         if peer == "infinity":
             servers.append(Served(peer, [args.infinity, "v2", "--model-id", Path(work.folder).absolute(), "--served-model-name", "m",
-                                         "--engine", "torch", "--device", "cpu", "--url-prefix", "/v1", "--no-bettertransformer"],
+                                         "--engine", "torch", "--device", "cpu", "--url-prefix", "/v1", "--no-bettertransformer",
+                                         "--log-level", "error"],
                                   "/health"))
         else:
             servers.append(Served(peer, [sys.executable, peers, peer, args.gguf or work.folder, "--threads", args.threads], "/v1/models"
                                   if peer == "llama.cpp" else "/ready"))
     try:
         loads = {(server.name, clients): [] for clients in args.clients for server in servers}
-        rates = []
+        rates, processors = [], []
         for _ in range(args.rounds):
-            one, _ = timed(command, lines[0] + "\n")
-            all_of_them, output = timed(command, "\n".join(lines) + "\n")
+            one, one_processor, _ = timed(command, lines[0] + "\n")
+            all_of_them, all_processor, output = timed(command, "\n".join(lines) + "\n")
+            processors.append((all_processor - one_processor) / len(lines))
             expected = [work.expected(json.loads(line)) for line in output.splitlines()]
             rates.append(len(lines) / (all_of_them - one))
             for clients in args.clients:
-                count = min(len(lines), max(60, 40 * clients)) if not args.language else max(clients, min(len(lines), 4 * clients))
+                count = max(args.requests or (16 if args.language else 400), (2 if args.language else 20) * clients)
                 for server in servers:
                     if args.language:
                         work.peer = None if server.name == "qkv" else server.name
@@ -325,7 +337,7 @@ def main():
             own = rows_of(loads["qkv", clients], work, rate)
             for server in servers:
                 row = rows_of(loads[server.name, clients], work, rate if server.name == "qkv" else None)
-                cells = [f"{row[0]:.1f}", f"{1000 * row[1]:.1f}", f"{1000 * row[2]:.1f}"]
+                cells = [f"{row[0]:.1f}", f"{1000 * row[1]:.2f}", f"{1000 * row[2]:.2f}"]
                 if args.language:
                     cells.append(f"{1000 * row[3]:.1f}")
                 else:
@@ -335,7 +347,7 @@ def main():
                     ratios = [f"{own[0] / row[0]:.2f}", *(f"{row[k] / own[k]:.2f}" for k in ((1, 2, 3) if args.language else (1, 2)))]
                     print(f"| {clients} | times as good | " + " | ".join(ratios) + " | " * (2 if args.language else 4))
         unit = f"{rate * work.tokens:.1f} tokens/s" if args.language else f"{rate:.1f} lines/s"
-        print(f"\nThe library alone: {unit}. All answers of qkv equal the command's.")
+        print(f"\nThe library alone: {unit}, processor {1000 * statistics.median(processors):.2f} ms a line. All answers of qkv equal the command's.")
         for server in servers:
             print(f"{server.name}: start to ready {server.start_ms:.0f} ms, memory after the load {server.resident_mb():.0f} MB.")
         if args.slow:

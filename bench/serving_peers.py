@@ -113,7 +113,7 @@ def serve_llama(args):
     import signal
     import xllamacpp
     options = xllamacpp.CommonParams()
-    options.model.path, options.hostname, options.port = args.folder, "127.0.0.1", args.port
+    options.model.path, options.port = args.folder, args.port  # 127.0.0.1 is the default
     options.n_parallel, options.n_ctx = args.slots, 1024 * args.slots
     options.warmup, options.fit_params = True, False
     options.cpuparams.n_threads = options.cpuparams_batch.n_threads = args.threads

@@ -18,6 +18,11 @@ EmbedRequest TextEmbedder::prepare(std::string_view text, const TextEmbedOptions
           options.vector};
 }
 
+EmbedRequest TextEmbedder::prepare(std::span<const int32_t> ids, const TextEmbedOptions& options) const {
+  require_pooler(options.vector, model().config().pooler);
+  return {{read(ids)}, options.vector};
+}
+
 Embedded TextEmbedder::finish(const EmbedRequest& request, const Tensor& hidden) const {
   return {.values = embedded(hidden, request.options, model()), .error = {}};
 }

@@ -31,6 +31,8 @@ class TextEmbedder : public TextEncoderPipeline {
 
   // Throws UsageError for Pooling::pooler if the model has no pooler.
   EmbedRequest prepare(std::string_view text, const TextEmbedOptions& options = {}) const;
+  // Token ids, special tokens included: no prompt is prepended, and nothing is cut off.
+  EmbedRequest prepare(std::span<const int32_t> ids, const TextEmbedOptions& options = {}) const;
   // hidden: [tokens, d_model], from encode().
   Embedded finish(const EmbedRequest& request, const Tensor& hidden) const;
 

@@ -61,6 +61,22 @@ EncoderRequest TextEncoderPipeline::read(std::string_view text, const text::Enco
   return checked(tokenizer().encode(text, options));
 }
 
+EncoderRequest TextEncoderPipeline::read(std::span<const int32_t> ids) const {
+  const int64_t vocabulary = model().config().vocabulary;
+  for (const int32_t id : ids) {
+    if (id < 0 || id >= vocabulary) {
+      return {.encoding = {},
+              .error = concat("expected token ids from 0 to ", vocabulary - 1, ", found ", id)};
+    }
+  }
+  const size_t size = ids.size();
+  return checked({.ids = {ids.begin(), ids.end()},
+                  .offsets = std::vector<text::ByteRange>(size),
+                  .type_ids = std::vector<int32_t>(size),
+                  .special_mask = std::vector<uint8_t>(size),
+                  .text_index = std::vector<int8_t>(size)});
+}
+
 EncoderRequest TextEncoderPipeline::read(std::string_view first, std::string_view second,
                                          const text::EncodeOptions& options) const {
   for (const std::string_view text : {first, second}) {

@@ -55,6 +55,9 @@ class TextEncoderPipeline {
  protected:
   // Tokenizes a text; errors are stored in the request.
   EncoderRequest read(std::string_view text, const text::EncodeOptions& options = {}) const;
+  // Token ids as they are; an empty list, an id beyond the vocabulary and a length beyond the model's are
+  // errors, stored in the request.
+  EncoderRequest read(std::span<const int32_t> ids) const;
   // Tokenizes a pair of texts that the model reads as one input.
   EncoderRequest read(std::string_view first, std::string_view second,
                       const text::EncodeOptions& options = {}) const;

@@ -151,11 +151,11 @@ void Service::handle(HttpRequest request, ReplyHandle reply) {
     deadline = std::min(deadline, std::chrono::milliseconds(std::min<int64_t>(milliseconds, 86'400'000)));
 
   const std::string_view key = bearer(request);
-  // Clients with keys share fairly by key, others by address.
-  const std::string client = key.empty() ? request.peer : concat("key ", key);
   const bool preflight = request.method == "OPTIONS" && !options_.cors_origin.empty() && !allowed.empty();
   const bool known =
       std::ranges::any_of(options_.keys, [&](const std::string& one) { return equal_keys(one, key); });
+  // Clients with keys share fairly by key, others by address: a key that nobody checks could be invented.
+  const std::string client = known ? concat("key ", key) : request.peer;
   const std::string logged_client = key.empty() ? request.peer : concat("key ", key.substr(0, 4), "...");
   auto counted = std::make_shared<CountedReply>(
       std::move(reply), metrics_, options_,

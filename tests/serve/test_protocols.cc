@@ -269,6 +269,26 @@ TEST(Embeddings, EqualThePipelines) {
   expect_error(post(service, "/v1/embeddings", {{"input", json::array()}}), 400, {"input"});
 }
 
+TEST(Embeddings, TakeTokenIds) {
+  Service service(serving({"bert_texts"}));
+  const pipelines::TextEmbedder embedder(golden_folder("bert_texts"));
+  std::vector<std::vector<int32_t>> ids;
+  for (const char* text : {"a red dog", "one small house"})
+    ids.push_back(embedder.tokenizer().encode(text).ids);
+  const auto expected =
+      embedder(std::vector<std::string>{"a red dog", "one small house"}, embedder.default_options());
+  const json one = json_of(post(service, "/v1/embeddings", {{"input", ids[0]}}));
+  const json both = json_of(post(service, "/v1/embeddings", {{"input", ids}}));
+  ASSERT_EQ(one["data"].size(), 1U);
+  ASSERT_EQ(both["data"].size(), 2U);
+  EXPECT_EQ(one["data"][0]["embedding"].get<std::vector<float>>(), expected[0].values);
+  EXPECT_EQ(both["data"][1]["embedding"].get<std::vector<float>>(), expected[1].values);
+  EXPECT_EQ(one["usage"]["prompt_tokens"], ids[0].size());
+  expect_error(post(service, "/v1/embeddings", {{"input", {1, 1'000'000}}}), 400, {"input", "1000000"});
+  expect_error(post(service, "/v1/embeddings", {{"input", {{1}, {-1}}}}), 400, {"input"});
+  expect_error(post(service, "/v1/embeddings", {{"input", std::vector<int>(5000, 1)}}), 400, {"5000"});
+}
+
 TEST(TextEmbeddingsInference, EmbedsPredictsAndTokenizes) {
   Service service(serving({"bert_texts"}));
   const pipelines::TextEmbedder embedder(golden_folder("bert_texts"));
@@ -288,6 +308,12 @@ TEST(TextEmbeddingsInference, EmbedsPredictsAndTokenizes) {
   const json pairs = json_of(post(service, "/predict", {{"inputs", {{"a red dog", "a dog"}, {"one"}}}}));
   ASSERT_EQ(pairs.size(), 2U);
   EXPECT_EQ(pairs[1].size(), labels[0].labels.size());
+
+  // The root does what the first text encoder is for, as TEI's does.
+  EXPECT_EQ(json_of(post(service, "/", {{"inputs", "a red dog"}})), predicted);
+  Service without_labels(serving({"bert_masked"}));
+  EXPECT_EQ(json_of(post(without_labels, "/", {{"inputs", "a red dog"}})),
+            json_of(post(without_labels, "/embed", {{"inputs", "a red dog"}})));
 
   const json best = json_of(
       post(service, "/predict",

@@ -26,7 +26,7 @@ struct ServeArguments {
   int port = 8080, queue = 256;
   double max_wait_ms = 0, deadline = 600, drain = 30;
   int64_t body_bytes = 8 << 20, connections = 4096;
-  double idle_timeout = 75;
+  double header_timeout = 10, body_timeout = 30, idle_timeout = 75, write_timeout = 30;
   bool reuse_port = false;
   std::string key_file, cors_origin, certificate, private_key, log;
 };
@@ -103,6 +103,9 @@ serve::ServerOptions server_options(const ServeArguments& arguments) {
   options.http.reuse_port = arguments.reuse_port;
   options.http.body_bytes = arguments.body_bytes;
   options.http.connections = arguments.connections;
+  options.http.header_timeout = milliseconds_of("--header-timeout", arguments.header_timeout);
+  options.http.body_timeout = milliseconds_of("--body-timeout", arguments.body_timeout);
+  options.http.write_timeout = milliseconds_of("--write-timeout", arguments.write_timeout);
   options.http.idle_timeout = milliseconds_of("--idle-timeout", arguments.idle_timeout);
   options.http.certificate = arguments.certificate;
   options.http.private_key = arguments.private_key;
@@ -193,6 +196,12 @@ void add_serve(Command& app) {
              "Time for answers under way when the server stops");
   add_option(*command, "--body-bytes", arguments->body_bytes, "BYTES", "Largest request body");
   add_option(*command, "--connections", arguments->connections, "N", "Open connections at most");
+  add_option(*command, "--header-timeout", arguments->header_timeout, "SECONDS",
+             "Time for a request's header to arrive; then 408");
+  add_option(*command, "--body-timeout", arguments->body_timeout, "SECONDS",
+             "Time for its body to arrive; then 408");
+  add_option(*command, "--write-timeout", arguments->write_timeout, "SECONDS",
+             "Time for a client to take the next bytes of its answer; then its connection is closed");
   add_option(*command, "--idle-timeout", arguments->idle_timeout, "SECONDS",
              "Time between two requests of a connection");
   add_option(*command, "--key-file", arguments->key_file, "FILE",

@@ -143,8 +143,10 @@ void embed(Service& service, const ExchangeHandle& exchange) {
   Fields fields(exchange->request().body);
   const ModelHandle model = service.models().find(fields.text("model"), "embed");
   const Pipelines& pipelines = model->pipelines();
-  bool is_list = false;
-  const std::vector<std::string> texts = fields.texts("input", &is_list);
+  const auto input = fields.find("input");
+  if (!input) throw HttpError(400, "request: expected a field \"input\", found none");
+  const std::vector<pipelines::Prompt> inputs = prompts_of(*input);
+  const bool is_list = inputs.size() > 1 || (input->is_array() && inputs[0].ids.empty());
   const std::string format = fields.text("encoding_format", "float");
   if (format != "float" && format != "base64")
     throw HttpError(400,
@@ -154,13 +156,14 @@ void embed(Service& service, const ExchangeHandle& exchange) {
     throw HttpError(400, concat("dimensions: expected ", width, ", the model's, found ", *dimensions));
   fields.find("user");
   fields.done();
-  if (texts.empty()) throw HttpError(400, "input: expected at least one text, found none");
 
   const auto tokens = std::make_shared<std::atomic<int64_t>>(0);
   encode<pipelines::Embedded>(
-      *model, exchange->call(model), texts.size(),
+      *model, exchange->call(model), inputs.size(),
       [&](size_t i) {
-        auto request = pipelines.embedder->prepare(texts[i], pipelines.embed_options);
+        const pipelines::Prompt& one = inputs[i];
+        auto request = one.ids.empty() ? pipelines.embedder->prepare(one.text, pipelines.embed_options)
+                                       : pipelines.embedder->prepare(one.ids, pipelines.embed_options);
         *tokens += std::ssize(request.encoding.ids);
         return request;
       },

@@ -212,6 +212,20 @@ void rerank(Service& service, const ExchangeHandle& exchange) {
                   });
 }
 
+// Null if there is none.
+ModelHandle first_text_encoder(Service& service) {
+  for (const ModelHandle& model : service.models().all()) {
+    if (model->kind() == "text") return model;
+  }
+  return nullptr;
+}
+
+// What TEI answers at its root: labels if the model is a classifier, else vectors.
+void predict_or_embed(Service& service, const ExchangeHandle& exchange) {
+  const ModelHandle model = first_text_encoder(service);
+  return model && model->pipelines().classifier ? predict(service, exchange) : embed_tei(service, exchange);
+}
+
 void tokenize(Service& service, const ExchangeHandle& exchange) {
   Fields fields(exchange->request().body);
   const std::string name = fields.text("model");
@@ -243,10 +257,7 @@ void tokenize(Service& service, const ExchangeHandle& exchange) {
 }
 
 void info(Service& service, const ExchangeHandle& exchange) {
-  ModelHandle model;
-  for (const ModelHandle& one : service.models().all()) {
-    if (!model && one->kind() == "text") model = one;
-  }
+  ModelHandle model = first_text_encoder(service);
   if (!model) model = service.models().all().front();
   TeiJson type = TeiJson::object();
   if (model->pipelines().classifier) {
@@ -269,11 +280,9 @@ void info(Service& service, const ExchangeHandle& exchange) {
 }  // namespace
 
 std::vector<Route> tei_routes() {
-  return {{"POST", "/embed", embed_tei, tei_error},
-          {"POST", "/predict", predict, tei_error},
-          {"POST", "/rerank", rerank, tei_error},
-          {"POST", "/tokenize", tokenize, tei_error},
-          {"GET", "/info", info, tei_error}};
+  return {{"POST", "/", predict_or_embed, tei_error}, {"POST", "/embed", embed_tei, tei_error},
+          {"POST", "/predict", predict, tei_error},   {"POST", "/rerank", rerank, tei_error},
+          {"POST", "/tokenize", tokenize, tei_error}, {"GET", "/info", info, tei_error}};
 }
 
 }  // namespace qkv::serve
