@@ -167,14 +167,14 @@ Image resize(const Image& image, int64_t height, int64_t width, Resampling resam
   return resize_columns(resize_rows(image, width, kernel), height, kernel);
 }
 
+int64_t center_crop_begin(int64_t whole, int64_t part) {
+  return whole >= part ? (whole - part) / 2 : -((part - whole + 1) / 2);
+}
+
 Image center_crop(const Image& image, int64_t height, int64_t width) {
   require_pixels(image);
   Image result = blank(height, width);
-  // Rounds towards minus infinity: with an odd difference the image lies lower and further to the right.
-  const auto begin = [](int64_t whole, int64_t part) {
-    return whole >= part ? (whole - part) / 2 : -((part - whole + 1) / 2);
-  };
-  const int64_t top = begin(image.height, height), left = begin(image.width, width);
+  const int64_t top = center_crop_begin(image.height, height), left = center_crop_begin(image.width, width);
   const int64_t first = std::max<int64_t>(left, 0), last = std::min(left + width, image.width);
   for (int64_t y = std::max<int64_t>(top, 0); y < std::min(top + height, image.height); ++y) {
     std::copy(image.row(y) + 3 * first, image.row(y) + 3 * last, result.row(y - top) + 3 * (first - left));

@@ -19,4 +19,8 @@ Image resize(const Image& image, int64_t height, int64_t width, Resampling resam
 // The centre of an image, padded with black if it is smaller. Throws UsageError as above.
 Image center_crop(const Image& image, int64_t height, int64_t width);
 
+// The first of the `part` rows or columns that center_crop() takes of `whole`; negative if it pads. Rounded
+// towards minus infinity: with an odd difference the image lies lower and further to the right.
+int64_t center_crop_begin(int64_t whole, int64_t part);
+
 }  // namespace qkv::data

@@ -102,6 +102,7 @@ ImageAttentionReport image_attention_report(const pipelines::ImageAttention& cap
   ImageAttentionReport report{.title = title,
                               .model = model,
                               .image = captured.image,
+                              .region = captured.region,
                               .rows = captured.patches.height,
                               .columns = captured.patches.width,
                               .own_tokens = captured.own_tokens,
@@ -120,6 +121,11 @@ std::string to_json(const ImageAttentionReport& report) {
                {"model", report.model},
                {"own_tokens", report.own_tokens},
                {"patches", {{"rows", report.rows}, {"columns", report.columns}}},
+               {"region",
+                {{"top", report.region.top},
+                 {"left", report.region.left},
+                 {"height", report.region.height},
+                 {"width", report.region.width}}},
                {"labels", Json::array()}};
   for (const auto& [label, probability] : report.labels) {
     head["labels"].push_back({{"label", label}, {"probability", probability}});

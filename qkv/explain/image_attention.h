@@ -21,6 +21,7 @@ std::vector<Tensor> attention_rollout(std::span<const Tensor> layers);
 struct ImageAttentionReport {
   std::string title, model;             // one line each, may be empty
   data::Image image;                    // the model's input region
+  models::ImageRegion region = {};      // where it lies in the whole image
   int64_t rows = 0, columns = 0;        // of patches, which tile the image
   std::vector<std::string> own_tokens;  // special tokens before the patches: "[CLS]"
   std::vector<Tensor> layers;           // f32 [heads, tokens, tokens], one per layer, first layer first
@@ -36,7 +37,8 @@ struct ImageAttentionReport {
 ImageAttentionReport image_attention_report(const pipelines::ImageAttention& captured,
                                             const std::string& title, const std::string& model);
 
-// {"title", "model", "own_tokens", "patches": {"rows", "columns"}, "labels": [{"label", "probability"}],
+// {"title", "model", "own_tokens", "patches": {"rows", "columns"},
+//  "region": {"top", "left", "height", "width"}, "labels": [{"label", "probability"}],
 //  "layers": [{"layer": 0, "heads": [head][query][key]}], "rollout": [layer][query][key]}. Weights keep every
 //  bit.
 std::string to_json(const ImageAttentionReport& report);

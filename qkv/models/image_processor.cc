@@ -198,6 +198,31 @@ ImageProcessor::ImageProcessor(const ImageProcessorConfig& config) : config_(con
   }
 }
 
+ImageSize ImageProcessor::resized(ImageSize image) const {
+  if (config_.resize) return *config_.resize;
+  if (!config_.shortest_edge) return image;
+  const int64_t edge = *config_.shortest_edge, shorter = std::min(image.height, image.width);
+  // The longer side is rounded down.
+  return {edge * image.height / shorter, edge * image.width / shorter};
+}
+
+ImageRegion ImageProcessor::region(ImageSize image) const {
+  if (image.height < 1 || image.width < 1) {
+    throw UsageError(
+        concat("image: expected at least 1 x 1 pixels, found ", image.height, " x ", image.width));
+  }
+  if (!config_.crop) return {};
+  const ImageSize whole = resized(image);
+  const auto share = [](int64_t pixels, int64_t of) {
+    return static_cast<double>(pixels) / static_cast<double>(of);
+  };
+  const auto& [height, width] = *config_.crop;
+  return {.top = share(data::center_crop_begin(whole.height, height), whole.height),
+          .left = share(data::center_crop_begin(whole.width, width), whole.width),
+          .height = share(height, whole.height),
+          .width = share(width, whole.width)};
+}
+
 data::Image ImageProcessor::resize_and_crop(const data::Image& image) const {
   data::require_pixels(image);
   data::Image result;
@@ -206,15 +231,10 @@ data::Image ImageProcessor::resize_and_crop(const data::Image& image) const {
     result = data::to_grey(image);
     now = &result;
   }
-  const auto resized = [&](int64_t height, int64_t width) {
-    result = data::resize(*now, height, width, config_.resampling);
+  if (config_.resize || config_.shortest_edge) {
+    const ImageSize size = resized({image.height, image.width});
+    result = data::resize(*now, size.height, size.width, config_.resampling);
     now = &result;
-  };
-  if (config_.resize) resized(config_.resize->height, config_.resize->width);
-  if (config_.shortest_edge) {
-    const int64_t edge = *config_.shortest_edge, shorter = std::min(image.height, image.width);
-    // The longer side is rounded down.
-    resized(edge * image.height / shorter, edge * image.width / shorter);
   }
   return config_.crop ? data::center_crop(*now, config_.crop->height, config_.crop->width) : *now;
 }

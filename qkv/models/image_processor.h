@@ -19,6 +19,11 @@ struct ImageSize {
   friend bool operator==(const ImageSize&, const ImageSize&) = default;
 };
 
+// A part of an image, in shares of the image's sides. Beyond 0 and 1 is padding.
+struct ImageRegion {
+  double top = 0, left = 0, height = 1, width = 1;
+};
+
 // Convert to the model's channels, resize, crop, scale, normalise, in this order.
 struct ImageProcessorConfig {
   // Of the model, not in the file: 3 (red, green, blue), or 1 (grey, data::to_grey()), which uses the first
@@ -67,6 +72,8 @@ class ImageProcessor {
 
   // The geometric part: resizes and crops. Images of one channel become grey first.
   data::Image resize_and_crop(const data::Image& image) const;
+  // What remains of an image of this size.
+  ImageRegion region(ImageSize image) const;
   // The numeric part: converts such an image to [channels, height, width], written to `to`. Both throw
   // UsageError for an image without its pixels.
   void normalize(const data::Image& seen, float* to) const;
@@ -75,6 +82,9 @@ class ImageProcessor {
   Tensor operator()(std::span<const data::Image> images) const;
 
  private:
+  // The size of an image after resizing, before the crop.
+  ImageSize resized(ImageSize image) const;
+
   ImageProcessorConfig config_;
   std::array<std::array<float, 256>, 3> values_;  // by channel and pixel value
 };

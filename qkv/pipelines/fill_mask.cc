@@ -22,6 +22,8 @@ int32_t mask_of(const LoadedTextEncoder& encoder) {
 MaskFiller::MaskFiller(std::shared_ptr<const LoadedTextEncoder> encoder)
     : TextEncoderPipeline(std::move(encoder)), mask_(mask_of(*this->encoder())) {}
 
+std::string_view MaskFiller::mask_token() const { return tokenizer().token(mask_).value_or("[MASK]"); }
+
 MaskFiller::MaskFiller(const std::filesystem::path& folder, const models::LoadOptions& options)
     : MaskFiller(open_text_encoder(folder, options)) {}
 
@@ -31,8 +33,7 @@ FillMaskRequest MaskFiller::prepare(std::string_view text, const FillMaskOptions
   }
   FillMaskRequest request{{read(text)}, options};
   if (request.error.empty() && std::ranges::count(request.encoding.ids, mask_) == 0) {
-    request.error =
-        concat("expected at least one ", tokenizer().token(mask_).value_or("[MASK]"), ", found none");
+    request.error = concat("expected at least one ", mask_token(), ", found none");
   }
   return request;
 }

@@ -32,7 +32,9 @@ class MaskFiller : public TextEncoderPipeline {
   explicit MaskFiller(std::shared_ptr<const LoadedTextEncoder> encoder);
   explicit MaskFiller(const std::filesystem::path& folder, const models::LoadOptions& options = {});
 
-  // The text contains the mask token as the vocabulary spells it: "[MASK]", "<mask>". Throws UsageError for a
+  std::string_view mask_token() const;  // as the vocabulary spells it
+
+  // The text contains the mask token: "[MASK]", "<mask>". Throws UsageError for a
   // count below 1.
   FillMaskRequest prepare(std::string_view text, const FillMaskOptions& options = {}) const;
   // hidden: [tokens, d_model], from encode().

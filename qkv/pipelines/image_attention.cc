@@ -31,6 +31,7 @@ ImageAttention capture_attention(const ImageEncoderPipeline& encoder, const data
   const models::ImageEncoderConfig& config = model.config();
   const models::ImageSize size = *encoder.processor().config().size();
   ImageAttention result{.image = image_to_draw_on(image, encoder.processor().config()),
+                        .region = encoder.processor().region({image.height, image.width}),
                         .own_tokens = {"[CLS]"},
                         .patches = {size.height / config.patch, size.width / config.patch},
                         .attentions = {},

@@ -14,6 +14,7 @@ struct ImageAttention {
   // The part of the image that the model reads, at most 896 pixels a side. The aspect ratio is kept, even if
   // preprocessing does not keep it.
   data::Image image;
+  models::ImageRegion region = {};      // where this part lies in the image
   std::vector<std::string> own_tokens;  // special tokens before the patches: "[CLS]", and DeiT's "[DISTILL]"
   models::ImageSize patches;            // rows and columns of patches
   std::vector<search::CapturedAttention> attentions;

@@ -87,6 +87,7 @@ TEST(ImageReport, JsonHoldsEveryWeight) {
   const ImageAttentionReport report = small_report();
   const json parsed = json::parse(to_json(report));
   EXPECT_EQ(parsed["patches"]["columns"], 3);
+  EXPECT_EQ(parsed["region"], json({{"top", 0.0}, {"left", 0.0}, {"height", 1.0}, {"width", 1.0}}));
   EXPECT_EQ(parsed["labels"][1]["label"], "cat");
   ASSERT_EQ(parsed["layers"].size(), 2u);
   EXPECT_EQ(parsed["layers"][1]["heads"][2][7][5].get<float>(), report.layers[1].data()[(2 * 8 + 7) * 8 + 5]);

@@ -166,7 +166,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.error(404, "no such path")
         if self.permitted():
             self.send({"object": "list", "data": [{"id": name, "object": "model", "created": 0, "owned_by": "qkv", "kind": kind,
-                                                   "tasks": tasks} for name, kind, tasks in MODELS if name in self.server.models]})
+                                                   "tasks": tasks,
+                                                   **({"mask_token": "[MASK]"} if "fill-mask" in tasks else {})} for name, kind, tasks in MODELS if name in self.server.models]})
 
     def do_POST(self):
         data = self.rfile.read(int(self.headers.get("Content-Length", 0)))
@@ -297,6 +298,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return [w / sum(raw) for w in raw]
         # Of the first token only: the page draws no other.
         self.send({"own_tokens": ["[CLS]"], "patches": {"rows": rows, "columns": columns},
+                   "region": {"top": 0, "left": 0.125, "height": 1, "width": 0.75},
                    "rollout": [[[0.1] + blob(8, 6, 14)]], "layers": [
                        {"layer": i, "heads": [[[0.1] + blob(draw.uniform(2, 12), draw.uniform(2, 12), 6)] for _ in range(4)]}
                        for i in range(3)]})

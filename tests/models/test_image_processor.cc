@@ -61,6 +61,27 @@ TEST(ImageProcessorConfig, IsMadeForAnotherSize) {
   EXPECT_THROW(read(R"({"do_resize": false})").sized({32, 48}), UsageError);
 }
 
+TEST(ImageProcessor, SaysWhichPartOfAnImageRemains) {
+  const auto region = [](const ImageProcessorConfig& config) {
+    return ImageProcessor(config).region({.height = 100, .width = 200});
+  };
+  // 100 x 200 becomes 50 x 100; rows 5 to 45 and columns 30 to 70 remain.
+  const ImageRegion part = region({.shortest_edge = 50, .crop = ImageSize{40, 40}});
+  EXPECT_DOUBLE_EQ(part.top, 0.1);
+  EXPECT_DOUBLE_EQ(part.left, 0.3);
+  EXPECT_DOUBLE_EQ(part.height, 0.8);
+  EXPECT_DOUBLE_EQ(part.width, 0.4);
+  // 61 rows of 50: 6 of padding above, 5 below.
+  const ImageRegion padded = region({.shortest_edge = 50, .crop = ImageSize{61, 100}});
+  EXPECT_DOUBLE_EQ(padded.top, -0.12);
+  EXPECT_DOUBLE_EQ(padded.height, 1.22);
+  EXPECT_DOUBLE_EQ(padded.width, 1);
+  const ImageRegion whole = region({.resize = ImageSize{30, 40}});
+  EXPECT_EQ(whole.top, 0);
+  EXPECT_EQ(whole.width, 1);
+  EXPECT_THROW(ImageProcessor({}).region({.height = 0, .width = 1}), UsageError);
+}
+
 TEST(ImageProcessorConfig, RefusesWhatItCannotDoByName) {
   const auto refused = [](const std::string& json) { return message_of<DataError>([&] { read(json); }); };
   for (const auto& [json, part] : std::initializer_list<std::pair<const char*, const char*>>{

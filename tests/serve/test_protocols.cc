@@ -242,6 +242,16 @@ TEST(Completions, RefuseWhatTheyDoNotDo) {
                {"request"});
 }
 
+TEST(ModelList, NamesTasksAndMaskTokens) {
+  Service service(serving({"bert_masked", "marian"}));
+  const json list = json_of(ask(service, {.method = "GET", .path = "/v1/models"}));
+  ASSERT_EQ(list["data"].size(), 2U);
+  EXPECT_EQ(list["data"][0]["id"], "bert_masked");
+  EXPECT_EQ(list["data"][0]["mask_token"], "[MASK]");
+  EXPECT_EQ(list["data"][1]["tasks"], json({"translate", "score", "attention"}));
+  EXPECT_FALSE(list["data"][1].contains("mask_token"));
+}
+
 TEST(Embeddings, EqualThePipelines) {
   Service service(serving({"bert_texts"}));
   const pipelines::TextEmbedder embedder(golden_folder("bert_texts"));

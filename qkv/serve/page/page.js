@@ -339,7 +339,10 @@ $('tabs').addEventListener('keydown', event => {
   const tab = TABS.find(one => `tab-${one.id}` === list[to].id);
   openTask(tab.tasks.includes(task) ? task : tasksOf(tab)[0], true);
 });
-$('model').onchange = event => { chosen[task] = event.target.value; };
+$('model').onchange = event => {
+  chosen[task] = event.target.value;
+  if (task in READ) openRead();
+};
 addEventListener('hashchange', openHash);
 
 async function start() {
@@ -817,6 +820,7 @@ function write() {
     const value = $(`write-${name}`).value;
     if (value !== '') body[name] = Number(value);
   }
+  if ($('write-stop_text').value) body.stop = $('write-stop_text').value.replaceAll('\\n', '\n');
   const out = $('write-out');
   written = [];
   show('write-empty', false);
@@ -939,9 +943,10 @@ const READ = {
              empty: 'The labels appear here, with their probabilities.'},
   tag: {name: 'Tag', go: 'Tag', title: 'Tags', hint: 'Each line is a text of its own.', placeholder: 'Text to tag.',
         empty: 'Tagged words appear here in colour, each with its label.'},
-  'fill-mask': {name: 'Fill mask', go: 'Fill', title: 'Candidates', hint: 'Put the model\u2019s mask token where a word is missing: [MASK] or <mask>.',
+  'fill-mask': {name: 'Fill mask', go: 'Fill', title: 'Candidates', hint: 'Put [MASK] where a word is missing.',
                 placeholder: 'Text with a [MASK].', empty: 'The most likely tokens for each mask appear here.'},
 };
+const maskToken = () => modelOf('fill-mask').mask_token || '[MASK]';
 let readShown = '';  // the task of the results
 function openRead() {
   const kinds = tasksOf(tabOf('classify')), about = READ[task];
@@ -949,10 +954,12 @@ function openRead() {
   show('read-kinds', kinds.length > 1);
   $('read-go').textContent = about.go;
   $('read-title').textContent = about.title;
-  $('read-hint').textContent = about.hint;
-  $('read-text').placeholder = about.placeholder;
+  const mask = task === 'fill-mask' ? maskToken() : '';
+  $('read-hint').textContent = about.hint.replace('[MASK]', mask);
+  $('read-text').placeholder = about.placeholder.replace('[MASK]', mask);
   $('read-empty-text').textContent = about.empty;
   show('read-mask', task === 'fill-mask');
+  $('read-mask').textContent = `Insert ${mask}`;
   if (readShown !== task) {
     running.read?.abort();
     $('read-out').replaceChildren();
@@ -963,7 +970,7 @@ function openRead() {
 }
 $('read-mask').onclick = () => {
   const area = $('read-text');
-  area.setRangeText('[MASK]', area.selectionStart, area.selectionEnd, 'end');
+  area.setRangeText(maskToken(), area.selectionStart, area.selectionEnd, 'end');
   area.focus();
 };
 function read() {
@@ -1038,7 +1045,7 @@ onSubmit('read', read);
 // A report's weights from the first token, [CLS], to the patches.
 function ofFirstToken(report) {
   const patches = rows => rows[0].slice(report.own_tokens.length);
-  return {grid: [report.patches.rows, report.patches.columns], rollout: patches(report.rollout.at(-1)),
+  return {grid: [report.patches.rows, report.patches.columns], region: report.region, rollout: patches(report.rollout.at(-1)),
           layers: report.layers.map(layer => layer.heads.map(patches))};
 }
 
@@ -1145,8 +1152,15 @@ function drawImage() {
     }
   }
   patches.getContext('2d').putImageData(pixels, 0, 0);
-  const across = canvas.width / columns, down = canvas.height / rows;
-  ctx.drawImage(patches, -across, -down, canvas.width + 2 * across, canvas.height + 2 * down);
+  // The model may read a part of the image only.
+  const {top, left, height, width} = attention.region;
+  const x = left * canvas.width, y = top * canvas.height, across = width * canvas.width / columns, down = height * canvas.height / rows;
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(x, y, across * columns, down * rows);
+  ctx.clip();
+  ctx.drawImage(patches, x - across, y - down, (columns + 2) * across, (rows + 2) * down);
+  ctx.restore();
 }
 $('image-file').onchange = event => {
   openImage(event.target.files[0]);

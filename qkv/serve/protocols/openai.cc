@@ -25,12 +25,10 @@ std::string dump(const OpenaiJson& object) {
 void list_models(Service& service, const ExchangeHandle& exchange) {
   OpenaiJson data = OpenaiJson::array();
   for (const ModelHandle& model : service.models().all()) {
-    data.push_back({{"id", model->name()},
-                    {"object", "model"},
-                    {"created", model->created()},
-                    {"owned_by", "qkv"},
-                    {"kind", model->kind()},
-                    {"tasks", model->tasks()}});
+    OpenaiJson one{{"id", model->name()}, {"object", "model"},     {"created", model->created()},
+                   {"owned_by", "qkv"},   {"kind", model->kind()}, {"tasks", model->tasks()}};
+    if (const auto& filler = model->pipelines().mask_filler) one["mask_token"] = filler->mask_token();
+    data.push_back(std::move(one));
   }
   exchange->send_json(dump({{"object", "list"}, {"data", std::move(data)}}));
 }
