@@ -275,7 +275,7 @@ def main():
     parser.add_argument("--peers", nargs="*", default=[], choices=["ctranslate2", "sentence-transformers", "infinity", "llama.cpp"])
     parser.add_argument("--gguf", help="llama.cpp's model")
     parser.add_argument("--infinity", default="infinity_emb", help="the program, from an environment of its own")
-    parser.add_argument("--dtype", help="of qkv's weights")
+    parser.add_argument("--dtype", choices=["f32", "int8"], help="of the weights, on both sides where the peer is CTranslate2")
     parser.add_argument("--lines", type=int, default=500)
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 4, 16, 64])
     parser.add_argument("--requests", type=int, help="at least, for each number of clients; more than lines: these are repeated")
@@ -302,8 +302,9 @@ def main():
                                          "--log-level", "error"],
                                   "/health"))
         else:
-            servers.append(Served(peer, [sys.executable, peers, peer, args.gguf or work.folder, "--threads", args.threads], "/v1/models"
-                                  if peer == "llama.cpp" else "/ready"))
+            servers.append(Served(peer, [sys.executable, peers, peer, args.gguf or work.folder, "--threads", args.threads,
+                                         "--compute-type", {"f32": "float32"}.get(args.dtype or "f32", args.dtype)],
+                                  "/v1/models" if peer == "llama.cpp" else "/ready"))
     try:
         loads = {(server.name, clients): [] for clients in args.clients for server in servers}
         rates, processors = [], []

@@ -7,7 +7,7 @@
 Needs ctranslate2, transformers, torch, sentencepiece; sentence-transformers; or xllamacpp; and uvicorn[standard] from PyPI.
 The first two answer GET /ready and the request of qkv that compare_serving.py sends: POST /v1/translate {"text", "beam"} or
 POST /v1/embeddings {"input"}, behind uvicorn (bare ASGI, uvloop, httptools: no framework's time is measured). Dynamic batching: when
-the model is free, all requests that wait, up to --batch, are computed as one batch; nothing waits for a fuller one. llama.cpp has a
+a worker is free, the requests that wait, up to --batch, are computed as one batch; nothing waits for a fuller one. llama.cpp has a
 server of its own, with --slots slots.
 """
 
@@ -22,7 +22,7 @@ from pathlib import Path
 class CTranslate2:
     path = "/v1/translate"
 
-    def __init__(self, folder, threads):
+    def __init__(self, folder, threads, compute_type):
         import ctranslate2
         import sentencepiece
         from compare_ctranslate2 import with_zero_start
@@ -32,7 +32,10 @@ class CTranslate2:
             with_zero_start(folder, Path(scratch) / "marian")
             converted = str(Path(scratch) / "ctranslate2")
             ctranslate2.converters.TransformersConverter(str(Path(scratch) / "marian")).convert(converted)
-            self.translator = ctranslate2.Translator(converted, device="cpu", inter_threads=1, intra_threads=threads)
+            # A sentence a thread: two threads for one take eight times as long here as one (OpenMP's barriers).
+            self.translator = ctranslate2.Translator(converted, device="cpu", inter_threads=threads, intra_threads=1,
+                                                     compute_type=compute_type)
+        self.workers = threads
 
     def answers(self, requests):
         """All requests have the same beam, as in compare_serving.py."""
@@ -49,6 +52,7 @@ class SentenceTransformers:
         from sentence_transformers import SentenceTransformer
         torch.set_num_threads(threads)
         self.model = SentenceTransformer(folder, device="cpu")
+        self.workers = 1
 
     def answers(self, requests):
         vectors = self.model.encode([one["input"] for one in requests], batch_size=len(requests), show_progress_bar=False)
@@ -56,13 +60,13 @@ class SentenceTransformers:
 
 
 class Batches:
-    """Requests that wait are computed together, on one thread."""
+    """Requests that wait are computed together: idle workers, a thread each, share them equally."""
 
     def __init__(self, model, most):
         self.model, self.most = model, most
-        self.waiting = []
+        self.waiting, self.idle = [], model.workers
         self.arrived = asyncio.Event()
-        self.task = asyncio.create_task(self.run())
+        self.tasks = [asyncio.create_task(self.run()) for _ in range(model.workers)]
 
     async def answer(self, request):
         future = asyncio.get_running_loop().create_future()
@@ -74,10 +78,15 @@ class Batches:
         loop = asyncio.get_running_loop()
         while True:
             await self.arrived.wait()
-            batch, self.waiting = self.waiting[:self.most], self.waiting[self.most:]
+            if not self.waiting:
+                continue
+            size = min(self.most, -(-len(self.waiting) // self.idle))
+            batch, self.waiting = self.waiting[:size], self.waiting[size:]
             if not self.waiting:
                 self.arrived.clear()
+            self.idle -= 1
             answers = await loop.run_in_executor(None, self.model.answers, [request for request, _ in batch])
+            self.idle += 1
             for (_, future), answer in zip(batch, answers):
                 future.set_result(answer)
 
@@ -128,14 +137,18 @@ def main():
     parser.add_argument("folder")
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--compute-type", default="float32", help="CTranslate2's")
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--slots", type=int, default=8)
     args = parser.parse_args()
     if args.peer == "llama.cpp":
         return serve_llama(args)
-    os.environ["OMP_NUM_THREADS"] = str(args.threads)
+    os.environ["OMP_NUM_THREADS"] = str(1 if args.peer == "ctranslate2" else args.threads)
     import uvicorn
-    model = (CTranslate2 if args.peer == "ctranslate2" else SentenceTransformers)(args.folder, args.threads)
+    if args.peer == "ctranslate2":
+        model = CTranslate2(args.folder, args.threads, args.compute_type)
+    else:
+        model = SentenceTransformers(args.folder, args.threads)
     model.answers([{"text": "a", "input": "a", "beam": 1}])
     uvicorn.run(application(model, args.batch), host="127.0.0.1", port=args.port, loop="uvloop", http="httptools", log_level="warning",
                 access_log=False)

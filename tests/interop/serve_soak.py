@@ -104,6 +104,12 @@ class Run:
         with self.lock:
             self.disturbances[what] += 1
 
+    def disturb(self, kind, seed):
+        try:
+            kind(seed)
+        except Exception as error:  # pylint: disable=broad-except
+            self.problem(f"{kind.__name__}: {error!r}")
+
     def good(self, seed, requests):
         draw = random.Random(seed)
         connection = connect(self.port)
@@ -136,7 +142,8 @@ class Run:
                 connection.settimeout(60)
                 connection.sendall(self.stream())
                 for _ in range(draw.randint(0, 3)):
-                    connection.recv(4096)
+                    if b"[DONE]" in connection.recv(4096):
+                        break
                 if draw.random() < 0.5:  # a reset
                     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             self.count("left")
@@ -234,10 +241,10 @@ def main():
         run = Run(port, requests_with_answers(args.qkv, port))
         each = None if args.requests is None else -(-args.requests // args.clients)
         clients = [threading.Thread(target=run.good, args=(seed, each)) for seed in range(args.clients)]
-        disturbing = [] if args.quiet_clients else [threading.Thread(target=kind, args=(100 + k,))
+        disturbing = [] if args.quiet_clients else [threading.Thread(target=run.disturb, args=(kind, 100 + k))
                                                     for kind in (run.leaves, run.slow, run.deaf, run.mutates) for k in range(3)]
         if not args.quiet_clients:
-            disturbing.append(threading.Thread(target=run.reloads, args=(0,)))
+            disturbing.append(threading.Thread(target=run.disturb, args=(run.reloads, 0)))
         began, memory = time.monotonic(), []
         for thread in clients + disturbing:
             thread.start()
