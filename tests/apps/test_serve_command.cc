@@ -226,6 +226,20 @@ TEST(Serve, OutlivesTheEndOfItsFileDescriptors) {
   EXPECT_EQ(server.wait(), 0);
 }
 
+TEST(Serve, EndsRequestsThatDoNotArriveInTime) {
+  const ServeProcess server({kMarian, "--port", "0", "--header-timeout", "0.1", "--body-timeout", "0.2",
+                             "--idle-timeout", "0.3", "--write-timeout", "5"});
+  ASSERT_NE(server.port(), 0);
+  RawClient header(server.port()), body(server.port()), idle(server.port());
+  ASSERT_TRUE(header.send("POST /v1/translate HTTP/1.1\r\nHo"));
+  ASSERT_TRUE(body.send("POST /v1/translate HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n{"));
+  EXPECT_NE(header.until("\r\n").find(" 408 "), std::string::npos);
+  EXPECT_NE(header.until("}}").find("header in time"), std::string::npos);
+  EXPECT_NE(body.until("\r\n").find(" 408 "), std::string::npos);
+  EXPECT_NE(body.until("}}").find("body in time"), std::string::npos);
+  EXPECT_FALSE(idle.receive());  // closed without an answer
+}
+
 TEST(Serve, NamesWhatIsWrong) {
   const Scratch scratch;
   const std::string empty = scratch.write("keys", "# none\n").string();
