@@ -222,6 +222,7 @@
 #include "qkv/explain/attention_report.h"
 #include "qkv/explain/captured_report.h"
 #include "qkv/explain/cost.h"
+#include "qkv/explain/head_statistics.h"
 #include "qkv/explain/image_attention.h"
 #include "qkv/explain/kernel_speed.h"
 #include "qkv/explain/parts.h"

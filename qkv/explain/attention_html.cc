@@ -43,6 +43,9 @@ std::string page_data(const AttentionReport& report) {
                {"source", report.source_tokens},
                {"target", report.target_tokens},
                {"inputs", report.keys(Part::decoder)},
+               {"special", report.source_special},
+               {"second", report.second_text ? Json(*report.second_text) : Json(nullptr)},
+               {"alignment", report.alignment},
                {"palette", Json::object()}};
   for (const Part part : {Part::encoder, Part::decoder, Part::cross}) {
     const Palette palette = palette_of(part);

@@ -22,6 +22,22 @@ const std::vector<std::string>& AttentionReport::keys(Part part) const {
 
 void AttentionReport::validate() const {
   if (layers.empty()) throw UsageError("attention report: expected at least one layer, found none");
+  const auto require_marks = [](const char* what, size_t marks, size_t tokens) {
+    if (marks != 0 && marks != tokens) {
+      throw ShapeError(concat("attention report, ", what, ": expected one for each of ", tokens,
+                              " tokens, found ", marks));
+    }
+  };
+  require_marks("source_special", source_special.size(), source_tokens.size());
+  require_marks("alignment", alignment.size(), target_tokens.size());
+  const auto require_position = [this](const char* what, int64_t position) {
+    if (position < 0 || position >= std::ssize(source_tokens)) {
+      throw UsageError(concat("attention report, ", what, ": expected a position below ",
+                              source_tokens.size(), ", found ", position));
+    }
+  };
+  if (second_text) require_position("second_text", *second_text);
+  for (const int32_t position : alignment) require_position("alignment", position);
   std::map<Part, int64_t> heads_of;
   std::set<std::pair<Part, int>> seen;
   for (const AttentionLayer& layer : layers) {

@@ -1,6 +1,7 @@
 #pragma once
 // Attention reports: the attention weights of a sentence pair as JSON, HTML or SVG.
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -36,17 +37,30 @@ struct AttentionReport {
   // The token read at each position: keys of decoder layers; empty: target_tokens.
   std::vector<std::string> target_inputs;
   std::vector<AttentionLayer> layers;
+  // 1: a source token that the tokenizer added, such as [CLS]; empty: unknown.
+  std::vector<uint8_t> source_special = {};
+  // The first source token of the second text, if the source is a pair of texts. Drawings have a line there.
+  std::optional<int64_t> second_text = {};
+  // The source token that each target token is aligned to; empty: unknown. Drawings of cross attention have a
+  // mark there.
+  std::vector<int32_t> alignment = {};
 
+  // The tokens of decoder layers are the source's, as in a language model.
+  bool reads_one_text() const { return target_inputs.empty(); }
   const std::vector<std::string>& queries(Part part) const;
   const std::vector<std::string>& keys(Part part) const;
 
   // Throws ShapeError naming the layer if weights and tokens disagree or layers of a part differ in heads,
-  // UsageError for a repeated layer or none at all, and NumericError for a non-finite weight.
+  // and for other numbers of special marks or aligned tokens than tokens; UsageError for a repeated layer or
+  // none at all, and for positions outside the source; NumericError for a non-finite weight.
   void validate() const;
 };
 
 // {"title", "model", "source_tokens", "target_tokens", "target_inputs",
-// "layers": [{"part": "cross", "layer": 0, "heads": [head][query][key]}]}. Weights are written losslessly.
+//  "source_special": [1, 0, ...], "second_text": 5, "alignment": [0, 2, ...],
+//  "layers": [{"part": "cross", "layer": 0, "heads": [head][query][key],
+//              "statistics": [{"entropy", "largest", "first", "distance", "special", "across"}]}]}
+// Weights are written losslessly. What is unknown is missing. Statistics: explain/head_statistics.h.
 std::string to_json(const AttentionReport& report);
 
 // A self-contained page without network access: heat maps and line views of every head and layer, an overview

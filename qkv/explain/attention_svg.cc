@@ -83,6 +83,28 @@ std::string draw_numbers(const Panel& panel, int64_t queries, int64_t keys) {
   return svg;
 }
 
+// The boundary of two texts, and the source token that each target token is aligned to.
+std::string draw_marks(const Panel& panel, const AttentionReport& report, int64_t queries, int64_t keys) {
+  std::string svg;
+  const auto line = [&](double x, double y, const std::string& to) {
+    svg += concat("<path d=\"M", number(x), " ", number(y), to, "\" stroke=\"", kInk,
+                  "\" stroke-width=\"1\"/>\n");
+  };
+  if (report.second_text && panel.part != Part::cross && report.reads_one_text()) {
+    const double at = static_cast<double>(*report.second_text) * panel.cell;
+    line(panel.x + at, panel.y, concat("v", number(static_cast<double>(queries) * panel.cell)));
+    line(panel.x, panel.y + at, concat("h", number(static_cast<double>(keys) * panel.cell)));
+  }
+  if (panel.part != Part::cross) return svg;
+  for (size_t i = 0; i < report.alignment.size(); ++i) {
+    svg += concat("<rect x=\"", number(panel.x + static_cast<double>(report.alignment[i]) * panel.cell),
+                  "\" y=\"", number(panel.y + static_cast<double>(i) * panel.cell), "\" width=\"",
+                  number(panel.cell), "\" height=\"", number(panel.cell), "\" fill=\"none\" stroke=\"", kInk,
+                  "\" stroke-width=\"1\"/>\n");
+  }
+  return svg;
+}
+
 struct Drawing {
   std::string svg;
   double width = 0, height = 0;  // extent drawn so far
@@ -148,7 +170,7 @@ void draw_part(const AttentionReport& report, Part part, const std::vector<const
                         .x = left + static_cast<double>(head) * (width + kPanelGap),
                         .y = drawing.height,
                         .cell = cell};
-      drawing.svg += draw_cells(panel, queries, keys);
+      drawing.svg += draw_cells(panel, queries, keys) + draw_marks(panel, report, queries, keys);
       if (alone && cell >= 26) drawing.svg += draw_numbers(panel, queries, keys);
     }
     drawing.height += height + kPanelGap;

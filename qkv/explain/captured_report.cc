@@ -39,7 +39,9 @@ AttentionReport attention_report(const pipelines::TextAttention& captured, const
                          .source_tokens = captured.tokens,
                          .target_tokens = captured.tokens,
                          .target_inputs = {},
-                         .layers = {}};
+                         .layers = {},
+                         .source_special = captured.special,
+                         .second_text = captured.second_text};
   for (const search::CapturedAttention& attention : captured.attentions) {
     report.layers.push_back(attention_layer(attention));
   }
@@ -52,7 +54,9 @@ AttentionReport attention_report(const pipelines::TextCapture& captured, const s
                          .source_tokens = captured.source_tokens,
                          .target_tokens = captured.target_output_tokens,
                          .target_inputs = captured.target_input_tokens,
-                         .layers = {}};
+                         .layers = {},
+                         .source_special = captured.source_special,
+                         .alignment = captured.alignment};
   for (const search::CapturedAttention& attention : captured.capture.attentions) {
     report.layers.push_back(attention_layer(attention));
   }

@@ -8,6 +8,7 @@
 #include "qkv/base/parallel.h"
 #include "qkv/data/image_limits.h"
 #include "qkv/explain/captured_report.h"
+#include "qkv/explain/head_statistics.h"
 #include "qkv/explain/page_parts.h"
 #include "qkv/explain/report_file.h"
 
@@ -134,7 +135,8 @@ std::string to_json(const ImageAttentionReport& report) {
   text.pop_back();  // remove the closing brace; the layers follow
   text += ",\"layers\":[";
   for (size_t i = 0; i < report.layers.size(); ++i) {
-    text += concat(i > 0 ? "," : "", "\n{\"layer\":", i, ",\"heads\":", json_numbers(report.layers[i]), "}");
+    text += concat(i > 0 ? "," : "", "\n{\"layer\":", i, ",\"heads\":", json_numbers(report.layers[i]),
+                   ",\"statistics\":", to_json(head_statistics(report, report.layers[i])), "}");
   }
   text += "],\"rollout\":[";
   for (const Tensor& rollout : attention_rollout(report.layers)) {

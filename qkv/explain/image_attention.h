@@ -39,8 +39,8 @@ ImageAttentionReport image_attention_report(const pipelines::ImageAttention& cap
 
 // {"title", "model", "own_tokens", "patches": {"rows", "columns"},
 //  "region": {"top", "left", "height", "width"}, "labels": [{"label", "probability"}],
-//  "layers": [{"layer": 0, "heads": [head][query][key]}], "rollout": [layer][query][key]}. Weights keep every
-//  bit.
+//  "layers": [{"layer": 0, "heads": [head][query][key], "statistics": [{"entropy", "largest", "first",
+//  "special", "distance"}]}], "rollout": [layer][query][key]}. Weights keep every bit.
 std::string to_json(const ImageAttentionReport& report);
 
 // A self-contained page without network access: for a chosen token, the weights of each layer and head, their

@@ -1,6 +1,7 @@
 #pragma once
 // The attention weights of a text or sentence pair, with the tokens of their axes.
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,19 +13,27 @@ namespace qkv::pipelines {
 
 // For a model that reads one text: queries and keys are the same tokens.
 struct TextAttention {
-  std::vector<std::string> tokens;  // as spelled in the vocabulary
+  std::vector<std::string> tokens;    // as spelled in the vocabulary
+  std::vector<uint8_t> special = {};  // 1: added by the tokenizer, such as [CLS]; empty: none is
+  // The first token of the second text, if the model read a pair.
+  std::optional<int64_t> second_text = {};
   std::vector<search::CapturedAttention> attentions;
 };
 
 // Throw DataError for a text that is invalid UTF-8 or too long, UsageError for a text without tokens.
 TextAttention capture_attention(const LoadedLanguageModel& model, const std::string& text);
 TextAttention capture_attention(const LoadedTextEncoder& encoder, const std::string& text);
+// Of two texts that the model reads as one input.
+TextAttention capture_attention(const LoadedTextEncoder& encoder, const std::string& first,
+                                const std::string& second);
 
 // For an encoder-decoder.
 struct TextCapture {
   search::Capture capture;
   std::vector<std::string> source_tokens, target_input_tokens, target_output_tokens;  // pieces
-  std::string source, target;  // the target as given, or the model's own translation
+  std::vector<uint8_t> source_special;                                                // 1: the end token
+  std::vector<int32_t> alignment;  // of each target token, as search::align()
+  std::string source, target;      // the target as given, or the model's own translation
 };
 
 // An empty `target` is replaced by the model's own translation, searched with `options`. Throws DataError for

@@ -13,8 +13,11 @@ int64_t alignment_layer(const models::TransformerConfig& config) {
 
 std::vector<int32_t> align(const models::Transformer& model, std::span<const int32_t> source,
                            std::span<const int32_t> target) {
-  const Capture captured = capture(model, source, target);
-  const std::string name = concat("decoder.layers.", alignment_layer(model.config()), ".encoder_attn");
+  return align(capture(model, source, target), alignment_layer(model.config()));
+}
+
+std::vector<int32_t> align(const Capture& captured, int64_t layer) {
+  const std::string name = concat("decoder.layers.", layer, ".encoder_attn");
   const auto found = std::ranges::find(captured.attentions, name, &CapturedAttention::name);
   if (found == captured.attentions.end()) {
     throw UsageError(concat("alignment: expected the model to have ", name, ", found no such attention"));

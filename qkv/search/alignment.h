@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "qkv/models/transformer.h"
+#include "qkv/search/capture.h"
 
 namespace qkv::search {
 
@@ -18,5 +19,7 @@ int64_t alignment_layer(const models::TransformerConfig& config);
 // </s>. Throws the errors of capture().
 std::vector<int32_t> align(const models::Transformer& model, std::span<const int32_t> source,
                            std::span<const int32_t> target);
+// The same of a captured run. Throws UsageError if it does not have the cross attention of that layer.
+std::vector<int32_t> align(const Capture& captured, int64_t layer);
 
 }  // namespace qkv::search

@@ -19,7 +19,7 @@ struct AttentionArguments {
   std::string model, out;
   models::LoadOptions load;
   std::optional<std::string> source, image;
-  std::string target;
+  std::string target, pair;
   ImageArguments images;
 };
 
@@ -30,16 +30,20 @@ explain::AttentionReport report_of(const std::shared_ptr<const models::Translati
                                    arguments.model);
 }
 
-// Of a language model or text encoder, which read one text.
-template <class Model>
-explain::AttentionReport report_of(const std::shared_ptr<const Model>& model,
+explain::AttentionReport report_of(const std::shared_ptr<const pipelines::LoadedLanguageModel>& model,
                                    const AttentionArguments& arguments) {
-  if (!arguments.target.empty()) {
-    throw UsageError(
-        concat("--target: expected none, because ", arguments.model, " reads one text, found one"));
-  }
   return explain::attention_report(pipelines::capture_attention(*model, *arguments.source), *arguments.source,
                                    arguments.model);
+}
+
+explain::AttentionReport report_of(const std::shared_ptr<const pipelines::LoadedTextEncoder>& encoder,
+                                   const AttentionArguments& arguments) {
+  const std::string& source = *arguments.source;
+  if (arguments.pair.empty()) {
+    return explain::attention_report(pipelines::capture_attention(*encoder, source), source, arguments.model);
+  }
+  return explain::attention_report(pipelines::capture_attention(*encoder, source, arguments.pair),
+                                   concat(source, " | ", arguments.pair), arguments.model);
 }
 
 explain::ImageAttentionReport report_of(const std::shared_ptr<const pipelines::LoadedImageEncoder>& encoder,
@@ -52,8 +56,14 @@ explain::ImageAttentionReport report_of(const std::shared_ptr<const pipelines::L
 
 // Throws UsageError for options that the model in the folder does not support.
 void require_input(const AttentionArguments& arguments) {
-  const bool reads_images = models::folder_kind(arguments.model) == models::FolderKind::image;
-  if (reads_images && (!arguments.image || arguments.source || !arguments.target.empty())) {
+  const models::FolderKind kind = models::folder_kind(arguments.model);
+  const bool reads_images = kind == models::FolderKind::image;
+  const auto require_none = [&](const char* option, const std::string& value, models::FolderKind reader,
+                                const char* why) {
+    if (value.empty() || kind == reader) return;
+    throw UsageError(concat(option, ": expected none, because ", arguments.model, why, ", found one"));
+  };
+  if (reads_images && (!arguments.image || arguments.source)) {
     throw UsageError(concat("--image: expected a PNG or JPEG file and no text, because ", arguments.model,
                             " is an image model, found ", arguments.image ? "both" : "none"));
   }
@@ -62,6 +72,8 @@ void require_input(const AttentionArguments& arguments) {
         concat("--image, --image-size: expected none, because ", arguments.model, " reads text"));
   }
   if (!reads_images && !arguments.source) throw UsageError("--source: expected a text, found none");
+  require_none("--target", arguments.target, models::FolderKind::translation, " does not translate");
+  require_none("--pair", arguments.pair, models::FolderKind::encoder, " is no text encoder");
 }
 
 void write_attention(const AttentionArguments& arguments) {
@@ -92,6 +104,8 @@ void add_attention(Command& app) {
              "Text that the model reads; not for image models (default: none)");
   add_option(*command, "--target", arguments->target, "TEXT",
              "Translation of the source; encoder-decoders only (default: the model's own)");
+  add_option(*command, "--pair", arguments->pair, "TEXT",
+             "Second text, which the model reads after the source; text encoders only (default: none)");
   add_option(*command, "--image", arguments->image, "FILE",
              "PNG or JPEG file that the model reads; image models only (default: none)");
   add_image_options(*command, arguments->images);

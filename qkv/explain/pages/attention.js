@@ -24,14 +24,15 @@ function mapOf(part, layer, head) {
     for (const values of used) for (let i = 0; i < size; i++) weights[i] += values[i] / 10000 / used.length;
     const {rows, columns} = PARTS[part];
     maps.set(key, {weights, rows: rows.length, columns: columns.length, rowLabels: rows.map(label),
-                   columnLabels: columns.map(label)});
+                   columnLabels: columns.map(label), part, second: pair || part === 'cross' ? null : data.second,
+                   aligned: part === 'cross' ? data.alignment : []});
   }
   return maps.get(key);
 }
 
 const best = parts[parts.length - 1];
 const state = {part: best, layer: layersOf(best).length - 1, head: layersOf(best)[0].heads.length, view: 'matrix',
-               scale: 'linear', theme: 'auto'};
+               scale: 'linear', show: 'weights', theme: 'auto'};
 function readHash() {
   const wanted = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
   if (parts.includes(wanted.part)) state.part = wanted.part;
@@ -39,12 +40,14 @@ function readHash() {
   if (wanted.head) state.head = wanted.head === 'mean' ? headCount() : Number(wanted.head) - 1;
   if (['matrix', 'lines'].includes(wanted.view)) state.view = wanted.view;
   if (['linear', 'root', 'max'].includes(wanted.scale)) state.scale = wanted.scale;
+  if (wanted.show in MEASURES) state.show = wanted.show;
   if (['light', 'dark'].includes(wanted.theme)) state.theme = wanted.theme;
 }
 function writeHash() {
   const shown = {part: state.part, layer: state.layer + 1, head: state.head === headCount() ? 'mean' : state.head + 1};
   if (state.view !== 'matrix') shown.view = state.view;
   if (state.scale !== 'linear') shown.scale = state.scale;
+  if (state.show !== 'weights') shown.show = state.show;
   if (state.theme !== 'auto') shown.theme = state.theme;
   history.replaceState(null, '', '#' + new URLSearchParams(shown));
 }
@@ -84,7 +87,11 @@ function renderControls() {
 let overviewShows = '';
 function renderOverview(style) {
   const box = $('overview'), layers = layersOf(state.part), heads = headCount();
-  const shows = [state.part, state.scale, isDark()].join();
+  const measures = Object.keys(MEASURES).filter(name => statistics(mapOf(state.part, 0, 0))[name] !== null);
+  if (!measures.includes(state.show)) state.show = 'weights';
+  $('show').replaceChildren(new Option('weights', 'weights'), ...measures.map(name => new Option(MEASURES[name].name.toLowerCase(), name)));
+  $('show').value = state.show;
+  const shows = [state.part, state.scale, state.show, isDark()].join();
   if (shows !== overviewShows) {
     overviewShows = shows;
     const size = clamp(Math.floor(400 / (heads + 1)) - 4, 22, 56);
@@ -100,8 +107,15 @@ function renderOverview(style) {
         button.className = head < heads ? 'thumb' : 'thumb mean';
         button.dataset.at = `${l},${head}`;
         button.setAttribute('aria-label', `Layer ${layer.layer + 1}, ${headName(head)}`);
-        drawThumbnail(canvas, mapOf(state.part, l, head), style.colours, state.scale, size);
-        canvas.style.width = canvas.style.height = `${size}px`;
+        const map = mapOf(state.part, l, head);
+        if (state.show === 'weights') {
+          drawThumbnail(canvas, map, style.colours, state.scale, size);
+          canvas.style.width = canvas.style.height = `${size}px`;
+        } else {
+          const value = statistics(map)[state.show], {text, top} = MEASURES[state.show];
+          drawNumber(canvas, value, value / top(map), style.colours, size);
+          button.setAttribute('aria-label', `${button.getAttribute('aria-label')}: ${text(value, map)}`);
+        }
         button.append(canvas);
         cells.push(button);
       }
@@ -111,20 +125,41 @@ function renderOverview(style) {
   markChosen(box, state);
 }
 
-// Statistics of a head: entropy and maximum weight of a row, on average.
+// Means over the rows of a map, as in head_statistics.h; null: it has none.
 function statistics(map) {
-  let entropy = 0, strongest = 0;
-  for (let i = 0; i < map.rows; i++) {
+  if (map.statistics) return map.statistics;
+  const {weights, rows, columns, part, second} = map, own = part !== 'cross';
+  const special = part === 'decoder' && pair || !data.special.includes(1) ? null : data.special;
+  const sum = {entropy: 0, largest: 0, first: 0, distance: 0, special: 0, across: 0};
+  for (let i = 0; i < rows; i++) {
     let most = 0;
-    for (let j = 0; j < map.columns; j++) {
-      const w = map.weights[i * map.columns + j];
-      if (w > 0) entropy -= w * Math.log2(w);
+    for (let j = 0; j < columns; j++) {
+      const w = weights[i * columns + j];
+      if (w > 0) sum.entropy -= w * Math.log2(w);
       most = Math.max(most, w);
+      sum.distance += w * Math.abs(i - j);
+      if (special?.[j]) sum.special += w;
+      if (second !== null && (i < second) !== (j < second)) sum.across += w;
     }
-    strongest += most;
+    sum.largest += most;
+    sum.first += weights[i * columns];
   }
-  return `Mean entropy ${(entropy / map.rows).toFixed(2)} bits of ${Math.log2(map.columns).toFixed(2)} · ` +
-         `mean of the largest weights ${(strongest / map.rows).toFixed(2)}`;
+  const mean = (name, known) => known ? sum[name] / rows : null;
+  return map.statistics = {entropy: mean('entropy', true), largest: mean('largest', true), first: mean('first', true),
+                           distance: mean('distance', own), special: mean('special', special), across: mean('across', second !== null)};
+}
+const MEASURES = {
+  entropy: {name: 'Entropy', text: (v, map) => `entropy ${v.toFixed(2)} bits of ${Math.log2(map.columns).toFixed(2)}`, top: map => Math.log2(map.columns)},
+  largest: {name: 'Largest weight', text: v => `largest weight ${v.toFixed(2)}`, top: () => 1},
+  distance: {name: 'Distance', text: v => `distance ${v.toFixed(1)} tokens`, top: map => map.columns / 3},
+  first: {name: 'On the first token', text: v => `${v.toFixed(2)} on the first token`, top: () => 1},
+  special: {name: 'On special tokens', text: v => `${v.toFixed(2)} on special tokens`, top: () => 1},
+  across: {name: 'On the other text', text: v => `${v.toFixed(2)} on the other text`, top: () => 1},
+};
+function describe(map) {
+  const found = statistics(map);
+  const parts = Object.keys(MEASURES).filter(name => found[name] !== null).map(name => MEASURES[name].text(found[name], map));
+  return `Means over queries: ${parts.join(' \u00b7 ')}`;
 }
 
 let place = null, focus = null;  // the current layout; the cell (or token) under the pointer
@@ -152,7 +187,7 @@ function render() {
   renderControls();
   renderOverview(style);
   $('what').textContent = caption();
-  $('stats').textContent = statistics(map);
+  $('stats').textContent = describe(map);
   const legend = $('legend').getContext('2d');
   style.colours.forEach((_, i) => {
     const [r, g, b] = style.colours[colourIndex(state.scale === 'root' ? Math.sqrt : x => x, i / 255)];
@@ -163,6 +198,8 @@ function render() {
   document.querySelector('.legend').hidden = state.view !== 'matrix';
   $('axes').textContent = `${state.view === 'matrix' ? 'Down' : 'Left'}: ${rowName} (queries). ` +
     `${state.view === 'matrix' ? 'Across' : 'Right'}: ${columnName} (keys). The weights of a query sum to 1. ` +
+    (map.second ? 'Lines: where the second text begins. ' : '') +
+    (map.aligned.length ? 'Frames: the aligned source token (Garg et al. 2019). ' : '') +
     'Hover, or use Tab and the arrow keys, for the numbers.';
   $('stage').setAttribute('aria-label', `${caption()}, ${map.rows} queries by ${map.columns} keys. Arrow keys move.`);
   renderStage(style);
@@ -264,6 +301,7 @@ $('save').onclick = () => {
   savePng(canvas, caption());
 };
 
+$('show').onchange = event => choose({show: event.target.value});
 listen({state, choose, isDark, readHash, redraw: () => { point(null); renderStage(look()); }});
 showTitle(data);
 readHash();

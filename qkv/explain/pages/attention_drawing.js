@@ -40,6 +40,23 @@ function drawThumbnail(canvas, map, colours, scaleName, most) {
   ctx.putImageData(image, 0, 0);
 }
 
+// A number instead of a map, on its colour.
+function drawNumber(canvas, value, share, colours, size) {
+  const dots = devicePixelRatio || 1, ctx = canvas.getContext('2d');
+  canvas.width = canvas.height = Math.round(size * dots);
+  canvas.style.width = canvas.style.height = `${size}px`;
+  ctx.scale(dots, dots);
+  const [r, g, b] = colours[colourIndex(x => x, clamp(share, 0, 1))];
+  ctx.fillStyle = `rgb(${r} ${g} ${b})`;
+  ctx.fillRect(0, 0, size, size);
+  ctx.font = `${clamp(Math.round(size * 0.34), 8, 14)}px ${FONT}`;
+  ctx.textAlign = 'center';
+  ctx.textBaseline = 'middle';
+  ctx.fillStyle = inkOn(r, g, b);
+  ctx.fillText(value >= 9.95 ? Math.round(value) : value.toFixed(size >= 30 && value < 1 ? 2 : 1), size / 2, size / 2 + 0.5);
+}
+const inkOn = (r, g, b) => 0.299 * r + 0.587 * g + 0.114 * b > 140 ? '#1b1f27' : '#ffffff';
+
 // The layout of a heat map, in CSS pixels.
 function layOutMatrix(ctx, rowLabels, columnLabels, room) {
   const n = rowLabels.length, m = columnLabels.length;
@@ -72,13 +89,25 @@ function drawMatrix(ctx, map, look, place) {
         ctx.font = `${clamp(Math.round(cell * 0.27), 9, 15)}px ${FONT}`;
         ctx.textBaseline = 'middle';
         ctx.textAlign = 'center';
-        ctx.fillStyle = 0.299 * r + 0.587 * g + 0.114 * b > 140 ? '#1b1f27' : '#ffffff';
+        ctx.fillStyle = inkOn(r, g, b);
         ctx.globalAlpha = w < 0.05 ? 0.7 : 1;
         ctx.fillText(w >= 0.995 ? '1.0' : w.toFixed(2).slice(1), left + (j + 0.5) * cell, above + (i + 0.53) * cell);
         ctx.globalAlpha = 1;
       }
     }
   }
+  // The boundary of two texts, and the source token that each target token is aligned to.
+  if (map.second) {
+    const x = left + map.second * cell - gap / 2, y = above + map.second * cell - gap / 2;
+    ctx.fillStyle = ink;
+    ctx.fillRect(x - 0.75, above, 1.5, map.rows * cell - gap);
+    ctx.fillRect(left, y - 0.75, map.columns * cell - gap, 1.5);
+  }
+  map.aligned.forEach((j, i) => {
+    ctx.strokeStyle = ink;
+    ctx.lineWidth = 1.5;
+    ctx.strokeRect(left + j * cell + 0.75, above + i * cell + 0.75, cell - gap - 1.5, cell - gap - 1.5);
+  });
   ctx.font = `${font}px ${FONT}`;
   ctx.textBaseline = 'middle';
   map.rowLabels.forEach((text, i) => drawLabel(ctx, text, left - 8, above + (i + 0.5) * cell, 'right', ink, quiet));

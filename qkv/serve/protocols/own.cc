@@ -265,7 +265,8 @@ void score(Service& service, const ExchangeHandle& exchange) {
 void attention(Service& service, const ExchangeHandle& exchange) {
   Fields fields(exchange->request().body);
   const ModelHandle model = service.models().find(fields.text("model"), "attention");
-  const std::string text = fields.required_text("text"), target = fields.text("target");
+  const std::string text = fields.required_text("text"), target = fields.text("target"),
+                    pair = fields.text("text_pair");
   const auto layer = fields.integer("layer", 0, 1 << 20), head = fields.integer("head", 0, 1 << 20);
   const std::string part = fields.text("part");
   if (!part.empty() && part != "encoder" && part != "decoder" && part != "cross") {
@@ -273,8 +274,8 @@ void attention(Service& service, const ExchangeHandle& exchange) {
         400, concat("part: expected \"encoder\", \"decoder\" or \"cross\", found ", quoted_json(part)));
   }
   fields.done();
-  run_serially(model, exchange, [model, text, target, layer, head, part] {
-    explain::AttentionReport report = model->attention(text, target);
+  run_serially(model, exchange, [model, text, target, pair, layer, head, part] {
+    explain::AttentionReport report = model->attention(text, target, pair);
     std::erase_if(report.layers, [&](const explain::AttentionLayer& one) {
       return (layer && one.index != *layer) || (!part.empty() && part != explain::name_of(one.part));
     });

@@ -84,9 +84,11 @@ struct Opener {
 struct Attention {
   const std::string& text;
   const std::string& target;
+  const std::string& pair;
   const std::string& name;
 
   explain::AttentionReport operator()(const std::shared_ptr<const models::TranslationModel>& model) const {
+    require_none("text_pair", pair, " translates one text");
     return explain::attention_report(
         pipelines::capture_text(*model, text, target, pipelines::default_options(*model).search), name);
   }
@@ -94,11 +96,24 @@ struct Attention {
       const std::shared_ptr<const pipelines::LoadedImageEncoder>& /*model*/) const {
     throw UsageError(concat("attention: expected a model that reads text, found ", name));
   }
-  template <class Model>
-  explain::AttentionReport operator()(const std::shared_ptr<const Model>& model) const {
-    if (!target.empty())
-      throw UsageError(concat("target: expected none, because ", name, " reads one text, found one"));
+  explain::AttentionReport operator()(
+      const std::shared_ptr<const pipelines::LoadedLanguageModel>& model) const {
+    require_none("target", target, " does not translate");
+    require_none("text_pair", pair, " reads one text");
     return explain::attention_report(pipelines::capture_attention(*model, text), text, name);
+  }
+  explain::AttentionReport operator()(
+      const std::shared_ptr<const pipelines::LoadedTextEncoder>& model) const {
+    require_none("target", target, " does not translate");
+    if (pair.empty())
+      return explain::attention_report(pipelines::capture_attention(*model, text), text, name);
+    return explain::attention_report(pipelines::capture_attention(*model, text, pair),
+                                     concat(text, " | ", pair), name);
+  }
+
+  void require_none(const char* field, const std::string& value, const char* why) const {
+    if (!value.empty())
+      throw UsageError(concat(field, ": expected none, because ", name, why, ", found one"));
   }
 };
 
@@ -151,8 +166,9 @@ std::optional<int64_t> ServedModel::max_input_tokens() const {
   return std::nullopt;
 }
 
-explain::AttentionReport ServedModel::attention(const std::string& text, const std::string& target) const {
-  return std::visit(Attention{text, target, name_}, opened_);
+explain::AttentionReport ServedModel::attention(const std::string& text, const std::string& target,
+                                                const std::string& pair) const {
+  return std::visit(Attention{text, target, pair, name_}, opened_);
 }
 
 void ServedModel::for_each_worker(

@@ -72,8 +72,10 @@ class ServedModel {
   // Tokens that an input may have; nothing: no limit.
   std::optional<int64_t> max_input_tokens() const;
 
-  // The attention of one text; for an encoder-decoder, of a text and a translation (empty: the model's own).
-  explain::AttentionReport attention(const std::string& text, const std::string& target) const;
+  // The attention of one text; for an encoder-decoder, of a text and a translation (empty: the model's own);
+  // for a text encoder, of a text and, unless it is empty, a second one.
+  explain::AttentionReport attention(const std::string& text, const std::string& target,
+                                     const std::string& pair) const;
 
   // Null if the model has none.
   DecodeWorker* decoder() { return decoder_.get(); }
