@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "apps/cli/messages.h"
+#include "apps/load_options.h"
 #include "apps/tasks/labels.h"
 #include "apps/terminal.h"
 #include "qkv/base/error.h"
@@ -29,7 +30,7 @@ std::vector<std::vector<int32_t>> sequences(const data::TokenRows& rows) {
 }
 
 std::shared_ptr<const pipelines::LoadedTextEncoder> open(const LabelEvaluation& arguments) {
-  auto opened = pipelines::open_text_encoder(arguments.model);
+  auto opened = pipelines::open_text_encoder(arguments.model, arguments.load);
   if (opened->model->config().labelled == arguments.target) return opened;
   throw UsageError(concat(arguments.model, ": expected a model with a ",
                           arguments.target == ClassificationTarget::texts ? "text" : "token",
@@ -112,6 +113,7 @@ nlohmann::json label_batch_json(const train::Batch& batch) {
 
 void add_label_evaluation(Command& command, LabelEvaluation& arguments) {
   add_option(command, "model", arguments.model, "DIR", "Model folder")->required();
+  add_load_options(command, arguments.load);
   add_option(command, "--test", arguments.test, "FILE", "Test data, in the format of the training data")
       ->required();
   command.add_flag("--json", arguments.json, "Print the metrics as one JSON object");

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "apps/command.h"
+#include "qkv/models/hub/load_options.h"
 #include "qkv/models/text_encoder.h"
 #include "qkv/train/task.h"
 #include "qkv/train/tasks/labels/label_rows.h"
@@ -19,6 +20,7 @@ nlohmann::json label_batch_json(const train::Batch& batch);
 
 struct LabelEvaluation {
   std::string model = {}, test = {};
+  models::LoadOptions load = {};
   models::ClassificationTarget target = models::ClassificationTarget::texts;
   bool json = false;
 };

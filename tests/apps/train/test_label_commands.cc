@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -117,6 +118,29 @@ TEST_F(LabelCommands, FineTunesAFolder) {
   expect_failure(run_qkv(training("classify", "other", {"--from", golden_model("gpt2").string()})), 2,
                  {"--from", "expected the folder of a text encoder, found \"gpt2\", a language model"});
   EXPECT_FALSE(std::filesystem::exists(scratch_ / "other"));
+}
+
+TEST_F(LabelCommands, EvaluatesAdapters) {
+  const std::string folder = golden_model("bert_base").string();
+  for (const std::string task : {"classify", "tag"}) {
+    SCOPED_TRACE(task);
+    const std::string adapter = path(task + "-adapter"), merged = path(task + "-merged");
+    const json trained =
+        run(training(task, task + "-adapter",
+                     {"--from", folder, "--lora", "4", "--max-epochs", "4", "--learning-rate", "0.01"}));
+    EXPECT_FALSE(std::filesystem::exists(adapter + "/model.safetensors"));
+    EXPECT_EQ(run_qkv({"merge", folder, "--adapter", adapter, "--out", merged}).status, 0);
+    const std::string test = path("valid." + task);
+    const json adapted = run({"evaluate", task, folder, "--adapter", adapter, "--test", test, "--json"});
+    EXPECT_NEAR(adapted["loss"].get<double>(), trained["best"]["loss"].get<double>(), 1e-5);
+    EXPECT_EQ(adapted["accuracy"], trained["best"]["accuracy"]);
+    EXPECT_EQ(run({"evaluate", task, merged, "--test", test, "--json"})["accuracy"], adapted["accuracy"]);
+    // int8 weights answer too, and not with the same bits.
+    const json coarse = run({"evaluate", task, merged, "--dtype", "int8", "--test", test, "--json"});
+    EXPECT_NE(coarse["loss"], adapted["loss"]);
+    expect_failure(run_qkv({"evaluate", task, folder, "--test", test}), 2,
+                   {"classification head, found none"});
+  }
 }
 
 TEST_F(LabelCommands, ResumesToTheSameBits) {
