@@ -100,8 +100,9 @@ std::vector<HeadStatistics> head_statistics(const ImageAttentionReport& report, 
     for (int64_t key = specials; key < tokens; ++key) {
       const int64_t from = query - specials, to = key - specials;
       among += row[key];
-      weighted += row[key] * std::hypot(static_cast<double>(from / report.columns - to / report.columns),
-                                        static_cast<double>(from % report.columns - to % report.columns));
+      const int64_t down = from / report.columns - to / report.columns;
+      const int64_t across = from % report.columns - to % report.columns;
+      weighted += row[key] * std::hypot(static_cast<double>(down), static_cast<double>(across));
     }
     if (among > 0) {
       sum.distance += weighted / among;
