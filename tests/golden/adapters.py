@@ -49,3 +49,23 @@ record("adapter_gpt2", "gpt2", hf.AutoModelForCausalLM, r=3, lora_alpha=3, targe
        fan_in_fan_out=True, task_type="CAUSAL_LM", alpha_pattern={"c_fc": 9})
 record("adapter_llama_grouped", "llama_grouped", hf.AutoModelForCausalLM, r=2, lora_alpha=4, use_rslora=True,
        target_modules=["q_proj", "k_proj", "down_proj"], task_type="CAUSAL_LM")
+
+
+def record_images(name, base, auto, **options):
+    """Likewise of an image classifier and its recorded pixels. transformers 5 names the modules as they are named here."""
+    torch.manual_seed(11)
+    folder = ROOT / name
+    shutil.rmtree(folder, ignore_errors=True)
+    adapted = get_peft_model(auto.from_pretrained(ROOT / base, attn_implementation="eager").eval(), LoraConfig(**options)).eval()
+    with torch.no_grad():
+        for parameter_name, parameter in adapted.named_parameters():
+            if "lora_" in parameter_name or "modules_to_save" in parameter_name:
+                parameter.normal_(0, 0.3)
+        logits = adapted(pixel_values=load_file(ROOT / base / "expected.safetensors")["pixels"]).logits
+    adapted.save_pretrained(folder)
+    (folder / "README.md").unlink(missing_ok=True)
+    save_file({"logits": logits.contiguous()}, folder / "expected.safetensors")
+
+
+record_images("adapter_vit_images", "vit_images", hf.AutoModelForImageClassification, r=2, lora_alpha=6,
+              target_modules=["q_proj", "v_proj", "fc1"], modules_to_save=["classifier"])

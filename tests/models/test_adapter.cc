@@ -59,6 +59,43 @@ TEST(Adapter, OfPeftWithAClassifierOfItsOwn) {
   expect_close(class_logits(*adapted, one), expected["logits"], "labels", 1e-5);
 }
 
+// transformers 5 renamed the modules of ViT; adapters made before are named after the tensors.
+TEST(Adapter, OfPeftForImagesUnderEitherName) {
+  const std::filesystem::path base = golden("vit_images"), folder = golden("adapter_vit_images");
+  const Golden pixels((base / "expected.safetensors").string());
+  const Golden expected((folder / "expected.safetensors").string());
+  const auto logits = [&](const std::filesystem::path& adapter) {
+    const auto model = load_image_encoder(base, {.adapter = adapter});
+    nn::ForwardContext context;
+    const Variable hidden = (*model)(pixels["pixels"], context);
+    return model->classifier_logits(hidden, Offsets::uniform(2, hidden.value().rows() / 2)).value();
+  };
+  const Tensor found = logits(folder);
+  expect_close(found, expected["logits"], "labels", 1e-5);
+
+  const Scratch older;
+  std::filesystem::copy_file(folder / kAdapterConfig, older.path() / kAdapterConfig);
+  const io::SafetensorsFile file(folder / kAdapterWeights, MapFor::reading);
+  std::vector<io::NamedTensor> tensors;
+  size_t renamed = 0;
+  for (std::string name : file.names()) {
+    for (const auto& [now, then] : {std::pair(".layers.", ".encoder.layer."),
+                                    {"attention.q_proj", "attention.attention.query"},
+                                    {"attention.v_proj", "attention.attention.value"},
+                                    {"mlp.fc1", "intermediate.dense"}}) {
+      const size_t at = name.find(now);
+      if (at == name.npos) continue;
+      name.replace(at, std::string(now).size(), then);
+      ++renamed;
+    }
+    tensors.push_back({name, file.tensor(file.names()[tensors.size()])});
+  }
+  EXPECT_EQ(renamed, 2 * 2 * 3 * 2U);  // two names in each of A and B of three modules of two layers
+  io::write_safetensors(older.path() / kAdapterWeights, tensors);
+  const Tensor again = logits(older.path());
+  EXPECT_TRUE(std::ranges::equal(again.values(), found.values()));
+}
+
 TEST(Adapter, WorksOverQuantizedWeights) {
   const FamilyCase one("llama_grouped");
   const std::filesystem::path folder = golden("adapter_llama_grouped");

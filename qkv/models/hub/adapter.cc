@@ -77,8 +77,8 @@ void write_adapter(const std::filesystem::path& folder, const nn::LowRankAdapter
   std::map<std::string, Module> modules;
   for (const nn::LowRankUpdate& update : adapter.updates()) {
     const MappedName mapped = mapped_name(map, update.name + ".weight");
-    const size_t begin = mapped.name.starts_with(map.prefix) ? within : 0;
-    Module& module = modules[module_of(mapped.name.substr(begin))];
+    const size_t begin = mapped.module.starts_with(map.prefix) ? within : 0;
+    Module& module = modules[mapped.module.substr(begin)];
     module.parts = mapped.rule.parts;
     module.updates.emplace_back(mapped.rule.part, &update);
   }
@@ -171,7 +171,10 @@ void AdapterFiles::add_to(const std::string& name, const nn::Parameter& paramete
     used.insert(whole);
   }
   if (!parameter.low_rank || !name.ends_with(".weight")) return;
-  const std::string module = module_of(mapped.name), a_name = spelling(concat(module, kA));
+  // Adapters made with transformers before its version 5 are named after the tensors.
+  std::string module = mapped.module;
+  if (!file_.contains(spelling(concat(module, kA)))) module = module_of(mapped.name);
+  const std::string a_name = spelling(concat(module, kA));
   if (!file_.contains(a_name)) return;
   const std::string b_name = spelling(concat(module, kB));
   const int64_t outputs = parameter.shape[0], inputs = parameter.shape[1];

@@ -89,9 +89,11 @@ MappedName mapped_name(const WeightMap& map, const std::string& parameter) {
   const std::string suffix = dot == std::string::npos ? "" : parameter.substr(dot);
   const Generic module = generic(parameter.substr(0, dot));
   for (const WeightRule& rule : map.rules) {
-    if (rule.ours == module.name) return {with_number(rule.theirs, module.number) + suffix, rule};
+    if (rule.ours != module.name) continue;
+    return {with_number(rule.theirs, module.number) + suffix, rule,
+            with_number(rule.module.empty() ? rule.theirs : rule.module, module.number)};
   }
-  if (map.others_same) return {parameter, {}};
+  if (map.others_same) return {parameter, {}, parameter.substr(0, dot)};
   throw UsageError(concat("family: expected a rule for the parameter ", parameter, ", found none"));
 }
 

@@ -31,6 +31,8 @@ struct WeightRule {
   std::vector<std::string> also = {};
   // May be missing from the files, which means zeros.
   bool optional = false;
+  // The module in transformers, after which adapters are named, if it is not that of the tensor.
+  std::string module = {};
 };
 
 struct WeightMap {
@@ -47,6 +49,7 @@ struct WeightMap {
 struct MappedName {
   std::string name;  // in the family's files: "bert.encoder.layer.0.attention.self.query.weight"
   WeightRule rule;
+  std::string module;  // in transformers: "bert.encoder.layer.0.attention.self.query"
 };
 
 // Throws UsageError for a parameter without a rule, which is an error in the family's table.

@@ -99,6 +99,12 @@ ConfigWriter serialize(const ImageEncoderConfig& config, const Words& words) {
 WeightMap weight_map(const ImageEncoderConfig& config, const Words& words) {
   const std::string base = concat(words.model_type, "."), layer = base + "encoder.layer.#.";
   const int64_t d_model = config.encoder.layer.d_model;
+  // transformers 5 has other names for modules than for their tensors in files.
+  const auto renamed = [&](const char* ours, const char* theirs, const char* module) {
+    return WeightRule{.ours = concat("encoder.layers.#.", ours),
+                      .theirs = layer + theirs,
+                      .module = concat(base, "layers.#.", module)};
+  };
   return {
       .rules = {{.ours = "class_token", .theirs = base + "embeddings.cls_token", .shape = {1, 1, d_model}},
                 {.ours = "distillation_token",
@@ -111,13 +117,13 @@ WeightMap weight_map(const ImageEncoderConfig& config, const Words& words) {
                  .theirs = base + "embeddings.patch_embeddings.projection",
                  .shape = {d_model, config.channels, config.patch, config.patch}},
                 {"encoder.layers.#.self_attn_layer_norm", layer + "layernorm_before"},
-                {"encoder.layers.#.self_attn.q_proj", layer + "attention.attention.query"},
-                {"encoder.layers.#.self_attn.k_proj", layer + "attention.attention.key"},
-                {"encoder.layers.#.self_attn.v_proj", layer + "attention.attention.value"},
-                {"encoder.layers.#.self_attn.out_proj", layer + "attention.output.dense"},
+                renamed("self_attn.q_proj", "attention.attention.query", "attention.q_proj"),
+                renamed("self_attn.k_proj", "attention.attention.key", "attention.k_proj"),
+                renamed("self_attn.v_proj", "attention.attention.value", "attention.v_proj"),
+                renamed("self_attn.out_proj", "attention.output.dense", "attention.o_proj"),
                 {"encoder.layers.#.final_layer_norm", layer + "layernorm_after"},
-                {"encoder.layers.#.fc1", layer + "intermediate.dense"},
-                {"encoder.layers.#.fc2", layer + "output.dense"},
+                renamed("fc1", "intermediate.dense", "mlp.fc1"),
+                renamed("fc2", "output.dense", "mlp.fc2"),
                 {"encoder.layer_norm", base + "layernorm"},
                 {"pooler", base + "pooler.dense"},
                 {"classifier", config.distillation_classifier ? "cls_classifier" : "classifier"},
