@@ -2,11 +2,11 @@
 
     python tests/interop/serve_clients.py build/release/bin/qkv
 
-Needs openai, libretranslatepy, huggingface_hub, prometheus_client and schemathesis from PyPI (seen with 3.54, 2.1.4, 2.4, 0.26 and
-4.32). Starts a server with the small folders of the tests and checks: OpenAI's client (models, completions, streams, embeddings,
-errors), LibreTranslate's, Hugging Face's InferenceClient, the metrics' format, a client that leaves its stream, several hundred
-mixed requests at a time against the command line's results, and every route of the OpenAPI document with schemathesis: no answer
-5xx, none that the document does not describe.
+Needs scripts/packages-pypi.txt from PyPI, and Debian's wrk. Starts a server with the small folders of the tests and checks:
+OpenAI's client (models, completions, streams, embeddings, errors), LibreTranslate's, Hugging Face's InferenceClient, the
+metrics' format, a client that leaves its stream, several hundred mixed requests at a time against the command line's results,
+64 connections of wrk, and every route of the OpenAPI document with schemathesis: no answer 5xx, none that the document does not
+describe.
 """
 
 import json
@@ -15,6 +15,7 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import urllib.request
@@ -165,6 +166,20 @@ def mixed_load(url, qkv):
     check([as_floats(one["vector"]) for one in embedded] == [as_floats(one) for one in vectors], "embeddings have the command's bits")
 
 
+def load_of_wrk(url):
+    """64 connections that embed, then 64 that stream completions: no error, no answer but 200."""
+    requests = {"/v1/embeddings": {"model": "bert_texts", "input": "a red dog"},
+                "/v1/completions": {"model": "llama", "prompt": "a red dog", "max_tokens": 8, "stream": True}}
+    for path, body in requests.items():
+        with tempfile.NamedTemporaryFile("w", suffix=".lua") as script:
+            script.write(f"wrk.method = 'POST'\nwrk.body = '{json.dumps(body)}'\nwrk.headers['Content-Type'] = 'application/json'\n")
+            script.flush()
+            done = subprocess.run(["wrk", "-t", "1", "-c", "64", "-d", "3s", "-s", script.name, url + path], capture_output=True, text=True)
+        rate = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("Requests/sec:")]
+        good = done.returncode == 0 and rate and float(rate[0]) > 0 and "Non-2xx" not in done.stdout and "Socket errors" not in done.stdout
+        check(good, f"wrk: 64 connections to {path}, {rate[0] if rate else done.stdout + done.stderr} requests/s")
+
+
 def described_routes(url):
     command = [str(Path(sys.executable).parent / "schemathesis"), "run", url + "/openapi.json", "--url", url, "--max-examples", "25",
                "--seed", "1", "--phases", "examples,coverage,fuzzing", "--checks",
@@ -187,6 +202,7 @@ def main():
         inference_client(url)
         leaving_client(url)
         mixed_load(url, qkv)
+        load_of_wrk(url)
         described_routes(url)
         check(process.poll() is None, "the server still runs")
     finally:
