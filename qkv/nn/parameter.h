@@ -74,6 +74,15 @@ void initialise(const Module& module, uint64_t seed) {
       [seed](const std::string& name, const Parameter& parameter) { initialise(name, parameter, seed); });
 }
 
+// Likewise, but matrices that would be Glorot's and Bengio's (xavier_uniform) have another distribution.
+template <class Module>
+void initialise(const Module& module, uint64_t seed, const Initializer& matrices) {
+  module.visit([&](const std::string& name, Parameter parameter) {
+    if (parameter.initializer.kind == Initializer::Kind::xavier_uniform) parameter.initializer = matrices;
+    initialise(name, parameter, seed);
+  });
+}
+
 // Moves a parameter's values to a device, unless they are there already. Drops its gradient.
 void move_to(const Parameter& parameter, Device device);
 

@@ -226,14 +226,18 @@ void CheckpointFolder::save(const TrainState& state, const Fields& fields,
     throw;
   }
   flush_folder(folder_);
+  for (const auto& [step, later] : list()) {
+    // Later steps belong to a run that was resumed from an earlier checkpoint.
+    std::error_code ignored;
+    if (step > state.steps) std::filesystem::remove(later, ignored);
+  }
+  remove_old(state.steps, keep);
+}
+
+void CheckpointFolder::remove_old(int64_t newest, int64_t keep) const {
   int64_t kept = 0;
   for (const auto& [step, old] : list()) {
-    // Later steps belong to a run that was resumed from an earlier checkpoint.
-    const bool stays = step <= state.steps && kept < keep;
-    if (stays) {
-      ++kept;
-      continue;
-    }
+    if (step > newest || kept++ < keep) continue;
     std::error_code ignored;
     std::filesystem::remove(old, ignored);
   }

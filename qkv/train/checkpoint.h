@@ -75,6 +75,10 @@ class CheckpointFolder {
   void save(const TrainState& state, const Fields& fields, const std::vector<io::NamedTensor>& tensors,
             int64_t keep) const;
 
+  // Removes all but the newest `keep` of the checkpoints up to step `newest`; later ones stay. save() does so
+  // last, so a run that was killed before has one too many. Throws IoError if the folder cannot be read.
+  void remove_old(int64_t newest, int64_t keep) const;
+
   // The newest valid checkpoint; damaged ones are logged and skipped. Nothing if there are none. Throws
   // DataError if all are damaged.
   std::optional<Checkpoint> load_latest() const;

@@ -133,6 +133,8 @@ void Trainer::resume(const Checkpoint& checkpoint) {
   optimizer_->restore(checkpoint.file);
   saved_step_ = state_.steps;
   put_best_model_back();
+  // A run that ended between saving a checkpoint and removing an old one.
+  checkpoints_.remove_old(state_.steps, options_.keep_checkpoints);
   log_ = std::make_unique<RunLog>(folder_, state_.logs, state_.steps);
 }
 

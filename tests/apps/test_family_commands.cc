@@ -342,4 +342,55 @@ TEST(FamilyCommands, RefuseModelsWithoutTheHead) {
   expect_failure(run_qkv({"generate", folder("nowhere"), "--prompt", "a"}), 1, {"there is no such folder"});
 }
 
+TEST(FamilyCommands, AttentionOfAPairAndOfATranslation) {
+  const Scratch scratch;
+  const auto draw = [&](std::vector<std::string> arguments, const std::string& name) {
+    const std::string file = (scratch / name).string();
+    arguments.insert(arguments.begin(), "attention");
+    arguments.insert(arguments.end(), {"--out", file});
+    const Outcome outcome = run_qkv(arguments);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    return read_file(file);
+  };
+  const std::vector<std::string> pair{folder("bert_texts"), "--source", "a red dog", "--pair",
+                                      "one small house"};
+  const json report = json::parse(draw(pair, "pair.json"));
+  const size_t tokens = report["source_tokens"].size();
+  EXPECT_EQ(report["source_tokens"][0], "[CLS]");
+  const auto second = report["second_text"].get<size_t>();
+  ASSERT_LT(second, tokens);
+  EXPECT_EQ(report["source_tokens"][second - 1], "[SEP]");
+  for (const json& layer : report["layers"]) {
+    ASSERT_EQ(layer["statistics"].size(), layer["heads"].size());
+    for (const json& head : layer["statistics"]) {
+      EXPECT_GT(head["entropy"].get<double>(), 0);
+      EXPECT_LE(head["entropy"].get<double>(), std::log2(static_cast<double>(tokens)) + 1e-6);
+      EXPECT_GT(head["across"].get<double>(), 0);
+      EXPECT_LT(head["across"].get<double>(), 1);
+    }
+  }
+  EXPECT_NE(draw(pair, "pair.html").find("\"second\":" + std::to_string(second)), std::string::npos);
+  // A panel's boundary: one line across, one down.
+  const std::string svg = draw(pair, "pair.svg"),
+                    whole = draw({folder("bert_texts"), "--source", "a"}, "one.svg");
+  const auto lines = [](const std::string& drawing) {
+    size_t count = 0;
+    for (size_t at = 0; (at = drawing.find("stroke-width=\"1\"", at)) != std::string::npos; ++at) ++count;
+    return count;
+  };
+  EXPECT_EQ(lines(svg), lines(whole) + 2 * report["layers"].size() * report["layers"][0]["heads"].size());
+
+  const std::string marian = (std::filesystem::path(QKV_TEST_DATA) / "pipelines/golden/marian").string();
+  const json translation = json::parse(draw({marian, "--source", "forty"}, "translation.json"));
+  ASSERT_EQ(translation["alignment"].size(), translation["target_tokens"].size());
+  for (const json& source : translation["alignment"])
+    EXPECT_LT(source.get<size_t>(), translation["source_tokens"].size());
+
+  const std::string out = (scratch / "a.json").string();
+  for (const std::string& other : {folder("llama"), marian}) {
+    expect_failure(run_qkv({"attention", other, "--source", "a", "--pair", "b", "--out", out}), 2,
+                   {"--pair"});
+  }
+}
+
 }  // namespace

@@ -335,6 +335,11 @@ TEST(TextEmbeddingsInference, EmbedsPredictsAndTokenizes) {
   EXPECT_EQ(tokens[0][1]["start"], 0);
   const json info = json_of(ask(service, {.method = "GET", .path = "/info"}));
   EXPECT_EQ(info["model_id"], "bert_texts");
+  EXPECT_EQ(info["model_dtype"], "float32");
+  ServiceOptions in_int8 = serving({"bert_texts"});
+  in_int8.load.dtype = DType::i8;
+  Service small(in_int8);
+  EXPECT_EQ(json_of(ask(small, {.method = "GET", .path = "/info"}))["model_dtype"], "int8");
   const HttpResponse error = post(service, "/embed", {{"input", "a"}});
   expect_error(error, 400, {"inputs"});
   EXPECT_EQ(json::parse(error.body)["error_type"], "Validation");
@@ -385,6 +390,34 @@ TEST(OwnRoutes, AttentionOfChosenLayersAndHeads) {
   expect_error(post(service, "/v1/attention", {{"text", "forty"}, {"layer", 99}}), 400, {"layer"});
   expect_error(post(service, "/v1/attention", {{"text", "forty"}, {"head", 99}}), 400, {"head"});
   expect_error(post(service, "/v1/attention", {{"text", "forty"}, {"part", "left"}}), 400, {"part"});
+}
+
+TEST(OwnRoutes, AttentionOfAPairOfTexts) {
+  Service service(serving({"bert_texts", "llama", "marian"}));
+  const json one = json_of(post(service, "/v1/attention", {{"text", "a red dog"}}));
+  EXPECT_FALSE(one.contains("second_text"));
+  const json pair =
+      json_of(post(service, "/v1/attention", {{"text", "a red dog"}, {"text_pair", "one small house"}}));
+  const size_t first_tokens = one["source_tokens"].size(), tokens = pair["source_tokens"].size();
+  EXPECT_EQ(pair["second_text"], first_tokens);  // after [CLS] and the first text with its [SEP]
+  ASSERT_GT(tokens, first_tokens);
+  for (const json& layer : pair["layers"]) {
+    for (size_t head = 0; head < layer["heads"].size(); ++head) {
+      double across = 0;
+      for (size_t query = 0; query < tokens; ++query) {
+        const json& row = layer["heads"][head][query];
+        for (size_t key = 0; key < tokens; ++key) {
+          if ((key < first_tokens) != (query < first_tokens)) across += row[key].get<double>();
+        }
+      }
+      EXPECT_NEAR(layer["statistics"][head]["across"].get<double>(), across / static_cast<double>(tokens),
+                  1e-4);
+    }
+  }
+  for (const char* model : {"llama", "marian"}) {
+    expect_error(post(service, "/v1/attention", {{"model", model}, {"text", "a"}, {"text_pair", "b"}}), 400,
+                 {"text_pair", model});
+  }
 }
 
 TEST(OwnRoutes, ImagesComeAsForms) {

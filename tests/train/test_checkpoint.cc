@@ -95,6 +95,18 @@ TEST(Checkpoint, KeepsTheNewestAndForgetsWhatItWentBackBehind) {
   EXPECT_EQ(folder.load_latest()->state.steps, 30);
 }
 
+TEST(Checkpoint, RemovingOldOnesLeavesLaterOnes) {
+  const Scratch scratch;
+  const CheckpointFolder folder(scratch / "c");
+  for (const int64_t step : {5, 20, 30, 40}) folder.save(state_at(step), kFields, tensors(1), 4);
+  folder.remove_old(30, 2);
+  EXPECT_EQ(names_in(scratch / "c"),
+            (std::vector<std::string>{"step-000000020.safetensors", "step-000000030.safetensors",
+                                      "step-000000040.safetensors"}));
+  folder.remove_old(4, 1);
+  EXPECT_EQ(names_in(scratch / "c").size(), 3U);
+}
+
 TEST(Checkpoint, DamagedOnesArePassedOver) {
   const Scratch scratch;
   const CheckpointFolder folder(scratch / "c");

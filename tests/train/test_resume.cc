@@ -67,6 +67,21 @@ TEST(Resume, AfterALimitEndsInTheSameBits) {
   expect_same_run(whole.folder, part.folder);
 }
 
+// A run that ended between saving a checkpoint and removing an old one leaves it to the resumed run, which
+// may have nothing else to do.
+TEST(Resume, RemovesAnOldCheckpointThatWasLeft) {
+  const Scratch scratch;
+  const TranslationJob job = small_job(scratch, "run");
+  train(job);
+  const CheckpointFolder checkpoints(job.folder / "checkpoints");
+  const auto kept = checkpoints.list();
+  ASSERT_EQ(std::ssize(kept), job.options.keep_checkpoints);
+  std::filesystem::copy(kept.back().second, checkpoints.path() / "step-000000001.safetensors");
+  ASSERT_EQ(checkpoints.list().size(), kept.size() + 1);
+  train(resumed(job));
+  EXPECT_EQ(checkpoints.list(), kept);
+}
+
 TEST(Resume, AfterARequestEndsInTheSameBits) {
   const Scratch scratch;
   const TranslationJob whole = small_job(scratch, "whole");

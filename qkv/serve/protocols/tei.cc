@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "qkv/base/json.h"
+#include "qkv/models/hub/weights.h"
 #include "qkv/serve/protocols/fields.h"
 #include "qkv/serve/protocols/json_text.h"
 #include "qkv/serve/protocols/route.h"
@@ -270,7 +271,7 @@ void info(Service& service, const ExchangeHandle& exchange) {
   const auto tokens = model->max_input_tokens();
   exchange->send_json(tei_dump({{"model_id", model->name()},
                                 {"model_sha", nullptr},
-                                {"model_dtype", "float32"},
+                                {"model_dtype", models::config_dtype(model->weight_dtype())},
                                 {"model_type", type},
                                 {"max_input_length", tokens ? TeiJson(*tokens) : TeiJson(nullptr)},
                                 {"max_client_batch_size", Fields::kMostTexts},

@@ -9,6 +9,7 @@
 #include "qkv/base/files.h"
 #include "qkv/base/json.h"
 #include "qkv/explain/captured_report.h"
+#include "qkv/models/hub/pretrained.h"
 #include "qkv/pipelines/text_attention.h"
 
 namespace qkv::serve {
@@ -80,6 +81,13 @@ struct Opener {
     if (pipelines.image_classifier) tasks.emplace_back("classify-image");
   }
 };
+
+DType weights_of(const models::TranslationModel& model) { return models::weight_dtype(*model.transformer); }
+
+template <class Loaded>
+DType weights_of(const Loaded& loaded) {
+  return models::weight_dtype(*loaded.model);
+}
 
 struct Attention {
   const std::string& text;
@@ -164,6 +172,10 @@ std::optional<int64_t> ServedModel::max_input_tokens() const {
   if (pipelines_.generator) return pipelines_.generator->model().model->config().max_positions;
   if (pipelines_.translator) return pipelines_.translator->model().config.most_tokens();
   return std::nullopt;
+}
+
+DType ServedModel::weight_dtype() const {
+  return std::visit([](const auto& handle) { return weights_of(*handle); }, opened_);
 }
 
 explain::AttentionReport ServedModel::attention(const std::string& text, const std::string& target,

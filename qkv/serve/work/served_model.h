@@ -71,6 +71,8 @@ class ServedModel {
   const text::Tokenizer* tokenizer() const;
   // Tokens that an input may have; nothing: no limit.
   std::optional<int64_t> max_input_tokens() const;
+  // Of weight matrices and tables, in memory.
+  DType weight_dtype() const;
 
   // The attention of one text; for an encoder-decoder, of a text and a translation (empty: the model's own);
   // for a text encoder, of a text and, unless it is empty, a second one.

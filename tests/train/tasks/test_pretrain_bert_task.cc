@@ -6,12 +6,16 @@
 #include <cmath>
 #include <csignal>
 #include <cstdlib>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "qkv/base/files.h"
+#include "qkv/models/shape.h"
+#include "qkv/nn/named_parameters.h"
 #include "qkv/ops/tape.h"
 #include "qkv/pipelines/fill_mask.h"
 #include "qkv/pipelines/proof/proof.h"
+#include "qkv/train/tasks/pretrain_bert/bert_start.h"
 #include "tests/support/events.h"
 #include "tests/support/scratch.h"
 #include "tests/train/bert_run.h"
@@ -36,7 +40,7 @@ PretrainBertJob learning_job(const Scratch& scratch) {
   PretrainBertJob job = topic_job(scratch / "data", scratch / "out");
   job.shape.dropout = job.shape.attention_dropout = 0;
   job.options.accumulate = 1;
-  job.options.max_steps = 400;
+  job.options.max_steps = 500;
   job.options.validate_every = 200;
   job.task.batch_tokens = 512;
   return job;
@@ -67,6 +71,48 @@ TEST(PretrainBertTask, LearnsBothTasks) {
   const auto filled = filler(std::vector<std::string>{"c0 c1 [MASK] c3 c5 c0 c1 c2"});
   ASSERT_EQ(filled[0].error, "");
   EXPECT_EQ(filled[0].masks[0][0].token[0], 'c');
+}
+
+TEST(PretrainBertTask, StartsFromFrequenciesAndPositionsThatKnowDistances) {
+  models::TextEncoderConfig config =
+      models::bert({.layers = 1, .d_model = 64, .heads = 2, .d_ff = 128, .max_positions = 40}, 20);
+  config.masked_language = true;
+  const models::TextEncoder model(config);
+  data::SentenceDocuments text;
+  text.ids = {7, 7, 7, 5, 7, 9};
+  text.sentence_begins = text.document_begins = {0, 6};
+  initialise_bert(model, text, 3);
+  std::map<std::string, Tensor> values;
+  for (const auto& [name, parameter] : nn::parameters_of(model)) values[name] = parameter.variable.value();
+
+  const auto bias = values.at("masked_language.bias").values();
+  double sum = 0;
+  for (const float value : bias) sum += std::exp(static_cast<double>(value));
+  EXPECT_NEAR(sum, 1, 1e-6);
+  EXPECT_NEAR(bias[7], std::log(5.0 / 26), 1e-6);  // four times, and once more as every token
+  EXPECT_NEAR(bias[5], std::log(2.0 / 26), 1e-6);
+  EXPECT_NEAR(bias[0], std::log(1.0 / 26), 1e-6);
+
+  // The product of two positions' vectors depends on their distance alone, and falls at first.
+  const Tensor positions = values.at("embed_positions.weight");
+  const auto product = [&](int64_t i, int64_t j) {
+    double result = 0;
+    for (int64_t k = 0; k < 64; ++k)
+      result += static_cast<double>(positions.at(i, k)) * static_cast<double>(positions.at(j, k));
+    return result;
+  };
+  EXPECT_NEAR(product(3, 3), 64 * 0.02 * 0.02, 1e-6);
+  for (const int64_t i : {0, 10, 30}) {
+    EXPECT_NEAR(product(i, i + 4), product(5, 9), 1e-7);
+    EXPECT_GT(product(i, i), product(i, i + 1));
+    EXPECT_GT(product(i, i + 1), product(i, i + 3));
+  }
+
+  for (const char* name : {"encoder.layers.0.fc1.weight", "masked_language.dense.weight"}) {
+    double squares = 0;
+    for (const float value : values.at(name).values()) squares += static_cast<double>(value) * value;
+    EXPECT_NEAR(std::sqrt(squares / static_cast<double>(values.at(name).numel())), 0.02, 0.001) << name;
+  }
 }
 
 TEST(PretrainBertTask, WithoutNextSentences) {

@@ -10,6 +10,7 @@
 #include "qkv/ops/linear_cross_entropy.h"
 #include "qkv/pipelines/proof/proof.h"
 #include "qkv/train/fields.h"
+#include "qkv/train/tasks/pretrain_bert/bert_start.h"
 
 namespace qkv::train {
 namespace {
@@ -165,7 +166,7 @@ void PretrainBertTask::initialise(uint64_t seed) {
   if (inputs_.start) {
     initialise_from(inputs_.start->from(), model_, seed);
   } else {
-    nn::initialise(model_, seed);
+    initialise_bert(model_, inputs_.train, seed);
   }
 }
 
