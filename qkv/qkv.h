@@ -227,6 +227,7 @@
 #include "qkv/explain/kernel_speed.h"
 #include "qkv/explain/parts.h"
 #include "qkv/explain/self_test.h"
+#include "qkv/explain/tiles.h"
 
 #include "qkv/serve/error.h"
 #include "qkv/serve/http/message.h"

@@ -46,6 +46,8 @@ std::string page_data(const AttentionReport& report) {
                {"special", report.source_special},
                {"second", report.second_text ? Json(*report.second_text) : Json(nullptr)},
                {"alignment", report.alignment},
+               {"tile", report.tile},
+               {"tokens", report.tiled_tokens},
                {"palette", Json::object()}};
   for (const Part part : {Part::encoder, Part::decoder, Part::cross}) {
     const Palette palette = palette_of(part);
@@ -57,7 +59,9 @@ std::string page_data(const AttentionReport& report) {
   for (const AttentionLayer& layer : report.layers) {
     if (text.back() == '}') text += ',';
     text += concat("\n{\"part\":\"", name_of(layer.part), "\",\"layer\":", layer.index,
-                   ",\"heads\":", packed_weights(layer.weights), "}");
+                   ",\"heads\":", packed_weights(layer.weights));
+    if (!layer.statistics.empty()) text += concat(",\"statistics\":", to_json(layer.statistics));
+    text += '}';
   }
   return text + "]}";
 }

@@ -14,6 +14,7 @@ std::string to_json(const AttentionReport& report) {
                {"source_tokens", report.source_tokens},
                {"target_tokens", report.target_tokens},
                {"target_inputs", report.keys(Part::decoder)}};
+  if (report.tile > 1) head.update({{"tile", report.tile}, {"tokens", report.tiled_tokens}});
   if (!report.source_special.empty()) head["source_special"] = report.source_special;
   if (report.second_text) head["second_text"] = *report.second_text;
   if (!report.alignment.empty()) head["alignment"] = report.alignment;

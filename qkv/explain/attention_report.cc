@@ -37,6 +37,7 @@ void AttentionReport::validate() const {
     }
   };
   if (second_text) require_position("second_text", *second_text);
+  if (tile < 1) throw UsageError(concat("attention report, tile: expected 1 or more tokens, found ", tile));
   for (const int32_t position : alignment) require_position("alignment", position);
   std::map<Part, int64_t> heads_of;
   std::set<std::pair<Part, int>> seen;
@@ -55,6 +56,10 @@ void AttentionReport::validate() const {
       throw ShapeError(concat(where, ": expected f32 weights [heads, queries, keys] = ", expected,
                               ", according to tokens and previous layers, found ",
                               qkv::name_of(layer.weights.dtype()), " ", layer.weights.shape()));
+    }
+    if (!layer.statistics.empty() && std::ssize(layer.statistics) != heads) {
+      throw ShapeError(concat(where, ", statistics: expected one for each of ", heads, " heads, found ",
+                              layer.statistics.size()));
     }
     if (!std::ranges::all_of(layer.weights.clone().values(), [](float w) { return std::isfinite(w); })) {
       throw NumericError(concat(where, ": expected finite weights, found NaN or an infinity"));

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "qkv/explain/head_statistics.h"
 #include "qkv/tensor/tensor.h"
 
 namespace qkv::explain {
@@ -26,6 +27,8 @@ struct AttentionLayer {
   Part part = Part::encoder;
   int index = 0;  // from 0 within its part, as in parameter names; pages and drawings count from 1
   Tensor weights;
+  // Of each head; empty: head_statistics() computes them. Layers of tiles have those of the tokens.
+  std::vector<HeadStatistics> statistics = {};
 };
 
 // Tokens are UTF-8; malformed bytes are shown as replacement characters.
@@ -44,6 +47,8 @@ struct AttentionReport {
   // The source token that each target token is aligned to; empty: unknown. Drawings of cross attention have a
   // mark there.
   std::vector<int32_t> alignment = {};
+  // Above 1: queries and keys are tiles of so many tokens (explain/tiles.h), of which there are tiled_tokens.
+  int64_t tile = 1, tiled_tokens = 0;
 
   // The tokens of decoder layers are the source's, as in a language model.
   bool reads_one_text() const { return target_inputs.empty(); }
@@ -56,7 +61,8 @@ struct AttentionReport {
   void validate() const;
 };
 
-// {"title", "model", "source_tokens", "target_tokens", "target_inputs",
+// {"title", "model", "tile", "tokens" (both of tiles only), "source_tokens", "target_tokens",
+// "target_inputs",
 //  "source_special": [1, 0, ...], "second_text": 5, "alignment": [0, 2, ...],
 //  "layers": [{"part": "cross", "layer": 0, "heads": [head][query][key],
 //              "statistics": [{"entropy", "largest", "first", "distance", "special", "across"}]}]}

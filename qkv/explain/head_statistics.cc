@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "qkv/base/error.h"
+#include "qkv/explain/attention_report.h"
+#include "qkv/explain/image_attention.h"
 
 namespace qkv::explain {
 namespace {
@@ -57,6 +59,7 @@ void each_row(const Tensor& weights, const Use& use) {
 std::vector<HeadStatistics> head_statistics(const AttentionReport& report, const AttentionLayer& layer) {
   const auto keys = std::ssize(report.keys(layer.part));
   require_weights(layer.weights, std::ssize(report.queries(layer.part)), keys);
+  if (!layer.statistics.empty()) return layer.statistics;
   // The tokens of one text are queries and keys.
   const bool own = layer.part != Part::cross;
   const bool of_source = layer.part == Part::encoder || report.reads_one_text();

@@ -6,10 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "qkv/explain/attention_report.h"
-#include "qkv/explain/image_attention.h"
+#include "qkv/tensor/tensor.h"
 
 namespace qkv::explain {
+
+struct AttentionLayer;
+struct AttentionReport;
+struct ImageAttentionReport;
 
 // Means over the queries i of a head, of its weights w_ij over the keys j.
 struct HeadStatistics {
@@ -25,8 +28,8 @@ struct HeadStatistics {
   std::optional<double> across = {};
 };
 
-// Of each head. The layer is one of the report's. Both throw ShapeError if it does not have the report's
-// tokens.
+// Of each head. The layer is one of the report's; its own statistics, if it has them. Both throw ShapeError
+// if it does not have the report's tokens.
 std::vector<HeadStatistics> head_statistics(const AttentionReport& report, const AttentionLayer& layer);
 // weights: f32 [heads, tokens, tokens], one of the report's layers.
 std::vector<HeadStatistics> head_statistics(const ImageAttentionReport& report, const Tensor& weights);

@@ -1,6 +1,7 @@
 #include "qkv/pipelines/text_attention.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "qkv/base/error.h"
 #include "qkv/pipelines/checks.h"
@@ -15,57 +16,65 @@ void require_utf8(const char* what, const std::string& text) {
   if (const std::string error = utf8_error(text); !error.empty()) throw DataError(concat(what, ": ", error));
 }
 
-// One run of a model over ids alone.
-template <class Model, class Run>
-TextAttention capture_ids(const Model& model, const text::Tokenizer& tokenizer,
-                          const std::vector<int32_t>& ids, std::optional<int64_t> limit, const Run& run) {
+// One run of a model over the ids of `text`, whose attentions it adds or passes on.
+template <class Run>
+TextAttention capture_ids(TextAttention text, const std::vector<int32_t>& ids, std::optional<int64_t> limit,
+                          const AttentionSink& sink, const Run& run) {
   if (ids.empty()) throw UsageError("text: expected at least one token, found none");
   if (const std::string error = length_error(std::ssize(ids), limit); !error.empty()) {
     throw DataError(concat("text: ", error));
   }
-  TextAttention result{.tokens = pieces(tokenizer, ids), .attentions = {}};
   nn::ForwardContext context;
-  context.observer = [&result](const std::string& name, const std::vector<Tensor>& weights) {
-    result.attentions.push_back({name, to_host(weights.front())});
+  context.observer = [&](const std::string& name, const std::vector<Tensor>& weights) {
+    search::CapturedAttention attention{name, to_host(weights.front())};
+    if (sink) {
+      sink(text, std::move(attention));
+    } else {
+      text.attentions.push_back(std::move(attention));
+    }
   };
   const search::Ids one = ids;
-  run(model, Ragged::from(std::span(&one, 1)), context);
-  return result;
+  run(Ragged::from(std::span(&one, 1)), context);
+  return text;
 }
 
-TextAttention capture_encoding(const LoadedTextEncoder& encoder, const text::Encoding& encoding) {
-  const bool typed = encoder.model->config().embedding.token_types > 1;
-  TextAttention result =
-      capture_ids(*encoder.model, encoder.tokenizer, encoding.ids, encoder.model->config().max_positions,
-                  [&](const models::TextEncoder& model, const Ragged& ids, nn::ForwardContext& context) {
-                    const search::Ids types = encoding.type_ids;
-                    model(ids, context, typed ? Ragged::from(std::span(&types, 1)).values : Tensor());
-                  });
-  result.special = encoding.special_mask;
+TextAttention capture_encoding(const LoadedTextEncoder& encoder, const text::Encoding& encoding,
+                               const AttentionSink& sink) {
+  const models::TextEncoder& model = *encoder.model;
+  const bool typed = model.config().embedding.token_types > 1;
+  TextAttention text{
+      .tokens = pieces(encoder.tokenizer, encoding.ids), .special = encoding.special_mask, .attentions = {}};
   const auto second = std::ranges::find(encoding.text_index, int8_t{1});
-  if (second != encoding.text_index.end()) result.second_text = second - encoding.text_index.begin();
-  return result;
+  if (second != encoding.text_index.end()) text.second_text = second - encoding.text_index.begin();
+  return capture_ids(std::move(text), encoding.ids, model.config().max_positions, sink,
+                     [&](const Ragged& ids, nn::ForwardContext& context) {
+                       const search::Ids types = encoding.type_ids;
+                       model(ids, context, typed ? Ragged::from(std::span(&types, 1)).values : Tensor());
+                     });
 }
 
 }  // namespace
 
-TextAttention capture_attention(const LoadedLanguageModel& model, const std::string& text) {
+TextAttention capture_attention(const LoadedLanguageModel& model, const std::string& text,
+                                const AttentionSink& sink) {
   require_utf8("text", text);
+  const std::vector<int32_t> ids = prompt_ids(model, text);
   return capture_ids(
-      *model.model, model.tokenizer, prompt_ids(model, text), model.model->config().max_positions,
-      [](const auto& decoder, const Ragged& ids, nn::ForwardContext& context) { decoder(ids, context); });
+      {.tokens = pieces(model.tokenizer, ids), .attentions = {}}, ids, model.model->config().max_positions,
+      sink, [&](const Ragged& tokens, nn::ForwardContext& context) { (*model.model)(tokens, context); });
 }
 
-TextAttention capture_attention(const LoadedTextEncoder& encoder, const std::string& text) {
+TextAttention capture_attention(const LoadedTextEncoder& encoder, const std::string& text,
+                                const AttentionSink& sink) {
   require_utf8("text", text);
-  return capture_encoding(encoder, encoder.tokenizer.encode(text));
+  return capture_encoding(encoder, encoder.tokenizer.encode(text), sink);
 }
 
 TextAttention capture_attention(const LoadedTextEncoder& encoder, const std::string& first,
-                                const std::string& second) {
+                                const std::string& second, const AttentionSink& sink) {
   require_utf8("first text", first);
   require_utf8("second text", second);
-  return capture_encoding(encoder, encoder.tokenizer.encode(first, second));
+  return capture_encoding(encoder, encoder.tokenizer.encode(first, second), sink);
 }
 
 TextCapture capture_text(const models::TranslationModel& model, const std::string& source,

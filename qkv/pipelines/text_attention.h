@@ -1,6 +1,7 @@
 #pragma once
 // The attention weights of a text or sentence pair, with the tokens of their axes.
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,12 +21,19 @@ struct TextAttention {
   std::vector<search::CapturedAttention> attentions;
 };
 
-// Throw DataError for a text that is invalid UTF-8 or too long, UsageError for a text without tokens.
-TextAttention capture_attention(const LoadedLanguageModel& model, const std::string& text);
-TextAttention capture_attention(const LoadedTextEncoder& encoder, const std::string& text);
+// Receives each attention as soon as it is computed, with the tokens. Weights that it does not keep are
+// freed, so that those of long texts need not be in memory together.
+using AttentionSink = std::function<void(const TextAttention& text, search::CapturedAttention attention)>;
+
+// Throw DataError for a text that is invalid UTF-8 or too long, UsageError for a text without tokens, and
+// what the sink throws. With a sink, the result has no attentions.
+TextAttention capture_attention(const LoadedLanguageModel& model, const std::string& text,
+                                const AttentionSink& sink = {});
+TextAttention capture_attention(const LoadedTextEncoder& encoder, const std::string& text,
+                                const AttentionSink& sink = {});
 // Of two texts that the model reads as one input.
 TextAttention capture_attention(const LoadedTextEncoder& encoder, const std::string& first,
-                                const std::string& second);
+                                const std::string& second, const AttentionSink& sink = {});
 
 // For an encoder-decoder.
 struct TextCapture {

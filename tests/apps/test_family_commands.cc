@@ -380,6 +380,16 @@ TEST(FamilyCommands, AttentionOfAPairAndOfATranslation) {
   };
   EXPECT_EQ(lines(svg), lines(whole) + 2 * report["layers"].size() * report["layers"][0]["heads"].size());
 
+  // Tiles of three tokens, whose statistics are those of the tokens.
+  std::vector<std::string> in_tiles = pair;
+  in_tiles.insert(in_tiles.end(), {"--tile", "3"});
+  const json tiles = json::parse(draw(in_tiles, "tiles.json"));
+  EXPECT_EQ(tiles["tile"], 3);
+  EXPECT_EQ(tiles["tokens"], tokens);
+  EXPECT_EQ(tiles["source_tokens"].size(), (tokens + 2) / 3);
+  for (size_t i = 0; i < report["layers"].size(); ++i)
+    EXPECT_EQ(tiles["layers"][i]["statistics"], report["layers"][i]["statistics"]);
+
   const std::string marian = (std::filesystem::path(QKV_TEST_DATA) / "pipelines/golden/marian").string();
   const json translation = json::parse(draw({marian, "--source", "forty"}, "translation.json"));
   ASSERT_EQ(translation["alignment"].size(), translation["target_tokens"].size());
@@ -387,6 +397,9 @@ TEST(FamilyCommands, AttentionOfAPairAndOfATranslation) {
     EXPECT_LT(source.get<size_t>(), translation["source_tokens"].size());
 
   const std::string out = (scratch / "a.json").string();
+  expect_failure(run_qkv({"attention", marian, "--source", "a", "--tile", "2", "--out", out}), 2, {"--tile"});
+  expect_failure(run_qkv({"attention", folder("llama"), "--source", "a", "--tile", "-2", "--out", out}), 2,
+                 {"tile", "-2"});
   for (const std::string& other : {folder("llama"), marian}) {
     expect_failure(run_qkv({"attention", other, "--source", "a", "--pair", "b", "--out", out}), 2,
                    {"--pair"});

@@ -5,6 +5,7 @@
 
 #include "qkv/base/error.h"
 #include "qkv/explain/head_statistics.h"
+#include "qkv/explain/image_attention.h"
 #include "tests/explain/random_weights.h"
 
 namespace qkv::explain {

@@ -414,6 +414,13 @@ TEST(OwnRoutes, AttentionOfAPairOfTexts) {
                   1e-4);
     }
   }
+  const json tiles =
+      json_of(post(service, "/v1/attention", {{"text", "a red dog"}, {"tile", 2}, {"head", 1}}));
+  EXPECT_EQ(tiles["tile"], 2);
+  EXPECT_EQ(tiles["source_tokens"].size(), (first_tokens + 1) / 2);
+  EXPECT_EQ(tiles["layers"][0]["statistics"], json::array({one["layers"][0]["statistics"][1]}));
+  expect_error(post(service, "/v1/attention", {{"model", "marian"}, {"text", "a"}, {"tile", 2}}), 400,
+               {"tile"});
   for (const char* model : {"llama", "marian"}) {
     expect_error(post(service, "/v1/attention", {{"model", model}, {"text", "a"}, {"text_pair", "b"}}), 400,
                  {"text_pair", model});

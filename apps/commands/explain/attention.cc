@@ -6,6 +6,7 @@
 #include "qkv/base/error.h"
 #include "qkv/explain/captured_report.h"
 #include "qkv/explain/image_attention.h"
+#include "qkv/explain/tiles.h"
 #include "qkv/models/hub/pretrained.h"
 #include "qkv/pipelines/image_attention.h"
 #include "qkv/pipelines/open_model.h"
@@ -20,6 +21,7 @@ struct AttentionArguments {
   models::LoadOptions load;
   std::optional<std::string> source, image;
   std::string target, pair;
+  std::optional<int64_t> tile;
   ImageArguments images;
 };
 
@@ -32,18 +34,23 @@ explain::AttentionReport report_of(const std::shared_ptr<const models::Translati
 
 explain::AttentionReport report_of(const std::shared_ptr<const pipelines::LoadedLanguageModel>& model,
                                    const AttentionArguments& arguments) {
-  return explain::attention_report(pipelines::capture_attention(*model, *arguments.source), *arguments.source,
-                                   arguments.model);
+  return explain::tiled_report(
+      [&](const pipelines::AttentionSink& sink) {
+        return pipelines::capture_attention(*model, *arguments.source, sink);
+      },
+      arguments.tile.value_or(0), *arguments.source, arguments.model);
 }
 
 explain::AttentionReport report_of(const std::shared_ptr<const pipelines::LoadedTextEncoder>& encoder,
                                    const AttentionArguments& arguments) {
   const std::string& source = *arguments.source;
-  if (arguments.pair.empty()) {
-    return explain::attention_report(pipelines::capture_attention(*encoder, source), source, arguments.model);
-  }
-  return explain::attention_report(pipelines::capture_attention(*encoder, source, arguments.pair),
-                                   concat(source, " | ", arguments.pair), arguments.model);
+  const std::string& pair = arguments.pair;
+  return explain::tiled_report(
+      [&](const pipelines::AttentionSink& sink) {
+        return pair.empty() ? pipelines::capture_attention(*encoder, source, sink)
+                            : pipelines::capture_attention(*encoder, source, pair, sink);
+      },
+      arguments.tile.value_or(0), pair.empty() ? source : concat(source, " | ", pair), arguments.model);
 }
 
 explain::ImageAttentionReport report_of(const std::shared_ptr<const pipelines::LoadedImageEncoder>& encoder,
@@ -72,6 +79,10 @@ void require_input(const AttentionArguments& arguments) {
         concat("--image, --image-size: expected none, because ", arguments.model, " reads text"));
   }
   if (!reads_images && !arguments.source) throw UsageError("--source: expected a text, found none");
+  if (arguments.tile && (reads_images || kind == models::FolderKind::translation)) {
+    throw UsageError(concat("--tile: expected none, because ", arguments.model,
+                            reads_images ? " reads images" : " translates", ", found ", *arguments.tile));
+  }
   require_none("--target", arguments.target, models::FolderKind::translation, " does not translate");
   require_none("--pair", arguments.pair, models::FolderKind::encoder, " is no text encoder");
 }
@@ -106,6 +117,10 @@ void add_attention(Command& app) {
              "Translation of the source; encoder-decoders only (default: the model's own)");
   add_option(*command, "--pair", arguments->pair, "TEXT",
              "Second text, which the model reads after the source; text encoders only (default: none)");
+  add_option(*command, "--tile", arguments->tile, "TOKENS",
+             "Draw runs of this many tokens as one query and one key; 1: each token; 0: each token up to "
+             "256, beyond "
+             "128 tiles; language models and text encoders only (default: 0)");
   add_option(*command, "--image", arguments->image, "FILE",
              "PNG or JPEG file that the model reads; image models only (default: none)");
   add_image_options(*command, arguments->images);

@@ -1,12 +1,13 @@
 (() => {
 const data = JSON.parse(document.getElementById('data').textContent);
 const pair = data.layers.some(layer => layer.part === 'cross');  // otherwise the model reads one text
+const unit = data.tile > 1 ? `tiles of ${data.tile} tokens` : 'tokens';  // rows and columns of a model that reads one text
 const PARTS = {
-  encoder: {name: 'Encoder', rows: data.source, columns: data.source, rowName: pair ? 'source tokens' : 'tokens',
-            columnName: pair ? 'source tokens' : 'tokens',
+  encoder: {name: 'Encoder', rows: data.source, columns: data.source, rowName: pair ? 'source tokens' : unit,
+            columnName: pair ? 'source tokens' : unit,
             about: pair ? 'Source tokens attend to source tokens.' : 'Tokens attend to all tokens.'},
-  decoder: {name: 'Decoder', rows: data.target, columns: data.inputs, rowName: pair ? 'target tokens' : 'tokens',
-            columnName: pair ? 'target tokens so far' : 'tokens',
+  decoder: {name: 'Decoder', rows: data.target, columns: data.inputs, rowName: pair ? 'target tokens' : unit,
+            columnName: pair ? 'target tokens so far' : unit,
             about: pair ? 'Target tokens attend to the target tokens so far.' : 'Tokens attend to themselves and preceding tokens.'},
   cross: {name: 'Cross', rows: data.target, columns: data.source, rowName: 'target tokens', columnName: 'source tokens',
           about: 'Target tokens attend to source tokens.'},
@@ -23,7 +24,8 @@ function mapOf(part, layer, head) {
     const used = head === heads.length ? heads : [heads[head]];
     for (const values of used) for (let i = 0; i < size; i++) weights[i] += values[i] / 10000 / used.length;
     const {rows, columns} = PARTS[part];
-    maps.set(key, {weights, rows: rows.length, columns: columns.length, rowLabels: rows.map(label),
+    maps.set(key, {weights, rows: rows.length, columns: columns.length, keys: data.tile > 1 ? data.tokens : columns.length,
+                   statistics: statisticsOfTokens(layersOf(part)[layer].statistics, head), rowLabels: rows.map(label),
                    columnLabels: columns.map(label), part, second: pair || part === 'cross' ? null : data.second,
                    aligned: part === 'cross' ? data.alignment : []});
   }
@@ -31,8 +33,9 @@ function mapOf(part, layer, head) {
 }
 
 const best = parts[parts.length - 1];
+const defaultScale = data.tile > 1 ? 'root' : 'linear';  // weights of tiles are small
 const state = {part: best, layer: layersOf(best).length - 1, head: layersOf(best)[0].heads.length, view: 'matrix',
-               scale: 'linear', show: 'weights', theme: 'auto'};
+               scale: defaultScale, show: 'weights', theme: 'auto'};
 function readHash() {
   const wanted = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
   if (parts.includes(wanted.part)) state.part = wanted.part;
@@ -46,7 +49,7 @@ function readHash() {
 function writeHash() {
   const shown = {part: state.part, layer: state.layer + 1, head: state.head === headCount() ? 'mean' : state.head + 1};
   if (state.view !== 'matrix') shown.view = state.view;
-  if (state.scale !== 'linear') shown.scale = state.scale;
+  if (state.scale !== defaultScale) shown.scale = state.scale;
   if (state.show !== 'weights') shown.show = state.show;
   if (state.theme !== 'auto') shown.theme = state.theme;
   history.replaceState(null, '', '#' + new URLSearchParams(shown));
@@ -125,6 +128,13 @@ function renderOverview(style) {
   markChosen(box, state);
 }
 
+// Rows and columns are tiles: the page has the numbers of the tokens. Of all heads: their means.
+function statisticsOfTokens(heads, head) {
+  if (!heads) return null;
+  const used = head === heads.length ? heads : [heads[head]];
+  return Object.fromEntries(Object.keys(MEASURES).map(name =>
+    [name, name in heads[0] ? used.reduce((sum, one) => sum + one[name], 0) / used.length : null]));
+}
 // Means over the rows of a map, as in head_statistics.h; null: it has none.
 function statistics(map) {
   if (map.statistics) return map.statistics;
@@ -149,9 +159,9 @@ function statistics(map) {
                            distance: mean('distance', own), special: mean('special', special), across: mean('across', second !== null)};
 }
 const MEASURES = {
-  entropy: {name: 'Entropy', text: (v, map) => `entropy ${v.toFixed(2)} bits of ${Math.log2(map.columns).toFixed(2)}`, top: map => Math.log2(map.columns)},
+  entropy: {name: 'Entropy', text: (v, map) => `entropy ${v.toFixed(2)} bits of ${Math.log2(map.keys).toFixed(2)}`, top: map => Math.log2(map.keys)},
   largest: {name: 'Largest weight', text: v => `largest weight ${v.toFixed(2)}`, top: () => 1},
-  distance: {name: 'Distance', text: v => `distance ${v.toFixed(1)} tokens`, top: map => map.columns / 3},
+  distance: {name: 'Distance', text: v => `distance ${v.toFixed(1)} tokens`, top: map => map.keys / 3},
   first: {name: 'On the first token', text: v => `${v.toFixed(2)} on the first token`, top: () => 1},
   special: {name: 'On special tokens', text: v => `${v.toFixed(2)} on special tokens`, top: () => 1},
   across: {name: 'On the other text', text: v => `${v.toFixed(2)} on the other text`, top: () => 1},
@@ -198,6 +208,7 @@ function render() {
   document.querySelector('.legend').hidden = state.view !== 'matrix';
   $('axes').textContent = `${state.view === 'matrix' ? 'Down' : 'Left'}: ${rowName} (queries). ` +
     `${state.view === 'matrix' ? 'Across' : 'Right'}: ${columnName} (keys). The weights of a query sum to 1. ` +
+    (data.tile > 1 ? 'A tile\u2019s weight for another: what its tokens give all tokens of the other, on average. ' : '') +
     (map.second ? 'Lines: where the second text begins. ' : '') +
     (map.aligned.length ? 'Frames: the aligned source token (Garg et al. 2019). ' : '') +
     'Hover, or use Tab and the arrow keys, for the numbers.';

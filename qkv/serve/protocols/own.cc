@@ -267,15 +267,16 @@ void attention(Service& service, const ExchangeHandle& exchange) {
   const ModelHandle model = service.models().find(fields.text("model"), "attention");
   const std::string text = fields.required_text("text"), target = fields.text("target"),
                     pair = fields.text("text_pair");
-  const auto layer = fields.integer("layer", 0, 1 << 20), head = fields.integer("head", 0, 1 << 20);
+  const auto layer = fields.integer("layer", 0, 1 << 20), head = fields.integer("head", 0, 1 << 20),
+             tile = fields.integer("tile", 0, 1 << 20);
   const std::string part = fields.text("part");
   if (!part.empty() && part != "encoder" && part != "decoder" && part != "cross") {
     throw HttpError(
         400, concat("part: expected \"encoder\", \"decoder\" or \"cross\", found ", quoted_json(part)));
   }
   fields.done();
-  run_serially(model, exchange, [model, text, target, pair, layer, head, part] {
-    explain::AttentionReport report = model->attention(text, target, pair);
+  run_serially(model, exchange, [model, text, target, pair, tile, layer, head, part] {
+    explain::AttentionReport report = model->attention(text, target, pair, tile);
     std::erase_if(report.layers, [&](const explain::AttentionLayer& one) {
       return (layer && one.index != *layer) || (!part.empty() && part != explain::name_of(one.part));
     });
@@ -286,6 +287,7 @@ void attention(Service& service, const ExchangeHandle& exchange) {
       if (*head >= one.weights.dim(0))
         throw HttpError(400, concat("head: expected one below ", one.weights.dim(0), ", found ", *head));
       one.weights = one.weights.slice(0, *head, 1);
+      if (!one.statistics.empty()) one.statistics = {one.statistics[static_cast<size_t>(*head)]};
     }
     return to_json(report);
   });

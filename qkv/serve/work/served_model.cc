@@ -9,6 +9,7 @@
 #include "qkv/base/files.h"
 #include "qkv/base/json.h"
 #include "qkv/explain/captured_report.h"
+#include "qkv/explain/tiles.h"
 #include "qkv/models/hub/pretrained.h"
 #include "qkv/pipelines/text_attention.h"
 
@@ -93,10 +94,12 @@ struct Attention {
   const std::string& text;
   const std::string& target;
   const std::string& pair;
+  std::optional<int64_t> tile;
   const std::string& name;
 
   explain::AttentionReport operator()(const std::shared_ptr<const models::TranslationModel>& model) const {
     require_none("text_pair", pair, " translates one text");
+    if (tile) throw UsageError(concat("tile: expected none, because ", name, " translates, found ", *tile));
     return explain::attention_report(
         pipelines::capture_text(*model, text, target, pipelines::default_options(*model).search), name);
   }
@@ -108,15 +111,21 @@ struct Attention {
       const std::shared_ptr<const pipelines::LoadedLanguageModel>& model) const {
     require_none("target", target, " does not translate");
     require_none("text_pair", pair, " reads one text");
-    return explain::attention_report(pipelines::capture_attention(*model, text), text, name);
+    return explain::tiled_report(
+        [&](const pipelines::AttentionSink& sink) {
+          return pipelines::capture_attention(*model, text, sink);
+        },
+        tile.value_or(0), text, name);
   }
   explain::AttentionReport operator()(
       const std::shared_ptr<const pipelines::LoadedTextEncoder>& model) const {
     require_none("target", target, " does not translate");
-    if (pair.empty())
-      return explain::attention_report(pipelines::capture_attention(*model, text), text, name);
-    return explain::attention_report(pipelines::capture_attention(*model, text, pair),
-                                     concat(text, " | ", pair), name);
+    return explain::tiled_report(
+        [&](const pipelines::AttentionSink& sink) {
+          return pair.empty() ? pipelines::capture_attention(*model, text, sink)
+                              : pipelines::capture_attention(*model, text, pair, sink);
+        },
+        tile.value_or(0), pair.empty() ? text : concat(text, " | ", pair), name);
   }
 
   void require_none(const char* field, const std::string& value, const char* why) const {
@@ -179,8 +188,8 @@ DType ServedModel::weight_dtype() const {
 }
 
 explain::AttentionReport ServedModel::attention(const std::string& text, const std::string& target,
-                                                const std::string& pair) const {
-  return std::visit(Attention{text, target, pair, name_}, opened_);
+                                                const std::string& pair, std::optional<int64_t> tile) const {
+  return std::visit(Attention{text, target, pair, tile, name_}, opened_);
 }
 
 void ServedModel::for_each_worker(

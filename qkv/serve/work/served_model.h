@@ -75,9 +75,9 @@ class ServedModel {
   DType weight_dtype() const;
 
   // The attention of one text; for an encoder-decoder, of a text and a translation (empty: the model's own);
-  // for a text encoder, of a text and, unless it is empty, a second one.
+  // for a text encoder, of a text and, unless it is empty, a second one. tile: see explain::tiled_report().
   explain::AttentionReport attention(const std::string& text, const std::string& target,
-                                     const std::string& pair) const;
+                                     const std::string& pair, std::optional<int64_t> tile) const;
 
   // Null if the model has none.
   DecodeWorker* decoder() { return decoder_.get(); }
