@@ -48,7 +48,7 @@ constexpr FieldFlag kTrainFlags[] = {
 // Flags that may change on resuming.
 constexpr FieldFlag kRunFlags[] = {
     {"--max-epochs", "train.max_epochs", "EPOCHS",
-     "Stop after this many epochs; 0: no limit (without any limit: 40)"},
+     "Stop after this many epochs; 0: no limit (without any limit: 40; of a folder to fine-tune: 3)"},
     {"--max-steps", "train.max_steps", "STEPS", "Stop after this many steps; 0: no limit"},
     {"--max-minutes", "train.max_minutes", "MINUTES",
      "Stop after this time, validation included; 0: no limit. Without --max-steps, the schedules cosine\n"

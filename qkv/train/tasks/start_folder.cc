@@ -233,6 +233,10 @@ void complete_fine_tuning(TrainOptions& options, const std::set<std::string>& gi
                                     {"adam.weight_decay", "0.01"}}) {
     if (!given.contains(name)) set_field(options, name, value);
   }
+  limit_fine_tuning(options, given);
+}
+
+void limit_fine_tuning(TrainOptions& options, const std::set<std::string>& given) {
   const bool limited = std::ranges::any_of(given, [](const std::string& name) {
     return name.starts_with("train.max_") && name != "train.max_length";
   });

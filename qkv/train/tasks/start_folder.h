@@ -110,5 +110,7 @@ models::ModelShape shape_of(const models::TextEncoderConfig& config);
 
 // Defaults for training from a folder: learning rate 5e-5, falling linearly to 0, 3 epochs.
 void complete_fine_tuning(TrainOptions& options, const std::set<std::string>& given);
+// The last of these alone: 3 epochs, unless a limit of epochs, steps or minutes is given.
+void limit_fine_tuning(TrainOptions& options, const std::set<std::string>& given);
 
 }  // namespace qkv::train

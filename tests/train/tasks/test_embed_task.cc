@@ -215,6 +215,10 @@ TEST(EmbedTask, TakesTheSettingsOfSentenceTransformers) {
   EXPECT_EQ(next.task.max_length, 128);
   next.complete({"model.pooling"});
   EXPECT_EQ(next.task.max_length, 9);
+  EXPECT_EQ(next.options.max_epochs, 3);
+  next.options.max_epochs = 0;
+  next.complete({"train.max_steps"});
+  EXPECT_EQ(next.options.max_epochs, 0);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "qkv/pipelines/embed.h"
 #include "qkv/text/lines.h"
 #include "qkv/train/fields.h"
+#include "qkv/train/tasks/start_folder.h"
 
 namespace qkv::train {
 namespace {
@@ -49,6 +50,7 @@ void EmbedJob::use_preset(std::string_view name) {
 }
 
 void EmbedJob::complete(const std::set<std::string>& given) {
+  limit_fine_tuning(options, given);
   if (from.empty() || !std::filesystem::exists(from / "modules.json")) return;
   const pipelines::TextEmbedOptions own = pipelines::TextEmbedder(from).default_options();
   if (!own.prompt.empty()) {
