@@ -69,7 +69,7 @@ AttentionReport tiled_report(const CaptureText& capture, int64_t tile, const std
   AttentionReport tokens;  // without layers: what head_statistics() needs besides one
   std::vector<AttentionLayer> layers;
   pipelines::TextAttention text =
-      capture([&](const pipelines::TextAttention& read, search::CapturedAttention attention) {
+      capture([&](const pipelines::TextAttention& read, const search::CapturedAttention& attention) {
         if (layers.empty()) {
           if (tile == 0) tile = tile_for(std::ssize(read.tokens));
           tokens = attention_report(read, title, model);
