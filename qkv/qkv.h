@@ -209,6 +209,7 @@
 #include "qkv/train/tasks/lm/lm_task.h"
 #include "qkv/train/tasks/lm/lm_tokenizer.h"
 #include "qkv/train/tasks/pretrain_bert/bert_evaluation.h"
+#include "qkv/train/tasks/pretrain_bert/bert_start.h"
 #include "qkv/train/tasks/pretrain_bert/bert_tokenizer.h"
 #include "qkv/train/tasks/pretrain_bert/pretrain_bert.h"
 #include "qkv/train/tasks/pretrain_bert/pretrain_bert_task.h"

@@ -115,6 +115,26 @@ TEST(PretrainBertTask, StartsFromFrequenciesAndPositionsThatKnowDistances) {
   }
 }
 
+TEST(PretrainBertTask, StartRefusesOtherModelsAndTexts) {
+  models::TextEncoderConfig config =
+      models::bert({.layers = 1, .d_model = 8, .heads = 2, .d_ff = 8, .max_positions = 4}, 20);
+  data::SentenceDocuments text;
+  text.ids = {7, 20};
+  text.sentence_begins = text.document_begins = {0, 2};
+  EXPECT_NE(message_of<UsageError>([&] {
+              initialise_bert(models::TextEncoder(config), text, 1);
+            }).find("masked-language head"),
+            std::string::npos);
+  config.masked_language = true;
+  for (const int32_t id : {20, -1}) {
+    text.ids.back() = id;
+    EXPECT_NE(message_of<DataError>([&] {
+                initialise_bert(models::TextEncoder(config), text, 1);
+              }).find(concat("found ", id)),
+              std::string::npos);
+  }
+}
+
 TEST(PretrainBertTask, WithoutNextSentences) {
   const Scratch scratch;
   PretrainBertJob job = learning_job(scratch);

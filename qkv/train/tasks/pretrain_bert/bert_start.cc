@@ -4,6 +4,7 @@
 #include <numbers>
 #include <vector>
 
+#include "qkv/base/error.h"
 #include "qkv/nn/named_parameters.h"
 #include "qkv/nn/positions.h"
 
@@ -14,7 +15,12 @@ constexpr float kDeviation = 0.02f;
 
 Tensor log_frequencies(const data::SentenceDocuments& text, int64_t vocabulary) {
   std::vector<double> counts(static_cast<size_t>(vocabulary), 1);
-  for (const int32_t id : text.ids) ++counts[static_cast<size_t>(id)];
+  for (const int32_t id : text.ids) {
+    if (id < 0 || id >= vocabulary) {
+      throw DataError(concat("text: expected ids below the vocabulary's ", vocabulary, ", found ", id));
+    }
+    ++counts[static_cast<size_t>(id)];
+  }
   const double total = static_cast<double>(text.tokens() + vocabulary);
   Tensor result = Tensor::zeros({vocabulary});
   const auto values = result.values();
@@ -33,6 +39,9 @@ Tensor small_sinusoids(int64_t positions, int64_t d_model) {
 }  // namespace
 
 void initialise_bert(const models::TextEncoder& model, const data::SentenceDocuments& text, uint64_t seed) {
+  if (!model.config().masked_language) {
+    throw UsageError("model: expected one with a masked-language head, found none");
+  }
   nn::initialise(model, seed, {nn::Initializer::Kind::normal, kDeviation});
   for (const auto& [name, parameter] : nn::parameters_of(model)) {
     if (name == "masked_language.bias") {
