@@ -47,7 +47,7 @@ struct AttentionReport {
   // The source token that each target token is aligned to; empty: unknown. Drawings of cross attention have a
   // mark there.
   std::vector<int32_t> alignment = {};
-  // Above 1: queries and keys are tiles of so many tokens (explain/tiles.h), of which there are tiled_tokens.
+  // Above 1: queries and keys are tiles of this many tokens (explain/tiles.h), of tiled_tokens in total.
   int64_t tile = 1, tiled_tokens = 0;
 
   // The tokens of decoder layers are the source's, as in a language model.
