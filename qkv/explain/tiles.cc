@@ -9,7 +9,7 @@
 namespace qkv::explain {
 namespace {
 
-int64_t tiles_of(int64_t tokens, int64_t tile) { return (tokens + tile - 1) / tile; }
+int64_t tiles_of(int64_t tokens, int64_t tile) { return tokens / tile + (tokens % tile != 0 ? 1 : 0); }
 
 void require_tile(int64_t tile, int64_t least) {
   if (tile < least) throw UsageError(concat("tile: expected ", least, " or more tokens, found ", tile));
@@ -41,7 +41,7 @@ Tensor tile_weights(const Tensor& weights, int64_t tile) {
   std::vector<double> sums(static_cast<size_t>(columns));
   for (int64_t head = 0; head < heads; ++head) {
     for (int64_t row = 0; row < rows; ++row) {
-      const int64_t first = row * tile, end = std::min(first + tile, queries);
+      const int64_t first = row * tile, end = first + std::min(tile, queries - first);
       std::ranges::fill(sums, 0);
       for (int64_t query = first; query < end; ++query) {
         const float* from = weights.data() + (head * queries + query) * weights.row_stride();
@@ -58,8 +58,8 @@ Tensor tile_weights(const Tensor& weights, int64_t tile) {
 std::vector<std::string> tile_labels(const std::vector<std::string>& tokens, int64_t tile) {
   require_tile(tile, 1);
   std::vector<std::string> labels;
-  for (size_t first = 0; first < tokens.size(); first += static_cast<size_t>(tile))
-    labels.push_back(concat(first, " ", tokens[first], " \u2026"));
+  for (int64_t i = 0; i < tiles_of(std::ssize(tokens), tile); ++i)
+    labels.push_back(concat(i * tile, " ", tokens[static_cast<size_t>(i * tile)], " \u2026"));
   return labels;
 }
 
@@ -89,6 +89,23 @@ AttentionReport tiled_report(const CaptureText& capture, int64_t tile, const std
   report.source_special.clear();
   if (report.second_text) *report.second_text /= tile;
   return report;
+}
+
+AttentionReport tiled_report(const pipelines::LoadedLanguageModel& model, const std::string& text,
+                             int64_t tile, const std::string& name) {
+  return tiled_report(
+      [&](const pipelines::AttentionSink& sink) { return pipelines::capture_attention(model, text, sink); },
+      tile, text, name);
+}
+
+AttentionReport tiled_report(const pipelines::LoadedTextEncoder& encoder, const std::string& text,
+                             const std::string& pair, int64_t tile, const std::string& name) {
+  return tiled_report(
+      [&](const pipelines::AttentionSink& sink) {
+        return pair.empty() ? pipelines::capture_attention(encoder, text, sink)
+                            : pipelines::capture_attention(encoder, text, pair, sink);
+      },
+      tile, pair.empty() ? text : concat(text, " | ", pair), name);
 }
 
 }  // namespace qkv::explain

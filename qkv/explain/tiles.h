@@ -36,4 +36,10 @@ using CaptureText = std::function<pipelines::TextAttention(const pipelines::Atte
 AttentionReport tiled_report(const CaptureText& capture, int64_t tile, const std::string& title,
                              const std::string& model);
 
+// The same of a text, which is the title, or of a pair (an empty `pair`: none). name: of the model.
+AttentionReport tiled_report(const pipelines::LoadedLanguageModel& model, const std::string& text,
+                             int64_t tile, const std::string& name);
+AttentionReport tiled_report(const pipelines::LoadedTextEncoder& encoder, const std::string& text,
+                             const std::string& pair, int64_t tile, const std::string& name);
+
 }  // namespace qkv::explain

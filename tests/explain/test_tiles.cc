@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "qkv/base/error.h"
@@ -31,6 +32,9 @@ TEST(Tiles, AreMeansOverQueriesOfSumsOverKeys) {
   EXPECT_EQ(std::vector<float>(alone.values().begin(), alone.values().end()),
             std::vector<float>(weights.values().begin(), weights.values().end()));
   ASSERT_EQ(one.shape(), (Shape{2, 1, 1}));
+  EXPECT_EQ(tile_weights(weights, std::numeric_limits<int64_t>::max()).shape(), (Shape{2, 1, 1}));
+  EXPECT_EQ(tile_labels({"a", "b"}, std::numeric_limits<int64_t>::max()),
+            (std::vector<std::string>{"0 a \u2026"}));
   for (const float weight : one.values()) EXPECT_FLOAT_EQ(weight, 1);
 }
 

@@ -9,6 +9,7 @@
 #include "qkv/base/files.h"
 #include "qkv/data/image.h"
 #include "qkv/pipelines/json.h"
+#include "tests/serve/answers.h"
 #include "tests/serve/fake_reply.h"
 #include "tests/serve/folders.h"
 
@@ -19,18 +20,6 @@ using namespace qkv::testing;
 using nlohmann::json;
 using serve::HttpResponse;
 using serve::Service;
-
-json json_of(const HttpResponse& response) {
-  EXPECT_EQ(response.status, 200) << response.body;
-  return json::parse(response.body);
-}
-
-// Expects an error of this status that says all parts.
-void expect_error(const HttpResponse& response, int status, const std::vector<std::string>& parts) {
-  EXPECT_EQ(response.status, status) << response.body;
-  for (const std::string& part : parts)
-    EXPECT_NE(response.body.find(part), std::string::npos) << response.body;
-}
 
 TEST(ServedTranslation, EqualsThePipelines) {
   Service service(serving({"marian"}));
@@ -343,118 +332,6 @@ TEST(TextEmbeddingsInference, EmbedsPredictsAndTokenizes) {
   const HttpResponse error = post(service, "/embed", {{"input", "a"}});
   expect_error(error, 400, {"inputs"});
   EXPECT_EQ(json::parse(error.body)["error_type"], "Validation");
-}
-
-TEST(OwnRoutes, EqualThePipelines) {
-  Service service(serving({"bert_texts", "bert_tokens", "bert_masked", "llama", "marian"}));
-  const std::vector<std::string> texts{"a red dog", "one small house"};
-  const auto classified = pipelines::TextClassifier(golden_folder("bert_texts"))(texts);
-  const auto tagged = pipelines::TokenTagger(golden_folder("bert_tokens"))(texts);
-  const auto filled =
-      pipelines::MaskFiller(golden_folder("bert_masked"))(std::vector<std::string>{"a red [MASK]"});
-  const auto scored = pipelines::TextScorer(golden_folder("llama"))(texts);
-  const json labels = json_of(post(service, "/v1/classify", {{"text", texts}})),
-             tags = json_of(post(service, "/v1/tag", {{"text", texts}})),
-             masks = json_of(post(service, "/v1/fill-mask", {{"text", "a red [MASK]"}})),
-             scores = json_of(post(service, "/v1/score", {{"model", "llama"}, {"text", texts}}));
-  for (size_t i = 0; i < texts.size(); ++i) {
-    EXPECT_EQ(labels["results"][i], json::parse(to_json(classified[i])));
-    EXPECT_EQ(tags["results"][i], json::parse(to_json(tagged[i])));
-    EXPECT_EQ(scores["results"][i], json::parse(to_json(scored[i])));
-  }
-  EXPECT_EQ(masks["results"][0], json::parse(to_json(filled[0])));
-  const auto pair =
-      pipelines::PairScorer(golden_folder("marian"))(std::vector<pipelines::TextPair>{{"forty", "vierzig"}});
-  EXPECT_EQ(json_of(post(service, "/v1/score",
-                         {{"model", "marian"}, {"source", "forty"}, {"target", "vierzig"}}))["results"][0],
-            json::parse(to_json(pair[0])));
-  expect_error(post(service, "/v1/score", {{"model", "marian"}, {"source", {"a", "b"}}, {"target", "c"}}),
-               400, {"target", "expected 2"});
-}
-
-TEST(OwnRoutes, AttentionOfChosenLayersAndHeads) {
-  Service service(serving({"marian", "llama"}));
-  const json all = json_of(post(service, "/v1/attention", {{"model", "marian"}, {"text", "forty"}}));
-  EXPECT_FALSE(all["source_tokens"].empty());
-  const json one =
-      json_of(post(service, "/v1/attention",
-                   {{"model", "marian"}, {"text", "forty"}, {"part", "cross"}, {"layer", 0}, {"head", 1}}));
-  ASSERT_EQ(one["layers"].size(), 1U);
-  ASSERT_EQ(one["layers"][0]["heads"].size(), 1U);
-  for (const json& layer : all["layers"]) {
-    if (layer["part"] != "cross" || layer["layer"] != 0) continue;
-    EXPECT_EQ(one["layers"][0]["heads"][0], layer["heads"][1]);
-  }
-  EXPECT_FALSE(
-      json_of(post(service, "/v1/attention", {{"model", "llama"}, {"text", "a red dog"}}))["layers"].empty());
-  expect_error(post(service, "/v1/attention", {{"text", "forty"}, {"layer", 99}}), 400, {"layer"});
-  expect_error(post(service, "/v1/attention", {{"text", "forty"}, {"head", 99}}), 400, {"head"});
-  expect_error(post(service, "/v1/attention", {{"text", "forty"}, {"part", "left"}}), 400, {"part"});
-}
-
-TEST(OwnRoutes, AttentionOfAPairOfTexts) {
-  Service service(serving({"bert_texts", "llama", "marian"}));
-  const json one = json_of(post(service, "/v1/attention", {{"text", "a red dog"}}));
-  EXPECT_FALSE(one.contains("second_text"));
-  const json pair =
-      json_of(post(service, "/v1/attention", {{"text", "a red dog"}, {"text_pair", "one small house"}}));
-  const size_t first_tokens = one["source_tokens"].size(), tokens = pair["source_tokens"].size();
-  EXPECT_EQ(pair["second_text"], first_tokens);  // after [CLS] and the first text with its [SEP]
-  ASSERT_GT(tokens, first_tokens);
-  for (const json& layer : pair["layers"]) {
-    for (size_t head = 0; head < layer["heads"].size(); ++head) {
-      double across = 0;
-      for (size_t query = 0; query < tokens; ++query) {
-        const json& row = layer["heads"][head][query];
-        for (size_t key = 0; key < tokens; ++key) {
-          if ((key < first_tokens) != (query < first_tokens)) across += row[key].get<double>();
-        }
-      }
-      EXPECT_NEAR(layer["statistics"][head]["across"].get<double>(), across / static_cast<double>(tokens),
-                  1e-4);
-    }
-  }
-  const json tiles =
-      json_of(post(service, "/v1/attention", {{"text", "a red dog"}, {"tile", 2}, {"head", 1}}));
-  EXPECT_EQ(tiles["tile"], 2);
-  EXPECT_EQ(tiles["source_tokens"].size(), (first_tokens + 1) / 2);
-  EXPECT_EQ(tiles["layers"][0]["statistics"], json::array({one["layers"][0]["statistics"][1]}));
-  expect_error(post(service, "/v1/attention", {{"model", "marian"}, {"text", "a"}, {"tile", 2}}), 400,
-               {"tile"});
-  for (const char* model : {"llama", "marian"}) {
-    expect_error(post(service, "/v1/attention", {{"model", model}, {"text", "a"}, {"text_pair", "b"}}), 400,
-                 {"text_pair", model});
-  }
-}
-
-TEST(OwnRoutes, ImagesComeAsForms) {
-  Service service(serving({"vit_images"}));
-  data::Image image{.height = 20, .width = 30, .pixels = std::vector<uint8_t>(1800)};
-  for (size_t i = 0; i < image.pixels.size(); ++i) image.pixels[i] = static_cast<uint8_t>(i * 37 % 251);
-  const std::string png = data::encode_png(image);
-  const auto form = [&](const std::string& file) {
-    return "--XX\r\nContent-Disposition: form-data; "
-           "name=\"model\"\r\n\r\nvit_images\r\n--XX\r\nContent-Disposition: "
-           "form-data; name=\"image\"; filename=\"a.png\"\r\nContent-Type: image/png\r\n\r\n" +
-           file + "\r\n--XX--\r\n";
-  };
-  const auto send = [&](const std::string& path, const std::string& body) {
-    return ask(
-        service,
-        {.path = path, .body = body, .headers = {{"Content-Type", "multipart/form-data; boundary=XX"}}});
-  };
-  const pipelines::ImageClassifier classifier(golden_folder("vit_images"));
-  const pipelines::ImageRequest request = classifier.prepare(data::decode_image(png, "image"));
-  const pipelines::ImageRequest* const requests[] = {&request};
-  pipelines::Classified expected;
-  classifier.encode(requests,
-                    [&](size_t, const Tensor& hidden) { expected = classifier.finish(request, hidden); });
-  EXPECT_EQ(json_of(send("/v1/images/classify", form(png)))["results"][0], json::parse(to_json(expected)));
-  EXPECT_FALSE(json_of(send("/v1/images/embed", form(png)))["results"][0]["vector"].empty());
-  EXPECT_FALSE(json_of(send("/v1/images/attention", form(png)))["rollout"].empty());
-  expect_error(send("/v1/images/classify", form("no image")), 400, {"image"});
-  expect_error(send("/v1/images/classify", "--XX\r\n"), 400, {"form"});
-  expect_error(post(service, "/v1/images/classify", {{"image", "a"}}), 400, {"multipart/form-data"});
 }
 
 TEST(Operation, HealthMetricsAndPage) {

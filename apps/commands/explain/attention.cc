@@ -34,23 +34,13 @@ explain::AttentionReport report_of(const std::shared_ptr<const models::Translati
 
 explain::AttentionReport report_of(const std::shared_ptr<const pipelines::LoadedLanguageModel>& model,
                                    const AttentionArguments& arguments) {
-  return explain::tiled_report(
-      [&](const pipelines::AttentionSink& sink) {
-        return pipelines::capture_attention(*model, *arguments.source, sink);
-      },
-      arguments.tile.value_or(0), *arguments.source, arguments.model);
+  return explain::tiled_report(*model, *arguments.source, arguments.tile.value_or(0), arguments.model);
 }
 
 explain::AttentionReport report_of(const std::shared_ptr<const pipelines::LoadedTextEncoder>& encoder,
                                    const AttentionArguments& arguments) {
-  const std::string& source = *arguments.source;
-  const std::string& pair = arguments.pair;
-  return explain::tiled_report(
-      [&](const pipelines::AttentionSink& sink) {
-        return pair.empty() ? pipelines::capture_attention(*encoder, source, sink)
-                            : pipelines::capture_attention(*encoder, source, pair, sink);
-      },
-      arguments.tile.value_or(0), pair.empty() ? source : concat(source, " | ", pair), arguments.model);
+  return explain::tiled_report(*encoder, *arguments.source, arguments.pair, arguments.tile.value_or(0),
+                               arguments.model);
 }
 
 explain::ImageAttentionReport report_of(const std::shared_ptr<const pipelines::LoadedImageEncoder>& encoder,
@@ -117,10 +107,10 @@ void add_attention(Command& app) {
              "Translation of the source; encoder-decoders only (default: the model's own)");
   add_option(*command, "--pair", arguments->pair, "TEXT",
              "Second text, which the model reads after the source; text encoders only (default: none)");
-  add_option(*command, "--tile", arguments->tile, "TOKENS",
-             "Draw runs of this many tokens as one query and one key; 1: each token; 0: each token up to "
-             "256, beyond "
-             "128 tiles; language models and text encoders only (default: 0)");
+  add_option(
+      *command, "--tile", arguments->tile, "TOKENS",
+      "Draw runs of this many tokens as one query and one key; 1: each token; 0: each token up to 256, "
+      "beyond 128 tiles; language models and text encoders only (default: 0)");
   add_option(*command, "--image", arguments->image, "FILE",
              "PNG or JPEG file that the model reads; image models only (default: none)");
   add_image_options(*command, arguments->images);

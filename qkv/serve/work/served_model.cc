@@ -111,21 +111,12 @@ struct Attention {
       const std::shared_ptr<const pipelines::LoadedLanguageModel>& model) const {
     require_none("target", target, " does not translate");
     require_none("text_pair", pair, " reads one text");
-    return explain::tiled_report(
-        [&](const pipelines::AttentionSink& sink) {
-          return pipelines::capture_attention(*model, text, sink);
-        },
-        tile.value_or(0), text, name);
+    return explain::tiled_report(*model, text, tile.value_or(0), name);
   }
   explain::AttentionReport operator()(
       const std::shared_ptr<const pipelines::LoadedTextEncoder>& model) const {
     require_none("target", target, " does not translate");
-    return explain::tiled_report(
-        [&](const pipelines::AttentionSink& sink) {
-          return pair.empty() ? pipelines::capture_attention(*model, text, sink)
-                              : pipelines::capture_attention(*model, text, pair, sink);
-        },
-        tile.value_or(0), pair.empty() ? text : concat(text, " | ", pair), name);
+    return explain::tiled_report(*model, text, pair, tile.value_or(0), name);
   }
 
   void require_none(const char* field, const std::string& value, const char* why) const {
