@@ -1,12 +1,17 @@
-"""Training steps of `qkv train translation` and of PyTorch, alternating: equal work, compared in time and memory.
+"""Training steps of `qkv train` and of PyTorch, alternating: equal work, compared in time and memory.
 
-    python bench/compare_training.py --src train.en --tgt train.de --qkv build/release/bin/qkv --preset small --threads 2
+    python bench/compare_training.py translation -- --src train.en --tgt train.de --preset small --set sort_window=8192
+    python bench/compare_training.py pretrain-bert -- --train books.txt --batch-tokens 2048
+    python bench/compare_training.py lm --dropout 0 -- --train play.txt --tokenizer chars --preset characters
+    python bench/compare_training.py classify -- --train train.txt --from all-MiniLM-L6-v2
+    python bench/compare_training.py image --dropout 0 -- --train train-images-idx3-ubyte.gz --labels train-labels-idx1-ubyte.gz
 
-Needs torch, safetensors and tensorboard from PyPI. Both sides start from the same weights (a qkv model folder) and use the same
-sentences in the same batches (written by qkv), sorted by length: qkv concatenates them, PyTorch pads them. Label smoothing,
-Adam, clipping and the moving average of the weights are equal. The peer (bench/torch_transformer.py) uses
-scaled_dot_product_attention, a fused projection of queries, keys and values, and PyTorch's fused Adam, with and without
-torch.compile.
+Needs torch, transformers, safetensors and tensorboard from PyPI. What follows `--` are options of `qkv train TASK`. Both sides start
+from the same weights (a folder that qkv writes) and use the same examples in the same batches (written by qkv): qkv concatenates them,
+PyTorch pads them. For translation, `--set sort_window=8192` sorts 8,192 pairs by length together, for PyTorch's sake; qkv gains nothing.
+Adam, clipping and the moving average of the weights are equal. The peers (bench/torch_tasks.py) are transformers' models, and for
+translation bench/torch_transformer.py, with scaled_dot_product_attention and PyTorch's fused Adam, with and without torch.compile.
+Crops and flips of images are off, as both sides must see the same pixels.
 
 First, losses without dropout must agree. Then runs with dropout alternate, in separate processes, after warm-up steps. Peak
 memory is the process's resident set; the share of PyTorch's libraries before the first step is printed too.
@@ -24,6 +29,17 @@ from measured import run_measured
 HERE = Path(__file__).resolve().parent
 
 
+def count(*lists):
+    return lambda row: sum(len(ids) for name in lists for ids in row[name])
+
+
+# The unit in which a task's speed is reported, and their number in a line of --save-batches.
+UNITS = {"translation": ("target tokens", count("target")), "pretrain-bert": ("tokens", count("inputs")),
+         "lm": ("tokens", count("sequences")), "classify": ("tokens", count("texts")), "tag": ("tokens", count("texts")),
+         "embed": ("tokens", count("first", "second")), "image": ("images", lambda row: len(row["images"]))}
+SMOOTHED = ("translation", "classify", "tag", "image")  # the tasks with label smoothing
+
+
 class Comparison:
     """A folder with the common initial state, and the runs from it."""
 
@@ -31,34 +47,40 @@ class Comparison:
         self.arguments = arguments
         self.folder = Path(arguments.folder)
         self.start, self.batches = self.folder / "start", self.folder / "batches.jsonl"
+        self.unit, self.units_of = UNITS[arguments.task]
 
-    def qkv(self, folder, preset, steps, *more):
+    def qkv(self, folder, steps, rate, warmup, dropout, *more):
         a = self.arguments
+        options = ["--dropout", dropout]
+        if a.task == "translation":
+            options += ["--set", f"embedding_dropout={dropout}", "--set", f"attention_dropout={self.attention_dropout(dropout)}"]
+        elif a.task != "embed":  # whose --dropout is that of attention too
+            options += ["--set", f"model.attention_dropout={self.attention_dropout(dropout)}"]
+        if a.task in SMOOTHED:
+            options += ["--label-smoothing", a.label_smoothing]
+        if a.task == "image":
+            options += ["--crop-padding", 0, "--flip", 0]
         return run_measured([
-            a.qkv, "train", "translation", "--src", a.src, "--tgt", a.tgt, "--out", folder, "--overwrite", "--preset",
-            preset, "--batch-tokens", a.batch_tokens, "--max-steps", steps, "--schedule", "constant", "--label-smoothing",
-            a.label_smoothing, "--set", f"sort_window={a.sort_window}", "--checkpoint-minutes", 0, "--threads", a.threads,
+            a.qkv, "train", a.task, *a.options, *options, "--out", folder, "--overwrite", "--max-steps", steps, "--schedule",
+            "constant", "--learning-rate", rate, "--warmup-steps", warmup, "--average-decay", 0.999, "--set", "adam.beta2=0.98",
+            "--set", "adam.epsilon=1e-9", "--set", "adam.weight_decay=0", "--checkpoint-minutes", 0, "--threads", a.threads,
             "--quiet", *more])
 
-    def learning_rate(self, rate, warmup):
-        return ["--learning-rate", rate, "--warmup-steps", warmup]
+    def attention_dropout(self, dropout):
+        """Of a run with this rate of dropout after the sublayers: none in a run without any."""
+        return self.arguments.attention_dropout if dropout > 0 else 0
 
     def prepare(self):
-        """Writes the vocabulary, the initial weights and the batches. The batches do not depend on the model, so a tiny one
-        writes them. A learning rate of 1e-38 leaves all weights unchanged."""
+        """Writes the vocabulary, the initial weights and the batches. A learning rate of 1e-38 leaves all weights unchanged."""
         a = self.arguments
-        self.qkv(self.start, a.preset, 1, "--vocab-size", a.vocab_size, *self.learning_rate(1e-38, 0))
-        self.qkv(self.folder / "tiny", "tiny", max(a.check, a.warmup + a.steps), "--vocab", self.start / "source.spm",
-                 "--save-batches", self.batches, "--set", "d_model=16", "--set", "d_ff=16")
+        self.qkv(self.start, max(a.check, a.warmup + a.steps), 1e-38, 0, 0, "--save-batches", self.batches)
 
     def qkv_run(self, steps, dropout, rate, warmup):
         """Times and losses of the steps, and peak memory. The first step's time is unknown."""
         folder, own = self.folder / "qkv", self.folder / "own_batches.jsonl"
-        _, memory = self.qkv(folder, self.arguments.preset, steps, "--vocab", self.start / "source.spm",
-                             "--set", "log_every=1", "--dropout", dropout, "--set", f"embedding_dropout={dropout}",
-                             "--save-batches", own, *self.learning_rate(rate, warmup))
+        _, memory = self.qkv(folder, steps, rate, warmup, dropout, "--set", "train.log_every=1", "--save-batches", own)
         if own.read_text().splitlines()[:steps] != self.batches.read_text().splitlines()[:steps]:
-            sys.exit(f"{self.batches}: differs from the batches that qkv trained on; was the folder written by another version?")
+            sys.exit(f"{self.batches}: differs from the batches that qkv trained on; was the folder written with other options?")
         from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
         events = EventAccumulator(str(folder / "runs"), size_guidance={"scalars": 0})
         events.Reload()
@@ -70,12 +92,18 @@ class Comparison:
     def torch_run(self, steps, dropout, rate, warmup, compiled=False):
         a = self.arguments
         out, memory = run_measured([
-            sys.executable, HERE / "torch_training.py", "--model", self.start, "--batches", self.batches, "--steps", steps,
-            "--threads", a.threads, "--dropout", dropout, "--label-smoothing", a.label_smoothing, "--learning-rate", rate,
-            "--warmup-steps", warmup, *(["--compile"] if compiled else [])])
+            sys.executable, HERE / "torch_training.py", a.task, "--model", self.start, "--batches", self.batches, "--steps", steps,
+            "--threads", a.threads, "--dropout", dropout, "--attention-dropout",
+            dropout if a.task == "embed" else self.attention_dropout(dropout), "--label-smoothing", a.label_smoothing,
+            "--learning-rate", rate, "--warmup-steps", warmup, *(["--images", self.images()] if a.task == "image" else []),
+            *(["--compile"] if compiled else [])])
         *lines, last = [json.loads(line) for line in out.splitlines()]
         return {"losses": [line["loss"] for line in lines], "seconds": [line["seconds"] for line in lines],
                 "peak_mb": memory, "idle_mb": last["idle_mb"]}
+
+    def images(self):
+        options = self.arguments.options
+        return options[options.index("--train") + 1]
 
     def check(self):
         """Compares losses, at a rate at which the loss changes, so that it depends on gradients and optimizer. (At ten times
@@ -98,8 +126,7 @@ class Comparison:
     def time(self):
         a = self.arguments
         rows = [json.loads(line) for line in self.batches.read_text().splitlines()][a.warmup:a.warmup + a.steps]
-        sentences = sum(len(row["target"]) for row in rows)
-        tokens = sum(len(ids) for row in rows for ids in row["target"])
+        units = sum(map(self.units_of, rows))
         names = {"qkv": "qkv", "eager": "PyTorch, eager", "compile": "PyTorch, torch.compile"}
         results = {name: [] for name in names if name == "qkv" or name in a.peers}
         for round_ in range(a.rounds):
@@ -108,22 +135,22 @@ class Comparison:
                 runs.append(self.qkv_run(steps, a.dropout, 1e-3, 1000) if name == "qkv" else
                             self.torch_run(steps, a.dropout, 1e-3, 1000, compiled=name == "compile"))
                 runs[-1]["total"] = sum(runs[-1]["seconds"][a.warmup:])
-                print(f"round {round_ + 1} {name}: {tokens / runs[-1]['total']:.0f} target tokens/s", file=sys.stderr)
+                print(f"round {round_ + 1} {name}: {units / runs[-1]['total']:.0f} {self.unit}/s", file=sys.stderr)
 
         def median(name, key):
             return statistics.median(run[key] for run in results[name])
 
-        print(f"\n{a.preset}, {a.batch_tokens} tokens per batch, {a.threads} threads, dropout {a.dropout}, medians of {a.rounds} "
-              f"rounds of {a.steps} steps after {a.warmup}:\n")
-        print("| | sentences/s | target tokens/s | ms/step | peak MB | qkv's speed | qkv's memory |")
-        print("| --- | --- | --- | --- | --- | --- | --- |")
+        print(f"\n`{a.task} {' '.join(a.options)}`, {a.threads} threads, dropout {a.dropout}, medians of {a.rounds} rounds of "
+              f"{a.steps} steps after {a.warmup}, {units / a.steps:.0f} {self.unit} per step:\n")
+        print(f"| | {self.unit}/s | ms/step | peak MB | qkv's speed | qkv's memory |")
+        print("| --- | --- | --- | --- | --- | --- |")
         for name in results:
             seconds, memory = median(name, "total"), median(name, "peak_mb")
             ratios = [other["total"] / own["total"] for own, other in zip(results["qkv"], results[name])]
             speed = "" if name == "qkv" else (f"{statistics.median(ratios):.2f} times ({min(ratios):.2f} to "
                                               f"{max(ratios):.2f})")
             share = "" if name == "qkv" else f"{median('qkv', 'peak_mb') / memory:.2f} of it"
-            print(f"| {names[name]} | {sentences / seconds:.1f} | {tokens / seconds:.0f} | {1000 * seconds / a.steps:.0f} | "
+            print(f"| {names[name]} | {units / seconds:.0f} | {1000 * seconds / a.steps:.0f} | "
                   f"{memory:.0f} | {speed} | {share} |")
         for name in results:
             if name != "qkv":
@@ -131,17 +158,14 @@ class Comparison:
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--src", required=True, help="training text, one sentence per line")
-    parser.add_argument("--tgt", required=True, help="its translation")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
+                                     usage="%(prog)s TASK [options] -- OPTIONS OF QKV TRAIN")
+    parser.add_argument("task", choices=UNITS)
     parser.add_argument("--qkv", default="build/release/bin/qkv", help="the program (default: %(default)s)")
-    parser.add_argument("--preset", default="small", help="(default: %(default)s)")
-    parser.add_argument("--vocab-size", type=int, default=8000, help="(default: %(default)s)")
-    parser.add_argument("--batch-tokens", type=int, default=4096, help="source and target (default: %(default)s)")
-    parser.add_argument("--sort-window", type=int, default=8192, help="pairs that are sorted by length together, for "
-                                                                      "PyTorch's sake; qkv gains nothing (default: %(default)s)")
     parser.add_argument("--dropout", type=float, default=0.1, help="of the timed runs (default: %(default)s)")
-    parser.add_argument("--label-smoothing", type=float, default=0.1, help="(default: %(default)s)")
+    parser.add_argument("--attention-dropout", type=float, default=0, help="of the attention weights in these runs, not for "
+                                                                           "translation (default: %(default)s)")
+    parser.add_argument("--label-smoothing", type=float, default=0, help="(default: %(default)s)")
     parser.add_argument("--check", type=int, default=20, help="steps whose losses are compared; 0: none (default: %(default)s)")
     parser.add_argument("--steps", type=int, default=20, help="timed steps per round; 0: none (default: %(default)s)")
     parser.add_argument("--warmup", type=int, default=5, help="warm-up steps before them (default: %(default)s)")
@@ -150,7 +174,11 @@ def main():
     parser.add_argument("--threads", type=int, default=2, help="(default: %(default)s)")
     parser.add_argument("--folder", help="folder for the prepared weights and batches, which later runs reuse "
                                          "(default: a temporary folder)")
-    arguments = parser.parse_args()
+    own = sys.argv[1:sys.argv.index("--")] if "--" in sys.argv else sys.argv[1:]
+    arguments = parser.parse_args(own)
+    arguments.options = sys.argv[len(own) + 2:]
+    if arguments.task == "translation" and arguments.attention_dropout:
+        parser.error("--attention-dropout: expected 0 for translation, whose peer has none")
     if arguments.warmup < 1:
         parser.error(f"--warmup: expected at least 1, found {arguments.warmup}")
     with tempfile.TemporaryDirectory() as scratch:

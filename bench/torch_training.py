@@ -1,9 +1,9 @@
-"""Training steps in PyTorch from a qkv model folder and a file of qkv's batches.
+"""Training steps in PyTorch from a model folder and a file of batches, both written by `qkv train TASK`.
 
-    python bench/torch_training.py --model DIR --batches FILE --threads 2 [--dropout 0.1] [--compile]
+    python bench/torch_training.py TASK --model DIR --batches FILE --threads 2 [--dropout 0.1] [--compile]
 
-Prints one JSON line per step with the loss (label-smoothed, per target token) and the time in seconds, including the creation of
-padded tensors; the last line has the process's memory before the first step. Used by bench/compare_training.py.
+Prints one JSON line per step with the loss and the time in seconds, including the creation of padded tensors; the last line has the
+process's memory before the first step. Used by bench/compare_training.py.
 """
 
 import argparse
@@ -12,9 +12,8 @@ import resource
 import time
 
 import torch
-from torch.nn import functional as F
 
-from torch_transformer import from_folder, tensors_of
+from torch_tasks import TASKS
 
 
 def learning_rate(arguments, step):
@@ -23,12 +22,15 @@ def learning_rate(arguments, step):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("task", choices=TASKS)
     parser.add_argument("--model", required=True, help="a model folder written by qkv")
-    parser.add_argument("--batches", required=True, help="the file written by qkv train translation --save-batches")
+    parser.add_argument("--batches", required=True, help="the file written by qkv train --save-batches")
     parser.add_argument("--steps", type=int, help="(default: all batches)")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--dropout", type=float, default=0.1)
-    parser.add_argument("--label-smoothing", type=float, default=0.1)
+    parser.add_argument("--attention-dropout", type=float, default=0)
+    parser.add_argument("--images", help="task image: the IDX file")
+    parser.add_argument("--label-smoothing", type=float, default=0)
     parser.add_argument("--learning-rate", type=float, default=1e-3)
     parser.add_argument("--warmup-steps", type=int, default=1000)
     parser.add_argument("--average-decay", type=float, default=0.999)
@@ -37,8 +39,7 @@ def main():
 
     torch.set_num_threads(arguments.threads)
     torch.manual_seed(1)
-    model = from_folder(arguments.model, arguments.dropout)
-    start = model.config["decoder_start_token_id"]
+    model = TASKS[arguments.task](arguments.model, arguments)
     model.train()
     forward = torch.compile(model, dynamic=True) if arguments.compile else model
     parameters = list(model.parameters())
@@ -50,9 +51,7 @@ def main():
 
     for step, batch in enumerate(batches[:arguments.steps], start=1):
         begin = time.perf_counter()
-        source, mask, inputs, labels = tensors_of(batch, start)
-        logits = forward(source, inputs, mask)
-        loss = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), label_smoothing=arguments.label_smoothing)
+        loss = forward(*model.tensors(batch))
         loss.backward()
         torch.nn.utils.clip_grad_norm_(parameters, 1.0)
         for group in optimizer.param_groups:

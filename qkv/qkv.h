@@ -60,6 +60,7 @@
 #include "qkv/data/images/image_set.h"
 #include "qkv/data/labels/labelled_texts.h"
 #include "qkv/data/labels/tagged_sentences.h"
+#include "qkv/data/length_warmup.h"
 #include "qkv/data/masking.h"
 #include "qkv/data/resize.h"
 #include "qkv/data/segments.h"

@@ -24,6 +24,9 @@ constexpr FieldFlag kPretrainBertFlags[] = {
     {"--cased", "vocabulary.cased", "", "Keep case and accents in the vocabulary to train"},
     {"--max-length", "train.max_length", "TOKENS",
      "Length of an input, special tokens included; longer sentences are cut and counted"},
+    {"--length-warmup", "train.length_warmup", "LENGTH:BATCHES,...",
+     "First batches with shorter inputs and without next-sentence prediction, such as 16:600,32:200\n"
+     "(default: none)"},
     {"--no-nsp", "train.no_nsp", "", "Masked language modelling alone, without next-sentence prediction"},
     {"--short-share", "train.short_share", "SHARE", "Pairs made for a random shorter length"},
     {"--neighbours", "train.neighbours", "DOCUMENTS",
@@ -36,16 +39,18 @@ constexpr FieldFlag kPretrainBertFlags[] = {
 };
 
 constexpr const char* kPretrainBertFooter = R"(Example:
-  qkv train pretrain-bert --train books.txt --valid more_books.txt --out bert --max-minutes 60
+  qkv train pretrain-bert --train books.txt --valid more_books.txt --out bert \
+      --length-warmup 16:700,32:300,64:300 --batch-tokens 2048 --max-minutes 60
   echo "He opened the [MASK]." | qkv fill-mask bert
   qkv train pretrain-bert --train law.txt --from bert-base-uncased --out law-bert --max-minutes 60
 
 A model is BERT with the heads of its pretraining: it predicts masked tokens, and whether the second segment
 of an input follows the first. Without blank lines there is no other document to take a segment from, which
 is an error unless --no-nsp is given; inputs then hold whole sentences of one document. Masks change with each
-epoch. Ctrl-C saves and stops; `qkv train --resume DIR` continues to the same bits as an uninterrupted run.
-DIR is a model folder (the best by the sum of both validation losses) that qkv fill-mask and Hugging Face
-transformers open. The curves: DIR/curve.svg and DIR/log.jsonl, or `tensorboard --logdir DIR/runs`.)";
+epoch. Small models need --length-warmup to learn the order of tokens. Ctrl-C saves and stops; `qkv train
+--resume DIR` continues to the same bits as an uninterrupted run. DIR is a model folder (the best by the sum
+of both validation losses) that qkv fill-mask and Hugging Face transformers open. The curves: DIR/curve.svg
+and DIR/log.jsonl, or `tensorboard --logdir DIR/runs`.)";
 
 nlohmann::json json_of(const train::Batch& batch) {
   const data::MaskedRows& rows = dynamic_cast<const train::PretrainBertBatch&>(batch).rows;

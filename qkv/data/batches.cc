@@ -42,6 +42,9 @@ BatchCursor::BatchCursor(std::vector<int64_t> costs, const BatchOptions& options
   if (options.window < 1) {
     throw UsageError(concat("sort_window: expected at least 1, found ", options.window));
   }
+  if (options.max_batches < 0) {
+    throw UsageError(concat("max_batches: expected 0 or more, found ", options.max_batches));
+  }
   if (costs_.empty()) throw UsageError("batches: expected at least one item, found none");
   if (!ties_.empty() && ties_.size() != costs_.size()) {
     throw UsageError(
@@ -93,6 +96,8 @@ void BatchCursor::plan_epoch(int64_t epoch) {
         bounds_.push_back({begin, end});
       });
   shuffle(bounds_, random);
+  if (options_.max_batches > 0 && options_.max_batches < batches_in_epoch())
+    bounds_.resize(static_cast<size_t>(options_.max_batches));
 }
 
 Batch BatchCursor::next() {

@@ -20,6 +20,7 @@ struct BatchOptions {
   // sorting, every batch is a random sample. Larger windows make costs (lengths) within a batch more alike
   // and batches less random. As nothing is padded, sorting saves no work.
   int64_t window = 1;
+  int64_t max_batches = 0;  // of an epoch, a random sample of it; 0: all
   uint64_t seed = 1;
 };
 

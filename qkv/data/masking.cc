@@ -117,8 +117,7 @@ std::vector<int32_t> mask_tokens(std::span<int32_t> ids, const MaskingVocabulary
 }
 
 MaskedRows make_rows(const SentenceDocuments& documents, const SegmentBatch& batch,
-                     const SegmentOptions& segments, const MaskingVocabulary& vocabulary,
-                     const MaskingOptions& masking, uint64_t seed) {
+                     const MaskingVocabulary& vocabulary, const MaskingOptions& masking, uint64_t seed) {
   // A seed for the epoch; its streams are the items.
   RandomStream seeds(seed, kMaskStream + static_cast<uint64_t>(batch.epoch));
   const uint64_t high = seeds.next(), epoch_seed = (high << 32) | seeds.next();
@@ -134,7 +133,7 @@ MaskedRows make_rows(const SentenceDocuments& documents, const SegmentBatch& bat
     const size_t begin = rows.inputs.ids.size();
     rows.inputs.ids.push_back(vocabulary.cls);
     put(one.first, one.first_tokens, 0);
-    if (segments.pairs) {
+    if (batch.pairs) {
       put(one.second, one.second_tokens, 1);
       rows.not_next.push_back(one.follows ? 0 : 1);
     }

@@ -55,7 +55,6 @@ struct MaskedRows {
 // The rows of inputs. The masks are a function of (seed, epoch, item): dynamic masking (Liu et al. 2019,
 // section 4.1).
 MaskedRows make_rows(const SentenceDocuments& documents, const SegmentBatch& batch,
-                     const SegmentOptions& segments, const MaskingVocabulary& vocabulary,
-                     const MaskingOptions& masking, uint64_t seed);
+                     const MaskingVocabulary& vocabulary, const MaskingOptions& masking, uint64_t seed);
 
 }  // namespace qkv::data

@@ -1,6 +1,7 @@
 #include "qkv/data/segments.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "qkv/base/error.h"
 #include "qkv/base/philox.h"
@@ -127,10 +128,9 @@ class Maker {
 }  // namespace
 
 void SegmentOptions::validate() const {
-  // One token of each segment.
-  const int64_t least = special_tokens() + (pairs ? 2 : 1);
-  if (max_length < least)
-    throw UsageError(concat("train.max_length: expected ", least, " or more tokens, found ", max_length));
+  if (max_length < least_length())
+    throw UsageError(
+        concat("train.max_length: expected ", least_length(), " or more tokens, found ", max_length));
   if (!(short_share >= 0 && short_share <= 1))
     throw UsageError(concat("train.short_share: expected 0 to 1, found ", short_share));
   if (neighbours < 0)
@@ -155,23 +155,72 @@ std::vector<int64_t> segment_costs(const std::vector<Segments>& segments, const 
 }
 
 SegmentCursor::SegmentCursor(const SentenceDocuments& documents, const SegmentOptions& options,
-                             int64_t budget, uint64_t seed, CursorState from)
-    : documents_(documents), options_(options), budget_(budget), seed_(seed) {
+                             LengthWarmup warmup, int64_t budget, uint64_t seed, CursorState from)
+    : documents_(documents), options_(options), warmup_(std::move(warmup)), budget_(budget), seed_(seed) {
+  warmup_.validate(SegmentOptions{.pairs = false}.least_length(), options_.max_length);
   plan(from);
 }
 
-void SegmentCursor::plan(CursorState from) {
-  segments_ = make_segments(documents_, options_, seed_, from.epoch);
-  cursor_.emplace(segment_costs(segments_, options_), BatchOptions{.budget = budget_, .seed = seed_}, from);
+void SegmentCursor::add_part(int64_t epoch, const SegmentOptions& options, int64_t max_batches) {
+  std::vector<Segments> segments = make_segments(documents_, options, seed_, epoch);
+  BatchCursor cursor(segment_costs(segments, options),
+                     {.budget = budget_, .max_batches = max_batches, .seed = seed_}, {.epoch = epoch});
+  const int64_t first = parts_.empty() ? 0 : batches_in_epoch();
+  parts_.push_back({std::move(segments), options.pairs, first, std::move(cursor)});
 }
 
+void SegmentCursor::plan(CursorState from) {
+  parts_.clear();
+  if (from.epoch == 0) {
+    for (const LengthStage& stage : warmup_.stages) {
+      SegmentOptions options = options_;
+      options.max_length = stage.max_length;
+      options.pairs = false;
+      add_part(0, options, stage.batches);
+    }
+  }
+  add_part(from.epoch, options_, 0);
+  if (from.batch < 0 || from.batch >= batches_in_epoch()) {
+    throw UsageError(concat("batch to continue from: expected 0 to ", batches_in_epoch() - 1, " in epoch ",
+                            from.epoch, ", found ", from.batch, " (another corpus or batch size?)"));
+  }
+  part_ = parts_.size() - 1;
+  while (parts_[part_].first_batch > from.batch) --part_;
+  Part& part = parts_[part_];
+  part.cursor.restore({from.epoch, from.batch - part.first_batch});
+}
+
+CursorState SegmentCursor::state() const {
+  const Part& part = parts_[part_];
+  const CursorState own = part.cursor.state();
+  return {own.epoch, part.first_batch + own.batch};
+}
+
+int64_t SegmentCursor::batches_in_epoch() const {
+  return parts_.back().first_batch + parts_.back().cursor.batches_in_epoch();
+}
+
+int64_t SegmentCursor::warmup_batches() const { return parts_.back().first_batch; }
+
 SegmentBatch SegmentCursor::next() {
-  Batch batch = cursor_->next();
-  SegmentBatch result{
-      .epoch = batch.epoch, .items = std::move(batch.items), .segments = {}, .cost = batch.cost};
+  Part& part = parts_[part_];
+  Batch batch = part.cursor.next();
+  SegmentBatch result{.epoch = batch.epoch,
+                      .items = std::move(batch.items),
+                      .segments = {},
+                      .cost = batch.cost,
+                      .pairs = part.pairs};
   result.segments.reserve(result.items.size());
-  for (const int64_t item : result.items) result.segments.push_back(segments_[static_cast<size_t>(item)]);
-  if (cursor_->state().epoch != result.epoch) plan(cursor_->state());
+  for (const int64_t item : result.items) result.segments.push_back(part.segments[static_cast<size_t>(item)]);
+  const CursorState following = part.cursor.state();
+  if (following.epoch != result.epoch) {
+    if (part_ + 1 < parts_.size()) {
+      part.segments = {};
+      ++part_;
+    } else {
+      plan(following);
+    }
+  }
   return result;
 }
 

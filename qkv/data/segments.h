@@ -2,10 +2,10 @@
 // Inputs of an encoder's pretraining: segments of documents, alone or in pairs.
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "qkv/data/batches.h"
+#include "qkv/data/length_warmup.h"
 #include "qkv/data/sentence_documents.h"
 
 namespace qkv::data {
@@ -22,6 +22,8 @@ struct SegmentOptions {
 
   // The special tokens of an input.
   int64_t special_tokens() const { return pairs ? 3 : 2; }
+  // The shortest input: one token of each segment.
+  int64_t least_length() const { return special_tokens() + (pairs ? 2 : 1); }
   // Throws UsageError naming the field, what was expected and what was found.
   void validate() const;
 };
@@ -54,30 +56,43 @@ struct SegmentBatch {
   int64_t epoch = 0;
   std::vector<int64_t> items;
   std::vector<Segments> segments;
-  int64_t cost = 0;  // tokens
+  int64_t cost = 0;   // tokens
+  bool pairs = true;  // as in the SegmentOptions of the inputs
 };
 
-// An endless sequence of batches, each epoch with its own segments in random order.
+// An endless sequence of batches, each epoch with its own segments in random order. The first epoch begins
+// with the stages of the warm-up, each a random sample of the text's segments without pairs, at most one
+// pass.
 class SegmentCursor {
  public:
-  // budget: maximum tokens of a batch. `documents` must outlive it. Throws the errors of make_segments() and
-  // BatchCursor.
-  SegmentCursor(const SentenceDocuments& documents, const SegmentOptions& options, int64_t budget,
-                uint64_t seed, CursorState from = {});
+  // budget: maximum tokens of a batch. `documents` must outlive it. Throws the errors of make_segments(),
+  // LengthWarmup::validate() and BatchCursor.
+  SegmentCursor(const SentenceDocuments& documents, const SegmentOptions& options, LengthWarmup warmup,
+                int64_t budget, uint64_t seed, CursorState from = {});
 
   SegmentBatch next();
-  CursorState state() const { return cursor_->state(); }
-  int64_t batches_in_epoch() const { return cursor_->batches_in_epoch(); }
+  CursorState state() const;
+  int64_t batches_in_epoch() const;  // of state().epoch
+  int64_t warmup_batches() const;    // of those, the warm-up's
 
  private:
+  // A stage, or what follows the warm-up in an epoch.
+  struct Part {
+    std::vector<Segments> segments;
+    bool pairs;
+    int64_t first_batch;  // within the epoch
+    BatchCursor cursor;
+  };
   void plan(CursorState from);
+  void add_part(int64_t epoch, const SegmentOptions& options, int64_t max_batches);
 
   const SentenceDocuments& documents_;
   SegmentOptions options_;
+  LengthWarmup warmup_;
   int64_t budget_;
   uint64_t seed_;
-  std::vector<Segments> segments_;  // of the current epoch
-  std::optional<BatchCursor> cursor_;
+  std::vector<Part> parts_;  // of the current epoch
+  size_t part_ = 0;          // of the next batch
 };
 
 }  // namespace qkv::data

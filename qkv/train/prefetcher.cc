@@ -21,7 +21,8 @@ std::unique_ptr<BatchStream> required(std::unique_ptr<BatchStream> stream) {
 Prefetcher::Prefetcher(std::unique_ptr<BatchStream> stream, int64_t batches_per_step)
     : stream_(required(std::move(stream))),
       batches_per_step_(batches_per_step),
-      batches_in_epoch_(stream_->batches_in_epoch()) {
+      batches_in_epoch_(stream_->batches_in_epoch()),
+      warmup_batches_(stream_->warmup_batches()) {
   if (batches_per_step < 1)
     throw UsageError(concat("batches: expected at least 1 per step, found ", batches_per_step));
   try {

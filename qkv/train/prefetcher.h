@@ -37,6 +37,8 @@ class Prefetcher {
   StepBatches next();
   // In the epoch in which the next step begins.
   int64_t batches_in_epoch() const { return batches_in_epoch_; }
+  // BatchStream::warmup_batches() at the beginning.
+  int64_t warmup_batches() const { return warmup_batches_; }
 
  private:
   StepBatches prepare();
@@ -44,7 +46,7 @@ class Prefetcher {
   void work();
 
   std::unique_ptr<BatchStream> stream_;  // used by the thread only
-  int64_t batches_per_step_, batches_in_epoch_;
+  int64_t batches_per_step_, batches_in_epoch_, warmup_batches_;
 
   std::mutex mutex_;  // protects the next four
   std::condition_variable changed_;

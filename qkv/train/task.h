@@ -44,9 +44,12 @@ class BatchStream {
   // The position of the batch that next() returns next.
   virtual data::CursorState state() const = 0;
   virtual int64_t batches_in_epoch() const = 0;  // of state().epoch, at least 1
+  // Of those, the batches that only the first epoch has.
+  virtual int64_t warmup_batches() const { return 0; }
 };
 
-// One curve of the training log: the sum over a batch, and the count to divide it by.
+// One curve of the training log: the sum over a batch, and the count to divide it by; 0 where the batch has
+// no such value.
 struct CurveShare {
   std::string name;
   double sum = 0, count = 0;

@@ -105,7 +105,12 @@ Trainer::Trainer(std::unique_ptr<Task> task, const TrainOptions& options, RunFol
     start_new_run();
   }
   remove_old_snapshots();
-  feed_ = std::make_unique<Prefetcher>(task_->batches(options_.seed, state_.cursor), options_.accumulate);
+  restart_feed(state_.cursor);
+}
+
+void Trainer::restart_feed(data::CursorState from) {
+  feed_.reset();  // only one stream at a time
+  feed_ = std::make_unique<Prefetcher>(task_->batches(options_.seed, from), options_.accumulate);
 }
 
 void Trainer::start_new_run() {
@@ -142,6 +147,8 @@ void Trainer::require_same_fields(const Fields& saved) const {
   const auto require = [&](const Field& field) {
     const auto found = saved.find(field.name);
     if (found != saved.end() && found->second == field.value) return;
+    // A setting that is off, and that the version which wrote the checkpoint did not have.
+    if (found == saved.end() && field.value.empty()) return;
     // A run that was stopped before it had a length.
     if (field.name == kTotalSteps && found != saved.end() && found->second == "0") return;
     if (field.name.ends_with(".fingerprint")) {
@@ -287,7 +294,9 @@ StepReport Trainer::report_step(double rate) {
                     .units_per_second = static_cast<double>(window.units) / std::max(window.seconds, 1e-9),
                     .seconds = seconds_now(),
                     .seconds_left = std::nullopt};
-  for (const CurveShare& curve : window.curves) report.curves.emplace_back(curve.name, mean(curve));
+  for (const CurveShare& curve : window.curves) {
+    if (curve.count > 0) report.curves.emplace_back(curve.name, mean(curve));
+  }
   const double spent = report.seconds - seconds_before_;
   const auto left = [&report](double seconds) {
     report.seconds_left = std::max(0.0, std::min(report.seconds_left.value_or(seconds), seconds));

@@ -78,6 +78,7 @@ class Trainer {
   void fix_total_steps();
   void set_total_steps(int64_t steps);
   ScheduleReport measure();
+  void restart_feed(data::CursorState from);
   double time_of_a_checkpoint() const;
 
   void train_step();

@@ -44,9 +44,12 @@ void Trainer::set_total_steps(int64_t steps) {
 
 void Trainer::fix_total_steps() {
   ScheduleReport report;
-  const double steps_in_epoch =
-      static_cast<double>(feed_->batches_in_epoch()) / static_cast<double>(options_.accumulate);
-  double steps = std::ceil(static_cast<double>(options_.max_epochs) * steps_in_epoch);
+  const auto steps_of = [&](int64_t batches) {
+    return static_cast<double>(batches) / static_cast<double>(options_.accumulate);
+  };
+  const int64_t warmup = feed_->warmup_batches();  // no step was made yet: of the first epoch
+  const double steps_in_epoch = steps_of(feed_->batches_in_epoch() - warmup);
+  double steps = std::ceil(steps_of(warmup) + static_cast<double>(options_.max_epochs) * steps_in_epoch);
   if (options_.max_minutes > 0) {
     observer_->on_stage("measuring the time of a step, for the schedule");
     report = measure();
@@ -77,7 +80,8 @@ void Trainer::fix_total_steps() {
   observer_->on_schedule(report);
 }
 
-// Runs the run's own first steps with a learning rate of 0, and then restores weights, optimizer and batches.
+// Runs the run's own first steps, those after a warm-up, with a learning rate of 0, and then restores
+// weights, optimizer and batches.
 ScheduleReport Trainer::measure() {
   const auto begin = std::chrono::steady_clock::now();
   const double limit = options_.max_minutes * 60;
@@ -109,6 +113,9 @@ ScheduleReport Trainer::measure() {
     }
   };
 
+  // A warm-up's batches have other costs than the rest of the run and the validation.
+  if (const int64_t warmup = feed_->warmup_batches(); warmup > 0) restart_feed({.epoch = 0, .batch = warmup});
+
   ScheduleReport report;
   step();  // has costs that the others do not have: products are compiled, memory is requested
   report.seconds_per_step = seconds_since(begin);
@@ -137,11 +144,9 @@ ScheduleReport Trainer::measure() {
     Variable variable = optimizer_->parameters()[i].parameter.variable;
     variable.set_value(weights[i]);
   }
-  // Only one optimizer's state, and one stream, at a time.
-  optimizer_.reset();
+  optimizer_.reset();  // only one optimizer's state at a time
   optimizer_ = make_optimizer(options_, nn::parameters_of(*task_), task_->parameter_groups());
-  feed_.reset();
-  feed_ = std::make_unique<Prefetcher>(task_->batches(options_.seed, state_.cursor), options_.accumulate);
+  restart_feed(state_.cursor);
   report.seconds = seconds_since(begin);
   return report;
 }

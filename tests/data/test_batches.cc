@@ -161,6 +161,7 @@ TEST_F(Batches, PairsAboveTheBudgetAreBatchesByThemselves) {
 TEST_F(Batches, BadOptionsAndStatesAreRefused) {
   EXPECT_THROW(BatchCursor(pair_costs(store_), {.budget = 0}), UsageError);
   EXPECT_THROW(BatchCursor(pair_costs(store_), {.window = 0}), UsageError);
+  EXPECT_THROW(BatchCursor(pair_costs(store_), {.max_batches = -1}), UsageError);
   EXPECT_THROW(BatchCursor(pair_costs(store_), {}, {}, {1, 2}), UsageError);
   EXPECT_THROW(BatchCursor(pair_costs(store_), {}, {-1, 0}), UsageError);
   EXPECT_THROW(BatchCursor(pair_costs(store_), {}, {0, 100'000}), UsageError);

@@ -151,13 +151,12 @@ TEST(Masking, KnowsTheTokensOfAVocabulary) {
 // The dynamic masks: a function of seed, epoch and item, not of the batch.
 TEST(Masking, RowsOfABatch) {
   const SentenceDocuments documents = testing::counted_documents({{8, 6, 7}, {9, 12}}, 20);
-  const SegmentOptions segments{.max_length = 40};
   const Segments first{.first = 0, .second = 8, .first_tokens = 8, .second_tokens = 6, .follows = true};
   const Segments second{.first = 14, .second = 21, .first_tokens = 7, .second_tokens = 9, .follows = false};
   const auto rows = [&](int64_t epoch, const std::vector<int64_t>& items,
                         const std::vector<Segments>& chosen) {
-    return make_rows(documents, {.epoch = epoch, .items = items, .segments = chosen, .cost = 0}, segments,
-                     vocabulary(), {}, 77);
+    return make_rows(documents, {.epoch = epoch, .items = items, .segments = chosen, .cost = 0}, vocabulary(),
+                     {}, 77);
   };
   const MaskedRows both = rows(2, {0, 1}, {first, second});
   EXPECT_EQ(both.inputs.offsets, (std::vector<int32_t>{0, 17, 36}));

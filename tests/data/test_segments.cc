@@ -147,28 +147,99 @@ TEST(Segments, RefusesWhatCannotBe) {
             std::string::npos);
 }
 
+TEST(LengthWarmup, IsTextAndBack) {
+  LengthWarmup warmup;
+  parse_field("field", "16:600,32:200", warmup);
+  EXPECT_EQ(warmup.stages, (std::vector<LengthStage>{{16, 600}, {32, 200}}));
+  EXPECT_EQ(field_text(warmup), "16:600,32:200");
+  for (const char* text : {"16", "16:", ":5", "16:5,", ",16:5", "16:5,,32:5", "16:5:3", "16:x", "16: 5"}) {
+    const std::string message = message_of<UsageError>([&] { parse_field("field", text, warmup); });
+    EXPECT_NE(message.find("field: expected LENGTH:BATCHES"), std::string::npos) << text << ": " << message;
+    EXPECT_NE(message.find(text), std::string::npos) << message;
+  }
+  EXPECT_EQ(field_text(warmup), "16:600,32:200") << "an error changes nothing";
+  parse_field("field", "", warmup);
+  EXPECT_TRUE(warmup.stages.empty());
+  EXPECT_EQ(field_text(warmup), "");
+
+  const auto refused = [](std::vector<LengthStage> stages) {
+    return message_of<UsageError>([&] { LengthWarmup{std::move(stages)}.validate(3, 128); });
+  };
+  EXPECT_NE(refused({{2, 5}}).find("3 to 127 (train.max_length is 128), found 2"), std::string::npos);
+  EXPECT_NE(refused({{128, 5}}).find("found 128"), std::string::npos);
+  EXPECT_NE(refused({{16, 5}, {16, 5}}).find("17 to 127"), std::string::npos);
+  EXPECT_NE(refused({{16, 0}}).find("1 or more batches of length 16, found 0"), std::string::npos);
+}
+
+// The first epoch: a sample of short segments without pairs, then the pairs of an epoch without a warm-up.
+TEST(SegmentCursor, BeginsWithShortInputs) {
+  const SentenceDocuments documents = many_documents();
+  const SegmentOptions options{.max_length = 64};
+  SegmentCursor plain(documents, options, {}, 1024, 9);
+  const int64_t batches = plain.batches_in_epoch();
+  EXPECT_EQ(plain.warmup_batches(), 0);
+  constexpr int64_t kMany = 100'000;  // more than there are
+  SegmentCursor cursor(documents, options, {{{8, 5}, {16, kMany}}}, 1024, 9);
+  const int64_t warmup = cursor.warmup_batches();
+  EXPECT_EQ(cursor.batches_in_epoch(), warmup + batches);
+  std::vector<int64_t> inputs(2);  // of each stage
+  for (int64_t i = 0; i < warmup; ++i) {
+    EXPECT_EQ(cursor.state(), (CursorState{0, i}));
+    const SegmentBatch batch = cursor.next();
+    EXPECT_EQ(batch.epoch, 0);
+    EXPECT_FALSE(batch.pairs);
+    const size_t stage = i < 5 ? 0 : 1;
+    for (const Segments& one : batch.segments) {
+      ASSERT_LE(one.first_tokens + 2, stage == 0 ? 8 : 16);
+      ASSERT_EQ(one.second_tokens, 0);
+      ++inputs[stage];
+    }
+  }
+  EXPECT_GT(inputs[0], 4 * 1024 / 8);  // one of five may be the smaller last batch
+  EXPECT_EQ(inputs[1], std::ssize(make_segments(documents, {.max_length = 16, .pairs = false}, 9, 0)));
+  while (cursor.state().epoch < 2) {
+    const SegmentBatch batch = cursor.next(), other = plain.next();
+    ASSERT_TRUE(batch.pairs);
+    ASSERT_EQ(batch.epoch, other.epoch);
+    ASSERT_EQ(batch.segments, other.segments);
+  }
+  EXPECT_EQ(cursor.state(), plain.state());
+  EXPECT_EQ(cursor.warmup_batches(), 0) << "not in the third epoch";
+}
+
+// With a warm-up, whose positions are in the first epoch, and without.
 TEST(SegmentCursor, ContinuesFromAnyPosition) {
   const SentenceDocuments documents = many_documents();
   const SegmentOptions options{.max_length = 64};
-  SegmentCursor whole(documents, options, 4096, 9);
-  std::vector<CursorState> states;
-  std::vector<SegmentBatch> batches;
-  int64_t sequences = 0;
-  while (whole.state().epoch < 3) {
-    states.push_back(whole.state());
-    batches.push_back(whole.next());
-    EXPECT_LE(batches.back().cost, 4096);
-    EXPECT_EQ(batches.back().epoch, states.back().epoch);
-    if (states.back().epoch == 0) sequences += std::ssize(batches.back().items);
-  }
-  EXPECT_EQ(sequences, std::ssize(make_segments(documents, options, 9, 0)));
-  for (const size_t from : {size_t{0}, size_t{3}, batches.size() / 2, batches.size() - 1}) {
-    SegmentCursor part(documents, options, 4096, 9, states[from]);
-    for (size_t i = from; i < batches.size(); ++i) {
-      const SegmentBatch batch = part.next();
-      ASSERT_EQ(batch.items, batches[i].items) << from << ' ' << i;
-      ASSERT_EQ(batch.segments, batches[i].segments) << from << ' ' << i;
+  for (const LengthWarmup& warmup : {LengthWarmup(), LengthWarmup{{{8, 2}, {16, 1}}}}) {
+    SegmentCursor whole(documents, options, warmup, 4096, 9);
+    std::vector<CursorState> states;
+    std::vector<SegmentBatch> batches;
+    int64_t sequences = 0;
+    while (whole.state().epoch < 3) {
+      states.push_back(whole.state());
+      batches.push_back(whole.next());
+      EXPECT_LE(batches.back().cost, 4096);
+      EXPECT_EQ(batches.back().epoch, states.back().epoch);
+      if (states.back().epoch == 0 && batches.back().pairs) sequences += std::ssize(batches.back().items);
     }
+    EXPECT_EQ(sequences, std::ssize(make_segments(documents, options, 9, 0)));
+    for (const size_t from :
+         {size_t{0}, size_t{1}, size_t{2}, size_t{3}, batches.size() / 2, batches.size() - 1}) {
+      SegmentCursor part(documents, options, warmup, 4096, 9, states[from]);
+      for (size_t i = from; i < batches.size(); ++i) {
+        ASSERT_EQ(part.state(), states[i]) << from << ' ' << i;
+        const SegmentBatch batch = part.next();
+        ASSERT_EQ(batch.items, batches[i].items) << from << ' ' << i;
+        ASSERT_EQ(batch.segments, batches[i].segments) << from << ' ' << i;
+        ASSERT_EQ(batch.pairs, batches[i].pairs) << from << ' ' << i;
+      }
+    }
+    const int64_t count = SegmentCursor(documents, options, warmup, 4096, 9).batches_in_epoch();
+    EXPECT_NE(message_of<UsageError>([&] {
+                SegmentCursor(documents, options, warmup, 4096, 9, {0, count});
+              }).find(concat("expected 0 to ", count - 1, " in epoch 0, found ", count)),
+              std::string::npos);
   }
 }
 

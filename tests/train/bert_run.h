@@ -41,7 +41,8 @@ inline void write_topics(const std::filesystem::path& data) {
   write_file_atomically(data / "train.txt", topic_text(32, 20));
 }
 
-// A run that uses everything with a state: dropout, accumulation, averaging, an incomplete logging window.
+// A run that uses everything with a state: short inputs first (five batches end within a step), dropout,
+// accumulation, averaging, an incomplete logging window.
 inline PretrainBertJob topic_job(const std::filesystem::path& data, const std::filesystem::path& out) {
   write_topics(data);
   PretrainBertJob job;
@@ -52,6 +53,7 @@ inline PretrainBertJob topic_job(const std::filesystem::path& data, const std::f
   job.vocabulary.tokenizer = data / "tokenizer";
   job.shape = {.layers = 2, .d_model = 32, .heads = 2, .d_ff = 64, .max_positions = 32};
   job.task.segments.max_length = 32;
+  job.task.length_warmup.stages = {{.max_length = 8, .batches = 5}, {.max_length = 16, .batches = 4}};
   job.task.batch_tokens = 256;
   job.options.optimizer.average_decay = 0.9f;
   job.options.accumulate = 2;

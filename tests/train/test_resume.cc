@@ -5,6 +5,7 @@
 
 #include "qkv/base/parallel.h"
 #include "qkv/models/translation_model.h"
+#include "tests/train/character_run.h"
 #include "tests/train/reverse_task.h"
 
 namespace qkv::train {
@@ -240,6 +241,34 @@ TEST(Resume, NamesTheOptionThatContradicts) {
   other.options.checkpoint_every = 2;
   other.options.max_steps = 7;
   EXPECT_EQ(train(other).steps, 7);
+}
+
+// A setting that the version that wrote the checkpoint did not have.
+TEST(Resume, ASettingThatTheCheckpointLacksMustBeOff) {
+  struct Newer : CharacterTask {
+    using CharacterTask::CharacterTask;
+    std::vector<Field> fields() const override {
+      std::vector<Field> all = CharacterTask::fields();
+      all.push_back({"characters.new", value});
+      return all;
+    }
+    std::string value;
+  };
+  const Scratch scratch;
+  TrainOptions options = short_run();
+  Quiet quiet;
+  train_characters(scratch / "run", options, quiet);
+  options.max_steps += 1;
+  const auto resume = [&](const std::string& value) {
+    auto task = std::make_unique<Newer>(nursery_rhyme(40), nursery_rhyme(4), CharacterOptions());
+    task->value = value;
+    return Trainer(std::move(task), options, scratch / "run", IfRunExists::resume).run(quiet).steps;
+  };
+  EXPECT_NE(message_of<UsageError>([&] {
+              resume("on");
+            }).find("characters.new: expected none as in the checkpoint"),
+            std::string::npos);
+  EXPECT_EQ(resume(""), options.max_steps);
 }
 
 TEST(Training, LeavesAnEarlierRunAloneUnlessTold) {

@@ -192,6 +192,36 @@ TEST(ScheduleLengths, OfEpochsIsThatOfTheFirst) {
   expect_same_weights(scratch, "epochs", "both");
 }
 
+// A task whose first epoch begins with three batches of a warm-up. Records the positions of its streams.
+struct WarmingTask : CharacterTask {
+  using CharacterTask::CharacterTask;
+
+  struct Warming : BatchStream {
+    explicit Warming(std::unique_ptr<BatchStream> stream) : own(std::move(stream)) {}
+    std::unique_ptr<Batch> next() override { return own->next(); }
+    data::CursorState state() const override { return own->state(); }
+    int64_t batches_in_epoch() const override { return own->batches_in_epoch(); }
+    int64_t warmup_batches() const override { return 3; }
+    std::unique_ptr<BatchStream> own;
+  };
+  std::unique_ptr<BatchStream> batches(uint64_t seed, data::CursorState from) const override {
+    positions->push_back(from);
+    return std::make_unique<Warming>(CharacterTask::batches(seed, from));
+  }
+  std::shared_ptr<std::vector<data::CursorState>> positions =
+      std::make_shared<std::vector<data::CursorState>>();
+};
+
+TEST(ScheduleLengths, TheTimeOfAStepIsThatAfterAWarmUp) {
+  const Scratch scratch;
+  auto task = std::make_unique<WarmingTask>(nursery_rhyme(40), nursery_rhyme(4), CharacterOptions());
+  const auto positions = task->positions;
+  Observer observer;
+  Trainer(std::move(task), timed(ScheduleKind::linear), scratch / "run", IfRunExists::resume).run(observer);
+  ASSERT_EQ(observer.schedules.size(), 1u);
+  EXPECT_EQ(*positions, (std::vector<data::CursorState>{{0, 0}, {0, 3}, {0, 0}}));
+}
+
 TEST(ScheduleLengths, TooShortATimeIsNamed) {
   const Scratch scratch;
   TrainOptions options = timed(ScheduleKind::cosine);

@@ -79,15 +79,9 @@ TEST_F(PretrainBertCommand, TrainsEvaluatesAndFillsMasks) {
 }
 
 TEST_F(PretrainBertCommand, ResumesWithoutAnyOptionToTheSameBits) {
-  const std::vector<std::string> options{"--whole-word",
-                                         "--neighbours",
-                                         "3",
-                                         "--schedule",
-                                         "inverse_sqrt",
-                                         "--warmup-steps",
-                                         "2",
-                                         "--validate-every",
-                                         "2"};
+  const std::vector<std::string> options{
+      "--whole-word", "--length-warmup", "8:2,16:2", "--neighbours",     "3", "--schedule",
+      "inverse_sqrt", "--warmup-steps",  "2",        "--validate-every", "2"};
   const auto with = [&](std::vector<std::string> more) {
     more.insert(more.end(), options.begin(), options.end());
     return more;
@@ -103,6 +97,30 @@ TEST_F(PretrainBertCommand, ResumesWithoutAnyOptionToTheSameBits) {
   run(training("again", with({"--max-steps", "6", "--resume"})));
   EXPECT_EQ(read_file(scratch_ / "again/model.safetensors"), read_file(scratch_ / "whole/model.safetensors"));
   expect_failure(run_qkv(other), 2, {"--resume: --no-nsp: expected false as in the checkpoint, found true"});
+}
+
+TEST_F(PretrainBertCommand, WarmsUpWithShortInputs) {
+  run(training("out", {"--max-steps", "5", "--length-warmup", "8:2,16:2", "--save-batches", path("batches"),
+                       "--set", "train.checkpoint_every=3"}));
+  const std::vector<json> batches = json_lines(read_file(scratch_ / "batches"));
+  ASSERT_EQ(batches.size(), 5u);
+  for (size_t i = 0; i < batches.size(); ++i) {
+    size_t longest = 0;
+    for (const json& ids : batches[i]["inputs"]) longest = std::max(longest, ids.size());
+    const size_t least = i < 2 ? 4 : i < 4 ? 9 : 17, most = i < 2 ? 8 : i < 4 ? 16 : 32;
+    EXPECT_TRUE(longest >= least && longest <= most) << i << ": " << longest;
+    EXPECT_EQ(batches[i]["not_next"].empty(), i < 4) << i;
+  }
+  const Outcome verified = run_qkv({"verify-resume", path("out")});  // steps 4 and 5: with and without
+  EXPECT_EQ(verified.status, 0) << verified.err;
+
+  const auto refused = [&](const char* stages, const char* message) {
+    expect_failure(run_qkv(training("none", {"--max-steps", "5", "--length-warmup", stages})), 2, {message});
+    EXPECT_FALSE(std::filesystem::exists(scratch_ / "none"));
+  };
+  refused("16", "--length-warmup: expected LENGTH:BATCHES,... such as 16:600,32:200, found '16'");
+  refused("16:0", "--length-warmup: expected 1 or more batches of length 16, found 0");
+  refused("32:5", "--length-warmup: expected growing lengths, here 3 to 31 (--max-length is 32), found 32");
 }
 
 // Without --tokenizer, a vocabulary is trained.

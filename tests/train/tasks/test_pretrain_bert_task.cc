@@ -73,6 +73,34 @@ TEST(PretrainBertTask, LearnsBothTasks) {
   EXPECT_EQ(filled[0].masks[0][0].token[0], 'c');
 }
 
+// Only the first epoch has the batches of the warm-up, which know no next sentences.
+TEST(PretrainBertTask, WarmsUpOnce) {
+  const Scratch scratch;
+  PretrainBertJob job = topic_job(scratch / "data", scratch / "out");
+  job.options.schedule.kind = ScheduleKind::linear;
+  job.options.accumulate = 1;
+  job.options.max_steps = 0;
+  job.options.max_epochs = 3;
+  job.options.log_every = 1;
+  struct Curves : TrainObserver {
+    int64_t alone = 0, both = 0;
+    void on_step(const StepReport& report) override {
+      if (!report.curve("nsp_loss")) {
+        ++alone;
+        EXPECT_EQ(both, 0);
+        EXPECT_EQ(report.curve("loss"), report.curve("masked_loss"));
+      } else {
+        ++both;
+      }
+    }
+  } curves;
+  const TrainResult result = run_job(job, curves);
+  EXPECT_EQ(curves.alone, 5 + 4);
+  EXPECT_EQ(curves.alone + curves.both, result.steps);
+  // Epochs differ by a batch or two.
+  EXPECT_NEAR(static_cast<double>(result.schedule_steps), static_cast<double>(result.steps), 4);
+}
+
 TEST(PretrainBertTask, StartsFromFrequenciesAndPositionsThatKnowDistances) {
   models::TextEncoderConfig config =
       models::bert({.layers = 1, .d_model = 64, .heads = 2, .d_ff = 128, .max_positions = 40}, 20);
@@ -164,7 +192,8 @@ TEST(PretrainBertTask, WithoutNextSentences) {
 // division into batches.
 TEST(PretrainBertTask, LossOfAccumulatedBatchesIsTheMeanOverTheStep) {
   const Scratch scratch;
-  const PretrainBertJob job = learning_job(scratch);
+  PretrainBertJob job = learning_job(scratch);
+  job.task.length_warmup = {};
   Observer observer;
   std::filesystem::create_directories(job.folder);
   const std::unique_ptr<Task> task = job.make_task(false, observer, nullptr);
@@ -247,6 +276,10 @@ TEST(PretrainBertTask, ARunBelongsToItsSettingsAndItsData) {
             }).find("resume: train.whole_words: expected false as in the checkpoint, found true"),
             std::string::npos);
   EXPECT_NE(refused([](PretrainBertJob& other) {
+              other.task.length_warmup.stages.pop_back();
+            }).find("train.length_warmup: expected 8:5,16:4 as in the checkpoint, found 8:5"),
+            std::string::npos);
+  EXPECT_NE(refused([](PretrainBertJob& other) {
               other.task.segments.short_share = 0.5f;
             }).find("train.short_share: expected 0.1"),
             std::string::npos);
@@ -282,6 +315,10 @@ TEST(PretrainBertJob, SettingsAreCheckedFirst) {
   EXPECT_NE(refused([](Job& job) { job.task.masking.rate = 1.5f; }).find("train.mask_rate"),
             std::string::npos);
   EXPECT_NE(refused([](Job& job) { job.shape.heads = 5; }).find("model.heads: expected a divisor"),
+            std::string::npos);
+  EXPECT_NE(refused([](Job& job) {
+              job.task.length_warmup.stages = {{.max_length = 32, .batches = 5}};
+            }).find("train.length_warmup: expected growing lengths, here 3 to 31"),
             std::string::npos);
   EXPECT_NE(refused([&](Job& job) {
               job.train = scratch.write("flat", "a0 a1\nb0 b1\n");

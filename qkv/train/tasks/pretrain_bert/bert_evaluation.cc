@@ -54,9 +54,10 @@ std::optional<PretrainingScores> evaluate_pretraining(const models::TextEncoder&
   for (const data::Batch& batch :
        data::sequential_batches(data::segment_costs(all, segments), batch_tokens)) {
     if (stop && *stop) return std::nullopt;
-    data::SegmentBatch own{.epoch = 0, .items = batch.items, .segments = {}, .cost = batch.cost};
+    data::SegmentBatch own{
+        .epoch = 0, .items = batch.items, .segments = {}, .cost = batch.cost, .pairs = segments.pairs};
     for (const int64_t item : batch.items) own.segments.push_back(all[static_cast<size_t>(item)]);
-    const data::MaskedRows rows = data::make_rows(documents, own, segments, vocabulary, masking, kSeed);
+    const data::MaskedRows rows = data::make_rows(documents, own, vocabulary, masking, kSeed);
     const Ragged inputs = rows.inputs.ragged();
     nn::ForwardContext context;
     const Variable hidden = model(inputs, context, Tensor::from(rows.types, {rows.inputs.tokens()}));

@@ -19,6 +19,7 @@ template <class Options, class Visit>
 void visit_bert_fields(Options& o, const Visit& visit) {
   visit("train.batch_tokens", o.batch_tokens, kDecidesWeights);
   visit("train.max_length", o.segments.max_length, kDecidesWeights);
+  visit("train.length_warmup", o.length_warmup, kDecidesWeights);
   visit("train.no_nsp", o.no_nsp, kDecidesWeights);
   visit("train.short_share", o.segments.short_share, kDecidesWeights);
   visit("train.neighbours", o.segments.neighbours, kDecidesWeights);
@@ -32,25 +33,25 @@ class PretrainBertBatches : public BatchStream {
  public:
   PretrainBertBatches(const PretrainBertTask::Inputs& inputs, uint64_t seed, data::CursorState from)
       : inputs_(inputs),
-        segments_(inputs.options.segment_options()),
         seed_(seed),
-        cursor_(inputs.train, segments_, inputs.options.batch_tokens, seed, from) {}
+        cursor_(inputs.train, inputs.options.segment_options(), inputs.options.length_warmup,
+                inputs.options.batch_tokens, seed, from) {}
 
   std::unique_ptr<Batch> next() override {
     const data::SegmentBatch chosen = cursor_.next();
     auto batch = std::make_unique<PretrainBertBatch>();
-    batch->rows = data::make_rows(inputs_.train, chosen, segments_, inputs_.tokenizer.vocabulary,
-                                  inputs_.options.masking, seed_);
+    batch->rows =
+        data::make_rows(inputs_.train, chosen, inputs_.tokenizer.vocabulary, inputs_.options.masking, seed_);
     batch->size = {
         .items = std::ssize(chosen.items), .units = chosen.cost, .labels = std::ssize(batch->rows.labels)};
     return batch;
   }
   data::CursorState state() const override { return cursor_.state(); }
   int64_t batches_in_epoch() const override { return cursor_.batches_in_epoch(); }
+  int64_t warmup_batches() const override { return cursor_.warmup_batches(); }
 
  private:
   const PretrainBertTask::Inputs& inputs_;
-  data::SegmentOptions segments_;
   uint64_t seed_;
   data::SegmentCursor cursor_;
 };
@@ -77,6 +78,7 @@ void PretrainBertOptions::validate() const {
   if (batch_tokens < 1)
     throw UsageError(concat("train.batch_tokens: expected 1 or more, found ", batch_tokens));
   segment_options().validate();
+  length_warmup.validate(data::SegmentOptions{.pairs = false}.least_length(), segments.max_length);
   masking.validate();
 }
 
@@ -120,8 +122,12 @@ BatchLoss PretrainBertTask::loss(const Batch& batch, const BatchSize& step,
       model_.masked_language_hidden(selected, context), model_.masked_language_output(), list(rows.labels),
       {.factor = 1.0f / static_cast<float>(step.labels), .layout = context.weight_layout()});
   const auto labels = static_cast<double>(batch.size.labels), pairs = static_cast<double>(batch.size.items);
-  if (!model_.config().next_sentence) {
-    return {masked.loss, {{"loss", masked.loss_sum, labels}, {"masked_loss", masked.loss_sum, labels}}};
+  BatchLoss result{masked.loss,
+                   {{"loss", masked.loss_sum, labels}, {"masked_loss", masked.loss_sum, labels}}};
+  if (!model_.config().next_sentence) return result;
+  if (rows.not_next.empty()) {  // of a warm-up
+    result.curves.push_back({"nsp_loss", 0, 0});
+    return result;
   }
   const Variable next = cross_entropy(model_.next_sentence(hidden, inputs.offsets), list(rows.not_next),
                                       {.reduction = Reduction::sum});
@@ -129,10 +135,10 @@ BatchLoss PretrainBertTask::loss(const Batch& batch, const BatchSize& step,
   // The two means have different counts. Scaled by labels per pair of the step, the second sum divided by the
   // step's labels is the mean over its pairs.
   const double labels_per_pair = static_cast<double>(step.labels) / static_cast<double>(step.items);
-  return {masked.loss + next * (1.0f / static_cast<float>(step.items)),
-          {{"loss", masked.loss_sum + next_sum * labels_per_pair, labels},
-           {"masked_loss", masked.loss_sum, labels},
-           {"nsp_loss", next_sum, pairs}}};
+  result.loss = masked.loss + next * (1.0f / static_cast<float>(step.items));
+  result.curves.front().sum += next_sum * labels_per_pair;
+  result.curves.push_back({"nsp_loss", next_sum, pairs});
+  return result;
 }
 
 std::vector<Metric> PretrainBertTask::metrics() const {

@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "qkv/data/length_warmup.h"
 #include "qkv/data/masking.h"
 #include "qkv/data/segments.h"
 #include "qkv/models/text_encoder.h"
@@ -18,7 +19,8 @@ struct PretrainBertOptions {
   int64_t batch_tokens = 4096;  // tokens per batch, special tokens included
   // Inputs. segments.pairs is set by no_nsp.
   data::SegmentOptions segments;
-  bool no_nsp = false;  // masked language modelling alone, without next-sentence prediction
+  data::LengthWarmup length_warmup;  // from random weights and with `from`, without next sentences
+  bool no_nsp = false;               // masked language modelling alone, without next-sentence prediction
   data::MaskingOptions masking;
 
   // The options of the inputs, with `pairs`.
@@ -38,7 +40,8 @@ struct PretrainBertBatch : Batch {
 };
 
 // Owns model, tokenizer and data. The loss is the mean over the masked tokens of -log p[token], plus the mean
-// over the pairs of -log p[follows or not]. BatchSize: items are inputs, labels masked tokens.
+// over the pairs of -log p[follows or not]; in a step at the end of a warm-up, inputs that are no pairs count
+// as pairs with a loss of 0. BatchSize: items are inputs, labels masked tokens.
 class PretrainBertTask : public Task {
  public:
   struct Inputs {
