@@ -9,7 +9,10 @@ endif()
 
 # Commands and tests take longer to compile than to run; the library that they call is fully optimised.
 set(QKV_PROGRAM_OPTIONS $<$<CONFIG:Release>:-O1>)
-set(QKV_TEST_OPTIONS $<$<CONFIG:Release>:-O0>)
+function(qkv_test_options target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O0>)
+  set_target_properties(${target} PROPERTIES QKV_TEST ON)
+endfunction()
 
 # For Clang, ccache has other rules, which are not worth supporting.
 set(default OFF)
@@ -42,7 +45,7 @@ function(qkv_precompile target kind)
       target_compile_options(${first} PRIVATE ${CMAKE_CXX_COMPILE_OPTIONS_PIE})
     endif()
     if(kind STREQUAL test)
-      target_compile_options(${first} PRIVATE ${QKV_TEST_OPTIONS})
+      qkv_test_options(${first})
     elseif(kind STREQUAL command)
       target_compile_options(${first} PRIVATE ${QKV_PROGRAM_OPTIONS})
     endif()
