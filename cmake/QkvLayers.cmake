@@ -15,9 +15,9 @@ if(QKV_WERROR)
   target_compile_options(qkv_flags INTERFACE -Werror)
 endif()
 if(QKV_SANITIZE)
-  # The tests themselves, targets with QKV_TEST set, are half of what is compiled and have no need of the undefined
-  # behaviour sanitizer. AddressSanitizer reports what its checks of null pointers and object sizes would, which are
-  # the slowest to compile.
+  # The tests themselves, targets with QKV_TEST set, are half of what is compiled; UndefinedBehaviorSanitizer is for what they
+  # call. Its checks of null pointers, object sizes and dynamic types are slow to compile. AddressSanitizer finds reads and
+  # writes through such pointers, but not references that are bound and never read.
   string(REPLACE "," ";" sanitizers ${QKV_SANITIZE})
   foreach(sanitizer IN LISTS sanitizers)
     if(sanitizer STREQUAL undefined)
