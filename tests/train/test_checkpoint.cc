@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstring>
+#include <fstream>
 
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
@@ -51,6 +52,24 @@ std::vector<std::string> names_in(const std::filesystem::path& folder) {
     names.push_back(entry.path().filename());
   std::ranges::sort(names);
   return names;
+}
+
+// A size of /proc/self/status in bytes: "VmRSS:" is the resident set, "VmHWM:" the largest since
+// reset_peak().
+int64_t status_bytes(const std::string& key) {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;) {
+    if (word != key) continue;
+    int64_t kilobytes = 0;
+    status >> kilobytes;
+    return kilobytes * 1024;
+  }
+  return 0;
+}
+
+bool reset_peak() {
+  std::ofstream file("/proc/self/clear_refs");
+  return static_cast<bool>(file << "5" << std::flush);
 }
 
 TEST(Checkpoint, ComesBackAsItWas) {
@@ -214,6 +233,24 @@ TEST(Checkpoint, AFullDiskLeavesThePreviousOne) {
   EXPECT_NE(message.find("step-000000002"), std::string::npos) << message;
   EXPECT_EQ(folder.load_latest()->state.steps, 1);
   EXPECT_EQ(names_in(scratch / "c").size(), 1u);
+}
+
+// The checksum reads the whole file, of 64 MiB here.
+TEST(Checkpoint, SavingAndOpeningNeedLittleMemory) {
+  constexpr int64_t kMost = int64_t{24} << 20;
+  const Scratch scratch;
+  const CheckpointFolder folder(scratch / "c");
+  const std::vector<io::NamedTensor> large{{"weights/a", Tensor::full({int64_t{16} << 20}, 1.5f)}};
+  folder.save(state_at(1), kFields, tensors(1), 2);
+  if (!reset_peak()) GTEST_SKIP() << "this system does not reset the peak of a process's memory";
+  const int64_t before = status_bytes("VmRSS:");
+  ASSERT_GT(before, int64_t{64} << 20);  // the tensor
+  folder.save(state_at(2), kFields, large, 2);
+  EXPECT_LT(status_bytes("VmHWM:") - before, kMost);
+  const auto checkpoint = folder.load_latest();
+  ASSERT_TRUE(checkpoint.has_value());
+  EXPECT_EQ(checkpoint->state.steps, 2);
+  EXPECT_LT(status_bytes("VmHWM:") - before, kMost);
 }
 
 }  // namespace
