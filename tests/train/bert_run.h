@@ -1,5 +1,5 @@
 #pragma once
-// A short pretraining run on documents of topics, shared by the tests and by the program that kills itself.
+// A short pretraining run on documents of topics, shared by several tests.
 //
 // A sentence is a run of its topic's words in a fixed order, so that context predicts a masked word, and
 // segments of one document have one topic.

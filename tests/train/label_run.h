@@ -1,12 +1,7 @@
 #pragma once
 // Small data and runs of `classify` and `tag`, with the vocabulary of the golden folders of BERT.
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <array>
-#include <csignal>
-#include <cstdlib>
 #include <string>
 
 #include "qkv/base/files.h"
@@ -61,37 +56,6 @@ inline void set_small(train::LabelJob& job) {
     if (!job.set_field(field, value)) throw UsageError(concat("no setting ", field));
   }
   job.encoder.tokenizer = golden_model("bert_base");
-}
-
-#ifdef __SANITIZE_THREAD__
-inline constexpr bool kTrainsInAChild = false;  // ThreadSanitizer refuses threads after a fork of several
-#else
-inline constexpr bool kTrainsInAChild = true;
-#endif
-
-// Runs the job in a child process that kills itself after the step.
-template <class Job>
-void run_killed(const Job& job, int64_t step) {
-  struct Killer : train::TrainObserver {
-    int64_t step = 0;
-    void on_step(const train::StepReport& report) override {
-      if (report.step == step) std::raise(SIGKILL);
-    }
-  };
-  const pid_t child = ::fork();
-  if (child == 0) {
-    Killer killer;
-    killer.step = step;
-    try {
-      train::run_job(job, killer);
-    } catch (...) {
-      ::_exit(2);
-    }
-    ::_exit(1);
-  }
-  int status = 0;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << "step " << step << ": " << status;
 }
 
 }  // namespace qkv::testing

@@ -9,7 +9,7 @@ namespace {
 using testing::message_of;
 using testing::Scratch;
 
-const Fields kFields{{"task", "characters"}, {"train.seed", "7"}};
+const Fields kRunSettings{{"task", "characters"}, {"train.seed", "7"}};
 
 TEST(RunFolder, RemovesWhatKilledRunsLeftButOnlyUnderTheLock) {
   const Scratch scratch;
@@ -40,14 +40,14 @@ TEST(RunFolder, SettingsOutliveAKillBeforeTheFirstCheckpoint) {
   {
     RunFolder folder(scratch.path(), IfRunExists::refuse);
     EXPECT_FALSE(folder.settings());
-    folder.record(kFields);
+    folder.record(kRunSettings);
     EXPECT_TRUE(folder.recorded_first());
   }
   {
     RunFolder folder(scratch.path(), IfRunExists::resume);
-    EXPECT_EQ(folder.settings(), kFields);
+    EXPECT_EQ(folder.settings(), kRunSettings);
     EXPECT_FALSE(folder.resumes());
-    folder.record(kFields);
+    folder.record(kRunSettings);
     EXPECT_FALSE(folder.recorded_first());
     folder.forget_record();
   }
@@ -61,7 +61,7 @@ TEST(RunFolder, ARunThatHasBegunComesBeforeOlderCheckpoints) {
   state.steps = 8;
   CheckpointFolder(scratch / "checkpoints")
       .save(state, {{"task", "old"}}, {{"weights/a", Tensor::zeros({2})}}, 2);
-  RunFolder(scratch.path(), IfRunExists::replace).record(kFields);
+  RunFolder(scratch.path(), IfRunExists::replace).record(kRunSettings);
   EXPECT_FALSE(RunFolder(scratch.path(), IfRunExists::resume).resumes());
   RunFolder(scratch.path(), IfRunExists::resume).forget_record();
   RunFolder folder(scratch.path(), IfRunExists::resume);
@@ -73,14 +73,14 @@ TEST(RunFolder, ARunThatHasBegunComesBeforeOlderCheckpoints) {
 
 TEST(RunFolder, AFlippedBitOfTheSettingsIsFound) {
   const Scratch scratch;
-  RunFolder(scratch.path(), IfRunExists::refuse).record(kFields);
+  RunFolder(scratch.path(), IfRunExists::refuse).record(kRunSettings);
   const std::string whole = read_file(scratch / "run.json");
   for (size_t i = 0; i < whole.size(); ++i) {
     std::string bytes = whole;
     bytes[i] = static_cast<char>(bytes[i] ^ (1 << i % 7));
     scratch.write("run.json", bytes);
     try {  // if the bit has no meaning, as in white space, the settings are unchanged
-      EXPECT_EQ(RunFolder(scratch.path(), IfRunExists::resume).settings(), kFields) << i;
+      EXPECT_EQ(RunFolder(scratch.path(), IfRunExists::resume).settings(), kRunSettings) << i;
     } catch (const DataError& error) {
       EXPECT_NE(std::string(error.what()).find("run.json"), std::string::npos);
     }

@@ -10,6 +10,7 @@
 #include "qkv/pipelines/classify.h"
 #include "qkv/pipelines/proof/proof.h"
 #include "qkv/pipelines/tag.h"
+#include "tests/train/killed.h"
 #include "tests/train/label_run.h"
 
 namespace qkv::train {
@@ -140,7 +141,6 @@ TEST(TagTask, TheLossCountsWordsAndNotTokens) {
 
 template <class Run>
 void expect_same_bits_after_kills() {
-  if (!testing::kTrainsInAChild) GTEST_SKIP() << "ThreadSanitizer: no training in a forked child";
   Run own;
   for (const auto& [field, value] : {std::pair("train.validate_every", "8"),
                                      {"train.checkpoint_every", "5"},

@@ -13,6 +13,7 @@
 #include "tests/support/image_files.h"
 #include "tests/train/bert_run.h"
 #include "tests/train/embed_run.h"
+#include "tests/train/killed.h"
 #include "tests/train/label_run.h"
 
 namespace qkv::train {
@@ -37,7 +38,6 @@ TrainResult train_quietly(const Job& job) {
 // The same job, killed and resumed, gives the same adapter.
 template <class JobType>
 void expect_same_after_a_kill(JobType job, const std::filesystem::path& whole, int64_t step) {
-  if (!testing::kTrainsInAChild) return;
   job.folder = whole.parent_path() / "part";
   job.existing = IfRunExists::resume;
   testing::run_killed(job, step);
@@ -160,7 +160,6 @@ TEST(PretrainBertFrom, GoesOnFromAFolder) {
   PretrainBertJob part = job;
   part.folder = scratch / "part";
   part.options.checkpoint_every = 4;
-  if (!testing::kTrainsInAChild) GTEST_SKIP() << "ThreadSanitizer: no training in a forked child";
   testing::run_killed(part, 6);
   std::filesystem::rename(scratch / "base", scratch / "moved");
   train_quietly(part);

@@ -1,11 +1,8 @@
 // Pretraining of BERT: it learns, resumes to the same bits, and refuses other settings and data.
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
 #include <cmath>
-#include <csignal>
-#include <cstdlib>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -19,6 +16,7 @@
 #include "tests/support/events.h"
 #include "tests/support/scratch.h"
 #include "tests/train/bert_run.h"
+#include "tests/train/killed.h"
 
 namespace qkv::train {
 namespace {
@@ -245,12 +243,8 @@ TEST(PretrainBertTask, KilledAndResumedEndsInTheSameBits) {
   const Scratch scratch;
   Observer observer;
   run_job(topic_job(scratch / "data", scratch / "whole"), observer);
-  for (const int64_t step : {3, 11, 17}) {
-    const std::string command = concat("exec '", QKV_KILLED_RUN, "' '", (scratch / "part").string(),
-                                       "' pretrain-bert ", step, " '", (scratch / "data").string(), "'");
-    const int status = std::system(command.c_str());
-    ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << "step " << step << ": " << status;
-  }
+  for (const int64_t step : {3, 11, 17})
+    testing::run_killed(topic_job(scratch / "data", scratch / "part"), step);
   Observer rest;
   EXPECT_EQ(run_job(topic_job(scratch / "data", scratch / "part"), rest).steps, 24);
   EXPECT_GE(rest.start.resumed_from, 15);

@@ -10,6 +10,7 @@
 #include "qkv/models/hub/copies.h"
 #include "qkv/models/hub/read_config.h"
 #include "qkv/pipelines/classify.h"
+#include "tests/train/killed.h"
 #include "tests/train/label_run.h"
 
 namespace qkv::train {
@@ -192,7 +193,6 @@ TEST(StartFolder, ARunStartsFromItAndKeepsItsClassifier) {
 
 // The folder may vanish once the run has a checkpoint.
 TEST(StartFolder, AResumedRunNeedsNoFolderAndEndsInTheSameBits) {
-  if (!testing::kTrainsInAChild) GTEST_SKIP() << "ThreadSanitizer: no training in a forked child";
   FineTuning own;
   own.run();
   own.job.folder = own.scratch / "part";

@@ -12,6 +12,7 @@
 #include "qkv/pipelines/proof/proof.h"
 #include "qkv/pipelines/translate.h"
 #include "qkv/train/tasks/translation/translation.h"
+#include "tests/train/killed.h"
 #include "tests/train/label_run.h"
 
 namespace qkv::train {
@@ -161,7 +162,6 @@ TEST(TranslationFrom, KilledAndResumedWithoutTheFolderEndsInTheSameBits) {
     own.run();
     own.job.folder = own.scratch / "part";
     own.job.existing = IfRunExists::resume;
-    if (!testing::kTrainsInAChild) GTEST_SKIP() << "ThreadSanitizer: no training in a forked child";
     testing::run_killed(own.job, 5);
     std::filesystem::remove_all(own.scratch / "start");
     testing::run_killed(own.job, 10);
@@ -244,7 +244,6 @@ TEST(TranslationFrom, AnAdapterTranslatesAsItsMergedModel) {
     // Resumed, it ends in the same bits.
     own.job.folder = own.scratch / "part";
     own.job.existing = IfRunExists::resume;
-    if (!testing::kTrainsInAChild) GTEST_SKIP() << "ThreadSanitizer: no training in a forked child";
     testing::run_killed(own.job, 30);
     own.run();
     EXPECT_EQ(own.file("part/adapter_model.safetensors"), own.file("run/adapter_model.safetensors"));
