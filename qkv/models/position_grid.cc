@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "qkv/base/error.h"
@@ -66,6 +67,30 @@ Tensor interpolate_positions(const Tensor& positions, int64_t own, ImageSize fro
         }
       }
       out = std::ranges::transform(sums, out, [](double sum) { return static_cast<float>(sum); }).out;
+    }
+  }
+  return result;
+}
+
+Tensor sinusoidal_grid(ImageSize grid, int64_t features) {
+  for (const auto& [name, value] :
+       {std::pair{"height", grid.height}, {"width", grid.width}, {"features", features}}) {
+    if (value < 1)
+      throw UsageError(concat("sinusoidal grid: expected a ", name, " of 1 or more, found ", value));
+  }
+  const int64_t quarter = features / 4;
+  Tensor result = Tensor::zeros({grid.height * grid.width, features});
+  float* row = result.data();
+  for (int64_t y = 0; y < grid.height; ++y) {
+    for (int64_t x = 0; x < grid.width; ++x, row += features) {
+      for (int64_t i = 0; i < quarter; ++i) {
+        const double frequency = std::pow(100.0, -static_cast<double>(i) / static_cast<double>(quarter));
+        const double across = static_cast<double>(x) * frequency, down = static_cast<double>(y) * frequency;
+        row[i] = static_cast<float>(std::sin(across));
+        row[quarter + i] = static_cast<float>(std::cos(across));
+        row[2 * quarter + i] = static_cast<float>(std::sin(down));
+        row[3 * quarter + i] = static_cast<float>(std::cos(down));
+      }
     }
   }
   return result;

@@ -163,4 +163,25 @@ TEST(InterpolatePositions, LeavesAStraightLineStraightAndOwnRowsAlone) {
   EXPECT_THROW(interpolate_positions(positions, 1, {3, 5}, {3, 5}), ShapeError);
 }
 
+TEST(SinusoidalGrid, IsSineAndCosineOfColumnAndRow) {
+  const Tensor grid = sinusoidal_grid({3, 5}, 10);
+  ASSERT_EQ(grid.shape(), (Shape{15, 10}));
+  for (int64_t y = 0; y < 3; ++y) {
+    for (int64_t x = 0; x < 5; ++x) {
+      const auto at = [&](int64_t feature) { return double{grid.at(y * 5 + x, feature)}; };
+      const auto column = static_cast<double>(x), row = static_cast<double>(y);
+      EXPECT_NEAR(at(0), std::sin(column), 1e-6);
+      EXPECT_NEAR(at(1), std::sin(column / 10), 1e-6);
+      EXPECT_NEAR(at(2), std::cos(column), 1e-6);
+      EXPECT_NEAR(at(3), std::cos(column / 10), 1e-6);
+      EXPECT_NEAR(at(4), std::sin(row), 1e-6);
+      EXPECT_NEAR(at(7), std::cos(row / 10), 1e-6);
+      EXPECT_EQ(at(8), 0);
+      EXPECT_EQ(at(9), 0);
+    }
+  }
+  EXPECT_THROW(sinusoidal_grid({0, 5}, 8), UsageError);
+  EXPECT_THROW(sinusoidal_grid({3, 5}, 0), UsageError);
+}
+
 }  // namespace

@@ -14,6 +14,7 @@
 #include "qkv/pipelines/proof/proof.h"
 #include "qkv/train/fields.h"
 #include "qkv/train/tasks/image/image_scores.h"
+#include "qkv/train/tasks/image/image_start.h"
 
 namespace qkv::data {
 
@@ -154,15 +155,7 @@ ImageTask::ImageTask(Inputs inputs)
 
 void ImageTask::initialise(uint64_t seed) {
   if (inputs_.start) return initialise_from(inputs_.start->from(), model_, seed);
-  nn::initialise(model_, seed);
-  // Small logits, so that the first loss is that of equal probabilities; the classifier's input has a norm of
-  // sqrt(d_model). The deviation is that of all of a ViT's matrices in transformers.
-  model_.visit([seed](const std::string& name, const nn::Parameter& parameter) {
-    if (name != "classifier.weight") return;
-    nn::Parameter classifier = parameter;  // a handle of the same values
-    classifier.initializer = {nn::Initializer::Kind::normal, 0.02f};
-    nn::initialise(name, classifier, seed);
-  });
+  initialise_vit(model_, seed);
 }
 
 void ImageTask::begin(const std::filesystem::path& folder) const {
