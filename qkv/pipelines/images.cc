@@ -37,6 +37,11 @@ ImageEmbedRequest ImageEmbedder::prepare(const std::string& path, const EmbedOpt
   return {ImageEncoderPipeline::prepare(path), options};
 }
 
+ImageEmbedRequest ImageEmbedder::prepare(const data::Image& image, const EmbedOptions& options) const {
+  require_pooler(options, model().config().pooler);
+  return {ImageEncoderPipeline::prepare(image), options};
+}
+
 Embedded ImageEmbedder::finish(const ImageEmbedRequest& request, const Tensor& hidden) const {
   return {.values = embedded(hidden, request.options, model()), .error = {}};
 }

@@ -32,6 +32,7 @@ class ImageEmbedder : public ImageEncoderPipeline {
 
   // Throws UsageError for Pooling::pooler if the model has no pooler.
   ImageEmbedRequest prepare(const std::string& path, const EmbedOptions& options = {}) const;
+  ImageEmbedRequest prepare(const data::Image& image, const EmbedOptions& options = {}) const;
   // hidden: [tokens, d_model], from encode().
   Embedded finish(const ImageEmbedRequest& request, const Tensor& hidden) const;
 

@@ -103,32 +103,53 @@ TEST(OwnRoutes, AttentionOfAPairOfTexts) {
   }
 }
 
+std::string image_form(const std::string& file) {
+  return "--XX\r\nContent-Disposition: form-data; "
+         "name=\"model\"\r\n\r\nvit_images\r\n--XX\r\nContent-Disposition: "
+         "form-data; name=\"image\"; filename=\"a.png\"\r\nContent-Type: image/png\r\n\r\n" +
+         file + "\r\n--XX--\r\n";
+}
+
+Sent image_request(const std::string& path, const std::string& body) {
+  return {.path = path, .body = body, .headers = {{"Content-Type", "multipart/form-data; boundary=XX"}}};
+}
+
+std::string image_file(int step) {
+  data::Image image{.height = 20, .width = 30, .pixels = std::vector<uint8_t>(1800)};
+  for (size_t i = 0; i < image.pixels.size(); ++i)
+    image.pixels[i] = static_cast<uint8_t>(i * static_cast<size_t>(step) % 251);
+  return data::encode_png(image);
+}
+
+// Images of several clients are run in batches; each answer is that of the image alone.
 TEST(OwnRoutes, ImagesComeAsForms) {
   Service service(serving({"vit_images"}));
-  data::Image image{.height = 20, .width = 30, .pixels = std::vector<uint8_t>(1800)};
-  for (size_t i = 0; i < image.pixels.size(); ++i) image.pixels[i] = static_cast<uint8_t>(i * 37 % 251);
-  const std::string png = data::encode_png(image);
-  const auto form = [&](const std::string& file) {
-    return "--XX\r\nContent-Disposition: form-data; "
-           "name=\"model\"\r\n\r\nvit_images\r\n--XX\r\nContent-Disposition: "
-           "form-data; name=\"image\"; filename=\"a.png\"\r\nContent-Type: image/png\r\n\r\n" +
-           file + "\r\n--XX--\r\n";
-  };
-  const auto send = [&](const std::string& path, const std::string& body) {
-    return ask(
-        service,
-        {.path = path, .body = body, .headers = {{"Content-Type", "multipart/form-data; boundary=XX"}}});
-  };
   const pipelines::ImageClassifier classifier(golden_folder("vit_images"));
-  const pipelines::ImageRequest request = classifier.prepare(data::decode_image(png, "image"));
-  const pipelines::ImageRequest* const requests[] = {&request};
-  pipelines::Classified expected;
-  classifier.encode(requests,
-                    [&](size_t, const Tensor& hidden) { expected = classifier.finish(request, hidden); });
-  EXPECT_EQ(json_of(send("/v1/images/classify", form(png)))["results"][0], json::parse(to_json(expected)));
-  EXPECT_FALSE(json_of(send("/v1/images/embed", form(png)))["results"][0]["vector"].empty());
-  EXPECT_FALSE(json_of(send("/v1/images/attention", form(png)))["rollout"].empty());
-  expect_error(send("/v1/images/classify", form("no image")), 400, {"image"});
+  const pipelines::ImageEmbedder embedder(golden_folder("vit_images"));
+  std::vector<std::string> files;
+  std::vector<std::shared_ptr<FakeReply>> classified, embedded;
+  for (int i = 0; i < 12; ++i) {
+    files.push_back(image_file(37 + i));
+    classified.push_back(start(service, image_request("/v1/images/classify", image_form(files.back()))));
+    embedded.push_back(start(service, image_request("/v1/images/embed", image_form(files.back()))));
+  }
+  for (size_t i = 0; i < files.size(); ++i) {
+    const pipelines::ImageEmbedRequest request = embedder.prepare(data::decode_image(files[i], "image"));
+    const pipelines::ImageRequest* const requests[] = {&request};
+    json label, vector;
+    embedder.encode(requests, [&](size_t, const Tensor& hidden) {
+      label = json::parse(to_json(classifier.finish(request, hidden)));
+      vector = json::parse(to_json(embedder.finish(request, hidden)));
+    });
+    EXPECT_EQ(json_of(classified[i]->wait())["results"], json::array({label})) << i;
+    EXPECT_EQ(json_of(embedded[i]->wait())["results"], json::array({vector})) << i;
+  }
+
+  const auto send = [&](const std::string& path, const std::string& body) {
+    return ask(service, image_request(path, body));
+  };
+  EXPECT_FALSE(json_of(send("/v1/images/attention", image_form(files[0])))["rollout"].empty());
+  expect_error(send("/v1/images/classify", image_form("no image")), 400, {"image"});
   expect_error(send("/v1/images/classify", "--XX\r\n"), 400, {"form"});
   expect_error(post(service, "/v1/images/classify", {{"image", "a"}}), 400, {"multipart/form-data"});
 }

@@ -157,7 +157,7 @@ void embed(Service& service, const ExchangeHandle& exchange) {
 
   const auto tokens = std::make_shared<std::atomic<int64_t>>(0);
   encode<pipelines::Embedded>(
-      *model, exchange->call(model), inputs.size(),
+      *model->text_encoder(), exchange->call(model), inputs.size(),
       [&](size_t i) {
         const pipelines::Prompt& one = inputs[i];
         auto request = one.ids.empty() ? pipelines.embedder->prepare(one.text, pipelines.embed_options)

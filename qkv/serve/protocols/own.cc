@@ -180,7 +180,7 @@ void fill_mask(Service& service, const ExchangeHandle& exchange) {
   const pipelines::FillMaskOptions options{.count = fields.integer("count", 1, 1000).value_or(5)};
   fields.done();
   encode<pipelines::FilledText>(
-      *model, exchange->call(model), texts.size(),
+      *model->text_encoder(), exchange->call(model), texts.size(),
       [&](size_t i) { return filler.prepare(texts[i], options); },
       [&filler](const pipelines::FillMaskRequest& request, const Tensor& hidden) {
         return filler.finish(request, hidden);
@@ -198,7 +198,7 @@ void classify(Service& service, const ExchangeHandle& exchange) {
   const auto top = static_cast<size_t>(fields.integer("top", 1, INT32_MAX).value_or(INT32_MAX));
   fields.done();
   encode<pipelines::Classified>(
-      *model, exchange->call(model), texts.size(),
+      *model->text_encoder(), exchange->call(model), texts.size(),
       [&](size_t i) { return classifier.prepare(texts[i], options); },
       [&classifier](const pipelines::EncoderRequest& request, const Tensor& hidden) {
         return classifier.finish(request, hidden);
@@ -214,7 +214,8 @@ void tag(Service& service, const ExchangeHandle& exchange) {
   const std::vector<std::string> texts = fields.texts("text");
   fields.done();
   encode<pipelines::TaggedText>(
-      *model, exchange->call(model), texts.size(), [&](size_t i) { return tagger.prepare(texts[i]); },
+      *model->text_encoder(), exchange->call(model), texts.size(),
+      [&](size_t i) { return tagger.prepare(texts[i]); },
       [&tagger](const pipelines::TagRequest& request, const Tensor& hidden) {
         return tagger.finish(request, hidden);
       },
@@ -315,39 +316,31 @@ ImageForm image_form(Service& service, const ExchangeHandle& exchange, const cha
   return result;
 }
 
-// The results of one image.
-template <class Pipeline>
-auto of_image(const Pipeline& pipeline, const std::string& file) {
-  const pipelines::ImageRequest decoded =
-      pipeline.pipelines::ImageEncoderPipeline::prepare(data::decode_image(file, "image"));
-  if (!decoded.error.empty()) throw DataError(decoded.error);
-  const pipelines::ImageRequest* const requests[] = {&decoded};
-  using Request = std::conditional_t<std::is_same_v<Pipeline, pipelines::ImageEmbedder>,
-                                     pipelines::ImageEmbedRequest, pipelines::ImageRequest>;
-  std::optional<decltype(pipeline.finish(Request(), Tensor()))> result;
-  pipeline.encode(requests, [&](size_t, const Tensor& hidden) {
-    Request request;
-    static_cast<pipelines::ImageRequest&>(request) = decoded;
-    result = pipeline.finish(request, hidden);
-  });
-  if (!result) throw DataError("image: expected one result, found none");
-  return *result;
+// The serial worker decodes the image, so that neither the handlers nor the encoder wait for it, and queues
+// it for the encoder's next batch.
+template <class Result, class Pipeline>
+void encode_image(const ImageForm& form, const ExchangeHandle& exchange, const Pipeline& pipeline) {
+  const CallHandle call = exchange->call(form.model);
+  const auto run = [form, exchange, call, &pipeline] {
+    encode<Result>(
+        *form.model->image_encoder(), call, 1,
+        [&](size_t) { return pipeline.prepare(data::decode_image(form.file, "image")); },
+        [&pipeline](const auto& request, const Tensor& hidden) { return pipeline.finish(request, hidden); },
+        sender<Result>(exchange, form.model, "results", [](const Result& one) { return to_json(one); }));
+  };
+  form.model->serial().submit(call, {.run = run, .on_failed = [exchange](const std::exception_ptr& error) {
+                                       exchange->fail(error);
+                                     }});
 }
 
 void classify_image(Service& service, const ExchangeHandle& exchange) {
   const ImageForm form = image_form(service, exchange, "classify-image");
-  run_serially(form.model, exchange, [form] {
-    const pipelines::Classified result = of_image(*form.model->pipelines().image_classifier, form.file);
-    return results_json(*form.model, "results", {to_json(result)});
-  });
+  encode_image<pipelines::Classified>(form, exchange, *form.model->pipelines().image_classifier);
 }
 
 void embed_image(Service& service, const ExchangeHandle& exchange) {
   const ImageForm form = image_form(service, exchange, "embed-image");
-  run_serially(form.model, exchange, [form] {
-    const pipelines::Embedded result = of_image(*form.model->pipelines().image_embedder, form.file);
-    return results_json(*form.model, "results", {to_json(result)});
-  });
+  encode_image<pipelines::Embedded>(form, exchange, *form.model->pipelines().image_embedder);
 }
 
 void attend_image(Service& service, const ExchangeHandle& exchange) {

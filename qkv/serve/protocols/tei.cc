@@ -56,7 +56,7 @@ void embed_tei(Service& service, const ExchangeHandle& exchange) {
   fields.find("prompt_name");
   fields.done();
   encode<pipelines::Embedded>(
-      *model, exchange->call(model), texts.size(),
+      *model->text_encoder(), exchange->call(model), texts.size(),
       [&](size_t i) { return pipelines.embedder->prepare(texts[i], options); },
       [&pipelines](const pipelines::EmbedRequest& request, const Tensor& hidden) {
         return pipelines.embedder->finish(request, hidden);
@@ -118,7 +118,7 @@ void classify_inputs(const ModelHandle& model, const ExchangeHandle& exchange,
                      const std::vector<ClassifierInput>& inputs, ClassifyDone done) {
   const pipelines::TextClassifier& classifier = *model->pipelines().classifier;
   encode<pipelines::Classified>(
-      *model, exchange->call(model), inputs.size(),
+      *model->text_encoder(), exchange->call(model), inputs.size(),
       [&](size_t i) { return classifier.prepare(inputs[i].text, {.pairs = inputs[i].pair}); },
       [&classifier](const pipelines::EncoderRequest& request, const Tensor& hidden) {
         return classifier.finish(request, hidden);

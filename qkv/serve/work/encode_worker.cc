@@ -5,18 +5,15 @@
 #include "qkv/serve/error.h"
 
 namespace qkv::serve {
-namespace {
 
-int64_t tokens_of(const EncodeJob& job) { return std::ssize(job.request->encoding.ids); }
-
-}  // namespace
-
-EncodeWorker::EncodeWorker(const models::TextEncoder& model, const EncodeOptions& options)
-    : model_(model), options_(options) {
+template <class Request>
+EncodeWorker<Request>::EncodeWorker(Encode encode, Tokens tokens, const EncodeOptions& options)
+    : encode_(std::move(encode)), tokens_(std::move(tokens)), options_(options) {
   thread_ = std::thread([this] { run(); });
 }
 
-EncodeWorker::~EncodeWorker() {
+template <class Request>
+EncodeWorker<Request>::~EncodeWorker() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
@@ -25,7 +22,8 @@ EncodeWorker::~EncodeWorker() {
   thread_.join();
 }
 
-void EncodeWorker::submit(const CallHandle& call, std::vector<EncodeJob> jobs) {
+template <class Request>
+void EncodeWorker<Request>::submit(const CallHandle& call, std::vector<Job> jobs) {
   {
     const std::lock_guard lock(mutex_);
     if (stopping_) throw ShuttingDown();
@@ -34,19 +32,21 @@ void EncodeWorker::submit(const CallHandle& call, std::vector<EncodeJob> jobs) {
       counters_.refused += std::ssize(jobs);
       throw QueueFull(waiting_.size());
     }
-    for (EncodeJob& job : jobs) {
-      waiting_tokens_ += tokens_of(job);
+    for (Job& job : jobs) {
+      const int64_t tokens = tokens_(*job.request);
+      waiting_tokens_ += tokens;
       waiting_.push({.id = submitted_++,
                      .client = call->client(),
                      .deadline = call->deadline(),
-                     .job = {call, std::move(job)}});
+                     .job = {call, std::move(job), tokens}});
     }
     counters_.waiting = std::ssize(waiting_);
   }
   changed_.notify_one();
 }
 
-void EncodeWorker::run() {
+template <class Request>
+void EncodeWorker<Request>::run() {
   while (true) {
     std::vector<Queued> batch = next_batch();
     if (batch.empty()) break;
@@ -62,15 +62,16 @@ void EncodeWorker::run() {
         wanted.push_back(std::move(one));
       }
     }
-    if (!wanted.empty()) encode(std::move(wanted));
+    if (!wanted.empty()) run_batch(std::move(wanted));
     counters_.running = 0;
   }
   const std::lock_guard lock(mutex_);
   while (const auto entry = waiting_.pop()) end(entry->job, nullptr, std::make_exception_ptr(ShuttingDown()));
 }
 
-// Waits for texts; none: the worker is stopping.
-std::vector<EncodeWorker::Queued> EncodeWorker::next_batch() {
+// Waits for inputs; none: the worker is stopping.
+template <class Request>
+auto EncodeWorker<Request>::next_batch() -> std::vector<Queued> {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return stopping_ || !waiting_.empty(); });
   if (options_.max_wait.count() > 0) {
@@ -82,8 +83,8 @@ std::vector<EncodeWorker::Queued> EncodeWorker::next_batch() {
   for (int64_t tokens = 0; tokens < options_.batch_tokens;) {
     auto entry = waiting_.pop();
     if (!entry) break;
-    tokens += tokens_of(entry->job.job);
-    waiting_tokens_ -= tokens_of(entry->job.job);
+    tokens += entry->job.tokens;
+    waiting_tokens_ -= entry->job.tokens;
     batch.push_back(std::move(entry->job));
   }
   counters_.waiting = std::ssize(waiting_);
@@ -91,20 +92,18 @@ std::vector<EncodeWorker::Queued> EncodeWorker::next_batch() {
   return batch;
 }
 
-void EncodeWorker::encode(std::vector<Queued> batch) {
-  std::vector<const pipelines::EncoderRequest*> requests;
+template <class Request>
+void EncodeWorker<Request>::run_batch(std::vector<Queued> batch) {
+  std::vector<const Request*> requests;
   for (const Queued& one : batch) requests.push_back(one.job.request.get());
   std::vector<char> ended(batch.size());
   std::exception_ptr error;
   counters_.count_step(std::ssize(batch));
   try {
-    pipelines::encode(
-        model_, requests,
-        [&](size_t i, const Tensor& hidden) {
-          ended[i] = 1;
-          end(batch[i], &hidden, nullptr);
-        },
-        options_.batch_tokens);
+    encode_(requests, [&](size_t i, const Tensor& hidden) {
+      ended[i] = 1;
+      end(batch[i], &hidden, nullptr);
+    });
   } catch (...) {
     error = std::current_exception();
   }
@@ -114,21 +113,25 @@ void EncodeWorker::encode(std::vector<Queued> batch) {
       end(batch[i], nullptr, error);
       continue;
     }
-    // The error may concern another text of the batch.
+    // The error may concern another input of the batch.
     std::vector<Queued> alone;
     alone.push_back(std::move(batch[i]));
-    encode(std::move(alone));
+    run_batch(std::move(alone));
   }
 }
 
-void EncodeWorker::end(const Queued& one, const Tensor* hidden, const std::exception_ptr& error) {
+template <class Request>
+void EncodeWorker<Request>::end(const Queued& one, const Tensor* hidden, const std::exception_ptr& error) {
   if (hidden) {
     ++counters_.done;
-    counters_.tokens_in += tokens_of(one.job);
+    counters_.tokens_in += one.tokens;
   } else {
     ++(error ? counters_.failed : counters_.cancelled);
   }
   one.job.on_done(hidden, error);
 }
+
+template class EncodeWorker<pipelines::EncoderRequest>;
+template class EncodeWorker<pipelines::ImageRequest>;
 
 }  // namespace qkv::serve

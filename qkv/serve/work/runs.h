@@ -38,15 +38,15 @@ Result failed_result(std::string_view error) {
   return result;
 }
 
-// Texts through a text encoder: prepare(i) gives the pipeline's request of text i, finish(request, hidden)
-// its result.
-template <class Result, class Prepare, class Finish>
-void encode(ServedModel& model, const CallHandle& call, size_t texts, const Prepare& prepare,
+// Texts or images through an encoder: prepare(i) gives the pipeline's request of input i, finish(request,
+// hidden) its result.
+template <class Result, class Input, class Prepare, class Finish>
+void encode(EncodeWorker<Input>& encoder, const CallHandle& call, size_t inputs, const Prepare& prepare,
             const Finish& finish, typename Gather<Result>::Done done) {
-  const auto gather = std::make_shared<Gather<Result>>(texts, std::move(done));
-  std::vector<EncodeJob> jobs;
+  const auto gather = std::make_shared<Gather<Result>>(inputs, std::move(done));
+  std::vector<EncodeJob<Input>> jobs;
   std::vector<std::pair<size_t, std::string>> errors;
-  for (size_t i = 0; i < texts; ++i) {
+  for (size_t i = 0; i < inputs; ++i) {
     using Request = decltype(prepare(i));
     const auto request = std::make_shared<const Request>(prepare(i));
     if (!request->error.empty()) {
@@ -63,7 +63,7 @@ void encode(ServedModel& model, const CallHandle& call, size_t texts, const Prep
            }
          }});
   }
-  if (!jobs.empty()) model.encoder()->submit(call, std::move(jobs));
+  if (!jobs.empty()) encoder.submit(call, std::move(jobs));
   for (const auto& [i, error] : errors) gather->put(i, failed_result<Result>(error));
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// A thread that runs the jobs of all clients of a model one after another: what has no batches, such as
-// attention weights and images.
+// A thread that runs the jobs of all clients of a model one after another: what has no batches: scoring,
+// attention weights, decoding of images.
 
 #include <condition_variable>
 #include <exception>

@@ -125,6 +125,24 @@ struct Attention {
   }
 };
 
+std::unique_ptr<TextWorker> make_text_encoder(const models::TextEncoder& model,
+                                              const EncodeOptions& options) {
+  return std::make_unique<TextWorker>(
+      [&model, batch_tokens = options.batch_tokens](const auto& requests, const auto& use) {
+        qkv::pipelines::encode(model, requests, use, batch_tokens);
+      },
+      [](const qkv::pipelines::EncoderRequest& request) { return std::ssize(request.encoding.ids); },
+      options);
+}
+
+// All images have the model's size.
+std::unique_ptr<ImageWorker> make_image_encoder(const qkv::pipelines::ImageEncoderPipeline& pipeline,
+                                                const EncodeOptions& options) {
+  return std::make_unique<ImageWorker>(
+      [&pipeline](const auto& requests, const auto& use) { pipeline.encode(requests, use); },
+      [tokens = pipeline.model().config().tokens()](const auto& /*request*/) { return tokens; }, options);
+}
+
 }  // namespace
 
 ServedModel::ServedModel(std::string name, std::filesystem::path folder, const models::LoadOptions& load,
@@ -155,7 +173,9 @@ ServedModel::ServedModel(std::string name, std::filesystem::path folder, const m
     };
     decoder_ = std::make_unique<DecodeWorker>(engine, options.engine, options.queue);
   } else if (pipelines_.embedder) {
-    encoder_ = std::make_unique<EncodeWorker>(pipelines_.embedder->model(), options.encode);
+    text_encoder_ = make_text_encoder(pipelines_.embedder->model(), options.encode);
+  } else if (pipelines_.image_embedder) {
+    image_encoder_ = make_image_encoder(*pipelines_.image_embedder, options.encode);
   }
 }
 
@@ -186,7 +206,8 @@ explain::AttentionReport ServedModel::attention(const std::string& text, const s
 void ServedModel::for_each_worker(
     const std::function<void(const char* worker, const WorkerCounters& counters)>& use) const {
   if (decoder_) use("decode", decoder_->counters());
-  if (encoder_) use("encode", encoder_->counters());
+  if (text_encoder_) use("encode", text_encoder_->counters());
+  if (image_encoder_) use("encode", image_encoder_->counters());
   use("serial", serial_->counters());
 }
 

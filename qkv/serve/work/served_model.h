@@ -81,7 +81,8 @@ class ServedModel {
 
   // Null if the model has none.
   DecodeWorker* decoder() { return decoder_.get(); }
-  EncodeWorker* encoder() { return encoder_.get(); }
+  TextWorker* text_encoder() { return text_encoder_.get(); }
+  ImageWorker* image_encoder() { return image_encoder_.get(); }
   SerialWorker& serial() { return *serial_; }
 
   // The counters of each worker: "decode", "encode", "serial".
@@ -98,7 +99,8 @@ class ServedModel {
   qkv::pipelines::OpenedModel opened_;
   Pipelines pipelines_;
   std::unique_ptr<DecodeWorker> decoder_;
-  std::unique_ptr<EncodeWorker> encoder_;
+  std::unique_ptr<TextWorker> text_encoder_;
+  std::unique_ptr<ImageWorker> image_encoder_;
   std::unique_ptr<SerialWorker> serial_;
 };
 
