@@ -3,7 +3,7 @@
     python bench/next_sentence_overlap.py --tokenizer bert/tokenizer.json --text valid.txt --statistics train.txt --length 128
 
 Needs PyPI's tokenizers. The pairs are made as qkv makes them (docs/training.md): sentences up to LENGTH tokens, divided at random after
-one of them; the second segment is the rest, or, with probability 0.5, begins at a random sentence of another document. A pair
+one of them, or with --halves in the middle; the second segment is the rest, or, with probability 0.5, begins at a random sentence of another document. A pair
 "follows" if the overlap of its two sets of words exceeds a threshold. The threshold is the best for these pairs, so the accuracies are
 upper bounds. Overlaps: the number of common words, as a share of the smaller set, and weighted by how rare the words are in the
 documents of the second text.
@@ -26,7 +26,7 @@ def documents_of(path):
     return [lines for lines in ([line for line in text.splitlines() if line.strip()] for text in texts) if lines]
 
 
-def pairs_of(documents, capacity, draw):
+def pairs_of(documents, capacity, draw, halves):
     """Lists of token ids: first, second, and whether the second follows."""
     for number, sentences in enumerate(documents):
         begin = 0
@@ -35,7 +35,14 @@ def pairs_of(documents, capacity, draw):
             end = begin + 1
             while end < len(sentences) and (end - begin < 2 or sum(map(len, sentences[begin:end])) < target):
                 end += 1
-            middle = begin + draw.randint(1, end - begin - 1) if end - begin > 1 else end
+            if end - begin < 2:
+                middle = end
+            elif halves:
+                middle = begin + 1
+                while middle + 1 < end and 2 * sum(map(len, sentences[begin:middle])) < target:
+                    middle += 1
+            else:
+                middle = begin + draw.randint(1, end - begin - 1)
             first = sum(sentences[begin:middle], [])
             follows = middle < end and draw.random() < 0.5
             if follows:
@@ -69,6 +76,7 @@ def main():
     parser.add_argument("--text", required=True, help="held-out text: a sentence per line, a blank line between documents")
     parser.add_argument("--statistics", required=True, help="text in which the documents with a word are counted")
     parser.add_argument("--length", type=int, nargs="+", default=[128], help="tokens of an input (default: 128)")
+    parser.add_argument("--halves", action="store_true", help="divide pairs in the middle")
     parser.add_argument("--repeat", type=int, default=5, help="drawings of the pairs (default: %(default)s)")
     a = parser.parse_args()
 
@@ -90,7 +98,7 @@ def main():
     for length in a.length:
         draw, follows, scores, total = random.Random(1), [], ([], [], []), 0
         for _ in range(a.repeat):
-            for first, second, one in pairs_of(documents, length - SPECIAL, draw):
+            for first, second, one in pairs_of(documents, length - SPECIAL, draw, a.halves):
                 left, right = words(first), words(second)
                 common = left & right
                 follows.append(one)

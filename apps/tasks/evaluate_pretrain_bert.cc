@@ -23,7 +23,7 @@ struct EvaluatePretrainBertArguments {
   std::string model, test;
   std::optional<int64_t> max_length;
   int64_t batch_tokens = 4096;
-  bool whole_words = false, json = false;
+  bool halves = false, whole_words = false, json = false;
   models::LoadOptions load;
 };
 
@@ -32,7 +32,8 @@ data::SegmentOptions segment_options(const EvaluatePretrainBertArguments& argume
   constexpr int64_t kUnlimited = 512;  // for a model without a maximum
   const int64_t most = config.max_positions.value_or(kUnlimited);
   data::SegmentOptions segments{.max_length = arguments.max_length.value_or(most),
-                                .pairs = config.next_sentence};
+                                .pairs = config.next_sentence,
+                                .halves = arguments.halves};
   if (segments.max_length > most || segments.max_length < segments.special_tokens() + 2) {
     throw UsageError(concat("--max-length: expected ", segments.special_tokens() + 2, " to ", most,
                             ", the model's maximum, found ", segments.max_length));
@@ -91,14 +92,16 @@ void add_pretrain_bert_evaluation(Command& group) {
       group, "pretrain-bert",
       "Measure masked language modelling and, if the model has its head, next-sentence prediction on a\n"
       "text with one sentence a line and blank lines between documents. Losses are means in nats,\n"
-      "accuracies shares of 1. Masks and pairs are the same for every model with the same tokenizer and\n"
-      "length.",
+      "accuracies shares of 1. Masks and pairs are the same for every model with the same tokenizer,\n"
+      "length and --halves.",
       "qkv evaluate pretrain-bert bert --test books.txt");
   const auto arguments = std::make_shared<EvaluatePretrainBertArguments>();
   add_option(*command, "model", arguments->model, "DIR", "Model folder")->required();
   add_option(*command, "--test", arguments->test, "FILE", "Test text")->required();
   add_option(*command, "--max-length", arguments->max_length, "TOKENS",
              "Length of an input, special tokens included (default: the model's maximum)");
+  command->add_flag("--halves", arguments->halves,
+                    "Divide pairs near their middle, not after a random sentence");
   command->add_flag("--whole-word", arguments->whole_words, "Mask all pieces of a word together");
   add_option(*command, "--batch-tokens", arguments->batch_tokens, "TOKENS",
              "Tokens per batch: affects memory and speed, not results")

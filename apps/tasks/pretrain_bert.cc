@@ -29,6 +29,7 @@ constexpr FieldFlag kPretrainBertFlags[] = {
      "(default: none)"},
     {"--no-nsp", "train.no_nsp", "", "Masked language modelling alone, without next-sentence prediction"},
     {"--short-share", "train.short_share", "SHARE", "Pairs made for a random shorter length"},
+    {"--halves", "train.halves", "", "Divide pairs near their middle, not after a random sentence"},
     {"--neighbours", "train.neighbours", "DOCUMENTS",
      "Take sentences that do not follow from the nearest documents, up to this many before and after;\n"
      "0: from any other document"},

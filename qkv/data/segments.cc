@@ -78,7 +78,7 @@ class Maker {
       Range chunk{begin, begin + 1};
       // Two sentences at least: if a long sentence alone never had a continuation, its length would tell.
       while (chunk.end < all.end && (chunk.size() < 2 || tokens_of(chunk).size() < target)) ++chunk.end;
-      const Range first{begin, chunk.size() < 2 ? chunk.end : begin + 1 + below(chunk.size() - 1)};
+      const Range first{begin, chunk.size() < 2 ? chunk.end : division(chunk, target)};
       const Range rest{first.end, chunk.end};
       if (rest.size() > 0 && random_.uniform() < 0.5f) {
         add_pair(tokens_of(first), tokens_of(rest), true);
@@ -88,6 +88,14 @@ class Maker {
         begin = first.end;
       }
     }
+  }
+
+  // The first sentence of the second segment.
+  int64_t division(Range chunk, int64_t target) {
+    if (!options_.halves) return chunk.begin + 1 + below(chunk.size() - 1);
+    int64_t middle = chunk.begin + 1;
+    while (middle + 1 < chunk.end && 2 * tokens_of({chunk.begin, middle}).size() < target) ++middle;
+    return middle;
   }
 
   // Sentences of another document with at least `least` tokens, or up to its end.

@@ -16,6 +16,9 @@ struct SegmentOptions {
   // sentences of one document (Liu et al. 2019, section 4.2, "DOC-SENTENCES").
   bool pairs = true;
   float short_share = 0.1f;  // of the pairs, which are made for a random length below max_length
+  // Pairs are divided after the sentence that reaches half of the length, in place of a random one: both
+  // segments say something about each other.
+  bool halves = false;
   // The second segment of a pair that does not follow is from one of this many documents before or after the
   // first segment's, or 0: from any other document.
   int64_t neighbours = 0;
@@ -41,10 +44,11 @@ struct Segments {
 
 // The inputs of an epoch, a function of all arguments. Every sentence is in a first segment, or in a second
 // one that follows. Pairs (appendix A.2): two or more sentences are collected up to the length and divided at
-// random after one of them. With probability 0.5, and after the last sentence of a document, the second
-// segment begins at a random sentence of another document, and the unused sentences begin the next pair; else
-// the second segment is the rest. Pairs beyond max_length lose tokens at a random end of the longer segment.
-// Throws UsageError for invalid options, DataError if pairs are wanted of fewer than two documents.
+// random after one of them, or in the middle. With probability 0.5, and after the last sentence of a
+// document, the second segment begins at a random sentence of another document, and the unused sentences
+// begin the next pair; else the second segment is the rest. Pairs beyond max_length lose tokens at a random
+// end of the longer segment. Throws UsageError for invalid options, DataError if pairs are wanted of fewer
+// than two documents.
 std::vector<Segments> make_segments(const SentenceDocuments& documents, const SegmentOptions& options,
                                     uint64_t seed, int64_t epoch);
 

@@ -92,6 +92,26 @@ TEST(Segments, PairsCoverTheText) {
   }
 }
 
+// The first segment ends with the sentence, of at most 20 tokens, that reaches half of the length, unless the
+// document ends.
+TEST(Segments, HalvesDivideNearTheMiddle) {
+  const SentenceDocuments documents = many_documents();
+  const auto near_share = [&](bool halves) {
+    int64_t pairs = 0, near = 0;
+    for (const Segments& one :
+         make_segments(documents, {.max_length = 203, .short_share = 0, .halves = halves}, 5, 0)) {
+      if (one.tokens() < 150) continue;  // the document ended
+      ++pairs;
+      near += std::abs(one.first_tokens - 100) <= 20 ? 1 : 0;
+      EXPECT_LE(one.first_tokens, halves ? 120 : 200);
+    }
+    EXPECT_GT(pairs, 100);
+    return static_cast<double>(near) / static_cast<double>(pairs);
+  };
+  EXPECT_GT(near_share(true), 0.8);
+  EXPECT_LT(near_share(false), 0.4);
+}
+
 TEST(Segments, NeighboursBoundTheOtherDocument) {
   const SentenceDocuments documents = many_documents();
   std::set<int64_t> distances;

@@ -22,6 +22,7 @@ void visit_bert_fields(Options& o, const Visit& visit) {
   visit("train.length_warmup", o.length_warmup, kDecidesWeights);
   visit("train.no_nsp", o.no_nsp, kDecidesWeights);
   visit("train.short_share", o.segments.short_share, kDecidesWeights);
+  visit("train.halves", o.segments.halves, kDecidesWeights);
   visit("train.neighbours", o.segments.neighbours, kDecidesWeights);
   visit("train.mask_rate", o.masking.rate, kDecidesWeights);
   visit("train.mask_share", o.masking.mask_share, kDecidesWeights);
