@@ -55,18 +55,17 @@ and DIR/log.jsonl, or `tensorboard --logdir DIR/runs`.)";
 
 nlohmann::json json_of(const train::Batch& batch) {
   const data::MaskedRows& rows = dynamic_cast<const train::PretrainBertBatch&>(batch).rows;
-  nlohmann::json inputs = nlohmann::json::array(), types = nlohmann::json::array();
+  nlohmann::json inputs = nlohmann::json::array(), types = inputs, positions = inputs;
   for (size_t i = 0; i + 1 < rows.inputs.offsets.size(); ++i) {
     const auto begin = rows.inputs.offsets[i], end = rows.inputs.offsets[i + 1];
     inputs.push_back(std::vector<int32_t>(rows.inputs.ids.begin() + begin, rows.inputs.ids.begin() + end));
     types.push_back(std::vector<int32_t>(rows.types.begin() + begin, rows.types.begin() + end));
+    if (!rows.positions.empty())
+      positions.push_back(std::vector<int32_t>(rows.positions.begin() + begin, rows.positions.begin() + end));
   }
   // `masked` counts tokens from the beginning of the batch.
-  return {{"inputs", inputs},
-          {"types", types},
-          {"masked", rows.masked},
-          {"labels", rows.labels},
-          {"not_next", rows.not_next}};
+  return {{"inputs", inputs},      {"types", types},        {"positions", positions},
+          {"masked", rows.masked}, {"labels", rows.labels}, {"not_next", rows.not_next}};
 }
 
 }  // namespace

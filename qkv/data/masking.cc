@@ -145,6 +145,15 @@ MaskedRows make_rows(const SentenceDocuments& documents, const SegmentBatch& bat
       rows.masked.push_back(static_cast<int32_t>(begin) + at);
       rows.labels.push_back(original[static_cast<size_t>(at)]);
     }
+    if (batch.positions > 0) {
+      const int64_t room = batch.positions - std::ssize(original);
+      if (room < 0) {
+        throw UsageError(concat("positions: expected at least the input's ", original.size(),
+                                " tokens, found ", batch.positions));
+      }
+      auto position = static_cast<int32_t>(random.below(static_cast<uint64_t>(room) + 1));
+      for (size_t t = 0; t < original.size(); ++t) rows.positions.push_back(position++);
+    }
     rows.inputs.end_sequence();
   }
   return rows;

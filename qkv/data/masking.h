@@ -44,16 +44,18 @@ std::vector<int32_t> mask_tokens(std::span<int32_t> ids, const MaskingVocabulary
 
 // A batch.
 struct MaskedRows {
-  TokenRows inputs;             // [CLS] A [SEP] B [SEP], masked
-  std::vector<int32_t> types;   // of each token: 0 up to the first [SEP], then 1
-  std::vector<int32_t> masked;  // ascending rows of the batch to predict
-  std::vector<int32_t> labels;  // their tokens
+  TokenRows inputs;                // [CLS] A [SEP] B [SEP], masked
+  std::vector<int32_t> types;      // of each token: 0 up to the first [SEP], then 1
+  std::vector<int32_t> positions;  // of each token; empty: each input begins at 0
+  std::vector<int32_t> masked;     // ascending rows of the batch to predict
+  std::vector<int32_t> labels;     // their tokens
   // Per input of a pair: 0 if B follows A, else 1, as in transformers. Empty without pairs.
   std::vector<int32_t> not_next;
 };
 
-// The rows of inputs. The masks are a function of (seed, epoch, item): dynamic masking (Liu et al. 2019,
-// section 4.1).
+// The rows of inputs. The masks and random positions are a function of (seed, epoch, item): dynamic masking
+// (Liu et al. 2019, section 4.1). Throws UsageError for an input longer than batch.positions, if that is not
+// 0.
 MaskedRows make_rows(const SentenceDocuments& documents, const SegmentBatch& batch,
                      const MaskingVocabulary& vocabulary, const MaskingOptions& masking, uint64_t seed);
 

@@ -217,7 +217,8 @@ SegmentBatch SegmentCursor::next() {
                       .items = std::move(batch.items),
                       .segments = {},
                       .cost = batch.cost,
-                      .pairs = part.pairs};
+                      .pairs = part.pairs,
+                      .positions = part_ > 0 && part_ + 1 < parts_.size() ? options_.max_length : 0};
   result.segments.reserve(result.items.size());
   for (const int64_t item : result.items) result.segments.push_back(part.segments[static_cast<size_t>(item)]);
   const CursorState following = part.cursor.state();

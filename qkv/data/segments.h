@@ -62,11 +62,15 @@ struct SegmentBatch {
   std::vector<Segments> segments;
   int64_t cost = 0;   // tokens
   bool pairs = true;  // as in the SegmentOptions of the inputs
+  // Each input begins at a random position from which it ends within this many; 0: at the first.
+  int64_t positions = 0;
 };
 
 // An endless sequence of batches, each epoch with its own segments in random order. The first epoch begins
 // with the stages of the warm-up, each a random sample of the text's segments without pairs, at most one
-// pass.
+// pass. From the second stage on, inputs lie anywhere within max_length, so that the positions of longer
+// inputs are trained before these come (Kiyono et al. 2021, "SHAPE: Shifted absolute position embedding for
+// Transformers"). In the first they begin at 0: from few positions a model learns the order of tokens sooner.
 class SegmentCursor {
  public:
   // budget: maximum tokens of a batch. `documents` must outlive it. Throws the errors of make_segments(),

@@ -67,13 +67,14 @@ TextEncoder::TextEncoder(const TextEncoderConfig& config)
   }
 }
 
-Variable TextEncoder::operator()(const Ragged& ids, nn::ForwardContext& context, const Tensor& types) const {
+Variable TextEncoder::operator()(const Ragged& ids, nn::ForwardContext& context, const Tensor& types,
+                                 const Tensor& positions) const {
   if (config_.max_positions && ids.offsets.max_length() > *config_.max_positions) {
     throw UsageError(concat("a text of ", ids.offsets.max_length(), " tokens is longer than the ",
                             *config_.max_positions, " that the model can read"));
   }
   const NameScope scope("encoder");
-  return encoder_(embedding_(ids, context, {.types = types}), ids.offsets, context);
+  return encoder_(embedding_(ids, context, {.positions = positions, .types = types}), ids.offsets, context);
 }
 
 void TextEncoder::refuse(const char* head) const {

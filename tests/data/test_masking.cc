@@ -192,5 +192,40 @@ TEST(Masking, RowsOfABatch) {
   EXPECT_TRUE(changed) << "masks must differ between epochs";
 }
 
+// Inputs of a warm-up: each a run of positions anywhere in the range, with the same masks as without.
+TEST(Masking, InputsMayBeginAtAnyPosition) {
+  const SentenceDocuments documents = testing::counted_documents({{8, 6, 7}, {9, 12}}, 20);
+  SegmentBatch batch{.epoch = 1, .items = {}, .segments = {}, .pairs = false};
+  for (int64_t item = 0; item < 400; ++item) {
+    batch.items.push_back(item);
+    batch.segments.push_back({.first = item % 9, .first_tokens = 4 + static_cast<int32_t>(item % 5)});
+  }
+  const auto rows = [&](int64_t positions) {
+    batch.positions = positions;
+    return make_rows(documents, batch, vocabulary(), {}, 77);
+  };
+  const MaskedRows plain = rows(0), moved = rows(16);
+  EXPECT_TRUE(plain.positions.empty());
+  EXPECT_EQ(moved.inputs.ids, plain.inputs.ids);
+  EXPECT_EQ(moved.masked, plain.masked);
+  ASSERT_EQ(moved.positions.size(), moved.inputs.ids.size());
+  std::set<int32_t> firsts, lasts;
+  for (size_t i = 0; i + 1 < moved.inputs.offsets.size(); ++i) {
+    const auto begin = static_cast<size_t>(moved.inputs.offsets[i]),
+               end = static_cast<size_t>(moved.inputs.offsets[i + 1]);
+    firsts.insert(moved.positions[begin]);
+    lasts.insert(moved.positions[end - 1]);
+    for (size_t row = begin + 1; row < end; ++row)
+      ASSERT_EQ(moved.positions[row], moved.positions[row - 1] + 1) << "input " << i;
+  }
+  EXPECT_EQ(*firsts.begin(), 0);
+  EXPECT_EQ(*firsts.rbegin(), 16 - 6) << "the shortest has 6 tokens";
+  EXPECT_EQ(*lasts.rbegin(), 15);
+  EXPECT_EQ(rows(10).positions.size(), plain.inputs.ids.size());
+  EXPECT_NE(
+      message_of<UsageError>([&] { rows(9); }).find("positions: expected at least the input's 10 tokens"),
+      std::string::npos);
+}
+
 }  // namespace
 }  // namespace qkv::data

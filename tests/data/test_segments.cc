@@ -209,6 +209,7 @@ TEST(SegmentCursor, BeginsWithShortInputs) {
     EXPECT_EQ(batch.epoch, 0);
     EXPECT_FALSE(batch.pairs);
     const size_t stage = i < 5 ? 0 : 1;
+    EXPECT_EQ(batch.positions, stage == 0 ? 0 : 64);
     for (const Segments& one : batch.segments) {
       ASSERT_LE(one.first_tokens + 2, stage == 0 ? 8 : 16);
       ASSERT_EQ(one.second_tokens, 0);
@@ -220,6 +221,7 @@ TEST(SegmentCursor, BeginsWithShortInputs) {
   while (cursor.state().epoch < 2) {
     const SegmentBatch batch = cursor.next(), other = plain.next();
     ASSERT_TRUE(batch.pairs);
+    ASSERT_EQ(batch.positions, 0);
     ASSERT_EQ(batch.epoch, other.epoch);
     ASSERT_EQ(batch.segments, other.segments);
   }
@@ -253,6 +255,7 @@ TEST(SegmentCursor, ContinuesFromAnyPosition) {
         ASSERT_EQ(batch.items, batches[i].items) << from << ' ' << i;
         ASSERT_EQ(batch.segments, batches[i].segments) << from << ' ' << i;
         ASSERT_EQ(batch.pairs, batches[i].pairs) << from << ' ' << i;
+        ASSERT_EQ(batch.positions, batches[i].positions) << from << ' ' << i;
       }
     }
     const int64_t count = SegmentCursor(documents, options, warmup, 4096, 9).batches_in_epoch();

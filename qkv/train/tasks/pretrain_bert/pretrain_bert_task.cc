@@ -116,7 +116,8 @@ BatchLoss PretrainBertTask::loss(const Batch& batch, const BatchSize& step,
                                  nn::ForwardContext& context) const {
   const data::MaskedRows& rows = static_cast<const PretrainBertBatch&>(batch).rows;
   const Ragged inputs = rows.inputs.ragged();
-  const Variable hidden = model_(inputs, context, list(rows.types));
+  const Variable hidden =
+      model_(inputs, context, list(rows.types), rows.positions.empty() ? Tensor() : list(rows.positions));
   // Logits over the vocabulary only where a token is to be predicted. embedding() selects rows of a table.
   const Variable selected = embedding(hidden, list(rows.masked), {}, {});
   const CrossEntropyResult masked = linear_cross_entropy(
