@@ -189,7 +189,7 @@ void add_serve(Command& app) {
   add_option(*command, "--queue", arguments->queue, "N",
              "Requests that may wait for a model; further ones are answered 429");
   add_option(*command, "--max-wait-ms", arguments->max_wait_ms, "MS",
-             "Time that an encoder waits for further texts while its batch is not full");
+             "Time that an encoder waits for further texts or images while its batch is not full");
   add_option(*command, "--deadline", arguments->deadline, "SECONDS",
              "Time from a request to its result; then 504. X-Timeout-Ms asks for less");
   add_option(*command, "--drain", arguments->drain, "SECONDS",
