@@ -197,6 +197,7 @@
 #include "qkv/train/tasks/image/image.h"
 #include "qkv/train/tasks/image/image_reading.h"
 #include "qkv/train/tasks/image/image_scores.h"
+#include "qkv/train/tasks/image/image_start.h"
 #include "qkv/train/tasks/image/image_task.h"
 #include "qkv/train/tasks/labels/classify.h"
 #include "qkv/train/tasks/labels/encoder_start.h"
