@@ -78,6 +78,19 @@ TEST_F(PretrainBertCommand, TrainsEvaluatesAndFillsMasks) {
   EXPECT_NE(filled.out.find("\tc"), std::string::npos) << filled.out << filled.err;
 }
 
+// Pairs divided otherwise are other inputs: the scores are the run's with its option only.
+TEST_F(PretrainBertCommand, EvaluatesHalvesAsTheRunDid) {
+  const json result = run(training("out", {"--halves", "--max-steps", "30", "--validate-every", "30"}));
+  const auto masked_loss = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all{"evaluate", "pretrain-bert",        path("out"),
+                                 "--test",   path("data/valid.txt"), "--json"};
+    all.insert(all.end(), more.begin(), more.end());
+    return run(all)["masked_loss"].get<double>();
+  };
+  EXPECT_NEAR(masked_loss({"--halves"}), result["best"]["masked_loss"].get<double>(), 1e-5);
+  EXPECT_GT(std::abs(masked_loss({}) - masked_loss({"--halves"})), 1e-4);
+}
+
 TEST_F(PretrainBertCommand, ResumesWithoutAnyOptionToTheSameBits) {
   const std::vector<std::string> options{
       "--whole-word", "--length-warmup", "8:2,16:2",       "--halves", "--neighbours",     "3",
