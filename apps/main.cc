@@ -1,15 +1,10 @@
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
-#include <atomic>
-#include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <iostream>
 #include <memory>
 #include <new>
 #include <sstream>
-#include <string_view>
 #include <system_error>
 
 #include "apps/cli/config_file.h"
@@ -19,6 +14,7 @@
 #include "apps/command.h"
 #include "apps/commands.h"
 #include "apps/line_results.h"
+#include "apps/out_of_memory.h"
 #include "qkv/base/error.h"
 #include "qkv/base/log.h"
 #include "qkv/kernels/instruction_set.h"
@@ -86,29 +82,11 @@ int run(CLI::App& program, Command& commands, int argc, char** argv) {
   }
 }
 
-// Set when an allocation has failed.
-std::atomic<bool> out_of_memory = false;
-
-[[noreturn]] void note_and_throw() {
-  out_of_memory = true;
-  throw std::bad_alloc();
-}
-
-// SentencePiece trains on its own threads without catching exceptions, and protobuf, which it uses, throws in
-// destructors: if memory has run out, exits with an error message.
-[[noreturn]] void end_without_memory() {
-  if (!out_of_memory) std::abort();
-  constexpr std::string_view kMessage = "qkv: out of memory\n";
-  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kMessage.data(), kMessage.size());
-  std::_Exit(kFailed);
-}
-
 }  // namespace
 }  // namespace qkv::apps
 
 int main(int argc, char** argv) {
-  std::set_new_handler(qkv::apps::note_and_throw);
-  std::set_terminate(qkv::apps::end_without_memory);
+  qkv::apps::handle_out_of_memory();
   CLI::App program{"qkv: train, run and look into Transformers\n",
                    "qkv"};  // must outlive messages about its options
   qkv::apps::Command commands(program);

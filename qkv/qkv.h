@@ -8,6 +8,7 @@
 #include "qkv/base/log.h"
 #include "qkv/base/parallel.h"
 #include "qkv/base/philox.h"
+#include "qkv/base/reserved_memory.h"
 #include "qkv/base/scope.h"
 #include "qkv/base/stop.h"
 #include "qkv/base/utf8.h"

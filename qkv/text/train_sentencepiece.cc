@@ -17,7 +17,7 @@
 
 #include "qkv/base/error.h"
 #include "qkv/base/philox.h"
-#include "qkv/base/require_memory.h"
+#include "qkv/base/reserved_memory.h"
 #include "qkv/base/stop.h"
 #include "qkv/base/thread.h"
 #include "qkv/base/utf8.h"
@@ -169,7 +169,7 @@ std::string train_to_the_end(const TrainOptions& options) {
       {"eos_id", "-1"},
       {"pad_id", "-1"},
       {"minloglevel", "3"}};
-  require_memory(kRoom);
+  const ReservedMemory reserved(kRoom);
   std::string model;
   const auto status = [&] {
     try {

@@ -45,7 +45,8 @@ const std::vector<CallKind>& call_kinds() {
       {.name = "close", .call = "close", .error = EIO},
       {.name = "unlink", .call = "unlink", .error = EACCES},
       {.name = "mkdir", .call = "mkdir", .error = EACCES},
-      {.name = "malloc", .call = "malloc", .error = ENOMEM},
+      {.name = "malloc", .call = "malloc", .error = ENOMEM, .allocation = true},
+      {.name = "library", .call = "malloc", .error = ENOMEM, .allocation = true, .of_libraries = true},
       {.name = "thread", .call = "thread", .error = EAGAIN, .harmless = true},
       {.name = "no-threads", .call = "thread", .error = EAGAIN, .all_later = true, .harmless = true},
       {.name = "clock-forward", .call = "clock", .error = kDay, .all_later = true, .harmless = true},
@@ -66,17 +67,23 @@ Judge::Judge(const Programs& programs, const Workload& workload, const fs::path&
       out_(scratch / "out" / workload.out),
       log_(scratch / "log") {
   prepare();
-  const Outcome outcome = start(workload_.command, {});
+  const Outcome outcome = start(workload_.command, {.environment = {{"QKV_FAULT_LIBRARIES", "1"}}});
   if (outcome.status != 0)
     throw std::runtime_error(workload_.name + " fails without a fault: " + outcome.err);
   results_ = results_of(out_);
   stdout_ = outcome.out;
   std::istringstream log(read_whole(log_));
   std::string word, call;
-  for (long count = 0; log >> word >> call >> count;) counts_[call] = count;
+  long number = 0;
+  while (log >> word) {
+    if (word == "library" && log >> number) of_libraries_.push_back(number);
+    if (word == "count" && log >> call >> number) counts_[call] = number;
+  }
 }
 
-long Judge::calls(const CallKind& kind) const { return counts_.at(kind.call); }
+long Judge::calls(const CallKind& kind) const {
+  return kind.of_libraries ? std::ssize(of_libraries_) : counts_.at(kind.call);
+}
 
 std::vector<std::string> Judge::placed(const std::vector<std::string>& command) const {
   std::vector<std::string> result = command;
@@ -170,6 +177,7 @@ Verdict Judge::verdict_on(const CallKind& kind, const Outcome& outcome, const st
 
 Verdict Judge::run(const CallKind& kind, long index, bool again) const {
   prepare();
+  if (kind.of_libraries) index = of_libraries_.at(static_cast<size_t>(index));
   const std::string fault = std::string(kind.call) + ":" + std::to_string(index) +
                             (kind.all_later ? "+" : "") + ":" + std::to_string(kind.error);
   const Outcome outcome = start(workload_.command, {.environment = {{"QKV_FAULT", fault}}});
@@ -180,9 +188,7 @@ Verdict Judge::run(const CallKind& kind, long index, bool again) const {
   Verdict verdict = verdict_on(kind, outcome, path, again);
   if (!reached && verdict.kind == Verdict::Kind::harmless) verdict.kind = Verdict::Kind::not_reached;
   if (!verdict.complaint.empty()) {
-    const bool in_library =
-        std::string(kind.call) == "malloc" && path.starts_with("lib") && outcome.status > 128;
-    verdict.kind = in_library ? Verdict::Kind::crash_in_library : Verdict::Kind::wrong;
+    verdict.kind = Verdict::Kind::wrong;
     verdict.complaint =
         workload_.name + " " + fault + " " + path + ": " + verdict.complaint + "; stderr: " + outcome.err;
   }

@@ -18,16 +18,17 @@ struct CallKind {
   int error;               // errno; for clocks the jump in seconds
   bool all_later = false;  // all calls from the index on fail
   bool harmless = false;   // the program must succeed
+  bool allocation = false;
+  bool of_libraries = false;  // only those of oneDNN and SentencePiece
 };
 
 const std::vector<CallKind>& call_kinds();
 const CallKind& call_kind(const std::string& name);
 
 struct Verdict {
-  enum class Kind { not_reached, harmless, failed_cleanly, crash_in_library, wrong };
+  enum class Kind { not_reached, harmless, failed_cleanly, wrong };
   Kind kind = Kind::not_reached;
-  // Expected and found, for `wrong` and `crash_in_library` (a signal after a failed allocation in oneDNN or
-  // SentencePiece).
+  // Expected and found, for `wrong`.
   std::string complaint = {};
 };
 
@@ -63,6 +64,7 @@ class Judge {
   std::map<std::string, std::string> results_;
   std::string stdout_;
   std::map<std::string, long> counts_;
+  std::vector<long> of_libraries_;  // indices of allocations
 };
 
 }  // namespace qkv::faults

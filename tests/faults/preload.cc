@@ -4,11 +4,13 @@
 //   QKV_FAULT=CALL:INDEX+:ERROR   and so do all later ones
 //   QKV_FAULT_LOG=FILE            logs the failure and, at exit, the number of calls of each kind; for memory
 //                                 also the requesting library, if it is oneDNN or SentencePiece
-//   QKV_FAULT_TRACE=1             prints the call's backtrace to stderr
+//   QKV_FAULT_LIBRARIES=1         logs the indices of allocations by oneDNN and SentencePiece, which takes
+//   time QKV_FAULT_TRACE=1             prints the call's backtrace to stderr
 //
 // CALL is one of kNames. malloc includes calloc, realloc, posix_memalign, aligned_alloc and memalign, and
-// thereby operator new; mmap is only that of files. Writes to stderr never fail, because the message is
-// tested. "short" writes half of the bytes, "clock" is the wall clock, which jumps by ERROR seconds.
+// thereby operator new; mmap is only that of files. Writes to
+// stderr never fail, because the message is tested. "short" writes half of the bytes, "clock" is the wall
+// clock, which jumps by ERROR seconds.
 //
 // Uses neither the C++ library nor dynamic memory.
 #include <dirent.h>
@@ -16,6 +18,7 @@
 #include <errno.h>
 #include <execinfo.h>
 #include <fcntl.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -29,6 +32,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdint>
 
 extern "C" {
 void* __libc_malloc(size_t);            // NOLINT: glibc's names of its allocator
@@ -66,6 +70,7 @@ bool all_later = false;
 int error_number = 0;
 int log_file = -1;
 bool trace = false;
+bool log_libraries = false;
 
 template <class Function>
 Function* real(const char* name) {
@@ -89,15 +94,34 @@ struct Line {
   void write(int file) const { ::syscall(SYS_write, file, text, size); }
 };
 
+// Libraries whose allocations are told from others, and their addresses.
+struct Library {
+  const char* name;
+  uintptr_t begin = 0, end = 0;
+};
+Library libraries[] = {{"libdnnl"}, {"libsentencepiece"}};
+
+int find_addresses(dl_phdr_info* info, size_t, void*) {
+  for (Library& library : libraries) {
+    if (!::strstr(info->dlpi_name, library.name)) continue;
+    for (int i = 0; i < info->dlpi_phnum; ++i) {
+      const auto& segment = info->dlpi_phdr[i];
+      if (segment.p_type != PT_LOAD || !(segment.p_flags & PF_X)) continue;
+      library.begin = info->dlpi_addr + segment.p_vaddr;
+      library.end = library.begin + segment.p_memsz;
+    }
+  }
+  return 0;
+}
+
 // The first of these libraries in the call stack; empty: none.
 const char* library_of_call() {
   void* frames[64];
   const int count = ::backtrace(frames, 64);
   for (int i = 0; i < count; ++i) {
-    Dl_info info;
-    if (::dladdr(frames[i], &info) == 0 || !info.dli_fname) continue;
-    for (const char* library : {"libdnnl", "libsentencepiece"}) {
-      if (::strstr(info.dli_fname, library)) return library;
+    const auto address = reinterpret_cast<uintptr_t>(frames[i]);
+    for (const Library& library : libraries) {
+      if (library.begin <= address && address < library.end) return library.name;
     }
   }
   return "";
@@ -132,6 +156,22 @@ bool fails(Call call, const char* path = nullptr) {
   return true;
 }
 
+bool allocation_fails() {
+  static thread_local bool searching = false;  // backtrace() may allocate
+  if (log_libraries && armed && !searching) {
+    searching = true;
+    if (*library_of_call()) {
+      Line line;
+      line.add("library ");
+      line.add(counts[kMalloc].load());
+      line.add("\n");
+      line.write(log_file);
+    }
+    searching = false;
+  }
+  return fails(kMalloc);
+}
+
 bool fails_on(Call call, int file) {
   if (!armed || file == log_file) return false;
   char link[32], path[512];
@@ -146,6 +186,7 @@ void read_settings() {
     log_file = static_cast<int>(
         ::syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
   trace = ::getenv("QKV_FAULT_TRACE") != nullptr;
+  log_libraries = log_file >= 0 && ::getenv("QKV_FAULT_LIBRARIES");
   const char* fault = ::getenv("QKV_FAULT");
   const char* index = fault ? ::strchr(fault, ':') : nullptr;
   if (!index) return;
@@ -181,6 +222,7 @@ int armed_main(int count, char** arguments, char** environment) {
   read_settings();
   void* frame[1];
   ::backtrace(frame, 1);  // loads its library now
+  ::dl_iterate_phdr(find_addresses, nullptr);
   armed = true;
   return real_main(count, arguments, environment);
 }
@@ -203,21 +245,21 @@ EXPORT int __libc_start_main(Main* main, int count, char** arguments, void (*ini
 }
 
 // Memory.
-EXPORT void* malloc(size_t size) noexcept { return fails(kMalloc) ? nullptr : __libc_malloc(size); }
+EXPORT void* malloc(size_t size) noexcept { return allocation_fails() ? nullptr : __libc_malloc(size); }
 EXPORT void* calloc(size_t count, size_t size) noexcept {
-  return fails(kMalloc) ? nullptr : __libc_calloc(count, size);
+  return allocation_fails() ? nullptr : __libc_calloc(count, size);
 }
 EXPORT void* realloc(void* block, size_t size) noexcept {
-  return fails(kMalloc) ? nullptr : __libc_realloc(block, size);
+  return allocation_fails() ? nullptr : __libc_realloc(block, size);
 }
 EXPORT void* memalign(size_t alignment, size_t size) noexcept {
-  return fails(kMalloc) ? nullptr : __libc_memalign(alignment, size);
+  return allocation_fails() ? nullptr : __libc_memalign(alignment, size);
 }
 EXPORT void* aligned_alloc(size_t alignment, size_t size) noexcept {
-  return fails(kMalloc) ? nullptr : __libc_memalign(alignment, size);
+  return allocation_fails() ? nullptr : __libc_memalign(alignment, size);
 }
 EXPORT int posix_memalign(void** block, size_t alignment, size_t size) noexcept {
-  if (fails(kMalloc)) return ENOMEM;
+  if (allocation_fails()) return ENOMEM;
   void* const memory = __libc_memalign(alignment, size);
   if (!memory) return ENOMEM;
   *block = memory;

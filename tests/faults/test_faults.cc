@@ -32,8 +32,7 @@ void expect_dealt_with(const std::string& name) {
   const long wanted = more ? std::atol(more) : 0;
   long failures = 0, harmless = 0;
   for (const CallKind& kind : call_kinds()) {
-    const bool memory = std::string(kind.call) == "malloc";
-    for (const long index : some_of(judge.calls(kind), wanted > 0 ? wanted : memory ? 6 : 3)) {
+    for (const long index : some_of(judge.calls(kind), wanted > 0 ? wanted : kind.allocation ? 6 : 3)) {
       const Verdict verdict = judge.run(kind, index, /*again=*/true);
       EXPECT_NE(verdict.kind, Verdict::Kind::wrong) << verdict.complaint;
       failures += verdict.kind == Verdict::Kind::failed_cleanly;

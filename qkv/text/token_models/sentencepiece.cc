@@ -8,7 +8,7 @@
 
 #include "qkv/base/error.h"
 #include "qkv/base/log.h"
-#include "qkv/base/require_memory.h"
+#include "qkv/base/reserved_memory.h"
 #include "qkv/text/steps/charsmap.h"
 #include "qkv/text/token_models/proto_fields.h"
 
@@ -169,7 +169,7 @@ struct SentencePieceModel::Processor {
 SentencePieceModel::SentencePieceModel(std::string bytes, std::string name)
     : bytes_(std::move(bytes)), name_(std::move(name)) {
   check_charsmaps(bytes_, name_);
-  require_memory(kRoom + 16 * bytes_.size());
+  const ReservedMemory reserved(kRoom + 16 * bytes_.size());
   auto processor = std::make_unique<Processor>();
   if (const std::string reason = load(processor->library, bytes_); !reason.empty()) {
     throw DataError(concat(name_, ": expected a SentencePiece model, found ", bytes_.size(),
@@ -211,7 +211,7 @@ SpecialTokens SentencePieceModel::special_tokens() const {
 }
 
 void SentencePieceModel::encode(std::string_view text, const EachPiece& each) const {
-  require_memory(kRoom);
+  const ReservedMemory reserved(kRoom);
   const auto cut = processor_->library.EncodeAsImmutableProto({text.data(), text.size()});
   for (size_t i = 0; i < cut.pieces_size(); ++i) {
     const auto one = cut.pieces(static_cast<int>(i));
@@ -220,7 +220,7 @@ void SentencePieceModel::encode(std::string_view text, const EachPiece& each) co
 }
 
 std::string SentencePieceModel::decode(const std::vector<std::string>& pieces) const {
-  require_memory(kRoom);
+  const ReservedMemory reserved(kRoom);
   std::string text;
   check(processor_->library.Decode(pieces, &text), "decode");
   return text;

@@ -10,6 +10,7 @@
 #include <dnnl.hpp>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <shared_mutex>
 #include <string>
 #include <unordered_map>
@@ -17,7 +18,7 @@
 
 #include "qkv/base/error.h"
 #include "qkv/base/per_thread.h"
-#include "qkv/base/require_memory.h"
+#include "qkv/base/reserved_memory.h"
 #include "qkv/kernels/libraries.h"
 #include "qkv/tensor/storage.h"
 
@@ -62,6 +63,8 @@ dnnl::matmul::primitive_desc describe(const Product& p) {
   const auto description = p.bias ? dnnl::matmul::desc(a, b, bias, c) : dnnl::matmul::desc(a, b, c);
   return {description, attributes, engine()};
 }
+
+constexpr size_t kRoom = size_t{16} << 20;  // far more than the code of a product takes
 
 // Calls the library; converts its errors to ours or std::bad_alloc.
 template <class Action>
@@ -129,6 +132,7 @@ struct Compiled {
   // Creating the library's objects takes as long as a small product, so they are created once per thread.
   struct Operands {
     dnnl::memory a, b, bias, c, work;
+    bool have_run = false;
   };
   struct OperandsOfProducts {
     std::unordered_map<const Compiled*, Operands> by_product;
@@ -136,6 +140,9 @@ struct Compiled {
 
   void run(const float* a_data, const void* b_data, const float* bias_data, float* c_data) const {
     Operands& operands = per_thread<OperandsOfProducts>().by_product[this];
+    // The first run creates objects, and compiles code that products share.
+    std::optional<ReservedMemory> reserved;
+    if (!operands.have_run) reserved.emplace(kRoom);
     std::array<dnnl_exec_arg_t, 5> arguments{};
     int count = 0;
     point(operands.a, a, a_data, DNNL_ARG_SRC, arguments, count);
@@ -147,6 +154,7 @@ struct Compiled {
     dnnl::error::wrap_c_api(
         dnnl_primitive_execute(primitive.get(), per_thread<Stream>().own.get(), count, arguments.data()),
         "oneDNN: a product failed");
+    operands.have_run = true;
   }
 };
 
@@ -167,8 +175,7 @@ const Compiled& compiled(const Product& product) {
   if (const Compiled* known = find()) return *known;
   const std::lock_guard one(compiling);
   if (const Compiled* known = find()) return *known;
-  constexpr size_t kRoom = size_t{16} << 20;  // far more than the code of a product takes
-  require_memory(kRoom);
+  const ReservedMemory reserved(kRoom);
   Compiled made = guarded("compile a product", [&] { return Compiled(describe(product)); });
   products_compiled.fetch_add(1, std::memory_order_relaxed);
   const std::unique_lock lock(mutex);
@@ -229,6 +236,7 @@ bool runs_on_slabs() {
     try {
       const SignalsWait signals;
       const OneThread one_thread;
+      const ReservedMemory reserved(kRoom);
       const std::string name = describe({64, 64, 64, false, false, PackLayout::slabs}).impl_info_str();
       return name.starts_with("brg");
     } catch (const dnnl::error& error) {

@@ -1,0 +1,60 @@
+#include "apps/out_of_memory.h"
+
+#include <malloc.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <bit>
+#include <cerrno>
+#include <cstdlib>
+#include <exception>
+#include <new>
+#include <string_view>
+
+#include "qkv/base/reserved_memory.h"
+
+namespace qkv::apps {
+namespace {
+
+std::atomic<bool> failed = false;
+
+void release_or_throw() {
+  if (release_reserved_memory()) return;
+  failed = true;
+  throw std::bad_alloc();
+}
+
+// SentencePiece trains on its own threads without catching exceptions, and protobuf, which it uses, throws in
+// destructors.
+[[noreturn]] void end_without_memory() {
+  if (!failed) std::abort();
+  constexpr std::string_view kMessage = "qkv: out of memory\n";
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kMessage.data(), kMessage.size());
+  std::_Exit(EXIT_FAILURE);
+}
+
+}  // namespace
+
+void handle_out_of_memory() {
+  std::set_new_handler(release_or_throw);
+  std::set_terminate(end_without_memory);
+}
+
+}  // namespace qkv::apps
+
+// oneDNN 2.7 constructs objects in memory from this function without checking it, where no handler is asked.
+// Sanitizers have a function of their own.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+extern "C" int posix_memalign(void** block, size_t alignment, size_t size) noexcept {
+  if (!std::has_single_bit(alignment) || alignment % sizeof(void*) != 0) return EINVAL;
+  const int before = errno;
+  do {
+    if (void* const memory = ::memalign(alignment, size)) {
+      *block = memory;
+      return 0;
+    }
+  } while (qkv::release_reserved_memory());
+  errno = before;
+  return ENOMEM;
+}
+#endif

@@ -1,0 +1,11 @@
+#pragma once
+// The program's answer to failed allocations.
+
+namespace qkv::apps {
+
+// From now on an allocation that fails within a library for which memory was reserved (ReservedMemory) is
+// repeated; any other throws std::bad_alloc. If a library does not let that exception through, the process
+// ends with a message and status 1.
+void handle_out_of_memory();
+
+}  // namespace qkv::apps
