@@ -26,7 +26,7 @@ TrainResult run_checked(const Job& job, RunFolder folder, TrainObserver& observe
     return result;
   } catch (...) {
     try {
-      if (folder.recorded_first()) folder.forget_record();
+      folder.withdraw();
     } catch (const IoError&) {  // the first error is reported
     }
     throw;

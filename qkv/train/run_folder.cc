@@ -73,6 +73,7 @@ void RunFolder::require_there() const {
 
 RunFolder::RunFolder(std::filesystem::path folder, IfRunExists existing) : path_(std::move(folder)) {
   require_fitting_folder(path_, existing);
+  with_io_errors([&] { created_ = !std::filesystem::exists(path_); });
   make_writable_folder(path_);
   lock_ = std::make_unique<FolderLock>(path_);
   struct stat found {};
@@ -137,6 +138,12 @@ void RunFolder::forget_record() {
   // Beside checkpoints it would make the run start over.
   if (error) throw IoError(concat("cannot remove ", (path_ / kRecord).string(), ": ", error.message()));
   if (removed) flush_folder(path_);  // so that it does not reappear after a power cut
+}
+
+void RunFolder::withdraw() {
+  if (recorded_first_) forget_record();
+  std::error_code not_empty;
+  if (created_) std::filesystem::remove(path_, not_empty);
 }
 
 }  // namespace qkv::train

@@ -50,10 +50,11 @@ class RunFolder {
   void record(const Fields& settings);
   // Changes a setting in the run.json that record() wrote, if it is still there.
   void amend_record(const std::string& name, const std::string& value);
-  // Removes run.json: after the first checkpoint, or if the run cannot start. Throws IoError.
+  // Removes run.json, after the first checkpoint. Throws IoError.
   void forget_record();
-  // Whether record() was called and there was no run.json before.
-  bool recorded_first() const { return recorded_first_; }
+  // For a run that cannot start: removes what this object wrote, run.json and the folder if it is empty.
+  // Throws IoError.
+  void withdraw();
 
  private:
   void read_record();
@@ -66,7 +67,7 @@ class RunFolder {
   std::optional<Fields> settings_;
   int64_t steps_ = 0;
   std::optional<Fields> recorded_;  // in run.json, by this process
-  bool recorded_first_ = false;
+  bool created_ = false, recorded_first_ = false;  // there was no folder, no run.json before
 };
 
 }  // namespace qkv::train

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "qkv/train/run_folder.h"
 #include "tests/support/scratch.h"
 
@@ -41,17 +43,38 @@ TEST(RunFolder, SettingsOutliveAKillBeforeTheFirstCheckpoint) {
     RunFolder folder(scratch.path(), IfRunExists::refuse);
     EXPECT_FALSE(folder.settings());
     folder.record(kRunSettings);
-    EXPECT_TRUE(folder.recorded_first());
   }
   {
     RunFolder folder(scratch.path(), IfRunExists::resume);
     EXPECT_EQ(folder.settings(), kRunSettings);
     EXPECT_FALSE(folder.resumes());
     folder.record(kRunSettings);
-    EXPECT_FALSE(folder.recorded_first());
-    folder.forget_record();
+    folder.withdraw();
   }
+  EXPECT_EQ(RunFolder(scratch.path(), IfRunExists::resume).settings(), kRunSettings)
+      << "of the first process";
+  RunFolder(scratch.path(), IfRunExists::resume).forget_record();
   EXPECT_FALSE(RunFolder(scratch.path(), IfRunExists::resume).settings());
+}
+
+TEST(RunFolder, ARunThatCannotStartLeavesNothingOfItsOwn) {
+  const Scratch scratch;
+  const auto withdraw = [](const std::filesystem::path& path) {
+    RunFolder folder(path, IfRunExists::refuse);
+    folder.record(kRunSettings);
+    folder.withdraw();
+  };
+  withdraw(scratch / "own");
+  EXPECT_FALSE(std::filesystem::exists(scratch / "own"));
+  std::filesystem::create_directory(scratch / "empty");
+  withdraw(scratch / "empty");
+  EXPECT_TRUE(std::filesystem::is_empty(scratch / "empty"));
+  {
+    RunFolder folder(scratch / "used", IfRunExists::refuse);
+    std::ofstream(scratch / "used/notes") << "of the user";
+    folder.withdraw();
+  }
+  EXPECT_TRUE(std::filesystem::exists(scratch / "used/notes"));
 }
 
 // A run that replaces another is the one to continue, though the checkpoints are still those of the other.

@@ -176,7 +176,8 @@ TEST_F(ImageTrainingCommand, SpeaksOfItsOwnOptions) {
   failing({"--resize", "30"}, 2, {"--resize: expected a multiple of the patches' 4, found 30"});
   failing({"--hold-out", "5"}, 2, {"--hold-out: expected 0 with validation images"});
   failing({"--labels", path("valid-labels"), "--max-steps", "9"}, 1, {"valid-labels: expected 96 labels"});
-  EXPECT_FALSE(std::filesystem::exists(scratch_ / "out/model.safetensors"));
+  failing({"--train", path("train-labels"), "--max-steps", "9"}, 1, {"train-labels"});
+  EXPECT_FALSE(std::filesystem::exists(scratch_ / "out"));
   run(training("out", {"--max-steps", "8"}));
   expect_failure(
       run_qkv({"train", "image", "--resume", "--out", path("out"), "--max-steps", "9", "--flip", "0"}), 2,
