@@ -32,7 +32,7 @@ constexpr size_t kMaxSentenceBytes = 4192;  // SentencePiece's own limit
 // The trainer's floating-point sums depend on the number of threads, so it is fixed.
 constexpr int kTrainerThreads = 4;
 // Memory for training on a small corpus. The trainer ends the process if an allocation fails.
-constexpr size_t kRoom = size_t{64} << 20;
+constexpr size_t kRoom = size_t{32} << 20;
 
 // Iterates over the sampled sentences of the files. SentencePiece must not see exceptions, so they are stored
 // and rethrown later.

@@ -124,7 +124,7 @@ int run(const Settings& settings) {
       std::vector<long> sizes(static_cast<size_t>(settings.space));
       std::iota(sizes.begin(), sizes.end(), 0);
       row("address space", settings.space, sizes, [&](long i) {
-        constexpr unsigned long kLeast = 60'000'000, kMost = 300'000'000;  // its libraries take 55 MB
+        constexpr unsigned long kLeast = 80'000'000, kMost = 320'000'000;  // its libraries take 65 MB
         return judge.run_within(kLeast + (kMost - kLeast) / static_cast<unsigned long>(settings.space) *
                                              static_cast<unsigned long>(i),
                                 i % settings.again == 0);

@@ -64,7 +64,7 @@ dnnl::matmul::primitive_desc describe(const Product& p) {
   return {description, attributes, engine()};
 }
 
-constexpr size_t kRoom = size_t{16} << 20;  // far more than the code of a product takes
+constexpr size_t kRoom = size_t{8} << 20;  // far more than the code of a product takes
 
 // Calls the library; converts its errors to ours or std::bad_alloc.
 template <class Action>
