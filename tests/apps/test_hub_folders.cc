@@ -151,7 +151,8 @@ TEST(HubFolder, FoldersOfOtherKindsAreNamed) {
   scratch.write("model/llama.Q4_1.gguf", "GGUF");
   refused({"expected config.json, found llama.Q4_1.gguf", "GGUF files are not read"});
   scratch.write("model/adapter_config.json", R"({"peft_type": "LORA"})");
-  refused({"expected config.json, found adapter_config.json", "an adapter", "merge_and_unload"});
+  refused({"expected config.json, found adapter_config.json", "an adapter",
+           "--adapter " + (scratch / "model").string(), "qkv merge"});
   const fs::path quantized =
       changed(scratch, "SmolLM2-135M", {{"quantization_config", {{"quant_method", "awq"}, {"bits", 4}}}});
   expect_failure(

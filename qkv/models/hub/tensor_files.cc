@@ -30,8 +30,8 @@ std::string unreadable_weights(const std::filesystem::path& folder) {
   }
   for (const char* const name : {"adapter_config.json", "adapter_model.safetensors"}) {
     if (!std::filesystem::exists(folder / name)) continue;
-    return concat(name, ": an adapter, which holds changes to the weights of another model; peft's ",
-                  "merge_and_unload().save_pretrained(FOLDER) writes a folder that opens here");
+    return concat(name, ": an adapter, which holds changes to the weights of another model; open that model ",
+                  "with --adapter ", folder.string(), ", or add the two with qkv merge");
   }
   for (const std::filesystem::path& path : files_in(folder)) {
     if (path.extension() != ".gguf") continue;
