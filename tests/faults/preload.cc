@@ -4,8 +4,8 @@
 //   QKV_FAULT=CALL:INDEX+:ERROR   and so do all later ones
 //   QKV_FAULT_LOG=FILE            logs the failure and, at exit, the number of calls of each kind; for memory
 //                                 also the requesting library, if it is oneDNN or SentencePiece
-//   QKV_FAULT_LIBRARIES=1         logs the indices of allocations by oneDNN and SentencePiece, which takes
-//   time QKV_FAULT_TRACE=1             prints the call's backtrace to stderr
+//   QKV_FAULT_LIBRARIES=1         logs the indices of allocations by oneDNN and SentencePiece
+//   QKV_FAULT_TRACE=1             prints the call's backtrace to stderr
 //
 // CALL is one of kNames. malloc includes calloc, realloc, posix_memalign, aligned_alloc and memalign, and
 // thereby operator new; mmap is only that of files. Writes to
@@ -99,7 +99,7 @@ struct Library {
   const char* name;
   uintptr_t begin = 0, end = 0;
 };
-Library libraries[] = {{"libdnnl"}, {"libsentencepiece"}};
+Library libraries[] = {{"libdnnl.so"}, {"libsentencepiece.so"}};
 
 int find_addresses(dl_phdr_info* info, size_t, void*) {
   for (Library& library : libraries) {
