@@ -66,7 +66,7 @@ class RunFolder {
   std::optional<Checkpoint> checkpoint_;
   std::optional<Fields> settings_;
   int64_t steps_ = 0;
-  std::optional<Fields> recorded_;  // in run.json, by this process
+  std::optional<Fields> recorded_;                 // in run.json, by this process
   bool created_ = false, recorded_first_ = false;  // there was no folder, no run.json before
 };
 
