@@ -42,9 +42,13 @@ class Backend {
 
   // Products. A right-hand side is prepared once for any number of products. From f32 blocks [n_i, k],
   // stacked: their transpose [k, sum n_i], for y = x W^T, or unchanged [sum n_i, k], for dx = dy W. It is a
-  // copy: the blocks may change afterwards.
-  virtual std::unique_ptr<const PreparedMatrix> pack_transposed(std::span<const Matrix> blocks) const = 0;
-  virtual std::unique_ptr<const PreparedMatrix> pack_plain(std::span<const Matrix> blocks) const = 0;
+  // copy: the blocks may change afterwards. `operands`: f32, or bf16, to which both sides of the product are
+  // rounded.
+  virtual std::unique_ptr<const PreparedMatrix> pack_transposed(std::span<const Matrix> blocks,
+                                                                DType operands) const = 0;
+  virtual std::unique_ptr<const PreparedMatrix> pack_plain(std::span<const Matrix> blocks,
+                                                           DType operands) const = 0;
+  virtual bool has_fast_bf16() const = 0;  // instructions for bf16 operands
   // The transpose of weights of one dtype, read in place. Products with i8 weights round the rows of a to 8
   // bits, with a zero point, and sum integers exactly.
   virtual std::unique_ptr<const PreparedMatrix> view(std::span<const WeightRows> blocks) const = 0;
@@ -53,7 +57,7 @@ class Backend {
                       Accumulate accumulate) const = 0;
   // c (+)= a^T b, the gradient of a weight. The order of summation depends on the number of rows only.
   virtual void matmul_transposed_a(const Matrix& a, const Matrix& b, const MutableMatrix& c,
-                                   Accumulate accumulate) const = 0;
+                                   Accumulate accumulate, DType operands) const = 0;
 
   // Weight dtype conversions (kernels/weights.h).
   virtual void round_to_bf16(const float* from, BFloat16* to, int64_t count) const = 0;

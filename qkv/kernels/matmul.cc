@@ -32,17 +32,17 @@ void count_product(const Tensor& a, size_t b_element, const Tensor& c, Accumulat
 
 }  // namespace
 
-PackedMatrix PackedMatrix::transposed(std::span<const Tensor> blocks) {
+PackedMatrix PackedMatrix::transposed(std::span<const Tensor> blocks, DType operands) {
   count_packing(blocks);
   PackedMatrix packed;
-  packed.prepared_ = backend(blocks.front().device()).pack_transposed(matrices(blocks));
+  packed.prepared_ = backend(blocks.front().device()).pack_transposed(matrices(blocks), operands);
   return packed;
 }
 
-PackedMatrix PackedMatrix::plain(std::span<const Tensor> blocks) {
+PackedMatrix PackedMatrix::plain(std::span<const Tensor> blocks, DType operands) {
   count_packing(blocks);
   PackedMatrix packed;
-  packed.prepared_ = backend(blocks.front().device()).pack_plain(matrices(blocks));
+  packed.prepared_ = backend(blocks.front().device()).pack_plain(matrices(blocks), operands);
   return packed;
 }
 
@@ -68,11 +68,13 @@ void matmul(const Tensor& a, const WeightView& b, const Tensor& bias, Tensor& c,
       .matmul(matrix(a), *b.prepared(), address(bias), mutable_matrix(c), accumulate);
 }
 
-void matmul_transposed_a(const Tensor& a, const Tensor& b, Tensor& c, Accumulate accumulate) {
+void matmul_transposed_a(const Tensor& a, const Tensor& b, Tensor& c, Accumulate accumulate, DType operands) {
   count_macs(static_cast<uint64_t>(a.numel() * b.dim(1)));
   count_elements(a.numel() + b.numel() + memory_passes(accumulate) * c.numel());
   backend_of("matmul_transposed_a", a, b, c)
-      .matmul_transposed_a(matrix(a), matrix(b), mutable_matrix(c), accumulate);
+      .matmul_transposed_a(matrix(a), matrix(b), mutable_matrix(c), accumulate, operands);
 }
+
+bool has_fast_bf16(Device device) { return backend(device).has_fast_bf16(); }
 
 }  // namespace qkv::kernels

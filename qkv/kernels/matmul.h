@@ -5,6 +5,10 @@
 // fastest) or read in place (inference: no second copy of the model). The two may sum in different orders, so
 // their last bits differ; the caller chooses. A row of the result has the same bits for any number of other
 // rows.
+//
+// Products with a packed right-hand side, and gradients of weights, may round both operands to bf16 (to
+// nearest, ties to even), for mixed-precision training (Kalamkar et al. 2019, "A Study of BFLOAT16 for Deep
+// Learning Training"). Sums and results are f32.
 
 #include <cstdint>
 #include <memory>
@@ -17,14 +21,15 @@ namespace qkv::kernels {
 
 class PreparedMatrix;
 
-// An f32 right-hand side, copied into the layout of the device's product.
+// An f32 right-hand side, copied into the layout of the device's product and rounded to `operands`, f32 or
+// bf16. Products round the left-hand side likewise.
 class PackedMatrix {
  public:
   PackedMatrix() = default;
   // The transpose of stacked blocks: blocks [n_i, k] become a [k, sum n_i] right-hand side, for y = x W^T.
-  static PackedMatrix transposed(std::span<const Tensor> blocks);
+  static PackedMatrix transposed(std::span<const Tensor> blocks, DType operands = DType::f32);
   // Stacked blocks [n_i, k], unchanged: a [sum n_i, k] right-hand side, for dx = dy W.
-  static PackedMatrix plain(std::span<const Tensor> blocks);
+  static PackedMatrix plain(std::span<const Tensor> blocks, DType operands = DType::f32);
 
   bool empty() const { return prepared_ == nullptr; }
   const std::shared_ptr<const PreparedMatrix>& prepared() const { return prepared_; }
@@ -56,6 +61,11 @@ void matmul(const Tensor& a, const WeightView& b, const Tensor& bias, Tensor& c,
 
 // c (+)= a^T b, with a [rows, m], b [rows, n], c [m, n]: the gradient of a weight. The order of summation
 // depends on the number of rows only.
-void matmul_transposed_a(const Tensor& a, const Tensor& b, Tensor& c, Accumulate accumulate);
+void matmul_transposed_a(const Tensor& a, const Tensor& b, Tensor& c, Accumulate accumulate,
+                         DType operands = DType::f32);
+
+// Whether the device has instructions for products of bf16 operands. Without, they take as long as those of
+// f32.
+bool has_fast_bf16(Device device);
 
 }  // namespace qkv::kernels

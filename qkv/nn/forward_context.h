@@ -28,10 +28,15 @@ struct ForwardContext {
   // Gradient checkpointing: layers keep only their results and are run again in the backward pass. Less
   // memory, more time, the same bits.
   bool recompute = false;
+  // In training: the dtype to which products round their operands, f32 or bf16 (WeightLayout::packed_bf16).
+  DType operands = DType::f32;
   AttentionObserver observer = {};
 
   // How linear layers read their weights.
-  WeightLayout weight_layout() const { return training ? WeightLayout::packed : WeightLayout::in_place; }
+  WeightLayout weight_layout() const {
+    if (!training) return WeightLayout::in_place;
+    return operands == DType::bf16 ? WeightLayout::packed_bf16 : WeightLayout::packed;
+  }
 
   // The dropout of the next dropout site.
   kernels::Dropout dropout(float rate) {

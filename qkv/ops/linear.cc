@@ -99,8 +99,9 @@ int64_t LinearWeights::outputs() const {
   return sum;
 }
 
-LinearProduct::LinearProduct(const char* operation, const Variable& x, const LinearWeights& weights)
-    : x_(x), weights_(weights) {
+LinearProduct::LinearProduct(const char* operation, const Variable& x, const LinearWeights& weights,
+                             WeightLayout layout)
+    : x_(x), weights_(weights), layout_(layout) {
   const std::vector<Weight>& all = weights.weights();
   for (size_t i = 0; i < all.size(); ++i) {
     const Tensor& values = all[i].values();
@@ -133,10 +134,9 @@ LinearProduct::LinearProduct(const char* operation, const Variable& x, const Lin
   }
 }
 
-std::shared_ptr<const LinearProduct::RightHandSide> LinearProduct::right_hand_side(
-    WeightLayout layout) const {
+std::shared_ptr<const LinearProduct::RightHandSide> LinearProduct::right_hand_side() const {
   LinearWeights::State& state = *weights_.state_;
-  if (layout == WeightLayout::packed && state.weights[0].dtype() == DType::f32) {
+  if (layout_ != WeightLayout::in_place && state.weights[0].dtype() == DType::f32) {
     {
       const std::lock_guard lock(state.mutex);
       state.in_place = nullptr;  // the weights are about to change
@@ -144,7 +144,7 @@ std::shared_ptr<const LinearProduct::RightHandSide> LinearProduct::right_hand_si
     const ProfileScope profile("packing");
     const MemoryScope memory(MemoryUse::packed);
     return std::make_shared<const RightHandSide>(
-        RightHandSide{PackedMatrix::transposed(dequantized(state.weights)), {}, state.bias()});
+        RightHandSide{PackedMatrix::transposed(dequantized(state.weights), operands()), {}, state.bias()});
   }
   const std::lock_guard lock(state.mutex);
   if (!state.current()) {
@@ -171,7 +171,7 @@ void LinearProduct::multiply(const Tensor& x, const RightHandSide& right, const 
 PackedMatrix LinearProduct::packed_for_backward() const {
   const ProfileScope profile("packing");
   const MemoryScope memory(MemoryUse::packed);
-  return PackedMatrix::plain(dequantized(weights_.weights()));
+  return PackedMatrix::plain(dequantized(weights_.weights()), operands());
 }
 
 void LinearProduct::multiply_backward(const Tensor& dy, const PackedMatrix& weights, Tensor& dx,
@@ -181,14 +181,14 @@ void LinearProduct::multiply_backward(const Tensor& dy, const PackedMatrix& weig
 
 void LinearProduct::add_weight_gradients(const Tensor& x, const Tensor& dy,
                                          const std::vector<Variable>& weights,
-                                         const std::vector<Variable>& biases) {
+                                         const std::vector<Variable>& biases) const {
   int64_t first = 0;
   for (size_t i = 0; i < weights.size(); ++i) {
     const int64_t outputs = weights[i].shape()[0];
     const Tensor columns = dy.columns(first, outputs);
     if (weights[i].requires_grad()) {
       GradientSlot slot = weights[i].gradient_slot();
-      kernels::matmul_transposed_a(columns, x, slot.tensor, slot.accumulate);
+      kernels::matmul_transposed_a(columns, x, slot.tensor, slot.accumulate, operands());
     }
     if (biases[i].requires_grad()) {
       GradientSlot slot = biases[i].gradient_slot();
@@ -214,13 +214,13 @@ bool LinearProduct::has_low_rank() const {
   return found;
 }
 
-Tensor LinearProduct::forward(WeightLayout layout) const {
-  const auto right = right_hand_side(layout);
+Tensor LinearProduct::forward() const {
+  const auto right = right_hand_side();
   Tensor y = Tensor::empty({x_.value().dim(0), weights_.outputs()}, DType::f32, x_.value().device());
   multiply(x_.value(), *right, right->bias, y);
   for_each_low_rank([&](const LowRank& update, int64_t first, int64_t outputs) {
     Tensor columns = y.columns(first, outputs);
-    add_low_rank(x_.value(), update, layout, columns);
+    add_low_rank(x_.value(), update, layout_, columns);
   });
   return y;
 }
@@ -240,8 +240,8 @@ void LinearProduct::backward(const Tensor& dy) const {
 
 Variable linear(const Variable& x, const LinearWeights& weights, WeightLayout layout) {
   const ProfileScope profile("linear");
-  const LinearProduct product("linear", x, weights);
-  const Tensor y = product.forward(layout);
+  const LinearProduct product("linear", x, weights, layout);
+  const Tensor y = product.forward();
   if (!product.records()) return y;
   return Tape::record("linear", y, [product](const Tensor& dy) { product.backward(dy); });
 }

@@ -10,7 +10,7 @@
 
 namespace qkv {
 
-// How a product reads its weights. The two layouts sum in different orders, so their last bits differ.
+// How a product reads its weights. Layouts sum in different orders, so their last bits differ.
 enum class WeightLayout {
   // Reads weights where they are stored, possibly in a mapped file: for inference. Derived data (sums of int8
   // rows, concatenated biases) are computed on first use, and recomputed when a weight has changed.
@@ -18,6 +18,9 @@ enum class WeightLayout {
   // Packs the weights for one product: for training, where weights change after each use and products have
   // many rows. Only f32 is packed; other dtypes are read in place.
   packed,
+  // Likewise, with both operands of the product and of its gradients rounded to bf16 (kernels/matmul.h): for
+  // mixed-precision training. Results, biases and gradients are f32. Low-rank updates are not rounded.
+  packed_bf16,
 };
 
 // The weights of one affine map: y = x [W_1; W_2; ...]^T + [b_1, b_2, ...]. Several maps of the same input

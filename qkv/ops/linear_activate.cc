@@ -10,13 +10,13 @@ namespace qkv {
 
 Variable linear_activate(const Variable& x, const LinearWeights& weights, kernels::Activation activation,
                          const kernels::Dropout& dropout, WeightLayout layout) {
-  const LinearProduct product("linear_activate", x, weights);
+  const LinearProduct product("linear_activate", x, weights, layout);
   require_dropout("linear_activate", dropout);
   // Other activations' derivatives need their input, which must be kept.
   if (product.records() && activation != kernels::Activation::relu)
     return activate(linear(x, weights, layout), activation, dropout);
   const ProfileScope profile("linear_activate");
-  Tensor y = product.forward(layout);
+  Tensor y = product.forward();
   kernels::activate(activation, y, dropout, y);
   if (!product.records()) return y;
   return Tape::record("linear_activate", y, [product, y, factor = dropout.scale()](const Tensor& dy) {

@@ -22,7 +22,7 @@ Tensor scratch(const Shape& shape, Device device) {
 CrossEntropyResult linear_cross_entropy(const Variable& x, const LinearWeights& weights, const Tensor& labels,
                                         const CrossEntropyOptions& options) {
   const ProfileScope profile("cross_entropy");
-  const LinearProduct product("cross_entropy", x, weights);
+  const LinearProduct product("cross_entropy", x, weights, options.layout);
   if (options.chunk_rows < 1) {
     throw UsageError(concat("cross_entropy: chunk_rows: expected at least 1, found ", options.chunk_rows));
   }
@@ -45,7 +45,7 @@ CrossEntropyResult linear_cross_entropy(const Variable& x, const LinearWeights& 
     }
   }
   const bool records = product.records();
-  const auto right = product.right_hand_side(options.layout);
+  const auto right = product.right_hand_side();
   const Tensor& bias = right->bias;
   // Gradients for an upstream gradient of 1. Weight gradients are held in separate variables until
   // backward().
@@ -81,7 +81,7 @@ CrossEntropyResult linear_cross_entropy(const Variable& x, const LinearWeights& 
       Tensor dx_chunk = dx.slice_rows(first, count);
       LinearProduct::multiply_backward(logits, backward, dx_chunk, Accumulate::no);
     }
-    if (records) LinearProduct::add_weight_gradients(x_chunk, logits, weight_gradients, bias_gradients);
+    if (records) product.add_weight_gradients(x_chunk, logits, weight_gradients, bias_gradients);
   }
   const Tensor host_loss = to_host(loss_rows), host_nll = to_host(nll_rows);
   for (const float row : host_loss.values()) result.loss_sum += row;

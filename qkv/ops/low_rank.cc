@@ -16,7 +16,7 @@ Tensor empty(int64_t rows, int64_t cols, const Tensor& like) {
 
 // y (+)= x M^T.
 void multiply(const Tensor& x, const Tensor& matrix, WeightLayout layout, Tensor& y, Accumulate accumulate) {
-  if (layout == WeightLayout::packed) {
+  if (layout != WeightLayout::in_place) {
     kernels::matmul(x, PackedMatrix::transposed({&matrix, 1}), {}, y, accumulate);
   } else {
     const std::array blocks{QuantizedTensor{matrix, {}}};

@@ -54,6 +54,7 @@ template <class Options, class Visit>
 void visit_fields(Options& o, const Visit& visit) {
   visit("train.accumulate", o.accumulate, kDecidesWeights);
   visit("train.recompute", o.recompute, kBookkeeping);
+  visit("train.precision", o.precision, kDecidesWeights);
   visit("train.seed", o.seed, kDecidesWeights);
   visit("train.device", o.device, kDecidesWeights);
   visit("train.average_last", o.average_last, kDecidesWeights);
@@ -123,6 +124,8 @@ std::vector<Field> fields(const TrainOptions& options) {
 
 void TrainOptions::validate() const {
   require("train.accumulate", accumulate, accumulate >= 1, "1 or more");
+  require("train.precision", name_of(precision), precision == DType::f32 || precision == DType::bf16,
+          "f32 or bf16");
   require("optimizer.clip_norm", optimizer.clip_norm, optimizer.clip_norm >= 0, "0 or more");
   require("optimizer.average_decay", optimizer.average_decay,
           optimizer.average_decay >= 0 && optimizer.average_decay < 1, "0 to below 1");

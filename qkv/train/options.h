@@ -26,6 +26,9 @@ struct TrainOptions {
   // Gradient checkpointing: recomputes the activations of layers in the backward pass. Less memory, more
   // time, the same bits.
   bool recompute = false;
+  // The dtype to which products of weights round their operands, f32 or bf16: mixed precision. Weights, sums,
+  // gradients, attention and optimizer remain f32, and so does validation.
+  DType precision = DType::f32;
 
   Device device = Device::cpu;  // device of the model; other devices round differently
 

@@ -255,6 +255,7 @@ void Trainer::run_batch(const Batch& batch, const BatchSize& step) {
   nn::ForwardContext context;
   context.training = true;
   context.recompute = options_.recompute;
+  context.operands = options_.precision;
   context.seed = options_.seed;
   context.step = static_cast<uint32_t>(state_.micro_steps);
 

@@ -95,6 +95,7 @@ ScheduleReport Trainer::measure() {
     nn::ForwardContext context;
     context.training = training;
     context.recompute = training && options_.recompute;
+    context.operands = options_.precision;
     context.seed = options_.seed;
     context.step = ++micro_steps;
     return context;

@@ -30,12 +30,15 @@ struct CpuMatrix final : PreparedMatrix {
 class CpuBackend final : public Backend {
  public:
   DeviceMemory* memory() const override { return nullptr; }
-  std::unique_ptr<const PreparedMatrix> pack_transposed(std::span<const Matrix> blocks) const override {
-    return std::make_unique<const CpuMatrix>(cpu::PackedMatrix::transposed(blocks));
+  std::unique_ptr<const PreparedMatrix> pack_transposed(std::span<const Matrix> blocks,
+                                                        DType operands) const override {
+    return std::make_unique<const CpuMatrix>(cpu::PackedMatrix::transposed(blocks, operands));
   }
-  std::unique_ptr<const PreparedMatrix> pack_plain(std::span<const Matrix> blocks) const override {
-    return std::make_unique<const CpuMatrix>(cpu::PackedMatrix::plain(blocks));
+  std::unique_ptr<const PreparedMatrix> pack_plain(std::span<const Matrix> blocks,
+                                                   DType operands) const override {
+    return std::make_unique<const CpuMatrix>(cpu::PackedMatrix::plain(blocks, operands));
   }
+  bool has_fast_bf16() const override { return cpu::has_fast_bf16(); }
   std::unique_ptr<const PreparedMatrix> view(std::span<const WeightRows> blocks) const override {
     return std::make_unique<const CpuMatrix>(cpu::WeightView(blocks));
   }
@@ -45,9 +48,9 @@ class CpuBackend final : public Backend {
     if (right.packed.empty()) return cpu::matmul(a, right.in_place, bias, c, accumulate);
     cpu::matmul(a, right.packed, bias, c, accumulate);
   }
-  void matmul_transposed_a(const Matrix& a, const Matrix& b, const MutableMatrix& c,
-                           Accumulate accumulate) const override {
-    cpu::matmul_transposed_a(a, b, c, accumulate);
+  void matmul_transposed_a(const Matrix& a, const Matrix& b, const MutableMatrix& c, Accumulate accumulate,
+                           DType operands) const override {
+    cpu::matmul_transposed_a(a, b, c, accumulate, operands);
   }
   void round_to_bf16(const float* from, BFloat16* to, int64_t count) const override {
     cpu::round_to_bf16(from, to, count);

@@ -7,6 +7,10 @@
 // The right-hand side is packed (training: weights are packed once per step, and products of many rows are
 // fastest) or read in place (inference: no second copy of the model). The two sum in different orders, so
 // their last bits differ; the caller chooses.
+//
+// Products with a packed right-hand side, and gradients of weights, may round both operands to bf16
+// (mixed-precision training, Kalamkar et al. 2019, "A Study of BFLOAT16 for Deep Learning Training"). Sums
+// are f32.
 
 #include <cstdint>
 #include <memory>
@@ -17,15 +21,16 @@
 
 namespace qkv::kernels::cpu {
 
-// An f32 right-hand side, copied into the layout of the product.
+// A right-hand side, copied into the layout of the product and rounded to `operands`, f32 or bf16. Products
+// round the left-hand side likewise.
 class PackedMatrix {
  public:
   PackedMatrix() = default;
   // Packs the transpose of stacked row blocks: blocks [n_i, k] become a [k, sum n_i] right-hand side, for y =
   // x W^T.
-  static PackedMatrix transposed(std::span<const Matrix> blocks);
+  static PackedMatrix transposed(std::span<const Matrix> blocks, DType operands = DType::f32);
   // Packs stacked row blocks unchanged: a [sum n_i, k] right-hand side, for dx = dy W.
-  static PackedMatrix plain(std::span<const Matrix> blocks);
+  static PackedMatrix plain(std::span<const Matrix> blocks, DType operands = DType::f32);
 
   bool empty() const { return impl_ == nullptr; }
   int64_t rows() const;  // the inner dimension of the product
@@ -66,7 +71,11 @@ void matmul(const Matrix& a, const WeightView& b, const float* bias, const Mutab
 
 // c (+)= a^T b, with a [rows, m], b [rows, n], c [m, n]: the gradient of a weight. The order of summation
 // depends on the number of rows only.
-void matmul_transposed_a(const Matrix& a, const Matrix& b, const MutableMatrix& c, Accumulate accumulate);
+void matmul_transposed_a(const Matrix& a, const Matrix& b, const MutableMatrix& c, Accumulate accumulate,
+                         DType operands = DType::f32);
+
+// Whether products of bf16 operands are faster than those of f32: the processor has instructions for them.
+bool has_fast_bf16();
 
 // Number of products compiled by oneDNN since the process started.
 uint64_t compiled_products();

@@ -67,12 +67,15 @@ class ReferenceBackend final : public Backend {
  public:
   DeviceMemory* memory() const override { return &reference::memory(); }
 
-  std::unique_ptr<const PreparedMatrix> pack_transposed(std::span<const Matrix> blocks) const override {
-    return reference::pack_transposed(readable_all(blocks));
+  std::unique_ptr<const PreparedMatrix> pack_transposed(std::span<const Matrix> blocks,
+                                                        DType operands) const override {
+    return reference::pack_transposed(readable_all(blocks), operands);
   }
-  std::unique_ptr<const PreparedMatrix> pack_plain(std::span<const Matrix> blocks) const override {
-    return reference::pack_plain(readable_all(blocks));
+  std::unique_ptr<const PreparedMatrix> pack_plain(std::span<const Matrix> blocks,
+                                                   DType operands) const override {
+    return reference::pack_plain(readable_all(blocks), operands);
   }
+  bool has_fast_bf16() const override { return true; }  // as fast as everything else here
   std::unique_ptr<const PreparedMatrix> view(std::span<const WeightRows> blocks) const override {
     std::vector<WeightRows> all(blocks.begin(), blocks.end());
     for (WeightRows& block : all) make_readable(block.data, block.scales);
@@ -83,9 +86,10 @@ class ReferenceBackend final : public Backend {
     reference::matmul(readable_matrix(a), static_cast<const reference::RightHandSide&>(b), readable(bias),
                       readable_matrix(c), accumulate);
   }
-  void matmul_transposed_a(const Matrix& a, const Matrix& b, const MutableMatrix& c,
-                           Accumulate accumulate) const override {
-    reference::matmul_transposed_a(readable_matrix(a), readable_matrix(b), readable_matrix(c), accumulate);
+  void matmul_transposed_a(const Matrix& a, const Matrix& b, const MutableMatrix& c, Accumulate accumulate,
+                           DType operands) const override {
+    reference::matmul_transposed_a(readable_matrix(a), readable_matrix(b), readable_matrix(c), accumulate,
+                                   operands);
   }
 
   void round_to_bf16(const float* from, BFloat16* to, int64_t count) const override {

@@ -1,6 +1,7 @@
 #include "qkv/kernels/reference/matmul.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -20,6 +21,27 @@ void multiply_int8(const QuantizedRow& q, const WeightRows& w, double* y) {
     y[j] = static_cast<double>(sum) * double{q.scale} * double{w.scales[j]};
   }
 }
+
+// A contiguous copy whose values are rounded to the dtype.
+struct Rounded {
+  std::vector<float> values;
+  Matrix matrix;
+
+  Rounded(const Matrix& x, DType operands) {
+    for (int64_t r = 0; r < x.rows; ++r)
+      values.insert(values.end(), x.data + r * x.stride, x.data + r * x.stride + x.cols);
+    round_values(values, operands);
+    matrix = {values.data(), x.rows, x.cols, x.cols};
+  }
+
+  static void round_values(std::vector<float>& values, DType operands) {
+    if (operands != DType::bf16) return;
+    std::vector<BFloat16> rounded(values.size());
+    round_to_bf16(values.data(), rounded.data(), std::ssize(values));
+    for (size_t i = 0; i < values.size(); ++i)
+      values[i] = std::bit_cast<float>(uint32_t{rounded[i].bits} << 16);
+  }
+};
 
 }  // namespace
 
@@ -93,7 +115,7 @@ QuantizedRow quantize_row(const float* x, int64_t count) {
   return q;
 }
 
-std::unique_ptr<RightHandSide> pack_transposed(std::span<const Matrix> blocks) {
+std::unique_ptr<RightHandSide> pack_transposed(std::span<const Matrix> blocks, DType operands) {
   auto b = std::make_unique<RightHandSide>();
   b->rows = blocks.front().cols;
   for (const Matrix& block : blocks) b->cols += block.rows;
@@ -106,10 +128,12 @@ std::unique_ptr<RightHandSide> pack_transposed(std::span<const Matrix> blocks) {
     }
     first += block.rows;
   }
+  Rounded::round_values(b->packed, operands);
+  b->operands = operands;
   return b;
 }
 
-std::unique_ptr<RightHandSide> pack_plain(std::span<const Matrix> blocks) {
+std::unique_ptr<RightHandSide> pack_plain(std::span<const Matrix> blocks, DType operands) {
   auto b = std::make_unique<RightHandSide>();
   b->cols = blocks.front().cols;
   for (const Matrix& block : blocks) {
@@ -119,6 +143,8 @@ std::unique_ptr<RightHandSide> pack_plain(std::span<const Matrix> blocks) {
                        block.data + r * block.stride + block.cols);
     }
   }
+  Rounded::round_values(b->packed, operands);
+  b->operands = operands;
   return b;
 }
 
@@ -135,7 +161,10 @@ void matmul(const Matrix& a, const RightHandSide& b, const float* bias, const Mu
       columns[i] += double{bias[first + static_cast<int64_t>(i) % count]};
     store(columns, count, c.data + first, c.stride, accumulate);
   };
-  if (b.in_place.empty()) return put(product(a, {b.packed.data(), b.rows, b.cols, b.cols}), 0, b.cols);
+  if (b.in_place.empty()) {
+    const Rounded left(a, b.operands);
+    return put(product(left.matrix, {b.packed.data(), b.rows, b.cols, b.cols}), 0, b.cols);
+  }
   int64_t first = 0;
   for (const WeightRows& w : b.in_place) {
     put(product_transposed_b(a, w), first, w.rows);
@@ -143,8 +172,10 @@ void matmul(const Matrix& a, const RightHandSide& b, const float* bias, const Mu
   }
 }
 
-void matmul_transposed_a(const Matrix& a, const Matrix& b, const MutableMatrix& c, Accumulate accumulate) {
-  store(product_transposed_a(a, b), c.cols, c.data, c.stride, accumulate);
+void matmul_transposed_a(const Matrix& a, const Matrix& b, const MutableMatrix& c, Accumulate accumulate,
+                         DType operands) {
+  store(product_transposed_a(Rounded(a, operands).matrix, Rounded(b, operands).matrix), c.cols, c.data,
+        c.stride, accumulate);
 }
 
 }  // namespace qkv::kernels::reference

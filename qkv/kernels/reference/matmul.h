@@ -34,15 +34,17 @@ QuantizedRow quantize_row(const float* x, int64_t count);
 struct RightHandSide final : PreparedMatrix {
   std::vector<float> packed;  // [rows, cols]
   int64_t rows = 0, cols = 0;
+  DType operands = DType::f32;  // of a product with `packed`, whose values are rounded already
   std::vector<WeightRows> in_place;
 };
-std::unique_ptr<RightHandSide> pack_transposed(std::span<const Matrix> blocks);
-std::unique_ptr<RightHandSide> pack_plain(std::span<const Matrix> blocks);
+std::unique_ptr<RightHandSide> pack_transposed(std::span<const Matrix> blocks, DType operands);
+std::unique_ptr<RightHandSide> pack_plain(std::span<const Matrix> blocks, DType operands);
 std::unique_ptr<RightHandSide> view(std::span<const WeightRows> blocks);
 
 // The kernels of kernels/backend.h.
 void matmul(const Matrix& a, const RightHandSide& b, const float* bias, const MutableMatrix& c,
             Accumulate accumulate);
-void matmul_transposed_a(const Matrix& a, const Matrix& b, const MutableMatrix& c, Accumulate accumulate);
+void matmul_transposed_a(const Matrix& a, const Matrix& b, const MutableMatrix& c, Accumulate accumulate,
+                         DType operands);
 
 }  // namespace qkv::kernels::reference

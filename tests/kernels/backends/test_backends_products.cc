@@ -20,27 +20,31 @@ TEST(Backends, Products) {
         const auto result = [&](Call& call) {
           return MutableMatrix{call.output(rows * c_stride), rows, columns, c_stride};
         };
-        expect_agreement(sizes("product with packed weights", n, accumulate), 1e-5, [&](Call& call) {
-          const Matrix blocks[] = {{call.input(3 * inner, 2), 3, inner, inner},
-                                   {call.input(n * (inner + 1), 3), n, inner, inner + 1}};
-          call.kernels.matmul(left(call), *call.kernels.pack_transposed(blocks), call.input(columns, 4),
-                              result(call), accumulate);
-        });
-        expect_agreement(sizes("product with a packed matrix", n, accumulate), 1e-5, [&](Call& call) {
-          const Matrix block{call.input(inner * columns, 2), inner, columns, columns};
-          call.kernels.matmul(left(call), *call.kernels.pack_plain({&block, 1}), nullptr, result(call),
-                              accumulate);
-        });
+        for (const DType operands : {DType::f32, DType::bf16}) {
+          const std::string of = concat(" of ", name_of(operands));
+          expect_agreement(sizes("product with packed weights" + of, n, accumulate), 1e-5, [&](Call& call) {
+            const Matrix blocks[] = {{call.input(3 * inner, 2), 3, inner, inner},
+                                     {call.input(n * (inner + 1), 3), n, inner, inner + 1}};
+            call.kernels.matmul(left(call), *call.kernels.pack_transposed(blocks, operands),
+                                call.input(columns, 4), result(call), accumulate);
+          });
+          expect_agreement(sizes("product with a packed matrix" + of, n, accumulate), 1e-5, [&](Call& call) {
+            const Matrix block{call.input(inner * columns, 2), inner, columns, columns};
+            call.kernels.matmul(left(call), *call.kernels.pack_plain({&block, 1}, operands), nullptr,
+                                result(call), accumulate);
+          });
+          expect_agreement(sizes("gradient of a weight" + of, n, accumulate), 1e-5, [&](Call& call) {
+            const Matrix right{call.input(rows * columns, 2), rows, columns, columns};
+            call.kernels.matmul_transposed_a(left(call), right,
+                                             {call.output(inner * columns), inner, columns, columns},
+                                             accumulate, operands);
+          });
+        }
         expect_agreement(sizes("product with weights in place", n, accumulate), 1e-5, [&](Call& call) {
           const WeightRows blocks[] = {{call.input(3 * inner, 2), DType::f32, nullptr, 3, inner},
                                        {call.input(n * inner, 3), DType::f32, nullptr, n, inner}};
           call.kernels.matmul(left(call), *call.kernels.view(blocks), call.input(columns, 4), result(call),
                               accumulate);
-        });
-        expect_agreement(sizes("gradient of a weight", n, accumulate), 1e-5, [&](Call& call) {
-          const Matrix right{call.input(rows * columns, 2), rows, columns, columns};
-          call.kernels.matmul_transposed_a(
-              left(call), right, {call.output(inner * columns), inner, columns, columns}, accumulate);
         });
       }
     }

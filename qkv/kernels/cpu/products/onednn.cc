@@ -28,7 +28,7 @@ namespace {
 
 using Md = dnnl::memory::desc;
 using Dims = dnnl::memory::dims;
-constexpr auto kF32 = dnnl::memory::data_type::f32;
+constexpr auto kF32 = dnnl::memory::data_type::f32, kBf16 = dnnl::memory::data_type::bf16;
 
 const dnnl::engine& engine() {
   static const dnnl::engine instance(dnnl::engine::kind::cpu, 0);
@@ -39,12 +39,23 @@ struct Stream {
   dnnl::stream own{engine()};
 };
 
-Md row_major(int64_t rows, int64_t cols, int64_t stride) { return Md({rows, cols}, kF32, Dims{stride, 1}); }
+Md row_major(int64_t rows, int64_t cols, int64_t stride, dnnl::memory::data_type type = kF32) {
+  return Md({rows, cols}, type, Dims{stride, 1});
+}
 
 Md packed(PackLayout layout, int64_t rows, int64_t cols) {
-  if (layout == PackLayout::rows) return row_major(rows, cols, cols);
-  return Md({rows, cols}, kF32, dnnl::memory::format_tag::BA16a64b);
+  switch (layout) {
+    case PackLayout::slabs:
+      return Md({rows, cols}, kF32, dnnl::memory::format_tag::BA16a64b);
+    case PackLayout::bf16_slabs:
+      return Md({rows, cols}, kBf16, dnnl::memory::format_tag::BA16a64b2a);
+    case PackLayout::rows:
+      break;
+  }
+  return row_major(rows, cols, cols);
 }
+
+dnnl::memory::data_type type_of(PackLayout layout) { return layout == PackLayout::bf16_slabs ? kBf16 : kF32; }
 
 dnnl::matmul::primitive_desc describe(const Product& p) {
   dnnl::primitive_attr attributes;
@@ -56,7 +67,8 @@ dnnl::matmul::primitive_desc describe(const Product& p) {
     operations.append_sum(1.0f);
     attributes.set_post_ops(operations);
   }
-  const Md a = p.layout ? row_major(p.m, p.k, p.k) : Md({p.m, p.k}, kF32, Dims{1, p.a_stride});
+  const Md a =
+      p.layout ? row_major(p.m, p.k, p.k, type_of(*p.layout)) : Md({p.m, p.k}, kF32, Dims{1, p.a_stride});
   const Md b = p.layout ? packed(*p.layout, p.k, p.n) : row_major(p.k, p.n, p.b_stride);
   const Md c = row_major(p.m, p.n, p.layout ? p.n : p.c_stride);
   const Md bias({1, p.n}, kF32, Dims{p.n, 1});
@@ -138,7 +150,7 @@ struct Compiled {
     std::unordered_map<const Compiled*, Operands> by_product;
   };
 
-  void run(const float* a_data, const void* b_data, const float* bias_data, float* c_data) const {
+  void run(const void* a_data, const void* b_data, const float* bias_data, float* c_data) const {
     Operands& operands = per_thread<OperandsOfProducts>().by_product[this];
     // The first run creates objects, and compiles code that products share.
     std::optional<ReservedMemory> reserved;
@@ -201,7 +213,7 @@ SignalsWait::SignalsWait() {
 
 SignalsWait::~SignalsWait() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
 
-void run(const Product& product, const float* a, const void* b, const float* bias, float* c) {
+void run(const Product& product, const void* a, const void* b, const float* bias, float* c) {
   const Compiled& code = compiled(product);
   guarded("compute a product", [&] { code.run(a, b, bias, c); });
 }
@@ -231,20 +243,32 @@ void limit(InstructionSet set) {
 #endif
 }
 
+namespace {
+
+// Whether oneDNN's fast kernels, which it calls brgemm, compute products of this layout.
+bool is_fast(PackLayout layout) {
+  try {
+    const SignalsWait signals;
+    const OneThread one_thread;
+    const ReservedMemory reserved(kRoom);
+    const std::string name = describe({64, 64, 64, false, false, layout}).impl_info_str();
+    return name.starts_with("brg");
+  } catch (const dnnl::error& error) {
+    // The answer is cached and determines the order of sums.
+    if (error.status == dnnl_out_of_memory) throw std::bad_alloc();
+    return false;
+  }
+}
+
+}  // namespace
+
 bool runs_on_slabs() {
-  static const bool answer = [] {
-    try {
-      const SignalsWait signals;
-      const OneThread one_thread;
-      const ReservedMemory reserved(kRoom);
-      const std::string name = describe({64, 64, 64, false, false, PackLayout::slabs}).impl_info_str();
-      return name.starts_with("brg");
-    } catch (const dnnl::error& error) {
-      // The answer is cached and determines the order of sums.
-      if (error.status == dnnl_out_of_memory) throw std::bad_alloc();
-      return false;
-    }
-  }();
+  static const bool answer = is_fast(PackLayout::slabs);
+  return answer;
+}
+
+bool runs_on_bf16_slabs() {
+  static const bool answer = is_fast(PackLayout::bf16_slabs);
   return answer;
 }
 

@@ -22,16 +22,18 @@ struct Product {
   friend bool operator==(const Product&, const Product&) = default;
 };
 
-// Requires a SignalsWait on the caller's thread and a OneThread on this one.
-void run(const Product& product, const float* a, const void* b, const float* bias, float* c);
+// a and b are f32, or bf16 with PackLayout::bf16_slabs. Requires a SignalsWait on the caller's thread and a
+// OneThread on this one.
+void run(const Product& product, const void* a, const void* b, const float* bias, float* c);
 
 // Limits oneDNN to these instructions; its minimum is SSE4.1. Does nothing on other processors than x86-64.
 // Throws UsageError if it has been used before.
 void limit(InstructionSet set);
 
-// Whether this machine's oneDNN has a fast kernel for PackLayout::slabs. The layout is requested by name: the
-// choice of format_tag::any depends on strides, and with it the bits of a row would.
+// Whether this machine's oneDNN has a fast kernel for PackLayout::slabs, and for bf16_slabs. Layouts are
+// requested by name: the choice of format_tag::any depends on strides, and with it the bits of a row would.
 bool runs_on_slabs();
+bool runs_on_bf16_slabs();
 
 // oneDNN asks OpenMP for the number of threads when it creates and runs a primitive; the answer must be one.
 class OneThread {

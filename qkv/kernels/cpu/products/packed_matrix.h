@@ -14,7 +14,15 @@ enum class PackLayout {
   // rows. The layout of oneDNN's AVX-512 kernel, called BA16a64b.
   slabs,
   rows,  // plain rows
+  // Slabs of 64 columns of bf16; within a slab, pairs of rows whose numbers alternate. Zero-padded to
+  // multiples of 64 columns and 32 rows. The layout of oneDNN's kernels for bf16, called BA16a64b2a.
+  bf16_slabs,
 };
+
+// The rows of bf16_slabs, and of the operand that they are multiplied with, are multiples of it.
+inline constexpr int64_t kBf16Rows = 32;
+
+constexpr int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
 
 // A matrix [rows, cols], in blocks of columns.
 struct cpu::PackedMatrix::Impl {
@@ -25,6 +33,9 @@ struct cpu::PackedMatrix::Impl {
 
   int64_t rows = 0, cols = 0;
   PackLayout layout = PackLayout::rows;
+  // The dtype to which both operands are rounded, f32 or bf16. Without instructions for bf16, the rounded
+  // values are stored as f32.
+  DType operands = DType::f32;
   std::vector<Block> blocks;
 };
 
