@@ -4,16 +4,18 @@
     python bench/compare_training.py pretrain-bert -- --train books.txt --batch-tokens 2048
     python bench/compare_training.py lm --dropout 0 -- --train play.txt --tokenizer chars --preset characters
     python bench/compare_training.py classify -- --train train.txt --from all-MiniLM-L6-v2
+    python bench/compare_training.py lm --precision bf16 --peers eager eager-bf16 -- --train play.txt --tokenizer chars
     python bench/compare_training.py image --dropout 0 -- --train train-images-idx3-ubyte.gz --labels train-labels-idx1-ubyte.gz
 
 Needs torch, transformers, safetensors and tensorboard from PyPI. What follows `--` are options of `qkv train TASK`. Both sides start
 from the same weights (a folder that qkv writes) and use the same examples in the same batches (written by qkv): qkv concatenates them,
 PyTorch pads them. For translation, `--set sort_window=8192` sorts 8,192 pairs by length together, for PyTorch's sake; qkv gains nothing.
 Adam, clipping and the moving average of the weights are equal. The peers (bench/torch_tasks.py) are transformers' models, and for
-translation bench/torch_transformer.py, with scaled_dot_product_attention and PyTorch's fused Adam, with and without torch.compile.
+translation bench/torch_transformer.py, with scaled_dot_product_attention and PyTorch's fused Adam, with and without torch.compile
+and torch.autocast.
 Crops and flips of images are off, as both sides must see the same pixels.
 
-First, losses without dropout must agree. Then runs with dropout alternate, in separate processes, after warm-up steps. Peak
+First, losses without dropout, in f32, must agree. Then runs with dropout alternate, in separate processes, after warm-up steps. Peak
 memory is the process's resident set; the share of PyTorch's libraries before the first step is printed too.
 """
 
@@ -75,10 +77,11 @@ class Comparison:
         a = self.arguments
         self.qkv(self.start, max(a.check, a.warmup + a.steps), 1e-38, 0, 0, "--save-batches", self.batches)
 
-    def qkv_run(self, steps, dropout, rate, warmup):
+    def qkv_run(self, steps, dropout, rate, warmup, precision="f32"):
         """Times and losses of the steps, and peak memory. The first step's time is unknown."""
         folder, own = self.folder / "qkv", self.folder / "own_batches.jsonl"
-        _, memory = self.qkv(folder, steps, rate, warmup, dropout, "--set", "train.log_every=1", "--save-batches", own)
+        _, memory = self.qkv(folder, steps, rate, warmup, dropout, "--set", "train.log_every=1", "--save-batches", own,
+                             *([] if precision == "f32" else ["--precision", precision]))
         if own.read_text().splitlines()[:steps] != self.batches.read_text().splitlines()[:steps]:
             sys.exit(f"{self.batches}: differs from the batches that qkv trained on; was the folder written with other options?")
         from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -89,14 +92,14 @@ class Comparison:
         return {"losses": [event.value for event in losses], "peak_mb": memory,
                 "seconds": [None] + [after - before for before, after in zip(times, times[1:])]}
 
-    def torch_run(self, steps, dropout, rate, warmup, compiled=False):
+    def torch_run(self, steps, dropout, rate, warmup, compiled=False, autocast=False):
         a = self.arguments
         out, memory = run_measured([
             sys.executable, HERE / "torch_training.py", a.task, "--model", self.start, "--batches", self.batches, "--steps", steps,
             "--threads", a.threads, "--dropout", dropout, "--attention-dropout",
             dropout if a.task == "embed" else self.attention_dropout(dropout), "--label-smoothing", a.label_smoothing,
             "--learning-rate", rate, "--warmup-steps", warmup, *(["--images", self.images()] if a.task == "image" else []),
-            *(["--compile"] if compiled else [])])
+            *(["--compile"] if compiled else []), *(["--autocast"] if autocast else [])])
         *lines, last = [json.loads(line) for line in out.splitlines()]
         return {"losses": [line["loss"] for line in lines], "seconds": [line["seconds"] for line in lines],
                 "peak_mb": memory, "idle_mb": last["idle_mb"]}
@@ -127,13 +130,16 @@ class Comparison:
         a = self.arguments
         rows = [json.loads(line) for line in self.batches.read_text().splitlines()][a.warmup:a.warmup + a.steps]
         units = sum(map(self.units_of, rows))
-        names = {"qkv": "qkv", "eager": "PyTorch, eager", "compile": "PyTorch, torch.compile"}
+        names = {"qkv": "qkv" if a.precision == "f32" else f"qkv, {a.precision}", "eager": "PyTorch, eager",
+                 "compile": "PyTorch, torch.compile", "eager-bf16": "PyTorch, eager, autocast to bf16",
+                 "compile-bf16": "PyTorch, torch.compile, autocast to bf16"}
         results = {name: [] for name in names if name == "qkv" or name in a.peers}
         for round_ in range(a.rounds):
             for name, runs in results.items():
                 steps = a.warmup + a.steps
-                runs.append(self.qkv_run(steps, a.dropout, 1e-3, 1000) if name == "qkv" else
-                            self.torch_run(steps, a.dropout, 1e-3, 1000, compiled=name == "compile"))
+                runs.append(self.qkv_run(steps, a.dropout, 1e-3, 1000, a.precision) if name == "qkv" else
+                            self.torch_run(steps, a.dropout, 1e-3, 1000, compiled=name.startswith("compile"),
+                                           autocast=name.endswith("bf16")))
                 runs[-1]["total"] = sum(runs[-1]["seconds"][a.warmup:])
                 print(f"round {round_ + 1} {name}: {units / runs[-1]['total']:.0f} {self.unit}/s", file=sys.stderr)
 
@@ -170,7 +176,9 @@ def main():
     parser.add_argument("--steps", type=int, default=20, help="timed steps per round; 0: none (default: %(default)s)")
     parser.add_argument("--warmup", type=int, default=5, help="warm-up steps before them (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=3, help="(default: %(default)s)")
-    parser.add_argument("--peers", nargs="+", choices=("eager", "compile"), default=["eager"], help="(default: eager)")
+    parser.add_argument("--precision", choices=("f32", "bf16"), default="f32", help="of qkv's timed runs (default: %(default)s)")
+    parser.add_argument("--peers", nargs="+", choices=("eager", "compile", "eager-bf16", "compile-bf16"), default=["eager"],
+                        help="(default: eager)")
     parser.add_argument("--threads", type=int, default=2, help="(default: %(default)s)")
     parser.add_argument("--folder", help="folder for the prepared weights and batches, which later runs reuse "
                                          "(default: a temporary folder)")

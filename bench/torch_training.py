@@ -1,6 +1,6 @@
 """Training steps in PyTorch from a model folder and a file of batches, both written by `qkv train TASK`.
 
-    python bench/torch_training.py TASK --model DIR --batches FILE --threads 2 [--dropout 0.1] [--compile]
+    python bench/torch_training.py TASK --model DIR --batches FILE --threads 2 [--dropout 0.1] [--compile] [--autocast]
 
 Prints one JSON line per step with the loss and the time in seconds, including the creation of padded tensors; the last line has the
 process's memory before the first step. Used by bench/compare_training.py.
@@ -35,6 +35,7 @@ def main():
     parser.add_argument("--warmup-steps", type=int, default=1000)
     parser.add_argument("--average-decay", type=float, default=0.999)
     parser.add_argument("--compile", action="store_true", help="torch.compile(dynamic=True)")
+    parser.add_argument("--autocast", action="store_true", help="mixed precision: torch.autocast to bfloat16")
     arguments = parser.parse_args()
 
     torch.set_num_threads(arguments.threads)
@@ -51,7 +52,8 @@ def main():
 
     for step, batch in enumerate(batches[:arguments.steps], start=1):
         begin = time.perf_counter()
-        loss = forward(*model.tensors(batch))
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=arguments.autocast):
+            loss = forward(*model.tensors(batch))
         loss.backward()
         torch.nn.utils.clip_grad_norm_(parameters, 1.0)
         for group in optimizer.param_groups:

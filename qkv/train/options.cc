@@ -3,6 +3,7 @@
 #include <array>
 
 #include "qkv/base/error.h"
+#include "qkv/ops/quantize.h"
 #include "qkv/train/fields.h"
 
 namespace qkv {
@@ -124,8 +125,8 @@ std::vector<Field> fields(const TrainOptions& options) {
 
 void TrainOptions::validate() const {
   require("train.accumulate", accumulate, accumulate >= 1, "1 or more");
-  require("train.precision", name_of(precision), precision == DType::f32 || precision == DType::bf16,
-          "f32 or bf16");
+  require("train.precision", weight_dtype_name(precision),
+          precision == DType::f32 || precision == DType::bf16, "f32 or bf16");
   require("optimizer.clip_norm", optimizer.clip_norm, optimizer.clip_norm >= 0, "0 or more");
   require("optimizer.average_decay", optimizer.average_decay,
           optimizer.average_decay >= 0 && optimizer.average_decay < 1, "0 to below 1");

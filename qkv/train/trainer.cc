@@ -6,6 +6,8 @@
 
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
+#include "qkv/base/log.h"
+#include "qkv/kernels/matmul.h"
 #include "qkv/ops/linear_cross_entropy.h"
 #include "qkv/ops/profile.h"
 #include "qkv/ops/tape.h"
@@ -58,6 +60,15 @@ TrainOptions validated(TrainOptions options) {
   return options;
 }
 
+// A run may be wanted for its numbers, and one that is resumed elsewhere must have the same settings.
+void note_slow_precision(const TrainOptions& options) {
+  if (options.precision != DType::bf16 || kernels::has_fast_bf16(options.device)) return;
+  log_info(
+      "train.precision = bf16: this processor has no instructions for bf16 products: they take as long as "
+      "those of "
+      "f32");
+}
+
 std::unique_ptr<Task> required(std::unique_ptr<Task> task) {
   if (!task) throw UsageError("trainer: expected a task, found none");
   return task;
@@ -90,6 +101,7 @@ Trainer::Trainer(std::unique_ptr<Task> task, const TrainOptions& options, RunFol
   if (options_.patience > 0 && info_.valid_items == 0) {
     throw UsageError(concat("train.patience: expected 0 without validation data, found ", options_.patience));
   }
+  note_slow_precision(options_);
   adopt_total_steps();
   // Settings in which a resumed run must agree with the checkpoint.
   fields_.push_back({"task", info_.name});

@@ -17,7 +17,7 @@ namespace qkv::train::testing_task {
 namespace {
 
 // The loss of each step, per character.
-std::vector<double> losses_on(Device device, int steps) {
+std::vector<double> losses_on(Device device, int steps, DType operands = DType::f32) {
   const std::string text = "the quick brown fox jumps over the lazy dog while the other fox sleeps on. ";
   CharacterTask task(text + text, text, {});
   task.initialise(7);
@@ -27,7 +27,7 @@ std::vector<double> losses_on(Device device, int steps) {
   std::vector<double> losses;
   for (int step = 1; step <= steps; ++step) {
     const auto batch = batches->next();
-    nn::ForwardContext context{.training = true};
+    nn::ForwardContext context{.training = true, .operands = operands};
     context.seed = 3;
     context.step = static_cast<uint32_t>(step);
     Tape tape;
@@ -45,6 +45,19 @@ TEST(Devices, TrainASmallModel) {
   testing::for_each_device([&](Device device) {
     const std::vector<double> found = losses_on(device, 40);
     for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-3) << "step " << i + 1;
+  });
+}
+
+// Mixed precision learns as well, with other losses. Numbers in the middle of two of bf16 may be rounded to
+// either, so devices agree less than in f32.
+TEST(Devices, TrainASmallModelInMixedPrecision) {
+  const std::vector<double> wide = losses_on(Device::cpu, 40),
+                            expected = losses_on(Device::cpu, 40, DType::bf16);
+  EXPECT_NE(wide, expected);
+  for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(expected[i], wide[i], 0.05) << "step " << i + 1;
+  testing::for_each_device([&](Device device) {
+    const std::vector<double> found = losses_on(device, 40, DType::bf16);
+    for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(found[i], expected[i], 0.02) << "step " << i + 1;
   });
 }
 

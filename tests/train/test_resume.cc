@@ -149,7 +149,7 @@ TEST(Resume, PassesOverATruncatedCheckpointToTheSameBits) {
       std::string::npos);
 }
 
-void expect_the_same_bits_for_one_to_four_threads(std::int64_t steps) {
+void expect_the_same_bits_for_one_to_four_threads(std::int64_t steps, DType precision = DType::f32) {
   const Scratch scratch;
   const int before = threads();
   const auto train_with = [&](int count) {
@@ -162,6 +162,7 @@ void expect_the_same_bits_for_one_to_four_threads(std::int64_t steps) {
     job.task.batch_tokens = 600;
     job.options.max_steps = steps;
     job.options.validate_every = steps / 2;
+    job.options.precision = precision;
     train(job);
     set_threads(before);
     return job.folder;
@@ -177,6 +178,34 @@ TEST(Training, TheSameBitsForOneToFourThreadsAfterAHundredSteps) {
 // Short enough for ThreadSanitizer.
 TEST(Training, TheSameBitsForOneToFourThreadsAfterTenSteps) {
   expect_the_same_bits_for_one_to_four_threads(10);
+}
+
+TEST(Training, TheSameBitsForOneToFourThreadsInMixedPrecision) {
+  expect_the_same_bits_for_one_to_four_threads(10, DType::bf16);
+}
+
+TEST(Resume, InMixedPrecisionToTheSameBits) {
+  const Scratch scratch;
+  TranslationJob job = small_job(scratch, "f32");
+  job.options.max_steps = 6;
+  train(job);
+  job.folder = scratch / "whole";
+  job.options.precision = DType::bf16;
+  train(job);
+  const auto whole = job.folder;
+  EXPECT_NE(read_file(scratch / "f32/model.safetensors"), read_file(whole / "model.safetensors"));
+  job.folder = scratch / "part";
+  job.options.max_steps = 4;
+  train(job);
+  job.options.max_steps = 6;
+  TranslationJob other = resumed(job);
+  other.options.precision = DType::f32;
+  EXPECT_NE(message_of<UsageError>([&] {
+              train(other);
+            }).find("train.precision: expected bf16 as in the checkpoint, found f32"),
+            std::string::npos);
+  EXPECT_EQ(train(resumed(job)).steps, 6);
+  expect_same_run(whole, job.folder);
 }
 
 TEST(Training, TheSameBitsWhereActivationsAreRecomputed) {
