@@ -93,6 +93,7 @@
 #include "qkv/ops/linear.h"
 #include "qkv/ops/linear_activate.h"
 #include "qkv/ops/linear_cross_entropy.h"
+#include "qkv/ops/linear_of.h"
 #include "qkv/ops/low_rank.h"
 #include "qkv/ops/norm.h"
 #include "qkv/ops/profile.h"

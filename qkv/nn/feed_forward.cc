@@ -17,10 +17,20 @@ FeedForward::FeedForward(const FeedForwardOptions& options)
 
 Variable FeedForward::operator()(const Variable& x, ForwardContext& context) const {
   const Dropout dropout = context.dropout(dropout_);
-  if (!gate_) return fc2_(fc1_(x, activation_, dropout, context), context);
-  const Variable inner = linear(x, *both_, context.weight_layout());
-  const int64_t d_ff = inner.value().cols() / 2;
-  return fc2_(gated(inner.columns(0, d_ff), inner.columns(d_ff, d_ff), activation_, dropout), context);
+  if (gate_) {
+    const Variable inner = linear(x, *both_, context.weight_layout());
+    const int64_t d_ff = inner.value().cols() / 2;
+    return fc2_.of([gate = inner.columns(0, d_ff), up = inner.columns(d_ff, d_ff), activation = activation_,
+                    dropout] { return gated(gate, up, activation, dropout); },
+                   context);
+  }
+  // The gradient of relu follows from its result, which the second product needs too. That of other
+  // activations follows from their input, from which the result is computed again.
+  if (!context.training || activation_ == Activation::relu)
+    return fc2_(fc1_(x, activation_, dropout, context), context);
+  return fc2_.of([inner = fc1_(x, context), activation = activation_,
+                  dropout] { return activate(inner, activation, dropout); },
+                 context);
 }
 
 void FeedForward::visit(const ParameterVisitor& visitor) const {

@@ -1,8 +1,12 @@
 #pragma once
 
+#include <functional>
+#include <utility>
+
 #include "qkv/nn/forward_context.h"
 #include "qkv/nn/parameter.h"
 #include "qkv/ops/linear_activate.h"
+#include "qkv/ops/linear_of.h"
 
 namespace qkv::nn {
 
@@ -26,6 +30,10 @@ class Linear {
   Variable operator()(const Variable& x, kernels::Activation activation, const kernels::Dropout& dropout,
                       const ForwardContext& context) const {
     return linear_activate(x, weights_, activation, dropout, context.weight_layout());
+  }
+  // Of an input that is computed again in the backward pass (ops/linear_of.h).
+  Variable of(std::function<Variable()> input, const ForwardContext& context) const {
+    return linear_of(std::move(input), weights_, context.weight_layout());
   }
   // Inference.
   Variable operator()(const Variable& x) const { return linear(x, weights_); }

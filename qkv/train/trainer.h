@@ -92,6 +92,7 @@ class Trainer {
   // False if it was stopped before the end.
   bool validate(bool scheduled);
   bool is_best(const Evaluation& evaluation, double value) const;
+  void export_model();
   void save_checkpoint();
   void set_best_model_aside() const;
   void put_best_model_back() const;

@@ -8,6 +8,7 @@
 #include "qkv/base/files.h"
 #include "qkv/nn/weights_file.h"
 #include "qkv/ops/profile.h"
+#include "qkv/tensor/storage.h"
 #include "qkv/train/average.h"
 #include "qkv/train/trainer.h"
 
@@ -86,8 +87,7 @@ bool Trainer::validate(bool scheduled) {
   const bool best = value && is_best(*found, *value);
   if (best) {
     if (!scheduled && !state_.best.empty()) set_best_model_aside();
-    run_folder_.require_there();
-    task_->export_model(folder_);
+    export_model();
     state_.best = found->metrics;
     state_.best["loss"] = found->loss;
     state_.best_step = state_.steps;
@@ -118,6 +118,14 @@ bool Trainer::validate(bool scheduled) {
   return true;
 }
 
+// The proof of the exported folder maps its weights. Without the cached activations of the steps, it does not
+// raise the peak of memory.
+void Trainer::export_model() {
+  run_folder_.require_there();
+  release_cached_memory();
+  task_->export_model(folder_);
+}
+
 void Trainer::save_checkpoint() {
   const ProfileScope profile = ProfileScope::whole("checkpoint");
   if (const std::string bad = nn::first_non_finite(optimizer_->parameters()); !bad.empty())
@@ -137,8 +145,7 @@ void Trainer::save_checkpoint() {
   // Without a best model, the folder has the latest one.
   if (state_.best.empty()) {
     const EvaluatedWeights weights(*this);
-    run_folder_.require_there();
-    task_->export_model(folder_);
+    export_model();
   }
   remove_old_snapshots();
   observer_->on_checkpoint(state_.steps);

@@ -23,6 +23,7 @@
 #include "qkv/ops/general/weighted_sum.h"
 #include "qkv/ops/linear_activate.h"
 #include "qkv/ops/linear_cross_entropy.h"
+#include "qkv/ops/linear_of.h"
 #include "qkv/ops/norm.h"
 #include "qkv/ops/quantize.h"
 #include "qkv/ops/recompute.h"
@@ -148,6 +149,10 @@ std::vector<OpCase> wider_cases() {
       {"linear_activate",
        {rows, {.good = weight, .free = {0}, .also_fit = {DType::bf16}}},
        [](const auto& in) { return linear_activate(in[0], LinearWeights({in[1]}), Activation::relu); }});
+  cases.push_back(
+      {"linear", {rows, {.good = weight, .free = {0}, .also_fit = {DType::bf16}}}, [](const auto& in) {
+         return linear_of([x = in[0]] { return Variable(x); }, LinearWeights({in[1]}));
+       }});
   cases.push_back({"cross_entropy", {{.good = x}, matrix, {.good = labels}}, [](const auto& in) {
                      return linear_cross_entropy(in[0], LinearWeights({in[1]}), in[2], {}).loss;
                    }});
@@ -458,6 +463,7 @@ TEST(MisusedTape, Gradients) {
   expect_refusal_or(scaled(x.value(), 2).value(), "the gradient after all that", [&] { return x.grad(); });
   expect_refusal("tape", "a second tape", [] { const Tape second; });
   expect_refusal("record", "no backward function", [&] { Tape::record("mine", numbers({1}), {}); });
+  expect_refusal("linear_of", "no function", [&] { linear_of({}, LinearWeights({numbers({1, 1})})); });
   expect_refusal("recomputed", "no function", [&] { recomputed(numbers({1}), {}); });
   const Tape::Pause pause;
   expect_refusal("record", "no tape", [&] { Tape::record("mine", numbers({1}), [](const Tensor&) {}); });

@@ -8,9 +8,11 @@
 #include "qkv/base/scope.h"
 #include "qkv/ops/activation.h"
 #include "qkv/ops/embedding.h"
+#include "qkv/ops/gated.h"
 #include "qkv/ops/general/weighted_sum.h"
 #include "qkv/ops/linear.h"
 #include "qkv/ops/linear_activate.h"
+#include "qkv/ops/linear_of.h"
 #include "qkv/ops/norm.h"
 #include "tests/support/random.h"
 
@@ -207,6 +209,81 @@ TEST(LinearActivate, IsLinearAndThenActivate) {
       expect_same_bits(fused, in_steps);
     }
   }
+}
+
+TEST(LinearOf, IsLinearOfTheFunctionsResult) {
+  for (const bool with_gate : {false, true}) {
+    const std::vector<Tensor> inputs{random_tensor({9, with_gate ? 10 : 5}, 1), random_tensor({7, 5}, 2),
+                                     random_tensor({7}, 3)};
+    for (const float rate : {0.0f, 0.4f}) {
+      const Dropout dropout{.rate = rate, .seed = 5, .step = 2, .site = 3};
+      const auto inner = [&](const Variable& x) {
+        return with_gate ? gated(x.columns(0, 5), x.columns(5, 5), Activation::silu, dropout)
+                         : activate(x, Activation::gelu_exact, dropout);
+      };
+      for (const WeightLayout layout :
+           {WeightLayout::in_place, WeightLayout::packed, WeightLayout::packed_bf16}) {
+        const auto again = run(
+            [&](const auto& in) {
+              return linear_of([&inner, x = in[0]] { return inner(x); }, LinearWeights({in[1]}, {in[2]}),
+                               layout);
+            },
+            inputs);
+        const auto kept =
+            run([&](const auto& in) { return linear(inner(in[0]), LinearWeights({in[1]}, {in[2]}), layout); },
+                inputs);
+        expect_same_bits(again, kept);
+      }
+    }
+  }
+}
+
+TEST(LinearOf, DoesNotKeepTheResult) {
+  const Variable x = Variable::parameter(random_tensor({400, 50}, 1));
+  const LinearWeights weights({Variable::parameter(random_tensor({3, 50}, 2))});
+  int calls = 0;
+  const auto inner = [&] {
+    ++calls;
+    return activate(x, Activation::gelu_exact);
+  };
+  const auto kept_by = [&](const std::function<Variable()>& run) {
+    const size_t before = allocator_stats().in_use;
+    Tape tape;
+    const Variable y = run();
+    return allocator_stats().in_use - before;
+  };
+  const size_t bytes = 400 * 50 * sizeof(float);
+  EXPECT_GE(kept_by([&] { return linear(inner(), weights); }), bytes);
+  EXPECT_LT(kept_by([&] { return linear_of(inner, weights); }), bytes / 2);
+  calls = 0;
+  Tape tape;
+  const Variable y = linear_of(inner, weights);
+  EXPECT_EQ(calls, 1);
+  tape.backward(weighted_sum(y, random_tensor({400, 3}, 3)));
+  EXPECT_EQ(calls, 2);
+}
+
+TEST(LinearOf, RecordsWhatDependsOnAParameter) {
+  const Tensor x = random_tensor({4, 5}, 1), w = random_tensor({3, 5}, 2), dy = random_tensor({4, 3}, 3);
+  const auto of = [&](const Variable& input, const Variable& weight) {
+    return linear_of([input] { return activate(input, Activation::tanh); }, LinearWeights({weight}));
+  };
+  EXPECT_FALSE(of(Variable::parameter(x), w).requires_grad()) << "without a tape";
+  Tape tape;
+  EXPECT_FALSE(of(x, w).requires_grad());
+  const Variable input = Variable::parameter(x), weight = Variable::parameter(w);
+  tape.backward(weighted_sum(of(x, weight), dy));
+  const Tensor expected = weight.grad().clone();
+  weight.set_requires_grad(false);
+  {
+    const Tape::Pause pause;
+    Tape next;
+    next.backward(weighted_sum(of(input, weight), dy));
+  }
+  EXPECT_TRUE(input.has_grad());
+  EXPECT_FALSE(weight.has_grad());
+  EXPECT_EQ(expected.rows(), 3);
+  EXPECT_NE(expected.data()[0], 0);
 }
 
 TEST(ResidualLayerNorm, GivesTheSameBitsInTheBranchsMemory) {

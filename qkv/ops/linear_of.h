@@ -1,0 +1,16 @@
+#pragma once
+// The second half of a feed-forward layer as one operation.
+
+#include <functional>
+
+#include "qkv/ops/linear.h"
+
+namespace qkv {
+
+// linear(input(), weights), for an input that is cheaper to compute again than to keep, such as an
+// activation. Keeps what `input` keeps alive in place of its result, and calls it again in the backward pass;
+// it must reproduce the same bits. Throws the errors of linear(), and UsageError without a function.
+Variable linear_of(std::function<Variable()> input, const LinearWeights& weights,
+                   WeightLayout layout = WeightLayout::in_place);
+
+}  // namespace qkv
