@@ -96,10 +96,13 @@ Outcome for_sizes(const Check& check) {
   return outcome;
 }
 
-Outcome packed_products(const KernelsUnderTest& kernels) {
+Tensor rounded(const Tensor& x, DType dtype) { return dequantize(to_dtype({x}, dtype)); }
+
+Outcome packed_products(const KernelsUnderTest& kernels, DType operands) {
   return for_sizes([&](int64_t rows, int64_t k, int64_t n) {
     const Tensor x = random_tensor({rows, k}, 1), w = random_tensor({n, k}, 2), bias = random_tensor({n}, 3);
-    return check_product(kernels.packed_product(x, w, bias), x, w, bias, no_rounding);
+    return check_product(kernels.packed_product(x, w, bias, operands), rounded(x, operands),
+                         rounded(w, operands), bias, no_rounding);
   });
 }
 
@@ -122,11 +125,12 @@ Outcome products_in_place(const KernelsUnderTest& kernels, DType dtype) {
   });
 }
 
-Outcome weight_gradients(const KernelsUnderTest& kernels) {
+Outcome weight_gradients(const KernelsUnderTest& kernels, DType operands) {
   return for_sizes([&](int64_t rows, int64_t k, int64_t n) {
     const Tensor dy = random_tensor({rows, n}, 1), x = random_tensor({rows, k}, 2);
-    const Tensor found = kernels.weight_gradient(dy, x);
-    const float *const left = dy.data(), *const right = x.data();
+    const Tensor found = kernels.weight_gradient(dy, x, operands);
+    const Tensor read_dy = rounded(dy, operands), read_x = rounded(x, operands);
+    const float *const left = read_dy.data(), *const right = read_x.data();
     Errors errors;
     for (int64_t i = 0; i < n; ++i) {
       for (int64_t j = 0; j < k; ++j) {
@@ -266,9 +270,9 @@ Tensor gradients_of_layer(const Tensor& x, const Offsets& offsets) {
 KernelsUnderTest own_kernels() {
   return {
       .packed_product =
-          [](const Tensor& x, const Tensor& w, const Tensor& bias) {
+          [](const Tensor& x, const Tensor& w, const Tensor& bias, DType operands) {
             Tensor y = Tensor::empty({x.rows(), w.rows()});
-            kernels::matmul(x, kernels::PackedMatrix::transposed({&w, 1}), bias, y, Accumulate::no);
+            kernels::matmul(x, kernels::PackedMatrix::transposed({&w, 1}, operands), bias, y, Accumulate::no);
             return y;
           },
       .product_in_place =
@@ -278,9 +282,9 @@ KernelsUnderTest own_kernels() {
             return y;
           },
       .weight_gradient =
-          [](const Tensor& dy, const Tensor& x) {
+          [](const Tensor& dy, const Tensor& x, DType operands) {
             Tensor dw = Tensor::empty({dy.cols(), x.cols()});
-            kernels::matmul_transposed_a(dy, x, dw, Accumulate::no);
+            kernels::matmul_transposed_a(dy, x, dw, Accumulate::no, operands);
             return dw;
           },
       .attention =
@@ -301,11 +305,13 @@ KernelsUnderTest own_kernels() {
 std::vector<SelfCheck> self_test(const SelfTestOptions& options) {
   const KernelsUnderTest& kernels = options.kernels;
   const std::vector<std::pair<std::string, std::function<Outcome()>>> checks = {
-      {"product, packed weights", [&] { return packed_products(kernels); }},
+      {"product, packed weights", [&] { return packed_products(kernels, DType::f32); }},
+      {"product, packed weights, mixed precision", [&] { return packed_products(kernels, DType::bf16); }},
       {"product, f32 weights in place", [&] { return products_in_place(kernels, DType::f32); }},
       {"product, bf16 weights in place", [&] { return products_in_place(kernels, DType::bf16); }},
       {"product, int8 weights in place", [&] { return products_in_place(kernels, DType::i8); }},
-      {"gradient of a weight", [&] { return weight_gradients(kernels); }},
+      {"gradient of a weight", [&] { return weight_gradients(kernels, DType::f32); }},
+      {"gradient of a weight, mixed precision", [&] { return weight_gradients(kernels, DType::bf16); }},
       {"attention, recorded values", [&] { return recorded_attention(kernels); }},
       {"attention, by definition", [&] { return attention_by_definition(kernels, false); }},
       {"causal attention, by definition", [&] { return attention_by_definition(kernels, true); }},

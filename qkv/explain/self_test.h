@@ -21,11 +21,11 @@ struct SelfCheck {
 
 // The kernels under test: by default qkv's on the host. Tests of the self-test replace one by a wrong kernel.
 struct KernelsUnderTest {
-  // x [rows, k] times the transpose of w [n, k], plus bias [n].
-  std::function<Tensor(const Tensor& x, const Tensor& w, const Tensor& bias)> packed_product;
+  // x [rows, k] times the transpose of w [n, k], plus bias [n]; x and w rounded to `operands`, f32 or bf16.
+  std::function<Tensor(const Tensor& x, const Tensor& w, const Tensor& bias, DType operands)> packed_product;
   std::function<Tensor(const Tensor& x, const QuantizedTensor& w, const Tensor& bias)> product_in_place;
-  // The transpose of dy [rows, n] times x [rows, k].
-  std::function<Tensor(const Tensor& dy, const Tensor& x)> weight_gradient;
+  // The transpose of dy [rows, n] times x [rows, k], both rounded likewise.
+  std::function<Tensor(const Tensor& dy, const Tensor& x, DType operands)> weight_gradient;
   // As multihead_attention(): the output [query tokens, heads * d_v].
   std::function<Tensor(const Tensor& query, const Tensor& key, const Tensor& value, int64_t heads,
                        const AttentionOptions& options)>

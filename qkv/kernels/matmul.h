@@ -64,8 +64,7 @@ void matmul(const Tensor& a, const WeightView& b, const Tensor& bias, Tensor& c,
 void matmul_transposed_a(const Tensor& a, const Tensor& b, Tensor& c, Accumulate accumulate,
                          DType operands = DType::f32);
 
-// Whether the device has instructions for products of bf16 operands. Without, they take as long as those of
-// f32.
+// Whether the device has instructions for products of bf16 operands. Without, those of f32 are faster.
 bool has_fast_bf16(Device device);
 
 }  // namespace qkv::kernels

@@ -63,10 +63,7 @@ TrainOptions validated(TrainOptions options) {
 // A run may be wanted for its numbers, and one that is resumed elsewhere must have the same settings.
 void note_slow_precision(const TrainOptions& options) {
   if (options.precision != DType::bf16 || kernels::has_fast_bf16(options.device)) return;
-  log_info(
-      "train.precision = bf16: this processor has no instructions for bf16 products: they take as long as "
-      "those of "
-      "f32");
+  log_info("train.precision = bf16: this processor has no instructions for bf16 products: f32 is faster");
 }
 
 std::unique_ptr<Task> required(std::unique_ptr<Task> task) {
@@ -262,15 +259,17 @@ void Trainer::train_step() {
   observer_->on_step(report);
 }
 
+nn::ForwardContext Trainer::training_context(uint32_t step) const {
+  return {.training = true,
+          .seed = options_.seed,
+          .step = step,
+          .recompute = options_.recompute,
+          .operands = options_.precision};
+}
+
 void Trainer::run_batch(const Batch& batch, const BatchSize& step) {
   ++state_.micro_steps;
-  nn::ForwardContext context;
-  context.training = true;
-  context.recompute = options_.recompute;
-  context.operands = options_.precision;
-  context.seed = options_.seed;
-  context.step = static_cast<uint32_t>(state_.micro_steps);
-
+  nn::ForwardContext context = training_context(static_cast<uint32_t>(state_.micro_steps));
   Tape tape;
   const BatchLoss result = task_->loss(batch, step, context);
   require_same_curves(state_.window.curves, result);

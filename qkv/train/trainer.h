@@ -82,6 +82,7 @@ class Trainer {
   double time_of_a_checkpoint() const;
 
   void train_step();
+  nn::ForwardContext training_context(uint32_t step) const;  // of a batch
   void run_batch(const Batch& batch, const BatchSize& step);
   [[noreturn]] void fail_not_finite(const std::string& what) const;
   StepReport report_step(double learning_rate);

@@ -91,19 +91,10 @@ ScheduleReport Trainer::measure() {
 
   uint32_t micro_steps = 0;
   StepBatches batches;
-  const auto context_of = [&](bool training) {
-    nn::ForwardContext context;
-    context.training = training;
-    context.recompute = training && options_.recompute;
-    context.operands = options_.precision;
-    context.seed = options_.seed;
-    context.step = ++micro_steps;
-    return context;
-  };
   const auto step = [&] {
     batches = feed_->next();
     for (const auto& batch : batches.batches) {
-      nn::ForwardContext context = context_of(true);
+      nn::ForwardContext context = training_context(++micro_steps);
       Tape tape;
       tape.backward(task_->loss(*batch, batches.size, context).loss);
     }
@@ -132,7 +123,7 @@ ScheduleReport Trainer::measure() {
   if (info_.valid_items > 0) {
     const auto from = std::chrono::steady_clock::now();
     for (const auto& batch : batches.batches) {
-      nn::ForwardContext context = context_of(false);
+      nn::ForwardContext context;
       task_->loss(*batch, batches.size, context);
     }
     report.seconds_per_validation = seconds_since(from) /

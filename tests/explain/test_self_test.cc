@@ -42,10 +42,22 @@ TEST(SelfTest, NamesTheKernelThatIsWrong) {
   };
   using Names = std::vector<std::string>;
   KernelsUnderTest wrong = own;
-  wrong.packed_product = [&](const Tensor& x, const Tensor& w, const Tensor& bias) {
-    return off(own.packed_product(x, w, bias), 1e-3f);
+  for (const DType broken : {DType::f32, DType::bf16}) {
+    const std::string of = broken == DType::bf16 ? ", mixed precision" : "";
+    wrong.packed_product = [&](const Tensor& x, const Tensor& w, const Tensor& bias, DType operands) {
+      return off(own.packed_product(x, w, bias, operands), operands == broken ? 1e-3f : 0);
+    };
+    wrong.weight_gradient = [&](const Tensor& dy, const Tensor& x, DType operands) {
+      return off(own.weight_gradient(dy, x, operands), operands == broken ? 1e-3f : 0);
+    };
+    EXPECT_EQ(failures(wrong), (Names{"product, packed weights" + of, "gradient of a weight" + of}));
+  }
+  // Operands that are not rounded.
+  wrong = own;
+  wrong.packed_product = [&](const Tensor& x, const Tensor& w, const Tensor& bias, DType) {
+    return own.packed_product(x, w, bias, DType::f32);
   };
-  EXPECT_EQ(failures(wrong), Names{"product, packed weights"});
+  EXPECT_EQ(failures(wrong), Names{"product, packed weights, mixed precision"});
 
   wrong = own;
   wrong.product_in_place = [&](const Tensor& x, const QuantizedTensor& w, const Tensor& bias) {
@@ -55,10 +67,10 @@ TEST(SelfTest, NamesTheKernelThatIsWrong) {
   EXPECT_EQ(failures(wrong), (Names{"product, bf16 weights in place", "product, int8 weights in place"}));
 
   wrong = own;
-  wrong.weight_gradient = [&](const Tensor& dy, const Tensor& x) {
-    return off(own.weight_gradient(dy, x), NAN);
+  wrong.weight_gradient = [&](const Tensor& dy, const Tensor& x, DType operands) {
+    return off(own.weight_gradient(dy, x, operands), NAN);
   };
-  EXPECT_EQ(failures(wrong), Names{"gradient of a weight"});
+  EXPECT_EQ(failures(wrong), (Names{"gradient of a weight", "gradient of a weight, mixed precision"}));
 
   wrong = own;
   wrong.attention = [&](const Tensor& query, const Tensor& key, const Tensor& value, int64_t heads,

@@ -41,8 +41,8 @@ constexpr FieldFlag kTrainFlags[] = {
      "Projections to update, separated by commas: q_proj, k_proj, v_proj, out_proj, fc1, fc2, gate"},
     {"--lora-dtype", "lora.dtype", "f32|bf16|int8", "Dtype of the frozen weights under the updates"},
     {"--precision", "train.precision", "f32|bf16",
-     "Operands of products; bf16: mixed precision, up to twice as fast on processors with instructions\n"
-     "for it. Weights, sums and optimizer remain f32"},
+     "Operands of products; bf16: mixed precision, faster on processors with instructions for it. Weights,\n"
+     "sums and optimizer remain f32"},
     {"--recompute", "train.recompute", "", "Gradient checkpointing: less memory, more time, the same bits"},
     {"--seed", "train.seed", "N", "Seed of initial weights, data order and dropout"},
     {"--device", "train.device", "cpu|reference",

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "qkv/kernels/instruction_set.h"
 #include "tests/apps/run.h"
 
 namespace qkv::testing {
@@ -94,33 +93,6 @@ TEST_F(LmCommand, ResumesWithoutAnyOptionToTheSameFiles) {
   run({"train", "--resume", path("part"), "--max-steps", "12", "--threads", "1", "--quiet", "--json"});
   for (const char* file : {"model.safetensors", "config.json", "tokenizer.json", "log.jsonl"})
     EXPECT_EQ(read_file(scratch_ / "part" / file), read_file(scratch_ / "whole" / file)) << file;
-}
-
-TEST_F(LmCommand, TrainsInMixedPrecisionOnEveryProcessor) {
-  const double wide = run(training("f32", {"--max-steps", "20"}))["validation"]["loss"];
-  for (const kernels::InstructionSet set : kernels::instruction_sets()) {
-    SCOPED_TRACE(kernels::name_of(set));
-    const std::string folder = concat("bf16 ", kernels::name_of(set));
-    std::vector<std::string> arguments = training(folder, {"--max-steps", "20", "--precision", "bf16"});
-    std::erase(arguments, "--quiet");  // which drops notes
-    const Outcome outcome = run_qkv(arguments, {.environment = concat("QKV_ISA=", kernels::name_of(set))});
-    ASSERT_EQ(outcome.status, 0) << outcome.err;
-    const double loss = json::parse(outcome.out)["validation"]["loss"];
-    EXPECT_NEAR(loss, wide, 0.02 * wide);
-    EXPECT_NE(loss, wide);
-    // Each set up to AVX-512 lacks the instructions; the ones after it may have them.
-    const bool told = outcome.err.find("has no instructions for bf16 products") != std::string::npos;
-    EXPECT_TRUE(told || set > kernels::InstructionSet::avx512) << outcome.err;
-    EXPECT_FALSE(told && set == kernels::InstructionSet::amx) << outcome.err;
-  }
-  // A run keeps its precision.
-  expect_failure(run_qkv(training("f32", {"--resume", "--precision", "bf16", "--max-steps", "30"})), 2,
-                 {"--precision: expected f32 as in the checkpoint, found bf16"});
-  expect_failure(run_qkv(training("int8", {"--precision", "int8"})), 2,
-                 {"--precision: expected one of f32, bf16, found 'int8'"});
-  expect_failure(run_qkv(training("int8", {"--set", "train.precision=int8"})), 2,
-                 {"--precision: expected f32 or bf16, found int8"});
-  EXPECT_FALSE(std::filesystem::exists(path("int8")));
 }
 
 // SIGKILL as soon as a checkpoint exists, several times.

@@ -2,22 +2,15 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <cstring>
 
 #include "qkv/base/parallel.h"
+#include "qkv/kernels/cpu/products/operands.h"
 
 namespace qkv::kernels::cpu {
 namespace {
 
 // Plain loops, which the compiler vectorises; each weight is converted once.
-
-BFloat16 nearest_bf16(float value) {
-  const auto bits = std::bit_cast<uint32_t>(value);
-  if (std::isnan(value))
-    return {static_cast<uint16_t>((bits >> 16) | 0x40)};  // quiet NaN, because the payload may be truncated
-  return {static_cast<uint16_t>((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16)};
-}
 
 void quantize_row(const float* from, int64_t cols, int8_t* to, float& scale) {
   // Without sign bits, floats compare like their bit patterns as integers.
@@ -67,7 +60,8 @@ int64_t rows_of_piece(int64_t cols) { return std::max<int64_t>(1, kPiece / std::
 
 void round_to_bf16(const float* from, BFloat16* to, int64_t count) {
   parallel_for(count, kPiece, [&](int64_t begin, int64_t end) {
-    std::transform(from + begin, from + end, to + begin, nearest_bf16);
+    const float* const part = from + begin;
+    round_rows(&part, 1, end - begin, to + begin, end - begin);
   });
 }
 
