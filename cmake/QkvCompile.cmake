@@ -7,10 +7,10 @@ if(CCACHE AND (NOT CMAKE_CXX_COMPILER_LAUNCHER OR CMAKE_CXX_COMPILER_LAUNCHER MA
   set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
 endif()
 
-# Commands and tests take longer to compile than to run; the library that they call is fully optimised.
+# Commands and tests take longer to compile than to run; the library that they call is optimised. Likewise with sanitizers.
 set(QKV_PROGRAM_OPTIONS $<$<CONFIG:Release>:-O1>)
 function(qkv_test_options target)
-  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O0>)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release,RelWithDebInfo>:-O0>)
   set_target_properties(${target} PROPERTIES QKV_TEST ON)
 endfunction()
 

@@ -29,7 +29,7 @@ foreach(file IN LISTS files)
     elseif(NOT target STREQUAL folder AND NOT level_${target} LESS level_${folder})
       string(APPEND wrong "qkv/${path} (level ${level_${folder}}) includes ${target} (level ${level_${target}})\n")
     endif()
-    # The device seam: layers above see only kernels of tensors.
+    # The device interface: layers above see only kernels of tensors.
     if(NOT folder STREQUAL "kernels" AND line MATCHES "\"qkv/kernels/(absent/|backend|cpu/|dispatch|reference/)")
       string(APPEND wrong "qkv/${path}: includes what only kernels/ may: ${line}\n")
     endif()

@@ -11,7 +11,7 @@ namespace qkv {
 bool release_reserved_memory() noexcept;
 
 // Memory reserved while it lives, for calls of libraries on this thread that do not handle failed
-// allocations (protobuf, within SentencePiece, throws in destructors; oneDNN 2.7 does not check its machine
+// allocations (protobuf, within SentencePiece, throws in destructors; oneDNN 2.6 does not check its machine
 // code). `bytes` is more than the call uses.
 class ReservedMemory {
  public:

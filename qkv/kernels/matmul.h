@@ -1,10 +1,10 @@
 #pragma once
 // Matrix products. All matrices are f32 [rows, cols], possibly columns of wider ones, on one device.
 //
-// The right-hand side is packed (training: weights are packed once per step, and products of many rows are
-// fastest) or read in place (inference: no second copy of the model). The two may sum in different orders, so
-// their last bits differ; the caller chooses. A row of the result has the same bits for any number of other
-// rows.
+// The right-hand side is packed (training: weights are packed for each forward and each backward pass, and
+// products of many rows are fastest) or read in place (inference: no second copy of the model). The two may
+// sum in different orders, so their last bits differ; the caller chooses. A row of the result has the same
+// bits for any number of other rows.
 //
 // Products with a packed right-hand side, and gradients of weights, may round both operands to bf16 (to
 // nearest, ties to even), for mixed-precision training (Kalamkar et al. 2019, "A Study of BFLOAT16 for Deep

@@ -10,14 +10,26 @@ namespace {
 
 using kernels::PackedMatrix;
 
-Tensor empty(int64_t rows, int64_t cols, const Tensor& like) {
+// A temporary of one operation.
+Tensor temporary(int64_t rows, int64_t cols, const Tensor& like) {
+  const MemoryScope memory(MemoryUse::scratch);
   return Tensor::empty({rows, cols}, DType::f32, like.device());
+}
+
+PackedMatrix packed_transpose(const Tensor& matrix) {
+  const MemoryScope memory(MemoryUse::packed);
+  return PackedMatrix::transposed({&matrix, 1});
+}
+
+PackedMatrix packed_rows(const Tensor& matrix) {
+  const MemoryScope memory(MemoryUse::packed);
+  return PackedMatrix::plain({&matrix, 1});
 }
 
 // y (+)= x M^T.
 void multiply(const Tensor& x, const Tensor& matrix, WeightLayout layout, Tensor& y, Accumulate accumulate) {
   if (layout != WeightLayout::in_place) {
-    kernels::matmul(x, PackedMatrix::transposed({&matrix, 1}), {}, y, accumulate);
+    kernels::matmul(x, packed_transpose(matrix), {}, y, accumulate);
   } else {
     const std::array blocks{QuantizedTensor{matrix, {}}};
     kernels::matmul(x, kernels::WeightView(blocks), {}, y, accumulate);
@@ -26,7 +38,7 @@ void multiply(const Tensor& x, const Tensor& matrix, WeightLayout layout, Tensor
 
 // scale x A^T.
 Tensor inner(const Tensor& x, const LowRank& update, WeightLayout layout) {
-  Tensor result = empty(x.rows(), update.a.value().rows(), x);
+  Tensor result = temporary(x.rows(), update.a.value().rows(), x);
   multiply(x, update.a.value(), layout, result, Accumulate::no);
   kernels::scale(result, update.scale, result, Accumulate::no);
   return result;
@@ -63,9 +75,8 @@ void low_rank_backward(const Variable& x, const LowRank& update, const Tensor& d
                                  slot.accumulate);
   }
   if (!update.a.requires_grad() && !x.requires_grad()) return;
-  const Tensor& b = update.b.value();
-  Tensor d_inner = empty(dy.rows(), b.dim(1), dy);
-  kernels::matmul(dy, PackedMatrix::plain({&b, 1}), {}, d_inner, Accumulate::no);
+  Tensor d_inner = temporary(dy.rows(), update.b.value().dim(1), dy);
+  kernels::matmul(dy, packed_rows(update.b.value()), {}, d_inner, Accumulate::no);
   kernels::scale(d_inner, update.scale, d_inner, Accumulate::no);
   if (update.a.requires_grad()) {
     GradientSlot slot = update.a.gradient_slot();
@@ -73,7 +84,7 @@ void low_rank_backward(const Variable& x, const LowRank& update, const Tensor& d
   }
   if (x.requires_grad()) {
     GradientSlot slot = x.gradient_slot();
-    kernels::matmul(d_inner, PackedMatrix::plain({&update.a.value(), 1}), {}, slot.tensor, slot.accumulate);
+    kernels::matmul(d_inner, packed_rows(update.a.value()), {}, slot.tensor, slot.accumulate);
   }
 }
 

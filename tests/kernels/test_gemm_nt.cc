@@ -6,6 +6,7 @@
 
 #include "qkv/base/error.h"
 #include "qkv/kernels/cpu/matmul.h"
+#include "qkv/kernels/cpu/products/onednn.h"
 #include "qkv/kernels/cpu/products/quantized_rows.h"
 #include "qkv/kernels/cpu/weights.h"
 #include "tests/kernels/rowwise.h"
@@ -245,6 +246,7 @@ TEST(GemmNt, WhatIsNotFiniteIsNotHidden) {
 }
 
 TEST(GemmNt, CompilesNothing) {
+  if (!onednn::runs_on_slabs()) GTEST_SKIP() << "without AVX-512 no product is compiled";
   const Numbers a(5 * 8, 1);
   const Weights weights(12, 8, 2);
   const uint64_t compiled = cpu::compiled_products();

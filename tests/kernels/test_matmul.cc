@@ -13,6 +13,7 @@
 #include "qkv/base/parallel.h"
 #include "qkv/base/philox.h"
 #include "qkv/kernels/cpu/matmul.h"
+#include "qkv/kernels/cpu/products/onednn.h"
 #include "tests/kernels/rowwise.h"
 
 namespace {
@@ -103,6 +104,25 @@ TEST_P(Products, PackedPlain) {
       }
     }
   });
+}
+
+TEST_P(Products, OfAnEmptyInnerDimensionAreTheBias) {
+  const auto none = random_numbers(1, 1), bias = random_numbers(40, 2), before = random_numbers(3 * 40, 3);
+  const Matrix weights{none.data(), 40, 0, 0};
+  const auto packed = cpu::PackedMatrix::transposed({&weights, 1}, GetParam());
+  for (const bool add : {false, true}) {
+    for (const float* b : {static_cast<const float*>(nullptr), bias.data()}) {
+      auto c = before, gradient = before;
+      const auto accumulate = add ? Accumulate::yes : Accumulate::no;
+      cpu::matmul({none.data(), 3, 0, 0}, packed, b, {c.data(), 3, 40, 40}, accumulate);
+      cpu::matmul_transposed_a({none.data(), 0, 3, 3}, {none.data(), 0, 40, 40}, {gradient.data(), 3, 40, 40},
+                               accumulate, GetParam());
+      for (int64_t i = 0; i < 3 * 40; ++i) {
+        EXPECT_EQ(c[i], (add ? before[i] : 0.0f) + (b != nullptr ? b[i % 40] : 0.0f)) << i;
+        EXPECT_EQ(gradient[i], add ? before[i] : 0.0f) << i;
+      }
+    }
+  }
 }
 
 // Transposed packing equals packing of the transpose, for all instruction sets.
@@ -223,6 +243,7 @@ TEST_P(Products, NumbersThatAreNotFiniteStayInTheirRow) {
 
 // Without SignalsWait this crashed within seconds (oneDNN 2.6.3).
 TEST(Matmul, SignalsInTheMiddleDoNoHarm) {
+  if (!onednn::runs_on_slabs()) GTEST_SKIP() << "oneDNN computes no products without AVX-512";
   static std::atomic<int> signals = 0;
   const auto handler_before = std::signal(SIGALRM, [](int) { ++signals; });
   const itimerval often{{0, 300}, {0, 300}}, never{};

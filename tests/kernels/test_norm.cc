@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "qkv/kernels/cpu/pointwise.h"
 #include "qkv/kernels/reference/norm.h"
+#include "qkv/tensor/storage.h"
 #include "tests/kernels/rowwise.h"
 
 namespace qkv::kernels {
@@ -242,6 +244,35 @@ void check_reference(NormKind kind) {
     z[i] = at;
     EXPECT_NEAR(gradients.dz[static_cast<size_t>(i)], (above - below) / (high - low), 2e-5);
   }
+}
+
+// Memory by use: sums of blocks of rows are no activations.
+TEST(Norm, SumsOfBlocksAreScratch) {
+  const int64_t rows = 300, cols = 1000, blocks = 5;
+  const Numbers z = features(rows, cols, 40), dy(rows * cols, 41), weight(cols, 42), mean(rows, 43),
+                rstd(rows, 44);
+  Numbers sums(cols, 45);
+  const auto expect_scratch = [&](int64_t floats, const auto& kernel) {
+    const auto of = [](const auto& uses, MemoryUse use) { return uses[static_cast<size_t>(use)]; };
+    const size_t before = of(allocator_stats().in_use_for, MemoryUse::activations);
+    reset_allocator_peak();
+    kernel();
+    const AllocatorStats stats = allocator_stats();
+    EXPECT_EQ(of(stats.at_peak, MemoryUse::activations), before);
+    EXPECT_GE(of(stats.at_peak, MemoryUse::scratch), static_cast<size_t>(floats) * sizeof(float));
+  };
+  expect_scratch(blocks * cols,
+                 [&] { cpu::column_sums(dy.data(), rows, cols, cols, sums.data(), Accumulate::no); });
+  expect_scratch(2 * blocks * cols, [&] {
+    cpu::norm_backward({.z = z.data(),
+                        .weight = weight.data(),
+                        .mean = mean.data(),
+                        .rstd = rstd.data(),
+                        .dy = dy.data(),
+                        .rows = rows,
+                        .cols = cols,
+                        .weight_gradient = sums.data()});
+  });
 }
 
 TEST(Norm, ReferenceGradientsAreTheSlopes) {

@@ -70,6 +70,7 @@ void column_sums(const float* dy, int64_t rows, int64_t cols, int64_t row_stride
     });
     return;
   }
+  const MemoryScope memory(MemoryUse::scratch);
   const Storage storage = allocate(static_cast<size_t>(blocks * cols) * sizeof(float));
   float* partial = reinterpret_cast<float*>(storage.get());
   parallel_for(rows, block, [&](int64_t begin, int64_t end) {

@@ -1,16 +1,8 @@
 #pragma once
-// Matrix products on the CPU.
+// Matrix products on the CPU, as kernels/matmul.h describes them.
 //
 // Work is split over outputs in blocks whose bounds depend on the shapes only, each computed by one thread: a
 // row of the result has the same bits for any other rows and any number of threads.
-//
-// The right-hand side is packed (training: weights are packed once per step, and products of many rows are
-// fastest) or read in place (inference: no second copy of the model). The two sum in different orders, so
-// their last bits differ; the caller chooses.
-//
-// Products with a packed right-hand side, and gradients of weights, may round both operands to bf16
-// (mixed-precision training, Kalamkar et al. 2019, "A Study of BFLOAT16 for Deep Learning Training"). Sums
-// are f32.
 
 #include <cstdint>
 #include <memory>
@@ -40,6 +32,8 @@ class PackedMatrix {
   const Impl* impl() const { return impl_.get(); }
 
  private:
+  explicit PackedMatrix(Impl impl);
+
   std::shared_ptr<const Impl> impl_;
 };
 

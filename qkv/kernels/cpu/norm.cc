@@ -199,6 +199,7 @@ void norm_backward(const NormBackward& arguments) {
     return;
   }
   const int64_t block = rows_of_block(rows), blocks = count_row_blocks(rows);
+  const MemoryScope memory(MemoryUse::scratch);
   const Storage storage = allocate(static_cast<size_t>(2 * blocks * cols) * sizeof(float));
   // [blocks, cols] each
   float* const d_weight = reinterpret_cast<float*>(storage.get());

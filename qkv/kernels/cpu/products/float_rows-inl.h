@@ -135,14 +135,16 @@ template <int R, class Columns, class P>
 HWY_INLINE void take_in(const float* x, int64_t x_stride, const Columns& columns, int64_t i, P part,
                         FloatVector (&sum)[R][Columns::kVectors]) {
   const Floats d;
-  FloatVector left[R];
-#pragma GCC unroll 8
-  for (int r = 0; r < R; ++r) left[r] = hn::LoadDup128(d, x + r * x_stride);
+  constexpr int V = Columns::kVectors;
+  FloatVector right[V];
 #pragma GCC unroll 4
-  for (int v = 0; v < Columns::kVectors; ++v) {
-    const auto right = columns.at(v, i, part);
+  for (int v = 0; v < V; ++v) right[v] = columns.at(v, i, part);
 #pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) sum[r][v] = hn::MulAdd(left[r], right, sum[r][v]);
+  for (int r = 0; r < R; ++r) {
+    // One row at a time: sixteen registers hold the sums, the columns and it.
+    const auto left = hn::LoadDup128(d, x + r * x_stride);
+#pragma GCC unroll 4
+    for (int v = 0; v < V; ++v) sum[r][v] = hn::MulAdd(left, right[v], sum[r][v]);
   }
 }
 
@@ -195,16 +197,17 @@ HWY_INLINE void put_sums(const FloatVector (&sum)[R][V], const Target& target, i
     for (int r = 0; r < R; ++r) target.put(d, sums_of_row(r), r, 0, Full{});
     return;
   }
-  const hn::CappedTag<float, V * kBlocks> columns;
+  // Stored before the loop below, whose index would keep the chains of the whole product in memory.
+  HWY_ALIGN float sums[R][4 * kBlocks];
 #pragma GCC unroll 8
+  for (int r = 0; r < R; ++r) hn::Store(sums_of_row(r), d, sums[r]);
+  const hn::CappedTag<float, V * kBlocks> columns;
   for (int r = 0; r < R; ++r) {
-    HWY_ALIGN float sums[4 * kBlocks];
-    hn::Store(sums_of_row(r), d, sums);
     if constexpr (V < 4) {
-      for (int b = 1; b < kBlocks; ++b) std::copy_n(sums + 4 * b, V, sums + V * b);
+      for (int b = 1; b < kBlocks; ++b) std::copy_n(sums[r] + 4 * b, V, sums[r] + V * b);
     }
     for_vectors(columns, cols, [&](auto part, int64_t i) HWY_ATTR {
-      target.put(columns, load(columns, sums + i, part), r, i, part);
+      target.put(columns, load(columns, sums[r] + i, part), r, i, part);
     });
   }
 }

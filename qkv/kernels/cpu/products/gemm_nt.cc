@@ -7,10 +7,9 @@
 #include <utility>
 
 #include "qkv/base/parallel.h"
-#include "qkv/base/per_thread.h"
 #include "qkv/kernels/cpu/products/int8_sums.h"
 #include "qkv/kernels/cpu/products/quantized_rows.h"
-#include "qkv/tensor/storage.h"
+#include "qkv/kernels/cpu/products/scratch.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "qkv/kernels/cpu/products/gemm_nt.cc"
@@ -215,20 +214,6 @@ constexpr int64_t kFewestInTiles = 8;
 // The minimum work per thread: bytes of weights, or an equal amount of arithmetic.
 constexpr int64_t kPieceBytes = 65536;
 
-struct TileScratch {
-  Storage memory;
-};
-
-float* scratch_of_this_thread() {
-  constexpr size_t kBytes = kDepth * kTileCols * sizeof(float);
-  Storage& memory = per_thread<TileScratch>().memory;
-  if (!memory) {
-    const MemoryScope scope(MemoryUse::scratch);
-    memory = allocate(kBytes);
-  }
-  return reinterpret_cast<float*>(memory.get());
-}
-
 // Number of parts that a thread takes at a time: enough to outweigh the cost of a call, and then up to
 // kMaxParts as long as all threads have several pieces of work.
 int64_t parts_at_a_time(const cpu::WeightView::Impl& b, int64_t panels, int64_t rows) {
@@ -303,7 +288,7 @@ void cpu::matmul(const Matrix& a, const cpu::WeightView& weights, const float* b
       .x = a.data + row * a.stride,
       .x_stride = a.stride,
       .first = first,
-      .scratch = integers ? nullptr : scratch_of_this_thread(),
+      .scratch = integers ? nullptr : scratch<float>(Scratch::tile, kDepth * kTileCols),
       .q = integers ? q.numbers + row * q.stride : nullptr,
       .tiles = q.tiles,
       .q_stride = q.stride,

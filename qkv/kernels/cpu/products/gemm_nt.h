@@ -3,7 +3,7 @@
 // few rows, reads them once, at memory speed.
 //
 // The bits of an element depend on the inner dimension only (float_rows-inl.h; integer sums have no order).
-// Products with packed weights sum in another order (matmul.cc).
+// Products with packed weights sum in another order (strips.cc, slabs.cc).
 
 #include <cstdint>
 #include <vector>

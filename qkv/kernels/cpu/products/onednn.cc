@@ -19,8 +19,8 @@
 #include "qkv/base/error.h"
 #include "qkv/base/per_thread.h"
 #include "qkv/base/reserved_memory.h"
+#include "qkv/kernels/cpu/products/scratch.h"
 #include "qkv/kernels/libraries.h"
-#include "qkv/tensor/storage.h"
 
 namespace qkv::kernels {
 namespace onednn {
@@ -44,15 +44,8 @@ Md row_major(int64_t rows, int64_t cols, int64_t stride, dnnl::memory::data_type
 }
 
 Md packed(PackLayout layout, int64_t rows, int64_t cols) {
-  switch (layout) {
-    case PackLayout::slabs:
-      return Md({rows, cols}, kF32, dnnl::memory::format_tag::BA16a64b);
-    case PackLayout::bf16_slabs:
-      return Md({rows, cols}, kBf16, dnnl::memory::format_tag::BA16a64b2a);
-    case PackLayout::rows:
-      break;
-  }
-  return row_major(rows, cols, cols);
+  return layout == PackLayout::bf16_slabs ? Md({rows, cols}, kBf16, dnnl::memory::format_tag::BA16a64b2a)
+                                          : Md({rows, cols}, kF32, dnnl::memory::format_tag::BA16a64b);
 }
 
 dnnl::memory::data_type type_of(PackLayout layout) { return layout == PackLayout::bf16_slabs ? kBf16 : kF32; }
@@ -102,21 +95,6 @@ struct Hash {
   }
 };
 
-// Scratch of this thread, grown as needed.
-struct Scratch {
-  Storage memory;
-  size_t bytes = 0;
-};
-
-void* scratch(size_t bytes) {
-  auto& own = per_thread<Scratch>();
-  if (own.bytes < bytes) {
-    const MemoryScope scope(MemoryUse::scratch);
-    own = {allocate(bytes), bytes};
-  }
-  return own.memory.get();
-}
-
 struct Compiled {
   dnnl::matmul primitive;
   Md a, b, bias, c, work;
@@ -162,7 +140,7 @@ struct Compiled {
     point(operands.c, c, c_data, DNNL_ARG_DST, arguments, count);
     if (bias_data) point(operands.bias, bias, bias_data, DNNL_ARG_BIAS, arguments, count);
     if (const size_t bytes = work.get_size(); bytes > 0)
-      point(operands.work, work, scratch(bytes), DNNL_ARG_SCRATCHPAD, arguments, count);
+      point(operands.work, work, scratch(Scratch::library, bytes), DNNL_ARG_SCRATCHPAD, arguments, count);
     dnnl::error::wrap_c_api(
         dnnl_primitive_execute(primitive.get(), per_thread<Stream>().own.get(), count, arguments.data()),
         "oneDNN: a product failed");
@@ -172,7 +150,7 @@ struct Compiled {
 
 std::atomic<uint64_t> products_compiled{0};
 
-// Compiled products live as long as the process; there are few, see matmul.cc. Only one thread compiles at a
+// Compiled products live as long as the process; there are few, see slabs.cc. Only one thread compiles at a
 // time: two would often compile the same product, and ThreadSanitizer cannot see oneDNN's internal
 // synchronisation.
 const Compiled& compiled(const Product& product) {

@@ -12,18 +12,37 @@
 namespace qkv::kernels {
 namespace {
 
-constexpr int64_t kBlockCols = 2048;
-constexpr int64_t kSlabCols = 64;  // divides kBlockCols
 constexpr int64_t kSlabRows = 16;  // the number of rows of a slab is a multiple of it
+constexpr int64_t kSlabCols = 64;
+
+// The columns of a slab or strip.
+int64_t slab_cols(PackLayout layout) { return layout == PackLayout::strips ? kStripCols : kSlabCols; }
 
 // The number of rows that a slab has memory for.
 int64_t padded_rows(const cpu::PackedMatrix::Impl& packed) {
-  return round_up(packed.rows, packed.layout == PackLayout::bf16_slabs ? kBf16Rows : kSlabRows);
+  switch (packed.layout) {
+    case PackLayout::bf16_slabs:
+      return round_up(packed.rows, kBf16Rows);
+    case PackLayout::slabs:
+      return round_up(packed.rows, kSlabRows);
+    case PackLayout::strips:
+      break;
+  }
+  return packed.rows;
+}
+
+// The columns of a block; slab_cols divides them. Strips form a single block.
+int64_t block_cols(const cpu::PackedMatrix::Impl& packed) {
+  return packed.layout == PackLayout::strips ? round_up(packed.cols, kStripCols) : 2048;
 }
 
 PackLayout layout_for(DType operands) {
   if (operands == DType::bf16 && onednn::runs_on_bf16_slabs()) return PackLayout::bf16_slabs;
-  return onednn::runs_on_slabs() ? PackLayout::slabs : PackLayout::rows;
+  return onednn::runs_on_slabs() ? PackLayout::slabs : PackLayout::strips;
+}
+
+size_t element_bytes(PackLayout layout) {
+  return layout == PackLayout::bf16_slabs ? sizeof(BFloat16) : sizeof(float);
 }
 
 cpu::PackedMatrix::Impl allocate_blocks(int64_t rows, int64_t cols, DType operands) {
@@ -32,34 +51,34 @@ cpu::PackedMatrix::Impl allocate_blocks(int64_t rows, int64_t cols, DType operan
   packed.cols = cols;
   packed.operands = operands;
   packed.layout = layout_for(operands);
-  const size_t element = packed.layout == PackLayout::bf16_slabs ? sizeof(BFloat16) : sizeof(float);
-  for (int64_t first = 0; first < cols; first += kBlockCols) {
-    const int64_t count = std::min(kBlockCols, cols - first);
-    const int64_t numbers =
-        packed.layout == PackLayout::rows ? rows * count : padded_rows(packed) * round_up(count, kSlabCols);
-    packed.blocks.push_back({first, count, allocate(static_cast<size_t>(numbers) * element)});
+  for (int64_t first = 0; first < cols; first += block_cols(packed)) {
+    const int64_t count = std::min(block_cols(packed), cols - first);
+    const int64_t numbers = padded_rows(packed) * round_up(count, slab_cols(packed.layout));
+    packed.blocks.push_back(
+        {first, count, allocate(static_cast<size_t>(numbers) * element_bytes(packed.layout))});
   }
   return packed;
 }
 
-// Columns of the right-hand side: at most kSlabCols of one block.
+// Columns of the right-hand side, at most slab_cols.
 struct Slab {
   int64_t first, count;  // the columns [first, first + count) of the matrix
-  std::byte* block;      // the memory of their block
-  int64_t within;        // the first one's number in the block
-  int64_t block_cols;
+  std::byte* data;
 };
 
 // Calls fill(slab) for all columns, on all threads.
 template <class Fill>
 void for_slabs(const cpu::PackedMatrix::Impl& packed, const Fill& fill) {
-  const int64_t slabs = (packed.cols + kSlabCols - 1) / kSlabCols;
-  const int64_t grain = std::max<int64_t>(1, 32768 / (kSlabCols * std::max<int64_t>(packed.rows, 1)));
+  const int64_t cols = slab_cols(packed.layout), in_block = block_cols(packed);
+  const int64_t slabs = (packed.cols + cols - 1) / cols;
+  const int64_t grain = std::max<int64_t>(1, 32768 / (cols * std::max<int64_t>(packed.rows, 1)));
   parallel_for(slabs, grain, [&](int64_t begin, int64_t end) {
     for (int64_t index = begin; index < end; ++index) {
-      const auto& block = packed.blocks[static_cast<size_t>(index * kSlabCols / kBlockCols)];
-      const int64_t within = index * kSlabCols % kBlockCols, count = std::min(kSlabCols, block.cols - within);
-      fill(Slab{block.first_col + within, count, block.data.get(), within, block.cols});
+      const auto& block = packed.blocks[static_cast<size_t>(index * cols / in_block)];
+      const int64_t within = index * cols % in_block;
+      fill(Slab{block.first_col + within, std::min(cols, block.cols - within),
+                block.data.get() +
+                    static_cast<size_t>(within * padded_rows(packed)) * element_bytes(packed.layout)});
     }
   });
 }
@@ -67,18 +86,15 @@ void for_slabs(const cpu::PackedMatrix::Impl& packed, const Fill& fill) {
 // Calls fill(slab, data, stride) for all columns of a matrix in f32: row i belongs at data + i * stride.
 template <class Fill>
 void for_f32_slabs(const cpu::PackedMatrix::Impl& packed, const Fill& fill) {
+  const int64_t stride = slab_cols(packed.layout);
   for_slabs(packed, [&](const Slab& slab) {
-    float* const block = reinterpret_cast<float*>(slab.block);
-    const bool plain = packed.layout == PackLayout::rows;
-    const int64_t stride = plain ? slab.block_cols : kSlabCols;
-    float* const data = block + slab.within * (plain ? 1 : padded_rows(packed));
+    float* const data = reinterpret_cast<float*>(slab.data);
     fill(slab, data, stride);
     for (int64_t row = 0; packed.operands == DType::bf16 && row < packed.rows; ++row)
       round_values(data + row * stride, slab.count, data + row * stride);
-    if (plain) return;
     for (int64_t row = 0; row < padded_rows(packed); ++row) {
       float* const to = data + row * stride;
-      std::fill(to + (row < packed.rows ? slab.count : 0), to + kSlabCols, 0.0f);
+      std::fill(to + (row < packed.rows ? slab.count : 0), to + stride, 0.0f);
     }
   });
 }
@@ -88,7 +104,7 @@ void for_f32_slabs(const cpu::PackedMatrix::Impl& packed, const Fill& fill) {
 template <class Fill>
 void for_bf16_slabs(const cpu::PackedMatrix::Impl& packed, const Fill& fill) {
   for_slabs(packed, [&](const Slab& slab) {
-    auto* const data = reinterpret_cast<BFloat16*>(slab.block) + slab.within * padded_rows(packed);
+    auto* const data = reinterpret_cast<BFloat16*>(slab.data);
     if (slab.count < kSlabCols || packed.rows < padded_rows(packed))
       std::fill_n(data, padded_rows(packed) * kSlabCols, BFloat16{});
     fill(slab, data);
@@ -113,6 +129,8 @@ std::vector<const float*> all_rows(std::span<const Matrix> blocks) {
 
 }  // namespace
 
+cpu::PackedMatrix::PackedMatrix(Impl impl) : impl_(std::make_shared<const Impl>(std::move(impl))) {}
+
 int64_t cpu::PackedMatrix::rows() const { return impl_ ? impl_->rows : 0; }
 int64_t cpu::PackedMatrix::cols() const { return impl_ ? impl_->cols : 0; }
 
@@ -135,9 +153,7 @@ cpu::PackedMatrix cpu::PackedMatrix::transposed(std::span<const Matrix> blocks, 
       transpose_rows(from.data() + slab.first, slab.count, packed.rows, data, stride);
     });
   }
-  cpu::PackedMatrix result;
-  result.impl_ = std::make_shared<const Impl>(std::move(packed));
-  return result;
+  return PackedMatrix(std::move(packed));
 }
 
 cpu::PackedMatrix cpu::PackedMatrix::plain(std::span<const Matrix> blocks, DType operands) {
@@ -153,9 +169,7 @@ cpu::PackedMatrix cpu::PackedMatrix::plain(std::span<const Matrix> blocks, DType
         std::copy_n(from[static_cast<size_t>(i)] + slab.first, slab.count, data + i * stride);
     });
   }
-  cpu::PackedMatrix result;
-  result.impl_ = std::make_shared<const Impl>(std::move(packed));
-  return result;
+  return PackedMatrix(std::move(packed));
 }
 
 }  // namespace qkv::kernels

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "qkv/base/parallel.h"
-#include "qkv/base/per_thread.h"
 #include "qkv/kernels/cpu/products/int8_sums.h"
+#include "qkv/kernels/cpu/products/scratch.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "qkv/kernels/cpu/products/quantized_rows.cc"
@@ -64,20 +64,6 @@ HWY_EXPORT(quantize_rows);
 
 constexpr int64_t kPiece = 65536;  // numbers
 
-struct RowScratch {
-  Storage memory;
-  int64_t bytes = 0;
-};
-
-uint8_t* scratch_of_this_thread(int64_t bytes) {
-  auto& scratch = per_thread<RowScratch>();
-  if (scratch.bytes < bytes) {
-    const MemoryScope scope(MemoryUse::scratch);
-    scratch = {allocate(static_cast<size_t>(bytes)), bytes};
-  }
-  return reinterpret_cast<uint8_t*>(scratch.memory.get());
-}
-
 }  // namespace
 
 QuantizedRows quantize_inputs(const Matrix& a, bool tiles) {
@@ -101,7 +87,7 @@ QuantizedRows quantize_inputs(const Matrix& a, bool tiles) {
   parallel_for(groups, std::max<int64_t>(1, kPiece / std::max<int64_t>(group_bytes, 1)),
                [&](int64_t begin, int64_t end) {
                  if (!q.tiles) return quantize(begin, end, q.numbers + begin * q.stride);
-                 uint8_t* const rows = scratch_of_this_thread(group_bytes);
+                 uint8_t* const rows = scratch<uint8_t>(Scratch::rows, group_bytes);
                  for (int64_t group = begin; group < end; ++group) {
                    const int64_t first = group * kAmxRows, count = std::min(kAmxRows, a.rows - first);
                    quantize(first, first + count, rows);

@@ -14,7 +14,7 @@ struct Buffers {
     Storage memory;
     size_t bytes = 0;
   };
-  std::array<Buffer, 4> of_use;
+  std::array<Buffer, kScratchUses> of_use;
 };
 
 }  // namespace

@@ -6,7 +6,16 @@
 
 namespace qkv::kernels {
 
-enum class Scratch { left, right, result, turned };
+enum class Scratch {
+  left,
+  right,
+  result,
+  turned,
+  tile,     // weights in place: a block of columns
+  rows,     // int8: rows before they are put into tiles
+  library,  // oneDNN's own
+};
+inline constexpr size_t kScratchUses = 7;
 
 // Memory of the calling thread for this use, with any content; valid until the next call for the use.
 void* scratch(Scratch use, size_t bytes);

@@ -1,0 +1,17 @@
+#pragma once
+// Products that oneDNN computes: with a right-hand side in slabs (PackLayout::slabs, bf16_slabs), and weight
+// gradients, on processors with AVX-512 (onednn::runs_on_slabs). Declared as in matmul.h.
+
+#include "qkv/kernels/cpu/matmul.h"
+#include "qkv/kernels/cpu/products/packed_matrix.h"
+
+namespace qkv::kernels {
+
+void multiply_slabs(const Matrix& a, const cpu::PackedMatrix::Impl& b, const float* bias,
+                    const MutableMatrix& c, Accumulate accumulate);
+
+// c (+)= a^T b, with at least one row.
+void multiply_transposed_with_slabs(const Matrix& a, const Matrix& b, const MutableMatrix& c,
+                                    Accumulate accumulate, DType operands);
+
+}  // namespace qkv::kernels
