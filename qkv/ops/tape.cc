@@ -60,11 +60,13 @@ void Tape::backward(const Variable& output, const Tensor& gradient) {
                "found one of shape ",
                output.shape(), " that it has not"));
   }
-  if (gradient.dtype() != DType::f32 || !gradient.defined() || gradient.shape() != output.shape()) {
-    throw ShapeError(concat("backward: the gradient needs f32 and the value's shape ", output.shape(),
-                            ", found ", name_of(gradient.dtype()), " ", gradient.shape()));
+  if (!gradient.defined() || gradient.dtype() != DType::f32 || gradient.shape() != output.shape()) {
+    throw ShapeError(concat(
+        "backward: the gradient needs f32 and the value's shape ", output.shape(), ", found ",
+        gradient.defined() ? name_of(gradient.dtype()) : "an undefined tensor", " ", gradient.shape()));
   }
-  if (output.has_grad() || output.node_->base) {
+  // Backward functions read gradients as contiguous.
+  if (output.has_grad() || output.node_->base || !gradient.contiguous()) {
     output.add_grad(gradient);
   } else {
     output.node_->grad = gradient;

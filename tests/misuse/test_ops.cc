@@ -380,9 +380,12 @@ TEST(MisusedOps, NothingInNothingOut) {
   };
   const Tensor none = Tensor::zeros({0, 4});
   empty("linear", {0, 5}, [&] { return linear(none, LinearWeights({numbers({5, 4})})); });
-  empty("linear of width 0", {3, 5}, [&] {
-    return linear(Tensor::zeros({3, 0}), LinearWeights({Tensor::zeros({5, 0})}));
-  });
+  for (const WeightLayout layout :
+       {WeightLayout::in_place, WeightLayout::packed, WeightLayout::packed_bf16}) {
+    empty("linear of width 0", {3, 5}, [&] {
+      return linear(Tensor::zeros({3, 0}), LinearWeights({Tensor::zeros({5, 0})}), layout);
+    });
+  }
   empty("matmul of inner width 0", {3, 5}, [&] {
     return matmul(Tensor::zeros({3, 0}), Tensor::zeros({0, 5}));
   });

@@ -91,6 +91,32 @@ TEST(Tape, BackwardTakesWhatItRecordedAndOnce) {
   for (int64_t i = 0; i < 6; ++i) EXPECT_FLOAT_EQ(x.grad().values()[i], 2 * once.values()[i]);
 }
 
+TEST(Tape, TakesAGradientWithARowStride) {
+  Tensor wide = random_tensor({4, 7}, 1);
+  const Tensor before = wide.clone(), gradient = wide.columns(2, 3);
+  using Operation = std::function<Variable(const Variable&)>;
+  const LinearWeights weights({Variable::parameter(random_tensor({3, 3}, 2))});
+  const Variable gain = Variable::parameter(random_tensor({3}, 3));
+  const std::pair<const char*, Operation> operations[] = {
+      {"activate", [](const Variable& x) { return activate(x, Activation::relu); }},
+      {"linear", [&](const Variable& x) { return linear(x, weights); }},
+      {"linear_activate", [&](const Variable& x) { return linear_activate(x, weights, Activation::silu); }},
+      {"rms_norm", [&](const Variable& x) { return rms_norm(x, gain, 1e-5f); }},
+      {"residual", [](const Variable& x) { return residual(x, x); }},
+  };
+  for (const auto& [name, operation] : operations) {
+    const auto gradient_of_x = [&](const Tensor& upstream) {
+      const Variable x = Variable::parameter(random_tensor({4, 3}, 4));
+      Tape tape;
+      tape.backward(operation(x), upstream);
+      return x.grad().clone();
+    };
+    const Tensor expected = gradient_of_x(gradient.clone()), found = gradient_of_x(gradient);
+    EXPECT_TRUE(std::ranges::equal(found.values(), expected.values())) << name;
+    EXPECT_TRUE(std::ranges::equal(wide.values(), before.values())) << name << ": writes to its neighbours";
+  }
+}
+
 TEST(Variable, UndefinedOnesAreErrors) {
   const Variable nothing;
   const std::string expected = "encoder: expected a variable with a value, found an undefined one";
