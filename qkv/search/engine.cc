@@ -174,6 +174,7 @@ bool Engine::cancel(uint64_t request_id) {
 std::vector<Decoded> Engine::step() {
   const ProfileScope profile("search");
   stepping_ = true;
+  last_step_rows_ = 0;
   try {
     open_requests();
     read_prompts();
@@ -183,7 +184,8 @@ std::vector<Decoded> Engine::step() {
         restrict_logits();
         model_->capture_cross_attention(
             std::ranges::any_of(running_, [](const auto& one) { return one->captures_attention(); }));
-        advance(model_->step(Tensor::from(ids_, {hypothesis_offsets_.tokens()})));
+        last_step_rows_ = rows();
+        advance(model_->step(Tensor::from(ids_, {last_step_rows_})));
         drop_ended_rows(true);
       } catch (...) {
         end_running(std::current_exception());

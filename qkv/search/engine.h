@@ -79,6 +79,8 @@ class Engine {
   int64_t queued_tokens() const;
   // Hypotheses that the next step advances, besides those of requests that it admits.
   int64_t rows() const { return hypothesis_offsets_.tokens(); }
+  // Hypotheses that the last step() advanced; 0 if it only read prompts.
+  int64_t last_step_rows() const { return last_step_rows_; }
 
  private:
   struct Sequence;
@@ -98,6 +100,7 @@ class Engine {
   std::shared_ptr<StepModel> model_;
   SpecialIds special_;
   EngineOptions options_;
+  int64_t last_step_rows_ = 0;
   uint64_t submitted_ = 0;
   Sequences queue_;    // not admitted yet
   Sequences reading_;  // source open, being read

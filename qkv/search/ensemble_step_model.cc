@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <numeric>
 #include <utility>
 
 #include "qkv/base/error.h"
@@ -20,6 +21,15 @@ struct EnsembleSource : StepModel::Source {
   }
   std::vector<std::unique_ptr<StepModel::Source>> parts;
 };
+
+std::unique_ptr<StepModel::Source> reopened(StepModel& model, Ids ids) {
+  std::unique_ptr<StepModel::Source> source = model.open(ids);
+  if (source->unread > 0) {
+    const StepModel::Chunk rest{source.get(), source->unread};
+    model.read({&rest, 1});
+  }
+  return source;
+}
 
 }  // namespace
 
@@ -71,9 +81,15 @@ void EnsembleStepModel::admit(std::span<const std::unique_ptr<Source>> sources) 
     auto& ensemble = static_cast<EnsembleSource&>(*source);
     for (size_t m = 0; m < models_.size(); ++m) parts[m].push_back(std::move(ensemble.parts[m]));
   }
+  rows_.reserve(rows_.size() + sources.size());
+  size_t admitted = 0;  // members
   try {
-    for (size_t m = 0; m < models_.size(); ++m) models_[m]->admit(parts[m]);
+    for (; admitted < models_.size(); ++admitted) models_[admitted]->admit(parts[admitted]);
   } catch (...) {
+    for (size_t m = 0; m < admitted; ++m) {
+      remove_last(*models_[m], sources.size());
+      for (auto& part : parts[m]) part = reopened(*models_[m], part->ids);  // admit() has used it up
+    }
     // The engine retries them individually.
     for (size_t i = 0; i < sources.size(); ++i) {
       for (size_t m = 0; m < models_.size(); ++m)
@@ -81,6 +97,17 @@ void EnsembleStepModel::admit(std::span<const std::unique_ptr<Source>> sources) 
     }
     throw;
   }
+  rows_.resize(rows_.size() + sources.size(), 1);
+}
+
+// Removes requests that a member has admitted beyond the others'.
+void EnsembleStepModel::remove_last(StepModel& model, size_t requests) const {
+  std::vector<int32_t> lengths = rows_;
+  lengths.resize(rows_.size() + requests, 0);
+  const Offsets offsets = Offsets::of_lengths(lengths);
+  std::vector<int32_t> parents(static_cast<size_t>(offsets.tokens()));
+  std::iota(parents.begin(), parents.end(), 0);
+  model.reorder(parents, offsets);
 }
 
 Tensor EnsembleStepModel::step(const Tensor& ids) {
@@ -117,6 +144,10 @@ void EnsembleStepModel::find_source_weights() {
 
 void EnsembleStepModel::reorder(std::span<const int32_t> parents, const Offsets& hypothesis_offsets) {
   for (const auto& model : models_) model->reorder(parents, hypothesis_offsets);
+  rows_.clear();
+  for (int64_t i = 0; i < hypothesis_offsets.sequences(); ++i) {
+    if (hypothesis_offsets.length(i) > 0) rows_.push_back(static_cast<int32_t>(hypothesis_offsets.length(i)));
+  }
 }
 
 bool EnsembleStepModel::capture_cross_attention(bool on) {

@@ -28,9 +28,11 @@ class EnsembleStepModel : public StepModel {
   std::span<const std::vector<float>> source_weights() const override { return source_weights_; }
 
  private:
+  void remove_last(StepModel& model, size_t requests) const;
   void find_source_weights();
 
   std::vector<std::shared_ptr<StepModel>> models_;
+  std::vector<int32_t> rows_;  // of each request
   std::vector<std::vector<float>> source_weights_;
 };
 

@@ -9,6 +9,7 @@
 #include "qkv/base/error.h"
 #include "qkv/base/philox.h"
 #include "qkv/search/engine.h"
+#include "qkv/search/ensemble_step_model.h"
 #include "tests/search/random_step_model.h"
 
 namespace qkv::search {
@@ -231,6 +232,48 @@ TEST(EngineRequests, AModelThatThrowsEndsTheRequestsConcerned) {
     EXPECT_EQ(engine.reserved_bytes(), 0);
     EXPECT_EQ(step_model->held(), 0);
   }
+}
+
+TEST(EngineRequests, AMemberOfAnEnsembleThatThrowsEndsTheRequestsConcerned) {
+  const auto members = [&](std::vector<int32_t> bad) {
+    std::vector<std::shared_ptr<RandomStepModel>> both;
+    for (const uint64_t seed : {9, 10}) {
+      both.push_back(std::make_shared<RandomStepModel>(RandomModel{.seed = seed, .vocabulary = 25}));
+      both.back()->reads = true;
+    }
+    both[1]->bad_admit = std::move(bad);
+    return both;
+  };
+  const auto decoded = [&](const std::vector<std::shared_ptr<RandomStepModel>>& both,
+                           std::span<const Request> requests) {
+    Engine engine(std::make_shared<EnsembleStepModel>(
+                      std::vector<std::shared_ptr<StepModel>>(both.begin(), both.end())),
+                  kSpecial);
+    // The first is decoded already when the others come.
+    engine.submit(requests[0]);
+    std::map<uint64_t, Decoded> found;
+    for (int step = 0; step < 2; ++step) {
+      for (Decoded& one : engine.step()) found.emplace(one.request_id, std::move(one));
+    }
+    for (const Request& request : requests.subspan(1)) engine.submit(request);
+    found.merge(drain(engine));
+    EXPECT_EQ(engine.reserved_bytes(), 0);
+    return found;
+  };
+  const std::vector<Request> requests =
+      with_options(requests_for({1, 2, 3, 4, 5}, {5, 6, 7, 8, 9}), {.beam = 2, .max_new_tokens = 9});
+  const auto good = members({}), bad = members({2, 4});
+  const std::map<uint64_t, Decoded> expected = decoded(good, requests), found = decoded(bad, requests);
+  ASSERT_EQ(found.size(), 5u);
+  for (size_t i = 0; i < 5; ++i) {
+    if (i % 2 == 1) {
+      EXPECT_THROW(std::rethrow_exception(found.at(i).error), IoError);
+    } else {
+      ASSERT_EQ(found.at(i).error, nullptr) << i;
+      EXPECT_TRUE(same_bits(found.at(i).hypotheses, expected.at(i).hypotheses)) << i;
+    }
+  }
+  for (const auto& member : bad) EXPECT_EQ(member->held(), 0);
 }
 
 TEST(EngineRequests, AStepThatThrowsEndsTheRowsThatItHad) {
