@@ -142,6 +142,16 @@ TextEmbedOptions sentence_transformer_options(const path& folder, const models::
           .prompt = prompt_of(folder)};
 }
 
+std::string named_prompt(const path& folder, const std::string& name) {
+  const auto reader = open_if_there(folder / "config_sentence_transformers.json");
+  if (!reader || !reader->has("prompts")) {
+    throw UsageError(
+        concat("expected a model with prompts in config_sentence_transformers.json, found none in ",
+               folder.filename().string()));
+  }
+  return reader->object("prompts").string(name);
+}
+
 void write_sentence_transformer(const path& folder, const TextEmbedOptions& options, int64_t d_model) {
   if (options.vector.pooling == Pooling::pooler || !options.prompt.empty()) {
     throw UsageError(

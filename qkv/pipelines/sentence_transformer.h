@@ -2,6 +2,7 @@
 // Reads and writes the configuration files that PyPI's sentence-transformers writes beside a model.
 
 #include <filesystem>
+#include <string>
 
 #include "qkv/pipelines/embed.h"
 
@@ -12,6 +13,10 @@ namespace qkv::pipelines {
 TextEmbedOptions sentence_transformer_options(const std::filesystem::path& folder,
                                               const models::TextEncoder& model,
                                               const text::Tokenizer& tokenizer);
+
+// The prompt of that name in config_sentence_transformers.json. Throws DataError naming the file if it has
+// none of that name, UsageError if there is no such file.
+std::string named_prompt(const std::filesystem::path& folder, const std::string& name);
 
 // Writes modules.json, 1_Pooling/config.json and sentence_bert_config.json, so that sentence-transformers and
 // `qkv embed` compute the vectors of these options, and removes a config_sentence_transformers.json, which

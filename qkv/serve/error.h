@@ -34,6 +34,12 @@ class DeadlineExceeded : public HttpError {
       : HttpError(504, "the deadline passed before the result", "timeout_error", "deadline_exceeded") {}
 };
 
+// The client has left: nobody sees this answer.
+class Cancelled : public HttpError {
+ public:
+  Cancelled() : HttpError(499, "the client has left", "cancelled", "cancelled") {}
+};
+
 // 503: the model or the server is being shut down.
 class ShuttingDown : public HttpError {
  public:

@@ -9,14 +9,15 @@
 namespace qkv::serve {
 
 ModelFolder parse_model_folder(const std::string& text) {
-  const size_t equals = text.find('=');
+  // A folder whose path contains '=' needs no name.
+  std::error_code ignored;
+  const size_t equals = std::filesystem::is_directory(text, ignored) ? std::string::npos : text.find('=');
   ModelFolder result;
   if (equals == std::string::npos) {
     std::filesystem::path folder = text;
     if (!folder.has_filename()) folder = folder.parent_path();  // "model/"
     result = {folder.filename().string(), text};
     if (result.name == "." || result.name == "..") {
-      std::error_code ignored;
       result.name = std::filesystem::absolute(folder, ignored).lexically_normal().parent_path().filename();
     }
   } else {
@@ -97,21 +98,31 @@ std::vector<ModelHandle> Models::all() const {
   return models_;
 }
 
-ModelHandle Models::find(std::string_view name, std::string_view task) const {
+ModelHandle Models::named(std::string_view name) const {
   const std::lock_guard lock(mutex_);
   std::string names;
   for (const ModelHandle& one : models_) {
+    if (one->name() == name) return one;
     names += concat(names.empty() ? "" : ", ", one->name());
-    if (name.empty() ? !one->has(task) : one->name() != name) continue;
-    if (one->has(task)) return one;
-    std::string tasks;
-    for (const std::string& other : one->tasks()) tasks += concat(tasks.empty() ? "" : ", ", other);
+  }
+  throw HttpError(404, concat("model: expected one of ", names, ", found '", name, "'"),
+                  "invalid_request_error", "model_not_found");
+}
+
+ModelHandle Models::find(std::string_view name, std::string_view task) const {
+  std::string names, tasks;
+  if (!name.empty()) {
+    ModelHandle model = named(name);
+    if (model->has(task)) return model;
+    for (const std::string& other : model->tasks()) tasks += concat(tasks.empty() ? "" : ", ", other);
     throw HttpError(400, concat("model '", name, "': expected one for ", task, ", found one for ", tasks));
   }
-  if (name.empty())
-    throw HttpError(400, concat("expected a model for ", task, ", found none among ", names),
-                    "invalid_request_error", "model_not_found");
-  throw HttpError(404, concat("model: expected one of ", names, ", found '", name, "'"),
+  const std::lock_guard lock(mutex_);
+  for (const ModelHandle& one : models_) {
+    if (one->has(task)) return one;
+    names += concat(names.empty() ? "" : ", ", one->name());
+  }
+  throw HttpError(400, concat("expected a model for ", task, ", found none among ", names),
                   "invalid_request_error", "model_not_found");
 }
 

@@ -37,6 +37,9 @@ class Models {
   // unknown name (naming those there are), 400 for a model without the task.
   ModelHandle find(std::string_view name, std::string_view task) const;
 
+  // The model of that name. Throws HttpError (404) as find().
+  ModelHandle named(std::string_view name) const;
+
   // Opens all folders again and replaces the models; calls under way end with the old ones. If a folder
   // cannot be opened, all models stay as they are and its error is thrown.
   void reload();

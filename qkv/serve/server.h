@@ -7,6 +7,9 @@
 
 #include <chrono>
 #include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
 
 #include "qkv/serve/http/server.h"
 #include "qkv/serve/service.h"
@@ -22,7 +25,8 @@ class Server {
  public:
   // Opens the models, then listens. Throws the errors of Service and HttpServer.
   explicit Server(const ServerOptions& options)
-      : service_(options.service), http_(options.http, [this](HttpRequest request, ReplyHandle reply) {
+      : service_(options.service),
+        http_(with_service(options.http), [this](HttpRequest request, ReplyHandle reply) {
           service_.handle(std::move(request), std::move(reply));
         }) {
     service_.count_http([this] { return http_.counts(); });
@@ -31,14 +35,23 @@ class Server {
   Service& service() { return service_; }
   uint16_t port() const { return http_.port(); }
 
-  // Not ready any more; accepts nothing, waits up to `bound` for answers under way, and cuts off the rest.
-  // Returns the number of requests cut off.
+  // From now on /ready answers 503, while all other requests are still answered.
+  void drain() { service_.drain(); }
+
+  // drain(); accepts nothing, waits up to `bound` for answers under way, and cuts off the rest. Returns the
+  // number of requests cut off.
   int64_t stop(std::chrono::milliseconds bound) {
-    service_.drain();
+    drain();
     return http_.stop(bound);
   }
 
  private:
+  HttpOptions with_service(HttpOptions options) {
+    options.is_quick = [this](std::string_view path) { return service_.is_quick(path); };
+    options.on_refused = [this](const std::string& peer, int status) { service_.note_refused(peer, status); };
+    return options;
+  }
+
   Service service_;
   HttpServer http_;  // last: its handler uses the service
 };

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <string_view>
 #include <utility>
 
 #include "qkv/base/error.h"
@@ -61,19 +62,23 @@ class CountedReply : public Reply {
     bytes_ += std::ssize(data);
     return reply_->write(std::move(data));
   }
-  void end() override {
-    if (!reply_->closed()) count(status_);
-    reply_->end();
+  void end(std::optional<int> failed) override {
+    if (!reply_->closed()) count(failed.value_or(status_));
+    reply_->end(failed);
   }
   bool closed() const override { return reply_->closed(); }
   void on_closed(std::function<void()> callback) override { reply_->on_closed(std::move(callback)); }
+  void at(Clock::time_point time, std::function<void()> callback) override {
+    reply_->at(time, std::move(callback));
+  }
 
  private:
   static constexpr int kClientLeft = 499;  // nginx's status for it
 
   void add_headers(HttpResponse& response) const {
-    if (!options_.cors_origin.empty())
-      response.headers.emplace_back("Access-Control-Allow-Origin", options_.cors_origin);
+    if (options_.cors_origin.empty()) return;
+    response.headers.emplace_back("Access-Control-Allow-Origin", options_.cors_origin);
+    response.headers.emplace_back("Access-Control-Expose-Headers", "X-Request-Id, Retry-After");
   }
   double seconds() const { return std::chrono::duration<double>(Clock::now() - began_).count(); }
   void log(int status) const {
@@ -99,11 +104,32 @@ bool is_printable(std::string_view text) {
   return std::ranges::all_of(text, [](char letter) { return letter > ' ' && letter < 0x7f; });
 }
 
+// The scheme's case does not matter (RFC 9110, section 11.1).
 std::string_view bearer(const HttpRequest& request) {
+  constexpr std::string_view kScheme = "bearer ";
   std::string_view value = request.header("Authorization");
-  if (!value.starts_with("Bearer ")) return {};
-  value.remove_prefix(7);
+  if (value.size() < kScheme.size()) return {};
+  const auto same = [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a - 'A' + 'a' : a) == b; };
+  if (!std::ranges::equal(value.substr(0, kScheme.size()), kScheme, same)) return {};
+  value.remove_prefix(std::min(value.find_first_not_of(' ', kScheme.size()), value.size()));
   return value;
+}
+
+bool matches(const char* route, std::string_view path) {
+  const std::string_view pattern = route;
+  if (!pattern.ends_with('*')) return path == pattern;
+  const std::string_view stem = pattern.substr(0, pattern.size() - 1);
+  return path.starts_with(stem) && path.size() > stem.size() && path.find('/', stem.size()) == path.npos;
+}
+
+// What a page may send: what it asks for, if that is names of fields.
+std::string allowed_headers(std::string_view asked) {
+  const bool names = !asked.empty() && std::ranges::all_of(asked, [](char letter) {
+    return (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') ||
+           (letter >= '0' && letter <= '9') || letter == '-' || letter == '_' || letter == ',' ||
+           letter == ' ';
+  });
+  return names ? std::string(asked) : "Authorization, Content-Type, X-Request-Id, X-Timeout-Ms";
 }
 
 // Compares in a time that does not depend on where the texts differ.
@@ -128,14 +154,22 @@ Service::Service(const ServiceOptions& options)
     : options_(options),
       routes_(all_routes()),
       first_id_(std::random_device()()),
-      models_(options.folders, options.load, options.work) {}
+      models_(options.folders, options.load, options.work) {
+  if (options.cors_origin.find_first_of("\r\n") != std::string::npos)
+    throw UsageError("cors_origin: expected an origin, such as https://example.org, found a line break");
+}
+
+Service::~Service() {
+  const std::lock_guard lock(reloader_mutex_);
+  if (reloader_.joinable()) reloader_.join();
+}
 
 void Service::handle(HttpRequest request, ReplyHandle reply) {
   const std::string& method = request.method == "HEAD" ? "GET" : request.method;
   const Route* found = nullptr;
   std::string allowed;
   for (const Route& route : routes_) {
-    if (request.path != route.path) continue;
+    if (!matches(route.path, request.path)) continue;
     if (method == route.method) found = &route;
     allowed += concat(allowed.empty() ? "" : ", ", route.method);
   }
@@ -152,11 +186,13 @@ void Service::handle(HttpRequest request, ReplyHandle reply) {
 
   const std::string_view key = bearer(request);
   const bool preflight = request.method == "OPTIONS" && !options_.cors_origin.empty() && !allowed.empty();
+  const std::string asked_headers(request.header("Access-Control-Request-Headers"));
   const bool known =
       std::ranges::any_of(options_.keys, [&](const std::string& one) { return equal_keys(one, key); });
   // Clients with keys share fairly by key, others by address: a key that nobody checks could be invented.
   const std::string client = known ? concat("key ", key) : request.peer;
-  const std::string logged_client = key.empty() ? request.peer : concat("key ", key.substr(0, 4), "...");
+  std::string logged_client = request.peer;
+  if (known && key.size() > 8) logged_client += concat(", key ", key.substr(0, 4), "...");
   auto counted = std::make_shared<CountedReply>(
       std::move(reply), metrics_, options_,
       RequestNote{found ? found->path : "other", id, logged_client, request.method, request.path});
@@ -167,7 +203,7 @@ void Service::handle(HttpRequest request, ReplyHandle reply) {
     if (preflight) {
       return exchange->send({.status = 204,
                              .headers = {{"Access-Control-Allow-Methods", allowed},
-                                         {"Access-Control-Allow-Headers", "Authorization, Content-Type"},
+                                         {"Access-Control-Allow-Headers", allowed_headers(asked_headers)},
                                          {"Access-Control-Max-Age", "600"}}});
     }
     if (allowed.empty()) {
@@ -194,6 +230,36 @@ void Service::handle(HttpRequest request, ReplyHandle reply) {
 void Service::reload() {
   models_.reload();
   ++reloads_;
+}
+
+void Service::reload_later(std::function<void(const std::exception_ptr& error)> done) {
+  const std::lock_guard lock(reloader_mutex_);
+  if (reloading_.exchange(true)) throw HttpError(409, "reload: expected none under way, found one");
+  if (reloader_.joinable()) reloader_.join();
+  try {
+    reloader_ = std::thread([this, done = std::move(done)] {
+      std::exception_ptr error;
+      try {
+        reload();
+      } catch (...) {
+        error = std::current_exception();
+      }
+      reloading_ = false;  // who has the answer may ask again
+      done(error);
+    });
+  } catch (...) {
+    reloading_ = false;
+    throw;
+  }
+}
+
+bool Service::is_quick(std::string_view path) const {
+  return std::ranges::any_of(routes_,
+                             [&](const Route& route) { return route.quick && matches(route.path, path); });
+}
+
+void Service::note_refused(const std::string& peer, int status) {
+  if (options_.log) options_.log(log_line({"", "", peer, "", ""}, status, 0, 0));
 }
 
 void Service::count_http(std::function<HttpCounts()> counts) {

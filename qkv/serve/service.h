@@ -4,10 +4,13 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <mutex>
 #include <set>
 #include <string>
+#include <string_view>
+#include <thread>
 #include <vector>
 
 #include "qkv/serve/http/server.h"
@@ -27,14 +30,17 @@ struct ServiceOptions {
   std::string cors_origin = {};                  // Access-Control-Allow-Origin; empty: none
   // Receives a JSON object without line breaks for each request, when its answer is complete or its client
   // has left: {"time", "id", "client", "method", "path", "status", "seconds", "bytes"}; status 499: left.
-  // From any thread. No texts, and of a key its first four characters. Must not throw.
+  // A request refused before it is understood has an empty id, method and path. The client is an address, and
+  // "key abcd..." for a valid API key of more than eight characters. No texts. From any thread; must not
+  // throw.
   std::function<void(const std::string& line)> log = {};
 };
 
 class Service {
  public:
-  // Throws the errors of Models.
+  // Throws UsageError for an origin with a line break, and the errors of Models.
   explicit Service(const ServiceOptions& options);
+  ~Service();
 
   // Answers a request, now or later, from any thread. Never throws.
   void handle(HttpRequest request, ReplyHandle reply);
@@ -42,6 +48,13 @@ class Service {
   Models& models() { return models_; }
   // Opens all folders again; throws as Models::reload().
   void reload();
+  // Likewise on a thread of its own, which calls `done` with the error, if any. Throws HttpError (409) while
+  // another such call is under way. `done` must not throw.
+  void reload_later(std::function<void(const std::exception_ptr& error)> done);
+  // Whether requests of this path are answered at once.
+  bool is_quick(std::string_view path) const;
+  // Logs a request that the HTTP server has refused.
+  void note_refused(const std::string& peer, int status);
   // False from now on at /ready, so that load balancers send clients elsewhere.
   void drain() { draining_ = true; }
   bool ready() const { return !draining_; }
@@ -60,6 +73,9 @@ class Service {
   std::atomic<uint64_t> requests_ = 0;
   std::atomic<int64_t> reloads_ = 0;
   std::atomic<bool> draining_ = false;
+  std::mutex reloader_mutex_;
+  std::atomic<bool> reloading_ = false;
+  std::thread reloader_;
   uint64_t first_id_;  // so that ids of two processes differ
   Models models_;      // last: its workers use the rest
 };

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <spawn.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 
 #include <chrono>
 #include <csignal>
@@ -188,6 +190,100 @@ TEST(Serve, LogsRequestsWithoutTheirTexts) {
     statuses.push_back(one.at("status"));
   }
   EXPECT_EQ(statuses, (std::vector{200, 401, 401, 401}));
+}
+
+TEST(Serve, LogsWhatItRefusesAndOpensTheLogAgain) {
+  const Scratch scratch;
+  const std::string log = (scratch / "log.jsonl").string();
+  ServeProcess server({"m=" + kMarian, "--port", "0", "--log", log});
+  {
+    RawClient client(server.port());
+    client.send("nonsense\r\n\r\n");
+    EXPECT_NE(client.rest().find("400 "), std::string::npos);
+  }
+  EXPECT_EQ(json::parse(read_file(log)).at("status"), 400);
+  std::filesystem::rename(log, log + ".1");
+  server.signal(SIGHUP);
+  EXPECT_TRUE(server.wait_for("models reloaded"));
+  EXPECT_NE(answer_to(server.port(), "/v1/translate", {{"text", "forty"}}).find("200 OK"), std::string::npos);
+  server.signal(SIGTERM);
+  EXPECT_EQ(server.wait(), 0);
+  EXPECT_EQ(json::parse(read_file(log)).at("status"), 200);
+  EXPECT_EQ(count_lines_of(read_file(log + ".1")), 1U);
+}
+
+// A log on standard error, which is a file here, and the server's messages leave each other whole.
+TEST(Serve, LogsToStandardError) {
+  ServeProcess server({"m=" + kMarian, "--port", "0", "--log", "/dev/stderr"});
+  EXPECT_NE(answer_to(server.port(), "/v1/translate", {{"text", "forty"}}).find("200 OK"), std::string::npos);
+  server.signal(SIGTERM);
+  EXPECT_EQ(server.wait(), 0);
+  std::istringstream lines(server.messages());
+  std::vector<std::string> all;
+  for (std::string line; std::getline(lines, line);) all.push_back(line);
+  ASSERT_EQ(all.size(), 3U) << server.messages();
+  EXPECT_NE(all[0].find("serving "), std::string::npos);
+  EXPECT_EQ(json::parse(all[1]).at("status"), 200);
+  EXPECT_NE(all[2].find("stopping"), std::string::npos);
+}
+
+// Such as `qkv serve ... --log /dev/stdout | head -1`.
+TEST(Serve, OutlivesTheReaderOfItsLog) {
+  const Scratch scratch;
+  const std::string pipe = (scratch / "pipe").string();
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const int reader = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  ServeProcess server({"m=" + kMarian, "--port", "0", "--log", pipe});
+  ::close(reader);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_NE(answer_to(server.port(), "/v1/translate", {{"text", "forty"}}).find("200 OK"),
+              std::string::npos);
+  }
+  EXPECT_TRUE(server.wait_for("lines of the log are lost"));
+  server.signal(SIGTERM);
+  EXPECT_EQ(server.wait(), 0);
+}
+
+TEST(Serve, SaysThatItIsNotReadyBeforeItStops) {
+  ServeProcess server({"m=" + kMarian, "--port", "0", "--drain-delay", "2"});
+  const auto get = [&](const std::string& path) {
+    RawClient client(server.port());
+    client.send("GET " + path + " HTTP/1.1\r\nHost: h\r\n\r\n");
+    return client.response();
+  };
+  EXPECT_NE(get("/ready").find("200 OK"), std::string::npos);
+  server.signal(SIGTERM);
+  EXPECT_TRUE(server.wait_for("stopping"));
+  std::string ready;
+  for (int i = 0; i < 50 && ready.find("503 ") == std::string::npos; ++i) ready = get("/ready");
+  EXPECT_NE(ready.find("503 "), std::string::npos) << ready;
+  EXPECT_NE(answer_to(server.port(), "/v1/translate", {{"text", "forty"}}).find("200 OK"), std::string::npos);
+  EXPECT_EQ(server.wait(), 0);
+}
+
+// A folder that takes long to open, as a pipe without a writer does.
+TEST(Serve, EndsBySignalWhileItOpensModels) {
+  const Scratch scratch;
+  std::filesystem::create_directory(scratch / "slow");
+  ASSERT_EQ(::mkfifo((scratch / "slow/config.json").c_str(), 0600), 0);
+  for (const int signal : {SIGTERM, SIGINT}) {
+    const std::string folder = (scratch / "slow").string();
+    std::string program = QKV_PROGRAM, command = "serve", port = "--port", zero = "0";
+    char* arguments[] = {program.data(), command.data(), const_cast<char*>(folder.c_str()),
+                         port.data(),    zero.data(),    nullptr};
+    pid_t process = 0;
+    ASSERT_EQ(posix_spawn(&process, QKV_PROGRAM, nullptr, nullptr, arguments, environ), 0);
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    ::kill(process, signal);
+    int status = 0;
+    pid_t ended = 0;
+    for (int i = 0; i < 1000 && ended == 0; ++i) {
+      ended = ::waitpid(process, &status, WNOHANG);
+      if (ended == 0) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == signal) << status;
+    if (ended == 0) ::kill(process, SIGKILL);
+  }
 }
 
 // A full disk costs lines of the log, and nothing else.

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,10 +29,16 @@ class FakeReply : public serve::Reply {
     changed_.notify_all();
     return true;
   }
-  void end() override {
+  void end(std::optional<int> failed) override {
     const std::lock_guard lock(mutex_);
     ended_ = true;
+    failed_ = failed;
     changed_.notify_all();
+  }
+  // The status of an error in a stream.
+  std::optional<int> failed() const {
+    const std::lock_guard lock(mutex_);
+    return failed_;
   }
   bool closed() const override {
     const std::lock_guard lock(mutex_);
@@ -46,6 +53,21 @@ class FakeReply : public serve::Reply {
       }
     }
     callback();
+  }
+
+  void at(std::chrono::steady_clock::time_point /*time*/, std::function<void()> callback) override {
+    const std::lock_guard lock(mutex_);
+    at_ = std::move(callback);
+  }
+
+  // The time of at() has come.
+  void pass_time() {
+    std::function<void()> callback;
+    {
+      const std::lock_guard lock(mutex_);
+      callback.swap(at_);
+    }
+    if (callback) callback();
   }
 
   // The client leaves.
@@ -92,7 +114,8 @@ class FakeReply : public serve::Reply {
   serve::HttpResponse response_;
   bool answered_ = false, ended_ = false, left_ = false;
   int writes_ = 0;
-  std::function<void()> on_closed_;
+  std::function<void()> on_closed_, at_;
+  std::optional<int> failed_;
 };
 
 struct Sent {

@@ -20,6 +20,7 @@ using namespace qkv::testing;
 using nlohmann::json;
 using serve::HttpResponse;
 using serve::Service;
+using serve::ServiceOptions;
 
 TEST(ServedTranslation, EqualsThePipelines) {
   Service service(serving({"marian"}));
@@ -93,6 +94,15 @@ TEST(LibreTranslate, TakesJsonAndForms) {
                     .body = "q=twenty%2Done&source=en&target=de&api_key=",
                     .headers = {{"Content-Type", "application/x-www-form-urlencoded"}}});
   EXPECT_EQ(json_of(form)["translatedText"], expected[0].text);
+  // curl says that JSON is a form.
+  const auto as_form = [&](const std::string& body) {
+    return ask(service, {.path = "/translate",
+                         .body = body,
+                         .headers = {{"Content-Type", "application/x-www-form-urlencoded"}}});
+  };
+  EXPECT_EQ(json_of(as_form(R"( {"q": "twenty-one", "source": "en", "target": "de"})"))["translatedText"],
+            expected[0].text);
+  expect_error(as_form("q=forty%ff&source=en&target=de"), 400, {"UTF-8"});
   const HttpResponse unknown =
       post(service, "/translate", {{"q", "a"}, {"source", "en"}, {"target", "de"}, {"colour", 1}});
   expect_error(unknown, 400, {"unknown field", "colour"});
@@ -231,6 +241,80 @@ TEST(Completions, RefuseWhatTheyDoNotDo) {
                {"request"});
 }
 
+TEST(Completions, RefuseBeforeTheyBegin) {
+  Service service(serving({"llama"}));
+  const auto refused = [&](json request, const std::vector<std::string>& parts) {
+    request["stream"] = true;
+    const HttpResponse response = post(service, "/v1/completions", request);
+    EXPECT_NE(response.content_type, "text/event-stream");
+    expect_error(response, 400, parts);
+  };
+  std::string words;
+  for (int i = 0; i < 5000; ++i) words += "a ";
+  refused({{"prompt", {"a", words}}}, {"prompt[1]", "tokens"});
+  refused({{"prompt", std::vector<std::string>(20, "a")}, {"n", 128}}, {"n:", "2048 choices", "20 prompts"});
+  refused({{"prompt", {{1}, json::array()}}}, {"prompt", "at least one token id"});
+  refused({{"prompt", "a"}, {"max_tokens", 4}, {"min_tokens", 20}}, {"min_tokens", "max_tokens = 4"});
+  refused({{"prompt", "a"}, {"stream_options", {{"include_usag", true}}}}, {"include_usag"});
+}
+
+// The last event of a choice does not wait for the other choices.
+TEST(Completions, EndEachChoiceWhenItEnds) {
+  const Scratch scratch;
+  Service service(serving_long_texts(scratch));
+  const std::vector<std::string> prompts{"a red dog", "one small house"};
+  json request{{"prompt", prompts}, {"max_tokens", 40}, {"temperature", 0}, {"stream", true}};
+  // A stop text that the first choice has and the second has not.
+  const json whole = json_of(
+      post(service, "/v1/completions", {{"prompt", prompts}, {"max_tokens", 40}, {"temperature", 0}}));
+  const std::string first = whole["choices"][0]["text"], second = whole["choices"][1]["text"];
+  std::string stop;
+  for (size_t at = 0; at + 6 < first.size() && stop.empty(); ++at) {
+    if (second.find(first.substr(at, 6)) == std::string::npos) stop = first.substr(at, 6);
+  }
+  if (stop.empty()) GTEST_FAIL() << "the texts do not differ: " << first << " | " << second;
+  request["stop"] = stop;
+  const std::vector<std::string> events = events_of(post(service, "/v1/completions", request).body);
+  std::vector<size_t> end_of(2), ends(2);
+  for (size_t i = 0; i + 1 < events.size(); ++i) {
+    const json choice = json::parse(events[i])["choices"][0];
+    const size_t index = choice["index"];
+    EXPECT_EQ(ends[index], 0U) << "an event after the last";
+    end_of[index] = i;
+    if (!choice["finish_reason"].is_null()) ++ends[index];
+  }
+  EXPECT_EQ(ends, (std::vector<size_t>{1, 1}));
+  EXPECT_LT(end_of[0] + 1, end_of[1]) << "the first was to end while the second went on";
+  EXPECT_EQ(events.back(), "[DONE]");
+}
+
+TEST(Completions, CountAStreamThatFailsByItsError) {
+  const Scratch scratch;
+  Service service(serving_long_texts(scratch));
+  const auto reply = start(
+      service,
+      {.path = "/v1/completions",
+       .body = json{{"prompt", "a"}, {"max_tokens", 3900}, {"min_tokens", 3900}, {"stream", true}}.dump(),
+       .headers = {{"X-Timeout-Ms", "300"}}});
+  const HttpResponse response = reply->wait();
+  EXPECT_EQ(response.status, 200) << "it had begun";
+  EXPECT_NE(response.body.find("deadline_exceeded"), std::string::npos);
+  EXPECT_EQ(reply->failed(), 504);
+  const HttpResponse metrics = ask(service, {.method = "GET", .path = "/metrics"});
+  EXPECT_NE(metrics.body.find("qkv_requests_total{route=\"/v1/completions\",status=\"504\"} 1\n"),
+            std::string::npos);
+}
+
+TEST(ModelList, DescribesOneModel) {
+  Service service(serving({"bert_masked", "marian"}));
+  const json list = json_of(ask(service, {.method = "GET", .path = "/v1/models"}));
+  EXPECT_EQ(json_of(ask(service, {.method = "GET", .path = "/v1/models/marian"})), list["data"][1]);
+  expect_error(ask(service, {.method = "GET", .path = "/v1/models/gpt"}), 404,
+               {"bert_masked, marian", "'gpt'"});
+  expect_error(ask(service, {.method = "GET", .path = "/v1/models/"}), 404, {"path"});
+  expect_error(ask(service, {.method = "GET", .path = "/v1/models/a/b"}), 404, {"path"});
+}
+
 TEST(ModelList, NamesTasksAndMaskTokens) {
   Service service(serving({"bert_masked", "marian"}));
   const json list = json_of(ask(service, {.method = "GET", .path = "/v1/models"}));
@@ -308,6 +392,13 @@ TEST(TextEmbeddingsInference, EmbedsPredictsAndTokenizes) {
   ASSERT_EQ(pairs.size(), 2U);
   EXPECT_EQ(pairs[1].size(), labels[0].labels.size());
 
+  // A list of two texts is a pair, as in TEI, of one a text; a list of lists is a list of such.
+  EXPECT_EQ(json_of(post(service, "/predict", {{"inputs", json::array({"a red dog", "a dog"})}})), pairs[0]);
+  EXPECT_EQ(json_of(post(service, "/predict", {{"inputs", json::array({"a red dog"})}})), predicted);
+  for (const json& wrong :
+       {json::array(), json::array({"a", "b", "c"}), json::array({json::array({"a"}), "b"}), json(3)})
+    expect_error(post(service, "/predict", {{"inputs", wrong}}), 400, {"inputs"});
+
   // The root does what the first text encoder is for, as TEI's does.
   EXPECT_EQ(json_of(post(service, "/", {{"inputs", "a red dog"}})), predicted);
   Service without_labels(serving({"bert_masked"}));
@@ -322,6 +413,20 @@ TEST(TextEmbeddingsInference, EmbedsPredictsAndTokenizes) {
   const json tokens = json_of(post(service, "/tokenize", {{"inputs", {"a red dog"}}}));
   EXPECT_TRUE(tokens[0][0]["special"].get<bool>());
   EXPECT_EQ(tokens[0][1]["start"], 0);
+  // The part of the input, also of a token that the vocabulary lacks.
+  const std::string text = "a r\u00e9d dog";
+  const json parts = json_of(post(service, "/tokenize", {{"inputs", text}}));
+  for (const json& token : parts[0]) {
+    if (token["special"].get<bool>()) continue;
+    const size_t begin = token["start"], end = token["stop"];
+    EXPECT_EQ(token["text"], text.substr(begin, end - begin));
+  }
+  expect_error(post(service, "/tokenize", {{"inputs", "a"}, {"model", "gpt"}}), 404, {"'gpt'", "bert_texts"});
+  std::string long_text;
+  for (int i = 0; i < 600'000; ++i) long_text += "a ";
+  expect_error(post(service, "/tokenize", {{"inputs", json::array({long_text, long_text})}}), 400,
+               {"1048576 tokens"});
+  expect_error(post(service, "/rerank", {{"query", "a"}, {"texts", {"b"}}}), 400, {"one label"});
   const json info = json_of(ask(service, {.method = "GET", .path = "/info"}));
   EXPECT_EQ(info["model_id"], "bert_texts");
   EXPECT_EQ(info["model_dtype"], "float32");
@@ -332,6 +437,24 @@ TEST(TextEmbeddingsInference, EmbedsPredictsAndTokenizes) {
   const HttpResponse error = post(service, "/embed", {{"input", "a"}});
   expect_error(error, 400, {"inputs"});
   EXPECT_EQ(json::parse(error.body)["error_type"], "Validation");
+}
+
+TEST(TextEmbeddingsInference, PromptsHaveNames) {
+  const Scratch scratch;
+  std::filesystem::copy(golden_folder("bert_texts"), scratch / "m");
+  scratch.write("m/config_sentence_transformers.json", R"({"prompts": {"query": "one small "}})");
+  ServiceOptions options;
+  options.folders = {{"m", scratch / "m"}, {"bert_texts", golden_folder("bert_texts")}};
+  Service service(options);
+  const json plain = json_of(post(service, "/embed", {{"inputs", "house"}}));
+  const json with_prompt = json_of(post(service, "/embed", {{"inputs", "house"}, {"prompt_name", "query"}}));
+  EXPECT_NE(with_prompt, plain);
+  EXPECT_EQ(with_prompt, json_of(post(service, "/embed", {{"inputs", "one small house"}})));
+  EXPECT_EQ(json_of(post(service, "/tokenize", {{"inputs", "house"}, {"prompt_name", "query"}})),
+            json_of(post(service, "/tokenize", {{"inputs", "one small house"}})));
+  expect_error(post(service, "/embed", {{"inputs", "house"}, {"prompt_name", "passage"}}), 400, {"passage"});
+  Service without(serving({"bert_texts"}));
+  expect_error(post(without, "/embed", {{"inputs", "house"}, {"prompt_name", "query"}}), 400, {"prompts"});
 }
 
 TEST(Operation, HealthMetricsAndPage) {
@@ -360,7 +483,11 @@ TEST(Operation, TheOpenApiDocumentHasEveryRoute) {
   std::set<std::string> documented, existing;
   for (const auto& [path, methods] : document["paths"].items()) {
     for (const auto& [method, operation] : methods.items()) {
-      documented.insert((method == "get" ? "GET " : "POST ") + path);
+      if (method == "parameters") continue;
+      std::string route = path;
+      if (const size_t parameter = route.find('{'); parameter != std::string::npos)
+        route.replace(parameter, route.npos, "*");
+      documented.insert((method == "get" ? "GET " : "POST ") + route);
       EXPECT_TRUE(operation["responses"].contains("200")) << path;
     }
   }
@@ -386,9 +513,25 @@ TEST(Operation, RoutesKeysAndCors) {
   EXPECT_EQ(with_key("secret-2").status, 200);
   EXPECT_EQ(with_key("secret-3").status, 401);
   EXPECT_EQ(with_key("secret-").status, 401);
+  EXPECT_EQ(
+      ask(service,
+          {.path = "/v1/classify", .body = body.dump(), .headers = {{"Authorization", "bearer  secret-2"}}})
+          .status,
+      200);
   EXPECT_EQ(header_of(with_key("secret-1"), "Access-Control-Allow-Origin"), "https://example.org");
   EXPECT_EQ(ask(service, {.method = "GET", .path = "/health"}).status, 200);
-  EXPECT_EQ(ask(service, {.method = "OPTIONS", .path = "/v1/classify"}).status, 204);
+  const auto preflight = [&](const std::string& asked) {
+    const HttpResponse response = ask(service, {.method = "OPTIONS",
+                                                .path = "/v1/classify",
+                                                .headers = {{"Access-Control-Request-Headers", asked}}});
+    EXPECT_EQ(response.status, 204);
+    return header_of(response, "Access-Control-Allow-Headers");
+  };
+  EXPECT_EQ(preflight("authorization, x-stainless-lang"), "authorization, x-stainless-lang");
+  EXPECT_NE(preflight("").find("X-Timeout-Ms"), std::string::npos);
+  EXPECT_EQ(preflight("a\r\nb: c"), preflight(""));
+  EXPECT_NE(header_of(with_key("secret-1"), "Access-Control-Expose-Headers").find("X-Request-Id"),
+            std::string::npos);
   expect_error(ask(service, {.method = "GET", .path = "/nowhere"}), 404, {"/nowhere"});
   const HttpResponse wrong = ask(service, {.method = "DELETE", .path = "/v1/classify"});
   expect_error(wrong, 405, {"POST"});

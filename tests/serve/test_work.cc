@@ -9,6 +9,7 @@
 
 #include "qkv/serve/protocols/stop_texts.h"
 #include "qkv/serve/work/fair_queue.h"
+#include "tests/serve/answers.h"
 #include "tests/serve/fake_reply.h"
 #include "tests/serve/folders.h"
 #include "tests/support/scratch.h"
@@ -71,6 +72,21 @@ TEST(FairQueue, TakesTurnsBetweenClients) {
   EXPECT_TRUE(queue.empty());
 }
 
+TEST(FairQueue, AdmitsAClientBelowItsShare) {
+  serve::FairQueue<int> queue;
+  EXPECT_TRUE(queue.admits("a", 100, 8)) << "nothing waits";
+  for (uint64_t i = 0; i < 100; ++i) queue.push({.id = i, .client = "a", .job = 0});
+  EXPECT_FALSE(queue.admits("a", 1, 8));
+  EXPECT_TRUE(queue.admits("b", 4, 8)) << "one large call locks nobody out";
+  EXPECT_FALSE(queue.admits("b", 5, 8));
+  for (uint64_t i = 0; i < 4; ++i) queue.push({.id = 100 + i, .client = "b", .job = 0});
+  EXPECT_FALSE(queue.admits("b", 1, 8));
+  EXPECT_TRUE(queue.admits("c", 2, 8));
+  EXPECT_FALSE(queue.admits("c", 3, 8));
+  queue.remove_if([](const auto& entry) { return entry.client == "a"; });
+  EXPECT_TRUE(queue.admits("a", 4, 8));
+}
+
 TEST(StopTexts, AreFoundAcrossPieces) {
   serve::StopTexts stops({"END", "\n\n"});
   EXPECT_EQ(stops.add("one E"), "one ");
@@ -127,10 +143,11 @@ TEST(Scheduling, DeadlinesEndRequests) {
   Service service(serving_long_texts(scratch));
   std::vector<std::shared_ptr<FakeReply>> others;
   for (int i = 0; i < 2; ++i) others.push_back(start(service, writing(100, false)));
-  const auto late = start(service, writing(3900, false, {{"X-Timeout-Ms", "1"}}))->wait();
+  const auto late = start(service, writing(3900, false, {{"X-Timeout-Ms", "300"}}))->wait();
   EXPECT_EQ(late.status, 504) << late.body;
   for (const auto& one : others) EXPECT_EQ(one->wait().status, 200);
   EXPECT_EQ(counter_of(service, &serve::WorkerCounters::expired), 1);
+  EXPECT_EQ(start(service, writing(3900, false, {{"X-Timeout-Ms", "1"}}))->wait().status, 504);
   EXPECT_EQ(start(service, writing(1, false, {{"X-Timeout-Ms", "soon"}}))->wait().status, 400);
 }
 
@@ -172,6 +189,26 @@ TEST(Scheduling, SerialWorkEnds) {
   }));
 }
 
+// Whatever the workers do, a request is answered at its deadline, and its rows are freed.
+TEST(Scheduling, TheDeadlineIsAnsweredWithoutTheWorker) {
+  const Scratch scratch;
+  Service service(serving_long_texts(scratch));
+  const auto late = start(service, writing(3900, false));
+  EXPECT_FALSE(late->wait_for_end(std::chrono::seconds(0)));
+  late->pass_time();
+  ASSERT_TRUE(late->wait_for_end(std::chrono::seconds(0)));
+  expect_error(late->wait(), 504, {"deadline"});
+  EXPECT_TRUE(eventually([&] { return counter_of(service, &serve::WorkerCounters::running) == 0; }));
+  EXPECT_LT(counter_of(service, &serve::WorkerCounters::steps), 3900);
+}
+
+TEST(Scheduling, StepsOfOneTokenAreCounted) {
+  Service service(serving({"llama"}));
+  EXPECT_EQ(start(service, writing(1, false))->wait().status, 200);
+  EXPECT_EQ(counter_of(service, &serve::WorkerCounters::steps), 1);
+  EXPECT_EQ(counter_of(service, &serve::WorkerCounters::rows), 1);
+}
+
 TEST(Scheduling, ACallLargerThanTheQueueIsTakenWhenItIsEmpty) {
   serve::ServiceOptions options = serving({"bert_texts"});
   options.work.encode.queue = 2;
@@ -198,6 +235,15 @@ TEST(Models, AreReplacedUnderLoad) {
   const serve::HttpResponse failed = ask(service, {.path = "/v1/reload"});
   EXPECT_EQ(failed.status, 500) << failed.body;
   EXPECT_NE(failed.body.find("config.json"), std::string::npos) << failed.body;
+  EXPECT_NE(failed.body.find("reload_failed"), std::string::npos) << failed.body;
+  // Another site's page may not ask.
+  const auto from_origin = [&](const std::string& origin) {
+    return ask(service, {.path = "/v1/reload", .headers = {{"Origin", origin}, {"Host", "here:8080"}}})
+        .status;
+  };
+  EXPECT_EQ(from_origin("https://evil.example"), 403);
+  EXPECT_EQ(from_origin("null"), 403);
+  EXPECT_EQ(from_origin("http://here:8080"), 500) << "its own page may";
   EXPECT_EQ(start(service, writing(5, false))->wait().status, 200);
 }
 
@@ -237,6 +283,7 @@ TEST(Load, DoesNotChangeAnswers) {
   const auto answer = [&](const Sent& sent) {
     json body = json::parse(ask(service, sent).body);
     body.erase("id");
+    body.erase("created");
     return body;
   };
   std::vector<json> expected;

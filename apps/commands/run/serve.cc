@@ -1,11 +1,17 @@
 // qkv serve
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
 #include <csignal>
-#include <fstream>
-#include <iostream>
+#include <cstring>
 #include <memory>
+#include <mutex>
+#include <sstream>
 #include <thread>
 
 #include "apps/cli/messages.h"
@@ -23,8 +29,8 @@ struct ServeArguments {
   models::LoadOptions load;
   EngineArguments engine;
   std::string host = "127.0.0.1";
-  int port = 8080, queue = 256;
-  double max_wait_ms = 0, deadline = 600, drain = 30;
+  int port = 8080, queue = 1024;
+  double max_wait_ms = 0, deadline = 600, drain = 30, drain_delay = 0;
   int64_t body_bytes = 8 << 20, connections = 4096;
   double header_timeout = 10, body_timeout = 30, idle_timeout = 75, write_timeout = 30;
   bool reuse_port = false;
@@ -43,8 +49,8 @@ std::set<std::string, std::less<>> read_keys(const std::string& file) {
   if (file.empty()) return keys;
   std::istringstream lines(read_file(file));
   for (std::string line; std::getline(lines, line);) {
-    while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
-    if (!line.empty() && line.front() != '#') keys.insert(line);
+    const size_t begin = line.find_first_not_of(" \t\r"), end = line.find_last_not_of(" \t\r");
+    if (begin != std::string::npos && line[begin] != '#') keys.insert(line.substr(begin, end - begin + 1));
   }
   if (keys.empty()) throw DataError(concat(file, ": expected at least one API key, one a line, found none"));
   return keys;
@@ -53,25 +59,44 @@ std::set<std::string, std::less<>> read_keys(const std::string& file) {
 // Appends lines to a file. A line that cannot be written is lost, which is said once: requests go on.
 class LogFile {
  public:
-  explicit LogFile(const std::string& path) : path_(path), file_(path, std::ios::app) {
-    if (!file_) throw IoError(concat(path, ": cannot be opened for appending"));
-  }
-  void add(const std::string& line) {
+  explicit LogFile(const std::string& path) : path_(path), file_(opened()) {}
+  ~LogFile() { ::close(file_); }
+  LogFile(const LogFile&) = delete;
+  LogFile& operator=(const LogFile&) = delete;
+
+  void add(std::string line) {
+    line += '\n';
     const std::lock_guard lock(mutex_);
-    file_ << line << '\n' << std::flush;
-    if (!file_ && !std::exchange(failed_, true))
-      say(concat(path_, ": lines of the log are lost: cannot write"));
-    file_.clear();
+    const ssize_t written = ::write(file_, line.data(), line.size());
+    if (written != std::ssize(line) && !std::exchange(failed_, true))
+      say(concat(path_, ": lines of the log are lost: ", std::strerror(errno)));
+  }
+  // The file that has the path now, after the former one was renamed.
+  void reopen() {
+    const int file = opened();
+    const std::lock_guard lock(mutex_);
+    ::close(std::exchange(file_, file));
+    failed_ = false;
   }
 
  private:
+  int opened() const {
+    // Opened by its path, a file that is standard error would be written at two places.
+    const int file = path_ == "/dev/stderr" ? ::dup(STDERR_FILENO)
+                     : path_ == "/dev/stdout"
+                         ? ::dup(STDOUT_FILENO)
+                         : ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (file < 0) throw IoError(concat(path_, ": cannot be opened for appending: ", std::strerror(errno)));
+    return file;
+  }
+
   std::mutex mutex_;
   std::string path_;
-  std::ofstream file_;
+  int file_;
   bool failed_ = false;
 };
 
-serve::ServerOptions server_options(const ServeArguments& arguments) {
+serve::ServerOptions server_options(const ServeArguments& arguments, const std::shared_ptr<LogFile>& log) {
   serve::ServerOptions options;
   for (const std::string& model : arguments.models)
     options.service.folders.push_back(serve::parse_model_folder(model));
@@ -83,19 +108,17 @@ serve::ServerOptions server_options(const ServeArguments& arguments) {
   options.service.work.engine = arguments.engine.engine;
   options.service.work.step_model = arguments.engine.step_model;
   if (arguments.queue < 1) throw UsageError(concat("--queue: expected at least 1, found ", arguments.queue));
-  options.service.work.queue = static_cast<size_t>(arguments.queue);
+  options.service.work.queue = options.service.work.encode.queue = static_cast<size_t>(arguments.queue);
   if (!(arguments.max_wait_ms >= 0 && arguments.max_wait_ms <= 10'000))
     throw UsageError(concat("--max-wait-ms: expected 0 to 10000, found ", arguments.max_wait_ms));
   options.service.work.encode.max_wait =
       std::chrono::microseconds(static_cast<int64_t>(arguments.max_wait_ms * 1000));
   options.service.deadline = milliseconds_of("--deadline", arguments.deadline);
+  if (options.service.deadline.count() < 1)
+    throw UsageError(concat("--deadline: expected at least 0.001 seconds, found ", arguments.deadline));
   options.service.keys = read_keys(arguments.key_file);
   options.service.cors_origin = arguments.cors_origin;
-  if (!arguments.log.empty()) {
-    options.service.log = [file = std::make_shared<LogFile>(arguments.log)](const std::string& line) {
-      file->add(line);
-    };
-  }
+  if (log) options.service.log = [log](const std::string& line) { log->add(line); };
   options.http.host = arguments.host;
   if (arguments.port < 0 || arguments.port > 65535)
     throw UsageError(concat("--port: expected 0 to 65535, found ", arguments.port));
@@ -136,9 +159,52 @@ class WaitedSignals {
   sigset_t set_{}, before_{};
 };
 
+// During its lifetime, SIGINT and SIGTERM end the process although they are blocked: nothing waits for them
+// while models are opened.
+class EndsBySignal {
+ public:
+  EndsBySignal() {
+    thread_ = std::thread([this] {
+      sigset_t ends{};
+      sigemptyset(&ends);
+      sigaddset(&ends, SIGINT);
+      sigaddset(&ends, SIGTERM);
+      while (!over_) {
+        constexpr timespec kPause{.tv_sec = 0, .tv_nsec = 10'000'000};
+        const int signal = sigtimedwait(&ends, nullptr, &kPause);
+        if (signal <= 0) continue;
+        std::signal(signal, SIG_DFL);
+        pthread_sigmask(SIG_UNBLOCK, &ends, nullptr);
+        std::raise(signal);
+      }
+    });
+  }
+  ~EndsBySignal() {
+    over_ = true;
+    thread_.join();
+  }
+  EndsBySignal(const EndsBySignal&) = delete;
+  EndsBySignal& operator=(const EndsBySignal&) = delete;
+
+ private:
+  std::atomic<bool> over_ = false;
+  std::thread thread_;
+};
+
+std::unique_ptr<serve::Server> opened_server(const serve::ServerOptions& options) {
+  const EndsBySignal opening;
+  return std::make_unique<serve::Server>(options);
+}
+
 void serve_models(const ServeArguments& arguments) {
+  // The reader of the log may leave; requests go on.
+  std::signal(SIGPIPE, SIG_IGN);
   const WaitedSignals signals;
-  serve::Server server(server_options(arguments));
+  const auto log = arguments.log.empty() ? nullptr : std::make_shared<LogFile>(arguments.log);
+  const auto drain = milliseconds_of("--drain", arguments.drain),
+             drain_delay = milliseconds_of("--drain-delay", arguments.drain_delay);
+  const std::unique_ptr<serve::Server> opened = opened_server(server_options(arguments, log));
+  serve::Server& server = *opened;
   const char* const scheme = arguments.certificate.empty() ? "http" : "https";
   const std::string host =
       arguments.host.find(':') == std::string::npos ? arguments.host : concat("[", arguments.host, "]");
@@ -149,6 +215,7 @@ void serve_models(const ServeArguments& arguments) {
   while (true) {
     if (signals.wait() != SIGHUP) break;
     try {
+      if (log) log->reopen();
       server.service().reload();
       say("models reloaded");
     } catch (const std::exception& error) {
@@ -158,7 +225,9 @@ void serve_models(const ServeArguments& arguments) {
   say("stopping; a second signal stops at once");
   // A second signal has its default effect.
   pthread_sigmask(SIG_UNBLOCK, &signals.set(), nullptr);
-  const int64_t cut = server.stop(milliseconds_of("--drain", arguments.drain));
+  server.drain();
+  std::this_thread::sleep_for(drain_delay);
+  const int64_t cut = server.stop(drain);
   if (cut > 0) say(concat(cut, " requests were cut off after ", arguments.drain, " s"));
 }
 
@@ -187,13 +256,16 @@ void add_serve(Command& app) {
   add_engine_options(*command, arguments->engine);
   add_prompt_options(*command, arguments->engine);
   add_option(*command, "--queue", arguments->queue, "N",
-             "Requests that may wait for a model; further ones are answered 429");
+             "Requests (prompts, texts, images) that may wait for a model; further ones are answered 429");
   add_option(*command, "--max-wait-ms", arguments->max_wait_ms, "MS",
              "Time that an encoder waits for further texts or images while its batch is not full");
   add_option(*command, "--deadline", arguments->deadline, "SECONDS",
              "Time from a request to its result; then 504. X-Timeout-Ms asks for less");
   add_option(*command, "--drain", arguments->drain, "SECONDS",
              "Time for answers under way when the server stops");
+  add_option(*command, "--drain-delay", arguments->drain_delay, "SECONDS",
+             "Time before that in which /ready answers 503 and all other requests are answered, so that\n"
+             "load balancers notice");
   add_option(*command, "--body-bytes", arguments->body_bytes, "BYTES", "Largest request body");
   add_option(*command, "--connections", arguments->connections, "N", "Open connections at most");
   add_option(*command, "--header-timeout", arguments->header_timeout, "SECONDS",
@@ -209,8 +281,8 @@ void add_serve(Command& app) {
              "to all)");
   add_option(
       *command, "--log", arguments->log, "FILE",
-      "Append a JSON line for each request, without its texts: time, id, client, path, status, seconds,\n"
-      "bytes; /dev/stderr works too (default: none)");
+      "Append a JSON line for each request, without its texts: time, id, client, method, path, status,\n"
+      "seconds, bytes; SIGHUP opens the file again; /dev/stderr works too (default: none)");
   add_option(*command, "--cors-origin", arguments->cors_origin, "ORIGIN",
              "Web pages of this origin may send requests; '*': of any (default: none)");
   add_option(*command, "--certificate", arguments->certificate, "FILE",

@@ -358,7 +358,7 @@ ProofReport check_proof(const fs::path& folder) {
   const fs::path path = folder / kProofFile;
   if (!fs::exists(path)) {
     throw IoError(concat(path.string(), ": expected the proof that qkv writes beside a model, found none; ",
-                         "qkv train and qkv quantize write it"));
+                         "qkv train, qkv quantize and qkv merge write it"));
   }
   return Checker(folder, parse_proof(parse_json(read_file(path), path.string()))).run();
 }

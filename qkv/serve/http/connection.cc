@@ -17,8 +17,8 @@ namespace http = boost::beast::http;
 using boost::system::error_code;
 
 constexpr size_t kReadBytes = 4096;
-constexpr size_t kReadAhead = 64 << 10;     // bytes of further requests, while one is answered
-constexpr size_t kLingerBytes = 256 << 10;  // read and dropped after the last answer
+constexpr size_t kReadAhead = 64 << 10;    // bytes of further requests, while one is answered
+constexpr size_t kLingerBytes = 64 << 20;  // read and dropped after the last answer, for kLinger at most
 constexpr std::chrono::milliseconds kLinger{2'000};
 
 // Of a Date field (RFC 9110, section 5.6.7).
@@ -75,7 +75,7 @@ class ConnectionReply : public Reply {
     return true;
   }
 
-  void end() override {
+  void end(std::optional<int> /*failed*/) override {
     {
       const std::lock_guard lock(state_->mutex);
       if (!state_->answered || state_->ended) return;
@@ -98,6 +98,12 @@ class ConnectionReply : public Reply {
       }
     }
     if (callback) callback();
+  }
+
+  void at(std::chrono::steady_clock::time_point time, std::function<void()> callback) override {
+    on_connection([state = state_, time, callback = std::move(callback)](Connection& connection) {
+      connection.call_at(state, time, callback);
+    });
   }
 
  private:
@@ -131,7 +137,11 @@ class ConnectionReply : public Reply {
 }  // namespace
 
 Connection::Connection(HttpCoreHandle core, std::string peer)
-    : core_(std::move(core)), peer_(std::move(peer)), read_timer_(core_->io), write_timer_(core_->io) {
+    : core_(std::move(core)),
+      peer_(std::move(peer)),
+      read_timer_(core_->io),
+      write_timer_(core_->io),
+      answer_timer_(core_->io) {
   core_->connections.insert(this);
   ++core_->open;
 }
@@ -173,7 +183,8 @@ void Connection::refuse_all() {
 
 void Connection::drain() {
   keep_alive_ = false;
-  if (phase_ != Phase::answering && phase_ != Phase::lingering) close();
+  if (phase_ == Phase::header || phase_ == Phase::body) return refuse(503, "the server is shutting down");
+  if (phase_ == Phase::idle) close();
 }
 
 void Connection::close() {
@@ -182,6 +193,7 @@ void Connection::close() {
   phase_ = Phase::closed;
   read_timer_.cancel();
   write_timer_.cancel();
+  answer_timer_.cancel();
   close_socket();
   std::function<void()> callback;
   if (state_) {
@@ -195,7 +207,8 @@ void Connection::close() {
 }
 
 void Connection::read() {
-  if (phase_ == Phase::idle && !reading_) {
+  // Line breaks before a request do not extend the wait for it.
+  if (phase_ == Phase::idle && !reading_ && !std::exchange(waits_idle_, true)) {
     wait_at_most(buffer_.size() > 0 ? core_->options.header_timeout : core_->options.idle_timeout);
     if (buffer_.size() > 0) return take_bytes();
   }
@@ -227,8 +240,8 @@ void Connection::take_bytes() {
     }
     if (buffer_.size() > 0) {
       phase_ = Phase::header;
+      waits_idle_ = false;
       parser_.emplace();
-      parser_->eager(true);
       parser_->header_limit(static_cast<uint32_t>(core_->options.header_bytes));
       parser_->body_limit(static_cast<uint64_t>(core_->options.body_bytes));
       header_taken_ = false;
@@ -269,6 +282,7 @@ void Connection::take_bytes() {
 // Checks a complete header. False: the request has been refused.
 bool Connection::take_header() {
   header_taken_ = true;
+  parser_->eager(true);  // the body was left, as the fields after it would join those of the header
   const auto& request = parser_->get();
   keep_alive_ = request.keep_alive();
   is_head_ = request.method() == http::verb::head;
@@ -288,8 +302,18 @@ bool Connection::take_header() {
     if (!boost::beast::iequals(request[http::field::transfer_encoding], "chunked"))
       return refused(501, "Transfer-Encoding: expected chunked, found another coding");
   }
-  if (!parse_target({request.target().data(), request.target().size()}))
-    return refused(400, "expected a path of printable characters without '..', found another");
+  std::optional<Target> target = parse_target({request.target().data(), request.target().size()});
+  if (!target) return refused(400, "expected a path of printable characters without '..', found another");
+  request_ = {};
+  request_.method = std::string(request.method_string());
+  request_.path = std::move(target->path);
+  request_.query = std::move(target->query);
+  request_.peer = peer_;
+  for (const auto& field : request) {
+    std::string& value = request_.headers[std::string(field.name_string())];
+    if (!value.empty()) value += ", ";
+    value += std::string(field.value());
+  }
   phase_ = Phase::body;
   wait_at_most(core_->options.body_timeout);
   if (!parser_->is_done() && boost::beast::iequals(request[http::field::expect], "100-continue"))
@@ -302,24 +326,16 @@ void Connection::dispatch() {
   read_timer_.cancel();
   ++core_->requests;
   core_->add_active(1);
-  auto message = parser_->release();
+  HttpRequest request = std::exchange(request_, {});
+  request.body = std::move(parser_->get().body());
   parser_.reset();
-  HttpRequest request;
-  request.method = std::string(message.method_string());
-  Target target = parse_target({message.target().data(), message.target().size()}).value();
-  request.path = std::move(target.path);
-  request.query = std::move(target.query);
-  for (const auto& field : message) {
-    std::string& value = request.headers[std::string(field.name_string())];
-    if (!value.empty()) value += ", ";
-    value += std::string(field.value());
-  }
-  request.body = std::move(message.body());
-  request.peer = peer_;
   state_ = std::make_shared<ReplyState>();
+  for (const std::string& text : out_) state_->queued_bytes += std::ssize(text);  // "100 Continue"
+  state_->queued_bytes -= static_cast<int64_t>(out_offset_);
   answer_complete_ = false;
   const auto reply = std::make_shared<ConnectionReply>(core_, weak_from_this(), state_);
-  asio::post(core_->handlers, [core = core_, request = std::move(request), reply]() mutable {
+  asio::thread_pool& threads = core_->threads_for(request.path);
+  asio::post(threads, [core = core_, request = std::move(request), reply]() mutable {
     try {
       core->handler(std::move(request), reply);
     } catch (const std::exception& error) {
@@ -333,11 +349,14 @@ void Connection::dispatch() {
 // Answers without a handler, for the last time on this connection.
 void Connection::refuse(int status, const std::string& message, bool count) {
   if (count) ++core_->malformed;
+  if (core_->options.on_refused) core_->options.on_refused(peer_, status);
   keep_alive_ = false;
   phase_ = Phase::lingering;
-  const HttpResponse response{.status = status,
-                              .body = concat(R"({"error":{"message":)", quoted_json(message),
-                                             R"(,"type":"invalid_request_error","code":null}})")};
+  const char* const type = status == 503 ? "server_error" : "invalid_request_error";
+  HttpResponse response{.status = status,
+                        .body = concat(R"({"error":{"message":)", quoted_json(message), R"(,"type":")", type,
+                                       R"(","code":null}})")};
+  if (status == 503) response.headers.emplace_back("Retry-After", "1");
   answer_complete_ = true;
   write(head_of(response, true) + (is_head_ ? "" : response.body));
   wait_at_most(kLinger);
@@ -380,8 +399,11 @@ void Connection::respond(const std::shared_ptr<ReplyState>& state, const HttpRes
   }
 }
 
+// `data` is counted as queued already; write() counts it again, with its frame.
+
 void Connection::append(const std::shared_ptr<ReplyState>& state, std::string_view data) {
   if (state != state_ || phase_ != Phase::answering || data.empty()) return;
+  state_->queued_bytes -= std::ssize(data);
   if (is_head_) return;
   if (!chunked_) return write(std::string(data));
   std::array<char, 32> size{};
@@ -391,6 +413,17 @@ void Connection::append(const std::shared_ptr<ReplyState>& state, std::string_vi
   write(std::move(chunk));
 }
 
+void Connection::call_at(const std::shared_ptr<ReplyState>& state, std::chrono::steady_clock::time_point time,
+                         std::function<void()> callback) {
+  if (state != state_ || phase_ != Phase::answering) return;
+  answer_timer_.expires_at(time);
+  answer_timer_.async_wait(
+      [weak = weak_from_this(), state, call = std::move(callback)](const error_code& error) {
+        const auto self = weak.lock();
+        if (!error && self && self->state_ == state && !self->answer_complete_) call();
+      });
+}
+
 void Connection::finish(const std::shared_ptr<ReplyState>& state) {
   if (state != state_ || phase_ != Phase::answering) return;
   answer_complete_ = true;
@@ -398,6 +431,7 @@ void Connection::finish(const std::shared_ptr<ReplyState>& state) {
 }
 
 void Connection::write(std::string data) {
+  if (state_) state_->queued_bytes += std::ssize(data);
   if (!data.empty()) out_.push_back(std::move(data));
   write_more();
 }
@@ -435,6 +469,7 @@ void Connection::written() {
   if (phase_ == Phase::lingering) return linger();
   if (phase_ != Phase::answering) return;
   state_.reset();
+  answer_timer_.cancel();
   core_->add_active(-1);
   phase_ = Phase::idle;
   answer_complete_ = false;
@@ -444,6 +479,7 @@ void Connection::written() {
 }
 
 void Connection::next_request() {
+  waits_idle_ = true;
   wait_at_most(core_->options.idle_timeout);
   if (buffer_.size() > 0) {
     // Not from here, as a client's many small requests would nest.

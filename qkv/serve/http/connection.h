@@ -26,7 +26,7 @@ struct ReplyState {
   std::mutex mutex;
   bool answered = false, ended = false, closed = false;  // guarded, as is the next
   std::function<void()> on_closed;
-  std::atomic<int64_t> queued_bytes = 0;
+  std::atomic<int64_t> queued_bytes = 0;  // to be written, frames included
 };
 
 // All member functions run on the network thread. Reading never pauses while a request is being answered,
@@ -41,7 +41,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   virtual void start() = 0;
   // Answers 503 to a client that is one too many.
   void refuse_all();
-  // The server is stopping: closes now if no request is being answered, else after its answer.
+  // The server is stopping: closes now if there is no request, refuses one that has not arrived completely,
+  // and closes after the answer of one being answered.
   void drain();
   // Closes at once; a request being answered is told that its client has left.
   void close();
@@ -50,6 +51,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void respond(const std::shared_ptr<ReplyState>& state, const HttpResponse& response, bool whole);
   void append(const std::shared_ptr<ReplyState>& state, std::string_view data);
   void finish(const std::shared_ptr<ReplyState>& state);
+  void call_at(const std::shared_ptr<ReplyState>& state, std::chrono::steady_clock::time_point time,
+               std::function<void()> callback);
 
  protected:
   using Bytes = boost::asio::mutable_buffer;
@@ -94,8 +97,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Phase phase_ = Phase::idle;
   boost::beast::flat_buffer buffer_;
   bool reading_ = false;
+  bool waits_idle_ = false;  // the idle time-out runs
   std::optional<Parser> parser_;
   bool header_taken_ = false;
+  HttpRequest request_;  // its header; fields after a chunked body (trailers) are not taken
   bool keep_alive_ = true, is_head_ = false, is_http_1_0_ = false;  // of the request being answered
   std::shared_ptr<ReplyState> state_;                               // of the request being answered
   bool chunked_ = false, answer_complete_ = false;
@@ -103,7 +108,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   size_t out_offset_ = 0;        // written bytes of the first
   bool writing_ = false;
   size_t lingered_bytes_ = 0;
-  boost::asio::steady_timer read_timer_, write_timer_;
+  boost::asio::steady_timer read_timer_, write_timer_, answer_timer_;
 };
 
 }  // namespace qkv::serve

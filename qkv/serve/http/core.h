@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "qkv/serve/http/server.h"
@@ -24,6 +25,11 @@ struct HttpCore {
       : options(http_options),
         handler(std::move(request_handler)),
         handlers(static_cast<size_t>(http_options.handler_threads)) {}
+
+  // The threads for a request of this path.
+  boost::asio::thread_pool& threads_for(std::string_view path) {
+    return options.is_quick && options.is_quick(path) ? quick_handler : handlers;
+  }
 
   // Runs `action` on the network thread; never, once the server has stopped.
   template <class Action>
@@ -43,6 +49,7 @@ struct HttpCore {
   HttpServer::Handler handler;
   boost::asio::io_context io{1};
   boost::asio::thread_pool handlers;
+  boost::asio::thread_pool quick_handler{1};
   std::set<Connection*> connections;  // the network thread's
   bool draining = false;              // the network thread's: answers are the last of their connections
 

@@ -19,27 +19,31 @@ std::string in_lower_case(std::string_view text) {
   return result;
 }
 
-// The value of a header's parameter: name="x" or name=x.
+// The value of a header's parameter: name="x" or name=x. A name within quotes is none.
 std::optional<std::string> parameter(std::string_view header, std::string_view name) {
-  const std::string wanted = concat(";", name, "=");
-  std::string compact;  // without spaces outside of quotes, names in lower case
-  std::string original;
-  bool quoted = false;
+  std::string part;  // without spaces outside of quotes
+  bool quoted = false, first = true;
+  const auto value = [&]() -> std::optional<std::string> {
+    const size_t equals = part.find('=');
+    if (first || quoted || equals == std::string::npos || in_lower_case(part.substr(0, equals)) != name)
+      return std::nullopt;
+    std::string found = part.substr(equals + 1);
+    if (found.size() >= 2 && found.starts_with('"') && found.ends_with('"'))
+      found = found.substr(1, found.size() - 2);
+    return found;
+  };
   for (const char letter : header) {
     if (letter == '"') quoted = !quoted;
     if (!quoted && (letter == ' ' || letter == '\t')) continue;
-    original += letter;
+    if (quoted || letter != ';') {
+      part += letter;
+      continue;
+    }
+    if (auto found = value()) return found;
+    part.clear();
+    first = false;
   }
-  compact = in_lower_case(original);
-  size_t at = compact.find(wanted);
-  if (at == std::string::npos) return std::nullopt;
-  at += wanted.size();
-  if (at < original.size() && original[at] == '"') {
-    const size_t end = original.find('"', at + 1);
-    if (end == std::string::npos) return std::nullopt;
-    return original.substr(at + 1, end - at - 1);
-  }
-  return original.substr(at, original.find(';', at) - at);
+  return value();
 }
 
 FormFields parse_multipart(std::string_view body, const std::string& boundary) {

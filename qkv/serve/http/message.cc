@@ -44,6 +44,7 @@ std::string_view reason_phrase(int status) {
                                        Entry{404, "Not Found"},
                                        Entry{405, "Method Not Allowed"},
                                        Entry{408, "Request Timeout"},
+                                       Entry{409, "Conflict"},
                                        Entry{413, "Content Too Large"},
                                        Entry{415, "Unsupported Media Type"},
                                        Entry{422, "Unprocessable Content"},
@@ -59,6 +60,14 @@ std::string_view reason_phrase(int status) {
 }
 
 std::optional<Target> parse_target(std::string_view target) {
+  // The absolute form, of clients of proxies (RFC 9112, section 3.2.2).
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    if (!target.starts_with(scheme)) continue;
+    const size_t path = target.find_first_of("/?", scheme.size());
+    if (path == std::string_view::npos) return Target{"/", {}};
+    if (target[path] == '?') return parse_target("/" + std::string(target.substr(path)));
+    target.remove_prefix(path);
+  }
   if (!target.starts_with('/')) return std::nullopt;
   const std::string text(target.substr(0, target.find('#')));
   const size_t mark = text.find('?');

@@ -38,8 +38,9 @@ struct HttpResponse {
 // "Not Found" for 404.
 std::string_view reason_phrase(int status);
 
-// Splits a request's target, "/path?key=value", into path and query. Nothing for a target that does not begin
-// with '/', has an incomplete percent sign, a control character or a NUL byte, or a path with a ".." segment.
+// Splits a request's target, "/path?key=value" or "http://host/path?key=value", into path and query. Nothing
+// for a target that has no such form, an incomplete percent sign, a control character or a NUL byte, or a
+// path with a ".." segment.
 struct Target {
   std::string path;
   std::map<std::string, std::string, std::less<>> query;

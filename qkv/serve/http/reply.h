@@ -1,8 +1,10 @@
 #pragma once
 // The answer to one HTTP request, written by any thread.
 
+#include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "qkv/serve/http/message.h"
@@ -29,8 +31,9 @@ class Reply {
   // Appends to the stream. Returns false if the client has left, or reads so slowly that more than
   // HttpOptions::stream_buffer_bytes wait for it; the connection is then closed.
   virtual bool write(std::string data) = 0;
-  // Ends the stream.
-  virtual void end() = 0;
+  // Ends the stream. failed: the status that an error after its beginning would have had, for logs; the
+  // client has seen that of begin().
+  virtual void end(std::optional<int> failed = {}) = 0;
 
   // True once the client has left.
   virtual bool closed() const = 0;
@@ -38,6 +41,9 @@ class Reply {
   // on a network thread and must return quickly. Replaces an earlier callback; it is dropped, uncalled, when
   // the answer is complete.
   virtual void on_closed(std::function<void()> callback) = 0;
+  // Calls `callback` once at that time, on a network thread, unless the answer is complete or the client has
+  // left by then. It must return quickly. Replaces an earlier callback.
+  virtual void at(std::chrono::steady_clock::time_point time, std::function<void()> callback) = 0;
 };
 
 using ReplyHandle = std::shared_ptr<Reply>;

@@ -115,7 +115,7 @@ void HttpOptions::validate() const {
   require_time("idle_timeout", idle_timeout);
   require_time("write_timeout", write_timeout);
   if (certificate.empty() != private_key.empty())
-    throw UsageError("certificate, private_key: expected both or none, found one");
+    throw UsageError("certificate and private_key: expected both or none, found one");
 }
 
 class HttpServer::Impl {
@@ -156,6 +156,7 @@ class HttpServer::Impl {
       work_.reset();
     });
     core_->handlers.join();
+    core_->quick_handler.join();
     network_.join();
     {
       const std::lock_guard lock(core_->mutex);

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "qkv/serve/http/reply.h"
 
@@ -15,7 +16,7 @@ struct HttpOptions {
   std::string host = "127.0.0.1";         // address to listen on; "::" listens on IPv6 and IPv4
   uint16_t port = 8080;                   // 0: any free port
   bool reuse_port = false;                // SO_REUSEPORT: several processes share the port
-  int handler_threads = 2;                // threads that run the handler
+  int handler_threads = 4;                // threads that run the handler
   int64_t body_bytes = 8 << 20;           // largest body of a request; more is answered 413
   int64_t header_bytes = 16 << 10;        // of the request line and all header fields; more is answered 431
   int64_t stream_buffer_bytes = 1 << 20;  // unsent bytes of a stream before its client counts as gone
@@ -26,6 +27,11 @@ struct HttpOptions {
   std::chrono::milliseconds idle_timeout{75'000};   // between requests of a connection
   std::chrono::milliseconds write_timeout{30'000};  // without progress of a write
   std::string certificate = {}, private_key = {};   // PEM files: both given, TLS 1.2 or later; none: plain
+  // Paths whose requests have a thread of their own, so that they are answered while all others work; none.
+  // From any thread.
+  std::function<bool(std::string_view path)> is_quick = {};
+  // Told of each request that is refused before a handler sees it. On the network thread; must not throw.
+  std::function<void(const std::string& peer, int status)> on_refused = {};
 
   // Throws UsageError naming the field, what was expected and what was found.
   void validate() const;
@@ -35,16 +41,18 @@ struct HttpCounts {
   int64_t connections = 0;  // open now
   int64_t accepted = 0;     // since the start
   int64_t requests = 0;     // complete requests since the start
-  int64_t malformed = 0;    // refused before a handler saw them: 400, 408, 413, 431, 501, 505
+  int64_t malformed = 0;    // refused before a handler saw them: 400, 408, 413, 431, 501, 503, 505
 };
 
 // Answers each request with `handler`, which runs on one of handler_threads and may answer later, from any
 // thread. Requests of one connection are answered one after another; further ones (pipelining) wait. A client
 // that closes its sending side counts as gone.
 //
-// Refused without the handler, as JSON {"error": {"message", "type": "invalid_request_error", "code": null}}:
-// a malformed request (400), a time-out (408), large bodies (413) and headers (431), transfer codings but
-// chunked (501), other versions (505). An exception of the handler is answered 500.
+// Refused without the handler, as JSON {"error": {"message", "type", "code": null}}: a malformed request
+// (400), a time-out (408), large bodies (413) and headers (431), transfer codings but chunked (501), other
+// versions (505), and with Retry-After a connection too many and a request that has not arrived completely
+// when the server stops (503; with TLS, a connection too many is closed). An exception of the handler is
+// answered 500.
 class HttpServer {
  public:
   using Handler = std::function<void(HttpRequest request, ReplyHandle reply)>;

@@ -1,6 +1,7 @@
 #include "qkv/serve/protocols/completion.h"
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -28,6 +29,7 @@ struct Choice {
   std::vector<nlohmann::ordered_json> top;
   int64_t letters = 0;  // of all tokens so far, and of an echoed prompt
   std::optional<int32_t> last_id;
+  bool ended = false;  // its last event has been sent
 };
 
 // Characters of UTF-8.
@@ -41,10 +43,18 @@ class Completing {
   Completing(ModelHandle model, ExchangeHandle exchange, std::span<const pipelines::Prompt> prompts,
              CompletionOptions options)
       : model_(std::move(model)), exchange_(std::move(exchange)), options_(std::move(options)) {
-    for (const pipelines::Prompt& prompt : prompts) {
+    const bool is_list = prompts.size() > 1;
+    const CallHandle call = exchange_->call(model_);
+    for (size_t p = 0; p < prompts.size(); ++p) {
+      call->require_wanted();
+      // Tokenized once for all choices.
+      const pipelines::GenerationRequest read =
+          model_->pipelines().generator->prepare(prompts[p], options_.generate);
+      require_result(read.generated.error, "prompt", p, is_list);
+      if (options_.echo)
+        echoes_.push_back(prompts[p].ids.empty() ? prompts[p].text : tokenizer().decode(prompts[p].ids));
       for (size_t j = 0; j < options_.choices; ++j) {
-        prompts_.push_back(prompt);
-        prompts_.back().key = prompts_.size();
+        prompts_.push_back({.ids = read.decode.source, .key = prompts_.size() + 1});
         choices_.emplace_back(options_.stops);
       }
     }
@@ -53,9 +63,10 @@ class Completing {
   static void run(const std::shared_ptr<Completing>& self) {
     for (size_t i = 0; i < self->prompts_.size(); ++i) {
       Choice& choice = self->choices_[i];
-      if (self->options_.logprobs) choice.last_id = self->last_of_prompt(i);
+      const std::vector<int32_t>& ids = self->prompts_[i].ids;
+      if (self->options_.logprobs && !ids.empty()) choice.last_id = ids.back();
       if (self->options_.echo) {
-        choice.text = self->prompt_text(i);
+        choice.text = self->echoes_[i / self->options_.choices];
         choice.letters = letters_of(choice.text);
       }
       self->prompts_[i].on_text = [&choice](std::string_view text) { choice.text += choice.stops.add(text); };
@@ -64,21 +75,15 @@ class Completing {
         *self->model_, self->exchange_->call(self->model_), self->prompts_, self->options_.generate,
         self->options_.top_logprobs,
         [self](size_t i, const search::NewToken& token) { return self->on_token(i, token); },
+        [self](size_t i, const pipelines::Generated& result) {
+          if (self->options_.stream && result.error.empty()) self->end_choice(i, result);
+        },
         [self](const std::vector<pipelines::Generated>& results, const std::exception_ptr& error) {
           self->finish(results, error);
         });
   }
 
  private:
-  std::string prompt_text(size_t i) const {
-    const pipelines::Prompt& prompt = prompts_[i];
-    return prompt.ids.empty() ? prompt.text : tokenizer().decode(prompt.ids);
-  }
-  std::optional<int32_t> last_of_prompt(size_t i) const {
-    const pipelines::Prompt& prompt = prompts_[i];
-    const std::vector<int32_t> ids = prompt.ids.empty() ? tokenizer().encode(prompt.text).ids : prompt.ids;
-    return ids.empty() ? std::nullopt : std::optional(ids.back());
-  }
   const text::Tokenizer& tokenizer() const { return *model_->tokenizer(); }
 
   bool on_token(size_t i, const search::NewToken& token) {
@@ -136,12 +141,25 @@ class Completing {
   CompletionJson object(CompletionJson choices) const {
     return {{"id", concat("cmpl-", exchange_->request_id())},
             {"object", "text_completion"},
-            {"created", model_->created()},
+            {"created", created_},
             {"model", options_.model},
             {"choices", std::move(choices)}};
   }
   CompletionJson chunk(size_t i, const char* finish_reason) {
     return object(CompletionJson::array({take(i, finish_reason)}));
+  }
+
+  const char* finish_reason(size_t i, const pipelines::Generated& result) {
+    const bool complete = result.completions.at(0).hypothesis.complete;
+    return complete || choices_[i].stops.stopped() ? "stop" : "length";
+  }
+
+  // The last event of a choice, while others may go on.
+  void end_choice(size_t i, const pipelines::Generated& result) {
+    Choice& choice = choices_[i];
+    if (std::exchange(choice.ended, true)) return;
+    choice.text += choice.stops.finish();
+    exchange_->event(dump(chunk(i, finish_reason(i, result))));
   }
 
   void finish(const std::vector<pipelines::Generated>& results, const std::exception_ptr& error) {
@@ -154,13 +172,11 @@ class Completing {
         const search::Hypothesis& hypothesis = results[i].completions.at(0).hypothesis;
         if (i % options_.choices == 0) prompt_tokens += results[i].prompt_tokens;
         new_tokens += std::ssize(hypothesis.ids);
-        Choice& choice = choices_[i];
-        choice.text += choice.stops.finish();
-        const char* reason = hypothesis.complete || choice.stops.stopped() ? "stop" : "length";
         if (options_.stream) {
-          exchange_->event(dump(chunk(i, reason)));
+          end_choice(i, results[i]);
         } else {
-          choices.push_back(take(i, reason));
+          choices_[i].text += choices_[i].stops.finish();
+          choices.push_back(take(i, finish_reason(i, results[i])));
         }
       }
       const CompletionJson usage{{"prompt_tokens", prompt_tokens},
@@ -190,7 +206,11 @@ class Completing {
   ModelHandle model_;
   ExchangeHandle exchange_;
   CompletionOptions options_;
-  std::vector<pipelines::Prompt> prompts_;
+  int64_t created_ =
+      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
+          .count();
+  std::vector<std::string> echoes_;         // of each prompt, if wanted
+  std::vector<pipelines::Prompt> prompts_;  // of each choice
   std::vector<Choice> choices_;
 };
 

@@ -21,7 +21,8 @@ struct CompletionOptions {
   int top_logprobs = 0;   // most likely tokens beside each chosen one
 };
 
-// Answers the exchange. Throws before anything is sent.
+// Answers the exchange. Throws before anything is sent, such as HttpError (400) for a prompt that the model
+// cannot read.
 void complete(const ModelHandle& model, const ExchangeHandle& exchange,
               std::span<const pipelines::Prompt> prompts, CompletionOptions options);
 

@@ -4,6 +4,12 @@
 #include <utility>
 
 namespace qkv::serve {
+namespace {
+
+// From the deadline to the answer without the worker's.
+constexpr std::chrono::milliseconds kDeadlineGrace{50};
+
+}  // namespace
 
 HttpError as_http_error(const std::exception_ptr& error) {
   try {
@@ -35,9 +41,17 @@ Exchange::Exchange(HttpRequest request, ReplyHandle reply, std::string request_i
       shape_(shape) {}
 
 CallHandle Exchange::call(const ModelHandle& model) {
+  if (call_) return call_;
   call_ = std::make_shared<Call>(client_, deadline_, model);
   reply_->on_closed([weak = std::weak_ptr<Call>(call_)] {
     if (const CallHandle call = weak.lock()) call->cancel();
+  });
+  // Workers see a deadline between steps. Work that has no steps, or waits for such, is answered here.
+  reply_->at(deadline_ + kDeadlineGrace, [weak = weak_from_this()] {
+    const ExchangeHandle self = weak.lock();
+    if (!self) return;
+    self->send(self->error_response(DeadlineExceeded()));
+    self->call_->cancel();
   });
   return call_;
 }
@@ -49,16 +63,18 @@ void Exchange::send(HttpResponse response) {
 
 void Exchange::send_json(std::string body, int status) { send({.status = status, .body = std::move(body)}); }
 
+HttpResponse Exchange::error_response(const HttpError& error) const {
+  HttpResponse response{.status = error.status, .body = shape_(error)};
+  if (error.status == 429 || error.status == 503) response.headers.emplace_back("Retry-After", "1");
+  if (error.status == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer");
+  return response;
+}
+
 void Exchange::fail(const std::exception_ptr& error) {
   const HttpError known = as_http_error(error);
-  if (events_) {
-    event(shape_(known));
-    return end_events();
-  }
-  HttpResponse response{.status = known.status, .body = shape_(known)};
-  if (known.status == 429 || known.status == 503) response.headers.emplace_back("Retry-After", "1");
-  if (known.status == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer");
-  send(std::move(response));
+  if (!events_) return send(error_response(known));
+  event(shape_(known));
+  reply_->end(known.status);
 }
 
 void Exchange::event(std::string_view data) {

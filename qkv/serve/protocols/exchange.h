@@ -33,8 +33,11 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
 
   const HttpRequest& request() const { return request_; }
   const std::string& request_id() const { return request_id_; }
+  // The last segment of the path.
+  std::string rest_of_path() const { return request_.path.substr(request_.path.rfind('/') + 1); }
 
-  // The call of this exchange at a model, which it keeps alive. It is cancelled if the client leaves.
+  // The call of this exchange at a model, which it keeps alive; the same each time. It is cancelled if the
+  // client leaves, and soon after the deadline, which is then answered 504.
   CallHandle call(const ModelHandle& model);
 
   // Answers; only the first answer counts. All may be called from any thread.
@@ -46,9 +49,10 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   // client that has left cancels its calls.
   void event(std::string_view data);
   void end_events();
-  bool has_events() const { return events_; }
 
  private:
+  HttpResponse error_response(const HttpError& error) const;
+
   HttpRequest request_;
   ReplyHandle reply_;
   std::string request_id_, client_;

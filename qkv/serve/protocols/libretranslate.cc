@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "qkv/base/json.h"
+#include "qkv/base/utf8.h"
 #include "qkv/serve/http/form.h"
 #include "qkv/serve/protocols/fields.h"
 #include "qkv/serve/protocols/json_text.h"
@@ -49,8 +50,8 @@ ModelHandle model_for(Service& service, const std::string& source, const std::st
     pairs += concat(pairs.empty() ? "" : ", ", languages.source, "-", languages.target);
   }
   if (unnamed) return unnamed;
-  throw HttpError(400, concat("expected a pair of languages among ", pairs.empty() ? "none" : pairs,
-                              ", found ", source, "-", target));
+  if (pairs.empty()) throw HttpError(400, "expected a translation model, found none among the models");
+  throw HttpError(400, concat("expected a pair of languages among ", pairs, ", found ", source, "-", target));
 }
 
 void list_languages(Service& service, const ExchangeHandle& exchange) {
@@ -69,12 +70,15 @@ void list_languages(Service& service, const ExchangeHandle& exchange) {
 // A form's fields as a JSON object of texts, so that both kinds of bodies are read alike. curl says that JSON
 // is a form unless told otherwise.
 std::string json_body(const HttpRequest& request) {
-  if (!is_form(request) || request.body.starts_with('{')) return request.body;
+  const size_t first = request.body.find_first_not_of(" \t\r\n");
+  if (!is_form(request) || (first != std::string::npos && request.body[first] == '{')) return request.body;
   LibreJson object = LibreJson::object();
   for (const auto& [name, value] : parse_form(request)) {
     const bool number = name == "alternatives" && !value.empty() &&
                         std::ranges::all_of(value, [](char c) { return c >= '0' && c <= '9'; }) &&
                         value.size() < 4;
+    if (!valid_utf8(name) || !valid_utf8(value))
+      throw HttpError(400, "form: expected UTF-8, found other bytes");
     object[name] = number ? LibreJson(std::stoi(value)) : LibreJson(value);
   }
   return object.dump(-1, ' ', false, LibreJson::error_handler_t::replace);

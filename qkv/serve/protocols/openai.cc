@@ -22,15 +22,21 @@ std::string dump(const OpenaiJson& object) {
   return object.dump(-1, ' ', false, OpenaiJson::error_handler_t::replace);
 }
 
+OpenaiJson model_json(const ServedModel& model) {
+  OpenaiJson one{{"id", model.name()}, {"object", "model"},    {"created", model.created()},
+                 {"owned_by", "qkv"},  {"kind", model.kind()}, {"tasks", model.tasks()}};
+  if (const auto& filler = model.pipelines().mask_filler) one["mask_token"] = filler->mask_token();
+  return one;
+}
+
 void list_models(Service& service, const ExchangeHandle& exchange) {
   OpenaiJson data = OpenaiJson::array();
-  for (const ModelHandle& model : service.models().all()) {
-    OpenaiJson one{{"id", model->name()}, {"object", "model"},     {"created", model->created()},
-                   {"owned_by", "qkv"},   {"kind", model->kind()}, {"tasks", model->tasks()}};
-    if (const auto& filler = model->pipelines().mask_filler) one["mask_token"] = filler->mask_token();
-    data.push_back(std::move(one));
-  }
+  for (const ModelHandle& model : service.models().all()) data.push_back(model_json(*model));
   exchange->send_json(dump({{"object", "list"}, {"data", std::move(data)}}));
+}
+
+void retrieve_model(Service& service, const ExchangeHandle& exchange) {
+  exchange->send_json(dump(model_json(*service.models().named(exchange->rest_of_path()))));
 }
 
 // Fields that change nothing at their neutral value, and are refused at any other.
@@ -54,6 +60,10 @@ search::SearchOptions completion_options(Fields& fields, const pipelines::TextGe
   options.nbest = 1;
   options.max_new_tokens = static_cast<int>(fields.integer("max_tokens", 1, 1 << 20).value_or(16));
   options.min_new_tokens = static_cast<int>(fields.integer("min_tokens", 0, 1 << 20).value_or(0));
+  if (options.min_new_tokens > options.max_new_tokens) {
+    throw HttpError(400, concat("min_tokens: expected at most max_tokens = ", options.max_new_tokens,
+                                ", found ", options.min_new_tokens));
+  }
   if (const auto penalty = fields.number("repetition_penalty", 1e-3, 1e3))
     options.repetition_penalty = static_cast<float>(*penalty);
   search::Sampling sampling;
@@ -74,6 +84,7 @@ search::SearchOptions completion_options(Fields& fields, const pipelines::TextGe
 // A text, a list of texts, a list of token ids, or a list of such lists.
 std::vector<pipelines::Prompt> prompts_of(const JsonValue& value) {
   const auto ids_of = [](const JsonValue& list) {
+    if (list.size() == 0) list.fail("at least one token id");
     std::vector<int32_t> ids;
     for (const JsonValue& item : list.items())
       ids.push_back(static_cast<int32_t>(item.integer(0, INT32_MAX)));
@@ -117,6 +128,10 @@ void complete(Service& service, const ExchangeHandle& exchange) {
   const auto prompt = fields.find("prompt");
   if (!prompt) throw HttpError(400, "request: expected a field \"prompt\", found none");
   const std::vector<pipelines::Prompt> given = prompts_of(*prompt);
+  if (given.size() * options.choices > Fields::kMostTexts) {
+    throw HttpError(400, concat("n: expected at most ", Fields::kMostTexts, " choices in all, found ",
+                                given.size(), " prompts with ", options.choices, " each"));
+  }
   options.echo = fields.boolean("echo", false);
   options.stream = fields.boolean("stream", false);
   if (const auto logprobs = fields.integer("logprobs", 0, 5)) {
@@ -128,8 +143,12 @@ void complete(Service& service, const ExchangeHandle& exchange) {
       best_of && *best_of != static_cast<int64_t>(options.choices)) {
     throw HttpError(400, concat("best_of: expected n or none, as it is not supported, found ", *best_of));
   }
-  if (const auto stream_options = fields.find("stream_options"))
-    options.stream_usage = stream_options->boolean_or("include_usage", false);
+  if (const auto stream_options = fields.find("stream_options")) {
+    stream_options->members([&](std::string_view name, const JsonValue& value) {
+      if (name != "include_usage") value.fail("none, as it is not supported");
+      options.stream_usage = value.boolean();
+    });
+  }
   fields.done();
   if (options.echo && options.logprobs) {
     throw HttpError(400, "logprobs: expected none with echo, as those of a prompt come from /v1/score");
@@ -207,6 +226,7 @@ std::string openai_error(const HttpError& error) {
 
 std::vector<Route> openai_routes() {
   return {{"GET", "/v1/models", list_models, openai_error},
+          {"GET", "/v1/models/*", retrieve_model, openai_error},
           {"POST", "/v1/completions", complete, openai_error},
           {"POST", "/v1/embeddings", embed, openai_error},
           {"POST", "/v1/chat/completions", refuse_chat, openai_error}};

@@ -48,11 +48,13 @@ void openapi(Service& /*service*/, const ExchangeHandle& exchange) {
 }  // namespace
 
 std::vector<Route> operation_routes() {
-  return {
-      {"GET", "/health", health, openai_error, true},  {"GET", "/ready", ready, openai_error, true},
-      {"GET", "/metrics", metrics, openai_error},      {"GET", "/openapi.json", openapi, openai_error, true},
-      {"GET", "/", index_page, openai_error, true},    {"GET", "/page.css", page_css, openai_error, true},
-      {"GET", "/page.js", page_js, openai_error, true}};
+  return {{"GET", "/health", health, openai_error, true, true},
+          {"GET", "/ready", ready, openai_error, true, true},
+          {"GET", "/metrics", metrics, openai_error, false, true},
+          {"GET", "/openapi.json", openapi, openai_error, true},
+          {"GET", "/", index_page, openai_error, true},
+          {"GET", "/page.css", page_css, openai_error, true},
+          {"GET", "/page.js", page_js, openai_error, true}};
 }
 
 }  // namespace qkv::serve

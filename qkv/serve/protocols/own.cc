@@ -232,6 +232,9 @@ void run_serially(const ModelHandle& model, const ExchangeHandle& exchange,
        .on_failed = [exchange](const std::exception_ptr& error) { exchange->fail(error); }});
 }
 
+// Texts, between which a client that has left and the deadline are noticed.
+constexpr size_t kScoredTogether = 8;
+
 void score(Service& service, const ExchangeHandle& exchange) {
   Fields fields(exchange->request().body);
   const ModelHandle model = service.models().find(fields.text("model"), "score");
@@ -248,17 +251,24 @@ void score(Service& service, const ExchangeHandle& exchange) {
     }
   }
   fields.done();
-  run_serially(model, exchange, [model, texts, sources, targets] {
-    std::vector<pipelines::ScoredText> results;
-    if (model->pipelines().scorer) {
-      results = (*model->pipelines().scorer)(texts);
-    } else {
-      std::vector<pipelines::TextPair> pairs;
-      for (size_t i = 0; i < sources.size(); ++i) pairs.push_back({sources[i], targets[i]});
-      results = (*model->pipelines().pair_scorer)(pairs);
-    }
+  run_serially(model, exchange, [model, exchange, texts, sources, targets] {
+    std::vector<pipelines::TextPair> pairs;
+    for (size_t i = 0; i < sources.size(); ++i) pairs.push_back({sources[i], targets[i]});
     std::vector<std::string> objects;
-    for (const pipelines::ScoredText& one : results) objects.push_back(to_json(one));
+    const auto score_in_parts = [&](const auto& scorer, const auto& inputs) {
+      const CallHandle call = exchange->call(model);
+      for (size_t first = 0; first < inputs.size(); first += kScoredTogether) {
+        call->require_wanted();
+        const size_t count = std::min(kScoredTogether, inputs.size() - first);
+        for (const pipelines::ScoredText& one : scorer(std::span(inputs).subspan(first, count)))
+          objects.push_back(to_json(one));
+      }
+    };
+    if (model->pipelines().scorer) {
+      score_in_parts(*model->pipelines().scorer, texts);
+    } else {
+      score_in_parts(*model->pipelines().pair_scorer, pairs);
+    }
     return results_json(*model, "results", objects);
   });
 }
@@ -353,10 +363,28 @@ void attend_image(Service& service, const ExchangeHandle& exchange) {
   });
 }
 
+// A page of another site can send this request without a body of JSON, and must not.
+void require_same_origin(const HttpRequest& request) {
+  const std::string_view origin = request.header("Origin"), host = request.header("Host");
+  const size_t scheme = origin.find("://");
+  if (origin.empty() || (scheme != std::string_view::npos && origin.substr(scheme + 3) == host)) return;
+  throw HttpError(403, concat("Origin: expected none or this server, found '", origin, "'"));
+}
+
 void reload(Service& service, const ExchangeHandle& exchange) {
+  require_same_origin(exchange->request());
   if (!exchange->request().body.empty()) Fields(exchange->request().body).done();
-  service.reload();
-  exchange->send_json(R"({"reloaded":true})");
+  service.reload_later([exchange](const std::exception_ptr& error) {
+    if (!error) return exchange->send_json(R"({"reloaded":true})");
+    try {
+      std::rethrow_exception(error);
+    } catch (const std::exception& failure) {
+      // A folder of the server is broken, not the request.
+      exchange->fail(std::make_exception_ptr(
+          HttpError(500, concat("models not reloaded, the present ones stay: ", failure.what()),
+                    "server_error", "reload_failed")));
+    }
+  });
 }
 
 }  // namespace

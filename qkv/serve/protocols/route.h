@@ -12,11 +12,12 @@ class Service;
 
 struct Route {
   const char* method;
-  const char* path;
+  const char* path;  // one that ends with "*" has any further segment, Exchange::rest_of_path()
   // Answers, now or later; exceptions become errors in the route's shape.
   void (*handle)(Service& service, const ExchangeHandle& exchange);
   ErrorShape error_shape;
-  bool open = false;  // needs no API key
+  bool open = false;   // needs no API key
+  bool quick = false;  // answers at once, while all other handlers work
 };
 
 // The routes of each protocol.

@@ -8,6 +8,7 @@
 
 #include "qkv/base/json.h"
 #include "qkv/models/hub/weights.h"
+#include "qkv/pipelines/sentence_transformer.h"
 #include "qkv/serve/protocols/fields.h"
 #include "qkv/serve/protocols/json_text.h"
 #include "qkv/serve/protocols/route.h"
@@ -53,7 +54,8 @@ void embed_tei(Service& service, const ExchangeHandle& exchange) {
   } else if (!options.max_length) {
     options.max_length = model->max_input_tokens();
   }
-  fields.find("prompt_name");
+  if (const std::string name = fields.text("prompt_name"); !name.empty())
+    options.prompt = pipelines::named_prompt(model->folder(), name);
   fields.done();
   encode<pipelines::Embedded>(
       *model->text_encoder(), exchange->call(model), texts.size(),
@@ -96,6 +98,7 @@ struct ClassifierInput {
   bool pair = false;
 };
 
+// As TEI reads them: "a" and ["a"] are a text, ["a", "b"] is a pair, [["a"], ["b", "c"]] is a list of such.
 std::vector<ClassifierInput> predict_inputs(const JsonValue& value, bool& is_list) {
   const auto one = [](const JsonValue& item) -> ClassifierInput {
     if (item.is_string()) return {item.string()};
@@ -104,11 +107,18 @@ std::vector<ClassifierInput> predict_inputs(const JsonValue& value, bool& is_lis
     if (parts.size() != 2) item.fail("one text or two");
     return {without_tabs(parts[0].string()) + '\t' + without_tabs(parts[1].string()), true};
   };
-  is_list = value.is_array();
-  if (!is_list) return {one(value)};
+  if (value.is_string()) return {one(value)};
+  if (!value.is_array() || value.size() == 0)
+    value.fail("a text, a pair of texts [a, b], or a list of lists of one or two texts");
   if (value.size() > Fields::kMostTexts) value.fail(concat("at most ", Fields::kMostTexts, " inputs"));
+  const std::vector<JsonValue> items = value.items();
+  is_list = items.front().is_array();
+  if (!is_list) return {one(value)};
   std::vector<ClassifierInput> inputs;
-  for (const JsonValue& item : value.items()) inputs.push_back(one(item));
+  for (const JsonValue& item : items) {
+    if (!item.is_array()) item.fail("a list of one or two texts, as the first input is");
+    inputs.push_back(one(item));
+  }
   return inputs;
 }
 
@@ -172,9 +182,19 @@ void predict(Service& service, const ExchangeHandle& exchange) {
                   });
 }
 
+// The first classifier with one label, which is its score of a pair.
+ModelHandle ranker(Service& service) {
+  for (const ModelHandle& model : service.models().all()) {
+    const auto& classifier = model->pipelines().classifier;
+    if (classifier && classifier->model().config().labels.size() == 1) return model;
+  }
+  throw HttpError(400, "rerank: expected a text classifier with one label, found none",
+                  "invalid_request_error", "model_not_found");
+}
+
 void rerank(Service& service, const ExchangeHandle& exchange) {
   Fields fields(exchange->request().body);
-  const ModelHandle model = service.models().find("", "classify");
+  const ModelHandle model = ranker(service);
   const std::string query = without_tabs(fields.required_text("query"));
   std::vector<std::string> texts = fields.texts("texts");
   const bool return_text = fields.boolean("return_text", false);
@@ -193,10 +213,6 @@ void rerank(Service& service, const ExchangeHandle& exchange) {
                       std::vector<std::pair<float, size_t>> ranked;
                       for (size_t i = 0; i < results.size(); ++i) {
                         require_result(results[i].error, "texts", i, true);
-                        if (results[i].labels.size() != 1) {
-                          throw HttpError(400, concat("rerank: expected a model with one label, found ",
-                                                      results[i].labels.size()));
-                        }
                         ranked.emplace_back(results[i].labels[0].probability, i);
                       }
                       std::ranges::stable_sort(ranked, std::greater(), &std::pair<float, size_t>::first);
@@ -227,34 +243,64 @@ void predict_or_embed(Service& service, const ExchangeHandle& exchange) {
   return model && model->pipelines().classifier ? predict(service, exchange) : embed_tei(service, exchange);
 }
 
+// Of the model of that name, or the first that reads text.
+ModelHandle with_tokenizer(Service& service, const std::string& name) {
+  if (!name.empty()) {
+    ModelHandle model = service.models().named(name);
+    if (model->tokenizer()) return model;
+    throw HttpError(400,
+                    concat("model '", name, "': expected a text encoder or language model, found another"));
+  }
+  for (const ModelHandle& one : service.models().all()) {
+    if (one->tokenizer()) return one;
+  }
+  throw HttpError(400, "tokenize: expected a text encoder or language model, found none");
+}
+
+// Of an answer of /tokenize, which has some 70 bytes for each.
+constexpr size_t kMostTokens = 1 << 20;
+
+// The tokens of a text: the text of each is its part of the input, offsets are bytes. A special token has the
+// text of the vocabulary, and no place.
+std::string tokens_json(const text::Tokenizer& tokenizer, const text::Encoding& encoding,
+                        const std::string& text) {
+  std::string result = "[";
+  for (size_t t = 0; t < encoding.size(); ++t) {
+    const bool own = encoding.special_mask[t] == 0;
+    const auto [begin, end] = encoding.offsets[t];
+    const std::string shown = own ? text.substr(static_cast<size_t>(begin), static_cast<size_t>(end - begin))
+                                  : std::string(tokenizer.token(encoding.ids[t]).value_or(""));
+    result += concat(t > 0 ? "," : "", R"({"id":)", encoding.ids[t], R"(,"text":)", quoted_json(shown),
+                     R"(,"special":)", own ? "false" : "true", R"(,"start":)", own ? concat(begin) : "null",
+                     R"(,"stop":)", own ? concat(end) : "null", "}");
+  }
+  return result + "]";
+}
+
 void tokenize(Service& service, const ExchangeHandle& exchange) {
   Fields fields(exchange->request().body);
   const std::string name = fields.text("model");
   const std::vector<std::string> texts = fields.texts("inputs");
   const bool special = fields.boolean("add_special_tokens", true);
-  fields.find("prompt_name");
+  const std::string prompt_name = fields.text("prompt_name");
   fields.done();
-  ModelHandle model;
-  for (const ModelHandle& one : service.models().all()) {
-    if (!model && one->tokenizer() && (name.empty() || one->name() == name)) model = one;
-  }
-  if (!model) throw HttpError(400, "tokenize: expected a text encoder or language model, found none");
-  const text::Tokenizer& tokenizer = *model->tokenizer();
-  TeiJson all = TeiJson::array();
+  const ModelHandle model = with_tokenizer(service, name);
+  const std::string prompt =
+      prompt_name.empty() ? std::string() : pipelines::named_prompt(model->folder(), prompt_name);
+  const CallHandle call = exchange->call(model);
+  std::vector<std::string> all;
+  size_t tokens = 0;
   for (const std::string& text : texts) {
-    const text::Encoding encoding = tokenizer.encode(text, {.special_tokens = special, .truncation = {}});
-    TeiJson tokens = TeiJson::array();
-    for (size_t t = 0; t < encoding.size(); ++t) {
-      const bool own = encoding.special_mask[t] == 0;
-      tokens.push_back({{"id", encoding.ids[t]},
-                        {"text", std::string(tokenizer.token(encoding.ids[t]).value_or(""))},
-                        {"special", !own},
-                        {"start", own ? TeiJson(encoding.offsets[t].begin) : TeiJson(nullptr)},
-                        {"stop", own ? TeiJson(encoding.offsets[t].end) : TeiJson(nullptr)}});
-    }
-    all.push_back(std::move(tokens));
+    call->require_wanted();
+    const std::string whole = prompt + text;
+    const text::Encoding encoding =
+        model->tokenizer()->encode(whole, {.special_tokens = special, .truncation = {}});
+    tokens += encoding.size();
+    if (tokens > kMostTokens)
+      throw HttpError(400, concat("inputs: expected at most ", kMostTokens, " tokens in all, found more"));
+    all.push_back(tokens_json(*model->tokenizer(), encoding, whole));
   }
-  exchange->send_json(tei_dump(all));
+  exchange->send_json(json_list(all));
 }
 
 void info(Service& service, const ExchangeHandle& exchange) {
@@ -275,7 +321,7 @@ void info(Service& service, const ExchangeHandle& exchange) {
                                 {"model_type", type},
                                 {"max_input_length", tokens ? TeiJson(*tokens) : TeiJson(nullptr)},
                                 {"max_client_batch_size", Fields::kMostTexts},
-                                {"version", "qkv"}}));
+                                {"version", QKV_VERSION}}));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "qkv/serve/error.h"
 #include "qkv/serve/work/fair_queue.h"
 
 namespace qkv::serve {
@@ -23,6 +24,13 @@ class Call {
   bool cancelled() const {
     const std::lock_guard lock(mutex_);
     return cancelled_;
+  }
+
+  // Throws DeadlineExceeded after the deadline, and Cancelled for a call whose client has left: for work in
+  // parts, before each.
+  void require_wanted() const {
+    if (deadline_ <= Clock::now()) throw DeadlineExceeded();
+    if (cancelled()) throw Cancelled();
   }
 
   // Runs every action of on_cancel(), once. Later actions run at once.

@@ -31,8 +31,7 @@ void DecodeWorker::submit(const CallHandle& call, std::vector<DecodeJob> jobs) {
   {
     const std::lock_guard lock(mutex_);
     if (stopping_) throw ShuttingDown();
-    // A call larger than the queue is taken when nothing else waits, as it could never be otherwise.
-    if (!waiting_.empty() && waiting_.size() + jobs.size() > queue_limit_) {
+    if (!waiting_.admits(call->client(), jobs.size(), queue_limit_)) {
       counters_.refused += std::ssize(jobs);
       throw QueueFull(waiting_.size());
     }
@@ -71,8 +70,9 @@ void DecodeWorker::run() {
     }
     try {
       if (!engine) engine.reset(new search::Engine(make_engine_()));
+      // A call is cancelled after its deadline too, but counts as expired.
+      drop_expired(*engine, !cancelled.empty());
       drop_cancelled(*engine, cancelled);
-      drop_expired(*engine);
       feed(*engine);
       if (engine->idle()) continue;
       ended.reserve(running_.size());  // no allocation may fail between taking an entry and answering it
@@ -83,7 +83,7 @@ void DecodeWorker::run() {
         running_.erase(found);
       }
       // Counted before they are answered, so that who has an answer finds it counted.
-      if (engine->rows() > 0) counters_.count_step(engine->rows());
+      if (engine->last_step_rows() > 0) counters_.count_step(engine->last_step_rows());
       counters_.running = std::ssize(running_);
       counters_.reserved_bytes = engine->reserved_bytes();
       for (auto& [entry, decoded] : ended) end(entry, std::move(decoded));
@@ -172,9 +172,9 @@ void DecodeWorker::drop_cancelled(search::Engine& engine, const std::set<uint64_
   for (const uint64_t engine_id : running) engine.cancel(engine_id);  // reported by the next step
 }
 
-void DecodeWorker::drop_expired(search::Engine& engine) {
+void DecodeWorker::drop_expired(search::Engine& engine, bool at_once) {
   const Clock::time_point now = Clock::now();
-  if (now < next_expiry_) return;
+  if (now < next_expiry_ && !at_once) return;
   next_expiry_ = now + std::chrono::milliseconds(20);
   std::vector<Queue::Entry> dropped;
   {

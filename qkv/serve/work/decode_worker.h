@@ -52,7 +52,7 @@ class DecodeWorker {
   void end_all(const std::exception_ptr& error);
   void feed(search::Engine& engine);
   void drop_cancelled(search::Engine& engine, const std::set<uint64_t>& ids);
-  void drop_expired(search::Engine& engine);
+  void drop_expired(search::Engine& engine, bool at_once);
 
   std::function<search::Engine()> make_engine_;
   search::EngineOptions options_;

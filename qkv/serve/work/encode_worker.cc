@@ -24,14 +24,15 @@ EncodeWorker<Request>::~EncodeWorker() {
 
 template <class Request>
 void EncodeWorker<Request>::submit(const CallHandle& call, std::vector<Job> jobs) {
+  uint64_t first = 0, end = 0;
   {
     const std::lock_guard lock(mutex_);
     if (stopping_) throw ShuttingDown();
-    // A call larger than the queue is taken when nothing else waits, as it could never be otherwise.
-    if (!waiting_.empty() && waiting_.size() + jobs.size() > options_.queue) {
+    if (!waiting_.admits(call->client(), jobs.size(), options_.queue)) {
       counters_.refused += std::ssize(jobs);
       throw QueueFull(waiting_.size());
     }
+    first = submitted_;
     for (Job& job : jobs) {
       const int64_t tokens = tokens_(*job.request);
       waiting_tokens_ += tokens;
@@ -40,29 +41,59 @@ void EncodeWorker<Request>::submit(const CallHandle& call, std::vector<Job> jobs
                      .deadline = call->deadline(),
                      .job = {call, std::move(job), tokens}});
     }
+    end = submitted_;
     counters_.waiting = std::ssize(waiting_);
   }
   changed_.notify_one();
+  call->on_cancel([this, first, end] { drop(first, end); });
+}
+
+// Of a call that has been cancelled: its inputs leave their places in the queue to others.
+template <class Request>
+void EncodeWorker<Request>::drop(uint64_t first, uint64_t end_id) {
+  std::vector<typename Queue::Entry> dropped;
+  {
+    const std::lock_guard lock(mutex_);
+    dropped = waiting_.remove_if([&](const auto& entry) { return entry.id >= first && entry.id < end_id; });
+    for (const auto& entry : dropped) waiting_tokens_ -= entry.job.tokens;
+    counters_.waiting = std::ssize(waiting_);
+  }
+  for (const auto& entry : dropped) end_unwanted(entry.job);
+}
+
+// Ends an input whose client has left, or whose time is over.
+template <class Request>
+void EncodeWorker<Request>::end_unwanted(const Queued& one) {
+  if (one.call->deadline() > Clock::now()) return end(one, nullptr, nullptr);
+  ++counters_.expired;
+  end(one, nullptr, std::make_exception_ptr(DeadlineExceeded()));
 }
 
 template <class Request>
 void EncodeWorker<Request>::run() {
+  std::vector<Queued> batch;
   while (true) {
-    std::vector<Queued> batch = next_batch();
-    if (batch.empty()) break;
-    // Those whose clients have left, or whose time is over, cost nothing.
-    std::vector<Queued> wanted;
-    for (Queued& one : batch) {
-      if (one.call->cancelled()) {
-        end(one, nullptr, nullptr);
-      } else if (one.call->deadline() <= Clock::now()) {
-        ++counters_.expired;
-        end(one, nullptr, std::make_exception_ptr(DeadlineExceeded()));
-      } else {
-        wanted.push_back(std::move(one));
+    try {
+      batch = next_batch();
+      if (batch.empty()) break;
+      std::vector<Queued> wanted;
+      wanted.reserve(batch.size());
+      for (Queued& one : batch) {
+        if (one.call->cancelled() || one.call->deadline() <= Clock::now()) {
+          end_unwanted(one);
+        } else {
+          wanted.push_back(std::move(one));
+        }
       }
+      batch.clear();
+      if (!wanted.empty()) run_batch(std::move(wanted));
+    } catch (...) {
+      // Memory ran out outside of the model.
+      for (const Queued& one : batch) {
+        if (one.call) end(one, nullptr, std::current_exception());
+      }
+      batch.clear();
     }
-    if (!wanted.empty()) run_batch(std::move(wanted));
     counters_.running = 0;
   }
   const std::lock_guard lock(mutex_);

@@ -30,8 +30,9 @@ struct EncodeOptions {
 template <class Request>
 struct EncodeJob {
   std::shared_ptr<const Request> request;  // without an error
-  // Exactly once, on the worker's thread: the hidden states [tokens, d_model], or an error (DeadlineExceeded,
-  // ShuttingDown, the model's) with null hidden states; neither for a cancelled call. Must not throw.
+  // Exactly once: the hidden states [tokens, d_model], or an error (DeadlineExceeded, ShuttingDown, the
+  // model's) with null hidden states; neither for a cancelled call. On the worker's thread, or that of
+  // Call::cancel(). Must not throw.
   std::function<void(const Tensor* hidden, const std::exception_ptr& error)> on_done;
 };
 
@@ -69,6 +70,8 @@ class EncodeWorker {
   std::vector<Queued> next_batch();
   void run_batch(std::vector<Queued> batch);
   void end(const Queued& one, const Tensor* hidden, const std::exception_ptr& error);
+  void end_unwanted(const Queued& one);
+  void drop(uint64_t first, uint64_t end_id);
 
   Encode encode_;
   Tokens tokens_;

@@ -25,6 +25,17 @@ class FairQueue {
     Job job;
   };
 
+  // Whether a client may add that many entries to a queue of at most `limit`. A client with less than its
+  // share of a full queue may, so that one client cannot lock the others out. More than the whole queue is
+  // taken when nothing waits, as it could never be otherwise.
+  bool admits(const std::string& client, size_t entries, size_t limit) const {
+    if (empty() || size_ + entries <= limit) return true;
+    const auto own = of_client_.find(client);
+    const size_t waiting = own == of_client_.end() ? 0 : own->second.size();
+    const size_t clients = of_client_.size() + (waiting == 0 ? 1 : 0);
+    return waiting + entries <= limit / clients;
+  }
+
   bool empty() const { return size_ == 0; }
   size_t size() const { return size_; }
 

@@ -3,8 +3,8 @@
 // finishes them there. Each function queues all parts of a call or none.
 //
 // `done` receives one result per input, in order, possibly on another thread, possibly before the function
-// returns. The functions throw UsageError for bad options, QueueFull and ShuttingDown; `done` is then not
-// called.
+// returns. The functions throw UsageError for bad options, QueueFull, ShuttingDown, and while they prepare
+// DeadlineExceeded and Cancelled; `done` is then not called.
 
 #include <functional>
 #include <memory>
@@ -25,11 +25,13 @@ void translate(ServedModel& model, const CallHandle& call, std::span<const pipel
 
 // top: most likely tokens in NewToken::top. on_token of a prompt is called after each token, on the worker's
 // thread, once its text (if any) has been passed to Prompt::on_text; returning false ends the completion.
-// Empty: none.
 using OnToken = std::function<bool(size_t prompt, const search::NewToken& token)>;
+// Called with the result of a prompt as soon as there is one, on the worker's thread.
+using OnGenerated = std::function<void(size_t prompt, const pipelines::Generated& result)>;
+
 void generate(ServedModel& model, const CallHandle& call, std::span<const pipelines::Prompt> prompts,
               const pipelines::GenerateOptions& options, int top, const OnToken& on_token,
-              Gather<pipelines::Generated>::Done done);
+              const OnGenerated& on_generated, Gather<pipelines::Generated>::Done done);
 
 template <class Result>
 Result failed_result(std::string_view error) {
@@ -47,6 +49,7 @@ void encode(EncodeWorker<Input>& encoder, const CallHandle& call, size_t inputs,
   std::vector<EncodeJob<Input>> jobs;
   std::vector<std::pair<size_t, std::string>> errors;
   for (size_t i = 0; i < inputs; ++i) {
+    call->require_wanted();
     using Request = decltype(prepare(i));
     const auto request = std::make_shared<const Request>(prepare(i));
     if (!request->error.empty()) {

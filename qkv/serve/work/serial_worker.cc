@@ -21,20 +21,31 @@ SerialWorker::~SerialWorker() {
 }
 
 void SerialWorker::submit(const CallHandle& call, SerialJob job) {
+  uint64_t id = 0;
   {
     const std::lock_guard lock(mutex_);
     if (stopping_) throw ShuttingDown();
-    if (waiting_.size() >= queue_limit_) {
+    if (!waiting_.admits(call->client(), 1, queue_limit_)) {
       ++counters_.refused;
       throw QueueFull(waiting_.size());
     }
-    waiting_.push({.id = submitted_++,
-                   .client = call->client(),
-                   .deadline = call->deadline(),
-                   .job = {call, std::move(job)}});
+    id = submitted_++;
+    waiting_.push(
+        {.id = id, .client = call->client(), .deadline = call->deadline(), .job = {call, std::move(job)}});
     counters_.waiting = std::ssize(waiting_);
   }
   changed_.notify_one();
+  call->on_cancel([this, id] { drop(id); });
+}
+
+// Of a call that has been cancelled: it leaves its place in the queue to others.
+void SerialWorker::drop(uint64_t id) {
+  std::vector<FairQueue<Queued>::Entry> dropped;  // destroyed after the lock
+  const std::lock_guard lock(mutex_);
+  dropped = waiting_.remove_if([id](const auto& entry) { return entry.id == id; });
+  counters_.waiting = std::ssize(waiting_);
+  for (const auto& entry : dropped)
+    ++(entry.deadline <= Clock::now() ? counters_.expired : counters_.cancelled);
 }
 
 void SerialWorker::run() {
@@ -57,19 +68,18 @@ void SerialWorker::run() {
 
 void SerialWorker::run_one(const Queued& queued, bool stopping) {
   const auto& [call, job] = queued;
-  if (call->cancelled()) {
-    ++counters_.cancelled;
-    return;
-  }
   try {
     if (stopping) throw ShuttingDown();
-    if (call->deadline() <= Clock::now()) {
-      ++counters_.expired;
-      throw DeadlineExceeded();
-    }
+    call->require_wanted();
     counters_.count_step(1);
     job.run();
     ++counters_.done;
+  } catch (const Cancelled&) {
+    ++counters_.cancelled;
+  } catch (const DeadlineExceeded&) {
+    ++counters_.expired;
+    ++counters_.failed;
+    job.on_failed(std::current_exception());
   } catch (...) {
     ++counters_.failed;
     job.on_failed(std::current_exception());

@@ -1,6 +1,6 @@
 #pragma once
-// A thread that runs the jobs of all clients of a model one after another: what has no batches: scoring,
-// attention weights, decoding of images.
+// A thread that runs the jobs of all clients of a model one after another: scoring, attention weights,
+// decoding of images.
 
 #include <condition_variable>
 #include <exception>
@@ -15,7 +15,7 @@
 namespace qkv::serve {
 
 struct SerialJob {
-  std::function<void()> run;                                 // may throw
+  std::function<void()> run;  // may throw; Cancelled for a client that has left
   std::function<void(const std::exception_ptr&)> on_failed;  // instead of run, or after it threw
 };
 
@@ -28,7 +28,7 @@ class SerialWorker {
   SerialWorker(const SerialWorker&) = delete;
   SerialWorker& operator=(const SerialWorker&) = delete;
 
-  // A job whose call is cancelled before its turn is dropped. Throws QueueFull and ShuttingDown.
+  // A job whose call is cancelled before its turn is dropped at once. Throws QueueFull and ShuttingDown.
   void submit(const CallHandle& call, SerialJob job);
 
   const WorkerCounters& counters() const { return counters_; }
@@ -41,6 +41,7 @@ class SerialWorker {
 
   void run();
   void run_one(const Queued& queued, bool stopping);
+  void drop(uint64_t id);
 
   size_t queue_limit_;
   WorkerCounters counters_;

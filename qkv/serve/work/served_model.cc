@@ -99,7 +99,7 @@ struct Attention {
 
   explain::AttentionReport operator()(const std::shared_ptr<const models::TranslationModel>& model) const {
     require_none("text_pair", pair, " translates one text");
-    if (tile) throw UsageError(concat("tile: expected none, because ", name, " translates, found ", *tile));
+    if (tile) throw UsageError(concat("tile: not for ", name, ", which translates"));
     return explain::attention_report(
         pipelines::capture_text(*model, text, target, pipelines::default_options(*model).search), name);
   }
@@ -111,17 +111,28 @@ struct Attention {
       const std::shared_ptr<const pipelines::LoadedLanguageModel>& model) const {
     require_none("target", target, " does not translate");
     require_none("text_pair", pair, " reads one text");
+    require_few_tiles(model->tokenizer);
     return explain::tiled_report(*model, text, tile.value_or(0), name);
   }
   explain::AttentionReport operator()(
       const std::shared_ptr<const pipelines::LoadedTextEncoder>& model) const {
     require_none("target", target, " does not translate");
+    require_few_tiles(model->tokenizer);
     return explain::tiled_report(*model, text, pair, tile.value_or(0), name);
   }
 
+  // An answer grows with the square of the tiles.
+  void require_few_tiles(const text::Tokenizer& tokenizer) const {
+    if (!tile || *tile < 1) return;
+    const int64_t tokens = std::ssize(tokenizer.encode(text).ids) + std::ssize(tokenizer.encode(pair).ids);
+    const int64_t least = (tokens + explain::kMostTokens - 1) / explain::kMostTokens;
+    if (*tile < least) {
+      throw UsageError(concat("tile: expected at least ", least, ", for ", explain::kMostTokens, " tiles of ",
+                              tokens, " tokens at most, or 0, found ", *tile));
+    }
+  }
   void require_none(const char* field, const std::string& value, const char* why) const {
-    if (!value.empty())
-      throw UsageError(concat(field, ": expected none, because ", name, why, ", found one"));
+    if (!value.empty()) throw UsageError(concat(field, ": not for ", name, ", which", why));
   }
 };
 

@@ -28,7 +28,7 @@ struct WorkOptions {
   search::EngineOptions engine = {};
   search::StepModelOptions step_model = {.prefix_positions = 4096};
   EncodeOptions encode = {};
-  size_t queue = 256;  // requests that wait for a decoder, at most
+  size_t queue = 1024;  // requests that wait for the decoder, and for the serial worker, at most
 };
 
 // The pipelines that a model has; others are empty.

@@ -22,6 +22,12 @@ TEST(Targets, AreDecoded) {
        {"", "a", "/..", "/a/../b", "/%2E%2e", "/%", "/%g0", "/%7f", "/\n", "/?a=%0a"})
     EXPECT_FALSE(parse_target(wrong)) << wrong;
   EXPECT_TRUE(parse_target("/a..b/...")) << "dots in a name";
+  // The absolute form, as clients of proxies send.
+  EXPECT_EQ(parse_target("http://host:80/a?x=1").value().path, "/a");
+  EXPECT_EQ(parse_target("http://host:80/a?x=1").value().query.at("x"), "1");
+  EXPECT_EQ(parse_target("https://host").value().path, "/");
+  EXPECT_EQ(parse_target("http://host?x=1").value().query.at("x"), "1");
+  EXPECT_FALSE(parse_target("http://host/../a"));
 }
 
 HttpRequest form_of(const std::string& type, const std::string& body) {
@@ -41,6 +47,14 @@ TEST(Forms, AreParsed) {
               "Content-Disposition: form-data; name=\"f\"; filename=\"name=y\"\r\n\r\n\r\n--a b--\r\nend"));
   EXPECT_EQ(parts.at("x"), "1\r\n2");
   EXPECT_EQ(parts.at("f"), "");
+}
+
+TEST(Forms, ANameWithinQuotesIsNone) {
+  const auto parts = parse_form(form_of(
+      "multipart/form-data; boundary=X",
+      "--X\r\nContent-Disposition: form-data; filename=\"a;name=b.png\"; name=\"image\"\r\n\r\n1\r\n--X--"));
+  EXPECT_EQ(parts.size(), 1U);
+  EXPECT_EQ(parts.at("image"), "1");
 }
 
 TEST(Forms, NameWhatIsWrong) {

@@ -132,7 +132,8 @@ TEST(HttpServer, RefusesWhatIsNotHttp) {
       {"GET /%00 HTTP/1.1\r\nHost: h\r\n\r\n", 400},
       {"GET /%4 HTTP/1.1\r\nHost: h\r\n\r\n", 400},
       {"GET /%0d%0aX:1 HTTP/1.1\r\nHost: h\r\n\r\n", 400},
-      {"GET http://a/ HTTP/1.1\r\nHost: h\r\n\r\n", 400},
+      {"GET http://a/../b HTTP/1.1\r\nHost: h\r\n\r\n", 400},
+      {"GET ftp://a/ HTTP/1.1\r\nHost: h\r\n\r\n", 400},
       {"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400},
       {"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\nContent-Length: 5\r\n\r\nabcde", 400},
       {"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: -1\r\n\r\n", 400},
@@ -250,6 +251,142 @@ TEST(HttpServer, DropsAClientThatDoesNotRead) {
   EXPECT_TRUE(soon([&] { return dropped.load(); }));
   ASSERT_TRUE(good.send(request_bytes("/good")));
   EXPECT_TRUE(has(good.response(), "GET /good"));
+}
+
+// What waits for a client is counted by its bytes on the wire, however small the pieces.
+TEST(HttpServer, CountsWhatWaitsAfterManySmallPieces) {
+  HttpOptions options = any_port();
+  options.stream_buffer_bytes = 1 << 20;
+  std::atomic<int64_t> taken = 0;
+  std::atomic<bool> small_sent = false, go = false, dropped = false;
+  HttpServer server(options, [&](const HttpRequest&, const ReplyHandle& reply) {
+    reply->begin({});
+    for (int i = 0; i < 100'000; ++i) {
+      if (i % 1000 == 0) std::this_thread::sleep_for(1ms);  // the client keeps up
+      if (!reply->write("x")) return;
+    }
+    small_sent = true;
+    if (!soon([&] { return go.load(); })) return;
+    const std::string block(64 << 10, 'y');
+    while (reply->write(block)) {
+      taken += std::ssize(block);
+      std::this_thread::sleep_for(1ms);
+    }
+    dropped = true;
+  });
+  RawClient client(server.port());
+  ASSERT_TRUE(client.send(request_bytes("/")));
+  std::string end;
+  for (int pieces = 0; pieces < 100'000;) {
+    const std::string piece = client.until("\r\nx\r\n");
+    ASSERT_FALSE(piece.empty());
+    ++pieces;
+  }
+  ASSERT_TRUE(soon([&] { return small_sent.load(); }));
+  go = true;  // and now it does not read
+  ASSERT_TRUE(soon([&] { return dropped.load(); }));
+  // The limit, and what the buffers of both sockets took.
+  EXPECT_LT(taken, (1 << 20) + (12 << 20));
+}
+
+TEST(HttpServer, AnswersQuickPathsWhileAllHandlersWork) {
+  HttpOptions options = any_port();
+  options.handler_threads = 1;
+  options.is_quick = [](std::string_view path) { return path == "/health"; };
+  std::atomic<bool> working = false, over = false;
+  HttpServer server(options, [&](const HttpRequest& request, const ReplyHandle& reply) {
+    if (request.path == "/work") {
+      working = true;
+      EXPECT_TRUE(soon([&] { return over.load(); }));
+    }
+    echo(request, reply);
+  });
+  RawClient slow(server.port()), quick(server.port());
+  ASSERT_TRUE(slow.send(request_bytes("/work")));
+  ASSERT_TRUE(soon([&] { return working.load(); }));
+  ASSERT_TRUE(quick.send(request_bytes("/health")));
+  EXPECT_TRUE(has(quick.response(), "GET /health"));
+  over = true;
+  EXPECT_TRUE(has(slow.response(), "GET /work"));
+}
+
+TEST(HttpServer, CallsBackAtATimeUnlessAnswered) {
+  std::mutex mutex;
+  std::vector<ReplyHandle> replies;
+  std::atomic<int> called = 0;
+  HttpServer server(any_port(), [&](const HttpRequest& request, const ReplyHandle& reply) {
+    reply->at(std::chrono::steady_clock::now() + 50ms, [&called, reply = std::weak_ptr(reply)] {
+      ++called;
+      if (const auto open = reply.lock()) open->send({.status = 504, .body = "late"});
+    });
+    if (request.path == "/quick") return echo(request, reply);
+    const std::lock_guard lock(mutex);
+    replies.push_back(reply);
+  });
+  RawClient quick(server.port()), slow(server.port());
+  ASSERT_TRUE(quick.send(request_bytes("/quick")));
+  EXPECT_TRUE(has(quick.response(), "GET /quick"));
+  ASSERT_TRUE(slow.send(request_bytes("/slow")));
+  EXPECT_TRUE(has(slow.response(), "504 "));
+  EXPECT_EQ(called, 1);
+  // The connection is as good as before.
+  ASSERT_TRUE(slow.send(request_bytes("/quick")));
+  EXPECT_TRUE(has(slow.response(), "GET /quick"));
+}
+
+TEST(HttpServer, TakesNoFieldsAfterTheBody) {
+  HttpServer server(any_port(), [](const HttpRequest& request, const ReplyHandle& reply) {
+    reply->send({.body = "x=" + std::string(request.header("X")) + " y=" + std::string(request.header("Y"))});
+  });
+  RawClient client(server.port());
+  ASSERT_TRUE(
+      client.send("POST / HTTP/1.1\r\nHost: h\r\nX: 1\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n"
+                  "X: 2\r\nY: 3\r\nHost: i\r\n\r\n"));
+  EXPECT_TRUE(client.response().ends_with("x=1 y="));
+}
+
+TEST(HttpServer, LineBreaksDoNotKeepAConnection) {
+  HttpOptions options = any_port();
+  options.idle_timeout = 300ms;
+  HttpServer server(options, echo);
+  RawClient client(server.port());
+  const auto began = std::chrono::steady_clock::now();
+  while (client.send("\r\n") && std::chrono::steady_clock::now() - began < 20s)
+    std::this_thread::sleep_for(20ms);
+  EXPECT_LT(std::chrono::steady_clock::now() - began, 10s);
+}
+
+// A request that has not arrived completely is refused, so that its client can ask another server.
+TEST(HttpServer, RefusesHalfRequestsWhenItStops) {
+  HttpServer server(any_port(), echo);
+  RawClient header(server.port()), body(server.port());
+  ASSERT_TRUE(header.send("GET / HT"));
+  ASSERT_TRUE(body.send("POST / HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 30\r\n\r\n"));
+  EXPECT_TRUE(has(body.until("\r\n\r\n"), "100 Continue")) << "the server has read the header";
+  ASSERT_TRUE(body.send("half"));
+  EXPECT_TRUE(soon([&] { return server.counts().connections == 2; }));
+  std::this_thread::sleep_for(50ms);
+  server.stop(5s);
+  for (RawClient* client : {&header, &body}) {
+    const std::string answer = client->rest();
+    EXPECT_TRUE(answer.starts_with("HTTP/1.1 503 ") && has(answer, "Retry-After: 1")) << answer;
+  }
+}
+
+TEST(HttpServer, TellsOfRefusedRequests) {
+  HttpOptions options = any_port();
+  std::mutex mutex;
+  std::vector<std::pair<std::string, int>> refused;
+  options.on_refused = [&](const std::string& peer, int status) {
+    const std::lock_guard lock(mutex);
+    refused.emplace_back(peer, status);
+  };
+  HttpServer server(options, echo);
+  RawClient client(server.port());
+  ASSERT_TRUE(client.send("nonsense\r\n\r\n"));
+  EXPECT_TRUE(client.rest().starts_with("HTTP/1.1 400 "));
+  const std::lock_guard lock(mutex);
+  EXPECT_EQ(refused, (std::vector<std::pair<std::string, int>>{{"127.0.0.1", 400}}));
 }
 
 TEST(HttpServer, AnswersForHandlersThatDoNot) {
