@@ -105,8 +105,9 @@ void evaluate(const EvaluateEmbedArguments& arguments) {
   const auto count = static_cast<int64_t>(first.size());
   say(concat(counted(count, "pairs"), " in ", fixed(seconds, 2), " s (", counted(threads(), "threads"), ")"));
   if (!arguments.json) {
-    for (const auto& [name, value] : result.items())
-      std::cout << name << ' ' << fixed(100 * value.get<double>(), 2) << '\n';
+    std::vector<std::vector<std::string>> rows;
+    for (const auto& [name, value] : result.items()) rows.push_back({name, fixed(value.get<double>(), 4)});
+    std::cout << table_text(rows);
     return;
   }
   result["pairs"] = count;
@@ -120,8 +121,8 @@ void add_embed_evaluation(Command& group) {
   Command* command = add_command(
       group, "embed",
       "Compare the cosines of sentence pairs with their scores. Prints Spearman's and Pearson's\n"
-      "correlation in hundredths; with --json as fractions of 1. For pairs without scores: accuracy, the\n"
-      "share of first sentences whose own second sentence is the most similar one of the file.",
+      "correlation. For pairs without scores: accuracy, the share of first sentences whose own second\n"
+      "sentence is the most similar one of the file.",
       "qkv evaluate embed model --test test.tsv");
   const auto arguments = std::make_shared<EvaluateEmbedArguments>();
   add_option(*command, "model", arguments->model, "DIR", "Model folder")->required();

@@ -72,7 +72,7 @@ std::string class_table(const train::ImageScores& scores, const std::vector<std:
 }
 
 std::string confusion_table(const train::ImageScores& scores, const std::vector<std::string>& classes) {
-  std::vector<std::vector<std::string>> rows{{"class \\ found"}};
+  std::vector<std::vector<std::string>> rows{{"true \\ predicted"}};
   for (const std::string& name : classes) rows.front().push_back(name);
   for (size_t c = 0; c < classes.size(); ++c) {
     rows.push_back({classes[c]});

@@ -1,5 +1,6 @@
 // qkv evaluate classify, qkv evaluate tag
 
+#include <algorithm>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -73,14 +74,19 @@ ordered_json json_of(const models::TextEncoderConfig& config, const train::Label
 }
 
 std::string label_text(const ordered_json& result) {
-  std::string text;
+  std::vector<std::vector<std::string>> scores;
+  const auto add = [&](std::string name, const std::string& value) {
+    std::ranges::replace(name, '_', ' ');
+    scores.push_back({name, value});
+  };
   for (const char* name : {"texts", "sentences", "words", "cut", "words_without_prediction"}) {
-    if (result.contains(name)) text += concat(name, ": ", result[name].get<int64_t>(), "\n");
+    if (result.contains(name)) add(name, std::to_string(result[name].get<int64_t>()));
   }
   for (const char* name :
        {"loss", "accuracy", "macro_f1", "micro_f1", "f1", "matthews", "spearman", "pearson"}) {
-    if (result.contains(name)) text += concat(name, ": ", fixed(result[name].get<double>(), 4), "\n");
+    if (result.contains(name)) add(name, fixed(result[name].get<double>(), 4));
   }
+  std::string text = table_text(scores);
   if (!result.contains("labels")) return text;
   std::vector<std::vector<std::string>> table{{"label", "count", "precision", "recall", "f1"}};
   std::vector<std::vector<std::string>> confusion{{"true \\ predicted"}};

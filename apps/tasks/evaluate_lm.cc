@@ -5,6 +5,7 @@
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "apps/cli/messages.h"
 #include "apps/command.h"
@@ -56,13 +57,18 @@ data::TokenDocuments read_test(const EvaluateLmArguments& arguments,
   return tokens;
 }
 
+// As in training: of the adapter, if it says so.
+data::DocumentBounds usual_bounds(const EvaluateLmArguments& arguments) {
+  std::optional<data::DocumentBounds> saved;
+  if (!arguments.load.adapter.empty()) saved = train::saved_document_bounds(arguments.load.adapter);
+  if (!saved) saved = train::saved_document_bounds(arguments.model);
+  return saved.value_or(data::DocumentBounds::blank_lines);
+}
+
 void evaluate(const EvaluateLmArguments& arguments) {
   const std::shared_ptr<const pipelines::LoadedLanguageModel> model =
       pipelines::open_language_model(arguments.model, arguments.load);
-  const data::DocumentBounds bounds =
-      arguments.documents
-          ? *arguments.documents
-          : train::saved_document_bounds(arguments.model).value_or(data::DocumentBounds::blank_lines);
+  const data::DocumentBounds bounds = arguments.documents ? *arguments.documents : usual_bounds(arguments);
   const data::TokenDocuments documents = read_test(arguments, *model, bounds);
   const auto started = std::chrono::steady_clock::now();
   const train::LmScore score = train::score_documents(*model->model, documents, arguments.scoring).value();
@@ -97,9 +103,10 @@ void evaluate(const EvaluateLmArguments& arguments) {
 void add_lm_evaluation(Command& group) {
   Command* command = add_command(
       group, "lm",
-      "The loss, perplexity and bits per byte of a text by a language model (gpt2, llama). Each token is\n"
-      "predicted once, from the tokens before it in its document: at least the context less --stride of\n"
-      "them, unless its document begins later. Bits per byte can be compared between tokenizers.",
+      "Compute the loss, perplexity and bits per byte of a text by a language model (gpt2, llama,\n"
+      "mistral). Each token is predicted once, from the tokens before it in its document: at least the\n"
+      "context less --stride of them, unless its document begins later. Bits per byte can be compared\n"
+      "between tokenizers.",
       "qkv evaluate lm model --test test.txt");
   const auto arguments = std::make_shared<EvaluateLmArguments>();
   add_option(*command, "model", arguments->model, "DIR", "Model folder")->required();

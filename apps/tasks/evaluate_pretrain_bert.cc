@@ -41,6 +41,16 @@ data::SegmentOptions segment_options(const EvaluatePretrainBertArguments& argume
   return segments;
 }
 
+// Without the advice for training.
+void require_pairs(const data::DocumentCounts& counts, const std::string& file) {
+  try {
+    data::require_documents_for_pairs(counts, file);
+  } catch (const DataError& error) {
+    const std::string message = error.what();
+    throw DataError(message.substr(0, message.rfind("; --no-nsp")) + "; the model has that head");
+  }
+}
+
 void evaluate(const EvaluatePretrainBertArguments& arguments) {
   const auto opened = pipelines::open_text_encoder(arguments.model, arguments.load);
   const models::TextEncoder& model = *opened->model;
@@ -51,7 +61,7 @@ void evaluate(const EvaluatePretrainBertArguments& arguments) {
   const auto vocabulary = data::MaskingVocabulary::of(opened->tokenizer, arguments.model);
   const data::SentenceDocuments text = data::read_sentence_documents(
       arguments.test, opened->tokenizer, {.max_tokens = segments.max_length - segments.special_tokens()});
-  if (segments.pairs) data::require_documents_for_pairs(text.counts(), arguments.test);
+  if (segments.pairs) require_pairs(text.counts(), arguments.test);
   const auto started = std::chrono::steady_clock::now();
   const train::PretrainingScores scores =
       train::evaluate_pretraining(model, text, segments, vocabulary, {.whole_words = arguments.whole_words},
@@ -90,10 +100,10 @@ void evaluate(const EvaluatePretrainBertArguments& arguments) {
 void add_pretrain_bert_evaluation(Command& group) {
   Command* command = add_command(
       group, "pretrain-bert",
-      "Measure masked language modelling and, if the model has its head, next-sentence prediction on a\n"
-      "text with one sentence a line and blank lines between documents. Losses are means in nats,\n"
-      "accuracies shares of 1. Masks and pairs are the same for every model with the same tokenizer,\n"
-      "length and --halves.",
+      "Measure the prediction of masked tokens and of next sentences (if the model has its head). The text\n"
+      "has one sentence a line and blank lines between documents. Losses are means in nats, accuracies\n"
+      "shares of 1. Masks and pairs are the same for every model with the same tokenizer, length and\n"
+      "--halves.",
       "qkv evaluate pretrain-bert bert --test books.txt");
   const auto arguments = std::make_shared<EvaluatePretrainBertArguments>();
   add_option(*command, "model", arguments->model, "DIR", "Model folder")->required();

@@ -50,8 +50,8 @@ Run translate(const pipelines::Translator& translator, const std::vector<std::st
       const size_t line = run.translations.size() + 1;
       if (!one.error.empty()) throw DataError(concat(arguments.source, ":", line, ": ", one.error));
       if (one.truncated) {
-        say(concat(arguments.source, ":", line, ": only the first tokens of ", one.source_tokens,
-                   " were translated"));
+        say(concat(arguments.source, ":", line, ": only the first ", one.source_pieces.size(), " of ",
+                   one.source_tokens, " source tokens were translated"));
       }
       run.source_tokens += one.source_tokens;
       if (!one.hypotheses.empty())

@@ -45,6 +45,7 @@ json to_json(const TrainState& state) {
             {"curves", curves}}},
           {"validation_due", state.validation_due},
           {"validations", state.validations},
+          {"validated_step", state.validated_step},
           {"best", state.best},
           {"best_step", state.best_step},
           {"validations_since_best", state.validations_since_best},
@@ -73,6 +74,8 @@ TrainState from_json(const JsonValue& object) {
   }
   state.validation_due = object["validation_due"].boolean();
   state.validations = count_of(object["validations"]);
+  // Earlier versions did not write it: the run then ends with a validation that it may have had.
+  if (const auto step = object.find("validated_step")) state.validated_step = count_of(*step);
   object["best"].members(
       [&](std::string_view name, const JsonValue& value) { state.best.emplace(name, value.number()); });
   state.best_step = count_of(object["best_step"]);

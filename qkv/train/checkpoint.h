@@ -31,6 +31,7 @@ struct TrainState {
 
   bool validation_due = false;  // the next action is a validation
   int64_t validations = 0;
+  int64_t validated_step = 0;          // of the last scheduled validation; 0: none
   std::map<std::string, double> best;  // loss and metrics of the best validation; empty: none yet
   int64_t best_step = 0;
   int64_t validations_since_best = 0;

@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "qkv/base/error.h"
 #include "qkv/base/field_text.h"
 #include "qkv/train/task.h"
 
@@ -48,6 +49,34 @@ std::vector<Field> listed(const VisitAll& visit_all) {
     }
   });
   return result;
+}
+
+// For validate(): throws UsageError for a setting whose value does not hold what is expected.
+template <class Value>
+void require_setting(std::string_view name, const Value& value, bool holds, std::string_view expected) {
+  if (!holds) throw UsageError(concat(name, ": expected ", expected, ", found ", value));
+}
+
+// Calls action(), whose UsageErrors name fields of a model, and names them as settings: "model.d_model".
+template <class Action>
+auto with_model_names(const Action& action) {
+  try {
+    return action();
+  } catch (const UsageError& error) {
+    throw UsageError(concat(kModelFields, error.what()));
+  }
+}
+
+// set_listed() for the fields of a model's shape or configuration, which has a set_field() of its own.
+template <class Model>
+bool set_model_field(Model& model, std::string_view name, std::string_view text) {
+  if (!name.starts_with(kModelFields)) return false;
+  return with_model_names([&] { return set_field(model, name.substr(kModelFields.size()), text); });
+}
+
+template <class Model>
+void validate_model(const Model& model) {
+  with_model_names([&] { model.validate(); });
 }
 
 }  // namespace qkv::train

@@ -1,7 +1,9 @@
 #include "qkv/train/job.h"
 
+#include <system_error>
 #include <utility>
 
+#include "qkv/base/error.h"
 #include "qkv/base/stop.h"
 
 namespace qkv::train {
@@ -13,23 +15,41 @@ Fields settings_of(const Job& job) {
   return settings;
 }
 
+void require_cpu(const TrainOptions& options) {
+  if (options.device == Device::cpu) return;
+  throw UsageError(concat("train.device: expected cpu with lora.rank, found ", name_of(options.device)));
+}
+
+// What no task has to check, before anything is read or written.
+void check_start(const Job& job) {
+  const std::filesystem::path from = settings_of(job)["model.from"];
+  if (job.options.lora.rank != 0) {
+    if (from.empty()) throw UsageError(lora_without_start(job.task_name()));
+    require_cpu(job.options);
+  }
+  std::error_code one_is_missing;
+  if (!from.empty() && std::filesystem::equivalent(from, job.folder, one_is_missing)) {
+    throw UsageError(concat("model.from ", from.string(),
+                            ": expected another folder than that of the run, which replaces its model, "
+                            "found the same"));
+  }
+}
+
 TrainResult run_checked(const Job& job, RunFolder folder, TrainObserver& observer,
                         const std::atomic<bool>* stop) {
   std::unique_ptr<Task> task;
   try {
-    if (!folder.resumes()) folder.record(settings_of(job));
+    if (!folder.resumes()) {
+      folder.withdraw_unless_kept();
+      folder.record(settings_of(job));
+    }
     task = job.make_trained_task(folder.resumes(), observer, stop);
   } catch (const Stopped&) {
+    folder.keep();
     TrainResult result;
     result.reason = StopReason::requested;
     result.steps = folder.steps();
     return result;
-  } catch (...) {
-    try {
-      folder.withdraw();
-    } catch (const IoError&) {  // the first error is reported
-    }
-    throw;
   }
   Trainer trainer(std::move(task), job.trainer_options(), std::move(folder));
   return trainer.run(observer, stop);
@@ -37,16 +57,40 @@ TrainResult run_checked(const Job& job, RunFolder folder, TrainObserver& observe
 
 }  // namespace
 
+void refuse_given(const std::set<std::string>& given, std::initializer_list<const char*> names,
+                  std::string_view why) {
+  for (const char* name : names) {
+    if (given.contains(name)) throw UsageError(concat(name, ": expected none ", why, ", found one"));
+  }
+}
+
+void Job::complete(const std::set<std::string>& given) {
+  if (!given.contains("schedule.warmup_steps") && !given.contains("schedule.shorten_warmup"))
+    options.schedule.shorten_warmup = true;
+  complete_task(given);
+  if (options.lora.rank == 0)
+    refuse_given(given, {"lora.alpha", "lora.targets", "lora.dtype"}, "without lora.rank");
+  if (options.schedule.kind == ScheduleKind::paper)
+    refuse_given(given, {"schedule.learning_rate"}, "with schedule.kind = paper, which has its own");
+  if (!has_validation()) {
+    const char* const why = "without validation data";
+    if (options.validate_every > 0) refuse_given(given, {"train.validate_every"}, why);
+    if (options.average_last > 0) refuse_given(given, {"train.average_last"}, why);
+    refuse_given(given, {"train.best_by"}, why);
+  }
+  refuse_unused(given);
+}
+
 std::unique_ptr<Task> Job::make_trained_task(bool resumes, TrainObserver& observer,
                                              const std::atomic<bool>* stop) const {
   std::unique_ptr<Task> task = make_task(resumes, observer, stop);
   if (options.lora.rank == 0) return task;
-  if (options.device != Device::cpu)
-    throw UsageError(concat("train.device: expected cpu with lora.rank, found ", name_of(options.device)));
+  require_cpu(options);
   return std::make_unique<LoraTask>(std::move(task), options.lora, options.seed);
 }
 
 TrainResult run_job(const Job& job, TrainObserver& observer, const std::atomic<bool>* stop) {
+  check_start(job);
   require_fitting_folder(job.folder, job.existing);
   job.check();
   return run_checked(job, RunFolder(job.folder, job.existing), observer, stop);
@@ -54,6 +98,7 @@ TrainResult run_job(const Job& job, TrainObserver& observer, const std::atomic<b
 
 TrainResult run_job(const Job& job, RunFolder folder, TrainObserver& observer,
                     const std::atomic<bool>* stop) {
+  check_start(job);
   job.check();
   return run_checked(job, std::move(folder), observer, stop);
 }

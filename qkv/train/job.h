@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <initializer_list>
 #include <memory>
 #include <set>
 #include <string>
@@ -33,8 +34,14 @@ class Job {
   virtual std::vector<Field> fields() const = 0;
   // Applies a preset to the model. Throws UsageError listing the presets for an unknown one.
   virtual void use_preset(std::string_view name) = 0;
-  // Sets defaults that depend on other settings, except the `given` ones.
-  virtual void complete(const std::set<std::string>& /*given*/) {}
+  // Sets defaults that depend on other settings, except the `given` ones: of each task those of
+  // complete_task(), and of all that a warm-up that is not given is at most a tenth of the run
+  // (schedule.shorten_warmup), so that a small run needs no other option.
+  // Throws UsageError for a given setting that has no effect beside the others, of a task by refuse_unused().
+  void complete(const std::set<std::string>& given);
+
+  // Whether the settings name validation data.
+  virtual bool has_validation() const = 0;
 
   // Finds invalid settings before anything is written or computed. Throws UsageError for settings, IoError
   // and DataError for files.
@@ -50,13 +57,22 @@ class Job {
   virtual TrainOptions trainer_options() const { return options; }
 
  protected:
+  virtual void complete_task(const std::set<std::string>& /*given*/) {}
+  virtual void refuse_unused(const std::set<std::string>& /*given*/) const {}
+
   Job() = default;
   Job(const Job&) = default;
   Job& operator=(const Job&) = default;
 };
 
+// Throws UsageError naming the first of these settings that is `given`: "expected none " + why.
+void refuse_given(const std::set<std::string>& given, std::initializer_list<const char*> names,
+                  std::string_view why);
+
 // check(), then the whole run. A run that ends before its first checkpoint leaves its settings in the
-// folder (RunFolder). Throws the errors of check(), make_task() and Trainer.
+// folder (RunFolder); one that cannot begin leaves the folder as it was. Throws the errors of check(),
+// make_task() and Trainer, and UsageError for a run in the folder that it starts from, and for LoRA without
+// such a folder.
 TrainResult run_job(const Job& job, TrainObserver& observer, const std::atomic<bool>* stop = nullptr);
 // The same in a folder that is already locked.
 TrainResult run_job(const Job& job, RunFolder folder, TrainObserver& observer,

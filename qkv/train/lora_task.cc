@@ -30,15 +30,17 @@ void LoraOptions::validate() const {
   if (rank != 0) low_rank().validate();
 }
 
+std::string lora_without_start(const std::string& task) {
+  return concat(
+      "lora.rank: expected a run that starts from a model folder (model.from), as LoRA updates a trained "
+      "model, found ",
+      task, " without one");
+}
+
 LoraTask::LoraTask(std::unique_ptr<Task> task, const LoraOptions& options, uint64_t seed)
     : task_(std::move(task)), options_(options) {
   const std::filesystem::path base = task_->base_folder();
-  if (base.empty()) {
-    throw UsageError(
-        concat("lora.rank: expected a run that starts from a model folder (model.from), as LoRA "
-               "updates a trained model, found ",
-               task_->info().name, " without one"));
-  }
+  if (base.empty()) throw UsageError(lora_without_start(task_->info().name));
   base_checksum_ = models::base_checksum(base);
   task_->initialise(seed);
   task_->visit([&](const std::string& name, const nn::Parameter& parameter) {

@@ -23,6 +23,9 @@ struct LoraOptions {
   nn::LowRankOptions low_rank() const;
 };
 
+// The message of the UsageError for a run of this task that starts from no model folder.
+std::string lora_without_start(const std::string& task);
+
 // The task decides what starts a run (Task::initialise()), what a head is (Task::is_head()), and how an
 // adapter is written (Task::export_adapter()). The frozen weights are not part of checkpoints: a resumed run
 // reads the base model's folder again, whose checksum is a field of the run.
@@ -36,6 +39,8 @@ class LoraTask : public Task {
   std::vector<Field> fields() const override;
   void visit(const nn::ParameterVisitor& visitor) const override;
   void initialise(uint64_t seed) override;
+  // The task's: an update belongs to the group of its weight, as its name begins with the same layer.
+  std::vector<optim::ParameterGroup> parameter_groups() const override { return task_->parameter_groups(); }
   std::unique_ptr<BatchStream> batches(uint64_t seed, data::CursorState from) const override {
     return task_->batches(seed, from);
   }

@@ -73,6 +73,7 @@ void visit_fields(Options& o, const Visit& visit) {
   visit("schedule.learning_rate", o.schedule.learning_rate, kDecidesWeights);
   visit("schedule.minimum", o.schedule.minimum, kDecidesWeights);
   visit("schedule.warmup_steps", o.schedule.warmup_steps, kDecidesWeights);
+  visit("schedule.shorten_warmup", o.schedule.shorten_warmup, kDecidesWeights);
   visit("schedule.factor", o.schedule.factor, kDecidesWeights);
   visit("schedule.total_steps", o.schedule.total_steps, kDecidesWeights);
   visit("optimizer.kind", o.optimizer_kind, kDecidesWeights);
@@ -108,11 +109,6 @@ void visit_fields(Options& o, const Visit& visit) {
   visit("adafactor.weight_decay", o.adafactor.weight_decay, kDecidesWeights);
 }
 
-template <class Number>
-void require(std::string_view name, Number value, bool holds, std::string_view expected) {
-  if (!holds) throw UsageError(concat(name, ": expected ", expected, ", found ", value));
-}
-
 }  // namespace
 
 bool set_field(TrainOptions& options, std::string_view name, std::string_view value) {
@@ -124,28 +120,28 @@ std::vector<Field> fields(const TrainOptions& options) {
 }
 
 void TrainOptions::validate() const {
-  require("train.accumulate", accumulate, accumulate >= 1, "1 or more");
-  require("train.precision", weight_dtype_name(precision),
-          precision == DType::f32 || precision == DType::bf16, "f32 or bf16");
-  require("optimizer.clip_norm", optimizer.clip_norm, optimizer.clip_norm >= 0, "0 or more");
-  require("optimizer.average_decay", optimizer.average_decay,
-          optimizer.average_decay >= 0 && optimizer.average_decay < 1, "0 to below 1");
+  require_setting("train.accumulate", accumulate, accumulate >= 1, "1 or more");
+  require_setting("train.precision", weight_dtype_name(precision),
+                  precision == DType::f32 || precision == DType::bf16, "f32 or bf16");
+  require_setting("optimizer.clip_norm", optimizer.clip_norm, optimizer.clip_norm >= 0, "0 or more");
+  require_setting("optimizer.average_decay", optimizer.average_decay,
+                  optimizer.average_decay >= 0 && optimizer.average_decay < 1, "0 to below 1");
   lora.validate();
   adam.validate();
   sgd.validate();
   rmsprop.validate();
   adagrad.validate();
   adafactor.validate();
-  require("train.average_last", average_last, average_last >= 0, "0 or more");
-  require("train.max_epochs", max_epochs, max_epochs >= 0, "0 or more");
-  require("train.max_steps", max_steps, max_steps >= 0, "0 or more");
-  require("train.max_minutes", max_minutes, max_minutes >= 0, "0 or more");
-  require("train.validate_every", validate_every, validate_every >= 0, "0 or more");
-  require("train.patience", patience, patience >= 0, "0 or more");
-  require("train.checkpoint_every", checkpoint_every, checkpoint_every >= 0, "0 or more");
-  require("train.checkpoint_minutes", checkpoint_minutes, checkpoint_minutes >= 0, "0 or more");
-  require("train.keep_checkpoints", keep_checkpoints, keep_checkpoints >= 1, "1 or more");
-  require("train.log_every", log_every, log_every >= 1, "1 or more");
+  require_setting("train.average_last", average_last, average_last >= 0, "0 or more");
+  require_setting("train.max_epochs", max_epochs, max_epochs >= 0, "0 or more");
+  require_setting("train.max_steps", max_steps, max_steps >= 0, "0 or more");
+  require_setting("train.max_minutes", max_minutes, max_minutes >= 0, "0 or more");
+  require_setting("train.validate_every", validate_every, validate_every >= 0, "0 or more");
+  require_setting("train.patience", patience, patience >= 0, "0 or more");
+  require_setting("train.checkpoint_every", checkpoint_every, checkpoint_every >= 0, "0 or more");
+  require_setting("train.checkpoint_minutes", checkpoint_minutes, checkpoint_minutes >= 0, "0 or more");
+  require_setting("train.keep_checkpoints", keep_checkpoints, keep_checkpoints >= 1, "1 or more");
+  require_setting("train.log_every", log_every, log_every >= 1, "1 or more");
   if (max_epochs == 0 && max_steps == 0 && max_minutes == 0) {
     throw UsageError("limits: expected train.max_epochs, train.max_steps or train.max_minutes, found none");
   }

@@ -2,7 +2,9 @@
 
 #include <sys/stat.h>
 
+#include <exception>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <utility>
 
 #include "qkv/base/error.h"
@@ -14,7 +16,7 @@
 namespace qkv::train {
 namespace {
 
-constexpr const char* kRecord = "run.json";
+constexpr const char *kRecord = "run.json", *kCache = "cache";
 constexpr int kSettingsFormat = 1;
 
 // NAME.partial-PID: an unfinished file or folder of AtomicFile or another writer.
@@ -73,7 +75,10 @@ void RunFolder::require_there() const {
 
 RunFolder::RunFolder(std::filesystem::path folder, IfRunExists existing) : path_(std::move(folder)) {
   require_fitting_folder(path_, existing);
-  with_io_errors([&] { created_ = !std::filesystem::exists(path_); });
+  with_io_errors([&] {
+    created_ = !std::filesystem::exists(path_);
+    created_cache_ = !std::filesystem::exists(path_ / kCache);
+  });
   make_writable_folder(path_);
   lock_ = std::make_unique<FolderLock>(path_);
   struct stat found {};
@@ -120,7 +125,8 @@ void RunFolder::write_record(const Fields& settings) const {
 }
 
 void RunFolder::record(const Fields& settings) {
-  recorded_first_ = !std::filesystem::exists(path_ / kRecord);
+  earlier_record_.reset();
+  if (std::filesystem::exists(path_ / kRecord)) earlier_record_ = read_file(path_ / kRecord);
   write_record(settings);
   recorded_ = settings;
 }
@@ -140,9 +146,22 @@ void RunFolder::forget_record() {
   if (removed) flush_folder(path_);  // so that it does not reappear after a power cut
 }
 
+RunFolder::~RunFolder() {
+  if (!lock_ || !withdraws_) return;  // moved from, or a run that has begun
+  try {
+    withdraw();
+  } catch (const std::exception&) {  // what ended the run is reported
+  }
+}
+
 void RunFolder::withdraw() {
-  if (recorded_first_) forget_record();
+  if (recorded_ && earlier_record_) {
+    write_file_atomically(path_ / kRecord, *earlier_record_);
+  } else if (recorded_) {
+    forget_record();
+  }
   std::error_code not_empty;
+  if (created_cache_) std::filesystem::remove_all(path_ / kCache, not_empty);
   if (created_) std::filesystem::remove(path_, not_empty);
 }
 

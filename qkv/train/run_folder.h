@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "qkv/base/files.h"
@@ -31,6 +32,8 @@ class RunFolder {
   // UsageError as require_fitting_folder() does, and if another RunFolder of this or another process has the
   // lock; IoError; DataError for a damaged run.json, or if there are checkpoints and all are damaged.
   RunFolder(std::filesystem::path folder, IfRunExists existing);
+  RunFolder(RunFolder&&) = default;
+  ~RunFolder();
 
   const std::filesystem::path& path() const { return path_; }
   // Throws IoError if the path no longer leads to the locked folder: a folder that was removed or renamed is
@@ -52,9 +55,12 @@ class RunFolder {
   void amend_record(const std::string& name, const std::string& value);
   // Removes run.json, after the first checkpoint. Throws IoError.
   void forget_record();
-  // For a run that cannot start: removes what this object wrote, run.json and the folder if it is empty.
-  // Throws IoError.
+  // For a run that cannot start: takes back what it wrote, run.json (an earlier one returns), a new cache,
+  // and the folder if it is then empty and new. Throws IoError.
   void withdraw();
+  // From now on the destructor withdraws the run, unless keep() was called before.
+  void withdraw_unless_kept() { withdraws_ = true; }
+  void keep() { withdraws_ = false; }
 
  private:
   void read_record();
@@ -66,8 +72,10 @@ class RunFolder {
   std::optional<Checkpoint> checkpoint_;
   std::optional<Fields> settings_;
   int64_t steps_ = 0;
-  std::optional<Fields> recorded_;                 // in run.json, by this process
-  bool created_ = false, recorded_first_ = false;  // there was no folder, no run.json before
+  std::optional<Fields> recorded_;                // in run.json, by this process
+  std::optional<std::string> earlier_record_;     // run.json before
+  bool created_ = false, created_cache_ = false;  // there was no folder, no cache before
+  bool withdraws_ = false;
 };
 
 }  // namespace qkv::train

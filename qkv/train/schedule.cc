@@ -8,6 +8,12 @@
 
 namespace qkv::train {
 
+int64_t ScheduleOptions::warmup() const {
+  constexpr int64_t kLongestShare = 10;  // 1 / share
+  if (!shorten_warmup || !needs_total_steps()) return warmup_steps;
+  return std::min(warmup_steps, total_steps / kLongestShare);
+}
+
 void ScheduleOptions::validate() const {
   if (warmup_steps < 0)
     throw UsageError(concat("schedule.warmup_steps: expected 0 or more, found ", warmup_steps));
@@ -18,10 +24,13 @@ void ScheduleOptions::validate() const {
     throw UsageError(concat("schedule.learning_rate: expected more than 0, found ", learning_rate));
   }
   if (!needs_total_steps()) return;
-  if (total_steps <= warmup_steps) {
-    throw UsageError(concat(
-        "schedule.total_steps (or train.max_steps): the ", kind == ScheduleKind::cosine ? "cosine" : "linear",
-        " schedule needs more steps than ", warmup_steps, " of warm-up, found ", total_steps));
+  if (total_steps < 1) {
+    throw UsageError(
+        concat("schedule.total_steps (or train.max_steps): expected 1 or more, found ", total_steps));
+  }
+  if (total_steps <= warmup()) {
+    throw UsageError(concat("schedule.warmup_steps: expected fewer than the run's ", total_steps,
+                            " steps, found ", warmup_steps, "; give fewer warm-up steps or more steps"));
   }
   if (!(minimum >= 0 && minimum <= learning_rate)) {
     throw UsageError(concat("schedule.minimum: expected 0 to schedule.learning_rate = ", learning_rate,
@@ -31,7 +40,7 @@ void ScheduleOptions::validate() const {
 
 double learning_rate(const ScheduleOptions& options, int64_t step) {
   const double now = static_cast<double>(std::max<int64_t>(step, 1));
-  const double warmup = static_cast<double>(options.warmup_steps);
+  const double warmup = static_cast<double>(options.warmup());
   const double peak = options.learning_rate;
   if (options.kind == ScheduleKind::paper) {
     const double falling = 1 / std::sqrt(now);

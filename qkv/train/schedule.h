@@ -16,6 +16,9 @@ enum class ScheduleKind {
 struct ScheduleOptions {
   ScheduleKind kind = ScheduleKind::inverse_sqrt;
   int64_t warmup_steps = 1000;  // 0: no warm-up
+  // Whether `cosine` and `linear` have a warm-up of at most a tenth of total_steps: for warm-up steps that
+  // are a default rather than a choice (Job::complete()).
+  bool shorten_warmup = false;
   float learning_rate = 1e-3f;  // the maximum; unused by `paper`
   float factor = 1;             // factor of the `paper` schedule
   int64_t d_model = 512;        // for the `paper` schedule
@@ -24,6 +27,8 @@ struct ScheduleOptions {
 
   // Whether the schedule depends on total_steps.
   bool needs_total_steps() const { return kind == ScheduleKind::cosine || kind == ScheduleKind::linear; }
+  // The warm-up steps of the run.
+  int64_t warmup() const;
   // Throws UsageError naming the option, what was expected and what was found.
   void validate() const;
 };

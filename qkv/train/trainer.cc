@@ -110,10 +110,12 @@ Trainer::Trainer(std::unique_ptr<Task> task, const TrainOptions& options, RunFol
   if (const std::optional<Checkpoint> checkpoint = run_folder_.take_checkpoint()) {
     require_same_fields(checkpoint->fields);
     resume(*checkpoint);
+    remove_old_snapshots();
   } else {
-    start_new_run();
+    task_->initialise(options_.seed);
+    nn::move_to(*task_, options_.device);
+    optimizer_ = make_optimizer(options_, nn::parameters_of(*task_), task_->parameter_groups());
   }
-  remove_old_snapshots();
   restart_feed(state_.cursor);
 }
 
@@ -122,16 +124,18 @@ void Trainer::restart_feed(data::CursorState from) {
   feed_ = std::make_unique<Prefetcher>(task_->batches(options_.seed, from), options_.accumulate);
 }
 
-void Trainer::start_new_run() {
+// Of what the folder held before, nothing is changed until here, after all that can be refused: an old model
+// remains if the new run cannot start.
+void Trainer::begin_new_run() {
+  run_folder_.require_there();
+  run_folder_.keep();
   with_io_errors([&] {
     std::filesystem::remove_all(checkpoints_.path());
     // An old model must not remain beside files of the new one.
     for (const char* name : kModelFiles) std::filesystem::remove(folder_ / name);
   });
+  remove_old_snapshots();
   task_->begin(folder_);
-  task_->initialise(options_.seed);
-  nn::move_to(*task_, options_.device);
-  optimizer_ = make_optimizer(options_, nn::parameters_of(*task_), task_->parameter_groups());
   log_ = std::make_unique<RunLog>(folder_);
 }
 
@@ -157,11 +161,14 @@ void Trainer::require_same_fields(const Fields& saved) const {
     const auto found = saved.find(field.name);
     if (found != saved.end() && found->second == field.value) return;
     // A setting that is off, and that the version which wrote the checkpoint did not have.
-    if (found == saved.end() && field.value.empty()) return;
+    if (found == saved.end() && (field.value.empty() || field.value == "false")) return;
     // A run that was stopped before it had a length.
     if (field.name == kTotalSteps && found != saved.end() && found->second == "0") return;
     if (field.name.ends_with(".fingerprint")) {
-      throw UsageError(concat("resume: ", field.name, ": the data are not those of the checkpoint"));
+      const bool of_base = field.name == "base.fingerprint";  // of LoRA
+      throw UsageError(concat("resume: ", field.name, ": the ",
+                              of_base ? "base model is not that" : "data are not those",
+                              " of the checkpoint"));
     }
     throw UsageError(concat("resume: ", field.name, ": expected ",
                             found == saved.end() ? std::string("none") : found->second,
@@ -190,8 +197,10 @@ TrainResult Trainer::run(TrainObserver& observer, const std::atomic<bool>* stop)
                      .resumed_from = state_.steps});
   if (options_.schedule.needs_total_steps() && options_.schedule.total_steps == 0 && !(stop_ && *stop_))
     fix_total_steps();
+  if (!log_) begin_new_run();
 
   std::optional<StopReason> reason;
+  bool said_end = false;
   while (!reason) {
     if (stop_ && *stop_) {
       reason = StopReason::requested;
@@ -201,6 +210,13 @@ TrainResult Trainer::run(TrainObserver& observer, const std::atomic<bool>* stop)
       if (saved_step_ < 0) save_checkpoint();
       if (validate(true)) save_checkpoint();
     } else if (reason = limit_reached(); !reason) {
+      if (schedule_has_ended() && !said_end) {
+        said_end = true;
+        log_warning(concat("step ", state_.steps + 1, ": the schedule has ended at step ",
+                           options_.schedule.total_steps, ": the learning rate stays ",
+                           learning_rate(options_.schedule, state_.steps + 1),
+                           options_.schedule.minimum > 0 ? "" : ", with which the weights do not change"));
+      }
       const int64_t epoch = state_.cursor.epoch;
       train_step();
       state_.validation_due = info_.valid_items > 0 && validation_falls_due(epoch);
@@ -209,9 +225,10 @@ TrainResult Trainer::run(TrainObserver& observer, const std::atomic<bool>* stop)
   }
   if (saved_step_ != state_.steps) save_checkpoint();
   // The final weights are validated too. The checkpoint does not record this: a run resumed from it must
-  // equal an uninterrupted one.
-  const int64_t validated = result_.last_validation ? result_.last_validation->step : first_step_;
-  if (reason != StopReason::requested && info_.valid_items > 0 && validated != state_.steps) validate(false);
+  // equal an uninterrupted one, so that a run that has ended validates them again.
+  if (reason != StopReason::requested && info_.valid_items > 0 && state_.validated_step != state_.steps &&
+      !validate(false))
+    reason = StopReason::requested;
   log_->flush();
 
   result_.reason = *reason;
@@ -219,7 +236,7 @@ TrainResult Trainer::run(TrainObserver& observer, const std::atomic<bool>* stop)
   result_.epochs = state_.cursor.epoch;
   result_.seconds = seconds_now();
   result_.schedule_steps = options_.schedule.needs_total_steps() ? options_.schedule.total_steps : 0;
-  result_.train_loss = mean(step_loss_);
+  if (state_.steps > first_step_) result_.train_loss = mean(step_loss_);
   result_.best_by = best_by_.name;
   result_.best = state_.best;
   result_.best_step = state_.best.empty() ? state_.steps : state_.best_step;
@@ -295,10 +312,13 @@ void Trainer::fail_not_finite(const std::string& what) const {
 StepReport Trainer::report_step(double rate) {
   const TrainState::Window& window = state_.window;
   const double steps = static_cast<double>(window.steps);
+  // The cursor is at the next batch, of the next epoch if this step has ended one.
+  const bool ended = state_.cursor.batch == 0;
+  const double progress =
+      static_cast<double>(state_.cursor.batch) / static_cast<double>(feed_->batches_in_epoch());
   StepReport report{.step = state_.steps,
-                    .epoch = state_.cursor.epoch + 1,
-                    .epoch_progress = static_cast<double>(state_.cursor.batch) /
-                                      static_cast<double>(feed_->batches_in_epoch()),
+                    .epoch = state_.cursor.epoch + (ended ? 0 : 1),
+                    .epoch_progress = ended ? 1 : progress,
                     .loss = mean(window.curves.at(0)),
                     .curves = {},
                     .gradient_norm = window.gradient_norm / steps,
@@ -317,7 +337,7 @@ StepReport Trainer::report_step(double rate) {
   if (const int64_t last = options_.last_step(); last > 0) {
     left(spent * static_cast<double>(last - state_.steps) / static_cast<double>(state_.steps - first_step_));
   }
-  const double epochs = static_cast<double>(state_.cursor.epoch) + report.epoch_progress;
+  const double epochs = static_cast<double>(state_.cursor.epoch) + progress;
   if (options_.max_epochs > 0 && epochs > first_progress_) {
     left(spent * (static_cast<double>(options_.max_epochs) - epochs) / (epochs - first_progress_));
   }
@@ -333,6 +353,11 @@ std::optional<StopReason> Trainer::limit_reached() const {
     return StopReason::schedule_end;
   if (options_.max_minutes > 0 && seconds_now() >= options_.max_minutes * 60) return StopReason::max_minutes;
   return std::nullopt;
+}
+
+bool Trainer::schedule_has_ended() const {
+  const ScheduleOptions& schedule = options_.schedule;
+  return schedule.needs_total_steps() && schedule.total_steps > 0 && state_.steps >= schedule.total_steps;
 }
 
 bool Trainer::validation_falls_due(int64_t epoch_before) const {

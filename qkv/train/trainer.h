@@ -26,8 +26,8 @@ struct TrainResult {
   StopReason reason = StopReason::max_steps;
   int64_t steps = 0, epochs = 0;  // completed; epochs: whole ones
   double seconds = 0;
-  int64_t schedule_steps = 0;  // the last step of a cosine or linear schedule; 0: another kind
-  double train_loss = 0;       // the objective in the last step
+  int64_t schedule_steps = 0;        // the last step of a cosine or linear schedule; 0: another kind
+  std::optional<double> train_loss;  // the objective in the last step of this call
   std::optional<ValidationReport> last_validation;  // of this call
   std::string best_by;                              // the metric that selects the best weights
   std::map<std::string, double> best;               // loss and metrics of the best weights; empty: none yet
@@ -60,7 +60,8 @@ class Trainer {
   // epochs as long as the first, whichever are fewer. Checkpoints store the number, and a run with
   // schedule.total_steps or max_steps of that number has the same bits.
   // Throws NumericError naming step, layer and tensor for a NaN or infinity, IoError if a file cannot be
-  // written; the last checkpoint then remains; UsageError if fewer steps fit than the warm-up has.
+  // written; the last checkpoint then remains; UsageError if no more steps fit than the warm-up has. A new
+  // run changes what the folder held only after all that can be refused.
   TrainResult run(TrainObserver& observer, const std::atomic<bool>* stop = nullptr);
 
   const Task& task() const { return *task_; }
@@ -70,7 +71,7 @@ class Trainer {
  private:
   static constexpr const char* kTotalSteps = "schedule.total_steps";
 
-  void start_new_run();
+  void begin_new_run();
   void resume(const Checkpoint& checkpoint);
   void require_same_fields(const Fields& saved) const;
   // The length of the schedule (trainer_schedule.cc).
@@ -88,6 +89,7 @@ class Trainer {
   StepReport report_step(double learning_rate);
 
   std::optional<StopReason> limit_reached() const;
+  bool schedule_has_ended() const;  // if it has a last step
   bool validation_falls_due(int64_t epoch_before) const;
   bool checkpoint_falls_due() const;
   // False if it was stopped before the end.
@@ -114,7 +116,7 @@ class Trainer {
   std::vector<Field> fields_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::unique_ptr<Prefetcher> feed_;
-  std::unique_ptr<RunLog> log_;
+  std::unique_ptr<RunLog> log_;  // none before a new run begins
   CheckpointFolder checkpoints_;
   TrainState state_;
 

@@ -97,6 +97,7 @@ bool Trainer::validate(bool scheduled) {
   }
   if (scheduled) {
     state_.validation_due = false;
+    state_.validated_step = state_.steps;
     ++state_.validations;
     if (options_.average_last > 0) {
       state_.snapshots.push_back(state_.steps);

@@ -50,6 +50,7 @@ void Trainer::fix_total_steps() {
   const int64_t warmup = feed_->warmup_batches();  // no step was made yet: of the first epoch
   const double steps_in_epoch = steps_of(feed_->batches_in_epoch() - warmup);
   double steps = std::ceil(steps_of(warmup) + static_cast<double>(options_.max_epochs) * steps_in_epoch);
+  bool by_time = false;  // which limit ends the run, for messages
   if (options_.max_minutes > 0) {
     observer_->on_stage("measuring the time of a step, for the schedule");
     report = measure();
@@ -64,16 +65,18 @@ void Trainer::fix_total_steps() {
       per_step += report.seconds_per_checkpoint / static_cast<double>(options_.checkpoint_every);
     const double left = options_.max_minutes * 60 * kPlannedShare - seconds_now() - both;
     const double fitting = std::floor(left / per_step);
-    steps = options_.max_epochs > 0 ? std::min(steps, fitting) : fitting;
+    by_time = options_.max_epochs == 0 || fitting < steps;
+    if (by_time) steps = fitting;
   }
   constexpr double kMostSteps = 1e15;
   report.total_steps = static_cast<int64_t>(std::clamp(steps, 0.0, kMostSteps));
   ScheduleOptions schedule = options_.schedule;
   schedule.total_steps = report.total_steps;
-  if (report.total_steps <= schedule.warmup_steps) {
-    throw UsageError(concat(options_.max_minutes > 0 ? "train.max_minutes: " : "train.max_epochs: ",
-                            "expected time for more steps than schedule.warmup_steps = ",
-                            schedule.warmup_steps, ", found it for ", report.total_steps));
+  if (report.total_steps < 1) throw UsageError("train.max_minutes: expected time for a step, found less");
+  if (report.total_steps <= schedule.warmup()) {
+    throw UsageError(concat("schedule.warmup_steps: expected fewer than the run's ", report.total_steps,
+                            " steps, found ", schedule.warmup_steps, "; give fewer warm-up steps or more ",
+                            by_time ? "minutes" : "epochs"));
   }
   schedule.validate();
   set_total_steps(report.total_steps);

@@ -38,6 +38,7 @@ TrainState state_at(int64_t steps) {
                   .curves = {{"loss", 1.0 / 3, 3}, {"nll", 0.7, 3}}};
   state.validation_due = true;
   state.validations = 6;
+  state.validated_step = 5;
   state.best = {{"loss", 1.0 / 7}, {"bleu", 0.3}};
   state.best_step = 4;
   state.validations_since_best = 2;
@@ -94,6 +95,7 @@ TEST(Checkpoint, ComesBackAsItWas) {
   EXPECT_EQ(found->state.window.units, 2);
   EXPECT_TRUE(found->state.validation_due);
   EXPECT_EQ(found->state.validations, 6);
+  EXPECT_EQ(found->state.validated_step, 5);
   EXPECT_EQ(found->state.best, expected.best);
   EXPECT_EQ(found->state.best_step, 4);
   EXPECT_EQ(found->state.validations_since_best, 2);

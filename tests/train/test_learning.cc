@@ -44,7 +44,7 @@ TEST(Learning, ReversesWordsItHasNotSeenInThisOrder) {
   EXPECT_EQ(result.reason, StopReason::max_steps);
   ASSERT_EQ(curve.losses.size(), 500u);
   EXPECT_GT(curve.losses.front(), 1.5);
-  EXPECT_LT(result.train_loss, 0.5);
+  EXPECT_LT(result.train_loss.value(), 0.5);
   // A single batch's loss fluctuates with rounding, so the bound applies to the mean of several.
   EXPECT_LT(std::accumulate(curve.losses.end() - 25, curve.losses.end(), 0.0) / 25, 0.1);
   ASSERT_EQ(curve.validations.size(), 5u);

@@ -101,15 +101,26 @@ TEST(TrainFields, ValidateNamesTheField) {
   EXPECT_THROW(cosine.validate(), UsageError);
 }
 
+TEST(TrainFields, OnlyAWarmUpThatIsNotGivenIsShortened) {
+  TranslationJob plain, given, off;
+  EXPECT_FALSE(plain.options.schedule.shorten_warmup);
+  plain.complete({"train.max_epochs"});
+  EXPECT_TRUE(plain.options.schedule.shorten_warmup);
+  given.complete({"schedule.warmup_steps"});
+  EXPECT_FALSE(given.options.schedule.shorten_warmup);
+  off.complete({"schedule.shorten_warmup"});
+  EXPECT_FALSE(off.options.schedule.shorten_warmup);
+}
+
 TEST(TrainFields, OnlyLimitsAndBookkeepingDoNotDecideTheWeights) {
   std::map<std::string, bool> decides;
   for (const Field& field : TranslationJob{}.fields()) decides[field.name] = field.decides_weights;
   for (const char* name : {"train.max_steps", "train.max_minutes", "train.patience", "train.checkpoint_every",
                            "train.log_every", "train.bleu_every", "train.best_by", "data.source"})
     EXPECT_FALSE(decides.at(name)) << name;
-  for (const char* name :
-       {"train.batch_tokens", "train.seed", "schedule.learning_rate", "schedule.total_steps",
-        "optimizer.average_decay", "model.d_model", "vocabulary.size", "data.skip_bad_utf8"})
+  for (const char* name : {"train.batch_tokens", "train.seed", "schedule.learning_rate",
+                           "schedule.total_steps", "schedule.shorten_warmup", "optimizer.average_decay",
+                           "model.d_model", "vocabulary.size", "data.skip_bad_utf8"})
     EXPECT_TRUE(decides.at(name)) << name;
 }
 

@@ -296,17 +296,19 @@ TEST(Resume, ASettingThatTheCheckpointLacksMustBeOff) {
   TrainOptions options = short_run();
   Quiet quiet;
   train_characters(scratch / "run", options, quiet);
+  std::filesystem::copy(scratch / "run", scratch / "copy", std::filesystem::copy_options::recursive);
   options.max_steps += 1;
-  const auto resume = [&](const std::string& value) {
+  const auto resume = [&](const std::string& value, const char* folder = "run") {
     auto task = std::make_unique<Newer>(nursery_rhyme(40), nursery_rhyme(4), CharacterOptions());
     task->value = value;
-    return Trainer(std::move(task), options, scratch / "run", IfRunExists::resume).run(quiet).steps;
+    return Trainer(std::move(task), options, scratch / folder, IfRunExists::resume).run(quiet).steps;
   };
   EXPECT_NE(message_of<UsageError>([&] {
               resume("on");
             }).find("characters.new: expected none as in the checkpoint"),
             std::string::npos);
   EXPECT_EQ(resume(""), options.max_steps);
+  EXPECT_EQ(resume("false", "copy"), options.max_steps);
 }
 
 TEST(Training, LeavesAnEarlierRunAloneUnlessTold) {

@@ -75,6 +75,24 @@ TEST(Schedule, Constant) {
   EXPECT_DOUBLE_EQ(learning_rate(options, 1'000'000), 2);
 }
 
+TEST(Schedule, AShortenedWarmUpIsAtMostATenth) {
+  ScheduleOptions options{.kind = ScheduleKind::linear,
+                          .warmup_steps = 100,
+                          .shorten_warmup = true,
+                          .learning_rate = 1,
+                          .total_steps = 87};
+  EXPECT_EQ(options.warmup(), 8);
+  EXPECT_NO_THROW(options.validate());
+  EXPECT_DOUBLE_EQ(learning_rate(options, 4), 0.5);
+  EXPECT_DOUBLE_EQ(learning_rate(options, 8), 1);
+  EXPECT_DOUBLE_EQ(learning_rate(options, 87), 0);
+  options.total_steps = 5000;
+  EXPECT_EQ(options.warmup(), 100);
+  options.kind = ScheduleKind::inverse_sqrt;  // has no end
+  options.total_steps = 87;
+  EXPECT_EQ(options.warmup(), 100);
+}
+
 TEST(Schedule, NamesWhatIsWrong) {
   const auto message = [](const ScheduleOptions& options) -> std::string {
     try {
@@ -89,12 +107,14 @@ TEST(Schedule, NamesWhatIsWrong) {
             std::string::npos);
   EXPECT_NE(message({.learning_rate = -2}).find("learning_rate: expected more than 0, found -2"),
             std::string::npos);
-  EXPECT_NE(message({.kind = ScheduleKind::cosine, .warmup_steps = 50, .total_steps = 50}).find("found 50"),
-            std::string::npos);
-  EXPECT_EQ(
-      message({.kind = ScheduleKind::linear, .warmup_steps = 50, .total_steps = 50}),
-      "schedule.total_steps (or train.max_steps): the linear schedule needs more steps than 50 of warm-up, "
-      "found 50");
+  for (const ScheduleKind kind : {ScheduleKind::cosine, ScheduleKind::linear}) {
+    EXPECT_EQ(
+        message({.kind = kind, .warmup_steps = 50, .total_steps = 50}),
+        "schedule.warmup_steps: expected fewer than the run's 50 steps, found 50; give fewer warm-up steps "
+        "or more steps");
+    EXPECT_EQ(message({.kind = kind, .warmup_steps = 0, .total_steps = 0}),
+              "schedule.total_steps (or train.max_steps): expected 1 or more, found 0");
+  }
   EXPECT_NE(message({.kind = ScheduleKind::linear, .warmup_steps = 5, .minimum = 1, .total_steps = 50})
                 .find("schedule.minimum: expected 0 to schedule.learning_rate = 0.001, found 1"),
             std::string::npos);

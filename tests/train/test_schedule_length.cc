@@ -192,6 +192,34 @@ TEST(ScheduleLengths, OfEpochsIsThatOfTheFirst) {
   expect_same_weights(scratch, "epochs", "both");
 }
 
+// A warm-up that is a default fits into the run, whose length is known when it starts.
+TEST(ScheduleLengths, AShortenedWarmUpIsATenthOfIt) {
+  const Scratch scratch;
+  TrainOptions options = timed(ScheduleKind::linear);
+  options.max_minutes = 0;
+  options.max_epochs = 4;  // of 5 steps
+  options.schedule.warmup_steps = 100;
+  Observer whole, first, rest;
+  EXPECT_EQ(
+      message_of<UsageError>([&] { train_characters(scratch / "refused", options, whole); }),
+      "schedule.warmup_steps: expected fewer than the run's 20 steps, found 100; give fewer warm-up steps "
+      "or more epochs");
+  options.schedule.shorten_warmup = true;
+  EXPECT_EQ(train_characters(scratch / "whole", options, whole).steps, 20);
+  ScheduleOptions same = options.schedule;
+  same.warmup_steps = 2;
+  same.shorten_warmup = false;
+  same.total_steps = 20;
+  for (size_t i = 0; i < whole.rates.size(); ++i)
+    EXPECT_EQ(whole.rates[i], learning_rate(same, whole.steps[i]));
+  // Interrupted within the warm-up.
+  first.stop_after = 1;
+  Trainer(character_task(), options, scratch / "part", IfRunExists::resume).run(first, &first.stop);
+  train_characters(scratch / "part", options, rest);
+  EXPECT_EQ(rest.rates, std::vector<double>(whole.rates.begin() + 1, whole.rates.end()));
+  expect_same_weights(scratch, "whole", "part");
+}
+
 // A task whose first epoch begins with three batches of a warm-up. Records the positions of its streams.
 struct WarmingTask : CharacterTask {
   using CharacterTask::CharacterTask;
@@ -227,10 +255,10 @@ TEST(ScheduleLengths, TooShortATimeIsNamed) {
   TrainOptions options = timed(ScheduleKind::cosine);
   options.schedule.warmup_steps = 100'000'000;
   Observer observer;
-  EXPECT_NE(message_of<UsageError>([&] {
-              train_characters(scratch.path(), options, observer);
-            }).find("train.max_minutes: expected time for more steps than schedule.warmup_steps = 100000000"),
-            std::string::npos);
+  const std::string found =
+      message_of<UsageError>([&] { train_characters(scratch.path(), options, observer); });
+  EXPECT_TRUE(found.starts_with("schedule.warmup_steps: expected fewer than the run's ")) << found;
+  EXPECT_TRUE(found.ends_with("steps, found 100000000; give fewer warm-up steps or more minutes")) << found;
 }
 
 TEST(ScheduleLengths, ATimeThatEndsBeforeTheScheduleEndsTheRun) {

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "qkv/base/files.h"
+#include "qkv/base/parallel.h"
 #include "qkv/models/transformer.h"
 #include "qkv/train/table3/report.h"
 #include "tests/support/scratch.h"
@@ -153,6 +154,7 @@ Table3Run result_of(const std::string& row, uint64_t seed, double loss, double b
 
 Table3Results results_of(const std::vector<std::string>& names, int64_t seeds) {
   Table3Results results;
+  results.options.scale = 8;
   results.options.seeds = seeds;
   results.rows = select_table3_rows(names);
   results.finished = true;
@@ -210,6 +212,23 @@ TEST(Table3Report, PoolsTheVarianceOfSeeds) {
   EXPECT_EQ(svg.find("nan"), std::string::npos);
 }
 
+// A run that is worse than a uniform guess learned nothing. Its loss would widen all intervals.
+TEST(Table3Report, LeavesOutRunsWorseThanAUniformGuess) {
+  const std::vector<std::string> names{"C-N8"};
+  Table3Results results = results_of(names, 2);
+  const double uniform = std::log(4625.0);  // at scale 8
+  results.runs = {result_of("base", 1, 1.0, 20), result_of("base", 2, 1.2, 22),
+                  result_of("C-N8", 1, uniform - 1e-3, 18), result_of("C-N8", 2, uniform + 1e-3, 0)};
+  const Table3Report report = summarise(results);
+  EXPECT_EQ(report.rows[1].failures, 1);
+  EXPECT_NEAR(report.rows[1].loss->mean, uniform - 1e-3, 1e-12);
+  EXPECT_NEAR(report.rows[0].loss->half_width.value(), 12.706 * std::sqrt(0.02 / 2), 1e-3);
+  EXPECT_NE(table3_cells(report)[2][3].find("(1 diverged)"), std::string::npos);
+  EXPECT_NE(table3_conclusions(report).back().find("uniform guess, 4625"), std::string::npos);
+  results.runs.resize(3);
+  EXPECT_NE(table3_conclusions(summarise(results)).back().find("95 %"), std::string::npos);
+}
+
 // A row that the paper puts level with base has no order; one seed gives no interval.
 TEST(Table3Report, LeavesOpenWhatThePaperLeavesOpen) {
   const std::vector<std::string> names{"E-learned"};
@@ -232,7 +251,10 @@ class Table3Watcher : public Table3Observer {
     started.push_back(concat(progress.row, progress.seed));
   }
   void on_progress(const Table3Progress& progress, const StepReport& /*report*/) override {
-    EXPECT_GE(progress.seconds_left.value_or(0), 0);
+    if (progress.seconds_left) {
+      EXPECT_GE(*progress.seconds_left, 0);
+      ++estimates;
+    }
     if (--left_ == 0) stop = true;
   }
   void on_run_end(const Table3Progress& /*progress*/, const Table3Run& run) override {
@@ -241,6 +263,7 @@ class Table3Watcher : public Table3Observer {
 
   std::vector<std::string> started;
   int64_t ended = 0;
+  int64_t estimates = 0;  // reports of the time that is left
   std::atomic<bool> stop = false;
 
  private:
@@ -263,7 +286,8 @@ class Table3Reproduction : public ::testing::Test {
             .warmup_steps = 2,
             .rate_factor = 0.3f,
             .seeds = 2,
-            .rows = {"B-dk16", "C-N2"}};
+            .rows = {"B-dk16", "C-N2"},
+            .runs_at_once = 1};
   }
   std::string refusal(const std::string& folder, const Table3Options& given) const {
     Table3Watcher watcher;
@@ -285,6 +309,7 @@ TEST_F(Table3Reproduction, InterruptedGivesTheSameTable) {
     EXPECT_GT(run.loss, 0.5) << run.row;
     EXPECT_EQ(run.failure, "");
   }
+  EXPECT_EQ(whole.estimates, 6 * 4) << "from the first step on";
   EXPECT_NE(expected.runs[0].loss, expected.runs[3].loss) << "seeds differ";
   EXPECT_LT(expected.runs[2].parameters, expected.runs[0].parameters);
   EXPECT_FALSE(std::filesystem::exists(scratch_ / "whole/base-seed1/checkpoints"));
@@ -320,6 +345,64 @@ TEST_F(Table3Reproduction, InterruptedGivesTheSameTable) {
   EXPECT_EQ(fourth.started, (std::vector<std::string>{"base3", "C-N23"}));
 }
 
+class Table3RunsAtOnce : public Table3Reproduction {
+ protected:
+  Table3RunsAtOnce() { set_threads(3); }
+  ~Table3RunsAtOnce() override { set_threads(before_); }
+
+ private:
+  int before_ = threads();
+};
+
+TEST_F(Table3RunsAtOnce, HaveTheBitsOfOneAfterAnother) {
+  Table3Watcher one;
+  reproduce_table3(scratch_ / "one", options(), one);
+  Table3Options at_once = options();
+  at_once.runs_at_once = 3;
+  Table3Watcher first(7);
+  EXPECT_FALSE(reproduce_table3(scratch_ / "three", at_once, first, &first.stop).finished);
+  Table3Watcher second;
+  const Table3Results results = reproduce_table3(scratch_ / "three", at_once, second);
+  EXPECT_TRUE(results.finished);
+  EXPECT_EQ(results.runs.size(), 6u);
+  EXPECT_EQ(first.ended + second.ended, 6);
+  for (const char* name : {"table3.md", "table3.tsv", "table3.svg"})
+    EXPECT_EQ(read_file(scratch_ / "three" / name), read_file(scratch_ / "one" / name)) << name;
+  for (const char* name : {"base-seed1/model.safetensors", "C-N2-seed2/model.safetensors"})
+    EXPECT_EQ(read_file(scratch_ / "three" / name), read_file(scratch_ / "one" / name)) << name;
+}
+
+// The other runs, which would take hours, are saved and end.
+TEST_F(Table3RunsAtOnce, AnErrorOfOneStopsTheOthers) {
+  Table3Options at_once = options();
+  at_once.steps = 1'000'000;
+  at_once.rows = {"C-N2"};
+  at_once.runs_at_once = 2;
+  Table3Watcher begun(1);
+  EXPECT_FALSE(reproduce_table3(scratch_ / "out", at_once, begun, &begun.stop).finished);
+  std::filesystem::remove_all(scratch_ / "out/C-N2-seed1");
+  scratch_.write("out/C-N2-seed1", "a file where a folder belongs");
+  Table3Watcher watcher;
+  const std::string message =
+      message_of<Error>([&] { reproduce_table3(scratch_ / "out", at_once, watcher); });
+  EXPECT_NE(message.find("C-N2-seed1"), std::string::npos) << message;
+  EXPECT_EQ(watcher.ended, 0);
+}
+
+TEST_F(Table3RunsAtOnce, AreThoseOfSmallModelsByDefault) {
+  Table3Options given = options();
+  given.runs_at_once = 0;
+  EXPECT_EQ(table3_runs_at_once(given), 3);
+  given.scale = 4;
+  EXPECT_EQ(table3_runs_at_once(given), 1);
+  given.runs_at_once = 2;
+  EXPECT_EQ(table3_runs_at_once(given), 2);
+  given.runs_at_once = 5;
+  EXPECT_EQ(table3_runs_at_once(given), 3) << "the threads";
+  given.runs_at_once = -1;
+  EXPECT_NE(refusal("new", given).find("runs_at_once: expected 0 or more, found -1"), std::string::npos);
+}
+
 TEST_F(Table3Reproduction, ADivergedRunIsReportedAndTheOthersGoOn) {
   Table3Options one_row = options();
   one_row.seeds = 1;
@@ -334,6 +417,22 @@ TEST_F(Table3Reproduction, ADivergedRunIsReportedAndTheOthersGoOn) {
   EXPECT_TRUE(results.finished);
   EXPECT_TRUE(second.started.empty());
   EXPECT_NE(read_file(scratch_ / "out/table3.md").find("diverged"), std::string::npos);
+  EXPECT_NE(read_file(scratch_ / "out/table3.tsv").find("C-N2\t1\t5\t0\tdiverged\tdiverged\t6.11"),
+            std::string::npos);
+}
+
+// Texts that do not fit each other are refused before the folder becomes theirs.
+TEST_F(Table3Reproduction, RefusesTextsOfUnequalLength) {
+  const std::string whole = read_file(scratch_ / "data/train.target");
+  scratch_.write("data/train.target", whole.substr(whole.find('\n') + 1));
+  Table3Watcher watcher(1);
+  EXPECT_NE(message_of<DataError>([&] {
+              reproduce_table3(scratch_ / "out", options(), watcher);
+            }).find("expected equal numbers of lines, found 60 in"),
+            std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(scratch_ / "out"));
+  scratch_.write("data/train.target", whole);
+  EXPECT_FALSE(reproduce_table3(scratch_ / "out", options(), watcher, &watcher.stop).finished);
 }
 
 TEST_F(Table3Reproduction, RefusesOtherSettingsDataAndFolders) {
@@ -352,6 +451,14 @@ TEST_F(Table3Reproduction, RefusesOtherSettingsDataAndFolders) {
   EXPECT_NE(changed([](Table3Options& o) { o.scale = 5; }).find("found 5"), std::string::npos);
   EXPECT_NE(changed([](Table3Options& o) { o.steps = 0; }).find("steps: expected 1 to"), std::string::npos);
   EXPECT_NE(changed([](Table3Options& o) { o.seeds = 0; }).find("seeds: expected 1 to"), std::string::npos);
+  EXPECT_NE(changed([](Table3Options& o) {
+              o.rate_factor = 1e6f;
+            }).find("rate_factor: expected more than 0 and less than 1000000, found 1e+06"),
+            std::string::npos);
+  EXPECT_NE(changed([](Table3Options& o) {
+              o.max_minutes = 1e7;
+            }).find("max_minutes: expected 0 to less than 10000000, found 1e+07"),
+            std::string::npos);
   EXPECT_NE(changed([](Table3Options& o) { o.rows = {"A-h3"}; }).find("found 'A-h3'"), std::string::npos);
   EXPECT_NE(changed([](Table3Options& o) { o.data.clear(); }).find("data: expected a folder"),
             std::string::npos);

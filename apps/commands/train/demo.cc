@@ -106,9 +106,9 @@ Drawing draw(const models::TranslationModel& model, const std::filesystem::path&
   if (!best) return drawing;
   drawing.hint = concat("Cross attention, layer ", best->layer + 1, ", head ", best->head + 1, ": \"",
                         pairs[0].target, "\" attends to \"", pairs[0].source, "\" (",
-                        std::lround(100 * best->shares[0]), "% of its weight), then \"", pairs[1].target,
-                        "\" at \"", pairs[1].source, "\" (", std::lround(100 * best->shares[1]),
-                        "%):\nthe two lines cross, because German puts the units before the tens.");
+                        std::lround(100 * best->shares[0]), " % of its weight) and \"", pairs[1].target,
+                        "\" to \"", pairs[1].source, "\" (", std::lround(100 * best->shares[1]),
+                        " %):\nthe two lines cross, because German puts the units before the tens.");
   return drawing;
 }
 

@@ -26,8 +26,8 @@ void merge(const MergeArguments& arguments) {
 void add_merge(Command& app) {
   Command* command = add_command(
       app, "merge",
-      "Add the updates of a LoRA adapter to the weights of its base model, and write the sum as a model\n"
-      "folder, with f32 weights, that needs no adapter.",
+      "Add a LoRA adapter to the weights of its base model. Writes the sum as a model folder, with f32\n"
+      "weights, that needs no adapter.",
       "qkv merge model --adapter adapter --out merged && qkv classify merged < reviews.txt");
   const auto arguments = std::make_shared<MergeArguments>();
   add_option(*command, "model", arguments->model, "DIR", "Folder of the base model")->required();

@@ -9,6 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <span>
+#include <system_error>
+#include <utility>
 
 #include "apps/cli/suggest.h"
 #include "apps/command.h"
@@ -29,7 +31,8 @@ constexpr FieldFlag kTrainFlags[] = {
      "Learning rate schedule; cosine and linear fall to schedule.minimum at the last step"},
     {"--learning-rate", "schedule.learning_rate", "RATE", "Maximum learning rate (not for --schedule paper)"},
     {"--warmup-steps", "schedule.warmup_steps", "STEPS",
-     "Warm-up steps to the maximum learning rate; 0: none"},
+     "Warm-up steps to the maximum learning rate; 0: none. A default is at most a tenth of a cosine's or\n"
+     "linear schedule's steps"},
     {"--average-decay", "optimizer.average_decay", "RATE",
      "Decay of the moving average of the weights, which is exported; 0: no average"},
     {"--average-last", "train.average_last", "N",
@@ -51,7 +54,7 @@ constexpr FieldFlag kTrainFlags[] = {
 // Flags that may change on resuming.
 constexpr FieldFlag kRunFlags[] = {
     {"--max-epochs", "train.max_epochs", "EPOCHS",
-     "Stop after this many epochs; 0: no limit (without any limit: 40; of a folder to fine-tune: 3)"},
+     "Stop after this many epochs; 0: no limit (without any limit: 40, with --from: 3)"},
     {"--max-steps", "train.max_steps", "STEPS", "Stop after this many steps; 0: no limit"},
     {"--max-minutes", "train.max_minutes", "MINUTES",
      "Stop after this time, validation included; 0: no limit. Without --max-steps, the schedules cosine\n"
@@ -178,14 +181,13 @@ std::string with_flags(const TrainingTask& task, std::string message) {
 class Watcher : public TrainProgress {
  public:
   explicit Watcher(const TrainArguments& arguments)
-      : TrainProgress(arguments.quiet), arguments_(arguments), path_(arguments.save_batches.string()) {
-    if (path_.empty()) return;
-    batches_.open(path_);
-    if (!batches_) throw IoError(concat(path_, ": cannot be written"));
-  }
+      : TrainProgress(arguments.quiet), arguments_(arguments), path_(arguments.save_batches.string()) {}
 
   void on_start(const train::StartReport& report) override {
     TrainProgress::on_start(report);
+    resumed_ = report.resumed_from > 0;
+    if (!path_.empty()) batches_.open(path_, std::ios::app);
+    if (!batches_) throw IoError(concat(path_, ": cannot be written"));
     if (!arguments_.profile) return;
     reset_allocator_peak();
     profile_.emplace();
@@ -193,6 +195,12 @@ class Watcher : public TrainProgress {
 
   void on_batch(const train::Batch& batch) override {
     if (path_.empty()) return;
+    // The file is emptied only now, when nothing can be refused any more; a resumed run adds its batches to
+    // those before.
+    std::error_code error;
+    if (std::exchange(is_first_, false) && !resumed_ && std::filesystem::is_regular_file(path_, error))
+      std::filesystem::resize_file(path_, 0, error);
+    if (error) throw IoError(concat(path_, ": cannot be emptied: ", error.message()));
     batches_ << arguments_.task->batch_json(batch) << '\n';
     if (!batches_) throw IoError(concat(path_, ": cannot be written: is the disk full?"));
   }
@@ -209,6 +217,7 @@ class Watcher : public TrainProgress {
   const TrainArguments& arguments_;
   std::string path_;
   std::ofstream batches_;
+  bool resumed_ = false, is_first_ = true;  // is_first_: no batch was written
   std::optional<Profile> profile_;
 };
 
@@ -219,8 +228,9 @@ nlohmann::ordered_json json_of(const std::filesystem::path& folder, const train:
                                 {"steps", result.steps},
                                 {"epochs", result.epochs},
                                 {"seconds", result.seconds},
-                                {"train_loss", result.train_loss},
+                                {"train_loss", nullptr},
                                 {"best_step", result.best_step}};
+  if (result.train_loss) out["train_loss"] = *result.train_loss;  // null if no step was made
   if (result.schedule_steps > 0) out["schedule_steps"] = result.schedule_steps;
   if (!result.best.empty()) {
     out["best"] = {{"by", result.best_by}};
@@ -248,6 +258,10 @@ train::TrainResult run(TrainArguments& arguments, std::optional<train::RunFolder
                 : train::run_job(*job, progress, stop.flag());
   } catch (const UsageError& error) {
     throw UsageError(with_flags(*arguments.task, error.what()));
+  } catch (const IoError& error) {
+    const std::string message = error.what();
+    if (!message.starts_with("data.")) throw;
+    throw IoError(with_flags(*arguments.task, message));
   }
 }
 
@@ -390,7 +404,7 @@ std::string task_names() {
 
 void add_train(Command& app) {
   Command* train = app.add_subcommand("train", "Train a model");
-  train->footer("\nExample:\n  qkv train translation --help\n  qkv train --resume model");
+  train->footer("Example:\n  qkv train translation --help\n  qkv train --resume model");
   train->require_subcommand(0, 1);
   const auto arguments = std::make_shared<TrainArguments>();
   Option* resumed = add_option(*train, "--resume", arguments->folder, "DIR",

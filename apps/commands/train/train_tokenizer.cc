@@ -7,6 +7,7 @@
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 #include "apps/cli/messages.h"
 #include "apps/command.h"
@@ -15,6 +16,8 @@
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
 #include "qkv/base/stop.h"
+#include "qkv/base/utf8.h"
+#include "qkv/text/lines.h"
 #include "qkv/text/train_tokenizer.h"
 
 namespace qkv::apps {
@@ -95,17 +98,16 @@ class Progress {
 void complete(TrainTokenizerArguments& arguments) {
   TokenizerTraining& training = arguments.training;
   const bool wordpiece = training.kind == TokenizerKind::wordpiece;
-  const auto only = [&](bool given, bool allowed, const char* option) {
-    if (!given || allowed) return;
-    throw UsageError(
-        concat(option, ": expected no such option with --kind ", name_of(training.kind), ", found one"));
+  const auto only = [&](bool given, bool allowed, const char* option, const char* kinds) {
+    if (given && !allowed) throw UsageError(concat(option, ": ", kinds));
   };
-  only(arguments.vocab_size.has_value(), training.kind != TokenizerKind::chars, "--vocab-size");
+  only(arguments.vocab_size.has_value(), training.kind != TokenizerKind::chars, "--vocab-size",
+       "not for --kind chars");
   only(arguments.min_frequency.has_value(), wordpiece || training.kind == TokenizerKind::bpe,
-       "--min-frequency");
-  only(arguments.limit_alphabet.has_value(), wordpiece, "--limit-alphabet");
-  only(arguments.lowercase, wordpiece, "--lowercase");
-  only(arguments.cased, wordpiece, "--cased");
+       "--min-frequency", "only for --kind wordpiece and bpe");
+  only(arguments.limit_alphabet.has_value(), wordpiece, "--limit-alphabet", "only for --kind wordpiece");
+  only(arguments.lowercase, wordpiece, "--lowercase", "only for --kind wordpiece");
+  only(arguments.cased, wordpiece, "--cased", "only for --kind wordpiece");
   training.inputs.assign(arguments.inputs.begin(), arguments.inputs.end());
   training.vocab_size = arguments.vocab_size.value_or(training.vocab_size);
   training.min_frequency = arguments.min_frequency.value_or(training.min_frequency);
@@ -128,10 +130,8 @@ nlohmann::ordered_json summary(const TrainTokenizerArguments& arguments, const T
   const TokenizerKind kind = arguments.training.kind;
   nlohmann::ordered_json json = {
       {"folder", arguments.out}, {"kind", name_of(kind)}, {"vocab_size", found.tokens}};
-  if (kind != TokenizerKind::unigram) {
-    json["lines"] = found.lines;
-    json["skipped_lines"] = found.skipped_lines;
-  }
+  if (kind != TokenizerKind::unigram) json["lines"] = found.lines;
+  json["skipped_lines"] = found.skipped_lines;
   if (kind == TokenizerKind::wordpiece || kind == TokenizerKind::bpe) {
     json["words"] = found.words;
     json["distinct_words"] = found.distinct_words;
@@ -140,6 +140,36 @@ nlohmann::ordered_json summary(const TrainTokenizerArguments& arguments, const T
   if (kind == TokenizerKind::wordpiece || kind == TokenizerKind::chars) json["characters"] = found.characters;
   json["seconds"] = seconds;
   return json;
+}
+
+constexpr const char *kTokenizer = "tokenizer.json", *kSettings = "tokenizer_config.json";
+
+// The larger file first: if the disk is full, an old tokenizer remains, and of a new one nothing.
+void write_tokenizer(const std::filesystem::path& folder, const std::string& tokenizer,
+                     const std::string& settings) {
+  const bool is_new = !std::filesystem::exists(folder);
+  make_writable_folder(folder);
+  const bool replaces = std::filesystem::exists(folder / kTokenizer);
+  try {
+    write_file_atomically(folder / kTokenizer, tokenizer);
+    write_file_atomically(folder / kSettings, settings);
+  } catch (...) {
+    std::error_code ignored;
+    if (!replaces) std::filesystem::remove(folder / kTokenizer, ignored);
+    if (is_new) std::filesystem::remove(folder, ignored);
+    throw;
+  }
+}
+
+// Of the kind unigram, whose training does not count them, and which reads files, not stdin.
+int64_t count_skipped_lines(const std::vector<std::string>& inputs) {
+  int64_t skipped = 0;
+  std::string line;
+  for (const std::string& input : inputs) {
+    text::LineReader reader(input);
+    while (reader.next(line)) skipped += valid_utf8(line) ? 0 : 1;
+  }
+  return skipped;
 }
 
 void train_tokenizer(TrainTokenizerArguments& arguments) {
@@ -160,12 +190,11 @@ void train_tokenizer(TrainTokenizerArguments& arguments) {
     end_at_once(stop.exit_status());
   }
   progress.clear();
-  const std::filesystem::path folder = arguments.out;
-  make_writable_folder(folder);
-  write_file_atomically(folder / "tokenizer_config.json", text::trained_tokenizer_config(arguments.training));
-  write_file_atomically(folder / "tokenizer.json", tokenizer);
+  write_tokenizer(arguments.out, tokenizer, text::trained_tokenizer_config(arguments.training));
+  TokenizerProgress found = progress.last();
+  if (arguments.training.kind == TokenizerKind::unigram && arguments.training.skip_bad_utf8)
+    found.skipped_lines = count_skipped_lines(arguments.inputs);
   const double seconds = std::chrono::duration<double>(Clock::now() - began).count();
-  const TokenizerProgress& found = progress.last();
   if (!arguments.quiet) {
     say(concat(arguments.out, ": ", counted(found.tokens, "tokens"), " in ", fixed(seconds, 1), " s"));
     if (found.tokens < arguments.training.vocab_size && arguments.training.kind != TokenizerKind::chars) {
@@ -195,7 +224,7 @@ void add_train_tokenizer(Command& app) {
   add_option(*command, "--out", arguments->out, "DIR", "Folder to write to")->required();
   add_choice(*command, "--kind", arguments->training.kind, kKinds, "Kind of tokenizer");
   add_option(*command, "--vocab-size", arguments->vocab_size, "TOKENS",
-             concat("Vocabulary size, special tokens included; smaller if the text yields fewer (default: ",
+             concat("Vocabulary size, special tokens included; smaller if the text yields fewer\n(default: ",
                     defaults.vocab_size, "; chars: all characters)"));
   add_option(*command, "--min-frequency", arguments->min_frequency, "N",
              concat("wordpiece, bpe: least occurrences of a pair that is merged (default: ",

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <exception>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "qkv/base/error.h"
@@ -66,6 +67,23 @@ void merge_updates(const Model& model) {
       [](const std::string& name, const nn::Parameter& parameter) { nn::merge_low_rank(name, parameter); });
 }
 
+// Settings of how texts are read, which are the adapter's where it has them: it was trained with them.
+void take_reading(const fs::path& adapter, const fs::path& to) {
+  using nlohmann::ordered_json;
+  constexpr const char* kFile = "tokenizer_config.json";
+  if (!fs::exists(adapter / kFile)) return;
+  const auto parsed = [](const fs::path& path) {
+    return fs::exists(path) ? ordered_json::parse(read_file(path), nullptr, false) : ordered_json::object();
+  };
+  const ordered_json own = parsed(adapter / kFile), base = parsed(to / kFile);
+  if (!own.is_object() || !base.is_object()) return;
+  ordered_json merged = base;
+  for (const char* key : {"model_max_length", "qkv_documents"}) {
+    if (own.contains(key)) merged[key] = own[key];
+  }
+  if (merged != base) write_file_atomically(to / kFile, merged.dump(2) + "\n");
+}
+
 // All files but config.json and the weights. An adapter of sentence embeddings has modules of its own.
 void copy_others(const fs::path& from, const fs::path& to, const LoadOptions& options) {
   const bool of_adapter = !options.adapter.empty() && fs::exists(options.adapter / kModules);
@@ -73,6 +91,7 @@ void copy_others(const fs::path& from, const fs::path& to, const LoadOptions& op
   const std::vector<fs::path> modules = module_folders(described);
   make_writable_folder(to);
   copy_companions(from, to);
+  if (!options.adapter.empty()) take_reading(options.adapter, to);
   if (of_adapter) {
     for (const char* file : {kModules, "sentence_bert_config.json"})
       write_file_atomically(to / file, read_file(described / file));

@@ -148,15 +148,17 @@ Table3Report summarise(const Table3Results& results) {
                       .finished = results.finished,
                       .perplexity = {},
                       .bleu = {}};
+  const double uniform = std::log(static_cast<double>(table3_vocabulary(results.options.scale)));
   for (const Table3Row& row : results.rows) {
     Table3ReportRow line;
     line.row = row;
     for (const Table3Run& run : results.runs) {
       if (run.row != row.name) continue;
       line.parameters = run.parameters;
-      if (run.failure.empty()) {
+      if (run.failure.empty() && run.loss <= uniform) {
         line.runs.push_back(run);
       } else {
+        line.diverged.push_back(run);
         ++line.failures;
       }
     }
@@ -225,6 +227,12 @@ std::vector<std::string> table3_conclusions(const Table3Report& report) {
   if (report.rows.front().loss && report.rows.front().loss->half_width)
     lines.emplace_back(
         "±: 95 % intervals of the means; ?: the interval of the difference from base includes 0.");
+  int64_t failures = 0;
+  for (const Table3ReportRow& row : report.rows) failures += row.failures;
+  if (failures > 0)
+    lines.push_back(
+        concat("diverged: the loss is not finite, or the perplexity is above that of a uniform guess, ",
+               table3_vocabulary(report.options.scale), "."));
   return lines;
 }
 
@@ -253,11 +261,12 @@ std::string table3_markdown(const Table3Report& report) {
 std::string table3_tsv(const Table3Report& report) {
   std::string text = "row\tseed\tparameters\tsteps\tperplexity\tbleu\tpaper_perplexity\tpaper_bleu\n";
   for (const Table3ReportRow& row : report.rows) {
-    for (const Table3Run& run : row.runs) {
-      text += concat(run.row, "\t", run.seed, "\t", run.parameters, "\t", run.steps, "\t",
-                     digits_of(std::exp(run.loss), 4), "\t", digits_of(run.bleu, 2), "\t",
-                     digits_of(row.row.perplexity, 2), "\t", digits_of(row.row.bleu, 1), "\n");
-    }
+    const auto add = [&](const Table3Run& run, const std::string& perplexity, const std::string& bleu) {
+      text += concat(run.row, "\t", run.seed, "\t", run.parameters, "\t", run.steps, "\t", perplexity, "\t",
+                     bleu, "\t", digits_of(row.row.perplexity, 2), "\t", digits_of(row.row.bleu, 1), "\n");
+    };
+    for (const Table3Run& run : row.runs) add(run, digits_of(std::exp(run.loss), 4), digits_of(run.bleu, 2));
+    for (const Table3Run& run : row.diverged) add(run, "diverged", "diverged");
   }
   return text;
 }

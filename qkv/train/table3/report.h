@@ -35,7 +35,10 @@ struct Table3ReportRow {
   Table3Row row;
   int64_t parameters = 0;
   std::vector<Table3Run> runs;  // with a result
-  int64_t failures = 0;
+  // Runs that diverged: whose loss is not finite, or above that of a uniform guess over the vocabulary's full
+  // size. They are left out of means and intervals.
+  std::vector<Table3Run> diverged;
+  int64_t failures = 0;  // how many
   // Nothing without a run that has a result.
   std::optional<Table3Metric> loss;  // natural logarithm of the perplexity
   std::optional<Table3Metric> bleu;

@@ -4,11 +4,13 @@
 #include <chrono>
 #include <cmath>
 #include <map>
+#include <mutex>
 #include <thread>
 #include <utility>
 
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
+#include "qkv/base/parallel.h"
 #include "qkv/base/stop.h"
 #include "qkv/base/thread.h"
 #include "qkv/train/table3/report.h"
@@ -23,34 +25,41 @@ void require_table3(const char* name, double value, bool holds, const char* expe
   if (!holds) throw UsageError(concat(name, ": expected ", expected, ", found ", value));
 }
 
-// A flag that follows another one and becomes true when the time is over.
-class TimedStop {
+// A flag that becomes true by request, when another flag does, and when the time is over.
+class SharedStop {
  public:
-  TimedStop(const std::atomic<bool>* stop, double minutes) : stop_(stop) {
-    if (minutes <= 0) return;
+  SharedStop(const std::atomic<bool>* stop, double minutes) : stop_(stop) {
     using Clock = std::chrono::steady_clock;
-    const Clock::time_point end = Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                                     std::chrono::duration<double>(60 * minutes));
+    const Clock::time_point end = minutes > 0
+                                      ? Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                                           std::chrono::duration<double>(60 * minutes))
+                                      : Clock::time_point::max();
     thread_ = start_thread([this, end] {
-      while (!done_ && !own_) {
+      while (!done_ && !requested_) {
         const Clock::time_point now = Clock::now();
-        if ((stop_ && *stop_) || now >= end) own_ = true;
+        if ((stop_ && *stop_) || now >= end) requested_ = true;
         std::this_thread::sleep_until(std::min(end, now + std::chrono::milliseconds(20)));
       }
     });
   }
-  ~TimedStop() {
+  ~SharedStop() {
     done_ = true;
-    if (thread_.joinable()) thread_.join();
+    thread_.join();
   }
-  TimedStop(const TimedStop&) = delete;
-  TimedStop& operator=(const TimedStop&) = delete;
+  SharedStop(const SharedStop&) = delete;
+  SharedStop& operator=(const SharedStop&) = delete;
 
-  const std::atomic<bool>* flag() const { return thread_.joinable() ? &own_ : stop_; }
+  void request() { requested_ = true; }
+  // Follows the other flag at once: the thread may be 20 ms late.
+  bool requested() {
+    if (stop_ && *stop_) requested_ = true;
+    return requested_;
+  }
+  const std::atomic<bool>* flag() const { return &requested_; }
 
  private:
   const std::atomic<bool>* stop_;
-  std::atomic<bool> own_ = false, done_ = false;
+  std::atomic<bool> requested_ = false, done_ = false;
   std::thread thread_;
 };
 
@@ -88,10 +97,11 @@ double matrix_parameters(const models::TransformerConfig& config, int64_t vocabu
   return layers * (3 * attention + 2 * feed_forward) + static_cast<double>(vocabulary * config.d_model);
 }
 
+// Trains runs, several at once if asked to. The mutex protects what they share: results, times, the report
+// and the observer.
 class Reproduction {
  public:
-  Reproduction(fs::path folder, const Table3Options& options, Table3Observer& observer,
-               const std::atomic<bool>* stop)
+  Reproduction(fs::path folder, const Table3Options& options, Table3Observer& observer, SharedStop& stop)
       : folder_(std::move(folder)), observer_(observer), stop_(stop) {
     results_.options = options;
     results_.rows = select_table3_rows(options.rows);
@@ -103,18 +113,18 @@ class Reproduction {
 
   Table3Results run() {
     bool stopped = !make_vocabulary();
-    for (const PlannedRun& planned : planned_) {
-      const fs::path folder = folder_of_run(folder_, planned.row.name, planned.seed);
+    std::vector<size_t> left;
+    for (size_t i = 0; i < planned_.size(); ++i) {
+      const fs::path folder = folder_of_run(folder_, planned_[i].row.name, planned_[i].seed);
       if (const std::optional<Table3Run> run = read_result(folder)) {
         remove_leftovers(folder);
         times_.add(*run);
-        done_.emplace(key(planned), *run);
+        done_.emplace(key(planned_[i]), *run);
+      } else {
+        left.push_back(i);
       }
     }
-    for (size_t i = 0; i < planned_.size() && !stopped; ++i) {
-      if (done_.contains(key(planned_[i]))) continue;
-      stopped = (stop_ && *stop_) || !train(i);
-    }
+    if (!stopped) stopped = !train_all(left);
     results_.finished = !stopped;
     write_report();
     return std::move(results_);
@@ -136,11 +146,28 @@ class Reproduction {
                                            .vocab_size = table3_vocabulary(results_.options.scale),
                                            .smaller_if_needed = true,
                                            .kind = text::SubwordKind::bpe},
-                                          stop_));
+                                          stop_.flag()));
     } catch (const Stopped&) {
       return false;
     }
     return true;
+  }
+
+  // False if it was stopped. Inside parallel_for a run has one thread: its own parallel loops run on it.
+  bool train_all(const std::vector<size_t>& runs) {
+    at_once_ = std::min(table3_runs_at_once(results_.options), std::ssize(runs));
+    std::atomic<size_t> next = 0;
+    parallel_for(at_once_, 1, [&](int64_t, int64_t) {
+      for (size_t i = next++; i < runs.size() && !stop_.requested(); i = next++) {
+        try {
+          train(runs[i]);
+        } catch (...) {
+          stop_.request();  // the other runs save and end, so that the error is shown at once
+          throw;
+        }
+      }
+    });
+    return done_.size() == planned_.size();
   }
 
   double work_of(const Table3Row& row) const {
@@ -149,75 +176,93 @@ class Reproduction {
            static_cast<double>(table3_steps(row, options.steps));
   }
 
-  // Of the runs after the current one.
-  std::optional<double> seconds_of_rest(size_t current) const {
-    double sum = 0;
+  // Until the end of all runs, from the time that each run in progress has left.
+  std::optional<double> seconds_left() const {
+    double sum = 0, longest = 0;
     for (size_t i = 0; i < planned_.size(); ++i) {
-      if (i == current || done_.contains(key(planned_[i]))) continue;
-      const std::optional<double> seconds = times_.seconds(planned_[i].row.name, work_of(planned_[i].row));
+      if (done_.contains(key(planned_[i]))) continue;
+      std::optional<double> seconds;
+      if (const auto found = in_progress_.find(i); found != in_progress_.end() && found->second.left) {
+        seconds = *found->second.left;
+      } else if (seconds = times_.seconds(planned_[i].row.name, work_of(planned_[i].row)); !seconds) {
+        seconds = seconds_by_work(work_of(planned_[i].row));
+      }
       if (!seconds) return std::nullopt;
       sum += *seconds;
+      longest = std::max(longest, *seconds);
     }
-    return sum;
+    return std::max(longest, sum / static_cast<double>(std::max<int64_t>(at_once_, 1)));
+  }
+
+  // No run has ended: in proportion to one in progress.
+  std::optional<double> seconds_by_work(double work) const {
+    for (const auto& [index, time] : in_progress_) {
+      if (time.left) return (time.spent + *time.left) / work_of(planned_[index].row) * work;
+    }
+    return std::nullopt;
   }
 
   // Adds the runs to the trainer's reports.
   class RunObserver : public TrainObserver {
    public:
-    RunObserver(const Reproduction& owner, size_t index, Table3Progress progress)
-        : owner_(owner),
-          index_(index),
-          progress_(std::move(progress)),
-          work_(owner.work_of(owner.planned_[index].row)) {}
+    RunObserver(Reproduction& owner, size_t index, Table3Progress progress)
+        : owner_(owner), index_(index), progress_(std::move(progress)) {}
 
-    void on_stage(const std::string& what) override { owner_.observer_.on_stage(what); }
+    void on_stage(const std::string& what) override {
+      const std::lock_guard lock(owner_.mutex_);
+      owner_.observer_.on_stage(what);
+    }
     void on_start(const StartReport& report) override {
       parameters = report.parameters;
+      const std::lock_guard lock(owner_.mutex_);
       owner_.observer_.on_start(report);
     }
-    void on_batch(const Batch& batch) override { owner_.observer_.on_batch(batch); }
-    void on_step(const StepReport& report) override {
-      owner_.observer_.on_step(report);
-      progress_.seconds_left = std::nullopt;
-      if (report.seconds_left) {
-        std::optional<double> rest = owner_.seconds_of_rest(index_);
-        if (!rest) {  // no run has ended: in proportion to this one
-          const double whole = report.seconds + *report.seconds_left;
-          double work = 0;
-          for (size_t i = 0; i < owner_.planned_.size(); ++i) {
-            if (i != index_ && !owner_.done_.contains(key(owner_.planned_[i])))
-              work += owner_.work_of(owner_.planned_[i].row);
-          }
-          rest = whole * work / work_;
-        }
-        progress_.seconds_left = *report.seconds_left + *rest;
-      }
-      owner_.observer_.on_progress(progress_, report);
+    void on_batch(const Batch& batch) override {
+      const std::lock_guard lock(owner_.mutex_);
+      owner_.observer_.on_batch(batch);
     }
-    void on_validation(const ValidationReport& report) override { owner_.observer_.on_validation(report); }
-    void on_checkpoint(int64_t step) override { owner_.observer_.on_checkpoint(step); }
+    void on_step(const StepReport& report) override {
+      const std::lock_guard lock(owner_.mutex_);
+      owner_.observer_.on_step(report);
+      owner_.in_progress_[index_] = {.spent = report.seconds, .left = report.seconds_left};
+      progress_.ended = std::ssize(owner_.done_);
+      progress_.seconds_left = owner_.seconds_left();
+      owner_.observer_.on_progress(progress_, report);
+      owner_.stop_.requested();  // which the trainer reads next
+    }
+    void on_validation(const ValidationReport& report) override {
+      const std::lock_guard lock(owner_.mutex_);
+      owner_.observer_.on_validation(report);
+    }
+    void on_checkpoint(int64_t step) override {
+      const std::lock_guard lock(owner_.mutex_);
+      owner_.observer_.on_checkpoint(step);
+    }
 
     int64_t parameters = 0;
 
    private:
-    const Reproduction& owner_;
+    Reproduction& owner_;
     size_t index_;
     Table3Progress progress_;
-    double work_;
   };
 
-  // False if it was stopped.
-  bool train(size_t index) {
+  void train(size_t index) {
     const PlannedRun& planned = planned_[index];
     const fs::path folder = folder_of_run(folder_, planned.row.name, planned.seed);
     TranslationJob job = table3_job(results_.options, planned.row, planned.seed, folder_);
-    const Table3Progress progress{.row = planned.row.name,
-                                  .seed = planned.seed,
-                                  .run = static_cast<int64_t>(index) + 1,
-                                  .runs = std::ssize(planned_),
-                                  .steps = job.options.max_steps,
-                                  .seconds_left = seconds_of_rest(index)};
-    observer_.on_run(progress);
+    Table3Progress progress{.row = planned.row.name,
+                            .seed = planned.seed,
+                            .run = static_cast<int64_t>(index) + 1,
+                            .runs = std::ssize(planned_),
+                            .steps = job.options.max_steps,
+                            .seconds_left = std::nullopt};
+    {
+      const std::lock_guard lock(mutex_);
+      progress.ended = std::ssize(done_);
+      progress.seconds_left = seconds_left();
+      observer_.on_run(progress);
+    }
     RunObserver observer(*this, index, progress);
     Table3Run run{.row = planned.row.name, .seed = planned.seed, .failure = {}};
     const auto started = std::chrono::steady_clock::now();
@@ -228,8 +273,8 @@ class Reproduction {
         const auto path = held.settings()->find("vocabulary.model");
         if (path != held.settings()->end()) job.set_field("vocabulary.model", path->second);
       }
-      const TrainResult result = run_job(job, std::move(held), observer, stop_);
-      if (result.reason == StopReason::requested) return false;
+      const TrainResult result = run_job(job, std::move(held), observer, stop_.flag());
+      if (result.reason == StopReason::requested) return;
       if (result.last_validation && !std::isfinite(result.last_validation->evaluation.loss))
         throw NumericError(concat("step ", result.steps, ": the validation loss is not finite"));
       // The only validation is that of the last weights. It may have ended in an earlier call.
@@ -250,11 +295,13 @@ class Reproduction {
     run.parameters = observer.parameters;
     write_result(folder, run);
     remove_leftovers(folder);
+    const std::lock_guard lock(mutex_);
+    in_progress_.erase(index);
     times_.add(run);
     done_.emplace(key(planned), run);
     write_report();
+    progress.ended = std::ssize(done_);
     observer_.on_run_end(progress, run);
-    return true;
   }
 
   void write_report() {
@@ -269,12 +316,21 @@ class Reproduction {
     write_file_atomically(folder_ / "table3.svg", table3_svg(report));
   }
 
+  struct RunTime {
+    double spent = 0;            // seconds of this call
+    std::optional<double> left;  // nothing until it can be estimated
+  };
+
   fs::path folder_;
   Table3Observer& observer_;
-  const std::atomic<bool>* stop_;
-  Table3Results results_;
+  SharedStop& stop_;
   std::vector<PlannedRun> planned_;
+  int64_t at_once_ = 1;
+
+  std::mutex mutex_;
+  Table3Results results_;  // runs alone change
   std::map<Key, Table3Run> done_;
+  std::map<size_t, RunTime> in_progress_;
   TimeEstimate times_;
 };
 
@@ -287,9 +343,11 @@ void Table3Options::validate() const {
   require_table3("batch_tokens", whole(batch_tokens), batch_tokens >= 1, "1 or more");
   require_table3("warmup_steps", whole(warmup_steps), warmup_steps >= 0, "0 or more");
   require_table3("rate_factor", static_cast<double>(rate_factor), rate_factor > 0 && rate_factor < 1e6F,
-                 "more than 0");
+                 "more than 0 and less than 1000000");
+  require_table3("runs_at_once", whole(runs_at_once), runs_at_once >= 0, "0 or more");
   require_table3("seeds", whole(seeds), seeds >= 1 && seeds <= kMaxTable3Seeds, "1 to 1000");
-  require_table3("max_minutes", max_minutes, max_minutes >= 0 && max_minutes < 1e7, "0 or more");
+  require_table3("max_minutes", max_minutes, max_minutes >= 0 && max_minutes < 1e7,
+                 "0 to less than 10000000");
   for (const auto& [name, language] :
        {std::pair("source_lang", &source_lang), {"target_lang", &target_lang}}) {
     if (language->empty() || language->find('/') != std::string::npos)
@@ -301,6 +359,11 @@ void Table3Options::validate() const {
         concat("target_lang: expected another language than source_lang, found '", target_lang, "'"));
   if (data.empty()) throw UsageError("data: expected a folder of texts, found none");
   select_table3_rows(rows);
+}
+
+int64_t table3_runs_at_once(const Table3Options& options) {
+  if (options.runs_at_once > 0) return std::min<int64_t>(options.runs_at_once, threads());
+  return options.scale >= 8 ? threads() : 1;
 }
 
 std::optional<Table3Options> table3_options_in(const fs::path& folder) {
@@ -342,13 +405,15 @@ Table3Results reproduce_table3(const fs::path& folder, const Table3Options& opti
   options.validate();
   const std::string fingerprint = fingerprint_of(table3_files(options));
   require_same_reproduction(folder, options, fingerprint);
+  // Texts that do not fit each other must not become those of the folder.
+  table3_job(options, Table3Row(), 1, folder).check();
   make_writable_folder(folder);
   const FolderLock lock(folder);
   remove_partial_files(folder);
   require_same_reproduction(folder, options, fingerprint);  // another process may have begun one
   write_table3(folder, options, fingerprint);
-  const TimedStop timed(stop, options.max_minutes);
-  return Reproduction(folder, options, observer, timed.flag()).run();
+  SharedStop shared(stop, options.max_minutes);
+  return Reproduction(folder, options, observer, shared).run();
 }
 
 }  // namespace qkv::train

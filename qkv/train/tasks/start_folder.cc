@@ -38,15 +38,11 @@ constexpr std::array<std::string_view, 6> kOtherFiles{
     "config.json",  "generation_config.json",    "preprocessor_config.json",
     "modules.json", "sentence_bert_config.json", "config_sentence_transformers.json"};
 
-void take(const fs::path& folder, const fs::path& name, FileContents& files) {
-  if (fs::is_regular_file(folder / name)) files.emplace_back(name.string(), read_file(folder / name));
-}
-
 // Settings of the modules of sentence-transformers: 1_Pooling/config.json.
 void take_modules(const fs::path& folder, FileContents& files) {
   if (!fs::exists(folder / "modules.json")) return;
   for (const fs::path& module : files_in(folder)) {
-    if (fs::is_directory(module)) take(folder, module.filename() / "config.json", files);
+    if (fs::is_directory(module)) take_file(folder, module.filename() / "config.json", files);
   }
 }
 
@@ -104,7 +100,8 @@ void adopt(const fs::path& from, const Model& source, const Model& model, uint64
   });
   std::string list;
   for (const std::string& part : fresh) list += (list.empty() ? "" : ", ") + part;
-  log_info(concat("weights from ", from.string(), list.empty() ? "" : "; new, by the seed: ", list));
+  log_info(concat("weights from ", from.string(),
+                  list.empty() ? "" : "; initialised at random from the seed: ", list));
 }
 
 template <class Config>
@@ -115,9 +112,15 @@ std::vector<std::string_view> replaced_labels(const Config& source, const Config
 
 }  // namespace
 
+bool take_file(const fs::path& folder, const fs::path& name, FileContents& files) {
+  if (!fs::is_regular_file(folder / name)) return false;
+  files.emplace_back(name.string(), read_file(folder / name));
+  return true;
+}
+
 FileContents read_tokenizer_files(const fs::path& folder) {
   FileContents files;
-  for (const std::string_view name : kTokenizerFiles) take(folder, name, files);
+  for (const std::string_view name : kTokenizerFiles) take_file(folder, name, files);
   return files;
 }
 
@@ -141,7 +144,7 @@ StartFolder::StartFolder(fs::path from, FolderKind kind, const fs::path& run, bo
                             ", found \"", family_, "\", ", name_of(found)));
   }
   files_ = read_tokenizer_files(files_at_);
-  for (const std::string_view name : kOtherFiles) take(files_at_, name, files_);
+  for (const std::string_view name : kOtherFiles) take_file(files_at_, name, files_);
   take_modules(files_at_, files_);
 }
 
@@ -203,25 +206,27 @@ void initialise_from(const fs::path& from, const models::Transformer& model, uin
   adopt(from, *models::load_transformer(from), model, seed, {}, {});
 }
 
-void refuse_settings_of_folder(const std::set<std::string>& given, std::string_view tokenizer_fields) {
+void refuse_settings_of_folder(const std::set<std::string>& given,
+                               std::initializer_list<std::string_view> others) {
   for (const std::string& name : given) {
     if (name == "model.from" || name == "model.drop_path" || name.ends_with("dropout")) continue;
-    if (name.starts_with(kModelFields) || name.starts_with(tokenizer_fields))
+    const auto begins = [&name](std::string_view part) { return name.starts_with(part); };
+    if (begins(kModelFields) || std::ranges::any_of(others, begins))
       throw UsageError(concat(name, ": expected none with model.from, whose folder has its own, found one"));
   }
 }
 
-models::ModelShape shape_of(const models::TextEncoderConfig& config) {
-  const nn::LayerOptions& layer = config.encoder.layer;
-  return {.layers = config.encoder.layers,
+models::ModelShape shape_of(const nn::StackOptions& stack, int64_t max_positions) {
+  const nn::LayerOptions& layer = stack.layer;
+  return {.layers = stack.layers,
           .d_model = layer.d_model,
           .heads = layer.heads,
           .key_heads = layer.key_heads,
           .d_ff = layer.d_ff,
-          .max_positions = config.max_positions.value_or(0),
+          .max_positions = max_positions,
           .dropout = layer.dropout,
           .attention_dropout = layer.attention_dropout,
-          .drop_path = config.encoder.drop_path};
+          .drop_path = stack.drop_path};
 }
 
 void complete_fine_tuning(TrainOptions& options, const std::set<std::string>& given) {

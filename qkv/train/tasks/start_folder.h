@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <initializer_list>
 #include <optional>
 #include <set>
 #include <string>
@@ -30,6 +31,8 @@ inline constexpr const char* kStartCopies = "start";
 // Names, relative to the folder, and contents of files.
 using FileContents = std::vector<std::pair<std::string, std::string>>;
 
+// Adds a file; returns false if the folder lacks it.
+bool take_file(const std::filesystem::path& folder, const std::filesystem::path& name, FileContents& files);
 // The files of the tokenizer in a folder, with their settings: tokenizer.json, or the older ones.
 FileContents read_tokenizer_files(const std::filesystem::path& folder);
 // Writes them into a run's folder and removes those of another tokenizer. Throws IoError.
@@ -94,8 +97,10 @@ void save_adapter_of(const Task& task, const std::filesystem::path& folder, cons
 }
 
 // For Job::complete(): throws UsageError naming a `given` setting that the folder decides, of the model,
-// except rates of dropout, or of the tokenizer, whose settings begin with `tokenizer_fields`.
-void refuse_settings_of_folder(const std::set<std::string>& given, std::string_view tokenizer_fields);
+// except rates of dropout and stochastic depth, or one that begins with one of `others`: of the tokenizer, of
+// preprocessing.
+void refuse_settings_of_folder(const std::set<std::string>& given,
+                               std::initializer_list<std::string_view> others);
 
 // For Job::complete(): gives a folder's settings the `wanted` values of those that are `given`.
 template <class Settings>
@@ -105,8 +110,8 @@ void take_given(Settings& own, const Settings& wanted, const std::set<std::strin
   }
 }
 
-// The sizes of a folder's encoder, for the record.
-models::ModelShape shape_of(const models::TextEncoderConfig& config);
+// The sizes of a folder's model, for the record.
+models::ModelShape shape_of(const nn::StackOptions& stack, int64_t max_positions);
 
 // Defaults for training from a folder: learning rate 5e-5, falling linearly to 0, 3 epochs.
 void complete_fine_tuning(TrainOptions& options, const std::set<std::string>& given);

@@ -53,7 +53,7 @@ TEST_F(EmbedTraining, GivesAFolderOfSentenceTransformers) {
   EXPECT_NEAR(tested["pearson"].get<double>(), result["best"]["pearson"].get<double>(), 1e-5);
   EXPECT_EQ(tested["pairs"], 144);
   const Outcome text = run_qkv({"evaluate", "embed", path("out"), "--test", pairs_.string()});
-  EXPECT_TRUE(text.out.starts_with("spearman ")) << text.out;
+  EXPECT_TRUE(text.out.starts_with("spearman  ")) << text.out;
 
   const json modules = json::parse(read_file(scratch_ / "out/modules.json"));
   EXPECT_EQ(modules.size(), 3u);
@@ -64,6 +64,25 @@ TEST_F(EmbedTraining, GivesAFolderOfSentenceTransformers) {
   for (float x = 0; vector >> x;) ++numbers;
   EXPECT_EQ(numbers, 8);
   EXPECT_EQ(run_qkv({"self-test", path("out")}).status, 0);
+}
+
+// Neither the limit nor the warm-up is given: both fit the data.
+TEST_F(EmbedTraining, AFewPairsNeedNoOption) {
+  const std::vector<std::string> all{
+      "train",   "embed",         "--from",        QKV_TEST_DATA "/models/golden/bert_base",
+      "--train", pairs_.string(), "--batch-pairs", "16",
+      "--json",  "--quiet",       "--out",         path("few")};
+  const json result = run(all);
+  EXPECT_EQ(result["epochs"], 3);
+  EXPECT_EQ(result["schedule_steps"], result["steps"]);
+  const auto steps = result["steps"].get<int64_t>();
+  EXPECT_LT(steps, 100) << "the default of --warmup-steps";
+  std::vector<std::string> given = all;
+  given.back() = path("given");
+  given.insert(given.end(), {"--warmup-steps", "100"});
+  expect_failure(run_qkv(given), 2,
+                 {concat("--warmup-steps: expected fewer than the run's ", steps,
+                         " steps, found 100; give fewer warm-up steps or more epochs")});
 }
 
 TEST_F(EmbedTraining, KilledAndResumedEndsInTheSameBits) {

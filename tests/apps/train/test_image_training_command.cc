@@ -81,7 +81,8 @@ TEST_F(ImageTrainingCommand, TrainsEvaluatesAndClassifies) {
   EXPECT_EQ(counted, 30);
   const Outcome text = run_qkv(evaluation);
   EXPECT_EQ(text.status, 0) << text.err;
-  for (const char* part : {"accuracy", "loss", "lying", "standing", "recall", "precision"})
+  for (const char* part :
+       {"accuracy  ", "loss", "lying", "standing", "recall", "precision", "true \\ predicted"})
     EXPECT_NE(text.out.find(part), std::string::npos) << part << " in:\n" << text.out;
   EXPECT_EQ(text.out.find("top-5"), std::string::npos) << "two classes are always among five";
   EXPECT_NE(text.err.find("30 images in"), std::string::npos) << text.err;

@@ -67,7 +67,8 @@ TEST_F(LabelCommands, ClassifyTrainsEvaluatesAndClassifies) {
   EXPECT_EQ(found["confusion"][0][1], 0);
   EXPECT_EQ(found["confusion"][0][0].get<int>() + found["confusion"][1][1].get<int>(), 20);
   const Outcome text = run_qkv({"evaluate", "classify", path("model"), "--test", test});
-  EXPECT_NE(text.out.find("accuracy: 1.0000"), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("\naccuracy  1.0000\n"), std::string::npos) << text.out;
+  EXPECT_EQ(text.out.find('_'), std::string::npos) << text.out;
   EXPECT_NE(text.out.find("true \\ predicted"), std::string::npos) << text.out;
 
   // The command for single texts agrees.

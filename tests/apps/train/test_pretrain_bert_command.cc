@@ -193,6 +193,11 @@ TEST_F(PretrainBertCommand, BadInputIsNamed) {
   EXPECT_EQ(json::parse(read_file(scratch_ / "flat/config.json"))["architectures"][0], "BertForMaskedLM");
   expect_failure(run_qkv({"evaluate", "pretrain-bert", path("flat"), "--test", flat, "--max-length", "99"}),
                  2, {"--max-length: expected 4 to 32, the model's maximum, found 99"});
+  // What would help in training does not in evaluation.
+  run(training("pairs", {"--max-steps", "1"}));
+  const Outcome one = run_qkv({"evaluate", "pretrain-bert", path("pairs"), "--test", flat});
+  expect_failure(one, 1, {"found one document of 2 sentences; the model has that head"});
+  EXPECT_EQ(one.err.find("no-nsp"), std::string::npos) << one.err;
 }
 
 TEST_F(PretrainBertCommand, HelpSaysTypeAndDefault) {

@@ -39,7 +39,7 @@ class ReproduceCommand : public ::testing::Test {
 };
 
 TEST_F(ReproduceCommand, OutOfTimeContinuesWithoutOptionsToTheSameTable) {
-  const Outcome whole = run_qkv(small("whole"));
+  const Outcome whole = run_qkv(small("whole", {"--threads", "2", "--runs-at-once", "2"}));
   ASSERT_EQ(whole.status, 0) << whole.err;
   EXPECT_NE(whole.out.find("learned positions"), std::string::npos) << whole.out;
   EXPECT_NE(whole.out.find("6.11"), std::string::npos) << "the paper's perplexity of N = 2: " << whole.out;
@@ -54,7 +54,7 @@ TEST_F(ReproduceCommand, OutOfTimeContinuesWithoutOptionsToTheSameTable) {
       stopped.err.find("the time is over after 0 of 6 runs; continue with: qkv reproduce table3 --out "),
       std::string::npos)
       << stopped.err;
-  const Outcome rest = run_qkv(command("part", {"--quiet"}));
+  const Outcome rest = run_qkv(command("part", {"--quiet", "--runs-at-once", "1"}));
   EXPECT_EQ(rest.status, 0);
   EXPECT_EQ(rest.err.find("run 1 of"), std::string::npos) << rest.err;
   EXPECT_EQ(rest.out, whole.out);
@@ -83,6 +83,8 @@ TEST_F(ReproduceCommand, ErrorsNameTheOption) {
   expect_failure(run_qkv(small("out", {}, "A,Z9")), 2,
                  {"--rows: expected some of base, A, A-h1", "found 'Z9'"});
   expect_failure(run_qkv(small("out", {}, "A", "3")), 2, {"--scale: expected 1, 2, 4, 8 or 16"});
+  expect_failure(run_qkv(small("out", {"--runs-at-once", "-1"})), 2,
+                 {"--runs-at-once: expected 0 or more, found -1"});
   std::filesystem::remove(scratch_ / "data/val.de");
   expect_failure(run_qkv(small("out")), 1, {"--data", "found no val.de"});
   EXPECT_FALSE(std::filesystem::exists(scratch_ / "out"));

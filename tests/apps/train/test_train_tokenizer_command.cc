@@ -91,8 +91,9 @@ TEST(TrainTokenizerCommand, Errors) {
   expect_failure(run({}), 2, {"FILE"});
   expect_failure(run({text, "--kind", "words"}), 2, {"--kind", "wordpiece", "words"});
   expect_failure(run({text, "--vocab-size", "20"}), 2, {"--vocab-size: expected at least", "found 20"});
-  expect_failure(run({text, "--kind", "chars", "--vocab-size", "90"}), 2, {"--vocab-size", "chars"});
-  expect_failure(run({text, "--kind", "bpe", "--cased"}), 2, {"--cased", "bpe"});
+  expect_failure(run({text, "--kind", "chars", "--vocab-size", "90"}), 2,
+                 {"--vocab-size: not for --kind chars"});
+  expect_failure(run({text, "--kind", "bpe", "--cased"}), 2, {"--cased: only for --kind wordpiece"});
   expect_failure(run({text, "--cased", "--lowercase"}), 2, {"--cased"});
   expect_failure(run({text, "--min-frequency", "-1"}), 2, {"--min-frequency", "-1"});
   expect_failure(run({"-", "--kind", "unigram"}), 2, {"stdin"});
@@ -108,6 +109,34 @@ TEST(TrainTokenizerCommand, Errors) {
   EXPECT_NE(read_file(fs::path(out) / "tokenizer.json"), before);
   EXPECT_EQ(json::parse(read_file(fs::path(out) / "tokenizer_config.json"))["tokenizer_class"],
             "PreTrainedTokenizerFast");
+}
+
+// A folder stands where a file is to be written.
+TEST(TrainTokenizerCommand, LeavesNoPartOfATokenizer) {
+  const Scratch scratch;
+  const std::string text = scratch.write("text", number_text(20)).string();
+  for (const char* name : {"tokenizer.json", "tokenizer_config.json"}) {
+    fs::create_directories(scratch / "out" / name);
+    expect_failure(run_qkv({"train-tokenizer", text, "--out", (scratch / "out").string(), "--overwrite"}), 1,
+                   {name});
+    fs::remove(scratch / "out" / name);
+    EXPECT_TRUE(fs::is_empty(scratch / "out")) << name;
+  }
+}
+
+TEST(TrainTokenizerCommand, EveryKindSaysHowManyLinesWereSkipped) {
+  const Scratch scratch;
+  const std::string text =
+      scratch.write("text", "bad \xff line\n" + number_text(300) + "bad \xfe line\n").string();
+  for (const std::string kind : {"wordpiece", "bpe", "unigram", "chars"}) {
+    std::vector<std::string> arguments{"train-tokenizer", text,     "--kind", kind,
+                                       "--skip-bad-utf8", "--json", "--out",  (scratch / kind).string()};
+    if (kind != "chars") arguments.insert(arguments.end(), {"--vocab-size", kind == "bpe" ? "300" : "60"});
+    const Outcome outcome = run_qkv(arguments);
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_NE(outcome.err.find("2 lines that are not UTF-8 were skipped"), std::string::npos) << outcome.err;
+    EXPECT_EQ(json::parse(outcome.out)["skipped_lines"], 2) << kind;
+  }
 }
 
 }  // namespace

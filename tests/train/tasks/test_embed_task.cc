@@ -182,6 +182,9 @@ TEST(EmbedTask, NamesWhatIsWrong) {
   };
   EXPECT_EQ(message("model.from", ""), "model.from: expected the folder of a text encoder, found none");
   EXPECT_EQ(message("data.train", ""), "data.train: expected a file of sentence pairs, found none");
+  EXPECT_NE(
+      message("data.train", "-").find("data.train -: expected a file, as a resumed run reads it again, "),
+      std::string::npos);
   EXPECT_NE(message("data.train", (scratch / "missing.tsv").string()).find("missing.tsv"), std::string::npos);
   EXPECT_NE(message("data.valid", scratch.write("empty.tsv", "").string()).find("found an empty file"),
             std::string::npos);

@@ -149,7 +149,7 @@ TEST_F(ImageTraining, LearnsFromMixedImages) {
   Observer observer;
   const TrainResult result = run_job(wanted, observer);
   EXPECT_GT(result.best.at("accuracy"), 0.9);
-  EXPECT_GT(result.train_loss, 0.25) << "labels are mixed, so the loss cannot vanish";
+  EXPECT_GT(result.train_loss.value(), 0.25) << "labels are mixed, so the loss cannot vanish";
 }
 
 TEST_F(ImageTraining, ClassTokenAndPositionsDoNotDecay) {
@@ -370,16 +370,27 @@ TEST_F(ImageTraining, StartsFromAFolder) {
   const auto start_again = [&](const std::string& name) {
     ImageJob second = job(name);
     second.from = scratch_ / "first";
-    second.shape = {.dropout = 0, .attention_dropout = 0};  // sizes come from the folder
+    second.use_preset("mini");
+    second.patch = 7;
     second.options.max_steps = 4;
     second.options.validate_every = 2;
     second.options.schedule = {.warmup_steps = 0, .learning_rate = 1e-6f};
+    second.complete({"model.from", "model.dropout", "model.attention_dropout", "train.max_steps"});
     return second;
   };
   const ImageJob second = start_again("second");
   const TrainResult next = run_job(second, observer);
   // The learning rate is almost 0, so that the scores remain those of the folder.
   EXPECT_EQ(next.best.at("accuracy"), trained.best.at("accuracy"));
+  // The checkpoint records the folder's model and not the preset's.
+  const Fields recorded = CheckpointFolder(second.folder / "checkpoints").load_latest().value().fields;
+  for (const auto& [field, value] : {std::pair("model.layers", "2"),
+                                     {"model.d_model", "16"},
+                                     {"model.heads", "2"},
+                                     {"model.d_ff", "32"},
+                                     {"model.patch", "4"},
+                                     {"model.dropout", "0"}})
+    EXPECT_EQ(recorded.at(field), value) << field;
   EXPECT_NEAR(next.best.at("loss"), trained.best.at("loss"), 1e-3);
   EXPECT_EQ(read_file(second.folder / "preprocessor_config.json"),
             read_file(first.folder / "preprocessor_config.json"));
@@ -390,17 +401,31 @@ TEST_F(ImageTraining, StartsFromAFolder) {
   Observer failing;
   failing.fail_after = 3;
   EXPECT_THROW(run_job(part, failing), IoError);
+  ImageJob other = part;
+  other.from = scratch_ / "second";
+  EXPECT_NE(message_of<UsageError>([&] { run_job(other, observer); }).find("resume: model.from: expected"),
+            std::string::npos);
   std::filesystem::remove_all(scratch_ / "first");
   Observer rest;
   EXPECT_EQ(run_job(part, rest).steps, 4);
   EXPECT_EQ(read_file(part.folder / "model.safetensors"), read_file(second.folder / "model.safetensors"));
 
-  // Sizes are the folder's.
-  ImageJob sized = start_again("sized");
-  EXPECT_NE(message_of<UsageError>([&] {
-              sized.complete({"model.layers"});
-            }).find("model.layers: expected none with model.from"),
-            std::string::npos);
+  // Sizes and preprocessing are the folder's; rates and stochastic depth are the run's.
+  ImageJob own = job("own");
+  own.from = second.folder;
+  for (const char* field : {"model.layers", "model.patch", "data.resize", "data.channels"}) {
+    const std::string found = message_of<UsageError>([&] { own.complete({field}); });
+    EXPECT_NE(found.find(concat(field, ": expected none with model.from")), std::string::npos) << found;
+  }
+  own.shape.drop_path = 0.25f;
+  own.options.max_epochs = 40;
+  own.complete({"model.from", "model.drop_path"});
+  EXPECT_EQ(own.options.max_epochs, 3) << "without a limit of the user's";
+  EXPECT_EQ(own.shape.dropout, 0) << "the folder's";
+  own.reading.resize = 30;  // has no effect
+  EXPECT_NO_THROW(own.check());
+  const std::unique_ptr<Task> task = task_of(own);
+  EXPECT_EQ(dynamic_cast<const ImageTask&>(*task).model().config().encoder.drop_path, 0.25f);
 }
 
 TEST_F(ImageTraining, HoldsOutValidationImages) {

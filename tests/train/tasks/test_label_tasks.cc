@@ -7,6 +7,7 @@
 #include <cstring>
 #include <map>
 
+#include "qkv/base/log.h"
 #include "qkv/pipelines/classify.h"
 #include "qkv/pipelines/proof/proof.h"
 #include "qkv/pipelines/tag.h"
@@ -260,6 +261,20 @@ TEST(LabelTasks, TextsAreCutAndCounted) {
   EXPECT_EQ(words.labels(), 4);
 }
 
+TEST(LabelTasks, SayWhatTheyRead) {
+  std::vector<std::string> said;
+  set_log_sink([&](LogLevel, const std::string& message) { said.push_back(message); });
+  const ClassifyRun texts;
+  const TagRun words;
+  TrainObserver observer;
+  texts.job.make_task(/*resumes=*/false, observer, nullptr);
+  words.job.make_task(/*resumes=*/false, observer, nullptr);
+  set_log_sink({});
+  EXPECT_EQ(said, (std::vector<std::string>{"training data: 60 texts", "validation data: 20 texts",
+                                            "training data: 60 sentences, 290 tagged words",
+                                            "validation data: 15 sentences, 73 tagged words"}));
+}
+
 TEST(LabelTasks, RefuseBadDataNamingTheLine) {
   const auto refused = [](auto own, const std::string& message) {
     TrainObserver observer;
@@ -303,6 +318,7 @@ TEST(LabelTasks, RefuseSettingsByName) {
   refused("train.max_length", "-1", "train.max_length: expected 0 or more");
   refused("model.heads", "5", "model.heads: expected a divisor");
   refused("data.train", "", "data.train: expected a file of training data, found none");
+  refused("data.valid", "-", "data.valid -: expected a file, as it is read several times, found stdin");
   ClassifyRun own;
   EXPECT_FALSE(own.job.set_field("data.word_column", "2")) << "of the other task";
   for (const Field& field : own.job.fields())

@@ -208,7 +208,7 @@ TEST_F(LanguageModelling, StartsFromAFolder) {
     const auto starting = [&](const std::string& folder) {
       LmJob run = job(folder);
       run.from = first.folder;
-      run.complete({"model.from", "schedule.learning_rate"});
+      run.complete({"model.from", "schedule.learning_rate", "train.max_steps"});
       run.options.optimizer.average_decay = 0;
       return run;
     };
@@ -232,6 +232,9 @@ TEST_F(LanguageModelling, StartsFromAFolder) {
     }
     LmJob other = job("other");
     other.from = scratch_ / (name + "-whole");
+    other.options.max_epochs = 40;
+    other.complete({"model.from"});
+    EXPECT_EQ(other.options.max_epochs, 3) << "without a limit of the user's";
     EXPECT_NE(message_of<UsageError>([&] {
                 other.complete({"model.from", "model.d_model"});
               }).find("model.d_model: expected none with model.from"),

@@ -183,7 +183,7 @@ TEST(PretrainBertTask, WithoutNextSentences) {
   job.folder = scratch / "other";
   job.train = scratch.write("one.txt", topic_text(1, 30));
   job.options.max_steps = 11;  // more than the warm-up
-  EXPECT_TRUE(std::isfinite(run_job(job, observer).train_loss));
+  EXPECT_TRUE(std::isfinite(run_job(job, observer).train_loss.value()));
 }
 
 // The loss of a step is the mean over all its masked tokens plus the mean over all its pairs, whatever the
@@ -320,6 +320,16 @@ TEST(PretrainBertJob, SettingsAreCheckedFirst) {
             std::string::npos);
 }
 
+TEST(PretrainBertJob, AFolderIsTrainedForThreeEpochs) {
+  PretrainBertJob job;
+  job.from = QKV_TEST_DATA "/models/golden/bert_base";
+  job.options.max_epochs = 40;
+  job.complete({"model.from", "train.max_minutes"});
+  EXPECT_EQ(job.options.max_epochs, 40);
+  job.complete({"model.from"});
+  EXPECT_EQ(job.options.max_epochs, 3);
+}
+
 // Text outside the vocabulary and long sentences: trained on, and counted; nothing but unknown text is an
 // error.
 TEST(PretrainBertJob, TextOutsideTheVocabulary) {
@@ -330,7 +340,7 @@ TEST(PretrainBertJob, TextOutsideTheVocabulary) {
   for (int i = 0; i < 40; ++i) text += "a0 b1 ";
   job.train = scratch.write("foreign.txt", text + "\n\n" + topic_text(3, 5));
   Observer observer;
-  EXPECT_TRUE(std::isfinite(run_job(job, observer).train_loss));
+  EXPECT_TRUE(std::isfinite(run_job(job, observer).train_loss.value()));
   job.folder = scratch / "other";
   job.train = scratch.write("unknown.txt", "日本\n語\n\n日本\n");
   EXPECT_NE(message_of<DataError>([&] { run_job(job, observer); }).find("tokens are unknown"),

@@ -5,8 +5,10 @@
 
 #include "qkv/base/error.h"
 #include "qkv/base/log.h"
+#include "qkv/data/sentence_pairs.h"
 #include "qkv/pipelines/embed.h"
 #include "qkv/text/lines.h"
+#include "qkv/text/text_file.h"
 #include "qkv/train/fields.h"
 #include "qkv/train/tasks/start_folder.h"
 
@@ -49,7 +51,7 @@ void EmbedJob::use_preset(std::string_view name) {
     throw UsageError(concat("preset: expected none, as the model is that of model.from, found '", name, "'"));
 }
 
-void EmbedJob::complete(const std::set<std::string>& given) {
+void EmbedJob::complete_task(const std::set<std::string>& given) {
   limit_fine_tuning(options, given);
   if (from.empty() || !std::filesystem::exists(from / "modules.json")) return;
   const pipelines::TextEmbedOptions own = pipelines::TextEmbedder(from).default_options();
@@ -62,6 +64,24 @@ void EmbedJob::complete(const std::set<std::string>& given) {
   if (!given.contains("train.max_length") && own.max_length) task.max_length = *own.max_length;
 }
 
+// By the loss, and without one by the pairs.
+void EmbedJob::refuse_unused(const std::set<std::string>& given) const {
+  EmbedLoss loss = task.loss;
+  if (loss == EmbedLoss::automatic) {
+    const bool uses_all = !given.contains("train.symmetric") && !given.contains("train.score_max");
+    if (uses_all || !std::filesystem::is_regular_file(train)) return;
+    data::SentencePair pair;
+    data::SentencePairReader(train).next(pair);
+    loss = pair.score ? EmbedLoss::cosent : EmbedLoss::contrastive;
+  }
+  const char* const where = loss == EmbedLoss::cosent       ? "with the loss cosent"
+                            : loss == EmbedLoss::cosine_mse ? "with the loss cosine_mse"
+                                                            : "with the loss contrastive";
+  if (loss != EmbedLoss::contrastive && task.symmetric) refuse_given(given, {"train.symmetric"}, where);
+  if (loss != EmbedLoss::cosine_mse) refuse_given(given, {"train.score_max"}, where);
+  if (loss == EmbedLoss::cosine_mse) refuse_given(given, {"train.temperature"}, where);
+}
+
 void EmbedJob::check() const {
   if (from.empty()) throw UsageError("model.from: expected the folder of a text encoder, found none");
   if (train.empty()) throw UsageError("data.train: expected a file of sentence pairs, found none");
@@ -69,13 +89,9 @@ void EmbedJob::check() const {
   task.validate();
   if (valid.empty() && options.patience > 0)
     throw UsageError(concat("train.patience: expected 0 without validation data, found ", options.patience));
-  for (const std::filesystem::path* file : {&train, &valid}) {
+  for (const auto& [field, file] : {std::pair("data.train", &train), {"data.valid", &valid}}) {
     if (file->empty()) continue;
-    if (*file == "-" || (std::filesystem::exists(*file) && !std::filesystem::is_regular_file(*file))) {
-      throw UsageError(concat(file == &train ? "data.train " : "data.valid ", file->string(),
-                              ": expected a file, as resuming reads it again, found ",
-                              *file == "-" ? "stdin" : "something else"));
-    }
+    text::require_readable_again(field, *file, "a resumed run reads it again");
     const text::LineReader opens(*file);  // throws if it cannot be opened
   }
 }

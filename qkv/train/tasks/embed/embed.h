@@ -26,11 +26,15 @@ struct EmbedJob : Job {
   bool set_field(std::string_view name, std::string_view value) override;
   std::vector<Field> fields() const override;
   void use_preset(std::string_view name) override;  // there is none but ""
-  // Takes pooling, normalisation and length from a folder of sentence-transformers.
-  void complete(const std::set<std::string>& given) override;
+  bool has_validation() const override { return !valid.empty(); }
   void check() const override;
   std::unique_ptr<Task> make_task(bool resumes, TrainObserver& observer,
                                   const std::atomic<bool>* stop) const override;
+
+ private:
+  // Takes pooling, normalisation and length from a folder of sentence-transformers.
+  void complete_task(const std::set<std::string>& given) override;
+  void refuse_unused(const std::set<std::string>& given) const override;
 };
 
 }  // namespace qkv::train

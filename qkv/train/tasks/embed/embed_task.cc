@@ -51,11 +51,6 @@ void visit_fields(Options& o, const Visit& visit) {
   visit("model.drop_path", o.drop_path, kDecidesWeights);
 }
 
-template <class Number>
-void require(std::string_view name, Number value, bool holds, std::string_view expected) {
-  if (!holds) throw UsageError(concat(name, ": expected ", expected, ", found ", value));
-}
-
 class EmbedBatches : public BatchStream {
  public:
   EmbedBatches(const EmbedPairs& pairs, const data::BatchOptions& options, data::CursorState from)
@@ -127,12 +122,13 @@ std::vector<Field> fields(const EmbedTaskOptions& options) {
 }
 
 void EmbedTaskOptions::validate() const {
-  require("train.temperature", temperature, temperature > 0 && std::isfinite(temperature), "more than 0");
-  require("train.score_max", score_max, score_max >= 0, "0 or more");
-  require("train.batch_pairs", batch_pairs, batch_pairs >= 1, "1 or more");
-  require("train.max_length", max_length, max_length >= 1, "1 or more");
-  require("model.dropout", dropout, dropout < 1, "less than 1");
-  require("model.drop_path", drop_path, drop_path >= 0 && drop_path < 1, "0 to below 1");
+  require_setting("train.temperature", temperature, temperature > 0 && std::isfinite(temperature),
+                  "more than 0");
+  require_setting("train.score_max", score_max, score_max >= 0, "0 or more");
+  require_setting("train.batch_pairs", batch_pairs, batch_pairs >= 1, "1 or more");
+  require_setting("train.max_length", max_length, max_length >= 1, "1 or more");
+  require_setting("model.dropout", dropout, dropout < 1, "less than 1");
+  require_setting("model.drop_path", drop_path, drop_path >= 0 && drop_path < 1, "0 to below 1");
 }
 
 EmbedTask::EmbedTask(Inputs inputs)

@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "qkv/base/error.h"
+#include "qkv/text/text_file.h"
 #include "qkv/train/fields.h"
 
 namespace qkv::train {
@@ -35,7 +36,7 @@ void visit_image_data_fields(Job& job, const Visit& visit) {
   visit("data.channels", job.reading.channels, kDecidesWeights);
   visit("data.skip_unreadable", job.reading.skip_unreadable, kDecidesWeights);
   visit("data.label_names", job.reading.label_names, kBookkeeping);
-  visit("model.from", job.from, kBookkeeping);
+  visit("model.from", job.from, kDecidesWeights);
   visit("model.patch", job.patch, kDecidesWeights);
 }
 
@@ -53,7 +54,12 @@ std::vector<Field> data_and_model_fields(const ImageJob& job) {
   return all;
 }
 
+// A resumed run reads its images again.
 void require_exists(const char* field, const std::filesystem::path& path) {
+  if (const std::string_view kind = text::readable_once(path); !kind.empty()) {
+    throw UsageError(concat(field, " ", path.string(),
+                            ": expected a file or a folder, as a resumed run reads it again, found ", kind));
+  }
   std::error_code ignored;
   if (path.empty() || std::filesystem::exists(path, ignored)) return;
   throw IoError(concat(field, " ", path.string(), ": expected a file or a folder, found none"));
@@ -109,36 +115,34 @@ void ImageJob::use_preset(std::string_view name) {
   patch = found->patch;
 }
 
-void ImageJob::complete(const std::set<std::string>& given) {
+void ImageJob::complete_task(const std::set<std::string>& given) {
   if (from.empty()) return;
-  for (const std::string& name : given) {
-    const bool of_model =
-        name.starts_with(kModelFields) && name != "model.from" && !name.ends_with("dropout");
-    if (of_model || name == "data.resize" || name == "data.channels")
-      throw UsageError(concat(name, ": expected none with model.from, whose model has one, found a value"));
-  }
+  refuse_settings_of_folder(given, {"data.resize", "data.channels"});
+  const models::ModelShape wanted = shape;
+  const models::ImageEncoderConfig own =
+      StartFolder(from, models::FolderKind::image, {}, /*resumes=*/false).image_encoder_config();
+  shape = shape_of(own.encoder, shape.max_positions);
+  take_given(shape, wanted, given);
+  patch = own.patch;
+  limit_fine_tuning(options, given);
 }
 
 void ImageJob::check() const {
   if (train.images.empty())
     throw UsageError("data.train: expected a folder or a file of training images, found none");
   trainer_options().validate();
-  try {
-    shape.validate();
-  } catch (const UsageError& error) {
-    throw UsageError(concat(kModelFields, error.what()));
-  }
+  validate_model(shape);
   require_range("model.patch", patch, 1, kLongestSide);
   require_range("data.resize", reading.resize, 0, kLongestSide);
-  if (reading.resize > 0) {
-    if (reading.resize % patch != 0) {
-      throw UsageError(
-          concat("data.resize: expected a multiple of the patches' ", patch, ", found ", reading.resize));
-    }
-    task.validate(reading.resize, reading.resize);
-  } else {
-    task.validate(kLongestSide, kLongestSide);  // of their own size when they are read
+  // With `from`, the folder's preprocessing resizes, to the size of its model.
+  const bool resizes = from.empty() && reading.resize > 0;
+  if (resizes && reading.resize % patch != 0) {
+    throw UsageError(
+        concat("data.resize: expected a multiple of the patches' ", patch, ", found ", reading.resize));
   }
+  // Sizes that are not known yet are checked when the images are read.
+  const int64_t side = resizes ? reading.resize : kLongestSide;
+  task.validate(side, side);
   if (reading.channels != 0 && reading.channels != 1 && reading.channels != 3)
     throw UsageError(concat("data.channels: expected 0, 1 or 3, found ", reading.channels));
   require_range("data.hold_out", reading.hold_out, 0, std::numeric_limits<int32_t>::max());
@@ -193,6 +197,7 @@ std::unique_ptr<Task> ImageJob::make_task_from(bool resumes, TrainObserver& obse
   config.pooler = config.distillation_classifier = false;
   config.dropout = config.encoder.layer.dropout = shape.dropout;
   config.encoder.layer.attention_dropout = shape.attention_dropout;
+  config.encoder.drop_path = shape.drop_path;
   return std::make_unique<ImageTask>(ImageTask::Inputs{.config = std::move(config),
                                                        .options = task,
                                                        .train = std::move(sets.train),
@@ -203,16 +208,10 @@ std::unique_ptr<Task> ImageJob::make_task_from(bool resumes, TrainObserver& obse
 }
 
 bool ImageJob::set_field(std::string_view name, std::string_view value) {
-  if (train::set_field(task, name, value) || train::set_field(options, name, value) ||
-      set_listed([&](const auto& visit) { visit_image_data_fields(*this, visit); }, name, value)) {
-    return true;
-  }
-  if (!name.starts_with(kModelFields) || is_unused(name.substr(kModelFields.size()))) return false;
-  try {
-    return models::set_field(shape, name.substr(kModelFields.size()), value);
-  } catch (const UsageError& error) {
-    throw UsageError(concat(kModelFields, error.what()));
-  }
+  if (name.starts_with(kModelFields) && is_unused(name.substr(kModelFields.size()))) return false;
+  return train::set_field(task, name, value) || train::set_field(options, name, value) ||
+         set_listed([&](const auto& visit) { visit_image_data_fields(*this, visit); }, name, value) ||
+         set_model_field(shape, name, value);
 }
 
 std::vector<Field> ImageJob::fields() const {

@@ -23,8 +23,9 @@ struct ImageJob : Job {
   data::ImageSource train;
   data::ImageSource valid;  // empty: data.hold_out, or no validation
   ImageReadingOptions reading;
-  // A folder of a ViT or DeiT whose weights the run starts from, whose model replaces `shape` and `patch`,
-  // and whose preprocessing replaces reading.resize and reading.channels; empty: random weights.
+  // A folder of a ViT or DeiT whose weights the run starts from, and whose preprocessing replaces
+  // reading.resize and reading.channels; empty: random weights. Of `shape` only the rates of dropout and
+  // stochastic depth then have an effect; the rest and `patch` record the folder's.
   std::filesystem::path from;
   models::ModelShape shape;
   int64_t patch = 4;  // side of a patch, in pixels
@@ -34,12 +35,14 @@ struct ImageJob : Job {
   bool set_field(std::string_view name, std::string_view value) override;
   std::vector<Field> fields() const override;
   void use_preset(std::string_view name) override;
-  void complete(const std::set<std::string>& given) override;
+  bool has_validation() const override { return !valid.images.empty() || reading.hold_out > 0; }
   void check() const override;
   std::unique_ptr<Task> make_task(bool resumes, TrainObserver& observer,
                                   const std::atomic<bool>* stop) const override;
 
  private:
+  // With `from`, the run has 3 epochs; throws UsageError naming a setting that the folder decides.
+  void complete_task(const std::set<std::string>& given) override;
   std::unique_ptr<Task> make_task_from(bool resumes, TrainObserver& observer,
                                        const std::atomic<bool>* stop) const;
 };

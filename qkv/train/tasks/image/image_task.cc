@@ -94,14 +94,14 @@ class ImageBatches : public BatchStream {
     const size_t count = batch.images.size();
     const Tensor plain = batch.pixels;
     batch.pixels = empty_like(plain);
-    const auto bytes = static_cast<size_t>(set_.image_bytes());
+    const auto numbers = static_cast<size_t>(set_.image_bytes());  // a byte of an image is a number here
     for (size_t i = 0; i < count; ++i) {
       const size_t other = (i + 1) % count;
       const float weight = data::mixup_weight(options_.mixup, key(batch.images[i], epoch));
-      const auto x = plain.values().subspan(i * bytes, bytes),
-                 y = plain.values().subspan(other * bytes, bytes);
-      const auto to = batch.pixels.values().subspan(i * bytes, bytes);
-      for (size_t e = 0; e < bytes; ++e) to[e] = weight * x[e] + (1 - weight) * y[e];
+      const auto x = plain.values().subspan(i * numbers, numbers),
+                 y = plain.values().subspan(other * numbers, numbers);
+      const auto to = batch.pixels.values().subspan(i * numbers, numbers);
+      for (size_t e = 0; e < numbers; ++e) to[e] = weight * x[e] + (1 - weight) * y[e];
       batch.weights.push_back(weight);
       batch.other_labels.push_back(batch.labels[other]);
     }
@@ -116,17 +116,13 @@ class ImageBatches : public BatchStream {
 
 Tensor labels_of(const std::vector<int32_t>& labels) { return Tensor::from(labels, {std::ssize(labels)}); }
 
-void require(const char* name, double value, bool holds, const char* expected) {
-  if (!holds) throw UsageError(concat(name, ": expected ", expected, ", found ", value));
-}
-
 }  // namespace
 
 void ImageOptions::validate(int64_t height, int64_t width) const {
-  require("train.batch_images", static_cast<double>(batch_images), batch_images >= 1, "1 or more");
-  require("train.label_smoothing", static_cast<double>(label_smoothing),
-          label_smoothing >= 0 && label_smoothing < 1, "0 to below 1");
-  require("augment.mixup", static_cast<double>(mixup), mixup >= 0 && mixup <= 100, "0 to 100");
+  require_setting("train.batch_images", batch_images, batch_images >= 1, "1 or more");
+  require_setting("train.label_smoothing", label_smoothing, label_smoothing >= 0 && label_smoothing < 1,
+                  "0 to below 1");
+  require_setting("augment.mixup", mixup, mixup >= 0 && mixup <= 100, "0 to 100");
   augment.validate(height, width);
 }
 

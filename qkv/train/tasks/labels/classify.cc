@@ -30,7 +30,7 @@ void visit_data(Job& job, const Visit& visit) {
 
 using Texts = std::shared_ptr<const data::LabelledTexts>;
 
-void write_texts(const data::LabelledTexts& texts, const std::filesystem::path& file) {
+void write_labelled_texts(const data::LabelledTexts& texts, const std::filesystem::path& file) {
   AtomicFile out(file);
   for (const data::LabelledText& item : texts.items) {
     out.write(item.first + "\n");
@@ -43,6 +43,12 @@ void write_texts(const data::LabelledTexts& texts, const std::filesystem::path& 
 
 bool ClassifyJob::set_data_field(std::string_view name, std::string_view value) {
   return set_listed([&](const auto& visit) { visit_data(*this, visit); }, name, value);
+}
+
+void ClassifyJob::refuse_unused(const std::set<std::string>& given) const {
+  LabelJob::refuse_unused(given);
+  if (regression && task.label_smoothing > 0)
+    refuse_given(given, {"train.label_smoothing"}, "with data.regression");
 }
 
 std::vector<Field> ClassifyJob::data_fields() const {
@@ -59,26 +65,16 @@ LabelJob::Data ClassifyJob::read_data(const std::atomic<bool>* stop) const {
     throw DataError(concat(valid.string(), ": expected ", columns(own->pairs), " as in ", train.string(),
                            ", found ", columns(held_out->pairs)));
   }
-  Data data;
+  Data data = data_of(own, held_out, write_labelled_texts, encode_texts, stop);
   if (regression) {
     require_numbers(*own);
     if (held_out) require_numbers(*held_out);
   } else {
     data.labels = label_set(*own);
   }
-  data.write_texts = [own](const std::filesystem::path& file) { train::write_texts(*own, file); };
-  const auto encoder_of = [stop](const Texts& texts) {
-    return [texts, stop](const text::Tokenizer& tokenizer, const std::vector<std::string>& labels,
-                         int64_t max_length) {
-      return encode_texts(*texts, tokenizer, labels, max_length, stop);
-    };
-  };
-  data.encode_train = encoder_of(own);
-  data.encode_valid = encoder_of(held_out);
-  data.require_labels = [held_out](const std::vector<std::string>& labels) {
-    if (held_out) train::require_labels(*held_out, labels);
-  };
   return data;
 }
+
+std::string ClassifyJob::count(const LabelRows& rows) const { return concat(rows.items.size(), " texts"); }
 
 }  // namespace qkv::train

@@ -1,6 +1,8 @@
 #include "qkv/train/tasks/labels/encoder_start.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
 
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
@@ -23,10 +25,15 @@ void visit_start_fields(Options& o, const Visit& visit) {
   visit("vocabulary.lowercase", o.lowercase, kDecidesWeights);
 }
 
-// A WordPiece tokenizer of the training texts.
-FileContents trained_tokenizer(const EncoderOptions& options, const std::filesystem::path& run,
-                               const std::function<void(const std::filesystem::path&)>& write_texts,
-                               const std::atomic<bool>* stop) {
+struct TrainedTokenizer {
+  text::Tokenizer tokenizer;
+  FileContents files;
+};
+
+// A WordPiece tokenizer of the training texts. The run has only begun when its files are written.
+TrainedTokenizer trained_tokenizer(const EncoderOptions& options, const std::filesystem::path& run,
+                                   const std::function<void(const std::filesystem::path&)>& write_texts,
+                                   const std::atomic<bool>* stop) {
   const std::filesystem::path cache = run / "cache", texts = cache / "texts.txt";
   make_writable_folder(cache);
   write_texts(texts);
@@ -36,20 +43,28 @@ FileContents trained_tokenizer(const EncoderOptions& options, const std::filesys
                                          .lowercase = options.lowercase};
   FileContents files{{"tokenizer.json", text::train_tokenizer(training, stop)},
                      {"tokenizer_config.json", text::trained_tokenizer_config(training)}};
+  write_tokenizer_files(cache, files);
+  text::Tokenizer tokenizer = text::Tokenizer::load(cache);
   std::filesystem::remove_all(cache);
-  return files;
+  return {.tokenizer = std::move(tokenizer), .files = std::move(files)};
+}
+
+// In transformers, the tokenizer then cuts texts as in training.
+void write_max_length(const std::filesystem::path& run, int64_t max_length) {
+  using nlohmann::ordered_json;
+  const std::filesystem::path path = run / "tokenizer_config.json";
+  ordered_json settings = ordered_json::object();
+  if (std::filesystem::exists(path)) settings = ordered_json::parse(read_file(path), nullptr, false);
+  if (!settings.is_object()) return;
+  settings["model_max_length"] = max_length;
+  write_file_atomically(path, settings.dump(2) + "\n");
 }
 
 }  // namespace
 
 bool set_field(EncoderOptions& options, std::string_view name, std::string_view value) {
-  if (set_listed([&](const auto& visit) { visit_start_fields(options, visit); }, name, value)) return true;
-  if (!name.starts_with(kModelFields)) return false;
-  try {
-    return models::set_field(options.shape, name.substr(kModelFields.size()), value);
-  } catch (const UsageError& error) {
-    throw UsageError(concat(kModelFields, error.what()));
-  }
+  return set_listed([&](const auto& visit) { visit_start_fields(options, visit); }, name, value) ||
+         set_model_field(options.shape, name, value);
 }
 
 std::vector<Field> fields(const EncoderOptions& options) {
@@ -61,19 +76,17 @@ std::vector<Field> fields(const EncoderOptions& options) {
 
 void EncoderOptions::complete(const std::set<std::string>& given) {
   if (from.empty()) return;
-  refuse_settings_of_folder(given, "vocabulary.");
+  refuse_settings_of_folder(given, {"vocabulary."});
   const models::ModelShape wanted = shape;
-  shape = shape_of(StartFolder(from, FolderKind::encoder, {}, /*resumes=*/false).text_encoder_config());
+  const models::TextEncoderConfig own =
+      StartFolder(from, FolderKind::encoder, {}, /*resumes=*/false).text_encoder_config();
+  shape = shape_of(own.encoder, own.max_positions.value_or(0));
   take_given(shape, wanted, given);
 }
 
 void EncoderOptions::check(bool reads_from) const {
   if (from.empty()) {
-    try {
-      shape.validate();
-    } catch (const UsageError& error) {
-      throw UsageError(concat(kModelFields, error.what()));
-    }
+    validate_model(shape);
     if (vocabulary_size < 8)
       throw UsageError(concat("vocabulary.size: expected at least 8, found ", vocabulary_size));
     if (!tokenizer.empty() && reads_from) text::Tokenizer::load(tokenizer);
@@ -83,10 +96,20 @@ void EncoderOptions::check(bool reads_from) const {
   }
 }
 
-std::vector<std::string> EncoderStart::labels_for(ClassificationTarget target,
-                                                  std::vector<std::string> found) const {
-  if (!start) return found;
-  const models::TextEncoderConfig own = start->text_encoder_config();
+std::vector<std::string> EncoderOptions::labels(ClassificationTarget target,
+                                                const std::vector<std::string>& found) const {
+  if (from.empty()) return found;
+  const StartFolder start(from, FolderKind::encoder, {}, /*resumes=*/false);
+  return labels_for(start.text_encoder_config(), target, found);
+}
+
+std::vector<std::string> EncoderStart::labels(ClassificationTarget target,
+                                              const std::vector<std::string>& found) const {
+  return start ? labels_for(start->text_encoder_config(), target, found) : found;
+}
+
+std::vector<std::string> labels_for(const models::TextEncoderConfig& own, ClassificationTarget target,
+                                    const std::vector<std::string>& found) {
   const auto known = [&](const std::string& label) { return std::ranges::count(own.labels, label) > 0; };
   const bool all = own.labelled == target && std::ranges::all_of(found, known);
   return all ? own.labels : found;
@@ -102,12 +125,13 @@ void EncoderStart::label(ClassificationTarget target, std::vector<std::string> l
   models::require_expressible(config, family);
 }
 
-void EncoderStart::begin(const std::filesystem::path& run) const {
+void EncoderStart::begin(const std::filesystem::path& run, int64_t wanted_length) const {
   if (start) {
     start->begin(run);
   } else {
     write_tokenizer_files(run, tokenizer_files);
   }
+  write_max_length(run, max_length(wanted_length));
 }
 
 int64_t EncoderStart::max_length(int64_t wanted) const {
@@ -143,12 +167,11 @@ EncoderStart open_encoder(const EncoderOptions& options, const std::filesystem::
   };
   if (resumes) return from_folder(run);
   if (!options.tokenizer.empty()) return from_folder(options.tokenizer);
-  FileContents files = trained_tokenizer(options, run, write_texts, stop);
-  write_tokenizer_files(run, files);
-  text::Tokenizer tokenizer = text::Tokenizer::load(run);
-  models::TextEncoderConfig config = models::bert(options.shape, tokenizer.size());
-  return {
-      .config = std::move(config), .tokenizer = std::move(tokenizer), .tokenizer_files = std::move(files)};
+  TrainedTokenizer trained = trained_tokenizer(options, run, write_texts, stop);
+  models::TextEncoderConfig config = models::bert(options.shape, trained.tokenizer.size());
+  return {.config = std::move(config),
+          .tokenizer = std::move(trained.tokenizer),
+          .tokenizer_files = std::move(trained.files)};
 }
 
 }  // namespace qkv::train

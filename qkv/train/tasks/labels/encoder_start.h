@@ -33,10 +33,18 @@ struct EncoderOptions {
   void complete(const std::set<std::string>& given);
   // `reads_from`: false in a resumed run, whose folder `from` may have vanished.
   void check(bool reads_from) const;
+  // The labels that a new run has, if its training data have these.
+  std::vector<std::string> labels(models::ClassificationTarget target,
+                                  const std::vector<std::string>& found) const;
 };
 
 bool set_field(EncoderOptions& options, std::string_view name, std::string_view value);
 std::vector<Field> fields(const EncoderOptions& options);
+
+// The labels of this kind of a folder's model, if they include all of these, so that its classifier can be
+// kept; else these.
+std::vector<std::string> labels_for(const models::TextEncoderConfig& own, models::ClassificationTarget target,
+                                    const std::vector<std::string>& found);
 
 struct EncoderStart {
   models::TextEncoderConfig config;  // without heads
@@ -45,15 +53,14 @@ struct EncoderStart {
   FileContents tokenizer_files = {};
   std::optional<StartFolder> start = {};  // of EncoderOptions::from
 
-  // The folder's labels of this kind, if they include all of these, so that its classifier can be kept; else
-  // these.
-  std::vector<std::string> labels_for(models::ClassificationTarget target,
-                                      std::vector<std::string> found) const;
+  // Those that labels_for() gives with the folder's model; without a folder, these.
+  std::vector<std::string> labels(models::ClassificationTarget target,
+                                  const std::vector<std::string>& found) const;
   // Adds the head. Throws UsageError for a family without it.
   void label(models::ClassificationTarget target, std::vector<std::string> labels,
              models::ProblemType problem);
-  // For Task::begin().
-  void begin(const std::filesystem::path& run) const;
+  // For Task::begin(); tokenizer_config.json gets max_length(wanted_length) as "model_max_length".
+  void begin(const std::filesystem::path& run, int64_t wanted_length) const;
   // The maximum length of a text, in tokens; `wanted` 0: the model's.
   int64_t max_length(int64_t wanted) const;
 };

@@ -1,10 +1,8 @@
 #include "qkv/train/tasks/labels/label_job.h"
 
-#include <algorithm>
-#include <system_error>
-
 #include "qkv/base/error.h"
 #include "qkv/base/log.h"
+#include "qkv/text/text_file.h"
 
 namespace qkv::train {
 namespace {
@@ -15,21 +13,10 @@ void visit_files(Job& job, const Visit& visit) {
   visit("data.valid", job.valid, kBookkeeping);
 }
 
-// A resumed run reads its data again.
-void require_file(const char* field, const std::filesystem::path& file) {
-  std::error_code ignored;
-  const auto type = std::filesystem::status(file, ignored).type();
-  using std::filesystem::file_type;
-  const bool pipe = type == file_type::fifo || type == file_type::socket || type == file_type::character;
-  if (!pipe && file != "-") return;
-  throw UsageError(concat(field, " ", file.string(), ": expected a file, as it is read several times, found ",
-                          pipe ? "a pipe" : "stdin"));
-}
-
-void report(const char* name, const LabelRows& rows, int64_t max_length) {
+void report(const char* name, const LabelRows& rows, const std::string& count, int64_t max_length) {
   int64_t unreached = 0;
   for (const int64_t words : rows.unreached) unreached += words;
-  log_info(concat(name, ": ", rows.items.size(), " items with ", rows.labels(), " labels"));
+  log_info(concat(name, ": ", count));
   if (rows.cut > 0)
     log_warning(concat(name, ": ", rows.cut, " of ", rows.items.size(), " texts were cut to ", max_length,
                        " tokens (train.max_length, or the model's limit)"));
@@ -53,10 +40,16 @@ std::vector<Field> LabelJob::fields() const {
   return all;
 }
 
-void LabelJob::complete(const std::set<std::string>& given) {
+void LabelJob::complete_task(const std::set<std::string>& given) {
   if (encoder.from.empty()) return;
   encoder.complete(given);
   complete_fine_tuning(options, given);
+}
+
+void LabelJob::refuse_unused(const std::set<std::string>& given) const {
+  if (encoder.tokenizer.empty()) return;
+  refuse_given(given, {"vocabulary.size", "vocabulary.lowercase"},
+               "with vocabulary.tokenizer, which has its own");
 }
 
 TrainOptions LabelJob::trainer_options() const {
@@ -74,10 +67,11 @@ void LabelJob::check() const {
   // The folder to start from may have vanished since a run to resume was begun.
   encoder.check(existing != IfRunExists::resume);
   task.validate(encoder.shape.layers);
-  require_file("data.train", train);
-  require_file("data.valid", valid);
+  text::require_readable_again("data.train", train, "it is read several times");
+  text::require_readable_again("data.valid", valid, "it is read several times");
   const Data data = read_data(nullptr);
-  if (!data.labels.empty() && encoder.from.empty()) data.require_labels(data.labels);
+  const bool knows_labels = encoder.from.empty() || existing != IfRunExists::resume;
+  if (!data.labels.empty() && knows_labels) data.require_labels(encoder.labels(target(), data.labels));
 }
 
 std::unique_ptr<Task> LabelJob::make_task(bool resumes, TrainObserver& observer,
@@ -89,7 +83,7 @@ std::unique_ptr<Task> LabelJob::make_task(bool resumes, TrainObserver& observer,
   EncoderStart start = open_encoder(encoder, folder, resumes, data.write_texts, stop);
   const bool regression = data.labels.empty();
   start.label(target(),
-              regression ? std::vector<std::string>{"LABEL_0"} : start.labels_for(target(), data.labels),
+              regression ? std::vector<std::string>{"LABEL_0"} : start.labels(target(), data.labels),
               regression ? models::ProblemType::regression : models::ProblemType::single_label);
   const std::vector<std::string> labels = regression ? std::vector<std::string>() : start.config.labels;
   const int64_t max_length = start.max_length(task.max_length);
@@ -97,10 +91,10 @@ std::unique_ptr<Task> LabelJob::make_task(bool resumes, TrainObserver& observer,
   observer.on_stage("tokenizing");
   LabelTask::Inputs inputs{.encoder = std::move(start), .options = task, .train = {}};
   inputs.train = data.encode_train(inputs.encoder.tokenizer, labels, max_length);
-  report("training data", inputs.train, max_length);
+  report("training data", inputs.train, count(inputs.train), max_length);
   if (!valid.empty()) {
     inputs.valid = data.encode_valid(inputs.encoder.tokenizer, labels, max_length);
-    report("validation data", *inputs.valid, max_length);
+    report("validation data", *inputs.valid, count(*inputs.valid), max_length);
   }
   inputs.fields = data_fields();
   for (const std::vector<Field>& some :

@@ -1,8 +1,10 @@
 #pragma once
 // What the jobs of `classify` and `tag` share.
 
+#include <atomic>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <set>
 #include <string>
 #include <string_view>
@@ -23,7 +25,7 @@ struct LabelJob : Job {
   bool set_field(std::string_view name, std::string_view value) override;
   std::vector<Field> fields() const override;
   void use_preset(std::string_view name) override { encoder.shape = models::shape_preset(name); }
-  void complete(const std::set<std::string>& given) override;
+  bool has_validation() const override { return !valid.empty(); }
   void check() const override;
   std::unique_ptr<Task> make_task(bool resumes, TrainObserver& observer,
                                   const std::atomic<bool>* stop) const override;
@@ -41,13 +43,51 @@ struct LabelJob : Job {
     // Throws DataError for labels that are not among these.
     std::function<void(const std::vector<std::string>& labels)> require_labels;
   };
+  // All but the labels, of texts for training and validation; no `held_out`: no validation.
+  template <class Texts>
+  static Data data_of(const std::shared_ptr<const Texts>& own, const std::shared_ptr<const Texts>& held_out,
+                      void (*write)(const Texts& texts, const std::filesystem::path& file),
+                      LabelRows (*encode)(const Texts& texts, const text::Tokenizer& tokenizer,
+                                          const std::vector<std::string>& labels, int64_t max_length,
+                                          const std::atomic<bool>* stop),
+                      const std::atomic<bool>* stop);
   // Throws DataError for invalid files.
   virtual Data read_data(const std::atomic<bool>* stop) const = 0;
   virtual models::ClassificationTarget target() const = 0;
+  // The number of what was read, for messages: "5 texts".
+  virtual std::string count(const LabelRows& rows) const = 0;
   // The settings of the data besides data.train and data.valid.
   virtual bool set_data_field(std::string_view name, std::string_view value) = 0;
   virtual std::vector<Field> data_fields() const = 0;
   virtual void check_settings() const {}
+  void refuse_unused(const std::set<std::string>& given) const override;
+
+ private:
+  void complete_task(const std::set<std::string>& given) override;
 };
+
+template <class Texts>
+LabelJob::Data LabelJob::data_of(const std::shared_ptr<const Texts>& own,
+                                 const std::shared_ptr<const Texts>& held_out,
+                                 void (*write)(const Texts& texts, const std::filesystem::path& file),
+                                 LabelRows (*encode)(const Texts& texts, const text::Tokenizer& tokenizer,
+                                                     const std::vector<std::string>& labels,
+                                                     int64_t max_length, const std::atomic<bool>* stop),
+                                 const std::atomic<bool>* stop) {
+  const auto encoder_of = [&](const std::shared_ptr<const Texts>& texts) {
+    return [texts, encode, stop](const text::Tokenizer& tokenizer, const std::vector<std::string>& labels,
+                                 int64_t max_length) {
+      return encode(*texts, tokenizer, labels, max_length, stop);
+    };
+  };
+  Data data;
+  data.write_texts = [own, write](const std::filesystem::path& file) { write(*own, file); };
+  data.encode_train = encoder_of(own);
+  data.encode_valid = encoder_of(held_out);
+  data.require_labels = [held_out](const std::vector<std::string>& labels) {
+    if (held_out) train::require_labels(*held_out, labels);
+  };
+  return data;
+}
 
 }  // namespace qkv::train

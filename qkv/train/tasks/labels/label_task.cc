@@ -9,6 +9,7 @@
 #include "qkv/ops/general/losses.h"
 #include "qkv/ops/general/scale.h"
 #include "qkv/pipelines/proof/proof.h"
+#include "qkv/train/fields.h"
 
 namespace qkv::train {
 namespace {
@@ -39,11 +40,6 @@ class LabelBatches : public BatchStream {
   const LabelRows& rows_;
   data::BatchCursor cursor_;
 };
-
-template <class Number>
-void require(const char* name, Number value, bool holds, const std::string& expected) {
-  if (!holds) throw UsageError(concat(name, ": expected ", expected, ", found ", value));
-}
 
 // The tokens of 32 texts of average length.
 int64_t usual_batch(const LabelRows& rows) {
@@ -76,13 +72,14 @@ std::vector<Field> fields(const LabelOptions& options) {
 }
 
 void LabelOptions::validate(int64_t layers) const {
-  require("train.batch_tokens", batch_tokens, batch_tokens >= 0, "0 or more");
-  require("train.max_length", max_length, max_length >= 0, "0 or more");
-  require("train.label_smoothing", label_smoothing, label_smoothing >= 0 && label_smoothing < 1,
-          "0 to below 1");
-  require("train.layer_decay", layer_decay, layer_decay > 0 && layer_decay <= 1, "more than 0, at most 1");
-  require("train.frozen_layers", frozen_layers, frozen_layers >= 0 && frozen_layers <= layers,
-          concat("0 to the model's ", layers, " layers"));
+  require_setting("train.batch_tokens", batch_tokens, batch_tokens >= 0, "0 or more");
+  require_setting("train.max_length", max_length, max_length >= 0, "0 or more");
+  require_setting("train.label_smoothing", label_smoothing, label_smoothing >= 0 && label_smoothing < 1,
+                  "0 to below 1");
+  require_setting("train.layer_decay", layer_decay, layer_decay > 0 && layer_decay <= 1,
+                  "more than 0, at most 1");
+  require_setting("train.frozen_layers", frozen_layers, frozen_layers >= 0 && frozen_layers <= layers,
+                  concat("0 to the model's ", layers, " layers"));
 }
 
 LabelTask::LabelTask(Inputs inputs)

@@ -55,7 +55,9 @@ class LabelTask : public Task {
   BatchLoss loss(const Batch& batch, const BatchSize& step, nn::ForwardContext& context) const override;
   std::vector<Metric> metrics() const override { return label_metrics(model_.config()); }
   std::optional<Evaluation> evaluate(const EvaluationRequest& request) const override;
-  void begin(const std::filesystem::path& folder) const override { inputs_.encoder.begin(folder); }
+  void begin(const std::filesystem::path& folder) const override {
+    inputs_.encoder.begin(folder, inputs_.options.max_length);
+  }
   void export_model(const std::filesystem::path& folder) const override;
 
   // For LoRA: pooler and classifier are trained in full.

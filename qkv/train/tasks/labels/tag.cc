@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "qkv/base/error.h"
 #include "qkv/base/files.h"
 
 namespace qkv::train {
@@ -15,7 +16,7 @@ void visit_data(Job& job, const Visit& visit) {
 
 using Sentences = std::shared_ptr<const data::TaggedSentences>;
 
-void write_texts(const data::TaggedSentences& sentences, const std::filesystem::path& file) {
+void write_sentences(const data::TaggedSentences& sentences, const std::filesystem::path& file) {
   AtomicFile out(file);
   for (const data::TaggedSentence& sentence : sentences.items) {
     std::string line;
@@ -41,21 +42,13 @@ LabelJob::Data TagJob::read_data(const std::atomic<bool>* stop) const {
   Sentences held_out;
   if (!valid.empty())
     held_out = std::make_shared<const data::TaggedSentences>(data::read_tagged_sentences(valid, format));
-  Data data;
+  Data data = data_of(own, held_out, write_sentences, encode_sentences, stop);
   data.labels = label_set(*own);
-  data.write_texts = [own](const std::filesystem::path& file) { train::write_texts(*own, file); };
-  const auto encoder_of = [stop](const Sentences& sentences) {
-    return [sentences, stop](const text::Tokenizer& tokenizer, const std::vector<std::string>& labels,
-                             int64_t max_length) {
-      return encode_sentences(*sentences, tokenizer, labels, max_length, stop);
-    };
-  };
-  data.encode_train = encoder_of(own);
-  data.encode_valid = encoder_of(held_out);
-  data.require_labels = [held_out](const std::vector<std::string>& labels) {
-    if (held_out) train::require_labels(*held_out, labels);
-  };
   return data;
+}
+
+std::string TagJob::count(const LabelRows& rows) const {
+  return concat(rows.items.size(), " sentences, ", rows.labels(), " tagged words");
 }
 
 }  // namespace qkv::train

@@ -49,29 +49,13 @@ std::vector<Field> own_fields(const LmJob& job) {
 bool is_trained(const std::string& tokenizer) { return tokenizer == kBpe || tokenizer == kChars; }
 
 models::LanguageModelConfig config_of(const LmJob& job, int64_t vocabulary, int32_t start, int32_t end) {
-  try {
+  return with_model_names([&] {
     models::LanguageModelConfig config = job.blocks == LmBlocks::gpt2
                                              ? models::gpt2(job.shape, vocabulary, start, end)
                                              : models::llama(job.shape, vocabulary, start, end);
     config.validate();
     return config;
-  } catch (const UsageError& error) {
-    throw UsageError(concat(kModelFields, error.what()));
-  }
-}
-
-// The settings of the folder's model, for the record.
-models::ModelShape shape_of(const models::LanguageModelConfig& config) {
-  const nn::LayerOptions& layer = config.decoder.layer;
-  return {.layers = config.decoder.layers,
-          .d_model = layer.d_model,
-          .heads = layer.heads,
-          .key_heads = layer.key_heads,
-          .d_ff = layer.d_ff,
-          .max_positions = config.max_positions,
-          .dropout = layer.dropout,
-          .attention_dropout = layer.attention_dropout,
-          .drop_path = config.decoder.drop_path};
+  });
 }
 
 struct Texts {
@@ -178,14 +162,17 @@ void LmJob::use_preset(std::string_view name) {
            .attention_dropout = 0};
 }
 
-void LmJob::complete(const std::set<std::string>& given) {
+void LmJob::complete_task(const std::set<std::string>& given) {
   if (!from.empty()) {
-    refuse_settings_of_folder(given, "tokenizer.");
+    refuse_settings_of_folder(given, {"tokenizer."});
     const models::ModelShape wanted = shape;
-    shape = shape_of(StartFolder(from, models::FolderKind::language, {}, false).language_model_config());
+    const models::LanguageModelConfig own =
+        StartFolder(from, models::FolderKind::language, {}, /*resumes=*/false).language_model_config();
+    shape = shape_of(own.decoder, own.max_positions);
     take_given(shape, wanted, given);
     corpus.tokenizer = field_text(from);
     if (!given.contains("schedule.learning_rate")) options.schedule.learning_rate = 5e-5f;
+    limit_fine_tuning(options, given);
     return;
   }
   if (corpus.tokenizer == kChars && !given.contains("data.documents"))
@@ -193,6 +180,13 @@ void LmJob::complete(const std::set<std::string>& given) {
   if (!is_trained(corpus.tokenizer)) corpus.tokenizer = field_text(std::filesystem::path(corpus.tokenizer));
   if (blocks == LmBlocks::llama && !given.contains("model.d_ff"))
     shape.d_ff = (8 * shape.d_model / 3 + 31) / 32 * 32;  // as many weights as two matrices of 4 d_model
+}
+
+void LmJob::refuse_unused(const std::set<std::string>& given) const {
+  if (corpus.tokenizer != kBpe)
+    refuse_given(given, {"tokenizer.vocab_size"}, "without tokenizer.source = bpe");
+  if (!corpus.valid.empty() && corpus.valid_share > 0)
+    refuse_given(given, {"data.valid_share"}, "with data.valid");
 }
 
 void LmJob::check() const {
@@ -273,14 +267,8 @@ bool LmJob::set_field(std::string_view name, std::string_view value) {
     parse_field(name, value, words(blocks), blocks);
     return true;
   }
-  if (name.starts_with(kModelFields)) {
-    try {
-      if (models::set_field(shape, name.substr(kModelFields.size()), value)) return true;
-    } catch (const UsageError& error) {
-      throw UsageError(concat(kModelFields, error.what()));
-    }
-  }
-  return train::set_field(task, name, value) || train::set_field(options, name, value) ||
+  return set_model_field(shape, name, value) || train::set_field(task, name, value) ||
+         train::set_field(options, name, value) ||
          set_listed([&](const auto& visit) { visit_job_fields(*this, visit); }, name, value);
 }
 

@@ -48,12 +48,17 @@ struct LmJob : Job {
   std::vector<Field> fields() const override;
   // Those of lm_preset_names().
   void use_preset(std::string_view name) override;
-  // Characters are one document; LLaMA's blocks have d_ff = 8/3 d_model, in multiples of 32. With `from`, the
-  // learning rate is 5e-5; throws UsageError naming a setting that the folder decides.
-  void complete(const std::set<std::string>& given) override;
+  bool has_validation() const override { return !corpus.valid.empty() || corpus.valid_share > 0; }
   void check() const override;
   std::unique_ptr<Task> make_task(bool resumes, TrainObserver& observer,
                                   const std::atomic<bool>* stop) const override;
+
+ private:
+  // Characters are one document; LLaMA's blocks have d_ff = 8/3 d_model, in multiples of 32. With `from`, the
+  // learning rate is 5e-5, and the run has 3 epochs; throws UsageError naming a setting that the folder
+  // decides.
+  void complete_task(const std::set<std::string>& given) override;
+  void refuse_unused(const std::set<std::string>& given) const override;
 };
 
 // models::shape_preset_names(), and "characters": LLaMA's blocks for some millions of characters.

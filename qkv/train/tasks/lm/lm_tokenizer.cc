@@ -103,15 +103,10 @@ LmTokenizer open_lm_tokenizer(const std::filesystem::path& path) {
   LmTokenizer result = with_special_tokens(text::Tokenizer::load(path), path.string());
   const bool is_folder = std::filesystem::is_directory(path);
   const std::filesystem::path folder = is_folder ? path : path.parent_path();
-  const auto take = [&](std::string_view name) {
-    if (!std::filesystem::exists(folder / name)) return false;
-    result.files.emplace_back(name, read_file(folder / name));
-    return true;
-  };
   for (const auto& [name, usual] : kModels) {
-    if ((is_folder || path.filename() == name) && take(name)) break;
+    if ((is_folder || path.filename() == name) && take_file(folder, name, result.files)) break;
   }
-  for (const std::string_view name : kBeside) take(name);
+  for (const std::string_view name : kBeside) take_file(folder, name, result.files);
   return result;
 }
 

@@ -4,11 +4,10 @@
 #include <filesystem>
 #include <optional>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "qkv/data/token_documents.h"
 #include "qkv/text/tokenizer.h"
+#include "qkv/train/tasks/start_folder.h"
 
 namespace qkv::train {
 
@@ -16,8 +15,8 @@ struct LmTokenizer {
   text::Tokenizer tokenizer;
   int32_t start = 0, end = 0;      // the tokens around a document; often the same
   std::optional<int32_t> unknown;  // for characters that the tokenizer cannot express
-  // Names and contents of files: tokenizer.json, or the older ones, and their settings.
-  std::vector<std::pair<std::string, std::string>> files;
+  // tokenizer.json, or the older ones, and their settings.
+  FileContents files;
 };
 
 // The tokenizer of a folder, or in a tokenizer file. Throws the errors of text::Tokenizer::load(), and

@@ -14,8 +14,7 @@ namespace qkv::train {
 //   once), so that the first predictions are the frequencies. Otherwise the embeddings, which are also the
 //   head's weights, learn the frequencies first and all have one large common component.
 // - Learned positions are sinusoids with the deviation of the other embeddings. Random ones know no
-// distances:
-//   attention to neighbours would be learned for each pair of positions separately.
+//   distances: attention to neighbours would be learned for each pair of positions separately.
 // Throws UsageError for a model without that head, DataError for an id outside its vocabulary.
 void initialise_bert(const models::TextEncoder& model, const data::SentenceDocuments& text, uint64_t seed);
 

@@ -2,7 +2,9 @@
 
 #include <array>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <string_view>
+#include <utility>
 
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
@@ -67,11 +69,7 @@ BertTokenizer open_bert_tokenizer(const std::filesystem::path& path) {
                        .files = {}};
   const bool is_folder = std::filesystem::is_directory(path);
   const std::filesystem::path folder = is_folder ? path : path.parent_path();
-  const auto take = [&](std::string_view name) {
-    if (!std::filesystem::exists(folder / name)) return false;
-    result.files.emplace_back(name, read_file(folder / name));
-    return true;
-  };
+  const auto take = [&](std::string_view name) { return take_file(folder, name, result.files); };
   const bool known = (is_folder || path.filename() == kJson) ? take(kJson) || (is_folder && take(kWords))
                                                              : path.filename() == kWords && take(kWords);
   if (!known) {

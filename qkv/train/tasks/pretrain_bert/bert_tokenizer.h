@@ -4,21 +4,20 @@
 #include <atomic>
 #include <cstdint>
 #include <filesystem>
-#include <string>
-#include <utility>
-#include <vector>
+#include <optional>
 
 #include "qkv/data/masking.h"
 #include "qkv/text/tokenizer.h"
 #include "qkv/text/train_tokenizer.h"
+#include "qkv/train/tasks/start_folder.h"
 
 namespace qkv::train {
 
 struct BertTokenizer {
   text::Tokenizer tokenizer;
   data::MaskingVocabulary vocabulary;
-  // Names and contents: tokenizer.json or vocab.txt, and their settings.
-  std::vector<std::pair<std::string, std::string>> files;
+  // tokenizer.json or vocab.txt, and their settings.
+  FileContents files;
 
   // The tokens of the vocabulary, for fingerprints.
   uint64_t fingerprint() const;

@@ -12,8 +12,6 @@
 namespace qkv::train {
 namespace {
 
-constexpr int64_t kWarmupSteps = 200;
-
 // Files may move: their tokens' fingerprint identifies them.
 template <class Job, class Visit>
 void visit_bert_data_fields(Job& job, const Visit& visit) {
@@ -86,7 +84,7 @@ data::SentenceDocuments read_text(const std::filesystem::path& path, const BertT
 
 PretrainBertJob::PretrainBertJob() {
   options.schedule.kind = ScheduleKind::linear;
-  options.schedule.warmup_steps = kWarmupSteps;
+  options.schedule.warmup_steps = 200;
   options.schedule.learning_rate = 1e-3f;
   options.adam.weight_decay = 0.01f;  // Devlin et al. 2019, appendix A.2
   options.best_by = "loss";
@@ -104,30 +102,35 @@ void PretrainBertJob::use_preset(std::string_view name) {
   positions_follow_length_ = true;
 }
 
-void PretrainBertJob::complete(const std::set<std::string>& given) {
-  if (!from.empty()) {
-    refuse_settings_of_folder(given, "vocabulary.");
-    const models::ModelShape wanted = shape;
-    shape = shape_of(open_start(from, {}, /*resumes=*/false).text_encoder_config());
-    take_given(shape, wanted, given);
-    positions_follow_length_ = false;
-    if (!given.contains("train.max_length"))
-      task.segments.max_length = std::min(task.segments.max_length, shape.max_positions);
-    if (!given.contains("schedule.learning_rate")) options.schedule.learning_rate = 5e-5f;
+void PretrainBertJob::complete_task(const std::set<std::string>& given) {
+  if (from.empty()) return;
+  refuse_settings_of_folder(given, {"vocabulary."});
+  const models::ModelShape wanted = shape;
+  const models::TextEncoderConfig own = open_start(from, {}, /*resumes=*/false).text_encoder_config();
+  shape = shape_of(own.encoder, own.max_positions.value_or(0));
+  take_given(shape, wanted, given);
+  positions_follow_length_ = false;
+  if (!given.contains("train.max_length"))
+    task.segments.max_length = std::min(task.segments.max_length, shape.max_positions);
+  if (!given.contains("schedule.learning_rate")) options.schedule.learning_rate = 5e-5f;
+  limit_fine_tuning(options, given);
+}
+
+void PretrainBertJob::refuse_unused(const std::set<std::string>& given) const {
+  if (!vocabulary.tokenizer.empty())
+    refuse_given(given, {"vocabulary.size", "vocabulary.cased"},
+                 "with vocabulary.tokenizer, which has its own");
+  if (task.no_nsp) {
+    refuse_given(given, {"train.short_share", "train.halves", "train.neighbours"},
+                 "with train.no_nsp, which makes no pairs");
   }
-  if (!given.contains("schedule.warmup_steps") && options.max_steps > 0)
-    options.schedule.warmup_steps = std::min(kWarmupSteps, options.max_steps / 10);
 }
 
 void PretrainBertJob::check() const {
   if (train.empty()) throw UsageError("data.train: expected a file of training text, found none");
   trainer_options().validate();
   task.validate();
-  try {
-    shape.validate();
-  } catch (const UsageError& error) {
-    throw UsageError(concat(kModelFields, error.what()));
-  }
+  validate_model(shape);
   if (shape.max_positions < task.segments.max_length) {
     throw UsageError(concat("model.max_positions: expected at least train.max_length = ",
                             task.segments.max_length, ", found ", shape.max_positions));
@@ -186,11 +189,7 @@ bool PretrainBertJob::set_field(std::string_view name, std::string_view value) {
   if (set_listed([&](const auto& visit) { visit_bert_data_fields(*this, visit); }, name, value)) return true;
   if (name.starts_with(kModelFields)) {
     if (name == "model.max_positions") positions_follow_length_ = false;
-    try {
-      return models::set_field(shape, name.substr(kModelFields.size()), value);
-    } catch (const UsageError& error) {
-      throw UsageError(concat(kModelFields, error.what()));
-    }
+    return set_model_field(shape, name, value);
   }
   const bool is_of_task = train::set_field(task, name, value);
   if (positions_follow_length_) shape.max_positions = task.segments.max_length;

@@ -42,15 +42,18 @@ struct PretrainBertJob : Job {
   std::vector<Field> fields() const override;
   // model.max_positions is then train.max_length until it is set: positions beyond would have no training.
   void use_preset(std::string_view name) override;
-  // Unless given, the warm-up of a run of few steps is a tenth of them. With `from`, the learning rate is
-  // 5e-5; throws UsageError naming a setting that the folder decides.
-  void complete(const std::set<std::string>& given) override;
+  bool has_validation() const override { return !valid.empty(); }
   void check() const override;
   std::unique_ptr<Task> make_task(bool resumes, TrainObserver& observer,
                                   const std::atomic<bool>* stop) const override;
   TrainOptions trainer_options() const override;  // passes d_model to the schedule
 
  private:
+  // With `from`, the learning rate is 5e-5, and the run has 3 epochs; throws UsageError naming a setting that
+  // the folder decides.
+  void complete_task(const std::set<std::string>& given) override;
+  void refuse_unused(const std::set<std::string>& given) const override;
+
   bool positions_follow_length_ = false;  // model.max_positions is train.max_length
 };
 

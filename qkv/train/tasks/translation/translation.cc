@@ -137,9 +137,9 @@ TrainOptions TranslationJob::trainer_options() const {
   return result;
 }
 
-void TranslationJob::complete(const std::set<std::string>& given) {
+void TranslationJob::complete_task(const std::set<std::string>& given) {
   if (!from.empty()) {
-    refuse_settings_of_folder(given, "vocabulary.");
+    refuse_settings_of_folder(given, {"vocabulary."});
     const models::TransformerConfig wanted = config;
     config = StartFolder(from, models::FolderKind::translation, {}, /*resumes=*/false).transformer_config();
     take_given(config, wanted, given);
@@ -147,6 +147,14 @@ void TranslationJob::complete(const std::set<std::string>& given) {
     return;
   }
   if (vocabulary.separate && !given.contains("model.tying")) config.tying = models::Tying::two_way;
+}
+
+void TranslationJob::refuse_unused(const std::set<std::string>& given) const {
+  if (vocabulary.model.empty()) return;
+  refuse_given(
+      given,
+      {"vocabulary.size", "vocabulary.kind", "vocabulary.character_coverage", "vocabulary.byte_fallback"},
+      "with vocabulary.model, which has its own");
 }
 
 void TranslationJob::check() const {
@@ -164,11 +172,7 @@ void TranslationJob::check() const {
   }
   some.source_vocabulary = some.target_vocabulary = std::max<int64_t>(vocabulary.size, 4);
   some.eos_id = some.pad_id = some.decoder_start_id = 0;  // replaced by the tokenizer's
-  try {
-    some.validate();
-  } catch (const UsageError& error) {
-    throw UsageError(concat(kModelFields, error.what()));
-  }
+  validate_model(some);
   if (vocabulary.separate && from.empty() && config.shares_embeddings()) {
     throw UsageError("model.tying: expected two_way or none with separate vocabularies, found three_way");
   }
@@ -237,15 +241,9 @@ std::unique_ptr<Task> TranslationJob::make_task(bool resumes, TrainObserver& obs
 }
 
 bool TranslationJob::set_field(std::string_view name, std::string_view value) {
-  if (set_listed([&](const auto& visit) { visit_corpus_fields(*this, visit); }, name, value)) return true;
-  if (name.starts_with(kModelFields)) {
-    try {
-      return models::set_field(config, name.substr(kModelFields.size()), value);
-    } catch (const UsageError& error) {
-      throw UsageError(concat(kModelFields, error.what()));
-    }
-  }
-  return train::set_field(task, name, value) || train::set_field(options, name, value);
+  return set_listed([&](const auto& visit) { visit_corpus_fields(*this, visit); }, name, value) ||
+         set_model_field(config, name, value) || train::set_field(task, name, value) ||
+         train::set_field(options, name, value);
 }
 
 std::vector<Field> TranslationJob::fields() const {

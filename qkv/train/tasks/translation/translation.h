@@ -47,12 +47,16 @@ struct TranslationJob : Job {
   bool set_field(std::string_view name, std::string_view value) override;
   std::vector<Field> fields() const override;
   void use_preset(std::string_view name) override { config = models::preset(name); }
-  // With `from`, the settings of fine-tuning; throws UsageError naming a setting that the folder decides.
-  void complete(const std::set<std::string>& given) override;
+  bool has_validation() const override { return !valid.source.empty(); }
   void check() const override;
   std::unique_ptr<Task> make_task(bool resumes, TrainObserver& observer,
                                   const std::atomic<bool>* stop) const override;
   TrainOptions trainer_options() const override;  // passes d_model to the schedule
+
+ private:
+  // With `from`, the settings of fine-tuning; throws UsageError naming a setting that the folder decides.
+  void complete_task(const std::set<std::string>& given) override;
+  void refuse_unused(const std::set<std::string>& given) const override;
 };
 
 }  // namespace qkv::train

@@ -52,10 +52,6 @@ class TranslationBatches : public BatchStream {
   text::SpecialIds special_;
 };
 
-void require(const char* name, double value, bool holds, const char* expected) {
-  if (!holds) throw UsageError(concat(name, ": expected ", expected, ", found ", value));
-}
-
 }  // namespace
 
 bool set_field(TranslationOptions& options, std::string_view name, std::string_view value) {
@@ -67,15 +63,14 @@ std::vector<Field> fields(const TranslationOptions& options) {
 }
 
 void TranslationOptions::validate() const {
-  const auto whole = [](int64_t value) { return static_cast<double>(value); };
-  require("train.batch_tokens", whole(batch_tokens), batch_tokens >= 1, "1 or more");
-  require("train.max_length", whole(max_length), max_length >= 1, "1 or more");
-  require("train.sort_window", whole(sort_window), sort_window >= 1, "1 or more");
-  require("train.label_smoothing", static_cast<double>(label_smoothing),
-          label_smoothing >= 0 && label_smoothing < 1, "0 to below 1");
-  require("train.bleu_every", whole(bleu_every), bleu_every >= 0, "0 or more");
-  require("train.bleu_sentences", whole(bleu_sentences), bleu_sentences >= 0, "0 or more");
-  require("train.bleu_beam", whole(bleu_beam), bleu_beam >= 1 && bleu_beam <= 64, "1 to 64");
+  require_setting("train.batch_tokens", batch_tokens, batch_tokens >= 1, "1 or more");
+  require_setting("train.max_length", max_length, max_length >= 1, "1 or more");
+  require_setting("train.sort_window", sort_window, sort_window >= 1, "1 or more");
+  require_setting("train.label_smoothing", label_smoothing, label_smoothing >= 0 && label_smoothing < 1,
+                  "0 to below 1");
+  require_setting("train.bleu_every", bleu_every, bleu_every >= 0, "0 or more");
+  require_setting("train.bleu_sentences", bleu_sentences, bleu_sentences >= 0, "0 or more");
+  require_setting("train.bleu_beam", bleu_beam, bleu_beam >= 1 && bleu_beam <= 64, "1 to 64");
 }
 
 TranslationTask::TranslationTask(Inputs inputs)
