@@ -71,7 +71,7 @@ bool Command::has_option(const std::string& name) const { return app_->get_optio
 Command* add_command(Command& parent, const std::string& name, const std::string& description,
                      const std::string& example) {
   Command* command = parent.add_subcommand(name, description);
-  command->footer("\nExample:\n  " + example);
+  command->footer("Example:\n  " + example);
   return command;
 }
 

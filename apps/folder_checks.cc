@@ -1,5 +1,6 @@
 #include "apps/folder_checks.h"
 
+#include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -57,6 +58,8 @@ void verify_folder_weights(const std::string& folder, bool json) {
 }
 
 void self_test_folder(const std::string& folder, bool json) {
+  if (!std::filesystem::is_directory(folder))
+    throw IoError(concat("model folder ", folder, ": there is no such folder"));
   const pipelines::ProofReport report = pipelines::check_proof(folder);
   if (json) {
     std::cout << Json{{"model", folder},

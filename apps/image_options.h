@@ -28,7 +28,7 @@ inline pipelines::ImageEncoderOptions image_options(const ImageArguments& argume
 
 // For text models. Throws UsageError.
 inline void require_no_images(const ImageArguments& arguments) {
-  if (arguments.side) throw UsageError("--image-size: expected an image model, found a text model");
+  if (arguments.side) throw UsageError("--image-size: only for image models");
 }
 
 }  // namespace qkv::apps

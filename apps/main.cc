@@ -45,7 +45,7 @@ void declare(CLI::App& program, Command& commands) {
   program.require_subcommand(1);
   program.formatter(std::make_shared<OneLineEach>());  // before the commands, which inherit it
   program.footer(
-      "\nExample:\n  qkv demo --out demo && echo 'forty-two' | qkv translate demo\n\n'qkv COMMAND --help' "
+      "Example:\n  qkv demo --out demo && echo 'forty-two' | qkv translate demo\n\n'qkv COMMAND --help' "
       "explains a command.");
 #define QKV_ADD(NAME) add_##NAME(commands);
   QKV_COMMANDS(QKV_ADD)

@@ -42,7 +42,7 @@ void handle_out_of_memory() {
 
 }  // namespace qkv::apps
 
-// oneDNN 2.7 constructs objects in memory from this function without checking it, where no handler is asked.
+// oneDNN 2.6 constructs objects in memory from this function without checking it, where no handler is asked.
 // Sanitizers have a function of their own.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 extern "C" int posix_memalign(void** block, size_t alignment, size_t size) noexcept {

@@ -32,30 +32,42 @@ std::vector<std::string> option_names(const CLI::App& command) {
   return names;
 }
 
+const CLI::App* command_named(const CLI::App& app, const std::string& name) {
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+    if (command->get_name() == name) return command;
+  return nullptr;
+}
+
+bool looks_like_option(const std::string& word) { return word.size() > 1 && word.starts_with("-"); }
+
+std::string message_of_no_option(const CLI::App& app, const std::string& word) {
+  const std::string name = word.substr(0, word.find('='));
+  return concat("expected an option of ", full_name(app), ", found ", name,
+                suggestion(name, option_names(app)));
+}
+
+std::string message_of_no_command(const CLI::App& app, const std::string& word) {
+  const std::string meant = suggestion(word, command_names(app));
+  return concat("expected a command of ", full_name(app), ", found '", word, "'",
+                meant.empty() ? concat("; '", full_name(app), " --help' lists them") : meant);
+}
+
 // The first unknown word; empty: none.
 std::string message_of_unknown(const CLI::App& command) {
   for (const std::string& word : command.remaining()) {
-    const std::vector<std::string> commands = command_names(command);
-    if (word.size() > 1 && word.starts_with("-")) {
-      const std::string name = word.substr(0, word.find('='));
-      return concat("expected an option of ", full_name(command), ", found ", name,
-                    suggestion(name, option_names(command)));
-    }
-    if (!commands.empty()) {
-      const std::string meant = suggestion(word, commands);
-      return concat("expected a command of ", full_name(command), ", found '", word, "'",
-                    meant.empty() ? concat("; '", full_name(command), " --help' lists them") : meant);
-    }
+    if (looks_like_option(word)) return message_of_no_option(command, word);
+    if (!command_names(command).empty()) return message_of_no_command(command, word);
     return concat("expected no further argument, found '", word, "'");
   }
   return {};
 }
 
-// "--src FILE", or an argument's name.
+// "--src FILE", "the argument 'model' (DIR)", or "the argument FILE".
 std::string written(const CLI::Option& option) {
-  const std::string name = option.get_name();
-  return name.starts_with("-") && option.get_type_size() != 0 ? concat(name, " ", option.get_type_name())
-                                                              : name;
+  const std::string name = option.get_name(), type = option.get_type_name();
+  if (!name.starts_with("-"))
+    return name == type ? concat("the argument ", name) : concat("the argument '", name, "' (", type, ")");
+  return option.get_type_size() != 0 ? concat(name, " ", type) : name;
 }
 
 // The first missing required option or command.
@@ -92,6 +104,30 @@ std::string message_of(const CLI::App& command, const CLI::ParseError& error) {
   return what;
 }
 
+UsageError usage_error(const CLI::App& command, const std::string& message) {
+  const std::string help = concat("'", full_name(command), " --help'");
+  return UsageError(message.find(help) == message.npos ? concat(message, "\nSee ", help, ".") : message);
+}
+
+// Throws UsageError if the word in a command's place is none, or an option before it. CLI11 would pass it by
+// and take a later argument for the command ("demo" in `qkv translat demo`).
+void require_commands(const CLI::App& program, const std::vector<std::string>& arguments) {
+  const CLI::App* app = &program;
+  for (size_t i = 0; i < arguments.size() && !command_names(*app).empty(); ++i) {
+    const std::string& word = arguments[i];
+    if (looks_like_option(word)) {
+      const CLI::Option* option = app->get_option_no_throw(word.substr(0, word.find('=')));
+      if (option == nullptr) throw usage_error(*app, message_of_no_option(*app, word));
+      if (option == app->get_help_ptr() || option == app->get_version_ptr()) return;
+      if (option->get_type_size() != 0 && word.find('=') == word.npos) ++i;  // its value
+      continue;
+    }
+    const CLI::App* command = command_named(*app, word);
+    if (command == nullptr) throw usage_error(*app, message_of_no_command(*app, word));
+    app = command;
+  }
+}
+
 }  // namespace
 
 int parse_and_run(CLI::App& program, int argc, char** argv) {
@@ -101,6 +137,7 @@ int parse_and_run(CLI::App& program, int argc, char** argv) {
     return kUsage;
   }
   std::vector<std::string> arguments = with_config_first({argv + 1, argv + argc});
+  require_commands(program, arguments);
   std::ranges::reverse(arguments);  // CLI11 expects the arguments in reverse order
   try {
     program.parse(std::move(arguments));
@@ -108,7 +145,7 @@ int parse_and_run(CLI::App& program, int argc, char** argv) {
     return program.exit(asked, std::cout, std::cerr);
   } catch (const CLI::ParseError& error) {
     const CLI::App& command = innermost(program);
-    throw UsageError(concat(message_of(command, error), "\nSee '", full_name(command), " --help'."));
+    throw usage_error(command, message_of(command, error));
   }
   return 0;
 }

@@ -148,7 +148,7 @@ TEST(FamilyCommands, EmbedDoesWhatAFolderOfSentenceTransformersSays) {
                  {"modules.json: [0].path: ", "../elsewhere"});
   EXPECT_FALSE(std::filesystem::exists(kept + "-not"));
   expect_failure(run_qkv({"embed", folder("vit_base"), "--prompt", "a"}, {.input = "x\n"}), 2,
-                 {"--prompt", "an image model"});
+                 {"--prompt", "only for text models"});
 }
 
 class LanguageCommands : public ::testing::TestWithParam<std::string> {};
@@ -397,12 +397,13 @@ TEST(FamilyCommands, AttentionOfAPairAndOfATranslation) {
     EXPECT_LT(source.get<size_t>(), translation["source_tokens"].size());
 
   const std::string out = (scratch / "a.json").string();
-  expect_failure(run_qkv({"attention", marian, "--source", "a", "--tile", "2", "--out", out}), 2, {"--tile"});
+  expect_failure(run_qkv({"attention", marian, "--source", "a", "--tile", "2", "--out", out}), 2,
+                 {"--tile: not for encoder-decoders"});
   expect_failure(run_qkv({"attention", folder("llama"), "--source", "a", "--tile", "-2", "--out", out}), 2,
                  {"tile", "-2"});
   for (const std::string& other : {folder("llama"), marian}) {
     expect_failure(run_qkv({"attention", other, "--source", "a", "--pair", "b", "--out", out}), 2,
-                   {"--pair"});
+                   {"--pair: only for text encoders"});
   }
 }
 

@@ -69,6 +69,8 @@ TEST_F(FolderChecks, SelfTestNamesWhatHasChanged) {
   EXPECT_EQ(json::parse(printed.out)["good"], false);
   expect_failure(run_qkv({"self-test", (kHub / "gpt2").string()}), 1,
                  {"qkv_proof.json", "expected the proof"});
+  expect_failure(run_qkv({"self-test", "/nonexistent"}), 1,
+                 {"model folder /nonexistent: there is no such folder"});
 }
 
 // Numbers of other instruction sets are within what rounding can do.

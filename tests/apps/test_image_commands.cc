@@ -164,7 +164,7 @@ TEST(ImageCommand, AttentionWantsWhatTheModelReads) {
   const std::string out = (scratch / "a.html").string();
   expect_failure(run_qkv({"attention", folder("vit_images"), "--source", "a", "--out", out}), 2, {"--image"});
   expect_failure(run_qkv({"attention", folder("bert_texts"), "--image", image_file("rgb.png"), "--out", out}),
-                 2, {"--image", "reads text"});
+                 2, {"--image", "only for image models"});
   expect_failure(run_qkv({"attention", folder("bert_texts"), "--out", out}), 2, {"--source"});
   expect_failure(run_qkv({"attention", folder("vit_images"), "--image", "/nowhere.png", "--out", out}), 1,
                  {"/nowhere.png"});
@@ -175,13 +175,17 @@ TEST(ImageCommand, AttentionWantsWhatTheModelReads) {
 
 TEST(ImageCommand, RefusesWhatDoesNotFit) {
   const RunOptions line{.input = image_file("rgb.png") + "\n"};
-  expect_failure(run_qkv({"classify", folder("vit_images"), "--pairs"}, line), 2, {"--pairs"});
+  expect_failure(run_qkv({"classify", folder("vit_images"), "--pairs"}, line), 2,
+                 {"--pairs: only for text models"});
   expect_failure(run_qkv({"classify", folder("vit_images"), "--top", "0"}, line), 2, {"--top"});
   expect_failure(run_qkv({"classify", folder("bert_texts"), "--image-size", "12"}, line), 2,
-                 {"--image-size"});
+                 {"--image-size: only for image models"});
   expect_failure(run_qkv({"classify", folder("vit_base")}, line), 1, {"preprocessor_config.json"});
   expect_failure(run_qkv({"embed", folder("vit_images"), "--pool", "pooler"}, line), 2, {"a pooler"});
   expect_failure(run_qkv({"embed", folder("bert_texts"), "--image-size", "12"}, line), 2, {"--image-size"});
+  const Outcome prompt = run_qkv({"embed", folder("vit_images"), "--prompt", "x"}, line);
+  expect_failure(prompt, 2, {"--prompt: only for text models"});
+  EXPECT_EQ(prompt.err.find("--max-length"), std::string::npos) << prompt.err;
   const Scratch copy;
   std::filesystem::copy(folder("vit_images"), copy.path(), std::filesystem::copy_options::recursive);
   copy.write("preprocessor_config.json", R"({"size": 16})");

@@ -56,25 +56,21 @@ void require_input(const AttentionArguments& arguments) {
   const models::FolderKind kind = models::folder_kind(arguments.model);
   const bool reads_images = kind == models::FolderKind::image;
   const auto require_none = [&](const char* option, const std::string& value, models::FolderKind reader,
-                                const char* why) {
-    if (value.empty() || kind == reader) return;
-    throw UsageError(concat(option, ": expected none, because ", arguments.model, why, ", found one"));
+                                const char* readers) {
+    if (!value.empty() && kind != reader) throw UsageError(concat(option, ": only for ", readers));
   };
   if (reads_images && (!arguments.image || arguments.source)) {
     throw UsageError(concat("--image: expected a PNG or JPEG file and no text, because ", arguments.model,
                             " is an image model, found ", arguments.image ? "both" : "none"));
   }
-  if (!reads_images && (arguments.image || arguments.images.side)) {
-    throw UsageError(
-        concat("--image, --image-size: expected none, because ", arguments.model, " reads text"));
-  }
+  if (!reads_images && arguments.image) throw UsageError("--image: only for image models");
+  if (!reads_images) require_no_images(arguments.images);
   if (!reads_images && !arguments.source) throw UsageError("--source: expected a text, found none");
   if (arguments.tile && (reads_images || kind == models::FolderKind::translation)) {
-    throw UsageError(concat("--tile: expected none, because ", arguments.model,
-                            reads_images ? " reads images" : " translates", ", found ", *arguments.tile));
+    throw UsageError(concat("--tile: not for ", reads_images ? "image models" : "encoder-decoders"));
   }
-  require_none("--target", arguments.target, models::FolderKind::translation, " does not translate");
-  require_none("--pair", arguments.pair, models::FolderKind::encoder, " is no text encoder");
+  require_none("--target", arguments.target, models::FolderKind::translation, "encoder-decoders");
+  require_none("--pair", arguments.pair, models::FolderKind::encoder, "text encoders");
 }
 
 void write_attention(const AttentionArguments& arguments) {
@@ -109,7 +105,7 @@ void add_attention(Command& app) {
              "Second text, which the model reads after the source; text encoders only (default: none)");
   add_option(
       *command, "--tile", arguments->tile, "TOKENS",
-      "Draw runs of this many tokens as one query and one key; 1: each token; 0: each token up to 256, "
+      "Draw runs of this many tokens as one query and one key; 1: each token; 0: each token up to 256,\n"
       "beyond 128 tiles; language models and text encoders only (default: 0)");
   add_option(*command, "--image", arguments->image, "FILE",
              "PNG or JPEG file that the model reads; image models only (default: none)");

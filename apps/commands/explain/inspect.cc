@@ -27,6 +27,7 @@ struct InspectArguments {
   explain::FeedForwardCostOptions feed_forward;
   int64_t length = 32;
   bool no_bias = false, no_output_projection = false, json = false, verify = false;
+  std::vector<std::pair<const char*, const Option*>> of_runs;  // options of the forward run
 };
 
 nlohmann::ordered_json json_of(const explain::Cost& cost, DType dtype) {
@@ -68,7 +69,7 @@ void set_fields(models::TransformerConfig& config, const std::vector<std::string
   for (const std::string& set : sets) {
     const size_t equals = set.find('=');
     if (equals == std::string::npos || equals == 0)
-      throw UsageError(concat("--set: expected KEY=VALUE, found '", set, "'"));
+      throw UsageError(concat("--set: expected FIELD=VALUE, found '", set, "'"));
     std::string name = set.substr(0, equals);
     if (name.starts_with("model.")) name = name.substr(6);  // as in qkv train
     if (models::set_field(config, name, set.substr(equals + 1))) continue;
@@ -126,9 +127,28 @@ void inspect_parts(const InspectArguments& arguments, const Model& model) {
   std::cout << table_text(rows);
 }
 
+// The other models' parameters are counted, not the cost of a run.
+void require_no_run(const InspectArguments& arguments) {
+  for (const auto& [name, option] : arguments.of_runs) {
+    if (option->count() > 0) throw UsageError(concat(name, ": only for encoder-decoders"));
+  }
+}
+
+// The fields' values as text, d_k and d_v as the widths that a 0 stands for.
+std::vector<std::vector<std::string>> field_rows(const models::TransformerConfig& config) {
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& [name, value] : models::fields(config)) {
+    const bool follows = (name == "d_k" || name == "d_v") && value == "0";
+    rows.push_back({"  " + name, follows ? std::to_string(config.d_model / config.heads) : value});
+  }
+  return rows;
+}
+
 void inspect_model(const InspectArguments& arguments) {
   if (!arguments.model.empty()) {
-    switch (models::folder_kind(arguments.model)) {
+    const models::FolderKind kind = models::folder_kind(arguments.model);
+    if (kind != models::FolderKind::translation) require_no_run(arguments);
+    switch (kind) {
       case models::FolderKind::language:
         return inspect_parts(arguments, *models::load_language_model(arguments.model, arguments.load));
       case models::FolderKind::encoder:
@@ -159,8 +179,7 @@ void inspect_model(const InspectArguments& arguments) {
   }
   const Style style = Style::for_stdout();
   std::cout << style.bold(arguments.model.empty() ? "preset " + arguments.preset : arguments.model) << '\n';
-  std::vector<std::vector<std::string>> rows;
-  for (const auto& [name, value] : models::fields(config)) rows.push_back({"  " + name, value});
+  std::vector<std::vector<std::string>> rows = field_rows(config);
   rows.push_back({"  dtype", weight_dtype_name(dtype)});
   std::cout << table_text(rows) << '\n'
             << style.bold(concat("one forward run: batch ", workload.batch, ", ", workload.source_length,
@@ -266,7 +285,12 @@ void add_inspect(Command& app) {
                              "A single layer (default: none)");
   preset->excludes(model);
   layer->excludes(model)->excludes(preset);
-  add_option(*command, "--batch", a.workload.batch, "N", "Sequences in a batch");
+  const auto of_run = [&](const char* name, int64_t& value, const char* type, const char* help) {
+    Option* option = add_option(*command, name, value, type, help);
+    a.of_runs.emplace_back(name, option);
+    return option;
+  };
+  of_run("--batch", a.workload.batch, "N", "Sequences in a batch");
   add_dtype_option(*command, a.load.dtype);
   command->add_flag("--json", a.json, "Print one JSON object");
   command
@@ -276,16 +300,16 @@ void add_inspect(Command& app) {
       ->needs(model);
 
   constexpr const char* kModel = "For models";
-  add_option(*command, "--src-len", a.workload.source_length, "TOKENS", "Tokens of each source")
+  of_run("--src-len", a.workload.source_length, "TOKENS", "Tokens of each source")
       ->excludes(layer)
       ->group(kModel);
-  add_option(*command, "--tgt-len", a.workload.target_length, "TOKENS", "Tokens of each target")
+  of_run("--tgt-len", a.workload.target_length, "TOKENS", "Tokens of each target")
       ->excludes(layer)
       ->group(kModel);
   add_option(*command, "--vocab", a.vocabulary, "TOKENS", "Size of the joint vocabulary")
       ->needs(preset)
       ->group(kModel);
-  add_option(*command, "--set", a.sets, "KEY=VALUE",
+  add_option(*command, "--set", a.sets, "FIELD=VALUE",
              "A field of the model; may be given several times (default: the preset's)")
       ->needs(preset)
       ->group(kModel);

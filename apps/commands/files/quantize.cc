@@ -1,12 +1,15 @@
 // qkv quantize
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <vector>
 
 #include "apps/cli/messages.h"
 #include "apps/command.h"
 #include "apps/terminal.h"
 #include "qkv/base/files.h"
+#include "qkv/io/safetensors.h"
 #include "qkv/models/hub/copies.h"
 #include "qkv/ops/quantize.h"
 #include "qkv/pipelines/proof/proof.h"
@@ -21,19 +24,34 @@ struct QuantizeArguments {
 };
 
 // One file, or shards.
-int64_t weight_bytes(const std::filesystem::path& folder) {
-  int64_t bytes = 0;
+std::vector<std::filesystem::path> weight_files(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> files;
   for (const std::filesystem::path& path : files_in(folder)) {
     const std::string name = path.filename().string();
-    if (name.starts_with("model") && name.ends_with(".safetensors")) {
-      bytes += static_cast<int64_t>(std::filesystem::file_size(path));
-    }
+    if (name.starts_with("model") && name.ends_with(".safetensors")) files.push_back(path);
   }
+  return files;
+}
+
+int64_t weight_bytes(const std::filesystem::path& folder) {
+  int64_t bytes = 0;
+  for (const std::filesystem::path& path : weight_files(folder))
+    bytes += static_cast<int64_t>(std::filesystem::file_size(path));
   return bytes;
+}
+
+bool holds_rounded_weights(const std::filesystem::path& folder) {
+  return std::ranges::any_of(weight_files(folder), [](const std::filesystem::path& path) {
+    const io::SafetensorsFile file(path);
+    return std::ranges::any_of(file.names(), [&](const std::string& name) {
+      return file.dtype(name) == "BF16" || file.dtype(name) == "I8";
+    });
+  });
 }
 
 void quantize(const QuantizeArguments& arguments) {
   const int64_t before = weight_bytes(arguments.model);
+  const bool rounded = holds_rounded_weights(arguments.model);
   int64_t after = 0;
   bool proved = false;
   // Inside, so that an error leaves no folder that a second attempt would reject.
@@ -47,7 +65,9 @@ void quantize(const QuantizeArguments& arguments) {
   if (!proved)
     say(concat("no ", pipelines::kProofFile,
                ": the folder has no tokenizer or preprocessing to run the model with"));
-  if (after > before) say("the copy is larger but no more precise, because the weights were already rounded");
+  if (after <= before) return;
+  say(concat("the copy is larger than the original",
+             rounded ? ", but no more precise, because the original's weights were already rounded" : ""));
 }
 
 }  // namespace
@@ -55,12 +75,10 @@ void quantize(const QuantizeArguments& arguments) {
 void add_quantize(Command& app) {
   Command* command = add_command(
       app, "quantize",
-      "Write a copy of a model folder with smaller weights, which take less memory and time to "
-      "read: bf16 (half\n"
-      "of f32) or int8 (a quarter, with a scale for each output). A bf16 folder also opens in "
-      "transformers; an\n"
-      "int8 folder is qkv's own. Neither can be trained further. Measure the loss of quality with "
-      "qkv evaluate.",
+      "Write a copy of a model folder with smaller weights: bf16 (half of f32) or int8 (a quarter, with a\n"
+      "scale for each output). They take less memory and time to read. A bf16 folder also opens in\n"
+      "transformers; an int8 folder is qkv's own. Training may start from either (--from), from the\n"
+      "rounded weights; the original is a better start. Measure the loss of quality with qkv evaluate.",
       "qkv quantize model --dtype int8 --out model-int8 && qkv translate model-int8 < test.en");
   const auto arguments = std::make_shared<QuantizeArguments>();
   add_option(*command, "model", arguments->model, "DIR", "Model folder")->required();

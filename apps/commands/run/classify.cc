@@ -43,9 +43,7 @@ void classify_lines(const ClassifyArguments& arguments, const Run& run) {
 void classify(const ClassifyArguments& arguments) {
   const auto& [model, load, json, chunk_lines] = arguments.lines;
   if (models::folder_kind(model) == models::FolderKind::image) {
-    if (arguments.options.pairs) {
-      throw UsageError("--pairs: expected a text model, found an image model");
-    }
+    if (arguments.options.pairs) throw UsageError("--pairs: only for text models");
     const pipelines::ImageClassifier classifier(model, image_options(arguments.images), load);
     return classify_lines(arguments, [&](auto paths) { return classifier(paths); });
   }

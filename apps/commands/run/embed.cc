@@ -56,9 +56,8 @@ void embed_lines(const EmbedArguments& arguments, const Run& run) {
 void embed(const EmbedArguments& arguments) {
   const auto& [model, load, json, chunk_lines] = arguments.lines;
   if (models::folder_kind(model) == models::FolderKind::image) {
-    if (arguments.max_length || arguments.prompt) {
-      throw UsageError("--max-length, --prompt: expected a text model, found an image model");
-    }
+    if (arguments.max_length) throw UsageError("--max-length: only for text models");
+    if (arguments.prompt) throw UsageError("--prompt: only for text models");
     const pipelines::ImageEmbedder embedder(model, image_options(arguments.images), load);
     const pipelines::EmbedOptions options = vector_options(arguments, {});
     return embed_lines(arguments, [&](auto paths) { return embedder(paths, options); });

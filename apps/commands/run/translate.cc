@@ -68,8 +68,8 @@ void print(const pipelines::Line& line, const Translation& translation, int nbes
            const TranslateArguments& arguments) {
   if (!translation.error.empty()) report_line(line.number, translation.error);
   if (translation.truncated) {
-    report_line(line.number,
-                concat("only the first tokens of ", translation.source_tokens, " were translated"));
+    report_line(line.number, concat("only the first ", translation.source_pieces.size(), " of ",
+                                    translation.source_tokens, " source tokens were translated"));
   }
   if (arguments.lines.json) {
     std::cout << pipelines::with_line(line.number, to_json(translation, arguments.fields)) << '\n';
@@ -119,9 +119,9 @@ void add_translate(Command& app) {
   Command* command = add_command(
       app, "translate",
       "Translate text from stdin to stdout, line by line. The model is an encoder-decoder (marian, t5,\n"
-      "and what 'qkv train' writes). An empty line gives an empty line. A line that is not UTF-8 or too\n"
-      "long gives an empty line and a message on stderr; the others are translated, and the exit status\n"
-      "is 1. Results depend neither on batches nor on threads.",
+      "and what 'qkv train translation' writes). An empty line gives an empty line. A line that is not\n"
+      "UTF-8 or too long gives an empty line and a message on stderr; the others are translated, and the\n"
+      "exit status is 1. Results depend neither on batches nor on threads.",
       "qkv translate model < test.en > test.de");
   const auto arguments = std::make_shared<TranslateArguments>();
   add_line_options(*command, arguments->lines);

@@ -77,6 +77,7 @@ TEST(CommandLine, EveryCommandExplainsItselfWithAnExample) {
     EXPECT_EQ(help.err, "") << spoken(command);
     EXPECT_NE(help.out.find("Usage: qkv"), std::string::npos) << spoken(command) << help.out;
     EXPECT_NE(help.out.find("Example:\n  "), std::string::npos) << spoken(command) << help.out;
+    EXPECT_EQ(help.out.find("\n\n\nExample"), std::string::npos) << spoken(command) << help.out;
   }
 }
 
@@ -171,6 +172,15 @@ TEST(CommandLine, SuggestsWhatWasMeant) {
     expect_failure(run_qkv(arguments), 2, {"qkv: " + message});
   };
   expect({"tarnslate"}, "expected a command of qkv, found 'tarnslate'; did you mean 'translate'?");
+  // A command's name among the arguments is not taken for the command.
+  expect({"translat", "demo"}, "expected a command of qkv, found 'translat'; did you mean 'translate'?");
+  expect({"--config", "translate", "tarnslate", "demo"},
+         "expected a command of qkv, found 'tarnslate'; did you mean 'translate'?");
+  expect({"evaluate", "tga", "classify"},
+         "expected a command of qkv evaluate, found 'tga'; did you mean 'tag'?");
+  expect({"train", "--max-steps", "3", "imge", "--out", "embed"},
+         "expected a command of qkv train, found 'imge'; did you mean 'image'?");
+  expect({"--confg", "file", "demo"}, "expected an option of qkv, found --confg; did you mean '--config'?");
   expect({"train", "translaton"},
          "expected a command of qkv train, found 'translaton'; did you mean 'translation'?");
   expect({"translate", "model", "--bem", "4"},
@@ -198,11 +208,16 @@ TEST(CommandLine, NamesWhatIsMissingTooMuchOrNoNumber) {
                          const std::string& command) {
     expect_failure(run_qkv(arguments), 2, {"qkv: " + message + "\nSee '" + command + " --help'.\n"});
   };
-  expect({"translate"}, "expected model, found none", "qkv translate");
+  expect({"translate"}, "expected the argument 'model' (DIR), found none", "qkv translate");
+  expect({"train-tokenizer", "--out", "a"}, "expected the argument FILE, found none", "qkv train-tokenizer");
   expect({"translate", ""}, "model: expected DIR, found an empty text", "qkv translate");
   expect({"bleu", "a", "b", "--config", "", "--json"}, "--config: expected FILE, found an empty text",
          "qkv bleu");
-  expect({"evaluate"}, "expected a command, found none; 'qkv evaluate --help' lists them", "qkv evaluate");
+  for (const auto& group : std::vector<std::vector<std::string>>{{"evaluate"}, {"evaluate", "predict"}}) {
+    const Outcome outcome = run_qkv(group);
+    expect_failure(outcome, 2, {"; 'qkv evaluate --help' lists them\n"});
+    EXPECT_EQ(count_lines_of(outcome.err), 1u) << "a single hint: " << outcome.err;
+  }
   expect({"evaluate", "translation", "model", "--src", "a"}, "expected --ref FILE, found none",
          "qkv evaluate translation");
   expect({"translate", "model", "more"}, "expected no further argument, found 'more'", "qkv translate");
@@ -246,6 +261,26 @@ TEST(Inspect, CountsAnAttentionLayer) {
   for (const char* part : {"q_proj", "k_proj", "v_proj", "scores", "weighted_sum", "out_proj"})
     EXPECT_NE(whole.out.find(concat("\"name\": \"", part, "\"")), std::string::npos) << part;
   EXPECT_EQ(without.out.find("out_proj"), std::string::npos) << without.out;
+}
+
+TEST(Inspect, ShowsTheWidthsOfHeads) {
+  const std::string shown = run_qkv({"inspect", "--preset", "base"}).out;
+  for (const char* name : {"  d_k", "  d_v"}) {
+    const size_t at = shown.find(name);
+    ASSERT_NE(at, std::string::npos) << shown;
+    const std::string line = shown.substr(at, shown.find('\n', at) - at);
+    EXPECT_TRUE(line.ends_with(" 64")) << line;
+  }
+}
+
+TEST(Inspect, RefusesOptionsOfARunForModelsWithoutItsCost) {
+  const std::string golden = QKV_TEST_DATA "/models/golden/";
+  for (const char* model : {"bert_texts", "vit_images", "llama"}) {
+    for (const char* option : {"--batch", "--src-len", "--tgt-len"}) {
+      expect_failure(run_qkv({"inspect", golden + model, option, "2"}), 2,
+                     {concat("qkv: ", option, ": only for encoder-decoders")});
+    }
+  }
 }
 
 TEST(Inspect, ListsAPreset) {

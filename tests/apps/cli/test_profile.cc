@@ -66,8 +66,9 @@ TEST_F(ProfileCommand, PrintsTablesAndSavesBatches) {
   const std::string batches = (scratch_ / "batches.jsonl").string();
   const Outcome trained = train("model", {"--profile", "--save-batches", batches});
   ASSERT_EQ(trained.status, 0) << trained.err;
-  for (const char* part :
-       {"time by operation", "linear, backward", "of bandwidth", "total", "packed weights"})
+  // A use without a byte at the peak has no row: whether weights were packed then depends on the processor.
+  for (const char* part : {"time by operation", "linear, backward", "of bandwidth", "peak memory",
+                           "activations", "weights", "gradients", "optimizer", "total", "the process"})
     EXPECT_NE(trained.out.find(part), std::string::npos) << part << trained.out;
   EXPECT_EQ(trained.out.find('\033'), std::string::npos) << "colour in a file";
 
