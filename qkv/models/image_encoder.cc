@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "qkv/base/scope.h"
+#include "qkv/models/patch_dropout.h"
 #include "qkv/models/position_grid.h"
 #include "qkv/models/validate.h"
 #include "qkv/ops/general/prepend.h"
@@ -28,6 +29,34 @@ nn::Parameter vectors(int64_t count, int64_t d_model) {
 
 // 0, 1, ..., period - 1, repeated: i32 [count * period].
 Tensor counted(int64_t count, int64_t period) { return nn::position_ids(Offsets::uniform(count, period)); }
+
+// What the encoder reads: patches [images * patches of each, features], and the positions of all tokens, i32.
+struct Input {
+  Tensor patches, positions;
+  int64_t tokens = 0;  // of each image
+};
+
+// `patches`: all patches of the images, row by row.
+Input without_dropped(const Tensor& patches, int64_t images, int64_t of_image, int64_t own_tokens,
+                      const kernels::Dropout& dropout) {
+  const std::vector<int32_t> kept = kept_patches(images, of_image, dropout);
+  const int64_t each = kept_count(of_image, dropout.rate), tokens = own_tokens + each;
+  const int64_t features = patches.cols();
+  Input input{.patches = Tensor::empty({images * each, features}),
+              .positions = Tensor::empty({images * tokens}, DType::i32),
+              .tokens = tokens};
+  float* rows = input.patches.data();
+  int32_t* positions = input.positions.data<int32_t>();
+  auto patch = kept.begin();
+  for (int64_t image = 0; image < images; ++image) {
+    for (int32_t own = 0; own < own_tokens; ++own) *positions++ = own;
+    for (int64_t i = 0; i < each; ++i, ++patch) {
+      rows = std::copy_n(patches.data() + *patch * features, features, rows);
+      *positions++ = static_cast<int32_t>(own_tokens + *patch - image * of_image);
+    }
+  }
+  return input;
+}
 
 // Row `place` of each image.
 Variable first_rows(const Variable& hidden, int64_t d_model, const Offsets& offsets, int64_t place = 0) {
@@ -82,6 +111,7 @@ void ImageEncoderConfig::validate() const {
     }
   }
   validate_stack(encoder);
+  require_rate("patch_dropout", patch_dropout);
   if (distillation_classifier && (!distilled || labels.empty())) {
     throw UsageError("distillation_classifier: expected a distillation token and labels, found none");
   }
@@ -126,16 +156,22 @@ Variable ImageEncoder::operator()(const Tensor& pixels, nn::ForwardContext& cont
                             size.width, "], found ", pixels.shape()));
   }
   const NameScope scope("encoder");
-  const int64_t images = pixels.dim(0), tokens = config_.tokens(size);
-  const Tensor patches = from_host(patchify(pixels, config_.patch), class_token_.variable.value().device());
-  Variable x = patches_(patches.reshape({patches.numel() / patches.dim(3), patches.dim(3)}), context);
+  const int64_t images = pixels.dim(0), own_tokens = config_.own_tokens(), tokens = config_.tokens(size);
+  const int64_t of_image = tokens - own_tokens;
+  Tensor patches = patchify(pixels, config_.patch);
+  patches = patches.reshape({images * of_image, patches.dim(3)});
+  Input input{.patches = patches, .positions = counted(images, tokens), .tokens = tokens};
+  if (context.training && config_.patch_dropout > 0) {
+    input = without_dropped(patches, images, of_image, own_tokens, context.drop_path(config_.patch_dropout));
+  }
+  Variable x = patches_(from_host(input.patches, class_token_.variable.value().device()), context);
   // Prepended before the class token, which therefore comes first in the end.
   if (config_.distilled) x = prepend(distillation_token_.variable, x, images);
   x = prepend(class_token_.variable, x, images);
   const Dropout dropout = context.dropout(config_.dropout);
-  x = residual(x, embedding(positions_of(size), counted(images, tokens), {}, {}));
+  x = residual(x, embedding(positions_of(size), input.positions, {}, {}));
   if (dropout.active()) x = activate(x, Activation::identity, dropout);
-  return encoder_(x, Offsets::uniform(images, tokens), context);
+  return encoder_(x, Offsets::uniform(images, input.tokens), context);
 }
 
 Variable ImageEncoder::pooled(const Variable& hidden, const Offsets& offsets) const {

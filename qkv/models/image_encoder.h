@@ -22,7 +22,9 @@ struct ImageEncoderConfig {
   int64_t patch = 16;      // side of a patch
   bool distilled = false;  // has a distillation token after the class token (DeiT)
   nn::StackOptions encoder = {};
-  float dropout = 0;    // of the sum of patch embeddings and positions
+  float dropout = 0;  // of the sum of patch embeddings and positions
+  // In training, the share of each image's patches that are left out (models/patch_dropout.h), in [0, 1).
+  float patch_dropout = 0;
   bool pooler = false;  // has a pooler of the first token
   Activation pooler_activation = Activation::tanh;
   std::vector<std::string> labels = {};  // of images; empty: no classifier
@@ -52,8 +54,9 @@ class ImageEncoder {
   const ImageEncoderConfig& config() const { return config_; }
 
   // pixels f32 [images, channels, height, width], preprocessed -> hidden states [images * tokens, d_model]:
-  // for each image, special tokens, then patches row by row. Throws ShapeError for images of another size, or
-  // of a size that the patch size does not divide, and UsageError if interpolated positions would be trained.
+  // for each image, special tokens, then patches row by row (with patch dropout, those kept). Throws
+  // ShapeError for images of another size, or of a size that the patch size does not divide, and UsageError
+  // if interpolated positions would be trained.
   Variable operator()(const Tensor& pixels, nn::ForwardContext& context,
                       OtherSizes other_sizes = OtherSizes::refused) const;
 

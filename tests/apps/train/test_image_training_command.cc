@@ -173,6 +173,7 @@ TEST_F(ImageTrainingCommand, SpeaksOfItsOwnOptions) {
   };
   failing({"--batch-images", "0"}, 2, {"--batch-images: expected 1 or more, found 0"});
   failing({"--flip", "2"}, 2, {"--flip: expected 0 to 1, found 2"});
+  failing({"--patch-dropout", "1"}, 2, {"--patch-dropout: expected 0 to below 1, found 1"});
   failing({"--crop-fill", "blue"}, 2, {"--crop-fill", "blue"});
   failing({"--resize", "30"}, 2, {"--resize: expected a multiple of the patches' 4, found 30"});
   failing({"--hold-out", "5"}, 2, {"--hold-out: expected 0 with validation images"});

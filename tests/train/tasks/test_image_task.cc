@@ -152,6 +152,16 @@ TEST_F(ImageTraining, LearnsFromMixedImages) {
   EXPECT_GT(result.train_loss.value(), 0.25) << "labels are mixed, so the loss cannot vanish";
 }
 
+TEST_F(ImageTraining, LearnsFromAPartOfThePatches) {
+  ImageJob one = job("out");
+  one.patch = 2;
+  one.task.augment = {};
+  one.task.patch_dropout = 0.5f;
+  one.options.max_steps = 80;
+  Observer observer;
+  EXPECT_GE(run_job(one, observer).best.at("accuracy"), 0.95);
+}
+
 TEST_F(ImageTraining, ClassTokenAndPositionsDoNotDecay) {
   const std::unique_ptr<Task> task = task_of(job("out"));
   const auto groups = task->parameter_groups();
@@ -272,6 +282,7 @@ TEST_F(ImageTraining, InterruptedAndResumedEndsInTheSameBits) {
     SCOPED_TRACE(name);
     ImageJob whole = job("whole-" + name), part = job("part-" + name);
     whole.task.mixup = part.task.mixup = mixup;
+    whole.task.patch_dropout = part.task.patch_dropout = mixup;
     Observer observer;
     run_job(whole, observer);
     for (const int64_t step : {3, 17, 31}) {
@@ -455,6 +466,8 @@ TEST_F(ImageTraining, RefusesBadSettingsByName) {
   expect([](ImageJob& one) { one.train = {}; }, "data.train: expected a folder or a file");
   expect([](ImageJob& one) { one.task.batch_images = 0; }, "train.batch_images: expected 1 or more, found 0");
   expect([](ImageJob& one) { one.task.mixup = -1; }, "augment.mixup: expected 0 to 100, found -1");
+  expect([](ImageJob& one) { one.task.patch_dropout = 1; },
+         "train.patch_dropout: expected 0 to below 1, found 1");
   expect([](ImageJob& one) { one.patch = 0; }, "model.patch: expected 1 to");
   expect([](ImageJob& one) { one.reading.resize = 30; },
          "data.resize: expected a multiple of the patches' 4, found 30");

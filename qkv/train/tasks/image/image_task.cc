@@ -37,6 +37,7 @@ template <class Options, class Visit>
 void visit_image_fields(Options& o, const Visit& visit) {
   visit("train.batch_images", o.batch_images, kDecidesWeights);
   visit("train.label_smoothing", o.label_smoothing, kDecidesWeights);
+  visit("train.patch_dropout", o.patch_dropout, kDecidesWeights);
   visit("augment.crop_padding", o.augment.crop_padding, kDecidesWeights);
   visit("augment.crop_fill", o.augment.crop_fill, kDecidesWeights);
   visit("augment.flip", o.augment.flip, kDecidesWeights);
@@ -122,6 +123,8 @@ void ImageOptions::validate(int64_t height, int64_t width) const {
   require_setting("train.batch_images", batch_images, batch_images >= 1, "1 or more");
   require_setting("train.label_smoothing", label_smoothing, label_smoothing >= 0 && label_smoothing < 1,
                   "0 to below 1");
+  require_setting("train.patch_dropout", patch_dropout, patch_dropout >= 0 && patch_dropout < 1,
+                  "0 to below 1");
   require_setting("augment.mixup", mixup, mixup >= 0 && mixup <= 100, "0 to 100");
   augment.validate(height, width);
 }
@@ -134,8 +137,19 @@ std::vector<Field> fields(const ImageOptions& options) {
   return listed([&](const auto& visit) { visit_image_fields(options, visit); });
 }
 
+namespace {
+
+models::ImageEncoderConfig trained(models::ImageEncoderConfig config, const ImageOptions& options) {
+  config.patch_dropout = options.patch_dropout;
+  return config;
+}
+
+}  // namespace
+
 ImageTask::ImageTask(Inputs inputs)
-    : inputs_(std::move(inputs)), processor_(inputs_.preprocessing), model_(inputs_.config) {
+    : inputs_(std::move(inputs)),
+      processor_(inputs_.preprocessing),
+      model_(trained(inputs_.config, inputs_.options)) {
   // Read here, as the folder may vanish during the run.
   processor_json_ = inputs_.start ? read_file(inputs_.start->files_at() / kProcessorFile)
                                   : models::image_processor_json(inputs_.preprocessing);
@@ -189,8 +203,9 @@ std::unique_ptr<BatchStream> ImageTask::batches(uint64_t seed, data::CursorState
 BatchLoss ImageTask::loss(const Batch& batch, const BatchSize& step, nn::ForwardContext& context) const {
   const auto& own = static_cast<const ImageBatch&>(batch);
   const Variable hidden = model_(own.pixels, context);
+  const int64_t images = std::ssize(own.labels);
   const Variable logits =
-      model_.classifier_logits(hidden, Offsets::uniform(std::ssize(own.labels), inputs_.config.tokens()));
+      model_.classifier_logits(hidden, Offsets::uniform(images, hidden.value().rows() / images));
   const ClassLossOptions options{.label_smoothing = inputs_.options.label_smoothing,
                                  .reduction = own.weights.empty() ? Reduction::sum : Reduction::none};
   Variable sum = cross_entropy(logits, labels_of(own.labels), options);

@@ -15,6 +15,8 @@ namespace qkv::train {
 struct ImageOptions {
   int64_t batch_images = 128;    // images per batch
   float label_smoothing = 0.1f;  // of the objective (Szegedy et al. 2016)
+  // Share of each image's patches that are left out in training (models/patch_dropout.h).
+  float patch_dropout = 0;
   data::AugmentOptions augment{.crop_padding = 2, .flip = 0.5f};
   // Mixup (Zhang et al. 2018): alpha of its Beta distribution; 0: off. An image is mixed with the next one of
   // its batch, which is a random sample.
