@@ -133,6 +133,7 @@
 #include "qkv/models/image_encoder.h"
 #include "qkv/models/image_processor.h"
 #include "qkv/models/language_model.h"
+#include "qkv/models/patch_dropout.h"
 #include "qkv/models/problem_type.h"
 #include "qkv/models/shape.h"
 #include "qkv/models/text_encoder.h"
