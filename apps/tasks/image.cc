@@ -34,9 +34,7 @@ constexpr FieldFlag kImageFlags[] = {
     {"--batch-images", "train.batch_images", "IMAGES", "Images per batch"},
     {"--label-smoothing", "train.label_smoothing", "SHARE", "Label smoothing; 0: none"},
     {"--patch-dropout", "train.patch_dropout", "RATE",
-     "Share of each image's patches to leave out of each step, which is the faster for it (Liu et al. "
-     "2023);\n"
-     "0: none"},
+     "Share of each image's patches to leave out of a step (PatchDropout), for faster steps; 0: none"},
     {"--dropout", "model.dropout", "RATE", "Dropout of the embeddings and after each sublayer; 0: none"},
     {"--crop-padding", "augment.crop_padding", "PIXELS",
      "Random crops of images extended by this many pixels on each side; 0: none"},
