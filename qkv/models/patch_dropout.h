@@ -1,6 +1,6 @@
 #pragma once
-// PatchDropout (Liu et al. 2023, "PatchDropout: Economizing Vision Transformers Using Patch Dropout", section
-// 3): in training, each image keeps a random sample of its patches, the same number for all.
+// PatchDropout (Liu et al. 2023, "PatchDropout: Economizing Vision Transformers Using Patch Dropout"): in
+// training, each image keeps a random sample of its patches, the same number for all.
 
 #include <cstdint>
 #include <vector>

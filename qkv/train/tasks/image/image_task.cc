@@ -115,6 +115,11 @@ class ImageBatches : public BatchStream {
   data::BatchCursor cursor_;
 };
 
+models::ImageEncoderConfig with_patch_dropout(models::ImageEncoderConfig config, float rate) {
+  config.patch_dropout = rate;
+  return config;
+}
+
 Tensor labels_of(const std::vector<int32_t>& labels) { return Tensor::from(labels, {std::ssize(labels)}); }
 
 }  // namespace
@@ -137,19 +142,10 @@ std::vector<Field> fields(const ImageOptions& options) {
   return listed([&](const auto& visit) { visit_image_fields(options, visit); });
 }
 
-namespace {
-
-models::ImageEncoderConfig trained(models::ImageEncoderConfig config, const ImageOptions& options) {
-  config.patch_dropout = options.patch_dropout;
-  return config;
-}
-
-}  // namespace
-
 ImageTask::ImageTask(Inputs inputs)
     : inputs_(std::move(inputs)),
       processor_(inputs_.preprocessing),
-      model_(trained(inputs_.config, inputs_.options)) {
+      model_(with_patch_dropout(inputs_.config, inputs_.options.patch_dropout)) {
   // Read here, as the folder may vanish during the run.
   processor_json_ = inputs_.start ? read_file(inputs_.start->files_at() / kProcessorFile)
                                   : models::image_processor_json(inputs_.preprocessing);
