@@ -1,10 +1,12 @@
 # Faster builds without effect on results: the compiler cache, precompiled headers, several files compiled as one, and
 # less optimisation of code that computes nothing.
 
-# ccache supports precompiled headers only if told that no source depends on the time or on preceding macros.
+# ccache supports precompiled headers only if told that no source depends on the time or on preceding macros. It finds what
+# another clone compiled if paths are hashed relative to the clone.
 find_program(CCACHE ccache)
 if(CCACHE AND (NOT CMAKE_CXX_COMPILER_LAUNCHER OR CMAKE_CXX_COMPILER_LAUNCHER MATCHES "ccache$"))
-  set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_NOHASHDIR=1
+      CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} ${CCACHE})
 endif()
 
 # Commands and tests take longer to compile than to run; the library that they call is optimised. Likewise with sanitizers.
