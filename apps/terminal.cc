@@ -58,7 +58,10 @@ std::string bytes_text(int64_t bytes) {
   if (bytes < 1000) return std::to_string(bytes) + " B";
   double value = static_cast<double>(bytes);
   size_t unit = 0;
-  for (; value >= 999.5 && unit + 1 < kUnits.size(); value /= 1000) ++unit;
+  while (value >= 999.5 && unit + 1 < kUnits.size()) {
+    value /= 1000;
+    ++unit;
+  }
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%.*f %s",
                 value < 9.995   ? 2

@@ -30,7 +30,7 @@ class Arena {
     std::byte*& first = free_[class_of(bytes)];
     if (first) {
       std::byte* const block = first;
-      std::memcpy(&first, block + offset(), sizeof(first));
+      std::memcpy(static_cast<void*>(&first), block + offset(), sizeof(first));
       return block;
     }
     if (bytes > bytes_ - used_) throw std::bad_alloc();
@@ -44,7 +44,7 @@ class Arena {
   void give(std::byte* block, size_t bytes) noexcept {
     const std::lock_guard lock(mutex_);
     std::byte*& first = free_[class_of(bytes)];
-    std::memcpy(block + offset(), &first, sizeof(first));
+    std::memcpy(block + offset(), static_cast<const void*>(&first), sizeof(first));
     first = block;
   }
 

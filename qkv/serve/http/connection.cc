@@ -66,7 +66,8 @@ class ConnectionReply : public Reply {
       if (!state_->answered || state_->ended || state_->closed) return false;
     }
     const auto size = static_cast<int64_t>(data.size());
-    if ((state_->queued_bytes += size) > core_->options.stream_buffer_bytes) {
+    const int64_t queued = state_->queued_bytes += size;
+    if (queued > core_->options.stream_buffer_bytes) {
       on_connection([](Connection& connection) { connection.close(); });
       return false;
     }

@@ -52,7 +52,7 @@ void split_at(const std::vector<Range>& matches, bool inverted, uint32_t size, S
 
   std::vector<Range> whole;
   bool previous = false;
-  const auto join = [&](auto begin, auto end, auto joins, auto extend) {
+  const auto join = [&](const auto& begin, const auto& end, auto joins, auto extend) {
     for (auto part = begin; part != end; ++part) {
       if (joins(part->matched) && !whole.empty()) {
         extend(whole.back(), part->range);

@@ -137,7 +137,8 @@ class Joiner : public Decoder {
 
   void apply(std::vector<std::string>& tokens) const override {
     std::string text = model_->decode(tokens);
-    tokens.assign(1, marian_ ? plain_text(text) : std::move(text));
+    if (marian_) text = plain_text(text);
+    tokens = {std::move(text)};
   }
 
  private:

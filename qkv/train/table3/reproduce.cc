@@ -183,7 +183,7 @@ class Reproduction {
       if (done_.contains(key(planned_[i]))) continue;
       std::optional<double> seconds;
       if (const auto found = in_progress_.find(i); found != in_progress_.end() && found->second.left) {
-        seconds = *found->second.left;
+        seconds = found->second.left;
       } else if (seconds = times_.seconds(planned_[i].row.name, work_of(planned_[i].row)); !seconds) {
         seconds = seconds_by_work(work_of(planned_[i].row));
       }
