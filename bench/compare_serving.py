@@ -6,8 +6,9 @@
 
 Needs only Python; the peers need what serving_peers.py says. For each number of clients, each client sends one line at a time over
 one connection (streams: over one each) and waits for its answer: requests/s, median and 95th percentile of the time of a request. Language models stream
---tokens tokens of each line (greedy, without an end token): tokens/s, the time to the first token, and the time between tokens. Every
-answer of qkv is compared with the command's. The rate's share of the library's own is that of the command with all lines at once,
+--tokens tokens of each line (greedy, without an end token): tokens/s, the time to the first token, and the time between tokens. The
+clients' first streams have different lengths, so that each later one begins while those of the others run; these first streams
+count for the rate only. Every answer of qkv is compared with the command's. The rate's share of the library's own is that of the command with all lines at once,
 minus its start-up for one line.
 
 All servers run from the start, and are loaded in turn in each round. The load generator runs on the same machine and takes its share
@@ -89,7 +90,7 @@ class Translation:
     def __init__(self, args):
         self.folder, self.options, self.beam = args.translation, ["--beam", args.beam], args.beam
 
-    def body(self, line):
+    def body(self, line, share):
         return {"text": line, "beam": self.beam}
 
     def answer(self, reply):
@@ -105,7 +106,7 @@ class Embedding:
     def __init__(self, args):
         self.folder = args.encoder
 
-    def body(self, line):
+    def body(self, line, share):
         return {"input": line}
 
     def answer(self, reply):
@@ -122,12 +123,16 @@ class Writing:
         self.folder, self.tokens = args.language, args.tokens
         self.options = ["--max-new-tokens", args.tokens, "--min-new-tokens", args.tokens]
 
-    def body(self, line):
+    def body(self, line, share):
         # ignore_eos: llama.cpp's min_tokens
-        return {"prompt": line, "max_tokens": self.tokens, "temperature": 0, "stream": True} | (
-            {"min_tokens": self.tokens} if self.peer is None else {"ignore_eos": True, "cache_prompt": False})
+        tokens = self.length(share)
+        return {"prompt": line, "max_tokens": tokens, "temperature": 0, "stream": True} | (
+            {"min_tokens": tokens} if self.peer is None else {"ignore_eos": True, "cache_prompt": False})
 
     peer = None
+
+    def length(self, share):
+        return max(1, round(share * self.tokens))
 
     def expected(self, result):
         return result["texts"][0]["text"]
@@ -144,16 +149,21 @@ def read_stream(response, began):
     return text, times
 
 
+def share_of(k, clients):
+    """Of --tokens: the clients' first streams are shorter."""
+    return (k + 1) / clients if k < clients else 1
+
+
 class Client(threading.Thread):
-    def __init__(self, port, work, lines, indices):
+    def __init__(self, port, work, lines, indices, clients):
         super().__init__()
-        self.port, self.work, self.lines, self.indices = port, work, lines, indices
+        self.port, self.work, self.lines, self.indices, self.clients = port, work, lines, indices, clients
         self.times, self.answers, self.streams, self.error = [], [], [], None
 
     def run(self):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=600)
         for k in self.indices:
-            body = json.dumps(self.work.body(self.lines[k % len(self.lines)]))
+            body = json.dumps(self.work.body(self.lines[k % len(self.lines)], share_of(k, self.clients)))
             began = time.perf_counter()
             connection.request("POST", self.work.path, body, {"Content-Type": "application/json"})
             response = connection.getresponse()
@@ -162,7 +172,7 @@ class Client(threading.Thread):
                 return
             if isinstance(self.work, Writing):
                 text, times = read_stream(response, began)
-                self.streams.append(times)
+                self.streams.append((k, times))
                 self.answers.append((k, text))
                 connection.close()  # as llama.cpp's server does after a stream
             else:
@@ -170,9 +180,9 @@ class Client(threading.Thread):
             self.times.append(time.perf_counter() - began)
 
 
-def generator(port, work, lines, mine, results):
+def generator(port, work, lines, mine, number, results):
     """The clients of one process."""
-    clients = [Client(port, work, lines, indices) for indices in mine]
+    clients = [Client(port, work, lines, indices, number) for indices in mine]
     for client in clients:
         client.start()
     for client in clients:
@@ -186,7 +196,7 @@ class Load:
     def __init__(self, served, work, lines, clients, count, generators):
         results = multiprocessing.Queue()
         indices = [range(c, count, clients) for c in range(clients)]
-        processes = [multiprocessing.Process(target=generator, args=(served.port, work, lines, indices[g::generators], results))
+        processes = [multiprocessing.Process(target=generator, args=(served.port, work, lines, indices[g::generators], clients, results))
                      for g in range(min(generators, clients))]
         began, before = time.perf_counter(), served.processor_seconds()
         for process in processes:
@@ -200,7 +210,8 @@ class Load:
                 sys.exit(f"{served.name}: {error}")
         self.times = [one for some, _, _, _ in found for one in some]
         self.answers = [one for _, some, _, _ in found for one in some]
-        self.streams = [one for _, _, some, _ in found for one in some]
+        self.tokens = sum(work.length(share_of(k, clients)) for k in range(count)) if isinstance(work, Writing) else None
+        self.streams = [times for _, _, some, _ in found for k, times in some if k >= clients]
         self.processor = (served.processor_seconds() - before) / count
         if len(self.answers) != count:
             sys.exit(f"{served.name}: expected {count} answers, found {len(self.answers)}")
@@ -219,7 +230,7 @@ def timed(command, text):
 
 def loris(port, work, stop):
     """Sends a request a byte at a time, or does not read its answers."""
-    request = json.dumps(work.body("a slow line")).encode()
+    request = json.dumps(work.body("a slow line", 1)).encode()
     request = f"POST {work.path} HTTP/1.1\r\nHost: a\r\nContent-Length: {len(request)}\r\n\r\n".encode() + request
     while not stop.is_set():
         with socket.create_connection(("127.0.0.1", port)) as connection:
@@ -258,7 +269,7 @@ def rows_of(loads, work, rate):
     if isinstance(work, Writing):
         between = [[b - a for times in load.streams for a, b in zip(times, times[1:])] for load in loads]
         first = median(lambda load: statistics.median(times[0] for times in load.streams))
-        return (work.tokens * per_second, first, statistics.median(map(statistics.median, between)),
+        return (median(lambda load: load.tokens / load.seconds), first, statistics.median(map(statistics.median, between)),
                 statistics.median(percentile(some, 0.95) for some in between), median(lambda load: load.processor))
     return (per_second, median(lambda load: statistics.median(load.times)), median(lambda load: percentile(load.times, 0.95)),
             per_second / rate if rate else None, median(lambda load: load.processor))
@@ -315,7 +326,7 @@ def main():
             expected = [work.expected(json.loads(line)) for line in output.splitlines()]
             rates.append(len(lines) / (all_of_them - one))
             for clients in args.clients:
-                count = max(args.requests or (16 if args.language else 400), (2 if args.language else 20) * clients)
+                count = max(args.requests or (16 if args.language else 400), (6 if args.language else 20) * clients)
                 for server in servers:
                     if args.language:
                         work.peer = None if server.name == "qkv" else server.name
@@ -324,7 +335,8 @@ def main():
                     if server.name != "qkv":
                         continue
                     found = [(k, body if args.language else work.answer(json.loads(body))) for k, body in load.answers]
-                    wrong = sum(one != expected[k % len(lines)] for k, one in found)
+                    wrong = sum(not expected[k % len(lines)].startswith(one) if args.language and k < clients
+                                else one != expected[k % len(lines)] for k, one in found)
                     if wrong:
                         sys.exit(f"{clients} clients: {wrong} of {count} answers differ from the command's")
         rate = statistics.median(rates)
