@@ -33,6 +33,12 @@ std::string log_line(const RequestNote& note, int status, double seconds, int64_
   return line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
+std::vector<std::pair<std::string, std::string>> cors_headers(const ServiceOptions& options) {
+  if (options.cors_origin.empty()) return {};
+  return {{"Access-Control-Allow-Origin", options.cors_origin},
+          {"Access-Control-Expose-Headers", "X-Request-Id, Retry-After"}};
+}
+
 // Counts and logs the answer when it is complete, and adds what all answers have.
 class CountedReply : public Reply {
  public:
@@ -76,9 +82,7 @@ class CountedReply : public Reply {
   static constexpr int kClientLeft = 499;  // nginx's status for it
 
   void add_headers(HttpResponse& response) const {
-    if (options_.cors_origin.empty()) return;
-    response.headers.emplace_back("Access-Control-Allow-Origin", options_.cors_origin);
-    response.headers.emplace_back("Access-Control-Expose-Headers", "X-Request-Id, Retry-After");
+    for (auto& field : cors_headers(options_)) response.headers.push_back(std::move(field));
   }
   double seconds() const { return std::chrono::duration<double>(Clock::now() - began_).count(); }
   void log(int status) const {
@@ -185,7 +189,7 @@ void Service::handle(HttpRequest request, ReplyHandle reply) {
     deadline = std::min(deadline, std::chrono::milliseconds(std::min<int64_t>(milliseconds, 86'400'000)));
 
   const std::string_view key = bearer(request);
-  const bool preflight = request.method == "OPTIONS" && !options_.cors_origin.empty() && !allowed.empty();
+  const bool asks_methods = request.method == "OPTIONS" && (!allowed.empty() || request.path == "*");
   const std::string asked_headers(request.header("Access-Control-Request-Headers"));
   const bool known =
       std::ranges::any_of(options_.keys, [&](const std::string& one) { return equal_keys(one, key); });
@@ -200,11 +204,15 @@ void Service::handle(HttpRequest request, ReplyHandle reply) {
       std::make_shared<Exchange>(std::move(request), std::move(counted), std::move(id), client,
                                  Clock::now() + deadline, found ? found->error_shape : openai_error);
   try {
-    if (preflight) {
-      return exchange->send({.status = 204,
-                             .headers = {{"Access-Control-Allow-Methods", allowed},
-                                         {"Access-Control-Allow-Headers", allowed_headers(asked_headers)},
-                                         {"Access-Control-Max-Age", "600"}}});
+    if (asks_methods) {
+      HttpResponse response{.status = 204,
+                            .headers = {{"Allow", allowed.empty() ? "GET, HEAD, POST" : allowed}}};
+      if (!options_.cors_origin.empty()) {
+        response.headers.emplace_back("Access-Control-Allow-Methods", allowed);
+        response.headers.emplace_back("Access-Control-Allow-Headers", allowed_headers(asked_headers));
+        response.headers.emplace_back("Access-Control-Max-Age", "600");
+      }
+      return exchange->send(std::move(response));
     }
     if (allowed.empty()) {
       throw HttpError(404, concat("expected a path of this server, found '", exchange->request().path, "'"),
@@ -251,6 +259,10 @@ void Service::reload_later(std::function<void(const std::exception_ptr& error)> 
     reloading_ = false;
     throw;
   }
+}
+
+std::vector<std::pair<std::string, std::string>> Service::common_headers() const {
+  return cors_headers(options_);
 }
 
 bool Service::is_quick(std::string_view path) const {

@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "qkv/serve/http/server.h"
@@ -51,6 +52,8 @@ class Service {
   // Likewise on a thread of its own, which calls `done` with the error, if any. Throws HttpError (409) while
   // another such call is under way. `done` must not throw.
   void reload_later(std::function<void(const std::exception_ptr& error)> done);
+  // Fields of each answer: of CORS.
+  std::vector<std::pair<std::string, std::string>> common_headers() const;
   // Whether requests of this path are answered at once.
   bool is_quick(std::string_view path) const;
   // Logs a request that the HTTP server has refused.

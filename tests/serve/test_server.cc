@@ -88,6 +88,27 @@ TEST(Servers, OutliveFiveHundredClientsThatVanish) {
   EXPECT_EQ(text_of_completion(after.response()), text);
 }
 
+// Pages of another origin can read why they were refused, by the HTTP server too.
+TEST(Servers, RefuseAndNameMethodsForOtherOrigins) {
+  ServiceOptions service = serving({"bert_texts"});
+  service.cors_origin = "https://example.org";
+  Server server(on_any_port(service));
+  const std::string origin = "Access-Control-Allow-Origin: https://example.org\r\n";
+  const auto answer_to = [&](const std::string& request) {
+    RawClient client(server.port());
+    EXPECT_TRUE(client.send(request));
+    return client.response();
+  };
+  const std::string refused = answer_to("POST /v1/classify HTTP/1.1\r\nHost: a\r\nContent-Length: x\r\n\r\n");
+  EXPECT_TRUE(refused.starts_with("HTTP/1.1 400 ")) << refused;
+  EXPECT_NE(refused.find(origin), std::string::npos) << refused;
+  const std::string whole = answer_to("OPTIONS * HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+  EXPECT_TRUE(whole.starts_with("HTTP/1.1 204 ")) << whole;
+  EXPECT_NE(whole.find("\r\nAllow: GET, HEAD, POST"), std::string::npos) << whole;
+  const std::string none = answer_to("GET * HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+  EXPECT_TRUE(none.starts_with("HTTP/1.1 400 ")) << none;
+}
+
 TEST(Servers, ShareAPort) {
   ServerOptions options = on_any_port(serving({"llama"}));
   options.http.reuse_port = true;

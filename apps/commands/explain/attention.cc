@@ -96,7 +96,7 @@ void add_attention(Command& app) {
       "  qkv attention vit --image cat.jpg --out cat.html");
   const auto arguments = std::make_shared<AttentionArguments>();
   add_option(*command, "model", arguments->model, "DIR", "Model folder")->required();
-  add_device_option(*command, arguments->load.device);
+  add_load_options(*command, arguments->load);
   add_option(*command, "--source", arguments->source, "TEXT",
              "Text that the model reads; not for image models (default: none)");
   add_option(*command, "--target", arguments->target, "TEXT",

@@ -303,7 +303,10 @@ bool Connection::take_header() {
     if (!boost::beast::iequals(request[http::field::transfer_encoding], "chunked"))
       return refused(501, "Transfer-Encoding: expected chunked, found another coding");
   }
-  std::optional<Target> target = parse_target({request.target().data(), request.target().size()});
+  const std::string_view asked(request.target().data(), request.target().size());
+  // "*": the server as a whole (RFC 9112, section 3.2.4).
+  const bool whole = asked == "*" && request.method() == http::verb::options;
+  std::optional<Target> target = whole ? Target{"*", {}} : parse_target(asked);
   if (!target) return refused(400, "expected a path of printable characters without '..', found another");
   request_ = {};
   request_.method = std::string(request.method_string());
@@ -356,7 +359,8 @@ void Connection::refuse(int status, const std::string& message, bool count) {
   const char* const type = status == 503 ? "server_error" : "invalid_request_error";
   HttpResponse response{.status = status,
                         .body = concat(R"({"error":{"message":)", quoted_json(message), R"(,"type":")", type,
-                                       R"(","code":null}})")};
+                                       R"(","code":null}})"),
+                        .headers = core_->options.refusal_headers};
   if (status == 503) response.headers.emplace_back("Retry-After", "1");
   answer_complete_ = true;
   write(head_of(response, true) + (is_head_ ? "" : response.body));

@@ -7,6 +7,8 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "qkv/serve/http/reply.h"
 
@@ -30,6 +32,8 @@ struct HttpOptions {
   // Paths whose requests have a thread of their own, so that they are answered while all others work; none.
   // From any thread.
   std::function<bool(std::string_view path)> is_quick = {};
+  // Fields of answers that no handler gives.
+  std::vector<std::pair<std::string, std::string>> refusal_headers = {};
   // Told of each request that is refused before a handler sees it. On the network thread; must not throw.
   std::function<void(const std::string& peer, int status)> on_refused = {};
 

@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <vector>
 
 #include "tests/apps/random_model.h"
 #include "tests/apps/run.h"
@@ -18,6 +20,15 @@ using nlohmann::json;
 using Arguments = std::vector<std::string>;
 
 const std::string kT5 = QKV_TEST_DATA "/pipelines/golden/t5";
+
+double largest_difference(const std::vector<double>& left, const std::vector<double>& right) {
+  EXPECT_FALSE(left.empty());
+  EXPECT_EQ(left.size(), right.size());
+  double largest = 0;
+  for (size_t i = 0; i < std::min(left.size(), right.size()); ++i)
+    largest = std::max(largest, std::abs(left[i] - right[i]));
+  return largest;
+}
 
 class FineTuningCommand : public ::testing::Test {
  protected:
@@ -46,6 +57,19 @@ class FineTuningCommand : public ::testing::Test {
   static std::string translations(Arguments arguments) {
     arguments.insert(arguments.begin(), "translate");
     return output(arguments, "forty-two\nninety-nine\nseven\n");
+  }
+  // Of all layers and heads, one after the other.
+  std::vector<double> attention_weights(Arguments arguments) const {
+    const std::string file = path("attention.json");
+    arguments.insert(arguments.begin(), "attention");
+    arguments.insert(arguments.end(), {"--source", "seven", "--target", "forty", "--out", file});
+    output(arguments, "");
+    std::vector<double> weights;
+    const json report = json::parse(read_file(file));
+    for (const json& layer : report["layers"]) {
+      for (const json& weight : layer["heads"].flatten()) weights.push_back(weight.get<double>());
+    }
+    return weights;
   }
   // The base of the runs: a Marian folder after some steps.
   json make_base() const {
@@ -114,6 +138,9 @@ TEST_F(FineTuningCommand, AdaptersOfTranslationModelsMerge) {
       if (dtype != "f32") continue;
       EXPECT_EQ(run_qkv({"merge", base, "--adapter", path(out), "--out", path(out + "-merged")}).status, 0);
       EXPECT_EQ(translations({path(out + "-merged")}), adapted);
+      const std::vector<double> merged = attention_weights({path(out + "-merged")});
+      EXPECT_LT(largest_difference(attention_weights({base, "--adapter", path(out)}), merged), 1e-5);
+      EXPECT_GT(largest_difference(attention_weights({base}), merged), 1e-3);
     }
   }
   // An adapter over a base with int8 weights.
