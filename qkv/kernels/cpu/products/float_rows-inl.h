@@ -90,6 +90,11 @@ HWY_INLINE FloatVector columns_of(const uint16_t* const* w, int64_t i, P part) {
   return hn::BitCast(Floats(), hn::ShiftLeft<16>(hn::PromoteTo(bits, blocks_of(halves, w, i, part))));
 }
 
+// Columns of a tile.
+struct ColumnRange {
+  int64_t begin, end;
+};
+
 // A tile's columns in place. Block b of vector v is column b * V + v.
 template <class W, int V>
 struct InPlace {
@@ -97,12 +102,16 @@ struct InPlace {
   const W* column[V * kBlocks];  // in the order of the blocks, vector by vector
   // Distance, in numbers, to the columns to prefetch.
   int64_t ahead = 0;
+  int64_t rows = 1;  // of the product
 
-  // Prefetches the next weights during the first tile of rows, because products of few rows are memory-bound.
-  HWY_INLINE bool expects(int64_t row) const { return row == 0; }
-  HWY_INLINE void prefetch(int64_t /*row*/, int64_t i) const {
-#pragma GCC unroll 16
-    for (int c = 0; c < V * kBlocks; ++c) __builtin_prefetch(column[c] + i + ahead, 0, 2);
+  // The columns that a tile of R rows prefetches. Products of few rows are memory-bound: all their rows share
+  // the prefetching, so that the memory is never idle.
+  HWY_INLINE ColumnRange expected(int64_t row, int R) const {
+    constexpr int64_t kColumns = V * kBlocks;
+    return {kColumns * row / rows, kColumns * (row + R) / rows};
+  }
+  HWY_INLINE void prefetch(ColumnRange columns, int64_t i) const {
+    for (int64_t c = columns.begin; c < columns.end; ++c) __builtin_prefetch(column[c] + i + ahead, 0, 2);
   }
   template <class P>
   HWY_INLINE FloatVector at(int v, int64_t i, P part) const {
@@ -119,11 +128,10 @@ struct Panel {
   InPlace<W, V> following;  // the tile to be packed next, prefetched during this one
 
   // Each tile of rows prefetches a few columns: too many outstanding prefetches stall.
-  HWY_INLINE bool expects(int64_t row) const { return row < 3 * V * kBlocks; }
-  HWY_INLINE void prefetch(int64_t row, int64_t i) const {
-    for (int64_t c = row / 3; c < std::min<int64_t>((row + kTileRows) / 3, V * kBlocks); ++c)
-      __builtin_prefetch(following.column[c] + i + following.ahead, 0, 2);
+  HWY_INLINE ColumnRange expected(int64_t row, int /*R*/) const {
+    return {row / 3, std::min<int64_t>((row + kTileRows) / 3, V * kBlocks)};
   }
+  HWY_INLINE void prefetch(ColumnRange columns, int64_t i) const { following.prefetch(columns, i); }
   template <class P>
   HWY_INLINE FloatVector at(int v, int64_t i, P) const {
     return hn::LoadU(Floats(), first + i * (V * kBlocks) + v * 4 * kBlocks);
@@ -228,9 +236,10 @@ HWY_NOINLINE void float_tile(const GemmTile& p, const Columns& columns, int64_t 
     for (int v = 0; v < V; ++v) sum[r][v] = hn::Zero(d);
   }
   int64_t i = 0;
-  if (columns.expects(row)) {
+  const ColumnRange expected = columns.expected(row, R);
+  if (expected.begin < expected.end) {
     for (; i + kLine <= full; i += kLine) {
-      columns.prefetch(row, i);
+      columns.prefetch(expected, i);
       for (int64_t k = i; k < i + kLine; k += 4) take_in<R>(x + k, stride, columns, k, Full{}, sum);
     }
   }
@@ -284,6 +293,7 @@ HWY_INLINE InPlace<W, V> in_place(const GemmTile& p, int64_t col, int64_t ahead)
     for (int b = 0; b < kBlocks; ++b) columns.column[v * kBlocks + b] = column_of<W>(p, col + b * V + v);
   }
   columns.ahead = ahead;
+  columns.rows = p.rows;
   return columns;
 }
 

@@ -76,11 +76,11 @@ HWY_INLINE void int8_step(const uint8_t* q, int64_t q_stride, const int8_t* cons
 }
 
 // The portable counterpart of int8_sums_vnni: the sum of two 8-bit products always fits into 32 bits.
-// `prefetch`: the first rows read the weights from memory, and fetch those of the next but one columns: the
-// next ones' would often come too late.
+// Prefetches the next but one columns, those from c_begin to c_end: the next ones' weights would often come
+// too late.
 template <int R, int C>
 HWY_NOINLINE void int8_tile(const uint8_t* q, int64_t q_stride, const int8_t* const* w, int64_t w_stride,
-                            int64_t inner, bool prefetch, int32_t* sums) {
+                            int64_t inner, int64_t c_begin, int64_t c_end, int32_t* sums) {
   const Sums d;
   constexpr int64_t kLine = 64;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(Wide()));
@@ -91,10 +91,9 @@ HWY_NOINLINE void int8_tile(const uint8_t* q, int64_t q_stride, const int8_t* co
     for (int c = 0; c < C; ++c) sum[r][c] = more[r][c] = hn::Zero(d);
   }
   int64_t i = 0;
-  if (prefetch) {
+  if (c_begin < c_end) {
     for (; i + kLine <= inner; i += kLine) {
-#pragma GCC unroll 8
-      for (int c = 0; c < C; ++c) __builtin_prefetch(w[c] + i + 2 * C * w_stride, 0, 2);
+      for (int64_t c = c_begin; c < c_end; ++c) __builtin_prefetch(w[c] + i + 2 * C * w_stride, 0, 2);
       for (int64_t k = i; k < i + kLine; k += lanes) int8_step<R, C>(q, q_stride, w, k, Full{}, sum, more);
     }
   }
@@ -119,10 +118,12 @@ void int8_sums(const GemmTile& p, int32_t* sums) {
     for (int64_t row = 0; row < p.rows; row += 2) {
       const uint8_t* const q = p.q + row * p.q_stride;
       int32_t* const to = sums + row * kPartCols + col;
+      // All rows share the prefetching, so that the memory is never idle.
+      const int64_t c_begin = kCols * row / p.rows, c_end = kCols * std::min(row + 2, p.rows) / p.rows;
       if (row + 1 < p.rows) {
-        int8_tile<2, kCols>(q, p.q_stride, w, p.w_stride, p.inner, row == 0, to);
+        int8_tile<2, kCols>(q, p.q_stride, w, p.w_stride, p.inner, c_begin, c_end, to);
       } else {
-        int8_tile<1, kCols>(q, p.q_stride, w, p.w_stride, p.inner, row == 0, to);
+        int8_tile<1, kCols>(q, p.q_stride, w, p.w_stride, p.inner, c_begin, c_end, to);
       }
     }
   }
