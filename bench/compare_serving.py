@@ -7,8 +7,9 @@
 Needs only Python; the peers need what serving_peers.py says. For each number of clients, each client sends one line at a time over
 one connection (streams: over one each) and waits for its answer: requests/s, median and 95th percentile of the time of a request. Language models stream
 --tokens tokens of each line (greedy, without an end token): tokens/s, the time to the first token, and the time between tokens. The
-clients' first streams have different lengths, so that each later one begins while those of the others run; these first streams
-count for the rate only. Every answer of qkv is compared with the command's. The rate's share of the library's own is that of the command with all lines at once,
+clients' first streams have different lengths, so that each later one begins while those of the others run, after a random pause
+of up to --pause seconds, as a stream that follows another at once always finds a step just begun; the first streams count for the
+rate only. Every answer of qkv is compared with the command's. The rate's share of the library's own is that of the command with all lines at once,
 minus its start-up for one line.
 
 All servers run from the start, and are loaded in turn in each round. The load generator runs on the same machine and takes its share
@@ -20,6 +21,7 @@ import argparse
 import http.client
 import json
 import multiprocessing
+import random
 import resource
 import socket
 import statistics
@@ -120,7 +122,7 @@ class Writing:
     path, command = "/v1/completions", "generate"
 
     def __init__(self, args):
-        self.folder, self.tokens = args.language, args.tokens
+        self.folder, self.tokens, self.pause = args.language, args.tokens, args.pause
         self.options = ["--max-new-tokens", args.tokens, "--min-new-tokens", args.tokens]
 
     def body(self, line, share):
@@ -163,6 +165,8 @@ class Client(threading.Thread):
     def run(self):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=600)
         for k in self.indices:
+            if isinstance(self.work, Writing) and k >= self.clients:
+                time.sleep(random.Random(k).uniform(0, self.work.pause))
             body = json.dumps(self.work.body(self.lines[k % len(self.lines)], share_of(k, self.clients)))
             began = time.perf_counter()
             connection.request("POST", self.work.path, body, {"Content-Type": "application/json"})
@@ -292,6 +296,7 @@ def main():
     parser.add_argument("--requests", type=int, help="at least, for each number of clients; more than lines: these are repeated")
     parser.add_argument("--beam", type=int, default=4)
     parser.add_argument("--tokens", type=int, default=64)
+    parser.add_argument("--pause", type=float, default=0.1, help="seconds before a further stream of a client, at most (default: 0.1)")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--generators", type=int, default=1, help="processes")
     parser.add_argument("--rounds", type=int, default=3)
