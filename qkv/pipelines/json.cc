@@ -127,7 +127,7 @@ std::string to_json(const TaggedText& tagged) {
                         {"label", token.label.label},
                         {"probability", token.label.probability}});
     }
-    return Json{{"tokens", std::move(tokens)}};
+    return Json{{tagged.words ? "words" : "tokens", std::move(tokens)}};
   });
 }
 

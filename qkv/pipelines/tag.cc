@@ -1,5 +1,7 @@
 #include "qkv/pipelines/tag.h"
 
+#include <algorithm>
+
 #include "qkv/base/error.h"
 #include "qkv/pipelines/row_results.h"
 
@@ -35,6 +37,26 @@ TaggedText TokenTagger::finish(const TagRequest& request, const Tensor& hidden) 
                              .end = end,
                              .text = request.text.substr(begin, end - begin),
                              .label = {model().config().labels[label], row[label]}});
+  }
+  return result;
+}
+
+TaggedText words_of(std::string_view text, const TaggedText& tagged) {
+  constexpr std::string_view kBetween = " \t";
+  TaggedText result{.tokens = {}, .words = true, .error = tagged.error};
+  for (const TaggedToken& token : tagged.tokens) {
+    // By its last byte, as a token of byte-level BPE may begin with the space before its word.
+    if (token.end == 0 || token.end > text.size()) continue;
+    const size_t last = token.end - 1;
+    if (kBetween.find(text[last]) != std::string_view::npos) continue;
+    if (!result.tokens.empty() && last < result.tokens.back().end) continue;  // not the first of its word
+    const size_t space = text.find_last_of(kBetween, last);
+    const size_t begin = space == std::string_view::npos ? 0 : space + 1;
+    const size_t end = std::min(text.find_first_of(kBetween, last), text.size());
+    result.tokens.push_back({.begin = begin,
+                             .end = end,
+                             .text = std::string(text.substr(begin, end - begin)),
+                             .label = token.label});
   }
   return result;
 }

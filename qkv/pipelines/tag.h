@@ -6,7 +6,7 @@
 
 namespace qkv::pipelines {
 
-// One token of a text, and its label.
+// One token or word of a text, and its label.
 struct TaggedToken {
   size_t begin = 0, end = 0;  // byte range in the text
   std::string text;           // the text of that range
@@ -15,8 +15,13 @@ struct TaggedToken {
 
 struct TaggedText {
   std::vector<TaggedToken> tokens;  // without special tokens
-  std::string error;                // why there is no result; empty on success
+  bool words = false;               // they are words
+  std::string error = {};           // why there is no result; empty on success
 };
+
+// The words of a text that has been tagged, between spaces and tabs. A word's label is that of its first
+// token, as in training; a word without a token is left out.
+TaggedText words_of(std::string_view text, const TaggedText& tagged);
 
 struct TagRequest : EncoderRequest {
   std::string text;

@@ -99,6 +99,31 @@ TEST(FamilyCommands, TagLabelsTokens) {
   EXPECT_EQ(text.out, line + "\n");
 }
 
+// A word of several tokens has the label of the first, and all its characters.
+TEST(FamilyCommands, TagLabelsWords) {
+  const std::string input = "the man, a red-dog\tsmall  ";
+  const auto tagged = [&](const std::string& unit, const std::vector<std::string>& more) {
+    std::vector<std::string> arguments{"tag", folder("bert_tokens"), "--json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return json::parse(run_qkv(arguments, {.input = input + "\n"}).out).at(unit);
+  };
+  const json tokens = tagged("tokens", {}), words = tagged("words", {"--words"});
+  ASSERT_EQ(words.size(), 5u);
+  EXPECT_GT(tokens.size(), words.size());
+  const std::vector<std::string> expected{"the", "man,", "a", "red-dog", "small"};
+  for (size_t i = 0; i < words.size(); ++i) {
+    const json& word = words[i];
+    EXPECT_EQ(word["text"], expected[i]);
+    EXPECT_EQ(input.substr(word["begin"], word["end"].get<size_t>() - word["begin"].get<size_t>()),
+              expected[i]);
+    const auto first =
+        std::ranges::find_if(tokens, [&](const json& token) { return token["begin"] == word["begin"]; });
+    ASSERT_NE(first, tokens.end());
+    EXPECT_EQ(word["label"], (*first)["label"]);
+    EXPECT_EQ(word["probability"], (*first)["probability"]);
+  }
+}
+
 TEST(FamilyCommands, EmbedPoolsInEachWay) {
   const json expected = expected_of("bert_base");
   const auto check = [&](std::vector<std::string> options, const char* name) {

@@ -155,6 +155,10 @@ TEST(Json, OfWhatEncodersSay) {
   EXPECT_EQ(to_json(TaggedText{.tokens = {{.begin = 2, .end = 5, .text = "red", .label = {"B-X", 0.5f}}},
                                .error = {}}),
             R"({"tokens":[{"text":"red","begin":2,"end":5,"label":"B-X","probability":0.5}]})");
+  EXPECT_EQ(to_json(TaggedText{.tokens = {{.begin = 2, .end = 5, .text = "red", .label = {"B-X", 0.5f}}},
+                               .words = true,
+                               .error = {}}),
+            R"({"words":[{"text":"red","begin":2,"end":5,"label":"B-X","probability":0.5}]})");
   EXPECT_EQ(
       to_json(FilledText{.masks = {{{.id = 4, .token = "dog", .probability = 0.5f, .text = "a dog"}}, {}},
                          .error = {}}),

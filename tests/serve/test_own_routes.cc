@@ -31,11 +31,13 @@ TEST(OwnRoutes, EqualThePipelines) {
   const auto scored = pipelines::TextScorer(golden_folder("llama"))(texts);
   const json labels = json_of(post(service, "/v1/classify", {{"text", texts}})),
              tags = json_of(post(service, "/v1/tag", {{"text", texts}})),
+             words = json_of(post(service, "/v1/tag", {{"text", texts}, {"words", true}})),
              masks = json_of(post(service, "/v1/fill-mask", {{"text", "a red [MASK]"}})),
              scores = json_of(post(service, "/v1/score", {{"model", "llama"}, {"text", texts}}));
   for (size_t i = 0; i < texts.size(); ++i) {
     EXPECT_EQ(labels["results"][i], json::parse(to_json(classified[i])));
     EXPECT_EQ(tags["results"][i], json::parse(to_json(tagged[i])));
+    EXPECT_EQ(words["results"][i], json::parse(to_json(words_of(texts[i], tagged[i]))));
     EXPECT_EQ(scores["results"][i], json::parse(to_json(scored[i])));
   }
   EXPECT_EQ(masks["results"][0], json::parse(to_json(filled[0])));

@@ -1,6 +1,9 @@
 // qkv tag
 
 #include <memory>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "apps/line_results.h"
 #include "qkv/pipelines/tag.h"
@@ -16,11 +19,21 @@ std::string tagged_text(const pipelines::TaggedText& tagged, const pipelines::Li
   return text;
 }
 
-void tag(const LineArguments& arguments) {
+struct TagArguments : LineArguments {
+  bool words = false;
+};
+
+void tag(const TagArguments& arguments) {
   const pipelines::TokenTagger tagger(arguments.model, arguments.load);
   print_results(
-      arguments, [&](std::span<const std::string> texts, auto) { return tagger(texts); }, tagged_text,
-      [](const pipelines::TaggedText& tagged) { return to_json(tagged); });
+      arguments,
+      [&](std::span<const std::string> texts, auto) {
+        std::vector<pipelines::TaggedText> tagged = tagger(texts);
+        for (size_t i = 0; arguments.words && i < tagged.size(); ++i)
+          tagged[i] = words_of(texts[i], tagged[i]);
+        return tagged;
+      },
+      tagged_text, [](const pipelines::TaggedText& tagged) { return to_json(tagged); });
 }
 
 }  // namespace
@@ -28,12 +41,16 @@ void tag(const LineArguments& arguments) {
 void add_tag(Command& app) {
   Command* command = add_command(
       app, "tag",
-      "Label each token of each line of stdin. Prints \"text/label text/label ...\"; with --json also\n"
-      "each token's first and last byte in the line and the probability of its label. The model is a\n"
-      "token classifier (bert, roberta, distilbert).",
-      "echo 'Wolfgang lives in Berlin.' | qkv tag bert-ner --json");
-  const auto arguments = std::make_shared<LineArguments>();
+      "Label each token or word of each line of stdin. Prints \"text/label text/label ...\"; with --json\n"
+      "also its first byte in the line, the byte after its last, and the probability of its label. The\n"
+      "model is a token classifier (bert, roberta, distilbert).",
+      "echo 'Wolfgang lives in Berlin.' | qkv tag bert-ner --json\n"
+      "  echo 'Wolfgang lives in Berlin .' | qkv tag bert-ner --words");
+  const auto arguments = std::make_shared<TagArguments>();
   add_line_options(*command, *arguments);
+  command->add_flag("--words", arguments->words,
+                    "Label words, which spaces separate, instead of tokens; a word's label is that of its\n"
+                    "first token");
   command->callback([arguments] { tag(*arguments); });
 }
 

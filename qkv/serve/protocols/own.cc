@@ -212,12 +212,14 @@ void tag(Service& service, const ExchangeHandle& exchange) {
   const ModelHandle model = service.models().find(fields.text("model"), "tag");
   const pipelines::TokenTagger& tagger = *model->pipelines().tagger;
   const std::vector<std::string> texts = fields.texts("text");
+  const bool words = fields.boolean("words", false);
   fields.done();
   encode<pipelines::TaggedText>(
       *model->text_encoder(), exchange->call(model), texts.size(),
       [&](size_t i) { return tagger.prepare(texts[i]); },
-      [&tagger](const pipelines::TagRequest& request, const Tensor& hidden) {
-        return tagger.finish(request, hidden);
+      [&tagger, words](const pipelines::TagRequest& request, const Tensor& hidden) {
+        pipelines::TaggedText tagged = tagger.finish(request, hidden);
+        return words ? words_of(request.text, tagged) : tagged;
       },
       sender<pipelines::TaggedText>(exchange, model, "results",
                                     [](const pipelines::TaggedText& one) { return to_json(one); }));
