@@ -205,10 +205,10 @@ void Service::handle(HttpRequest request, ReplyHandle reply) {
                                  Clock::now() + deadline, found ? found->error_shape : openai_error);
   try {
     if (asks_methods) {
-      HttpResponse response{.status = 204,
-                            .headers = {{"Allow", allowed.empty() ? "GET, HEAD, POST" : allowed}}};
+      const std::string methods = allowed.empty() ? "GET, HEAD, POST" : allowed;
+      HttpResponse response{.status = 204, .headers = {{"Allow", methods}}};
       if (!options_.cors_origin.empty()) {
-        response.headers.emplace_back("Access-Control-Allow-Methods", allowed);
+        response.headers.emplace_back("Access-Control-Allow-Methods", methods);
         response.headers.emplace_back("Access-Control-Allow-Headers", allowed_headers(asked_headers));
         response.headers.emplace_back("Access-Control-Max-Age", "600");
       }
