@@ -8,6 +8,7 @@
 
 #include "qkv/base/error.h"
 #include "qkv/base/json.h"
+#include "qkv/serve/http/connection_reply.h"
 
 namespace qkv::serve {
 namespace {
@@ -34,106 +35,6 @@ std::string http_date() {
 bool is_safe_field(std::string_view text) {
   return text.find_first_of(std::string_view("\r\n\0", 3)) == std::string_view::npos;
 }
-
-// Answers through its connection, from any thread.
-class ConnectionReply : public Reply {
- public:
-  ConnectionReply(HttpCoreHandle core, std::weak_ptr<Connection> connection,
-                  std::shared_ptr<ReplyState> state)
-      : core_(std::move(core)), connection_(std::move(connection)), state_(std::move(state)) {}
-
-  ~ConnectionReply() override {
-    bool answered = false, ended = false;
-    {
-      const std::lock_guard lock(state_->mutex);
-      answered = state_->answered;
-      ended = state_->ended;
-    }
-    if (!answered) {
-      ConnectionReply::send(
-          {.status = 500, .body = R"({"error":{"message":"no answer","type":"server_error","code":null}})"});
-    } else if (!ended) {
-      on_connection([](Connection& connection) { connection.close(); });
-    }
-  }
-
-  bool send(HttpResponse response) override { return answer(std::move(response), true); }
-  bool begin(HttpResponse response) override { return answer(std::move(response), false); }
-
-  bool write(std::string data) override {
-    {
-      const std::lock_guard lock(state_->mutex);
-      if (!state_->answered || state_->ended || state_->closed) return false;
-    }
-    const auto size = static_cast<int64_t>(data.size());
-    const int64_t queued = state_->queued_bytes += size;
-    if (queued > core_->options.stream_buffer_bytes) {
-      on_connection([](Connection& connection) { connection.close(); });
-      return false;
-    }
-    on_connection(
-        [state = state_, data = std::move(data)](Connection& connection) { connection.append(state, data); });
-    return true;
-  }
-
-  void end(std::optional<int> /*failed*/) override {
-    {
-      const std::lock_guard lock(state_->mutex);
-      if (!state_->answered || state_->ended) return;
-      state_->ended = true;
-    }
-    on_connection([state = state_](Connection& connection) { connection.finish(state); });
-  }
-
-  bool closed() const override {
-    const std::lock_guard lock(state_->mutex);
-    return state_->closed;
-  }
-
-  void on_closed(std::function<void()> callback) override {
-    {
-      const std::lock_guard lock(state_->mutex);
-      if (!state_->closed) {
-        if (!state_->ended) state_->on_closed = std::move(callback);
-        return;
-      }
-    }
-    if (callback) callback();
-  }
-
-  void at(std::chrono::steady_clock::time_point time, std::function<void()> callback) override {
-    on_connection([state = state_, time, callback = std::move(callback)](Connection& connection) {
-      connection.call_at(state, time, callback);
-    });
-  }
-
- private:
-  bool answer(HttpResponse response, bool whole) {
-    std::function<void()> dropped;
-    {
-      const std::lock_guard lock(state_->mutex);
-      if (state_->answered || state_->closed) return false;
-      state_->answered = true;
-      state_->ended = whole;
-      if (whole) dropped.swap(state_->on_closed);
-    }
-    on_connection([state = state_, response = std::move(response), whole](Connection& connection) {
-      connection.respond(state, response, whole);
-    });
-    return true;
-  }
-
-  template <class Action>
-  void on_connection(Action action) {
-    core_->post([connection = connection_, action = std::move(action)] {
-      if (const auto open = connection.lock()) action(*open);
-    });
-  }
-
-  HttpCoreHandle core_;
-  std::weak_ptr<Connection> connection_;
-  std::shared_ptr<ReplyState> state_;
-};
 
 }  // namespace
 
@@ -337,7 +238,7 @@ void Connection::dispatch() {
   for (const std::string& text : out_) state_->queued_bytes += std::ssize(text);  // "100 Continue"
   state_->queued_bytes -= static_cast<int64_t>(out_offset_);
   answer_complete_ = false;
-  const auto reply = std::make_shared<ConnectionReply>(core_, weak_from_this(), state_);
+  const auto reply = reply_through(core_, weak_from_this(), state_);
   asio::thread_pool& threads = core_->threads_for(request.path);
   asio::post(threads, [core = core_, request = std::move(request), reply]() mutable {
     try {
