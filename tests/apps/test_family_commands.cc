@@ -394,6 +394,19 @@ TEST(FamilyCommands, AttentionOfAPairAndOfATranslation) {
       EXPECT_LT(head["across"].get<double>(), 1);
     }
   }
+  // In int8 other weights, of the same tokens.
+  std::vector<std::string> in_int8 = pair;
+  in_int8.insert(in_int8.end(), {"--dtype", "int8"});
+  const json rounded = json::parse(draw(in_int8, "int8.json"));
+  EXPECT_EQ(rounded["source_tokens"], report["source_tokens"]);
+  const json weights = report["layers"].flatten(), near = rounded["layers"].flatten();
+  double largest = 0;
+  for (const auto& [name, weight] : weights.items()) {
+    if (name.find("/heads/") == std::string::npos) continue;
+    largest = std::max(largest, std::abs(weight.get<double>() - near.at(name).get<double>()));
+  }
+  EXPECT_GT(largest, 0);
+  EXPECT_LT(largest, 0.05);
   EXPECT_NE(draw(pair, "pair.html").find("\"second\":" + std::to_string(second)), std::string::npos);
   // A panel's boundary: one line across, one down.
   const std::string svg = draw(pair, "pair.svg"),
