@@ -7,6 +7,7 @@
 #include "qkv/base/files.h"
 #include "qkv/base/log.h"
 #include "qkv/models/hub/pretrained.h"
+#include "qkv/nn/residual_branches.h"
 #include "qkv/ops/linear_cross_entropy.h"
 #include "qkv/pipelines/proof/proof.h"
 #include "qkv/train/fields.h"
@@ -88,6 +89,7 @@ void TranslationTask::initialise(uint64_t seed) {
     initialise_from(inputs_.start->from(), model_, seed);
   } else {
     nn::initialise(model_, seed);
+    nn::scale_residual_branches(model_);
   }
 }
 
