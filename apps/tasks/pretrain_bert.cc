@@ -25,8 +25,10 @@ constexpr FieldFlag kPretrainBertFlags[] = {
     {"--max-length", "train.max_length", "TOKENS",
      "Length of an input, special tokens included; longer sentences are cut and counted"},
     {"--length-warmup", "train.length_warmup", "LENGTH:BATCHES,...",
-     "First batches with shorter inputs and without next-sentence prediction, such as 16:600,32:200\n"
-     "(default: none)"},
+     "First batches with shorter inputs, such as 16:600,32:200, without next-sentence prediction but for\n"
+     "--nsp-from (default: none)"},
+    {"--nsp-from", "train.nsp_from", "LENGTH",
+     "Shortest length of --length-warmup with next-sentence prediction; 0: none has it"},
     {"--no-nsp", "train.no_nsp", "", "Masked language modelling alone, without next-sentence prediction"},
     {"--short-share", "train.short_share", "SHARE", "Pairs made for a random shorter length"},
     {"--halves", "train.halves", "", "Divide pairs near their middle, not after a random sentence"},

@@ -143,6 +143,10 @@ void SegmentOptions::validate() const {
     throw UsageError(concat("train.short_share: expected 0 to 1, found ", short_share));
   if (neighbours < 0)
     throw UsageError(concat("train.neighbours: expected 0 or more documents, found ", neighbours));
+  if (pairs && pairs_from != 0 && pairs_from < least_length()) {
+    throw UsageError(
+        concat("train.nsp_from: expected 0, or ", least_length(), " or more tokens, found ", pairs_from));
+  }
 }
 
 std::vector<Segments> make_segments(const SentenceDocuments& documents, const SegmentOptions& options,
@@ -183,7 +187,7 @@ void SegmentCursor::plan(CursorState from) {
     for (const LengthStage& stage : warmup_.stages) {
       SegmentOptions options = options_;
       options.max_length = stage.max_length;
-      options.pairs = false;
+      options.pairs = options_.pairs && options_.pairs_from > 0 && stage.max_length >= options_.pairs_from;
       add_part(0, options, stage.batches);
     }
   }
@@ -213,12 +217,13 @@ int64_t SegmentCursor::warmup_batches() const { return parts_.back().first_batch
 SegmentBatch SegmentCursor::next() {
   Part& part = parts_[part_];
   Batch batch = part.cursor.next();
-  SegmentBatch result{.epoch = batch.epoch,
-                      .items = std::move(batch.items),
-                      .segments = {},
-                      .cost = batch.cost,
-                      .pairs = part.pairs,
-                      .positions = part_ > 0 && part_ + 1 < parts_.size() ? options_.max_length : 0};
+  SegmentBatch result{
+      .epoch = batch.epoch,
+      .items = std::move(batch.items),
+      .segments = {},
+      .cost = batch.cost,
+      .pairs = part.pairs,
+      .positions = part_ > 0 && !part.pairs && part_ + 1 < parts_.size() ? options_.max_length : 0};
   result.segments.reserve(result.items.size());
   for (const int64_t item : result.items) result.segments.push_back(part.segments[static_cast<size_t>(item)]);
   const CursorState following = part.cursor.state();

@@ -22,6 +22,8 @@ struct SegmentOptions {
   // The second segment of a pair that does not follow is from one of this many documents before or after the
   // first segment's, or 0: from any other document.
   int64_t neighbours = 0;
+  // Stages of a warm-up (LengthWarmup) with at least this max_length have pairs too; 0: none has.
+  int64_t pairs_from = 0;
 
   // The special tokens of an input.
   int64_t special_tokens() const { return pairs ? 3 : 2; }
@@ -67,9 +69,9 @@ struct SegmentBatch {
 };
 
 // An endless sequence of batches, each epoch with its own segments in random order. The first epoch begins
-// with the stages of the warm-up, each a random sample of the text's segments without pairs, at most one
-// pass. From the second stage on, inputs lie anywhere within max_length, so that the positions of longer
-// inputs are trained before these come (Kiyono et al. 2021, "SHAPE: Shifted absolute position embedding for
+// with the stages of the warm-up, each a random sample of the text's inputs, at most one pass. From the second
+// stage on, inputs that are no pairs lie anywhere within max_length, so that the positions of longer inputs are
+// trained before these come (Kiyono et al. 2021, "SHAPE: Shifted absolute position embedding for
 // Transformers"). In the first they begin at 0: from few positions a model learns the order of tokens sooner.
 class SegmentCursor {
  public:

@@ -229,6 +229,39 @@ TEST(SegmentCursor, BeginsWithShortInputs) {
   EXPECT_EQ(cursor.warmup_batches(), 0) << "not in the third epoch";
 }
 
+TEST(SegmentCursor, LongerStagesHavePairs) {
+  const SentenceDocuments documents = many_documents();
+  const SegmentOptions options{.max_length = 64, .pairs_from = 32};
+  SegmentCursor cursor(documents, options, {{{8, 2}, {16, 2}, {32, 3}, {48, 3}}}, 1024, 9);
+  const std::vector<int64_t> lengths{8, 8, 16, 16, 32, 32, 32, 48, 48, 48, 64};
+  for (const int64_t length : lengths) {
+    const SegmentBatch batch = cursor.next();
+    EXPECT_EQ(batch.pairs, length >= 32) << length;
+    EXPECT_EQ(batch.positions, length == 16 ? 64 : 0) << length;
+    int64_t longest = 0, second = 0;
+    for (const Segments& one : batch.segments) {
+      longest = std::max(longest, one.tokens() + (batch.pairs ? 3 : 2));
+      second += one.second_tokens;
+    }
+    EXPECT_GT(longest, length / 2);
+    EXPECT_LE(longest, length);
+    EXPECT_EQ(second > 0, batch.pairs) << length;
+  }
+  // The stage's pairs are those of an epoch with its length.
+  SegmentCursor from(documents, options, {{{8, 2}, {32, 3}}}, 1024, 9, {0, 2});
+  const auto of_length = make_segments(documents, {.max_length = 32}, 9, 0);
+  const SegmentBatch batch = from.next();
+  for (size_t i = 0; i < batch.items.size(); ++i)
+    EXPECT_EQ(batch.segments[i], of_length[static_cast<size_t>(batch.items[i])]);
+
+  const auto refused = [&](const SegmentOptions& wrong) {
+    return message_of<UsageError>([&] { make_segments(documents, wrong, 1, 0); });
+  };
+  EXPECT_NE(refused({.pairs_from = -1}).find("train.nsp_from: expected 0, or 5 or more tokens, found -1"),
+            std::string::npos);
+  EXPECT_NE(refused({.pairs_from = 4}).find("found 4"), std::string::npos);
+}
+
 // With a warm-up, whose positions are in the first epoch, and without.
 TEST(SegmentCursor, ContinuesFromAnyPosition) {
   const SentenceDocuments documents = many_documents();

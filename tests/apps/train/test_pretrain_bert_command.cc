@@ -92,9 +92,13 @@ TEST_F(PretrainBertCommand, EvaluatesHalvesAsTheRunDid) {
 }
 
 TEST_F(PretrainBertCommand, ResumesWithoutAnyOptionToTheSameBits) {
-  const std::vector<std::string> options{
-      "--whole-word", "--length-warmup", "8:2,16:2",       "--halves", "--neighbours",     "3",
-      "--schedule",   "inverse_sqrt",    "--warmup-steps", "2",        "--validate-every", "2"};
+  const std::vector<std::string> options{"--whole-word",     "--length-warmup",
+                                         "8:2,16:2",         "--halves",
+                                         "--neighbours",     "3",
+                                         "--nsp-from",       "16",
+                                         "--schedule",       "inverse_sqrt",
+                                         "--warmup-steps",   "2",
+                                         "--validate-every", "2"};
   const auto with = [&](std::vector<std::string> more) {
     more.insert(more.end(), options.begin(), options.end());
     return more;

@@ -314,6 +314,10 @@ TEST(PretrainBertJob, SettingsAreCheckedFirst) {
               job.task.length_warmup.stages = {{.max_length = 32, .batches = 5}};
             }).find("train.length_warmup: expected growing lengths, here 3 to 31"),
             std::string::npos);
+  EXPECT_NE(refused([](Job& job) {
+              job.task.segments.pairs_from = 17;
+            }).find("train.nsp_from: expected a length of train.length_warmup, at most 16, found 17"),
+            std::string::npos);
   EXPECT_NE(refused([&](Job& job) {
               job.train = scratch.write("flat", "a0 a1\nb0 b1\n");
             }).find("next-sentence prediction needs two or more documents with blank lines between them"),

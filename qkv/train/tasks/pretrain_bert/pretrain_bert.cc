@@ -121,7 +121,7 @@ void PretrainBertJob::refuse_unused(const std::set<std::string>& given) const {
     refuse_given(given, {"vocabulary.size", "vocabulary.cased"},
                  "with vocabulary.tokenizer, which has its own");
   if (task.no_nsp) {
-    refuse_given(given, {"train.short_share", "train.halves", "train.neighbours"},
+    refuse_given(given, {"train.short_share", "train.halves", "train.neighbours", "train.nsp_from"},
                  "with train.no_nsp, which makes no pairs");
   }
 }

@@ -20,6 +20,7 @@ void visit_bert_fields(Options& o, const Visit& visit) {
   visit("train.batch_tokens", o.batch_tokens, kDecidesWeights);
   visit("train.max_length", o.segments.max_length, kDecidesWeights);
   visit("train.length_warmup", o.length_warmup, kDecidesWeights);
+  visit("train.nsp_from", o.segments.pairs_from, kDecidesWeights);
   visit("train.no_nsp", o.no_nsp, kDecidesWeights);
   visit("train.short_share", o.segments.short_share, kDecidesWeights);
   visit("train.halves", o.segments.halves, kDecidesWeights);
@@ -80,6 +81,11 @@ void PretrainBertOptions::validate() const {
     throw UsageError(concat("train.batch_tokens: expected 1 or more, found ", batch_tokens));
   segment_options().validate();
   length_warmup.validate(data::SegmentOptions{.pairs = false}.least_length(), segments.max_length);
+  const int64_t longest = length_warmup.stages.empty() ? 0 : length_warmup.stages.back().max_length;
+  if (segments.pairs_from > longest) {
+    throw UsageError(concat("train.nsp_from: expected a length of train.length_warmup, at most ", longest,
+                            ", found ", segments.pairs_from));
+  }
   masking.validate();
 }
 

@@ -19,7 +19,7 @@ struct PretrainBertOptions {
   int64_t batch_tokens = 4096;  // tokens per batch, special tokens included
   // Inputs. segments.pairs is set by no_nsp.
   data::SegmentOptions segments;
-  data::LengthWarmup length_warmup;  // from random weights and with `from`, without next sentences
+  data::LengthWarmup length_warmup;  // from random weights and with `from`; its pairs: segments.pairs_from
   bool no_nsp = false;               // masked language modelling alone, without next-sentence prediction
   data::MaskingOptions masking;
 
