@@ -10,6 +10,7 @@
 #include "qkv/base/files.h"
 #include "qkv/base/hash.h"
 #include "qkv/base/json.h"
+#include "qkv/nn/residual_branches.h"
 #include "qkv/text/text_file.h"
 
 namespace qkv::train {
@@ -80,6 +81,8 @@ std::optional<SavedTable3> read_table3(const fs::path& folder) {
   options.seeds = object["seeds"].integer(1, kMaxTable3Seeds);
   for (const JsonValue& row : object["rows"].items()) options.rows.push_back(row.string());
   saved.fingerprint = object["data_fingerprint"].string();
+  if (const std::optional<JsonValue> start = object.find("residual_start"))
+    saved.residual_start = start->number();
   return saved;
 }
 
@@ -93,6 +96,7 @@ void write_table3(const fs::path& folder, const Table3Options& options, const st
                                       {"batch_tokens", options.batch_tokens},
                                       {"warmup_steps", options.warmup_steps},
                                       {"rate_factor", decimal(options.rate_factor)},
+                                      {"residual_start", decimal(nn::kResidualStart)},
                                       {"seeds", options.seeds},
                                       {"rows", options.rows}};
   write_file_atomically(folder / kTable3Settings, object.dump(2) + "\n");
@@ -112,6 +116,11 @@ void require_same_reproduction(const fs::path& folder, const Table3Options& opti
     if (before[i] == now[i]) continue;
     throw UsageError(concat(now[i].first, ": expected ", before[i].second, " as in the reproduction in ",
                             folder.string(), ", found ", now[i].second, "; choose another folder"));
+  }
+  if (saved->residual_start != decimal(nn::kResidualStart)) {
+    throw UsageError(concat("residual_start: expected ", decimal(nn::kResidualStart),
+                            ", the start of this version's runs, found ", saved->residual_start, " in ",
+                            folder.string(), ", whose runs are another version's; choose another folder"));
   }
   if (saved->fingerprint != fingerprint) {
     throw UsageError(concat("data: ", options.data.string(), ": expected the texts of the reproduction in ",

@@ -26,6 +26,8 @@ std::string fingerprint_of(const Table3Files& files);
 struct SavedTable3 {
   Table3Options options;
   std::string fingerprint;  // of the data
+  double residual_start =
+      1;  // of the runs' residual branches (nn/residual_branches.h); 1: of versions before it
 };
 
 // Nothing if the folder holds no reproduction. Throws DataError for damaged settings.
