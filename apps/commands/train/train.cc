@@ -2,20 +2,19 @@
 
 #include <algorithm>
 #include <cctype>
-#include <fstream>
 #include <iostream>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <span>
-#include <system_error>
 #include <utility>
 
 #include "apps/cli/suggest.h"
 #include "apps/command.h"
 #include "apps/profile_report.h"
 #include "apps/progress.h"
+#include "apps/saved_batches.h"
 #include "apps/stop.h"
 #include "apps/terminal.h"
 #include "apps/training_task.h"
@@ -180,29 +179,25 @@ std::string with_flags(const TrainingTask& task, std::string message) {
 // Shows progress, and on request records batches and profiles operations.
 class Watcher : public TrainProgress {
  public:
-  explicit Watcher(const TrainArguments& arguments)
-      : TrainProgress(arguments.quiet), arguments_(arguments), path_(arguments.save_batches.string()) {}
+  explicit Watcher(const TrainArguments& arguments) : TrainProgress(arguments.quiet), arguments_(arguments) {}
 
   void on_start(const train::StartReport& report) override {
     TrainProgress::on_start(report);
-    resumed_ = report.resumed_from > 0;
-    if (!path_.empty()) batches_.open(path_, std::ios::app);
-    if (!batches_) throw IoError(concat(path_, ": cannot be written"));
+    first_step_ = report.resumed_from + 1;
+    step_ = first_step_;
+    if (!arguments_.save_batches.empty()) batches_.emplace(arguments_.save_batches);
     if (!arguments_.profile) return;
     reset_allocator_peak();
     profile_.emplace();
   }
 
+  // Nothing can be refused any more: the file may be changed.
   void on_batch(const train::Batch& batch) override {
-    if (path_.empty()) return;
-    // The file is emptied only now, when nothing can be refused any more; a resumed run adds its batches to
-    // those before.
-    std::error_code error;
-    if (std::exchange(is_first_, false) && !resumed_ && std::filesystem::is_regular_file(path_, error))
-      std::filesystem::resize_file(path_, 0, error);
-    if (error) throw IoError(concat(path_, ": cannot be emptied: ", error.message()));
-    batches_ << arguments_.task->batch_json(batch) << '\n';
-    if (!batches_) throw IoError(concat(path_, ": cannot be written: is the disk full?"));
+    if (batches_) batches_->add(arguments_.task->batch_json(batch), step_, first_step_);
+  }
+  void on_step(const train::StepReport& report) override {
+    TrainProgress::on_step(report);
+    step_ = report.step + 1;
   }
 
   // The profile so far; ends profiling.
@@ -215,9 +210,8 @@ class Watcher : public TrainProgress {
 
  private:
   const TrainArguments& arguments_;
-  std::string path_;
-  std::ofstream batches_;
-  bool resumed_ = false, is_first_ = true;  // is_first_: no batch was written
+  std::optional<SavedBatches> batches_;
+  int64_t first_step_ = 1, step_ = 1;  // of this part of the run; of the next batch
   std::optional<Profile> profile_;
 };
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/apps/json_results.h"
 #include "tests/apps/run.h"
 #include "tests/train/label_run.h"
 
@@ -146,7 +147,27 @@ TEST_F(TrainingOptions, SavedBatchesOfARefusedAndOfAResumedCommand) {
   longer.insert(longer.end(), {"--max-steps", "5"});
   EXPECT_GT(run(longer)["train_loss"], 0);
   EXPECT_EQ(read_file(batches).substr(0, first.size()), first);
-  EXPECT_EQ(count_lines_of(read_file(batches)), 5u);
+  const std::string all = read_file(batches);
+  EXPECT_EQ(count_lines_of(all), 5u);
+  int64_t step = 0;
+  for (const json& batch : json_lines(all)) EXPECT_EQ(batch["step"], ++step);
+
+  // Killed after more steps than its last checkpoint has, within a line: those steps come once.
+  file("batches", all + R"({"step":6,"texts":[[2,3]]})" + "\n" + R"({"step":7,"te)");
+  Arguments last = resume;
+  last.insert(last.end(), {"--max-steps", "6"});
+  run(last);
+  const std::string whole = read_file(batches);
+  EXPECT_EQ(whole.substr(0, all.size()), all);
+  EXPECT_EQ(count_lines_of(whole), 6u);
+  EXPECT_EQ(json_lines(whole).back()["step"], 6);
+  EXPECT_GT(json_lines(whole).back()["texts"].size(), 1u);
+
+  file("batches", "precious\n");
+  last.back() = "7";
+  expect_failure(run_qkv(last), 1,
+                 {batches + ": line 1: expected a batch of the run to resume", "found no JSON"});
+  EXPECT_EQ(read_file(batches), "precious\n");
 }
 
 TEST_F(TrainingOptions, TheLengthOfTextsIsExported) {

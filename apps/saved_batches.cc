@@ -1,0 +1,51 @@
+#include "apps/saved_batches.h"
+
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "qkv/base/error.h"
+
+namespace qkv::apps {
+namespace {
+
+constexpr const char* kStep = "step";
+
+}  // namespace
+
+SavedBatches::SavedBatches(const std::filesystem::path& path) : path_(path), out_(path, std::ios::app) {
+  if (!out_) throw IoError(concat(path_.string(), ": cannot be written"));
+}
+
+void SavedBatches::add(nlohmann::json batch, int64_t step, int64_t first_step) {
+  if (std::exchange(is_first_, false)) keep_before(first_step);
+  batch[kStep] = step;
+  // Nothing may be missing before a checkpoint that outlives the process.
+  out_ << batch << '\n' << std::flush;
+  if (!out_) throw IoError(concat(path_.string(), ": cannot be written: is the disk full?"));
+}
+
+void SavedBatches::keep_before(int64_t step) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path_, error)) return;  // a pipe
+  std::uintmax_t kept = 0;
+  if (step > 1) {
+    std::ifstream lines(path_);
+    int64_t number = 0;
+    // A line without its end was being written when the run was killed.
+    for (std::string line; std::getline(lines, line) && !lines.eof(); kept += line.size() + 1) {
+      ++number;
+      const nlohmann::json batch = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+      if (!batch.is_object() || !batch.contains(kStep) || !batch[kStep].is_number_integer()) {
+        throw DataError(concat(path_.string(), ": line ", number,
+                               ": expected a batch of the run to resume with its step, found ",
+                               batch.is_discarded() ? "no JSON" : "none"));
+      }
+      if (batch[kStep].get<int64_t>() >= step) break;
+    }
+  }
+  std::filesystem::resize_file(path_, kept, error);
+  if (error) throw IoError(concat(path_.string(), ": cannot be shortened: ", error.message()));
+}
+
+}  // namespace qkv::apps
