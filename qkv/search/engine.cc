@@ -7,6 +7,7 @@
 #include "qkv/base/parallel.h"
 #include "qkv/ops/profile.h"
 #include "qkv/search/candidates.h"
+#include "qkv/search/engine_sequence.h"
 #include "qkv/search/step_scores.h"
 
 namespace qkv::search {
@@ -44,53 +45,6 @@ void EngineOptions::validate() const {
   require("cache_bytes", "0 (no bound) or more", cache_bytes, cache_bytes >= 0);
   require("prefill_tokens", "at least 1", prefill_tokens, prefill_tokens >= 1);
 }
-
-// A request and its progress.
-struct Engine::Sequence {
-  Sequence(uint64_t number, Request what, const SpecialIds& special)
-      : request_id(number), request(std::move(what)), hypotheses(make_hypotheses(request, special)) {
-    const SearchOptions& options = request.options;
-    if (!options.shortlist) return;
-    std::vector<int32_t> ends = options.stop;
-    ends.push_back(special.eos);
-    allowed = options.shortlist->allowed(request.source, ends);
-  }
-
-  int64_t source_tokens() const { return std::ssize(request.source); }
-  bool captures_attention() const { return request.options.coverage_penalty != 0; }
-  // Finds the columns of its allowed tokens among `of_logits`; none: all tokens of the vocabulary.
-  void find_columns(const std::vector<int32_t>& of_logits) {
-    columns = allowed;
-    if (of_logits.empty()) return;
-    for (int32_t& id : columns)
-      id = static_cast<int32_t>(std::ranges::lower_bound(of_logits, id) - of_logits.begin());
-  }
-  // The unfinished hypotheses.
-  std::span<const Hypotheses::Row> rows() const {
-    return error || cancelled ? std::span<const Hypotheses::Row>() : std::span(hypotheses->rows());
-  }
-
-  void advance(std::span<const RowStep> steps) {
-    if (const int32_t* id = hypotheses->forced()) return hypotheses->advance_by(*id, steps.front().attended);
-    const bool first = hypotheses->length() == std::ssize(request.prefix);
-    const auto stuck = [](const RowStep& step) { return step.candidates.empty(); };
-    if (first && std::ranges::all_of(steps, stuck)) {
-      throw DataError("search: expected at least one first token to be allowed, found all forbidden");
-    }
-    hypotheses->advance(steps);
-  }
-
-  uint64_t request_id;
-  Request request;
-  std::unique_ptr<Hypotheses> hypotheses;  // refers to the request
-  int64_t cache_bytes = 0;
-  std::unique_ptr<StepModel::Source> source;  // while it is being read
-  bool alone = false;                         // read alone, because a call with others threw
-  std::vector<int32_t> allowed;               // by the shortlist, ascending; empty: all
-  std::vector<int32_t> columns;               // of the logits: the columns of `allowed`
-  std::exception_ptr error;
-  bool cancelled = false;
-};
 
 Engine::Engine(std::shared_ptr<StepModel> model, const SpecialIds& special, const EngineOptions& options)
     : model_(std::move(model)), special_(special), options_(options) {
@@ -211,147 +165,6 @@ void Engine::end(std::unique_ptr<Sequence> sequence) {
   } catch (...) {
     decoded.error = std::current_exception();
   }
-}
-
-// Admits requests in groups, because encoders are fast on groups: all that are queued, or as many as fill a
-// quarter of the budget.
-void Engine::open_requests() {
-  int64_t tokens = 0, bytes = 0;
-  size_t count = 0;
-  const bool alone = reading_.empty() && running_.empty();
-  bool worthwhile = true;
-  for (; count < queue_.size(); ++count) {
-    const Sequence& next = *queue_[count];
-    const int64_t more_tokens = tokens + next.source_tokens(), more_bytes = bytes + next.cache_bytes;
-    const bool first = alone && count == 0;
-    if (options_.batch_tokens > 0 && source_tokens_ + more_tokens > options_.batch_tokens && !first) {
-      worthwhile = tokens >= options_.batch_tokens / 4;
-      break;
-    }
-    if (options_.cache_bytes > 0 && reserved_bytes_ + more_bytes > options_.cache_bytes) {
-      worthwhile = bytes >= options_.cache_bytes / 4;
-      break;
-    }
-    tokens = more_tokens;
-    bytes = more_bytes;
-  }
-  if (!worthwhile && !alone) return;
-  for (; count > 0; --count) {
-    std::unique_ptr<Sequence> sequence = std::move(queue_.front());
-    queue_.pop_front();
-    try {
-      sequence->source = model_->open(sequence->request.source);
-    } catch (...) {
-      sequence->error = std::current_exception();
-      end(std::move(sequence));
-      continue;
-    }
-    source_tokens_ += sequence->source_tokens();
-    reserved_bytes_ += sequence->cache_bytes;
-    reading_.push_back(std::move(sequence));
-  }
-}
-
-// Splits the step's prefill tokens evenly among the prompts; what short prompts leave over goes to longer
-// ones.
-void Engine::read_prompts() {
-  std::vector<Sequence*> unread;
-  for (const auto& sequence : reading_) {
-    if (sequence->source->unread > 0) unread.push_back(sequence.get());
-  }
-  std::ranges::stable_sort(unread, {}, [](const Sequence* one) { return one->source->unread; });
-  std::vector<std::pair<Sequence*, int64_t>> together;
-  int64_t left = options_.prefill_tokens, prompts = std::ssize(unread);
-  for (Sequence* sequence : unread) {
-    const int64_t share = std::max<int64_t>(1, left / prompts--);
-    const int64_t tokens = std::min(sequence->source->unread, share);
-    if (left < tokens) break;
-    left -= tokens;
-    const std::pair chunk{sequence, tokens};
-    if (sequence->alone) {
-      read_chunks(std::span(&chunk, 1));
-    } else {
-      together.push_back(chunk);
-    }
-  }
-  if (!together.empty()) read_chunks(together);
-}
-
-void Engine::read_chunks(std::span<const std::pair<Sequence*, int64_t>> chunks) {
-  std::vector<StepModel::Chunk> calls;
-  for (const auto& [sequence, tokens] : chunks) calls.push_back({sequence->source.get(), tokens});
-  try {
-    return model_->read(calls);
-  } catch (...) {
-    for (const auto& [sequence, tokens] : chunks) {
-      if (chunks.size() == 1) sequence->error = std::current_exception();
-    }
-  }
-  // The chunks' state is void: every request starts over, alone.
-  for (const auto& [sequence, tokens] : chunks) {
-    if (sequence->error) continue;
-    sequence->alone = true;
-    try {
-      sequence->source = model_->open(sequence->request.source);
-    } catch (...) {
-      sequence->error = std::current_exception();
-    }
-  }
-}
-
-// Gives rows to the requests whose sources have been read completely.
-void Engine::admit_read() {
-  Sequences group, still_reading;
-  for (auto& sequence : reading_) {
-    if (sequence->error) {
-      source_tokens_ -= sequence->source_tokens();
-      reserved_bytes_ -= sequence->cache_bytes;
-      end(std::move(sequence));
-    } else if (sequence->source->unread == 0) {
-      group.push_back(std::move(sequence));
-    } else {
-      still_reading.push_back(std::move(sequence));
-    }
-  }
-  reading_ = std::move(still_reading);
-  if (!group.empty()) admit_group(std::move(group));
-}
-
-void Engine::admit_group(Sequences group) {
-  std::vector<std::unique_ptr<StepModel::Source>> sources;
-  for (const auto& sequence : group) sources.push_back(std::move(sequence->source));
-  // All memory first: once the model has taken the sequences in, nothing may fail.
-  std::vector<int32_t> offsets = hypothesis_offsets_.values();
-  for (size_t i = 0; i < group.size(); ++i) offsets.push_back(offsets.back() + 1);
-  const Offsets joined(std::move(offsets));
-  ids_.reserve(ids_.size() + group.size());
-  const size_t first = running_.size();
-  running_.resize(first + group.size());
-  try {
-    model_->admit(sources);
-  } catch (...) {
-    running_.resize(first);
-    if (group.size() == 1) {
-      source_tokens_ -= group.front()->source_tokens();
-      reserved_bytes_ -= group.front()->cache_bytes;
-      group.front()->error = std::current_exception();
-      return end(std::move(group.front()));
-    }
-    for (size_t i = 0; i < group.size(); ++i) {
-      group[i]->source = std::move(sources[i]);
-      Sequences one;
-      one.push_back(std::move(group[i]));
-      admit_group(std::move(one));
-    }
-    return;
-  }
-  for (size_t i = 0; i < group.size(); ++i) {
-    const std::vector<int32_t>& source = group[i]->request.source;
-    ids_.push_back(special_.start.value_or(source.empty() ? 0 : source.back()));
-    running_[first + i] = std::move(group[i]);
-  }
-  hypothesis_offsets_ = joined;
-  membership_changed_ = true;
 }
 
 // Restricts the logits to the union of the tokens that the running requests may use.

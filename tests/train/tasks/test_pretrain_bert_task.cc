@@ -315,6 +315,11 @@ TEST(PretrainBertJob, SettingsAreCheckedFirst) {
             }).find("train.length_warmup: expected growing lengths, here 3 to 31"),
             std::string::npos);
   EXPECT_NE(refused([](Job& job) {
+              job.task.length_warmup = {};
+              job.task.segments.pairs_from = 16;
+            }).find("train.nsp_from: expected 0 without train.length_warmup, found 16"),
+            std::string::npos);
+  EXPECT_NE(refused([](Job& job) {
               job.task.segments.pairs_from = 17;
             }).find("train.nsp_from: expected a length of train.length_warmup, at most 16, found 17"),
             std::string::npos);

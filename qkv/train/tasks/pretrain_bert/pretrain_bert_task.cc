@@ -81,6 +81,9 @@ void PretrainBertOptions::validate() const {
     throw UsageError(concat("train.batch_tokens: expected 1 or more, found ", batch_tokens));
   segment_options().validate();
   length_warmup.validate(data::SegmentOptions{.pairs = false}.least_length(), segments.max_length);
+  if (length_warmup.stages.empty() && segments.pairs_from != 0)
+    throw UsageError(
+        concat("train.nsp_from: expected 0 without train.length_warmup, found ", segments.pairs_from));
   const int64_t longest = length_warmup.stages.empty() ? 0 : length_warmup.stages.back().max_length;
   if (segments.pairs_from > longest) {
     throw UsageError(concat("train.nsp_from: expected a length of train.length_warmup, at most ", longest,
