@@ -120,6 +120,7 @@
 #include "qkv/nn/positions.h"
 #include "qkv/nn/prefix_cache.h"
 #include "qkv/nn/relative_positions.h"
+#include "qkv/nn/residual_branches.h"
 #include "qkv/nn/weights_file.h"
 
 #include "qkv/models/config.h"

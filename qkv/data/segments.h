@@ -69,9 +69,9 @@ struct SegmentBatch {
 };
 
 // An endless sequence of batches, each epoch with its own segments in random order. The first epoch begins
-// with the stages of the warm-up, each a random sample of the text's inputs, at most one pass. From the second
-// stage on, inputs that are no pairs lie anywhere within max_length, so that the positions of longer inputs are
-// trained before these come (Kiyono et al. 2021, "SHAPE: Shifted absolute position embedding for
+// with the stages of the warm-up, each a random sample of the text's inputs, at most one pass. From the
+// second stage on, inputs that are no pairs lie anywhere within max_length, so that the positions of longer
+// inputs are trained before these come (Kiyono et al. 2021, "SHAPE: Shifted absolute position embedding for
 // Transformers"). In the first they begin at 0: from few positions a model learns the order of tokens sooner.
 class SegmentCursor {
  public:

@@ -7,7 +7,7 @@
 #include "qkv/base/parallel.h"
 #include "qkv/ops/profile.h"
 #include "qkv/search/candidates.h"
-#include "qkv/search/engine_sequence.h"
+#include "qkv/search/engine/sequence.h"
 #include "qkv/search/step_scores.h"
 
 namespace qkv::search {

@@ -12,9 +12,9 @@
 
 #include "apps/cli/suggest.h"
 #include "apps/command.h"
+#include "apps/commands/train/saved_batches.h"
 #include "apps/profile_report.h"
 #include "apps/progress.h"
-#include "apps/saved_batches.h"
 #include "apps/stop.h"
 #include "apps/terminal.h"
 #include "apps/training_task.h"

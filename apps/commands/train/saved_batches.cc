@@ -1,4 +1,4 @@
-#include "apps/saved_batches.h"
+#include "apps/commands/train/saved_batches.h"
 
 #include <string>
 #include <system_error>

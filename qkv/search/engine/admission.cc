@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "qkv/search/engine.h"
-#include "qkv/search/engine_sequence.h"
+#include "qkv/search/engine/sequence.h"
 
 namespace qkv::search {
 
