@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "qkv/base/error.h"
+#include "qkv/nn/residual_branches.h"
 #include "qkv/ops/general/losses.h"
 #include "qkv/ops/general/scale.h"
 #include "qkv/pipelines/proof/proof.h"
@@ -119,6 +120,8 @@ void LabelTask::initialise(uint64_t seed) {
     initialise_from(inputs_.encoder.start->from(), model_, seed);
   } else {
     nn::initialise(model_, seed);
+    // Tags of words are learned in fewer steps so, classes of texts are not (docs/results.md).
+    if (model_.config().labelled == models::ClassificationTarget::tokens) nn::scale_residual_branches(model_);
   }
 }
 
