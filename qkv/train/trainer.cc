@@ -161,7 +161,7 @@ void Trainer::require_same_fields(const Fields& saved) const {
     const auto found = saved.find(field.name);
     if (found != saved.end() && found->second == field.value) return;
     // A setting that is off, and that the version which wrote the checkpoint did not have.
-    if (found == saved.end() && (field.value.empty() || field.value == "false")) return;
+    if (found == saved.end() && (field.value.empty() || field.value == "false" || field.value == "0")) return;
     // A run that was stopped before it had a length.
     if (field.name == kTotalSteps && found != saved.end() && found->second == "0") return;
     if (field.name.ends_with(".fingerprint")) {

@@ -12,14 +12,14 @@ namespace qkv::train::testing_task {
 
 inline data::CorpusFiles write_reversals(const qkv::testing::Scratch& scratch, const std::string& name,
                                          int lines, uint64_t seed) {
-  static constexpr const char* kWords[] = {"ba", "ko", "mi", "te", "ru", "zo", "pe", "la"};
+  static constexpr const char* kSpoken[] = {"ba", "ko", "mi", "te", "ru", "zo", "pe", "la"};
   RandomStream random(seed);
   std::string source, target;
   for (int line = 0; line < lines; ++line) {
     const uint64_t words = 2 + random.below(4);
     std::string forward, backward;
     for (uint64_t i = 0; i < words; ++i) {
-      const std::string word = kWords[random.below(8)];
+      const std::string word = kSpoken[random.below(8)];
       forward += (i > 0 ? " " : "") + word;
       backward = word + (i > 0 ? " " : "") + backward;
     }

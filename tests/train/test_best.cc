@@ -38,8 +38,8 @@ class ScriptedTask : public CharacterTask {
   Metric metric_;
 };
 
-TrainResult train(const std::filesystem::path& folder, std::vector<Said> script, TrainOptions options,
-                  Metric metric = {.name = "score", .higher_is_better = true}) {
+TrainResult train_script(const std::filesystem::path& folder, std::vector<Said> script, TrainOptions options,
+                         Metric metric = {.name = "score", .higher_is_better = true}) {
   options.max_steps = std::ssize(script);
   options.validate_every = 1;
   Trainer trainer(std::make_unique<ScriptedTask>(std::move(script), std::move(metric)), options, folder,
@@ -50,18 +50,18 @@ TrainResult train(const std::filesystem::path& folder, std::vector<Said> script,
 
 TEST(Best, IsTheHighestMetricAndAmongEqualsTheLowestLoss) {
   const Scratch scratch;
-  EXPECT_EQ(train(scratch / "a", {{3, 0.1}, {2, 0.4}, {1, 0.3}}, {}).best_step, 2);
+  EXPECT_EQ(train_script(scratch / "a", {{3, 0.1}, {2, 0.4}, {1, 0.3}}, {}).best_step, 2);
   // A metric that stays 0 must not keep the first model.
-  const TrainResult ties = train(scratch / "b", {{3, 0.0}, {2, 0.0}, {1, 0.0}, {1.5, 0.0}}, {});
+  const TrainResult ties = train_script(scratch / "b", {{3, 0.0}, {2, 0.0}, {1, 0.0}, {1.5, 0.0}}, {});
   EXPECT_EQ(ties.best_step, 3);
   EXPECT_EQ(ties.best, (std::map<std::string, double>{{"loss", 1}, {"score", 0}}));
-  EXPECT_EQ(train(scratch / "c", {{1, 4.0}, {2, 3.0}, {3, 3.5}}, {},
-                  {.name = "perplexity", .higher_is_better = false})
+  EXPECT_EQ(train_script(scratch / "c", {{1, 4.0}, {2, 3.0}, {3, 3.5}}, {},
+                         {.name = "perplexity", .higher_is_better = false})
                 .best_step,
             2);
   TrainOptions by_loss;
   by_loss.best_by = "loss";
-  EXPECT_EQ(train(scratch / "d", {{3, 0.9}, {2, 0.4}, {2.5, 0.3}}, by_loss).best_step, 2);
+  EXPECT_EQ(train_script(scratch / "d", {{3, 0.9}, {2, 0.4}, {2.5, 0.3}}, by_loss).best_step, 2);
 }
 
 TEST(Best, PatienceCountsValidationsThatHaveTheMetric) {
@@ -69,8 +69,8 @@ TEST(Best, PatienceCountsValidationsThatHaveTheMetric) {
   TrainOptions patient;
   patient.patience = 2;
   // Falling losses count as progress if the metric does not change.
-  EXPECT_EQ(train(scratch / "a", {{4, 0.0}, {3, 0.0}, {2, 0.0}, {1, 0.0}}, patient).steps, 4);
-  const TrainResult result = train(
+  EXPECT_EQ(train_script(scratch / "a", {{4, 0.0}, {3, 0.0}, {2, 0.0}, {1, 0.0}}, patient).steps, 4);
+  const TrainResult result = train_script(
       scratch / "b", {{4, 0.5}, {3, std::nullopt}, {3, 0.4}, {3, std::nullopt}, {3, 0.3}, {3, 0.9}}, patient);
   EXPECT_EQ(result.reason, StopReason::no_improvement);
   EXPECT_EQ(result.steps, 5);
@@ -81,14 +81,15 @@ TEST(Best, PatienceCountsValidationsThatHaveTheMetric) {
 TEST(Best, AnotherMetricIsComparedWithItself) {
   const Scratch scratch;
   TrainOptions options;
-  train(scratch / "a", {{3, 0.9}, {2, 0.1}}, options);
+  train_script(scratch / "a", {{3, 0.9}, {2, 0.1}}, options);
   options.best_by = "loss";
-  const TrainResult worse = train(scratch / "a", {{0, 0}, {0, 0}, {3.5, std::nullopt}}, options);
+  const TrainResult worse = train_script(scratch / "a", {{0, 0}, {0, 0}, {3.5, std::nullopt}}, options);
   EXPECT_EQ(worse.best_step, 1);
-  const TrainResult better = train(scratch / "a", {{0, 0}, {0, 0}, {0, 0}, {2.5, std::nullopt}}, options);
+  const TrainResult better =
+      train_script(scratch / "a", {{0, 0}, {0, 0}, {0, 0}, {2.5, std::nullopt}}, options);
   EXPECT_EQ(better.best_step, 4);
   options.best_by = "score";
-  const TrainResult back = train(scratch / "a", {{0, 0}, {0, 0}, {0, 0}, {0, 0}, {9, 0.2}}, options);
+  const TrainResult back = train_script(scratch / "a", {{0, 0}, {0, 0}, {0, 0}, {0, 0}, {9, 0.2}}, options);
   EXPECT_EQ(back.best_step, 5) << "the best so far has no such metric";
 }
 

@@ -297,6 +297,7 @@ TEST(Resume, ASettingThatTheCheckpointLacksMustBeOff) {
   Quiet quiet;
   train_characters(scratch / "run", options, quiet);
   std::filesystem::copy(scratch / "run", scratch / "copy", std::filesystem::copy_options::recursive);
+  std::filesystem::copy(scratch / "run", scratch / "other", std::filesystem::copy_options::recursive);
   options.max_steps += 1;
   const auto resume = [&](const std::string& value, const char* folder = "run") {
     auto task = std::make_unique<Newer>(nursery_rhyme(40), nursery_rhyme(4), CharacterOptions());
@@ -309,6 +310,7 @@ TEST(Resume, ASettingThatTheCheckpointLacksMustBeOff) {
             std::string::npos);
   EXPECT_EQ(resume(""), options.max_steps);
   EXPECT_EQ(resume("false", "copy"), options.max_steps);
+  EXPECT_EQ(resume("0", "other"), options.max_steps);
 }
 
 TEST(Training, LeavesAnEarlierRunAloneUnlessTold) {

@@ -13,23 +13,24 @@ constexpr const char* kStep = "step";
 
 }  // namespace
 
-SavedBatches::SavedBatches(const std::filesystem::path& path) : path_(path), out_(path, std::ios::app) {
+SavedBatches::SavedBatches(const std::filesystem::path& path, int64_t first_step)
+    : path_(path), first_step_(first_step), out_(path, std::ios::app) {
   if (!out_) throw IoError(concat(path_.string(), ": cannot be written"));
 }
 
-void SavedBatches::add(nlohmann::json batch, int64_t step, int64_t first_step) {
-  if (std::exchange(is_first_, false)) keep_before(first_step);
+void SavedBatches::add(nlohmann::json batch, int64_t step) {
+  if (std::exchange(is_first_, false)) keep_earlier_steps();
   batch[kStep] = step;
   // Nothing may be missing before a checkpoint that outlives the process.
   out_ << batch << '\n' << std::flush;
   if (!out_) throw IoError(concat(path_.string(), ": cannot be written: is the disk full?"));
 }
 
-void SavedBatches::keep_before(int64_t step) {
+void SavedBatches::keep_earlier_steps() {
   std::error_code error;
   if (!std::filesystem::is_regular_file(path_, error)) return;  // a pipe
   std::uintmax_t kept = 0;
-  if (step > 1) {
+  if (first_step_ > 1) {
     std::ifstream lines(path_);
     int64_t number = 0;
     // A line without its end was being written when the run was killed.
@@ -41,7 +42,7 @@ void SavedBatches::keep_before(int64_t step) {
                                ": expected a batch of the run to resume with its step, found ",
                                batch.is_discarded() ? "no JSON" : "none"));
       }
-      if (batch[kStep].get<int64_t>() >= step) break;
+      if (batch[kStep].get<int64_t>() >= first_step_) break;
     }
   }
   std::filesystem::resize_file(path_, kept, error);

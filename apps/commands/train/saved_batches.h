@@ -10,19 +10,20 @@ namespace qkv::apps {
 
 class SavedBatches {
  public:
-  // Throws IoError if the file cannot be written. Its content remains until the first add().
-  explicit SavedBatches(const std::filesystem::path& path);
+  // first_step: the first that is made now; 1 unless the run is resumed. Throws IoError if the file cannot be
+  // written. Its content remains until the first add().
+  SavedBatches(const std::filesystem::path& path, int64_t first_step);
 
-  // Adds the batch's line with the step that trains on it, from 1. `first_step`: the run's first one. The
-  // first call keeps the lines of steps before it, which a resumed run has made, and removes all others:
-  // those of another run, and those after the checkpoint from which a run resumes that was killed. Throws
-  // IoError, and DataError if the run is resumed and the file has other lines.
-  void add(nlohmann::json batch, int64_t step, int64_t first_step);
+  // Adds the batch's line with the step that trains on it, from 1. The first call keeps the lines of steps
+  // before first_step and removes all others: those of another run, and those after the checkpoint of a run
+  // that was killed. Throws IoError, and DataError if the run is resumed and the file has other lines.
+  void add(nlohmann::json batch, int64_t step);
 
  private:
-  void keep_before(int64_t step);
+  void keep_earlier_steps();
 
   std::filesystem::path path_;
+  int64_t first_step_;
   std::ofstream out_;
   bool is_first_ = true;
 };

@@ -183,9 +183,8 @@ class Watcher : public TrainProgress {
 
   void on_start(const train::StartReport& report) override {
     TrainProgress::on_start(report);
-    first_step_ = report.resumed_from + 1;
-    step_ = first_step_;
-    if (!arguments_.save_batches.empty()) batches_.emplace(arguments_.save_batches);
+    step_ = report.resumed_from + 1;
+    if (!arguments_.save_batches.empty()) batches_.emplace(arguments_.save_batches, step_);
     if (!arguments_.profile) return;
     reset_allocator_peak();
     profile_.emplace();
@@ -193,7 +192,7 @@ class Watcher : public TrainProgress {
 
   // Nothing can be refused any more: the file may be changed.
   void on_batch(const train::Batch& batch) override {
-    if (batches_) batches_->add(arguments_.task->batch_json(batch), step_, first_step_);
+    if (batches_) batches_->add(arguments_.task->batch_json(batch), step_);
   }
   void on_step(const train::StepReport& report) override {
     TrainProgress::on_step(report);
@@ -211,7 +210,7 @@ class Watcher : public TrainProgress {
  private:
   const TrainArguments& arguments_;
   std::optional<SavedBatches> batches_;
-  int64_t first_step_ = 1, step_ = 1;  // of this part of the run; of the next batch
+  int64_t step_ = 1;  // of the next batch
   std::optional<Profile> profile_;
 };
 

@@ -26,8 +26,8 @@ std::string fingerprint_of(const Table3Files& files);
 struct SavedTable3 {
   Table3Options options;
   std::string fingerprint;  // of the data
-  double residual_start =
-      1;  // of the runs' residual branches (nn/residual_branches.h); 1: of versions before it
+  // nn::kResidualStart of the version that made the runs; 1: one without it.
+  double residual_start = 1;
 };
 
 // Nothing if the folder holds no reproduction. Throws DataError for damaged settings.
