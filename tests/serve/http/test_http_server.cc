@@ -5,12 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <condition_variable>
 #include <mutex>
 #include <thread>
 #include <vector>
 
 #include "qkv/base/error.h"
+#include "tests/serve/http/echo_server.h"
 #include "tests/serve/http/raw_client.h"
 #include "tests/support/scratch.h"
 
@@ -21,35 +21,8 @@ using namespace qkv::testing;
 using namespace std::chrono_literals;
 using serve::HttpOptions;
 using serve::HttpRequest;
-using serve::HttpResponse;
 using serve::HttpServer;
 using serve::ReplyHandle;
-
-// Answers with what it was asked: "POST /path a=1 host=test body".
-void echo(const HttpRequest& request, const ReplyHandle& reply) {
-  std::string text = request.method + " " + request.path;
-  for (const auto& [key, value] : request.query) text += " " + key + "=" + value;
-  text += " host=" + std::string(request.header("HOST")) + " " + request.body;
-  reply->send({.content_type = "text/plain", .body = text});
-}
-
-HttpOptions any_port() {
-  HttpOptions options;
-  options.port = 0;
-  return options;
-}
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
-// Waits, up to half a minute, for something that another thread does.
-template <class Condition>
-bool soon(const Condition& condition) {
-  for (int i = 0; i < 3000; ++i) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(10ms);
-  }
-  return false;
-}
 
 TEST(HttpServer, AnswersAndKeepsTheConnection) {
   HttpServer server(any_port(), echo);
@@ -172,18 +145,6 @@ TEST(HttpServer, SaysThatABodyMayCome) {
   EXPECT_TRUE(client.response().ends_with("host=h abc"));
 }
 
-TEST(HttpServer, EndsSlowRequests) {
-  HttpOptions options = any_port();
-  options.header_timeout = options.body_timeout = options.idle_timeout = 200ms;
-  HttpServer server(options, echo);
-  RawClient header(server.port()), body(server.port()), idle(server.port());
-  ASSERT_TRUE(header.send("GET / HT"));
-  ASSERT_TRUE(body.send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 30\r\n\r\nhalf"));
-  EXPECT_TRUE(header.rest().starts_with("HTTP/1.1 408 "));
-  EXPECT_TRUE(body.rest().starts_with("HTTP/1.1 408 "));
-  EXPECT_EQ(idle.rest(), "");
-}
-
 TEST(HttpServer, NeverSendsALineBreakInAField) {
   HttpServer server(any_port(), [](const HttpRequest&, const ReplyHandle& reply) {
     reply->send({.body = "x", .headers = {{"A", "1\r\nB: 2"}, {"C\n", "3"}, {"D", "4"}}});
@@ -194,99 +155,6 @@ TEST(HttpServer, NeverSendsALineBreakInAField) {
   EXPECT_FALSE(has(answer, "B: 2")) << answer;
   EXPECT_FALSE(has(answer, ": 3")) << answer;
   EXPECT_TRUE(has(answer, "D: 4")) << answer;
-}
-
-TEST(HttpServer, NoticesThatAClientLeft) {
-  std::atomic<int> left = 0, begun = 0;
-  std::mutex mutex;
-  std::vector<ReplyHandle> replies;
-  HttpServer server(any_port(), [&](const HttpRequest& request, const ReplyHandle& reply) {
-    if (request.path == "/stays") return echo(request, reply);
-    reply->on_closed([&] { ++left; });
-    if (request.path == "/stream") reply->begin({.body = "begun"});
-    const std::lock_guard lock(mutex);
-    replies.push_back(reply);
-    ++begun;
-  });
-  constexpr int kClients = 100;
-  {
-    std::vector<std::unique_ptr<RawClient>> clients;
-    for (int i = 0; i < kClients; ++i) {
-      clients.push_back(std::make_unique<RawClient>(server.port()));
-      ASSERT_TRUE(clients.back()->send(request_bytes(i % 2 == 0 ? "/stream" : "/silent")));
-    }
-    ASSERT_TRUE(soon([&] { return begun == kClients; }));
-    for (int i = 0; i < kClients; i += 3) clients[static_cast<size_t>(i)]->reset();
-  }
-  EXPECT_TRUE(soon([&] { return left == kClients; })) << left;
-  EXPECT_TRUE(soon([&] { return server.counts().connections == 0; }));
-  for (const ReplyHandle& reply : replies) {
-    EXPECT_TRUE(reply->closed());
-    EXPECT_FALSE(reply->write("x"));
-  }
-  std::atomic<bool> at_once = false;
-  replies.front()->on_closed([&] { at_once = true; });
-  EXPECT_TRUE(at_once);
-  RawClient stays(server.port());
-  stays.send(request_bytes("/stays"));
-  EXPECT_TRUE(has(stays.response(), "GET /stays"));
-}
-
-TEST(HttpServer, DropsAClientThatDoesNotRead) {
-  std::atomic<bool> dropped = false;
-  HttpOptions options = any_port();
-  options.stream_buffer_bytes = 1 << 20;
-  HttpServer server(options, [&](const HttpRequest& request, const ReplyHandle& reply) {
-    if (request.path != "/endless") return echo(request, reply);
-    reply->begin({});
-    const std::string block(64 << 10, 'x');
-    for (int i = 0; i < 100'000; ++i) {  // 6 GB, were it never refused
-      if (reply->write(block)) continue;
-      dropped = true;
-      return;
-    }
-  });
-  RawClient lazy(server.port()), good(server.port());
-  ASSERT_TRUE(lazy.send(request_bytes("/endless")));
-  EXPECT_TRUE(soon([&] { return dropped.load(); }));
-  ASSERT_TRUE(good.send(request_bytes("/good")));
-  EXPECT_TRUE(has(good.response(), "GET /good"));
-}
-
-// What waits for a client is counted by its bytes on the wire, however small the pieces.
-TEST(HttpServer, CountsWhatWaitsAfterManySmallPieces) {
-  HttpOptions options = any_port();
-  options.stream_buffer_bytes = 1 << 20;
-  std::atomic<int64_t> taken = 0;
-  std::atomic<bool> small_sent = false, go = false, dropped = false;
-  HttpServer server(options, [&](const HttpRequest&, const ReplyHandle& reply) {
-    reply->begin({});
-    for (int i = 0; i < 100'000; ++i) {
-      if (i % 1000 == 0) std::this_thread::sleep_for(1ms);  // the client keeps up
-      if (!reply->write("x")) return;
-    }
-    small_sent = true;
-    if (!soon([&] { return go.load(); })) return;
-    const std::string block(64 << 10, 'y');
-    while (reply->write(block)) {
-      taken += std::ssize(block);
-      std::this_thread::sleep_for(1ms);
-    }
-    dropped = true;
-  });
-  RawClient client(server.port());
-  ASSERT_TRUE(client.send(request_bytes("/")));
-  std::string end;
-  for (int pieces = 0; pieces < 100'000;) {
-    const std::string piece = client.until("\r\nx\r\n");
-    ASSERT_FALSE(piece.empty());
-    ++pieces;
-  }
-  ASSERT_TRUE(soon([&] { return small_sent.load(); }));
-  go = true;  // and now it does not read
-  ASSERT_TRUE(soon([&] { return dropped.load(); }));
-  // The limit, and what the buffers of both sockets took.
-  EXPECT_LT(taken, (1 << 20) + (12 << 20));
 }
 
 TEST(HttpServer, AnswersQuickPathsWhileAllHandlersWork) {
@@ -356,23 +224,6 @@ TEST(HttpServer, LineBreaksDoNotKeepAConnection) {
   EXPECT_LT(std::chrono::steady_clock::now() - began, 10s);
 }
 
-// A request that has not arrived completely is refused, so that its client can ask another server.
-TEST(HttpServer, RefusesHalfRequestsWhenItStops) {
-  HttpServer server(any_port(), echo);
-  RawClient header(server.port()), body(server.port());
-  ASSERT_TRUE(header.send("GET / HT"));
-  ASSERT_TRUE(body.send("POST / HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 30\r\n\r\n"));
-  EXPECT_TRUE(has(body.until("\r\n\r\n"), "100 Continue")) << "the server has read the header";
-  ASSERT_TRUE(body.send("half"));
-  EXPECT_TRUE(soon([&] { return server.counts().connections == 2; }));
-  std::this_thread::sleep_for(50ms);
-  server.stop(5s);
-  for (RawClient* client : {&header, &body}) {
-    const std::string answer = client->rest();
-    EXPECT_TRUE(answer.starts_with("HTTP/1.1 503 ") && has(answer, "Retry-After: 1")) << answer;
-  }
-}
-
 TEST(HttpServer, TellsOfRefusedRequests) {
   HttpOptions options = any_port();
   std::mutex mutex;
@@ -416,68 +267,6 @@ TEST(HttpServer, AnswersForHandlersThatDoNot) {
   EXPECT_FALSE(kept->send({.body = "late"}));
   EXPECT_FALSE(kept->write("late"));
   kept->end();
-}
-
-TEST(HttpServer, StopsAfterTheAnswersUnderWay) {
-  std::mutex mutex;
-  ReplyHandle waiting;
-  HttpServer server(any_port(), [&](const HttpRequest&, const ReplyHandle& reply) {
-    const std::lock_guard lock(mutex);
-    waiting = reply;
-  });
-  const uint16_t port = server.port();
-  RawClient client(port), idle(port);
-  client.send(request_bytes("/"));
-  ASSERT_TRUE(soon([&] {
-    const std::lock_guard lock(mutex);
-    return waiting != nullptr;
-  }));
-  std::thread answer([&] {
-    EXPECT_TRUE(soon([&] { return !RawClient(port).connected(); })) << "nothing is accepted any more";
-    waiting->send({.body = "the last"});
-  });
-  EXPECT_EQ(server.stop(30s), 0);
-  answer.join();
-  const std::string last = client.rest();
-  EXPECT_TRUE(has(last, "the last") && has(last, "Connection: close")) << last;
-  EXPECT_EQ(idle.rest(), "");
-  EXPECT_EQ(server.stop(30s), 0);
-}
-
-TEST(HttpServer, CutsOffWhatTakesTooLong) {
-  std::mutex mutex;
-  ReplyHandle waiting;
-  HttpServer server(any_port(), [&](const HttpRequest&, const ReplyHandle& reply) {
-    reply->begin({.body = "half"});
-    const std::lock_guard lock(mutex);
-    waiting = reply;
-  });
-  RawClient client(server.port());
-  client.send(request_bytes("/"));
-  EXPECT_TRUE(has(client.until("half"), "half"));
-  EXPECT_EQ(server.stop(10ms), 1);
-  EXPECT_FALSE(waiting->write("more"));
-  EXPECT_TRUE(waiting->closed());
-  EXPECT_EQ(client.rest(), "\r\n");
-}
-
-TEST(HttpServer, RefusesConnectionsBeyondItsLimit) {
-  HttpOptions options = any_port();
-  options.connections = 2;
-  HttpServer server(options, echo);
-  RawClient first(server.port()), second(server.port());
-  first.send(request_bytes("/1"));
-  second.send(request_bytes("/2"));
-  EXPECT_TRUE(has(first.response(), "GET /1"));
-  EXPECT_TRUE(has(second.response(), "GET /2"));
-  RawClient third(server.port());
-  EXPECT_TRUE(third.rest().starts_with("HTTP/1.1 503 "));
-  first.close();
-  EXPECT_TRUE(soon([&] {
-    RawClient again(server.port());
-    again.send(request_bytes("/again"));
-    return has(again.response(), "GET /again");
-  }));
 }
 
 TEST(HttpServer, NamesBadOptions) {

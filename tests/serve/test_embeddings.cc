@@ -1,0 +1,153 @@
+// Embeddings, by OpenAI's protocol and that of text-embeddings-inference: the pipelines' results.
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "qkv/pipelines/json.h"
+#include "tests/serve/answers.h"
+#include "tests/serve/folders.h"
+
+namespace {
+
+using namespace qkv;
+using namespace qkv::testing;
+using nlohmann::json;
+using serve::HttpResponse;
+using serve::Service;
+using serve::ServiceOptions;
+
+TEST(Embeddings, EqualThePipelines) {
+  Service service(serving({"bert_texts"}));
+  const pipelines::TextEmbedder embedder(golden_folder("bert_texts"));
+  const std::vector<std::string> texts{"a red dog", "one small house", "a"};
+  const auto expected = embedder(texts, embedder.default_options());
+  const json found = json_of(post(service, "/v1/embeddings", {{"model", "bert_texts"}, {"input", texts}}));
+  const json coded =
+      json_of(post(service, "/v1/embeddings", {{"input", texts}, {"encoding_format", "base64"}}));
+  for (size_t i = 0; i < texts.size(); ++i) {
+    EXPECT_EQ(found["data"][i]["embedding"].get<std::vector<float>>(), expected[i].values);
+    const auto base64 = coded["data"][i]["embedding"].get<std::string>();
+    EXPECT_EQ(base64.size(), (expected[i].values.size() * 4 + 2) / 3 * 4);
+  }
+  // "AAAAAA==" is 0.0f: decode the first three bytes of the first value by hand.
+  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  const auto base64 = coded["data"][0]["embedding"].get<std::string>();
+  uint32_t bits = 0;
+  for (size_t k = 0; k < 4; ++k) bits = bits << 6 | static_cast<uint32_t>(kDigits.find(base64[k]));
+  uint32_t value = 0;
+  std::memcpy(&value, expected[0].values.data(), sizeof value);
+  EXPECT_EQ(bits, (value & 0xff) << 16 | (value >> 8 & 0xff) << 8 | (value >> 16 & 0xff));
+  expect_error(post(service, "/v1/embeddings", {{"input", "a"}, {"dimensions", 7}}), 400, {"dimensions"});
+  expect_error(post(service, "/v1/embeddings", {{"input", "a"}, {"encoding_format", "hex"}}), 400,
+               {"encoding_format"});
+  expect_error(post(service, "/v1/embeddings", {{"input", json::array()}}), 400, {"input"});
+}
+
+TEST(Embeddings, TakeTokenIds) {
+  Service service(serving({"bert_texts"}));
+  const pipelines::TextEmbedder embedder(golden_folder("bert_texts"));
+  std::vector<std::vector<int32_t>> ids;
+  for (const char* text : {"a red dog", "one small house"})
+    ids.push_back(embedder.tokenizer().encode(text).ids);
+  const auto expected =
+      embedder(std::vector<std::string>{"a red dog", "one small house"}, embedder.default_options());
+  const json one = json_of(post(service, "/v1/embeddings", {{"input", ids[0]}}));
+  const json both = json_of(post(service, "/v1/embeddings", {{"input", ids}}));
+  ASSERT_EQ(one["data"].size(), 1U);
+  ASSERT_EQ(both["data"].size(), 2U);
+  EXPECT_EQ(one["data"][0]["embedding"].get<std::vector<float>>(), expected[0].values);
+  EXPECT_EQ(both["data"][1]["embedding"].get<std::vector<float>>(), expected[1].values);
+  EXPECT_EQ(one["usage"]["prompt_tokens"], ids[0].size());
+  expect_error(post(service, "/v1/embeddings", {{"input", {1, 1'000'000}}}), 400, {"input", "1000000"});
+  expect_error(post(service, "/v1/embeddings", {{"input", {{1}, {-1}}}}), 400, {"input"});
+  expect_error(post(service, "/v1/embeddings", {{"input", std::vector<int>(5000, 1)}}), 400, {"5000"});
+}
+
+TEST(TextEmbeddingsInference, EmbedsPredictsAndTokenizes) {
+  Service service(serving({"bert_texts"}));
+  const pipelines::TextEmbedder embedder(golden_folder("bert_texts"));
+  pipelines::TextEmbedOptions options = embedder.default_options();
+  options.vector.normalize = true;
+  const auto expected = embedder(std::vector<std::string>{"a red dog"}, options);
+  const json vectors = json_of(post(service, "/embed", {{"inputs", "a red dog"}}));
+  ASSERT_EQ(vectors.size(), 1U);
+  EXPECT_EQ(vectors[0].get<std::vector<float>>(), expected[0].values);
+  EXPECT_EQ(json_of(post(service, "/embed", {{"inputs", {"a red dog", "one"}}}))[0], vectors[0]);
+
+  const pipelines::TextClassifier classifier(golden_folder("bert_texts"));
+  const auto labels = classifier(std::vector<std::string>{"a red dog"});
+  const json predicted = json_of(post(service, "/predict", {{"inputs", "a red dog"}}));
+  EXPECT_EQ(predicted[0]["label"], labels[0].labels[0].label);
+  EXPECT_EQ(predicted[0]["score"].get<float>(), labels[0].labels[0].probability);
+  const json pairs = json_of(post(service, "/predict", {{"inputs", {{"a red dog", "a dog"}, {"one"}}}}));
+  ASSERT_EQ(pairs.size(), 2U);
+  EXPECT_EQ(pairs[1].size(), labels[0].labels.size());
+
+  // A list of two texts is a pair, as in TEI, of one a text; a list of lists is a list of such.
+  EXPECT_EQ(json_of(post(service, "/predict", {{"inputs", json::array({"a red dog", "a dog"})}})), pairs[0]);
+  EXPECT_EQ(json_of(post(service, "/predict", {{"inputs", json::array({"a red dog"})}})), predicted);
+  for (const json& wrong :
+       {json::array(), json::array({"a", "b", "c"}), json::array({json::array({"a"}), "b"}), json(3)})
+    expect_error(post(service, "/predict", {{"inputs", wrong}}), 400, {"inputs"});
+
+  // The root does what the first text encoder is for, as TEI's does.
+  EXPECT_EQ(json_of(post(service, "/", {{"inputs", "a red dog"}})), predicted);
+  Service without_labels(serving({"bert_masked"}));
+  EXPECT_EQ(json_of(post(without_labels, "/", {{"inputs", "a red dog"}})),
+            json_of(post(without_labels, "/embed", {{"inputs", "a red dog"}})));
+
+  const json best = json_of(
+      post(service, "/predict",
+           {{"inputs", "a red dog"}, {"parameters", {{"top_k", 1}, {"function_to_apply", nullptr}}}}));
+  EXPECT_EQ(best, json::array({predicted[0]}));
+
+  const json tokens = json_of(post(service, "/tokenize", {{"inputs", {"a red dog"}}}));
+  EXPECT_TRUE(tokens[0][0]["special"].get<bool>());
+  EXPECT_EQ(tokens[0][1]["start"], 0);
+  // The part of the input, also of a token that the vocabulary lacks.
+  const std::string text = "a r\u00e9d dog";
+  const json parts = json_of(post(service, "/tokenize", {{"inputs", text}}));
+  for (const json& token : parts[0]) {
+    if (token["special"].get<bool>()) continue;
+    const size_t begin = token["start"], end = token["stop"];
+    EXPECT_EQ(token["text"], text.substr(begin, end - begin));
+  }
+  expect_error(post(service, "/tokenize", {{"inputs", "a"}, {"model", "gpt"}}), 404, {"'gpt'", "bert_texts"});
+  std::string long_text;
+  for (int i = 0; i < 600'000; ++i) long_text += "a ";
+  expect_error(post(service, "/tokenize", {{"inputs", json::array({long_text, long_text})}}), 400,
+               {"1048576 tokens"});
+  expect_error(post(service, "/rerank", {{"query", "a"}, {"texts", {"b"}}}), 400, {"one label"});
+  const json info = json_of(ask(service, {.method = "GET", .path = "/info"}));
+  EXPECT_EQ(info["model_id"], "bert_texts");
+  EXPECT_EQ(info["model_dtype"], "float32");
+  ServiceOptions in_int8 = serving({"bert_texts"});
+  in_int8.load.dtype = DType::i8;
+  Service small(in_int8);
+  EXPECT_EQ(json_of(ask(small, {.method = "GET", .path = "/info"}))["model_dtype"], "int8");
+  const HttpResponse error = post(service, "/embed", {{"input", "a"}});
+  expect_error(error, 400, {"inputs"});
+  EXPECT_EQ(json::parse(error.body)["error_type"], "Validation");
+}
+
+TEST(TextEmbeddingsInference, PromptsHaveNames) {
+  const Scratch scratch;
+  std::filesystem::copy(golden_folder("bert_texts"), scratch / "m");
+  scratch.write("m/config_sentence_transformers.json", R"({"prompts": {"query": "one small "}})");
+  ServiceOptions options;
+  options.folders = {{"m", scratch / "m"}, {"bert_texts", golden_folder("bert_texts")}};
+  Service service(options);
+  const json plain = json_of(post(service, "/embed", {{"inputs", "house"}}));
+  const json with_prompt = json_of(post(service, "/embed", {{"inputs", "house"}, {"prompt_name", "query"}}));
+  EXPECT_NE(with_prompt, plain);
+  EXPECT_EQ(with_prompt, json_of(post(service, "/embed", {{"inputs", "one small house"}})));
+  EXPECT_EQ(json_of(post(service, "/tokenize", {{"inputs", "house"}, {"prompt_name", "query"}})),
+            json_of(post(service, "/tokenize", {{"inputs", "one small house"}})));
+  expect_error(post(service, "/embed", {{"inputs", "house"}, {"prompt_name", "passage"}}), 400, {"passage"});
+  Service without(serving({"bert_texts"}));
+  expect_error(post(without, "/embed", {{"inputs", "house"}, {"prompt_name", "query"}}), 400, {"prompts"});
+}
+
+}  // namespace
