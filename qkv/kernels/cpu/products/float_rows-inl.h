@@ -189,34 +189,50 @@ struct Target {
   }
 };
 
-// Adds the chains of R rows and stores the sums of `cols` columns.
+// The sums of two rows' chains in two vectors each: half a vector per row, with its columns in order.
+struct SumsOfTwo {
+  hn::Vec<hn::Half<Floats> > first, second;
+};
+
+HWY_INLINE SumsOfTwo sums_of_two(const FloatVector (&first)[2], const FloatVector (&second)[2]) {
+  const Floats d;
+  const hn::Half<Floats> half;
+  const hn::Repartition<double, Floats> pairs;
+  // Each block has two columns of the first row, then the same of the second.
+  const auto both = hn::BitCast(pairs, sums_of_blocks(first[0], first[1], second[0], second[1]));
+  return {hn::LowerHalf(half, hn::BitCast(d, hn::ConcatEven(pairs, both, both))),
+          hn::LowerHalf(half, hn::BitCast(d, hn::ConcatOdd(pairs, both, both)))};
+}
+
+// Adds the chains of R rows and stores the sums of the columns of `part`.
+template <int R, class P>
+HWY_INLINE void put_rows(const FloatVector (&sum)[R][4], const Target& target, P part) {
+  const Floats d;
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r)
+    target.put(d, sums_of_blocks(sum[r][0], sum[r][1], sum[r][2], sum[r][3]), r, 0, part);
+}
+
+template <int R, class P>
+HWY_INLINE void put_rows(const FloatVector (&sum)[R][2], const Target& target, P part) {
+  const hn::Half<Floats> half;
+#pragma GCC unroll 4
+  for (int r = 0; r + 1 < R; r += 2) {
+    const SumsOfTwo sums = sums_of_two(sum[r], sum[r + 1]);
+    target.put(half, sums.first, r, 0, part);
+    target.put(half, sums.second, r + 1, 0, part);
+  }
+  if constexpr (R % 2 == 1) target.put(half, sums_of_two(sum[R - 1], sum[R - 1]).first, R - 1, 0, part);
+}
+
+// The sums never pass through memory: an index into an array of them would keep the chains of the whole
+// product there, and reading what was just written in other pieces waits.
 template <int R, int V>
 HWY_INLINE void put_sums(const FloatVector (&sum)[R][V], const Target& target, int64_t cols) {
-  const Floats d;
-  const auto sums_of_row = [&](int r) HWY_ATTR {
-    if constexpr (V == 4) {
-      return sums_of_blocks(sum[r][0], sum[r][1], sum[r][2], sum[r][3]);
-    } else {
-      return sums_of_blocks(sum[r][0], sum[r][1], hn::Zero(d), hn::Zero(d));
-    }
-  };
-  if (V == 4 && cols == 4 * kBlocks) {
-#pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) target.put(d, sums_of_row(r), r, 0, Full{});
-    return;
-  }
-  // Stored before the loop below, whose index would keep the chains of the whole product in memory.
-  HWY_ALIGN float sums[R][4 * kBlocks];
-#pragma GCC unroll 8
-  for (int r = 0; r < R; ++r) hn::Store(sums_of_row(r), d, sums[r]);
-  const hn::CappedTag<float, V * kBlocks> columns;
-  for (int r = 0; r < R; ++r) {
-    if constexpr (V < 4) {
-      for (int b = 1; b < kBlocks; ++b) std::copy_n(sums[r] + 4 * b, V, sums[r] + V * b);
-    }
-    for_vectors(columns, cols, [&](auto part, int64_t i) HWY_ATTR {
-      target.put(columns, load(columns, sums[r] + i, part), r, i, part);
-    });
+  if (cols == V * kBlocks) {
+    put_rows(sum, target, Full{});
+  } else {
+    put_rows(sum, target, Part{static_cast<size_t>(cols)});
   }
 }
 

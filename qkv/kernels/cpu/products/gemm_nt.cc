@@ -164,6 +164,15 @@ int32_t sum_of(const int8_t* numbers, int64_t count) {
 #endif
 }
 
+// Without AVX-512, most L2 caches have 256 or 512 KiB, and should also hold the weights that pass.
+int64_t rows_of_float_part() {
+#if HWY_ARCH_X86 && HWY_TARGET > HWY_AVX3
+  return kPartRows / 2;
+#else
+  return kPartRows;
+#endif
+}
+
 bool multiplies_tiles() {
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
   return use_amx();
@@ -218,6 +227,7 @@ namespace {
 HWY_EXPORT(run_part);
 HWY_EXPORT(sum_of);
 HWY_EXPORT(multiplies_tiles);
+HWY_EXPORT(rows_of_float_part);
 
 // Products of fewer rows are bound by the reading of weights, whatever the method.
 constexpr int64_t kFewestInTiles = 8;
@@ -280,13 +290,16 @@ void cpu::matmul(const Matrix& a, const cpu::WeightView& weights, const float* b
   const bool integers = b.dtype == DType::i8;
   const bool tiles = integers && a.rows >= kFewestInTiles && HWY_DYNAMIC_DISPATCH(multiplies_tiles)();
   const QuantizedRows q = integers ? quantize_inputs(a, tiles) : QuantizedRows();
-  const int64_t panels = (a.rows + kPartRows - 1) / kPartRows, parts = static_cast<int64_t>(b.parts.size());
+  const int64_t most_rows = integers ? kPartRows : HWY_DYNAMIC_DISPATCH(rows_of_float_part)();
+  const int64_t panels = (a.rows + most_rows - 1) / most_rows, parts = static_cast<int64_t>(b.parts.size());
+  // Floats in nearly equal panels; quantized rows may lie in tiles, which panels must not divide.
+  const int64_t part_rows = integers ? kPartRows : (a.rows + panels - 1) / std::max<int64_t>(1, panels);
   const auto run = [&](int64_t index, int64_t first) {
     const cpu::WeightView::Impl::Part& columns = b.parts[static_cast<size_t>(index % parts)];
     const WeightRows& w = columns.weights;
-    const int64_t row = index / parts * kPartRows;
+    const int64_t row = index / parts * part_rows;
     HWY_DYNAMIC_DISPATCH(run_part)
-    ({.rows = std::min(kPartRows, a.rows - row),
+    ({.rows = std::min(part_rows, a.rows - row),
       .cols = w.rows,
       .inner = w.cols,
       .dtype = w.dtype,
@@ -310,7 +323,7 @@ void cpu::matmul(const Matrix& a, const cpu::WeightView& weights, const float* b
   };
   // Several parts of the same rows share these in a cache.
   const int64_t depth = integers ? std::max<int64_t>(b.rows, 1) : kDepth;
-  parallel_for(panels * parts, parts_at_a_time(b, panels, std::min(kPartRows, a.rows)),
+  parallel_for(panels * parts, parts_at_a_time(b, panels, std::min(part_rows, a.rows)),
                [&](int64_t begin, int64_t end) {
                  for (int64_t first = 0; first == 0 || first < b.rows; first += depth) {
                    for (int64_t index = begin; index < end; ++index) run(index, first);
