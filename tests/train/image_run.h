@@ -5,27 +5,15 @@
 
 #include <memory>
 #include <string>
-#include <vector>
 
-#include "qkv/base/error.h"
 #include "qkv/train/tasks/image/image.h"
 #include "tests/support/image_files.h"
 #include "tests/support/scratch.h"
+#include "tests/train/recorder.h"
 
 namespace qkv::train {
 
 inline constexpr int kImageSide = 8;
-
-struct ImageObserver : TrainObserver {
-  int64_t fail_after = 0;
-  std::vector<double> losses;
-  StartReport start;
-  void on_start(const StartReport& report) override { start = report; }
-  void on_step(const StepReport& report) override {
-    losses.push_back(report.loss);
-    if (report.step == fail_after) throw IoError("interrupted");
-  }
-};
 
 class ImageTraining : public ::testing::Test {
  protected:
@@ -62,7 +50,7 @@ class ImageTraining : public ::testing::Test {
 
   // A plain task, without augmentation.
   std::unique_ptr<Task> task_of(const ImageJob& job) const {
-    ImageObserver observer;
+    Recorder observer;
     return job.make_task(false, observer, nullptr);
   }
 

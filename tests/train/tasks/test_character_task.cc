@@ -12,6 +12,7 @@
 #include "tests/support/events.h"
 #include "tests/support/scratch.h"
 #include "tests/train/character_run.h"
+#include "tests/train/recorder.h"
 
 namespace qkv::train {
 namespace {
@@ -20,23 +21,12 @@ using testing::message_of;
 using testing::Scratch;
 using namespace testing_task;  // NOLINT(google-build-using-namespace)
 
-struct Observer : TrainObserver {
-  std::vector<double> losses;
-  StartReport start;
-  StepReport last;
-  void on_start(const StartReport& report) override { start = report; }
-  void on_step(const StepReport& report) override {
-    losses.push_back(report.loss);
-    last = report;
-  }
-};
-
 TEST(CharacterTask, Learns) {
   const Scratch scratch;
   TrainOptions options = short_run();
   options.max_steps = 150;
   options.validate_every = 50;
-  Observer observer;
+  Recorder observer;
   const TrainResult result = train_characters(scratch.path(), options, observer, {.dropout = 0});
   EXPECT_GT(observer.losses.front(), 2);
   EXPECT_LT(observer.losses.back(), 0.8);
@@ -55,7 +45,7 @@ TEST(CharacterTask, KilledAndResumedEndsInTheSameBits) {
     SCOPED_TRACE(optimizer);
     const Scratch scratch;
     const TrainOptions options = short_run_with(optimizer);
-    Observer observer;
+    Recorder observer;
     train_characters(scratch / "whole", options, observer);
     for (const int64_t step : {3, 17, 17, 31}) {
       const std::string command =
@@ -63,7 +53,7 @@ TEST(CharacterTask, KilledAndResumedEndsInTheSameBits) {
       const int status = std::system(command.c_str());
       ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << "step " << step << ": " << status;
     }
-    Observer rest;
+    Recorder rest;
     EXPECT_EQ(train_characters(scratch / "part", options, rest).steps, 40);
     EXPECT_GT(rest.start.resumed_from, 20);
     EXPECT_EQ(read_file(scratch / "whole" / "model.safetensors"),
@@ -105,7 +95,7 @@ TEST(CharacterTask, StopsWhenItsMetricNoLongerImproves) {
   const Scratch scratch;
   TrainOptions options = patient_run();
   const auto train = [&](const char* folder) {
-    Observer observer;
+    Recorder observer;
     return Trainer(overfitting_task(), options, scratch / folder, IfRunExists::resume).run(observer);
   };
   const TrainResult result = train("early");
@@ -144,7 +134,7 @@ TEST(CharacterTask, ExportsTheMovingAverage) {
   TrainOptions options = short_run();
   options.max_steps = 2;
   options.optimizer.average_decay = 0.9f;
-  Observer observer;
+  Recorder observer;
   train_characters(
       scratch / "first",
       [&] {
@@ -178,7 +168,7 @@ TEST(CharacterTask, ARunBelongsToItsTaskAndItsData) {
   const Scratch scratch;
   TrainOptions options = short_run();
   options.max_steps = 3;
-  Observer observer;
+  Recorder observer;
   train_characters(scratch.path(), options, observer);
   EXPECT_NE(message_of<UsageError>([&] {
               train_characters(scratch.path(), options, observer, {.batch_examples = 5});

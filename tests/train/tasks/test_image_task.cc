@@ -74,7 +74,7 @@ TEST_F(ImageTraining, Learns) {
   wanted.options.validate_every = 50;
   wanted.shape.dropout = 0;
   wanted.task.augment = {.flip = 0.5f};
-  ImageObserver observer;
+  Recorder observer;
   const TrainResult result = run_job(wanted, observer);
   EXPECT_EQ(observer.start.task.units, "images");
   EXPECT_EQ(observer.start.task.train_items, 96);
@@ -91,7 +91,7 @@ TEST_F(ImageTraining, LearnsFromMixedImages) {
   ImageJob wanted = job("out");
   wanted.options.max_steps = 200;
   wanted.task.mixup = 0.4f;
-  ImageObserver observer;
+  Recorder observer;
   const TrainResult result = run_job(wanted, observer);
   EXPECT_GT(result.best.at("accuracy"), 0.9);
   EXPECT_GT(result.train_loss.value(), 0.25) << "labels are mixed, so the loss cannot vanish";
@@ -103,7 +103,7 @@ TEST_F(ImageTraining, LearnsFromAPartOfThePatches) {
   one.task.augment = {};
   one.task.patch_dropout = 0.5f;
   one.options.max_steps = 80;
-  ImageObserver observer;
+  Recorder observer;
   EXPECT_GE(run_job(one, observer).best.at("accuracy"), 0.95);
 }
 
@@ -126,14 +126,14 @@ TEST_F(ImageTraining, InterruptedAndResumedEndsInTheSameBits) {
     ImageJob whole = job("whole-" + name), part = job("part-" + name);
     whole.task.mixup = part.task.mixup = mixup;
     whole.task.patch_dropout = part.task.patch_dropout = mixup;
-    ImageObserver observer;
+    Recorder observer;
     run_job(whole, observer);
     for (const int64_t step : {3, 17, 31}) {
-      ImageObserver failing;
+      Recorder failing;
       failing.fail_after = step;
       EXPECT_THROW(run_job(part, failing), IoError);
     }
-    ImageObserver rest;
+    Recorder rest;
     EXPECT_EQ(run_job(part, rest).steps, 40);
     EXPECT_EQ(rest.start.resumed_from, 30);
     for (const char* file : {"model.safetensors", "config.json", "preprocessor_config.json", "log.jsonl"})
@@ -144,7 +144,7 @@ TEST_F(ImageTraining, InterruptedAndResumedEndsInTheSameBits) {
 TEST_F(ImageTraining, ResumingNamesWhatDiffers) {
   ImageJob first = job("out");
   first.options.max_steps = 3;
-  ImageObserver observer;
+  Recorder observer;
   run_job(first, observer);
   const auto refused = [&](const std::function<void(ImageJob&)>& change) {
     ImageJob other = job("out");
@@ -168,7 +168,7 @@ TEST_F(ImageTraining, TheFolderHasTheSameLogits) {
   wanted.options.max_steps = 10;
   wanted.options.validate_every = 10;
   wanted.options.optimizer.average_decay = 0;
-  ImageObserver observer;
+  Recorder observer;
   const TrainResult result = run_job(wanted, observer);
   EXPECT_TRUE(pipelines::check_proof(wanted.folder).good());
 
@@ -219,7 +219,7 @@ TEST_F(ImageTraining, StartsFromAFolder) {
   ImageJob first = job("first");
   first.options.max_steps = 60;
   first.options.optimizer.average_decay = 0;
-  ImageObserver observer;
+  Recorder observer;
   const TrainResult trained = run_job(first, observer);
   const auto start_again = [&](const std::string& name) {
     ImageJob second = job(name);
@@ -252,7 +252,7 @@ TEST_F(ImageTraining, StartsFromAFolder) {
 
   // The folder may vanish after the start.
   ImageJob part = start_again("part");
-  ImageObserver failing;
+  Recorder failing;
   failing.fail_after = 3;
   EXPECT_THROW(run_job(part, failing), IoError);
   ImageJob other = part;
@@ -260,7 +260,7 @@ TEST_F(ImageTraining, StartsFromAFolder) {
   EXPECT_NE(message_of<UsageError>([&] { run_job(other, observer); }).find("resume: model.from: expected"),
             std::string::npos);
   std::filesystem::remove_all(scratch_ / "first");
-  ImageObserver rest;
+  Recorder rest;
   EXPECT_EQ(run_job(part, rest).steps, 4);
   EXPECT_EQ(read_file(part.folder / "model.safetensors"), read_file(second.folder / "model.safetensors"));
 

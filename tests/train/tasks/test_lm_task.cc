@@ -14,6 +14,7 @@
 #include "qkv/train/tasks/lm/lm.h"
 #include "tests/support/letters.h"
 #include "tests/support/scratch.h"
+#include "tests/train/recorder.h"
 
 namespace qkv::train {
 namespace {
@@ -32,19 +33,6 @@ std::string rhymes(int documents) {
 }
 
 constexpr const char* kLetters = "\n .abcdeghimnostu";
-
-struct Observer : TrainObserver {
-  int64_t fail_after = 0;
-  std::vector<double> losses;
-  std::vector<ValidationReport> validations;
-  StartReport start;
-  void on_start(const StartReport& report) override { start = report; }
-  void on_step(const StepReport& report) override {
-    losses.push_back(report.loss);
-    if (report.step == fail_after) throw IoError("interrupted");
-  }
-  void on_validation(const ValidationReport& report) override { validations.push_back(report); }
-};
 
 class LanguageModelling : public ::testing::Test {
  protected:
@@ -95,7 +83,7 @@ TEST_F(LanguageModelling, LearnsAndWritesFoldersThatGenerate) {
     run.options.accumulate = 1;
     run.options.max_steps = 200;
     run.options.validate_every = 50;
-    Observer observer;
+    Recorder observer;
     const TrainResult result = run_job(run, observer);
     EXPECT_GT(observer.losses.front(), 2.3);
     EXPECT_LT(result.best.at("loss"), 0.25);
@@ -125,7 +113,7 @@ TEST_F(LanguageModelling, LearnsAndWritesFoldersThatGenerate) {
 TEST_F(LanguageModelling, TheValidationLossIsTheScoreOfItsDocuments) {
   LmJob run = job("out");
   run.shape.max_positions = 64;
-  Observer observer;
+  Recorder observer;
   const TrainResult result = run_job(run, observer);
   const auto model = pipelines::open_language_model(run.folder);
   const int32_t end = model->model->config().eos_ids.front();
@@ -151,7 +139,7 @@ TEST_F(LanguageModelling, TheValidationLossIsTheScoreOfItsDocuments) {
 TEST_F(LanguageModelling, AStreamIsScoredWithContext) {
   LmJob run = job("out");
   run.corpus.documents = data::DocumentBounds::none;
-  Observer observer;
+  Recorder observer;
   run_job(run, observer);
   const auto model = pipelines::open_language_model(run.folder);
   EXPECT_EQ(saved_document_bounds(run.folder), data::DocumentBounds::none);
@@ -178,14 +166,14 @@ TEST_F(LanguageModelling, InterruptedAndResumedEndsInTheSameBits) {
   for (const LmBlocks blocks : {LmBlocks::gpt2, LmBlocks::llama}) {
     const std::string name = blocks == LmBlocks::gpt2 ? "gpt2" : "llama";
     SCOPED_TRACE(name);
-    Observer whole;
+    Recorder whole;
     run_job(job(name + "-whole", blocks), whole);
     for (const int64_t step : {7, 13, 13, 21}) {
-      Observer part;
+      Recorder part;
       part.fail_after = step;
       EXPECT_THROW(run_job(job(name + "-part", blocks), part), IoError);
     }
-    Observer rest;
+    Recorder rest;
     run_job(job(name + "-part", blocks), rest);
     EXPECT_GT(rest.start.resumed_from, 15);
     for (const char* file : {"model.safetensors", "config.json", "tokenizer.json", "tokenizer_config.json",
@@ -203,7 +191,7 @@ TEST_F(LanguageModelling, StartsFromAFolder) {
     SCOPED_TRACE(name);
     LmJob first = job(name, blocks);
     first.options.optimizer.average_decay = 0;
-    Observer before;
+    Recorder before;
     const TrainResult trained = run_job(first, before);
     const auto starting = [&](const std::string& folder) {
       LmJob run = job(folder);
@@ -215,13 +203,13 @@ TEST_F(LanguageModelling, StartsFromAFolder) {
     LmJob still = starting(name + "-still");
     still.options.schedule.learning_rate = 1e-30f;
     still.options.max_steps = 8;
-    Observer observer;
+    Recorder observer;
     EXPECT_NEAR(run_job(still, observer).best.at("loss"), trained.best.at("loss"), 1e-6);
     EXPECT_EQ(models::family_of(still.folder), name);
 
     run_job(starting(name + "-whole"), observer);
     LmJob part = starting(name + "-part");
-    Observer failing;
+    Recorder failing;
     failing.fail_after = 11;
     EXPECT_THROW(run_job(part, failing), IoError);
     std::filesystem::remove_all(first.folder);
@@ -245,7 +233,7 @@ TEST_F(LanguageModelling, StartsFromAFolder) {
 TEST_F(LanguageModelling, SamplesDoNotChangeTheRun) {
   LmJob without = job("without");
   without.task.samples = 0;
-  Observer observer, silent;
+  Recorder observer, silent;
   run_job(job("with"), observer);
   run_job(without, silent);
   EXPECT_EQ(read_file(scratch_ / "with/model.safetensors"),
@@ -259,7 +247,7 @@ TEST_F(LanguageModelling, SamplesDoNotChangeTheRun) {
 TEST_F(LanguageModelling, HoldsOutTheEndOfTheText) {
   LmJob run = job("out");
   run.corpus.valid.clear();
-  Observer observer;
+  Recorder observer;
   run_job(run, observer);
   // 60 documents: 54 train.
   EXPECT_EQ(observer.start.task.train_items, 2 * 54);
@@ -267,7 +255,7 @@ TEST_F(LanguageModelling, HoldsOutTheEndOfTheText) {
   LmJob none = job("none");
   none.corpus.valid.clear();
   none.corpus.valid_share = 0;
-  Observer unvalidated;
+  Recorder unvalidated;
   run_job(none, unvalidated);
   EXPECT_EQ(unvalidated.start.task.valid_items, 0);
   EXPECT_TRUE(unvalidated.validations.empty());
@@ -276,7 +264,7 @@ TEST_F(LanguageModelling, HoldsOutTheEndOfTheText) {
 TEST_F(LanguageModelling, OtherSettingsOrDataAreRefusedByName) {
   LmJob first = job("out");
   first.options.max_steps = 3;
-  Observer observer;
+  Recorder observer;
   run_job(first, observer);
   const auto refused = [&](auto change) {
     LmJob other = job("out");
@@ -299,7 +287,7 @@ TEST_F(LanguageModelling, OtherSettingsOrDataAreRefusedByName) {
 }
 
 TEST_F(LanguageModelling, NamesWhatIsWrong) {
-  Observer observer;
+  Recorder observer;
   const auto refused = [&](auto change) {
     LmJob other = job("bad");
     change(other);
@@ -340,7 +328,7 @@ TEST_F(LanguageModelling, WarnsOfUnknownCharactersAndShortTexts) {
   run.corpus.train = scratch_.write("short", "the cat.\n");
   run.corpus.valid = scratch_.write("unknown", "THE cat äö.\n");
   run.options.max_steps = 2;
-  Observer observer;
+  Recorder observer;
   run_job(run, observer);
   set_log_sink({});
   ASSERT_EQ(said.size(), 2u);

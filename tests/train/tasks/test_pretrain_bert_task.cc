@@ -9,7 +9,6 @@
 #include "qkv/base/files.h"
 #include "qkv/models/shape.h"
 #include "qkv/nn/named_parameters.h"
-#include "qkv/ops/tape.h"
 #include "qkv/pipelines/fill_mask.h"
 #include "qkv/pipelines/proof/proof.h"
 #include "qkv/train/tasks/pretrain_bert/bert_start.h"
@@ -17,6 +16,7 @@
 #include "tests/support/scratch.h"
 #include "tests/train/bert_run.h"
 #include "tests/train/killed.h"
+#include "tests/train/recorder.h"
 
 namespace qkv::train {
 namespace {
@@ -24,15 +24,6 @@ namespace {
 using testing::message_of;
 using testing::Scratch;
 using namespace testing_task;  // NOLINT(google-build-using-namespace)
-
-struct Observer : TrainObserver {
-  StartReport start;
-  StepReport last;
-  std::vector<ValidationReport> validations;
-  void on_start(const StartReport& report) override { start = report; }
-  void on_step(const StepReport& report) override { last = report; }
-  void on_validation(const ValidationReport& report) override { validations.push_back(report); }
-};
 
 PretrainBertJob learning_job(const Scratch& scratch) {
   PretrainBertJob job = topic_job(scratch / "data", scratch / "out");
@@ -47,7 +38,7 @@ PretrainBertJob learning_job(const Scratch& scratch) {
 TEST(PretrainBertTask, LearnsBothTasks) {
   const Scratch scratch;
   const PretrainBertJob job = learning_job(scratch);
-  Observer observer;
+  Recorder observer;
   const TrainResult result = run_job(job, observer);
   EXPECT_EQ(observer.start.task.items, "pairs");
   EXPECT_EQ(result.best_by, "loss");
@@ -167,7 +158,7 @@ TEST(PretrainBertTask, WithoutNextSentences) {
   job.task.no_nsp = true;
   job.task.masking.whole_words = true;
   job.options.max_steps = 200;
-  Observer observer;
+  Recorder observer;
   const TrainResult result = run_job(job, observer);
   EXPECT_EQ(observer.start.task.items, "segments");
   EXPECT_LT(result.best.at("masked_loss"), 2.1);
@@ -192,7 +183,7 @@ TEST(PretrainBertTask, LossOfAccumulatedBatchesIsTheMeanOverTheStep) {
   const Scratch scratch;
   PretrainBertJob job = learning_job(scratch);
   job.task.length_warmup = {};
-  Observer observer;
+  Recorder observer;
   std::filesystem::create_directories(job.folder);
   const std::unique_ptr<Task> task = job.make_task(false, observer, nullptr);
   task->initialise(5);
@@ -221,7 +212,7 @@ TEST(PretrainBertTask, LossOfAccumulatedBatchesIsTheMeanOverTheStep) {
 TEST(PretrainBertTask, EvaluationsAreTheSameWhateverTheBatch) {
   const Scratch scratch;
   PretrainBertJob job = learning_job(scratch);
-  Observer observer;
+  Recorder observer;
   std::filesystem::create_directories(job.folder);
   std::optional<Evaluation> first;
   for (const int64_t batch_tokens : {64, 4096}) {
@@ -241,11 +232,11 @@ TEST(PretrainBertTask, EvaluationsAreTheSameWhateverTheBatch) {
 
 TEST(PretrainBertTask, KilledAndResumedEndsInTheSameBits) {
   const Scratch scratch;
-  Observer observer;
+  Recorder observer;
   run_job(topic_job(scratch / "data", scratch / "whole"), observer);
   for (const int64_t step : {3, 11, 17})
     testing::run_killed(topic_job(scratch / "data", scratch / "part"), step);
-  Observer rest;
+  Recorder rest;
   EXPECT_EQ(run_job(topic_job(scratch / "data", scratch / "part"), rest).steps, 24);
   EXPECT_GE(rest.start.resumed_from, 15);
   for (const char* name :
@@ -258,7 +249,7 @@ TEST(PretrainBertTask, ARunBelongsToItsSettingsAndItsData) {
   const Scratch scratch;
   PretrainBertJob job = topic_job(scratch / "data", scratch / "out");
   job.options.max_steps = 2;
-  Observer observer;
+  Recorder observer;
   run_job(job, observer);
   const auto refused = [&](const auto& change) {
     PretrainBertJob other = job;
@@ -291,7 +282,7 @@ TEST(PretrainBertJob, SettingsAreCheckedFirst) {
     PretrainBertJob job = topic_job(scratch / "data", scratch / "out");
     change(job);
     try {
-      Observer observer;
+      Recorder observer;
       run_job(job, observer);
     } catch (const Error& error) {
       EXPECT_FALSE(std::filesystem::exists(scratch / "out")) << "nothing was to be written";
@@ -348,7 +339,7 @@ TEST(PretrainBertJob, TextOutsideTheVocabulary) {
   std::string text = "日本 語 x y z\n日本\n\n";
   for (int i = 0; i < 40; ++i) text += "a0 b1 ";
   job.train = scratch.write("foreign.txt", text + "\n\n" + topic_text(3, 5));
-  Observer observer;
+  Recorder observer;
   EXPECT_TRUE(std::isfinite(run_job(job, observer).train_loss.value()));
   job.folder = scratch / "other";
   job.train = scratch.write("unknown.txt", "日本\n語\n\n日本\n");
