@@ -47,6 +47,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path, help="the folder that has sst2/, sts/, multi30k/ and ud_ewt/")
     data = parser.parse_args().data
+    for file in ("sts/train.tsv", "sts/dev.tsv", "multi30k/train.en", "ud_ewt/train.conll", "sst2/stsa.binary.train",
+                 "sst2/stsa.binary.dev"):
+        if not (data / file).is_file():
+            parser.error(f"{data}: expected a folder with {file}, found none")
     held_out = {bare(text) for text in columns(data / "sts/dev.tsv", [1, 2]) + reviews(data / "sst2/stsa.binary.dev")}
     sentences = [*columns(data / "sts/train.tsv", [1, 2]), *lines(data / "multi30k/train.en"),
                  *tagged(data / "ud_ewt/train.conll"), *reviews(data / "sst2/stsa.binary.train")]
