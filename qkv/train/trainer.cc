@@ -210,7 +210,7 @@ TrainResult Trainer::run(TrainObserver& observer, const std::atomic<bool>* stop)
       if (saved_step_ < 0) save_checkpoint();
       if (validate(true)) save_checkpoint();
     } else if (reason = limit_reached(); !reason) {
-      if (schedule_has_ended() && !said_end) {
+      if (outlasts_schedule() && !said_end) {
         said_end = true;
         log_warning(concat("step ", state_.steps + 1, ": the schedule has ended at step ",
                            options_.schedule.total_steps, ": the learning rate stays ",
@@ -355,9 +355,12 @@ std::optional<StopReason> Trainer::limit_reached() const {
   return std::nullopt;
 }
 
-bool Trainer::schedule_has_ended() const {
+bool Trainer::outlasts_schedule() const {
   const ScheduleOptions& schedule = options_.schedule;
-  return schedule.needs_total_steps() && schedule.total_steps > 0 && state_.steps >= schedule.total_steps;
+  if (!schedule.needs_total_steps() || schedule.total_steps == 0) return false;
+  // Epochs differ by a few batches, and the length of a schedule that epochs fixed is that of the first.
+  const int64_t tolerated = options_.max_epochs > 0 ? schedule.total_steps / 100 : 0;
+  return state_.steps >= schedule.total_steps + tolerated;
 }
 
 bool Trainer::validation_falls_due(int64_t epoch_before) const {

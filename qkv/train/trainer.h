@@ -89,7 +89,7 @@ class Trainer {
   StepReport report_step(double learning_rate);
 
   std::optional<StopReason> limit_reached() const;
-  bool schedule_has_ended() const;  // if it has a last step
+  bool outlasts_schedule() const;  // by more steps than epochs may differ
   bool validation_falls_due(int64_t epoch_before) const;
   bool checkpoint_falls_due() const;
   // False if it was stopped before the end.

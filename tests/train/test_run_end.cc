@@ -166,5 +166,31 @@ TEST(RunEnd, StepsBeyondTheScheduleAreSaid) {
             "not change");
 }
 
+TEST(RunEnd, AStepMoreThanTheFirstEpochPromisedIsNotSaid) {
+  const Scratch scratch;
+  TrainOptions options = short_run();
+  options.max_steps = 0;
+  options.validate_every = 0;
+  options.checkpoint_every = 0;
+  options.max_epochs = 1;
+  TrainObserver quiet;
+  const int64_t length = train_characters(scratch / "one", options, quiet).steps;
+  options.max_epochs = 100 / length + 1;
+  const int64_t steps = options.max_epochs * length;
+
+  std::vector<std::string> said;
+  set_log_sink([&](LogLevel level, const std::string& message) {
+    if (level == LogLevel::warning) said.push_back(message);
+  });
+  options.schedule.kind = ScheduleKind::linear;
+  options.schedule.total_steps = steps - 1;
+  EXPECT_EQ(train_characters(scratch / "all", options, quiet).steps, steps);
+  EXPECT_TRUE(said.empty()) << said.front();
+  options.schedule.total_steps = steps / 2;
+  train_characters(scratch / "half", options, quiet);
+  set_log_sink({});
+  EXPECT_EQ(said.size(), 1u);
+}
+
 }  // namespace
 }  // namespace qkv::train
