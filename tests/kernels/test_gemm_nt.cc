@@ -76,14 +76,15 @@ struct Size {
   int64_t m, k, n;
 };
 
-// Row counts around the tiles (3, and 16 and 32 of AMX), the gathering limit (9), the summation block (96)
-// and a part (192); inner sizes around vectors and the block depth (512); columns around the tiles (8, 16)
-// and a part (64).
+// Row counts around the tiles (3 and 6, and 16 and 32 of AMX), the limits of methods (12 for floats, 20 for
+// int8), the summation block (96) and a part (192); inner sizes around vectors and the block depth (512);
+// columns around the tiles (8, 16) and a part (64).
 const std::vector<Size> kSizes{{1, 1, 1},     {1, 7, 3},     {2, 16, 16},   {3, 17, 9},      {4, 63, 8},
                                {5, 65, 65},   {6, 130, 63},  {9, 31, 130},  {10, 64, 64},    {11, 200, 5},
                                {47, 33, 65},  {48, 128, 12}, {49, 96, 128}, {97, 48, 100},   {1, 513, 70},
                                {7, 1025, 33}, {12, 600, 21}, {50, 1100, 9}, {145, 512, 129}, {2, 2048, 7},
-                               {8, 64, 16},   {17, 128, 49}, {33, 191, 31}, {193, 65, 81},   {230, 520, 40}};
+                               {8, 64, 16},   {17, 128, 49}, {33, 191, 31}, {193, 65, 81},   {230, 520, 40},
+                               {19, 530, 17}, {20, 515, 33}, {21, 1039, 66}};
 
 void expect_products(const Size& size, DType dtype, Accumulate accumulate) {
   const auto [m, k, n] = size;
@@ -189,7 +190,7 @@ TEST(GemmNt, Int8IsExactButForTheLastTwoRoundings) {
     const Numbers a(m * k, 1);
     const Matrix left{a.data(), m, k, k};
     for_each_target([&] {
-      const QuantizedRows q = quantize_inputs(left, false);
+      const QuantizedRows q = quantize_inputs(left, RowLayout::bytes);
       std::vector<float> c(static_cast<size_t>(m * n));
       cpu::matmul(left, cpu::WeightView({&rows, 1}), nullptr, {c.data(), m, n, n}, Accumulate::no);
       for (int64_t i = 0; i < m * n; ++i) {

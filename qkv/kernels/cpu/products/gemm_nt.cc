@@ -17,117 +17,11 @@
 #include <hwy/highway.h>
 
 #include "qkv/kernels/cpu/products/float_rows-inl.h"
+#include "qkv/kernels/cpu/products/int8_rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace qkv::kernels::HWY_NAMESPACE {
 namespace {
-
-#if HWY_TARGET != HWY_SCALAR
-template <class D, class V>
-HWY_INLINE auto add_halves(D /*d*/, V v) {
-  if constexpr (hn::MaxLanes(D()) > 4) {
-    const hn::Half<D> half;
-    return add_halves(half, hn::Add(hn::LowerHalf(half, v), hn::UpperHalf(half, v)));
-  } else {
-    return v;
-  }
-}
-#endif
-
-// to[i] = sum of the lanes of the i-th vector. Always the same tree, so always the same bits.
-template <class D, class V>
-HWY_INLINE void store_sums_of_lanes(D d, V a, V b, V c, V e, hn::TFromD<D>* to) {
-#if HWY_TARGET == HWY_SCALAR
-  hn::Store(a, d, to);
-  hn::Store(b, d, to + 1);
-  hn::Store(c, d, to + 2);
-  hn::Store(e, d, to + 3);
-#else
-  const hn::RepartitionToWide<decltype(hn::RebindToSigned<D>())> wide;
-  const auto ab = hn::Add(hn::InterleaveLower(d, a, b), hn::InterleaveUpper(d, a, b));
-  const auto ce = hn::Add(hn::InterleaveLower(d, c, e), hn::InterleaveUpper(d, c, e));
-  const auto low = hn::InterleaveLower(wide, hn::BitCast(wide, ab), hn::BitCast(wide, ce));
-  const auto high = hn::InterleaveUpper(wide, hn::BitCast(wide, ab), hn::BitCast(wide, ce));
-  const auto sums = hn::Add(hn::BitCast(d, low), hn::BitCast(d, high));
-  hn::StoreU(add_halves(d, sums), hn::FixedTag<hn::TFromD<D>, 4>(), to);
-#endif
-}
-
-using Wide = hn::ScalableTag<int16_t>;
-using Sums = hn::ScalableTag<int32_t>;
-
-// Some machines add half of a product's lanes to a second sum.
-template <int R, int C, class P>
-HWY_INLINE void int8_step(const uint8_t* q, int64_t q_stride, const int8_t* const* w, int64_t i, P part,
-                          hn::Vec<Sums> (&sum)[R][C], hn::Vec<Sums> (&more)[R][C]) {
-  const Wide wide;
-  const hn::Rebind<uint8_t, Wide> unsigned_bytes;
-  const hn::Rebind<int8_t, Wide> signed_bytes;
-  hn::Vec<Wide> left[R];
-#pragma GCC unroll 4
-  for (int r = 0; r < R; ++r) left[r] = hn::PromoteTo(wide, load(unsigned_bytes, q + r * q_stride + i, part));
-#pragma GCC unroll 8
-  for (int c = 0; c < C; ++c) {
-    const auto right = hn::PromoteTo(wide, load(signed_bytes, w[c] + i, part));
-#pragma GCC unroll 4
-    for (int r = 0; r < R; ++r)
-      sum[r][c] = hn::ReorderWidenMulAccumulate(Sums(), left[r], right, sum[r][c], more[r][c]);
-  }
-}
-
-// The portable counterpart of int8_sums_vnni: the sum of two 8-bit products always fits into 32 bits.
-// Prefetches the next but one columns, those from c_begin to c_end: the next ones' weights would often come
-// too late.
-template <int R, int C>
-HWY_NOINLINE void int8_tile(const uint8_t* q, int64_t q_stride, const int8_t* const* w, int64_t w_stride,
-                            int64_t inner, int64_t c_begin, int64_t c_end, int32_t* sums) {
-  const Sums d;
-  constexpr int64_t kLine = 64;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(Wide()));
-  hn::Vec<Sums> sum[R][C], more[R][C];
-#pragma GCC unroll 4
-  for (int r = 0; r < R; ++r) {
-#pragma GCC unroll 8
-    for (int c = 0; c < C; ++c) sum[r][c] = more[r][c] = hn::Zero(d);
-  }
-  int64_t i = 0;
-  if (c_begin < c_end) {
-    for (; i + kLine <= inner; i += kLine) {
-      for (int64_t c = c_begin; c < c_end; ++c) __builtin_prefetch(w[c] + i + 2 * C * w_stride, 0, 2);
-      for (int64_t k = i; k < i + kLine; k += lanes) int8_step<R, C>(q, q_stride, w, k, Full{}, sum, more);
-    }
-  }
-  for (; i + lanes <= inner; i += lanes) int8_step<R, C>(q, q_stride, w, i, Full{}, sum, more);
-  if (i < inner) int8_step<R, C>(q, q_stride, w, i, Part{static_cast<size_t>(inner - i)}, sum, more);
-#pragma GCC unroll 4
-  for (int r = 0; r < R; ++r) {
-#pragma GCC unroll 2
-    for (int c = 0; c < C; c += 4) {
-      const auto whole = [&](int n) HWY_ATTR { return hn::Add(sum[r][c + n], more[r][c + n]); };
-      store_sums_of_lanes(d, whole(0), whole(1), whole(2), whole(3), sums + r * kPartCols + c);
-    }
-  }
-}
-
-void int8_sums(const GemmTile& p, int32_t* sums) {
-  constexpr int kCols = 4;
-  const auto* const weights = static_cast<const int8_t*>(p.w);
-  for (int64_t col = 0; col < p.cols; col += kCols) {
-    const int8_t* w[kCols];
-    for (int64_t c = 0; c < kCols; ++c) w[c] = weights + std::min(col + c, p.cols - 1) * p.w_stride;
-    for (int64_t row = 0; row < p.rows; row += 2) {
-      const uint8_t* const q = p.q + row * p.q_stride;
-      int32_t* const to = sums + row * kPartCols + col;
-      // All rows share the prefetching, so that the memory is never idle.
-      const int64_t c_begin = kCols * row / p.rows, c_end = kCols * std::min(row + 2, p.rows) / p.rows;
-      if (row + 1 < p.rows) {
-        int8_tile<2, kCols>(q, p.q_stride, w, p.w_stride, p.inner, c_begin, c_end, to);
-      } else {
-        int8_tile<1, kCols>(q, p.q_stride, w, p.w_stride, p.inner, c_begin, c_end, to);
-      }
-    }
-  }
-}
 
 // y (+)= (sums - zero * w_sums) * q_scale * w_scale + bias.
 void put_int8(const GemmTile& p, const int32_t* sums) {
@@ -173,12 +67,25 @@ int64_t rows_of_float_part() {
 #endif
 }
 
-bool multiplies_tiles() {
+// The layout of int8 inputs for the fastest method.
+RowLayout layout_of(int64_t rows) {
+  // Products of fewer rows are bound by the reading of weights, whatever the method.
+  constexpr int64_t kFewestInPanels = 20;
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
-  return use_amx();
-#else
-  return false;
+  constexpr int64_t kFewestInTiles = 8;
+  if (rows >= kFewestInTiles && use_amx()) return RowLayout::tiles;
+  if (use_vnni()) return RowLayout::bytes;
 #endif
+  return kHasPanels && rows >= kFewestInPanels ? RowLayout::words : RowLayout::bytes;
+}
+
+void int8_sums(const GemmTile& p, int32_t* sums) {
+  if (p.q_layout == RowLayout::words) return sums_in_panels(p, sums);
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
+  if (p.q_layout == RowLayout::tiles) return int8_sums_amx(p, sums);
+  if (use_vnni()) return int8_sums_vnni(p, sums);
+#endif
+  sums_in_place(p, sums);
 }
 
 void int8_part(const GemmTile& p) {
@@ -190,17 +97,7 @@ void int8_part(const GemmTile& p) {
     some.q += row * p.q_stride;
     some.q_scales += row;
     some.q_zeros += row;
-#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
-    if (p.tiles) {
-      int8_sums_amx(some, sums);
-    } else if (use_vnni()) {
-      int8_sums_vnni(some, sums);
-    } else {
-      int8_sums(some, sums);
-    }
-#else
     int8_sums(some, sums);
-#endif
     put_int8(some, sums);
   }
 }
@@ -226,11 +123,8 @@ namespace {
 
 HWY_EXPORT(run_part);
 HWY_EXPORT(sum_of);
-HWY_EXPORT(multiplies_tiles);
+HWY_EXPORT(layout_of);
 HWY_EXPORT(rows_of_float_part);
-
-// Products of fewer rows are bound by the reading of weights, whatever the method.
-constexpr int64_t kFewestInTiles = 8;
 
 // The minimum work per thread: bytes of weights, or an equal amount of arithmetic.
 constexpr int64_t kPieceBytes = 65536;
@@ -288,8 +182,8 @@ void cpu::matmul(const Matrix& a, const cpu::WeightView& weights, const float* b
                  Accumulate accumulate) {
   const cpu::WeightView::Impl& b = *weights.impl();
   const bool integers = b.dtype == DType::i8;
-  const bool tiles = integers && a.rows >= kFewestInTiles && HWY_DYNAMIC_DISPATCH(multiplies_tiles)();
-  const QuantizedRows q = integers ? quantize_inputs(a, tiles) : QuantizedRows();
+  const QuantizedRows q =
+      integers ? quantize_inputs(a, HWY_DYNAMIC_DISPATCH(layout_of)(a.rows)) : QuantizedRows();
   const int64_t most_rows = integers ? kPartRows : HWY_DYNAMIC_DISPATCH(rows_of_float_part)();
   const int64_t panels = (a.rows + most_rows - 1) / most_rows, parts = static_cast<int64_t>(b.parts.size());
   // Floats in nearly equal panels; quantized rows may lie in tiles, which panels must not divide.
@@ -314,7 +208,7 @@ void cpu::matmul(const Matrix& a, const cpu::WeightView& weights, const float* b
       .first = first,
       .scratch = integers ? nullptr : scratch<float>(Scratch::tile, kDepth * kTileCols),
       .q = integers ? q.numbers + row * q.stride : nullptr,
-      .tiles = q.tiles,
+      .q_layout = q.layout,
       .q_stride = q.stride,
       .q_scales = integers ? q.scales + row : nullptr,
       .q_zeros = integers ? q.zeros + row : nullptr,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "qkv/kernels/cpu/matmul.h"
+#include "qkv/kernels/cpu/products/quantized_rows.h"
 #include "qkv/kernels/weight_rows.h"
 
 namespace qkv::kernels {
@@ -42,8 +43,8 @@ struct GemmTile {
 
   // int8: x is (q - zero) * scale, for each row.
   const uint8_t* q = nullptr;
-  bool tiles = false;               // whether q is stored in tiles (int8_sums.h)
-  int64_t q_stride = 0;             // a multiple of 64, and at least `inner`
+  RowLayout q_layout = RowLayout::bytes;
+  int64_t q_stride = 0;             // in bytes
   const float* q_scales = nullptr;  // [rows]
   const int32_t* q_zeros = nullptr;
   const float* w_scales = nullptr;  // [cols]

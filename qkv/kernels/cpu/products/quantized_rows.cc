@@ -17,16 +17,28 @@ HWY_BEFORE_NAMESPACE();
 namespace qkv::kernels::HWY_NAMESPACE {
 namespace {
 
-void quantize_rows(const Matrix& x, uint8_t* q, int64_t q_stride, float* scales, int32_t* zeros) {
+using Integers = hn::RebindToSigned<Floats>;
+
+HWY_INLINE hn::Vec<hn::Rebind<uint8_t, Floats>> to_steps(hn::Rebind<uint8_t, Floats> d, hn::Vec<Integers> v) {
+  return hn::DemoteTo(d, v);
+}
+HWY_INLINE hn::Vec<hn::Rebind<int16_t, Floats>> to_steps(hn::Rebind<int16_t, Floats> d, hn::Vec<Integers> v) {
+  const Integers whole;
+  return hn::DemoteTo(d, hn::Clamp(v, hn::Zero(whole), hn::Set(whole, 255)));
+}
+
+// As uint8_t or int16_t; the stride is one of numbers.
+template <class Number>
+void quantize(const Matrix& x, Number* q, int64_t q_stride, float* scales, int32_t* zeros) {
   const Floats d;
-  const hn::RebindToSigned<Floats> whole;
-  const hn::Rebind<uint8_t, Floats> bytes;
+  const Integers whole;
+  const hn::Rebind<Number, Floats> numbers;
   constexpr float kSteps = 255;
   constexpr float kSmallest = 1e-30f;  // below it, 1 / scale would overflow: the row becomes zeros
   const int64_t cols = x.cols;
   for (int64_t row = 0; row < x.rows; ++row) {
     const float* const from = x.data + row * x.stride;
-    uint8_t* const to = q + row * q_stride;
+    Number* const to = q + row * q_stride;
     auto lowest = hn::Zero(d), highest = lowest, flaw = lowest;
     for_vectors(d, cols, [&](auto part, int64_t i) HWY_ATTR {
       const auto v = load(d, from + i, part);
@@ -43,13 +55,20 @@ void quantize_rows(const Matrix& x, uint8_t* q, int64_t q_stride, float* scales,
     const auto zero_vector = hn::Set(whole, zero);
     for_vectors(d, cols, [&](auto part, int64_t i) HWY_ATTR {
       const auto steps = hn::NearestInt(hn::Mul(load(d, from + i, part), factor));
-      store(bytes, hn::DemoteTo(bytes, hn::Add(steps, zero_vector)), to + i, part);
+      store(numbers, to_steps(numbers, hn::Add(steps, zero_vector)), to + i, part);
     });
-    std::fill(to + cols, to + q_stride, uint8_t{0});
+    std::fill(to + cols, to + q_stride, Number{0});
     // A NaN or an infinity among the inputs must not become a finite number.
     scales[row] = (usable ? range / kSteps : 0.0f) + hn::GetLane(hn::SumOfLanes(d, flaw));
     zeros[row] = zero;
   }
+}
+
+void quantize_to_bytes(const Matrix& x, uint8_t* q, int64_t q_stride, float* scales, int32_t* zeros) {
+  quantize(x, q, q_stride, scales, zeros);
+}
+void quantize_to_words(const Matrix& x, uint8_t* q, int64_t q_stride, float* scales, int32_t* zeros) {
+  quantize(x, reinterpret_cast<int16_t*>(q), q_stride / 2, scales, zeros);
 }
 
 }  // namespace
@@ -60,33 +79,40 @@ HWY_AFTER_NAMESPACE();
 namespace qkv::kernels {
 namespace {
 
-HWY_EXPORT(quantize_rows);
+HWY_EXPORT(quantize_to_bytes);
+HWY_EXPORT(quantize_to_words);
 
-constexpr int64_t kPiece = 65536;  // numbers
+constexpr int64_t kPiece = 65536;  // bytes
+// Rows of words are longer by this than a power of two, which would map them to few sets of the L1 cache.
+constexpr int64_t kPad = 64;
 
 }  // namespace
 
-QuantizedRows quantize_inputs(const Matrix& a, bool tiles) {
+QuantizedRows quantize_inputs(const Matrix& a, RowLayout layout) {
   const MemoryScope scope(MemoryUse::scratch);
   QuantizedRows q;
+  q.layout = layout;
   q.stride = (a.cols + kAmxDepth - 1) / kAmxDepth * kAmxDepth;
-  q.tiles = tiles;
-  const int64_t together = q.tiles ? kAmxRows : 1, groups = (a.rows + together - 1) / together;
-  const int64_t bytes = groups * together * q.stride;
+  if (layout == RowLayout::words) q.stride = 2 * q.stride + kPad;
+  const int64_t together = layout == RowLayout::tiles ? kAmxRows : 1;
+  const int64_t groups = (a.rows + together - 1) / together, group_bytes = together * q.stride;
+  const int64_t bytes = groups * group_bytes;
   const int64_t per_row = static_cast<int64_t>(sizeof(float) + sizeof(int32_t));
   q.memory = allocate(static_cast<size_t>(bytes + a.rows * per_row));
   q.numbers = reinterpret_cast<uint8_t*>(q.memory.get());
   q.scales = reinterpret_cast<float*>(q.memory.get() + bytes);
   q.zeros = reinterpret_cast<int32_t*>(q.scales + a.rows);
   const auto quantize = [&](int64_t begin, int64_t end, uint8_t* to) {
-    HWY_DYNAMIC_DISPATCH(quantize_rows)
-    ({a.data + begin * a.stride, end - begin, a.cols, a.stride}, to, q.stride, q.scales + begin,
-     q.zeros + begin);
+    const Matrix rows{a.data + begin * a.stride, end - begin, a.cols, a.stride};
+    if (layout == RowLayout::words) {
+      HWY_DYNAMIC_DISPATCH(quantize_to_words)(rows, to, q.stride, q.scales + begin, q.zeros + begin);
+    } else {
+      HWY_DYNAMIC_DISPATCH(quantize_to_bytes)(rows, to, q.stride, q.scales + begin, q.zeros + begin);
+    }
   };
-  const int64_t group_bytes = together * q.stride;
   parallel_for(groups, std::max<int64_t>(1, kPiece / std::max<int64_t>(group_bytes, 1)),
                [&](int64_t begin, int64_t end) {
-                 if (!q.tiles) return quantize(begin, end, q.numbers + begin * q.stride);
+                 if (layout != RowLayout::tiles) return quantize(begin, end, q.numbers + begin * q.stride);
                  uint8_t* const rows = scratch<uint8_t>(Scratch::rows, group_bytes);
                  for (int64_t group = begin; group < end; ++group) {
                    const int64_t first = group * kAmxRows, count = std::min(kAmxRows, a.rows - first);

@@ -8,20 +8,25 @@
 
 namespace qkv::kernels {
 
-// Row r is (numbers[r * stride + i] - zeros[r]) * scales[r], with numbers 0..255. In the tiled layout
-// (int8_sums.h), kAmxRows rows are stored together from (r / kAmxRows) * kAmxRows * stride on, zero-padded.
+enum class RowLayout {
+  bytes,  // a row after the other
+  words,  // likewise, 16 bits per number
+  tiles,  // of AMX (int8_sums.h): kAmxRows rows together, from (r / kAmxRows) * kAmxRows * stride on
+};
+
+// Row r is (q[r][i] - zeros[r]) * scales[r], with q from 0 to 255.
 //
 // A row's range includes 0, so that a row without negative numbers (after a ReLU) has all 256 steps for the
 // others; symmetric rounding would waste half of them. A row with a NaN or infinity has the scale NaN.
 struct QuantizedRows {
   Storage memory = {};
-  int64_t stride = 0;  // a multiple of 64, padded with zeros
-  bool tiles = false;
-  uint8_t* numbers = nullptr;
+  RowLayout layout = RowLayout::bytes;
+  int64_t stride = 0;          // in bytes, a multiple of 64; rows are padded with zeros
+  uint8_t* numbers = nullptr;  // q
   float* scales = nullptr;
   int32_t* zeros = nullptr;
 };
 
-QuantizedRows quantize_inputs(const Matrix& a, bool tiles);
+QuantizedRows quantize_inputs(const Matrix& a, RowLayout layout);
 
 }  // namespace qkv::kernels
