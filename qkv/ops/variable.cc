@@ -22,9 +22,7 @@ void Variable::set_requires_grad(bool wanted) const {
   if (!node().leaf)
     throw UsageError("set_requires_grad: expected a parameter, found a constant or a computed value");
   node_->requires_grad = wanted;
-  if (wanted) return;
-  node_->has_grad = false;
-  node_->unwritten.clear();
+  if (!wanted) clear_grad();
 }
 
 void Variable::set_value(Tensor value) {
@@ -44,10 +42,8 @@ GradientSlot Variable::slot_of(Node& node) {
     fill_unwritten(node);
     return {node.grad, Accumulate::yes};
   }
-  if (!node.grad.defined() || node.grad.shape() != node.value.shape()) {
-    const MemoryScope memory(node.leaf ? MemoryUse::gradients : MemoryUse::activations);
-    node.grad = Tensor::empty(node.value.shape(), DType::f32, node.value.device());
-  }
+  const MemoryScope memory(node.leaf ? MemoryUse::gradients : MemoryUse::activations);
+  node.grad = Tensor::empty(node.value.shape(), DType::f32, node.value.device());
   node.has_grad = true;
   return {node.grad, Accumulate::no};
 }

@@ -47,9 +47,10 @@ class Variable {
   // The gradient; undefined if there is none.
   Tensor grad() const;
   bool has_grad() const { return node_ && node_->has_grad; }
-  // Drops the gradient; a leaf keeps the memory for the next one.
-  void clear_grad() {
+  // Drops the gradient and its memory, which the next forward pass may need.
+  void clear_grad() const {
     node().has_grad = false;
+    node().grad = {};
     node().unwritten.clear();
   }
   GradientSlot gradient_slot() const;

@@ -2,11 +2,14 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdlib>
+#include <memory>
 #include <mutex>
 #include <new>
+#include <utility>
 
 namespace qkv {
 namespace {
@@ -30,6 +33,12 @@ size_t class_index(size_t bytes) {
   const size_t power = std::bit_floor(bytes - 1);
   return 4 * static_cast<size_t>(std::countr_zero(power) - std::countr_zero(kSmallest / 2)) +
          (bytes - 1 - power) / (power / 4) - 3;
+}
+
+// The size of a class, the inverse of class_index().
+size_t bytes_of_class(size_t index) {
+  const size_t power = (kSmallest / 2) << ((index + 3) / 4);
+  return power + ((index + 3) % 4 + 1) * (power / 4);
 }
 
 struct Block {
@@ -65,15 +74,22 @@ class CachingAllocator {
   Block take(size_t bytes, MemoryUse use) {
     const std::lock_guard lock(mutex_);
     Block block = kept(bytes);
-    if (block.memory) {
-      stats_.cached -= block.bytes;
-    } else {
-      block = {request(bytes), bytes};
-    }
-    stats_.in_use += block.bytes;
-    stats_.in_use_for[static_cast<size_t>(use)] += block.bytes;
-    if (stats_.in_use > stats_.peak_in_use) set_peak();
+    const bool found = block.memory != nullptr;
+    if (!found) block = {request(bytes), bytes};
+    count_in(block, use, found);
     return block;
+  }
+
+  // The largest free block of `bytes` to `most`, if there is one. Both are sizes of classes.
+  Block take_largest(size_t bytes, size_t most, MemoryUse use) {
+    const std::lock_guard lock(mutex_);
+    for (size_t index = class_index(most) + 1; index-- > class_index(bytes);) {
+      if (free_[index].empty()) continue;
+      const Block block{free_[index].pop(), bytes_of_class(index)};
+      count_in(block, use, true);
+      return block;
+    }
+    return {};
   }
 
   void give(Block block, MemoryUse use) noexcept {
@@ -103,6 +119,13 @@ class CachingAllocator {
   void set_peak() {
     stats_.peak_in_use = stats_.in_use;
     stats_.at_peak = stats_.in_use_for;
+  }
+
+  void count_in(Block block, MemoryUse use, bool was_cached) {
+    if (was_cached) stats_.cached -= block.bytes;
+    stats_.in_use += block.bytes;
+    stats_.in_use_for[static_cast<size_t>(use)] += block.bytes;
+    if (stats_.in_use > stats_.peak_in_use) set_peak();
   }
 
   Block kept(size_t bytes) {
@@ -144,12 +167,53 @@ CachingAllocator& allocator() {
   return *instance;
 }
 
+Storage owned(Block block, MemoryUse use) {
+  return {block.memory, [block, use](std::byte*) { allocator().give(block, use); }};
+}
+
+// Parameters' gradients live from their product in the backward pass to the optimizer's step, while blocks of
+// activations are free, which have other sizes. So several gradients share such a block, which is free again
+// after the last of them. Without this, gradients add a quarter to the activations of BERT's base size.
+class SharedBlock {
+ public:
+  // Memory of the block that is in use, or of another; undefined if no free block is large enough.
+  Storage take(size_t bytes, MemoryUse use) {
+    constexpr size_t kMost = size_t{64} << 20;
+    Storage block;  // outlives the lock: giving it back locks the allocator
+    const std::lock_guard lock(mutex_);
+    block = block_.lock();
+    if (!block || bytes > bytes_ - used_) {
+      const Block found = allocator().take_largest(class_bytes(bytes), kMost, use);
+      if (!found.memory) return {};
+      block = owned(found, use);
+      block_ = block;
+      bytes_ = found.bytes;
+      used_ = 0;
+    }
+    std::byte* const memory = block.get() + used_;
+    used_ = std::min(bytes_, (used_ + bytes + kAlignment - 1) / kAlignment * kAlignment);
+    return {std::move(block), memory};
+  }
+
+ private:
+  std::mutex mutex_;
+  std::weak_ptr<std::byte> block_;
+  size_t bytes_ = 0, used_ = 0;
+};
+
+SharedBlock& block_of_gradients() {
+  static auto* instance = new SharedBlock;  // never destroyed, as the allocator
+  return *instance;
+}
+
 }  // namespace
 
 Storage allocate(size_t bytes) {
   const MemoryUse use = current_use;
-  const Block block = allocator().take(class_bytes(bytes), use);
-  return {block.memory, [block, use](std::byte*) { allocator().give(block, use); }};
+  if (use == MemoryUse::gradients) {
+    if (Storage memory = block_of_gradients().take(bytes, use)) return memory;
+  }
+  return owned(allocator().take(class_bytes(bytes), use), use);
 }
 
 MemoryScope::MemoryScope(MemoryUse use) : outer_(current_use) { current_use = use; }

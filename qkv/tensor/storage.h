@@ -35,7 +35,7 @@ class MemoryScope {
   MemoryUse outer_;
 };
 
-// A block of at least `bytes`, uninitialised. Throws std::bad_alloc.
+// A block of at least `bytes`, uninitialised. Gradients share blocks. Throws std::bad_alloc.
 Storage allocate(size_t bytes);
 
 // Freed blocks are cached and reused, so that a training loop soon makes no system calls and no page faults.

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
+#include <thread>
 #include <vector>
 
 namespace qkv {
@@ -59,6 +62,72 @@ TEST(Storage, CountsWhatIsInUseAndGivesTheRestBack) {
   EXPECT_EQ(allocator_stats().cached, taken);
   release_cached_memory();
   EXPECT_EQ(allocator_stats().cached, 0u);
+}
+
+TEST(Storage, GradientsShareAFreeBlock) {
+  release_cached_memory();
+  std::byte* const memory = allocate(24 * kMegabyte).get();
+  const AllocatorStats before = allocator_stats();
+  const MemoryScope scope(MemoryUse::gradients);
+  const auto of_gradients = [] {
+    return allocator_stats().in_use_for[static_cast<size_t>(MemoryUse::gradients)];
+  };
+  ASSERT_EQ(of_gradients(), 0u);
+  std::vector<Storage> gradients{allocate(9 * kMegabyte), allocate(9 * kMegabyte + 1), allocate(100)};
+  EXPECT_EQ(gradients[0].get(), memory);
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    EXPECT_EQ((gradients[i].get() - memory) % 64, 0) << i;
+    EXPECT_GE(gradients[i].get() - memory, static_cast<std::ptrdiff_t>(i * 9 * kMegabyte)) << i;
+    EXPECT_LT(gradients[i].get() - memory, static_cast<std::ptrdiff_t>(24 * kMegabyte)) << i;
+  }
+  EXPECT_GE(gradients[2].get(), gradients[1].get() + 9 * kMegabyte + 1);
+  EXPECT_EQ(of_gradients(), 24 * kMegabyte);
+  EXPECT_EQ(allocator_stats().system_requests, before.system_requests);
+
+  // Without a free block that is large enough, one of its own.
+  const Storage large = allocate(7 * kMegabyte);
+  EXPECT_EQ(allocator_stats().system_requests, before.system_requests + 1);
+  EXPECT_EQ(of_gradients(), 31 * kMegabyte);
+
+  // The block is free again after its last gradient.
+  gradients.erase(gradients.begin(), gradients.begin() + 2);
+  EXPECT_EQ(of_gradients(), 31 * kMegabyte);
+  gradients.clear();
+  EXPECT_EQ(of_gradients(), 7 * kMegabyte);
+  EXPECT_EQ(allocator_stats().cached, before.cached);
+  EXPECT_EQ(allocate(24 * kMegabyte).get(), memory);
+}
+
+TEST(Storage, GradientsLeaveVeryLargeBlocksAlone) {
+  release_cached_memory();
+  allocate(65 * kMegabyte).reset();
+  const size_t cached = allocator_stats().cached;
+  const MemoryScope scope(MemoryUse::gradients);
+  const Storage gradient = allocate(kMegabyte);
+  EXPECT_EQ(allocator_stats().cached, cached);
+}
+
+TEST(Storage, GradientsOfThreadsDoNotOverlap) {
+  release_cached_memory();
+  allocate(32 * kMegabyte).reset();
+  constexpr size_t kThreads = 4, kRounds = 200, kBytes = 30'000;
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong = 0;
+  for (size_t t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&wrong, t] {
+      const MemoryScope scope(MemoryUse::gradients);
+      const auto mark = static_cast<std::byte>(t + 1);
+      for (size_t round = 0; round < kRounds; ++round) {
+        const Storage one = allocate(kBytes), other = allocate(kBytes / 3);
+        std::fill_n(one.get(), kBytes, mark);
+        std::fill_n(other.get(), kBytes / 3, mark);
+        wrong += static_cast<int>(
+            std::count_if(one.get(), one.get() + kBytes, [&](std::byte byte) { return byte != mark; }));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
 }
 
 }  // namespace
