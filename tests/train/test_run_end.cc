@@ -6,6 +6,8 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <string>
+#include <vector>
 
 #include "qkv/base/files.h"
 #include "qkv/base/log.h"
@@ -144,26 +146,31 @@ TEST(RunEnd, AnEpochsLastStepBelongsToIt) {
   }
 }
 
+// The warnings of a run that makes or continues the one in the folder.
+std::vector<std::string> warnings_of(const std::filesystem::path& folder, const TrainOptions& options) {
+  std::vector<std::string> said;
+  set_log_sink([&](LogLevel level, const std::string& message) {
+    if (level == LogLevel::warning) said.push_back(message);
+  });
+  TrainObserver quiet;
+  train_characters(folder, options, quiet);
+  set_log_sink({});
+  return said;
+}
+
 TEST(RunEnd, StepsBeyondTheScheduleAreSaid) {
   const Scratch scratch;
   TrainOptions options = short_run();
   options.schedule.kind = ScheduleKind::linear;
   options.schedule.total_steps = 8;
   options.max_steps = 8;
-  std::vector<std::string> said;
-  set_log_sink([&](LogLevel level, const std::string& message) {
-    if (level == LogLevel::warning) said.push_back(message);
-  });
-  TrainObserver quiet;
-  train_characters(scratch / "run", options, quiet);
-  EXPECT_TRUE(said.empty()) << said.front();
+  const std::vector<std::string> none;
+  EXPECT_EQ(warnings_of(scratch / "run", options), none);
   options.max_steps = 11;
-  train_characters(scratch / "run", options, quiet);
-  set_log_sink({});
-  ASSERT_EQ(said.size(), 1u);
-  EXPECT_EQ(said[0],
-            "step 9: the schedule has ended at step 8: the learning rate stays 0, with which the weights do "
-            "not change");
+  const std::vector<std::string> one{
+      "step 9: the schedule has ended at step 8: the learning rate stays 0, with which the weights do not "
+      "change"};
+  EXPECT_EQ(warnings_of(scratch / "run", options), one);
 }
 
 TEST(RunEnd, AStepMoreThanTheFirstEpochPromisedIsNotSaid) {
@@ -177,19 +184,13 @@ TEST(RunEnd, AStepMoreThanTheFirstEpochPromisedIsNotSaid) {
   const int64_t length = train_characters(scratch / "one", options, quiet).steps;
   options.max_epochs = 100 / length + 1;
   const int64_t steps = options.max_epochs * length;
-
-  std::vector<std::string> said;
-  set_log_sink([&](LogLevel level, const std::string& message) {
-    if (level == LogLevel::warning) said.push_back(message);
-  });
   options.schedule.kind = ScheduleKind::linear;
   options.schedule.total_steps = steps - 1;
-  EXPECT_EQ(train_characters(scratch / "all", options, quiet).steps, steps);
-  EXPECT_TRUE(said.empty()) << said.front();
+  const std::vector<std::string> none;
+  EXPECT_EQ(warnings_of(scratch / "all", options), none);
+  EXPECT_EQ(train_characters(scratch / "all", options, quiet).steps, steps) << "resumed after its end";
   options.schedule.total_steps = steps / 2;
-  train_characters(scratch / "half", options, quiet);
-  set_log_sink({});
-  EXPECT_EQ(said.size(), 1u);
+  EXPECT_EQ(warnings_of(scratch / "half", options).size(), 1u);
 }
 
 }  // namespace
