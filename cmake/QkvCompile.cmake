@@ -23,8 +23,8 @@ if(PROJECT_IS_TOP_LEVEL AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
 endif()
 option(QKV_PCH "Precompile the headers from elsewhere that most files include" ${default})
 
-# The precompiled headers of each kind of file. Files must still include what they use: .ci/run compiles each by itself
-# without them.
+# The precompiled headers of each kind of file. Files must still include what they use: scripts/tidy compiles each by
+# itself without them.
 set(QKV_PCH_layer <algorithm> <array> <charconv> <chrono> <cmath> <cstdint> <cstring> <filesystem> <fstream>
                   <functional> <limits> <map> <memory> <mutex> <numeric> <optional> <set> <span> <sstream> <string>
                   <string_view> <unordered_map> <utility> <vector>)

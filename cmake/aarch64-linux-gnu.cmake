@@ -1,5 +1,5 @@
 # Cross-compiles for 64-bit Arm with Debian's g++-aarch64-linux-gnu and runs the tests under qemu-user. The libraries are in
-# QKV_SYSROOT, which scripts/foreign-tests fills.
+# QKV_SYSROOT, which scripts/nightly neon fills.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_CXX_COMPILER aarch64-linux-gnu-g++)

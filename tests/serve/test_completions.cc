@@ -200,7 +200,8 @@ TEST(Completions, CountAStreamThatFailsByItsError) {
   const auto reply = start(
       service,
       {.path = "/v1/completions",
-       .body = json{{"prompt", "a"}, {"max_tokens", 3900}, {"min_tokens", 3900}, {"stream", true}}.dump(),
+       .body = json{{"prompt", "a"}, {"max_tokens", 3900}, {"min_tokens", 3900}, {"n", 16}, {"stream", true}}
+                   .dump(),
        .headers = {{"X-Timeout-Ms", "300"}}});
   const HttpResponse response = reply->wait();
   EXPECT_EQ(response.status, 200) << "it had begun";

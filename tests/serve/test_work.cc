@@ -143,7 +143,7 @@ TEST(Scheduling, DeadlinesEndRequests) {
   Service service(serving_long_texts(scratch));
   std::vector<std::shared_ptr<FakeReply>> others;
   for (int i = 0; i < 2; ++i) others.push_back(start(service, writing(100, false)));
-  const auto late = start(service, writing(3900, false, {{"X-Timeout-Ms", "300"}}))->wait();
+  const auto late = start(service, writing(3900, false, {{"X-Timeout-Ms", "20"}}))->wait();
   EXPECT_EQ(late.status, 504) << late.body;
   for (const auto& one : others) EXPECT_EQ(one->wait().status, 200);
   EXPECT_EQ(counter_of(service, &serve::WorkerCounters::expired), 1);
