@@ -233,7 +233,7 @@ TEST(BatchesByLength, LongestFirstWithinTheBudgetEachSequenceOnce) {
 
 TEST(BatchesOfRealText, AreFullAndLittlePadded) {
   const std::filesystem::path folder = std::filesystem::path(QKV_SHARED_DATA) / "multi30k";
-  if (!std::filesystem::exists(folder / "train.en")) GTEST_SKIP() << "no corpus at " << folder;
+  if (!std::filesystem::exists(folder / "train.en")) GTEST_SKIP() << "needs ../shared/data/multi30k";
   const testing::Scratch scratch;
   const CorpusFiles files{folder / "train.en", folder / "train.de"};
   const auto tokenizer = text::TranslationTokenizer::from_models(

@@ -74,7 +74,7 @@ TEST(Idx, RefusesDamagedFilesByName) {
 
 TEST(Idx, RefusesTruncatedAndFalseGzip) {
   const std::filesystem::path shared = std::filesystem::path(QKV_SHARED_DATA) / "fashion_mnist";
-  if (!std::filesystem::exists(shared)) GTEST_SKIP() << "no ../shared/data";
+  if (!std::filesystem::exists(shared)) GTEST_SKIP() << "needs ../shared/data/fashion_mnist";
   const std::string whole = read_file(shared / "t10k-labels-idx1-ubyte.gz");
   const Scratch scratch;
   const auto cut = scratch.write("cut.gz", whole.substr(0, whole.size() / 2));
@@ -87,7 +87,7 @@ TEST(Idx, RefusesTruncatedAndFalseGzip) {
 
 TEST(ReadImages, ReadsFashionMnist) {
   const std::filesystem::path shared = std::filesystem::path(QKV_SHARED_DATA) / "fashion_mnist";
-  if (!std::filesystem::exists(shared)) GTEST_SKIP() << "no ../shared/data";
+  if (!std::filesystem::exists(shared)) GTEST_SKIP() << "needs ../shared/data/fashion_mnist";
   const ImageSet set = read_images({shared}, ImagePart::test);
   EXPECT_EQ(set.size(), 10000);
   EXPECT_EQ(set.channels, 1);

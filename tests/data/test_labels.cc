@@ -128,7 +128,7 @@ TEST(TaggedSentences, RefusesWhatIsWrongNamingTheLine) {
 TEST(LabelledTexts, ReadsRealFiles) {
   const std::filesystem::path shared = QKV_SHARED_DATA;
   if (!std::filesystem::exists(shared / "sst2") || !std::filesystem::exists(shared / "ud_ewt"))
-    GTEST_SKIP() << "expected data in " << shared;
+    GTEST_SKIP() << "needs ../shared/data/sst2 and ud_ewt";
   const LabelledTexts texts = read_labelled_texts(shared / "sst2/stsa.binary.train", TextFormat::automatic);
   EXPECT_EQ(texts.items.size(), 6920u);
   std::set<std::string> labels;

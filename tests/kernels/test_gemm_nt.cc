@@ -247,7 +247,7 @@ TEST(GemmNt, WhatIsNotFiniteIsNotHidden) {
 }
 
 TEST(GemmNt, CompilesNothing) {
-  if (!onednn::runs_on_slabs()) GTEST_SKIP() << "without AVX-512 no product is compiled";
+  if (!onednn::runs_on_slabs()) GTEST_SKIP() << "needs AVX-512";
   const Numbers a(5 * 8, 1);
   const Weights weights(12, 8, 2);
   const uint64_t compiled = cpu::compiled_products();

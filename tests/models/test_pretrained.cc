@@ -61,7 +61,7 @@ TEST(Pretrained, UnknownFamiliesAndFieldsAreRefusedByName) {
   const Copy gpt2("gpt2");
   expect_parts(gpt2.encoder_error(), {"config.json", "model_type", "bert, roberta, distilbert", "\"gpt2\""});
   gpt2.add_field("\"wings\": 2");
-  expect_parts(gpt2.language_error(), {"config.json: wings: expected no such field", "found 2"});
+  expect_parts(gpt2.language_error(), {"config.json: wings: unknown field"});
 
   const Copy other("gpt2");
   other.replace("config.json", "\"model_type\": \"gpt2\"", "\"model_type\": \"gpt-neox\"");
@@ -173,7 +173,8 @@ TEST(Pretrained, TensorsThatAreMissingOrOfAnotherKindAreNamed) {
 TEST(Pretrained, ShardsAreFoundByTheirIndex) {
   const Copy whole("llama_grouped+shards");
   nn::ForwardContext context;
-  EXPECT_NO_THROW((*load_language_model(whole.folder.path()))(whole.one.texts, context));
+  expect_close(flat((*load_language_model(whole.folder.path()))(whole.one.texts, context).value()),
+               whole.one.expected["hidden"], "hidden", 5e-6);
   std::string shard;
   for (const auto& entry : std::filesystem::directory_iterator(whole.folder.path())) {
     const std::string name = entry.path().filename().string();
@@ -222,8 +223,8 @@ TEST(Pretrained, OtherSpellingsAreRead) {
 
   const Copy old("llama");
   old.replace("config.json", "\"rope_parameters\"",
-              "\"rope_scaling\": null, \"rope_theta\": 10000.0, \"rope_parameters\"");
-  EXPECT_NO_THROW(load_language_model(old.folder.path()));
+              "\"rope_scaling\": null, \"rope_theta\": 12345.0, \"rope_parameters\"");
+  EXPECT_EQ(load_language_model(old.folder.path())->config().decoder.layer.positions.rotary_base, 10000.0);
 }
 
 TEST(Pretrained, GenerationConfigSaysWhatEndsAText) {
@@ -241,7 +242,7 @@ TEST(Pretrained, TextsThatAreTooLongOrForeignAreRefused) {
     return Ragged{Tensor::from(std::vector<int32_t>(static_cast<size_t>(length), id), {length}),
                   Offsets::uniform(1, length)};
   };
-  EXPECT_NO_THROW((*model)(text(20, 5), context));
+  EXPECT_EQ((*model)(text(20, 5), context).value().rows(), 20);
   expect_parts(message_of<UsageError>([&] { (*model)(text(21, 5), context); }), {"21 tokens", "20"});
   EXPECT_THROW((*model)(text(3, 23), context), DataError);
   EXPECT_THROW(model->start(text(21, 5)), UsageError);

@@ -240,14 +240,14 @@ TEST(Checkpoint, AFullDiskLeavesThePreviousOne) {
 // The checksum reads the whole file, of 64 MiB here.
 TEST(Checkpoint, SavingAndOpeningNeedLittleMemory) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "a sanitizer's own memory counts too";
+  GTEST_SKIP() << "needs a build without sanitizers";
 #endif
   constexpr int64_t kMost = int64_t{24} << 20;
   const Scratch scratch;
   const CheckpointFolder folder(scratch / "c");
   const std::vector<io::NamedTensor> large{{"weights/a", Tensor::full({int64_t{16} << 20}, 1.5f)}};
   folder.save(state_at(1), kFields, tensors(1), 2);
-  if (!reset_peak()) GTEST_SKIP() << "this system does not reset the peak of a process's memory";
+  if (!reset_peak()) GTEST_SKIP() << "needs /proc/self/clear_refs";
   const int64_t before = status_bytes("VmRSS:");
   ASSERT_GT(before, int64_t{64} << 20);  // the tensor
   folder.save(state_at(2), kFields, large, 2);

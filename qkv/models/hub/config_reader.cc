@@ -273,7 +273,7 @@ void ConfigReader::require_class(std::initializer_list<std::string_view> known) 
 void ConfigReader::reject_unknown_fields(std::span<const std::string_view> irrelevant) const {
   object_->value.members([&](std::string_view key, const JsonValue& value) {
     if (value.is_null() || object_->read.contains(key) || is_listed(irrelevant, key)) return;
-    value.fail("no such field, as its meaning is unknown here (remove it if it does not change the results)");
+    throw DataError(concat(value.path(), ": unknown field; remove it if it does not affect results"));
   });
 }
 

@@ -68,7 +68,7 @@ TEST(Completion, BashOffersCommandsOptionsValuesAndFiles) {
 }
 
 TEST(Completion, FishOffersTheSame) {
-  if (!is_there("fish")) GTEST_SKIP() << "fish is not installed";
+  if (!is_there("fish")) GTEST_SKIP() << "needs fish";
   const auto offers = [](const std::string& line) {
     const Outcome outcome = run_shell("fish --no-config", concat(run_qkv({"completion", "fish"}).out,
                                                                  "\ncomplete -C ", quoted(line), "\n"));
@@ -87,7 +87,7 @@ TEST(Completion, FishOffersTheSame) {
 }
 
 TEST(Completion, ZshTakesTheScript) {
-  if (!is_there("zsh")) GTEST_SKIP() << "zsh is not installed";
+  if (!is_there("zsh")) GTEST_SKIP() << "needs zsh";
   const Outcome outcome = run_shell(
       "zsh -f", concat("autoload -Uz compinit && compinit -D -u\n", run_qkv({"completion", "zsh"}).out,
                        "\nprint -l ${(k)functions[(I)_qkv*]} | sort\nprint ${_comps[qkv]}\n"));
@@ -109,7 +109,7 @@ TEST(ManPage, HasEveryCommandAndOption) {
 }
 
 TEST(ManPage, IsReadByGroffWithoutAWarning) {
-  if (!is_there("groff")) GTEST_SKIP() << "groff is not installed";
+  if (!is_there("groff")) GTEST_SKIP() << "needs groff";
   const Outcome page = run_shell("groff -man -Tutf8 -ww -P-cbou", run_qkv({"man"}).out);
   EXPECT_EQ(page.status, 0);
   EXPECT_EQ(page.err, "");

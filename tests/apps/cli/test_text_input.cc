@@ -109,7 +109,7 @@ TEST_F(TextInput, TrainingRefusesWhatCanBeReadOnce) {
 
 // script (util-linux) creates a terminal and types its stdin.
 TEST_F(TextInput, ATerminalIsAnnounced) {
-  if (std::system("command -v script >/dev/null 2>&1") != 0) GTEST_SKIP() << "script is not installed";
+  if (std::system("command -v script >/dev/null 2>&1") != 0) GTEST_SKIP() << "needs script";
   const Outcome terminal =
       run_bash("printf 'one\\n\\004' | script -qec \"$QKV bleu - ref 2>&1\" /dev/null", scratch_);
   EXPECT_NE(terminal.out.find("qkv: reading from the terminal, Ctrl-D ends"), std::string::npos)

@@ -238,7 +238,7 @@ TEST_F(TrainCommand, SaysThatPositionsAreTooFew) {
 }
 
 TEST_F(TrainCommand, TrainsOnTheReferenceDevice) {
-  if (!kHasReference) GTEST_SKIP() << "this build has no reference backend";
+  if (!kHasReference) GTEST_SKIP() << "needs the reference backend";
   const std::vector<std::string> few{"--max-steps",  "2",
                                      "--set",        "model.d_model=16",
                                      "--set",        "model.d_ff=16",
