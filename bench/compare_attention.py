@@ -15,8 +15,7 @@ import subprocess
 import sys
 import time
 
-import torch
-from torch.nn import functional as F
+from measured import row, table
 
 
 def median_seconds(call):
@@ -30,6 +29,8 @@ def median_seconds(call):
 
 
 def torch_seconds(length, sequences, heads, d, causal, backward):
+    import torch
+    from torch.nn import functional as F
     torch.manual_seed(1)
     shape = (sequences, heads, length, d)
     q, k, v, upstream = (torch.rand(shape) * 2 - 1 for _ in range(4))
@@ -61,10 +62,11 @@ def main():
     parser.add_argument("--what", nargs="+", choices=("forward", "both"), default=["forward", "both"])
     parser.add_argument("--causal", type=int, nargs="+", choices=(0, 1), default=[0, 1])
     arguments = parser.parse_args()
+    import torch
 
     ours = subprocess.Popen([arguments.qkv], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    print(f"PyTorch {torch.__version__}\n\n| threads | d | length | mask | | qkv ms | GFLOP/s | of peak | PyTorch ms | "
-          "qkv's speed is |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+    table(f"Attention, PyTorch {torch.__version__}", ["threads", "d", "length", "mask", "direction", "qkv ms", "GFLOP/s", "of peak",
+                                                      "PyTorch ms", "PyTorch's time / qkv's"])
     for threads in arguments.threads:
         torch.set_num_threads(threads)
         for d in arguments.widths:
@@ -81,10 +83,10 @@ def main():
                         theirs = torch_seconds(length, sequences, heads, d, bool(causal), backward)
                         pairs = sequences * heads * length * ((length + 1) / 2 if causal else length)
                         gflops = 2e-9 * pairs * d * (6 if backward else 2) / answer["seconds"]
-                        print(f"| {threads} | {d} | {length} | {'causal' if causal else ''} | "
-                              f"{'forward + backward' if backward else 'forward'} | {1e3 * answer['seconds']:.2f} | "
-                              f"{gflops:.0f} | {100 * gflops / (threads * answer['peak_gflops']):.0f} % | "
-                              f"{1e3 * theirs:.2f} | {theirs / answer['seconds']:.2f} times |", flush=True)
+                        row(threads, d, length, "causal" if causal else "", "forward + backward" if backward else "forward",
+                            f"{1e3 * answer['seconds']:.2f}", f"{gflops:.0f}",
+                            f"{100 * gflops / (threads * answer['peak_gflops']):.0f} %", f"{1e3 * theirs:.2f}",
+                            f"{theirs / answer['seconds']:.2f}")
     ours.stdin.close()
     ours.wait()
 

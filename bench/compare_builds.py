@@ -18,6 +18,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from measured import spread, table
+
 
 def run(command, stdin=None):
     began = time.perf_counter()
@@ -112,12 +114,9 @@ def main():
                         job.figures[side].append(seen[side])
             print(f"round {turn} of {args.rounds}", file=sys.stderr)
 
-        print("| work | before | after | after / before | minimum, maximum |\n| --- | --- | --- | --- | --- |")
-        for job in jobs:
-            before, after = job.figures
-            ratios = sorted(b / a for a, b in zip(before, after))
-            print(f"| {job.name} | {statistics.median(before):.4g} | {statistics.median(after):.4g} | "
-                  f"{statistics.median(ratios):.3f} | {ratios[0]:.3f}, {ratios[-1]:.3f} |")
+        table("Two builds", ["work", "before", "after", "after / before"],
+              ((job.name, *(f"{statistics.median(side):.4g}" for side in job.figures),
+                spread([after / before for before, after in zip(*job.figures)], 3)) for job in jobs))
 
 
 def args_form(build):

@@ -32,15 +32,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from measured import measuring, read_peak, resident_mb
+from measured import measuring, percentile, read_peak, resident_mb, row, spread, table
 
 
 COMPUTE_TYPES = {"f32": "float32", "bf16": "bfloat16", "int8": "int8"}
-
-
-def percentile(values, share):
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
 def with_zero_start(model, copy):
@@ -208,11 +203,9 @@ def compare(arguments):
         with_zero_start(arguments.model, Path(scratch) / "marian")
         arguments.model = str(Path(scratch) / "marian")
         ctranslate2.converters.TransformersConverter(arguments.model).convert(arguments.converted)
-        print(f"{arguments.lines} lines, CTranslate2 {ctranslate2.__version__}; qkv"
-              f"{' ' + arguments.qkv_options if arguments.qkv_options else ''}; medians of {arguments.rounds}\n")
-        print("| weights | beam | threads | mode | | target tokens/s | ms/line, median | 95 % | peak MB | start-up ms | BLEU | "
-              "of bandwidth |")
-        print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+        table(f"{arguments.lines} lines, CTranslate2 {ctranslate2.__version__}; medians of {arguments.rounds}",
+              ["weights", "beam", "threads", "mode", "program", "target tokens/s", "ms/line, median", "95 %", "peak MB", "start-up ms",
+               "BLEU", "of bandwidth"])
         bandwidth = {threads: read_bandwidth(arguments, threads) for threads in arguments.thread_counts}
         for form in arguments.dtypes:
             for beam in arguments.beams:
@@ -223,7 +216,7 @@ def compare(arguments):
                             runs["qkv"].append(qkv_round(arguments, form, beam, threads, one_line))
                             runs["CTranslate2"].append(peer_round(arguments, form, beam, threads, one_line))
                         of_bandwidth = step_bytes(arguments, form) / bandwidth[threads] if one_line and beam == 1 else 0
-                        what = f"| {form} | {beam} | {threads} | {'one line' if one_line else 'batched'} |"
+                        what = form, beam, threads, "one line" if one_line else "batched"
                         report(arguments, what, runs, of_bandwidth, sacrebleu)
 
 
@@ -239,15 +232,14 @@ def report(arguments, what, runs, of_bandwidth, sacrebleu):
             references = Path(arguments.reference).read_text(encoding="utf-8").splitlines()[:arguments.lines]
             bleu = f"{sacrebleu.corpus_bleu(of_name[0]['texts'], [references]).score:.2f}"
         rate = statistics.median(run["tokens"] / run["seconds"] for run in of_name)
-        shown = (f"{percentile(latencies, 0.5):.1f} | {percentile(latencies, 0.95):.1f}" if latencies else "- | -")
+        shown = [f"{percentile(latencies, part):.1f}" if latencies else "-" for part in (0.5, 0.95)]
         share = f"{100 * rate * of_bandwidth:.0f} %" if of_bandwidth else "-"
-        print(f"{what} {name} | {rate:.0f} | {shown} | {median(name, 'peak_mb'):.0f} | "
-              f"{median(name, 'startup_ms'):.0f} | {bleu} | {share} |", flush=True)
+        row(*what, name, f"{rate:.0f}", *shown, f"{median(name, 'peak_mb'):.0f}", f"{median(name, 'startup_ms'):.0f}", bleu, share)
     ratios = [(a["tokens"] / a["seconds"]) / (b["tokens"] / b["seconds"]) for a, b in zip(runs["qkv"], runs["CTranslate2"])]
     equal = sum(a == b for a, b in zip(runs["qkv"][0]["texts"], runs["CTranslate2"][0]["texts"]))
     texts = "" if arguments.fixed_tokens else f"{equal} of {arguments.lines} texts equal"
-    print(f"{what} ratio | {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f}) | | | "
-          f"{median('qkv', 'peak_mb') / median('CTranslate2', 'peak_mb'):.2f} | | {texts} | |", flush=True)
+    memory = median("qkv", "peak_mb") / median("CTranslate2", "peak_mb")
+    row(*what, "ratio", spread(ratios), "", "", f"{memory:.2f}", "", texts, "")
 
 
 def main():

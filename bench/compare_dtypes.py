@@ -18,6 +18,8 @@ from pathlib import Path
 
 import numpy as np
 
+from measured import row, table
+
 FORMS = ("f32", "bf16", "int8")
 NEW = 64
 
@@ -42,19 +44,19 @@ def neighbours(vectors):
     return np.argsort(-near, axis=1, kind="stable")
 
 
-def compare_vectors(folders, lines, qkv):
-    print("| weights | MB | minimum cosine | mean | same nearest | same among the ten nearest |\n|" + " --- |" * 6)
+def compare_vectors(topic, folders, lines, qkv):
+    table(topic, ["weights", "MB", "minimum cosine", "mean", "same nearest", "same among the ten nearest"])
     for form, (folder, size) in folders.items():
         vectors = np.array([answer["vector"] for answer in answers(qkv, ["embed", folder, "--normalize"], lines)])
         order = neighbours(vectors)
         if form == "f32":
             exact, expected = vectors, order
-            print(f"| f32 | {size:.1f} | | | | |")
+            row("f32", f"{size:.1f}", "", "", "", "")
             continue
         cosines = (vectors * exact).sum(1)
         nearest = np.mean(order[:, 0] == expected[:, 0])
         ten = np.mean([len(set(mine) & set(theirs)) for mine, theirs in zip(order[:, :10], expected[:, :10])]) / 10
-        print(f"| {form} | {size:.1f} | {cosines.min():.5f} | {cosines.mean():.5f} | {nearest:.1%} | {ten:.1%} |", flush=True)
+        row(form, f"{size:.1f}", f"{cosines.min():.5f}", f"{cosines.mean():.5f}", f"{nearest:.1%}", f"{ten:.1%}")
 
 
 def pieces_of(lines, count, length=1000):
@@ -70,8 +72,8 @@ def pieces_of(lines, count, length=1000):
     return pieces[:count]
 
 
-def compare_texts(folders, pieces, qkv):
-    print("| weights | MB | perplexity | tokens | leading tokens of greedy texts equal to f32 |\n|" + " --- |" * 5)
+def compare_texts(topic, folders, pieces, qkv):
+    table(topic, ["weights", "MB", "perplexity", "tokens", "leading tokens of greedy texts equal to f32"])
     for form, (folder, size) in folders.items():
         scores = answers(qkv, ["score", folder], pieces)
         tokens = sum(len(score["tokens"]) for score in scores)
@@ -83,7 +85,7 @@ def compare_texts(folders, pieces, qkv):
         else:
             equal = [next((i for i, (a, b) in enumerate(zip(*pair)) if a != b), NEW) for pair in zip(texts, expected)]
             same = f"{np.mean(equal):.1f} of {NEW}; all of them in {equal.count(NEW)} of {len(equal)} texts"
-        print(f"| {form} | {size:.1f} | {perplexity:.3f} | {tokens} | {same} |", flush=True)
+        row(form, f"{size:.1f}", f"{perplexity:.3f}", tokens, same)
 
 
 def main():
@@ -99,12 +101,10 @@ def main():
     lines = [line for line in arguments.text.read_text(encoding="utf-8").splitlines() if line.strip()]
     for model in arguments.models:
         folders = {form: in_form(arguments.qkv, model, form, arguments.scratch) for form in FORMS}
-        print(f"### {model.name}\n")
         if json.loads((model / "config.json").read_text())["model_type"] in ("gpt2", "llama"):
-            compare_texts(folders, pieces_of(lines, arguments.pieces), arguments.qkv)
+            compare_texts(model.name, folders, pieces_of(lines, arguments.pieces), arguments.qkv)
         else:
-            compare_vectors(folders, lines[::max(1, len(lines) // arguments.lines)][:arguments.lines], arguments.qkv)
-        print(flush=True)
+            compare_vectors(model.name, folders, lines[::max(1, len(lines) // arguments.lines)][:arguments.lines], arguments.qkv)
 
 
 if __name__ == "__main__":

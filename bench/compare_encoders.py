@@ -27,7 +27,7 @@ import sys
 import time
 from pathlib import Path
 
-from measured import measuring, read_peak, resident_mb
+from measured import measuring, percentile, read_peak, resident_mb, row, table
 from random_models import write_model
 
 SHORT = "a man sleeps"
@@ -231,11 +231,6 @@ def qkv_run(arguments, side, threads, lines, repeat=0):
 # --- Both ---------------------------------------------------------------------------------------------------------------
 
 
-def percentile(values, share):
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
-
-
 def differences(found, expected):
     import numpy
     cosines = (found * expected).sum(1) / numpy.linalg.norm(found, axis=1) / numpy.linalg.norm(expected, axis=1)
@@ -254,9 +249,9 @@ def compare(arguments):
              "PyTorch f32": {"peer": "torch"}, "qkv bf16": {"model": quantized(arguments, "bf16")},
              "qkv int8": {"model": quantized(arguments, "int8")}, "ONNX Runtime int8": {"peer": "onnx", "file": files["int8"]}}
     sides = {name: side for name, side in sides.items() if name in arguments.sides}
-    print(f"{len(lines)} texts, {tokens} tokens; medians of {arguments.rounds}\n")
-    print("| | threads | texts/s | tokens/s | 128 tokens, ms, median | 95 % | load ms | peak MB | largest difference | minimum cosine |")
-    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+    table(f"{len(lines)} texts, {tokens} tokens; medians of {arguments.rounds}",
+          ["program", "threads", "texts/s", "tokens/s", "128 tokens, ms, median", "95 %", "load ms", "peak MB", "largest difference",
+           "minimum cosine"])
     rates = {}
     for threads in arguments.thread_counts:
         runs, latencies, vectors = ({name: [] for name in sides} for _ in range(3))
@@ -273,16 +268,15 @@ def compare(arguments):
                 sys.exit(f"{name}: the vectors differ by {largest:.1e}, so the work is not the same")
             seconds, load, peak = (statistics.median(run[key] for run in runs[name]) for key in ("seconds", "load_ms", "peak_mb"))
             rates[name, threads] = len(lines) / seconds, percentile(latencies[name], 0.5), load
-            print(f"| {name} | {threads} | {len(lines) / seconds:.1f} | {tokens / seconds:.0f} | "
-                  f"{percentile(latencies[name], 0.5):.1f} | {percentile(latencies[name], 0.95):.1f} | {load:.0f} | {peak:.0f} | "
-                  f"{largest:.1e} | {cosine:.5f} |", flush=True)
-    print("\n| | threads | rate | latency | loading |\n| --- | --- | --- | --- | --- |")
+            row(name, threads, f"{len(lines) / seconds:.1f}", f"{tokens / seconds:.0f}",
+                *(f"{percentile(latencies[name], part):.1f}" for part in (0.5, 0.95)), f"{load:.0f}", f"{peak:.0f}",
+                f"{largest:.1e}", f"{cosine:.5f}")
+    table("Ratios of the medians", ["programs", "threads", "rate", "latency", "loading"])
     for ours, theirs in (("qkv f32", "ONNX Runtime f32"), ("qkv f32", "PyTorch f32"), ("qkv int8", "ONNX Runtime int8")):
         for threads in arguments.thread_counts:
             if (ours, threads) in rates and (theirs, threads) in rates:
                 a, b = rates[ours, threads], rates[theirs, threads]
-                print(f"| {ours}, {theirs} | {threads} | {a[0] / b[0]:.2f} times | {b[1] / a[1]:.2f} times | "
-                      f"{b[2] / a[2]:.1f} times |")
+                row(f"{ours}, {theirs}", threads, f"{a[0] / b[0]:.2f}", f"{b[1] / a[1]:.2f}", f"{b[2] / a[2]:.1f}")
 
 
 def main():

@@ -17,8 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
-import torch
-from transformers import AutoModelForSequenceClassification, AutoTokenizer
+from measured import row, table
 
 TEXTS = 32
 
@@ -39,6 +38,7 @@ def qkv_run(a, seed):
 
 
 def torch_model(a):
+    from transformers import AutoModelForSequenceClassification
     model = AutoModelForSequenceClassification.from_pretrained(a.start, num_labels=2)
     if a.lora:
         from peft import LoraConfig, TaskType, get_peft_model
@@ -48,6 +48,8 @@ def torch_model(a):
 
 
 def torch_run(a, seed):
+    import torch
+    from transformers import AutoTokenizer
     torch.set_num_threads(a.threads)
     torch.manual_seed(seed)
     order = random.Random(seed)
@@ -100,13 +102,13 @@ def main():
     parser.add_argument("--qkv-options", nargs=argparse.REMAINDER, default=[], help="last: more options of qkv train classify")
     a = parser.parse_args()
 
-    print("| | seed | accuracy by epoch | seconds |\n| --- | --- | --- | --- |")
+    table("Fine-tuning a classifier", ["program", "seed", "accuracy by epoch", "seconds"])
     results = {"qkv": [], "PyTorch": []}
     for seed in range(1, a.seeds + 1):
         for name, run in (("qkv", qkv_run), ("PyTorch", torch_run)):
             accuracies, seconds = run(a, seed)
             results[name].append(accuracies)
-            print(f"| {name} | {seed} | {' '.join(f'{100 * x:.1f}' for x in accuracies)} | {seconds:.0f} |", flush=True)
+            row(name, seed, " ".join(f"{100 * x:.1f}" for x in accuracies), f"{seconds:.0f}")
     for name, runs in results.items():
         last, best = (statistics.mean(pick(run) for run in runs) for pick in (lambda run: run[-1], max))
         print(f"\n{name}: {100 * last:.2f} % after the last epoch, {100 * best:.2f} % after the best, means of {a.seeds} seeds")

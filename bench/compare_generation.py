@@ -35,7 +35,7 @@ from pathlib import Path
 
 from gguf_forms import write_form
 from gguf_gpt2 import write_gguf
-from measured import measuring, read_peak, resident_mb
+from measured import measuring, read_peak, resident_mb, row, spread, table
 from random_models import write_model
 
 PROMPT, NEW = 32, 128
@@ -261,7 +261,7 @@ def compare_texts(arguments):
     if not arguments.no_llama and (arguments.gguf or not arguments.model):
         forms = (*FORMS, "as it is") if arguments.gguf else FORMS
         sides |= {f"llama.cpp {form}": theirs("llama.cpp", form) for form in forms}
-    print("| | threads | tokens/s | ms/token | load ms | peak MB | the same |\n| --- | --- | --- | --- | --- | --- | --- |")
+    table("Generation", ["program", "threads", "tokens/s", "ms/token", "load ms", "peak MB", "the same"])
     rates = {}
     for threads in arguments.thread_counts:
         runs = {name: [] for name in sides}
@@ -272,22 +272,20 @@ def compare_texts(arguments):
         for name, of_name in runs.items():
             rates[name, threads] = NEW / median(of_name, "seconds")
             same = f"{first_equal(of_name[0]['found'], expected)} of {NEW}" if name != "qkv f32" else ""
-            print(f"| {name} | {threads} | {rates[name, threads]:.1f} | {1000 / rates[name, threads]:.2f} | "
-                  f"{median(of_name, 'load_ms'):.0f} | {median(of_name, 'peak_mb'):.0f} | {same} |", flush=True)
-    print("\n| | threads | rate |\n| --- | --- | --- |")
+            row(name, threads, f"{rates[name, threads]:.1f}", f"{1000 / rates[name, threads]:.2f}",
+                f"{median(of_name, 'load_ms'):.0f}", f"{median(of_name, 'peak_mb'):.0f}", same)
+    table("Ratios of the medians", ["programs", "threads", "rate"])
     for name in sides:
         form = name.split()[-1]
         for threads in arguments.thread_counts:
             if not name.startswith("qkv") and form in FORMS:
-                print(f"| qkv {form}, {name} | {threads} | {rates[f'qkv {form}', threads] / rates[name, threads]:.2f} times |")
+                row(f"qkv {form}, {name}", threads, f"{rates[f'qkv {form}', threads] / rates[name, threads]:.2f}")
 
 
 def compare_lengths(arguments):
     model = str(write_model("llama-small", arguments.vocabulary, arguments.scratch / "llama-small"))
     window = 64
     prompt, new = " ".join(["a"] * PROMPT), arguments.longest + window - PROMPT
-    print("| tokens before | " + " | ".join(f"{form}, ms/token" for form in arguments.forms) + " |\n| --- |" +
-          " --- |" * len(arguments.forms))
     columns = []
     for form in arguments.forms:
         command = [arguments.qkv, "generate", model, "--dtype", form, "--threads", max(arguments.thread_counts), "--prompt", prompt,
@@ -307,13 +305,13 @@ def compare_lengths(arguments):
             last = min(first + int(window * pieces), len(times) - 1)
             milliseconds[before] = 1000 * (times[last] - times[first]) / (last - first) * pieces
         columns.append(milliseconds)
-    for before in columns[0]:
-        print(f"| {before} | " + " | ".join(f"{column[before]:.2f}" for column in columns) + " |")
+    table("Time by number of preceding tokens", ["tokens before", *(f"{form}, ms/token" for form in arguments.forms)],
+          ((before, *(f"{column[before]:.2f}" for column in columns)) for before in columns[0]))
 
 
 def compare_translations(arguments):
     lines = Path(arguments.text).read_text(encoding="utf-8").splitlines()[:arguments.lines]
-    print("| beam | threads | mode | | lines/s | load ms | peak MB | equal texts |\n| --- | --- | --- | --- | --- | --- | --- | --- |")
+    table(f"Translation of {len(lines)} lines", ["beam", "threads", "mode", "program", "lines/s", "load ms", "peak MB", "equal texts"])
     for beam in (1, 4):
         for threads in arguments.thread_counts:
             for batch in (1, 32):
@@ -322,13 +320,13 @@ def compare_translations(arguments):
                     runs["qkv"].append(qkv_translate(arguments, beam, threads, lines, batch))
                     runs["transformers"].append(peer_run(arguments, peer="marian", model=arguments.marian, threads=threads, beam=beam,
                                                          first=(lines[:1], 1), warm=(lines[1:2], 1), work=(lines, batch)))
-                what = f"| {beam} | {threads} | {'one line' if batch == 1 else 'batched'} |"
+                what = beam, threads, "one line" if batch == 1 else "batched"
                 for name, of_name in runs.items():
-                    print(f"{what} {name} | {len(lines) / median(of_name, 'seconds'):.1f} | {median(of_name, 'load_ms'):.0f} | "
-                          f"{median(of_name, 'peak_mb'):.0f} | |", flush=True)
+                    row(*what, name, f"{len(lines) / median(of_name, 'seconds'):.1f}", f"{median(of_name, 'load_ms'):.0f}",
+                        f"{median(of_name, 'peak_mb'):.0f}", "")
                 equal = sum(a == b for a, b in zip(runs["qkv"][0]["found"], runs["transformers"][0]["found"]))
-                ratio = median(runs["transformers"], "seconds") / median(runs["qkv"], "seconds")
-                print(f"{what} ratio | {ratio:.2f} times | | | {equal} of {len(lines)} |", flush=True)
+                ratios = [theirs["seconds"] / ours["seconds"] for ours, theirs in zip(runs["qkv"], runs["transformers"])]
+                row(*what, "ratio", spread(ratios), "", "", f"{equal} of {len(lines)}")
 
 
 def main():

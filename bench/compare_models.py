@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from measured import run_measured
+from measured import row, run_measured, table
 
 HERE = Path(__file__).resolve().parent
 
@@ -31,7 +31,7 @@ def main():
     parser.add_argument("--threads", type=int, default=2, help="(default: %(default)s)")
     arguments = parser.parse_args()
 
-    print("| | tokens | | tokens/s | ms/step | peak MB | qkv's speed |\n| --- | --- | --- | --- | --- | --- | --- |")
+    table("Shapes of BERT and GPT", ["shape", "tokens", "program", "tokens/s", "ms/step", "peak MB", "its time / qkv's"])
     for model in arguments.models:
         shape, batch, length = model.split(":")
         with tempfile.TemporaryDirectory() as folder:
@@ -53,17 +53,16 @@ def main():
                     sys.exit(f"{model}: the losses differ by {worst:.1e}, so the work is not the same")
             results = {name: [] for name in ("qkv", *arguments.peers)}
             for _ in range(arguments.rounds):
-                for name, rows in results.items():
+                for name, runs in results.items():
                     lines, memory = steps_of(name, 1 + arguments.steps, 0.1)
-                    rows.append((statistics.median(line["seconds"] for line in lines[1:]), memory))
-            ours = statistics.median(row[0] for row in results["qkv"])
+                    runs.append((statistics.median(line["seconds"] for line in lines[1:]), memory))
+            ours = statistics.median(run[0] for run in results["qkv"])
             names = {"qkv": "qkv", "eager": "PyTorch, eager", "compile": "PyTorch, torch.compile"}
             tokens = int(batch) * int(length)
-            for name, rows in results.items():
-                seconds, memory = (statistics.median(column) for column in zip(*rows))
-                ratio = "" if name == "qkv" else f"{seconds / ours:.2f} times"
-                print(f"| {shape} | {batch} x {length} | {names[name]} | {tokens / seconds:.0f} | {1000 * seconds:.0f} | "
-                      f"{memory:.0f} | {ratio} |", flush=True)
+            for name, runs in results.items():
+                seconds, memory = (statistics.median(column) for column in zip(*runs))
+                ratio = "" if name == "qkv" else f"{seconds / ours:.2f}"
+                row(shape, f"{batch} x {length}", names[name], f"{tokens / seconds:.0f}", f"{1000 * seconds:.0f}", f"{memory:.0f}", ratio)
 
 
 if __name__ == "__main__":

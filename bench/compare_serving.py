@@ -33,10 +33,7 @@ import threading
 import time
 from pathlib import Path
 
-
-def percentile(values, share):
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+from measured import percentile, row as print_row, table
 
 
 def free_port():
@@ -346,11 +343,10 @@ def main():
                         sys.exit(f"{clients} clients: {wrong} of {count} answers differ from the command's")
         rate = statistics.median(rates)
         if args.language:
-            print("| clients | | tokens/s | first token, ms | between tokens: median, ms | 95 %, ms | processor, ms a request |")
+            columns = ["tokens/s", "first token, ms", "between tokens: median, ms", "95 %, ms"]
         else:
-            print("| clients | | requests/s | median, ms | 95 %, ms | 95 % / median | share of the library's rate | processor, ms a request |")
-            print("| --- ", end="")
-        print("| --- | --- | --- | --- | --- | --- | --- |")
+            columns = ["requests/s", "median, ms", "95 %, ms", "95 % / median", "share of the library's rate"]
+        table(f"`qkv serve`, medians of {args.rounds}", ["clients", "server", *columns, "processor, ms a request"])
         for clients in args.clients:
             own = rows_of(loads["qkv", clients], work, rate)
             for server in servers:
@@ -360,10 +356,10 @@ def main():
                     cells.append(f"{1000 * row[3]:.1f}")
                 else:
                     cells += [f"{row[2] / row[1]:.2f}", f"{row[3]:.2f}" if row[3] else ""]
-                print(f"| {clients} | {server.name} | " + " | ".join(cells) + f" | {1000 * row[4]:.2f} |")
+                print_row(clients, server.name, *cells, f"{1000 * row[4]:.2f}")
                 if server.name != "qkv":
                     ratios = [f"{own[0] / row[0]:.2f}", *(f"{row[k] / own[k]:.2f}" for k in ((1, 2, 3) if args.language else (1, 2)))]
-                    print(f"| {clients} | times as good | " + " | ".join(ratios) + " | " * (2 if args.language else 4))
+                    print_row(clients, "times as good", *ratios, *[""] * (len(columns) + 1 - len(ratios)))
         unit = f"{rate * work.tokens:.1f} tokens/s" if args.language else f"{rate:.1f} lines/s"
         print(f"\nThe library alone: {unit}, processor {1000 * statistics.median(processors):.2f} ms a line. All answers of qkv equal the command's.")
         for server in servers:

@@ -20,7 +20,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from measured import run_measured
+from measured import row, run_measured, table
 
 TRAIN = """
 import json, sys
@@ -115,33 +115,33 @@ def main():
     content = [Path(file).read_bytes().decode() for file in options.files]
     lines = [line for text in content for line in text.split("\n")]
     ended = [line + "\n" for line in lines]
-    print(f"{len(lines)} lines, {sum(len(text.encode()) for text in content) / 1e6:.1f} MB, vocabulary {options.vocab_size}\n")
+    size = f"{len(lines)} lines, {sum(len(text.encode()) for text in content) / 1e6:.1f} MB, vocabulary {options.vocab_size}"
     with tempfile.TemporaryDirectory() as scratch:
         scratch = Path(scratch)
-        print("| kind | qkv, s | PyPI, s | qkv, MB | PyPI, MB | equal words | equal distinct words | PyPI with itself |")
-        print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+        table(size, ["kind", "qkv, s", "PyPI, s", "qkv, MB", "PyPI, MB", "equal words", "equal distinct words", "PyPI with itself"])
         for kind in ("wordpiece", "bpe"):
             seconds, megabytes = by_qkv(kind, options, scratch / kind, options.files)
             own = Tokenizer.from_file(str(scratch / kind / "tokenizer.json"))
             counts = counted_words(own, ended)
-            found, peers, rows = [], [], []
+            found, peers, measures = [], [], []
             for run in range(options.runs if kind == "wordpiece" else 1):
-                rows.append(by_peer(kind, options, scratch / "peer.json", options.files))
+                measures.append(by_peer(kind, options, scratch / "peer.json", options.files))
                 peers.append(Tokenizer.from_file(str(scratch / "peer.json")))
                 found.append(shares(kind, own, peers[-1], counts))
             itself = [shares(kind, a, b, counts) for a, b in zip(peers, peers[1:])]
             span = lambda values: " ".join(sorted({f"{100 * value:.3f} %" for value in values})) or "-"
-            print(f"| {kind} | {seconds:.2f} | {min(row[0] for row in rows):.2f} | {megabytes:.0f} | {min(row[1] for row in rows):.0f}"
-                  f" | {span(f[0] for f in found)} | {span(f[1] for f in found)} | {span(f[0] for f in itself)} |", flush=True)
+            best_seconds, best_megabytes = map(min, zip(*measures))
+            row(kind, f"{seconds:.2f}", f"{best_seconds:.2f}", f"{megabytes:.0f}", f"{best_megabytes:.0f}", span(f[0] for f in found),
+                span(f[1] for f in found), span(f[0] for f in itself))
             for word in found[0][2]:
                 print(f"  different: {word!r}: {[t.value for t in own.model.tokenize(word)]} "
                       f"{[t.value for t in peers[0].model.tokenize(word)]}", file=sys.stderr)
-        print("\n| kind | tokens | qkv, s | lines with the ids of tokenizers | of transformers | lines |\n| --- | --- | --- | --- | --- | --- |")
+        table(size, ["kind", "tokens", "qkv, s", "lines with the ids of tokenizers", "of transformers", "lines"])
         for kind in ("wordpiece", "bpe", "unigram", "chars"):
             seconds, _ = by_qkv(kind, options, scratch / kind, options.files)
-            size = Tokenizer.from_file(str(scratch / kind / "tokenizer.json")).get_vocab_size()
+            tokens = Tokenizer.from_file(str(scratch / kind / "tokenizer.json")).get_vocab_size()
             pypi, transformers, total = check_ids(options, scratch / kind, [line.rstrip("\r") for line in lines])
-            print(f"| {kind} | {size} | {seconds:.2f} | {pypi} | {transformers} | {total} |", flush=True)
+            row(kind, tokens, f"{seconds:.2f}", pypi, transformers, total)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,8 @@ import sys
 import time
 from pathlib import Path
 
+from measured import spread, row, table
+
 os.environ["RAYON_NUM_THREADS"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
@@ -46,9 +48,8 @@ def main():
              for line in Path(path).read_bytes().decode().split("\n")]
     content = "".join(line + "\n" for line in lines).encode()
     megabytes = len(content) / 1e6
-    print(f"{len(lines)} lines, {megabytes:.1f} MB\n")
-    print("| vocabulary | qkv, MB/s | tokenizers, MB/s | without offsets | ratio | ratio without offsets |\n"
-          "| --- | --- | --- | --- | --- | --- |")
+    table(f"{len(lines)} lines, {megabytes:.1f} MB",
+          ["vocabulary", "qkv, MB/s", "tokenizers, MB/s", "without offsets", "ratio", "ratio without offsets"])
     for folder in arguments.folders:
         tokenizer = load(folder)
         command = [arguments.qkv, "tokenize", str(folder), "--ids"]
@@ -66,9 +67,8 @@ def main():
             del encodings
             if [list(map(int, line.split())) for line in result.stdout.decode().splitlines()] != expected:
                 sys.exit(f"{folder}: the ids differ")
-        a, b, c = (statistics.median(times) for times in (own, peer, fast))
-        print(f"| {folder.name} | {megabytes / a:.1f} | {megabytes / b:.1f} | {megabytes / c:.1f} | {b / a:.2f} | {c / a:.2f} |",
-              flush=True)
+        row(folder.name, *(f"{megabytes / statistics.median(times):.1f}" for times in (own, peer, fast)),
+            *(spread([theirs / ours for ours, theirs in zip(own, times)]) for times in (peer, fast)))
 
 
 if __name__ == "__main__":

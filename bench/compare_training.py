@@ -26,7 +26,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from measured import run_measured
+from measured import row, run_measured, spread, table
 
 HERE = Path(__file__).resolve().parent
 
@@ -116,10 +116,9 @@ class Comparison:
         rate, warmup = 1e-5, 10
         ours = self.qkv_run(a.check, 0, rate, warmup)["losses"]
         theirs = self.torch_run(a.check, 0, rate, warmup)["losses"]
-        print(f"\nLosses without dropout, the same {a.check} batches from the same weights:\n")
-        print("| step | qkv | PyTorch | difference |\n| --- | --- | --- | --- |")
-        for step, (one, other) in enumerate(zip(ours, theirs, strict=True), start=1):
-            print(f"| {step} | {one:.6f} | {other:.6f} | {one - other:+.1e} |")
+        table(f"Losses without dropout, the same {a.check} batches from the same weights", ["step", "qkv", "PyTorch", "difference"],
+              ((step, f"{one:.6f}", f"{other:.6f}", f"{one - other:+.1e}")
+               for step, (one, other) in enumerate(zip(ours, theirs, strict=True), start=1)))
         worst = max(abs(one - other) for one, other in zip(ours, theirs))
         moved = ours[0] - ours[-1]
         print(f"\nLargest difference {worst:.1e}, while the loss fell by {moved:.3f}.", flush=True)
@@ -146,18 +145,15 @@ class Comparison:
         def median(name, key):
             return statistics.median(run[key] for run in results[name])
 
-        print(f"\n`{a.task} {' '.join(a.options)}`, {a.threads} threads, dropout {a.dropout}, medians of {a.rounds} rounds of "
-              f"{a.steps} steps after {a.warmup}, {units / a.steps:.0f} {self.unit} per step:\n")
-        print(f"| | {self.unit}/s | ms/step | peak MB | qkv's speed | qkv's memory |")
-        print("| --- | --- | --- | --- | --- | --- |")
+        table(f"`{a.task}`, {a.threads} threads, dropout {a.dropout}, medians of {a.rounds} rounds of {a.steps} steps after {a.warmup}, "
+              f"{units / a.steps:.0f} {self.unit} per step",
+              ["program", f"{self.unit}/s", "ms/step", "peak MB", "its time / qkv's", "qkv's memory / its"])
         for name in results:
             seconds, memory = median(name, "total"), median(name, "peak_mb")
             ratios = [other["total"] / own["total"] for own, other in zip(results["qkv"], results[name])]
-            speed = "" if name == "qkv" else (f"{statistics.median(ratios):.2f} times ({min(ratios):.2f} to "
-                                              f"{max(ratios):.2f})")
-            share = "" if name == "qkv" else f"{median('qkv', 'peak_mb') / memory:.2f} of it"
-            print(f"| {names[name]} | {units / seconds:.0f} | {1000 * seconds / a.steps:.0f} | "
-                  f"{memory:.0f} | {speed} | {share} |")
+            speed = "" if name == "qkv" else spread(ratios)
+            share = "" if name == "qkv" else f"{median('qkv', 'peak_mb') / memory:.2f}"
+            row(names[name], f"{units / seconds:.0f}", f"{1000 * seconds / a.steps:.0f}", f"{memory:.0f}", speed, share)
         for name in results:
             if name != "qkv":
                 print(f"\n{names[name]}: the process held {median(name, 'idle_mb'):.0f} MB before its first step.")

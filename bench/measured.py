@@ -1,4 +1,4 @@
-"""Runs a program and measures its peak memory.
+"""Common to the comparisons: the form of their tables, ratios, and the peak memory of a program.
 
     python -I -S measured.py PEAK_FILE COMMAND...   # runs the command, and writes its peak resident memory in MB
 
@@ -6,11 +6,40 @@ A process's peak includes that of the process it was forked from: a child of a P
 Commands are therefore started from a bare Python (8 MB), which runs this file.
 """
 
+import datetime
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+
+def row(*cells):
+    """Prints a row of a Markdown table."""
+    print("| " + " | ".join(map(str, cells)) + " |", flush=True)
+
+
+def table(topic, columns, rows=()):
+    """Prints a Markdown table after its topic, processor, date and command. row() prints further rows as they are measured."""
+    models = [line.split(":", 1)[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
+    processor = models[0] if models else "unknown processor"
+    print(f"\n{topic}. {processor}, {len(os.sched_getaffinity(0))} cores, {datetime.date.today()}:\n")
+    print(f"    python {' '.join(sys.argv)}\n")
+    row(*columns)
+    row(*["---"] * len(columns))
+    for cells in rows:
+        row(*cells)
+
+
+def spread(ratios, digits=2):
+    """The median of the rounds' ratios, their minimum and maximum."""
+    return f"{statistics.median(ratios):.{digits}f} ({min(ratios):.{digits}f} to {max(ratios):.{digits}f})"
+
+
+def percentile(values, share):
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
 def measuring(peak_file, command):
