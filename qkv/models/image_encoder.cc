@@ -30,7 +30,8 @@ nn::Parameter vectors(int64_t count, int64_t d_model) {
 // 0, 1, ..., period - 1, repeated: i32 [count * period].
 Tensor counted(int64_t count, int64_t period) { return nn::position_ids(Offsets::uniform(count, period)); }
 
-// What the encoder reads: patches [images * patches of each, features], and the positions of all tokens, i32.
+// The input of the encoder: patches [images * patches of each, features], and the positions of all tokens,
+// i32.
 struct Input {
   Tensor patches, positions;
   int64_t tokens = 0;  // of each image

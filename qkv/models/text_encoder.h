@@ -13,7 +13,7 @@
 
 namespace qkv::models {
 
-// What the classifier labels.
+// The unit that a classifier labels.
 enum class ClassificationTarget { nothing, texts, tokens };
 
 struct TextEncoderConfig {

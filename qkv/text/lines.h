@@ -39,7 +39,7 @@ class LineReader {
   TextFile file_;
   std::filesystem::path path_;
   std::vector<char> buffer_;
-  size_t begin_ = 0, end_ = 0;  // of what is unread in the buffer
+  size_t begin_ = 0, end_ = 0;  // the unread part of the buffer
   int64_t lines_ = 0;
 };
 

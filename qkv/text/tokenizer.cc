@@ -119,7 +119,7 @@ void require_id(const char* of, int64_t id) {
       concat("tokenizer: ", of, ": expected ids from 0 to ", Vocabulary::kMaxIds - 1, ", found ", id));
 }
 
-// What the readers of files have checked already.
+// Invariants that the readers of files have checked.
 void require_consistent(const TokenizerParts& parts) {
   if (!parts.model) throw UsageError("tokenizer: expected a model, found none");
   for (const AddedToken& token : parts.added_tokens) require_id("added tokens", token.id);

@@ -21,14 +21,14 @@
 namespace qkv::text {
 namespace {
 
-constexpr int64_t kMostTokens = 1'000'000;
+constexpr int64_t kMaxTokens = 1'000'000;
 constexpr const char* kContinues = "##";
 
 void validate(const TokenizerTraining& training) {
   if (training.inputs.empty())
     throw UsageError("tokenizer training: expected at least one text file, found none");
-  if (training.vocab_size < 1 || training.vocab_size > kMostTokens) {
-    throw UsageError(concat("vocab_size: expected 1 to ", kMostTokens, ", found ", training.vocab_size));
+  if (training.vocab_size < 1 || training.vocab_size > kMaxTokens) {
+    throw UsageError(concat("vocab_size: expected 1 to ", kMaxTokens, ", found ", training.vocab_size));
   }
   if (training.min_frequency < 0) {
     throw UsageError(concat("min_frequency: expected at least 0, found ", training.min_frequency));

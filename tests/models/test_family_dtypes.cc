@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
 #include <functional>
 #include <nlohmann/json.hpp>
 
@@ -13,6 +12,7 @@
 #include "qkv/models/hub/copies.h"
 #include "qkv/models/hub/pretrained.h"
 #include "tests/models/family_case.h"
+#include "tests/models/weight_files.h"
 #include "tests/support/scratch.h"
 
 namespace {
@@ -95,11 +95,6 @@ void store(const fs::path& from, const fs::path& to, DType dtype) {
   } else {
     quantize_folder(from, to, dtype);
   }
-}
-
-bool same_bits(const Tensor& a, const Tensor& b) {
-  return a.shape() == b.shape() && a.dtype() == b.dtype() &&
-         std::memcmp(a.address(), b.address(), a.bytes()) == 0;
 }
 
 class FamilyDTypes : public ::testing::TestWithParam<std::tuple<std::string, DType>> {
@@ -271,22 +266,10 @@ class BadFamilyDTypes : public ::testing::Test {
   BadFamilyDTypes() { quantize_folder(golden("gpt2"), scratch_ / "int8", DType::i8); }
 
   void set(const std::string& key, const std::string& value) const {
-    auto config = nlohmann::json::parse(read_file(scratch_ / "int8/config.json"));
-    config[key] = value;
-    scratch_.write("int8/config.json", config.dump());
+    set_config_field(scratch_ / "int8", key, value);
   }
-  // Rewrites the weights with one tensor changed or, if `change` returns none, omitted.
   void rewrite(const std::string& name, const std::function<Tensor(const Tensor&)>& change) const {
-    const fs::path path = scratch_ / "int8/model.safetensors";
-    std::vector<io::NamedTensor> tensors;
-    {
-      const io::SafetensorsFile file(path);
-      for (const std::string& one : file.names()) {
-        const Tensor tensor = one == name ? change(file.tensor(one)) : file.tensor(one).clone();
-        if (tensor.defined()) tensors.push_back({one, tensor});
-      }
-    }
-    io::write_safetensors(path, tensors);
+    rewrite_tensor(scratch_ / "int8", name, change);
   }
   void expect_refusal(const std::vector<std::string>& parts) const {
     const std::string message = message_of<DataError>([&] { load_language_model(scratch_ / "int8"); });

@@ -3,15 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
 #include <functional>
 #include <nlohmann/json.hpp>
 
 #include "qkv/base/files.h"
-#include "qkv/io/safetensors.h"
 #include "qkv/kernels/cpu/matmul.h"
 #include "qkv/models/hub/pretrained.h"
 #include "tests/models/small_transformer.h"
+#include "tests/models/weight_files.h"
 #include "tests/support/quantize_model.h"
 #include "tests/support/scratch.h"
 
@@ -21,6 +20,7 @@ using namespace qkv;
 using namespace qkv::models;
 using qkv::testing::message_of;
 using qkv::testing::quantize_model;
+using qkv::testing::same_bits;
 using qkv::testing::Scratch;
 
 std::unique_ptr<Transformer> random_model(Tying tying = Tying::three_way) {
@@ -36,11 +36,6 @@ Tensor logits(const Transformer& model) {
       target{Tensor::from(std::vector<int32_t>{29, 7, 8, 29}, {4}), Offsets(std::vector<int32_t>{0, 3, 4})};
   return linear(model.decode(target, model.encode(source, context), context), model.output_projection())
       .value();
-}
-
-bool same_bits(const Tensor& a, const Tensor& b) {
-  return a.shape() == b.shape() && a.dtype() == b.dtype() &&
-         std::memcmp(a.address(), b.address(), a.bytes()) == 0;
 }
 
 class Kept : public ::testing::TestWithParam<std::tuple<Tying, DType>> {};
@@ -209,15 +204,8 @@ class BadDTypes : public ::testing::Test {
     save_transformer(folder_.path(), *model, {});
   }
 
-  // Rewrites the weights with one tensor changed or, if `change` returns none, omitted.
   void rewrite(const std::string& name, const std::function<Tensor(const Tensor&)>& change) {
-    const io::SafetensorsFile file(folder_ / "model.safetensors");
-    std::vector<io::NamedTensor> tensors;
-    for (const std::string& one : file.names()) {
-      const Tensor tensor = one == name ? change(file.tensor(one)) : file.tensor(one).clone();
-      if (tensor.defined()) tensors.push_back({one, tensor});
-    }
-    io::write_safetensors(folder_ / "model.safetensors", tensors);
+    qkv::testing::rewrite_tensor(folder_.path(), name, change);
   }
 
   void expect_refusal(const std::vector<std::string>& parts) {
@@ -226,9 +214,7 @@ class BadDTypes : public ::testing::Test {
   }
 
   void set(const std::string& key, const std::string& value) {
-    auto config = nlohmann::json::parse(read_file(folder_ / "config.json"));
-    config[key] = value;
-    folder_.write("config.json", config.dump());
+    qkv::testing::set_config_field(folder_.path(), key, value);
   }
 
   const std::string weight_ = "model.encoder.layers.1.fc1.weight";

@@ -16,7 +16,7 @@ using nlohmann::ordered_json;
 
 constexpr std::array<int64_t, 9> kNumbers{-1, 0, 1, 4097, 65536, 1 << 28, 2147483647, 1ll << 32, 1ll << 62};
 // A few numbers of a vocabulary suffice, as all are alike.
-constexpr size_t kMostNumbers = 40;
+constexpr size_t kMaxNumbers = 40;
 
 std::vector<ordered_json::json_pointer> numbers_of(const ordered_json& document) {
   std::vector<ordered_json::json_pointer> all, some;
@@ -24,7 +24,7 @@ std::vector<ordered_json::json_pointer> numbers_of(const ordered_json& document)
   for (const auto& [path, value] : flat.items()) {
     if (value.is_number()) all.emplace_back(path);
   }
-  const size_t step = 1 + all.size() / kMostNumbers;
+  const size_t step = 1 + all.size() / kMaxNumbers;
   for (size_t i = 0; i < all.size(); i += step) some.push_back(all[i]);
   return some;
 }

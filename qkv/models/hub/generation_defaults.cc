@@ -113,7 +113,7 @@ std::string generation_json(const TransformerConfig& config, const GenerationDef
               {"max_length", max_length},      {"bad_words_ids", bad_words},
               {"eos_token_id", config.eos_id}, {"forced_eos_token_id", config.eos_id},
               {"pad_token_id", config.pad_id}, {"decoder_start_token_id", config.decoder_start_id}};
-  // Of the other fields, only those that differ from the defaults.
+  // Other fields are written only if they differ from the defaults.
   const json usual = fields_of(GenerationDefaults()), own = fields_of(defaults);
   for (const auto& [key, value] : own.items()) {
     const bool differs = !usual.contains(key) || value != usual[key];

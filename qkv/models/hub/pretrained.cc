@@ -83,7 +83,7 @@ std::string model_types(std::span<const Family> families) {
   return list;
 }
 
-// The tensor names and layouts: those of the parameters, or the family's.
+// Tensor names and layouts: the parameters' own, or the family's.
 template <class Config>
 WeightMap weight_map_of(const FamilyOf<Config>& family, const Config& config, bool own_layout) {
   return own_layout ? WeightMap{.others_same = true} : family.weight_map(config);

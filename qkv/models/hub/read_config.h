@@ -11,7 +11,7 @@
 
 namespace qkv::models {
 
-// What config.json says. Throws the errors of load_language_model() and its siblings, except those of
+// Reads config.json. Throws the errors of load_language_model() and its siblings, except those of
 // weights: IoError, DataError naming the file and the field.
 LanguageModelConfig read_language_model_config(const std::filesystem::path& folder);
 TextEncoderConfig read_text_encoder_config(const std::filesystem::path& folder);

@@ -45,7 +45,7 @@ struct WeightMap {
   std::vector<std::string> computed = {};
 };
 
-// The tensor that contains a parameter, and the rule that says so.
+// The tensor that contains a parameter, and its rule.
 struct MappedName {
   std::string name;  // in the family's files: "bert.encoder.layer.0.attention.self.query.weight"
   WeightRule rule;

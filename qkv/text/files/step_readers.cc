@@ -14,7 +14,7 @@ namespace {
 // Maximum nesting of sequences; real files have one level.
 constexpr int kDeepest = 8;
 // Maximum parts of a template, each of which may repeat the whole text; real files have up to 7.
-constexpr size_t kMostParts = 64;
+constexpr size_t kMaxParts = 64;
 
 [[noreturn]] void refuse(const JsonValue& part, const char* what, const char* known) {
   part["type"].fail(concat("a ", what, " supported by qkv (", known, ")"));
@@ -193,7 +193,7 @@ int32_t read_token_and_id(const JsonValue& part) {
 std::vector<PostProcessing::Part> read_template(const JsonValue& part, const JsonValue& special_tokens,
                                                 bool pair) {
   std::vector<PostProcessing::Part> parts;
-  if (part.size() > kMostParts) part.fail(concat("at most ", kMostParts, " parts"));
+  if (part.size() > kMaxParts) part.fail(concat("at most ", kMaxParts, " parts"));
   for (const JsonValue& item : part.items()) {
     PostProcessing::Part result;
     if (const auto text = item.find("Sequence")) {

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 constexpr size_t kBlockBytes = size_t{1} << 20;
-constexpr size_t kMostLineBytes = size_t{1} << 30;  // positions in a line have 32 bits
+constexpr size_t kMaxLineBytes = size_t{1} << 30;  // positions in a line have 32 bits
 
 std::string hexadecimal(char byte) {
   char text[8];
@@ -69,7 +69,7 @@ bool LineBlocks::next(std::string& block) {
     if (!reader_ && !open_next_file()) return false;
     // Here `held_` is empty or the beginning of a line.
     for (bool line_end = false; held_.size() < kBlockBytes || !line_end;) {
-      if (held_.size() >= kMostLineBytes) {
+      if (held_.size() >= kMaxLineBytes) {
         throw DataError(concat(reader_->name(), ", line ", file_lines_ + 1,
                                ": expected lines of less than 1 GiB, found a longer one"));
       }
