@@ -30,7 +30,6 @@ using namespace qkv;
 using namespace qkv::pipelines;
 using namespace qkv::testing;
 
-constexpr int64_t kHuge = std::numeric_limits<int64_t>::max(), kLowest = std::numeric_limits<int64_t>::min();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 const std::filesystem::path kData = QKV_TEST_DATA;
@@ -72,39 +71,39 @@ TEST(MisusedPipelines, NoModels) {
   const auto pair = std::make_shared<const models::TranslationModel>();
   using Texts = std::shared_ptr<const LoadedTextEncoder>;
   for (const Texts& none : {Texts(), Texts(encoder)}) {
-    expect_refusal("expected", "classify", [&] { TextClassifier{none}; });
-    expect_refusal("expected", "tag", [&] { TokenTagger{none}; });
-    expect_refusal("expected", "fill", [&] { MaskFiller{none}; });
-    expect_refusal("expected", "embed", [&] { TextEmbedder{none}; });
+    THROWS("expected", TextClassifier{none});
+    THROWS("expected", TokenTagger{none});
+    THROWS("expected", MaskFiller{none});
+    THROWS("expected", TextEmbedder{none});
   }
   using Language = std::shared_ptr<const LoadedLanguageModel>;
   for (const Language& none : {Language(), Language(language)}) {
-    expect_refusal("expected", "generate", [&] { TextGenerator{none}; });
-    expect_refusal("expected", "score", [&] { TextScorer{none}; });
+    THROWS("expected", TextGenerator{none});
+    THROWS("expected", TextScorer{none});
   }
   using Image = std::shared_ptr<const LoadedImageEncoder>;
   for (const Image& none : {Image(), Image(image)}) {
-    expect_refusal("expected", "classify", [&] { ImageClassifier{none}; });
-    expect_refusal("expected", "embed", [&] { ImageEmbedder{none}; });
+    THROWS("expected", ImageClassifier{none});
+    THROWS("expected", ImageEmbedder{none});
   }
   using Pair = std::shared_ptr<const models::TranslationModel>;
   const Pair good = open_translation_model(kMarian);
   for (const Pair& none : {Pair(), Pair(pair)}) {
-    expect_refusal("expected", "translate", [&] { Translator{none}; });
-    expect_refusal("expected", "ensemble", [&] { Translator{std::vector{good, none}}; });
-    expect_refusal("expected", "score", [&] { PairScorer{none}; });
+    THROWS("expected", Translator{none});
+    THROWS("expected", Translator{std::vector{good, none}});
+    THROWS("expected", PairScorer{none});
   }
-  expect_refusal("expected", "ensemble", [] { Translator{std::vector<Pair>{}}; });
+  THROWS("expected", Translator{std::vector<Pair>{}});
   const Scratch folder;
   for (const std::filesystem::path& path :
        {std::filesystem::path(), folder.path(), folder / "none", folder / std::string(5000, 'x')}) {
-    expect_refusal("", "folder", [&] { open_model(path); });
-    expect_refusal("", "folder", [&] { TextClassifier{path}; });
-    expect_refusal("", "folder", [&] { TextGenerator{path}; });
-    expect_refusal("", "folder", [&] { Translator{path}; });
-    expect_refusal("", "folder", [&] { PairScorer{path}; });
-    expect_refusal("", "folder", [&] { ImageClassifier{path}; });
-    expect_refusal("", "folder", [&] { write_proof(path); });
+    THROWS("", open_model(path));
+    THROWS("", TextClassifier{path});
+    THROWS("", TextGenerator{path});
+    THROWS("", Translator{path});
+    THROWS("", PairScorer{path});
+    THROWS("", ImageClassifier{path});
+    THROWS("", write_proof(path));
   }
   for (const auto& path : {kMarian, kModels / "gpt2", kModels / "bert_base", kModels / "vit_images"}) {
     expect_orderly("kind", [&] { TextClassifier{path}; });
@@ -131,16 +130,15 @@ TEST(MisusedPipelines, TextsOfEncoders) {
   expect_results("prompt", [&](auto texts) { return embed(texts, {.prompt = std::string(100, 'q')}); });
   const std::vector<std::string> one{"a red dog", "a [MASK] dog"};
   for (const int64_t number : {int64_t{0}, int64_t{-1}, kLowest}) {
-    expect_refusal("batch_tokens", "range", [&] { classify(one, {}, number); });
-    expect_refusal("batch_tokens", "range", [&] { tag(one, number); });
-    expect_refusal("count", "range", [&] { fill(one, {.count = number}); });
-    expect_refusal("max_length", "range", [&] { embed(one, {.max_length = number}); });
+    THROWS("batch_tokens", classify(one, {}, number));
+    THROWS("batch_tokens", tag(one, number));
+    THROWS("count", fill(one, {.count = number}));
+    THROWS("max_length", embed(one, {.max_length = number}));
   }
   expect_orderly("count", [&] { EXPECT_LT(fill(one, {.count = kHuge}).back().masks.at(0).size(), 1000u); });
   expect_orderly("length", [&] { EXPECT_EQ(embed(one, {.max_length = kHuge}).front().error, ""); });
-  expect_refusal("pooler", "none", [] {
-    TextEmbedder(kModels / "bert_masked").prepare("a", {.vector = {.pooling = Pooling::pooler}});
-  });
+  THROWS("pooler",
+         TextEmbedder(kModels / "bert_masked").prepare("a", {.vector = {.pooling = Pooling::pooler}}));
   expect_orderly("pooling", [&] { embed(one, {.vector = {.pooling = static_cast<Pooling>(9)}}); });
 }
 
@@ -156,42 +154,40 @@ TEST(MisusedPipelines, ResultsOfEncoders) {
   const EncoderRequest classified = classify.prepare("a red dog");
   const Tensor good =
       random_tensor({std::ssize(tagged.encoding.ids), tag.model().config().embedding.d_model}, 1);
-  std::vector<Unfit> unfit = unfit_elements(good, {});
-  for (const Unfit& shape : unfit_shapes(good, {})) unfit.push_back(shape);
+  std::vector<Unfit> unfit = unfit_variants(good, {});
   for (const Unfit& wrong : unfit) {
-    expect_refusal("", wrong.what, [&] { tag.finish(tagged, wrong.tensor); });
-    expect_refusal("", wrong.what, [&] { fill.finish(filled, wrong.tensor); });
+    THROWS("", tag.finish(tagged, wrong.tensor)) << wrong.what;
+    THROWS("", fill.finish(filled, wrong.tensor)) << wrong.what;
     if (wrong.what.find("axis 0") != std::string::npos && wrong.what.find("empty") == std::string::npos)
       continue;
-    expect_refusal("", wrong.what, [&] { embed.finish(embedded, wrong.tensor); });
-    expect_refusal("", wrong.what, [&] { classify.finish(classified, wrong.tensor); });
+    THROWS("", embed.finish(embedded, wrong.tensor)) << wrong.what;
+    THROWS("", classify.finish(classified, wrong.tensor)) << wrong.what;
   }
   TagRequest other = tagged;
   other.text = "a";
-  expect_refusal("", "another text", [&] { tag.finish(other, good); });
+  THROWS("", tag.finish(other, good));
   other = tagged;
   other.encoding.special_mask.pop_back();
-  expect_refusal("", "lists", [&] { tag.finish(other, good); });
+  THROWS("", tag.finish(other, good));
   other = tagged;
   other.encoding.offsets[1] = {.begin = SIZE_MAX, .end = 0};
-  expect_refusal("", "offsets", [&] { tag.finish(other, good); });
+  THROWS("", tag.finish(other, good));
   FillMaskRequest count = filled;
   count.options.count = -1;
   expect_orderly("count", [&] { fill.finish(count, good); });
   const auto use = [](size_t, const Tensor&) {};
   const EncoderRequest* const requests[] = {&classified, nullptr};
-  expect_refusal("request 1", "null", [&] { encode(tag.model(), requests, use); });
-  expect_refusal("function", "none", [&] { encode(tag.model(), std::span(requests).first(1), {}); });
+  THROWS("request 1", encode(tag.model(), requests, use));
+  THROWS("function", encode(tag.model(), std::span(requests).first(1), {}));
   EncoderRequest ids = classified;
   ids.encoding.ids[0] = INT_MAX;
   const EncoderRequest* const strange = &ids;
-  expect_refusal("", "ids", [&] { encode(tag.model(), std::span(&strange, 1), use); });
+  THROWS("", encode(tag.model(), std::span(&strange, 1), use));
   ids = classified;
   ids.encoding.type_ids.assign(ids.encoding.ids.size(), 7);
-  expect_refusal("", "types", [&] { encode(tag.model(), std::span(&strange, 1), use); });
+  THROWS("", encode(tag.model(), std::span(&strange, 1), use));
   std::vector<float> none;
   scale_to_one(none);
-  ++misuses;
 }
 
 TEST(MisusedPipelines, Generation) {
@@ -207,14 +203,14 @@ TEST(MisusedPipelines, Generation) {
   expect_results("generate", [&](auto texts) { return generate(prompts(texts), few); });
   expect_results("score", [&](auto texts) { return score(texts); });
   for (const int64_t number : {int64_t{0}, int64_t{-1}, kLowest})
-    expect_refusal("batch_tokens", "range", [&] { score(strange_texts(), number); });
+    THROWS("batch_tokens", score(strange_texts(), number));
   GenerateOptions bad = few;
   bad.search.beam = 0;
-  expect_refusal("beam", "range", [&] { generate.prepare({.text = "a"}, bad); });
+  THROWS("beam", generate.prepare({.text = "a"}, bad));
   bad = few;
   bad.search.nbest = bad.search.beam = 2;
   const auto ignore = [](std::string_view) {};
-  expect_refusal("on_text", "nbest", [&] { generate.prepare({.text = "a", .on_text = ignore}, bad); });
+  THROWS("on_text", generate.prepare({.text = "a", .on_text = ignore}, bad));
   for (const int32_t id : {-1, INT_MAX, INT_MIN}) {
     bad = few;
     bad.search.suppress_tokens = bad.search.stop = {id};
@@ -253,7 +249,7 @@ TEST(MisusedPipelines, Translation) {
   for (const int64_t number : {int64_t{1}, int64_t{-1}, kLowest}) {
     TranslateOptions bad = few;
     bad.max_source_tokens = number;
-    expect_refusal("max_source_tokens", "range", [&] { translate.prepare({.text = "one"}, bad); });
+    THROWS("max_source_tokens", translate.prepare({.text = "one"}, bad));
   }
   for (const int64_t number : {int64_t{2}, int64_t{3}, kHuge}) {
     TranslateOptions cut = few;
@@ -265,12 +261,12 @@ TEST(MisusedPipelines, Translation) {
   both.trace = true;
   both.search.sampling = search::Sampling{};
   both.search.beam = 1;
-  expect_refusal("trace", "sampling", [&] { translate.prepare({.text = "one"}, both); });
+  THROWS("trace", translate.prepare({.text = "one"}, both));
   for (const int64_t number : {int64_t{-1}, kLowest}) {
-    expect_refusal("", "engine", [&] { translate.make_engine({.batch_tokens = number}); });
-    expect_refusal("", "engine", [&] { translate.make_engine({.cache_bytes = number}); });
+    THROWS("", translate.make_engine({.batch_tokens = number}));
+    THROWS("", translate.make_engine({.cache_bytes = number}));
   }
-  expect_refusal("", "dtype", [&] { translate.make_engine({}, {.cache_dtype = DType::i32}); });
+  THROWS("", translate.make_engine({}, {.cache_dtype = DType::i32}));
   few.alignment = true;
   for (const int32_t id : {-1, INT_MAX, INT_MIN}) {
     search::Decoded decoded;
@@ -281,11 +277,10 @@ TEST(MisusedPipelines, Translation) {
   expect_orderly("scores", [&] { score.finish({.source = {1}, .target = {-1, INT_MAX}, .error = {}}, {1}); });
   std::string long_text;
   for (int i = 0; i < 1000; ++i) long_text += "one ";
-  expect_refusal("", "empty", [&] { capture_text(translate.model(), "", "eins"); });
-  expect_refusal("", "UTF-8", [&] { capture_text(translate.model(), "one", "\xFF"); });
+  THROWS("", capture_text(translate.model(), "", "eins"));
+  THROWS("", capture_text(translate.model(), "one", "\xFF"));
   expect_orderly("long", [&] { capture_text(translate.model(), long_text, "eins"); });
   for (const std::string& text : strange_texts()) {
-    ++misuses;
     const Source source = source_of_line(text, -1, true);
     EXPECT_LE(source.text.size() + source.prefix.size(), text.size());
     EXPECT_EQ(pair_of_line(text).error.empty(), text.find('\t') != std::string::npos);
@@ -306,49 +301,42 @@ TEST(MisusedPipelines, Images) {
                                        "\xFF"};
   for (const auto& result : classify(paths)) EXPECT_NE(result.error, "");
   for (const auto& result : embed(paths)) EXPECT_NE(result.error, "");
-  misuses += 2 * std::ssize(paths);
   for (const int64_t number : {int64_t{0}, int64_t{-1}, kLowest})
-    expect_refusal("batch_tokens", "range", [&] { ImageClassifier(path, {.batch_tokens = number}); });
+    THROWS("batch_tokens", ImageClassifier(path, {.batch_tokens = number}));
   for (const int64_t side : {int64_t{0}, int64_t{-4}, int64_t{5}, kHuge, kLowest, int64_t{1} << 40}) {
-    expect_refusal("image size", "side", [&] {
-      ImageClassifier(path, {.size = models::ImageSize{side, 8}});
-    });
-    expect_refusal("image size", "side", [&] {
-      ImageClassifier(path, {.size = models::ImageSize{side, side}});
-    });
+    THROWS("image size", ImageClassifier(path, {.size = models::ImageSize{side, 8}}));
+    THROWS("image size", ImageClassifier(path, {.size = models::ImageSize{side, side}}));
   }
   for (const data::Image& image :
        {data::Image{}, data::Image{.height = 4, .width = 4, .pixels = std::vector<uint8_t>(47)}}) {
-    expect_refusal("image", "pixels", [&] { classify.ImageEncoderPipeline::prepare(image); });
-    expect_refusal("image", "pixels", [&] { capture_attention(classify, image); });
+    THROWS("image", classify.ImageEncoderPipeline::prepare(image));
+    THROWS("image", capture_attention(classify, image));
   }
   const data::Image grey{.height = 4, .width = 4, .pixels = std::vector<uint8_t>(48, 100)};
   const ImageRequest good = classify.ImageEncoderPipeline::prepare(grey);
   const auto use = [](size_t, const Tensor&) {};
-  std::vector<Unfit> unfit = unfit_elements(good.pixels, {});
-  for (const Unfit& shape : unfit_shapes(good.pixels, {})) unfit.push_back(shape);
+  std::vector<Unfit> unfit = unfit_variants(good.pixels, {});
   for (const Unfit& wrong : unfit) {
     const ImageRequest bad{.pixels = wrong.tensor, .error = {}};
     const ImageRequest* const request = &bad;
-    expect_refusal("request 0", wrong.what, [&] { classify.encode(std::span(&request, 1), use); });
+    THROWS("request 0", classify.encode(std::span(&request, 1), use)) << wrong.what;
   }
   const ImageRequest* const none = nullptr;
-  expect_refusal("request 0", "null", [&] { classify.encode(std::span(&none, 1), use); });
+  THROWS("request 0", classify.encode(std::span(&none, 1), use));
   for (const Unfit& wrong :
        unfit_elements(random_tensor({10, classify.model().config().encoder.layer.d_model}, 1), {}))
-    expect_refusal("", wrong.what, [&] { classify.finish({}, wrong.tensor); });
+    THROWS("", classify.finish({}, wrong.tensor)) << wrong.what;
 }
 
 TEST(MisusedPipelines, Lines) {
   std::istringstream in("a\n\xFF\n");
   for (const int64_t number : {int64_t{0}, int64_t{-1}, kLowest}) {
-    expect_refusal("chunk_lines", "range", [&] { LineReader(in, {.chunk_lines = number}); });
-    expect_refusal("chunk_bytes", "range", [&] { LineReader(in, {.chunk_bytes = number}); });
-    expect_refusal("max_line_bytes", "range", [&] { LineReader(in, {.max_line_bytes = number}); });
+    THROWS("chunk_lines", LineReader(in, {.chunk_lines = number}));
+    THROWS("chunk_bytes", LineReader(in, {.chunk_bytes = number}));
+    THROWS("max_line_bytes", LineReader(in, {.max_line_bytes = number}));
   }
   LineReader reader(in, {.chunk_lines = kHuge, .chunk_bytes = kHuge, .max_line_bytes = kHuge});
   LineChunk chunk;
-  misuses += 3;
   EXPECT_TRUE(reader.next(chunk));
   EXPECT_EQ(chunk.errors.size(), 2u);
   EXPECT_FALSE(reader.next(chunk));

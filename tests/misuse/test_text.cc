@@ -22,7 +22,6 @@ using namespace qkv;
 using namespace qkv::text;
 using namespace qkv::testing;
 
-constexpr int64_t kHuge = std::numeric_limits<int64_t>::max(), kLowest = std::numeric_limits<int64_t>::min();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN(),
                  kInfinity = std::numeric_limits<double>::infinity();
 
@@ -48,27 +47,26 @@ TEST(MisusedTokenizers, Files) {
         std::filesystem::path(longest), folder / longest, folder.write("tokenizer.json", "{"),
         folder.write("vocab.txt", ""), folder.write("any.bin", "\xFF\xFF")}) {
     const std::string name = path.string().substr(0, 60);
-    expect_refusal("", name, [&] { Tokenizer::load(path); });
-    expect_refusal("", name, [&] { TranslationTokenizer::load(path); });
+    THROWS("", Tokenizer::load(path)) << name;
+    THROWS("", TranslationTokenizer::load(path)) << name;
     expect_orderly(name, [&] { LineReader{path}; });
     expect_orderly(name, [&] { count_lines(path); });
     expect_orderly(name, [&] { TextFile{path}; });
   }
   for (const char* const json : {"", "null", "[]", "{}", R"({"model": 3})", R"({"model": {"type": "BPE"}})"})
-    expect_refusal("cat", json, [&] { Tokenizer::from_json(json, "cat"); });
+    THROWS("cat", Tokenizer::from_json(json, "cat")) << json;
   for (const std::string& bytes : {std::string(), std::string("x"), std::string(1000, '\0')}) {
-    expect_refusal("cat", "bytes", [&] { SentencePieceModel(bytes, "cat"); });
-    expect_refusal("cat", "bytes", [&] {
-      TranslationTokenizer::from_models(
-          {.source = bytes, .target = {}, .source_lang = {}, .target_lang = {}, .source_name = "cat"});
-    });
+    THROWS("cat", SentencePieceModel(bytes, "cat"));
+    THROWS("cat",
+           TranslationTokenizer::from_models(
+               {.source = bytes, .target = {}, .source_lang = {}, .target_lang = {}, .source_name = "cat"}));
   }
-  expect_refusal("", "sizes", [] { TranslationTokenizer::load(kMarian, {.source = 3, .target = 3}); });
-  expect_refusal("", "sizes", [] { TranslationTokenizer::load(kMarian, {.source = -1}); });
-  expect_refusal("", "no end token", [] { TranslationTokenizer(Tokenizer::load(kJson)); });
+  THROWS("", TranslationTokenizer::load(kMarian, {.source = 3, .target = 3}));
+  THROWS("", TranslationTokenizer::load(kMarian, {.source = -1}));
+  THROWS("", TranslationTokenizer(Tokenizer::load(kJson)));
   const TranslationTokenizer good = TranslationTokenizer::load(kMarian);
-  expect_refusal("", "a file", [&] { good.save(folder.write("file", "x")); });
-  expect_refusal("", "a file", [&] { good.save(folder / longest); });
+  THROWS("", good.save(folder.write("file", "x")));
+  THROWS("", good.save(folder / longest));
 }
 
 TEST(MisusedTokenizers, TextsAndIds) {
@@ -80,7 +78,6 @@ TEST(MisusedTokenizers, TextsAndIds) {
   for (const Tokenizer& tokenizer : tokenizers) {
     for (const std::string& text : strange_texts()) {
       const Encoding encoding = tokenizer.encode(text), pair = tokenizer.encode(text, text);
-      misuses += 2;
       for (const Encoding& one : {encoding, pair}) {
         EXPECT_EQ(one.offsets.size(), one.ids.size());
         for (const ByteRange& range : one.offsets) {
@@ -88,7 +85,6 @@ TEST(MisusedTokenizers, TextsAndIds) {
           ASSERT_LE(range.end, text.size());
         }
       }
-      ++misuses;
       EXPECT_FALSE(tokenizer.id_of(std::string(text) + "\xFF").has_value());
       if (text.size() > 1000) continue;
       for (const int64_t length : {int64_t{-1}, int64_t{0}, int64_t{1}, int64_t{2}, kHuge, kLowest}) {
@@ -102,7 +98,6 @@ TEST(MisusedTokenizers, TextsAndIds) {
         }
       }
     }
-    misuses += 2;
     tokenizer.decode(ids);
     for (const int32_t id : {-1, INT_MAX, INT_MIN, 1 << 22}) {
       EXPECT_FALSE(tokenizer.token(id).has_value());
@@ -117,7 +112,6 @@ TEST(MisusedTokenizers, TextsAndIds) {
     for (const Side side : {Side::source, Side::target})
       expect_orderly("marian", [&] { marian.decode(marian.encode(side, text), side); });
   }
-  misuses += 2;
   EXPECT_EQ(marian.piece(-1), "");
   EXPECT_EQ(marian.piece(INT_MAX), "");
 }
@@ -128,23 +122,23 @@ TEST(MisusedTokenizers, MovedFrom) {
   EXPECT_GT(taken.size(), 5);
   const std::vector<int32_t> ids{1};
   // NOLINTBEGIN(bugprone-use-after-move)
-  expect_refusal("moved", "encode", [&] { tokenizer.encode("a"); });
-  expect_refusal("moved", "encode", [&] { tokenizer.encode("a", "b"); });
-  expect_refusal("moved", "decode", [&] { tokenizer.decode(ids); });
-  expect_refusal("moved", "id_of", [&] { return tokenizer.id_of("a"); });
-  expect_refusal("moved", "token", [&] { return tokenizer.token(1); });
-  expect_refusal("moved", "is_special", [&] { return tokenizer.is_special(1); });
-  expect_refusal("moved", "special_tokens", [&] { return tokenizer.special_tokens().eos; });
-  expect_refusal("moved", "size", [&] { return tokenizer.size(); });
-  expect_refusal("moved", "stream", [&] { StreamDecoder(tokenizer).add(1); });
-  expect_refusal("moved", "both sides", [&] { TranslationTokenizer{tokenizer}; });
+  THROWS("moved", tokenizer.encode("a"));
+  THROWS("moved", tokenizer.encode("a", "b"));
+  THROWS("moved", tokenizer.decode(ids));
+  THROWS("moved", tokenizer.id_of("a"));
+  THROWS("moved", tokenizer.token(1));
+  THROWS("moved", tokenizer.is_special(1));
+  THROWS("moved", tokenizer.special_tokens().eos);
+  THROWS("moved", tokenizer.size());
+  THROWS("moved", StreamDecoder(tokenizer).add(1));
+  THROWS("moved", TranslationTokenizer{tokenizer});
   TranslationTokenizer marian = TranslationTokenizer::load(kMarian);
   const TranslationTokenizer held = std::move(marian);
-  expect_refusal("moved", "encode", [&] { marian.encode_source("a"); });
-  expect_refusal("moved", "decode", [&] { marian.decode(ids); });
-  expect_refusal("moved", "special_ids", [&] { marian.special_ids(); });
-  expect_refusal("", "fingerprint", [&] { return marian.fingerprint(); });
-  expect_refusal("", "save", [&] { marian.save("/nowhere"); });
+  THROWS("moved", marian.encode_source("a"));
+  THROWS("moved", marian.decode(ids));
+  THROWS("moved", marian.special_ids());
+  THROWS("", marian.fingerprint());
+  THROWS("", marian.save("/nowhere"));
   // NOLINTEND(bugprone-use-after-move)
 }
 
@@ -156,61 +150,57 @@ TEST(MisusedTokenizers, Parts) {
       Tokenizer{std::move(parts)};
     };
   };
-  expect_refusal("model", "none", with([](TokenizerParts& parts) { parts.model = nullptr; }));
+  THROWS("model", with([](TokenizerParts& parts) { parts.model = nullptr; })());
   for (const int32_t id : {-1, INT_MAX, INT_MIN}) {
-    expect_refusal("added", "id", with([&](TokenizerParts& parts) {
-                     parts.added_tokens.push_back({.content = "x", .id = id});
-                   }));
-    expect_refusal("symbols", "id", with([&](TokenizerParts& parts) { parts.symbols = {id}; }));
-    expect_refusal("post-processing", "id", with([&](TokenizerParts& parts) {
-                     parts.post_processing.single.push_back({-1, {id}, 0});
-                   }));
+    THROWS("added",
+           with([&](TokenizerParts& parts) { parts.added_tokens.push_back({.content = "x", .id = id}); })());
+    THROWS("symbols", with([&](TokenizerParts& parts) { parts.symbols = {id}; })());
+    THROWS("post-processing", with([&](TokenizerParts& parts) {
+             parts.post_processing.single.push_back({-1, {id}, 0});
+           })());
   }
   for (const int text : {-2, 1, 2, INT_MAX}) {
-    expect_refusal("text", "single", with([&](TokenizerParts& parts) {
-                     parts.post_processing.single.push_back({text, {}, 0});
-                   }));
+    THROWS("text", with([&](TokenizerParts& parts) {
+             parts.post_processing.single.push_back({text, {}, 0});
+           })());
   }
-  expect_refusal("text", "pair", with([](TokenizerParts& parts) {
-                   parts.post_processing.pair = {{2, {}, 0}};
-                 }));
+  THROWS("text", with([](TokenizerParts& parts) { parts.post_processing.pair = {{2, {}, 0}}; })());
   const auto pieces = std::make_shared<SentencePieceModel>(read_file(kPieces), "pieces");
   for (const int32_t id : {-1, pieces->size(), INT_MAX, INT_MIN}) {
-    expect_refusal("pieces", "piece", [&] { return pieces->piece(id); });
-    expect_refusal("pieces", "is_control", [&] { return pieces->is_control(id); });
-    expect_refusal("pieces", "in_text", [&] { return pieces->in_text(id); });
+    THROWS("pieces", pieces->piece(id));
+    THROWS("pieces", pieces->is_control(id));
+    THROWS("pieces", pieces->in_text(id));
     Vocabulary vocabulary;
     vocabulary.add("a", 3, "cat");
-    expect_refusal("vocabulary", "token", [&] { return vocabulary.token(id); });
-    if (id != pieces->size()) expect_refusal("cat", "add", [&] { vocabulary.add("b", id, "cat"); });
+    THROWS("vocabulary", vocabulary.token(id));
+    if (id != pieces->size()) {
+      THROWS("cat", vocabulary.add("b", id, "cat"));
+    }
   }
-  expect_refusal("SentencePiece", "null", [] { sentencepiece_model(nullptr); });
-  expect_refusal("SentencePiece", "null", [] { sentencepiece_decoder(nullptr, true); });
-  expect_refusal("SentencePiece", "null",
-                 [] { numbered_pieces_model(nullptr, std::make_shared<Vocabulary>(), {}, "cat"); });
-  expect_refusal("cat", "null", [&] { numbered_pieces_model(pieces, nullptr, {}, "cat"); });
-  expect_refusal("cat", "no pieces",
-                 [&] { numbered_pieces_model(pieces, std::make_shared<Vocabulary>(), {}, "cat"); });
+  THROWS("SentencePiece", sentencepiece_model(nullptr));
+  THROWS("SentencePiece", sentencepiece_decoder(nullptr, true));
+  THROWS("SentencePiece", numbered_pieces_model(nullptr, std::make_shared<Vocabulary>(), {}, "cat"));
+  THROWS("cat", numbered_pieces_model(pieces, nullptr, {}, "cat"));
+  THROWS("cat", numbered_pieces_model(pieces, std::make_shared<Vocabulary>(), {}, "cat"));
 }
 
 TEST(MisusedTokenizers, Training) {
   const Scratch folder;
   const std::filesystem::path text = folder.write("text", "the cat sat on the mat\nthe dog dug\n");
   const auto train = [&](const TrainOptions& options) { return [options] { train_sentencepiece(options); }; };
-  expect_refusal("", "no files", train({}));
-  expect_refusal("", "a missing file", train({.inputs = {folder / "none"}}));
-  expect_refusal("", "a folder", train({.inputs = {folder.path()}}));
-  expect_refusal("", "an empty file", train({.inputs = {folder.write("empty", "")}}));
-  expect_refusal("", "no UTF-8", train({.inputs = {folder.write("bad", "\xFF\n")}}));
+  THROWS("", train({})());
+  THROWS("", train({.inputs = {folder / "none"}})());
+  THROWS("", train({.inputs = {folder.path()}})());
+  THROWS("", train({.inputs = {folder.write("empty", "")}})());
+  THROWS("", train({.inputs = {folder.write("bad", "\xFF\n")}})());
   for (const int64_t size : {int64_t{0}, int64_t{-1}, kHuge, kLowest}) {
-    expect_refusal("vocab", "size", train({.inputs = {text}, .vocab_size = size}));
+    THROWS("vocab", train({.inputs = {text}, .vocab_size = size})());
     expect_orderly(
         "sentences",
         train({.inputs = {text}, .vocab_size = 20, .smaller_if_needed = true, .max_sentences = size}));
   }
   for (const double share : {0.0, -1.0, 1.5, kNan, kInfinity})
-    expect_refusal("coverage", "range",
-                   train({.inputs = {text}, .vocab_size = 20, .character_coverage = share}));
+    THROWS("coverage", train({.inputs = {text}, .vocab_size = 20, .character_coverage = share})());
 }
 
 }  // namespace

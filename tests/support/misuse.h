@@ -5,10 +5,10 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <functional>
-#include <iostream>
+#include <iterator>
+#include <limits>
 #include <memory>
 #include <new>
 #include <string>
@@ -19,31 +19,33 @@
 
 namespace qkv::testing {
 
-// Number of calls so far.
-inline std::atomic<int64_t> misuses = 0;
+constexpr int64_t kHuge = std::numeric_limits<int64_t>::max(), kLowest = std::numeric_limits<int64_t>::min();
 
-// Expects `call` to throw a qkv::Error whose message contains `name`.
+// Rows of the tables: a call, and its expected outcome.
+// The call throws a qkv::Error whose message contains the text.
+#define THROWS(text, ...) \
+  EXPECT_TRUE(::qkv::testing::throws(text, #__VA_ARGS__, [&] { (void)(__VA_ARGS__); }))
+// The call returns a tensor with exactly these elements.
+#define RETURNS(expected, ...) \
+  EXPECT_TRUE(::qkv::testing::returns(expected, #__VA_ARGS__, [&] { return __VA_ARGS__; }))
+
 template <class Call>
-void expect_refusal(const std::string& name, const std::string& what, const Call& call) {
-  ++misuses;
+::testing::AssertionResult throws(const std::string& text, const char* row, const Call& call) {
   try {
     call();
   } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find(name), std::string::npos)
-        << what << ": the message does not name \"" << name << "\": " << error.what();
-    return;
+    if (std::string(error.what()).find(text) != std::string::npos) return ::testing::AssertionSuccess();
+    return ::testing::AssertionFailure() << row << ": expected \"" << text << "\" in: " << error.what();
   } catch (const std::exception& error) {
-    ADD_FAILURE() << name << ", " << what << ": threw an error that is not ours: " << error.what();
-    return;
+    return ::testing::AssertionFailure() << row << ": expected a qkv::Error, found: " << error.what();
   }
-  ADD_FAILURE() << name << ", " << what << ": expected an error, found a result";
+  return ::testing::AssertionFailure() << row << ": expected an error, found a result";
 }
 
 // Expects `call` to return, or to throw a qkv::Error: which of both depends on details. The results of calls
 // that return are checked elsewhere.
 template <class Call>
 void expect_orderly(const std::string& what, const Call& call) {
-  ++misuses;
   try {
     call();
   } catch (const Error&) {
@@ -58,16 +60,14 @@ inline bool same_elements(const Tensor& a, const Tensor& b) {
   return x.numel() == 0 || std::memcmp(x.address(), y.address(), x.bytes()) == 0;
 }
 
-// Expects `call` to throw a qkv::Error or to return exactly `expected`.
 template <class Call>
-void expect_refusal_or(const Tensor& expected, const std::string& what, const Call& call) {
-  ++misuses;
+::testing::AssertionResult returns(const Tensor& expected, const char* row, const Call& call) {
   try {
     const Tensor found = call();
-    EXPECT_TRUE(same_elements(found, expected)) << what << ": expected " << expected << ", found " << found;
-  } catch (const Error&) {
+    if (same_elements(found, expected)) return ::testing::AssertionSuccess();
+    return ::testing::AssertionFailure() << row << ": expected " << expected << ", found " << found;
   } catch (const std::exception& error) {
-    ADD_FAILURE() << what << ": threw an error that is not ours: " << error.what();
+    return ::testing::AssertionFailure() << row << ": expected " << expected << ", found: " << error.what();
   }
 }
 
@@ -138,6 +138,13 @@ inline std::vector<Unfit> unfit_shapes(const Tensor& good, const std::vector<int
     all.push_back({name + "huge", Tensor::wrap(forbidden_memory(), with_extent(shape, axis, int64_t{1} << 20),
                                                good.dtype())});
   }
+  return all;
+}
+
+// Both, with one dtype.
+inline std::vector<Unfit> unfit_variants(const Tensor& good, const std::vector<int>& free) {
+  std::vector<Unfit> all = unfit_elements(good, {});
+  std::ranges::move(unfit_shapes(good, free), std::back_inserter(all));
   return all;
 }
 
