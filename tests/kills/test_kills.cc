@@ -1,4 +1,4 @@
-// A short version of scripts/kill_campaign.
+// A sample of scripts/kill_campaign, which has further configurations.
 
 #include <gtest/gtest.h>
 
@@ -23,24 +23,17 @@ TEST(Kills, AtEveryStageEndInTheSameFiles) {
   const int64_t vocabulary = runs.call("open train.en", 3),
                 tokenizing = runs.call("open run/cache/train.tokens");
   const int64_t step = runs.call("write run/log.jsonl", 1);
-  const int64_t before_validation = runs.call("write run/log.jsonl", 3);
   const int64_t validated = runs.call("write run/log.jsonl", 4);
   const int64_t checkpoint = runs.call("rename run/checkpoints/step-000000004");
   const int64_t model = runs.call("rename run/model.safetensors");
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGKILL}) {
-    SCOPED_TRACE(signal);
-    EXPECT_EQ(runs.check({{vocabulary, signal}, {tokenizing, signal}, {step, signal}}), "");
-  }
-  for (const int signal : {SIGINT, SIGKILL}) {
-    SCOPED_TRACE(signal);
-    EXPECT_EQ(runs.check({{before_validation, signal}}), "");
-    EXPECT_EQ(runs.check({{validated, signal}}), "");
-    // Resumed processes count their own calls.
-    EXPECT_EQ(runs.check({{checkpoint, signal}, {checkpoint / 2, signal}}), "");
-    EXPECT_EQ(runs.check({{model, signal}}), "");
-  }
-  EXPECT_EQ(runs.signals_sent().at(SIGTERM), 3);
-  EXPECT_GE(runs.signals_sent().at(SIGKILL), 7);
+  EXPECT_EQ(runs.check({{vocabulary, SIGINT}, {tokenizing, SIGTERM}, {step, SIGHUP}}), "");
+  EXPECT_EQ(runs.check({{vocabulary, SIGKILL}, {tokenizing, SIGKILL}, {step, SIGKILL}}), "");
+  EXPECT_EQ(runs.check({{validated, SIGTERM}}), "");
+  // Resumed processes count their own calls.
+  EXPECT_EQ(runs.check({{checkpoint, SIGKILL}, {checkpoint / 2, SIGINT}}), "");
+  EXPECT_EQ(runs.check({{model, SIGKILL}}), "");
+  EXPECT_EQ(runs.signals_sent().at(SIGTERM), 2);
+  EXPECT_GE(runs.signals_sent().at(SIGKILL), 5);
 }
 
 TEST(Kills, WithAveragesOfSnapshots) {
@@ -49,14 +42,6 @@ TEST(Kills, WithAveragesOfSnapshots) {
   const int64_t snapshot = runs.call("rename run/snapshots/");
   EXPECT_EQ(runs.check({{snapshot, SIGKILL}, {snapshot + 1, SIGTERM}}), "");
   EXPECT_EQ(runs.check({{runs.call("unlink run/snapshots/"), SIGKILL}}), "");
-}
-
-TEST(Kills, WithEarlyStopping) {
-  const Scratch scratch;
-  KilledRuns runs(scratch / "patience", configuration("early_stopping").second);
-  EXPECT_EQ(runs.check({{runs.call("write run/log.jsonl", 6), SIGKILL},
-                        {runs.call("write run/log.jsonl", 3), SIGINT}}),
-            "");
 }
 
 }  // namespace
