@@ -1,4 +1,4 @@
-// The end of a run: its last validation, and what is said of steps beyond the schedule.
+// The end of a run: its last validation, and the warning of steps beyond the schedule.
 
 #include <gtest/gtest.h>
 
@@ -75,7 +75,7 @@ TEST(RunEnd, AnEndedRunThatIsResumedKeepsItsBestModel) {
   }
 }
 
-TEST(RunEnd, AStopDuringTheLastValidationIsReportedAndMadeUpFor) {
+TEST(RunEnd, AStopDuringTheLastValidationIsReportedAndTheResumedRunValidates) {
   const Scratch scratch;
   const TrainOptions options = ending_between_validations();
   run_late(scratch / "whole", options);
@@ -148,17 +148,17 @@ TEST(RunEnd, AnEpochsLastStepBelongsToIt) {
 
 // The warnings of a run that makes or continues the one in the folder.
 std::vector<std::string> warnings_of(const std::filesystem::path& folder, const TrainOptions& options) {
-  std::vector<std::string> said;
+  std::vector<std::string> warnings;
   set_log_sink([&](LogLevel level, const std::string& message) {
-    if (level == LogLevel::warning) said.push_back(message);
+    if (level == LogLevel::warning) warnings.push_back(message);
   });
   TrainObserver quiet;
   train_characters(folder, options, quiet);
   set_log_sink({});
-  return said;
+  return warnings;
 }
 
-TEST(RunEnd, StepsBeyondTheScheduleAreSaid) {
+TEST(RunEnd, WarnsOnceOfStepsBeyondTheSchedule) {
   const Scratch scratch;
   TrainOptions options = short_run();
   options.schedule.kind = ScheduleKind::linear;
@@ -173,7 +173,7 @@ TEST(RunEnd, StepsBeyondTheScheduleAreSaid) {
   EXPECT_EQ(warnings_of(scratch / "run", options), one);
 }
 
-TEST(RunEnd, AStepMoreThanTheFirstEpochPromisedIsNotSaid) {
+TEST(RunEnd, NoWarningForOneExtraStep) {
   const Scratch scratch;
   TrainOptions options = short_run();
   options.max_steps = 0;
