@@ -87,7 +87,8 @@ std::string temporary_name() {
 
 bool is_temporary(const std::string& name) {
   const size_t at = name.rfind(kPartial);
-  return at != name.npos && name.find_first_not_of("0123456789-", at + kPartial.size()) == name.npos;
+  if (at == name.npos || at + kPartial.size() == name.size()) return false;
+  return name.find_first_not_of("0123456789-", at + kPartial.size()) == name.npos;
 }
 
 // A device, a pipe, or a link to one (/dev/stdout), which a rename would replace by a file.
@@ -111,16 +112,6 @@ int open_in_place(const std::filesystem::path& path) {
       std::from_chars(name.data() + prefix.size(), name.data() + name.size(), open);
   }
   return open >= 0 ? ::fcntl(open, F_DUPFD_CLOEXEC, 0) : ::open(name.c_str(), O_WRONLY | O_CLOEXEC);
-}
-
-// A rename survives a power cut once the folder is on disk. Some file systems and permissions do not allow
-// that flush.
-void flush_folder_of(const std::filesystem::path& path) {
-  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
-  const Descriptor descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  const bool flushed = descriptor.number() >= 0 && ::fsync(descriptor.number()) == 0;
-  if (!flushed && errno != EACCES && errno != EINVAL && errno != ENOTSUP)
-    throw IoError(concat("cannot flush the folder of ", path.string(), ": ", reason()));
 }
 
 // The files mapped for reading: address and size of each.
@@ -271,13 +262,20 @@ void AtomicFile::commit() {
   if (temporary_.empty()) return;
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("replace");
   temporary_.clear();
-  flush_folder_of(path_);
+  flush_folder(path_.has_parent_path() ? path_.parent_path() : ".");
+}
+
+void flush_folder(const std::filesystem::path& folder) {
+  const Descriptor descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const bool flushed = descriptor.number() >= 0 && ::fsync(descriptor.number()) == 0;
+  if (!flushed && errno != EACCES && errno != EINVAL && errno != ENOTSUP)
+    throw IoError(concat("cannot flush the folder ", folder.string(), ": ", reason()));
 }
 
 void remove_partial_files(const std::filesystem::path& folder) {
   for (const std::filesystem::path& path : files_in(folder)) {
     std::error_code ignored;
-    if (is_temporary(path.filename().string())) std::filesystem::remove(path, ignored);
+    if (is_temporary(path.filename().string())) std::filesystem::remove_all(path, ignored);
   }
 }
 

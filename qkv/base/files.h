@@ -113,7 +113,12 @@ decltype(auto) with_io_errors(const Call& call) {
   }
 }
 
-// Removes temporary files of killed processes from a folder, which no other process may be using.
+// Writes a folder's entries to disk, so that renamed and removed files stay so after a power cut. No effect
+// where the file system or the permissions do not allow it.
+void flush_folder(const std::filesystem::path& folder);
+
+// Removes temporary files and folders (NAME.partial-PID) of killed processes from a folder, which no other
+// process may be using.
 void remove_partial_files(const std::filesystem::path& folder);
 
 void write_file_atomically(const std::filesystem::path& path, std::string_view content);

@@ -183,13 +183,6 @@ void seal_checkpoint(const std::filesystem::path& path) {
   if (!sealed) throw IoError(concat("cannot write ", path.string(), ": ", reason));
 }
 
-void flush_folder(const std::filesystem::path& folder) {
-  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) return;
-  ::fsync(descriptor);
-  ::close(descriptor);
-}
-
 Checkpoint open_checkpoint(const std::filesystem::path& path) {
   io::SafetensorsFile file(path);
   const JsonValue content = description_of(file);

@@ -61,9 +61,6 @@ Checkpoint open_checkpoint(const std::filesystem::path& path);
 // the file to disk. Throws DataError for a file without such digits, IoError.
 void seal_checkpoint(const std::filesystem::path& path);
 
-// Flushes the entries of a folder to disk, so that renames in it survive a power cut.
-void flush_folder(const std::filesystem::path& folder);
-
 // A folder of checkpoints, `step-000000120.safetensors` each. Files are replaced atomically, and an old one
 // is removed only after the new one is on disk, so that a kill at any time leaves a valid one. One checksum
 // covers the whole file.

@@ -19,23 +19,6 @@ namespace {
 constexpr const char *kRecord = "run.json", *kCache = "cache";
 constexpr int kSettingsFormat = 1;
 
-// NAME.partial-PID: an unfinished file or folder of AtomicFile or another writer.
-bool is_partial(const std::string& name) {
-  constexpr std::string_view kMark = ".partial-";
-  const size_t mark = name.rfind(kMark);
-  if (mark == std::string::npos || mark + kMark.size() == name.size()) return false;
-  return name.find_first_not_of("0123456789-", mark + kMark.size()) == std::string::npos;
-}
-
-void remove_partial(const std::filesystem::path& folder) {
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    if (!is_partial(entry.path().filename().string())) continue;
-    std::error_code ignored;
-    std::filesystem::remove_all(entry.path(), ignored);
-  }
-}
-
 std::string checksum(const Fields& fields) {
   Hash64 hash;
   hash.add(nlohmann::json(fields).dump());
@@ -87,7 +70,8 @@ RunFolder::RunFolder(std::filesystem::path folder, IfRunExists existing) : path_
   device_ = found.st_dev;
   inode_ = found.st_ino;
   // Because of the lock, the processes that wrote these have ended.
-  for (const char* part : {"", "cache", "checkpoints", "runs", "snapshots"}) remove_partial(path_ / part);
+  for (const char* part : {"", "cache", "checkpoints", "runs", "snapshots"})
+    remove_partial_files(path_ / part);
   if (existing != IfRunExists::resume) return;
   read_record();
   if (settings_) return;
