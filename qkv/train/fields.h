@@ -1,12 +1,14 @@
 #pragma once
-// Settings that are listed once, for setting, listing and comparing. `visit_all(visit)` calls
-//   visit("train.batch_tokens", options.batch_tokens, kDecidesWeights)
-// for each. An enum's names are found by words(Enum), declared in the enum's namespace.
+// Settings that are listed once, for setting, listing and comparing: each struct of options has a function
+//   list_settings(all, options), which calls all.add("train.seed", options.seed, kDecidesWeights) for each.
 
-#include <filesystem>
+#include <algorithm>
+#include <functional>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "qkv/base/error.h"
@@ -21,42 +23,6 @@ inline constexpr std::string_view kModelFields = "model.";
 // Whether a resumed run must agree in a setting.
 inline constexpr bool kDecidesWeights = true, kBookkeeping = false;
 
-// Sets the setting called `name` from text. Returns false if there is none; throws UsageError for an invalid
-// value.
-template <class VisitAll>
-bool set_listed(const VisitAll& visit_all, std::string_view name, std::string_view text) {
-  bool found = false;
-  visit_all([&](std::string_view field, auto& member, bool /*decides*/) {
-    if (field != name) return;
-    if constexpr (std::is_enum_v<std::remove_reference_t<decltype(member)>>) {
-      parse_field(field, text, words(member), member);
-    } else {
-      parse_field(field, text, member);
-    }
-    found = true;
-  });
-  return found;
-}
-
-template <class VisitAll>
-std::vector<Field> listed(const VisitAll& visit_all) {
-  std::vector<Field> result;
-  visit_all([&](std::string_view field, const auto& member, bool decides) {
-    if constexpr (std::is_enum_v<std::remove_cvref_t<decltype(member)>>) {
-      result.push_back({std::string(field), field_text(words(member), member), decides});
-    } else {
-      result.push_back({std::string(field), field_text(member), decides});
-    }
-  });
-  return result;
-}
-
-// For validate(): throws UsageError for a setting whose value does not hold what is expected.
-template <class Value>
-void require_setting(std::string_view name, const Value& value, bool holds, std::string_view expected) {
-  if (!holds) throw UsageError(concat(name, ": expected ", expected, ", found ", value));
-}
-
 // Calls action(), whose UsageErrors name fields of a model, and names them as settings: "model.d_model".
 template <class Action>
 auto with_model_names(const Action& action) {
@@ -67,11 +33,62 @@ auto with_model_names(const Action& action) {
   }
 }
 
-// set_listed() for the fields of a model's shape or configuration, which has a set_field() of its own.
-template <class Model>
-bool set_model_field(Model& model, std::string_view name, std::string_view text) {
-  if (!name.starts_with(kModelFields)) return false;
-  return with_model_names([&] { return set_field(model, name.substr(kModelFields.size()), text); });
+// References to options, by name. It must not outlive them.
+class Settings {
+ public:
+  // An enum's names are found by words(Enum), declared in the enum's namespace.
+  template <class Value>
+  void add(std::string name, Value& value, bool decides_weights) {
+    Setting setting{.name = std::move(name), .text = {}, .set = {}, .decides_weights = decides_weights};
+    if constexpr (std::is_enum_v<Value>) {
+      setting.text = [&value] { return field_text(words(value), value); };
+      setting.set = [&value](std::string_view field, std::string_view text) {
+        parse_field(field, text, words(value), value);
+      };
+    } else {
+      setting.text = [&value] { return field_text(value); };
+      setting.set = [&value](std::string_view field, std::string_view text) {
+        parse_field(field, text, value);
+      };
+    }
+    all_.push_back(std::move(setting));
+  }
+
+  // The fields of a model's shape or configuration, which has fields() and set_field() of its own, but these.
+  template <class Model>
+  void add_model(Model& model, std::initializer_list<std::string_view> without = {}) {
+    for (const auto& [name, value] : fields(std::as_const(model))) {
+      if (std::ranges::find(without, std::string_view(name)) != without.end()) continue;
+      all_.push_back({.name = concat(kModelFields, name),
+                      .text = [value = value] { return value; },
+                      .set =
+                          [&model, name = name](std::string_view, std::string_view text) {
+                            with_model_names([&] { set_field(model, name, text); });
+                          },
+                      .decides_weights = kDecidesWeights});
+    }
+  }
+
+  // Sets the setting called `name` from text. Returns false if there is none; throws UsageError for an
+  // invalid value.
+  bool set(std::string_view name, std::string_view text) const;
+  // All settings as name and text.
+  std::vector<Field> list() const;
+
+ private:
+  struct Setting {
+    std::string name;
+    std::function<std::string()> text;
+    std::function<void(std::string_view field, std::string_view text)> set;
+    bool decides_weights;
+  };
+  std::vector<Setting> all_;
+};
+
+// For validate(): throws UsageError for a setting whose value does not hold what is expected.
+template <class Value>
+void require_setting(std::string_view name, const Value& value, bool holds, std::string_view expected) {
+  if (!holds) throw UsageError(concat(name, ": expected ", expected, ", found ", value));
 }
 
 template <class Model>

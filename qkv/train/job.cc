@@ -5,6 +5,7 @@
 
 #include "qkv/base/error.h"
 #include "qkv/base/stop.h"
+#include "qkv/train/fields.h"
 
 namespace qkv::train {
 namespace {
@@ -20,7 +21,7 @@ void require_cpu(const TrainOptions& options) {
   throw UsageError(concat("train.device: expected cpu with lora.rank, found ", name_of(options.device)));
 }
 
-// What no task has to check, before anything is read or written.
+// Checks common to all tasks, before anything is read or written.
 void check_start(const Job& job) {
   const std::filesystem::path from = settings_of(job)["model.from"];
   if (job.options.lora.rank != 0) {
@@ -62,6 +63,24 @@ void refuse_given(const std::set<std::string>& given, std::initializer_list<cons
   for (const char* name : names) {
     if (given.contains(name)) throw UsageError(concat(name, ": expected none ", why, ", found one"));
   }
+}
+
+bool Job::set_field(std::string_view name, std::string_view value) {
+  Settings all;
+  list(all);
+  return all.set(name, value) || train::set_field(options, name, value);
+}
+
+std::vector<Field> Job::fields() const {
+  std::vector<Field> all = task_fields();
+  for (Field& field : train::fields(options)) all.push_back(std::move(field));
+  return all;
+}
+
+std::vector<Field> Job::task_fields() const {
+  Settings all;
+  const_cast<Job*>(this)->list(all);  // which is only read
+  return all.list();
 }
 
 void Job::complete(const std::set<std::string>& given) {

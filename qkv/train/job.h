@@ -29,9 +29,9 @@ class Job {
   // Sets any setting but the folder by its name with the namespace, from text: "model.d_model",
   // "train.batch_tokens", "adam.beta2", "data.source". Returns false for an unknown setting; throws
   // UsageError for an invalid value.
-  virtual bool set_field(std::string_view name, std::string_view value) = 0;
+  virtual bool set_field(std::string_view name, std::string_view value);
   // All settings, in the form of set_field().
-  virtual std::vector<Field> fields() const = 0;
+  std::vector<Field> fields() const;
   // Applies a preset to the model. Throws UsageError listing the presets for an unknown one.
   virtual void use_preset(std::string_view name) = 0;
   // Sets defaults that depend on other settings, except the `given` ones: of each task those of
@@ -57,6 +57,10 @@ class Job {
   virtual TrainOptions trainer_options() const { return options; }
 
  protected:
+  // Lists the settings of data, model and task: all but `options`.
+  virtual void list(Settings& all) = 0;
+  // Those of list(), which the task records.
+  std::vector<Field> task_fields() const;
   virtual void complete_task(const std::set<std::string>& /*given*/) {}
   virtual void refuse_unused(const std::set<std::string>& /*given*/) const {}
 

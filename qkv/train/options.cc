@@ -48,75 +48,73 @@ static Words<OptimizerKind> words(OptimizerKind) {
   return kWords;
 }
 
-namespace {
-
-// The single list of options, for setting, listing and comparing.
-template <class Options, class Visit>
-void visit_fields(Options& o, const Visit& visit) {
-  visit("train.accumulate", o.accumulate, kDecidesWeights);
-  visit("train.recompute", o.recompute, kBookkeeping);
-  visit("train.precision", o.precision, kDecidesWeights);
-  visit("train.seed", o.seed, kDecidesWeights);
-  visit("train.device", o.device, kDecidesWeights);
-  visit("train.average_last", o.average_last, kDecidesWeights);
-  visit("train.max_epochs", o.max_epochs, kBookkeeping);
-  visit("train.max_steps", o.max_steps, kBookkeeping);
-  visit("train.max_minutes", o.max_minutes, kBookkeeping);
-  visit("train.validate_every", o.validate_every, kBookkeeping);
-  visit("train.patience", o.patience, kBookkeeping);
-  visit("train.best_by", o.best_by, kBookkeeping);
-  visit("train.checkpoint_every", o.checkpoint_every, kBookkeeping);
-  visit("train.checkpoint_minutes", o.checkpoint_minutes, kBookkeeping);
-  visit("train.keep_checkpoints", o.keep_checkpoints, kBookkeeping);
-  visit("train.log_every", o.log_every, kBookkeeping);
-  visit("schedule.kind", o.schedule.kind, kDecidesWeights);
-  visit("schedule.learning_rate", o.schedule.learning_rate, kDecidesWeights);
-  visit("schedule.minimum", o.schedule.minimum, kDecidesWeights);
-  visit("schedule.warmup_steps", o.schedule.warmup_steps, kDecidesWeights);
-  visit("schedule.shorten_warmup", o.schedule.shorten_warmup, kDecidesWeights);
-  visit("schedule.factor", o.schedule.factor, kDecidesWeights);
-  visit("schedule.total_steps", o.schedule.total_steps, kDecidesWeights);
-  visit("optimizer.kind", o.optimizer_kind, kDecidesWeights);
-  visit("optimizer.clip_norm", o.optimizer.clip_norm, kDecidesWeights);
-  visit("optimizer.average_decay", o.optimizer.average_decay, kDecidesWeights);
-  visit("optimizer.decay_vectors", o.decay_vectors, kDecidesWeights);
-  visit("lora.rank", o.lora.rank, kDecidesWeights);
-  visit("lora.alpha", o.lora.alpha, kDecidesWeights);
-  visit("lora.targets", o.lora.targets, kDecidesWeights);
-  visit("lora.dtype", o.lora.dtype, kDecidesWeights);
-  visit("adam.beta1", o.adam.beta1, kDecidesWeights);
-  visit("adam.beta2", o.adam.beta2, kDecidesWeights);
-  visit("adam.epsilon", o.adam.epsilon, kDecidesWeights);
-  visit("adam.amsgrad", o.adam.amsgrad, kDecidesWeights);
-  visit("adam.weight_decay", o.adam.weight_decay, kDecidesWeights);
-  visit("sgd.momentum", o.sgd.momentum, kDecidesWeights);
-  visit("sgd.dampening", o.sgd.dampening, kDecidesWeights);
-  visit("sgd.nesterov", o.sgd.nesterov, kDecidesWeights);
-  visit("sgd.weight_decay", o.sgd.weight_decay, kDecidesWeights);
-  visit("rmsprop.alpha", o.rmsprop.alpha, kDecidesWeights);
-  visit("rmsprop.epsilon", o.rmsprop.epsilon, kDecidesWeights);
-  visit("rmsprop.momentum", o.rmsprop.momentum, kDecidesWeights);
-  visit("rmsprop.centered", o.rmsprop.centered, kDecidesWeights);
-  visit("rmsprop.weight_decay", o.rmsprop.weight_decay, kDecidesWeights);
-  visit("adagrad.lr_decay", o.adagrad.lr_decay, kDecidesWeights);
-  visit("adagrad.initial_accumulator", o.adagrad.initial_accumulator, kDecidesWeights);
-  visit("adagrad.epsilon", o.adagrad.epsilon, kDecidesWeights);
-  visit("adagrad.weight_decay", o.adagrad.weight_decay, kDecidesWeights);
-  visit("adafactor.beta2_decay", o.adafactor.beta2_decay, kDecidesWeights);
-  visit("adafactor.epsilon1", o.adafactor.epsilon1, kDecidesWeights);
-  visit("adafactor.epsilon2", o.adafactor.epsilon2, kDecidesWeights);
-  visit("adafactor.clip_threshold", o.adafactor.clip_threshold, kDecidesWeights);
-  visit("adafactor.weight_decay", o.adafactor.weight_decay, kDecidesWeights);
+static void list_settings(Settings& all, TrainOptions& o) {
+  all.add("train.accumulate", o.accumulate, kDecidesWeights);
+  all.add("train.recompute", o.recompute, kBookkeeping);
+  all.add("train.precision", o.precision, kDecidesWeights);
+  all.add("train.seed", o.seed, kDecidesWeights);
+  all.add("train.device", o.device, kDecidesWeights);
+  all.add("train.average_last", o.average_last, kDecidesWeights);
+  all.add("train.max_epochs", o.max_epochs, kBookkeeping);
+  all.add("train.max_steps", o.max_steps, kBookkeeping);
+  all.add("train.max_minutes", o.max_minutes, kBookkeeping);
+  all.add("train.validate_every", o.validate_every, kBookkeeping);
+  all.add("train.patience", o.patience, kBookkeeping);
+  all.add("train.best_by", o.best_by, kBookkeeping);
+  all.add("train.checkpoint_every", o.checkpoint_every, kBookkeeping);
+  all.add("train.checkpoint_minutes", o.checkpoint_minutes, kBookkeeping);
+  all.add("train.keep_checkpoints", o.keep_checkpoints, kBookkeeping);
+  all.add("train.log_every", o.log_every, kBookkeeping);
+  all.add("schedule.kind", o.schedule.kind, kDecidesWeights);
+  all.add("schedule.learning_rate", o.schedule.learning_rate, kDecidesWeights);
+  all.add("schedule.minimum", o.schedule.minimum, kDecidesWeights);
+  all.add("schedule.warmup_steps", o.schedule.warmup_steps, kDecidesWeights);
+  all.add("schedule.shorten_warmup", o.schedule.shorten_warmup, kDecidesWeights);
+  all.add("schedule.factor", o.schedule.factor, kDecidesWeights);
+  all.add("schedule.total_steps", o.schedule.total_steps, kDecidesWeights);
+  all.add("optimizer.kind", o.optimizer_kind, kDecidesWeights);
+  all.add("optimizer.clip_norm", o.optimizer.clip_norm, kDecidesWeights);
+  all.add("optimizer.average_decay", o.optimizer.average_decay, kDecidesWeights);
+  all.add("optimizer.decay_vectors", o.decay_vectors, kDecidesWeights);
+  all.add("lora.rank", o.lora.rank, kDecidesWeights);
+  all.add("lora.alpha", o.lora.alpha, kDecidesWeights);
+  all.add("lora.targets", o.lora.targets, kDecidesWeights);
+  all.add("lora.dtype", o.lora.dtype, kDecidesWeights);
+  all.add("adam.beta1", o.adam.beta1, kDecidesWeights);
+  all.add("adam.beta2", o.adam.beta2, kDecidesWeights);
+  all.add("adam.epsilon", o.adam.epsilon, kDecidesWeights);
+  all.add("adam.amsgrad", o.adam.amsgrad, kDecidesWeights);
+  all.add("adam.weight_decay", o.adam.weight_decay, kDecidesWeights);
+  all.add("sgd.momentum", o.sgd.momentum, kDecidesWeights);
+  all.add("sgd.dampening", o.sgd.dampening, kDecidesWeights);
+  all.add("sgd.nesterov", o.sgd.nesterov, kDecidesWeights);
+  all.add("sgd.weight_decay", o.sgd.weight_decay, kDecidesWeights);
+  all.add("rmsprop.alpha", o.rmsprop.alpha, kDecidesWeights);
+  all.add("rmsprop.epsilon", o.rmsprop.epsilon, kDecidesWeights);
+  all.add("rmsprop.momentum", o.rmsprop.momentum, kDecidesWeights);
+  all.add("rmsprop.centered", o.rmsprop.centered, kDecidesWeights);
+  all.add("rmsprop.weight_decay", o.rmsprop.weight_decay, kDecidesWeights);
+  all.add("adagrad.lr_decay", o.adagrad.lr_decay, kDecidesWeights);
+  all.add("adagrad.initial_accumulator", o.adagrad.initial_accumulator, kDecidesWeights);
+  all.add("adagrad.epsilon", o.adagrad.epsilon, kDecidesWeights);
+  all.add("adagrad.weight_decay", o.adagrad.weight_decay, kDecidesWeights);
+  all.add("adafactor.beta2_decay", o.adafactor.beta2_decay, kDecidesWeights);
+  all.add("adafactor.epsilon1", o.adafactor.epsilon1, kDecidesWeights);
+  all.add("adafactor.epsilon2", o.adafactor.epsilon2, kDecidesWeights);
+  all.add("adafactor.clip_threshold", o.adafactor.clip_threshold, kDecidesWeights);
+  all.add("adafactor.weight_decay", o.adafactor.weight_decay, kDecidesWeights);
 }
-
-}  // namespace
 
 bool set_field(TrainOptions& options, std::string_view name, std::string_view value) {
-  return set_listed([&](const auto& visit) { visit_fields(options, visit); }, name, value);
+  Settings all;
+  list_settings(all, options);
+  return all.set(name, value);
 }
 
-std::vector<Field> fields(const TrainOptions& options) {
-  return listed([&](const auto& visit) { visit_fields(options, visit); });
+std::vector<Field> fields(TrainOptions options) {
+  Settings all;
+  list_settings(all, options);
+  return all.list();
 }
 
 void TrainOptions::validate() const {

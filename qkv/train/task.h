@@ -91,6 +91,8 @@ struct Field {
   bool decides_weights = true;
 };
 
+class Settings;  // fields.h
+
 // Descriptions for reports.
 struct TaskInfo {
   std::string name;                                    // "translation"

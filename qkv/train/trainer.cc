@@ -124,8 +124,7 @@ void Trainer::restart_feed(data::CursorState from) {
   feed_ = std::make_unique<Prefetcher>(task_->batches(options_.seed, from), options_.accumulate);
 }
 
-// Of what the folder held before, nothing is changed until here, after all that can be refused: an old model
-// remains if the new run cannot start.
+// Old files stay until every check has passed: an old model remains if the new run cannot start.
 void Trainer::begin_new_run() {
   run_folder_.require_there();
   run_folder_.keep();
@@ -200,7 +199,7 @@ TrainResult Trainer::run(TrainObserver& observer, const std::atomic<bool>* stop)
   if (!log_) begin_new_run();
 
   std::optional<StopReason> reason;
-  bool said_end = false;
+  bool warned_past_schedule = false;
   while (!reason) {
     if (stop_ && *stop_) {
       reason = StopReason::requested;
@@ -210,8 +209,8 @@ TrainResult Trainer::run(TrainObserver& observer, const std::atomic<bool>* stop)
       if (saved_step_ < 0) save_checkpoint();
       if (validate(true)) save_checkpoint();
     } else if (reason = limit_reached(); !reason) {
-      if (outlasts_schedule() && !said_end) {
-        said_end = true;
+      if (outlasts_schedule() && !warned_past_schedule) {
+        warned_past_schedule = true;
         log_warning(concat("step ", state_.steps + 1, ": the schedule has ended at step ",
                            options_.schedule.total_steps, ": the learning rate stays ",
                            learning_rate(options_.schedule, state_.steps + 1),

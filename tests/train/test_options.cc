@@ -90,9 +90,9 @@ TEST(TrainFields, ValidateNamesTheField) {
   const std::pair<const char*, const char*> bad_of_task[] = {
       {"train.batch_tokens", "0"}, {"train.label_smoothing", "1"}, {"train.bleu_beam", "0"}};
   for (const auto& [name, value] : bad_of_task) {
-    TranslationOptions options;
-    ASSERT_TRUE(set_field(options, name, value)) << name;
-    EXPECT_NE(message_of<UsageError>([&] { options.validate(); }).find(name), std::string::npos) << name;
+    TranslationJob job;
+    ASSERT_TRUE(job.set_field(name, value)) << name;
+    EXPECT_NE(message_of<UsageError>([&] { job.task.validate(); }).find(name), std::string::npos) << name;
   }
   TrainOptions cosine = good;
   cosine.schedule = {.kind = ScheduleKind::cosine, .warmup_steps = 5};

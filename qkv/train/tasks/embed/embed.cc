@@ -13,37 +13,17 @@
 #include "qkv/train/tasks/start_folder.h"
 
 namespace qkv::train {
-namespace {
-
-template <class Job, class Visit>
-void visit_data_fields(Job& job, const Visit& visit) {
-  visit("model.from", job.from, kDecidesWeights);
-  visit("data.train", job.train, kBookkeeping);
-  visit("data.valid", job.valid, kBookkeeping);
-}
-
-std::vector<Field> data_fields(const EmbedJob& job) {
-  return listed([&](const auto& visit) { visit_data_fields(job, visit); });
-}
-
-}  // namespace
-
 EmbedJob::EmbedJob() {
   options.schedule = {.kind = ScheduleKind::linear, .warmup_steps = 100, .learning_rate = 2e-5f};
   options.adam.weight_decay = 0.01f;
   options.optimizer.average_decay = 0;
 }
 
-bool EmbedJob::set_field(std::string_view name, std::string_view value) {
-  return train::set_field(task, name, value) || train::set_field(options, name, value) ||
-         set_listed([&](const auto& visit) { visit_data_fields(*this, visit); }, name, value);
-}
-
-std::vector<Field> EmbedJob::fields() const {
-  std::vector<Field> all = data_fields(*this);
-  for (const std::vector<Field>& some : {train::fields(task), train::fields(options)})
-    all.insert(all.end(), some.begin(), some.end());
-  return all;
+void EmbedJob::list(Settings& all) {
+  all.add("model.from", from, kDecidesWeights);
+  all.add("data.train", train, kBookkeeping);
+  all.add("data.valid", valid, kBookkeeping);
+  list_settings(all, task);
 }
 
 void EmbedJob::use_preset(std::string_view name) {
@@ -110,7 +90,7 @@ std::unique_ptr<Task> EmbedJob::make_task(bool resumes, TrainObserver& observer,
                                                        .options = task,
                                                        .train = std::move(pairs),
                                                        .valid = std::move(held_out),
-                                                       .fields = data_fields(*this)});
+                                                       .fields = task_fields()});
 }
 
 }  // namespace qkv::train

@@ -23,8 +23,6 @@ struct EmbedJob : Job {
   EmbedJob();  // sets a schedule for starting from trained weights
 
   std::string task_name() const override { return "embed"; }
-  bool set_field(std::string_view name, std::string_view value) override;
-  std::vector<Field> fields() const override;
   void use_preset(std::string_view name) override;  // there is none but ""
   bool has_validation() const override { return !valid.empty(); }
   void check() const override;
@@ -32,6 +30,7 @@ struct EmbedJob : Job {
                                   const std::atomic<bool>* stop) const override;
 
  private:
+  void list(Settings& all) override;
   // Takes pooling, normalisation and length from a folder of sentence-transformers.
   void complete_task(const std::set<std::string>& given) override;
   void refuse_unused(const std::set<std::string>& given) const override;

@@ -37,20 +37,6 @@ static Words<EmbedLoss> words(EmbedLoss) {
 
 namespace {
 
-template <class Options, class Visit>
-void visit_fields(Options& o, const Visit& visit) {
-  visit("train.loss", o.loss, kDecidesWeights);
-  visit("train.temperature", o.temperature, kDecidesWeights);
-  visit("train.symmetric", o.symmetric, kDecidesWeights);
-  visit("train.score_max", o.score_max, kDecidesWeights);
-  visit("train.batch_pairs", o.batch_pairs, kDecidesWeights);
-  visit("train.max_length", o.max_length, kDecidesWeights);
-  visit("model.pooling", o.pooling, kDecidesWeights);
-  visit("model.normalize", o.normalize, kDecidesWeights);
-  visit("model.dropout", o.dropout, kDecidesWeights);
-  visit("model.drop_path", o.drop_path, kDecidesWeights);
-}
-
 class EmbedBatches : public BatchStream {
  public:
   EmbedBatches(const EmbedPairs& pairs, const data::BatchOptions& options, data::CursorState from)
@@ -113,12 +99,17 @@ models::TextEncoderConfig encoder_config(const StartFolder& start, const EmbedTa
 
 }  // namespace
 
-bool set_field(EmbedTaskOptions& options, std::string_view name, std::string_view value) {
-  return set_listed([&](const auto& visit) { visit_fields(options, visit); }, name, value);
-}
-
-std::vector<Field> fields(const EmbedTaskOptions& options) {
-  return listed([&](const auto& visit) { visit_fields(options, visit); });
+void list_settings(Settings& all, EmbedTaskOptions& o) {
+  all.add("train.loss", o.loss, kDecidesWeights);
+  all.add("train.temperature", o.temperature, kDecidesWeights);
+  all.add("train.symmetric", o.symmetric, kDecidesWeights);
+  all.add("train.score_max", o.score_max, kDecidesWeights);
+  all.add("train.batch_pairs", o.batch_pairs, kDecidesWeights);
+  all.add("train.max_length", o.max_length, kDecidesWeights);
+  all.add("model.pooling", o.pooling, kDecidesWeights);
+  all.add("model.normalize", o.normalize, kDecidesWeights);
+  all.add("model.dropout", o.dropout, kDecidesWeights);
+  all.add("model.drop_path", o.drop_path, kDecidesWeights);
 }
 
 void EmbedTaskOptions::validate() const {
@@ -151,7 +142,6 @@ TaskInfo EmbedTask::info() const {
 
 std::vector<Field> EmbedTask::fields() const {
   std::vector<Field> all = inputs_.fields;
-  for (Field& field : train::fields(inputs_.options)) all.push_back(std::move(field));
   all.push_back({"data.fingerprint", std::to_string(inputs_.train.fingerprint())});
   return all;
 }

@@ -35,11 +35,7 @@ struct EmbedTaskOptions {
   void validate() const;
 };
 
-// Sets an option by name ("train.temperature", "model.pooling") from text. Returns false for an unknown
-// option; throws UsageError for an invalid value.
-bool set_field(EmbedTaskOptions& options, std::string_view name, std::string_view value);
-// All options as name and text.
-std::vector<Field> fields(const EmbedTaskOptions& options);
+void list_settings(Settings& all, EmbedTaskOptions& options);
 
 // Owns model and data.
 class EmbedTask : public Task {

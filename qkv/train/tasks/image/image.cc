@@ -24,36 +24,6 @@ constexpr std::array<Preset, 4> kPresets{{{"mini", 6, 96, 3, 192, 4},
                                           {"small", 12, 384, 6, 1536, 16},
                                           {"base", 12, 768, 12, 3072, 16}}};
 
-// Files may move: their images' fingerprint identifies them.
-template <class Job, class Visit>
-void visit_image_data_fields(Job& job, const Visit& visit) {
-  visit("data.train", job.train.images, kBookkeeping);
-  visit("data.train_labels", job.train.labels, kBookkeeping);
-  visit("data.valid", job.valid.images, kBookkeeping);
-  visit("data.valid_labels", job.valid.labels, kBookkeeping);
-  visit("data.hold_out", job.reading.hold_out, kDecidesWeights);
-  visit("data.resize", job.reading.resize, kDecidesWeights);
-  visit("data.channels", job.reading.channels, kDecidesWeights);
-  visit("data.skip_unreadable", job.reading.skip_unreadable, kDecidesWeights);
-  visit("data.label_names", job.reading.label_names, kBookkeeping);
-  visit("model.from", job.from, kDecidesWeights);
-  visit("model.patch", job.patch, kDecidesWeights);
-}
-
-// Fields of ModelShape without meaning for a ViT.
-bool is_unused(std::string_view field) { return field == "key_heads" || field == "max_positions"; }
-
-// Settings that the task records with the data: all but the trainer's and the task's own.
-std::vector<Field> data_and_model_fields(const ImageJob& job) {
-  std::vector<Field> all;
-  for (const auto& [name, value] : models::fields(job.shape)) {
-    if (!is_unused(name)) all.push_back({concat(kModelFields, name), value});
-  }
-  for (Field& field : listed([&](const auto& visit) { visit_image_data_fields(job, visit); }))
-    all.push_back(std::move(field));
-  return all;
-}
-
 // A resumed run reads its images again.
 void require_exists(const char* field, const std::filesystem::path& path) {
   if (const std::string_view kind = text::readable_once(path); !kind.empty()) {
@@ -179,7 +149,7 @@ std::unique_ptr<Task> ImageJob::make_task(bool resumes, TrainObserver& observer,
                                                        .train = std::move(sets.train),
                                                        .valid = std::move(sets.valid),
                                                        .preprocessing = preprocessing,
-                                                       .fields = data_and_model_fields(*this)});
+                                                       .fields = task_fields()});
 }
 
 std::unique_ptr<Task> ImageJob::make_task_from(bool resumes, TrainObserver& observer,
@@ -204,21 +174,24 @@ std::unique_ptr<Task> ImageJob::make_task_from(bool resumes, TrainObserver& obse
                                                        .valid = std::move(sets.valid),
                                                        .preprocessing = preprocessing,
                                                        .start = start,
-                                                       .fields = data_and_model_fields(*this)});
+                                                       .fields = task_fields()});
 }
 
-bool ImageJob::set_field(std::string_view name, std::string_view value) {
-  if (name.starts_with(kModelFields) && is_unused(name.substr(kModelFields.size()))) return false;
-  return train::set_field(task, name, value) || train::set_field(options, name, value) ||
-         set_listed([&](const auto& visit) { visit_image_data_fields(*this, visit); }, name, value) ||
-         set_model_field(shape, name, value);
-}
-
-std::vector<Field> ImageJob::fields() const {
-  std::vector<Field> all = data_and_model_fields(*this);
-  for (const std::vector<Field>& some : {train::fields(task), train::fields(options)})
-    all.insert(all.end(), some.begin(), some.end());
-  return all;
+void ImageJob::list(Settings& all) {
+  all.add_model(shape, {"key_heads", "max_positions"});  // without meaning for a ViT
+  // Files may move: their images' fingerprint identifies them.
+  all.add("data.train", train.images, kBookkeeping);
+  all.add("data.train_labels", train.labels, kBookkeeping);
+  all.add("data.valid", valid.images, kBookkeeping);
+  all.add("data.valid_labels", valid.labels, kBookkeeping);
+  all.add("data.hold_out", reading.hold_out, kDecidesWeights);
+  all.add("data.resize", reading.resize, kDecidesWeights);
+  all.add("data.channels", reading.channels, kDecidesWeights);
+  all.add("data.skip_unreadable", reading.skip_unreadable, kDecidesWeights);
+  all.add("data.label_names", reading.label_names, kBookkeeping);
+  all.add("model.from", from, kDecidesWeights);
+  all.add("model.patch", patch, kDecidesWeights);
+  list_settings(all, task);
 }
 
 }  // namespace qkv::train

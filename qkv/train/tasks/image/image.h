@@ -32,8 +32,6 @@ struct ImageJob : Job {
   ImageOptions task;
 
   std::string task_name() const override { return "image"; }
-  bool set_field(std::string_view name, std::string_view value) override;
-  std::vector<Field> fields() const override;
   void use_preset(std::string_view name) override;
   bool has_validation() const override { return !valid.images.empty() || reading.hold_out > 0; }
   void check() const override;
@@ -41,6 +39,7 @@ struct ImageJob : Job {
                                   const std::atomic<bool>* stop) const override;
 
  private:
+  void list(Settings& all) override;
   // With `from`, the run has 3 epochs; throws UsageError naming a setting that the folder decides.
   void complete_task(const std::set<std::string>& given) override;
   std::unique_ptr<Task> make_task_from(bool resumes, TrainObserver& observer,

@@ -33,21 +33,6 @@ constexpr const char* kProcessorFile = "preprocessor_config.json";
 constexpr const char* kTop5 = "top5_accuracy";
 constexpr size_t kTop5Classes = 5;  // with so few classes, every class is among the five
 
-template <class Options, class Visit>
-void visit_image_fields(Options& o, const Visit& visit) {
-  visit("train.batch_images", o.batch_images, kDecidesWeights);
-  visit("train.label_smoothing", o.label_smoothing, kDecidesWeights);
-  visit("train.patch_dropout", o.patch_dropout, kDecidesWeights);
-  visit("augment.crop_padding", o.augment.crop_padding, kDecidesWeights);
-  visit("augment.crop_fill", o.augment.crop_fill, kDecidesWeights);
-  visit("augment.flip", o.augment.flip, kDecidesWeights);
-  visit("augment.erase", o.augment.erase, kDecidesWeights);
-  visit("augment.erase_least", o.augment.erase_least, kDecidesWeights);
-  visit("augment.erase_most", o.augment.erase_most, kDecidesWeights);
-  visit("augment.erase_aspect", o.augment.erase_aspect, kDecidesWeights);
-  visit("augment.mixup", o.mixup, kDecidesWeights);
-}
-
 class ImageBatches : public BatchStream {
  public:
   ImageBatches(const data::ImageSet& set, const models::ImageProcessor& processor,
@@ -134,12 +119,18 @@ void ImageOptions::validate(int64_t height, int64_t width) const {
   augment.validate(height, width);
 }
 
-bool set_field(ImageOptions& options, std::string_view name, std::string_view value) {
-  return set_listed([&](const auto& visit) { visit_image_fields(options, visit); }, name, value);
-}
-
-std::vector<Field> fields(const ImageOptions& options) {
-  return listed([&](const auto& visit) { visit_image_fields(options, visit); });
+void list_settings(Settings& all, ImageOptions& o) {
+  all.add("train.batch_images", o.batch_images, kDecidesWeights);
+  all.add("train.label_smoothing", o.label_smoothing, kDecidesWeights);
+  all.add("train.patch_dropout", o.patch_dropout, kDecidesWeights);
+  all.add("augment.crop_padding", o.augment.crop_padding, kDecidesWeights);
+  all.add("augment.crop_fill", o.augment.crop_fill, kDecidesWeights);
+  all.add("augment.flip", o.augment.flip, kDecidesWeights);
+  all.add("augment.erase", o.augment.erase, kDecidesWeights);
+  all.add("augment.erase_least", o.augment.erase_least, kDecidesWeights);
+  all.add("augment.erase_most", o.augment.erase_most, kDecidesWeights);
+  all.add("augment.erase_aspect", o.augment.erase_aspect, kDecidesWeights);
+  all.add("augment.mixup", o.mixup, kDecidesWeights);
 }
 
 ImageTask::ImageTask(Inputs inputs)
@@ -179,7 +170,6 @@ TaskInfo ImageTask::info() const {
 
 std::vector<Field> ImageTask::fields() const {
   std::vector<Field> all = inputs_.fields;
-  for (Field& field : train::fields(inputs_.options)) all.push_back(std::move(field));
   all.push_back({"data.fingerprint", std::to_string(data::fingerprint(inputs_.train))});
   return all;
 }

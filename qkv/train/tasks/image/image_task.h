@@ -26,11 +26,7 @@ struct ImageOptions {
   void validate(int64_t height, int64_t width) const;
 };
 
-// Sets an option by name ("train.batch_images", "augment.flip") from text. Returns false for an unknown
-// option; throws UsageError for an invalid value.
-bool set_field(ImageOptions& options, std::string_view name, std::string_view value);
-// All options as name and text.
-std::vector<Field> fields(const ImageOptions& options);
+void list_settings(Settings& all, ImageOptions& options);
 
 struct ImageBatch : Batch {
   std::vector<int64_t> images;  // indices in the training set

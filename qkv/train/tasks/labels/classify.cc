@@ -22,12 +22,6 @@ Words<TextFormat> words(TextFormat) {
 namespace qkv::train {
 namespace {
 
-template <class Job, class Visit>
-void visit_data(Job& job, const Visit& visit) {
-  visit("data.format", job.format, kDecidesWeights);
-  visit("data.regression", job.regression, kDecidesWeights);
-}
-
 using Texts = std::shared_ptr<const data::LabelledTexts>;
 
 void write_labelled_texts(const data::LabelledTexts& texts, const std::filesystem::path& file) {
@@ -41,18 +35,16 @@ void write_labelled_texts(const data::LabelledTexts& texts, const std::filesyste
 
 }  // namespace
 
-bool ClassifyJob::set_data_field(std::string_view name, std::string_view value) {
-  return set_listed([&](const auto& visit) { visit_data(*this, visit); }, name, value);
+void ClassifyJob::list(Settings& all) {
+  LabelJob::list(all);
+  all.add("data.format", format, kDecidesWeights);
+  all.add("data.regression", regression, kDecidesWeights);
 }
 
 void ClassifyJob::refuse_unused(const std::set<std::string>& given) const {
   LabelJob::refuse_unused(given);
   if (regression && task.label_smoothing > 0)
     refuse_given(given, {"train.label_smoothing"}, "with data.regression");
-}
-
-std::vector<Field> ClassifyJob::data_fields() const {
-  return listed([&](const auto& visit) { visit_data(*this, visit); });
 }
 
 LabelJob::Data ClassifyJob::read_data(const std::atomic<bool>* stop) const {

@@ -20,8 +20,7 @@ struct ClassifyJob : LabelJob {
   Data read_data(const std::atomic<bool>* stop) const override;
   models::ClassificationTarget target() const override { return models::ClassificationTarget::texts; }
   std::string count(const LabelRows& rows) const override;
-  bool set_data_field(std::string_view name, std::string_view value) override;
-  std::vector<Field> data_fields() const override;
+  void list(Settings& all) override;
   void refuse_unused(const std::set<std::string>& given) const override;
 };
 

@@ -15,16 +15,6 @@ namespace {
 using models::ClassificationTarget;
 using models::FolderKind;
 
-constexpr const char* kFrom = "model.from";
-
-template <class Options, class Visit>
-void visit_start_fields(Options& o, const Visit& visit) {
-  visit(kFrom, o.from, kDecidesWeights);
-  visit("vocabulary.tokenizer", o.tokenizer, kDecidesWeights);
-  visit("vocabulary.size", o.vocabulary_size, kDecidesWeights);
-  visit("vocabulary.lowercase", o.lowercase, kDecidesWeights);
-}
-
 struct TrainedTokenizer {
   text::Tokenizer tokenizer;
   FileContents files;
@@ -62,16 +52,12 @@ void write_max_length(const std::filesystem::path& run, int64_t max_length) {
 
 }  // namespace
 
-bool set_field(EncoderOptions& options, std::string_view name, std::string_view value) {
-  return set_listed([&](const auto& visit) { visit_start_fields(options, visit); }, name, value) ||
-         set_model_field(options.shape, name, value);
-}
-
-std::vector<Field> fields(const EncoderOptions& options) {
-  std::vector<Field> all = listed([&](const auto& visit) { visit_start_fields(options, visit); });
-  for (const auto& [name, value] : models::fields(options.shape))
-    all.push_back({concat(kModelFields, name), value});
-  return all;
+void list_settings(Settings& all, EncoderOptions& o) {
+  all.add("model.from", o.from, kDecidesWeights);
+  all.add("vocabulary.tokenizer", o.tokenizer, kDecidesWeights);
+  all.add("vocabulary.size", o.vocabulary_size, kDecidesWeights);
+  all.add("vocabulary.lowercase", o.lowercase, kDecidesWeights);
+  all.add_model(o.shape);
 }
 
 void EncoderOptions::complete(const std::set<std::string>& given) {

@@ -38,8 +38,7 @@ struct EncoderOptions {
                                   const std::vector<std::string>& found) const;
 };
 
-bool set_field(EncoderOptions& options, std::string_view name, std::string_view value);
-std::vector<Field> fields(const EncoderOptions& options);
+void list_settings(Settings& all, EncoderOptions& options);
 
 // The labels of this kind of a folder's model, if they include all of these, so that its classifier can be
 // kept; else these.

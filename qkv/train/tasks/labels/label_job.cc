@@ -7,12 +7,6 @@
 namespace qkv::train {
 namespace {
 
-template <class Job, class Visit>
-void visit_files(Job& job, const Visit& visit) {
-  visit("data.train", job.train, kBookkeeping);
-  visit("data.valid", job.valid, kBookkeeping);
-}
-
 void report(const char* name, const LabelRows& rows, const std::string& count, int64_t max_length) {
   int64_t unreached = 0;
   for (const int64_t words : rows.unreached) unreached += words;
@@ -26,18 +20,11 @@ void report(const char* name, const LabelRows& rows, const std::string& count, i
 
 }  // namespace
 
-bool LabelJob::set_field(std::string_view name, std::string_view value) {
-  return set_listed([&](const auto& visit) { visit_files(*this, visit); }, name, value) ||
-         set_data_field(name, value) || train::set_field(encoder, name, value) ||
-         train::set_field(task, name, value) || train::set_field(options, name, value);
-}
-
-std::vector<Field> LabelJob::fields() const {
-  std::vector<Field> all = listed([&](const auto& visit) { visit_files(*this, visit); });
-  for (const std::vector<Field>& some :
-       {data_fields(), train::fields(encoder), train::fields(task), train::fields(options)})
-    all.insert(all.end(), some.begin(), some.end());
-  return all;
+void LabelJob::list(Settings& all) {
+  all.add("data.train", train, kBookkeeping);
+  all.add("data.valid", valid, kBookkeeping);
+  list_settings(all, encoder);
+  list_settings(all, task);
 }
 
 void LabelJob::complete_task(const std::set<std::string>& given) {
@@ -96,10 +83,7 @@ std::unique_ptr<Task> LabelJob::make_task(bool resumes, TrainObserver& observer,
     inputs.valid = data.encode_valid(inputs.encoder.tokenizer, labels, max_length);
     report("validation data", *inputs.valid, count(*inputs.valid), max_length);
   }
-  inputs.fields = data_fields();
-  for (const std::vector<Field>& some :
-       {listed([&](const auto& visit) { visit_files(*this, visit); }), train::fields(encoder)})
-    inputs.fields.insert(inputs.fields.end(), some.begin(), some.end());
+  inputs.fields = task_fields();
   return std::make_unique<LabelTask>(std::move(inputs));
 }
 

@@ -22,8 +22,6 @@ struct LabelJob : Job {
   EncoderOptions encoder;
   LabelOptions task;
 
-  bool set_field(std::string_view name, std::string_view value) override;
-  std::vector<Field> fields() const override;
   void use_preset(std::string_view name) override { encoder.shape = models::shape_preset(name); }
   bool has_validation() const override { return !valid.empty(); }
   void check() const override;
@@ -56,9 +54,7 @@ struct LabelJob : Job {
   virtual models::ClassificationTarget target() const = 0;
   // The number of what was read, for messages: "5 texts".
   virtual std::string count(const LabelRows& rows) const = 0;
-  // The settings of the data besides data.train and data.valid.
-  virtual bool set_data_field(std::string_view name, std::string_view value) = 0;
-  virtual std::vector<Field> data_fields() const = 0;
+  void list(Settings& all) override;
   virtual void check_settings() const {}
   void refuse_unused(const std::set<std::string>& given) const override;
 

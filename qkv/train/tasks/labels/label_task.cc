@@ -19,15 +19,6 @@ using models::ClassificationTarget;
 
 constexpr std::string_view kLayers = "encoder.layers.";
 
-template <class Options, class Visit>
-void visit_label_fields(Options& o, const Visit& visit) {
-  visit("train.batch_tokens", o.batch_tokens, kDecidesWeights);
-  visit("train.max_length", o.max_length, kDecidesWeights);
-  visit("train.label_smoothing", o.label_smoothing, kDecidesWeights);
-  visit("train.layer_decay", o.layer_decay, kDecidesWeights);
-  visit("train.frozen_layers", o.frozen_layers, kDecidesWeights);
-}
-
 class LabelBatches : public BatchStream {
  public:
   LabelBatches(const LabelRows& rows, const data::BatchOptions& options, data::CursorState from)
@@ -64,12 +55,12 @@ bool is_embedding(std::string_view name) {
 
 }  // namespace
 
-bool set_field(LabelOptions& options, std::string_view name, std::string_view value) {
-  return set_listed([&](const auto& visit) { visit_label_fields(options, visit); }, name, value);
-}
-
-std::vector<Field> fields(const LabelOptions& options) {
-  return listed([&](const auto& visit) { visit_label_fields(options, visit); });
+void list_settings(Settings& all, LabelOptions& o) {
+  all.add("train.batch_tokens", o.batch_tokens, kDecidesWeights);
+  all.add("train.max_length", o.max_length, kDecidesWeights);
+  all.add("train.label_smoothing", o.label_smoothing, kDecidesWeights);
+  all.add("train.layer_decay", o.layer_decay, kDecidesWeights);
+  all.add("train.frozen_layers", o.frozen_layers, kDecidesWeights);
 }
 
 void LabelOptions::validate(int64_t layers) const {
@@ -107,7 +98,6 @@ TaskInfo LabelTask::info() const {
 
 std::vector<Field> LabelTask::fields() const {
   std::vector<Field> all = inputs_.fields;
-  for (Field& field : train::fields(inputs_.options)) all.push_back(std::move(field));
   std::string labels;
   for (const std::string& label : model_.config().labels) labels += (labels.empty() ? "" : ", ") + label;
   all.push_back({"data.labels", labels});

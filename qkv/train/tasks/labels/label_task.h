@@ -29,9 +29,7 @@ struct LabelOptions {
   void validate(int64_t layers) const;
 };
 
-// Sets an option by name ("train.layer_decay"), and lists all: see Job.
-bool set_field(LabelOptions& options, std::string_view name, std::string_view value);
-std::vector<Field> fields(const LabelOptions& options);
+void list_settings(Settings& all, LabelOptions& options);
 
 // Owns model, tokenizer and data.
 class LabelTask : public Task {

@@ -8,12 +8,6 @@
 namespace qkv::train {
 namespace {
 
-template <class Job, class Visit>
-void visit_data(Job& job, const Visit& visit) {
-  visit("data.word_column", job.format.word_column, kDecidesWeights);
-  visit("data.tag_column", job.format.tag_column, kDecidesWeights);
-}
-
 using Sentences = std::shared_ptr<const data::TaggedSentences>;
 
 void write_sentences(const data::TaggedSentences& sentences, const std::filesystem::path& file) {
@@ -28,12 +22,10 @@ void write_sentences(const data::TaggedSentences& sentences, const std::filesyst
 
 }  // namespace
 
-bool TagJob::set_data_field(std::string_view name, std::string_view value) {
-  return set_listed([&](const auto& visit) { visit_data(*this, visit); }, name, value);
-}
-
-std::vector<Field> TagJob::data_fields() const {
-  return listed([&](const auto& visit) { visit_data(*this, visit); });
+void TagJob::list(Settings& all) {
+  LabelJob::list(all);
+  all.add("data.word_column", format.word_column, kDecidesWeights);
+  all.add("data.tag_column", format.tag_column, kDecidesWeights);
 }
 
 LabelJob::Data TagJob::read_data(const std::atomic<bool>* stop) const {

@@ -17,8 +17,7 @@ struct TagJob : LabelJob {
   Data read_data(const std::atomic<bool>* stop) const override;
   models::ClassificationTarget target() const override { return models::ClassificationTarget::tokens; }
   std::string count(const LabelRows& rows) const override;
-  bool set_data_field(std::string_view name, std::string_view value) override;
-  std::vector<Field> data_fields() const override;
+  void list(Settings& all) override;
 };
 
 }  // namespace qkv::train

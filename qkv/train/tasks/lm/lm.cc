@@ -13,38 +13,16 @@
 #include "qkv/train/fields.h"
 
 namespace qkv::train {
-namespace {
 
-constexpr const char *kBpe = "bpe", *kChars = "chars", *kCharacters = "characters";
-
-Words<LmBlocks> words(LmBlocks /*blocks*/) {
+static Words<LmBlocks> words(LmBlocks /*blocks*/) {
   static constexpr std::array<std::pair<std::string_view, LmBlocks>, 2> kWords{
       {{"gpt2", LmBlocks::gpt2}, {"llama", LmBlocks::llama}}};
   return kWords;
 }
 
-template <class Job, class Visit>
-void visit_job_fields(Job& job, const Visit& visit) {
-  // Files may move: their tokens' fingerprint identifies them.
-  visit("data.train", job.corpus.train, kBookkeeping);
-  visit("data.valid", job.corpus.valid, kBookkeeping);
-  visit("data.valid_share", job.corpus.valid_share, kDecidesWeights);
-  visit("data.documents", job.corpus.documents, kDecidesWeights);
-  visit("data.skip_bad_utf8", job.corpus.skip_bad_utf8, kDecidesWeights);
-  visit("model.from", job.from, kDecidesWeights);
-  visit("tokenizer.source", job.corpus.tokenizer, kDecidesWeights);
-  visit("tokenizer.vocab_size", job.corpus.vocab_size, kDecidesWeights);
-}
+namespace {
 
-// Settings of model, tokenizer and data.
-std::vector<Field> own_fields(const LmJob& job) {
-  std::vector<Field> all{{concat(kModelFields, "blocks"), field_text(words(job.blocks), job.blocks)}};
-  for (const auto& [name, value] : models::fields(job.shape))
-    all.push_back({concat(kModelFields, name), value});
-  for (Field& field : listed([&](const auto& visit) { visit_job_fields(job, visit); }))
-    all.push_back(std::move(field));
-  return all;
-}
+constexpr const char *kBpe = "bpe", *kChars = "chars", *kCharacters = "characters";
 
 bool is_trained(const std::string& tokenizer) { return tokenizer == kBpe || tokenizer == kChars; }
 
@@ -259,24 +237,22 @@ std::unique_ptr<Task> LmJob::make_task(bool resumes, TrainObserver& observer,
                                                  .train = std::move(train),
                                                  .valid = std::move(valid),
                                                  .start = std::move(start),
-                                                 .fields = own_fields(*this)});
+                                                 .fields = task_fields()});
 }
 
-bool LmJob::set_field(std::string_view name, std::string_view value) {
-  if (name == "model.blocks") {
-    parse_field(name, value, words(blocks), blocks);
-    return true;
-  }
-  return set_model_field(shape, name, value) || train::set_field(task, name, value) ||
-         train::set_field(options, name, value) ||
-         set_listed([&](const auto& visit) { visit_job_fields(*this, visit); }, name, value);
-}
-
-std::vector<Field> LmJob::fields() const {
-  std::vector<Field> all = own_fields(*this);
-  for (const std::vector<Field>& some : {train::fields(task), train::fields(options)})
-    all.insert(all.end(), some.begin(), some.end());
-  return all;
+void LmJob::list(Settings& all) {
+  all.add("model.blocks", blocks, kDecidesWeights);
+  all.add_model(shape);
+  // Files may move: their tokens' fingerprint identifies them.
+  all.add("data.train", corpus.train, kBookkeeping);
+  all.add("data.valid", corpus.valid, kBookkeeping);
+  all.add("data.valid_share", corpus.valid_share, kDecidesWeights);
+  all.add("data.documents", corpus.documents, kDecidesWeights);
+  all.add("data.skip_bad_utf8", corpus.skip_bad_utf8, kDecidesWeights);
+  all.add("model.from", from, kDecidesWeights);
+  all.add("tokenizer.source", corpus.tokenizer, kDecidesWeights);
+  all.add("tokenizer.vocab_size", corpus.vocab_size, kDecidesWeights);
+  list_settings(all, task);
 }
 
 }  // namespace qkv::train

@@ -44,8 +44,6 @@ struct LmJob : Job {
   LmDataOptions corpus;
 
   std::string task_name() const override { return "lm"; }
-  bool set_field(std::string_view name, std::string_view value) override;
-  std::vector<Field> fields() const override;
   // Those of lm_preset_names().
   void use_preset(std::string_view name) override;
   bool has_validation() const override { return !corpus.valid.empty() || corpus.valid_share > 0; }
@@ -54,6 +52,7 @@ struct LmJob : Job {
                                   const std::atomic<bool>* stop) const override;
 
  private:
+  void list(Settings& all) override;
   // Characters are one document; LLaMA's blocks have d_ff = 8/3 d_model, in multiples of 32. With `from`, the
   // learning rate is 5e-5, and the run has 3 epochs; throws UsageError naming a setting that the folder
   // decides.

@@ -14,12 +14,6 @@
 namespace qkv::train {
 namespace {
 
-template <class Options, class Visit>
-void visit_lm_fields(Options& options, const Visit& visit) {
-  visit("train.batch_tokens", options.batch_tokens, kDecidesWeights);
-  visit("train.samples", options.samples, kBookkeeping);
-}
-
 class LmBatches : public BatchStream {
  public:
   LmBatches(const data::TokenDocuments& documents, int64_t length, int64_t budget, uint64_t seed,
@@ -44,12 +38,9 @@ class LmBatches : public BatchStream {
 
 }  // namespace
 
-bool set_field(LmOptions& options, std::string_view name, std::string_view value) {
-  return set_listed([&](const auto& visit) { visit_lm_fields(options, visit); }, name, value);
-}
-
-std::vector<Field> fields(const LmOptions& options) {
-  return listed([&](const auto& visit) { visit_lm_fields(options, visit); });
+void list_settings(Settings& all, LmOptions& options) {
+  all.add("train.batch_tokens", options.batch_tokens, kDecidesWeights);
+  all.add("train.samples", options.samples, kBookkeeping);
 }
 
 void LmOptions::validate() const {
@@ -78,7 +69,6 @@ TaskInfo LmTask::info() const {
 
 std::vector<Field> LmTask::fields() const {
   std::vector<Field> all = inputs_.fields;
-  for (Field& field : train::fields(inputs_.options)) all.push_back(std::move(field));
   all.push_back(
       {"data.fingerprint", std::to_string(data::fingerprint(inputs_.train, inputs_.tokenizer.tokenizer))});
   return all;

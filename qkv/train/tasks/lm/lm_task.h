@@ -20,10 +20,7 @@ struct LmOptions {
   void validate() const;
 };
 
-// Sets an option by name ("train.batch_tokens") from text. Returns false for an unknown option; throws
-// UsageError for an invalid value.
-bool set_field(LmOptions& options, std::string_view name, std::string_view value);
-std::vector<Field> fields(const LmOptions& options);
+void list_settings(Settings& all, LmOptions& options);
 
 struct LmBatch : Batch {
   data::WindowRows rows;

@@ -12,25 +12,6 @@
 namespace qkv::train {
 namespace {
 
-// Files may move: their tokens' fingerprint identifies them.
-template <class Job, class Visit>
-void visit_bert_data_fields(Job& job, const Visit& visit) {
-  visit("model.from", job.from, kDecidesWeights);
-  visit("vocabulary.tokenizer", job.vocabulary.tokenizer, kDecidesWeights);
-  visit("vocabulary.size", job.vocabulary.size, kDecidesWeights);
-  visit("vocabulary.cased", job.vocabulary.cased, kDecidesWeights);
-  visit("data.train", job.train, kBookkeeping);
-  visit("data.valid", job.valid, kBookkeeping);
-  visit("data.skip_bad_utf8", job.bad_utf8, kDecidesWeights);
-}
-
-std::vector<Field> own_fields(const PretrainBertJob& job) {
-  std::vector<Field> all = listed([&](const auto& visit) { visit_bert_data_fields(job, visit); });
-  for (const auto& [name, value] : models::fields(job.shape))
-    all.push_back({concat(kModelFields, name), value});
-  return all;
-}
-
 StartFolder open_start(const std::filesystem::path& from, const std::filesystem::path& run, bool resumes) {
   StartFolder start(from, models::FolderKind::encoder, run, resumes);
   if (start.family() != "bert") {
@@ -182,25 +163,27 @@ std::unique_ptr<Task> PretrainBertJob::make_task(bool resumes, TrainObserver& ob
                                                                      .train = std::move(text),
                                                                      .valid = std::move(held_out),
                                                                      .start = std::move(start),
-                                                                     .fields = own_fields(*this)});
+                                                                     .fields = task_fields()});
 }
 
 bool PretrainBertJob::set_field(std::string_view name, std::string_view value) {
-  if (set_listed([&](const auto& visit) { visit_bert_data_fields(*this, visit); }, name, value)) return true;
-  if (name.starts_with(kModelFields)) {
-    if (name == "model.max_positions") positions_follow_length_ = false;
-    return set_model_field(shape, name, value);
-  }
-  const bool is_of_task = train::set_field(task, name, value);
+  if (name == "model.max_positions") positions_follow_length_ = false;
+  const bool known = Job::set_field(name, value);
   if (positions_follow_length_) shape.max_positions = task.segments.max_length;
-  return is_of_task || train::set_field(options, name, value);
+  return known;
 }
 
-std::vector<Field> PretrainBertJob::fields() const {
-  std::vector<Field> all = own_fields(*this);
-  for (const std::vector<Field>& some : {train::fields(task), train::fields(options)})
-    all.insert(all.end(), some.begin(), some.end());
-  return all;
+void PretrainBertJob::list(Settings& all) {
+  // Files may move: their tokens' fingerprint identifies them.
+  all.add("model.from", from, kDecidesWeights);
+  all.add("vocabulary.tokenizer", vocabulary.tokenizer, kDecidesWeights);
+  all.add("vocabulary.size", vocabulary.size, kDecidesWeights);
+  all.add("vocabulary.cased", vocabulary.cased, kDecidesWeights);
+  all.add("data.train", train, kBookkeeping);
+  all.add("data.valid", valid, kBookkeeping);
+  all.add("data.skip_bad_utf8", bad_utf8, kDecidesWeights);
+  all.add_model(shape);
+  list_settings(all, task);
 }
 
 }  // namespace qkv::train

@@ -39,7 +39,6 @@ struct PretrainBertJob : Job {
 
   std::string task_name() const override { return "pretrain-bert"; }
   bool set_field(std::string_view name, std::string_view value) override;
-  std::vector<Field> fields() const override;
   // model.max_positions is then train.max_length until it is set: positions beyond would have no training.
   void use_preset(std::string_view name) override;
   bool has_validation() const override { return !valid.empty(); }
@@ -49,6 +48,7 @@ struct PretrainBertJob : Job {
   TrainOptions trainer_options() const override;  // passes d_model to the schedule
 
  private:
+  void list(Settings& all) override;
   // With `from`, the learning rate is 5e-5, and the run has 3 epochs; throws UsageError naming a setting that
   // the folder decides.
   void complete_task(const std::set<std::string>& given) override;

@@ -15,22 +15,6 @@
 namespace qkv::train {
 namespace {
 
-template <class Options, class Visit>
-void visit_bert_fields(Options& o, const Visit& visit) {
-  visit("train.batch_tokens", o.batch_tokens, kDecidesWeights);
-  visit("train.max_length", o.segments.max_length, kDecidesWeights);
-  visit("train.length_warmup", o.length_warmup, kDecidesWeights);
-  visit("train.nsp_from", o.segments.pairs_from, kDecidesWeights);
-  visit("train.no_nsp", o.no_nsp, kDecidesWeights);
-  visit("train.short_share", o.segments.short_share, kDecidesWeights);
-  visit("train.halves", o.segments.halves, kDecidesWeights);
-  visit("train.neighbours", o.segments.neighbours, kDecidesWeights);
-  visit("train.mask_rate", o.masking.rate, kDecidesWeights);
-  visit("train.mask_share", o.masking.mask_share, kDecidesWeights);
-  visit("train.random_share", o.masking.random_share, kDecidesWeights);
-  visit("train.whole_words", o.masking.whole_words, kDecidesWeights);
-}
-
 class PretrainBertBatches : public BatchStream {
  public:
   PretrainBertBatches(const PretrainBertTask::Inputs& inputs, uint64_t seed, data::CursorState from)
@@ -62,12 +46,19 @@ Tensor list(const std::vector<int32_t>& values) { return Tensor::from(values, {s
 
 }  // namespace
 
-bool set_field(PretrainBertOptions& options, std::string_view name, std::string_view value) {
-  return set_listed([&](const auto& visit) { visit_bert_fields(options, visit); }, name, value);
-}
-
-std::vector<Field> fields(const PretrainBertOptions& options) {
-  return listed([&](const auto& visit) { visit_bert_fields(options, visit); });
+void list_settings(Settings& all, PretrainBertOptions& o) {
+  all.add("train.batch_tokens", o.batch_tokens, kDecidesWeights);
+  all.add("train.max_length", o.segments.max_length, kDecidesWeights);
+  all.add("train.length_warmup", o.length_warmup, kDecidesWeights);
+  all.add("train.nsp_from", o.segments.pairs_from, kDecidesWeights);
+  all.add("train.no_nsp", o.no_nsp, kDecidesWeights);
+  all.add("train.short_share", o.segments.short_share, kDecidesWeights);
+  all.add("train.halves", o.segments.halves, kDecidesWeights);
+  all.add("train.neighbours", o.segments.neighbours, kDecidesWeights);
+  all.add("train.mask_rate", o.masking.rate, kDecidesWeights);
+  all.add("train.mask_share", o.masking.mask_share, kDecidesWeights);
+  all.add("train.random_share", o.masking.random_share, kDecidesWeights);
+  all.add("train.whole_words", o.masking.whole_words, kDecidesWeights);
 }
 
 data::SegmentOptions PretrainBertOptions::segment_options() const {
@@ -111,7 +102,6 @@ TaskInfo PretrainBertTask::info() const {
 
 std::vector<Field> PretrainBertTask::fields() const {
   std::vector<Field> all = inputs_.fields;
-  for (Field& field : train::fields(inputs_.options)) all.push_back(std::move(field));
   all.push_back({"vocabulary.fingerprint", field_text(inputs_.tokenizer.fingerprint())});
   all.push_back({"data.fingerprint", field_text(inputs_.train.fingerprint())});
   return all;

@@ -29,11 +29,7 @@ struct PretrainBertOptions {
   void validate() const;
 };
 
-// Sets an option by name ("train.batch_tokens") from text. Returns false for an unknown option; throws
-// UsageError for an invalid value.
-bool set_field(PretrainBertOptions& options, std::string_view name, std::string_view value);
-// All options as name and text.
-std::vector<Field> fields(const PretrainBertOptions& options);
+void list_settings(Settings& all, PretrainBertOptions& options);
 
 struct PretrainBertBatch : Batch {
   data::MaskedRows rows;

@@ -24,30 +24,6 @@ static Words<SubwordKind> words(SubwordKind) {
 namespace qkv::train {
 namespace {
 
-// The sources of the tokens. Files may move: their tokens' fingerprint identifies them.
-template <class Job, class Visit>
-void visit_corpus_fields(Job& job, const Visit& visit) {
-  visit("model.from", job.from, kDecidesWeights);
-  visit("vocabulary.model", job.vocabulary.model, kDecidesWeights);
-  visit("vocabulary.target_model", job.vocabulary.target_model, kDecidesWeights);
-  visit("vocabulary.separate", job.vocabulary.separate, kDecidesWeights);
-  visit("vocabulary.size", job.vocabulary.size, kDecidesWeights);
-  visit("vocabulary.kind", job.vocabulary.kind, kDecidesWeights);
-  visit("vocabulary.character_coverage", job.vocabulary.character_coverage, kDecidesWeights);
-  visit("vocabulary.byte_fallback", job.vocabulary.byte_fallback, kDecidesWeights);
-  visit("vocabulary.source_lang", job.vocabulary.source_lang, kDecidesWeights);
-  visit("vocabulary.target_lang", job.vocabulary.target_lang, kDecidesWeights);
-  visit("data.source", job.train.source, kBookkeeping);
-  visit("data.target", job.train.target, kBookkeeping);
-  visit("data.valid_source", job.valid.source, kBookkeeping);
-  visit("data.valid_target", job.valid.target, kBookkeeping);
-  visit("data.skip_bad_utf8", job.bad_utf8, kDecidesWeights);
-}
-
-std::vector<Field> data_fields(const TranslationJob& job) {
-  return listed([&](const auto& visit) { visit_corpus_fields(job, visit); });
-}
-
 void require_equal_lines(const data::CorpusFiles& files) {
   const int64_t source = text::count_lines(files.source), target = text::count_lines(files.target);
   for (const auto& [path, lines] : {std::pair(files.source, source), std::pair(files.target, target)}) {
@@ -231,27 +207,36 @@ std::unique_ptr<Task> TranslationJob::make_task(bool resumes, TrainObserver& obs
         valid.target);
     log_info(concat("validation corpus: ", held_out->store.report().summary()));
   }
+  TranslationJob recorded = *this;
+  recorded.config = complete;
   return std::make_unique<TranslationTask>(TranslationTask::Inputs{.config = complete,
                                                                    .options = task,
                                                                    .tokenizer = *tokenizer,
                                                                    .train = pairs,
                                                                    .valid = std::move(held_out),
                                                                    .start = std::move(start),
-                                                                   .fields = data_fields(*this)});
+                                                                   .fields = recorded.task_fields()});
 }
 
-bool TranslationJob::set_field(std::string_view name, std::string_view value) {
-  return set_listed([&](const auto& visit) { visit_corpus_fields(*this, visit); }, name, value) ||
-         set_model_field(config, name, value) || train::set_field(task, name, value) ||
-         train::set_field(options, name, value);
-}
-
-std::vector<Field> TranslationJob::fields() const {
-  std::vector<Field> all;
-  for (const auto& [name, value] : models::fields(config)) all.push_back({concat(kModelFields, name), value});
-  for (const std::vector<Field>& some : {train::fields(task), train::fields(options), data_fields(*this)})
-    all.insert(all.end(), some.begin(), some.end());
-  return all;
+void TranslationJob::list(Settings& all) {
+  all.add_model(config);
+  list_settings(all, task);
+  // Files may move: their tokens' fingerprint identifies them.
+  all.add("model.from", from, kDecidesWeights);
+  all.add("vocabulary.model", vocabulary.model, kDecidesWeights);
+  all.add("vocabulary.target_model", vocabulary.target_model, kDecidesWeights);
+  all.add("vocabulary.separate", vocabulary.separate, kDecidesWeights);
+  all.add("vocabulary.size", vocabulary.size, kDecidesWeights);
+  all.add("vocabulary.kind", vocabulary.kind, kDecidesWeights);
+  all.add("vocabulary.character_coverage", vocabulary.character_coverage, kDecidesWeights);
+  all.add("vocabulary.byte_fallback", vocabulary.byte_fallback, kDecidesWeights);
+  all.add("vocabulary.source_lang", vocabulary.source_lang, kDecidesWeights);
+  all.add("vocabulary.target_lang", vocabulary.target_lang, kDecidesWeights);
+  all.add("data.source", train.source, kBookkeeping);
+  all.add("data.target", train.target, kBookkeeping);
+  all.add("data.valid_source", valid.source, kBookkeeping);
+  all.add("data.valid_target", valid.target, kBookkeeping);
+  all.add("data.skip_bad_utf8", bad_utf8, kDecidesWeights);
 }
 
 }  // namespace qkv::train

@@ -44,8 +44,6 @@ struct TranslationJob : Job {
   data::OnBadLine bad_utf8 = data::OnBadLine::fail;
 
   std::string task_name() const override { return "translation"; }
-  bool set_field(std::string_view name, std::string_view value) override;
-  std::vector<Field> fields() const override;
   void use_preset(std::string_view name) override { config = models::preset(name); }
   bool has_validation() const override { return !valid.source.empty(); }
   void check() const override;
@@ -54,6 +52,7 @@ struct TranslationJob : Job {
   TrainOptions trainer_options() const override;  // passes d_model to the schedule
 
  private:
+  void list(Settings& all) override;
   // With `from`, the settings of fine-tuning; throws UsageError naming a setting that the folder decides.
   void complete_task(const std::set<std::string>& given) override;
   void refuse_unused(const std::set<std::string>& given) const override;

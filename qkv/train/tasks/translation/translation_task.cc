@@ -15,17 +15,6 @@
 namespace qkv::train {
 namespace {
 
-template <class Options, class Visit>
-void visit_batch_fields(Options& o, const Visit& visit) {
-  visit("train.batch_tokens", o.batch_tokens, kDecidesWeights);
-  visit("train.max_length", o.max_length, kDecidesWeights);
-  visit("train.sort_window", o.sort_window, kDecidesWeights);
-  visit("train.label_smoothing", o.label_smoothing, kDecidesWeights);
-  visit("train.bleu_every", o.bleu_every, kBookkeeping);
-  visit("train.bleu_sentences", o.bleu_sentences, kBookkeeping);
-  visit("train.bleu_beam", o.bleu_beam, kBookkeeping);
-}
-
 constexpr const char* kGenerationFile = "generation_config.json";
 
 class TranslationBatches : public BatchStream {
@@ -55,12 +44,14 @@ class TranslationBatches : public BatchStream {
 
 }  // namespace
 
-bool set_field(TranslationOptions& options, std::string_view name, std::string_view value) {
-  return set_listed([&](const auto& visit) { visit_batch_fields(options, visit); }, name, value);
-}
-
-std::vector<Field> fields(const TranslationOptions& options) {
-  return listed([&](const auto& visit) { visit_batch_fields(options, visit); });
+void list_settings(Settings& all, TranslationOptions& o) {
+  all.add("train.batch_tokens", o.batch_tokens, kDecidesWeights);
+  all.add("train.max_length", o.max_length, kDecidesWeights);
+  all.add("train.sort_window", o.sort_window, kDecidesWeights);
+  all.add("train.label_smoothing", o.label_smoothing, kDecidesWeights);
+  all.add("train.bleu_every", o.bleu_every, kBookkeeping);
+  all.add("train.bleu_sentences", o.bleu_sentences, kBookkeeping);
+  all.add("train.bleu_beam", o.bleu_beam, kBookkeeping);
 }
 
 void TranslationOptions::validate() const {
@@ -113,8 +104,6 @@ TaskInfo TranslationTask::info() const {
 
 std::vector<Field> TranslationTask::fields() const {
   std::vector<Field> all = inputs_.fields;
-  for (const auto& [name, value] : models::fields(inputs_.config)) all.push_back({"model." + name, value});
-  for (Field& field : train::fields(inputs_.options)) all.push_back(std::move(field));
   all.push_back({"data.fingerprint", std::to_string(inputs_.train.fingerprint())});
   return all;
 }

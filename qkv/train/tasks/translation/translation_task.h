@@ -27,11 +27,7 @@ struct TranslationOptions {
   void validate() const;
 };
 
-// Sets an option by name ("train.batch_tokens") from text. Returns false for an unknown option; throws
-// UsageError for an invalid value.
-bool set_field(TranslationOptions& options, std::string_view name, std::string_view value);
-// All options as name and text.
-std::vector<Field> fields(const TranslationOptions& options);
+void list_settings(Settings& all, TranslationOptions& options);
 
 struct TranslationBatch : Batch {
   data::TranslationRows rows;
