@@ -48,6 +48,29 @@ class BatchStream {
   virtual int64_t warmup_batches() const { return 0; }
 };
 
+// A stream of batches that `make` makes of a cursor's positions.
+template <class Cursor, class Make>
+class CursorStream : public BatchStream {
+ public:
+  CursorStream(Cursor cursor, Make make) : cursor_(std::move(cursor)), make_(std::move(make)) {}
+  std::unique_ptr<Batch> next() override { return make_(cursor_.next()); }
+  data::CursorState state() const override { return cursor_.state(); }
+  int64_t batches_in_epoch() const override { return cursor_.batches_in_epoch(); }
+  int64_t warmup_batches() const override {
+    if constexpr (requires { cursor_.warmup_batches(); }) return cursor_.warmup_batches();
+    return 0;
+  }
+
+ private:
+  Cursor cursor_;
+  Make make_;
+};
+
+template <class Cursor, class Make>
+std::unique_ptr<BatchStream> stream_of(Cursor cursor, Make make) {
+  return std::make_unique<CursorStream<Cursor, Make>>(std::move(cursor), std::move(make));
+}
+
 // One curve of the training log: the sum over a batch, and the count to divide it by; 0 where the batch has
 // no such value.
 struct CurveShare {

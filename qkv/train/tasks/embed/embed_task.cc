@@ -37,19 +37,6 @@ static Words<EmbedLoss> words(EmbedLoss) {
 
 namespace {
 
-class EmbedBatches : public BatchStream {
- public:
-  EmbedBatches(const EmbedPairs& pairs, const data::BatchOptions& options, data::CursorState from)
-      : pairs_(pairs), cursor_(std::vector<int64_t>(static_cast<size_t>(pairs.pairs()), 1), options, from) {}
-  std::unique_ptr<Batch> next() override { return make_batch(pairs_, cursor_.next().items); }
-  data::CursorState state() const override { return cursor_.state(); }
-  int64_t batches_in_epoch() const override { return cursor_.batches_in_epoch(); }
-
- private:
-  const EmbedPairs& pairs_;
-  data::BatchCursor cursor_;
-};
-
 EmbedLoss resolved(EmbedLoss loss, const EmbedPairs& pairs) {
   if (loss == EmbedLoss::automatic) return pairs.scored() ? EmbedLoss::cosent : EmbedLoss::contrastive;
   if (loss != EmbedLoss::contrastive && !pairs.scored()) {
@@ -147,8 +134,9 @@ std::vector<Field> EmbedTask::fields() const {
 }
 
 std::unique_ptr<BatchStream> EmbedTask::batches(uint64_t seed, data::CursorState from) const {
-  return std::make_unique<EmbedBatches>(
-      inputs_.train, data::BatchOptions{.budget = inputs_.options.batch_pairs, .seed = seed}, from);
+  const std::vector<int64_t> costs(static_cast<size_t>(inputs_.train.pairs()), 1);
+  return stream_of(data::BatchCursor(costs, {.budget = inputs_.options.batch_pairs, .seed = seed}, from),
+                   [this](const data::Batch& pairs) { return make_batch(inputs_.train, pairs.items); });
 }
 
 Variable EmbedTask::pair_loss(EmbedLoss kind, const Variable& first, const Variable& second,

@@ -19,20 +19,6 @@ using models::ClassificationTarget;
 
 constexpr std::string_view kLayers = "encoder.layers.";
 
-class LabelBatches : public BatchStream {
- public:
-  LabelBatches(const LabelRows& rows, const data::BatchOptions& options, data::CursorState from)
-      : rows_(rows), cursor_(rows.costs(), options, from) {}
-
-  std::unique_ptr<Batch> next() override { return label_batch(rows_, cursor_.next().items); }
-  data::CursorState state() const override { return cursor_.state(); }
-  int64_t batches_in_epoch() const override { return cursor_.batches_in_epoch(); }
-
- private:
-  const LabelRows& rows_;
-  data::BatchCursor cursor_;
-};
-
 // The tokens of 32 texts of average length.
 int64_t usual_batch(const LabelRows& rows) {
   constexpr int64_t kTexts = 32;
@@ -143,8 +129,8 @@ std::vector<optim::ParameterGroup> LabelTask::parameter_groups() const {
 }
 
 std::unique_ptr<BatchStream> LabelTask::batches(uint64_t seed, data::CursorState from) const {
-  return std::make_unique<LabelBatches>(inputs_.train,
-                                        data::BatchOptions{.budget = batch_tokens_, .seed = seed}, from);
+  return stream_of(data::BatchCursor(inputs_.train.costs(), {.budget = batch_tokens_, .seed = seed}, from),
+                   [this](const data::Batch& rows) { return label_batch(inputs_.train, rows.items); });
 }
 
 BatchLoss LabelTask::loss(const Batch& batch, const BatchSize& step, nn::ForwardContext& context) const {

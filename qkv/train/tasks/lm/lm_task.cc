@@ -12,31 +12,7 @@
 #include "qkv/train/fields.h"
 
 namespace qkv::train {
-namespace {
-
-class LmBatches : public BatchStream {
- public:
-  LmBatches(const data::TokenDocuments& documents, int64_t length, int64_t budget, uint64_t seed,
-            data::CursorState from)
-      : documents_(documents), cursor_(documents, length, budget, seed, from) {}
-
-  std::unique_ptr<Batch> next() override {
-    const std::vector<data::TokenWindow> windows = cursor_.next();
-    auto batch = std::make_unique<LmBatch>();
-    batch->rows = data::window_rows(documents_, windows);
-    const int64_t labels = std::ssize(batch->rows.labels);
-    batch->size = {.items = std::ssize(windows), .units = labels, .labels = labels};
-    return batch;
-  }
-  data::CursorState state() const override { return cursor_.state(); }
-  int64_t batches_in_epoch() const override { return cursor_.batches_in_epoch(); }
-
- private:
-  const data::TokenDocuments& documents_;
-  data::WindowCursor cursor_;
-};
-
-}  // namespace
+namespace {}  // namespace
 
 void list_settings(Settings& all, LmOptions& options) {
   all.add("train.batch_tokens", options.batch_tokens, kDecidesWeights);
@@ -75,8 +51,15 @@ std::vector<Field> LmTask::fields() const {
 }
 
 std::unique_ptr<BatchStream> LmTask::batches(uint64_t seed, data::CursorState from) const {
-  return std::make_unique<LmBatches>(inputs_.train, inputs_.config.max_positions,
-                                     inputs_.options.batch_tokens, seed, from);
+  return stream_of(data::WindowCursor(inputs_.train, inputs_.config.max_positions,
+                                      inputs_.options.batch_tokens, seed, from),
+                   [this](const std::vector<data::TokenWindow>& windows) {
+                     auto batch = std::make_unique<LmBatch>();
+                     batch->rows = data::window_rows(inputs_.train, windows);
+                     const int64_t labels = std::ssize(batch->rows.labels);
+                     batch->size = {.items = std::ssize(windows), .units = labels, .labels = labels};
+                     return batch;
+                   });
 }
 
 BatchLoss LmTask::loss(const Batch& batch, const BatchSize& step, nn::ForwardContext& context) const {

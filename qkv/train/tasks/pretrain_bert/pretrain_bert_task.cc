@@ -15,33 +15,6 @@
 namespace qkv::train {
 namespace {
 
-class PretrainBertBatches : public BatchStream {
- public:
-  PretrainBertBatches(const PretrainBertTask::Inputs& inputs, uint64_t seed, data::CursorState from)
-      : inputs_(inputs),
-        seed_(seed),
-        cursor_(inputs.train, inputs.options.segment_options(), inputs.options.length_warmup,
-                inputs.options.batch_tokens, seed, from) {}
-
-  std::unique_ptr<Batch> next() override {
-    const data::SegmentBatch chosen = cursor_.next();
-    auto batch = std::make_unique<PretrainBertBatch>();
-    batch->rows =
-        data::make_rows(inputs_.train, chosen, inputs_.tokenizer.vocabulary, inputs_.options.masking, seed_);
-    batch->size = {
-        .items = std::ssize(chosen.items), .units = chosen.cost, .labels = std::ssize(batch->rows.labels)};
-    return batch;
-  }
-  data::CursorState state() const override { return cursor_.state(); }
-  int64_t batches_in_epoch() const override { return cursor_.batches_in_epoch(); }
-  int64_t warmup_batches() const override { return cursor_.warmup_batches(); }
-
- private:
-  const PretrainBertTask::Inputs& inputs_;
-  uint64_t seed_;
-  data::SegmentCursor cursor_;
-};
-
 Tensor list(const std::vector<int32_t>& values) { return Tensor::from(values, {std::ssize(values)}); }
 
 }  // namespace
@@ -108,7 +81,18 @@ std::vector<Field> PretrainBertTask::fields() const {
 }
 
 std::unique_ptr<BatchStream> PretrainBertTask::batches(uint64_t seed, data::CursorState from) const {
-  return std::make_unique<PretrainBertBatches>(inputs_, seed, from);
+  const PretrainBertOptions& options = inputs_.options;
+  return stream_of(data::SegmentCursor(inputs_.train, options.segment_options(), options.length_warmup,
+                                       options.batch_tokens, seed, from),
+                   [this, seed](const data::SegmentBatch& chosen) {
+                     auto batch = std::make_unique<PretrainBertBatch>();
+                     batch->rows = data::make_rows(inputs_.train, chosen, inputs_.tokenizer.vocabulary,
+                                                   inputs_.options.masking, seed);
+                     batch->size = {.items = std::ssize(chosen.items),
+                                    .units = chosen.cost,
+                                    .labels = std::ssize(batch->rows.labels)};
+                     return batch;
+                   });
 }
 
 BatchLoss PretrainBertTask::loss(const Batch& batch, const BatchSize& step,

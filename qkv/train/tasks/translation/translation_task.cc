@@ -17,31 +17,6 @@ namespace {
 
 constexpr const char* kGenerationFile = "generation_config.json";
 
-class TranslationBatches : public BatchStream {
- public:
-  TranslationBatches(const data::TokenStore& store, const data::BatchOptions& options, data::CursorState from,
-                     text::SpecialIds special)
-      : store_(store),
-        cursor_(data::pair_costs(store), options, from, data::target_lengths(store)),
-        special_(special) {}
-
-  std::unique_ptr<Batch> next() override {
-    const data::Batch pairs = cursor_.next();
-    auto batch = std::make_unique<TranslationBatch>();
-    batch->rows = data::make_rows(store_, pairs.items, special_);
-    batch->size = {
-        .items = std::ssize(pairs.items), .units = pairs.cost, .labels = batch->rows.labels.tokens()};
-    return batch;
-  }
-  data::CursorState state() const override { return cursor_.state(); }
-  int64_t batches_in_epoch() const override { return cursor_.batches_in_epoch(); }
-
- private:
-  const data::TokenStore& store_;
-  data::BatchCursor cursor_;
-  text::SpecialIds special_;
-};
-
 }  // namespace
 
 void list_settings(Settings& all, TranslationOptions& o) {
@@ -111,7 +86,15 @@ std::vector<Field> TranslationTask::fields() const {
 std::unique_ptr<BatchStream> TranslationTask::batches(uint64_t seed, data::CursorState from) const {
   const data::BatchOptions options{
       .budget = inputs_.options.batch_tokens, .window = inputs_.options.sort_window, .seed = seed};
-  return std::make_unique<TranslationBatches>(inputs_.train, options, from, special_);
+  return stream_of(
+      data::BatchCursor(data::pair_costs(inputs_.train), options, from, data::target_lengths(inputs_.train)),
+      [this](const data::Batch& pairs) {
+        auto batch = std::make_unique<TranslationBatch>();
+        batch->rows = data::make_rows(inputs_.train, pairs.items, special_);
+        batch->size = {
+            .items = std::ssize(pairs.items), .units = pairs.cost, .labels = batch->rows.labels.tokens()};
+        return batch;
+      });
 }
 
 BatchLoss TranslationTask::loss(const Batch& batch, const BatchSize& step,
