@@ -119,7 +119,7 @@ void require_commands(const CLI::App& program, const std::vector<std::string>& a
       const CLI::Option* option = app->get_option_no_throw(word.substr(0, word.find('=')));
       if (option == nullptr) throw usage_error(*app, message_of_no_option(*app, word));
       if (option == app->get_help_ptr() || option == app->get_version_ptr()) return;
-      if (option->get_type_size() != 0 && word.find('=') == word.npos) ++i;  // its value
+      if (option->get_items_expected_max() != 0 && word.find('=') == word.npos) ++i;  // its value
       continue;
     }
     const CLI::App* command = command_named(*app, word);

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -14,6 +16,8 @@
 #include "tests/support/scratch.h"
 
 namespace qkv::testing {
+
+using Arguments = std::vector<std::string>;
 
 struct Outcome {
   int status = -1;  // the exit status; 128 + signal if killed by one
@@ -56,13 +60,59 @@ inline size_t count_lines_of(const std::string& text) {
   return static_cast<size_t>(std::count(text.begin(), text.end(), '\n'));
 }
 
-// Expects failure with this status, nothing on stdout, and a single message that contains all parts.
+inline Arguments plus(Arguments arguments, const Arguments& more) {
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+inline void expect_parts(const std::string& text, const std::vector<std::string>& parts) {
+  for (const std::string& part : parts)
+    EXPECT_NE(text.find(part), std::string::npos) << "expected \"" << part << "\" in: " << text;
+}
+
+// Expects failure with this status, nothing on stdout, and a message that contains all parts.
 inline void expect_failure(const Outcome& outcome, int status, const std::vector<std::string>& parts) {
   EXPECT_EQ(outcome.status, status) << outcome.err;
   EXPECT_EQ(outcome.out, "");
-  for (const std::string& part : parts) {
-    EXPECT_NE(outcome.err.find(part), std::string::npos) << "expected \"" << part << "\" in: " << outcome.err;
-  }
+  expect_parts(outcome.err, parts);
 }
+
+// Command lines as one string, whose words are separated by a space. "@" stands for a folder of the test.
+class CommandTest : public ::testing::Test {
+ protected:
+  Arguments words(const std::string& line) const {
+    Arguments arguments;
+    std::istringstream stream(line);
+    for (std::string word; stream >> word;) {
+      if (const size_t at = word.find('@'); at != word.npos) word.replace(at, 1, scratch_.path().string());
+      arguments.push_back(word);
+    }
+    return arguments;
+  }
+  std::string path(const std::string& name) const { return (scratch_ / name).string(); }
+  std::string content(const std::string& name) const { return read_file(scratch_ / name); }
+  nlohmann::json json_file(const std::string& name) const { return nlohmann::json::parse(content(name)); }
+
+  Outcome run(const std::string& line, const RunOptions& options = {}) const {
+    return run_qkv(words(line), options);
+  }
+  // stdout of a command that must succeed.
+  std::string output(const std::string& line, const std::string& input = {}) const {
+    const Outcome outcome = run(line, {.input = input});
+    EXPECT_EQ(outcome.status, 0) << line << ": " << outcome.err;
+    return outcome.out;
+  }
+  // Its JSON.
+  nlohmann::json result(const std::string& line) const {
+    const std::string text = output(line + " --json");
+    return text.empty() ? nlohmann::json() : nlohmann::json::parse(text);
+  }
+  void expect_refused(const std::string& line, int status, const std::vector<std::string>& parts) const {
+    SCOPED_TRACE(line);
+    expect_failure(run(line), status, parts);
+  }
+
+  Scratch scratch_;
+};
 
 }  // namespace qkv::testing

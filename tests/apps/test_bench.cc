@@ -19,7 +19,14 @@ TEST(Bench, MeasuresLimitsAndKernels) {
     EXPECT_GT(kernel["seconds"], 0.0);
     EXPECT_GE(kernel["calls"], 3);
     EXPECT_GT(kernel["bytes"], 0) << kernel;
-    EXPECT_EQ(kernel.contains("of_peak"), kernel["macs"] > 0) << kernel;
+    ASSERT_EQ(kernel.contains("of_peak"), kernel["macs"] > 0) << kernel;
+    if (!kernel.contains("of_peak")) continue;
+    EXPECT_GT(kernel["of_peak"], 0.0) << kernel;
+    // The peak is that of f32, and varies on a busy machine.
+    const std::string kind = kernel["kernel"];
+    if (!kind.ends_with("int8") && !kind.ends_with("bf16")) {
+      EXPECT_LT(kernel["of_peak"], 2) << kernel;
+    }
   }
   for (const char* name :
        {"linear, packed", "linear, f32", "weight gradient", "attention", "attention backward", "Adam",
@@ -30,12 +37,11 @@ TEST(Bench, MeasuresLimitsAndKernels) {
   EXPECT_EQ(report["kernels"][0]["bytes"], 4 * (2048 * 512 + 512 * 512 + 2048 * 512));
 }
 
-TEST(Bench, PrintsATable) {
-  const Outcome outcome = run_qkv({"bench", "--seconds", "0.0001", "--threads", "1"});
-  ASSERT_EQ(outcome.status, 0) << outcome.err;
-  for (const char* part :
-       {"multiply-add peak", "GFLOP/s", "of bandwidth", "2048 x 512 x 512", "causal", " %"})
-    EXPECT_NE(outcome.out.find(part), std::string::npos) << part;
+TEST(Bench, InterruptedPrintsATableOfTheResultsSoFar) {
+  const Outcome outcome =
+      run_qkv({"bench", "--threads", "1"}, {.environment = "timeout --preserve-status --signal=INT 1"});
+  EXPECT_EQ(outcome.status, 128 + 2) << outcome.err;
+  expect_parts(outcome.out, {"multiply-add peak", "GFLOP/s", "of bandwidth", "kernel"});
   EXPECT_EQ(outcome.out.find('\033'), std::string::npos) << "colour in a file";
   expect_failure(run_qkv({"bench", "--seconds", "0"}), 2, {"seconds", "found 0"});
 }

@@ -180,6 +180,9 @@ TEST(CommandLine, SuggestsWhatWasMeant) {
          "expected a command of qkv evaluate, found 'tga'; did you mean 'tag'?");
   expect({"train", "--max-steps", "3", "imge", "--out", "embed"},
          "expected a command of qkv train, found 'imge'; did you mean 'image'?");
+  // A flag has no value that could hide the option after it.
+  expect({"train", "--quiet", "--max-steps", "3", "imge"},
+         "expected a command of qkv train, found 'imge'; did you mean 'image'?");
   expect({"--confg", "file", "demo"}, "expected an option of qkv, found --confg; did you mean '--config'?");
   expect({"train", "translaton"},
          "expected a command of qkv train, found 'translaton'; did you mean 'translation'?");
