@@ -16,16 +16,6 @@
 namespace qkv::serve {
 namespace {
 
-// The pipeline, if the model has its head.
-template <class Pipeline, class Model>
-std::optional<Pipeline> if_supported(const Model& model) {
-  try {
-    return Pipeline(model);
-  } catch (const UsageError&) {
-    return std::nullopt;
-  }
-}
-
 // ISO 639-2 codes of Marian's folders as the two-letter codes that clients use.
 std::string two_letters(const std::string& code) {
   using Pair = std::pair<std::string_view, const char*>;
@@ -67,19 +57,28 @@ struct Opener {
     tasks = {"embed", "attention"};
     pipelines.embedder.emplace(model);
     pipelines.embed_options = pipelines.embedder->default_options();
-    pipelines.classifier = if_supported<qkv::pipelines::TextClassifier>(model);
-    if (pipelines.classifier) tasks.emplace_back("classify");
-    pipelines.tagger = if_supported<qkv::pipelines::TokenTagger>(model);
-    if (pipelines.tagger) tasks.emplace_back("tag");
-    pipelines.mask_filler = if_supported<qkv::pipelines::MaskFiller>(model);
-    if (pipelines.mask_filler) tasks.emplace_back("fill-mask");
+    const models::TextEncoderConfig& config = model->model->config();
+    if (config.labelled == models::ClassificationTarget::texts) {
+      pipelines.classifier.emplace(model);
+      tasks.emplace_back("classify");
+    }
+    if (config.labelled == models::ClassificationTarget::tokens) {
+      pipelines.tagger.emplace(model);
+      tasks.emplace_back("tag");
+    }
+    if (config.masked_language && model->tokenizer.special_tokens().mask) {
+      pipelines.mask_filler.emplace(model);
+      tasks.emplace_back("fill-mask");
+    }
   }
   void operator()(const std::shared_ptr<const qkv::pipelines::LoadedImageEncoder>& model) const {
     kind = "image";
     tasks = {"embed-image", "attention-image"};
     pipelines.image_embedder.emplace(model);
-    pipelines.image_classifier = if_supported<qkv::pipelines::ImageClassifier>(model);
-    if (pipelines.image_classifier) tasks.emplace_back("classify-image");
+    if (!model->model->config().labels.empty()) {
+      pipelines.image_classifier.emplace(model);
+      tasks.emplace_back("classify-image");
+    }
   }
 };
 
