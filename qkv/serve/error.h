@@ -1,5 +1,5 @@
 #pragma once
-// Errors that a client is told, with their HTTP status.
+// Errors with the HTTP status that clients receive.
 
 #include <string>
 #include <utility>
@@ -34,7 +34,7 @@ class DeadlineExceeded : public HttpError {
       : HttpError(504, "the deadline passed before the result", "timeout_error", "deadline_exceeded") {}
 };
 
-// The client has left: nobody sees this answer.
+// The client disconnected; the response is discarded.
 class Cancelled : public HttpError {
  public:
   Cancelled() : HttpError(499, "the client has left", "cancelled", "cancelled") {}

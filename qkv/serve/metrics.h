@@ -1,5 +1,5 @@
 #pragma once
-// Figures of a server in Prometheus' text format, version 0.0.4.
+// Metrics of a server in Prometheus' text format, version 0.0.4.
 
 #include <array>
 #include <cstdint>

@@ -14,7 +14,7 @@
 namespace qkv::serve {
 namespace {
 
-// What is known of a request before its answer.
+// Request metadata for logs and metrics.
 struct RequestNote {
   std::string route, id, client, method, path;
 };
@@ -39,7 +39,7 @@ std::vector<std::pair<std::string, std::string>> cors_headers(const ServiceOptio
           {"Access-Control-Expose-Headers", "X-Request-Id, Retry-After"}};
 }
 
-// Counts and logs the answer when it is complete, and adds what all answers have.
+// Counts and logs a response when it is complete, and adds the common headers.
 class CountedReply : public Reply {
  public:
   CountedReply(ReplyHandle reply, RequestMetrics& metrics, const ServiceOptions& options, RequestNote note)
@@ -54,7 +54,7 @@ class CountedReply : public Reply {
   bool send(HttpResponse response) override {
     bytes_ += std::ssize(response.body);
     add_headers(response);
-    // Before it is sent: a client that has its answer sees it in the metrics.
+    // Count before sending, so that the metrics include every response a client has received.
     if (!reply_->closed()) count(response.status);
     return reply_->send(std::move(response));
   }
@@ -126,7 +126,7 @@ bool matches(const char* route, std::string_view path) {
   return path.starts_with(stem) && path.size() > stem.size() && path.find('/', stem.size()) == path.npos;
 }
 
-// What a page may send: what it asks for, if that is names of fields.
+// Echoes the requested header names if they are well-formed.
 std::string allowed_headers(std::string_view asked) {
   const bool names = !asked.empty() && std::ranges::all_of(asked, [](char letter) {
     return (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') ||
@@ -193,7 +193,7 @@ void Service::handle(HttpRequest request, ReplyHandle reply) {
   const std::string asked_headers(request.header("Access-Control-Request-Headers"));
   const bool known =
       std::ranges::any_of(options_.keys, [&](const std::string& one) { return equal_keys(one, key); });
-  // Clients with keys share fairly by key, others by address: a key that nobody checks could be invented.
+  // Fair sharing is by valid key, else by address: clients could invent unchecked keys.
   const std::string client = known ? concat("key ", key) : request.peer;
   std::string logged_client = request.peer;
   if (known && key.size() > 8) logged_client += concat(", key ", key.substr(0, 4), "...");
@@ -252,7 +252,7 @@ void Service::reload_later(std::function<void(const std::exception_ptr& error)> 
       } catch (...) {
         error = std::current_exception();
       }
-      reloading_ = false;  // who has the answer may ask again
+      reloading_ = false;  // cleared before replying, so that a client can retry at once
       done(error);
     });
   } catch (...) {
@@ -299,37 +299,37 @@ std::string Service::metrics() const {
   text.family("qkv_reloads_total", "counter", "Successful reloads of the models.");
   text.sample({}, static_cast<double>(reloads_));
 
-  struct Figure {
+  struct Metric {
     const char* name;
     const char* type;
     const char* help;
     const std::atomic<int64_t> WorkerCounters::*value;
   };
-  static constexpr std::array kFigures{
-      Figure{"qkv_queue_requests", "gauge", "Requests that wait for a worker.", &WorkerCounters::waiting},
-      Figure{"qkv_running_requests", "gauge", "Requests that a worker computes.", &WorkerCounters::running},
-      Figure{"qkv_done_total", "counter", "Requests computed.", &WorkerCounters::done},
-      Figure{"qkv_cancelled_total", "counter", "Requests dropped because the client left.",
+  static constexpr std::array kMetrics{
+      Metric{"qkv_queue_requests", "gauge", "Requests that wait for a worker.", &WorkerCounters::waiting},
+      Metric{"qkv_running_requests", "gauge", "Requests that a worker computes.", &WorkerCounters::running},
+      Metric{"qkv_done_total", "counter", "Requests computed.", &WorkerCounters::done},
+      Metric{"qkv_cancelled_total", "counter", "Requests dropped because the client left.",
              &WorkerCounters::cancelled},
-      Figure{"qkv_failed_total", "counter", "Requests that ended in an error.", &WorkerCounters::failed},
-      Figure{"qkv_expired_total", "counter", "Requests whose deadline passed.", &WorkerCounters::expired},
-      Figure{"qkv_refused_total", "counter", "Requests refused because the queue was full.",
+      Metric{"qkv_failed_total", "counter", "Requests that ended in an error.", &WorkerCounters::failed},
+      Metric{"qkv_expired_total", "counter", "Requests whose deadline passed.", &WorkerCounters::expired},
+      Metric{"qkv_refused_total", "counter", "Requests refused because the queue was full.",
              &WorkerCounters::refused},
-      Figure{"qkv_steps_total", "counter", "Engine steps, or batches of an encoder.", &WorkerCounters::steps},
-      Figure{"qkv_step_rows_total", "counter", "Hypotheses or texts in all steps.", &WorkerCounters::rows},
-      Figure{"qkv_step_rows_max", "gauge", "Most hypotheses or texts in one step.",
+      Metric{"qkv_steps_total", "counter", "Engine steps, or batches of an encoder.", &WorkerCounters::steps},
+      Metric{"qkv_step_rows_total", "counter", "Hypotheses or texts in all steps.", &WorkerCounters::rows},
+      Metric{"qkv_step_rows_max", "gauge", "Most hypotheses or texts in one step.",
              &WorkerCounters::most_rows},
-      Figure{"qkv_input_tokens_total", "counter", "Tokens read.", &WorkerCounters::tokens_in},
-      Figure{"qkv_output_tokens_total", "counter", "Tokens written.", &WorkerCounters::tokens_out},
-      Figure{"qkv_cache_reserved_bytes", "gauge", "Memory that running requests may come to need.",
+      Metric{"qkv_input_tokens_total", "counter", "Tokens read.", &WorkerCounters::tokens_in},
+      Metric{"qkv_output_tokens_total", "counter", "Tokens written.", &WorkerCounters::tokens_out},
+      Metric{"qkv_cache_reserved_bytes", "gauge", "Memory that running requests may come to need.",
              &WorkerCounters::reserved_bytes}};
   const std::vector<ModelHandle> all = models_.all();
-  for (const Figure& figure : kFigures) {
-    text.family(figure.name, figure.type, figure.help);
+  for (const Metric& metric : kMetrics) {
+    text.family(metric.name, metric.type, metric.help);
     for (const ModelHandle& model : all) {
       model->for_each_worker([&](const char* worker, const WorkerCounters& counters) {
         text.sample({{"model", model->name()}, {"worker", worker}},
-                    static_cast<double>(counters.*figure.value));
+                    static_cast<double>(counters.*metric.value));
       });
     }
   }

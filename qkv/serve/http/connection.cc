@@ -369,7 +369,7 @@ void Connection::write_more() {
              });
 }
 
-// Everything that was to be written has been.
+// All output has been written.
 void Connection::written() {
   if (!answer_complete_) return;
   if (phase_ == Phase::lingering) return linger();
@@ -388,7 +388,7 @@ void Connection::next_request() {
   waits_idle_ = true;
   wait_at_most(core_->options.idle_timeout);
   if (buffer_.size() > 0) {
-    // Not from here, as a client's many small requests would nest.
+    // Post: pipelined requests would recurse.
     asio::post(core_->io, [self = shared_from_this()] {
       if (self->phase_ == Phase::idle) self->take_bytes();
     });

@@ -200,7 +200,7 @@ class HttpServer::Impl {
     acceptor_.async_accept([this](const error_code& error, tcp::socket socket) {
       if (!acceptor_.is_open()) return;
       if (error) {
-        // Such as no file descriptors left: others may be closed soon.
+        // For example out of file descriptors: retry after a pause.
         pause_.expires_after(std::chrono::milliseconds(100));
         pause_.async_wait([this](const error_code& cancelled) {
           if (!cancelled && acceptor_.is_open()) accept();
@@ -216,7 +216,7 @@ class HttpServer::Impl {
     ++core_->accepted;
     error_code error;
     const tcp::endpoint remote = socket.remote_endpoint(error);
-    if (error) return;  // it has left
+    if (error) return;  // already disconnected
     socket.set_option(tcp::no_delay(true), error);
     const std::string peer = remote.address().to_string();
     const bool too_many = std::ssize(core_->connections) >= core_->options.connections;

@@ -14,8 +14,6 @@
 namespace qkv::serve {
 namespace {
 
-using CompletionJson = nlohmann::ordered_json;
-
 // A choice while it grows. Its texts and tokens arrive on the worker's thread.
 struct Choice {
   explicit Choice(const std::vector<std::string>& stop_texts) : stops(stop_texts) {}
@@ -38,10 +36,10 @@ int64_t letters_of(std::string_view text) {
                                [](char byte) { return (static_cast<unsigned char>(byte) & 0xc0) != 0x80; });
 }
 
-class Completing {
+class CompletionHandler {
  public:
-  Completing(ModelHandle model, ExchangeHandle exchange, std::span<const pipelines::Prompt> prompts,
-             CompletionOptions options)
+  CompletionHandler(ModelHandle model, ExchangeHandle exchange, std::span<const pipelines::Prompt> prompts,
+                    CompletionOptions options)
       : model_(std::move(model)), exchange_(std::move(exchange)), options_(std::move(options)) {
     const bool is_list = prompts.size() > 1;
     const CallHandle call = exchange_->call(model_);
@@ -60,7 +58,7 @@ class Completing {
     }
   }
 
-  static void run(const std::shared_ptr<Completing>& self) {
+  static void run(const std::shared_ptr<CompletionHandler>& self) {
     for (size_t i = 0; i < self->prompts_.size(); ++i) {
       Choice& choice = self->choices_[i];
       const std::vector<int32_t>& ids = self->prompts_[i].ids;
@@ -106,7 +104,7 @@ class Completing {
   void note(Choice& choice, const search::NewToken& token) const {
     if (tokenizer().is_special(token.id)) return;
     std::string text = text_after(choice.last_id, token.id);
-    CompletionJson top = CompletionJson::object();
+    ResponseJson top = ResponseJson::object();
     for (const search::TokenProbability& one : token.top) {
       std::string other = text_after(choice.last_id, one.id);
       // Special tokens have no text; two tokens may have the same.
@@ -123,9 +121,9 @@ class Completing {
   }
 
   // The choice's text since the last event, as the JSON of a choice.
-  CompletionJson take(size_t i, const char* finish_reason) {
+  ResponseJson take(size_t i, const char* finish_reason) {
     Choice& choice = choices_[i];
-    CompletionJson logprobs;
+    ResponseJson logprobs;
     if (options_.logprobs) {
       logprobs = {{"tokens", std::exchange(choice.tokens, {})},
                   {"token_logprobs", std::exchange(choice.log_probabilities, {})},
@@ -135,18 +133,18 @@ class Completing {
     return {{"text", std::exchange(choice.text, {})},
             {"index", i},
             {"logprobs", std::move(logprobs)},
-            {"finish_reason", finish_reason ? CompletionJson(finish_reason) : CompletionJson(nullptr)}};
+            {"finish_reason", finish_reason ? ResponseJson(finish_reason) : ResponseJson(nullptr)}};
   }
 
-  CompletionJson object(CompletionJson choices) const {
+  ResponseJson object(ResponseJson choices) const {
     return {{"id", concat("cmpl-", exchange_->request_id())},
             {"object", "text_completion"},
             {"created", created_},
             {"model", options_.model},
             {"choices", std::move(choices)}};
   }
-  CompletionJson chunk(size_t i, const char* finish_reason) {
-    return object(CompletionJson::array({take(i, finish_reason)}));
+  ResponseJson chunk(size_t i, const char* finish_reason) {
+    return object(ResponseJson::array({take(i, finish_reason)}));
   }
 
   const char* finish_reason(size_t i, const pipelines::Generated& result) {
@@ -163,10 +161,9 @@ class Completing {
   }
 
   void finish(const std::vector<pipelines::Generated>& results, const std::exception_ptr& error) {
-    try {
-      if (error) std::rethrow_exception(error);
+    exchange_->answer(error, [&] {
       int64_t prompt_tokens = 0, new_tokens = 0;
-      CompletionJson choices = CompletionJson::array();
+      ResponseJson choices = ResponseJson::array();
       for (size_t i = 0; i < results.size(); ++i) {
         require_result(results[i].error, "prompt", i / options_.choices, results.size() > options_.choices);
         const search::Hypothesis& hypothesis = results[i].completions.at(0).hypothesis;
@@ -179,28 +176,22 @@ class Completing {
           choices.push_back(take(i, finish_reason(i, results[i])));
         }
       }
-      const CompletionJson usage{{"prompt_tokens", prompt_tokens},
-                                 {"completion_tokens", new_tokens},
-                                 {"total_tokens", prompt_tokens + new_tokens}};
+      const ResponseJson usage{{"prompt_tokens", prompt_tokens},
+                               {"completion_tokens", new_tokens},
+                               {"total_tokens", prompt_tokens + new_tokens}};
       if (options_.stream) {
         if (options_.stream_usage) {
-          CompletionJson last = object(CompletionJson::array());
+          ResponseJson last = object(ResponseJson::array());
           last["usage"] = usage;
           exchange_->event(dump(last));
         }
         exchange_->event("[DONE]");
         return exchange_->end_events();
       }
-      CompletionJson whole = object(std::move(choices));
+      ResponseJson whole = object(std::move(choices));
       whole["usage"] = usage;
       exchange_->send_json(dump(whole));
-    } catch (...) {
-      exchange_->fail(std::current_exception());
-    }
-  }
-
-  static std::string dump(const CompletionJson& object) {
-    return object.dump(-1, ' ', false, CompletionJson::error_handler_t::replace);
+    });
   }
 
   ModelHandle model_;
@@ -218,7 +209,7 @@ class Completing {
 
 void complete(const ModelHandle& model, const ExchangeHandle& exchange,
               std::span<const pipelines::Prompt> prompts, CompletionOptions options) {
-  Completing::run(std::make_shared<Completing>(model, exchange, prompts, std::move(options)));
+  CompletionHandler::run(std::make_shared<CompletionHandler>(model, exchange, prompts, std::move(options)));
 }
 
 }  // namespace qkv::serve

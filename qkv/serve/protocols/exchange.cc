@@ -6,7 +6,7 @@
 namespace qkv::serve {
 namespace {
 
-// From the deadline to the answer without the worker's.
+// Grace period before the exchange itself answers 504.
 constexpr std::chrono::milliseconds kDeadlineGrace{50};
 
 }  // namespace
@@ -46,7 +46,7 @@ CallHandle Exchange::call(const ModelHandle& model) {
   reply_->on_closed([weak = std::weak_ptr<Call>(call_)] {
     if (const CallHandle call = weak.lock()) call->cancel();
   });
-  // Workers see a deadline between steps. Work that has no steps, or waits for such, is answered here.
+  // Workers check deadlines between steps. This timer covers work without steps.
   reply_->at(deadline_ + kDeadlineGrace, [weak = weak_from_this()] {
     const ExchangeHandle self = weak.lock();
     if (!self) return;

@@ -21,7 +21,7 @@ using ExchangeHandle = std::shared_ptr<Exchange>;
 // A protocol's JSON for an error.
 using ErrorShape = std::string (*)(const HttpError& error);
 
-// What any exception means to a client: 400 for input that the library refuses, 503 for memory that ran out,
+// Maps an exception to an HTTP error: 400 for input that the library refuses, 503 for memory that ran out,
 // 500 for anything else.
 HttpError as_http_error(const std::exception_ptr& error);
 
@@ -44,6 +44,16 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   void send(HttpResponse response);
   void send_json(std::string body, int status = 200);
   void fail(const std::exception_ptr& error);
+  // Sends the error, if there is one, or runs `respond` and sends the error that it throws.
+  template <class Respond>
+  void answer(const std::exception_ptr& error, const Respond& respond) {
+    try {
+      if (error) std::rethrow_exception(error);
+      respond();
+    } catch (...) {
+      fail(std::current_exception());
+    }
+  }
 
   // Server-sent events: the first begins the answer. Data without line breaks, such as JSON. An event for a
   // client that has left cancels its calls.

@@ -61,9 +61,9 @@ std::vector<std::string> Fields::texts(const std::string& name, bool* is_list) {
   if (is_list) *is_list = value->is_array();
   if (value->is_string()) return {value->string()};
   if (!value->is_array()) value->fail("a text or a list of texts");
-  if (value->size() > kMostTexts) {
+  if (value->size() > kMaxTexts) {
     throw HttpError(
-        400, concat("request: ", name, ": expected at most ", kMostTexts, " texts, found ", value->size()));
+        400, concat("request: ", name, ": expected at most ", kMaxTexts, " texts, found ", value->size()));
   }
   std::vector<std::string> result;
   for (const JsonValue& item : value->items()) result.push_back(item.string());

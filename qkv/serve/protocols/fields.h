@@ -26,13 +26,13 @@ class Fields {
   bool boolean(const std::string& name, bool otherwise);
   std::optional<int64_t> integer(const std::string& name, int64_t least, int64_t most);
   std::optional<double> number(const std::string& name, double least, double most);
-  // A text or a list of texts, at most kMostTexts. `is_list`, if given: which of the two.
+  // A text or a list of texts, at most kMaxTexts. `is_list`, if given: which of the two.
   std::vector<std::string> texts(const std::string& name, bool* is_list = nullptr);
 
   // Throws HttpError (400) for fields that have not been read, naming them.
   void done() const;
 
-  static constexpr size_t kMostTexts = 2048;
+  static constexpr size_t kMaxTexts = 2048;
 
  private:
   JsonValue object_;

@@ -10,6 +10,10 @@
 
 namespace qkv::serve {
 
+std::string dump(const ResponseJson& object) {
+  return object.dump(-1, ' ', false, ResponseJson::error_handler_t::replace);
+}
+
 std::string json_list(const std::vector<std::string>& values) {
   std::string text = "[";
   for (const std::string& value : values) {

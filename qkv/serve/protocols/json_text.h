@@ -1,6 +1,7 @@
 #pragma once
 // Small parts of the protocols' JSON.
 
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -8,6 +9,11 @@
 #include "qkv/serve/error.h"
 
 namespace qkv::serve {
+
+using ResponseJson = nlohmann::ordered_json;
+
+// The object as text, with U+FFFD in place of invalid UTF-8.
+std::string dump(const ResponseJson& object);
 
 // A list of JSON values that are text already: [a, b].
 std::string json_list(const std::vector<std::string>& values);

@@ -17,11 +17,7 @@
 namespace qkv::serve {
 namespace {
 
-using LibreJson = nlohmann::ordered_json;
-
-std::string libre_error(const HttpError& error) {
-  return LibreJson{{"error", error.what()}}.dump(-1, ' ', false, LibreJson::error_handler_t::replace);
-}
+std::string libre_error(const HttpError& error) { return dump({{"error", error.what()}}); }
 
 std::string language_name(const std::string& code) {
   using Pair = std::pair<std::string_view, const char*>;
@@ -61,10 +57,10 @@ void list_languages(Service& service, const ExchangeHandle& exchange) {
     if (!languages.source.empty() && !languages.target.empty())
       targets[languages.source].push_back(languages.target);
   }
-  LibreJson list = LibreJson::array();
+  ResponseJson list = ResponseJson::array();
   for (const auto& [code, to] : targets)
     list.push_back({{"code", code}, {"name", language_name(code)}, {"targets", to}});
-  exchange->send_json(list.dump(-1, ' ', false, LibreJson::error_handler_t::replace));
+  exchange->send_json(dump(list));
 }
 
 // A form's fields as a JSON object of texts, so that both kinds of bodies are read alike. curl says that JSON
@@ -72,16 +68,16 @@ void list_languages(Service& service, const ExchangeHandle& exchange) {
 std::string json_body(const HttpRequest& request) {
   const size_t first = request.body.find_first_not_of(" \t\r\n");
   if (!is_form(request) || (first != std::string::npos && request.body[first] == '{')) return request.body;
-  LibreJson object = LibreJson::object();
+  ResponseJson object = ResponseJson::object();
   for (const auto& [name, value] : parse_form(request)) {
     const bool number = name == "alternatives" && !value.empty() &&
                         std::ranges::all_of(value, [](char c) { return c >= '0' && c <= '9'; }) &&
                         value.size() < 4;
     if (!valid_utf8(name) || !valid_utf8(value))
       throw HttpError(400, "form: expected UTF-8, found other bytes");
-    object[name] = number ? LibreJson(std::stoi(value)) : LibreJson(value);
+    object[name] = number ? ResponseJson(std::stoi(value)) : ResponseJson(value);
   }
-  return object.dump(-1, ' ', false, LibreJson::error_handler_t::replace);
+  return dump(object);
 }
 
 void translate_libre(Service& service, const ExchangeHandle& exchange) {
@@ -104,23 +100,20 @@ void translate_libre(Service& service, const ExchangeHandle& exchange) {
   translate(*model, exchange->call(model), sources, options,
             [exchange, is_list, alternatives](const std::vector<pipelines::Translation>& results,
                                               const std::exception_ptr& error) {
-              try {
-                if (error) std::rethrow_exception(error);
-                LibreJson found = LibreJson::array(), others = LibreJson::array();
+              exchange->answer(error, [&] {
+                ResponseJson found = ResponseJson::array(), others = ResponseJson::array();
                 for (size_t i = 0; i < results.size(); ++i) {
                   require_result(results[i].error, "q", i, is_list);
                   found.push_back(results[i].text);
-                  LibreJson more = LibreJson::array();
+                  ResponseJson more = ResponseJson::array();
                   for (size_t k = 1; k < results[i].hypotheses.size(); ++k)
                     more.push_back(results[i].hypotheses[k].text);
                   others.push_back(std::move(more));
                 }
-                LibreJson object{{"translatedText", is_list ? found : found.at(0)}};
+                ResponseJson object{{"translatedText", is_list ? found : found.at(0)}};
                 if (alternatives > 0) object["alternatives"] = is_list ? others : others.at(0);
-                exchange->send_json(object.dump(-1, ' ', false, LibreJson::error_handler_t::replace));
-              } catch (...) {
-                exchange->fail(std::current_exception());
-              }
+                exchange->send_json(dump(object));
+              });
             });
 }
 

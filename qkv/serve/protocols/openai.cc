@@ -16,21 +16,15 @@
 namespace qkv::serve {
 namespace {
 
-using OpenaiJson = nlohmann::ordered_json;
-
-std::string dump(const OpenaiJson& object) {
-  return object.dump(-1, ' ', false, OpenaiJson::error_handler_t::replace);
-}
-
-OpenaiJson model_json(const ServedModel& model) {
-  OpenaiJson one{{"id", model.name()}, {"object", "model"},    {"created", model.created()},
-                 {"owned_by", "qkv"},  {"kind", model.kind()}, {"tasks", model.tasks()}};
+ResponseJson model_json(const ServedModel& model) {
+  ResponseJson one{{"id", model.name()}, {"object", "model"},    {"created", model.created()},
+                   {"owned_by", "qkv"},  {"kind", model.kind()}, {"tasks", model.tasks()}};
   if (const auto& filler = model.pipelines().mask_filler) one["mask_token"] = filler->mask_token();
   return one;
 }
 
 void list_models(Service& service, const ExchangeHandle& exchange) {
-  OpenaiJson data = OpenaiJson::array();
+  ResponseJson data = ResponseJson::array();
   for (const ModelHandle& model : service.models().all()) data.push_back(model_json(*model));
   exchange->send_json(dump({{"object", "list"}, {"data", std::move(data)}}));
 }
@@ -93,8 +87,8 @@ std::vector<pipelines::Prompt> prompts_of(const JsonValue& value) {
   if (value.is_string()) return {{.text = value.string()}};
   if (!value.is_array() || value.size() == 0)
     value.fail("a text, a list of texts, a list of token ids or a list of such lists");
-  if (value.size() > Fields::kMostTexts && !value.items().front().is_integer())
-    value.fail(concat("at most ", Fields::kMostTexts, " prompts"));
+  if (value.size() > Fields::kMaxTexts && !value.items().front().is_integer())
+    value.fail(concat("at most ", Fields::kMaxTexts, " prompts"));
   const std::vector<JsonValue> items = value.items();
   if (items.front().is_integer()) return {ids_of(value)};
   std::vector<pipelines::Prompt> prompts;
@@ -128,8 +122,8 @@ void complete(Service& service, const ExchangeHandle& exchange) {
   const auto prompt = fields.find("prompt");
   if (!prompt) throw HttpError(400, "request: expected a field \"prompt\", found none");
   const std::vector<pipelines::Prompt> given = prompts_of(*prompt);
-  if (given.size() * options.choices > Fields::kMostTexts) {
-    throw HttpError(400, concat("n: expected at most ", Fields::kMostTexts, " choices in all, found ",
+  if (given.size() * options.choices > Fields::kMaxTexts) {
+    throw HttpError(400, concat("n: expected at most ", Fields::kMaxTexts, " choices in all, found ",
                                 given.size(), " prompts with ", options.choices, " each"));
   }
   options.echo = fields.boolean("echo", false);
@@ -189,8 +183,7 @@ void embed(Service& service, const ExchangeHandle& exchange) {
       },
       [exchange, model, format, tokens, is_list](const std::vector<pipelines::Embedded>& results,
                                                  const std::exception_ptr& error) {
-        try {
-          if (error) std::rethrow_exception(error);
+        exchange->answer(error, [&] {
           std::vector<std::string> data;
           for (size_t i = 0; i < results.size(); ++i) {
             require_result(results[i].error, "input", i, is_list);
@@ -201,9 +194,7 @@ void embed(Service& service, const ExchangeHandle& exchange) {
           exchange->send_json(concat(R"({"object":"list","data":)", json_list(data), R"(,"model":)",
                                      quoted_json(model->name()), R"(,"usage":{"prompt_tokens":)", *tokens,
                                      R"(,"total_tokens":)", *tokens, "}}"));
-        } catch (...) {
-          exchange->fail(std::current_exception());
-        }
+        });
       });
 }
 
@@ -221,7 +212,7 @@ std::string openai_error(const HttpError& error) {
                 {{"message", error.what()},
                  {"type", error.type},
                  {"param", nullptr},
-                 {"code", error.code.empty() ? OpenaiJson(nullptr) : OpenaiJson(error.code)}}}});
+                 {"code", error.code.empty() ? ResponseJson(nullptr) : ResponseJson(error.code)}}}});
 }
 
 std::vector<Route> openai_routes() {

@@ -1,4 +1,4 @@
-// What operators and browsers ask for: health, readiness, metrics, and the page.
+// Health, readiness, metrics, and the page.
 
 #include "qkv/serve/page.h"
 #include "qkv/serve/protocols/route.h"

@@ -33,14 +33,11 @@ typename Gather<Result>::Done sender(const ExchangeHandle& exchange, const Model
                                      const char* key, const ToJson& to_text) {
   return
       [exchange, model, key, to_text](const std::vector<Result>& results, const std::exception_ptr& error) {
-        try {
-          if (error) std::rethrow_exception(error);
+        exchange->answer(error, [&] {
           std::vector<std::string> objects;
           for (const Result& result : results) objects.push_back(to_text(result));
           exchange->send_json(results_json(*model, key, objects));
-        } catch (...) {
-          exchange->fail(std::current_exception());
-        }
+        });
       };
 }
 
@@ -160,15 +157,12 @@ void translate_own(Service& service, const ExchangeHandle& exchange) {
   translate(*model, exchange->call(model), sources, options,
             [exchange, model, stream, to_text](const std::vector<pipelines::Translation>& results,
                                                const std::exception_ptr& error) {
-              try {
-                if (error) std::rethrow_exception(error);
+              exchange->answer(error, [&] {
                 stream->finish(results.at(0).text);
                 exchange->event(concat(R"({"done":true,"translations":[)", to_text(results.at(0)), "]}"));
                 exchange->event("[DONE]");
                 exchange->end_events();
-              } catch (...) {
-                exchange->fail(std::current_exception());
-              }
+              });
             });
 }
 
@@ -234,7 +228,7 @@ void run_serially(const ModelHandle& model, const ExchangeHandle& exchange,
        .on_failed = [exchange](const std::exception_ptr& error) { exchange->fail(error); }});
 }
 
-// Texts, between which a client that has left and the deadline are noticed.
+// Texts between two checks for disconnection and deadline.
 constexpr size_t kScoredTogether = 8;
 
 void score(Service& service, const ExchangeHandle& exchange) {

@@ -18,18 +18,12 @@
 namespace qkv::serve {
 namespace {
 
-using TeiJson = nlohmann::ordered_json;
-
-std::string tei_dump(const TeiJson& object) {
-  return object.dump(-1, ' ', false, TeiJson::error_handler_t::replace);
-}
-
 std::string tei_error(const HttpError& error) {
   const char* type = error.status == 429   ? "Overloaded"
                      : error.status == 503 ? "Unhealthy"
                      : error.status < 500  ? "Validation"
                                            : "Backend";
-  return tei_dump({{"error", error.what()}, {"error_type", type}});
+  return dump({{"error", error.what()}, {"error_type", type}});
 }
 
 // Fields that qkv has in one form only: "truncate", which then cuts on the right.
@@ -64,22 +58,19 @@ void embed_tei(Service& service, const ExchangeHandle& exchange) {
         return pipelines.embedder->finish(request, hidden);
       },
       [exchange, is_list](const std::vector<pipelines::Embedded>& results, const std::exception_ptr& error) {
-        try {
-          if (error) std::rethrow_exception(error);
+        exchange->answer(error, [&] {
           std::vector<std::string> vectors;
           for (size_t i = 0; i < results.size(); ++i) {
             require_result(results[i].error, "inputs", i, is_list);
             vectors.push_back(json_floats(results[i].values));
           }
           exchange->send_json(json_list(vectors));
-        } catch (...) {
-          exchange->fail(std::current_exception());
-        }
+        });
       });
 }
 
-TeiJson labels_json(const pipelines::Classified& classified, size_t top) {
-  TeiJson labels = TeiJson::array();
+ResponseJson labels_json(const pipelines::Classified& classified, size_t top) {
+  ResponseJson labels = ResponseJson::array();
   for (const pipelines::LabelProbability& one : classified.labels) {
     if (labels.size() == top) break;
     labels.push_back({{"label", one.label}, {"score", decimal(one.probability)}});
@@ -110,7 +101,7 @@ std::vector<ClassifierInput> predict_inputs(const JsonValue& value, bool& is_lis
   if (value.is_string()) return {one(value)};
   if (!value.is_array() || value.size() == 0)
     value.fail("a text, a pair of texts [a, b], or a list of lists of one or two texts");
-  if (value.size() > Fields::kMostTexts) value.fail(concat("at most ", Fields::kMostTexts, " inputs"));
+  if (value.size() > Fields::kMaxTexts) value.fail(concat("at most ", Fields::kMaxTexts, " inputs"));
   const std::vector<JsonValue> items = value.items();
   is_list = items.front().is_array();
   if (!is_list) return {one(value)};
@@ -168,17 +159,14 @@ void predict(Service& service, const ExchangeHandle& exchange) {
   classify_inputs(model, exchange, inputs,
                   [exchange, is_list, top](const std::vector<pipelines::Classified>& results,
                                            const std::exception_ptr& error) {
-                    try {
-                      if (error) std::rethrow_exception(error);
-                      TeiJson all = TeiJson::array();
+                    exchange->answer(error, [&] {
+                      ResponseJson all = ResponseJson::array();
                       for (size_t i = 0; i < results.size(); ++i) {
                         require_result(results[i].error, "inputs", i, is_list);
                         all.push_back(labels_json(results[i], top));
                       }
-                      exchange->send_json(tei_dump(is_list ? all : all.at(0)));
-                    } catch (...) {
-                      exchange->fail(std::current_exception());
-                    }
+                      exchange->send_json(dump(is_list ? all : all.at(0)));
+                    });
                   });
 }
 
@@ -208,24 +196,21 @@ void rerank(Service& service, const ExchangeHandle& exchange) {
   classify_inputs(model, exchange, inputs,
                   [exchange, return_text, texts](const std::vector<pipelines::Classified>& results,
                                                  const std::exception_ptr& error) {
-                    try {
-                      if (error) std::rethrow_exception(error);
+                    exchange->answer(error, [&] {
                       std::vector<std::pair<float, size_t>> ranked;
                       for (size_t i = 0; i < results.size(); ++i) {
                         require_result(results[i].error, "texts", i, true);
                         ranked.emplace_back(results[i].labels[0].probability, i);
                       }
                       std::ranges::stable_sort(ranked, std::greater(), &std::pair<float, size_t>::first);
-                      TeiJson list = TeiJson::array();
+                      ResponseJson list = ResponseJson::array();
                       for (const auto& [score, i] : ranked) {
-                        TeiJson one{{"index", i}, {"score", decimal(score)}};
+                        ResponseJson one{{"index", i}, {"score", decimal(score)}};
                         if (return_text) one["text"] = texts[i];
                         list.push_back(std::move(one));
                       }
-                      exchange->send_json(tei_dump(list));
-                    } catch (...) {
-                      exchange->fail(std::current_exception());
-                    }
+                      exchange->send_json(dump(list));
+                    });
                   });
 }
 
@@ -237,7 +222,7 @@ ModelHandle first_text_encoder(Service& service) {
   return nullptr;
 }
 
-// What TEI answers at its root: labels if the model is a classifier, else vectors.
+// The root route of TEI: labels if the model is a classifier, else vectors.
 void predict_or_embed(Service& service, const ExchangeHandle& exchange) {
   const ModelHandle model = first_text_encoder(service);
   return model && model->pipelines().classifier ? predict(service, exchange) : embed_tei(service, exchange);
@@ -257,8 +242,8 @@ ModelHandle with_tokenizer(Service& service, const std::string& name) {
   throw HttpError(400, "tokenize: expected a text encoder or language model, found none");
 }
 
-// Of an answer of /tokenize, which has some 70 bytes for each.
-constexpr size_t kMostTokens = 1 << 20;
+// Limit of a response of /tokenize; each token takes about 70 bytes.
+constexpr size_t kMaxTokens = 1 << 20;
 
 // The tokens of a text: the text of each is its part of the input, offsets are bytes. A special token has the
 // text of the vocabulary, and no place.
@@ -296,8 +281,8 @@ void tokenize(Service& service, const ExchangeHandle& exchange) {
     const text::Encoding encoding =
         model->tokenizer()->encode(whole, {.special_tokens = special, .truncation = {}});
     tokens += encoding.size();
-    if (tokens > kMostTokens)
-      throw HttpError(400, concat("inputs: expected at most ", kMostTokens, " tokens in all, found more"));
+    if (tokens > kMaxTokens)
+      throw HttpError(400, concat("inputs: expected at most ", kMaxTokens, " tokens in all, found more"));
     all.push_back(tokens_json(*model->tokenizer(), encoding, whole));
   }
   exchange->send_json(json_list(all));
@@ -306,22 +291,22 @@ void tokenize(Service& service, const ExchangeHandle& exchange) {
 void info(Service& service, const ExchangeHandle& exchange) {
   ModelHandle model = first_text_encoder(service);
   if (!model) model = service.models().all().front();
-  TeiJson type = TeiJson::object();
+  ResponseJson type = ResponseJson::object();
   if (model->pipelines().classifier) {
-    type["classifier"] = TeiJson::object();
+    type["classifier"] = ResponseJson::object();
   } else if (model->pipelines().embedder) {
     constexpr std::array kNames{"mean", "cls", "max", "pooler"};
     type["embedding"] = {
         {"pooling", kNames[static_cast<size_t>(model->pipelines().embed_options.vector.pooling)]}};
   }
   const auto tokens = model->max_input_tokens();
-  exchange->send_json(tei_dump({{"model_id", model->name()},
-                                {"model_sha", nullptr},
-                                {"model_dtype", models::config_dtype(model->weight_dtype())},
-                                {"model_type", type},
-                                {"max_input_length", tokens ? TeiJson(*tokens) : TeiJson(nullptr)},
-                                {"max_client_batch_size", Fields::kMostTexts},
-                                {"version", QKV_VERSION}}));
+  exchange->send_json(dump({{"model_id", model->name()},
+                            {"model_sha", nullptr},
+                            {"model_dtype", models::config_dtype(model->weight_dtype())},
+                            {"model_type", type},
+                            {"max_input_length", tokens ? ResponseJson(*tokens) : ResponseJson(nullptr)},
+                            {"max_client_batch_size", Fields::kMaxTexts},
+                            {"version", QKV_VERSION}}));
 }
 
 }  // namespace

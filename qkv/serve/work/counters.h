@@ -1,5 +1,5 @@
 #pragma once
-// Figures of a worker, read by /metrics while it works.
+// Counters of a worker, read by /metrics while it runs.
 
 #include <algorithm>
 #include <array>

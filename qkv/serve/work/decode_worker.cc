@@ -82,14 +82,14 @@ void DecodeWorker::run() {
         ended.emplace_back(std::move(found->second), std::move(decoded));
         running_.erase(found);
       }
-      // Counted before they are answered, so that who has an answer finds it counted.
+      // Count before replying, so that the metrics include every response a client has received.
       if (engine->last_step_rows() > 0) counters_.count_step(engine->last_step_rows());
       counters_.running = std::ssize(running_);
       counters_.reserved_bytes = engine->reserved_bytes();
       for (auto& [entry, decoded] : ended) end(entry, std::move(decoded));
       ended.clear();  // an entry keeps its model, and with it this worker
     } catch (...) {
-      // Such as memory that ran out outside of a request: the engine's state is unknown.
+      // For example out of memory outside a request: the engine's state is unknown.
       end_all(std::current_exception());
       engine.reset();
     }
@@ -187,7 +187,7 @@ void DecodeWorker::drop_expired(search::Engine& engine, bool at_once) {
       ++one;
       continue;
     }
-    engine.cancel(one->first);  // the next step reports it; nobody waits for that report any more
+    engine.cancel(one->first);  // the next step reports it; the call is answered here
     dropped.push_back(std::move(one->second));
     one = running_.erase(one);
   }

@@ -48,7 +48,7 @@ void EncodeWorker<Request>::submit(const CallHandle& call, std::vector<Job> jobs
   call->on_cancel([this, first, end] { drop(first, end); });
 }
 
-// Of a call that has been cancelled: its inputs leave their places in the queue to others.
+// Removes the queued inputs of a cancelled call.
 template <class Request>
 void EncodeWorker<Request>::drop(uint64_t first, uint64_t end_id) {
   std::vector<typename Queue::Entry> dropped;
@@ -61,7 +61,7 @@ void EncodeWorker<Request>::drop(uint64_t first, uint64_t end_id) {
   for (const auto& entry : dropped) end_unwanted(entry.job);
 }
 
-// Ends an input whose client has left, or whose time is over.
+// Ends an input whose client disconnected or whose deadline passed.
 template <class Request>
 void EncodeWorker<Request>::end_unwanted(const Queued& one) {
   if (one.call->deadline() > Clock::now()) return end(one, nullptr, nullptr);

@@ -38,7 +38,7 @@ void SerialWorker::submit(const CallHandle& call, SerialJob job) {
   call->on_cancel([this, id] { drop(id); });
 }
 
-// Of a call that has been cancelled: it leaves its place in the queue to others.
+// Removes the queued job of a cancelled call.
 void SerialWorker::drop(uint64_t id) {
   std::vector<FairQueue<Queued>::Entry> dropped;  // destroyed after the lock
   const std::lock_guard lock(mutex_);
