@@ -1,6 +1,7 @@
 // Attention on every backend (backends.h).
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -33,6 +34,7 @@ struct AttentionCall {
              .key_stride = 2 * d,
              .value_stride = 2 * (d + 1)};
   }
+  void add_nothing(Call& /*call*/) {}
   void add_masks(Call& call) {
     shape.causal = true;
     std::vector<uint8_t> keep;
@@ -44,6 +46,13 @@ struct AttentionCall {
     shape.dropout = some_dropout(0.2f);
   }
 
+  void add_window(Call& /*call*/) {
+    shape.causal = shape.fixed_order = true;
+    shape.window = 3;
+    shape.softcap = 0.8f;
+    shape.alignment = Alignment::first_key;
+  }
+
   std::vector<int32_t> query_offsets, key_offsets;
   int64_t query_tokens = 0, key_tokens = 0, longest = 0;
   AttentionShape shape;
@@ -53,10 +62,12 @@ struct AttentionCall {
 TEST(Backends, Attention) {
   for_lengths(0, [](int64_t n) {
     for (const auto& [keys, d] : {std::pair<int64_t, int64_t>{n, 8}, {7, n + 1}, {n + 2, 5}}) {
-      for (const bool masked : {false, true}) {
+      for (const auto add :
+           {&AttentionCall::add_nothing, &AttentionCall::add_masks, &AttentionCall::add_window}) {
+        const bool masked = add == &AttentionCall::add_masks;
         expect_agreement(sizes("attention_forward", n), 3e-6, [&](Call& call) {
           AttentionCall a(call, n, keys, d);
-          if (masked) a.add_masks(call);
+          (a.*add)(call);
           const int64_t numbers = 4 * a.query_tokens;
           std::vector<int64_t> offsets;
           for (int64_t i = 0; i < numbers; ++i) offsets.push_back(i % 3 == 0 ? -1 : i * a.longest);
@@ -70,7 +81,7 @@ TEST(Backends, Attention) {
         });
         expect_agreement(sizes("attention_backward", n), 1e-5, [&](Call& call) {
           AttentionCall a(call, n, keys, d);
-          if (masked) a.add_masks(call);
+          (a.*add)(call);
           const int64_t width = 4 * (d + 1);
           float* const output = call.output(a.query_tokens * width);
           float* const log_sum_exp = call.output(4 * a.query_tokens);
@@ -96,39 +107,53 @@ TEST(Backends, CachedAttention) {
   constexpr int64_t kHeads = 4, kKeyHeads = 2;
   for_lengths(0, [](int64_t n) {
     for (const int64_t d : {n + 1, int64_t{8}}) {
-      for (const bool distances : {false, true}) {
-        expect_agreement(sizes("attention_cached", n), 3e-6, [&](Call& call) {
-          // Rows of n, 1 and 5 positions; the last two share theirs.
-          const std::vector<int32_t> lengths{static_cast<int32_t>(n), 1, 5};
-          const int64_t width = kKeyHeads * (2 * d + 1), longest = std::max<int64_t>(n, 5);
-          std::vector<std::vector<const void*>> positions(3);
-          for (size_t row = 0; row < 3; ++row) {
-            const float* const block = call.input(longest * width, row == 0 ? 1 : 2);
-            for (int64_t j = 0; j < lengths[row]; ++j) positions[row].push_back(block + j * width);
-          }
-          const std::vector<const void* const*> entries{positions[0].data(), positions[1].data(),
-                                                        positions[2].data()};
-          std::vector<float*> weights;
-          for (const int32_t length : lengths) weights.push_back(call.output(kHeads * length));
-          CachedAttention a{.rows = 3,
-                            .heads = kHeads,
-                            .key_heads = kKeyHeads,
-                            .d_k = d,
-                            .d_v = d + 1,
-                            .scale = 0.7f,
-                            .query = call.input(3 * kHeads * d, 3, 2),
-                            .query_stride = kHeads * d,
-                            .entries = entries.data(),
-                            .lengths = lengths.data(),
-                            .output = call.output(3 * kHeads * (d + 1)),
-                            .output_stride = kHeads * (d + 1),
-                            .weights = weights.data()};
-          if (distances) {
-            a.alibi_slopes = call.input(kHeads, 4);
-            a.relative = {call.input(kHeads * (2 * longest + 1), 5), 2 * longest + 1, longest};
-          }
-          call.kernels.attention_cached(a);
-        });
+      for (const auto& [dtype, distances] :
+           {std::pair{DType::f32, false}, {DType::f32, true}, {DType::bf16, true}}) {
+        expect_agreement(
+            sizes(concat("attention_cached ", name_of(dtype)), n), 3e-6,
+            [&, dtype = dtype, distances = distances](Call& call) {
+              // Rows of n, 1 and 5 positions; the last two share theirs.
+              const std::vector<int32_t> lengths{static_cast<int32_t>(n), 1, 5};
+              const int64_t width = kKeyHeads * (2 * d + 1), longest = std::max<int64_t>(n, 5);
+              std::vector<std::vector<const void*>> positions(3);
+              for (size_t row = 0; row < 3; ++row) {
+                const float* const block = call.input(longest * width, row == 0 ? 1 : 2);
+                const void* entry = block;
+                if (dtype == DType::bf16) {
+                  auto* const rounded = reinterpret_cast<BFloat16*>(call.output(longest * width));
+                  call.kernels.round_to_bf16(block, rounded, longest * width);
+                  entry = rounded;
+                }
+                for (int64_t j = 0; j < lengths[row]; ++j) {
+                  positions[row].push_back(entry);
+                  entry = static_cast<const std::byte*>(entry) + static_cast<size_t>(width) * size_of(dtype);
+                }
+              }
+              const std::vector<const void* const*> entries{positions[0].data(), positions[1].data(),
+                                                            positions[2].data()};
+              std::vector<float*> weights;
+              for (const int32_t length : lengths) weights.push_back(call.output(kHeads * length));
+              CachedAttention a{.rows = 3,
+                                .heads = kHeads,
+                                .key_heads = kKeyHeads,
+                                .d_k = d,
+                                .d_v = d + 1,
+                                .scale = 0.7f,
+                                .query = call.input(3 * kHeads * d, 3, 2),
+                                .query_stride = kHeads * d,
+                                .dtype = dtype,
+                                .entries = entries.data(),
+                                .lengths = lengths.data(),
+                                .output = call.output(3 * kHeads * (d + 1)),
+                                .output_stride = kHeads * (d + 1),
+                                .weights = weights.data()};
+              if (distances) {
+                a.softcap = 0.8f;
+                a.alibi_slopes = call.input(kHeads, 4);
+                a.relative = {call.input(kHeads * (2 * longest + 1), 5), 2 * longest + 1, longest};
+              }
+              call.kernels.attention_cached(a);
+            });
       }
     }
   });
