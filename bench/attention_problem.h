@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "qkv/base/philox.h"
-#include "qkv/kernels/cpu/attention/attention.h"
+#include "qkv/kernels/cpu/kernels.h"
 #include "qkv/tensor/tensor.h"
 
 namespace qkv::bench {

@@ -1,6 +1,6 @@
 #pragma once
-// The interface of a device: its memory and these kernels. Functions of the same names in qkv/kernels/*.h
-// take tensors and select the backend by their device.
+// A device: its memory and a table of kernels. Functions of the same names in qkv/kernels/*.h take tensors
+// and select the backend by their device.
 //
 // Arguments are valid: callers have checked shapes, ids and strides. Pointers are device addresses. On the
 // host are: the argument structs, query_offsets and key_offsets of AttentionShape, those of Segments,
@@ -11,6 +11,8 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <type_traits>
+#include <utility>
 
 #include "qkv/kernels/accumulate.h"
 #include "qkv/kernels/activation.h"
@@ -31,150 +33,136 @@
 
 namespace qkv::kernels {
 
-class Backend {
- public:
-  Backend() = default;
-  Backend(const Backend&) = delete;
-  Backend& operator=(const Backend&) = delete;
-
+struct Backend {
   // Null: tensors are in host memory.
-  virtual DeviceMemory* memory() const = 0;
+  DeviceMemory* (*memory)();
 
   // Products. A right-hand side is prepared once for any number of products. From f32 blocks [n_i, k],
   // stacked: their transpose [k, sum n_i], for y = x W^T, or unchanged [sum n_i, k], for dx = dy W. It is a
   // copy: the blocks may change afterwards. `operands`: f32, or bf16, to which both sides of the product are
   // rounded.
-  virtual std::unique_ptr<const PreparedMatrix> pack_transposed(std::span<const Matrix> blocks,
-                                                                DType operands) const = 0;
-  virtual std::unique_ptr<const PreparedMatrix> pack_plain(std::span<const Matrix> blocks,
-                                                           DType operands) const = 0;
-  virtual bool has_fast_bf16() const = 0;  // instructions for bf16 operands
+  std::unique_ptr<const PreparedMatrix> (*pack_transposed)(std::span<const Matrix> blocks, DType operands);
+  std::unique_ptr<const PreparedMatrix> (*pack_plain)(std::span<const Matrix> blocks, DType operands);
+  bool (*has_fast_bf16)();  // instructions for bf16 operands
   // The transpose of weights of one dtype, read in place. Products with i8 weights round the rows of a to 8
   // bits, with a zero point, and sum integers exactly.
-  virtual std::unique_ptr<const PreparedMatrix> view(std::span<const WeightRows> blocks) const = 0;
+  std::unique_ptr<const PreparedMatrix> (*view)(std::span<const WeightRows> blocks);
   // c (+)= a b + bias; bias [columns of b] may be null.
-  virtual void matmul(const Matrix& a, const PreparedMatrix& b, const float* bias, const MutableMatrix& c,
-                      Accumulate accumulate) const = 0;
+  void (*matmul)(const Matrix& a, const PreparedMatrix& b, const float* bias, const MutableMatrix& c,
+                 Accumulate accumulate);
   // c (+)= a^T b, the gradient of a weight. The order of summation depends on the number of rows only.
-  virtual void matmul_transposed_a(const Matrix& a, const Matrix& b, const MutableMatrix& c,
-                                   Accumulate accumulate, DType operands) const = 0;
+  void (*matmul_transposed_a)(const Matrix& a, const Matrix& b, const MutableMatrix& c, Accumulate accumulate,
+                              DType operands);
 
   // Weight dtype conversions (kernels/weights.h).
-  virtual void round_to_bf16(const float* from, BFloat16* to, int64_t count) const = 0;
-  virtual void quantize_rows(const float* from, int64_t rows, int64_t cols, int8_t* to,
-                             float* scales) const = 0;
-  virtual void widen_rows(const WeightRows& from, float* to) const = 0;
+  void (*round_to_bf16)(const float* from, BFloat16* to, int64_t count);
+  void (*quantize_rows)(const float* from, int64_t rows, int64_t cols, int8_t* to, float* scales);
+  void (*widen_rows)(const WeightRows& from, float* to);
 
   // Attention. In the backward pass, output and log_sum_exp come from the forward pass; grad_output has the
   // layout of output, with grad_output_stride.
-  virtual void attention_forward(const AttentionShape& shape, const AttentionInput& input,
-                                 const AttentionOutput& output) const = 0;
-  virtual void attention_backward(const AttentionShape& shape, const AttentionInput& input,
-                                  const float* output, int64_t output_stride, const float* log_sum_exp,
-                                  const float* grad_output, int64_t grad_output_stride,
-                                  const AttentionGradients& gradients) const = 0;
+  void (*attention_forward)(const AttentionShape& shape, const AttentionInput& input,
+                            const AttentionOutput& output);
+  void (*attention_backward)(const AttentionShape& shape, const AttentionInput& input, const float* output,
+                             int64_t output_stride, const float* log_sum_exp, const float* grad_output,
+                             int64_t grad_output_stride, const AttentionGradients& gradients);
   // Sums over keys restart at multiples of this number of keys in a sequence, so that keys that no query
   // attends to can be dropped in groups of this size without changing any bit.
-  virtual int64_t attention_key_group() const = 0;
-  virtual void attention_cached(const CachedAttention& attention) const = 0;
-  virtual void store_cached(const CacheStore& arguments) const = 0;
-  virtual void load_cached(const CacheLoad& arguments) const = 0;
+  int64_t (*attention_key_group)();
+  void (*attention_cached)(const CachedAttention& attention);
+  void (*store_cached)(const CacheStore& arguments);
+  void (*load_cached)(const CacheLoad& arguments);
 
   // Positions.
-  virtual void rotary(const Rotary& arguments) const = 0;
+  void (*rotary)(const Rotary& arguments);
 
   // Tables. table_gradient[ids[t]] += factor * dropout(dy[t]), for each row in the order of t: the bits do
   // not depend on threads. table_gradient [vocabulary, cols] must be initialised (to zeros at first).
-  virtual void embedding_forward(const EmbeddingForward& arguments) const = 0;
-  virtual void embedding_backward(const float* dy, const int32_t* ids, float factor, int64_t tokens,
-                                  int64_t cols, int64_t vocabulary, const Dropout& dropout,
-                                  float* table_gradient) const = 0;
+  void (*embedding_forward)(const EmbeddingForward& arguments);
+  void (*embedding_backward)(const float* dy, const int32_t* ids, float factor, int64_t tokens, int64_t cols,
+                             int64_t vocabulary, const Dropout& dropout, float* table_gradient);
 
   // Norms and residual sums.
-  virtual void norm_forward(const NormInput& input, const NormOutput& output) const = 0;
-  virtual void norm_backward(const NormBackward& arguments) const = 0;
+  void (*norm_forward)(const NormInput& input, const NormOutput& output);
+  void (*norm_backward)(const NormBackward& arguments);
   // dx (+)= dropout(dy), the residual's part of a sum's gradient. dx may be dy.
-  virtual void dropout_backward(const float* dy, float* dx, int64_t rows, int64_t cols,
-                                const Dropout& dropout, Accumulate accumulate) const = 0;
+  void (*dropout_backward)(const float* dy, float* dx, int64_t rows, int64_t cols, const Dropout& dropout,
+                           Accumulate accumulate);
 
   // Activations.
   // y = dropout(activation(x)), elementwise; [rows, cols]. x may be y.
-  virtual void activate(Activation activation, const float* x, float* y, int64_t rows, int64_t cols,
-                        const Dropout& dropout) const = 0;
+  void (*activate)(Activation activation, const float* x, float* y, int64_t rows, int64_t cols,
+                   const Dropout& dropout);
   // dx (+)= activation'(x) * dropout(dy). dx may be dy with Accumulate::no.
-  virtual void activate_backward(Activation activation, const float* x, const float* dy, float* dx,
-                                 int64_t rows, int64_t cols, const Dropout& dropout,
-                                 Accumulate accumulate) const = 0;
+  void (*activate_backward)(Activation activation, const float* x, const float* dy, float* dx, int64_t rows,
+                            int64_t cols, const Dropout& dropout, Accumulate accumulate);
   // dx = factor * dy where y > 0, else 0: the gradient of y = dropout(max(x, 0)), computed without x, because
   // dropped elements are 0 too; factor = dropout.scale(). dx may be dy.
-  virtual void relu_backward(const float* y, const float* dy, float factor, float* dx,
-                             int64_t count) const = 0;
+  void (*relu_backward)(const float* y, const float* dy, float factor, float* dx, int64_t count);
   // y [rows, cols], contiguous.
-  virtual void gated(const Gated& arguments, float* y) const = 0;
+  void (*gated)(const Gated& arguments, float* y);
   // d_gate (+)= activation'(gate) * x * dropout(dy), d_x (+)= activation(gate) * dropout(dy); dy [rows,
   // cols].
-  virtual void gated_backward(const Gated& arguments, const float* dy, const GradientRows& d_gate,
-                              const GradientRows& d_x) const = 0;
+  void (*gated_backward)(const Gated& arguments, const float* dy, const GradientRows& d_gate,
+                         const GradientRows& d_x);
 
   // Losses.
-  virtual void cross_entropy(const CrossEntropy& arguments) const = 0;
+  void (*cross_entropy)(const CrossEntropy& arguments);
   // log_probabilities[r, c] = logits[r, c] + bias[c] - log sum exp of the row; may be in place; bias may be
   // null.
-  virtual void log_softmax(const float* logits, const float* bias, float* log_probabilities, int64_t rows,
-                           int64_t cols) const = 0;
+  void (*log_softmax)(const float* logits, const float* bias, float* log_probabilities, int64_t rows,
+                      int64_t cols);
   // y = softmax(x) by row; may be in place.
-  virtual void softmax(const float* x, float* y, int64_t rows, int64_t cols) const = 0;
-  virtual void softmax_backward(const SoftmaxBackward& arguments) const = 0;
-  virtual void label_loss(const LabelLossForward& arguments) const = 0;
-  virtual void label_loss_backward(const LabelLossBackward& arguments) const = 0;
+  void (*softmax)(const float* x, float* y, int64_t rows, int64_t cols);
+  void (*softmax_backward)(const SoftmaxBackward& arguments);
+  void (*label_loss)(const LabelLossForward& arguments);
+  void (*label_loss_backward)(const LabelLossBackward& arguments);
 
   // Arithmetic with broadcasting, sums, and products of computed values.
-  virtual void binary(const Broadcast& arguments) const = 0;
-  virtual void sum_axis(const AxisSum& arguments) const = 0;
-  virtual void batched_product(const BatchedProduct& arguments) const = 0;
+  void (*binary)(const Broadcast& arguments);
+  void (*sum_axis)(const AxisSum& arguments);
+  void (*batched_product)(const BatchedProduct& arguments);
 
   // Pooling.
-  virtual void segment_mean(const SegmentMean& arguments) const = 0;
-  virtual void segment_mean_backward(const SegmentMeanBackward& arguments) const = 0;
-  virtual void segment_max(const SegmentMax& arguments) const = 0;
-  virtual void segment_max_backward(const SegmentMaxBackward& arguments) const = 0;
+  void (*segment_mean)(const SegmentMean& arguments);
+  void (*segment_mean_backward)(const SegmentMeanBackward& arguments);
+  void (*segment_max)(const SegmentMax& arguments);
+  void (*segment_max_backward)(const SegmentMaxBackward& arguments);
 
   // Elementwise kernels.
   // y[i] = x[i] + y[i] * (accumulate)
-  virtual void copy(const float* x, float* y, int64_t count, Accumulate accumulate) const = 0;
+  void (*copy)(const float* x, float* y, int64_t count, Accumulate accumulate);
   // y[i] (+)= factor * x[i]
-  virtual void scale(const float* x, float factor, float* y, int64_t count, Accumulate accumulate) const = 0;
+  void (*scale)(const float* x, float factor, float* y, int64_t count, Accumulate accumulate);
   // z[i] = x[i] + y[i]
-  virtual void add(const float* x, const float* y, float* z, int64_t count) const = 0;
+  void (*add)(const float* x, const float* y, float* z, int64_t count);
   // sums[c] (+)= sum over rows of x[row, c], in an order that depends on the number of rows only.
-  virtual void column_sums(const float* x, int64_t rows, int64_t cols, int64_t row_stride, float* sums,
-                           Accumulate accumulate) const = 0;
+  void (*column_sums)(const float* x, int64_t rows, int64_t cols, int64_t row_stride, float* sums,
+                      Accumulate accumulate);
   // y[j, i] = x[i, j] for elements of `element` bytes, 2 or 4. x [rows, cols] with row stride x_stride in
   // elements; y [cols, rows], contiguous.
-  virtual void transpose(const void* x, int64_t x_stride, int64_t rows, int64_t cols, size_t element,
-                         void* y) const = 0;
+  void (*transpose)(const void* x, int64_t x_stride, int64_t rows, int64_t cols, size_t element, void* y);
 
   // Optimizers: one pass over all parameters.
-  virtual void adam(const AdamRule& rule, const OptimizerPass& pass,
-                    std::span<const ParameterUpdate> updates) const = 0;
-  virtual void sgd(const SgdRule& rule, const OptimizerPass& pass,
-                   std::span<const ParameterUpdate> updates) const = 0;
-  virtual void rmsprop(const RmspropRule& rule, const OptimizerPass& pass,
-                       std::span<const ParameterUpdate> updates) const = 0;
-  virtual void adagrad(const AdagradRule& rule, const OptimizerPass& pass,
-                       std::span<const ParameterUpdate> updates) const = 0;
-  virtual void adafactor(const AdafactorRule& rule, const OptimizerPass& pass,
-                         std::span<const ParameterUpdate> updates) const = 0;
+  void (*adam)(const AdamRule& rule, const OptimizerPass& pass, std::span<const ParameterUpdate> updates);
+  void (*sgd)(const SgdRule& rule, const OptimizerPass& pass, std::span<const ParameterUpdate> updates);
+  void (*rmsprop)(const RmspropRule& rule, const OptimizerPass& pass,
+                  std::span<const ParameterUpdate> updates);
+  void (*adagrad)(const AdagradRule& rule, const OptimizerPass& pass,
+                  std::span<const ParameterUpdate> updates);
+  void (*adafactor)(const AdafactorRule& rule, const OptimizerPass& pass,
+                    std::span<const ParameterUpdate> updates);
 
   // Sums and checks.
   // The sum of squares in double precision, in an order that depends on the count only.
-  virtual double sum_of_squares(const float* x, int64_t count) const = 0;
+  double (*sum_of_squares)(const float* x, int64_t count);
   // Whether all elements are finite.
-  virtual bool all_finite(const float* x, int64_t count) const = 0;
-
- protected:
-  ~Backend() = default;  // backends live as long as the process
+  bool (*all_finite)(const float* x, int64_t count);
 };
+
+// The type of the functions of an entry of the table: KernelOf<&Backend::rotary> rotary; declares one.
+template <auto entry>
+using KernelOf = std::remove_pointer_t<std::remove_cvref_t<decltype(std::declval<const Backend&>().*entry)>>;
 
 // The backend of a device. Throws UsageError if it is not in the build.
 const Backend& backend(Device device);

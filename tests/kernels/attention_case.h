@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "qkv/base/philox.h"
-#include "qkv/kernels/cpu/attention/attention.h"
+#include "qkv/kernels/cpu/kernels.h"
 
 namespace qkv::kernels {
 

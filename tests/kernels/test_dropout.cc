@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "qkv/kernels/cpu/norm.h"
-#include "qkv/kernels/cpu/pointwise.h"
+#include "qkv/kernels/cpu/kernels.h"
 #include "qkv/kernels/reference/dropout.h"
 #include "tests/kernels/rowwise.h"
 

@@ -1,9 +1,8 @@
-#include "qkv/kernels/cpu/embedding.h"
+#include "qkv/kernels/cpu/kernels.h"
 
 #include <gtest/gtest.h>
 
 #include "qkv/base/error.h"
-#include "qkv/kernels/cpu/weights.h"
 #include "qkv/kernels/reference/dropout.h"
 #include "qkv/kernels/reference/embedding.h"
 #include "tests/kernels/rowwise.h"

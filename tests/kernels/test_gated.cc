@@ -1,4 +1,4 @@
-#include "qkv/kernels/cpu/gated.h"
+#include "qkv/kernels/cpu/kernels.h"
 
 #include <gtest/gtest.h>
 

@@ -5,10 +5,10 @@
 #include <limits>
 
 #include "qkv/base/error.h"
+#include "qkv/kernels/cpu/kernels.h"
 #include "qkv/kernels/cpu/matmul.h"
 #include "qkv/kernels/cpu/products/onednn.h"
 #include "qkv/kernels/cpu/products/quantized_rows.h"
-#include "qkv/kernels/cpu/weights.h"
 #include "tests/kernels/rowwise.h"
 
 namespace qkv::kernels {

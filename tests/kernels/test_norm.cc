@@ -1,8 +1,7 @@
-#include "qkv/kernels/cpu/norm.h"
+#include "qkv/kernels/cpu/kernels.h"
 
 #include <gtest/gtest.h>
 
-#include "qkv/kernels/cpu/pointwise.h"
 #include "qkv/kernels/reference/norm.h"
 #include "qkv/tensor/storage.h"
 #include "tests/kernels/rowwise.h"

@@ -6,7 +6,7 @@
 #include <limits>
 #include <memory>
 
-#include "qkv/kernels/cpu/optimizer.h"
+#include "qkv/kernels/cpu/kernels.h"
 #include "qkv/kernels/reference/optimizer.h"
 #include "tests/kernels/rowwise.h"
 

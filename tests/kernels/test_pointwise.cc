@@ -1,10 +1,9 @@
-#include "qkv/kernels/cpu/pointwise.h"
+#include "qkv/kernels/cpu/kernels.h"
 
 #include <gtest/gtest.h>
 
 #include <limits>
 
-#include "qkv/kernels/cpu/norm.h"
 #include "qkv/kernels/reference/activation.h"
 #include "qkv/kernels/reference/dropout.h"
 #include "tests/kernels/rowwise.h"

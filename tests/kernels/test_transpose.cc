@@ -1,4 +1,4 @@
-#include "qkv/kernels/cpu/transpose.h"
+#include "qkv/kernels/cpu/kernels.h"
 
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ void expect_turned(int64_t rows, int64_t cols, int64_t gap, size_t shift) {
   const auto address = reinterpret_cast<uintptr_t>(room.data());
   const size_t before = (kLine - address % kLine) % kLine / sizeof(T) + shift;
   T* const y = room.data() + before;
-  cpu::transpose(x.data(), stride, rows, cols, y);
+  cpu::transpose(x.data(), stride, rows, cols, sizeof(T), y);
   for (int64_t i = 0; i < rows; ++i) {
     for (int64_t j = 0; j < cols; ++j)
       ASSERT_EQ(y[j * rows + i], x[static_cast<size_t>(i * stride + j)])

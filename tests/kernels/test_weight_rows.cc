@@ -4,7 +4,7 @@
 #include <bit>
 #include <limits>
 
-#include "qkv/kernels/cpu/weights.h"
+#include "qkv/kernels/cpu/kernels.h"
 #include "tests/kernels/rowwise.h"
 
 namespace qkv::kernels {

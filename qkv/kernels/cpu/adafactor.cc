@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "qkv/base/parallel.h"
-#include "qkv/kernels/cpu/optimizer.h"
+#include "qkv/kernels/cpu/kernels.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "qkv/kernels/cpu/adafactor.cc"

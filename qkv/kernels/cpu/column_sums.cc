@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "qkv/base/parallel.h"
-#include "qkv/kernels/cpu/pointwise.h"
+#include "qkv/kernels/cpu/kernels.h"
 #include "qkv/kernels/cpu/products/row_blocks.h"
 #include "qkv/tensor/storage.h"
 

@@ -1,4 +1,4 @@
-#include "qkv/kernels/cpu/embedding.h"
+#include "qkv/kernels/cpu/kernels.h"
 
 #include <algorithm>
 

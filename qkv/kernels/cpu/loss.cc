@@ -1,4 +1,4 @@
-#include "qkv/kernels/cpu/loss.h"
+#include "qkv/kernels/cpu/kernels.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,10 +1,9 @@
-#include "qkv/kernels/cpu/norm.h"
+#include "qkv/kernels/cpu/kernels.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "qkv/base/parallel.h"
-#include "qkv/kernels/cpu/pointwise.h"
 #include "qkv/kernels/cpu/products/row_blocks.h"
 #include "qkv/tensor/storage.h"
 

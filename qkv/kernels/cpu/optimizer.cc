@@ -1,4 +1,4 @@
-#include "qkv/kernels/cpu/optimizer.h"
+#include "qkv/kernels/cpu/kernels.h"
 
 #include <algorithm>
 #include <array>

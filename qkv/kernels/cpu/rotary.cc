@@ -1,4 +1,4 @@
-#include "qkv/kernels/cpu/rotary.h"
+#include "qkv/kernels/cpu/kernels.h"
 
 #include <algorithm>
 

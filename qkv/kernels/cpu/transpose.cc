@@ -1,4 +1,4 @@
-#include "qkv/kernels/cpu/transpose.h"
+#include "qkv/kernels/cpu/kernels.h"
 
 #include <array>
 
@@ -129,14 +129,14 @@ void turn(const Turned<T>& a, const TurnLines& turn_lines) {
 
 }  // namespace
 
-void transpose(const uint32_t* x, int64_t x_stride, int64_t rows, int64_t cols, uint32_t* y) {
-  const Turned<uint32_t> a{x, x_stride, rows, cols, y};
+void transpose(const void* x, int64_t x_stride, int64_t rows, int64_t cols, size_t element, void* y) {
+  if (element == sizeof(uint16_t)) {
+    const Turned<uint16_t> a{static_cast<const uint16_t*>(x), x_stride, rows, cols,
+                             static_cast<uint16_t*>(y)};
+    return turn(a, [&](int64_t begin, int64_t end) { HWY_DYNAMIC_DISPATCH(turn_lines_16)(a, begin, end); });
+  }
+  const Turned<uint32_t> a{static_cast<const uint32_t*>(x), x_stride, rows, cols, static_cast<uint32_t*>(y)};
   turn(a, [&](int64_t begin, int64_t end) { HWY_DYNAMIC_DISPATCH(turn_lines_32)(a, begin, end); });
-}
-
-void transpose(const uint16_t* x, int64_t x_stride, int64_t rows, int64_t cols, uint16_t* y) {
-  const Turned<uint16_t> a{x, x_stride, rows, cols, y};
-  turn(a, [&](int64_t begin, int64_t end) { HWY_DYNAMIC_DISPATCH(turn_lines_16)(a, begin, end); });
 }
 
 }  // namespace qkv::kernels::cpu

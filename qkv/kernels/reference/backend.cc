@@ -3,6 +3,9 @@
 
 #include "qkv/kernels/backend.h"
 
+#include <memory>
+#include <span>
+#include <type_traits>
 #include <vector>
 
 #include "qkv/kernels/reference/activation.h"
@@ -32,301 +35,203 @@ void make_readable(Addresses&... addresses) {
   ((addresses = readable(addresses)), ...);
 }
 
-template <class AnyMatrix>
-AnyMatrix readable_matrix(AnyMatrix matrix) {
-  make_readable(matrix.data);
-  return matrix;
+// The addresses in each struct of arguments.
+void convert(Matrix& a) { make_readable(a.data); }
+void convert(MutableMatrix& a) { make_readable(a.data); }
+void convert(WeightRows& a) { make_readable(a.data, a.scales); }
+void convert(AttentionShape& a) { make_readable(a.keep.data, a.bias.data, a.alibi_slopes, a.relative.data); }
+void convert(AttentionInput& a) { make_readable(a.query, a.key, a.value); }
+void convert(AttentionOutput& a) {
+  make_readable(a.output, a.log_sum_exp, a.capture.weights, a.capture.scores, a.capture.entropy,
+                a.capture.top_weights, a.capture.top_keys);
+}
+void convert(AttentionGradients& a) { make_readable(a.query, a.key, a.value, a.bias, a.relative); }
+void convert(Rotary& a) { make_readable(a.x, a.y, a.cosines, a.sines, a.positions); }
+void convert(EmbeddingForward& a) {
+  make_readable(a.table.data, a.table.scales, a.ids, a.positions, a.position, a.y);
+}
+void convert(NormInput& a) { make_readable(a.x, a.residual, a.weight, a.bias); }
+void convert(NormOutput& a) { make_readable(a.sum, a.y, a.mean, a.rstd); }
+void convert(NormBackward& a) {
+  make_readable(a.z, a.weight, a.mean, a.rstd, a.dy, a.dz, a.residual_gradient, a.weight_gradient,
+                a.bias_gradient);
+}
+void convert(Gated& a) { make_readable(a.gate, a.x); }
+void convert(GradientRows& a) { make_readable(a.data); }
+void convert(CrossEntropy& a) { make_readable(a.logits, a.bias, a.labels, a.loss, a.nll); }
+void convert(SoftmaxBackward& a) { make_readable(a.y, a.dy, a.dx); }
+void convert(LabelLoss& a) { make_readable(a.logits, a.labels, a.class_weights); }
+void convert(LabelLossForward& a) {
+  convert(a.loss);
+  make_readable(a.losses, a.log_sum_exp);
+}
+void convert(LabelLossBackward& a) {
+  convert(a.loss);
+  make_readable(a.log_sum_exp, a.d_losses, a.d_logits);
+}
+void convert(Broadcast& a) { make_readable(a.x, a.y, a.z); }
+void convert(AxisSum& a) { make_readable(a.x, a.y); }
+void convert(BatchedProduct& a) { make_readable(a.x, a.y, a.z); }
+void convert(SegmentMean& a) { make_readable(a.x, a.y); }
+void convert(SegmentMeanBackward& a) { make_readable(a.dy, a.dx); }
+void convert(SegmentMax& a) { make_readable(a.x, a.y, a.rows); }
+void convert(SegmentMaxBackward& a) { make_readable(a.dy, a.rows, a.dx); }
+void convert(ParameterUpdate& a) {
+  make_readable(a.value, a.gradient, a.average);
+  for (float*& state : a.state) make_readable(state);
 }
 
-std::vector<Matrix> readable_all(std::span<const Matrix> blocks) {
-  std::vector<Matrix> all(blocks.begin(), blocks.end());
-  for (Matrix& block : all) make_readable(block.data);
+// An argument of a kernel with readable addresses; numbers and options are unchanged.
+template <class T>
+T converted(T argument) {
+  if constexpr (std::is_pointer_v<T>) {
+    make_readable(argument);
+  } else if constexpr (requires { convert(argument); }) {
+    convert(argument);
+  }
+  return argument;
+}
+template <class T>
+std::vector<T> converted(std::span<const T> arguments) {
+  std::vector<T> all(arguments.begin(), arguments.end());
+  for (T& argument : all) convert(argument);
   return all;
 }
 
-AttentionShape readable_shape(AttentionShape shape) {
-  make_readable(shape.keep.data, shape.bias.data, shape.alibi_slopes, shape.relative.data);
-  return shape;
+// Calls a kernel of this folder with readable addresses.
+template <class Kernel>
+struct Converting;
+template <class Result, class... Arguments>
+struct Converting<Result(Arguments...)> {
+  template <Result (*kernel)(Arguments...)>
+  static Result call(Arguments... arguments) {
+    return kernel(converted(arguments)...);
+  }
+};
+template <auto entry, KernelOf<entry>* kernel>
+constexpr KernelOf<entry>* kConverting = &Converting<KernelOf<entry>>::template call<kernel>;
+
+std::unique_ptr<const PreparedMatrix> pack_transposed(std::span<const Matrix> blocks, DType operands) {
+  return reference::pack_transposed(converted(blocks), operands);
 }
 
-AttentionInput readable_input(AttentionInput input) {
-  make_readable(input.query, input.key, input.value);
-  return input;
+std::unique_ptr<const PreparedMatrix> pack_plain(std::span<const Matrix> blocks, DType operands) {
+  return reference::pack_plain(converted(blocks), operands);
 }
 
-std::vector<ParameterUpdate> readable_updates(std::span<const ParameterUpdate> updates) {
-  std::vector<ParameterUpdate> result(updates.begin(), updates.end());
-  for (ParameterUpdate& update : result) {
-    make_readable(update.value, update.gradient, update.average);
-    for (float*& state : update.state) make_readable(state);
-  }
-  return result;
+std::unique_ptr<const PreparedMatrix> view(std::span<const WeightRows> blocks) {
+  return reference::view(converted(blocks));
 }
 
-class ReferenceBackend final : public Backend {
- public:
-  DeviceMemory* memory() const override { return &reference::memory(); }
+void matmul(const Matrix& a, const PreparedMatrix& b, const float* bias, const MutableMatrix& c,
+            Accumulate accumulate) {
+  reference::matmul(converted(a), static_cast<const reference::RightHandSide&>(b), readable(bias),
+                    converted(c), accumulate);
+}
 
-  std::unique_ptr<const PreparedMatrix> pack_transposed(std::span<const Matrix> blocks,
-                                                        DType operands) const override {
-    return reference::pack_transposed(readable_all(blocks), operands);
-  }
-  std::unique_ptr<const PreparedMatrix> pack_plain(std::span<const Matrix> blocks,
-                                                   DType operands) const override {
-    return reference::pack_plain(readable_all(blocks), operands);
-  }
-  bool has_fast_bf16() const override { return true; }  // as fast as everything else here
-  std::unique_ptr<const PreparedMatrix> view(std::span<const WeightRows> blocks) const override {
-    std::vector<WeightRows> all(blocks.begin(), blocks.end());
-    for (WeightRows& block : all) make_readable(block.data, block.scales);
-    return reference::view(all);
-  }
-  void matmul(const Matrix& a, const PreparedMatrix& b, const float* bias, const MutableMatrix& c,
-              Accumulate accumulate) const override {
-    reference::matmul(readable_matrix(a), static_cast<const reference::RightHandSide&>(b), readable(bias),
-                      readable_matrix(c), accumulate);
-  }
-  void matmul_transposed_a(const Matrix& a, const Matrix& b, const MutableMatrix& c, Accumulate accumulate,
-                           DType operands) const override {
-    reference::matmul_transposed_a(readable_matrix(a), readable_matrix(b), readable_matrix(c), accumulate,
-                                   operands);
-  }
+void attention_backward(const AttentionShape& shape, const AttentionInput& input, const float* /*output*/,
+                        int64_t /*output_stride*/, const float* /*log_sum_exp*/, const float* grad_output,
+                        int64_t grad_output_stride, const AttentionGradients& gradients) {
+  reference::attention_backward(converted(shape), converted(input), readable(grad_output), grad_output_stride,
+                                converted(gradients));
+}
 
-  void round_to_bf16(const float* from, BFloat16* to, int64_t count) const override {
-    reference::round_to_bf16(readable(from), readable(to), count);
-  }
-  void quantize_rows(const float* from, int64_t rows, int64_t cols, int8_t* to,
-                     float* scales) const override {
-    reference::quantize_rows(readable(from), rows, cols, readable(to), readable(scales));
-  }
-  void widen_rows(const WeightRows& from, float* to) const override {
-    WeightRows rows = from;
-    make_readable(rows.data, rows.scales);
-    reference::widen_rows(rows, readable(to));
-  }
+// Lists of addresses are on the host; these copies have readable ones.
+template <class Address>
+std::vector<Address> readable_list(const Address* addresses, int64_t count) {
+  std::vector<Address> list(addresses, addresses + count);
+  for (Address& address : list) make_readable(address);
+  return list;
+}
 
-  void attention_forward(const AttentionShape& shape, const AttentionInput& input,
-                         const AttentionOutput& output) const override {
-    AttentionOutput to = output;
-    make_readable(to.output, to.log_sum_exp, to.capture.weights, to.capture.scores, to.capture.entropy,
-                  to.capture.top_weights, to.capture.top_keys);
-    reference::attention_forward(readable_shape(shape), readable_input(input), to);
+void attention_cached(const CachedAttention& attention) {
+  CachedAttention a = attention;
+  make_readable(a.query, a.alibi_slopes, a.relative.data, a.output);
+  std::vector<std::vector<const void*>> entries;
+  std::vector<const void* const*> rows;
+  std::vector<float*> weights;
+  for (int64_t row = 0; row < a.rows; ++row) {
+    rows.push_back(entries.emplace_back(readable_list(a.entries[row], a.lengths[row])).data());
+    if (a.weights != nullptr) weights.push_back(readable(a.weights[row]));
   }
-  void attention_backward(const AttentionShape& shape, const AttentionInput& input, const float* /*output*/,
-                          int64_t /*output_stride*/, const float* /*log_sum_exp*/, const float* grad_output,
-                          int64_t grad_output_stride, const AttentionGradients& gradients) const override {
-    AttentionGradients to = gradients;
-    make_readable(to.query, to.key, to.value, to.bias, to.relative);
-    reference::attention_backward(readable_shape(shape), readable_input(input), readable(grad_output),
-                                  grad_output_stride, to);
-  }
-  int64_t attention_key_group() const override { return 1; }  // a hidden key adds an exact zero
-  void attention_cached(const CachedAttention& attention) const override {
-    CachedAttention a = attention;
-    make_readable(a.query, a.alibi_slopes, a.relative.data, a.output);
-    std::vector<std::vector<const void*>> entries;
-    std::vector<const void* const*> rows;
-    std::vector<float*> weights;
-    for (int64_t row = 0; row < a.rows; ++row) {
-      std::vector<const void*>& own = entries.emplace_back(a.entries[row], a.entries[row] + a.lengths[row]);
-      for (const void*& entry : own) entry = readable(entry);
-      rows.push_back(own.data());
-      if (a.weights != nullptr) weights.push_back(readable(a.weights[row]));
-    }
-    a.entries = rows.data();
-    if (a.weights != nullptr) a.weights = weights.data();
-    reference::attention_cached(a);
-  }
-  void store_cached(const CacheStore& arguments) const override {
-    CacheStore a = arguments;
-    make_readable(a.keys, a.values);
-    std::vector<void*> to(a.to, a.to + a.count);
-    for (void*& entry : to) entry = readable(entry);
-    a.to = to.data();
-    reference::store_cached(a);
-  }
-  void load_cached(const CacheLoad& arguments) const override {
-    CacheLoad a = arguments;
-    make_readable(a.to);
-    std::vector<const void*> from(a.from, a.from + a.count);
-    for (const void*& entry : from) entry = readable(entry);
-    a.from = from.data();
-    reference::load_cached(a);
-  }
+  a.entries = rows.data();
+  if (a.weights != nullptr) a.weights = weights.data();
+  reference::attention_cached(a);
+}
 
-  void rotary(const Rotary& arguments) const override {
-    Rotary a = arguments;
-    make_readable(a.x, a.y, a.cosines, a.sines, a.positions);
-    reference::rotary(a);
-  }
+void store_cached(const CacheStore& arguments) {
+  CacheStore a = arguments;
+  make_readable(a.keys, a.values);
+  const std::vector<void*> to = readable_list(a.to, a.count);
+  a.to = to.data();
+  reference::store_cached(a);
+}
 
-  void embedding_forward(const EmbeddingForward& arguments) const override {
-    EmbeddingForward a = arguments;
-    make_readable(a.table.data, a.table.scales, a.ids, a.positions, a.position, a.y);
-    reference::embedding_forward(a);
-  }
-  void embedding_backward(const float* dy, const int32_t* ids, float factor, int64_t tokens, int64_t cols,
-                          int64_t vocabulary, const Dropout& dropout, float* table_gradient) const override {
-    reference::embedding_backward(readable(dy), readable(ids), factor, tokens, cols, vocabulary, dropout,
-                                  readable(table_gradient));
-  }
+void load_cached(const CacheLoad& arguments) {
+  CacheLoad a = arguments;
+  make_readable(a.to);
+  const std::vector<const void*> from = readable_list(a.from, a.count);
+  a.from = from.data();
+  reference::load_cached(a);
+}
 
-  void norm_forward(const NormInput& input, const NormOutput& output) const override {
-    NormInput from = input;
-    NormOutput to = output;
-    make_readable(from.x, from.residual, from.weight, from.bias, to.sum, to.y, to.mean, to.rstd);
-    reference::norm_forward(from, to);
-  }
-  void norm_backward(const NormBackward& arguments) const override {
-    NormBackward a = arguments;
-    make_readable(a.z, a.weight, a.mean, a.rstd, a.dy, a.dz, a.residual_gradient, a.weight_gradient,
-                  a.bias_gradient);
-    reference::norm_backward(a);
-  }
-  void dropout_backward(const float* dy, float* dx, int64_t rows, int64_t cols, const Dropout& dropout,
-                        Accumulate accumulate) const override {
-    reference::dropout_backward(readable(dy), readable(dx), rows, cols, dropout, accumulate);
-  }
-
-  void activate(Activation activation, const float* x, float* y, int64_t rows, int64_t cols,
-                const Dropout& dropout) const override {
-    reference::activate(activation, readable(x), readable(y), rows, cols, dropout);
-  }
-  void activate_backward(Activation activation, const float* x, const float* dy, float* dx, int64_t rows,
-                         int64_t cols, const Dropout& dropout, Accumulate accumulate) const override {
-    reference::activate_backward(activation, readable(x), readable(dy), readable(dx), rows, cols, dropout,
-                                 accumulate);
-  }
-  void relu_backward(const float* y, const float* dy, float factor, float* dx, int64_t count) const override {
-    reference::relu_backward(readable(y), readable(dy), factor, readable(dx), count);
-  }
-  void gated(const Gated& arguments, float* y) const override {
-    Gated a = arguments;
-    make_readable(a.gate, a.x);
-    reference::gated(a, readable(y));
-  }
-  void gated_backward(const Gated& arguments, const float* dy, const GradientRows& d_gate,
-                      const GradientRows& d_x) const override {
-    Gated a = arguments;
-    GradientRows to_gate = d_gate, to_x = d_x;
-    make_readable(a.gate, a.x, to_gate.data, to_x.data);
-    reference::gated_backward(a, readable(dy), to_gate, to_x);
-  }
-
-  void cross_entropy(const CrossEntropy& arguments) const override {
-    CrossEntropy a = arguments;
-    make_readable(a.logits, a.bias, a.labels, a.loss, a.nll);
-    reference::cross_entropy(a);
-  }
-  void log_softmax(const float* logits, const float* bias, float* log_probabilities, int64_t rows,
-                   int64_t cols) const override {
-    reference::log_softmax(readable(logits), readable(bias), readable(log_probabilities), rows, cols);
-  }
-  void softmax(const float* x, float* y, int64_t rows, int64_t cols) const override {
-    reference::softmax(readable(x), readable(y), rows, cols);
-  }
-
-  void softmax_backward(const SoftmaxBackward& arguments) const override {
-    SoftmaxBackward a = arguments;
-    make_readable(a.y, a.dy, a.dx);
-    reference::softmax_backward(a);
-  }
-  void label_loss(const LabelLossForward& arguments) const override {
-    LabelLossForward a = arguments;
-    make_readable(a.loss.logits, a.loss.labels, a.loss.class_weights, a.losses, a.log_sum_exp);
-    reference::label_loss(a);
-  }
-  void label_loss_backward(const LabelLossBackward& arguments) const override {
-    LabelLossBackward a = arguments;
-    make_readable(a.loss.logits, a.loss.labels, a.loss.class_weights, a.log_sum_exp, a.d_losses, a.d_logits);
-    reference::label_loss_backward(a);
-  }
-  void binary(const Broadcast& arguments) const override {
-    Broadcast a = arguments;
-    make_readable(a.x, a.y, a.z);
-    reference::binary(a);
-  }
-  void sum_axis(const AxisSum& arguments) const override {
-    AxisSum a = arguments;
-    make_readable(a.x, a.y);
-    reference::sum_axis(a);
-  }
-  void batched_product(const BatchedProduct& arguments) const override {
-    BatchedProduct a = arguments;
-    make_readable(a.x, a.y, a.z);
-    reference::batched_product(a);
-  }
-  void segment_mean(const SegmentMean& arguments) const override {
-    SegmentMean a = arguments;
-    make_readable(a.x, a.y);
-    reference::segment_mean(a);
-  }
-  void segment_mean_backward(const SegmentMeanBackward& arguments) const override {
-    SegmentMeanBackward a = arguments;
-    make_readable(a.dy, a.dx);
-    reference::segment_mean_backward(a);
-  }
-  void segment_max(const SegmentMax& arguments) const override {
-    SegmentMax a = arguments;
-    make_readable(a.x, a.y, a.rows);
-    reference::segment_max(a);
-  }
-  void segment_max_backward(const SegmentMaxBackward& arguments) const override {
-    SegmentMaxBackward a = arguments;
-    make_readable(a.dy, a.rows, a.dx);
-    reference::segment_max_backward(a);
-  }
-  void copy(const float* x, float* y, int64_t count, Accumulate accumulate) const override {
-    reference::copy(readable(x), readable(y), count, accumulate);
-  }
-  void scale(const float* x, float factor, float* y, int64_t count, Accumulate accumulate) const override {
-    reference::scale(readable(x), factor, readable(y), count, accumulate);
-  }
-  void add(const float* x, const float* y, float* z, int64_t count) const override {
-    reference::add(readable(x), readable(y), readable(z), count);
-  }
-  void column_sums(const float* x, int64_t rows, int64_t cols, int64_t row_stride, float* sums,
-                   Accumulate accumulate) const override {
-    reference::column_sums(readable(x), rows, cols, row_stride, readable(sums), accumulate);
-  }
-  void transpose(const void* x, int64_t x_stride, int64_t rows, int64_t cols, size_t element,
-                 void* y) const override {
-    reference::transpose(readable(x), x_stride, rows, cols, element, readable(y));
-  }
-
-  void adam(const AdamRule& rule, const OptimizerPass& pass,
-            std::span<const ParameterUpdate> updates) const override {
-    reference::adam(rule, pass, readable_updates(updates));
-  }
-  void sgd(const SgdRule& rule, const OptimizerPass& pass,
-           std::span<const ParameterUpdate> updates) const override {
-    reference::sgd(rule, pass, readable_updates(updates));
-  }
-  void rmsprop(const RmspropRule& rule, const OptimizerPass& pass,
-               std::span<const ParameterUpdate> updates) const override {
-    reference::rmsprop(rule, pass, readable_updates(updates));
-  }
-  void adagrad(const AdagradRule& rule, const OptimizerPass& pass,
-               std::span<const ParameterUpdate> updates) const override {
-    reference::adagrad(rule, pass, readable_updates(updates));
-  }
-  void adafactor(const AdafactorRule& rule, const OptimizerPass& pass,
-                 std::span<const ParameterUpdate> updates) const override {
-    reference::adafactor(rule, pass, readable_updates(updates));
-  }
-  double sum_of_squares(const float* x, int64_t count) const override {
-    return reference::sum_of_squares(readable(x), count);
-  }
-  bool all_finite(const float* x, int64_t count) const override {
-    return reference::all_finite(readable(x), count);
-  }
+constexpr Backend kReferenceBackend{
+    .memory = []() -> DeviceMemory* { return &reference::memory(); },
+    .pack_transposed = pack_transposed,
+    .pack_plain = pack_plain,
+    .has_fast_bf16 = [] { return true; },  // as fast as everything else here
+    .view = view,
+    .matmul = matmul,
+    .matmul_transposed_a = kConverting<&Backend::matmul_transposed_a, reference::matmul_transposed_a>,
+    .round_to_bf16 = kConverting<&Backend::round_to_bf16, reference::round_to_bf16>,
+    .quantize_rows = kConverting<&Backend::quantize_rows, reference::quantize_rows>,
+    .widen_rows = kConverting<&Backend::widen_rows, reference::widen_rows>,
+    .attention_forward = kConverting<&Backend::attention_forward, reference::attention_forward>,
+    .attention_backward = attention_backward,
+    .attention_key_group = [] { return int64_t{1}; },  // a hidden key adds an exact zero
+    .attention_cached = attention_cached,
+    .store_cached = store_cached,
+    .load_cached = load_cached,
+    .rotary = kConverting<&Backend::rotary, reference::rotary>,
+    .embedding_forward = kConverting<&Backend::embedding_forward, reference::embedding_forward>,
+    .embedding_backward = kConverting<&Backend::embedding_backward, reference::embedding_backward>,
+    .norm_forward = kConverting<&Backend::norm_forward, reference::norm_forward>,
+    .norm_backward = kConverting<&Backend::norm_backward, reference::norm_backward>,
+    .dropout_backward = kConverting<&Backend::dropout_backward, reference::dropout_backward>,
+    .activate = kConverting<&Backend::activate, reference::activate>,
+    .activate_backward = kConverting<&Backend::activate_backward, reference::activate_backward>,
+    .relu_backward = kConverting<&Backend::relu_backward, reference::relu_backward>,
+    .gated = kConverting<&Backend::gated, reference::gated>,
+    .gated_backward = kConverting<&Backend::gated_backward, reference::gated_backward>,
+    .cross_entropy = kConverting<&Backend::cross_entropy, reference::cross_entropy>,
+    .log_softmax = kConverting<&Backend::log_softmax, reference::log_softmax>,
+    .softmax = kConverting<&Backend::softmax, reference::softmax>,
+    .softmax_backward = kConverting<&Backend::softmax_backward, reference::softmax_backward>,
+    .label_loss = kConverting<&Backend::label_loss, reference::label_loss>,
+    .label_loss_backward = kConverting<&Backend::label_loss_backward, reference::label_loss_backward>,
+    .binary = kConverting<&Backend::binary, reference::binary>,
+    .sum_axis = kConverting<&Backend::sum_axis, reference::sum_axis>,
+    .batched_product = kConverting<&Backend::batched_product, reference::batched_product>,
+    .segment_mean = kConverting<&Backend::segment_mean, reference::segment_mean>,
+    .segment_mean_backward = kConverting<&Backend::segment_mean_backward, reference::segment_mean_backward>,
+    .segment_max = kConverting<&Backend::segment_max, reference::segment_max>,
+    .segment_max_backward = kConverting<&Backend::segment_max_backward, reference::segment_max_backward>,
+    .copy = kConverting<&Backend::copy, reference::copy>,
+    .scale = kConverting<&Backend::scale, reference::scale>,
+    .add = kConverting<&Backend::add, reference::add>,
+    .column_sums = kConverting<&Backend::column_sums, reference::column_sums>,
+    .transpose = kConverting<&Backend::transpose, reference::transpose>,
+    .adam = kConverting<&Backend::adam, reference::adam>,
+    .sgd = kConverting<&Backend::sgd, reference::sgd>,
+    .rmsprop = kConverting<&Backend::rmsprop, reference::rmsprop>,
+    .adagrad = kConverting<&Backend::adagrad, reference::adagrad>,
+    .adafactor = kConverting<&Backend::adafactor, reference::adafactor>,
+    .sum_of_squares = kConverting<&Backend::sum_of_squares, reference::sum_of_squares>,
+    .all_finite = kConverting<&Backend::all_finite, reference::all_finite>,
 };
 
 }  // namespace
 
-const Backend& reference_backend() {
-  static constinit const ReferenceBackend instance;
-  return instance;
-}
+const Backend& reference_backend() { return kReferenceBackend; }
 
 }  // namespace qkv::kernels

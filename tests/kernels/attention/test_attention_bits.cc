@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "qkv/base/parallel.h"
-#include "qkv/kernels/cpu/attention/attention.h"
+#include "qkv/kernels/cpu/kernels.h"
 #include "tests/kernels/attention_case.h"
 
 namespace qkv::kernels {

@@ -8,8 +8,7 @@
 
 #include "qkv/base/parallel.h"
 #include "qkv/base/philox.h"
-#include "qkv/kernels/cpu/attention/attention.h"
-#include "qkv/kernels/cpu/weights.h"
+#include "qkv/kernels/cpu/kernels.h"
 
 namespace qkv::kernels {
 namespace {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "qkv/kernels/cpu/attention/attention.h"
+#include "qkv/kernels/cpu/kernels.h"
 #include "qkv/kernels/reference/attention.h"
 #include "tests/kernels/attention_case.h"
 #include "tests/kernels/rowwise.h"

@@ -1,6 +1,7 @@
 // Matrix products and weights in all dtypes on every backend (backends.h).
 
 #include <cstdint>
+#include <span>
 #include <utility>
 
 #include "tests/kernels/backends.h"
@@ -25,7 +26,7 @@ TEST(Backends, Products) {
           expect_agreement(sizes("product with packed weights" + of, n, accumulate), 1e-5, [&](Call& call) {
             const Matrix blocks[] = {{call.input(3 * inner, 2), 3, inner, inner},
                                      {call.input(n * (inner + 1), 3), n, inner, inner + 1}};
-            call.kernels.matmul(left(call), *call.kernels.pack_transposed(blocks, operands),
+            call.kernels.matmul(left(call), *call.kernels.pack_transposed(std::span(blocks), operands),
                                 call.input(columns, 4), result(call), accumulate);
           });
           expect_agreement(sizes("product with a packed matrix" + of, n, accumulate), 1e-5, [&](Call& call) {
@@ -43,8 +44,8 @@ TEST(Backends, Products) {
         expect_agreement(sizes("product with weights in place", n, accumulate), 1e-5, [&](Call& call) {
           const WeightRows blocks[] = {{call.input(3 * inner, 2), DType::f32, nullptr, 3, inner},
                                        {call.input(n * inner, 3), DType::f32, nullptr, n, inner}};
-          call.kernels.matmul(left(call), *call.kernels.view(blocks), call.input(columns, 4), result(call),
-                              accumulate);
+          call.kernels.matmul(left(call), *call.kernels.view(std::span(blocks)), call.input(columns, 4),
+                              result(call), accumulate);
         });
       }
     }

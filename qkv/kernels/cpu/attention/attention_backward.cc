@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "qkv/kernels/cpu/attention/attention.h"
 #include "qkv/kernels/cpu/attention/attention_tasks.h"
+#include "qkv/kernels/cpu/kernels.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "qkv/kernels/cpu/attention/attention_backward.cc"

@@ -3,8 +3,8 @@
 #include <cstring>
 
 #include "qkv/base/parallel.h"
-#include "qkv/kernels/cpu/attention/attention.h"
 #include "qkv/kernels/cpu/attention/attention_tasks.h"
+#include "qkv/kernels/cpu/kernels.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "qkv/kernels/cpu/attention/attention_cached.cc"

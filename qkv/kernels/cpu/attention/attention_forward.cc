@@ -2,8 +2,8 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "qkv/kernels/cpu/attention/attention.h"
 #include "qkv/kernels/cpu/attention/attention_tasks.h"
+#include "qkv/kernels/cpu/kernels.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "qkv/kernels/cpu/attention/attention_forward.cc"

@@ -6,7 +6,7 @@
 
 #include "qkv/base/parallel.h"
 #include "qkv/base/per_thread.h"
-#include "qkv/kernels/cpu/attention/attention.h"
+#include "qkv/kernels/cpu/kernels.h"
 
 namespace qkv::kernels {
 namespace {

@@ -1,7 +1,6 @@
 #include <algorithm>
 
-#include "qkv/kernels/cpu/attention/attention.h"
-#include "qkv/kernels/cpu/weights.h"
+#include "qkv/kernels/cpu/kernels.h"
 
 namespace qkv::kernels::cpu {
 

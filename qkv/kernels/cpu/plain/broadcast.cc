@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "qkv/base/parallel.h"
-#include "qkv/kernels/cpu/plain/plain.h"
+#include "qkv/kernels/cpu/kernels.h"
 
 namespace qkv::kernels::cpu {
 namespace {

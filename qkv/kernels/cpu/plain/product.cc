@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <span>
 
+#include "qkv/kernels/cpu/kernels.h"
 #include "qkv/kernels/cpu/matmul.h"
-#include "qkv/kernels/cpu/plain/plain.h"
 
 namespace qkv::kernels::cpu {
 

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "qkv/base/parallel.h"
-#include "qkv/kernels/cpu/plain/plain.h"
+#include "qkv/kernels/cpu/kernels.h"
 
 namespace qkv::kernels::cpu {
 namespace {

@@ -1,4 +1,4 @@
-#include "qkv/kernels/cpu/weights.h"
+#include "qkv/kernels/cpu/kernels.h"
 
 #include <algorithm>
 #include <bit>
