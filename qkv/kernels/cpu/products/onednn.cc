@@ -1,5 +1,3 @@
-// oneDNN 2.x; the API of 3.x differs.
-
 #include "qkv/kernels/cpu/products/onednn.h"
 
 #include <omp.h>
@@ -21,6 +19,9 @@
 #include "qkv/base/reserved_memory.h"
 #include "qkv/kernels/cpu/products/scratch.h"
 #include "qkv/kernels/libraries.h"
+
+static_assert(DNNL_VERSION_MAJOR == 2,
+              "qkv needs oneDNN 2.x (Debian 12: libdnnl-dev); the API of 3.x differs");
 
 namespace qkv::kernels {
 namespace onednn {
