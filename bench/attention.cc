@@ -87,8 +87,8 @@ void decode(benchmark::State& state) {
   const int before = qkv::threads();
   set_threads(static_cast<int>(threads));
   for (auto _ : state) {
-    attention_forward(shape, {query.data(), key.data(), value.data(), kModel, kModel, kModel},
-                      {.output = output.data(), .output_stride = kModel});
+    cpu::attention_forward(shape, {query.data(), key.data(), value.data(), kModel, kModel, kModel},
+                           {.output = output.data(), .output_stride = kModel});
     benchmark::ClobberMemory();
   }
   set_threads(before);
