@@ -15,7 +15,7 @@ void add_engine_options(Command& command, EngineArguments& arguments) {
 void add_prompt_options(Command& command, EngineArguments& arguments) {
   add_option(
       command, "--prefill-tokens", arguments.engine.prefill_tokens, "TOKENS",
-      "Prompt tokens read per step, besides one token of each completion: a long prompt takes several\n"
+      "Prompt tokens processed per step, besides one token of each completion; a long prompt takes several\n"
       "steps; does not affect results");
   add_option(command, "--prefix-positions", arguments.step_model.prefix_positions, "TOKENS",
              "Prompt tokens in the prefix cache, for prompts with the same beginning: affects memory\n"

@@ -23,8 +23,7 @@ void add_device_option(Command& command, Device& device) {
   Choices<Device> choices;
   for (const Device one : kDevices) choices.emplace_back(name_of(one), one);
   add_choice(command, "--device", device, choices,
-             "Where to compute. reference computes in plain loops with double precision: slow, for\n"
-             "checking numbers");
+             "Where to compute; reference: plain loops in double precision, slow, for checking numbers");
 }
 
 }  // namespace qkv::apps

@@ -35,8 +35,8 @@ void print_scores(const BleuArguments& arguments) {
 void add_bleu(Command& app) {
   Command* command = add_command(app, "bleu",
                                  "Compute BLEU and chrF2 of translations, with sacreBLEU's results.\n"
-                                 "BLEU with its tokenizer 13a and exponential smoothing; both over the "
-                                 "whole file, line by line.",
+                                 "BLEU uses the tokenizer 13a and exponential smoothing. Both score "
+                                 "the whole file.",
                                  "qkv translate model < test.en | qkv bleu - test.de");
   const auto arguments = std::make_shared<BleuArguments>();
   add_option(*command, "HYP", arguments->hypotheses, "FILE", "Translations, one per line; - is stdin")

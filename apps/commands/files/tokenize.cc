@@ -151,7 +151,7 @@ void add_tokenize(Command& app) {
       ->excludes(decode);
   command->add_flag("--special-tokens", arguments->special_tokens, "With --decode: print special tokens too")
       ->needs(decode);
-  command->add_flag("-0,--null", arguments->null, "Texts end with a zero byte instead of a line end");
+  command->add_flag("-0,--null", arguments->null, "Texts end with a NUL byte instead of a newline");
   command->callback([arguments] { tokenize(*arguments); });
 }
 

@@ -131,7 +131,7 @@ void add_generate(Command& app) {
   add_option(*command, "--length-penalty", search.length_penalty, "ALPHA",
              "Length penalty of a beam search: larger values favour longer completions");
   add_option(*command, "--no-repeat-ngram", arguments->no_repeat_ngram, "TOKENS",
-             "Never repeat an n-gram of this size, those of the prompt included; 0: off (default: the\n"
+             "Never repeat an n-gram of this size, including those of the prompt; 0: off (default: the\n"
              "model's)");
   add_option(*command, "--repetition-penalty", arguments->repetition_penalty, "FACTOR",
              "Above 1: repeated tokens become less likely; 1: off (default: the model's)");

@@ -236,17 +236,17 @@ void serve_models(const ServeArguments& arguments) {
 void add_serve(Command& app) {
   Command* command = add_command(
       app, "serve",
-      "Answer HTTP requests with models: translation, generation, embeddings, labels, tags, images.\n"
+      "Serve models over HTTP: translation, generation, embeddings, labels, tags, images.\n"
       "Clients of OpenAI's API (/v1/completions, /v1/embeddings), LibreTranslate (/translate) and Text\n"
-      "Embeddings Inference (/embed, /predict, /rerank) work as they are; / is a page to try it. Requests\n"
-      "share the model's steps, and each answer has the bits of the command line's. SIGTERM ends after\n"
-      "the answers under way, SIGHUP opens the folders again. See docs/serving.md.",
+      "Embeddings Inference (/embed, /predict, /rerank) work unchanged; / is a test page. Requests are\n"
+      "batched; results have the same bits as those of the commands. SIGTERM stops after in-flight\n"
+      "requests, SIGHUP reloads the models. See docs/serving.md.",
       "qkv serve de=model-de all-MiniLM-L6-v2 --port 8080\n"
       "  curl localhost:8080/translate -d '{\"q\": \"A house.\", \"source\": \"en\", \"target\": \"de\"}'");
   const auto arguments = std::make_shared<ServeArguments>();
   arguments->engine.step_model = serve::WorkOptions().step_model;
   add_option(*command, "models", arguments->models, "[NAME=]DIR",
-             "Model folders, and the names by which requests ask for them (default: the folder's name)")
+             "Model folders, and their names in requests (default: the folder's name)")
       ->required();
   add_load_options(*command, arguments->load);
   add_option(*command, "--host", arguments->host, "ADDRESS", "Address to listen on");
@@ -256,35 +256,35 @@ void add_serve(Command& app) {
   add_engine_options(*command, arguments->engine);
   add_prompt_options(*command, arguments->engine);
   add_option(*command, "--queue", arguments->queue, "N",
-             "Requests (prompts, texts, images) that may wait for a model; further ones are answered 429");
+             "Maximum number of queued prompts, texts or images per model; 429 beyond");
   add_option(*command, "--max-wait-ms", arguments->max_wait_ms, "MS",
-             "Time that an encoder waits for further texts or images while its batch is not full");
+             "Maximum time that an encoder waits for a full batch");
   add_option(*command, "--deadline", arguments->deadline, "SECONDS",
-             "Time from a request to its result; then 504. X-Timeout-Ms asks for less");
+             "Maximum time from a request to its result; then 504. X-Timeout-Ms may shorten it");
   add_option(*command, "--drain", arguments->drain, "SECONDS",
-             "Time for answers under way when the server stops");
+             "Maximum time for in-flight requests at shutdown");
   add_option(*command, "--drain-delay", arguments->drain_delay, "SECONDS",
-             "Time before that in which /ready answers 503 and all other requests are answered, so that\n"
+             "Time before shutdown in which /ready returns 503 and other requests still succeed, so that\n"
              "load balancers notice");
-  add_option(*command, "--body-bytes", arguments->body_bytes, "BYTES", "Largest request body");
-  add_option(*command, "--connections", arguments->connections, "N", "Open connections at most");
+  add_option(*command, "--body-bytes", arguments->body_bytes, "BYTES", "Maximum size of a request body");
+  add_option(*command, "--connections", arguments->connections, "N", "Maximum number of open connections");
   add_option(*command, "--header-timeout", arguments->header_timeout, "SECONDS",
-             "Time for a request's header to arrive; then 408");
+             "Maximum time to receive a request's header; then 408");
   add_option(*command, "--body-timeout", arguments->body_timeout, "SECONDS",
-             "Time for its body to arrive; then 408");
+             "Maximum time to receive a request's body; then 408");
   add_option(*command, "--write-timeout", arguments->write_timeout, "SECONDS",
-             "Time for a client to take the next bytes of its answer; then its connection is closed");
+             "Maximum time for a client to accept more of a response; then the connection is closed");
   add_option(*command, "--idle-timeout", arguments->idle_timeout, "SECONDS",
-             "Time between two requests of a connection");
-  add_option(*command, "--key-file", arguments->key_file, "FILE",
-             "API keys, one a line, that requests send as 'Authorization: Bearer KEY' (default: none, open\n"
-             "to all)");
+             "Maximum time between two requests of a connection");
   add_option(
-      *command, "--log", arguments->log, "FILE",
-      "Append a JSON line for each request, without its texts: time, id, client, method, path, status,\n"
-      "seconds, bytes; SIGHUP opens the file again; /dev/stderr works too (default: none)");
+      *command, "--key-file", arguments->key_file, "FILE",
+      "API keys, one per line, that requests send as 'Authorization: Bearer KEY' (default: none, open\n"
+      "to all)");
+  add_option(*command, "--log", arguments->log, "FILE",
+             "Append one JSON line per request, without its texts: time, id, client, method, path, status,\n"
+             "seconds, bytes; SIGHUP reopens the file; /dev/stderr works too (default: none)");
   add_option(*command, "--cors-origin", arguments->cors_origin, "ORIGIN",
-             "Web pages of this origin may send requests; '*': of any (default: none)");
+             "Origin whose web pages may send requests; '*': any (default: none)");
   add_option(*command, "--certificate", arguments->certificate, "FILE",
              "Certificate chain for TLS, PEM (default: none, plain HTTP)");
   add_option(*command, "--private-key", arguments->private_key, "FILE",
