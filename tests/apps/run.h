@@ -13,6 +13,7 @@
 
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
+#include "tests/apps/json_results.h"
 #include "tests/support/scratch.h"
 
 namespace qkv::testing {
@@ -77,16 +78,39 @@ inline void expect_failure(const Outcome& outcome, int status, const std::vector
   expect_parts(outcome.err, parts);
 }
 
-// Command lines as one string, whose words are separated by a space. "@" stands for a folder of the test.
+// A recorded model: NAME of models/golden or pipelines/golden, or hub/NAME.
+inline std::string recorded_model(const std::string& name) {
+  const std::filesystem::path data = QKV_TEST_DATA;
+  for (const char* folder : {"pipelines/golden", "apps/golden"})
+    if (std::filesystem::exists(data / folder / name)) return (data / folder / name).string();
+  return (data / "models/golden" / name).string();
+}
+
+// Command lines as one string: words separated by spaces, or in single quotes. "@" stands for a folder of the
+// test, "%NAME" at the end of a word for the folder recorded_model(NAME).
 class CommandTest : public ::testing::Test {
  protected:
   Arguments words(const std::string& line) const {
     Arguments arguments;
-    std::istringstream stream(line);
-    for (std::string word; stream >> word;) {
-      if (const size_t at = word.find('@'); at != word.npos) word.replace(at, 1, scratch_.path().string());
-      arguments.push_back(word);
+    bool in_word = false, in_quotes = false;
+    for (const char c : line) {
+      if (c == ' ' && !in_quotes) {
+        in_word = false;
+        continue;
+      }
+      if (!in_word) arguments.emplace_back();
+      in_word = true;
+      if (c == '\'') {
+        in_quotes = !in_quotes;
+      } else if (c == '@') {
+        arguments.back() += scratch_.path().string();
+      } else {
+        arguments.back() += c;
+      }
     }
+    for (std::string& word : arguments)
+      if (const size_t at = word.find('%'); at != word.npos)
+        word.replace(at, word.npos, recorded_model(word.substr(at + 1)));
     return arguments;
   }
   std::string path(const std::string& name) const { return (scratch_ / name).string(); }
@@ -107,9 +131,20 @@ class CommandTest : public ::testing::Test {
     const std::string text = output(line + " --json");
     return text.empty() ? nlohmann::json() : nlohmann::json::parse(text);
   }
-  void expect_refused(const std::string& line, int status, const std::vector<std::string>& parts) const {
+  // The JSON of each line of stdin, on which neither threads nor chunks may have an effect.
+  std::vector<nlohmann::json> line_results(const std::string& line, const std::string& input) const {
+    const std::string text = output(line + " --json --threads 1", input);
+    EXPECT_EQ(output(line + " --json --threads 3 --chunk-lines 1", input), text);
+    std::vector<nlohmann::json> results = json_lines(text);
+    const size_t lines = count_lines_of(input);
+    EXPECT_EQ(results.size(), lines);
+    results.resize(lines);
+    return results;
+  }
+  void expect_refused(const std::string& line, int status, const std::vector<std::string>& parts,
+                      const std::string& input = {}) const {
     SCOPED_TRACE(line);
-    expect_failure(run(line), status, parts);
+    expect_failure(run(line, {.input = input}), status, parts);
   }
 
   Scratch scratch_;

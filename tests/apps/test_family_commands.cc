@@ -11,108 +11,81 @@
 #include "tests/apps/json_results.h"
 #include "tests/apps/run.h"
 
+namespace qkv::testing {
 namespace {
 
-using namespace qkv;
-using namespace qkv::testing;
 using nlohmann::json;
 
-std::string folder(const std::string& name) {
-  return (std::filesystem::path(QKV_TEST_DATA) / "models" / "golden" / name).string();
+class FamilyCommands : public CommandTest {
+ protected:
+  static json recorded(const std::string& model) {
+    return json::parse(read_file(recorded_model(model) + "/texts.json"));
+  }
+  std::vector<json> results(const std::string& line, const json& expected) const {
+    std::string inputs;
+    for (const json& one : expected) inputs += one["input"].get<std::string>() + "\n";
+    return line_results(line, inputs);
+  }
+  void expect_recorded(const std::string& line, const std::string& model, const std::string& field,
+                       std::string recorded_as = {}) const {
+    if (recorded_as.empty()) recorded_as = field;
+    const json expected = recorded(model);
+    const auto found = results(line, expected);
+    for (size_t i = 0; i < found.size(); ++i) expect_same(found[i][field], expected[i][recorded_as], line);
+  }
+};
+
+TEST_F(FamilyCommands, FillMaskPredictsLikeTransformers) {
+  expect_recorded("fill-mask %bert_masked --top 3", "bert_masked", "masks");
+  const std::string text = output("fill-mask %bert_masked --top 1", "a red [MASK]\n");
+  const json best = recorded("bert_masked")[1]["masks"][0][0];
+  EXPECT_EQ(text.substr(0, 4), "1\t1\t");
+  expect_parts(text,
+               {concat("\t", best["token"].get<std::string>(), "\t", best["text"].get<std::string>(), "\n")});
 }
 
-json expected_of(const std::string& name) { return json::parse(read_file(folder(name) + "/texts.json")); }
-
-std::string inputs(const json& expected) {
-  std::string lines;
-  for (const json& one : expected) lines += one["input"].get<std::string>() + "\n";
-  return lines;
-}
-
-// Runs a command on all inputs of a folder, also with other threads and chunks, which must not affect
-// results.
-std::vector<json> run_json(const std::vector<std::string>& arguments, const json& expected) {
-  std::vector<std::string> with_json = arguments;
-  with_json.insert(with_json.end(), {"--json", "--threads", "1"});
-  const Outcome outcome = run_qkv(with_json, {.input = inputs(expected)});
-  EXPECT_EQ(outcome.status, 0) << outcome.err;
-  with_json.back() = "3";
-  with_json.insert(with_json.end(), {"--chunk-lines", "1"});
-  EXPECT_EQ(run_qkv(with_json, {.input = inputs(expected)}).out, outcome.out);
-  std::vector<json> lines = json_lines(outcome.out);
-  EXPECT_EQ(lines.size(), expected.size());
-  lines.resize(expected.size());
-  return lines;
-}
-
-TEST(FamilyCommands, FillMaskGuessesWhatTransformersDoes) {
-  const json expected = expected_of("bert_masked");
-  const auto found = run_json({"fill-mask", folder("bert_masked"), "--top", "3"}, expected);
-  for (size_t i = 0; i < found.size(); ++i) expect_same(found[i]["masks"], expected[i]["masks"], "masks");
-
-  const Outcome text =
-      run_qkv({"fill-mask", folder("bert_masked"), "--top", "1"}, {.input = "a red [MASK]\n"});
-  const json& best = expected[1]["masks"][0][0];
-  EXPECT_EQ(text.out.substr(0, 4), "1\t1\t");
-  EXPECT_NE(
-      text.out.find("\t" + best["token"].get<std::string>() + "\t" + best["text"].get<std::string>() + "\n"),
-      std::string::npos)
-      << text.out;
-}
-
-TEST(FamilyCommands, ClassifyLabelsTextsAndPairs) {
-  const json expected = expected_of("bert_texts");
-  const auto found = run_json({"classify", folder("bert_texts"), "--pairs"}, expected);
-  for (size_t i = 0; i < found.size(); ++i) expect_same(found[i]["labels"], expected[i]["labels"], "labels");
-  const Outcome text = run_qkv({"classify", folder("bert_texts")}, {.input = "a red dog\n"});
-  EXPECT_TRUE(text.out.starts_with(expected[1]["labels"][0]["label"].get<std::string>() + "\t")) << text.out;
+TEST_F(FamilyCommands, ClassifyLabelsTextsAndPairs) {
+  expect_recorded("classify %bert_texts --pairs", "bert_texts", "labels");
+  const std::string text = output("classify %bert_texts", "a red dog\n");
+  const std::string label = recorded("bert_texts")[1]["labels"][0]["label"];
+  EXPECT_TRUE(text.starts_with(label + "\t")) << text;
 }
 
 // An encoder-decoder scores pairs; an error concerns its line.
-TEST(FamilyCommands, ScoreTakesPairsOfATranslationModel) {
-  const std::string marian = (std::filesystem::path(QKV_TEST_DATA) / "pipelines/golden/marian").string();
-  const Outcome text = run_qkv({"score", marian}, {.input = "twenty-one\teinundzwanzig\nno tab\none\t\n"});
+TEST_F(FamilyCommands, ScoreReadsPairsForATranslationModel) {
+  const Outcome text = run("score %marian", {.input = "twenty-one\teinundzwanzig\nno tab\none\t\n"});
   EXPECT_EQ(text.status, 1);
-  EXPECT_NE(text.err.find("line 2: expected a source, a tab and its translation"), std::string::npos)
-      << text.err;
-  const Outcome scored = run_qkv({"score", marian, "--json"}, {.input = "twenty-one\teinundzwanzig\n"});
-  ASSERT_EQ(scored.status, 0) << scored.err;
-  const json object = json_lines(scored.out).at(0);
+  expect_parts(text.err, {"line 2: expected a source, a tab and its translation"});
+  EXPECT_TRUE(text.out.ends_with("\tone\t\n")) << text.out;
+  const json object = line_results("score %marian", "twenty-one\teinundzwanzig\n").at(0);
   double sum = 0;
   for (const json& one : object["token_log_probabilities"]) sum += one.get<double>();
   EXPECT_EQ(object["tokens"].size(), object["token_log_probabilities"].size());
   EXPECT_EQ(object["tokens"].back(), "</s>");
   EXPECT_NEAR(object["log_probability"].get<double>(), sum, 1e-4);
-  EXPECT_TRUE(text.out.ends_with("\tone\t\n")) << text.out;
 }
 
-TEST(FamilyCommands, TagLabelsTokens) {
-  const json expected = expected_of("bert_tokens");
-  const auto found = run_json({"tag", folder("bert_tokens")}, expected);
-  for (size_t i = 0; i < found.size(); ++i) expect_same(found[i]["tokens"], expected[i]["tokens"], "tokens");
-  const Outcome text = run_qkv({"tag", folder("bert_tokens")}, {.input = "a red dog\n"});
+TEST_F(FamilyCommands, TagLabelsTokens) {
+  expect_recorded("tag %bert_tokens", "bert_tokens", "tokens");
   std::string line;
+  const json expected = recorded("bert_tokens");
   for (const json& token : expected[1]["tokens"]) {
     line += concat(line.empty() ? "" : " ", token["text"].get<std::string>(), "/",
                    token["label"].get<std::string>());
   }
-  EXPECT_EQ(text.out, line + "\n");
+  EXPECT_EQ(output("tag %bert_tokens", "a red dog\n"), line + "\n");
 }
 
 // A word of several tokens has the label of the first, and all its characters.
-TEST(FamilyCommands, TagLabelsWords) {
+TEST_F(FamilyCommands, TagLabelsWords) {
   const std::string input = "the man, a red-dog\tsmall  ";
-  const auto tagged = [&](const std::string& unit, const std::vector<std::string>& more) {
-    std::vector<std::string> arguments{"tag", folder("bert_tokens"), "--json"};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return json::parse(run_qkv(arguments, {.input = input + "\n"}).out).at(unit);
-  };
-  const json tokens = tagged("tokens", {}), words = tagged("words", {"--words"});
-  ASSERT_EQ(words.size(), 5u);
-  EXPECT_GT(tokens.size(), words.size());
+  const json tokens = line_results("tag %bert_tokens", input + "\n").at(0)["tokens"],
+             tagged = line_results("tag %bert_tokens --words", input + "\n").at(0)["words"];
+  ASSERT_EQ(tagged.size(), 5u);
+  EXPECT_GT(tokens.size(), tagged.size());
   const std::vector<std::string> expected{"the", "man,", "a", "red-dog", "small"};
-  for (size_t i = 0; i < words.size(); ++i) {
-    const json& word = words[i];
+  for (size_t i = 0; i < tagged.size(); ++i) {
+    const json& word = tagged[i];
     EXPECT_EQ(word["text"], expected[i]);
     EXPECT_EQ(input.substr(word["begin"], word["end"].get<size_t>() - word["begin"].get<size_t>()),
               expected[i]);
@@ -124,145 +97,103 @@ TEST(FamilyCommands, TagLabelsWords) {
   }
 }
 
-TEST(FamilyCommands, EmbedPoolsInEachWay) {
-  const json expected = expected_of("bert_base");
-  const auto check = [&](std::vector<std::string> options, const char* name) {
-    options.insert(options.begin(), {"embed", folder("bert_base")});
-    const auto found = run_json(options, expected);
-    for (size_t i = 0; i < found.size(); ++i) expect_same(found[i]["vector"], expected[i][name], name);
-  };
-  check({}, "mean");
-  check({"--pool", "cls"}, "cls");
-  check({"--pool", "pooler"}, "pooler");
-  check({"--normalize"}, "normalized");
+TEST_F(FamilyCommands, EmbedPoolsInEachWay) {
+  for (const auto& [options, name] : {std::pair{"", "mean"},
+                                      {" --pool cls", "cls"},
+                                      {" --pool pooler", "pooler"},
+                                      {" --normalize", "normalized"}})
+    expect_recorded(concat("embed %bert_base", options), "bert_base", "vector", name);
 }
 
 // The folder's files set the defaults; the command line overrides them.
-TEST(FamilyCommands, EmbedDoesWhatAFolderOfSentenceTransformersSays) {
+TEST_F(FamilyCommands, EmbedReadsTheSettingsOfASentenceTransformersFolder) {
   const json golden = json::parse(read_file(QKV_TEST_DATA "/pipelines/golden/sentence_vectors.json"));
   const auto normalized = std::ranges::find(golden["cases"], "prompted_to_the_positions",
                                             [](const json& one) { return one["name"].get<std::string>(); });
   ASSERT_NE(normalized, golden["cases"].end());
-  const Scratch model;
-  std::filesystem::copy(folder("bert_base"), model.path());
+  std::filesystem::copy(recorded_model("bert_base"), scratch_ / "model");
   for (const auto& [name, content] : (*normalized)["files"].items()) {
-    std::filesystem::create_directories((model / name).parent_path());
-    model.write(name, content.dump());
+    std::filesystem::create_directories((scratch_ / "model" / name).parent_path());
+    scratch_.write("model/" + name, content.dump());
   }
   json lines = json::array();
   for (const json& text : golden["texts"]) lines.push_back({{"input", text}});
-  const auto found = run_json({"embed", model.path().string()}, lines);
+  const auto found = results("embed @/model", lines);
   for (size_t i = 0; i < found.size(); ++i)
     expect_same(found[i]["vector"], (*normalized)["vectors"][i], "vector");
 
-  const json plain = expected_of("bert_base");
-  const auto over =
-      run_json({"embed", model.path().string(), "--pool", "cls", "--no-normalize", "--prompt", ""}, plain);
-  for (size_t i = 0; i < over.size(); ++i) expect_same(over[i]["vector"], plain[i]["cls"], "cls");
-  EXPECT_EQ(
-      run_qkv({"embed", model.path().string(), "--max-length", "4", "--prompt", ""}, {.input = "a red dog\n"})
-          .out,
-      run_qkv({"embed", model.path().string(), "--prompt", ""}, {.input = "a red\n"}).out);
+  expect_recorded("embed @/model --pool cls --no-normalize --prompt ''", "bert_base", "vector", "cls");
+  EXPECT_EQ(output("embed @/model --max-length 4 --prompt ''", "a red dog\n"),
+            output("embed @/model --prompt ''", "a red\n"));
   // The modules' files are copied too.
-  const std::string kept = (model / "kept").string();
-  ASSERT_EQ(run_qkv({"quantize", model.path().string(), "--dtype", "bf16", "--out", kept}).status, 0);
-  EXPECT_EQ(run_qkv({"embed", kept}, {.input = "a red dog\n"}).out,
-            run_qkv({"embed", model.path().string(), "--dtype", "bf16"}, {.input = "a red dog\n"}).out);
-  model.write("modules.json", R"([{"type": "x.Transformer", "path": "../elsewhere"}])");
-  expect_failure(run_qkv({"quantize", model.path().string(), "--dtype", "bf16", "--out", kept + "-not"}), 1,
+  output("quantize @/model --dtype bf16 --out @/kept");
+  EXPECT_EQ(output("embed @/kept", "a red dog\n"), output("embed @/model --dtype bf16", "a red dog\n"));
+  scratch_.write("model/modules.json", R"([{"type": "x.Transformer", "path": "../elsewhere"}])");
+  expect_refused("quantize @/model --dtype bf16 --out @/new", 1,
                  {"modules.json: [0].path: ", "../elsewhere"});
-  EXPECT_FALSE(std::filesystem::exists(kept + "-not"));
-  expect_failure(run_qkv({"embed", folder("vit_base"), "--prompt", "a"}, {.input = "x\n"}), 2,
-                 {"--prompt", "only for text models"});
+  EXPECT_FALSE(std::filesystem::exists(scratch_ / "new"));
+  expect_refused("embed %vit_base --prompt a", 2, {"--prompt", "only for text models"}, "x\n");
 }
 
-class LanguageCommands : public ::testing::TestWithParam<std::string> {};
+class LanguageCommands : public FamilyCommands, public ::testing::WithParamInterface<std::string> {
+ protected:
+  const std::string generate_ = concat("generate %", GetParam(), " --max-new-tokens ");
+  const json expected_ = recorded(GetParam());
+};
 
-TEST_P(LanguageCommands, GenerateWritesWhatTransformersDoes) {
-  const json expected = expected_of(GetParam());
-  const auto found = run_json({"generate", folder(GetParam()), "--max-new-tokens", "8"}, expected);
+TEST_P(LanguageCommands, GenerateCompletesLikeTransformers) {
+  const auto found = results(generate_ + "8", expected_);
   for (size_t i = 0; i < found.size(); ++i) {
-    EXPECT_EQ(found[i]["texts"][0]["ids"], expected[i]["ids"]);
-    EXPECT_EQ(found[i]["texts"][0]["text"], expected[i]["text"]);
+    EXPECT_EQ(found[i]["texts"][0]["ids"], expected_[i]["ids"]);
+    EXPECT_EQ(found[i]["texts"][0]["text"], expected_[i]["text"]);
   }
   // One prompt, streamed.
-  const std::string prompt = expected[1]["input"];
-  const Outcome streamed =
-      run_qkv({"generate", folder(GetParam()), "--max-new-tokens", "8", "--prompt", prompt});
-  EXPECT_EQ(streamed.status, 0) << streamed.err;
-  const std::string text = expected[1]["text"];
-  EXPECT_TRUE(streamed.out.starts_with(prompt)) << streamed.out;
-  EXPECT_EQ(streamed.out.substr(prompt.size()), text + "\n");
+  const std::string prompt = expected_[1]["input"], text = expected_[1]["text"];
+  EXPECT_EQ(output(concat(generate_, "8 --prompt '", prompt, "'")), concat(prompt, text, "\n"));
 }
 
-TEST_P(LanguageCommands, GenerateWritesOneTokenWhereNoMoreAreWanted) {
-  const json expected = expected_of(GetParam());
-  const auto found = run_json({"generate", folder(GetParam()), "--max-new-tokens", "1"}, expected);
-  for (size_t i = 0; i < found.size(); ++i) {
-    const json ids = found[i]["texts"][0]["ids"];
-    EXPECT_EQ(ids, json::array({expected[i]["ids"][0]})) << i;
-  }
-  expect_failure(run_qkv({"generate", folder(GetParam()), "--prompt", "a", "--max-new-tokens", "0"}), 2,
-                 {"--max-new-tokens"});
+TEST_P(LanguageCommands, GenerateStopsAfterOneToken) {
+  const auto found = results(generate_ + "1", expected_);
+  for (size_t i = 0; i < found.size(); ++i)
+    EXPECT_EQ(found[i]["texts"][0]["ids"], json::array({expected_[i]["ids"][0]})) << i;
+  expect_refused(generate_ + "0 --prompt a", 2, {"--max-new-tokens"});
 }
 
 TEST_P(LanguageCommands, ScoreIsTransformersProbability) {
-  const json expected = expected_of(GetParam());
-  const auto found = run_json({"score", folder(GetParam())}, expected);
-  for (size_t i = 0; i < found.size(); ++i) {
-    for (const char* name : {"log_probability", "perplexity", "token_log_probabilities"}) {
-      expect_same(found[i][name], expected[i][name], name);
-    }
-  }
+  for (const char* field : {"log_probability", "perplexity", "token_log_probabilities"})
+    expect_recorded("score %" + GetParam(), GetParam(), field);
+  EXPECT_EQ(output("score %" + GetParam(), "\n"), "0.000000\tnan\t\n") << "no perplexity of no tokens";
 }
 
-TEST_P(LanguageCommands, NoPerplexityOfNothing) {
-  const std::vector<std::string> score = {"score", folder(GetParam())};
-  EXPECT_EQ(run_qkv(score, {.input = "\n"}).out, "0.000000\tnan\t\n");
-}
-
-TEST_P(LanguageCommands, GenerateSaysWhereTheModelsPositionsEnd) {
-  const Outcome outcome =
-      run_qkv({"generate", folder(GetParam()), "--max-new-tokens", "1000000", "--json"}, {.input = "ab\n"});
+TEST_P(LanguageCommands, GenerateWarnsAtTheEndOfThePositions) {
+  const Outcome outcome = run(generate_ + "1000000 --json", {.input = "ab\n"});
   ASSERT_EQ(outcome.status, 0) << outcome.err;
   const json texts = json_lines(outcome.out)[0]["texts"];
   ASSERT_FALSE(texts[0]["complete"]) << "the model ended the text itself: this test needs one that does not";
-  EXPECT_NE(outcome.err.find(concat("qkv: line 1: stopped after ", texts[0]["ids"].size(),
-                                    " of 1000000 tokens, at the end of the model's positions")),
-            std::string::npos)
-      << outcome.err;
-  EXPECT_EQ(run_qkv({"generate", folder(GetParam()), "--max-new-tokens", "3"}, {.input = "ab\n"}).err, "");
+  expect_parts(outcome.err, {concat("qkv: line 1: stopped after ", texts[0]["ids"].size(),
+                                    " of 1000000 tokens, at the end of the model's positions")});
+  EXPECT_EQ(run(generate_ + "3", {.input = "ab\n"}).err, "");
 }
 
 // Chunks, kept prompts and room change no token; a budget too small is an error of the line.
 TEST_P(LanguageCommands, MemoryOfTheEngineChangesNoResult) {
-  const json expected = expected_of(GetParam());
-  const std::vector<std::string> plain = {"generate", folder(GetParam()), "--max-new-tokens", "8"};
-  const auto with = [&](const std::vector<std::string>& more) {
-    std::vector<std::string> arguments = plain;
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return run_json(arguments, expected);
-  };
-  const auto found = with({});
-  EXPECT_EQ(with({"--prefill-tokens", "1", "--prefix-positions", "64", "--batch-tokens", "0"}), found);
-  EXPECT_EQ(with({"--cache-bytes", "1000000", "--cache-dtype", "f32"}), found);
-  EXPECT_NE(with({"--cache-dtype", "bf16"}), found) << "rounded keys and values";
-  expect_failure(run_qkv({"generate", folder(GetParam()), "--prompt", "a", "--cache-bytes", "10"}), 1,
-                 {"--cache-bytes of 10"});
-  expect_failure(run_qkv({"generate", folder(GetParam()), "--prompt", "a", "--prefill-tokens", "0"}), 2,
+  const auto found = results(generate_ + "8", expected_);
+  EXPECT_EQ(results(generate_ + "8 --prefill-tokens 1 --prefix-positions 64 --batch-tokens 0", expected_),
+            found);
+  EXPECT_EQ(results(generate_ + "8 --cache-bytes 1000000 --cache-dtype f32", expected_), found);
+  EXPECT_NE(results(generate_ + "8 --cache-dtype bf16", expected_), found) << "rounded keys and values";
+  expect_refused(generate_ + "8 --prompt a --cache-bytes 10", 1, {"--cache-bytes of 10"});
+  expect_refused(generate_ + "8 --prompt a --prefill-tokens 0", 2,
                  {"qkv: --prefill-tokens: expected at least 1, found 0"});
-  expect_failure(run_qkv({"generate", folder(GetParam()), "--prompt", "a", "--prefix-positions", "-1"}), 2,
+  expect_refused(generate_ + "8 --prompt a --prefix-positions -1", 2,
                  {"qkv: --prefix-positions: expected at least 0, found -1"});
 }
 
-TEST_P(LanguageCommands, DrawsTheSameForTheSameSeed) {
-  const json expected = expected_of(GetParam());
-  std::vector<std::string> arguments{"generate", folder(GetParam()), "--sample", "--top-k", "9", "--nbest",
-                                     "4",        "--max-new-tokens", "9"};
-  const auto first = run_json(arguments, expected), again = run_json(arguments, expected);
-  EXPECT_EQ(first, again);
-  arguments.insert(arguments.end(), {"--seed", "2"});
-  EXPECT_NE(run_json(arguments, expected), first);
+TEST_P(LanguageCommands, SameSeedSameSamples) {
+  const std::string line = generate_ + "9 --sample --top-k 9 --nbest 4";
+  const auto first = results(line, expected_);
+  EXPECT_EQ(results(line, expected_), first);
+  EXPECT_NE(results(line + " --seed 2", expected_), first);
   std::set<std::string> different;
   for (const json& one : first[0]["texts"]) different.insert(one["text"].get<std::string>());
   EXPECT_GT(different.size(), 1u);
@@ -270,58 +201,40 @@ TEST_P(LanguageCommands, DrawsTheSameForTheSameSeed) {
 
 INSTANTIATE_TEST_SUITE_P(Families, LanguageCommands, ::testing::Values("gpt2_untied_relu", "llama"));
 
-TEST(FamilyCommands, TakeWeightsInAnyForm) {
-  const Scratch scratch;
-  const auto check = [&](const char* command, const char* model, std::vector<std::string> more) {
-    const json expected = expected_of(model);
-    const auto run = [&](const std::string& from, const std::vector<std::string>& weights) {
-      std::vector<std::string> arguments{command, from};
-      arguments.insert(arguments.end(), more.begin(), more.end());
-      arguments.insert(arguments.end(), weights.begin(), weights.end());
-      return run_json(arguments, expected);
-    };
-    const auto exact = run(folder(model), {});
+TEST_F(FamilyCommands, OpenWeightsOfEachDtype) {
+  for (const auto& [command, model, options] : {std::tuple{"generate", "llama", " --max-new-tokens 4"},
+                                                {"score", "gpt2_untied_relu", ""},
+                                                {"fill-mask", "bert_masked", ""},
+                                                {"classify", "bert_texts", ""},
+                                                {"tag", "bert_tokens", ""},
+                                                {"embed", "bert_base", " --pool pooler"}}) {
+    const json expected = recorded(model);
+    const std::string original = concat(command, " %", model, options);
+    const auto exact = results(original, expected);
     for (const std::string form : {"bf16", "int8"}) {
-      const std::string rounded = (scratch / (command + form)).string();
-      const Outcome quantized = run_qkv({"quantize", folder(model), "--dtype", form, "--out", rounded});
+      const std::string rounded = concat(command, form);
+      const Outcome quantized = run(concat("quantize %", model, " --dtype ", form, " --out @/", rounded));
       ASSERT_EQ(quantized.status, 0) << quantized.err;
-      EXPECT_NE(quantized.err.find(form), std::string::npos) << quantized.err;
-      EXPECT_EQ(run(rounded, {}), run(folder(model), {"--dtype", form})) << command << ", " << form;
-      EXPECT_NE(run(rounded, {}), exact) << command << ", " << form;
+      expect_parts(quantized.err, {form});
+      const auto stored = results(concat(command, " @/", rounded, options), expected);
+      EXPECT_EQ(stored, results(concat(original, " --dtype ", form), expected)) << rounded;
+      EXPECT_NE(stored, exact) << rounded;
     }
-  };
-  check("generate", "llama", {"--max-new-tokens", "4"});
-  check("score", "gpt2_untied_relu", {});
-  check("fill-mask", "bert_masked", {});
-  check("classify", "bert_texts", {});
-  check("tag", "bert_tokens", {});
-  check("embed", "bert_base", {"--pool", "pooler"});
+  }
 }
 
-TEST(FamilyCommands, QuantizeReadsShards) {
-  const Scratch scratch;
-  const std::string out = (scratch / "out").string();
-  const Outcome outcome =
-      run_qkv({"quantize", folder("llama_grouped+shards"), "--dtype", "bf16", "--out", out});
+TEST_F(FamilyCommands, QuantizeReadsShards) {
+  const Outcome outcome = run("quantize %llama_grouped+shards --dtype bf16 --out @/out");
   EXPECT_EQ(outcome.status, 0) << outcome.err;
-  EXPECT_NE(outcome.err.find("no qkv_proof.json: the folder has no tokenizer"), std::string::npos)
-      << outcome.err;
-  EXPECT_FALSE(std::filesystem::exists(std::filesystem::path(out) / "qkv_proof.json"));
-  const auto bytes = [](const std::string& from, const std::vector<std::string>& more) {
-    std::vector<std::string> arguments{"inspect", from, "--json"};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return json::parse(run_qkv(arguments).out)["weight_bytes"];
-  };
-  EXPECT_EQ(bytes(out, {}), bytes(folder("llama_grouped+shards"), {"--dtype", "bf16"}));
+  expect_parts(outcome.err, {"no qkv_proof.json: the folder has no tokenizer"});
+  EXPECT_FALSE(std::filesystem::exists(scratch_ / "out/qkv_proof.json"));
+  EXPECT_EQ(result("inspect @/out")["weight_bytes"],
+            result("inspect %llama_grouped+shards --dtype bf16")["weight_bytes"]);
 }
 
-TEST(FamilyCommands, InspectCountsBytesInAnyForm) {
-  const auto inspect = [](const std::string& form) {
-    const Outcome outcome = run_qkv({"inspect", folder("vit_images"), "--dtype", form, "--json"});
-    EXPECT_EQ(outcome.status, 0) << outcome.err;
-    return json::parse(outcome.out);
-  };
-  const json f32 = inspect("f32"), int8 = inspect("int8");
+TEST_F(FamilyCommands, InspectCountsBytesOfEachDtype) {
+  const json f32 = result("inspect %vit_images --dtype f32"),
+             int8 = result("inspect %vit_images --dtype int8");
   EXPECT_EQ(int8["dtype"], "int8");
   EXPECT_EQ(int8["parameters"], f32["parameters"]);
   EXPECT_EQ(f32["weight_bytes"], 4 * f32["parameters"].get<int64_t>());
@@ -331,55 +244,45 @@ TEST(FamilyCommands, InspectCountsBytesInAnyForm) {
   EXPECT_LT(sum, f32["weight_bytes"].get<int64_t>());
 }
 
-TEST(FamilyCommands, BadLinesLeaveTheOthersUnharmed) {
+TEST_F(FamilyCommands, BadLinesDoNotAffectOthers) {
   std::string long_line = "the";
   for (int i = 0; i < 30; ++i) long_line += " dog";
   const std::string lines = "the man\n" + long_line + "\nbad \xff bytes\na red dog\n";
-  const auto check = [&](const std::vector<std::string>& arguments) {
-    const Outcome outcome = run_qkv(arguments, {.input = lines});
+  for (const char* line : {"generate %gpt2_untied_relu --max-new-tokens 3", "score %gpt2_untied_relu",
+                           "classify %bert_texts", "tag %bert_tokens", "embed %bert_base"}) {
+    const Outcome outcome = run(line, {.input = lines});
     EXPECT_EQ(outcome.status, 1);
-    EXPECT_NE(outcome.err.find("line 2: "), std::string::npos) << outcome.err;
-    EXPECT_NE(outcome.err.find("at most 20 tokens"), std::string::npos) << outcome.err;
-    EXPECT_NE(outcome.err.find("line 3: expected UTF-8"), std::string::npos) << outcome.err;
-    EXPECT_NE(outcome.err.find("2 of 4 lines"), std::string::npos) << outcome.err;
-    const Outcome good = run_qkv(arguments, {.input = "the man\na red dog\n"});
-    EXPECT_EQ(good.status, 0) << good.err;
-    const std::string first = good.out.substr(0, good.out.find('\n') + 1);
-    EXPECT_EQ(outcome.out, first + "\n\n" + good.out.substr(first.size()));
-  };
-  check({"generate", folder("gpt2_untied_relu"), "--max-new-tokens", "3"});
-  check({"score", folder("gpt2_untied_relu")});
-  check({"classify", folder("bert_texts")});
-  check({"tag", folder("bert_tokens")});
-  check({"embed", folder("bert_base")});
+    expect_parts(outcome.err, {"line 2: ", "at most 20 tokens", "line 3: expected UTF-8", "2 of 4 lines"});
+    const std::string good = output(line, "the man\na red dog\n");
+    const std::string first = good.substr(0, good.find('\n') + 1);
+    EXPECT_EQ(outcome.out, first + "\n\n" + good.substr(first.size()));
+  }
 }
 
-TEST(FamilyCommands, RefuseModelsWithoutTheHead) {
-  const RunOptions line{.input = "the man\n"};
-  expect_failure(run_qkv({"fill-mask", folder("bert_texts")}, line), 2, {"masked-language head"});
-  expect_failure(run_qkv({"classify", folder("bert_masked")}, line), 2, {"a text classification head"});
-  expect_failure(run_qkv({"tag", folder("bert_texts")}, line), 2, {"a token classification head"});
-  expect_failure(run_qkv({"embed", folder("bert_masked"), "--pool", "pooler"}, line), 2, {"a pooler"});
-  expect_failure(run_qkv({"generate", folder("bert_base"), "--prompt", "a"}), 1,
-                 {"model_type", "gpt2, llama"});
-  expect_failure(run_qkv({"embed", folder("gpt2_untied_relu")}, line), 1,
-                 {"model_type", "bert, roberta, distilbert"});
-  expect_failure(run_qkv({"generate", folder("nowhere"), "--prompt", "a"}), 1, {"there is no such folder"});
+TEST_F(FamilyCommands, RefuseModelsWithoutTheHead) {
+  const std::string input = "the man\n";
+  expect_refused("fill-mask %bert_texts", 2, {"masked-language head"}, input);
+  expect_refused("classify %bert_masked", 2, {"a text classification head"}, input);
+  expect_refused("tag %bert_texts", 2, {"a token classification head"}, input);
+  expect_refused("embed %bert_masked --pool pooler", 2, {"a pooler"}, input);
+  expect_refused("generate %bert_base --prompt a", 1, {"model_type", "gpt2, llama"});
+  expect_refused("embed %gpt2_untied_relu", 1, {"model_type", "bert, roberta, distilbert"});
+  expect_refused("generate %nowhere --prompt a", 1, {"there is no such folder"});
 }
 
-TEST(FamilyCommands, AttentionOfAPairAndOfATranslation) {
-  const Scratch scratch;
-  const auto draw = [&](std::vector<std::string> arguments, const std::string& name) {
-    const std::string file = (scratch / name).string();
-    arguments.insert(arguments.begin(), "attention");
-    arguments.insert(arguments.end(), {"--out", file});
-    const Outcome outcome = run_qkv(arguments);
-    EXPECT_EQ(outcome.status, 0) << outcome.err;
-    return read_file(file);
-  };
-  const std::vector<std::string> pair{folder("bert_texts"), "--source", "a red dog", "--pair",
-                                      "one small house"};
-  const json report = json::parse(draw(pair, "pair.json"));
+class TextAttention : public CommandTest {
+ protected:
+  std::string draw(const std::string& options, const std::string& name) const {
+    output(concat("attention ", options, " --out @/", name));
+    return content(name);
+  }
+  json report_of(const std::string& options) const { return json::parse(draw(options, "report.json")); }
+
+  const std::string pair_ = "%bert_texts --source 'a red dog' --pair 'one small house'";
+};
+
+TEST_F(TextAttention, ReportsAPair) {
+  const json report = report_of(pair_);
   const size_t tokens = report["source_tokens"].size();
   EXPECT_EQ(report["source_tokens"][0], "[CLS]");
   const auto second = report["second_text"].get<size_t>();
@@ -395,9 +298,7 @@ TEST(FamilyCommands, AttentionOfAPairAndOfATranslation) {
     }
   }
   // In int8 other weights, of the same tokens.
-  std::vector<std::string> in_int8 = pair;
-  in_int8.insert(in_int8.end(), {"--dtype", "int8"});
-  const json rounded = json::parse(draw(in_int8, "int8.json"));
+  const json rounded = report_of(pair_ + " --dtype int8");
   EXPECT_EQ(rounded["source_tokens"], report["source_tokens"]);
   const json weights = report["layers"].flatten(), near = rounded["layers"].flatten();
   double largest = 0;
@@ -407,42 +308,42 @@ TEST(FamilyCommands, AttentionOfAPairAndOfATranslation) {
   }
   EXPECT_GT(largest, 0);
   EXPECT_LT(largest, 0.05);
-  EXPECT_NE(draw(pair, "pair.html").find("\"second\":" + std::to_string(second)), std::string::npos);
+  expect_parts(draw(pair_, "pair.html"), {"\"second\":" + std::to_string(second)});
   // A panel's boundary: one line across, one down.
-  const std::string svg = draw(pair, "pair.svg"),
-                    whole = draw({folder("bert_texts"), "--source", "a"}, "one.svg");
   const auto lines = [](const std::string& drawing) {
     size_t count = 0;
     for (size_t at = 0; (at = drawing.find("stroke-width=\"1\"", at)) != std::string::npos; ++at) ++count;
     return count;
   };
-  EXPECT_EQ(lines(svg), lines(whole) + 2 * report["layers"].size() * report["layers"][0]["heads"].size());
+  EXPECT_EQ(lines(draw(pair_, "pair.svg")),
+            lines(draw("%bert_texts --source a", "one.svg")) +
+                2 * report["layers"].size() * report["layers"][0]["heads"].size());
 
   // Tiles of three tokens, whose statistics are those of the tokens.
-  std::vector<std::string> in_tiles = pair;
-  in_tiles.insert(in_tiles.end(), {"--tile", "3"});
-  const json tiles = json::parse(draw(in_tiles, "tiles.json"));
+  const json tiles = report_of(pair_ + " --tile 3");
   EXPECT_EQ(tiles["tile"], 3);
   EXPECT_EQ(tiles["tokens"], tokens);
   EXPECT_EQ(tiles["source_tokens"].size(), (tokens + 2) / 3);
   for (size_t i = 0; i < report["layers"].size(); ++i)
     EXPECT_EQ(tiles["layers"][i]["statistics"], report["layers"][i]["statistics"]);
+}
 
-  const std::string marian = (std::filesystem::path(QKV_TEST_DATA) / "pipelines/golden/marian").string();
-  const json translation = json::parse(draw({marian, "--source", "forty"}, "translation.json"));
+TEST_F(TextAttention, AlignsATranslation) {
+  const json translation = report_of("%marian --source forty");
   ASSERT_EQ(translation["alignment"].size(), translation["target_tokens"].size());
   for (const json& source : translation["alignment"])
     EXPECT_LT(source.get<size_t>(), translation["source_tokens"].size());
+}
 
-  const std::string out = (scratch / "a.json").string();
-  expect_failure(run_qkv({"attention", marian, "--source", "a", "--tile", "2", "--out", out}), 2,
+TEST_F(TextAttention, RefusesOptionsOfOtherModels) {
+  expect_refused("attention %marian --source a --tile 2 --out @/a.json", 2,
                  {"--tile: not for encoder-decoders"});
-  expect_failure(run_qkv({"attention", folder("llama"), "--source", "a", "--tile", "-2", "--out", out}), 2,
-                 {"tile", "-2"});
-  for (const std::string& other : {folder("llama"), marian}) {
-    expect_failure(run_qkv({"attention", other, "--source", "a", "--pair", "b", "--out", out}), 2,
+  expect_refused("attention %llama --source a --tile -2 --out @/a.json", 2, {"tile", "-2"});
+  for (const char* other : {"%llama", "%marian"}) {
+    expect_refused(concat("attention ", other, " --source a --pair b --out @/a.json"), 2,
                    {"--pair: only for text encoders"});
   }
 }
 
 }  // namespace
+}  // namespace qkv::testing

@@ -21,6 +21,8 @@ using namespace qkv;
 using namespace qkv::testing;
 using nlohmann::json;
 
+class Serve : public CommandTest {};
+
 const std::string kMarian = QKV_TEST_DATA "/pipelines/golden/marian";
 const std::string kLlama = QKV_TEST_DATA "/models/golden/llama";
 
@@ -93,7 +95,16 @@ json body_of(const std::string& response) {
   return json::parse(response.substr(response.find("\r\n\r\n") + 4));
 }
 
-TEST(Serve, AnswersAsTheCommandsDo) {
+void expect_translates(const ServeProcess& server) {
+  EXPECT_NE(answer_to(server.port(), "/v1/translate", {{"text", "forty"}}).find("200 OK"), std::string::npos);
+}
+
+void expect_stops(ServeProcess& server) {
+  server.signal(SIGTERM);
+  EXPECT_EQ(server.wait(), 0) << server.messages();
+}
+
+TEST_F(Serve, ResultsAreThoseOfTheCommands) {
   ServeProcess server({"de=" + kMarian, kLlama, "--port", "0", "--threads", "1"});
   const std::string texts = "twenty-one\nforty\nthree hundred forty-two\n";
   const Outcome expected =
@@ -110,12 +121,11 @@ TEST(Serve, AnswersAsTheCommandsDo) {
     EXPECT_EQ(answer.at("translations").at(0), found);
     EXPECT_EQ(answer.at("model"), "de");
   }
-  server.signal(SIGTERM);
-  EXPECT_EQ(server.wait(), 0) << server.messages();
+  expect_stops(server);
 }
 
 // Processes that are killed leave a port that the next one can have at once, and no state.
-TEST(Serve, IsKilledAndStartsAgain) {
+TEST_F(Serve, RestartsOnTheSamePortAfterAKill) {
   std::string port = "0", expected;
   const json body{{"prompt", "a red dog"}, {"max_tokens", 8}};
   for (int round = 0; round < 3; ++round) {
@@ -136,7 +146,7 @@ TEST(Serve, IsKilledAndStartsAgain) {
   }
 }
 
-TEST(Serve, FinishesAnswersWhenItIsToStop) {
+TEST_F(Serve, FinishesInFlightRequestsOnSigterm) {
   ServeProcess server({"m=" + kMarian, "--port", "0", "--threads", "1"});
   RawClient client(server.port());
   const json many(std::vector<std::string>(200, "three hundred forty-two"));
@@ -150,23 +160,21 @@ TEST(Serve, FinishesAnswersWhenItIsToStop) {
   EXPECT_NE(server.messages().find("stopping"), std::string::npos);
 }
 
-TEST(Serve, OpensItsFoldersAgain) {
-  const Scratch scratch;
-  std::filesystem::copy(kLlama, scratch / "model");
-  ServeProcess server({"m=" + (scratch / "model").string(), "--port", "0"});
+TEST_F(Serve, ReloadsModelsOnSighup) {
+  std::filesystem::copy(kLlama, scratch_ / "model");
+  ServeProcess server({"m=" + path("model"), "--port", "0"});
   server.signal(SIGHUP);
   EXPECT_TRUE(server.wait_for("models reloaded"));
-  std::filesystem::remove(scratch / "model/config.json");
+  std::filesystem::remove(scratch_ / "model/config.json");
   server.signal(SIGHUP);
   EXPECT_TRUE(server.wait_for("models not reloaded, the present ones stay: "));
   EXPECT_NE(answer_to(server.port(), "/v1/completions", {{"prompt", "a"}, {"max_tokens", 2}}).find("200 OK"),
             std::string::npos);
 }
 
-TEST(Serve, LogsRequestsWithoutTheirTexts) {
-  const Scratch scratch;
-  const std::string log = (scratch / "log.jsonl").string();
-  const std::string keys = scratch.write("keys", "# two\nfirst-key\nsecond-key\r\n").string();
+TEST_F(Serve, LogsRequestsWithoutTheirTexts) {
+  const std::string log = path("log.jsonl");
+  const std::string keys = scratch_.write("keys", "# two\nfirst-key\nsecond-key\r\n").string();
   ServeProcess server({"m=" + kMarian, "--port", "0", "--log", log, "--key-file", keys});
   const json body{{"text", "forty"}};
   EXPECT_NE(
@@ -176,8 +184,7 @@ TEST(Serve, LogsRequestsWithoutTheirTexts) {
     EXPECT_NE(answer_to(server.port(), "/v1/translate", body, wrong).find("401 "), std::string::npos)
         << wrong;
   }
-  server.signal(SIGTERM);
-  EXPECT_EQ(server.wait(), 0);
+  expect_stops(server);
   const std::string text = read_file(log);
   EXPECT_EQ(count_lines_of(text), 4U) << text;
   EXPECT_EQ(text.find("forty"), std::string::npos);
@@ -192,9 +199,8 @@ TEST(Serve, LogsRequestsWithoutTheirTexts) {
   EXPECT_EQ(statuses, (std::vector{200, 401, 401, 401}));
 }
 
-TEST(Serve, LogsWhatItRefusesAndOpensTheLogAgain) {
-  const Scratch scratch;
-  const std::string log = (scratch / "log.jsonl").string();
+TEST_F(Serve, LogsRefusedRequestsAndReopensTheLog) {
+  const std::string log = path("log.jsonl");
   ServeProcess server({"m=" + kMarian, "--port", "0", "--log", log});
   {
     RawClient client(server.port());
@@ -205,19 +211,17 @@ TEST(Serve, LogsWhatItRefusesAndOpensTheLogAgain) {
   std::filesystem::rename(log, log + ".1");
   server.signal(SIGHUP);
   EXPECT_TRUE(server.wait_for("models reloaded"));
-  EXPECT_NE(answer_to(server.port(), "/v1/translate", {{"text", "forty"}}).find("200 OK"), std::string::npos);
-  server.signal(SIGTERM);
-  EXPECT_EQ(server.wait(), 0);
+  expect_translates(server);
+  expect_stops(server);
   EXPECT_EQ(json::parse(read_file(log)).at("status"), 200);
   EXPECT_EQ(count_lines_of(read_file(log + ".1")), 1U);
 }
 
 // A log on standard error, which is a file here, and the server's messages leave each other whole.
-TEST(Serve, LogsToStandardError) {
+TEST_F(Serve, LogsToStandardError) {
   ServeProcess server({"m=" + kMarian, "--port", "0", "--log", "/dev/stderr"});
-  EXPECT_NE(answer_to(server.port(), "/v1/translate", {{"text", "forty"}}).find("200 OK"), std::string::npos);
-  server.signal(SIGTERM);
-  EXPECT_EQ(server.wait(), 0);
+  expect_translates(server);
+  expect_stops(server);
   std::istringstream lines(server.messages());
   std::vector<std::string> all;
   for (std::string line; std::getline(lines, line);) all.push_back(line);
@@ -228,23 +232,20 @@ TEST(Serve, LogsToStandardError) {
 }
 
 // Such as `qkv serve ... --log /dev/stdout | head -1`.
-TEST(Serve, OutlivesTheReaderOfItsLog) {
-  const Scratch scratch;
-  const std::string pipe = (scratch / "pipe").string();
+TEST_F(Serve, SurvivesAClosedLogPipe) {
+  const std::string pipe = path("pipe");
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   const int reader = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   ServeProcess server({"m=" + kMarian, "--port", "0", "--log", pipe});
   ::close(reader);
   for (int i = 0; i < 3; ++i) {
-    EXPECT_NE(answer_to(server.port(), "/v1/translate", {{"text", "forty"}}).find("200 OK"),
-              std::string::npos);
+    expect_translates(server);
   }
   EXPECT_TRUE(server.wait_for("lines of the log are lost"));
-  server.signal(SIGTERM);
-  EXPECT_EQ(server.wait(), 0);
+  expect_stops(server);
 }
 
-TEST(Serve, SaysThatItIsNotReadyBeforeItStops) {
+TEST_F(Serve, IsNotReadyDuringTheDrainDelay) {
   ServeProcess server({"m=" + kMarian, "--port", "0", "--drain-delay", "2"});
   const auto get = [&](const std::string& path) {
     RawClient client(server.port());
@@ -257,17 +258,16 @@ TEST(Serve, SaysThatItIsNotReadyBeforeItStops) {
   std::string ready;
   for (int i = 0; i < 50 && ready.find("503 ") == std::string::npos; ++i) ready = get("/ready");
   EXPECT_NE(ready.find("503 "), std::string::npos) << ready;
-  EXPECT_NE(answer_to(server.port(), "/v1/translate", {{"text", "forty"}}).find("200 OK"), std::string::npos);
+  expect_translates(server);
   EXPECT_EQ(server.wait(), 0);
 }
 
 // A folder that takes long to open, as a pipe without a writer does.
-TEST(Serve, EndsBySignalWhileItOpensModels) {
-  const Scratch scratch;
-  std::filesystem::create_directory(scratch / "slow");
-  ASSERT_EQ(::mkfifo((scratch / "slow/config.json").c_str(), 0600), 0);
+TEST_F(Serve, ASignalEndsItWhileModelsOpen) {
+  std::filesystem::create_directory(scratch_ / "slow");
+  ASSERT_EQ(::mkfifo((scratch_ / "slow/config.json").c_str(), 0600), 0);
   for (const int signal : {SIGTERM, SIGINT}) {
-    const std::string folder = (scratch / "slow").string();
+    const std::string folder = path("slow");
     std::string program = QKV_PROGRAM, command = "serve", port = "--port", zero = "0";
     char* arguments[] = {program.data(), command.data(), const_cast<char*>(folder.c_str()),
                          port.data(),    zero.data(),    nullptr};
@@ -287,21 +287,18 @@ TEST(Serve, EndsBySignalWhileItOpensModels) {
 }
 
 // A full disk costs lines of the log, and nothing else.
-TEST(Serve, OutlivesAFullDisk) {
+TEST_F(Serve, SurvivesAFullDisk) {
   if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "needs /dev/full";
   ServeProcess server({"m=" + kMarian, "--port", "0", "--log", "/dev/full"});
-  for (int i = 0; i < 5; ++i)
-    EXPECT_NE(answer_to(server.port(), "/v1/translate", {{"text", "forty"}}).find("200 OK"),
-              std::string::npos);
+  for (int i = 0; i < 5; ++i) expect_translates(server);
   EXPECT_TRUE(server.wait_for("/dev/full: lines of the log are lost"));
-  server.signal(SIGTERM);
-  EXPECT_EQ(server.wait(), 0);
+  expect_stops(server);
   const std::string said = server.messages();
   EXPECT_EQ(said.find("lines of the log"), said.rfind("lines of the log")) << "once";
 }
 
 // Connections beyond the file descriptors of the process wait; they are taken when others close.
-TEST(Serve, OutlivesTheEndOfItsFileDescriptors) {
+TEST_F(Serve, SurvivesExhaustedFileDescriptors) {
 #ifdef __SANITIZE_ADDRESS__
   GTEST_SKIP() << "needs a build without UndefinedBehaviorSanitizer";
 #endif
@@ -316,12 +313,11 @@ TEST(Serve, OutlivesTheEndOfItsFileDescriptors) {
     for (int i = 0; i < 80; ++i) idle.push_back(std::make_unique<RawClient>(server.port()));
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
   }
-  EXPECT_NE(answer_to(server.port(), "/v1/translate", {{"text", "forty"}}).find("200 OK"), std::string::npos);
-  server.signal(SIGTERM);
-  EXPECT_EQ(server.wait(), 0);
+  expect_translates(server);
+  expect_stops(server);
 }
 
-TEST(Serve, EndsRequestsThatDoNotArriveInTime) {
+TEST_F(Serve, TimesOutSlowRequests) {
   const ServeProcess server({kMarian, "--port", "0", "--header-timeout", "0.1", "--body-timeout", "0.2",
                              "--idle-timeout", "0.3", "--write-timeout", "5"});
   ASSERT_NE(server.port(), 0);
@@ -335,27 +331,22 @@ TEST(Serve, EndsRequestsThatDoNotArriveInTime) {
   EXPECT_FALSE(idle.receive());  // closed without an answer
 }
 
-TEST(Serve, NamesWhatIsWrong) {
-  const Scratch scratch;
-  const std::string empty = scratch.write("keys", "# none\n").string();
-  expect_failure(run_qkv({"serve"}), 2, {"models"});
-  expect_failure(run_qkv({"serve", kMarian, "--prot", "80"}), 2, {"--prot", "--port"});
-  expect_failure(run_qkv({"serve", kMarian, "--port", "65536"}), 2,
-                 {"--port: expected 0 to 65535, found 65536"});
-  expect_failure(run_qkv({"serve", kMarian, "--queue", "0"}), 2, {"--queue: expected at least 1, found 0"});
-  expect_failure(run_qkv({"serve", kMarian, "--deadline", "nan"}), 2, {"--deadline"});
-  expect_failure(run_qkv({"serve", kMarian, "--host", "nowhere.example"}), 2,
-                 {"host: expected an IP address"});
-  expect_failure(run_qkv({"serve", kMarian, "--certificate", "a.pem"}), 2, {"private_key"});
-  expect_failure(run_qkv({"serve", "a=" + kMarian, "a=" + kLlama}), 2, {"two called 'a'"});
-  expect_failure(run_qkv({"serve", kMarian, "--key-file", empty}), 1,
-                 {"keys", "expected at least one API key"});
-  expect_failure(run_qkv({"serve", (scratch / "none").string()}), 1, {"none"});
-  expect_failure(run_qkv({"serve", kMarian, "--port", "0", "--log", (scratch / "no/log").string()}), 1,
-                 {"no/log: cannot be opened"});
+TEST_F(Serve, RefusesBadArguments) {
+  scratch_.write("keys", "# none\n");
+  expect_refused("serve", 2, {"models"});
+  expect_refused("serve %marian --prot 80", 2, {"--prot", "--port"});
+  expect_refused("serve %marian --port 65536", 2, {"--port: expected 0 to 65535, found 65536"});
+  expect_refused("serve %marian --queue 0", 2, {"--queue: expected at least 1, found 0"});
+  expect_refused("serve %marian --deadline nan", 2, {"--deadline"});
+  expect_refused("serve %marian --host nowhere.example", 2, {"host: expected an IP address"});
+  expect_refused("serve %marian --certificate a.pem", 2, {"private_key"});
+  expect_refused("serve a=%marian a=%llama", 2, {"two called 'a'"});
+  expect_refused("serve %marian --key-file @/keys", 1, {"keys", "expected at least one API key"});
+  expect_refused("serve @/none", 1, {"none"});
+  expect_refused("serve %marian --port 0 --log @/no/log", 1, {"no/log: cannot be opened"});
   const ServeProcess server({"m=" + kMarian, "--port", "0"});
-  expect_failure(run_qkv({"serve", kMarian, "--port", std::to_string(server.port())}), 1,
-                 {std::to_string(server.port()), "cannot listen", "in use"});
+  const std::string port = std::to_string(server.port());
+  expect_refused("serve %marian --port " + port, 1, {port, "cannot listen", "in use"});
 }
 
 }  // namespace

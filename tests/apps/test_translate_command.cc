@@ -12,80 +12,74 @@ namespace {
 
 using nlohmann::json;
 
-class TranslateCommand : public ::testing::Test {
+class TranslateCommand : public CommandTest {
  protected:
-  TranslateCommand() { write_random_model(model(), scratch_.path()); }
+  TranslateCommand() { write_random_model(scratch_ / "model", scratch_.path()); }
 
-  std::string model() const { return (scratch_ / "model").string(); }
-  Outcome translate(const std::vector<std::string>& options, const std::string& input = "forty-two\n") const {
-    std::vector<std::string> arguments{"translate", model(), "--max-new-tokens", "7"};
-    arguments.insert(arguments.end(), options.begin(), options.end());
-    return run_qkv(arguments, {.input = input});
+  Outcome translate(const std::string& options, const std::string& input = "forty-two\n") const {
+    return run("translate @/model --max-new-tokens 7 " + options, {.input = input});
   }
-  json translate_json(std::vector<std::string> options, const std::string& input = "forty-two\n") const {
-    options.insert(options.end(), {"--json", "--scores"});
-    const Outcome outcome = translate(options, input);
-    EXPECT_EQ(outcome.status, 0) << outcome.err;
-    return json::parse(outcome.out);
+  json translate_json(const std::string& options, const std::string& input = "forty-two\n") const {
+    return json::parse(output("translate @/model --max-new-tokens 7 --json --scores " + options, input));
   }
-
-  Scratch scratch_;
+  void expect_refusal(const std::string& options, int status, const std::vector<std::string>& parts) const {
+    expect_refused("translate @/model --max-new-tokens 7 " + options, status, parts, "forty-two\n");
+  }
 };
 
-TEST_F(TranslateCommand, DrawsTheSameLineFromTheSameSeedWhateverItsCompanions) {
-  const std::vector<std::string> sample = {"--sample", "--nbest", "4", "--temperature", "1.3", "--seed", "9"};
+TEST_F(TranslateCommand, SamplesDependOnSeedAndLineOnly) {
+  const std::string sample = "--sample --nbest 4 --temperature 1.3 --seed 9";
   const Outcome alone = translate(sample, "five\n");
   EXPECT_EQ(alone.status, 0) << alone.err;
   EXPECT_EQ(count_lines_of(alone.out), 4);
-  std::vector<std::string> elsewhere = sample;
-  elsewhere.insert(elsewhere.end(), {"--threads", "1", "--chunk-lines", "1", "--batch-tokens", "1"});
-  const Outcome among = translate(elsewhere, "five\nnine hundred eleven\nfive\n");
+  const Outcome among = translate(sample + " --threads 1 --chunk-lines 1 --batch-tokens 1",
+                                  "five\nnine hundred eleven\nfive\n");
   EXPECT_EQ(among.out.substr(0, alone.out.size()), alone.out);
   EXPECT_EQ(count_lines_of(among.out), 12);
   EXPECT_EQ(among.out.find("\n3" + alone.out.substr(1, alone.out.find('\n') - 1)), std::string::npos)
       << "the same text on another line is sampled independently";
 }
 
-TEST_F(TranslateCommand, BeginsAsThePrefixSays) {
-  const Outcome outcome = translate({"--prefixes"}, "forty-two\tzwei\nforty-two\nforty-two\t\xff\n");
+TEST_F(TranslateCommand, TranslationsStartWithThePrefix) {
+  const Outcome outcome = translate("--prefixes", "forty-two\tzwei\nforty-two\nforty-two\t\xff\n");
   EXPECT_EQ(outcome.status, 1);
-  EXPECT_NE(outcome.err.find("line 3: prefix: expected UTF-8"), std::string::npos) << outcome.err;
+  expect_parts(outcome.err, {"line 3: prefix: expected UTF-8"});
   std::istringstream lines(outcome.out);
   std::string with, without;
   std::getline(lines, with);
   std::getline(lines, without);
   EXPECT_EQ(with.substr(0, 4), "zwei");
   EXPECT_NE(without.substr(0, 4), "zwei");
-  const Outcome tall = translate({"--prefixes"}, "two\tzwei zwei zwei zwei zwei zwei zwei zwei zwei\n");
+  const Outcome tall = translate("--prefixes", "two\tzwei zwei zwei zwei zwei zwei zwei zwei zwei\n");
   EXPECT_EQ(tall.status, 0) << tall.err;
   EXPECT_EQ(tall.out.substr(0, 44), "zwei zwei zwei zwei zwei zwei zwei zwei zwei")
       << "a prefix may be longer than --max-new-tokens, which does not count it";
 }
 
-TEST_F(TranslateCommand, ForbiddenWordsDoNotCome) {
-  const std::vector<std::string> tokens = translate_json({})["hypotheses"][0]["tokens"];
+TEST_F(TranslateCommand, ForbiddenWordsDoNotOccur) {
+  const std::vector<std::string> tokens = translate_json("")["hypotheses"][0]["tokens"];
   ASSERT_GE(tokens.size(), 3u);
-  const json without = translate_json({"--no-repeat-ngram", "1"});
+  const json without = translate_json("--no-repeat-ngram 1");
   std::vector<std::string> unique = without["hypotheses"][0]["tokens"];
   std::ranges::sort(unique);
   EXPECT_EQ(std::ranges::adjacent_find(unique), unique.end());
-  const std::string text = translate({"--prefixes"}, "forty-two\tzwei\n").out;
+  const std::string text = translate("--prefixes", "forty-two\tzwei\n").out;
   const std::string next = text.substr(0, text.size() - 1);
-  EXPECT_EQ(translate({"--prefixes", "--forbid", next}, "forty-two\tzwei\n").out.find(next),
+  EXPECT_EQ(translate(concat("--prefixes --forbid '", next, "'"), "forty-two\tzwei\n").out.find(next),
             std::string::npos);
 }
 
 TEST_F(TranslateCommand, AlignsEachTokenWithTheSource) {
-  const json result = translate_json({"--alignments"});
+  const json result = translate_json("--alignments");
   const size_t source = result["source_tokens"].size();
   const json& best = result["hypotheses"][0];
   ASSERT_EQ(best["alignment"].size(), best["tokens"].size());
   for (const size_t place : best["alignment"]) EXPECT_LT(place, source);
-  EXPECT_NE(translate({"--alignments"}).out.find(" ||| "), std::string::npos);
+  EXPECT_NE(translate("--alignments").out.find(" ||| "), std::string::npos);
 }
 
-TEST_F(TranslateCommand, AModelAgreesWithItself) {
-  const json alone = translate_json({}), twice = translate_json({"--ensemble", model()});
+TEST_F(TranslateCommand, AnEnsembleOfAModelWithItselfIsTheModel) {
+  const json alone = translate_json(""), twice = translate_json("--ensemble @/model");
   EXPECT_EQ(alone["translation"], twice["translation"]);
   EXPECT_NEAR(alone["hypotheses"][0]["score"].get<double>(), twice["hypotheses"][0]["score"].get<double>(),
               1e-4);
@@ -99,16 +93,12 @@ TEST_F(TranslateCommand, AModelAgreesWithItself) {
   std::filesystem::create_directories(folder);
   other.save(folder);
   models::save_transformer(folder, stranger, {.beam = 2, .length_penalty = 1, .max_new_tokens = 30});
-  expect_failure(translate({"--ensemble", folder.string()}), 2, {"one source vocabulary", "60", "50"});
+  expect_refusal("--ensemble @/stranger", 2, {"one source vocabulary", "60", "50"});
 }
 
 TEST_F(TranslateCommand, TracesTheSearch) {
-  const std::string file = (scratch_ / "trace.json").string();
-  ASSERT_EQ(translate({"--trace", file, "--beam", "3"}, "two\n\nthree\n").status, 0);
-  std::istringstream lines(read_file(file));
-  std::string line;
-  std::vector<json> objects;
-  while (std::getline(lines, line)) objects.push_back(json::parse(line));
+  ASSERT_EQ(translate("--trace @/trace.json --beam 3", "two\n\nthree\n").status, 0);
+  const std::vector<json> objects = json_lines(content("trace.json"));
   ASSERT_EQ(objects.size(), 3u);
   EXPECT_EQ(objects[1]["steps"].size(), 0u) << "nothing to translate";
   EXPECT_GE(objects[2]["steps"].size(), 2u);
@@ -116,11 +106,11 @@ TEST_F(TranslateCommand, TracesTheSearch) {
   EXPECT_EQ(objects[2]["steps"][1][0]["hypothesis"].size(), 1u);
 }
 
-TEST_F(TranslateCommand, OffersAlternativesBehindAPrefix) {
-  const Outcome outcome = translate({"--prefixes", "--alternatives", "3"}, "forty-two\tzwei\n");
+TEST_F(TranslateCommand, ListsAlternativesAfterAPrefix) {
+  const Outcome outcome = translate("--prefixes --alternatives 3", "forty-two\tzwei\n");
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_EQ(count_lines_of(outcome.out), 3);
-  const json result = translate_json({"--prefixes", "--alternatives", "3"}, "forty-two\tzwei\n");
+  const json result = translate_json("--prefixes --alternatives 3", "forty-two\tzwei\n");
   std::set<std::string> next;
   for (const json& one : result["hypotheses"]) {
     EXPECT_EQ(one["text"].get<std::string>().substr(0, 4), "zwei");
@@ -132,12 +122,11 @@ TEST_F(TranslateCommand, OffersAlternativesBehindAPrefix) {
   EXPECT_EQ(next.size(), 3u) << result;
 }
 
-TEST_F(TranslateCommand, ACoveragePenaltyIsInTheScoreAndTheTrace) {
-  const std::string file = (scratch_ / "trace.json").string();
-  const json without = translate_json({"--beam", "3"}),
-             with = translate_json({"--beam", "3", "--coverage-penalty", "0.5", "--trace", file});
+TEST_F(TranslateCommand, ScoreAndTraceIncludeTheCoveragePenalty) {
+  const json without = translate_json("--beam 3"),
+             with = translate_json("--beam 3 --coverage-penalty 0.5 --trace @/trace.json");
   EXPECT_LT(with["hypotheses"][0]["score"], without["hypotheses"][0]["score"]);
-  const json steps = json::parse(read_file(file))["steps"];
+  const json steps = json_file("trace.json")["steps"];
   for (const json& entry : steps[0]) {
     EXPECT_LT(entry["coverage"].get<double>(), 0);
     EXPECT_NEAR(
@@ -150,41 +139,39 @@ TEST_F(TranslateCommand, ACoveragePenaltyIsInTheScoreAndTheTrace) {
 TEST_F(TranslateCommand, MemoryOfTheEngineChangesNoResult) {
   std::string input;
   for (int i = 0; i < 40; ++i) input += "forty-two\nseven hundred eleven\n";
-  const Outcome expected = translate({"--scores"}, input);
+  const Outcome expected = translate("--scores", input);
   ASSERT_EQ(expected.status, 0) << expected.err;
   // What one line of 13 tokens can need: 2 layers of keys and values, of the line and of 2 hypotheses.
-  const Outcome little = translate({"--scores", "--cache-bytes", "100000", "--batch-tokens", "0"}, input);
+  const Outcome little = translate("--scores --cache-bytes 100000 --batch-tokens 0", input);
   EXPECT_EQ(little.out, expected.out) << little.err;
-  const Outcome none = translate({"--cache-bytes", "1000"}, "forty-two\n");
+  const Outcome none = translate("--cache-bytes 1000", "forty-two\n");
   EXPECT_EQ(none.status, 1);
-  EXPECT_NE(none.err.find(
-                "qkv: line 1: request: expected one that needs at most the engine's --cache-bytes of 1000"),
-            std::string::npos)
-      << none.err;
-  expect_failure(translate({"--cache-bytes", "-1"}), 2, {"--cache-bytes: expected 0", "-1"});
+  expect_parts(none.err,
+               {"qkv: line 1: request: expected one that needs at most the engine's --cache-bytes of 1000"});
+  expect_refusal("--cache-bytes -1", 2, {"--cache-bytes: expected 0", "-1"});
 }
 
 TEST_F(TranslateCommand, KeysAndValuesInBf16ChangeTheScoresALittle) {
-  const json f32 = translate_json({}), bf16 = translate_json({"--cache-dtype", "bf16"});
+  const json f32 = translate_json(""), bf16 = translate_json("--cache-dtype bf16");
   const double expected = f32["hypotheses"][0]["score"], found = bf16["hypotheses"][0]["score"];
   EXPECT_NE(found, expected);
   EXPECT_NEAR(found, expected, 0.05 * std::abs(expected));
-  EXPECT_EQ(translate_json({"--cache-dtype", "f32"}), f32);
-  expect_failure(translate({"--cache-dtype", "bf61"}), 2,
+  EXPECT_EQ(translate_json("--cache-dtype f32"), f32);
+  expect_refusal("--cache-dtype bf61", 2,
                  {"--cache-dtype: expected one of f32, bf16, found 'bf61'; did you mean 'bf16'?"});
 }
 
-TEST_F(TranslateCommand, RefusesWhatContradictsItself) {
-  expect_failure(translate({"--sample", "--beam", "4"}), 2, {"--beam: expected", "1", "4"});
-  expect_failure(translate({"--top-k", "4"}), 2, {"--sample"});
-  expect_failure(translate({"--sample", "--alternatives", "4"}), 2, {"alternatives"});
-  expect_failure(translate({"--nbest", "2", "--alternatives", "4"}), 2, {"--nbest", "--alternatives"});
-  expect_failure(translate({"--coverage-penalty", "-1"}), 2, {"qkv: --coverage-penalty: expected", "-1"});
-  expect_failure(translate({"--sample", "--temperature", "0"}), 2, {"--temperature: expected"});
-  expect_failure(translate({"--sample", "--trace", (scratch_ / "t").string()}), 2, {"trace"});
-  expect_failure(translate({"--trace", "/nonexistent/trace.json"}), 1, {"/nonexistent/trace.json"});
-  expect_failure(translate({"--forbid", ""}), 2, {"--forbid"});
-  expect_failure(translate({"--ensemble", (scratch_ / "no").string()}), 1, {"no"});
+TEST_F(TranslateCommand, RefusesContradictions) {
+  expect_refusal("--sample --beam 4", 2, {"--beam: expected", "1", "4"});
+  expect_refusal("--top-k 4", 2, {"--sample"});
+  expect_refusal("--sample --alternatives 4", 2, {"alternatives"});
+  expect_refusal("--nbest 2 --alternatives 4", 2, {"--nbest", "--alternatives"});
+  expect_refusal("--coverage-penalty -1", 2, {"qkv: --coverage-penalty: expected", "-1"});
+  expect_refusal("--sample --temperature 0", 2, {"--temperature: expected"});
+  expect_refusal("--sample --trace @/t", 2, {"trace"});
+  expect_refusal("--trace /nonexistent/trace.json", 1, {"/nonexistent/trace.json"});
+  expect_refusal("--forbid ''", 2, {"--forbid"});
+  expect_refusal("--ensemble @/no", 1, {"no"});
 }
 
 }  // namespace

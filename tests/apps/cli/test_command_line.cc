@@ -6,11 +6,6 @@
 namespace qkv::testing {
 namespace {
 
-std::vector<std::string> with(std::vector<std::string> arguments, const std::string& last) {
-  arguments.push_back(last);
-  return arguments;
-}
-
 // The names under "Subcommands:".
 std::vector<std::string> commands_of_help(const std::string& help) {
   std::vector<std::string> names;
@@ -22,26 +17,26 @@ std::vector<std::string> commands_of_help(const std::string& help) {
   return names;
 }
 
-// Every command, as its words after "qkv"; none: the program.
-const std::vector<std::vector<std::string>>& all_commands() {
-  static const std::vector<std::vector<std::string>> kAll = [] {
-    std::vector<std::vector<std::string>> found = {{}};
-    for (size_t i = 0; i < found.size(); ++i) {
-      for (const std::string& name : commands_of_help(run_qkv(with(found[i], "--help")).out))
-        found.push_back(with(found[i], name));
-    }
-    return found;
-  }();
-  return kAll;
-}
+class CommandLine : public CommandTest {
+ protected:
+  std::string help(const std::string& command) const { return output(command + " --help"); }
+  // Every command, as its words after "qkv"; empty: the program.
+  const std::vector<std::string>& all_commands() const {
+    static const std::vector<std::string> kAll = [this] {
+      std::vector<std::string> found = {""};
+      for (size_t i = 0; i < found.size(); ++i) {
+        for (const std::string& name : commands_of_help(help(found[i])))
+          found.push_back(concat(found[i], found[i].empty() ? "" : " ", name));
+      }
+      return found;
+    }();
+    return kAll;
+  }
+};
 
-std::string spoken(const std::vector<std::string>& command) {
-  std::string text = "qkv";
-  for (const std::string& word : command) text += " " + word;
-  return text;
-}
+using Inspect = CommandLine;
 
-// What --help has of an option: its names and type, and its text.
+// An option in --help: its names and type, and its text.
 struct HelpEntry {
   std::string words, text;
 };
@@ -69,24 +64,23 @@ std::vector<HelpEntry> option_entries(const std::string& help) {
   return entries;
 }
 
-TEST(CommandLine, EveryCommandExplainsItselfWithAnExample) {
+TEST_F(CommandLine, EveryCommandHasHelpWithAnExample) {
   EXPECT_GE(all_commands().size(), 20u);
-  for (const auto& command : all_commands()) {
-    const Outcome help = run_qkv(with(command, "--help"));
-    EXPECT_EQ(help.status, 0) << spoken(command);
-    EXPECT_EQ(help.err, "") << spoken(command);
-    EXPECT_NE(help.out.find("Usage: qkv"), std::string::npos) << spoken(command) << help.out;
-    EXPECT_NE(help.out.find("Example:\n  "), std::string::npos) << spoken(command) << help.out;
-    EXPECT_EQ(help.out.find("\n\n\nExample"), std::string::npos) << spoken(command) << help.out;
+  for (const std::string& command : all_commands()) {
+    const Outcome shown = run(command + " --help");
+    EXPECT_EQ(shown.status, 0) << command;
+    EXPECT_EQ(shown.err, "") << command;
+    expect_parts(shown.out, {"Usage: qkv", "Example:\n  "});
+    EXPECT_EQ(shown.out.find("\n\n\nExample"), std::string::npos) << shown.out;
   }
 }
 
 // add_option() requires a type, and a default in the text if the variable has none.
-TEST(CommandLine, EveryOptionHasATypeAndADefault) {
+TEST_F(CommandLine, EveryOptionHasATypeAndADefault) {
   size_t options = 0;
-  for (const auto& command : all_commands()) {
-    for (const auto& [words, text] : option_entries(run_qkv(with(command, "--help")).out)) {
-      const std::string where = concat(spoken(command), ": ", words, ": ", text);
+  for (const std::string& command : all_commands()) {
+    for (const auto& [words, text] : option_entries(help(command))) {
+      const std::string where = concat(command, ": ", words, ": ", text);
       const size_t space = words.find(' ');
       const std::string type = space == words.npos ? "" : words.substr(space + 1);
       for (const char* guessed : {"INT", "UINT", "FLOAT"})  // CLI11's own names, which no unit has
@@ -116,10 +110,10 @@ std::vector<std::string> commands_of_readme() {
   return names;
 }
 
-TEST(CommandLine, TheTableOfReadmeIsThatOfTheHelp) {
+TEST_F(CommandLine, ReadmeListsTheCommandsOfTheHelp) {
   std::vector<std::string> expected;
-  for (const std::string& name : commands_of_help(run_qkv({"--help"}).out)) {
-    const std::vector<std::string> parts = commands_of_help(run_qkv({name, "--help"}).out);
+  for (const std::string& name : commands_of_help(help(""))) {
+    const std::vector<std::string> parts = commands_of_help(help(name));
     for (const std::string& part : parts) expected.push_back(concat(name, " ", part));
     if (parts.empty()) expected.push_back(name);
   }
@@ -127,147 +121,134 @@ TEST(CommandLine, TheTableOfReadmeIsThatOfTheHelp) {
   EXPECT_EQ(commands_of_readme(), expected);
 }
 
-TEST(CommandLine, SaysItsVersion) {
-  const Outcome version = run_qkv({"--version"});
-  EXPECT_EQ(version.status, 0);
-  EXPECT_TRUE(version.out.starts_with("qkv 0.")) << version.out;
+TEST_F(CommandLine, PrintsItsVersion) {
+  const std::string version = output("--version");
+  EXPECT_TRUE(version.starts_with("qkv 0.")) << version;
 }
 
-TEST(CommandLine, RefusesWhatItDoesNotKnow) {
-  for (const auto& command : all_commands())
-    expect_failure(run_qkv(with(command, "--no-such-option")), 2,
-                   {"qkv: expected an option of " + spoken(command) + ", found --no-such-option"});
-  expect_failure(run_qkv({}), 2, {"Usage: qkv", "translate"});
-  expect_failure(run_qkv({"predict"}), 2,
-                 {"expected a command of qkv, found 'predict'; 'qkv --help' lists them"});
-  expect_failure(run_qkv({"tranlate", "model"}), 2, {"found 'tranlate'; did you mean 'translate'?"});
-  expect_failure(run_qkv({"inspect", "--preset", "tiny", "--no-such-option"}), 2, {"--no-such-option"});
-  expect_failure(run_qkv({"train", "translation", "--srcs", "a", "--tgt", "b"}), 2, {"--srcs"});
-  expect_failure(run_qkv({"inspect", "--preset", "huge"}), 2, {"tiny, small, base, big", "huge"});
-  expect_failure(run_qkv({"inspect", "--preset", "tiny", "--set", "d_modell=3"}), 2,
+TEST_F(CommandLine, RefusesUnknownWords) {
+  for (const std::string& command : all_commands())
+    expect_refused(command + " --no-such-option", 2,
+                   {concat("qkv: expected an option of qkv", command.empty() ? "" : " ", command,
+                           ", found --no-such-option")});
+  expect_refused("", 2, {"Usage: qkv", "translate"});
+  expect_refused("predict", 2, {"expected a command of qkv, found 'predict'; 'qkv --help' lists them"});
+  expect_refused("tranlate model", 2, {"found 'tranlate'; did you mean 'translate'?"});
+  expect_refused("inspect --preset tiny --no-such-option", 2, {"--no-such-option"});
+  expect_refused("train translation --srcs a --tgt b", 2, {"--srcs"});
+  expect_refused("inspect --preset huge", 2, {"tiny, small, base, big", "huge"});
+  expect_refused("inspect --preset tiny --set d_modell=3", 2,
                  {"d_model,", "found 'd_modell'; did you mean 'd_model'?"});
-  expect_failure(run_qkv({"inspect", "--preset", "tiny", "--set", "d_model=x"}), 2, {"d_model", "'x'"});
-  expect_failure(run_qkv({"inspect"}), 2, {"--preset", "--layer"});
-  expect_failure(run_qkv({"inspect", "--layer", "attention", "--heads", "7"}), 2, {"7 heads"});
-  expect_failure(run_qkv({"inspect", "--layer", "attention", "--d-model", "0"}), 2,
-                 {"qkv: --d-model: expected", "0"});
-  expect_failure(run_qkv({"demo", "--steps", "0"}), 2, {"max_steps"});
+  expect_refused("inspect --preset tiny --set d_model=x", 2, {"d_model", "'x'"});
+  expect_refused("inspect", 2, {"--preset", "--layer"});
+  expect_refused("inspect --layer attention --heads 7", 2, {"7 heads"});
+  expect_refused("inspect --layer attention --d-model 0", 2, {"qkv: --d-model: expected", "0"});
+  expect_refused("demo --steps 0", 2, {"max_steps"});
 }
 
-TEST(CommandLine, UsesTheInstructionSetAskedForOrFails) {
-  const std::vector<std::string> command{"inspect", "--preset", "tiny"};
-  expect_failure(run_qkv(command, {.environment = "QKV_ISA=avx3"}), 2,
+TEST_F(CommandLine, UsesTheRequestedInstructionSetOrFails) {
+  const std::string command = "inspect --preset tiny";
+  expect_failure(run(command, {.environment = "QKV_ISA=avx3"}), 2,
                  {"qkv: QKV_ISA: expected an instruction set that this build and machine have (", "'avx3'"});
   const bool arm = kernels::instruction_sets().back() == kernels::InstructionSet::neon;
-  expect_failure(run_qkv(command, {.environment = arm ? "QKV_ISA=avx2" : "QKV_ISA=neon"}), 2,
+  expect_failure(run(command, {.environment = arm ? "QKV_ISA=avx2" : "QKV_ISA=neon"}), 2,
                  {"QKV_ISA: ", kernels::name_of(kernels::instruction_sets().front())});
   for (const kernels::InstructionSet set : kernels::instruction_sets()) {
     const std::string environment = concat("QKV_ISA=", kernels::name_of(set));
-    EXPECT_EQ(run_qkv(command, {.environment = environment}).status, 0) << environment;
+    EXPECT_EQ(run(command, {.environment = environment}).status, 0) << environment;
   }
 }
 
-TEST(CommandLine, SuggestsWhatWasMeant) {
-  const auto expect = [](const std::vector<std::string>& arguments, const std::string& message) {
-    expect_failure(run_qkv(arguments), 2, {"qkv: " + message});
+TEST_F(CommandLine, SuggestsTheLikelyWord) {
+  const auto expect = [&](const std::string& line, const std::string& message) {
+    expect_refused(line, 2, {"qkv: " + message});
   };
-  expect({"tarnslate"}, "expected a command of qkv, found 'tarnslate'; did you mean 'translate'?");
+  expect("tarnslate", "expected a command of qkv, found 'tarnslate'; did you mean 'translate'?");
   // A command's name among the arguments is not taken for the command.
-  expect({"translat", "demo"}, "expected a command of qkv, found 'translat'; did you mean 'translate'?");
-  expect({"--config", "translate", "tarnslate", "demo"},
+  expect("translat demo", "expected a command of qkv, found 'translat'; did you mean 'translate'?");
+  expect("--config translate tarnslate demo",
          "expected a command of qkv, found 'tarnslate'; did you mean 'translate'?");
-  expect({"evaluate", "tga", "classify"},
-         "expected a command of qkv evaluate, found 'tga'; did you mean 'tag'?");
-  expect({"train", "--max-steps", "3", "imge", "--out", "embed"},
+  expect("evaluate tga classify", "expected a command of qkv evaluate, found 'tga'; did you mean 'tag'?");
+  expect("train --max-steps 3 imge --out embed",
          "expected a command of qkv train, found 'imge'; did you mean 'image'?");
   // A flag has no value that could hide the option after it.
-  expect({"train", "--quiet", "--max-steps", "3", "imge"},
+  expect("train --quiet --max-steps 3 imge",
          "expected a command of qkv train, found 'imge'; did you mean 'image'?");
-  expect({"--confg", "file", "demo"}, "expected an option of qkv, found --confg; did you mean '--config'?");
-  expect({"train", "translaton"},
+  expect("--confg file demo", "expected an option of qkv, found --confg; did you mean '--config'?");
+  expect("train translaton",
          "expected a command of qkv train, found 'translaton'; did you mean 'translation'?");
-  expect({"translate", "model", "--bem", "4"},
+  expect("translate model --bem 4",
          "expected an option of qkv translate, found --bem; did you mean '--beam'?");
-  expect({"translate", "model", "--batch-token=4"},
+  expect("translate model --batch-token=4",
          "expected an option of qkv translate, found --batch-token; did you mean '--batch-tokens'?");
-  expect({"embed", "model", "--pool", "man"},
+  expect("embed model --pool man",
          "--pool: expected one of mean, cls, max, pooler, found 'man'; did you mean 'mean'?");
-  expect({"quantize", "model", "--dtype", "int4", "--out", "x"},
+  expect("quantize model --dtype int4 --out x",
          "--dtype: expected one of bf16, int8, found 'int4'; did you mean 'int8'?");
-  expect({"translate", "model", "--device", "cuda"},
-         "--device: expected one of cpu, reference, found 'cuda'\n");
-  expect({"inspect", "--preset", "bse"},
+  expect("translate model --device cuda", "--device: expected one of cpu, reference, found 'cuda'\n");
+  expect("inspect --preset bse",
          "--preset: expected one of tiny, small, base, big, found 'bse'; did you mean 'base'?");
-  expect({"train", "translation", "--src", "a", "--tgt", "b", "--out", "c", "--schedule", "cosin"},
+  expect("train translation --src a --tgt b --out c --schedule cosin",
          "--schedule: expected one of paper, inverse_sqrt, cosine, linear, constant, found 'cosin'; did you "
          "mean "
          "'cosine'?");
-  expect({"completion", "basch"},
-         "shell: expected one of bash, zsh, fish, found 'basch'; did you mean 'bash'?");
+  expect("completion basch", "shell: expected one of bash, zsh, fish, found 'basch'; did you mean 'bash'?");
 }
 
-TEST(CommandLine, NamesWhatIsMissingTooMuchOrNoNumber) {
-  const auto expect = [](const std::vector<std::string>& arguments, const std::string& message,
-                         const std::string& command) {
-    expect_failure(run_qkv(arguments), 2, {"qkv: " + message + "\nSee '" + command + " --help'.\n"});
+TEST_F(CommandLine, NamesMissingExtraAndBadArguments) {
+  const auto expect = [&](const std::string& line, const std::string& message, const std::string& command) {
+    expect_refused(line, 2, {concat("qkv: ", message, "\nSee '", command, " --help'.\n")});
   };
-  expect({"translate"}, "expected the argument 'model' (DIR), found none", "qkv translate");
-  expect({"train-tokenizer", "--out", "a"}, "expected the argument FILE, found none", "qkv train-tokenizer");
-  expect({"translate", ""}, "model: expected DIR, found an empty text", "qkv translate");
-  expect({"bleu", "a", "b", "--config", "", "--json"}, "--config: expected FILE, found an empty text",
-         "qkv bleu");
-  for (const auto& group : std::vector<std::vector<std::string>>{{"evaluate"}, {"evaluate", "predict"}}) {
-    const Outcome outcome = run_qkv(group);
+  expect("translate", "expected the argument 'model' (DIR), found none", "qkv translate");
+  expect("train-tokenizer --out a", "expected the argument FILE, found none", "qkv train-tokenizer");
+  expect("translate ''", "model: expected DIR, found an empty text", "qkv translate");
+  expect("bleu a b --config '' --json", "--config: expected FILE, found an empty text", "qkv bleu");
+  for (const char* line : {"evaluate", "evaluate predict"}) {
+    const Outcome outcome = run(line);
     expect_failure(outcome, 2, {"; 'qkv evaluate --help' lists them\n"});
     EXPECT_EQ(count_lines_of(outcome.err), 1u) << "a single hint: " << outcome.err;
   }
-  expect({"evaluate", "translation", "model", "--src", "a"}, "expected --ref FILE, found none",
-         "qkv evaluate translation");
-  expect({"translate", "model", "more"}, "expected no further argument, found 'more'", "qkv translate");
-  expect({"translate", "model", "--beam"}, "--beam: expected N after it, found none", "qkv translate");
-  expect({"translate", "model", "--beam", "2", "--beam", "3"}, "--beam: expected once, found 2 times",
+  expect("evaluate translation model --src a", "expected --ref FILE, found none", "qkv evaluate translation");
+  expect("translate model more", "expected no further argument, found 'more'", "qkv translate");
+  expect("translate model --beam", "--beam: expected N after it, found none", "qkv translate");
+  expect("translate model --beam 2 --beam 3", "--beam: expected once, found 2 times", "qkv translate");
+  expect("translate model --beam two", "--beam: expected a whole number, found 'two'", "qkv translate");
+  expect("translate model --sample --seed -1", "--seed: expected a whole number, 0 or more, found '-1'",
          "qkv translate");
-  expect({"translate", "model", "--beam", "two"}, "--beam: expected a whole number, found 'two'",
+  expect("demo --seed -1", "--seed: expected a whole number, 0 or more, found '-1'", "qkv demo");
+  expect("translate model --length-penalty x", "--length-penalty: expected a number, found 'x'",
          "qkv translate");
-  expect({"translate", "model", "--sample", "--seed", "-1"},
-         "--seed: expected a whole number, 0 or more, found '-1'", "qkv translate");
-  expect({"demo", "--seed", "-1"}, "--seed: expected a whole number, 0 or more, found '-1'", "qkv demo");
-  expect({"translate", "model", "--length-penalty", "x"}, "--length-penalty: expected a number, found 'x'",
-         "qkv translate");
-  expect({"translate", "model", "--top-k", "3"}, "--top-k: expected --sample beside it, found none",
-         "qkv translate");
-  expect({"tokenize", "model", "--ids", "--json"}, "--ids: expected no --json beside it, found both",
-         "qkv tokenize");
-  expect({"fill-mask", "model", "--top", "0"}, "--top: expected at least 1, found 0", "qkv fill-mask");
-  expect({"bleu", "a", "b", "--width", "16"}, "--width: expected 0 to 15, found 16", "qkv bleu");
+  expect("translate model --top-k 3", "--top-k: expected --sample beside it, found none", "qkv translate");
+  expect("tokenize model --ids --json", "--ids: expected no --json beside it, found both", "qkv tokenize");
+  expect("fill-mask model --top 0", "--top: expected at least 1, found 0", "qkv fill-mask");
+  expect("bleu a b --width 16", "--width: expected 0 to 15, found 16", "qkv bleu");
 }
 
-TEST(CommandLine, ChecksTheNumberOfThreads) {
-  expect_failure(run_qkv({"demo", "--threads", "0"}), 2, {"threads", "found 0"});
-  expect_failure(run_qkv({"translate", "model", "--threads", "-3"}), 2, {"threads", "found -3"});
-  expect_failure(run_qkv({"translate", "model", "--threads", "two"}), 2, {"--threads", "two"});
+TEST_F(CommandLine, ChecksTheNumberOfThreads) {
+  expect_refused("demo --threads 0", 2, {"threads", "found 0"});
+  expect_refused("translate model --threads -3", 2, {"threads", "found -3"});
+  expect_refused("translate model --threads two", 2, {"--threads", "two"});
 }
 
-TEST(CommandLine, NoticesWhenStdoutIsFull) {
-  const Outcome outcome = run_qkv({"inspect", "--preset", "tiny"}, {.stdout_to = "/dev/full"});
+TEST_F(CommandLine, ReportsAFullStdout) {
+  const Outcome outcome = run("inspect --preset tiny", {.stdout_to = "/dev/full"});
   expect_failure(outcome, 1, {"stdout"});
 }
 
-TEST(Inspect, CountsAnAttentionLayer) {
-  const std::vector<std::string> layer = {"inspect", "--layer", "attention", "--d-model", "512",  "--heads",
-                                          "8",       "--batch", "32",        "--length",  "1024", "--json"};
-  const Outcome whole = run_qkv(layer), without = run_qkv(with(layer, "--no-output-projection"));
-  EXPECT_EQ(whole.status, 0) << whole.err;
+TEST_F(Inspect, CountsAnAttentionLayer) {
+  const std::string layer =
+      "inspect --layer attention --d-model 512 --heads 8 --batch 32 --length 1024 --json";
+  const std::string whole = output(layer), without = output(layer + " --no-output-projection");
   // 4 or 3 projections of 32 x 1024 x 512 x 512, and 2 products of 32 x 1024 x 1024 x 512.
-  EXPECT_NE(whole.out.find("\"macs\": 68719476736,"), std::string::npos) << whole.out;
-  EXPECT_NE(without.out.find("\"macs\": 60129542144,"), std::string::npos) << without.out;
+  expect_parts(whole, {"\"macs\": 68719476736,"});
+  expect_parts(without, {"\"macs\": 60129542144,"});
   for (const char* part : {"q_proj", "k_proj", "v_proj", "scores", "weighted_sum", "out_proj"})
-    EXPECT_NE(whole.out.find(concat("\"name\": \"", part, "\"")), std::string::npos) << part;
-  EXPECT_EQ(without.out.find("out_proj"), std::string::npos) << without.out;
+    expect_parts(whole, {concat("\"name\": \"", part, "\"")});
+  EXPECT_EQ(without.find("out_proj"), std::string::npos) << without;
 }
 
-TEST(Inspect, ShowsTheWidthsOfHeads) {
-  const std::string shown = run_qkv({"inspect", "--preset", "base"}).out;
+TEST_F(Inspect, ShowsTheWidthsOfHeads) {
+  const std::string shown = output("inspect --preset base");
   for (const char* name : {"  d_k", "  d_v"}) {
     const size_t at = shown.find(name);
     ASSERT_NE(at, std::string::npos) << shown;
@@ -276,23 +257,19 @@ TEST(Inspect, ShowsTheWidthsOfHeads) {
   }
 }
 
-TEST(Inspect, RefusesOptionsOfARunForModelsWithoutItsCost) {
-  const std::string golden = QKV_TEST_DATA "/models/golden/";
+TEST_F(Inspect, RefusesOptionsOfARunForModelsWithoutItsCost) {
   for (const char* model : {"bert_texts", "vit_images", "llama"}) {
     for (const char* option : {"--batch", "--src-len", "--tgt-len"}) {
-      expect_failure(run_qkv({"inspect", golden + model, option, "2"}), 2,
+      expect_refused(concat("inspect %", model, " ", option, " 2"), 2,
                      {concat("qkv: ", option, ": only for encoder-decoders")});
     }
   }
 }
 
-TEST(Inspect, ListsAPreset) {
-  const Outcome outcome =
-      run_qkv({"inspect", "--preset", "base", "--vocab", "37000", "--set", "decoder_layers=2"});
-  EXPECT_EQ(outcome.status, 0) << outcome.err;
-  for (const char* part : {"decoder_layers", "encoder.self_attention", "decoder.cross_attention", "total"})
-    EXPECT_NE(outcome.out.find(part), std::string::npos) << part;
-  EXPECT_EQ(outcome.out.find('\033'), std::string::npos) << "colour in a file";
+TEST_F(Inspect, ListsAPreset) {
+  const std::string shown = output("inspect --preset base --vocab 37000 --set decoder_layers=2");
+  expect_parts(shown, {"decoder_layers", "encoder.self_attention", "decoder.cross_attention", "total"});
+  EXPECT_EQ(shown.find('\033'), std::string::npos) << "colour in a file";
 }
 
 }  // namespace
