@@ -32,10 +32,14 @@ import tempfile
 import time
 from pathlib import Path
 
-from measured import measuring, percentile, read_peak, resident_mb, row, spread, table
-
+from measured import (LineProcess, percentile, reset_peak, resident_mb, row, run_measured, run_worker, spread,
+                      table)
 
 COMPUTE_TYPES = {"f32": "float32", "bf16": "bfloat16", "int8": "int8"}
+
+
+def source_lines(arguments):
+    return Path(arguments.source).read_text(encoding="utf-8").splitlines()[:arguments.lines]
 
 
 def with_zero_start(model, copy):
@@ -56,20 +60,19 @@ def with_zero_start(model, copy):
 class Peer:
     """CTranslate2 with the folder's tokenizer."""
 
-    def __init__(self, arguments):
+    def __init__(self, job):
         import ctranslate2
         import sentencepiece
-        self.pieces = sentencepiece.SentencePieceProcessor(model_file=str(Path(arguments.model) / "source.spm"))
-        self.joiner = sentencepiece.SentencePieceProcessor(model_file=str(Path(arguments.model) / "target.spm"))
-        Path("/proc/self/clear_refs").write_text("5")  # resets the peak
-        idle = resident_mb("VmRSS")
-        began = time.perf_counter()
-        self.translator = ctranslate2.Translator(arguments.converted, device="cpu", inter_threads=1,
-                                                 intra_threads=arguments.threads, compute_type=arguments.compute_type)
-        self.idle, self.began, self.beam, self.alpha = idle, began, arguments.beam, arguments.length_penalty
+        self.pieces = sentencepiece.SentencePieceProcessor(model_file=str(Path(job["model"]) / "source.spm"))
+        self.joiner = sentencepiece.SentencePieceProcessor(model_file=str(Path(job["model"]) / "target.spm"))
+        self.idle = reset_peak()
+        self.began = time.perf_counter()
+        self.translator = ctranslate2.Translator(job["converted"], device="cpu", inter_threads=1, intra_threads=job["threads"],
+                                                 compute_type=job["compute_type"])
+        self.beam, self.alpha = job["beam"], job["length_penalty"]
         self.lengths = {"max_decoding_length": 256}
-        if arguments.fixed_tokens:
-            self.lengths = {"min_decoding_length": arguments.fixed_tokens, "max_decoding_length": arguments.fixed_tokens}
+        if job["fixed_tokens"]:
+            self.lengths = {"min_decoding_length": job["fixed_tokens"], "max_decoding_length": job["fixed_tokens"]}
 
     def translate(self, lines, **options):
         tokens = [self.pieces.encode(line, out_type=str) + ["</s>"] for line in lines]
@@ -80,12 +83,13 @@ class Peer:
         return [self.joiner.decode(pieces) for pieces in hypotheses], sum(len(pieces) + ends for pieces in hypotheses)
 
 
-def peer_worker(arguments):
-    lines = Path(arguments.source).read_text(encoding="utf-8").splitlines()[:arguments.lines]
-    peer = Peer(arguments)
+def peer_worker(file):
+    job = json.loads(Path(file).read_text())
+    lines = job["lines"]
+    peer = Peer(job)
     peer.translate(lines[:1])
     result = {"startup_ms": 1000 * (time.perf_counter() - peer.began)}
-    if arguments.one_line:
+    if job["one_line"]:
         latencies, texts, tokens = [], [], 0
         for line in lines:
             began = time.perf_counter()
@@ -102,69 +106,34 @@ def peer_worker(arguments):
 
 
 def peer_round(arguments, form, beam, threads, one_line):
-    command = [sys.executable, __file__, arguments.model, "--worker", "--source", arguments.source,
-               "--converted", arguments.converted, "--lines", arguments.lines, "--beam", beam, "--threads", threads,
-               "--compute-type", COMPUTE_TYPES[form], "--length-penalty", arguments.length_penalty,
-               "--fixed-tokens", arguments.fixed_tokens]
-    if one_line:
-        command.append("--one-line")
-    run = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
-    if run.returncode != 0:
-        sys.exit(run.stderr[-2000:])
-    return json.loads(run.stdout.splitlines()[-1])
+    return run_worker(__file__, {
+        "model": arguments.model, "converted": arguments.converted, "lines": source_lines(arguments), "beam": beam,
+        "threads": threads, "compute_type": COMPUTE_TYPES[form], "length_penalty": arguments.length_penalty,
+        "fixed_tokens": arguments.fixed_tokens, "one_line": one_line})
 
 
 # --- qkv ----------------------------------------------------------------------------------------------------------------
 
 
 def qkv_round(arguments, form, beam, threads, one_line):
-    lines = Path(arguments.source).read_text(encoding="utf-8").splitlines()[:arguments.lines]
-    command = [str(word) for word in (arguments.qkv, "translate", arguments.model, "--beam", beam, "--threads", threads,
-                                      "--length-penalty", arguments.length_penalty, "--dtype", form,
-                                      "--max-new-tokens", (arguments.fixed_tokens or 257) - 1)]
+    lines = source_lines(arguments)
+    command = [arguments.qkv, "translate", arguments.model, "--beam", beam, "--threads", threads, "--length-penalty",
+               arguments.length_penalty, "--dtype", form, "--max-new-tokens", (arguments.fixed_tokens or 257) - 1]
     if arguments.fixed_tokens:
-        command += ["--min-new-tokens", str(arguments.fixed_tokens - 1)]
+        command += ["--min-new-tokens", arguments.fixed_tokens - 1]
     command += arguments.qkv_options.split()
-    result = {}
-
-    peak = Path(arguments.scratch) / "peak"
-
-    def start(more):
-        return subprocess.Popen(measuring(peak, command + more), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                                encoding="utf-8")
-
-    def ask(process, line):
-        process.stdin.write(line + "\n")
-        process.stdin.flush()
-        return process.stdout.readline().rstrip("\n")
-
-    def end(process):
-        process.stdin.close()
-        if process.wait() != 0:
-            sys.exit(f"qkv: exit status {process.returncode}")
-        return read_peak(peak)
-
-    began = time.perf_counter()
-    process = start(["--chunk-lines", "1"])
-    ask(process, lines[0])
-    result["startup_ms"] = 1000 * (time.perf_counter() - began)
+    process = LineProcess([*command, "--chunk-lines", 1])
+    process.ask(lines[0])
+    result = {"startup_ms": process.first_ms}
     if one_line:
-        latencies, texts = [], []
-        for line in lines:
-            began = time.perf_counter()
-            texts.append(ask(process, line))
-            latencies.append(1000 * (time.perf_counter() - began))
-        result |= {"latencies": latencies, "seconds": sum(latencies) / 1000, "peak_mb": end(process)}
+        texts, latencies = process.timed(lines)
+        result |= {"latencies": latencies, "seconds": sum(latencies) / 1000, "peak_mb": process.end()}
     else:
-        end(process)
+        process.end()
         began = time.perf_counter()
-        run = subprocess.run(measuring(peak, command), input="\n".join(lines) + "\n", capture_output=True, text=True,
-                             encoding="utf-8", check=False)
+        output, result["peak_mb"] = run_measured(command, lines)
         result["seconds"] = time.perf_counter() - began - result["startup_ms"] / 1000
-        if run.returncode != 0:
-            sys.exit(f"qkv: exit status {run.returncode}\n{run.stderr[-2000:]}")
-        result["peak_mb"] = read_peak(peak)
-        texts = run.stdout.splitlines()
+        texts = output.splitlines()
     if arguments.fixed_tokens:
         return result | {"texts": texts, "tokens": arguments.fixed_tokens * len(texts)}
     import sentencepiece
@@ -195,10 +164,8 @@ def read_bandwidth(arguments, threads):
 def compare(arguments):
     import ctranslate2
     import sacrebleu
-    lines = Path(arguments.source).read_text(encoding="utf-8").splitlines()
-    arguments.lines = min(arguments.lines, len(lines))
+    arguments.lines = len(source_lines(arguments))
     with tempfile.TemporaryDirectory() as scratch:
-        arguments.scratch = scratch
         arguments.converted = str(Path(scratch) / "ctranslate2")
         with_zero_start(arguments.model, Path(scratch) / "marian")
         arguments.model = str(Path(scratch) / "marian")
@@ -257,15 +224,8 @@ def main():
     parser.add_argument("--thread-counts", type=int, nargs="+", default=[1, 2], help="(default: 1 2)")
     parser.add_argument("--length-penalty", type=float, default=0.6, help="(default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=3, help="(default: %(default)s)")
-    for hidden in ("--worker", "--one-line"):
-        parser.add_argument(hidden, action="store_true", help=argparse.SUPPRESS)
-    for hidden in ("--converted", "--compute-type"):
-        parser.add_argument(hidden, help=argparse.SUPPRESS)
-    for hidden in ("--beam", "--threads"):
-        parser.add_argument(hidden, type=int, help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    peer_worker(arguments) if arguments.worker else compare(arguments)
+    compare(parser.parse_args())
 
 
 if __name__ == "__main__":
-    main()
+    peer_worker(sys.argv[2]) if sys.argv[1:2] == ["--worker"] else main()

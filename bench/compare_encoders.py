@@ -27,7 +27,7 @@ import sys
 import time
 from pathlib import Path
 
-from measured import measuring, percentile, read_peak, resident_mb, row, table
+from measured import LineProcess, percentile, reset_peak, resident_mb, row, run_measured, run_worker, table
 from random_models import write_model
 
 SHORT = "a man sleeps"
@@ -90,9 +90,9 @@ class OnnxRuntime:
                                        if name in self.inputs})[0]
 
 
-def worker(arguments):
+def worker(file):
     import numpy
-    job = json.loads(Path(arguments.worker).read_text())
+    job = json.loads(Path(file).read_text())
     tokenizer = tokenizer_of(job["model"])
     peer = (Torch if job["peer"] == "torch" else OnnxRuntime)(job["model"], job["threads"], job["file"])
 
@@ -114,8 +114,7 @@ def worker(arguments):
                 result[i] = means[row]
         return numpy.stack(result)
 
-    Path("/proc/self/clear_refs").write_text("5")  # resets the peak
-    idle = resident_mb("VmRSS")
+    idle = reset_peak()
     began = time.perf_counter()
     peer.load()
     vectors([SHORT])
@@ -140,12 +139,7 @@ def worker(arguments):
 def peer_run(arguments, side, threads, lines, repeat=0):
     job = {"model": arguments.model, "peer": side["peer"], "file": side.get("file"), "threads": threads, "batch": arguments.batch,
            "lines": lines, "repeat": repeat, "vectors": str(arguments.scratch / "vectors.npy")}
-    file = arguments.scratch / "job.json"
-    file.write_text(json.dumps(job))
-    run = subprocess.run([sys.executable, __file__, "--worker", str(file)], capture_output=True, text=True, check=False)
-    if run.returncode != 0:
-        sys.exit(run.stderr[-3000:])
-    return json.loads(run.stdout.splitlines()[-1])
+    return run_worker(__file__, job)
 
 
 def export(arguments):
@@ -194,38 +188,25 @@ def quantized(arguments, form):
     return str(folder)
 
 
-def qkv_command(arguments, side, threads):
-    return [arguments.qkv, "embed", side["model"], "--threads", str(threads)]
-
-
-def qkv_timed(command, lines, peak):
+def qkv_timed(command, lines):
+    """Seconds, output and peak memory."""
     began = time.perf_counter()
-    run = subprocess.run(measuring(peak, command), input="\n".join(lines) + "\n", capture_output=True, text=True, check=False)
-    seconds = time.perf_counter() - began
-    if run.returncode != 0:
-        sys.exit(f"qkv: exit status {run.returncode}\n{run.stderr[-2000:]}")
-    return seconds, run.stdout
+    output, peak = run_measured(command, lines)
+    return time.perf_counter() - began, output, peak
 
 
 def qkv_run(arguments, side, threads, lines, repeat=0):
     import numpy
-    command, peak = qkv_command(arguments, side, threads), arguments.scratch / "peak"
-    start = min(qkv_timed(command, [SHORT], peak)[0] for _ in range(3))
+    command = [arguments.qkv, "embed", side["model"], "--threads", threads]
+    start = min(qkv_timed(command, [SHORT])[0] for _ in range(3))
     if repeat:
-        latencies = []
-        process = subprocess.Popen([*command, "--chunk-lines", "1"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        for _ in range(repeat + 3):
-            began = time.perf_counter()
-            process.stdin.write(lines[0] + "\n")
-            process.stdin.flush()
-            process.stdout.readline()
-            latencies.append(1000 * (time.perf_counter() - began))
-        process.stdin.close()
-        process.wait()
+        process = LineProcess([*command, "--chunk-lines", 1])
+        _, latencies = process.timed(lines[:1] * (repeat + 3))
+        process.end()
         return {"latencies": latencies[3:], "load_ms": 1000 * start}
-    seconds, output = qkv_timed(command, lines, peak)
+    seconds, output, peak = qkv_timed(command, lines)
     numpy.save(arguments.scratch / "vectors.npy", numpy.array([line.split() for line in output.splitlines()], numpy.float32))
-    return {"seconds": seconds - start, "load_ms": 1000 * start, "peak_mb": read_peak(peak)}
+    return {"seconds": seconds - start, "load_ms": 1000 * start, "peak_mb": peak}
 
 
 # --- Both ---------------------------------------------------------------------------------------------------------------
@@ -293,10 +274,8 @@ def main():
     parser.add_argument("--rounds", type=int, default=3, help="(default: %(default)s)")
     parser.add_argument("--thread-counts", type=int, nargs="+", default=[1, 2], help="(default: 1 2)")
     parser.add_argument("--sides", nargs="+", choices=sides, default=sides, help="(default: all)")
-    parser.add_argument("--worker", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    worker(arguments) if arguments.worker else compare(arguments)
+    compare(parser.parse_args())
 
 
 if __name__ == "__main__":
-    main()
+    worker(sys.argv[2]) if sys.argv[1:2] == ["--worker"] else main()

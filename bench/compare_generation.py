@@ -35,7 +35,7 @@ from pathlib import Path
 
 from gguf_forms import write_form
 from gguf_gpt2 import write_gguf
-from measured import measuring, read_peak, resident_mb, row, spread, table
+from measured import LineProcess, reset_peak, resident_mb, row, run_measured, run_worker, spread, table
 from random_models import write_model
 
 PROMPT, NEW = 32, 128
@@ -125,11 +125,10 @@ class Marian:
 PEERS = {"transformers": Transformers, "llama.cpp": LlamaCpp, "marian": Marian}
 
 
-def worker(arguments):
-    job = json.loads(Path(arguments.worker).read_text())
+def worker(file):
+    job = json.loads(Path(file).read_text())
     peer = PEERS[job["peer"]](job)
-    Path("/proc/self/clear_refs").write_text("5")  # resets the peak
-    idle = resident_mb("VmRSS")
+    idle = reset_peak()
     began = time.perf_counter()
     peer.load()
     peer.run(*job["first"])
@@ -143,49 +142,20 @@ def worker(arguments):
     print("\n" + json.dumps(result))
 
 
-def peer_run(arguments, **job):
-    file = arguments.scratch / "job.json"
-    file.write_text(json.dumps(job))
-    run = subprocess.run([sys.executable, __file__, "--worker", str(file)], capture_output=True, text=True, check=False)
-    if run.returncode != 0:
-        sys.exit(run.stderr[-3000:])
-    return json.loads(run.stdout.splitlines()[-1])
-
-
 # --- qkv ----------------------------------------------------------------------------------------------------------------
 
 
-class Asked:
-    """A command that answers each line with a line."""
-
-    def __init__(self, arguments, command):
-        self.peak = arguments.scratch / "peak"
-        self.began = time.perf_counter()
-        self.process = subprocess.Popen(measuring(self.peak, [arguments.qkv, *map(str, command), "--chunk-lines", "1"]),
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8")
-
-    def ask(self, line):
-        self.process.stdin.write(line + "\n")
-        self.process.stdin.flush()
-        return self.process.stdout.readline()
-
-    def end(self):
-        self.process.stdin.close()
-        if self.process.wait() != 0:
-            sys.exit(f"qkv: exit status {self.process.returncode}")
-        return read_peak(self.peak)
-
-
 def qkv_generate(arguments, model, form, threads, prompts, new):
-    def command(count):
-        return ["generate", model, "--dtype", form, "--threads", threads, "--json", "--max-new-tokens", count, "--min-new-tokens", count]
+    def generating(count):
+        process = LineProcess([arguments.qkv, "generate", model, "--dtype", form, "--threads", threads, "--json", "--max-new-tokens",
+                               count, "--min-new-tokens", count, "--chunk-lines", 1])
+        process.ask(prompts[0])
+        return process
 
-    first = Asked(arguments, command(1))
-    first.ask(prompts[0])
-    result = {"load_ms": 1000 * (time.perf_counter() - first.began)}
+    first = generating(1)
+    result = {"load_ms": first.first_ms}
     first.end()
-    process = Asked(arguments, command(new))
-    process.ask(prompts[0])
+    process = generating(new)
     began = time.perf_counter()
     answer = json.loads(process.ask(prompts[1]))
     result |= {"seconds": time.perf_counter() - began, "found": answer["texts"][0]["ids"]}
@@ -195,22 +165,19 @@ def qkv_generate(arguments, model, form, threads, prompts, new):
 
 
 def qkv_translate(arguments, beam, threads, lines, batch):
-    command = ["translate", arguments.marian, "--beam", beam, "--threads", threads]
-    process = Asked(arguments, command)
+    command = [arguments.qkv, "translate", arguments.marian, "--beam", beam, "--threads", threads]
+    process = LineProcess([*command, "--chunk-lines", 1])
     process.ask(lines[0])
-    result = {"load_ms": 1000 * (time.perf_counter() - process.began)}
+    result = {"load_ms": process.first_ms}
     if batch == 1:
         process.ask(lines[1])
-        began = time.perf_counter()
-        found = [process.ask(line).rstrip("\n") for line in lines]
-        return result | {"seconds": time.perf_counter() - began, "found": found, "peak_mb": process.end()}
+        found, latencies = process.timed(lines)
+        return result | {"seconds": sum(latencies) / 1000, "found": found, "peak_mb": process.end()}
     process.end()
-    peak = arguments.scratch / "peak"
     began = time.perf_counter()
-    run = subprocess.run(measuring(peak, [arguments.qkv, *map(str, command)]), input="\n".join(lines) + "\n", capture_output=True,
-                         text=True, encoding="utf-8", check=True)
+    output, peak = run_measured(command, lines)
     seconds = time.perf_counter() - began - result["load_ms"] / 1000
-    return result | {"seconds": seconds, "found": run.stdout.splitlines(), "peak_mb": read_peak(peak)}
+    return result | {"seconds": seconds, "found": output.splitlines(), "peak_mb": peak}
 
 
 # --- The comparisons ----------------------------------------------------------------------------------------------------
@@ -254,8 +221,8 @@ def compare_texts(arguments):
 
     def theirs(peer, form):
         file = gguf_of(form) if peer == "llama.cpp" else None
-        return lambda threads: peer_run(arguments, peer=peer, model=model, file=file, threads=threads, first=(ids[0], 1),
-                                        warm=(ids[0], NEW), work=(ids[1], NEW))
+        return lambda threads: run_worker(__file__, {"peer": peer, "model": model, "file": file, "threads": threads,
+                                                     "first": (ids[0], 1), "warm": (ids[0], NEW), "work": (ids[1], NEW)})
 
     sides = {"qkv f32": ours("f32"), "transformers f32": theirs("transformers", "f32"), "qkv bf16": ours("bf16"), "qkv int8": ours("int8")}
     if not arguments.no_llama and (arguments.gguf or not arguments.model):
@@ -318,8 +285,9 @@ def compare_translations(arguments):
                 runs = {"qkv": [], "transformers": []}
                 for _ in range(arguments.rounds):
                     runs["qkv"].append(qkv_translate(arguments, beam, threads, lines, batch))
-                    runs["transformers"].append(peer_run(arguments, peer="marian", model=arguments.marian, threads=threads, beam=beam,
-                                                         first=(lines[:1], 1), warm=(lines[1:2], 1), work=(lines, batch)))
+                    runs["transformers"].append(run_worker(__file__, {
+                        "peer": "marian", "model": arguments.marian, "threads": threads, "beam": beam, "first": (lines[:1], 1),
+                        "warm": (lines[1:2], 1), "work": (lines, batch)}))
                 what = beam, threads, "one line" if batch == 1 else "batched"
                 for name, of_name in runs.items():
                     row(*what, name, f"{len(lines) / median(of_name, 'seconds'):.1f}", f"{median(of_name, 'load_ms'):.0f}",
@@ -348,10 +316,7 @@ def main():
                         help="weight dtypes of the lengths comparison (default: f32 int8)")
     parser.add_argument("--longest", type=int, default=4096, help="maximum context length (default: %(default)s)")
     parser.add_argument("--no-llama", action="store_true", help="skip llama.cpp")
-    parser.add_argument("--worker", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.worker:
-        return worker(arguments)
     arguments.scratch = Path(arguments.scratch)
     arguments.scratch.mkdir(parents=True, exist_ok=True)
     for what in arguments.what:
@@ -359,4 +324,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    worker(sys.argv[2]) if sys.argv[1:2] == ["--worker"] else main()

@@ -1,4 +1,4 @@
-"""Common to the comparisons: the form of their tables, ratios, and the peak memory of a program.
+"""Common to the comparisons: the form of their tables, ratios, running programs, and their peak memory.
 
     python -I -S measured.py PEAK_FILE COMMAND...   # runs the command, and writes its peak resident memory in MB
 
@@ -7,11 +7,13 @@ Commands are therefore started from a bare Python (8 MB), which runs this file.
 """
 
 import datetime
+import json
 import os
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 
@@ -47,10 +49,6 @@ def measuring(peak_file, command):
     return [sys.executable, "-I", "-S", __file__, str(peak_file), *map(str, command)]
 
 
-def read_peak(peak_file):
-    return float(Path(peak_file).read_text())
-
-
 def resident_mb(key):
     """This process's memory from /proc: "VmRSS" now, "VmHWM" at its peak."""
     for line in Path("/proc/self/status").read_text().splitlines():
@@ -59,14 +57,69 @@ def resident_mb(key):
     raise KeyError(key)
 
 
-def run_measured(command):
-    """Runs a command; returns its standard output and peak resident memory in MB."""
+def reset_peak():
+    """Resets this process's peak memory; returns its resident memory in MB."""
+    Path("/proc/self/clear_refs").write_text("5")
+    return resident_mb("VmRSS")
+
+
+def run_measured(command, lines=()):
+    """Runs a command with these input lines; returns its standard output and peak resident memory in MB."""
     with tempfile.TemporaryDirectory() as folder:
         peak = Path(folder) / "peak"
-        run = subprocess.run(measuring(peak, command), capture_output=True, check=False)
+        text = "".join(line + "\n" for line in lines).encode()
+        run = subprocess.run(measuring(peak, command), input=text, capture_output=True, check=False)
         if run.returncode != 0:
             sys.exit(f"{command[0]}: exit status {run.returncode}\n{run.stderr.decode(errors='replace')[-2000:]}")
-        return run.stdout.decode(), read_peak(peak)
+        return run.stdout.decode(), float(peak.read_text())
+
+
+class LineProcess:
+    """A running command that answers each input line with a line."""
+
+    def __init__(self, command):
+        self.command, self.folder = command, tempfile.TemporaryDirectory()
+        self.peak = Path(self.folder.name) / "peak"
+        self.began = time.perf_counter()
+        self.process = subprocess.Popen(measuring(self.peak, command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                        encoding="utf-8")
+        self.first_ms = None  # from the start to the first answer
+
+    def ask(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        answer = self.process.stdout.readline().rstrip("\n")
+        self.first_ms = self.first_ms or 1000 * (time.perf_counter() - self.began)
+        return answer
+
+    def timed(self, lines):
+        """The answers, and the milliseconds until each."""
+        answers, latencies = [], []
+        for line in lines:
+            began = time.perf_counter()
+            answers.append(self.ask(line))
+            latencies.append(1000 * (time.perf_counter() - began))
+        return answers, latencies
+
+    def end(self):
+        """Returns the peak resident memory in MB."""
+        self.process.stdin.close()
+        if self.process.wait() != 0:
+            sys.exit(f"{self.command[0]}: exit status {self.process.returncode}")
+        peak = float(self.peak.read_text())
+        self.folder.cleanup()
+        return peak
+
+
+def run_worker(script, job):
+    """Runs a script with `--worker JOB`, JSON in a file; returns the JSON object in the last line of its output."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "job.json"
+        file.write_text(json.dumps(job))
+        run = subprocess.run([sys.executable, script, "--worker", str(file)], capture_output=True, text=True, check=False)
+        if run.returncode != 0:
+            sys.exit(run.stderr[-3000:])
+        return json.loads(run.stdout.splitlines()[-1])
 
 
 if __name__ == "__main__":
