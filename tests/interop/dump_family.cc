@@ -1,11 +1,11 @@
-// For compare_families.py: all outputs of a model for texts of token ids.
+// For compare_families.py and transformers_marian.py: all outputs of a model for texts of token ids.
 //
 // dump_family DIR IN.safetensors OUT.safetensors STEPS
 // IN: ids and types, i32 [tokens], of all texts concatenated, and lengths; or ids, lengths, target_ids and
 // target_lengths for sources and targets; or pixels, preprocessed images.
-// OUT: hidden, attention.<layer>, and depending on the model logits, next_sentence, labels, pooled; for a
-// language model, the STEPS greedy tokens after the first text as "greedy"; for an encoder-decoder, likewise
-// for the first source, and the beam search result for the third source as "beam".
+// OUT: hidden, attention.<layer>, and depending on the model logits, next_sentence, labels, pooled; if STEPS
+// is not 0, for a language model the STEPS greedy tokens after the first text as "greedy"; for an
+// encoder-decoder, likewise for the first source, and the beam search result for the third source as "beam".
 
 #include <algorithm>
 #include <cstdlib>
@@ -99,6 +99,7 @@ std::vector<io::NamedTensor> run_pairs(const char* folder, const io::Safetensors
   std::vector<io::NamedTensor> out{{"hidden", memory.values.value()},
                                    {"logits", linear(decoded, model->output_projection()).value()}};
   watched.add_to(out);
+  if (steps == 0) return out;
   // The end token is forbidden for `steps` tokens; one more position is for the forced one.
   search::SearchOptions greedy{
       .beam = 1, .max_new_tokens = steps, .max_source_factor = 0, .min_new_tokens = steps};

@@ -1,9 +1,9 @@
 """Opens a qkv model folder with Hugging Face transformers and compares: tokenizer, logits, scores and beam search.
 
     python tests/interop/transformers_marian.py DIR --source held_out.en --qkv build/release/bin/qkv \
-        --dump-logits build/release/tests/dump_logits
+        --dump build/release/tests/dump_family
 
-Needs torch, transformers, sentencepiece and safetensors from PyPI, and the two programs (`ninja qkv_cli dump_logits`).
+Needs torch, transformers, sentencepiece and safetensors from PyPI, and the two programs (`ninja qkv_cli dump_family`).
 Prints a Markdown table (as in docs/interop.md) and exits with status 1 if something differs: token ids and texts must be
 equal, logits must agree to --tolerance. Without --reference, logits are compared on qkv's own translations.
 
@@ -21,10 +21,12 @@ import tempfile
 import time
 from pathlib import Path
 
+import numpy as np
 import torch
 import transformers
-from safetensors.torch import load_file
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+from compare_families import dumped
 
 transformers.utils.logging.disable_progress_bar()
 
@@ -74,20 +76,24 @@ class Comparison:
         return "\n".join("| " + " | ".join(row) + " |" for row in header + self.rows)
 
 
-def compare_tokens_and_logits(arguments, model, tokenizer, sources, targets, table):
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "logits.safetensors"
-        run([arguments.dump_logits, arguments.model, out],
-            [f"{source}\t{target}" for source, target in zip(sources, targets)])
-        dump = load_file(out)
-    source_ids = [ids.tolist() for ids in dump["source_ids"].split(dump["source_lengths"].tolist())]
-    target_ids = [ids.tolist() for ids in dump["target_ids"].split(dump["target_lengths"].tolist())]
-    logits = dump["logits"].split(dump["target_lengths"].tolist())
+def compare_tokens_and_logits(arguments, model, tokenizer, sources, targets, translations, table):
+    def same_tokens(what, found, wanted):
+        same = sum(tokenizer.convert_tokens_to_ids(tokens) == ids for tokens, ids in zip(found, wanted, strict=True))
+        table.add(f"token ids of {what}", f"{same} of {len(wanted)} equal", "all", same == len(wanted))
 
-    same_source = sum(ids == wanted for ids, wanted in zip(source_ids, tokenizer(sources).input_ids))
-    same_target = sum(ids == wanted for ids, wanted in zip(target_ids, tokenizer(text_target=targets).input_ids))
-    table.add("token ids of sources", f"{same_source} of {len(sources)} equal", "all", same_source == len(sources))
-    table.add("token ids of targets", f"{same_target} of {len(targets)} equal", "all", same_target == len(targets))
+    source_ids, target_ids = tokenizer(sources).input_ids, tokenizer(text_target=targets).input_ids
+    pairs = [f"{source}\t{target}" for source, target in zip(sources, targets, strict=True)]
+    scored = [json.loads(line) for line in run([arguments.qkv, "score", arguments.model, "--json"], pairs)]
+    same_tokens("sources", [translation["source_tokens"] for translation in translations], source_ids)
+    same_tokens("targets", [one["tokens"] for one in scored], target_ids)
+
+    start = model.config.decoder_start_token_id
+    inputs = {"": source_ids, "target_": [[start] + ids[:-1] for ids in target_ids]}
+    tensors = {prefix + name: np.array(numbers, np.int32) for prefix, texts in inputs.items()
+               for name, numbers in (("ids", sum(texts, [])), ("lengths", list(map(len, texts))))}
+    with tempfile.TemporaryDirectory() as folder:
+        found = torch.from_numpy(dumped(arguments.dump, arguments.model, tensors, Path(folder), steps=0)["logits"])
+    logits = found.split(tensors["target_lengths"].tolist())
 
     largest, differing_argmax, tokens = 0.0, 0, 0
     for source, target, found in zip(source_ids, target_ids, logits):
@@ -147,7 +153,7 @@ def main():
     parser.add_argument("--source", required=True, help="text to translate, one sentence per line")
     parser.add_argument("--reference", help="translations to compare logits on (default: qkv's own)")
     parser.add_argument("--qkv", default="build/release/bin/qkv", help="the program (default: %(default)s)")
-    parser.add_argument("--dump-logits", default="build/release/tests/dump_logits", help="(default: %(default)s)")
+    parser.add_argument("--dump", default="build/release/tests/dump_family", help="(default: %(default)s)")
     parser.add_argument("--limit", type=int, default=100, help="sentences (default: %(default)s)")
     parser.add_argument("--batch", type=int, default=10, help="sentences per batch in transformers (default: %(default)s)")
     parser.add_argument("--tolerance", type=float, default=1e-4, help="(default: %(default)s)")
@@ -166,7 +172,7 @@ def main():
     sources = read_lines(arguments.source, arguments.limit)
     begin = time.perf_counter()
     translations = [json.loads(line) for line in
-                    run([arguments.qkv, "translate", arguments.model, "--json", "--scores"], sources)]
+                    run([arguments.qkv, "translate", arguments.model, "--json", "--scores", "--alignments"], sources)]
     if len(translations) != len(sources):
         sys.exit(f"expected {len(sources)} translations, found {len(translations)}")
     print(f"qkv translated {len(sources)} sentences in {time.perf_counter() - begin:.1f} s", file=sys.stderr)
@@ -176,7 +182,7 @@ def main():
     elif len(targets) != len(sources):
         sys.exit(f"expected {len(sources)} references, found {len(targets)}")
 
-    compare_tokens_and_logits(arguments, model, tokenizer, sources, targets, table)
+    compare_tokens_and_logits(arguments, model, tokenizer, sources, targets, translations, table)
     compare_translations(arguments, model, tokenizer, sources, translations, table)
     print(f"transformers {transformers.__version__}, torch {torch.__version__}, {len(sources)} sentences\n")
     print(table.markdown())
