@@ -4,36 +4,38 @@
 #include <array>
 
 #include "qkv/base/error.h"
-#include "qkv/models/hub/config_writer.h"
+#include "qkv/models/hub/config_fields.h"
 #include "qkv/models/hub/family.h"
 
 namespace qkv::models {
 namespace {
 
+template <class Fields, class Config>
+void visit_gpt2_fields(const Fields& fields, Config& config) {
+  auto& layer = config.decoder.layer;
+  fields("vocab_size", config.vocabulary);
+  fields("n_positions", config.max_positions);
+  fields("n_embd", layer.d_model);
+  fields("n_layer", config.decoder.layers);
+  fields("n_head", layer.heads);
+  fields("n_inner", layer.d_ff, 4 * layer.d_model);
+  fields("activation_function", layer.activation, "gelu_new");
+  fields("layer_norm_epsilon", layer.epsilon, 1e-5);
+  fields("resid_pdrop", layer.dropout, 0.1);
+  fields("embd_pdrop", config.embedding.dropout, 0.1);
+  fields("attn_pdrop", layer.attention_dropout, 0.1);
+  fields("tie_word_embeddings", config.tied, true);
+  fields("bos_token_id", config.bos_ids);
+  fields("eos_token_id", config.eos_ids);
+}
+
 LanguageModelConfig parse(const ConfigReader& reader) {
   reader.require_class({"GPT2LMHeadModel", "GPT2DoubleHeadsModel", "GPT2Model"});
-  const int64_t d_model = reader.integer("n_embd"), places = reader.integer("n_positions");
-  const auto rate = [&](const char* key) { return static_cast<float>(reader.number(key, 0.1)); };
-  LanguageModelConfig config{
-      .vocabulary = reader.integer("vocab_size"),
-      .max_positions = places,
-      .embedding = {.d_model = d_model,
-                    .scale = false,
-                    .positions = {.kind = nn::PositionKind::learned, .max_positions = places},
-                    .dropout = rate("embd_pdrop")},
-      .decoder = {.layers = reader.integer("n_layer"),
-                  .layer = {.d_model = d_model,
-                            .heads = reader.integer("n_head"),
-                            .d_ff = reader.integer("n_inner", 4 * d_model),
-                            .activation = reader.activation("activation_function", "gelu_new"),
-                            .norm = nn::NormPlacement::pre,
-                            .epsilon = static_cast<float>(reader.number("layer_norm_epsilon", 1e-5)),
-                            .dropout = rate("resid_pdrop"),
-                            .attention_dropout = rate("attn_pdrop")},
-                  .final_norm = true},
-      .tied = reader.boolean("tie_word_embeddings", true),
-      .bos_ids = reader.ids("bos_token_id"),
-      .eos_ids = reader.ids("eos_token_id")};
+  LanguageModelConfig config{.embedding = {.scale = false, .positions = {.kind = nn::PositionKind::learned}},
+                             .decoder = {.layer = {.norm = nn::NormPlacement::pre}, .final_norm = true}};
+  visit_gpt2_fields(FieldReader(reader), config);
+  config.embedding.d_model = config.decoder.layer.d_model;
+  config.embedding.positions.max_positions = config.max_positions;
   reader.require_boolean("scale_attn_weights", true);
   reader.require_boolean("scale_attn_by_inverse_layer_idx", false);
   reader.require_boolean("add_cross_attention", false);
@@ -73,20 +75,7 @@ ConfigWriter serialize(const LanguageModelConfig& config) {
         "key heads, found another model");
   }
   ConfigWriter writer("gpt2", "GPT2LMHeadModel");
-  writer.integer("vocab_size", config.vocabulary);
-  writer.integer("n_positions", config.max_positions);
-  writer.integer("n_embd", layer.d_model);
-  writer.integer("n_layer", config.decoder.layers);
-  writer.integer("n_head", layer.heads);
-  writer.integer("n_inner", layer.d_ff);
-  writer.activation("activation_function", layer.activation);
-  writer.number("layer_norm_epsilon", layer.epsilon);
-  writer.number("resid_pdrop", layer.dropout);
-  writer.number("embd_pdrop", config.embedding.dropout);
-  writer.number("attn_pdrop", layer.attention_dropout);
-  writer.boolean("tie_word_embeddings", config.tied);
-  writer.id("bos_token_id", config.bos_ids);
-  writer.id("eos_token_id", config.eos_ids);
+  visit_gpt2_fields(FieldWriter(writer), config);
   return writer;
 }
 

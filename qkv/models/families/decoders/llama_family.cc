@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "qkv/base/error.h"
+#include "qkv/models/hub/config_fields.h"
 
 namespace qkv::models {
 namespace {
@@ -90,37 +91,40 @@ ConfigWriter rotary_words(const nn::PositionOptions& positions) {
   return rotary;
 }
 
+template <class Fields, class Config>
+void visit_llama_fields(const Fields& fields, Config& config, const LlamaDefaults& defaults) {
+  auto& layer = config.decoder.layer;
+  fields("vocab_size", config.vocabulary);
+  fields("max_position_embeddings", config.max_positions, defaults.max_positions);
+  fields("hidden_size", layer.d_model);
+  fields("intermediate_size", layer.d_ff);
+  fields("num_hidden_layers", config.decoder.layers);
+  fields("num_attention_heads", layer.heads);
+  fields("num_key_value_heads", layer.key_heads, defaults.key_heads > 0 ? defaults.key_heads : layer.heads);
+  fields("head_dim", layer.d_k, layer.heads > 0 ? layer.d_model / layer.heads : 0);
+  fields("hidden_act", layer.activation, "silu");
+  fields("rms_norm_eps", layer.epsilon, 1e-6);
+  fields("attention_dropout", layer.attention_dropout, 0);
+  fields("tie_word_embeddings", config.tied, false);
+  fields("bos_token_id", config.bos_ids);
+  fields("eos_token_id", config.eos_ids);
+}
+
 }  // namespace
 
 LanguageModelConfig parse_llama_fields(const ConfigReader& reader, const LlamaDefaults& defaults) {
-  const int64_t d_model = reader.integer("hidden_size"), heads = reader.integer("num_attention_heads");
-  const int64_t width = reader.integer("head_dim", heads > 0 ? d_model / heads : 0);
-  const int64_t max_positions = reader.integer("max_position_embeddings", defaults.max_positions);
-  LanguageModelConfig config{
-      .vocabulary = reader.integer("vocab_size"),
-      .max_positions = max_positions,
-      .embedding = {.d_model = d_model, .scale = false, .positions = {}},
-      .decoder = {.layers = reader.integer("num_hidden_layers"),
-                  .layer = {.d_model = d_model,
-                            .heads = heads,
-                            .key_heads = reader.integer("num_key_value_heads",
-                                                        defaults.key_heads > 0 ? defaults.key_heads : heads),
-                            .d_k = width,
-                            .d_v = width,
-                            .d_ff = reader.integer("intermediate_size"),
-                            .activation = reader.activation("hidden_act", "silu"),
-                            .gated = true,
-                            .norm = nn::NormPlacement::pre,
-                            .norm_kind = nn::NormKind::rms,
-                            .epsilon = static_cast<float>(reader.number("rms_norm_eps", 1e-6)),
-                            .attention_bias = false,
-                            .feed_forward_bias = false,
-                            .positions = read_positions(reader, max_positions),
-                            .attention_dropout = static_cast<float>(reader.number("attention_dropout", 0))},
-                  .final_norm = true},
-      .tied = reader.boolean("tie_word_embeddings", false),
-      .bos_ids = reader.ids("bos_token_id"),
-      .eos_ids = reader.ids("eos_token_id")};
+  LanguageModelConfig config{.embedding = {.scale = false, .positions = {}},
+                             .decoder = {.layer = {.gated = true,
+                                                   .norm = nn::NormPlacement::pre,
+                                                   .norm_kind = nn::NormKind::rms,
+                                                   .attention_bias = false,
+                                                   .feed_forward_bias = false},
+                                         .final_norm = true}};
+  visit_llama_fields(FieldReader(reader), config, defaults);
+  nn::LayerOptions& layer = config.decoder.layer;
+  layer.d_v = layer.d_k;
+  layer.positions = read_positions(reader, config.max_positions);
+  config.embedding.d_model = layer.d_model;
   reader.require_boolean("is_encoder_decoder", false);
   if (reader.number("partial_rotary_factor", 1) != 1) reader.reject("partial_rotary_factor", "1");
   return config;
@@ -143,24 +147,14 @@ ConfigWriter serialize_llama_fields(const LanguageModelConfig& config, const cha
   }
   const ConfigWriter rotary = rotary_words(layer.positions);
   ConfigWriter writer(family, architecture);
-  writer.integer("vocab_size", config.vocabulary);
-  writer.integer("max_position_embeddings", config.max_positions);
-  writer.integer("hidden_size", layer.d_model);
-  writer.integer("intermediate_size", layer.d_ff);
-  writer.integer("num_hidden_layers", config.decoder.layers);
-  writer.integer("num_attention_heads", layer.heads);
-  writer.integer("num_key_value_heads", layer.key_heads > 0 ? layer.key_heads : layer.heads);
-  writer.integer("head_dim", width);
-  writer.activation("hidden_act", layer.activation);
-  writer.number("rms_norm_eps", layer.epsilon);
+  LanguageModelConfig written = config;
+  written.decoder.layer.d_k = width;
+  if (layer.key_heads == 0) written.decoder.layer.key_heads = layer.heads;
+  visit_llama_fields(FieldWriter(writer), written, {});
   writer.object("rope_parameters", rotary);
   // For older programs.
   writer.number("rope_theta", layer.positions.rotary_base);
   if (layer.positions.rotary_scaling.kind != Kind::none) writer.object("rope_scaling", rotary);
-  writer.number("attention_dropout", layer.attention_dropout);
-  writer.boolean("tie_word_embeddings", config.tied);
-  writer.id("bos_token_id", config.bos_ids);
-  writer.id("eos_token_id", config.eos_ids);
   return writer;
 }
 

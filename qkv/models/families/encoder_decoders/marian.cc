@@ -4,20 +4,37 @@
 #include <array>
 
 #include "qkv/base/error.h"
-#include "qkv/models/hub/config_writer.h"
+#include "qkv/models/hub/config_fields.h"
 #include "qkv/models/hub/family.h"
 
 namespace qkv::models {
 namespace {
 
+template <class Fields, class Config>
+void visit_marian_fields(const Fields& fields, Config& config) {
+  fields("d_model", config.d_model);
+  fields("vocab_size", config.source_vocabulary);
+  fields("decoder_vocab_size", config.target_vocabulary, config.source_vocabulary);
+  fields("encoder_layers", config.encoder_layers);
+  fields("decoder_layers", config.decoder_layers);
+  fields("encoder_attention_heads", config.heads);
+  fields("encoder_ffn_dim", config.d_ff);
+  fields("activation_function", config.activation);
+  fields("max_position_embeddings", config.max_positions, 512);
+  fields("scale_embedding", config.scale_embedding, false);
+  fields("dropout", config.dropout, 0.1);
+  fields("embedding_dropout", config.embedding_dropout, config.dropout);  // Marian has one rate for both
+  fields("attention_dropout", config.attention_dropout, 0);
+  fields("activation_dropout", config.activation_dropout, 0);
+  fields("eos_token_id", config.eos_id, 0);
+  fields("pad_token_id", config.pad_id);
+  fields("decoder_start_token_id", config.decoder_start_id, config.pad_id);
+}
+
 TransformerConfig parse(const ConfigReader& reader) {
   reader.require_class({"MarianMTModel", "MarianModel"});
   TransformerConfig config;
-  config.d_model = reader.integer("d_model");
-  config.encoder_layers = reader.integer("encoder_layers");
-  config.decoder_layers = reader.integer("decoder_layers");
-  config.heads = reader.integer("encoder_attention_heads");
-  config.d_ff = reader.integer("encoder_ffn_dim");
+  visit_marian_fields(FieldReader(reader), config);
   if (reader.integer("decoder_attention_heads") != config.heads) {
     reader.reject("decoder_attention_heads", concat("the encoder's ", config.heads));
   }
@@ -27,23 +44,8 @@ TransformerConfig parse(const ConfigReader& reader) {
   const bool tied = reader.boolean("tie_word_embeddings", true);
   if (shared && !tied) reader.reject("tie_word_embeddings", "true, as the embeddings are shared");
   config.tying = shared ? Tying::three_way : tied ? Tying::two_way : Tying::none;
-  config.source_vocabulary = reader.integer("vocab_size");
-  config.target_vocabulary = reader.integer("decoder_vocab_size", config.source_vocabulary);
-  config.max_positions = reader.integer("max_position_embeddings", 512);
-  config.scale_embedding = reader.boolean("scale_embedding", false);
-  const auto rate = [&](const char* key, float otherwise) {
-    return static_cast<float>(reader.number(key, double{otherwise}));
-  };
-  config.dropout = rate("dropout", 0.1f);
-  config.embedding_dropout = rate("embedding_dropout", config.dropout);  // Marian has one rate for both
-  config.attention_dropout = rate("attention_dropout", 0);
-  config.activation_dropout = rate("activation_dropout", 0);
-  config.eos_id = reader.integer("eos_token_id", 0);
-  config.pad_id = reader.integer("pad_token_id");
-  config.decoder_start_id = reader.integer("decoder_start_token_id", config.pad_id);
   config.norm = nn::NormPlacement::post;
   config.positions = nn::PositionKind::sinusoidal_halves;
-  config.activation = reader.activation("activation_function");
   // Fields of related families that Marian's published folders repeat.
   reader.require_boolean("is_encoder_decoder", true);
   reader.require_boolean("is_decoder", false);
@@ -81,32 +83,16 @@ ConfigWriter serialize(const TransformerConfig& config) {
         "sinusoidal positions in halves, and </s> after sources, found another model");
   }
   ConfigWriter writer("marian", "MarianMTModel");
-  writer.integer("vocab_size", config.source_vocabulary);
-  writer.integer("decoder_vocab_size", config.target_vocabulary);
-  writer.integer("d_model", config.d_model);
-  writer.integer("encoder_layers", config.encoder_layers);
-  writer.integer("decoder_layers", config.decoder_layers);
-  writer.integer("encoder_attention_heads", config.heads);
+  visit_marian_fields(FieldWriter(writer), config);
   writer.integer("decoder_attention_heads", config.heads);
-  writer.integer("encoder_ffn_dim", config.d_ff);
   writer.integer("decoder_ffn_dim", config.d_ff);
-  writer.activation("activation_function", config.activation);
-  writer.integer("max_position_embeddings", config.max_positions);
-  writer.boolean("scale_embedding", config.scale_embedding);
   writer.boolean("share_encoder_decoder_embeddings", config.tying == Tying::three_way);
   writer.boolean("tie_word_embeddings", config.tying != Tying::none);
-  writer.number("dropout", config.dropout);
-  writer.number("embedding_dropout", config.embedding_dropout);
-  writer.number("attention_dropout", config.attention_dropout);
-  writer.number("activation_dropout", config.activation_dropout);
   writer.number("encoder_layerdrop", 0.0);
   writer.number("decoder_layerdrop", 0.0);
   writer.number("init_std", 0.02);
   writer.boolean("is_encoder_decoder", true);
   writer.boolean("use_cache", true);
-  writer.integer("pad_token_id", config.pad_id);
-  writer.integer("eos_token_id", config.eos_id);
-  writer.integer("decoder_start_token_id", config.decoder_start_id);
   writer.id("forced_eos_token_id", {});
   return writer;
 }

@@ -17,6 +17,14 @@ constexpr std::array<std::pair<std::string_view, ProblemType>, 3> kProblemTypes{
      {"multi_label_classification", ProblemType::multi_label},
      {"regression", ProblemType::regression}}};
 
+template <class Fields, class Config>
+void visit_bert_fields(const Fields& fields, Config& config) {
+  fields("vocab_size", config.vocabulary);
+  fields("max_position_embeddings", config.embedding.positions.max_positions, 512);
+  fields("type_vocab_size", config.embedding.token_types, 2);
+  visit_block_fields(fields, config.encoder, 0.1);
+}
+
 }  // namespace
 
 void read_heads(const ConfigReader& reader, std::span<const EncoderArchitecture> known,
@@ -98,44 +106,18 @@ void write_labels(const std::vector<std::string>& labels, ProblemType problem, C
   }
 }
 
-void write_blocks(const nn::StackOptions& blocks, ConfigWriter& writer) {
-  const nn::LayerOptions& layer = blocks.layer;
-  writer.integer("hidden_size", layer.d_model);
-  writer.integer("num_hidden_layers", blocks.layers);
-  writer.integer("num_attention_heads", layer.heads);
-  writer.integer("intermediate_size", layer.d_ff);
-  writer.activation("hidden_act", layer.activation);
-  writer.number("layer_norm_eps", layer.epsilon);
-  writer.number("hidden_dropout_prob", layer.dropout);
-  writer.number("attention_probs_dropout_prob", layer.attention_dropout);
-}
-
 TextEncoderConfig parse_bert_fields(const ConfigReader& reader, std::span<const EncoderArchitecture> known,
                                     int64_t first_row) {
-  const int64_t d_model = reader.integer("hidden_size");
-  const int64_t rows = reader.integer("max_position_embeddings", 512);
-  const auto epsilon = static_cast<float>(reader.number("layer_norm_eps", 1e-12));
-  const auto dropout = static_cast<float>(reader.number("hidden_dropout_prob", 0.1));
-  TextEncoderConfig config{.vocabulary = reader.integer("vocab_size"),
-                           .max_positions = rows - first_row,
-                           .embedding = {.d_model = d_model,
-                                         .scale = false,
-                                         .positions = {.kind = nn::PositionKind::learned,
-                                                       .max_positions = rows,
-                                                       .first_row = first_row},
-                                         .token_types = reader.integer("type_vocab_size", 2),
-                                         .norm = true,
-                                         .epsilon = epsilon,
-                                         .dropout = dropout},
-                           .encoder = {.layers = reader.integer("num_hidden_layers"),
-                                       .layer = {.d_model = d_model,
-                                                 .heads = reader.integer("num_attention_heads"),
-                                                 .d_ff = reader.integer("intermediate_size"),
-                                                 .activation = reader.activation("hidden_act", "gelu"),
-                                                 .epsilon = epsilon,
-                                                 .dropout = dropout,
-                                                 .attention_dropout = static_cast<float>(
-                                                     reader.number("attention_probs_dropout_prob", 0.1))}}};
+  TextEncoderConfig config{
+      .embedding = {.scale = false,
+                    .positions = {.kind = nn::PositionKind::learned, .first_row = first_row},
+                    .norm = true}};
+  visit_bert_fields(FieldReader(reader), config);
+  nn::EmbeddingConfig& embedding = config.embedding;
+  config.max_positions = embedding.positions.max_positions - first_row;
+  embedding.d_model = config.encoder.layer.d_model;
+  embedding.epsilon = config.encoder.layer.epsilon;
+  embedding.dropout = config.encoder.layer.dropout;
   read_heads(reader, known, config);
   reader.require_string("position_embedding_type", "absolute");
   reader.require_boolean("is_decoder", false);
@@ -149,10 +131,7 @@ ConfigWriter serialize_bert_fields(const TextEncoderConfig& config, const char* 
                                    std::span<const EncoderArchitecture> known, int64_t first_row) {
   require_bert_blocks(config, family, first_row);
   ConfigWriter writer(family, architecture_of(config, known).name);
-  writer.integer("vocab_size", config.vocabulary);
-  writer.integer("max_position_embeddings", config.embedding.positions.max_positions);
-  writer.integer("type_vocab_size", config.embedding.token_types);
-  write_blocks(config.encoder, writer);
+  visit_bert_fields(FieldWriter(writer), config);
   write_labels(config.labels, config.problem, writer);
   return writer;
 }

@@ -5,8 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "qkv/models/hub/config_reader.h"
-#include "qkv/models/hub/config_writer.h"
+#include "qkv/models/hub/config_fields.h"
 #include "qkv/models/hub/weight_map.h"
 #include "qkv/models/text_encoder.h"
 
@@ -36,8 +35,19 @@ const EncoderArchitecture& architecture_of(const TextEncoderConfig& config,
 // Writes nothing if there are no labels.
 void write_labels(const std::vector<std::string>& labels, ProblemType problem, ConfigWriter& writer);
 
-// Writes the sizes of the blocks under BERT's field names, which RoBERTa and ViT share.
-void write_blocks(const nn::StackOptions& blocks, ConfigWriter& writer);
+// The fields of the blocks under BERT's names, which RoBERTa and ViT share. `dropout`: the default rate.
+template <class Fields, class Stack>
+void visit_block_fields(const Fields& fields, Stack& blocks, double dropout) {
+  auto& layer = blocks.layer;
+  fields("hidden_size", layer.d_model);
+  fields("num_hidden_layers", blocks.layers);
+  fields("num_attention_heads", layer.heads);
+  fields("intermediate_size", layer.d_ff);
+  fields("hidden_act", layer.activation, "gelu");
+  fields("layer_norm_eps", layer.epsilon, 1e-12);
+  fields("hidden_dropout_prob", layer.dropout, dropout);
+  fields("attention_probs_dropout_prob", layer.attention_dropout, dropout);
+}
 
 // Reads a model under BERT's field names, which RoBERTa shares, with the heads of one of the `known` classes.
 // `first_row` of the position table is position 0. Throws DataError for a decoder and the like; the family

@@ -16,31 +16,32 @@ constexpr std::array<EncoderArchitecture, 4> kArchitectures{
 
 constexpr float kEpsilon = 1e-12f;  // a constant in transformers, not a field
 
+template <class Fields, class Config>
+void visit_distilbert_fields(const Fields& fields, Config& config) {
+  auto& layer = config.encoder.layer;
+  fields("vocab_size", config.vocabulary);
+  fields("max_position_embeddings", config.embedding.positions.max_positions, 512);
+  fields("dim", layer.d_model);
+  fields("n_layers", config.encoder.layers);
+  fields("n_heads", layer.heads);
+  fields("hidden_dim", layer.d_ff);
+  fields("activation", layer.activation, "gelu");
+  fields("dropout", layer.dropout, 0.1);
+  fields("attention_dropout", layer.attention_dropout, 0.1);
+}
+
 TextEncoderConfig parse(const ConfigReader& reader) {
-  const int64_t d_model = reader.integer("dim");
-  const int64_t places = reader.integer("max_position_embeddings", 512);
-  const auto dropout = static_cast<float>(reader.number("dropout", 0.1));
-  const Activation activation = reader.activation("activation", "gelu");
-  TextEncoderConfig config{
-      .vocabulary = reader.integer("vocab_size"),
-      .max_positions = places,
-      .embedding = {.d_model = d_model,
-                    .scale = false,
-                    .positions = {.kind = nn::PositionKind::learned, .max_positions = places},
-                    .norm = true,
-                    .epsilon = kEpsilon,
-                    .dropout = dropout},
-      .encoder = {.layers = reader.integer("n_layers"),
-                  .layer = {.d_model = d_model,
-                            .heads = reader.integer("n_heads"),
-                            .d_ff = reader.integer("hidden_dim"),
-                            .activation = activation,
-                            .epsilon = kEpsilon,
-                            .dropout = dropout,
-                            .attention_dropout =
-                                static_cast<float>(reader.number("attention_dropout", 0.1))}},
-      .pooler_activation = Activation::relu,
-      .masked_language_activation = activation};
+  TextEncoderConfig config{.embedding = {.scale = false,
+                                         .positions = {.kind = nn::PositionKind::learned},
+                                         .norm = true,
+                                         .epsilon = kEpsilon},
+                           .encoder = {.layer = {.epsilon = kEpsilon}},
+                           .pooler_activation = Activation::relu};
+  visit_distilbert_fields(FieldReader(reader), config);
+  config.max_positions = config.embedding.positions.max_positions;
+  config.embedding.d_model = config.encoder.layer.d_model;
+  config.embedding.dropout = config.encoder.layer.dropout;
+  config.masked_language_activation = config.encoder.layer.activation;
   read_heads(reader, kArchitectures, config);
   reader.require_boolean("is_encoder_decoder", false);
   reader.require_boolean("tie_word_embeddings", true);
@@ -54,17 +55,8 @@ TextEncoderConfig parse(const ConfigReader& reader) {
 
 ConfigWriter serialize(const TextEncoderConfig& config) {
   require_bert_blocks(config, "distilbert", /*first_row=*/0);
-  const nn::LayerOptions& layer = config.encoder.layer;
   ConfigWriter writer("distilbert", architecture_of(config, kArchitectures).name);
-  writer.integer("vocab_size", config.vocabulary);
-  writer.integer("max_position_embeddings", config.embedding.positions.max_positions);
-  writer.integer("dim", layer.d_model);
-  writer.integer("n_layers", config.encoder.layers);
-  writer.integer("n_heads", layer.heads);
-  writer.integer("hidden_dim", layer.d_ff);
-  writer.activation("activation", layer.activation);
-  writer.number("dropout", layer.dropout);
-  writer.number("attention_dropout", layer.attention_dropout);
+  visit_distilbert_fields(FieldWriter(writer), config);
   write_labels(config.labels, config.problem, writer);
   return writer;
 }

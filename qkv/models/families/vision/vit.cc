@@ -5,7 +5,6 @@
 
 #include "qkv/base/error.h"
 #include "qkv/models/families/encoders/bert_family.h"
-#include "qkv/models/hub/config_writer.h"
 #include "qkv/models/hub/family.h"
 
 namespace qkv::models {
@@ -29,26 +28,20 @@ const Words& deit() {
   return kWords;
 }
 
+template <class Fields, class Config>
+void visit_vit_fields(const Fields& fields, Config& config) {
+  fields("image_size", config.height, 224);
+  fields("patch_size", config.patch, 16);
+  fields("num_channels", config.channels, 3);
+  visit_block_fields(fields, config.encoder, 0);
+}
+
 ImageEncoderConfig parse(const ConfigReader& reader, const Words& words) {
-  const int64_t size = reader.integer("image_size", 224);
-  ImageEncoderConfig config{
-      .channels = reader.integer("num_channels", 3),
-      .height = size,
-      .width = size,
-      .patch = reader.integer("patch_size", 16),
-      .distilled = words.distilled,
-      .encoder = {.layers = reader.integer("num_hidden_layers"),
-                  .layer = {.d_model = reader.integer("hidden_size"),
-                            .heads = reader.integer("num_attention_heads"),
-                            .d_ff = reader.integer("intermediate_size"),
-                            .activation = reader.activation("hidden_act", "gelu"),
-                            .norm = nn::NormPlacement::pre,
-                            .epsilon = static_cast<float>(reader.number("layer_norm_eps", 1e-12)),
-                            .dropout = static_cast<float>(reader.number("hidden_dropout_prob", 0)),
-                            .attention_dropout =
-                                static_cast<float>(reader.number("attention_probs_dropout_prob", 0))},
-                  .final_norm = true},
-      .pooler_activation = reader.activation("pooler_act", "tanh")};
+  ImageEncoderConfig config{.distilled = words.distilled,
+                            .encoder = {.layer = {.norm = nn::NormPlacement::pre}, .final_norm = true},
+                            .pooler_activation = reader.activation("pooler_act", "tanh")};
+  visit_vit_fields(FieldReader(reader), config);
+  config.width = config.height;
   config.dropout = config.encoder.layer.dropout;
   const std::vector<std::string> classes = reader.strings("architectures");
   const std::string name = classes.empty() ? words.base : classes.front();
@@ -86,10 +79,7 @@ ConfigWriter serialize(const ImageEncoderConfig& config, const Words& words) {
   ConfigWriter writer(words.model_type, config.pooler                    ? words.base
                                         : config.distillation_classifier ? words.with_teacher
                                                                          : words.classifier);
-  writer.integer("image_size", config.height);
-  writer.integer("patch_size", config.patch);
-  writer.integer("num_channels", config.channels);
-  write_blocks(config.encoder, writer);
+  visit_vit_fields(FieldWriter(writer), config);
   writer.boolean("qkv_bias", true);
   if (config.pooler) writer.activation("pooler_act", config.pooler_activation);
   write_labels(config.labels, config.problem, writer);
