@@ -49,6 +49,50 @@ inline Tensor flat(const Tensor& x) {
   return (host.contiguous() ? host : host.clone()).reshape({host.numel()});
 }
 
+// Each layer's attention weights, for all texts concatenated.
+class AttentionRecorder {
+ public:
+  explicit AttentionRecorder(nn::ForwardContext& context) {
+    context.observer = [this](const std::string&, const std::vector<Tensor>& weights) {
+      std::vector<float>& all = layers_.emplace_back();
+      for (const Tensor& one : weights) {
+        const Tensor host = to_host(one);
+        all.insert(all.end(), host.values().begin(), host.values().end());
+      }
+    };
+  }
+  void expect(const Golden& expected, double tolerance) const {
+    ASSERT_FALSE(layers_.empty());
+    for (size_t layer = 0; layer < layers_.size(); ++layer) {
+      const std::string name = concat("attention.", layer);
+      expect_close(Tensor::from(layers_[layer], {std::ssize(layers_[layer])}), expected[name], name,
+                   tolerance);
+    }
+    EXPECT_FALSE(expected.has(concat("attention.", layers_.size()))) << "a layer is missing";
+  }
+
+ private:
+  std::vector<std::vector<float>> layers_;
+};
+
+// Expects the tensors of one folder in another, whose names may lack the model's prefix.
+inline void expect_same_tensors_without_prefix(const std::filesystem::path& folder,
+                                               const std::filesystem::path& original) {
+  const io::SafetensorsFile before(original / "model.safetensors"), after(folder / "model.safetensors");
+  for (const std::string& name : after.names()) {
+    const std::string there = before.contains(name) ? name : name.substr(name.find('.') + 1);
+    ASSERT_TRUE(before.contains(there)) << name;
+    EXPECT_EQ(before.shape(there), after.shape(name)) << name;
+    EXPECT_TRUE(std::ranges::equal(before.tensor(there).values(), after.tensor(name).values())) << name;
+  }
+}
+
+inline void expect_same_tensors(const std::filesystem::path& folder, const std::filesystem::path& original) {
+  EXPECT_EQ(io::SafetensorsFile(folder / "model.safetensors").names(),
+            io::SafetensorsFile(original / "model.safetensors").names());
+  expect_same_tensors_without_prefix(folder, original);
+}
+
 // A valid test name.
 inline std::string family_name(const std::string& folder) {
   std::string name = folder;

@@ -17,32 +17,6 @@ using namespace qkv;
 using namespace qkv::models;
 using namespace qkv::testing;
 
-// Each layer's attention weights, for all texts concatenated.
-class Watched {
- public:
-  explicit Watched(nn::ForwardContext& context) {
-    context.observer = [this](const std::string&, const std::vector<Tensor>& weights) {
-      std::vector<float>& all = layers_.emplace_back();
-      for (const Tensor& one : weights) {
-        const Tensor host = to_host(one);
-        all.insert(all.end(), host.values().begin(), host.values().end());
-      }
-    };
-  }
-  void expect(const Golden& expected) const {
-    ASSERT_FALSE(layers_.empty());
-    for (size_t layer = 0; layer < layers_.size(); ++layer) {
-      const auto& found = layers_[layer];
-      expect_close(Tensor::from(found, {static_cast<int64_t>(found.size())}),
-                   expected[concat("attention.", layer)], concat("attention of layer ", layer), 2e-6);
-    }
-    EXPECT_FALSE(expected.has(concat("attention.", layers_.size()))) << "a layer is missing";
-  }
-
- private:
-  std::vector<std::vector<float>> layers_;
-};
-
 const auto kCaseName = [](const auto& info) { return family_name(info.param); };
 
 // A prompt without its last token.
@@ -58,12 +32,12 @@ TEST_P(LanguageFamilies, GiveTransformersNumbers) {
   for_each_device([&](Device device) {
     const auto model = load_language_model(one.folder, {.device = device});
     nn::ForwardContext context;
-    const Watched watched(context);
+    const AttentionRecorder attention(context);
     const Variable hidden = (*model)(one.texts, context);
     expect_close(flat(hidden.value()), one.expected["hidden"], "hidden", 5e-6);
     expect_close(flat(linear(hidden, model->output_projection()).value()), one.expected["logits"], "logits",
                  5e-6);
-    watched.expect(one.expected);
+    attention.expect(one.expected, 2e-6);
   });
 }
 
@@ -124,11 +98,7 @@ TEST_P(LanguageFamilies, AreWrittenAsTheyWereRead) {
   EXPECT_TRUE(std::ranges::equal((*load_language_model(copy.path()))(one.texts, context).value().values(),
                                  (*model)(one.texts, context).value().values()));
   if (!std::filesystem::exists(one.folder / "model.safetensors")) return;
-  const io::SafetensorsFile before(one.folder / "model.safetensors"), after(copy / "model.safetensors");
-  EXPECT_EQ(after.names(), before.names());
-  for (const std::string& name : before.names()) {
-    EXPECT_TRUE(std::ranges::equal(before.tensor(name).values(), after.tensor(name).values())) << name;
-  }
+  expect_same_tensors(copy.path(), one.folder);
 }
 
 INSTANTIATE_TEST_SUITE_P(Gpt2, LanguageFamilies,
@@ -146,10 +116,10 @@ TEST_P(EncoderFamilies, GiveTransformersNumbers) {
   for_each_device([&](Device device) {
     const auto model = load_text_encoder(one.folder, {.device = device});
     nn::ForwardContext context;
-    const Watched watched(context);
+    const AttentionRecorder attention(context);
     const Variable hidden = (*model)(one.texts, context, one.expected["types"]);
     expect_close(flat(hidden.value()), one.expected["hidden"], "hidden", 5e-6);
-    watched.expect(one.expected);
+    attention.expect(one.expected, 2e-6);
     const auto expect_head = [&](const char* name, const auto& run) {
       if (!one.expected.has(name)) {
         EXPECT_THROW(run(), UsageError) << name;
@@ -195,12 +165,7 @@ TEST_P(EncoderFamilies, AreWrittenAsTheyWereRead) {
   EXPECT_TRUE(std::ranges::equal((*again)(one.texts, context, one.expected["types"]).value().values(),
                                  (*model)(one.texts, context, one.expected["types"]).value().values()));
   EXPECT_EQ(again->config().labels, model->config().labels);
-  const io::SafetensorsFile before(one.folder / "model.safetensors"), after(copy / "model.safetensors");
-  for (const std::string& name : after.names()) {
-    const std::string there = before.contains(name) ? name : name.substr(name.find('.') + 1);
-    ASSERT_TRUE(before.contains(there)) << name;
-    EXPECT_TRUE(std::ranges::equal(before.tensor(there).values(), after.tensor(name).values())) << name;
-  }
+  expect_same_tensors_without_prefix(copy.path(), one.folder);
 }
 
 INSTANTIATE_TEST_SUITE_P(Bert, EncoderFamilies,

@@ -42,26 +42,14 @@ class TranslationFamilies : public ::testing::TestWithParam<std::string> {
 TEST_P(TranslationFamilies, GiveTransformersNumbers) {
   for_each_device([&](Device device) {
     const auto model = load_transformer(case_.folder, {.device = device});
-    std::vector<std::vector<float>> layers;
     nn::ForwardContext context;
-    context.observer = [&](const std::string&, const std::vector<Tensor>& weights) {
-      std::vector<float>& all = layers.emplace_back();
-      for (const Tensor& one : weights) {
-        const Tensor host = to_host(one);
-        all.insert(all.end(), host.values().begin(), host.values().end());
-      }
-    };
+    const AttentionRecorder attention(context);
     const nn::Memory memory = model->encode(case_.texts, context);
     const Variable decoded = model->decode(targets_, memory, context);
     expect_close(flat(memory.values.value()), case_.expected["hidden"], "hidden", 5e-6);
     expect_close(flat(linear(decoded, model->output_projection()).value()), case_.expected["logits"],
                  "logits", 5e-6);
-    ASSERT_FALSE(layers.empty());
-    for (size_t i = 0; i < layers.size(); ++i) {
-      expect_close(Tensor::from(layers[i], {std::ssize(layers[i])}), case_.expected[concat("attention.", i)],
-                   concat("attention ", i), 4e-6);
-    }
-    EXPECT_FALSE(case_.expected.has(concat("attention.", layers.size()))) << "a layer is missing";
+    attention.expect(case_.expected, 4e-6);
   });
 }
 
@@ -108,11 +96,7 @@ TEST_P(TranslationFamilies, AreWrittenAsTheyWereRead) {
   EXPECT_TRUE(std::ranges::equal(logits(*again, case_.texts, targets_).values(),
                                  logits(*model_, case_.texts, targets_).values()));
   if (!std::filesystem::exists(case_.folder / "model.safetensors")) return;
-  const io::SafetensorsFile first(case_.folder / "model.safetensors"), second(copy / "model.safetensors");
-  EXPECT_EQ(second.names(), first.names());
-  for (const std::string& name : first.names()) {
-    EXPECT_TRUE(std::ranges::equal(first.tensor(name).values(), second.tensor(name).values())) << name;
-  }
+  expect_same_tensors(copy.path(), case_.folder);
 }
 
 INSTANTIATE_TEST_SUITE_P(T5, TranslationFamilies,
