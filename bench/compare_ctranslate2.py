@@ -141,21 +141,21 @@ def qkv_round(arguments, form, beam, threads, one_line):
     return result | {"texts": texts, "tokens": sum(len(joiner.encode(text)) + 1 for text in texts)}
 
 
-def asked(arguments, *command):
+def qkv_json(arguments, *command):
     run = subprocess.run([arguments.qkv, *map(str, command), "--json"], capture_output=True, text=True, check=True)
     return json.loads(run.stdout)
 
 
 def step_bytes(arguments, form):
     """Bytes of the weights that one decoding step reads."""
-    parts = {part["name"]: part["weight_bytes"] for part in asked(arguments, "inspect", arguments.model, "--dtype", form)["parts"]}
+    parts = {part["name"]: part["weight_bytes"] for part in qkv_json(arguments, "inspect", arguments.model, "--dtype", form)["parts"]}
     # A tied table counts as output projection; the keys and values of the source are computed once per sentence.
     return (sum(parts[name] for name in ("decoder.embedding", "decoder.self_attention", "decoder.feed_forward", "output"))
             + parts["decoder.cross_attention"] / 2)
 
 
 def read_bandwidth(arguments, threads):
-    return 1e9 * asked(arguments, "bench", "--threads", threads, "--seconds", 0.001)["read_gb_per_s"]
+    return 1e9 * qkv_json(arguments, "bench", "--threads", threads, "--seconds", 0.001)["read_gb_per_s"]
 
 
 # --- Both ---------------------------------------------------------------------------------------------------------------

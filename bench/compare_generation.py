@@ -91,7 +91,7 @@ class LlamaCpp:
             sys.exit(f"llama.cpp: expected {count} tokens, found {str(answer)[:500]}")
         return answer
 
-    def tell(self, ids, count):
+    def tokens(self, ids, count):
         """The generated tokens, which are only reported with their probabilities."""
         return [token["id"] for token in self.run(ids, count, logprobs=1)["choices"][0]["logprobs"]["content"]]
 
@@ -138,7 +138,7 @@ def worker(file):
     found = peer.run(*job["work"])
     result["seconds"] = time.perf_counter() - began
     result["peak_mb"] = resident_mb("VmHWM") - idle
-    result["found"] = peer.tell(*job["work"]) if job["peer"] == "llama.cpp" else found
+    result["found"] = peer.tokens(*job["work"]) if job["peer"] == "llama.cpp" else found
     print("\n" + json.dumps(result))
 
 

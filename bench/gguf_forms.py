@@ -14,6 +14,13 @@ def types():
     return {"f32": gguf.GGMLQuantizationType.F32, "bf16": gguf.GGMLQuantizationType.BF16, "int8": gguf.GGMLQuantizationType.Q8_0}
 
 
+def write_file(writer):
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
 def write_form(source, form, file):
     """Writes the file unless it exists."""
     import gguf
@@ -30,10 +37,7 @@ def write_form(source, form, file):
         values = gguf.quants.dequantize(tensor.data, tensor.tensor_type)
         kind = types()[form] if values.ndim > 1 else types()["f32"]
         writer.add_tensor(tensor.name, gguf.quants.quantize(values, kind), raw_dtype=kind)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    write_file(writer)
     return file
 
 

@@ -9,7 +9,7 @@ import json
 import sys
 from pathlib import Path
 
-from gguf_forms import types
+from gguf_forms import types, write_file
 
 TENSORS = {"wte.weight": "token_embd.weight", "wpe.weight": "position_embd.weight", "ln_f.weight": "output_norm.weight",
            "ln_f.bias": "output_norm.bias"}
@@ -57,10 +57,7 @@ def write_gguf(folder, form, file):
             continue
         values = values if name == "token_embd.weight" else values.T.copy()  # GPT-2 stores weights transposed
         writer.add_tensor(name, gguf.quants.quantize(values, kind), raw_dtype=kind)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    write_file(writer)
     return file
 
 

@@ -17,8 +17,8 @@ ROOT = Path("tests/models/golden")
 torch.set_num_threads(1)
 
 
-def record(name, base, auto, **options):
-    """The adapter of tests/models/golden/<base>, and the logits of its recorded texts."""
+def record(name, base, auto, logits_of, **options):
+    """The adapter of tests/models/golden/<base>, and the logits of its recorded inputs."""
     torch.manual_seed(11)
     folder = ROOT / name
     shutil.rmtree(folder, ignore_errors=True)
@@ -28,44 +28,37 @@ def record(name, base, auto, **options):
         for parameter_name, parameter in adapted.named_parameters():
             if "lora_" in parameter_name or "modules_to_save" in parameter_name:
                 parameter.normal_(0, 0.3)
-    adapted.save_pretrained(folder)
-    (folder / "README.md").unlink(missing_ok=True)
-    recorded = load_file(ROOT / base / "expected.safetensors")
-    logits, begin = [], 0
-    for length in recorded["lengths"].tolist():
-        inputs = {"input_ids": recorded["ids"][begin:begin + length][None].long()}
-        if options["task_type"] == "SEQ_CLS":  # GPT-2 would add embeddings of types
-            inputs["token_type_ids"] = recorded["types"][begin:begin + length][None].long()
-        with torch.no_grad():
-            found = adapted(**inputs).logits
-        logits.append(found.reshape(-1, found.shape[-1]))
-        begin += length
-    save_file({"logits": torch.cat(logits).contiguous()}, folder / "expected.safetensors")
-
-
-record("adapter_bert_texts", "bert_texts", hf.AutoModelForSequenceClassification, r=2, lora_alpha=6, task_type="SEQ_CLS",
-       target_modules=["query", "value", "intermediate.dense"], modules_to_save=["classifier"])
-record("adapter_gpt2", "gpt2", hf.AutoModelForCausalLM, r=3, lora_alpha=3, target_modules=["c_attn", "c_fc"],
-       fan_in_fan_out=True, task_type="CAUSAL_LM", alpha_pattern={"c_fc": 9})
-record("adapter_llama_grouped", "llama_grouped", hf.AutoModelForCausalLM, r=2, lora_alpha=4, use_rslora=True,
-       target_modules=["q_proj", "k_proj", "down_proj"], task_type="CAUSAL_LM")
-
-
-def record_images(name, base, auto, **options):
-    """Likewise of an image classifier and its recorded pixels. transformers 5 names the modules as they are named here."""
-    torch.manual_seed(11)
-    folder = ROOT / name
-    shutil.rmtree(folder, ignore_errors=True)
-    adapted = get_peft_model(auto.from_pretrained(ROOT / base, attn_implementation="eager").eval(), LoraConfig(**options)).eval()
-    with torch.no_grad():
-        for parameter_name, parameter in adapted.named_parameters():
-            if "lora_" in parameter_name or "modules_to_save" in parameter_name:
-                parameter.normal_(0, 0.3)
-        logits = adapted(pixel_values=load_file(ROOT / base / "expected.safetensors")["pixels"]).logits
+        logits = logits_of(adapted, load_file(ROOT / base / "expected.safetensors"))
     adapted.save_pretrained(folder)
     (folder / "README.md").unlink(missing_ok=True)
     save_file({"logits": logits.contiguous()}, folder / "expected.safetensors")
 
 
-record_images("adapter_vit_images", "vit_images", hf.AutoModelForImageClassification, r=2, lora_alpha=6,
-              target_modules=["q_proj", "v_proj", "fc1"], modules_to_save=["classifier"])
+def of_texts(types):
+    def logits_of(adapted, recorded):
+        logits, begin = [], 0
+        for length in recorded["lengths"].tolist():
+            inputs = {"input_ids": recorded["ids"][begin:begin + length][None].long()}
+            if types:
+                inputs["token_type_ids"] = recorded["types"][begin:begin + length][None].long()
+            found = adapted(**inputs).logits
+            logits.append(found.reshape(-1, found.shape[-1]))
+            begin += length
+        return torch.cat(logits)
+
+    return logits_of
+
+
+def of_images(adapted, recorded):
+    return adapted(pixel_values=recorded["pixels"]).logits
+
+
+record("adapter_bert_texts", "bert_texts", hf.AutoModelForSequenceClassification, of_texts(types=True), r=2, lora_alpha=6,
+       task_type="SEQ_CLS", target_modules=["query", "value", "intermediate.dense"], modules_to_save=["classifier"])
+record("adapter_gpt2", "gpt2", hf.AutoModelForCausalLM, of_texts(types=False), r=3, lora_alpha=3, fan_in_fan_out=True,
+       target_modules=["c_attn", "c_fc"], task_type="CAUSAL_LM", alpha_pattern={"c_fc": 9})
+record("adapter_llama_grouped", "llama_grouped", hf.AutoModelForCausalLM, of_texts(types=False), r=2, lora_alpha=4,
+       use_rslora=True, target_modules=["q_proj", "k_proj", "down_proj"], task_type="CAUSAL_LM")
+# transformers 5 names the modules of ViT as qkv does.
+record("adapter_vit_images", "vit_images", hf.AutoModelForImageClassification, of_images, r=2, lora_alpha=6,
+       target_modules=["q_proj", "v_proj", "fc1"], modules_to_save=["classifier"])

@@ -9,7 +9,7 @@ Run from the repository root, after families.py:
 import json
 from pathlib import Path
 
-import said_of_texts as said
+import text_results
 import torch
 import transformers as hf
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
@@ -59,30 +59,30 @@ def open_and_write(name, auto, tokenizer, say):
 
 def masks(name, texts):
     open_and_write(name, hf.AutoModelForMaskedLM, wordpiece(), lambda model, tokenizer: [
-        {"input": text, "masks": said.masks(model, tokenizer, text)} for text in texts])
+        {"input": text, "masks": text_results.masks(model, tokenizer, text)} for text in texts])
 
 
 def labels(name, texts):
     open_and_write(name, hf.AutoModelForSequenceClassification, wordpiece(), lambda model, tokenizer: [
-        {"input": text, "labels": said.labels(model, said.run(model, tokenizer, *text.split("\t"))[1].logits[0])}
+        {"input": text, "labels": text_results.labels(model, text_results.run(model, tokenizer, *text.split("\t"))[1].logits[0])}
         for text in texts])
 
 
 def tags(name, texts):
     open_and_write(name, hf.AutoModelForTokenClassification, wordpiece(), lambda model, tokenizer: [
-        {"input": text, "tokens": said.tags(model, tokenizer, text)} for text in texts])
+        {"input": text, "tokens": text_results.tags(model, tokenizer, text)} for text in texts])
 
 
 def vectors(name, texts):
     open_and_write(name, hf.AutoModel, wordpiece(), lambda model, tokenizer: [
-        {"input": text, **said.vectors(model, tokenizer, text)} for text in texts])
+        {"input": text, **text_results.vectors(model, tokenizer, text)} for text in texts])
 
 
 def continuations(name, texts):
     def say(model, tokenizer):
         result = []
         for text in texts:
-            found = said.continuation(model, tokenizer, text)
+            found = text_results.continuation(model, tokenizer, text)
             whole = tokenizer.decode([*tokenizer(text)["input_ids"], *found["ids"]], skip_special_tokens=True,
                                      clean_up_tokenization_spaces=False)
             result.append({"input": text, "text": whole[len(text):], **found})

@@ -1,5 +1,5 @@
 """Writes tests/apps/golden/hub/<name>: copies of hub folders with the files, fields, tensor names, buffers and dtypes of the
-folder that they are named after, as of its time, but with other sizes, vocabularies and weights. said.json has the results of
+folder that they are named after, as of its time, but with other sizes, vocabularies and weights. text_results.json has the results of
 transformers.
 
 Run from the repository root, with torch, transformers, sentencepiece, safetensors and Pillow installed (a minute):
@@ -16,7 +16,7 @@ import zlib
 from pathlib import Path
 
 import hub_tokenizers as tokenizers
-import said_of_texts as said
+import text_results
 import torch
 import transformers as hf
 from hub_tokenizers import write_json
@@ -81,25 +81,25 @@ TENSORFLOW = [("LayerNorm.weight", "LayerNorm.gamma"), ("LayerNorm.bias", "Layer
 
 def masks(folder, texts):
     model, tokenizer = opened(folder, hf.AutoModelForMaskedLM)
-    return [{"command": ["fill-mask", "--top", "3"], "input": text, "masks": said.masks(model, tokenizer, text)}
+    return [{"command": ["fill-mask", "--top", "3"], "input": text, "masks": text_results.masks(model, tokenizer, text)}
             for text in texts]
 
 
 def classes(folder, texts):
     model, tokenizer = opened(folder, hf.AutoModelForSequenceClassification)
     return [{"command": ["classify"], "input": text,
-             "labels": said.labels(model, said.run(model, tokenizer, text)[1].logits[0])} for text in texts]
+             "labels": text_results.labels(model, text_results.run(model, tokenizer, text)[1].logits[0])} for text in texts]
 
 
 def tags(folder, texts):
     model, tokenizer = opened(folder, hf.AutoModelForTokenClassification)
-    return [{"command": ["tag"], "input": text, "tokens": said.tags(model, tokenizer, text)} for text in texts]
+    return [{"command": ["tag"], "input": text, "tokens": text_results.tags(model, tokenizer, text)} for text in texts]
 
 
 def vectors(folder, texts, pool):
     model, tokenizer = opened(folder, hf.AutoModel)
     return [{"command": ["embed", "--pool", pool], "input": text,
-             "vector": said.vectors(model, tokenizer, text)[pool]} for text in texts]
+             "vector": text_results.vectors(model, tokenizer, text)[pool]} for text in texts]
 
 
 def of_pretraining(folder, vocabulary, **config):
@@ -228,7 +228,7 @@ def texts_of(folder, prompts):
     model, tokenizer = opened(folder, hf.AutoModelForCausalLM)
     result = []
     for prompt in prompts:
-        found = said.continuation(model, tokenizer, prompt)
+        found = text_results.continuation(model, tokenizer, prompt)
         result.append({"command": ["generate", "--max-new-tokens", "8"], "input": prompt,
                        "texts": [{"ids": found.pop("ids")}]})
         if found["token_log_probabilities"]:  # a single token has no predictions
@@ -357,7 +357,7 @@ def image_results(folder):
     for path in IMAGES:
         with Image.open(path) as image, torch.no_grad():
             logits = model(**processor(image.convert("RGB"), return_tensors="pt")).logits[0]
-        result.append({"command": ["classify"], "image": Path(path).name, "labels": said.labels(model, logits)})
+        result.append({"command": ["classify"], "image": Path(path).name, "labels": text_results.labels(model, logits)})
     return result
 
 
@@ -537,7 +537,7 @@ def main():
         for other in ELSEWHERE:  # weights of other programs, which must not be opened
             (folder / other).write_bytes(b"of another program")
         lines = ",\n".join(json.dumps(one, ensure_ascii=False) for one in result)
-        (folder / "said.json").write_text(f"[{lines}]\n")
+        (folder / "text_results.json").write_text(f"[{lines}]\n")
         for path in folder.rglob("*"):
             if path.is_file():
                 os.chmod(path, 0o644)

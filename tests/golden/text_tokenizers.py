@@ -15,7 +15,6 @@ from pathlib import Path
 
 import sentencepiece
 from tokenizers import (AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers)
-from transformers import AutoTokenizer
 
 FOLDER = Path("tests/text/golden")
 CORPUS = [line for path in ("README.md", "CONTRIBUTING.md", "docs/architecture.md")

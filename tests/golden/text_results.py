@@ -46,10 +46,10 @@ def tags(model, tokenizer, text):
 def vectors(model, tokenizer, text):
     _, output = run(model, tokenizer, text)
     mean = output.last_hidden_state[0].mean(0)
-    said = {"mean": mean, "cls": output.last_hidden_state[0, 0], "normalized": mean / mean.norm()}
+    result = {"mean": mean, "cls": output.last_hidden_state[0, 0], "normalized": mean / mean.norm()}
     if getattr(output, "pooler_output", None) is not None:
-        said["pooler"] = output.pooler_output[0]
-    return {name: vector.tolist() for name, vector in said.items()}
+        result["pooler"] = output.pooler_output[0]
+    return {name: vector.tolist() for name, vector in result.items()}
 
 
 def continuation(model, tokenizer, text, count=8):
