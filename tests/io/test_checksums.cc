@@ -57,7 +57,7 @@ TEST(Checksums, MatchUntilABitOfATensorFlips) {
   }
 }
 
-TEST(Checksums, TensorsAndChecksumsWithoutEachOther) {
+TEST(Checksums, ReportsTensorsAndChecksumsWithoutEachOther) {
   const Scratch scratch;
   const auto path = scratch / "model.safetensors";
   write_safetensors(path, tensors());

@@ -60,7 +60,7 @@ std::string complaint(const std::filesystem::path& path, const std::string& cont
   }
 }
 
-TEST(Safetensors, WhatIsWrittenIsRead) {
+TEST(Safetensors, RoundTrips) {
   const qkv::testing::Scratch folder;
   const Tensor weight = random_tensor({3, 5}, 1), scalar = random_tensor({}, 2);
   const std::vector<int32_t> numbers = {-1, 1 << 30, 7};
@@ -239,7 +239,7 @@ TEST(Safetensors, DeepNestingIsAnErrorNotACrash) {
   EXPECT_THAT(complaint(folder / "f", file_of(begin + nested + "]}}", "")), HasSubstr("at most 64 deep"));
 }
 
-TEST(Safetensors, AskingForWhatIsNotThere) {
+TEST(Safetensors, NamesMissingTensors) {
   const qkv::testing::Scratch folder;
   const std::string data(16, '\x01');
   put(folder / "f", file_of(R"({"i":{"dtype":"I64","shape":[1],"data_offsets":[0,8]},)"
@@ -309,7 +309,7 @@ TEST(Safetensors, DamageNeverCrashes) {
   EXPECT_GT(opened, 50);  // damage in data, spaces or names only
 }
 
-TEST(Safetensors, WritingRefusesWhatCannotBeRead) {
+TEST(Safetensors, WritingRejectsUnreadableTensors) {
   const qkv::testing::Scratch folder;
   const Tensor tensor = random_tensor({2}, 1);
   const std::filesystem::path path = folder / "f";

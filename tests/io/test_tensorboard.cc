@@ -70,7 +70,7 @@ TEST(EventWriter, RecordsDecodeToWhatWasWritten) {
   EXPECT_EQ(decode(decode(value.bytes[9]).bytes[1]).bytes[1], "text");
 }
 
-TEST(EventWriter, AResumedRunOpensANewFileAndSaysWhereItStarts) {
+TEST(EventWriter, ResumedRunOpensANewFileWithItsFirstStep) {
   const qkv::testing::Scratch folder;
   EventWriter first(folder.path());
   EventWriter second(folder.path(), 40);

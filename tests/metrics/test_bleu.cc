@@ -56,7 +56,7 @@ TEST(Bleu, OneSetOfReferencesNeedsNoOuterVector) {
   EXPECT_EQ(signature(one, {}), "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:qkv-0.1.0");
 }
 
-TEST(Bleu, PrintsAsManyDigitsAsAsked) {
+TEST(Bleu, PrintsTheRequestedDigits) {
   const Lines same{"a b c d e"};
   EXPECT_EQ(
       format(corpus_bleu(same, same), {}, 1),

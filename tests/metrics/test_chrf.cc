@@ -41,7 +41,7 @@ TEST(Chrf, ReadsInvalidUtf8) {
   EXPECT_NEAR(corpus_chrf(broken, repaired).score, 100, 1e-9);
 }
 
-TEST(Chrf, RefusesWhatItCannotCompare) {
+TEST(Chrf, RejectsMismatchedCorpora) {
   const Lines one{"a b"}, two{"a", "b"}, none;
   EXPECT_THROW(corpus_chrf(one, two), qkv::DataError);
   EXPECT_THROW(corpus_chrf(none, none), qkv::DataError);

@@ -51,7 +51,7 @@ TEST(Classification, ByHand) {
 }
 
 // Like one more predicted class, which no item has.
-TEST(Classification, AnItemWithoutPredictionIsWrong) {
+TEST(Classification, MissingPredictionIsWrong) {
   ConfusionMatrix matrix(2), other(3);
   for (const auto& [truth, predicted] : {std::pair(0, 0), {1, 1}, {1, 1}, {0, 1}}) {
     matrix.add(truth, predicted);

@@ -13,7 +13,7 @@ TEST(ExactMatch, CountsEqualTexts) {
   EXPECT_EQ(result.share(), 0.5);
 }
 
-TEST(ExactMatch, RefusesWhatCannotBeCompared) {
+TEST(ExactMatch, RejectsMismatchedCorpora) {
   EXPECT_THROW(exact_match({}, {}), DataError);
   EXPECT_THROW(exact_match({"eins"}, {"eins", "zwei"}), DataError);
 }

@@ -32,7 +32,7 @@ Tensor class_logits(const TextEncoder& model, const FamilyCase& one) {
   return model.classifier_logits(hidden, one.offsets).value();
 }
 
-TEST(Adapter, OfPeftGivesItsNumbers) {
+TEST(Adapter, MatchesPeft) {
   for (const char* base : {"gpt2", "llama_grouped"}) {
     const FamilyCase one(base);
     const std::filesystem::path folder = golden(concat("adapter_", base));
@@ -41,7 +41,7 @@ TEST(Adapter, OfPeftGivesItsNumbers) {
       const auto plain = load_language_model(one.folder, {.device = device});
       const auto adapted = load_language_model(one.folder, {.adapter = folder, .device = device});
       expect_close(language_logits(*adapted, one.texts), expected["logits"], base, 1e-5);
-      // The adapter matters: without it the logits are others.
+      // Without the adapter the logits differ.
       double largest = 0;
       const Tensor before = to_host(language_logits(*plain, one.texts)), after = expected["logits"];
       for (size_t i = 0; i < before.values().size(); ++i)
@@ -51,7 +51,7 @@ TEST(Adapter, OfPeftGivesItsNumbers) {
   }
 }
 
-TEST(Adapter, OfPeftWithAClassifierOfItsOwn) {
+TEST(Adapter, MatchesPeftWithItsOwnClassifier) {
   const FamilyCase one("bert_texts");
   const std::filesystem::path folder = golden("adapter_bert_texts");
   const Golden expected((folder / "expected.safetensors").string());
@@ -60,7 +60,7 @@ TEST(Adapter, OfPeftWithAClassifierOfItsOwn) {
 }
 
 // transformers 5 renamed the modules of ViT; adapters made before are named after the tensors.
-TEST(Adapter, OfPeftForImagesUnderEitherName) {
+TEST(Adapter, ReadsBothModuleNamesOfImageModels) {
   const std::filesystem::path base = golden("vit_images"), folder = golden("adapter_vit_images");
   const Golden pixels((base / "expected.safetensors").string());
   const Golden expected((folder / "expected.safetensors").string());
@@ -107,8 +107,8 @@ TEST(Adapter, WorksOverQuantizedWeights) {
   }
 }
 
-// Parts of GPT-2's c_attn with updates of their own, written as one update of the whole.
-TEST(Adapter, IsReadAsItWasWritten) {
+// Separate updates of queries, keys and values, written as one update of GPT-2's c_attn.
+TEST(Adapter, RoundTrips) {
   const FamilyCase one("gpt2");
   const auto model = load_language_model(one.folder, {.trainable = true});
   const Scratch folder;

@@ -24,7 +24,7 @@ TransformerConfig with_vocabulary(TransformerConfig config, int64_t size) {
 // All rows of the paper's Table 3 that change the size, in millions of parameters. The paper rounds, and its
 // vocabulary size is only known roughly (37,000 shared pieces), so rows that do not affect the vocabulary's
 // share are compared by their difference from base, to the rounding of both.
-TEST(Presets, HaveThePapersNumbersOfParameters) {
+TEST(Presets, MatchThePapersParameterCounts) {
   using Fields = std::vector<std::pair<std::string, std::string>>;
   const auto millions = [](TransformerConfig config, const Fields& changes = {}) {
     for (const auto& [name, value] : changes) EXPECT_TRUE(set_field(config, name, value)) << name;
@@ -62,7 +62,7 @@ TransformerConfig read_back(const TranslationFamily& family, const TransformerCo
   return family.parse(ConfigReader(family.serialize(config).json(), "config.json"));
 }
 
-TEST(Config, EveryFieldSurvivesBothLayouts) {
+TEST(Config, EveryFieldRoundTripsInBothLayouts) {
   TransformerConfig config = with_vocabulary(preset("tiny"), 100);
   config.pad_id = config.decoder_start_id = 99;
   config.activation = Activation::silu;
@@ -96,7 +96,7 @@ TEST(Config, EveryFieldSurvivesBothLayouts) {
   EXPECT_EQ(fields(read_back(qkv, config)), fields(config));
 }
 
-TEST(Config, SaysWhatIsWrong) {
+TEST(Config, RejectsInvalidValues) {
   EXPECT_NE(message_of<UsageError>([] { preset("huge"); }).find("tiny, small, base, big"), std::string::npos);
   TransformerConfig config = with_vocabulary(preset("tiny"), 10);
   EXPECT_FALSE(set_field(config, "wings", "2"));
@@ -111,7 +111,7 @@ TEST(Config, SaysWhatIsWrong) {
   EXPECT_NE(message_of<UsageError>([&] { config.validate(); }).find("dropout"), std::string::npos);
 }
 
-TEST(Config, ForeignFilesAreRefusedByName) {
+TEST(Config, RejectsForeignFilesByName) {
   const Scratch folder;
   const auto refusal = [&](const std::string& text) {
     folder.write("config.json", text);

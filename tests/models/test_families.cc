@@ -27,7 +27,7 @@ Ragged beginning(std::span<const int32_t> prompt) {
 
 class LanguageFamilies : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(LanguageFamilies, GiveTransformersNumbers) {
+TEST_P(LanguageFamilies, MatchTransformers) {
   const FamilyCase one(GetParam());
   for_each_device([&](Device device) {
     const auto model = load_language_model(one.folder, {.device = device});
@@ -41,7 +41,7 @@ TEST_P(LanguageFamilies, GiveTransformersNumbers) {
   });
 }
 
-TEST_P(LanguageFamilies, WriteTransformersText) {
+TEST_P(LanguageFamilies, GenerateTheTextOfTransformers) {
   const FamilyCase one(GetParam());
   for_each_device([&](Device device) {
     const auto model = load_language_model(one.folder, {.device = device});
@@ -62,7 +62,7 @@ TEST_P(LanguageFamilies, WriteTransformersText) {
   });
 }
 
-TEST_P(LanguageFamilies, HaveTheSameBitsInAnyBatchAndForAnyThreads) {
+TEST_P(LanguageFamilies, SameBitsInAnyBatchAndForAnyThreads) {
   const FamilyCase one(GetParam());
   const auto model = load_language_model(one.folder);
   nn::ForwardContext context;
@@ -88,7 +88,7 @@ TEST_P(LanguageFamilies, HaveTheSameBitsInAnyBatchAndForAnyThreads) {
   set_threads(before);
 }
 
-TEST_P(LanguageFamilies, AreWrittenAsTheyWereRead) {
+TEST_P(LanguageFamilies, RoundTrip) {
   const FamilyCase one(GetParam());
   const auto model = load_language_model(one.folder);
   const Scratch copy;
@@ -111,7 +111,7 @@ INSTANTIATE_TEST_SUITE_P(Mistral, LanguageFamilies,
 
 class EncoderFamilies : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(EncoderFamilies, GiveTransformersNumbers) {
+TEST_P(EncoderFamilies, MatchTransformers) {
   const FamilyCase one(GetParam());
   for_each_device([&](Device device) {
     const auto model = load_text_encoder(one.folder, {.device = device});
@@ -136,7 +136,7 @@ TEST_P(EncoderFamilies, GiveTransformersNumbers) {
   });
 }
 
-TEST_P(EncoderFamilies, HaveTheSameBitsInAnyBatchAndForAnyThreads) {
+TEST_P(EncoderFamilies, SameBitsInAnyBatchAndForAnyThreads) {
   const FamilyCase one(GetParam());
   const auto model = load_text_encoder(one.folder);
   const Tensor types = one.expected["types"];
@@ -155,7 +155,7 @@ TEST_P(EncoderFamilies, HaveTheSameBitsInAnyBatchAndForAnyThreads) {
   set_threads(before);
 }
 
-TEST_P(EncoderFamilies, AreWrittenAsTheyWereRead) {
+TEST_P(EncoderFamilies, RoundTrip) {
   const FamilyCase one(GetParam());
   const auto model = load_text_encoder(one.folder);
   const Scratch copy;
@@ -178,7 +178,7 @@ INSTANTIATE_TEST_SUITE_P(T5, EncoderFamilies, ::testing::ValuesIn(family_cases(F
                          kCaseName);
 
 // The encoder can be loaded from an encoder-decoder's folder.
-TEST(EncoderOfAPair, GivesTransformersNumbers) {
+TEST(EncoderOfAPair, MatchesTransformers) {
   const FamilyCase one("t5_gated");
   EXPECT_EQ(folder_kind(one.folder), FolderKind::translation);
   nn::ForwardContext context;

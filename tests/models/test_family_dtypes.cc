@@ -8,7 +8,6 @@
 
 #include "qkv/base/files.h"
 #include "qkv/base/parallel.h"
-#include "qkv/kernels/cpu/matmul.h"
 #include "qkv/models/hub/copies.h"
 #include "qkv/models/hub/pretrained.h"
 #include "tests/models/family_case.h"
@@ -105,7 +104,7 @@ class FamilyDTypes : public ::testing::TestWithParam<std::tuple<std::string, DTy
   const AnyModel rounded_ = open_model(folder_, folder_, {.dtype = dtype_});
 };
 
-TEST_P(FamilyDTypes, AreNearToTheModel) {
+TEST_P(FamilyDTypes, AreCloseToF32) {
   EXPECT_EQ(rounded_.dtype, dtype_);
   const Tensor exact = open_model(folder_, folder_, {.dtype = DType::f32}).run(false),
                found = rounded_.run(false);
@@ -118,7 +117,7 @@ TEST_P(FamilyDTypes, AreNearToTheModel) {
   EXPECT_GT(difference, 0) << "nothing was rounded";
 }
 
-TEST_P(FamilyDTypes, HaveTheSameBitsInAnyBatchAndForAnyThreads) {
+TEST_P(FamilyDTypes, SameBitsInAnyBatchAndForAnyThreads) {
   const int before = threads();
   set_threads(1);
   const Tensor together = rounded_.run(false);
@@ -130,7 +129,7 @@ TEST_P(FamilyDTypes, HaveTheSameBitsInAnyBatchAndForAnyThreads) {
   set_threads(before);
 }
 
-TEST_P(FamilyDTypes, AStoredFolderIsWhatIsRoundedOnLoad) {
+TEST_P(FamilyDTypes, StoringEqualsRoundingOnLoad) {
   const Scratch scratch;
   store(folder_, scratch / "rounded", dtype_);
   const size_t before = allocator_stats().in_use;
@@ -178,7 +177,7 @@ TEST(FamilyDTypes, FoldersKeepTheirDType) {
   EXPECT_EQ(open_model(golden("gpt2"), golden("gpt2")).dtype, DType::f32);
 }
 
-TEST(FamilyDTypes, EveryMatrixThatIsMultipliedTakesAnyDType) {
+TEST(FamilyDTypes, EveryMultipliedMatrixTakesAnyDType) {
   for (const char* name : {"gpt2_untied_relu", "llama", "bert_pretraining", "bert_texts", "deit_images"}) {
     open_model(golden(name), golden(name)).visit([&](const std::string& parameter, const nn::Parameter& p) {
       const bool added = parameter.find("position") != std::string::npos ||
@@ -188,7 +187,7 @@ TEST(FamilyDTypes, EveryMatrixThatIsMultipliedTakesAnyDType) {
   }
 }
 
-TEST(FamilyDTypes, ConfigSaysWhatTheyAre) {
+TEST(FamilyDTypes, ConfigNamesTheDType) {
   const Scratch scratch;
   for (const auto& [dtype, type, name] :
        {std::tuple{DType::bf16, "bert", "bfloat16"}, std::tuple{DType::i8, "qkv-bert", "int8"}}) {
@@ -202,7 +201,7 @@ TEST(FamilyDTypes, ConfigSaysWhatTheyAre) {
   }
 }
 
-TEST(FamilyDTypes, LabelsAreWrittenBothWays) {
+TEST(FamilyDTypes, WritesLabelsInBothDirections) {
   const Scratch scratch;
   quantize_folder(golden("bert_texts"), scratch / "out", DType::bf16);
   const auto config = nlohmann::json::parse(read_file(scratch / "out/config.json"));
@@ -212,7 +211,7 @@ TEST(FamilyDTypes, LabelsAreWrittenBothWays) {
     EXPECT_EQ(config["label2id"][label.get<std::string>()], std::stoi(number)) << label;
 }
 
-TEST(FamilyDTypes, WhatABf16FolderHoldsHasTheFamilysNames) {
+TEST(FamilyDTypes, Bf16FolderKeepsTheFamilysTensorNames) {
   const Scratch scratch;
   quantize_folder(golden("gpt2"), scratch / "out", DType::bf16);
   const io::SafetensorsFile before(golden("gpt2") / "model.safetensors"),
@@ -224,7 +223,7 @@ TEST(FamilyDTypes, WhatABf16FolderHoldsHasTheFamilysNames) {
   EXPECT_EQ(after.dtype("transformer.h.1.attn.c_attn.bias"), "F32");
 }
 
-TEST(FamilyDTypes, OtherFilesGoAlong) {
+TEST(FamilyDTypes, CopiesOtherFiles) {
   const Scratch scratch;
   const fs::path from = scratch / "from";
   fs::copy(golden("bert_masked"), from);
@@ -239,48 +238,26 @@ TEST(FamilyDTypes, OtherFilesGoAlong) {
   EXPECT_FALSE(fs::exists(scratch / "to/expected.safetensors"));
 }
 
-// After the first step nothing is compiled, and a second text requests no memory from the system.
-TEST(FamilyDTypes, AStepOfALanguageModelIsLean) {
+TEST(FamilyDTypes, StepNeitherCompilesNorAllocates) {
   for (const char* name : {"gpt2", "llama_grouped"}) {
     for (const DType dtype : {DType::f32, DType::bf16, DType::i8}) {
       const auto model = load_language_model(golden(name), {.dtype = dtype});
       const FamilyCase one(name);
-      const auto write = [&] {
-        nn::DecoderState state = model->start(one.text(0));
-        const Tensor ids = Tensor::from(std::vector<int32_t>{4}, {1});
-        model->step(ids, state);
-        const uint64_t compiled = kernels::cpu::compiled_products();
-        for (int i = 0; i < 10; ++i) model->step(ids, state);
-        EXPECT_EQ(kernels::cpu::compiled_products(), compiled) << name << ", " << name_of(dtype);
-      };
-      write();
-      const uint64_t requests = allocator_stats().system_requests;
-      write();
-      EXPECT_EQ(allocator_stats().system_requests, requests) << name << ", " << name_of(dtype);
+      expect_lean_steps(
+          *model, [&] { return model->start(one.text(0)); }, 4, concat(name, ", ", name_of(dtype)));
     }
   }
 }
 
-class BadFamilyDTypes : public ::testing::Test {
+class BadFamilyDTypes : public DamagedWeights {
  protected:
-  BadFamilyDTypes() { quantize_folder(golden("gpt2"), scratch_ / "int8", DType::i8); }
+  BadFamilyDTypes() { quantize_folder(golden("gpt2"), folder_, DType::i8); }
+  void load(const fs::path& folder) const override { load_language_model(folder); }
 
-  void set(const std::string& key, const std::string& value) const {
-    set_config_field(scratch_ / "int8", key, value);
-  }
-  void rewrite(const std::string& name, const std::function<Tensor(const Tensor&)>& change) const {
-    rewrite_tensor(scratch_ / "int8", name, change);
-  }
-  void expect_refusal(const std::vector<std::string>& parts) const {
-    const std::string message = message_of<DataError>([&] { load_language_model(scratch_ / "int8"); });
-    for (const std::string& part : parts) EXPECT_NE(message.find(part), std::string::npos) << message;
-  }
-
-  Scratch scratch_;
   const std::string weight_ = "decoder.layers.1.fc1.weight";
 };
 
-TEST_F(BadFamilyDTypes, ConfigurationsThatContradictThemselves) {
+TEST_F(BadFamilyDTypes, RejectsContradictoryConfigs) {
   set("dtype", "int4");
   expect_refusal({"config.json", "dtype", "int8", "int4"});
   set("dtype", "bfloat16");
@@ -292,7 +269,7 @@ TEST_F(BadFamilyDTypes, ConfigurationsThatContradictThemselves) {
   expect_refusal({"config.json", "model_type", "gpt2, llama", "qkv-gpt9"});
 }
 
-TEST_F(BadFamilyDTypes, TensorsThatDoNotBelongTogether) {
+TEST_F(BadFamilyDTypes, RejectsMismatchedTensors) {
   rewrite(weight_ + "_scale", [](const Tensor&) { return Tensor::full({13}, 0.1f); });
   expect_refusal({"model.safetensors", weight_ + "_scale", "[12]", "[13]"});
   rewrite(weight_ + "_scale", [](const Tensor&) { return Tensor(); });

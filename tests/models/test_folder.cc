@@ -33,7 +33,7 @@ void expect_same_parameters(const Transformer& a, const Transformer& b) {
 
 class Saved : public ::testing::TestWithParam<Tying> {};
 
-TEST_P(Saved, ComesBackBitForBit) {
+TEST_P(Saved, RoundTripsBitForBit) {
   const Scratch folder;
   Transformer model(small(GetParam()));
   nn::initialise(model, 3);
@@ -48,7 +48,7 @@ INSTANTIATE_TEST_SUITE_P(Tyings, Saved,
                          [](const auto& tying) { return name_of(tying.param); });
 
 // Fields that Marian's layout cannot express are restored too.
-TEST(Folder, KeepsWhatOnlyItsOwnWordsSay) {
+TEST(Folder, KeepsFieldsThatMarianLacks) {
   const std::pair<const char*, const char*> changes[] = {{"gated", "true"},
                                                          {"norm_kind", "rms"},
                                                          {"epsilon", "0.001"},
@@ -74,7 +74,7 @@ TEST(Folder, KeepsWhatOnlyItsOwnWordsSay) {
   }
 }
 
-TEST(Folder, SaysHowToDecode) {
+TEST(Folder, StoresDecodingDefaults) {
   const Scratch folder;
   EXPECT_EQ(load_generation_defaults(folder.path()).beam, 1);
   // Old folders have it in config.json.
@@ -125,7 +125,7 @@ TEST(Folder, SaysHowToDecode) {
   }
 }
 
-TEST(Folder, SaysHowToConvertPickles) {
+TEST(Folder, ErrorExplainsHowToConvertPickles) {
   const Scratch folder;
   folder.write("config.json", find_family(translation_families(), "marian")->serialize(small()).json());
   folder.write("pytorch_model.bin", "PK");
@@ -136,7 +136,7 @@ TEST(Folder, SaysHowToConvertPickles) {
 }
 
 // Marian folders of other writers: the shared table under another name, no logits bias, extra tensors.
-TEST(Folder, TakesOthersNamesOfTheSharedTable) {
+TEST(Folder, AcceptsOtherNamesOfTheSharedTable) {
   const Scratch folder;
   Transformer model(small());
   nn::initialise(model, 3);
@@ -150,7 +150,7 @@ TEST(Folder, TakesOthersNamesOfTheSharedTable) {
   expect_same_parameters(model, *load_transformer(folder.path()));
 }
 
-TEST(Folder, SaysWhatIsMissingOrWrong) {
+TEST(Folder, NamesMissingAndInvalidTensors) {
   const Scratch folder;
   EXPECT_NE(
       message_of<IoError>([&] { load_transformer(folder / "nowhere"); }).find("there is no such folder"),

@@ -60,14 +60,14 @@ void expect_numbers(const ImageEncoder& model, const Golden& expected, OtherSize
 
 class ImageFamilies : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(ImageFamilies, GiveTransformersNumbers) {
+TEST_P(ImageFamilies, MatchTransformers) {
   const ImageCase one(GetParam());
   for_each_device([&](Device device) {
     expect_numbers(*load_image_encoder(one.folder, {.device = device}), one.expected, OtherSizes::refused);
   });
 }
 
-TEST_P(ImageFamilies, GiveTransformersNumbersForImagesOfAnotherSize) {
+TEST_P(ImageFamilies, MatchTransformersForOtherImageSizes) {
   const ImageCase one(GetParam());
   for_each_device([&](Device device) {
     expect_numbers(*load_image_encoder(one.folder, {.device = device}),
@@ -75,7 +75,7 @@ TEST_P(ImageFamilies, GiveTransformersNumbersForImagesOfAnotherSize) {
   });
 }
 
-TEST_P(ImageFamilies, HaveTheSameBitsInAnyBatchAndForAnyThreads) {
+TEST_P(ImageFamilies, SameBitsInAnyBatchAndForAnyThreads) {
   const ImageCase one(GetParam());
   const Tensor pixels = one.expected["pixels"];
   nn::ForwardContext context;
@@ -92,7 +92,7 @@ TEST_P(ImageFamilies, HaveTheSameBitsInAnyBatchAndForAnyThreads) {
   set_threads(before);
 }
 
-TEST_P(ImageFamilies, AreWrittenAsTheyWereRead) {
+TEST_P(ImageFamilies, RoundTrip) {
   const ImageCase one(GetParam());
   const Scratch copy;
   save_image_encoder(copy.path(), *one.model, GetParam().substr(0, GetParam().find('_')));
@@ -136,7 +136,7 @@ TEST(ImageEncoder, RefusesImagesOfAnotherSize) {
   EXPECT_THROW((*learner)(random_tensor({1, 3, 12, 16}, 1), context, OtherSizes::interpolated), UsageError);
 }
 
-TEST(InterpolatePositions, LeavesAStraightLineStraightAndOwnRowsAlone) {
+TEST(InterpolatePositions, KeepsLinesAndOriginalRows) {
   Tensor positions = Tensor::empty({2 + 3 * 5, 1});
   positions.values()[0] = 70;
   positions.values()[1] = -9;

@@ -21,7 +21,7 @@ const std::filesystem::path kData = QKV_TEST_DATA;
 
 class ImageProcessors : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(ImageProcessors, GiveTransformersNumbers) {
+TEST_P(ImageProcessors, MatchTransformers) {
   const auto path = kData / "models" / "golden" / "images" / (GetParam() + ".json");
   const ImageProcessor processor(read_image_processor(read_file(path), path.string()));
   const data::Image image = data::read_image(kData / "data" / "golden" / "images" / "rgb.png");
@@ -51,7 +51,7 @@ TEST(ImageProcessorConfig, ReadsOlderFiles) {
   EXPECT_FALSE(read(R"({"do_resize": false, "do_rescale": false})").size());
 }
 
-TEST(ImageProcessorConfig, IsMadeForAnotherSize) {
+TEST(ImageProcessorConfig, AdaptsToAnotherSize) {
   const ImageProcessorConfig deit =
       read(R"({"image_processor_type": "DeiTImageProcessor", "size": {"shortest_edge": 256}})");
   const ImageProcessorConfig large = deit.sized({448, 448});
@@ -61,7 +61,7 @@ TEST(ImageProcessorConfig, IsMadeForAnotherSize) {
   EXPECT_THROW(read(R"({"do_resize": false})").sized({32, 48}), UsageError);
 }
 
-TEST(ImageProcessor, SaysWhichPartOfAnImageRemains) {
+TEST(ImageProcessor, ReportsTheRemainingRegion) {
   const auto region = [](const ImageProcessorConfig& config) {
     return ImageProcessor(config).region({.height = 100, .width = 200});
   };
@@ -82,7 +82,7 @@ TEST(ImageProcessor, SaysWhichPartOfAnImageRemains) {
   EXPECT_THROW(ImageProcessor({}).region({.height = 0, .width = 1}), UsageError);
 }
 
-TEST(ImageProcessorConfig, RefusesWhatItCannotDoByName) {
+TEST(ImageProcessorConfig, RejectsUnsupportedSettingsByName) {
   const auto refused = [](const std::string& json) { return message_of<DataError>([&] { read(json); }); };
   for (const auto& [json, part] : std::initializer_list<std::pair<const char*, const char*>>{
            {R"({"image_processor_type": "CLIPImageProcessor"})", "p.json: image_processor_type: expected "},
@@ -110,7 +110,7 @@ TEST(ImageProcessorConfig, RefusesWhatItCannotDoByName) {
             std::string::npos);
 }
 
-TEST(ImageProcessor, WantsImagesThatEndInOneSize) {
+TEST(ImageProcessor, RejectsImagesOfVaryingSizes) {
   const ImageProcessor processor(read(R"({"do_resize": false})"));
   const std::vector<data::Image> images{{.height = 1, .width = 2, .pixels = {1, 2, 3, 4, 5, 6}},
                                         {.height = 2, .width = 1, .pixels = {1, 2, 3, 4, 5, 6}}};
@@ -134,7 +134,7 @@ TEST(ImageProcessor, GreyModelsReadGreyImages) {
   EXPECT_EQ(shown.pixels, (std::vector<uint8_t>{76, 76, 76, 150, 150, 150}));
 }
 
-TEST(ImageProcessorConfig, IsWrittenAndReadBack) {
+TEST(ImageProcessorConfig, RoundTrips) {
   const ImageProcessorConfig colour{.resize = ImageSize{30, 20},
                                     .resampling = data::Resampling::bicubic,
                                     .mean = {0.1f, 0.2f, 0.3f},

@@ -87,7 +87,7 @@ TEST(MaskedLanguage, SelectedRowsHaveTheGradientsOfAllRows) {
   }
 }
 
-TEST(MaskedLanguage, AModelWithoutTheHeadSaysSo) {
+TEST(MaskedLanguage, RejectsAModelWithoutTheHead) {
   TextEncoderConfig config = small_config();
   config.masked_language = false;
   TextEncoder model(config);

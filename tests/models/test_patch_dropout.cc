@@ -1,4 +1,4 @@
-// Patch dropout: which patches images keep, and that an encoder reads those at their positions.
+// Patch dropout: the selection of patches, and their positions in the encoder.
 
 #include <gtest/gtest.h>
 
@@ -127,8 +127,8 @@ TEST_P(PatchDropoutEncoder, KeepsAllPatchesOutsideTraining) {
       std::ranges::equal(model(pixels, first).value().values(), without(pixels, second).value().values()));
 }
 
-// Workers that share a batch draw what one would.
-TEST_P(PatchDropoutEncoder, APartOfABatchKeepsTheSamePatches) {
+// Workers that share a batch draw the patches that one worker draws.
+TEST_P(PatchDropoutEncoder, KeepsTheSamePatchesInPartsOfABatch) {
   const ImageEncoder model(config(0.5f));
   initialise(model, true);
   const Tensor pixels = random_tensor({3, 1, 12, 16}, 6);

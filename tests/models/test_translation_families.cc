@@ -39,7 +39,7 @@ class TranslationFamilies : public ::testing::TestWithParam<std::string> {
   const std::unique_ptr<Transformer> model_ = load_transformer(case_.folder);
 };
 
-TEST_P(TranslationFamilies, GiveTransformersNumbers) {
+TEST_P(TranslationFamilies, MatchTransformers) {
   for_each_device([&](Device device) {
     const auto model = load_transformer(case_.folder, {.device = device});
     nn::ForwardContext context;
@@ -53,7 +53,7 @@ TEST_P(TranslationFamilies, GiveTransformersNumbers) {
   });
 }
 
-TEST_P(TranslationFamilies, WriteTransformersText) {
+TEST_P(TranslationFamilies, GenerateTheTextOfTransformers) {
   for_each_device([&](Device device) {
     const auto model = load_transformer(case_.folder, {.device = device});
     nn::ForwardContext context;
@@ -71,7 +71,7 @@ TEST_P(TranslationFamilies, WriteTransformersText) {
   });
 }
 
-TEST_P(TranslationFamilies, HaveTheSameBitsInAnyBatchAndForAnyThreads) {
+TEST_P(TranslationFamilies, SameBitsInAnyBatchAndForAnyThreads) {
   const int before = threads();
   set_threads(1);
   const Tensor together = logits(*model_, case_.texts, targets_);
@@ -86,7 +86,7 @@ TEST_P(TranslationFamilies, HaveTheSameBitsInAnyBatchAndForAnyThreads) {
   set_threads(before);
 }
 
-TEST_P(TranslationFamilies, AreWrittenAsTheyWereRead) {
+TEST_P(TranslationFamilies, RoundTrip) {
   const Scratch copy;
   save_transformer(copy.path(), *model_, {});
   EXPECT_EQ(folder_kind(copy.path()), FolderKind::translation);
@@ -120,7 +120,7 @@ class T5Config : public ::testing::Test {
   const Scratch folder_;
 };
 
-TEST_F(T5Config, SaysWhatItCannotBe) {
+TEST_F(T5Config, RejectsInvalidFields) {
   const std::pair<const char*, const char*> cases[] = {
       {"\"feed_forward_proj\": \"relu\"", "\"feed_forward_proj\": \"gated-mish\""},
       {"\"is_encoder_decoder\": true", "\"is_encoder_decoder\": false"},
@@ -155,7 +155,7 @@ TEST_F(T5Config, SaysWhatItCannotBe) {
 
 // Before transformers 5, one field had the meaning of two current ones, and files stored another of the tied
 // tables.
-TEST_F(T5Config, OlderFoldersAreRead) {
+TEST_F(T5Config, ReadsOlderFolders) {
   const FamilyCase one("t5_gated");
   const auto expected = load_transformer(one.folder);
   std::string text = read_file(one.folder / "config.json");

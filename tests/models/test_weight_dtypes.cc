@@ -3,11 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "qkv/base/files.h"
-#include "qkv/kernels/cpu/matmul.h"
 #include "qkv/models/hub/pretrained.h"
 #include "tests/models/small_transformer.h"
 #include "tests/models/weight_files.h"
@@ -38,9 +36,9 @@ Tensor logits(const Transformer& model) {
       .value();
 }
 
-class Kept : public ::testing::TestWithParam<std::tuple<Tying, DType>> {};
+class StoredDTypes : public ::testing::TestWithParam<std::tuple<Tying, DType>> {};
 
-TEST_P(Kept, ComesBackBitForBit) {
+TEST_P(StoredDTypes, RoundTripsBitForBit) {
   const auto [tying, dtype] = GetParam();
   const Scratch folder;
   const auto model = random_model(tying);
@@ -67,7 +65,7 @@ TEST_P(Kept, ComesBackBitForBit) {
 }
 
 // Conversion on loading equals conversion before saving.
-TEST_P(Kept, RoundingOnLoadIsTheSame) {
+TEST_P(StoredDTypes, RoundingOnLoadEqualsRoundingBeforeSaving) {
   const auto [tying, dtype] = GetParam();
   const Scratch folder;
   const auto model = random_model(tying);
@@ -78,14 +76,14 @@ TEST_P(Kept, RoundingOnLoadIsTheSame) {
   EXPECT_TRUE(same_bits(logits(*loaded), logits(*model)));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Kept,
+INSTANTIATE_TEST_SUITE_P(All, StoredDTypes,
                          ::testing::Combine(::testing::Values(Tying::none, Tying::two_way, Tying::three_way),
                                             ::testing::Values(DType::f32, DType::bf16, DType::i8)),
                          [](const auto& one) {
                            return name_of(std::get<0>(one.param)) + "_" + name_of(std::get<1>(one.param));
                          });
 
-TEST(WeightDTypes, AreNearToTheModel) {
+TEST(WeightDTypes, AreCloseToF32) {
   const auto model = random_model();
   const Tensor exact = logits(*model);
   double largest = 0;
@@ -111,7 +109,7 @@ TEST(WeightDTypes, EveryMatrixButPositionsIsRounded) {
 }
 
 // 16-bit weights of other writers: F16 is widened, BF16 is kept.
-TEST(WeightDTypes, HalvesOfOtherWritersLoad) {
+TEST(WeightDTypes, LoadsF16AndBf16OfOtherWriters) {
   const Scratch folder;
   const auto model = random_model();
   save_transformer(folder.path(), *model, {});
@@ -133,7 +131,7 @@ TEST(WeightDTypes, HalvesOfOtherWritersLoad) {
   EXPECT_EQ(weight_dtype(*int8), DType::i8);
 }
 
-TEST(WeightDTypes, ConfigSaysWhatTheyAre) {
+TEST(WeightDTypes, ConfigNamesTheDType) {
   const Scratch folder;
   for (const auto& [dtype, type, name] :
        {std::tuple{DType::f32, "marian", "float32"}, std::tuple{DType::bf16, "marian", "bfloat16"},
@@ -165,7 +163,7 @@ TEST(WeightDTypes, OwnFormatTakesAnyDType) {
 }
 
 // A frozen model of any dtype can run while another one trains, as a teacher, with the same bits as alone.
-TEST(WeightDTypes, ATeacherRunsUnderATape) {
+TEST(WeightDTypes, FrozenTeacherRunsUnderATape) {
   const Scratch folder;
   save_transformer(folder.path(), *random_model(), {});
   for (const DType dtype : kWeightDTypes) {
@@ -196,32 +194,19 @@ TEST(WeightDTypes, TrainableValuesCanBeWritten) {
   EXPECT_EQ(read_file(folder / "model.safetensors"), before) << "the file changed";
 }
 
-class BadDTypes : public ::testing::Test {
+class BadDTypes : public qkv::testing::DamagedWeights {
  protected:
   BadDTypes() {
     const auto model = random_model();
     quantize_model(DType::i8, *model);
-    save_transformer(folder_.path(), *model, {});
+    save_transformer(folder_, *model, {});
   }
-
-  void rewrite(const std::string& name, const std::function<Tensor(const Tensor&)>& change) {
-    qkv::testing::rewrite_tensor(folder_.path(), name, change);
-  }
-
-  void expect_refusal(const std::vector<std::string>& parts) {
-    const std::string message = message_of<DataError>([&] { load_transformer(folder_.path()); });
-    for (const std::string& part : parts) EXPECT_NE(message.find(part), std::string::npos) << message;
-  }
-
-  void set(const std::string& key, const std::string& value) {
-    qkv::testing::set_config_field(folder_.path(), key, value);
-  }
+  void load(const std::filesystem::path& folder) const override { load_transformer(folder); }
 
   const std::string weight_ = "model.encoder.layers.1.fc1.weight";
-  Scratch folder_;
 };
 
-TEST_F(BadDTypes, ScalesThatAreMissingOrWrong) {
+TEST_F(BadDTypes, RejectsMissingAndInvalidScales) {
   rewrite(weight_ + "_scale", [](const Tensor&) { return Tensor::full({25}, 0.1f); });
   expect_refusal({"model.safetensors", weight_ + "_scale", "[24]", "[25]"});
   rewrite(weight_ + "_scale", [](const Tensor&) { return Tensor::full({24}, std::nanf("")); });
@@ -232,7 +217,7 @@ TEST_F(BadDTypes, ScalesThatAreMissingOrWrong) {
   expect_refusal({weight_, weight_ + "_scale", "found none"});
 }
 
-TEST_F(BadDTypes, WhatTheConfigurationDoesNotSay) {
+TEST_F(BadDTypes, RejectsDTypesThatContradictTheConfig) {
   set("dtype", "int4");
   expect_refusal({"config.json", "dtype", "int8", "int4"});
   set("dtype", "float32");
@@ -246,31 +231,22 @@ TEST_F(BadDTypes, WhatTheConfigurationDoesNotSay) {
   expect_refusal({weight_, "expected I8", "F32"});
 }
 
-TEST_F(BadDTypes, WhatIsNoWeight) {
+TEST_F(BadDTypes, RejectsI8Biases) {
   rewrite("model.encoder.layers.0.fc1.bias",
           [](const Tensor& bias) { return Tensor::zeros(bias.shape(), DType::i8); });
   expect_refusal({"model.encoder.layers.0.fc1.bias", "expected F32, F16 or BF16", "I8"});
 }
 
-// After the first step nothing is compiled, and a second decoding requests no memory from the system.
-TEST(WeightDTypes, AStepIsLean) {
+TEST(WeightDTypes, StepNeitherCompilesNorAllocates) {
   for (const DType dtype : {DType::f32, DType::bf16, DType::i8}) {
     const auto model = random_model();
     quantize_model(dtype, *model);
-    const auto decode = [&] {
+    const auto start = [&] {
       nn::ForwardContext context;
       const Ragged source{Tensor::from(std::vector<int32_t>{3, 4, 5, 0}, {4}), Offsets::uniform(1, 4)};
-      nn::DecoderState state = model->start(model->encode(source, context));
-      const Tensor ids = Tensor::from(std::vector<int32_t>{29}, {1});
-      model->step(ids, state);
-      const uint64_t compiled = kernels::cpu::compiled_products();
-      for (int i = 0; i < 20; ++i) model->step(ids, state);
-      EXPECT_EQ(kernels::cpu::compiled_products(), compiled) << name_of(dtype);
+      return model->start(model->encode(source, context));
     };
-    decode();
-    const uint64_t requests = allocator_stats().system_requests;
-    decode();
-    EXPECT_EQ(allocator_stats().system_requests, requests) << name_of(dtype);
+    qkv::testing::expect_lean_steps(*model, start, 29, name_of(dtype));
   }
 }
 

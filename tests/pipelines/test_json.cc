@@ -147,7 +147,7 @@ TEST(Json, OfAScoredText) {
             R"({"log_probability":0.0,"perplexity":null,"tokens":[],"token_log_probabilities":[]})");
 }
 
-TEST(Json, OfWhatEncodersSay) {
+TEST(Json, OfEncoderResults) {
   const Classified classified{.labels = {{"good", 0.75f}, {"bad", 0.25f}}, .error = {}};
   EXPECT_EQ(to_json(classified),
             R"({"labels":[{"label":"good","probability":0.75},{"label":"bad","probability":0.25}]})");

@@ -50,7 +50,7 @@ Seen run(const std::string& input, const LineOptions& options) {
   return seen;
 }
 
-TEST(Lines, GiveTheSameHoweverTheyAreCut) {
+TEST(Lines, SameResultsForAnyChunks) {
   const std::string input = "one\r\n\ntwo\nfar too long\nthree";
   const std::vector<std::string> expected = {"1 one ONE", "2  !expected text, found none", "3 two TWO",
                                              "4  !expected at most 5 bytes, found 12", "5 three THREE"};
@@ -68,7 +68,7 @@ TEST(Lines, GiveTheSameHoweverTheyAreCut) {
   EXPECT_EQ(run(input, {.chunk_lines = 2}).flushes, 3);
 }
 
-TEST(Lines, NoneAreNoChunk) {
+TEST(Lines, NoLinesGiveNoChunk) {
   EXPECT_EQ(run("", {}).flushes, 0);
   EXPECT_EQ(run("\n", {}).counts.errors, 1);
   EXPECT_EQ(summary({.lines = 1, .errors = 1}), "1 of 1 line failed");

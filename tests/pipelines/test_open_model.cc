@@ -12,6 +12,7 @@
 namespace qkv::pipelines {
 namespace {
 
+using qkv::testing::expect_contains;
 using qkv::testing::message_of;
 using qkv::testing::Scratch;
 
@@ -23,7 +24,7 @@ Handle opened_as(const std::filesystem::path& folder) {
   return std::get<Handle>(open_model(folder));
 }
 
-TEST(OpenModel, GivesWhatTheFolderHolds) {
+TEST(OpenModel, OpensTheKindOfTheFolder) {
   for (const char* name : {"marian", "t5"}) {
     const auto model =
         opened_as<std::shared_ptr<const models::TranslationModel>>(kData / "pipelines/golden" / name);
@@ -42,7 +43,7 @@ TEST(OpenModel, GivesWhatTheFolderHolds) {
   EXPECT_TRUE(image->preprocessing.size().has_value());
 }
 
-TEST(OpenModel, TheEncoderOfAnEncoderDecoderStandsAlone) {
+TEST(OpenModel, OpensTheEncoderOfAnEncoderDecoder) {
   const auto encoder = open_text_encoder(kData / "pipelines/golden/t5");
   EXPECT_FALSE(encoder->model->config().max_positions.has_value());
 }
@@ -63,44 +64,42 @@ TEST(OpenModel, HandlesAreShared) {
   EXPECT_TRUE(watched.expired());
 }
 
-void expect_parts(const std::string& message, const std::vector<std::string>& parts) {
-  for (const std::string& part : parts)
-    EXPECT_NE(message.find(part), std::string::npos) << "expected \"" << part << "\" in: " << message;
+TEST(OpenModel, ErrorNamesTheKindAndItsPipelines) {
+  expect_contains(message_of<DataError>([] { open_translation_model(kModels / "gpt2_untied_relu"); }),
+                  {"config.json", "\"model_type\"", "an encoder-decoder (t5, marian, qkv)", "found \"gpt2\"",
+                   "a language model", "TextGenerator", "'qkv generate'"});
+  expect_contains(message_of<DataError>([] { open_language_model(kModels / "bert_texts"); }),
+                  {"a language model (gpt2, llama, mistral)", "found \"bert\"", "a text encoder",
+                   "TextClassifier", "'qkv classify'"});
+  expect_contains(message_of<DataError>([] { open_text_encoder(kModels / "vit_images"); }),
+                  {"a text encoder (bert, roberta, distilbert, t5)", "found \"vit\"", "an image encoder",
+                   "ImageEmbedder", "'qkv embed'"});
+  expect_contains(
+      message_of<DataError>([] { open_text_encoder(kData / "pipelines/golden/marian"); }),
+      {"a text encoder", "found \"marian\"", "an encoder-decoder", "Translator", "'qkv translate'"});
+  expect_contains(message_of<DataError>([] { open_image_encoder(kData / "pipelines/golden/t5"); }),
+                  {"an image encoder (vit, deit)", "found \"t5\"", "an encoder-decoder"});
 }
 
-TEST(OpenModel, AnotherKindIsNamedWithItsPipelines) {
-  expect_parts(message_of<DataError>([] { open_translation_model(kModels / "gpt2_untied_relu"); }),
-               {"config.json", "\"model_type\"", "an encoder-decoder (t5, marian, qkv)", "found \"gpt2\"",
-                "a language model", "TextGenerator", "'qkv generate'"});
-  expect_parts(message_of<DataError>([] { open_language_model(kModels / "bert_texts"); }),
-               {"a language model (gpt2, llama, mistral)", "found \"bert\"", "a text encoder",
-                "TextClassifier", "'qkv classify'"});
-  expect_parts(message_of<DataError>([] { open_text_encoder(kModels / "vit_images"); }),
-               {"a text encoder (bert, roberta, distilbert, t5)", "found \"vit\"", "an image encoder",
-                "ImageEmbedder", "'qkv embed'"});
-  expect_parts(message_of<DataError>([] { open_text_encoder(kData / "pipelines/golden/marian"); }),
-               {"a text encoder", "found \"marian\"", "an encoder-decoder", "Translator", "'qkv translate'"});
-  expect_parts(message_of<DataError>([] { open_image_encoder(kData / "pipelines/golden/t5"); }),
-               {"an image encoder (vit, deit)", "found \"t5\"", "an encoder-decoder"});
-}
-
-TEST(OpenModel, WhatCannotBeOpenedIsNamed) {
-  expect_parts(message_of<IoError>([] { open_model(kModels / "nowhere"); }), {"nowhere", "no such folder"});
-  expect_parts(message_of<IoError>([] { open_image_encoder(kModels / "vit_base"); }),
-               {"preprocessor_config.json"});
+TEST(OpenModel, ErrorNamesTheFolder) {
+  expect_contains(message_of<IoError>([] { open_model(kModels / "nowhere"); }),
+                  {"nowhere", "no such folder"});
+  expect_contains(message_of<IoError>([] { open_image_encoder(kModels / "vit_base"); }),
+                  {"preprocessor_config.json"});
   const Scratch copy;
   std::filesystem::copy(kModels / "gpt2_untied_relu", copy.path());
   copy.write("config.json", R"({"model_type": "mamba"})");
-  expect_parts(message_of<DataError>([&] { open_model(copy.path()); }),
-               {"config.json", "model_type", "gpt2", "vit", "mamba"});
+  expect_contains(message_of<DataError>([&] { open_model(copy.path()); }),
+                  {"config.json", "model_type", "gpt2", "vit", "mamba"});
 }
 
-TEST(OpenModel, AModelWithoutTheHeadIsRefused) {
-  expect_parts(message_of<UsageError>([] { TextClassifier{kModels / "bert_masked"}; }),
-               {"a text classification head"});
-  expect_parts(message_of<UsageError>([] { TokenTagger{kModels / "bert_texts"}; }),
-               {"a token classification head"});
-  expect_parts(message_of<UsageError>([] { MaskFiller{kModels / "bert_texts"}; }), {"masked-language head"});
+TEST(OpenModel, RejectsAModelWithoutTheHead) {
+  expect_contains(message_of<UsageError>([] { TextClassifier{kModels / "bert_masked"}; }),
+                  {"a text classification head"});
+  expect_contains(message_of<UsageError>([] { TokenTagger{kModels / "bert_texts"}; }),
+                  {"a token classification head"});
+  expect_contains(message_of<UsageError>([] { MaskFiller{kModels / "bert_texts"}; }),
+                  {"masked-language head"});
 }
 
 }  // namespace

@@ -90,7 +90,7 @@ TEST_F(Proof, NamesTheTensorWithAFlippedBit) {
       << found;
 }
 
-TEST_F(Proof, NamesTheOutputThatOtherWeightsMove) {
+TEST_F(Proof, NamesOutputsChangedByOtherWeights) {
   // With a valid checksum: only the header and the outputs differ.
   const fs::path folder = make("gpt2"), other = make("SmolLM2-135M");
   std::string proof = read_file(folder / kProofFile);
@@ -136,7 +136,7 @@ TEST_F(Proof, NamesTheFieldOfAConfiguration) {
                {"config.json: num_attention_heads: expected 2, found 3", "the folder cannot be opened"});
 }
 
-TEST_F(Proof, ElsewhereNumbersMayDifferByWhatRoundingCanDo) {
+TEST_F(Proof, OtherMachinesMayDifferByRounding) {
   for (const char* const name : {"opus-mt-en-de", "SmolLM2-135M", "bert-base-uncased"}) {
     const fs::path folder = make(name);
     json proof = json::parse(read_file(folder / kProofFile));
@@ -160,7 +160,7 @@ TEST_F(Proof, ElsewhereNumbersMayDifferByWhatRoundingCanDo) {
   }
 }
 
-TEST_F(Proof, IsRefusedWhereItIsMissingOrDamaged) {
+TEST_F(Proof, RejectsMissingAndDamagedProofs) {
   const fs::path folder = make("gpt2"), proof = folder / kProofFile;
   const std::string text = read_file(proof);
   write_file_atomically(proof, text.substr(0, text.size() / 2));

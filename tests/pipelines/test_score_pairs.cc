@@ -25,8 +25,9 @@ class ScorePairs : public TranslationGolden {
   const PairScorer scorer_;
 };
 
-// log P of a translation is that of its search, token by token. An end that the limit forced was not scored.
-TEST_F(ScorePairs, AreThoseOfTheSearch) {
+// Log-probabilities of tokens equal those of the search, which does not score an end token that the limit
+// forced.
+TEST_F(ScorePairs, EqualTheScoresOfTheSearch) {
   using Rows = std::vector<std::vector<int32_t>>;
   const std::vector<std::string> texts = sources();
   const auto found = pipelines::Translator(loaded_)(texts, pipelines::default_options(model_));
@@ -61,7 +62,7 @@ TEST_F(ScorePairs, AreThoseOfTheSearch) {
   }
 }
 
-TEST_F(ScorePairs, AreThoseOfTheAttentionReport) {
+TEST_F(ScorePairs, EqualTheScoresOfTheAttentionReport) {
   const pipelines::TextCapture capture = pipelines::capture_text(model_, "twenty-one", "einundzwanzig");
   const std::vector<TextPair> pair{{.source = "twenty-one", .target = "einundzwanzig"}};
   const ScoredText scored = scorer_(pair).at(0);
@@ -103,7 +104,7 @@ TEST_F(ScorePairs, AnErrorConcernsOnePair) {
   EXPECT_LT(scores[0].log_probability, 0);
 }
 
-// source_eos: what a model has read in training, it reads here.
+// source_eos: sources are encoded as in training.
 TEST_F(ScorePairs, SourcesEndAsInTraining) {
   const Scratch folder;
   models::TransformerConfig config = model_.config;

@@ -16,7 +16,7 @@ using qkv::testing::message_of;
 
 const std::filesystem::path kData = QKV_TEST_DATA;
 
-TEST(SearchDefaults, SamplingIsTheFolders) {
+TEST(SearchDefaults, SamplingFollowsTheFolder) {
   const search::Sampling sampling =
       sampling_defaults({.temperature = 0.75, .top_k = 7, .top_p = 0.875, .min_p = 0.25});
   EXPECT_EQ(sampling.temperature, 0.75);
@@ -25,7 +25,7 @@ TEST(SearchDefaults, SamplingIsTheFolders) {
   EXPECT_EQ(sampling.min_p, 0.25);
 }
 
-TEST(SearchDefaults, BadWordsOfATranslationNeverCome) {
+TEST(SearchDefaults, TranslationsOmitBadWords) {
   const Translator translator(kData / "pipelines/golden/marian");
   const std::vector<std::string> sources{"twenty-one", "seven"};
   TranslateOptions options = translator.default_options();
@@ -46,7 +46,7 @@ TEST(SearchDefaults, BadWordsOfATranslationNeverCome) {
       std::string::npos);
 }
 
-TEST(SearchDefaults, BadWordsOfACompletionNeverCome) {
+TEST(SearchDefaults, CompletionsOmitBadWords) {
   const TextGenerator generator(kData / "models/golden/gpt2_untied_relu");
   GenerateOptions options = generator.default_options();
   options.search.max_new_tokens = 8;

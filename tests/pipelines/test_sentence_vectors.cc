@@ -51,7 +51,7 @@ class Folder {
 
 class SentenceVectors : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(SentenceVectors, AreThoseOfSentenceTransformers) {
+TEST_P(SentenceVectors, MatchSentenceTransformers) {
   const json& one = case_named(GetParam());
   const Folder folder(one["files"]);
   const TextEmbedder embedder(folder.path());
@@ -70,7 +70,7 @@ INSTANTIATE_TEST_SUITE_P(Cases, SentenceVectors,
                                            "max_as_version_6_writes_it", "prompted_to_the_positions"),
                          [](const auto& tested) { return tested.param; });
 
-TEST(SentenceVectorFiles, WithoutThemTheMeanOfAllTokens) {
+TEST(SentenceVectorFiles, DefaultIsTheMeanOfAllTokens) {
   const TextEmbedder embedder(kModel);
   const TextEmbedOptions options = embedder.default_options();
   EXPECT_EQ(options.vector.pooling, Pooling::mean);
@@ -79,7 +79,7 @@ TEST(SentenceVectorFiles, WithoutThemTheMeanOfAllTokens) {
   EXPECT_EQ(options.prompt, "");
 }
 
-// Found by mutation: the file system has an error of its own for a name that is too long.
+// Found by mutation: the file system reports another error for a name that is too long.
 TEST(SentenceVectorFiles, AModuleWhoseNameIsTooLongHasNoConfiguration) {
   json files = case_named("mean_normalized")["files"];
   files["modules.json"][2]["path"] = std::string(300, 'x');
@@ -99,15 +99,12 @@ struct Refused {
 
 class RefusedSentenceFiles : public ::testing::TestWithParam<Refused> {};
 
-TEST_P(RefusedSentenceFiles, SayWhatIsNotHere) {
+TEST_P(RefusedSentenceFiles, NameTheUnsupportedSetting) {
   json files = case_named("mean_normalized")["files"];
   files.merge_patch(json::parse(GetParam().change));
   const Folder folder(files);
   const TextEmbedder embedder(folder.path());
-  const std::string message = message_of<DataError>([&] { embedder.default_options(); });
-  for (const std::string& part : GetParam().message) {
-    EXPECT_NE(message.find(part), std::string::npos) << "expected \"" << part << "\" in: " << message;
-  }
+  testing::expect_contains(message_of<DataError>([&] { embedder.default_options(); }), GetParam().message);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -149,7 +146,7 @@ INSTANTIATE_TEST_SUITE_P(
                 {"config_sentence_transformers.json: prompts.query: expected a string"}}),
     [](const auto& tested) { return tested.param.name; });
 
-TEST(SentenceVectorFiles, LowerCaseIsTheTokenizersBusiness) {
+TEST(SentenceVectorFiles, RejectsLowerCaseThatContradictsTheTokenizer) {
   const Folder folder(case_named("first_token_normalized")["files"]);
   std::string tokenizer = read_file(folder.path() / "tokenizer.json");
   const std::string lowercase = "\"lowercase\": true";

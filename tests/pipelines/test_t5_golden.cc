@@ -22,7 +22,7 @@ TEST_F(T5Golden, SameIds) { testing::expect_source_ids(*model_.tokenizer, cases_
 
 // An older folder has no tokenizer.json: the model's pieces are followed by a hundred sentinels in descending
 // order.
-TEST_F(T5Golden, SameIdsOutOfTheSentencePieceModelAlone) {
+TEST_F(T5Golden, SameIdsFromTheSentencePieceModelAlone) {
   const Scratch folder;
   std::filesystem::copy_file(folder_ / "spiece.model", folder / "spiece.model");
   std::filesystem::copy_file(folder_ / "config.json", folder / "config.json");
@@ -48,7 +48,7 @@ TEST_F(T5Golden, SameIdsOutOfTheSentencePieceModelAlone) {
 TEST_F(T5Golden, SameText) { EXPECT_GT(expect_same_texts(3), 0); }
 
 // Rows without a token, as at the end of T5's tables, decode to nothing.
-TEST_F(T5Golden, RowsWithoutTokensAreNothing) {
+TEST_F(T5Golden, RowsWithoutTokensDecodeToNothing) {
   EXPECT_EQ(model_.config.target_vocabulary, 148);
   EXPECT_EQ(model_.tokenizer->size(), 144);
   EXPECT_EQ(model_.tokenizer->piece(147), "");

@@ -1,5 +1,5 @@
-// Several models, each used by several threads that are not ours, at once: results are those of one call
-// after the other. ThreadSanitizer runs this too.
+// Several models, each used by several of the caller's threads at once: results equal those of sequential
+// calls. ThreadSanitizer runs this too.
 
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ namespace {
 
 const std::filesystem::path kData = QKV_TEST_DATA;
 
-// What a pipeline finds for its texts, as one text.
+// A pipeline's results, as one string.
 std::string translated(const Translator& translator, const std::vector<Source>& sources) {
   std::string all;
   for (const Translation& one : translator(sources, translator.default_options())) {
@@ -52,7 +52,7 @@ class Threads : public ::testing::Test {
   int before_ = threads();
 };
 
-TEST_F(Threads, OfACallerShareModelsAndEngines) {
+TEST_F(Threads, OfTheCallerShareModelsAndEngines) {
   set_threads(2);
   const Translator marian(kData / "pipelines" / "golden" / "marian"),
       t5(kData / "pipelines" / "golden" / "t5");

@@ -94,13 +94,13 @@ class TranslateTest : public ::testing::Test {
 
 std::shared_ptr<const models::TranslationModel> TranslateTest::model_;
 
-TEST_F(TranslateTest, DefaultsAreTheFolders) {
+TEST_F(TranslateTest, DefaultsComeFromTheFolder) {
   EXPECT_EQ(options().search.beam, 3);
   EXPECT_EQ(options().search.length_penalty, 1.5);
   EXPECT_EQ(options().search.max_new_tokens, 19);
 }
 
-TEST_F(TranslateTest, EachSourceHasItsOwnTranslationInItsPlace) {
+TEST_F(TranslateTest, TranslationsKeepTheOrderOfSources) {
   const std::vector<std::string> sources = sentences(40, 2);
   TranslateOptions how = options();
   how.search.nbest = 3;
@@ -127,7 +127,7 @@ TEST_F(TranslateTest, EachSourceHasItsOwnTranslationInItsPlace) {
   EXPECT_GT(texts.size(), 5u);
 }
 
-TEST_F(TranslateTest, BadLinesLeaveTheOthersUnharmed) {
+TEST_F(TranslateTest, BadLinesDoNotAffectOthers) {
   std::string endless;
   for (int i = 0; i < 500; ++i) endless += "house ";
   const std::vector<std::string> sources = {"the red dog", "",      "bad \xff byte",
@@ -159,7 +159,7 @@ TEST_F(TranslateTest, BadLinesLeaveTheOthersUnharmed) {
   EXPECT_EQ(first[0].text, translate({"the red dog"}, options())[0].text);  // three pieces and </s>
 }
 
-TEST_F(TranslateTest, ALineWithoutEndIsRefusedAndTheOthersGoOn) {
+TEST_F(TranslateTest, RejectsAnEndlessLineAndContinues) {
   const std::string endless(100000, 'a');
   LineCounts counts;
   const auto found =
@@ -174,7 +174,7 @@ TEST_F(TranslateTest, ALineWithoutEndIsRefusedAndTheOthersGoOn) {
   EXPECT_EQ(found[3].text, translate({"green tree"}, options())[0].text);
 }
 
-TEST_F(TranslateTest, APrefixThatCannotBeLeavesTheOthersUnharmed) {
+TEST_F(TranslateTest, InvalidPrefixDoesNotAffectOthers) {
   TranslateOptions how = options();
   how.search.max_new_tokens = 5;
   const std::vector<Source> sources = {{.text = "the red dog", .prefix = "green"},
@@ -200,7 +200,7 @@ TEST_F(TranslateTest, BadOptionsAreErrors) {
   EXPECT_THROW(translate({"the"}, how), UsageError);
 }
 
-TEST_F(TranslateTest, StreamsGiveTheSameHoweverTheyAreCut) {
+TEST_F(TranslateTest, SameResultsForAnyChunksOfAStream) {
   const std::vector<std::string> sources = {"the dog", "",      "red bird sees the tree",
                                             "\x80",    "small", "house"};
   const std::vector<Translation> expected = translate(sources, options());
@@ -219,7 +219,7 @@ TEST_F(TranslateTest, StreamsGiveTheSameHoweverTheyAreCut) {
   }
 }
 
-TEST_F(TranslateTest, ALineMayGiveThePrefixAfterATab) {
+TEST_F(TranslateTest, LineMayGiveAPrefixAfterATab) {
   EXPECT_EQ(source_of_line("the dog\tgreen house", 3).text, "the dog\tgreen house");
   const Source source = source_of_line("the dog\tgreen house", 3, true);
   EXPECT_EQ(source.text, "the dog");

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace qkv::testing {
 
@@ -41,6 +42,12 @@ class Scratch {
  private:
   std::filesystem::path path_;
 };
+
+inline void expect_contains(const std::string& text, const std::vector<std::string>& parts) {
+  for (const std::string& part : parts) {
+    EXPECT_NE(text.find(part), std::string::npos) << "expected \"" << part << "\" in: " << text;
+  }
+}
 
 // The message of the error thrown by `action`, which must have the given type.
 template <class Expected, class Action>

@@ -1,4 +1,4 @@
-// A small tokenizer.json must not turn a short text into one that fills the memory.
+// A small tokenizer.json must not expand a short text until memory is full.
 
 #include <gtest/gtest.h>
 

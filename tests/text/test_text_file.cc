@@ -44,7 +44,7 @@ TEST(TextFile, ReadsPlainAndCompressedTextAlike) {
   EXPECT_EQ(text_of(write_gzip(scratch, "members", "second\n", "ab")), "first\nsecond\n");
 }
 
-TEST(TextFile, LinesAreThoseOfTheText) {
+TEST(TextFile, ReadsLinesOfCompressedText) {
   const testing::Scratch scratch;
   const std::string text = long_text();
   std::string joined, line;
@@ -55,7 +55,7 @@ TEST(TextFile, LinesAreThoseOfTheText) {
   EXPECT_EQ(count_lines(write_gzip(scratch, "unended", "one\r\ntwo")), 2);
 }
 
-TEST(TextFile, DamageIsNoticedAndNamed) {
+TEST(TextFile, DetectsAndNamesDamage) {
   const testing::Scratch scratch;
   const std::string good = read_file(write_gzip(scratch, "good", long_text()));
   const auto message_of = [&](const std::string& bytes) {

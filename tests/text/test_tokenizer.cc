@@ -36,7 +36,7 @@ std::string random_text(RandomStream& random, bool valid) {
 const std::vector<std::string> kNames{"wordpiece",     "byte_level",    "byte_level_few", "split_pattern",
                                       "byte_fallback", "unigram_bytes", "unigram",        "word_suffix"};
 
-TEST(Tokenizer, BrokenUtf8IsReplacementCharacters) {
+TEST(Tokenizer, InvalidUtf8BecomesReplacementCharacters) {
   RandomStream random(7);
   for (const std::string& name : kNames) {
     const Tokenizer tokenizer = golden(name);
@@ -82,7 +82,7 @@ TEST(Tokenizer, StreamedTextNeverEndsWithinACharacter) {
   }
 }
 
-TEST(Tokenizer, StreamOfRandomIdsIsTheTextOfAll) {
+TEST(Tokenizer, StreamOfRandomIdsEqualsDecodingAll) {
   RandomStream random(13);
   for (const std::string name : {"byte_level", "split_pattern", "byte_fallback", "wordpiece"}) {
     const Tokenizer tokenizer = golden(name);
@@ -103,7 +103,7 @@ TEST(Tokenizer, StreamOfRandomIdsIsTheTextOfAll) {
   }
 }
 
-TEST(Tokenizer, SeveralThreadsGetTheSame) {
+TEST(Tokenizer, ThreadsGetEqualResults) {
   const Tokenizer tokenizer = golden("split_pattern");
   std::vector<std::string> texts;
   std::vector<std::vector<int32_t>> expected;
@@ -125,7 +125,7 @@ TEST(Tokenizer, SeveralThreadsGetTheSame) {
   EXPECT_EQ(wrong, std::vector<int>(4));
 }
 
-TEST(Tokenizer, KnowsItsTokens) {
+TEST(Tokenizer, LooksUpTokens) {
   const Tokenizer tokenizer = golden("wordpiece");
   EXPECT_EQ(tokenizer.id_of("[CLS]"), 2);
   EXPECT_EQ(tokenizer.token(3), "[SEP]");
@@ -139,7 +139,7 @@ TEST(Tokenizer, KnowsItsTokens) {
   EXPECT_EQ(pair.text_index, (std::vector<int8_t>{-1, 0, -1, 1, -1}));
 }
 
-TEST(Tokenizer, TruncationThatCannotBe) {
+TEST(Tokenizer, RejectsInvalidTruncation) {
   const Tokenizer tokenizer = golden("wordpiece");
   using qkv::testing::message_of;
   const auto encode = [&](Truncation truncation) {
@@ -153,7 +153,7 @@ TEST(Tokenizer, TruncationThatCannotBe) {
   EXPECT_EQ(tokenizer.encode("a b c", "d e", {.truncation = Truncation{.max_length = 3}}).size(), 3u);
 }
 
-TEST(Tokenizer, OneLongPieceTakesNoLongerThanItsLength) {
+TEST(Tokenizer, LongPieceTakesLinearTime) {
   // Merging one pair at a time with a scan of all pairs would take hours.
   const Tokenizer tokenizer = golden("byte_fallback");
   std::string text;

@@ -23,8 +23,7 @@ json golden(const std::string& name) {
 void expect_refused(const std::string& content, const std::vector<std::string>& parts) {
   const std::string message = message_of<DataError>([&] { Tokenizer::from_json(content, "my.json"); });
   EXPECT_NE(message.find("my.json"), std::string::npos) << message;
-  for (const std::string& part : parts)
-    EXPECT_NE(message.find(part), std::string::npos) << part << " in: " << message;
+  testing::expect_contains(message, parts);
 }
 
 // A file with one modification.
@@ -35,7 +34,7 @@ void expect_refused(const std::string& name, const char* pointer, const json& va
   expect_refused(content.dump(), parts);
 }
 
-TEST(TokenizerJson, WhatIsNotJson) {
+TEST(TokenizerJson, RejectsInvalidJson) {
   expect_refused("", {"expected JSON", "line 1, column 1"});
   expect_refused(R"({"model": {"type": "BPE")", {"expected JSON"});
   expect_refused("[1, 2]", {"expected an object"});
@@ -50,7 +49,7 @@ TEST(TokenizerJson, WhatIsNotJson) {
   expect_refused(R"({"model": )" + lists + "}", {"64 deep"});
 }
 
-TEST(TokenizerJson, WhatIsNotSupportedIsNamed) {
+TEST(TokenizerJson, NamesUnsupportedParts) {
   expect_refused("wordpiece", "/version", "2.0", {"version", "2.0"});
   expect_refused("wordpiece", "/normalizer", {{"type", "Nmt"}}, {"normalizer.type", "Nmt", "NFKC"});
   expect_refused("wordpiece", "/pre_tokenizer", {{"type", "UnicodeScripts"}},
@@ -64,7 +63,7 @@ TEST(TokenizerJson, WhatIsNotSupportedIsNamed) {
   expect_refused("wordpiece", "/normalizer", nested, {"normalizer.normalizers[0]", "8 deep"});
 }
 
-TEST(TokenizerJson, BrokenVocabularies) {
+TEST(TokenizerJson, RejectsBrokenVocabularies) {
   expect_refused("wordpiece", "/model/vocab/fox", 1.5, {"model.vocab.fox", "integer"});
   expect_refused("wordpiece", "/model/vocab/zzz", 7, {"model.vocab", "'zzz'", "7"});
   expect_refused("wordpiece", "/model/vocab/zzz", -1, {"model.vocab", "'zzz'", "-1"});
@@ -84,7 +83,7 @@ TEST(TokenizerJson, BrokenVocabularies) {
   expect_refused("unigram", "/model/vocab/4/1", "text", {"model.vocab[4][1]", "number"});
 }
 
-TEST(TokenizerJson, OfANameThatComesTwiceTheLastCounts) {
+TEST(TokenizerJson, LastOfDuplicateNamesCounts) {
   const Tokenizer tokenizer = Tokenizer::from_json(
       R"({"pre_tokenizer": {"type": "WhitespaceSplit"}, "model": {"type": "None", "type": "WordLevel",
           "unk_token": "?", "vocab": {"a": 0, "b": 1, "?": 2, "a": 3}}})",
@@ -93,7 +92,7 @@ TEST(TokenizerJson, OfANameThatComesTwiceTheLastCounts) {
   EXPECT_EQ(tokenizer.token(0), std::nullopt);
 }
 
-TEST(TokenizerJson, BrokenSteps) {
+TEST(TokenizerJson, RejectsBrokenSteps) {
   expect_refused("unigram", "/normalizer/normalizers/0/precompiled_charsmap", "AAA!",
                  {"precompiled_charsmap", "base64"});
   expect_refused("unigram", "/normalizer/normalizers/0/precompiled_charsmap",
@@ -113,7 +112,7 @@ TEST(TokenizerJson, BrokenSteps) {
                  {"behavior", "Sometimes"});
 }
 
-TEST(TokenizerJson, AddedTokensContradictingTheVocabulary) {
+TEST(TokenizerJson, RejectsAddedTokensThatContradictTheVocabulary) {
   expect_refused("wordpiece", "/added_tokens/0/id", 77, {"added_tokens[0].id", "0"});
   expect_refused("wordpiece", "/added_tokens/0/content", "brand-new",
                  {"added_tokens[0].id", "no other token"});
@@ -122,7 +121,7 @@ TEST(TokenizerJson, AddedTokensContradictingTheVocabulary) {
   expect_refused(content.dump(), {"added_tokens[8]"});
 }
 
-TEST(TokenizerJson, ARegexThatTakesForeverGivesUp) {
+TEST(TokenizerJson, ExpensiveRegexGivesUp) {
   json content = golden("word_suffix");
   content["pre_tokenizer"] = {{"type", "Split"},
                               {"pattern", {{"Regex", "(a|aa)+[bc]"}}},
@@ -156,7 +155,7 @@ TEST(TokenizerFolder, OlderFormats) {
 }
 
 // As in transformers' classes.
-TEST(TokenizerFolder, ConfigGoesBeforeTokenizerJson) {
+TEST(TokenizerFolder, ConfigOverridesTokenizerJson) {
   const Scratch folder;
   folder.write("tokenizer.json", golden("wordpiece").dump());
   const auto ids = [&](const char* text) { return Tokenizer::load(folder.path()).encode(text).ids; };
@@ -170,7 +169,7 @@ TEST(TokenizerFolder, ConfigGoesBeforeTokenizerJson) {
   EXPECT_NE(ids("th\u00e9 token"), lower);
 }
 
-TEST(TokenizerFolder, TokensThatNoFileNamesAreTheClasss) {
+TEST(TokenizerFolder, UnnamedTokensAreTheClassDefaults) {
   const Scratch folder;
   json content = golden("wordpiece");
   const int32_t mask = content["model"]["vocab"]["[MASK]"];
@@ -262,9 +261,8 @@ TEST(TokenizerFolder, SentencePieceModels) {
   EXPECT_NE(named.find("tokenizer_config.json: added_tokens_decoder.seven"), std::string::npos) << named;
 }
 
-// Found by mutation: the library's tries throw an exception of their own for a piece that begins with a zero
-// byte.
-TEST(TokenizerFolder, ASentencePieceModelWithAZeroByteIsRefused) {
+// Found by mutation: the library throws another type of exception for a piece that begins with a zero byte.
+TEST(TokenizerFolder, RejectsASentencePieceModelWithAZeroByte) {
   const Scratch folder;
   const std::string model =
       read_file(std::filesystem::path(QKV_TEST_DATA) / "text/golden/sentencepiece_unigram.model");
@@ -286,7 +284,7 @@ TEST(TokenizerFolder, ModelInputNamesWithoutTokenTypes) {
 }
 
 // Its pieces are the model's with other numbers: fairseq's four symbols first, <mask> last.
-TEST(TokenizerFolder, TheSentencePieceModelOfXlmRoberta) {
+TEST(TokenizerFolder, ReadsTheSentencePieceModelOfXlmRoberta) {
   const Scratch folder;
   const std::string model =
       read_file(std::filesystem::path(QKV_TEST_DATA) / "text/golden/sentencepiece_bpe.model");
@@ -328,8 +326,8 @@ TEST(TokenizerFolder, TheSentencePieceModelOfXlmRoberta) {
   EXPECT_EQ(tokenizer.encode("a", "b").ids, pair);
 }
 
-// SentencePiece walks through a model's map of characters without asking whether a step leads out of it.
-TEST(TokenizerFolder, ADamagedMapOfCharactersIsRefused) {
+// SentencePiece follows a model's character map without checking bounds.
+TEST(TokenizerFolder, RejectsADamagedCharacterMap) {
   const Scratch folder;
   const std::string model =
       read_file(std::filesystem::path(QKV_TEST_DATA) / "text/golden/sentencepiece_unigram.model");

@@ -69,7 +69,7 @@ std::string streamed(const Tokenizer& tokenizer, const std::vector<int32_t>& ids
 
 class TokenizerGolden : public ::testing::TestWithParam<Source> {};
 
-TEST_P(TokenizerGolden, EncodesAndDecodesAsTheReference) {
+TEST_P(TokenizerGolden, MatchesTheReference) {
   const std::optional<Tokenizer> tokenizer = load(GetParam());
   if (!tokenizer) GTEST_SKIP() << "needs ../shared/data/tokenizers";
   int64_t compared = 0;

@@ -134,7 +134,7 @@ TEST(TranslationTokenizer, UnknownTextIsUnkAndNeverASpecialToken) {
   EXPECT_EQ(tokenizer.decode(ids), "the cat");
 }
 
-TEST(TranslationTokenizer, ByteFallbackSpellsWhatItDoesNotKnow) {
+TEST(TranslationTokenizer, ByteFallbackEncodesUnknownText) {
   const Corpora corpora;
   const TranslationTokenizer tokenizer =
       TranslationTokenizer::from_models({.source = train_sentencepiece({.inputs = {corpora.english},
@@ -151,7 +151,7 @@ TEST(TranslationTokenizer, ByteFallbackSpellsWhatItDoesNotKnow) {
 }
 
 // The trainer's own character map, 240 KB of each model, with random bytes changed.
-TEST(TranslationTokenizer, AModelWithAByteChangedLoadsOrIsRefused) {
+TEST(TranslationTokenizer, ChangedByteLoadsOrIsRejected) {
   const Corpora corpora;
   const std::string model =
       train_sentencepiece({.inputs = {corpora.english}, .vocab_size = 70, .character_coverage = 1});
@@ -174,7 +174,7 @@ TEST(TranslationTokenizer, AModelWithAByteChangedLoadsOrIsRefused) {
   EXPECT_GT(loaded, 10);
 }
 
-TEST(TranslationTokenizer, SavedAndLoadedIsTheSame) {
+TEST(TranslationTokenizer, RoundTrips) {
   const Corpora corpora;
   for (const TranslationTokenizer& tokenizer : {corpora.joint(), corpora.separate()}) {
     const auto folder = corpora.folder / "model";
@@ -207,7 +207,7 @@ TEST(TranslationTokenizer, SeparateVocabulariesShareTheSpecialIds) {
   }
 }
 
-TEST(TranslationTokenizer, AFolderOpensAsATokenizerOfItsSource) {
+TEST(TranslationTokenizer, OpensAsATokenizerOfTheSource) {
   const Corpora corpora;
   for (const TranslationTokenizer& marian :
        {corpora.joint(), corpora.separate(), corpora.joint(SubwordKind::bpe)}) {
@@ -245,7 +245,7 @@ TEST(TranslationTokenizer, LanguageCodeIsOneToken) {
   EXPECT_EQ(tokenizer.encode_source(">>fra<< the cat"), expected);
 }
 
-TEST(TranslationTokenizer, BrokenFoldersAreNamed) {
+TEST(TranslationTokenizer, NamesBrokenFolders) {
   const Corpora corpora;
   const TranslationTokenizer tokenizer = corpora.joint();
   const auto folder = corpora.folder / "model";
@@ -329,7 +329,7 @@ TEST(TrainSentencepiece, StopsOnRequest) {
   later.join();
 }
 
-TEST(TrainSentencepiece, SaysWhichSizesArePossible) {
+TEST(TrainSentencepiece, NamesThePossibleSizes) {
   const Corpora corpora;
   for (const SubwordKind kind : {SubwordKind::unigram, SubwordKind::bpe}) {
     TrainOptions options{
@@ -349,7 +349,7 @@ TEST(TrainSentencepiece, SaysWhichSizesArePossible) {
   }
 }
 
-TEST(TrainSentencepiece, BadInputIsNamed) {
+TEST(TrainSentencepiece, NamesBadInput) {
   const Scratch folder;
   const auto train = [](const TrainOptions& options) { return [options] { train_sentencepiece(options); }; };
   EXPECT_TRUE(contains(message_of<UsageError>(train({})), "at least one text file"));
