@@ -2,7 +2,7 @@
 // Options of the decoding engine: memory and speed.
 
 #include "apps/command.h"
-#include "qkv/search/engine.h"
+#include "qkv/search/engine/engine.h"
 
 namespace qkv::apps {
 

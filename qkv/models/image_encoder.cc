@@ -5,6 +5,7 @@
 #include "qkv/base/scope.h"
 #include "qkv/models/patch_dropout.h"
 #include "qkv/models/position_grid.h"
+#include "qkv/models/rows_at.h"
 #include "qkv/models/validate.h"
 #include "qkv/ops/general/prepend.h"
 #include "qkv/ops/general/scale.h"
@@ -57,18 +58,6 @@ Input without_dropped(const Tensor& patches, int64_t images, int64_t of_image, i
     }
   }
   return input;
-}
-
-// Row `place` of each image.
-Variable first_rows(const Variable& hidden, int64_t d_model, const Offsets& offsets, int64_t place = 0) {
-  require_matrix("first token", hidden);
-  if (hidden.value().cols() != d_model)
-    throw ShapeError(concat("first token: expected [tokens, ", d_model, "], found ", hidden.shape()));
-  std::vector<int32_t> rows;
-  for (int64_t i = 0; i < offsets.sequences(); ++i) {
-    rows.push_back(static_cast<int32_t>(offsets.begin(i) + place));
-  }
-  return embedding(hidden, Tensor::from(rows, {offsets.sequences()}), {}, {});
 }
 
 }  // namespace
@@ -177,15 +166,15 @@ Variable ImageEncoder::operator()(const Tensor& pixels, nn::ForwardContext& cont
 
 Variable ImageEncoder::pooled(const Variable& hidden, const Offsets& offsets) const {
   if (!pooler_) throw UsageError("expected a model with a pooler, found none");
-  return (*pooler_)(first_rows(hidden, config_.encoder.layer.d_model, offsets), config_.pooler_activation);
+  return (*pooler_)(rows_at(hidden, config_.encoder.layer.d_model, offsets), config_.pooler_activation);
 }
 
 Variable ImageEncoder::classifier_logits(const Variable& hidden, const Offsets& offsets) const {
   if (!classifier_) throw UsageError("expected a model with labels, found none");
-  Variable logits = (*classifier_)(first_rows(hidden, config_.encoder.layer.d_model, offsets));
+  Variable logits = (*classifier_)(rows_at(hidden, config_.encoder.layer.d_model, offsets));
   if (!distillation_classifier_) return logits;
   return scaled(residual(logits, (*distillation_classifier_)(
-                                     first_rows(hidden, config_.encoder.layer.d_model, offsets, 1))),
+                                     rows_at(hidden, config_.encoder.layer.d_model, offsets, 1))),
                 0.5f);
 }
 

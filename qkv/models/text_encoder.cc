@@ -1,6 +1,7 @@
 #include "qkv/models/text_encoder.h"
 
 #include "qkv/base/scope.h"
+#include "qkv/models/rows_at.h"
 #include "qkv/models/validate.h"
 #include "qkv/ops/activation.h"
 #include "qkv/ops/require.h"
@@ -11,22 +12,6 @@ namespace {
 const TextEncoderConfig& validated(const TextEncoderConfig& config) {
   config.validate();
   return config;
-}
-
-// The first row of each sequence.
-Variable first_rows(const Variable& hidden, int64_t d_model, const Offsets& offsets) {
-  require_matrix("first token", hidden);
-  if (hidden.value().cols() != d_model)
-    throw ShapeError(concat("first token: expected [tokens, ", d_model, "], found ", hidden.shape()));
-  std::vector<int32_t> rows;
-  for (int64_t s = 0; s < offsets.sequences(); ++s) {
-    if (offsets.length(s) == 0) {
-      throw UsageError(concat("text ", s, ": expected at least one token, found none"));
-    }
-    rows.push_back(static_cast<int32_t>(offsets.begin(s)));
-  }
-  // embedding() selects rows of a table.
-  return embedding(hidden, Tensor::from(rows, {offsets.sequences()}), {}, {});
 }
 
 }  // namespace
@@ -83,7 +68,7 @@ void TextEncoder::refuse(const char* head) const {
 
 Variable TextEncoder::pooled(const Variable& hidden, const Offsets& offsets) const {
   if (!pooler_) refuse("a pooler");
-  return (*pooler_)(first_rows(hidden, config_.encoder.layer.d_model, offsets), config_.pooler_activation);
+  return (*pooler_)(rows_at(hidden, config_.encoder.layer.d_model, offsets), config_.pooler_activation);
 }
 
 Variable TextEncoder::masked_language_logits(const Variable& hidden) const {
@@ -121,7 +106,7 @@ Variable TextEncoder::classifier_logits(const Variable& hidden, const Offsets& o
     return (*classifier_)(activate(hidden, Activation::identity, dropout), context);
   }
   if (!pooler_) refuse("a pooler");
-  return (*classifier_)((*pooler_)(first_rows(hidden, config_.encoder.layer.d_model, offsets),
+  return (*classifier_)((*pooler_)(rows_at(hidden, config_.encoder.layer.d_model, offsets),
                                    config_.pooler_activation, dropout, context),
                         context);
 }

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "qkv/search/engine.h"
+#include "qkv/search/engine/engine.h"
 
 namespace qkv::pipelines {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "qkv/pipelines/open_model.h"
-#include "qkv/search/engine.h"
+#include "qkv/search/engine/engine.h"
 #include "qkv/search/transformer.h"
 
 namespace qkv::pipelines {

@@ -5,7 +5,7 @@
 #include <unordered_map>
 
 #include "qkv/base/error.h"
-#include "qkv/search/engine.h"
+#include "qkv/search/engine/engine.h"
 
 namespace qkv::search {
 

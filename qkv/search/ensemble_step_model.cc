@@ -150,8 +150,12 @@ void EnsembleStepModel::reorder(std::span<const int32_t> parents, const Offsets&
   }
 }
 
-bool EnsembleStepModel::capture_cross_attention(bool on) {
-  return std::ranges::all_of(models_, [on](const auto& model) { return model->capture_cross_attention(on); });
+bool EnsembleStepModel::has_cross_attention() const {
+  return std::ranges::all_of(models_, [](const auto& model) { return model->has_cross_attention(); });
+}
+
+void EnsembleStepModel::capture_cross_attention(bool on) {
+  for (const auto& model : models_) model->capture_cross_attention(on);
 }
 
 }  // namespace qkv::search

@@ -23,7 +23,8 @@ class EnsembleStepModel : public StepModel {
   void admit(std::span<const std::unique_ptr<Source>> sources) override;
   Tensor step(const Tensor& ids) override;  // log-probabilities
   void reorder(std::span<const int32_t> parents, const Offsets& hypothesis_offsets) override;
-  bool capture_cross_attention(bool on) override;
+  bool has_cross_attention() const override;
+  void capture_cross_attention(bool on) override;
   // The mean over the models.
   std::span<const std::vector<float>> source_weights() const override { return source_weights_; }
 

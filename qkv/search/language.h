@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "qkv/models/language_model.h"
-#include "qkv/search/engine.h"
+#include "qkv/search/engine/engine.h"
 
 namespace qkv::search {
 

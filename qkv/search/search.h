@@ -153,7 +153,7 @@ struct Request {
 // request and its own logits alone. Ties are broken by parent, then by id. Throws UsageError for bad options
 // and for a prefix with an end token or an id outside the vocabulary, NumericError for a logit that is NaN or
 // +infinity, DataError if every first token is forbidden, and the errors of StepModel::check(). For requests
-// that arrive over time, use an Engine (qkv/search/engine.h).
+// that arrive over time, use an Engine (qkv/search/engine/engine.h).
 std::vector<NBest> search(StepModel& step_model, const SpecialIds& special,
                           std::span<const Request> requests);
 

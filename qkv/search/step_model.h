@@ -87,9 +87,9 @@ class StepModel {
   // whole vocabulary. Returns false if unsupported; step() then returns the whole vocabulary.
   virtual bool restrict_logits(Ids /*ids*/) { return false; }
 
-  // Whether later steps record their cross-attention weights. Returns false for a model without cross
-  // attention.
-  virtual bool capture_cross_attention(bool /*on*/) { return false; }
+  virtual bool has_cross_attention() const { return false; }
+  // Whether later steps record their cross-attention weights, if the model has any.
+  virtual void capture_cross_attention(bool /*on*/) {}
   // Of the last step, if captured: for each row, one weight per source token. They sum to 1.
   virtual std::span<const std::vector<float>> source_weights() const { return {}; }
 };

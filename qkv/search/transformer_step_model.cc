@@ -88,9 +88,8 @@ bool TransformerStepModel::restrict_logits(Ids ids) {
   return true;
 }
 
-bool TransformerStepModel::capture_cross_attention(bool on) {
+void TransformerStepModel::capture_cross_attention(bool on) {
   state_.watched_layer = on ? alignment_layer(model_->config()) : -1;
-  return true;
 }
 
 }  // namespace qkv::search

@@ -26,7 +26,8 @@ class TransformerStepModel : public StepModel {
   Tensor step(const Tensor& ids) override;
   void reorder(std::span<const int32_t> parents, const Offsets& hypothesis_offsets) override;
   bool restrict_logits(Ids ids) override;
-  bool capture_cross_attention(bool on) override;
+  bool has_cross_attention() const override { return true; }
+  void capture_cross_attention(bool on) override;
   std::span<const std::vector<float>> source_weights() const override { return state_.source_weights; }
 
  private:

@@ -5,7 +5,7 @@
 #include <climits>
 #include <limits>
 
-#include "qkv/search/engine.h"
+#include "qkv/search/engine/engine.h"
 #include "qkv/search/ensemble_step_model.h"
 #include "qkv/search/language.h"
 #include "qkv/search/language_step_model.h"

@@ -148,10 +148,8 @@ class RandomStepModel : public StepModel {
     sentences_ = std::move(left);
   }
 
-  bool capture_cross_attention(bool on) override {
-    watching_ = on;
-    return attends;
-  }
+  bool has_cross_attention() const override { return attends; }
+  void capture_cross_attention(bool on) override { watching_ = on; }
   std::span<const std::vector<float>> source_weights() const override { return source_weights_; }
 
   // Positions in the caches.

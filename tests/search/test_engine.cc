@@ -1,6 +1,6 @@
 // Requests that arrive over time: batching, streaming, alternatives, coverage.
 
-#include "qkv/search/engine.h"
+#include "qkv/search/engine/engine.h"
 
 #include <gtest/gtest.h>
 

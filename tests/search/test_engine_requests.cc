@@ -8,7 +8,7 @@
 
 #include "qkv/base/error.h"
 #include "qkv/base/philox.h"
-#include "qkv/search/engine.h"
+#include "qkv/search/engine/engine.h"
 #include "qkv/search/ensemble_step_model.h"
 #include "tests/search/random_step_model.h"
 

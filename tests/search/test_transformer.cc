@@ -339,9 +339,11 @@ TEST(TransformerStepModel, TellsWhatItAttendsTo) {
   const Sentences sources = {{4, 9, 2, 11, 0}, {8, 3, 0}};
   const std::vector<int32_t> target = {7, 7, 1, 0};
   TransformerStepModel step_model(model);
-  EXPECT_TRUE(step_model.capture_cross_attention(true));
+  EXPECT_TRUE(step_model.has_cross_attention());
+  step_model.capture_cross_attention(true);
   const auto both = make_step_model({model, other});
-  EXPECT_TRUE(both->capture_cross_attention(true));
+  EXPECT_TRUE(both->has_cross_attention());
+  both->capture_cross_attention(true);
   admit(step_model, sources);
   admit(*both, sources);
   const auto mean_of_heads = [&](const models::Transformer& of, const std::vector<int32_t>& source, size_t t,

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "qkv/search/engine.h"
+#include "qkv/search/engine/engine.h"
 #include "qkv/search/engine/sequence.h"
 
 namespace qkv::search {

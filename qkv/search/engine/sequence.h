@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "qkv/base/error.h"
-#include "qkv/search/engine.h"
+#include "qkv/search/engine/engine.h"
 #include "qkv/search/hypotheses.h"
 
 namespace qkv::search {

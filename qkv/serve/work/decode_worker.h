@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "qkv/search/engine.h"
+#include "qkv/search/engine/engine.h"
 #include "qkv/serve/work/call.h"
 #include "qkv/serve/work/counters.h"
 #include "qkv/serve/work/fair_queue.h"

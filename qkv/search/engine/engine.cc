@@ -1,4 +1,4 @@
-#include "qkv/search/engine.h"
+#include "qkv/search/engine/engine.h"
 
 #include <algorithm>
 #include <utility>
@@ -82,7 +82,7 @@ uint64_t Engine::submit(Request request) {
     throw UsageError(concat("shortlist: expected one for the model's vocabulary of ", model_->vocabulary(),
                             " tokens, found one for ", options.shortlist->target_vocabulary()));
   }
-  if (options.coverage_penalty != 0 && !model_->capture_cross_attention(true)) {
+  if (options.coverage_penalty != 0 && !model_->has_cross_attention()) {
     throw UsageError("coverage_penalty: expected a model with attention over a source, found none");
   }
   const int64_t bytes =
