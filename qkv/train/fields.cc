@@ -18,4 +18,10 @@ std::vector<Field> Settings::list() const {
   return result;
 }
 
+void Settings::validate() const {
+  for (const Setting& setting : all_) {
+    if (setting.check) setting.check();
+  }
+}
+
 }  // namespace qkv::train

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 #include <initializer_list>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -33,13 +34,41 @@ auto with_model_names(const Action& action) {
   }
 }
 
+// The numbers that a setting may have. NaN is in no range.
+struct Range {
+  double least = -std::numeric_limits<double>::infinity(), most = std::numeric_limits<double>::infinity();
+  bool without_least = false, without_most = false;  // the limits themselves are excluded
+  std::string expected;                              // for messages: "0 to below 1"
+
+  bool contains(double value) const {
+    return (without_least ? value > least : value >= least) && (without_most ? value < most : value <= most);
+  }
+};
+inline Range at_least(int64_t least) {
+  return {.least = static_cast<double>(least), .expected = concat(least, " or more")};
+}
+inline Range between(int64_t least, int64_t most) {
+  return {.least = static_cast<double>(least),
+          .most = static_cast<double>(most),
+          .expected = concat(least, " to ", most)};
+}
+// Shares and rates: 0 to below 1.
+inline Range below_one() { return {.least = 0, .most = 1, .without_most = true, .expected = "0 to below 1"}; }
+
+// Throws UsageError for a setting whose value does not hold what is expected.
+template <class Value>
+void require_setting(std::string_view name, const Value& value, bool holds, std::string_view expected) {
+  if (!holds) throw UsageError(concat(name, ": expected ", expected, ", found ", value));
+}
+
 // References to options, by name. It must not outlive them.
 class Settings {
  public:
   // An enum's names are found by words(Enum), declared in the enum's namespace.
   template <class Value>
   void add(std::string name, Value& value, bool decides_weights) {
-    Setting setting{.name = std::move(name), .text = {}, .set = {}, .decides_weights = decides_weights};
+    Setting setting{
+        .name = std::move(name), .text = {}, .set = {}, .check = {}, .decides_weights = decides_weights};
     if constexpr (std::is_enum_v<Value>) {
       setting.text = [&value] { return field_text(words(value), value); };
       setting.set = [&value](std::string_view field, std::string_view text) {
@@ -53,6 +82,13 @@ class Settings {
     }
     all_.push_back(std::move(setting));
   }
+  template <class Value>
+  void add(const std::string& name, Value& value, bool decides_weights, Range range) {
+    add(name, value, decides_weights);
+    all_.back().check = [name, &value, range = std::move(range)] {
+      require_setting(name, value, range.contains(static_cast<double>(value)), range.expected);
+    };
+  }
 
   // The fields of a model's shape or configuration, which has fields() and set_field() of its own, but these.
   template <class Model>
@@ -65,6 +101,7 @@ class Settings {
                           [&model, name = name](std::string_view, std::string_view text) {
                             with_model_names([&] { set_field(model, name, text); });
                           },
+                      .check = {},
                       .decides_weights = kDecidesWeights});
     }
   }
@@ -74,21 +111,27 @@ class Settings {
   bool set(std::string_view name, std::string_view text) const;
   // All settings as name and text.
   std::vector<Field> list() const;
+  // Throws UsageError naming the first setting that is out of its range, what was expected and what was
+  // found.
+  void validate() const;
 
  private:
   struct Setting {
     std::string name;
     std::function<std::string()> text;
     std::function<void(std::string_view field, std::string_view text)> set;
+    std::function<void()> check;  // of the range; empty: any value
     bool decides_weights;
   };
   std::vector<Setting> all_;
 };
 
-// For validate(): throws UsageError for a setting whose value does not hold what is expected.
-template <class Value>
-void require_setting(std::string_view name, const Value& value, bool holds, std::string_view expected) {
-  if (!holds) throw UsageError(concat(name, ": expected ", expected, ", found ", value));
+// Settings::validate() of a struct of options.
+template <class Options>
+void validate_settings(Options options) {
+  Settings all;
+  list_settings(all, options);
+  all.validate();
 }
 
 template <class Model>

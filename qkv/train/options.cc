@@ -49,22 +49,22 @@ static Words<OptimizerKind> words(OptimizerKind) {
 }
 
 static void list_settings(Settings& all, TrainOptions& o) {
-  all.add("train.accumulate", o.accumulate, kDecidesWeights);
+  all.add("train.accumulate", o.accumulate, kDecidesWeights, at_least(1));
   all.add("train.recompute", o.recompute, kBookkeeping);
   all.add("train.precision", o.precision, kDecidesWeights);
   all.add("train.seed", o.seed, kDecidesWeights);
   all.add("train.device", o.device, kDecidesWeights);
-  all.add("train.average_last", o.average_last, kDecidesWeights);
-  all.add("train.max_epochs", o.max_epochs, kBookkeeping);
-  all.add("train.max_steps", o.max_steps, kBookkeeping);
-  all.add("train.max_minutes", o.max_minutes, kBookkeeping);
-  all.add("train.validate_every", o.validate_every, kBookkeeping);
-  all.add("train.patience", o.patience, kBookkeeping);
+  all.add("train.average_last", o.average_last, kDecidesWeights, at_least(0));
+  all.add("train.max_epochs", o.max_epochs, kBookkeeping, at_least(0));
+  all.add("train.max_steps", o.max_steps, kBookkeeping, at_least(0));
+  all.add("train.max_minutes", o.max_minutes, kBookkeeping, at_least(0));
+  all.add("train.validate_every", o.validate_every, kBookkeeping, at_least(0));
+  all.add("train.patience", o.patience, kBookkeeping, at_least(0));
   all.add("train.best_by", o.best_by, kBookkeeping);
-  all.add("train.checkpoint_every", o.checkpoint_every, kBookkeeping);
-  all.add("train.checkpoint_minutes", o.checkpoint_minutes, kBookkeeping);
-  all.add("train.keep_checkpoints", o.keep_checkpoints, kBookkeeping);
-  all.add("train.log_every", o.log_every, kBookkeeping);
+  all.add("train.checkpoint_every", o.checkpoint_every, kBookkeeping, at_least(0));
+  all.add("train.checkpoint_minutes", o.checkpoint_minutes, kBookkeeping, at_least(0));
+  all.add("train.keep_checkpoints", o.keep_checkpoints, kBookkeeping, at_least(1));
+  all.add("train.log_every", o.log_every, kBookkeeping, at_least(1));
   all.add("schedule.kind", o.schedule.kind, kDecidesWeights);
   all.add("schedule.learning_rate", o.schedule.learning_rate, kDecidesWeights);
   all.add("schedule.minimum", o.schedule.minimum, kDecidesWeights);
@@ -73,8 +73,8 @@ static void list_settings(Settings& all, TrainOptions& o) {
   all.add("schedule.factor", o.schedule.factor, kDecidesWeights);
   all.add("schedule.total_steps", o.schedule.total_steps, kDecidesWeights);
   all.add("optimizer.kind", o.optimizer_kind, kDecidesWeights);
-  all.add("optimizer.clip_norm", o.optimizer.clip_norm, kDecidesWeights);
-  all.add("optimizer.average_decay", o.optimizer.average_decay, kDecidesWeights);
+  all.add("optimizer.clip_norm", o.optimizer.clip_norm, kDecidesWeights, at_least(0));
+  all.add("optimizer.average_decay", o.optimizer.average_decay, kDecidesWeights, below_one());
   all.add("optimizer.decay_vectors", o.decay_vectors, kDecidesWeights);
   all.add("lora.rank", o.lora.rank, kDecidesWeights);
   all.add("lora.alpha", o.lora.alpha, kDecidesWeights);
@@ -118,28 +118,15 @@ std::vector<Field> fields(TrainOptions options) {
 }
 
 void TrainOptions::validate() const {
-  require_setting("train.accumulate", accumulate, accumulate >= 1, "1 or more");
+  validate_settings(*this);
   require_setting("train.precision", weight_dtype_name(precision),
                   precision == DType::f32 || precision == DType::bf16, "f32 or bf16");
-  require_setting("optimizer.clip_norm", optimizer.clip_norm, optimizer.clip_norm >= 0, "0 or more");
-  require_setting("optimizer.average_decay", optimizer.average_decay,
-                  optimizer.average_decay >= 0 && optimizer.average_decay < 1, "0 to below 1");
   lora.validate();
   adam.validate();
   sgd.validate();
   rmsprop.validate();
   adagrad.validate();
   adafactor.validate();
-  require_setting("train.average_last", average_last, average_last >= 0, "0 or more");
-  require_setting("train.max_epochs", max_epochs, max_epochs >= 0, "0 or more");
-  require_setting("train.max_steps", max_steps, max_steps >= 0, "0 or more");
-  require_setting("train.max_minutes", max_minutes, max_minutes >= 0, "0 or more");
-  require_setting("train.validate_every", validate_every, validate_every >= 0, "0 or more");
-  require_setting("train.patience", patience, patience >= 0, "0 or more");
-  require_setting("train.checkpoint_every", checkpoint_every, checkpoint_every >= 0, "0 or more");
-  require_setting("train.checkpoint_minutes", checkpoint_minutes, checkpoint_minutes >= 0, "0 or more");
-  require_setting("train.keep_checkpoints", keep_checkpoints, keep_checkpoints >= 1, "1 or more");
-  require_setting("train.log_every", log_every, log_every >= 1, "1 or more");
   if (max_epochs == 0 && max_steps == 0 && max_minutes == 0) {
     throw UsageError("limits: expected train.max_epochs, train.max_steps or train.max_minutes, found none");
   }

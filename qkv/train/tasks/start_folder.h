@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "qkv/base/error.h"
-#include "qkv/models/hub/adapter.h"
 #include "qkv/models/hub/pretrained.h"
 #include "qkv/models/shape.h"
 #include "qkv/text/tokenizer.h"
@@ -81,20 +80,6 @@ void initialise_from(const std::filesystem::path& from, const models::LanguageMo
 void initialise_from(const std::filesystem::path& from, const models::TextEncoder& model, uint64_t seed);
 void initialise_from(const std::filesystem::path& from, const models::ImageEncoder& model, uint64_t seed);
 void initialise_from(const std::filesystem::path& from, const models::Transformer& model, uint64_t seed);
-
-// For Task::export_adapter(): writes the adapter of a task's model, with the parameters that are the task's
-// heads.
-template <class Model>
-void save_adapter_of(const Task& task, const std::filesystem::path& folder, const nn::LowRankAdapter& adapter,
-                     const Model& model, std::string_view family, const std::string& task_type) {
-  const auto visit_heads = [&](const nn::ParameterVisitor& visitor) {
-    model.visit([&](const std::string& name, const nn::Parameter& parameter) {
-      if (task.is_head(name)) visitor(name, parameter);
-    });
-  };
-  models::save_adapter(folder, adapter, visit_heads, model, family,
-                       {.folder = task.base_folder(), .task_type = task_type});
-}
 
 // For Job::complete(): throws UsageError naming a `given` setting that the folder decides, of the model,
 // except rates of dropout and stochastic depth, or one that begins with one of `others`: of the tokenizer, of

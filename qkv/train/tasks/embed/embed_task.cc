@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
+#include <limits>
 
 #include "qkv/base/error.h"
 #include "qkv/models/hub/family.h"
@@ -87,34 +87,31 @@ models::TextEncoderConfig encoder_config(const StartFolder& start, const EmbedTa
 }  // namespace
 
 void list_settings(Settings& all, EmbedTaskOptions& o) {
+  const Range finite_above_0{.least = 0,
+                             .most = std::numeric_limits<double>::max(),
+                             .without_least = true,
+                             .expected = "more than 0"};
+  const Range less_than_1{.most = 1, .without_most = true, .expected = "less than 1"};
   all.add("train.loss", o.loss, kDecidesWeights);
-  all.add("train.temperature", o.temperature, kDecidesWeights);
+  all.add("train.temperature", o.temperature, kDecidesWeights, finite_above_0);
   all.add("train.symmetric", o.symmetric, kDecidesWeights);
-  all.add("train.score_max", o.score_max, kDecidesWeights);
-  all.add("train.batch_pairs", o.batch_pairs, kDecidesWeights);
-  all.add("train.max_length", o.max_length, kDecidesWeights);
+  all.add("train.score_max", o.score_max, kDecidesWeights, at_least(0));
+  all.add("train.batch_pairs", o.batch_pairs, kDecidesWeights, at_least(1));
+  all.add("train.max_length", o.max_length, kDecidesWeights, at_least(1));
   all.add("model.pooling", o.pooling, kDecidesWeights);
   all.add("model.normalize", o.normalize, kDecidesWeights);
-  all.add("model.dropout", o.dropout, kDecidesWeights);
-  all.add("model.drop_path", o.drop_path, kDecidesWeights);
+  all.add("model.dropout", o.dropout, kDecidesWeights, less_than_1);
+  all.add("model.drop_path", o.drop_path, kDecidesWeights, below_one());
 }
 
-void EmbedTaskOptions::validate() const {
-  require_setting("train.temperature", temperature, temperature > 0 && std::isfinite(temperature),
-                  "more than 0");
-  require_setting("train.score_max", score_max, score_max >= 0, "0 or more");
-  require_setting("train.batch_pairs", batch_pairs, batch_pairs >= 1, "1 or more");
-  require_setting("train.max_length", max_length, max_length >= 1, "1 or more");
-  require_setting("model.dropout", dropout, dropout < 1, "less than 1");
-  require_setting("model.drop_path", drop_path, drop_path >= 0 && drop_path < 1, "0 to below 1");
-}
+void EmbedTaskOptions::validate() const { validate_settings(*this); }
 
 EmbedTask::EmbedTask(Inputs inputs)
-    : inputs_(std::move(inputs)),
+    : ModelTask(encoder_config(inputs.start, inputs.options), std::move(inputs.fields)),
+      inputs_(std::move(inputs)),
       loss_(resolved(inputs_.options.loss, inputs_.train)),
       valid_loss_(validation_loss(loss_, inputs_.valid)),
-      score_max_(score_max_of(inputs_.options, inputs_.train)),
-      model_(encoder_config(inputs_.start, inputs_.options)) {
+      score_max_(score_max_of(inputs_.options, inputs_.train)) {
   inputs_.options.validate();
 }
 
@@ -127,10 +124,8 @@ TaskInfo EmbedTask::info() const {
           .sizes = {{"vocabulary", model_.config().vocabulary}}};
 }
 
-std::vector<Field> EmbedTask::fields() const {
-  std::vector<Field> all = inputs_.fields;
-  all.push_back({"data.fingerprint", std::to_string(inputs_.train.fingerprint())});
-  return all;
+std::vector<Field> EmbedTask::data_fields() const {
+  return {{"data.fingerprint", std::to_string(inputs_.train.fingerprint())}};
 }
 
 std::unique_ptr<BatchStream> EmbedTask::batches(uint64_t seed, data::CursorState from) const {

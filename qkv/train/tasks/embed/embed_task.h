@@ -8,7 +8,7 @@
 #include "qkv/pipelines/results.h"
 #include "qkv/train/task.h"
 #include "qkv/train/tasks/embed/embed_pairs.h"
-#include "qkv/train/tasks/start_folder.h"
+#include "qkv/train/tasks/model_task.h"
 
 namespace qkv::train {
 
@@ -38,7 +38,7 @@ struct EmbedTaskOptions {
 void list_settings(Settings& all, EmbedTaskOptions& options);
 
 // Owns model and data.
-class EmbedTask : public Task {
+class EmbedTask : public ModelTask<models::TextEncoder> {
  public:
   struct Inputs {
     StartFolder start;
@@ -51,9 +51,6 @@ class EmbedTask : public Task {
   explicit EmbedTask(Inputs inputs);
 
   TaskInfo info() const override;
-  std::vector<Field> fields() const override;
-  void visit(const nn::ParameterVisitor& visitor) const override { model_.visit(visitor); }
-  void initialise(uint64_t seed) override { initialise_from(inputs_.start.from(), model_, seed); }
   std::unique_ptr<BatchStream> batches(uint64_t seed, data::CursorState from) const override;
   BatchLoss loss(const Batch& batch, const BatchSize& step, nn::ForwardContext& context) const override;
   // "spearman" and "pearson" of cosines and scores; for pairs without scores "accuracy": the share of first
@@ -62,14 +59,11 @@ class EmbedTask : public Task {
   std::optional<Evaluation> evaluate(const EvaluationRequest& request) const override;
   void begin(const std::filesystem::path& folder) const override;
   void export_model(const std::filesystem::path& folder) const override;
-  std::filesystem::path base_folder() const override { return inputs_.start.from(); }
-  void export_adapter(const std::filesystem::path& folder, const nn::LowRankAdapter& adapter) const override {
-    save_adapter_of(*this, folder, adapter, model_, inputs_.start.family(), "FEATURE_EXTRACTION");
-  }
-
-  const models::TextEncoder& model() const { return model_; }
 
  private:
+  const StartFolder* start_folder() const override { return &inputs_.start; }
+  std::vector<Field> data_fields() const override;
+  std::string adapter_type() const override { return "FEATURE_EXTRACTION"; }
   // The loss of n pairs of vectors, as a mean over the pairs times n.
   Variable pair_loss(EmbedLoss kind, const Variable& first, const Variable& second,
                      const EmbedBatch& batch) const;
@@ -77,7 +71,6 @@ class EmbedTask : public Task {
   Inputs inputs_;
   EmbedLoss loss_, valid_loss_;  // not automatic
   float score_max_;              // of cosine_mse
-  models::TextEncoder model_;
 };
 
 // The vectors of sequences from hidden states [tokens, d_model]: [sequences, d_model]. `pooling`: mean, cls

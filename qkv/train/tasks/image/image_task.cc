@@ -109,20 +109,10 @@ Tensor labels_of(const std::vector<int32_t>& labels) { return Tensor::from(label
 
 }  // namespace
 
-void ImageOptions::validate(int64_t height, int64_t width) const {
-  require_setting("train.batch_images", batch_images, batch_images >= 1, "1 or more");
-  require_setting("train.label_smoothing", label_smoothing, label_smoothing >= 0 && label_smoothing < 1,
-                  "0 to below 1");
-  require_setting("train.patch_dropout", patch_dropout, patch_dropout >= 0 && patch_dropout < 1,
-                  "0 to below 1");
-  require_setting("augment.mixup", mixup, mixup >= 0 && mixup <= 100, "0 to 100");
-  augment.validate(height, width);
-}
-
 void list_settings(Settings& all, ImageOptions& o) {
-  all.add("train.batch_images", o.batch_images, kDecidesWeights);
-  all.add("train.label_smoothing", o.label_smoothing, kDecidesWeights);
-  all.add("train.patch_dropout", o.patch_dropout, kDecidesWeights);
+  all.add("train.batch_images", o.batch_images, kDecidesWeights, at_least(1));
+  all.add("train.label_smoothing", o.label_smoothing, kDecidesWeights, below_one());
+  all.add("train.patch_dropout", o.patch_dropout, kDecidesWeights, below_one());
   all.add("augment.crop_padding", o.augment.crop_padding, kDecidesWeights);
   all.add("augment.crop_fill", o.augment.crop_fill, kDecidesWeights);
   all.add("augment.flip", o.augment.flip, kDecidesWeights);
@@ -130,13 +120,18 @@ void list_settings(Settings& all, ImageOptions& o) {
   all.add("augment.erase_least", o.augment.erase_least, kDecidesWeights);
   all.add("augment.erase_most", o.augment.erase_most, kDecidesWeights);
   all.add("augment.erase_aspect", o.augment.erase_aspect, kDecidesWeights);
-  all.add("augment.mixup", o.mixup, kDecidesWeights);
+  all.add("augment.mixup", o.mixup, kDecidesWeights, between(0, 100));
+}
+
+void ImageOptions::validate(int64_t height, int64_t width) const {
+  validate_settings(*this);
+  augment.validate(height, width);
 }
 
 ImageTask::ImageTask(Inputs inputs)
-    : inputs_(std::move(inputs)),
-      processor_(inputs_.preprocessing),
-      model_(with_patch_dropout(inputs_.config, inputs_.options.patch_dropout)) {
+    : ModelTask(with_patch_dropout(inputs.config, inputs.options.patch_dropout), std::move(inputs.fields)),
+      inputs_(std::move(inputs)),
+      processor_(inputs_.preprocessing) {
   // Read here, as the folder may vanish during the run.
   processor_json_ = inputs_.start ? read_file(inputs_.start->files_at() / kProcessorFile)
                                   : models::image_processor_json(inputs_.preprocessing);
@@ -150,10 +145,7 @@ ImageTask::ImageTask(Inputs inputs)
   }
 }
 
-void ImageTask::initialise(uint64_t seed) {
-  if (inputs_.start) return initialise_from(inputs_.start->from(), model_, seed);
-  initialise_vit(model_, seed);
-}
+void ImageTask::initialise_randomly(uint64_t seed) { initialise_vit(model_, seed); }
 
 void ImageTask::begin(const std::filesystem::path& folder) const {
   if (inputs_.start) inputs_.start->begin(folder);
@@ -168,10 +160,8 @@ TaskInfo ImageTask::info() const {
           .sizes = {{"classes", std::ssize(inputs_.config.labels)}, {"tokens", inputs_.config.tokens()}}};
 }
 
-std::vector<Field> ImageTask::fields() const {
-  std::vector<Field> all = inputs_.fields;
-  all.push_back({"data.fingerprint", std::to_string(data::fingerprint(inputs_.train))});
-  return all;
+std::vector<Field> ImageTask::data_fields() const {
+  return {{"data.fingerprint", std::to_string(data::fingerprint(inputs_.train))}};
 }
 
 std::vector<optim::ParameterGroup> ImageTask::parameter_groups() const {
@@ -230,15 +220,6 @@ void ImageTask::export_model(const std::filesystem::path& folder) const {
   write_file_atomically(folder / kProcessorFile, processor_json_);
   models::save_image_encoder(folder, model_, inputs_.start ? inputs_.start->family() : "vit");
   pipelines::write_proof(folder);
-}
-
-std::filesystem::path ImageTask::base_folder() const {
-  return inputs_.start ? inputs_.start->from() : std::filesystem::path();
-}
-
-void ImageTask::export_adapter(const std::filesystem::path& folder, const nn::LowRankAdapter& adapter) const {
-  // PEFT has no task type of images.
-  save_adapter_of(*this, folder, adapter, model_, inputs_.start->family(), "");
 }
 
 models::ImageProcessorConfig preprocessing_of(const data::ImageSet& train) {

@@ -8,7 +8,7 @@
 #include "qkv/models/image_encoder.h"
 #include "qkv/models/image_processor.h"
 #include "qkv/train/task.h"
-#include "qkv/train/tasks/start_folder.h"
+#include "qkv/train/tasks/model_task.h"
 
 namespace qkv::train {
 
@@ -38,7 +38,7 @@ struct ImageBatch : Batch {
 };
 
 // Owns model and images.
-class ImageTask : public Task {
+class ImageTask : public ModelTask<models::ImageEncoder> {
  public:
   struct Inputs {
     models::ImageEncoderConfig config;  // its labels are the training set's classes
@@ -53,9 +53,6 @@ class ImageTask : public Task {
   explicit ImageTask(Inputs inputs);
 
   TaskInfo info() const override;
-  std::vector<Field> fields() const override;
-  void visit(const nn::ParameterVisitor& visitor) const override { model_.visit(visitor); }
-  void initialise(uint64_t seed) override;
   void begin(const std::filesystem::path& folder) const override;
   // The class token and the positions have no weight decay.
   std::vector<optim::ParameterGroup> parameter_groups() const override;
@@ -65,17 +62,16 @@ class ImageTask : public Task {
   std::vector<Metric> metrics() const override;
   std::optional<Evaluation> evaluate(const EvaluationRequest& request) const override;
   void export_model(const std::filesystem::path& folder) const override;
-  std::filesystem::path base_folder() const override;
   bool is_head(const std::string& parameter) const override { return parameter.starts_with("classifier."); }
-  void export_adapter(const std::filesystem::path& folder, const nn::LowRankAdapter& adapter) const override;
-
-  const models::ImageEncoder& model() const { return model_; }
 
  private:
+  const StartFolder* start_folder() const override { return inputs_.start ? &*inputs_.start : nullptr; }
+  void initialise_randomly(uint64_t seed) override;
+  std::vector<Field> data_fields() const override;
+
   Inputs inputs_;
   models::ImageProcessor processor_;
   std::string processor_json_;  // of the exported folder
-  models::ImageEncoder model_;
 };
 
 // The preprocessing that scales a training set's channels to mean 0 and standard deviation 1. (A channel

@@ -42,29 +42,25 @@ bool is_embedding(std::string_view name) {
 }  // namespace
 
 void list_settings(Settings& all, LabelOptions& o) {
-  all.add("train.batch_tokens", o.batch_tokens, kDecidesWeights);
-  all.add("train.max_length", o.max_length, kDecidesWeights);
-  all.add("train.label_smoothing", o.label_smoothing, kDecidesWeights);
-  all.add("train.layer_decay", o.layer_decay, kDecidesWeights);
+  all.add("train.batch_tokens", o.batch_tokens, kDecidesWeights, at_least(0));
+  all.add("train.max_length", o.max_length, kDecidesWeights, at_least(0));
+  all.add("train.label_smoothing", o.label_smoothing, kDecidesWeights, below_one());
+  all.add("train.layer_decay", o.layer_decay, kDecidesWeights,
+          Range{.least = 0, .most = 1, .without_least = true, .expected = "more than 0, at most 1"});
   all.add("train.frozen_layers", o.frozen_layers, kDecidesWeights);
 }
 
 void LabelOptions::validate(int64_t layers) const {
-  require_setting("train.batch_tokens", batch_tokens, batch_tokens >= 0, "0 or more");
-  require_setting("train.max_length", max_length, max_length >= 0, "0 or more");
-  require_setting("train.label_smoothing", label_smoothing, label_smoothing >= 0 && label_smoothing < 1,
-                  "0 to below 1");
-  require_setting("train.layer_decay", layer_decay, layer_decay > 0 && layer_decay <= 1,
-                  "more than 0, at most 1");
+  validate_settings(*this);
   require_setting("train.frozen_layers", frozen_layers, frozen_layers >= 0 && frozen_layers <= layers,
                   concat("0 to the model's ", layers, " layers"));
 }
 
 LabelTask::LabelTask(Inputs inputs)
-    : inputs_(std::move(inputs)),
+    : ModelTask(inputs.encoder.config, std::move(inputs.fields)),
+      inputs_(std::move(inputs)),
       batch_tokens_(inputs_.options.batch_tokens > 0 ? inputs_.options.batch_tokens
-                                                     : usual_batch(inputs_.train)),
-      model_(inputs_.encoder.config) {
+                                                     : usual_batch(inputs_.train)) {
   inputs_.options.validate(model_.config().encoder.layers);
   model_.visit([this](const std::string& name, const nn::Parameter& parameter) {
     if (is_frozen(name)) parameter.variable.set_requires_grad(false);
@@ -82,23 +78,16 @@ TaskInfo LabelTask::info() const {
       .sizes = {{"vocabulary", model_.config().vocabulary}, {"labels", std::ssize(model_.config().labels)}}};
 }
 
-std::vector<Field> LabelTask::fields() const {
-  std::vector<Field> all = inputs_.fields;
+std::vector<Field> LabelTask::data_fields() const {
   std::string labels;
   for (const std::string& label : model_.config().labels) labels += (labels.empty() ? "" : ", ") + label;
-  all.push_back({"data.labels", labels});
-  all.push_back({"data.fingerprint", std::to_string(inputs_.train.fingerprint())});
-  return all;
+  return {{"data.labels", labels}, {"data.fingerprint", std::to_string(inputs_.train.fingerprint())}};
 }
 
-void LabelTask::initialise(uint64_t seed) {
-  if (inputs_.encoder.start) {
-    initialise_from(inputs_.encoder.start->from(), model_, seed);
-  } else {
-    nn::initialise(model_, seed);
-    // Tags of words are learned in fewer steps so, classes of texts are not (docs/results.md).
-    if (model_.config().labelled == models::ClassificationTarget::tokens) nn::scale_residual_branches(model_);
-  }
+void LabelTask::initialise_randomly(uint64_t seed) {
+  nn::initialise(model_, seed);
+  // Tags of words are learned in fewer steps so, classes of texts are not (docs/results.md).
+  if (model_.config().labelled == ClassificationTarget::tokens) nn::scale_residual_branches(model_);
 }
 
 int64_t LabelTask::depth(const std::string& name) const {
@@ -164,17 +153,12 @@ void LabelTask::export_model(const std::filesystem::path& folder) const {
   pipelines::write_proof(folder);
 }
 
-std::filesystem::path LabelTask::base_folder() const {
-  return inputs_.encoder.start ? inputs_.encoder.start->from() : std::filesystem::path();
-}
-
 bool LabelTask::is_head(const std::string& parameter) const {
   return parameter.starts_with("classifier.") || parameter.starts_with("pooler.");
 }
 
-void LabelTask::export_adapter(const std::filesystem::path& folder, const nn::LowRankAdapter& adapter) const {
-  const bool texts = model_.config().labelled == ClassificationTarget::texts;
-  save_adapter_of(*this, folder, adapter, model_, inputs_.encoder.family, texts ? "SEQ_CLS" : "TOKEN_CLS");
+std::string LabelTask::adapter_type() const {
+  return model_.config().labelled == ClassificationTarget::texts ? "SEQ_CLS" : "TOKEN_CLS";
 }
 
 }  // namespace qkv::train

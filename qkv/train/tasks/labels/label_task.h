@@ -10,6 +10,7 @@
 #include "qkv/train/task.h"
 #include "qkv/train/tasks/labels/encoder_start.h"
 #include "qkv/train/tasks/labels/label_scores.h"
+#include "qkv/train/tasks/model_task.h"
 
 namespace qkv::train {
 
@@ -32,7 +33,7 @@ struct LabelOptions {
 void list_settings(Settings& all, LabelOptions& options);
 
 // Owns model, tokenizer and data.
-class LabelTask : public Task {
+class LabelTask : public ModelTask<models::TextEncoder> {
  public:
   struct Inputs {
     EncoderStart encoder;  // config: with the labels
@@ -45,9 +46,6 @@ class LabelTask : public Task {
   explicit LabelTask(Inputs inputs);
 
   TaskInfo info() const override;
-  std::vector<Field> fields() const override;
-  void visit(const nn::ParameterVisitor& visitor) const override { model_.visit(visitor); }
-  void initialise(uint64_t seed) override;
   std::vector<optim::ParameterGroup> parameter_groups() const override;
   std::unique_ptr<BatchStream> batches(uint64_t seed, data::CursorState from) const override;
   BatchLoss loss(const Batch& batch, const BatchSize& step, nn::ForwardContext& context) const override;
@@ -58,21 +56,23 @@ class LabelTask : public Task {
   }
   void export_model(const std::filesystem::path& folder) const override;
 
-  // For LoRA: pooler and classifier are trained in full.
-  std::filesystem::path base_folder() const override;
+  // Pooler and classifier.
   bool is_head(const std::string& parameter) const override;
-  void export_adapter(const std::filesystem::path& folder, const nn::LowRankAdapter& adapter) const override;
-
-  const models::TextEncoder& model() const { return model_; }
 
  private:
+  const StartFolder* start_folder() const override {
+    return inputs_.encoder.start ? &*inputs_.encoder.start : nullptr;
+  }
+  void initialise_randomly(uint64_t seed) override;
+  std::vector<Field> data_fields() const override;
+  std::string adapter_type() const override;
+
   // Distance from the head, in layers: 0 for the head's own parameters.
   int64_t depth(const std::string& name) const;
   bool is_frozen(const std::string& name) const;
 
   Inputs inputs_;
   int64_t batch_tokens_;
-  models::TextEncoder model_;
 };
 
 }  // namespace qkv::train

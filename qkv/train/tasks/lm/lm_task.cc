@@ -12,21 +12,16 @@
 #include "qkv/train/fields.h"
 
 namespace qkv::train {
-namespace {}  // namespace
 
 void list_settings(Settings& all, LmOptions& options) {
-  all.add("train.batch_tokens", options.batch_tokens, kDecidesWeights);
-  all.add("train.samples", options.samples, kBookkeeping);
+  all.add("train.batch_tokens", options.batch_tokens, kDecidesWeights, at_least(1));
+  all.add("train.samples", options.samples, kBookkeeping, between(0, 100));
 }
 
-void LmOptions::validate() const {
-  if (batch_tokens < 1)
-    throw UsageError(concat("train.batch_tokens: expected 1 or more, found ", batch_tokens));
-  if (samples < 0 || samples > 100)
-    throw UsageError(concat("train.samples: expected 0 to 100, found ", samples));
-}
+void LmOptions::validate() const { validate_settings(*this); }
 
-LmTask::LmTask(Inputs inputs) : inputs_(std::move(inputs)), model_(inputs_.config) {
+LmTask::LmTask(Inputs inputs)
+    : ModelTask(inputs.config, std::move(inputs.fields)), inputs_(std::move(inputs)) {
   inputs_.options.validate();
 }
 
@@ -43,11 +38,9 @@ TaskInfo LmTask::info() const {
           .sizes = {{"vocabulary", inputs_.config.vocabulary}}};
 }
 
-std::vector<Field> LmTask::fields() const {
-  std::vector<Field> all = inputs_.fields;
-  all.push_back(
-      {"data.fingerprint", std::to_string(data::fingerprint(inputs_.train, inputs_.tokenizer.tokenizer))});
-  return all;
+std::vector<Field> LmTask::data_fields() const {
+  return {
+      {"data.fingerprint", std::to_string(data::fingerprint(inputs_.train, inputs_.tokenizer.tokenizer))}};
 }
 
 std::unique_ptr<BatchStream> LmTask::batches(uint64_t seed, data::CursorState from) const {
@@ -109,14 +102,6 @@ std::vector<int32_t> LmTask::sample_prompt() const {
   return usable ? ids : std::vector<int32_t>{inputs_.train.ids.front()};
 }
 
-void LmTask::initialise(uint64_t seed) {
-  if (inputs_.start) {
-    initialise_from(inputs_.start->from(), model_, seed);
-  } else {
-    nn::initialise(model_, seed);
-  }
-}
-
 void LmTask::begin(const std::filesystem::path& folder) const {
   if (inputs_.start) inputs_.start->begin(folder);
   save_lm_tokenizer(inputs_.tokenizer, folder, inputs_.config.max_positions, inputs_.bounds);
@@ -130,14 +115,6 @@ void LmTask::export_model(const std::filesystem::path& folder) const {
   write_file_atomically(folder / "generation_config.json", generation.dump(2) + "\n");
   models::save_language_model(folder, model_, inputs_.family);
   pipelines::write_proof(folder);
-}
-
-std::filesystem::path LmTask::base_folder() const {
-  return inputs_.start ? inputs_.start->from() : std::filesystem::path();
-}
-
-void LmTask::export_adapter(const std::filesystem::path& folder, const nn::LowRankAdapter& adapter) const {
-  save_adapter_of(*this, folder, adapter, model_, inputs_.family, "CAUSAL_LM");
 }
 
 }  // namespace qkv::train

@@ -8,7 +8,7 @@
 #include "qkv/train/task.h"
 #include "qkv/train/tasks/lm/lm_evaluation.h"
 #include "qkv/train/tasks/lm/lm_tokenizer.h"
-#include "qkv/train/tasks/start_folder.h"
+#include "qkv/train/tasks/model_task.h"
 
 namespace qkv::train {
 
@@ -27,7 +27,7 @@ struct LmBatch : Batch {
 };
 
 // Owns model, tokenizer and data. Metrics: "perplexity", which selects the best weights, and "bits_per_byte".
-class LmTask : public Task {
+class LmTask : public ModelTask<models::LanguageModel> {
  public:
   struct Inputs {
     models::LanguageModelConfig config;  // with the tokenizer's vocabulary and special tokens
@@ -44,25 +44,20 @@ class LmTask : public Task {
   explicit LmTask(Inputs inputs);
 
   TaskInfo info() const override;
-  std::vector<Field> fields() const override;
-  void visit(const nn::ParameterVisitor& visitor) const override { model_.visit(visitor); }
-  void initialise(uint64_t seed) override;
   std::unique_ptr<BatchStream> batches(uint64_t seed, data::CursorState from) const override;
   BatchLoss loss(const Batch& batch, const BatchSize& step, nn::ForwardContext& context) const override;
   std::vector<Metric> metrics() const override;
   std::optional<Evaluation> evaluate(const EvaluationRequest& request) const override;
   void begin(const std::filesystem::path& folder) const override;
   void export_model(const std::filesystem::path& folder) const override;
-  std::filesystem::path base_folder() const override;
-  void export_adapter(const std::filesystem::path& folder, const nn::LowRankAdapter& adapter) const override;
-
-  const models::LanguageModel& model() const { return model_; }
 
  private:
+  const StartFolder* start_folder() const override { return inputs_.start ? &*inputs_.start : nullptr; }
+  std::vector<Field> data_fields() const override;
+  std::string adapter_type() const override { return "CAUSAL_LM"; }
   std::vector<int32_t> sample_prompt() const;
 
   Inputs inputs_;
-  models::LanguageModel model_;
 };
 
 }  // namespace qkv::train

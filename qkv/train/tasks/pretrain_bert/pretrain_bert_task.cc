@@ -20,7 +20,7 @@ Tensor list(const std::vector<int32_t>& values) { return Tensor::from(values, {s
 }  // namespace
 
 void list_settings(Settings& all, PretrainBertOptions& o) {
-  all.add("train.batch_tokens", o.batch_tokens, kDecidesWeights);
+  all.add("train.batch_tokens", o.batch_tokens, kDecidesWeights, at_least(1));
   all.add("train.max_length", o.segments.max_length, kDecidesWeights);
   all.add("train.length_warmup", o.length_warmup, kDecidesWeights);
   all.add("train.nsp_from", o.segments.pairs_from, kDecidesWeights);
@@ -41,8 +41,7 @@ data::SegmentOptions PretrainBertOptions::segment_options() const {
 }
 
 void PretrainBertOptions::validate() const {
-  if (batch_tokens < 1)
-    throw UsageError(concat("train.batch_tokens: expected 1 or more, found ", batch_tokens));
+  validate_settings(*this);
   segment_options().validate();
   length_warmup.validate(data::SegmentOptions{.pairs = false}.least_length(), segments.max_length);
   if (length_warmup.stages.empty() && segments.pairs_from != 0)
@@ -56,7 +55,8 @@ void PretrainBertOptions::validate() const {
   masking.validate();
 }
 
-PretrainBertTask::PretrainBertTask(Inputs inputs) : inputs_(std::move(inputs)), model_(inputs_.config) {
+PretrainBertTask::PretrainBertTask(Inputs inputs)
+    : ModelTask(inputs.config, std::move(inputs.fields)), inputs_(std::move(inputs)) {
   inputs_.options.validate();
 }
 
@@ -73,11 +73,9 @@ TaskInfo PretrainBertTask::info() const {
           .sizes = {{"vocabulary", inputs_.config.vocabulary}}};
 }
 
-std::vector<Field> PretrainBertTask::fields() const {
-  std::vector<Field> all = inputs_.fields;
-  all.push_back({"vocabulary.fingerprint", field_text(inputs_.tokenizer.fingerprint())});
-  all.push_back({"data.fingerprint", field_text(inputs_.train.fingerprint())});
-  return all;
+std::vector<Field> PretrainBertTask::data_fields() const {
+  return {{"vocabulary.fingerprint", field_text(inputs_.tokenizer.fingerprint())},
+          {"data.fingerprint", field_text(inputs_.train.fingerprint())}};
 }
 
 std::unique_ptr<BatchStream> PretrainBertTask::batches(uint64_t seed, data::CursorState from) const {
@@ -153,13 +151,7 @@ std::optional<Evaluation> PretrainBertTask::evaluate(const EvaluationRequest& re
   return result;
 }
 
-void PretrainBertTask::initialise(uint64_t seed) {
-  if (inputs_.start) {
-    initialise_from(inputs_.start->from(), model_, seed);
-  } else {
-    initialise_bert(model_, inputs_.train, seed);
-  }
-}
+void PretrainBertTask::initialise_randomly(uint64_t seed) { initialise_bert(model_, inputs_.train, seed); }
 
 void PretrainBertTask::begin(const std::filesystem::path& folder) const {
   if (inputs_.start) inputs_.start->begin(folder);
@@ -171,19 +163,9 @@ void PretrainBertTask::export_model(const std::filesystem::path& folder) const {
   pipelines::write_proof(folder);
 }
 
-std::filesystem::path PretrainBertTask::base_folder() const {
-  return inputs_.start ? inputs_.start->from() : std::filesystem::path();
-}
-
 bool PretrainBertTask::is_head(const std::string& parameter) const {
   return parameter.starts_with("masked_language.") || parameter.starts_with("next_sentence.") ||
          parameter.starts_with("pooler.");
-}
-
-void PretrainBertTask::export_adapter(const std::filesystem::path& folder,
-                                      const nn::LowRankAdapter& adapter) const {
-  // PEFT has no task type of masked language models.
-  save_adapter_of(*this, folder, adapter, model_, "bert", "");
 }
 
 models::TextEncoderConfig with_pretraining_heads(models::TextEncoderConfig config, bool next_sentence) {

@@ -9,9 +9,9 @@
 #include "qkv/data/segments.h"
 #include "qkv/models/text_encoder.h"
 #include "qkv/train/task.h"
+#include "qkv/train/tasks/model_task.h"
 #include "qkv/train/tasks/pretrain_bert/bert_evaluation.h"
 #include "qkv/train/tasks/pretrain_bert/bert_tokenizer.h"
-#include "qkv/train/tasks/start_folder.h"
 
 namespace qkv::train {
 
@@ -38,7 +38,7 @@ struct PretrainBertBatch : Batch {
 // Owns model, tokenizer and data. The loss is the mean over the masked tokens of -log p[token], plus the mean
 // over the pairs of -log p[follows or not]; in a step at the end of a warm-up, inputs that are no pairs count
 // as pairs with a loss of 0. BatchSize: items are inputs, labels masked tokens.
-class PretrainBertTask : public Task {
+class PretrainBertTask : public ModelTask<models::TextEncoder> {
  public:
   struct Inputs {
     models::TextEncoderConfig config;  // with the heads: see with_pretraining_heads()
@@ -53,24 +53,20 @@ class PretrainBertTask : public Task {
   explicit PretrainBertTask(Inputs inputs);
 
   TaskInfo info() const override;
-  std::vector<Field> fields() const override;
-  void visit(const nn::ParameterVisitor& visitor) const override { model_.visit(visitor); }
-  void initialise(uint64_t seed) override;
   std::unique_ptr<BatchStream> batches(uint64_t seed, data::CursorState from) const override;
   BatchLoss loss(const Batch& batch, const BatchSize& step, nn::ForwardContext& context) const override;
   std::vector<Metric> metrics() const override;
   std::optional<Evaluation> evaluate(const EvaluationRequest& request) const override;
   void begin(const std::filesystem::path& folder) const override;
   void export_model(const std::filesystem::path& folder) const override;
-  std::filesystem::path base_folder() const override;
   bool is_head(const std::string& parameter) const override;
-  void export_adapter(const std::filesystem::path& folder, const nn::LowRankAdapter& adapter) const override;
-
-  const models::TextEncoder& model() const { return model_; }
 
  private:
+  const StartFolder* start_folder() const override { return inputs_.start ? &*inputs_.start : nullptr; }
+  void initialise_randomly(uint64_t seed) override;
+  std::vector<Field> data_fields() const override;
+
   Inputs inputs_;
-  models::TextEncoder model_;
 };
 
 // The configuration with the heads to train: BertForPreTraining, or BertForMaskedLM without next-sentence

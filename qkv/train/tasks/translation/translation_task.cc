@@ -20,43 +20,30 @@ constexpr const char* kGenerationFile = "generation_config.json";
 }  // namespace
 
 void list_settings(Settings& all, TranslationOptions& o) {
-  all.add("train.batch_tokens", o.batch_tokens, kDecidesWeights);
-  all.add("train.max_length", o.max_length, kDecidesWeights);
-  all.add("train.sort_window", o.sort_window, kDecidesWeights);
-  all.add("train.label_smoothing", o.label_smoothing, kDecidesWeights);
-  all.add("train.bleu_every", o.bleu_every, kBookkeeping);
-  all.add("train.bleu_sentences", o.bleu_sentences, kBookkeeping);
-  all.add("train.bleu_beam", o.bleu_beam, kBookkeeping);
+  all.add("train.batch_tokens", o.batch_tokens, kDecidesWeights, at_least(1));
+  all.add("train.max_length", o.max_length, kDecidesWeights, at_least(1));
+  all.add("train.sort_window", o.sort_window, kDecidesWeights, at_least(1));
+  all.add("train.label_smoothing", o.label_smoothing, kDecidesWeights, below_one());
+  all.add("train.bleu_every", o.bleu_every, kBookkeeping, at_least(0));
+  all.add("train.bleu_sentences", o.bleu_sentences, kBookkeeping, at_least(0));
+  all.add("train.bleu_beam", o.bleu_beam, kBookkeeping, between(1, 64));
 }
 
-void TranslationOptions::validate() const {
-  require_setting("train.batch_tokens", batch_tokens, batch_tokens >= 1, "1 or more");
-  require_setting("train.max_length", max_length, max_length >= 1, "1 or more");
-  require_setting("train.sort_window", sort_window, sort_window >= 1, "1 or more");
-  require_setting("train.label_smoothing", label_smoothing, label_smoothing >= 0 && label_smoothing < 1,
-                  "0 to below 1");
-  require_setting("train.bleu_every", bleu_every, bleu_every >= 0, "0 or more");
-  require_setting("train.bleu_sentences", bleu_sentences, bleu_sentences >= 0, "0 or more");
-  require_setting("train.bleu_beam", bleu_beam, bleu_beam >= 1 && bleu_beam <= 64, "1 to 64");
-}
+void TranslationOptions::validate() const { validate_settings(*this); }
 
 TranslationTask::TranslationTask(Inputs inputs)
-    : inputs_(std::move(inputs)),
+    : ModelTask(inputs.config, std::move(inputs.fields)),
+      inputs_(std::move(inputs)),
       special_{.start = static_cast<int32_t>(inputs_.config.decoder_start_id),
                .eos = static_cast<int32_t>(inputs_.config.eos_id),
-               .source_eos = inputs_.config.source_eos},
-      model_(inputs_.config) {
+               .source_eos = inputs_.config.source_eos} {
   inputs_.options.validate();
   inputs_.config.validate();
 }
 
-void TranslationTask::initialise(uint64_t seed) {
-  if (inputs_.start) {
-    initialise_from(inputs_.start->from(), model_, seed);
-  } else {
-    nn::initialise(model_, seed);
-    nn::scale_residual_branches(model_);
-  }
+void TranslationTask::initialise_randomly(uint64_t seed) {
+  nn::initialise(model_, seed);
+  nn::scale_residual_branches(model_);
 }
 
 void TranslationTask::begin(const std::filesystem::path& folder) const {
@@ -77,10 +64,8 @@ TaskInfo TranslationTask::info() const {
                     {"target_vocabulary", inputs_.config.target_vocabulary}}};
 }
 
-std::vector<Field> TranslationTask::fields() const {
-  std::vector<Field> all = inputs_.fields;
-  all.push_back({"data.fingerprint", std::to_string(inputs_.train.fingerprint())});
-  return all;
+std::vector<Field> TranslationTask::data_fields() const {
+  return {{"data.fingerprint", std::to_string(inputs_.train.fingerprint())}};
 }
 
 std::unique_ptr<BatchStream> TranslationTask::batches(uint64_t seed, data::CursorState from) const {
@@ -151,15 +136,6 @@ double TranslationTask::evaluation_passes() const {
       options.bleu_sentences > 0 ? std::min(all, static_cast<double>(options.bleu_sentences)) : all;
   return 1 + kDecodingPasses * static_cast<double>(options.bleu_beam) * (translated / all) /
                  static_cast<double>(options.bleu_every);
-}
-
-std::filesystem::path TranslationTask::base_folder() const {
-  return inputs_.start ? inputs_.start->from() : std::filesystem::path();
-}
-
-void TranslationTask::export_adapter(const std::filesystem::path& folder,
-                                     const nn::LowRankAdapter& adapter) const {
-  save_adapter_of(*this, folder, adapter, model_, inputs_.start->family(), "SEQ_2_SEQ_LM");
 }
 
 void TranslationTask::export_model(const std::filesystem::path& folder) const {

@@ -7,7 +7,7 @@
 #include "qkv/models/transformer.h"
 #include "qkv/text/translation_tokenizer.h"
 #include "qkv/train/task.h"
-#include "qkv/train/tasks/start_folder.h"
+#include "qkv/train/tasks/model_task.h"
 #include "qkv/train/tasks/translation/translation_validation.h"
 
 namespace qkv::train {
@@ -34,7 +34,7 @@ struct TranslationBatch : Batch {
 };
 
 // Owns model, tokenizer and data.
-class TranslationTask : public Task {
+class TranslationTask : public ModelTask<models::Transformer> {
  public:
   struct Inputs {
     models::TransformerConfig config;  // see complete_config(); of `start`, the folder's
@@ -49,9 +49,6 @@ class TranslationTask : public Task {
   explicit TranslationTask(Inputs inputs);
 
   TaskInfo info() const override;
-  std::vector<Field> fields() const override;
-  void visit(const nn::ParameterVisitor& visitor) const override { model_.visit(visitor); }
-  void initialise(uint64_t seed) override;
   std::unique_ptr<BatchStream> batches(uint64_t seed, data::CursorState from) const override;
   BatchLoss loss(const Batch& batch, const BatchSize& step, nn::ForwardContext& context) const override;
   std::vector<Metric> metrics() const override;
@@ -60,15 +57,15 @@ class TranslationTask : public Task {
   void begin(const std::filesystem::path& folder) const override;
   // With a start folder: of its family, with its generation options, as begin() copied them to the folder.
   void export_model(const std::filesystem::path& folder) const override;
-  std::filesystem::path base_folder() const override;
-  void export_adapter(const std::filesystem::path& folder, const nn::LowRankAdapter& adapter) const override;
-
-  const models::Transformer& model() const { return model_; }
 
  private:
+  const StartFolder* start_folder() const override { return inputs_.start ? &*inputs_.start : nullptr; }
+  void initialise_randomly(uint64_t seed) override;
+  std::vector<Field> data_fields() const override;
+  std::string adapter_type() const override { return "SEQ_2_SEQ_LM"; }
+
   Inputs inputs_;
   text::SpecialIds special_;
-  models::Transformer model_;
 };
 
 // The configuration completed with the tokenizer's vocabulary sizes and special ids. Throws UsageError for
