@@ -31,7 +31,8 @@ struct TrainingTask {
   std::string preset;                // its default
   // Only the task's own; train adds the common ones.
   std::span<const FieldFlag> flags;
-  std::span<const FieldFlag> run_flags;  // may change on resuming
+  std::span<const FieldFlag> run_flags;          // may change on resuming
+  std::span<const FieldFlag> shared_flags = {};  // with similar tasks
   std::function<std::unique_ptr<train::Job>()> make_job;
   std::function<nlohmann::json(const train::Batch&)> batch_json;  // for --save-batches
   // Adds the subcommand `name` to `qkv evaluate`.

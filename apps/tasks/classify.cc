@@ -18,21 +18,6 @@ constexpr FieldFlag kClassifyFlags[] = {
      "Columns separated by tabs, a label and a text separated by a space, or JSON lines; auto: by the\n"
      "first line"},
     {"--regression", "data.regression", "", "Labels are numbers to predict"},
-    {"--from", "model.from", "DIR",
-     "Model folder to start from: bert, roberta, distilbert (default: random weights)"},
-    {"--tokenizer", "vocabulary.tokenizer", "DIR",
-     "Folder with the tokenizer, without --from (default: one is trained)"},
-    {"--vocab-size", "vocabulary.size", "N",
-     "Size of the WordPiece vocabulary to train; smaller if the texts yield fewer pieces"},
-    {"--lowercase", "vocabulary.lowercase", "true|false", "Whether that tokenizer ignores case and accents"},
-    {"--max-length", "train.max_length", "TOKENS", "Cut longer texts; 0: at the model's limit"},
-    {"--batch-tokens", "train.batch_tokens", "TOKENS", "Tokens per batch; 0: those of 32 texts on average"},
-    {"--label-smoothing", "train.label_smoothing", "SHARE", "Label smoothing; 0: none"},
-    {"--layer-decay", "train.layer_decay", "FACTOR",
-     "Factor of the learning rate from each layer to the one below; 1: one rate for all"},
-    {"--frozen-layers", "train.frozen_layers", "N",
-     "Keep the embeddings and the N lowest layers as they are; 0: train all"},
-    {"--dropout", "model.dropout", "RATE", "Dropout after each sublayer and before the classifier; 0: none"},
 };
 
 constexpr const char* kClassifyFooter = R"(Example:
@@ -60,7 +45,8 @@ void add_classify_evaluation(Command& group) {
                   "confusion matrix; for predicted numbers Spearman's and Pearson's correlations.",
                   "qkv evaluate classify model --test dev.tsv --json");
   const auto arguments = std::make_shared<ClassifyArguments>();
-  add_label_evaluation(*command, arguments->common);
+  add_evaluation_arguments(*command, arguments->common, "FILE",
+                           "Test data, in the format of the training data");
   add_choice(*command, "--format", arguments->format,
              {{"auto", data::TextFormat::automatic},
               {"tab", data::TextFormat::tab},
@@ -83,6 +69,7 @@ TrainingTask classify_task() {
           .preset = "mini",
           .flags = kClassifyFlags,
           .run_flags = {},
+          .shared_flags = label_flags(),
           .make_job = [] { return std::make_unique<train::ClassifyJob>(); },
           .batch_json = label_batch_json,
           .add_evaluation = add_classify_evaluation};

@@ -10,7 +10,6 @@
 
 #include "apps/cli/messages.h"
 #include "apps/command.h"
-#include "apps/load_options.h"
 #include "apps/tasks/evaluations.h"
 #include "apps/terminal.h"
 #include "qkv/base/error.h"
@@ -21,12 +20,6 @@
 
 namespace qkv::apps {
 namespace {
-
-struct EvaluateEmbedArguments {
-  std::string model, test;
-  models::LoadOptions load;
-  bool json = false;
-};
 
 struct TestPairs {
   std::vector<std::string> first, second;
@@ -86,7 +79,7 @@ double accuracy(const TestPairs& pairs, const std::vector<std::vector<float>>& f
   return std::accumulate(found.begin(), found.end(), 0.0) / static_cast<double>(found.size());
 }
 
-void evaluate(const EvaluateEmbedArguments& arguments) {
+void evaluate(const EvaluationArguments& arguments) {
   const TestPairs pairs = read_pairs(arguments.test);
   const pipelines::TextEmbedder embedder(arguments.model, arguments.load);
   const auto started = std::chrono::steady_clock::now();
@@ -124,14 +117,9 @@ void add_embed_evaluation(Command& group) {
       "correlation. For pairs without scores: accuracy, the share of first sentences whose own second\n"
       "sentence is the most similar one of the file.",
       "qkv evaluate embed model --test test.tsv");
-  const auto arguments = std::make_shared<EvaluateEmbedArguments>();
-  add_option(*command, "model", arguments->model, "DIR", "Model folder")->required();
-  add_option(*command, "--test", arguments->test, "FILE",
-             "Lines of SCORE<TAB>SENTENCE<TAB>SENTENCE, or of SENTENCE<TAB>SENTENCE")
-      ->required();
-  add_load_options(*command, arguments->load);
-  command->add_flag("--json", arguments->json, "Print the result as one JSON object");
-  add_threads_option(*command);
+  const auto arguments = std::make_shared<EvaluationArguments>();
+  add_evaluation_arguments(*command, *arguments, "FILE",
+                           "Lines of SCORE<TAB>SENTENCE<TAB>SENTENCE, or of SENTENCE<TAB>SENTENCE");
   command->callback([arguments] { evaluate(*arguments); });
 }
 

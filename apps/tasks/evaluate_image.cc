@@ -8,7 +8,6 @@
 
 #include "apps/cli/messages.h"
 #include "apps/command.h"
-#include "apps/load_options.h"
 #include "apps/tasks/evaluations.h"
 #include "apps/terminal.h"
 #include "qkv/base/error.h"
@@ -21,11 +20,10 @@ namespace {
 
 constexpr size_t kMostColumns = 20;  // of a printed confusion matrix
 
-struct EvaluateImageArguments {
-  std::string model, test, labels;
+struct EvaluateImageArguments : EvaluationArguments {
+  std::string labels;
   int64_t batch_images = 64;
-  bool skip_unreadable = false, json = false;
-  models::LoadOptions load;
+  bool skip_unreadable = false;
 };
 
 data::ImageSet read(const EvaluateImageArguments& arguments, const pipelines::ImageClassifier& classifier) {
@@ -120,11 +118,10 @@ void add_image_evaluation(Command& group) {
       "confusion matrix; the speed on stderr.",
       "qkv evaluate image model --test t10k-images-idx3-ubyte.gz --test-labels t10k-labels-idx1-ubyte.gz");
   const auto arguments = std::make_shared<EvaluateImageArguments>();
-  add_option(*command, "model", arguments->model, "DIR", "Model folder")->required();
-  add_option(*command, "--test", arguments->test, "DIR|FILE",
-             "Images in any of the forms of qkv train image --train; of MNIST's and CIFAR's files the test\n"
-             "files")
-      ->required();
+  add_evaluation_arguments(
+      *command, *arguments, "DIR|FILE",
+      "Images in any of the forms of qkv train image --train; of MNIST's and CIFAR's files the test\n"
+      "files");
   add_option(*command, "--test-labels", arguments->labels, "FILE",
              "IDX file of the images' classes (default: none)");
   add_option(*command, "--batch-images", arguments->batch_images, "IMAGES",
@@ -132,9 +129,6 @@ void add_image_evaluation(Command& group) {
       ->check(in_range<int64_t>(1, 65536));
   command->add_flag("--skip-unreadable", arguments->skip_unreadable,
                     "Leave out and count image files that cannot be decoded");
-  command->add_flag("--json", arguments->json, "Print the scores as one JSON object");
-  add_load_options(*command, arguments->load);
-  add_threads_option(*command);
   command->callback([arguments] { evaluate(*arguments); });
 }
 

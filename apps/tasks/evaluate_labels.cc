@@ -1,4 +1,4 @@
-// qkv evaluate classify, qkv evaluate tag
+// The common flags of qkv train classify and qkv train tag; qkv evaluate classify, qkv evaluate tag
 
 #include <algorithm>
 #include <iostream>
@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "apps/cli/messages.h"
-#include "apps/load_options.h"
 #include "apps/tasks/labels.h"
 #include "apps/terminal.h"
 #include "qkv/base/error.h"
@@ -22,6 +21,24 @@ using models::ClassificationTarget;
 using nlohmann::ordered_json;
 
 constexpr int64_t kBatchTokens = 4096;
+
+constexpr FieldFlag kLabelFlags[] = {
+    {"--from", "model.from", "DIR",
+     "Model folder to start from: bert, roberta, distilbert (default: random weights)"},
+    {"--tokenizer", "vocabulary.tokenizer", "DIR",
+     "Folder with the tokenizer, without --from (default: one is trained)"},
+    {"--vocab-size", "vocabulary.size", "N",
+     "Size of the WordPiece vocabulary to train; smaller if the texts yield fewer pieces"},
+    {"--lowercase", "vocabulary.lowercase", "true|false", "Whether that tokenizer ignores case and accents"},
+    {"--max-length", "train.max_length", "TOKENS", "Cut longer texts; 0: at the model's limit"},
+    {"--batch-tokens", "train.batch_tokens", "TOKENS", "Tokens per batch; 0: those of 32 texts on average"},
+    {"--label-smoothing", "train.label_smoothing", "SHARE", "Label smoothing; 0: none"},
+    {"--layer-decay", "train.layer_decay", "FACTOR",
+     "Factor of the learning rate from each layer to the one below; 1: one rate for all"},
+    {"--frozen-layers", "train.frozen_layers", "N",
+     "Keep the embeddings and the N lowest layers as they are; 0: train all"},
+    {"--dropout", "model.dropout", "RATE", "Dropout after each sublayer and before the classifier; 0: none"},
+};
 
 std::vector<std::vector<int32_t>> sequences(const data::TokenRows& rows) {
   std::vector<std::vector<int32_t>> result;
@@ -117,14 +134,7 @@ nlohmann::json label_batch_json(const train::Batch& batch) {
   return result;
 }
 
-void add_label_evaluation(Command& command, LabelEvaluation& arguments) {
-  add_option(command, "model", arguments.model, "DIR", "Model folder")->required();
-  add_load_options(command, arguments.load);
-  add_option(command, "--test", arguments.test, "FILE", "Test data, in the format of the training data")
-      ->required();
-  command.add_flag("--json", arguments.json, "Print the metrics as one JSON object");
-  add_threads_option(command);
-}
+std::span<const FieldFlag> label_flags() { return kLabelFlags; }
 
 void evaluate_labels(const LabelEvaluation& arguments, const EncodeTest& encode) {
   const auto opened = open(arguments);

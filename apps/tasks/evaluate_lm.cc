@@ -9,7 +9,6 @@
 
 #include "apps/cli/messages.h"
 #include "apps/command.h"
-#include "apps/load_options.h"
 #include "apps/tasks/evaluations.h"
 #include "apps/terminal.h"
 #include "qkv/base/error.h"
@@ -21,12 +20,10 @@
 namespace qkv::apps {
 namespace {
 
-struct EvaluateLmArguments {
-  std::string model, test;
+struct EvaluateLmArguments : EvaluationArguments {
   std::optional<data::DocumentBounds> documents;
-  bool skip_bad_utf8 = false, json = false;
+  bool skip_bad_utf8 = false;
   train::LmScoring scoring;
-  models::LoadOptions load;
 };
 
 data::TokenDocuments read_test(const EvaluateLmArguments& arguments,
@@ -109,8 +106,7 @@ void add_lm_evaluation(Command& group) {
       "between tokenizers.",
       "qkv evaluate lm model --test test.txt");
   const auto arguments = std::make_shared<EvaluateLmArguments>();
-  add_option(*command, "model", arguments->model, "DIR", "Model folder")->required();
-  add_option(*command, "--test", arguments->test, "FILE", "Text; may be compressed by gzip")->required();
+  add_evaluation_arguments(*command, *arguments, "FILE", "Text; may be compressed by gzip");
   Choices<data::DocumentBounds> bounds;
   for (const auto& [word, value] : words(data::DocumentBounds{})) bounds.emplace_back(word, value);
   add_choice(*command, "--documents", arguments->documents, bounds,
@@ -122,9 +118,6 @@ void add_lm_evaluation(Command& group) {
   add_option(*command, "--batch-tokens", arguments->scoring.batch_tokens, "TOKENS",
              "Tokens per batch; results do not depend on it")
       ->check(at_least(int64_t{1}));
-  add_load_options(*command, arguments->load);
-  command->add_flag("--json", arguments->json, "Print the result as one JSON object");
-  add_threads_option(*command);
   command->callback([arguments] { evaluate(*arguments); });
 }
 

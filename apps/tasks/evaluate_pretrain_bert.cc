@@ -9,7 +9,6 @@
 
 #include "apps/cli/messages.h"
 #include "apps/command.h"
-#include "apps/load_options.h"
 #include "apps/tasks/evaluations.h"
 #include "apps/terminal.h"
 #include "qkv/base/error.h"
@@ -19,12 +18,10 @@
 namespace qkv::apps {
 namespace {
 
-struct EvaluatePretrainBertArguments {
-  std::string model, test;
+struct EvaluatePretrainBertArguments : EvaluationArguments {
   std::optional<int64_t> max_length;
   int64_t batch_tokens = 4096;
-  bool halves = false, whole_words = false, json = false;
-  models::LoadOptions load;
+  bool halves = false, whole_words = false;
 };
 
 data::SegmentOptions segment_options(const EvaluatePretrainBertArguments& arguments,
@@ -106,8 +103,7 @@ void add_pretrain_bert_evaluation(Command& group) {
       "--halves.",
       "qkv evaluate pretrain-bert bert --test books.txt");
   const auto arguments = std::make_shared<EvaluatePretrainBertArguments>();
-  add_option(*command, "model", arguments->model, "DIR", "Model folder")->required();
-  add_option(*command, "--test", arguments->test, "FILE", "Test text")->required();
+  add_evaluation_arguments(*command, *arguments, "FILE", "Test text");
   add_option(*command, "--max-length", arguments->max_length, "TOKENS",
              "Length of an input, special tokens included (default: the model's maximum)");
   command->add_flag("--halves", arguments->halves,
@@ -116,9 +112,6 @@ void add_pretrain_bert_evaluation(Command& group) {
   add_option(*command, "--batch-tokens", arguments->batch_tokens, "TOKENS",
              "Tokens per batch: affects memory and speed, not results")
       ->check(at_least(1));
-  command->add_flag("--json", arguments->json, "Print the results as one JSON object");
-  add_load_options(*command, arguments->load);
-  add_threads_option(*command);
   command->callback([arguments] { evaluate(*arguments); });
 }
 

@@ -1,9 +1,22 @@
 #pragma once
 // The subcommands of `qkv evaluate` (TrainingTask::add_evaluation), one per task.
 
+#include <string>
+
 #include "apps/command.h"
+#include "qkv/models/hub/load_options.h"
 
 namespace qkv::apps {
+
+struct EvaluationArguments {
+  std::string model, test;
+  models::LoadOptions load = {};
+  bool json = false;
+};
+
+// Adds the arguments model, --test, --json, and those of add_load_options() and add_threads_option().
+void add_evaluation_arguments(Command& command, EvaluationArguments& arguments, const std::string& test_type,
+                              const std::string& test_help);
 
 void add_classify_evaluation(Command& group);
 void add_tag_evaluation(Command& group);

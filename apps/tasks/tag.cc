@@ -16,22 +16,6 @@ constexpr FieldFlag kTagFlags[] = {
     {"--valid", "data.valid", "FILE", "Tagged sentences to validate on (default: none)"},
     {"--word-column", "data.word_column", "N", "Column of the words, from 1"},
     {"--tag-column", "data.tag_column", "N", "Column of the tags, from 1; 0: the last"},
-    {"--from", "model.from", "DIR",
-     "Model folder to start from: bert, roberta, distilbert (default: random weights)"},
-    {"--tokenizer", "vocabulary.tokenizer", "DIR",
-     "Folder with the tokenizer, without --from (default: one is trained)"},
-    {"--vocab-size", "vocabulary.size", "N",
-     "Size of the WordPiece vocabulary to train; smaller if the texts yield fewer pieces"},
-    {"--lowercase", "vocabulary.lowercase", "true|false", "Whether that tokenizer ignores case and accents"},
-    {"--max-length", "train.max_length", "TOKENS", "Cut longer sentences; 0: at the model's limit"},
-    {"--batch-tokens", "train.batch_tokens", "TOKENS",
-     "Tokens per batch; 0: those of 32 sentences on average"},
-    {"--label-smoothing", "train.label_smoothing", "SHARE", "Label smoothing; 0: none"},
-    {"--layer-decay", "train.layer_decay", "FACTOR",
-     "Factor of the learning rate from each layer to the one below; 1: one rate for all"},
-    {"--frozen-layers", "train.frozen_layers", "N",
-     "Keep the embeddings and the N lowest layers as they are; 0: train all"},
-    {"--dropout", "model.dropout", "RATE", "Dropout after each sublayer and before the classifier; 0: none"},
 };
 
 constexpr const char* kTagFooter = R"(Example:
@@ -47,7 +31,7 @@ rate of 5e-5 that falls linearly, 3 epochs. The sizes and the tokenizer are the 
 that qkv tag and Hugging Face transformers open.)";
 
 struct TagArguments {
-  LabelEvaluation common{.target = models::ClassificationTarget::tokens};
+  LabelEvaluation common{{}, models::ClassificationTarget::tokens};
   data::TaggedFormat format;
 };
 
@@ -60,7 +44,8 @@ void add_tag_evaluation(Command& group) {
                   "and the confusion matrix.",
                   "qkv evaluate tag model --test dev.conll --json");
   const auto arguments = std::make_shared<TagArguments>();
-  add_label_evaluation(*command, arguments->common);
+  add_evaluation_arguments(*command, arguments->common, "FILE",
+                           "Test data, in the format of the training data");
   add_option(*command, "--word-column", arguments->format.word_column, "N", "Column of the words, from 1")
       ->check(at_least(1));
   add_option(*command, "--tag-column", arguments->format.tag_column, "N",
@@ -83,6 +68,7 @@ TrainingTask tag_task() {
           .preset = "mini",
           .flags = kTagFlags,
           .run_flags = {},
+          .shared_flags = label_flags(),
           .make_job = [] { return std::make_unique<train::TagJob>(); },
           .batch_json = label_batch_json,
           .add_evaluation = add_tag_evaluation};

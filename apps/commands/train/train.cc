@@ -166,8 +166,8 @@ std::string with_flags(const TrainingTask& task, std::string message) {
       }
     }
   };
-  for (const auto flags : {task.flags, task.run_flags, std::span<const FieldFlag>(kTrainFlags),
-                           std::span<const FieldFlag>(kRunFlags)}) {
+  for (const auto flags : {task.flags, task.shared_flags, task.run_flags,
+                           std::span<const FieldFlag>(kTrainFlags), std::span<const FieldFlag>(kRunFlags)}) {
     for (const FieldFlag& flag : flags) replace(flag.field, flag.flag);
   }
   replace("resume it, replace it, or choose another folder",
@@ -381,6 +381,7 @@ void add_task(Command& train, const TrainingTask& task) {
              "Any field of model, training or optimizer, such as model.d_ff=512; may be given several\n"
              "times. An unknown name lists all (default: none)");
   add_flags(*command, arguments, task.flags, defaults);
+  add_flags(*command, arguments, task.shared_flags, defaults);
   add_flags(*command, arguments, kTrainFlags, defaults);
   add_flags(*command, arguments, task.run_flags, defaults);
   add_run_options(*command, arguments, defaults);
