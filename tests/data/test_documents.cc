@@ -13,6 +13,8 @@
 namespace qkv::data {
 namespace {
 
+using testing::expect_contains;
+using testing::expect_throw;
 using testing::letters;
 using testing::message_of;
 using testing::Scratch;
@@ -36,12 +38,10 @@ TEST(Documents, RefuseEmptyTextsAndBadBytes) {
     return message_of<DataError>([&] { read_documents(file, DocumentBounds::none); });
   };
   EXPECT_NE(message("").find("text: expected text, found an empty file"), std::string::npos);
-  EXPECT_NE(message(" \n\t\n").find("expected text, found no line with more than white space"),
-            std::string::npos);
-  EXPECT_NE(message("good\nb\xFF"
-                    "d\n")
-                .find("text, line 2, byte 2: expected UTF-8"),
-            std::string::npos);
+  expect_contains(message(" \n\t\n"), "expected text, found no line with more than white space");
+  expect_contains(message("good\nb\xFF"
+                          "d\n"),
+                  "text, line 2, byte 2: expected UTF-8");
   const auto file = scratch.write("text",
                                   "good\nb\xFF"
                                   "d\n");
@@ -63,8 +63,7 @@ TEST(Documents, TheEndIsSplitOffInWholeDocumentsOrCharacters) {
   EXPECT_EQ(split_off(one, 0.8).texts, Texts{"ü6789012"});
   EXPECT_EQ(one.texts, Texts{"äö"});
   Documents character{.texts = {"ä"}};
-  EXPECT_NE(message_of<DataError>([&] { split_off(character, 0.5); }).find("expected two or more characters"),
-            std::string::npos);
+  expect_throw<DataError>("expected two or more characters", [&] { split_off(character, 0.5); });
 }
 
 TEST(TokenDocuments, HaveTokensAroundThemAndCountUnknownOnes) {
@@ -164,14 +163,11 @@ TEST(TokenWindows, EvaluationGivesEachTokenItsContext) {
       EXPECT_LE(contexts[0], std::min<int64_t>(before, 8));
     }
   }
-  EXPECT_NE(message_of<UsageError>([&] {
-              evaluation_windows(documents, 8, 9);
-            }).find("stride: expected 1 to 8 tokens, the context, found 9"),
-            std::string::npos);
-  EXPECT_NE(message_of<DataError>([&] {
-              evaluation_windows(of_lengths({1, 1}), 8, 4);
-            }).find("expected two or more tokens in a document, found 2 in 2 documents"),
-            std::string::npos);
+  expect_throw<UsageError>("stride: expected 1 to 8 tokens, the context, found 9",
+                           [&] { evaluation_windows(documents, 8, 9); });
+  expect_throw<DataError>("expected two or more tokens in a document, found 2 in 2 documents", [&] {
+    evaluation_windows(of_lengths({1, 1}), 8, 4);
+  });
 }
 
 TEST(TokenWindows, RowsAreInputsAndTheNextTokens) {

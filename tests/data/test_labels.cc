@@ -12,7 +12,7 @@
 namespace qkv::data {
 namespace {
 
-using testing::message_of;
+using testing::expect_throw;
 using testing::Scratch;
 
 TEST(LabelledTexts, ReadsEachFormat) {
@@ -51,8 +51,7 @@ TEST(LabelledTexts, RefusesWhatIsWrongNamingTheLine) {
   const auto refused = [&](const std::string& content, const std::string& message,
                            TextFormat format = TextFormat::automatic) {
     const auto file = scratch.write("file", content);
-    const std::string found = message_of<DataError>([&] { read_labelled_texts(file, format); });
-    EXPECT_NE(found.find(message), std::string::npos) << found;
+    expect_throw<DataError>(message, [&] { read_labelled_texts(file, format); });
   };
   refused("", "file: expected labelled texts, found none");
   refused("\n \n", "found none");
@@ -108,8 +107,7 @@ TEST(TaggedSentences, RefusesWhatIsWrongNamingTheLine) {
   const auto refused = [&](const std::string& content, const std::string& message,
                            const TaggedFormat& format = {}) {
     const auto file = scratch.write("file", content);
-    const std::string found = message_of<DataError>([&] { read_tagged_sentences(file, format); });
-    EXPECT_NE(found.find(message), std::string::npos) << found;
+    expect_throw<DataError>(message, [&] { read_tagged_sentences(file, format); });
   };
   refused("", "file: expected tagged words, found none");
   refused("# comment\n\n", "found none");

@@ -12,7 +12,7 @@
 namespace qkv::data {
 namespace {
 
-using testing::message_of;
+using testing::expect_throw;
 using testing::Scratch;
 
 // Ids 0 to 4 are special as in BERT; 5 to 99 are words, of which the odd ones continue a word.
@@ -127,7 +127,7 @@ TEST(Masking, SomethingIsAlwaysSelected) {
 
 TEST(Masking, RatesAreChecked) {
   const auto refuse = [](const MaskingOptions& options, const char* part) {
-    EXPECT_NE(message_of<UsageError>([&] { options.validate(); }).find(part), std::string::npos);
+    expect_throw<UsageError>(part, [&] { options.validate(); });
   };
   refuse({.rate = 0}, "train.mask_rate: expected above 0 and below 1, found 0");
   refuse({.mask_share = -0.5f}, "train.mask_share: expected 0 to 1, found -0.5");
@@ -222,9 +222,7 @@ TEST(Masking, InputsMayBeginAtAnyPosition) {
   EXPECT_EQ(*firsts.rbegin(), 16 - 6) << "the shortest has 6 tokens";
   EXPECT_EQ(*lasts.rbegin(), 15);
   EXPECT_EQ(rows(10).positions.size(), plain.inputs.ids.size());
-  EXPECT_NE(
-      message_of<UsageError>([&] { rows(9); }).find("positions: expected at least the input's 10 tokens"),
-      std::string::npos);
+  expect_throw<UsageError>("positions: expected at least the input's 10 tokens", [&] { rows(9); });
 }
 
 }  // namespace

@@ -14,6 +14,8 @@ namespace qkv::data {
 namespace {
 
 using testing::counted_documents;
+using testing::expect_contains;
+using testing::expect_throw;
 using testing::message_of;
 
 // 40 documents of 30 to 60 sentences of 3 to 20 tokens.
@@ -153,18 +155,11 @@ TEST(Segments, PacksWholeSentencesOfADocument) {
 
 TEST(Segments, RefusesWhatCannotBe) {
   const SentenceDocuments one = counted_documents({{4, 5, 6}});
-  EXPECT_NE(
-      message_of<DataError>([&] { make_segments(one, {}, 1, 0); }).find("two or more documents, found 1"),
-      std::string::npos);
+  expect_throw<DataError>("two or more documents, found 1", [&] { make_segments(one, {}, 1, 0); });
   EXPECT_EQ(make_segments(one, {.pairs = false}, 1, 0).size(), 1u);
-  EXPECT_NE(message_of<UsageError>([&] {
-              make_segments(one, {.max_length = 4}, 1, 0);
-            }).find("train.max_length: expected 5 or more tokens, found 4"),
-            std::string::npos);
-  EXPECT_NE(message_of<UsageError>([&] {
-              make_segments(one, {.short_share = 1.5f}, 1, 0);
-            }).find("train.short_share"),
-            std::string::npos);
+  expect_throw<UsageError>("train.max_length: expected 5 or more tokens, found 4",
+                           [&] { make_segments(one, {.max_length = 4}, 1, 0); });
+  expect_throw<UsageError>("train.short_share", [&] { make_segments(one, {.short_share = 1.5f}, 1, 0); });
 }
 
 TEST(LengthWarmup, IsTextAndBack) {
@@ -257,8 +252,7 @@ TEST(SegmentCursor, LongerStagesHavePairs) {
   const auto refused = [&](const SegmentOptions& wrong) {
     return message_of<UsageError>([&] { make_segments(documents, wrong, 1, 0); });
   };
-  EXPECT_NE(refused({.pairs_from = -1}).find("train.nsp_from: expected 0, or 5 or more tokens, found -1"),
-            std::string::npos);
+  expect_contains(refused({.pairs_from = -1}), "train.nsp_from: expected 0, or 5 or more tokens, found -1");
   EXPECT_NE(refused({.pairs_from = 4}).find("found 4"), std::string::npos);
 }
 
@@ -292,10 +286,9 @@ TEST(SegmentCursor, ContinuesFromAnyPosition) {
       }
     }
     const int64_t count = SegmentCursor(documents, options, warmup, 4096, 9).batches_in_epoch();
-    EXPECT_NE(message_of<UsageError>([&] {
-                SegmentCursor(documents, options, warmup, 4096, 9, {0, count});
-              }).find(concat("expected 0 to ", count - 1, " in epoch 0, found ", count)),
-              std::string::npos);
+    expect_throw<UsageError>(concat("expected 0 to ", count - 1, " in epoch 0, found ", count), [&] {
+      SegmentCursor(documents, options, warmup, 4096, 9, {0, count});
+    });
   }
 }
 

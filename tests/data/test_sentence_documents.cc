@@ -9,6 +9,8 @@
 namespace qkv::data {
 namespace {
 
+using testing::expect_contains;
+using testing::expect_throw;
 using testing::message_of;
 using testing::Scratch;
 
@@ -74,18 +76,15 @@ TEST_F(SentenceDocumentsTest, EntropyOfSingleTokens) {
 }
 
 TEST_F(SentenceDocumentsTest, RefusesTextsWithoutSentencesOrDocuments) {
-  EXPECT_NE(message_of<DataError>([&] { read(""); }).find("found an empty file"), std::string::npos);
-  EXPECT_NE(message_of<DataError>([&] { read("\n \n"); }).find("found no sentences"), std::string::npos);
-  EXPECT_NE(message_of<DataError>([&] { read("the\n\xff\n"); }).find("line 2, byte 1: expected UTF-8"),
-            std::string::npos);
+  expect_throw<DataError>("found an empty file", [&] { read(""); });
+  expect_throw<DataError>("found no sentences", [&] { read("\n \n"); });
+  expect_throw<DataError>("line 2, byte 1: expected UTF-8", [&] { read("the\n\xff\n"); });
   const auto refusal = [&](const std::string& text) {
     const auto path = scratch_.write("flat", text);
     return message_of<DataError>([&] { require_documents_for_pairs(count_documents(path), path); });
   };
-  EXPECT_NE(refusal("the cat\nthe dog\nran\n").find("found one document of 3 sentences; --no-nsp"),
-            std::string::npos);
-  EXPECT_NE(refusal("the cat\n\nthe dog\n").find("found 2 documents of one sentence each"),
-            std::string::npos);
+  expect_contains(refusal("the cat\nthe dog\nran\n"), "found one document of 3 sentences; --no-nsp");
+  expect_contains(refusal("the cat\n\nthe dog\n"), "found 2 documents of one sentence each");
   const auto good = scratch_.write("good", "the cat\nsat\n\nthe dog\n");
   require_documents_for_pairs(count_documents(good), good);
 }

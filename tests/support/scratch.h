@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <source_location>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -62,6 +63,22 @@ std::string message_of(Action action) {
   }
   ADD_FAILURE() << "no error";
   return {};
+}
+
+// Expects `part` in a text.
+inline void expect_contains(std::string_view text, std::string_view part,
+                            std::source_location at = std::source_location::current()) {
+  if (text.find(part) == std::string_view::npos) {
+    ADD_FAILURE_AT(at.file_name(), static_cast<int>(at.line()))
+        << "expected a text with: " << part << "\nfound: " << text;
+  }
+}
+
+// Expects `action` to throw an error of this type whose message contains `part`.
+template <class Expected, class Action>
+void expect_throw(std::string_view part, Action action,
+                  std::source_location at = std::source_location::current()) {
+  expect_contains(message_of<Expected>(action), part, at);
 }
 
 }  // namespace qkv::testing

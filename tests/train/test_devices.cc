@@ -107,10 +107,9 @@ TEST(Devices, RunTheWholeTrainer) {
   });
   if (!qkv::testing::kHasReference) return;
   // A checkpoint belongs to its device.
-  EXPECT_NE(qkv::testing::message_of<UsageError>([&] {
-              Trainer(character_task(), run_on(Device::cpu), scratch / "reference", IfRunExists::resume);
-            }).find("train.device: expected reference as in the checkpoint, found cpu"),
-            std::string::npos);
+  qkv::testing::expect_throw<UsageError>(
+      "train.device: expected reference as in the checkpoint, found cpu",
+      [&] { Trainer(character_task(), run_on(Device::cpu), scratch / "reference", IfRunExists::resume); });
 }
 
 }  // namespace

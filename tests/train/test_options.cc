@@ -9,6 +9,7 @@
 namespace qkv::train {
 namespace {
 
+using testing::expect_throw;
 using testing::message_of;
 
 std::map<std::string, std::string> values(const std::vector<Field>& fields) {
@@ -73,7 +74,7 @@ TEST(TrainFields, RefuseWhatTheyCannotRead) {
 
 TEST(TrainFields, ValidateNamesTheField) {
   TrainOptions good;
-  EXPECT_NE(message_of<UsageError>([&] { good.validate(); }).find("train.max_steps"), std::string::npos);
+  expect_throw<UsageError>("train.max_steps", [&] { good.validate(); });
   good.max_steps = 10;
   EXPECT_NO_THROW(good.validate());
   const std::pair<const char*, const char*> bad[] = {
@@ -85,14 +86,14 @@ TEST(TrainFields, ValidateNamesTheField) {
   for (const auto& [name, value] : bad) {
     TrainOptions options = good;
     ASSERT_TRUE(set_field(options, name, value)) << name;
-    EXPECT_NE(message_of<UsageError>([&] { options.validate(); }).find(name), std::string::npos) << name;
+    expect_throw<UsageError>(name, [&] { options.validate(); });
   }
   const std::pair<const char*, const char*> bad_of_task[] = {
       {"train.batch_tokens", "0"}, {"train.label_smoothing", "1"}, {"train.bleu_beam", "0"}};
   for (const auto& [name, value] : bad_of_task) {
     TranslationJob job;
     ASSERT_TRUE(job.set_field(name, value)) << name;
-    EXPECT_NE(message_of<UsageError>([&] { job.task.validate(); }).find(name), std::string::npos) << name;
+    expect_throw<UsageError>(name, [&] { job.task.validate(); });
   }
   TrainOptions cosine = good;
   cosine.schedule = {.kind = ScheduleKind::cosine, .warmup_steps = 5};

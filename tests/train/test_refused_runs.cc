@@ -16,6 +16,7 @@ namespace qkv::train {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::expect_throw;
 using testing::golden_model;
 using testing::message_of;
 using testing::Scratch;
@@ -126,9 +127,7 @@ TEST_F(RefusedRuns, InTheFolderThatTheyStartFrom) {
         ClassifyJob job = tuning(out, scratch_ / from);
         job.options.lora.rank = rank;
         job.existing = existing;
-        EXPECT_NE(
-            message_of<UsageError>([&] { run(job); }).find("expected another folder than that of the run"),
-            std::string::npos);
+        expect_throw<UsageError>("expected another folder than that of the run", [&] { run(job); });
       }
     }
   }
@@ -139,9 +138,7 @@ TEST_F(RefusedRuns, InTheFolderThatTheyStartFrom) {
 TEST_F(RefusedRuns, ForUnknownLabelsOfAFineTuning) {
   ClassifyJob job = tuning("out", golden_model("bert_base"));
   job.valid = scratch_.write("other.txt", "good\tthe dog\nugly\tthe man\n");
-  EXPECT_NE(
-      message_of<DataError>([&] { job.check(); }).find("other.txt:2: expected one of the model's labels"),
-      std::string::npos);
+  expect_throw<DataError>("other.txt:2: expected one of the model's labels", [&] { job.check(); });
 }
 
 // Frozen layers and lower learning rates are those of the updates too.
@@ -182,10 +179,8 @@ TEST_F(RefusedRuns, WithAnotherBaseUnderLora) {
   bytes[bytes.size() - 4] = static_cast<char>(bytes[bytes.size() - 4] ^ 1);
   write_file_atomically(scratch_ / "base/model.safetensors", bytes);
   job.existing = IfRunExists::resume;
-  EXPECT_NE(message_of<UsageError>([&] {
-              run(job);
-            }).find("base.fingerprint: the base model is not that of the checkpoint"),
-            std::string::npos);
+  expect_throw<UsageError>("base.fingerprint: the base model is not that of the checkpoint",
+                           [&] { run(job); });
 }
 
 }  // namespace

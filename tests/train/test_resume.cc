@@ -1,45 +1,21 @@
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <limits>
 
 #include "qkv/base/parallel.h"
 #include "qkv/models/translation_model.h"
 #include "tests/train/character_run.h"
 #include "tests/train/reverse_task.h"
+#include "tests/train/same_run.h"
 
 namespace qkv::train {
 namespace {
 
+using testing::expect_same_run;
+using testing::expect_throw;
 using testing::message_of;
 using testing::Scratch;
 using namespace testing_task;  // NOLINT(google-build-using-namespace)
-
-// Compares everything that determines the rest of a run, byte for byte.
-void expect_same_run(const std::filesystem::path& a, const std::filesystem::path& b) {
-  const Checkpoint one = CheckpointFolder(a / "checkpoints").load_latest().value();
-  const Checkpoint other = CheckpointFolder(b / "checkpoints").load_latest().value();
-  EXPECT_EQ(one.state.steps, other.state.steps);
-  EXPECT_EQ(one.state.micro_steps, other.state.micro_steps);
-  EXPECT_EQ(one.state.cursor, other.state.cursor);
-  ASSERT_EQ(one.state.window.curves.size(), other.state.window.curves.size());
-  for (size_t i = 0; i < one.state.window.curves.size(); ++i)
-    EXPECT_EQ(one.state.window.curves[i].sum, other.state.window.curves[i].sum);
-  EXPECT_EQ(one.state.window.gradient_norm, other.state.window.gradient_norm);
-  EXPECT_EQ(one.state.best, other.state.best);
-  EXPECT_EQ(one.state.best_step, other.state.best_step);
-  EXPECT_EQ(one.state.validations, other.state.validations);
-  EXPECT_EQ(one.state.validations_since_best, other.state.validations_since_best);
-  EXPECT_EQ(one.state.snapshots, other.state.snapshots);
-  ASSERT_EQ(one.file.names(), other.file.names());
-  EXPECT_GT(one.file.names().size(), 40u);
-  for (const std::string& name : one.file.names()) {
-    const Tensor x = one.file.tensor(name), y = other.file.tensor(name);
-    ASSERT_EQ(x.shape(), y.shape()) << name;
-    EXPECT_EQ(std::memcmp(x.address(), y.address(), x.bytes()), 0) << name;
-  }
-  EXPECT_EQ(read_file(a / "model.safetensors"), read_file(b / "model.safetensors"));
-}
 
 TranslationJob resumed(TranslationJob job) {
   job.existing = IfRunExists::resume;
@@ -144,9 +120,7 @@ TEST(Resume, PassesOverATruncatedCheckpointToTheSameBits) {
 
   for (const auto& [step, path] : CheckpointFolder(job.folder / "checkpoints").list())
     std::filesystem::resize_file(path, 100);
-  EXPECT_NE(
-      message_of<DataError>([&] { train(resumed(job)); }).find("expected a whole checkpoint, found none"),
-      std::string::npos);
+  expect_throw<DataError>("expected a whole checkpoint, found none", [&] { train(resumed(job)); });
 }
 
 void expect_the_same_bits_for_one_to_four_threads(DType precision) {
@@ -193,10 +167,8 @@ TEST(Resume, InMixedPrecisionToTheSameBits) {
   job.options.max_steps = 6;
   TranslationJob other = resumed(job);
   other.options.precision = DType::f32;
-  EXPECT_NE(message_of<UsageError>([&] {
-              train(other);
-            }).find("train.precision: expected bf16 as in the checkpoint, found f32"),
-            std::string::npos);
+  expect_throw<UsageError>("train.precision: expected bf16 as in the checkpoint, found f32",
+                           [&] { train(other); });
   EXPECT_EQ(train(resumed(job)).steps, 6);
   expect_same_run(whole, job.folder);
 }
@@ -252,22 +224,16 @@ TEST(Resume, NamesTheOptionThatContradicts) {
   train(job);
   TranslationJob other = resumed(job);
   other.task.batch_tokens = 300;
-  EXPECT_NE(message_of<UsageError>([&] {
-              train(other);
-            }).find("train.batch_tokens: expected 200 as in the checkpoint, found 300"),
-            std::string::npos);
+  expect_throw<UsageError>("train.batch_tokens: expected 200 as in the checkpoint, found 300",
+                           [&] { train(other); });
   other = resumed(job);
   other.config.dropout = 0.5f;
-  EXPECT_NE(message_of<UsageError>([&] {
-              train(other);
-            }).find("model.dropout: expected 0.1 as in the checkpoint, found 0.5"),
-            std::string::npos);
+  expect_throw<UsageError>("model.dropout: expected 0.1 as in the checkpoint, found 0.5",
+                           [&] { train(other); });
   other = resumed(job);
   other.train = write_reversals(scratch, "other", 120, 5);
-  EXPECT_NE(message_of<UsageError>([&] {
-              train(other);
-            }).find("data.fingerprint: the data are not those of the checkpoint"),
-            std::string::npos);
+  expect_throw<UsageError>("data.fingerprint: the data are not those of the checkpoint",
+                           [&] { train(other); });
   other = resumed(job);
   other.options.checkpoint_every = 2;
   other.options.max_steps = 7;
@@ -297,10 +263,7 @@ TEST(Resume, ASettingThatTheCheckpointLacksMustBeOff) {
     task->value = value;
     return Trainer(std::move(task), options, scratch / folder, IfRunExists::resume).run(quiet).steps;
   };
-  EXPECT_NE(message_of<UsageError>([&] {
-              resume("on");
-            }).find("characters.new: expected none as in the checkpoint"),
-            std::string::npos);
+  expect_throw<UsageError>("characters.new: expected none as in the checkpoint", [&] { resume("on"); });
   EXPECT_EQ(resume(""), options.max_steps);
   EXPECT_EQ(resume("false", "copy"), options.max_steps);
   EXPECT_EQ(resume("0", "other"), options.max_steps);
@@ -311,8 +274,7 @@ TEST(Training, LeavesAnEarlierRunAloneUnlessTold) {
   TranslationJob job = small_job(scratch, "out");
   train(job);
   const std::string model = read_file(job.folder / "model.safetensors");
-  EXPECT_NE(message_of<UsageError>([&] { train(job); }).find("holds a model or a training run already"),
-            std::string::npos);
+  expect_throw<UsageError>("holds a model or a training run already", [&] { train(job); });
   EXPECT_EQ(read_file(job.folder / "model.safetensors"), model);
   std::filesystem::remove_all(job.folder / "checkpoints");
   EXPECT_THROW(train(resumed(job)), UsageError) << "a model, but nothing to resume from";
@@ -376,7 +338,7 @@ TEST(Training, TwoRunsDoNotWorkInOneFolder) {
   again.existing = IfRunExists::resume;
   again.options.max_steps += 2;
   std::optional<FolderLock> other(job.folder);
-  EXPECT_NE(message_of<UsageError>([&] { train(again); }).find("locked by another run"), std::string::npos);
+  expect_throw<UsageError>("locked by another run", [&] { train(again); });
   EXPECT_EQ(CheckpointFolder(job.folder / "checkpoints").load_latest()->state.steps, job.options.max_steps);
   other.reset();
   EXPECT_EQ(train(again).steps, again.options.max_steps);
@@ -387,24 +349,24 @@ TEST(Training, FindsBadInputBeforeItBegins) {
   const TranslationJob good = small_job(scratch, "out");
   TranslationJob job = good;
   job.train.target = scratch.write("short.target", "ba\nko\n");
-  EXPECT_NE(message_of<DataError>([&] { train(job); }).find("found 120 in"), std::string::npos);
+  expect_throw<DataError>("found 120 in", [&] { train(job); });
   job = good;
   job.valid.source = scratch / "missing";
-  EXPECT_NE(message_of<IoError>([&] { train(job); }).find("missing"), std::string::npos);
+  expect_throw<IoError>("missing", [&] { train(job); });
   job = good;
   job.valid = {};
   job.options.patience = 2;
-  EXPECT_NE(message_of<UsageError>([&] { train(job); }).find("patience"), std::string::npos);
+  expect_throw<UsageError>("patience", [&] { train(job); });
   job = good;
   job.train = {scratch.write("a", ""), scratch.write("b", "")};
-  EXPECT_NE(message_of<DataError>([&] { train(job); }).find("empty file"), std::string::npos);
+  expect_throw<DataError>("empty file", [&] { train(job); });
   job = good;
   job.config.heads = 3;
   EXPECT_THROW(train(job), UsageError);
   EXPECT_FALSE(std::filesystem::exists(good.folder)) << "nothing was written yet";
   job = good;
   job.folder = scratch.write("file", "x") / "out";
-  EXPECT_NE(message_of<IoError>([&] { train(job); }).find("file/out"), std::string::npos);
+  expect_throw<IoError>("file/out", [&] { train(job); });
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "qkv/base/log.h"
 #include "tests/support/scratch.h"
 #include "tests/train/character_run.h"
+#include "tests/train/same_run.h"
 
 namespace qkv::train {
 namespace {
@@ -53,11 +54,6 @@ TrainResult run_late(const std::filesystem::path& folder, const TrainOptions& op
       .run(quiet, stop_at_end);
 }
 
-void expect_same_files(const std::filesystem::path& a, const std::filesystem::path& b) {
-  for (const char* name : {"model.safetensors", "log.jsonl", "curve.svg"})
-    EXPECT_EQ(read_file(a / name), read_file(b / name)) << name;
-}
-
 TEST(RunEnd, AnEndedRunThatIsResumedKeepsItsBestModel) {
   const Scratch scratch;
   const TrainOptions options = ending_between_validations();
@@ -71,7 +67,8 @@ TEST(RunEnd, AnEndedRunThatIsResumedKeepsItsBestModel) {
     EXPECT_EQ(again.best_step, 7);
     EXPECT_EQ(again.best.at("loss"), 1);
     EXPECT_FALSE(again.train_loss) << "no step was made";
-    expect_same_files(scratch / "part", scratch / "whole");
+    testing::expect_same_files(scratch / "part", scratch / "whole",
+                               {"model.safetensors", "log.jsonl", "curve.svg"});
   }
 }
 
@@ -85,7 +82,8 @@ TEST(RunEnd, AStopDuringTheLastValidationIsReportedAndTheResumedRunValidates) {
   EXPECT_EQ(stopped.steps, 7);
   EXPECT_EQ(stopped.best_step, 3);
   EXPECT_EQ(run_late(scratch / "part", options).best_step, 7);
-  expect_same_files(scratch / "part", scratch / "whole");
+  testing::expect_same_files(scratch / "part", scratch / "whole",
+                             {"model.safetensors", "log.jsonl", "curve.svg"});
 }
 
 // The last step's scheduled validation is not repeated.

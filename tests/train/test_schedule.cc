@@ -4,9 +4,12 @@
 
 #include "qkv/base/error.h"
 #include "qkv/train/schedule.h"
+#include "tests/support/scratch.h"
 
 namespace qkv::train {
 namespace {
+
+using testing::expect_contains;
 
 TEST(Schedule, PaperRisesAndFalls) {
   const ScheduleOptions options{.kind = ScheduleKind::paper, .warmup_steps = 4000, .d_model = 512};
@@ -103,10 +106,8 @@ TEST(Schedule, NamesWhatIsWrong) {
     return "";
   };
   EXPECT_EQ(message({}), "");
-  EXPECT_NE(message({.warmup_steps = -1}).find("warmup_steps: expected 0 or more, found -1"),
-            std::string::npos);
-  EXPECT_NE(message({.learning_rate = -2}).find("learning_rate: expected more than 0, found -2"),
-            std::string::npos);
+  expect_contains(message({.warmup_steps = -1}), "warmup_steps: expected 0 or more, found -1");
+  expect_contains(message({.learning_rate = -2}), "learning_rate: expected more than 0, found -2");
   for (const ScheduleKind kind : {ScheduleKind::cosine, ScheduleKind::linear}) {
     EXPECT_EQ(
         message({.kind = kind, .warmup_steps = 50, .total_steps = 50}),
@@ -115,9 +116,8 @@ TEST(Schedule, NamesWhatIsWrong) {
     EXPECT_EQ(message({.kind = kind, .warmup_steps = 0, .total_steps = 0}),
               "schedule.total_steps (or train.max_steps): expected 1 or more, found 0");
   }
-  EXPECT_NE(message({.kind = ScheduleKind::linear, .warmup_steps = 5, .minimum = 1, .total_steps = 50})
-                .find("schedule.minimum: expected 0 to schedule.learning_rate = 0.001, found 1"),
-            std::string::npos);
+  expect_contains(message({.kind = ScheduleKind::linear, .warmup_steps = 5, .minimum = 1, .total_steps = 50}),
+                  "schedule.minimum: expected 0 to schedule.learning_rate = 0.001, found 1");
   EXPECT_NE(message({.kind = ScheduleKind::paper, .factor = 0}).find("schedule.factor"), std::string::npos);
 }
 

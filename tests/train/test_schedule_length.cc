@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <stdexcept>
 #include <utility>
 
@@ -10,10 +9,12 @@
 #include "tests/support/scratch.h"
 #include "tests/train/character_run.h"
 #include "tests/train/reverse_task.h"
+#include "tests/train/same_run.h"
 
 namespace qkv::train {
 namespace {
 
+using testing::expect_throw;
 using testing::message_of;
 using testing::Scratch;
 using namespace testing_task;  // NOLINT(google-build-using-namespace)
@@ -45,17 +46,7 @@ TrainOptions timed(ScheduleKind kind) {
 }
 
 void expect_same_weights(const Scratch& scratch, const char* a, const char* b) {
-  EXPECT_EQ(read_file(scratch / a / "model.safetensors"), read_file(scratch / b / "model.safetensors"));
-  const Checkpoint one = CheckpointFolder(scratch / a / "checkpoints").load_latest().value();
-  const Checkpoint other = CheckpointFolder(scratch / b / "checkpoints").load_latest().value();
-  EXPECT_EQ(one.state.steps, other.state.steps);
-  EXPECT_EQ(one.state.micro_steps, other.state.micro_steps);
-  EXPECT_EQ(one.state.best, other.state.best);
-  ASSERT_EQ(one.file.names(), other.file.names());
-  for (const std::string& name : one.file.names()) {
-    const Tensor x = one.file.tensor(name), y = other.file.tensor(name);
-    EXPECT_EQ(std::memcmp(x.address(), y.address(), x.bytes()), 0) << name;
-  }
+  testing::expect_same_run(scratch / a, scratch / b);
 }
 
 class ScheduleLength : public ::testing::TestWithParam<ScheduleKind> {};
@@ -143,10 +134,8 @@ TEST(ScheduleLengths, AResumedRunKeepsItsLength) {
   // Another number contradicts the checkpoint.
   TrainOptions other = options;
   other.max_steps = first.schedules[0].total_steps + 5;
-  EXPECT_NE(message_of<UsageError>([&] {
-              train_characters(scratch.path(), other, rest);
-            }).find("resume: schedule.total_steps: expected " + steps + " as in the checkpoint"),
-            std::string::npos);
+  expect_throw<UsageError>("resume: schedule.total_steps: expected " + steps + " as in the checkpoint",
+                           [&] { train_characters(scratch.path(), other, rest); });
 }
 
 // Before the first checkpoint, run.json has the number.

@@ -13,6 +13,8 @@
 namespace qkv::train {
 namespace {
 
+using testing::expect_contains;
+using testing::expect_throw;
 using testing::message_of;
 using testing::Scratch;
 
@@ -258,9 +260,7 @@ TEST_F(Table3RunsAtOnce, AnErrorOfOneStopsTheOthers) {
   std::filesystem::remove_all(scratch_ / "out/C-N2-seed1");
   scratch_.write("out/C-N2-seed1", "a file where a folder belongs");
   Table3Watcher watcher;
-  const std::string message =
-      message_of<Error>([&] { reproduce_table3(scratch_ / "out", at_once, watcher); });
-  EXPECT_NE(message.find("C-N2-seed1"), std::string::npos) << message;
+  expect_throw<Error>("C-N2-seed1", [&] { reproduce_table3(scratch_ / "out", at_once, watcher); });
   EXPECT_EQ(watcher.ended, 0);
 }
 
@@ -292,8 +292,7 @@ TEST_F(Table3Reproduction, ADivergedRunIsReportedAndTheOthersGoOn) {
   EXPECT_TRUE(results.finished);
   EXPECT_TRUE(second.started.empty());
   EXPECT_NE(read_file(scratch_ / "out/table3.md").find("diverged"), std::string::npos);
-  EXPECT_NE(read_file(scratch_ / "out/table3.tsv").find("C-N2\t1\t5\t0\tdiverged\tdiverged\t6.11"),
-            std::string::npos);
+  expect_contains(read_file(scratch_ / "out/table3.tsv"), "C-N2\t1\t5\t0\tdiverged\tdiverged\t6.11");
 }
 
 // Texts that do not fit each other are refused before the folder becomes theirs.
@@ -301,10 +300,8 @@ TEST_F(Table3Reproduction, RefusesTextsOfUnequalLength) {
   const std::string whole = read_file(scratch_ / "data/train.target");
   scratch_.write("data/train.target", whole.substr(whole.find('\n') + 1));
   Table3Watcher watcher(1);
-  EXPECT_NE(message_of<DataError>([&] {
-              reproduce_table3(scratch_ / "out", options(), watcher);
-            }).find("expected equal numbers of lines, found 60 in"),
-            std::string::npos);
+  expect_throw<DataError>("expected equal numbers of lines, found 60 in",
+                          [&] { reproduce_table3(scratch_ / "out", options(), watcher); });
   EXPECT_FALSE(std::filesystem::exists(scratch_ / "out"));
   scratch_.write("data/train.target", whole);
   EXPECT_FALSE(reproduce_table3(scratch_ / "out", options(), watcher, &watcher.stop).finished);
@@ -318,31 +315,22 @@ TEST_F(Table3Reproduction, RefusesOtherSettingsDataAndFolders) {
     change(other);
     return refusal("out", other);
   };
-  EXPECT_NE(
-      changed([](Table3Options& o) { o.scale = 8; }).find("scale: expected 16 as in the reproduction in"),
-      std::string::npos);
-  EXPECT_NE(changed([](Table3Options& o) { o.steps = 5; }).find("steps: expected 4 as in"),
-            std::string::npos);
+  expect_contains(changed([](Table3Options& o) { o.scale = 8; }),
+                  "scale: expected 16 as in the reproduction in");
+  expect_contains(changed([](Table3Options& o) { o.steps = 5; }), "steps: expected 4 as in");
   EXPECT_NE(changed([](Table3Options& o) { o.scale = 5; }).find("found 5"), std::string::npos);
   EXPECT_NE(changed([](Table3Options& o) { o.steps = 0; }).find("steps: expected 1 to"), std::string::npos);
   EXPECT_NE(changed([](Table3Options& o) { o.seeds = 0; }).find("seeds: expected 1 to"), std::string::npos);
-  EXPECT_NE(changed([](Table3Options& o) {
-              o.rate_factor = 1e6f;
-            }).find("rate_factor: expected more than 0 and less than 1000000, found 1e+06"),
-            std::string::npos);
-  EXPECT_NE(changed([](Table3Options& o) {
-              o.max_minutes = 1e7;
-            }).find("max_minutes: expected 0 to less than 10000000, found 1e+07"),
-            std::string::npos);
+  expect_contains(changed([](Table3Options& o) { o.rate_factor = 1e6f; }),
+                  "rate_factor: expected more than 0 and less than 1000000, found 1e+06");
+  expect_contains(changed([](Table3Options& o) { o.max_minutes = 1e7; }),
+                  "max_minutes: expected 0 to less than 10000000, found 1e+07");
   EXPECT_NE(changed([](Table3Options& o) { o.rows = {"A-h3"}; }).find("found 'A-h3'"), std::string::npos);
-  EXPECT_NE(changed([](Table3Options& o) { o.data.clear(); }).find("data: expected a folder"),
-            std::string::npos);
-  EXPECT_NE(changed([](Table3Options& o) { o.target_lang = "source"; }).find("target_lang"),
-            std::string::npos);
+  expect_contains(changed([](Table3Options& o) { o.data.clear(); }), "data: expected a folder");
+  expect_contains(changed([](Table3Options& o) { o.target_lang = "source"; }), "target_lang");
   testing_task::write_reversals(scratch_, "other/train", 60, 3);
   testing_task::write_reversals(scratch_, "other/val", 5, 4);
-  EXPECT_NE(changed([&](Table3Options& o) { o.data = scratch_ / "other"; }).find("found others"),
-            std::string::npos);
+  expect_contains(changed([&](Table3Options& o) { o.data = scratch_ / "other"; }), "found others");
 
   // Rows of an earlier version, whose models began otherwise, cannot be compared with this one's.
   std::string settings = read_file(scratch_ / "out/table3.json");
@@ -350,9 +338,8 @@ TEST_F(Table3Reproduction, RefusesOtherSettingsDataAndFolders) {
   ASSERT_NE(settings.find(field), std::string::npos) << settings;
   settings.replace(settings.find(field), field.size(), "");
   scratch_.write("out/table3.json", settings);
-  EXPECT_NE(refusal("out", options())
-                .find("residual_start: expected 0.1, the start of this version's runs, found 1 in "),
-            std::string::npos);
+  expect_contains(refusal("out", options()),
+                  "residual_start: expected 0.1, the start of this version's runs, found 1 in ");
 
   scratch_.write("mine/notes.txt", "mine");
   EXPECT_NE(refusal("mine", options()).find("found other files"), std::string::npos);
@@ -360,17 +347,11 @@ TEST_F(Table3Reproduction, RefusesOtherSettingsDataAndFolders) {
   std::filesystem::remove(scratch_ / "other/val.target");
   Table3Options missing = options();
   missing.data = scratch_ / "other";
-  EXPECT_NE(message_of<IoError>([&] {
-              reproduce_table3(scratch_ / "new", missing, watcher);
-            }).find("found no val.target"),
-            std::string::npos);
+  expect_throw<IoError>("found no val.target", [&] { reproduce_table3(scratch_ / "new", missing, watcher); });
   EXPECT_FALSE(std::filesystem::exists(scratch_ / "new"));
   scratch_.write("out/table3.json", "{");
   Table3Watcher quiet;
-  EXPECT_NE(message_of<DataError>([&] {
-              reproduce_table3(scratch_ / "out", options(), quiet);
-            }).find("table3.json"),
-            std::string::npos);
+  expect_throw<DataError>("table3.json", [&] { reproduce_table3(scratch_ / "out", options(), quiet); });
 }
 
 }  // namespace

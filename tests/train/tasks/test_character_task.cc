@@ -6,17 +6,18 @@
 #include <cmath>
 #include <csignal>
 #include <cstdlib>
-#include <cstring>
 
 #include "qkv/base/files.h"
 #include "tests/support/events.h"
 #include "tests/support/scratch.h"
 #include "tests/train/character_run.h"
 #include "tests/train/recorder.h"
+#include "tests/train/same_run.h"
 
 namespace qkv::train {
 namespace {
 
+using testing::expect_throw;
 using testing::message_of;
 using testing::Scratch;
 using namespace testing_task;  // NOLINT(google-build-using-namespace)
@@ -56,21 +57,11 @@ TEST(CharacterTask, KilledAndResumedEndsInTheSameBits) {
     Recorder rest;
     EXPECT_EQ(train_characters(scratch / "part", options, rest).steps, 40);
     EXPECT_GT(rest.start.resumed_from, 20);
-    EXPECT_EQ(read_file(scratch / "whole" / "model.safetensors"),
-              read_file(scratch / "part" / "model.safetensors"));
+    testing::expect_same_run(scratch / "whole", scratch / "part");
     // Curves and logs too: no point twice, none missing.
-    for (const char* name : {"log.jsonl", "curve.svg"})
-      EXPECT_EQ(read_file(scratch / "whole" / name), read_file(scratch / "part" / name)) << name;
+    testing::expect_same_files(scratch / "whole", scratch / "part", {"log.jsonl", "curve.svg"});
     EXPECT_EQ(testing::event_points(scratch / "whole/runs"), testing::event_points(scratch / "part/runs"));
     EXPECT_GT(testing::event_points(scratch / "whole/runs").size(), 40u);
-    const Checkpoint whole = CheckpointFolder(scratch / "whole/checkpoints").load_latest().value();
-    const Checkpoint part = CheckpointFolder(scratch / "part/checkpoints").load_latest().value();
-    EXPECT_EQ(whole.state.best, part.state.best);
-    ASSERT_EQ(whole.file.names(), part.file.names());
-    for (const std::string& name : whole.file.names()) {
-      const Tensor x = whole.file.tensor(name), y = part.file.tensor(name);
-      EXPECT_EQ(std::memcmp(x.address(), y.address(), x.bytes()), 0) << name;
-    }
   }
 }
 
@@ -170,21 +161,16 @@ TEST(CharacterTask, ARunBelongsToItsTaskAndItsData) {
   options.max_steps = 3;
   Recorder observer;
   train_characters(scratch.path(), options, observer);
-  EXPECT_NE(message_of<UsageError>([&] {
-              train_characters(scratch.path(), options, observer, {.batch_examples = 5});
-            }).find("resume: characters.batch_examples: expected 4 as in the checkpoint, found 5"),
-            std::string::npos);
-  EXPECT_NE(message_of<UsageError>([&] {
-              Trainer(
-                  std::make_unique<CharacterTask>(nursery_rhyme(41), nursery_rhyme(4), CharacterOptions{}),
-                  options, scratch.path(), IfRunExists::resume);
-            }).find("data.fingerprint: the data are not those of the checkpoint"),
-            std::string::npos);
+  expect_throw<UsageError>(
+      "resume: characters.batch_examples: expected 4 as in the checkpoint, found 5",
+      [&] { train_characters(scratch.path(), options, observer, {.batch_examples = 5}); });
+  expect_throw<UsageError>("data.fingerprint: the data are not those of the checkpoint", [&] {
+    Trainer(std::make_unique<CharacterTask>(nursery_rhyme(41), nursery_rhyme(4), CharacterOptions{}), options,
+            scratch.path(), IfRunExists::resume);
+  });
   options.best_by = "accuracy";
-  EXPECT_NE(message_of<UsageError>([&] {
-              train_characters(scratch.path(), options, observer);
-            }).find("train.best_by: expected one of loss, bits_per_character, found 'accuracy'"),
-            std::string::npos);
+  expect_throw<UsageError>("train.best_by: expected one of loss, bits_per_character, found 'accuracy'",
+                           [&] { train_characters(scratch.path(), options, observer); });
 }
 
 }  // namespace

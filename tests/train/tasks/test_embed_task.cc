@@ -1,7 +1,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
 #include <stdexcept>
 
 #include "qkv/base/files.h"
@@ -12,10 +11,12 @@
 #include "qkv/pipelines/embed.h"
 #include "qkv/pipelines/proof/proof.h"
 #include "tests/train/embed_run.h"
+#include "tests/train/same_run.h"
 
 namespace qkv::train {
 namespace {
 
+using testing::expect_contains;
 using testing::message_of;
 using testing::Scratch;
 using namespace testing_task;  // NOLINT(google-build-using-namespace)
@@ -119,16 +120,9 @@ TEST(EmbedTask, KilledAndResumedEndsInTheSameBits) {
     EXPECT_THROW(run_job(part, killer), std::runtime_error);
   }
   EXPECT_EQ(train(part).steps, 12);
-  for (const char* name : {"model.safetensors", "config.json", "log.jsonl", "modules.json", "tokenizer.json"})
-    EXPECT_EQ(read_file(scratch / "part" / name), read_file(scratch / "whole" / name)) << name;
-  const Checkpoint one = CheckpointFolder(scratch / "whole/checkpoints").load_latest().value();
-  const Checkpoint other = CheckpointFolder(scratch / "part/checkpoints").load_latest().value();
-  ASSERT_EQ(one.file.names(), other.file.names());
-  EXPECT_GT(one.file.names().size(), 60u);
-  for (const std::string& name : one.file.names()) {
-    const Tensor x = one.file.tensor(name), y = other.file.tensor(name);
-    EXPECT_EQ(std::memcmp(x.address(), y.address(), x.bytes()), 0) << name;
-  }
+  testing::expect_same_run(scratch / "whole", scratch / "part");
+  testing::expect_same_files(scratch / "whole", scratch / "part",
+                             {"config.json", "log.jsonl", "modules.json", "tokenizer.json"});
 }
 
 TEST(EmbedTask, HasTheSameBitsForAnyThreadsAndWhenRecomputed) {
@@ -182,14 +176,11 @@ TEST(EmbedTask, NamesWhatIsWrong) {
   };
   EXPECT_EQ(message("model.from", ""), "model.from: expected the folder of a text encoder, found none");
   EXPECT_EQ(message("data.train", ""), "data.train: expected a file of sentence pairs, found none");
-  EXPECT_NE(
-      message("data.train", "-").find("data.train -: expected a file, as a resumed run reads it again, "),
-      std::string::npos);
+  expect_contains(message("data.train", "-"),
+                  "data.train -: expected a file, as a resumed run reads it again, ");
   EXPECT_NE(message("data.train", (scratch / "missing.tsv").string()).find("missing.tsv"), std::string::npos);
-  EXPECT_NE(message("data.valid", scratch.write("empty.tsv", "").string()).find("found an empty file"),
-            std::string::npos);
-  EXPECT_NE(message("model.from", QKV_TEST_DATA "/models/golden/gpt2").find("a text encoder"),
-            std::string::npos);
+  expect_contains(message("data.valid", scratch.write("empty.tsv", "").string()), "found an empty file");
+  expect_contains(message("model.from", QKV_TEST_DATA "/models/golden/gpt2"), "a text encoder");
   EXPECT_EQ(message("train.temperature", "0"), "train.temperature: expected more than 0, found 0");
   EXPECT_EQ(message("train.batch_pairs", "0"), "train.batch_pairs: expected 1 or more, found 0");
   EXPECT_EQ(message("model.drop_path", "1"), "model.drop_path: expected 0 to below 1, found 1");

@@ -124,10 +124,8 @@ TEST_F(ImageTraining, HoldsOutValidationImages) {
   EXPECT_EQ(task->info().train_items, 76);
   EXPECT_EQ(task->info().valid_items, 20);
   wanted.reading.hold_out = 96;
-  EXPECT_NE(message_of<UsageError>([&] {
-              task_of(wanted);
-            }).find("data.hold_out: expected fewer than the 96 training images, found 96"),
-            std::string::npos);
+  expect_throw<UsageError>("data.hold_out: expected fewer than the 96 training images, found 96",
+                           [&] { task_of(wanted); });
 }
 
 TEST_F(ImageTraining, RefusesBadSettingsByName) {
@@ -158,8 +156,7 @@ TEST_F(ImageTraining, RefusesBadSettingsByName) {
       "train.patience: expected 0 without validation images, found 2");
   ImageJob missing = job("out");
   missing.train.images = scratch_ / "nowhere";
-  EXPECT_NE(message_of<IoError>([&] { missing.check(); }).find("nowhere: expected a file or a folder"),
-            std::string::npos);
+  expect_throw<IoError>("nowhere: expected a file or a folder", [&] { missing.check(); });
   ImageJob unknown = job("out");
   EXPECT_FALSE(unknown.set_field("model.key_heads", "2")) << "without meaning for a ViT";
   EXPECT_TRUE(unknown.set_field("augment.crop_fill", "reflect"));

@@ -13,10 +13,12 @@
 #include "qkv/pipelines/tag.h"
 #include "tests/train/killed.h"
 #include "tests/train/label_run.h"
+#include "tests/train/same_run.h"
 
 namespace qkv::train {
 namespace {
 
+using testing::expect_throw;
 using testing::golden_model;
 using testing::message_of;
 using testing::Scratch;
@@ -155,16 +157,9 @@ void expect_same_bits_after_kills() {
   own.job.existing = IfRunExists::resume;
   for (const int64_t step : {3, 17, 31}) testing::run_killed(own.job, step);
   EXPECT_EQ(own.resume("part").steps, 40);
-  EXPECT_EQ(own.weights(), own.weights("part"));
-  for (const char* name : {"log.jsonl", "config.json", "tokenizer.json"})
-    EXPECT_EQ(read_file(own.scratch / "run" / name), read_file(own.scratch / "part" / name)) << name;
-  const Checkpoint whole = CheckpointFolder(own.scratch / "run/checkpoints").load_latest().value();
-  const Checkpoint part = CheckpointFolder(own.scratch / "part/checkpoints").load_latest().value();
-  ASSERT_EQ(whole.file.names(), part.file.names());
-  for (const std::string& name : whole.file.names()) {
-    const Tensor x = whole.file.tensor(name), y = part.file.tensor(name);
-    EXPECT_EQ(std::memcmp(x.address(), y.address(), x.bytes()), 0) << name;
-  }
+  const auto run = own.scratch / "run", part = own.scratch / "part";
+  testing::expect_same_run(run, part);
+  testing::expect_same_files(run, part, {"log.jsonl", "config.json", "tokenizer.json"});
 }
 
 TEST(ClassifyTask, KilledAndResumedEndsInTheSameBits) { expect_same_bits_after_kills<ClassifyRun>(); }
@@ -179,8 +174,7 @@ TEST(ClassifyTask, ARunBelongsToItsSettingsAndData) {
     change(other);
     other.existing = IfRunExists::resume;
     TrainObserver observer;
-    const std::string found = message_of<UsageError>([&] { run_job(other, observer); });
-    EXPECT_NE(found.find(message), std::string::npos) << found;
+    expect_throw<UsageError>(message, [&] { run_job(other, observer); });
   };
   refused([](ClassifyJob& job) { job.task.layer_decay = 0.5f; },
           "resume: train.layer_decay: expected 1 as in the checkpoint, found 0.5");
@@ -309,8 +303,7 @@ TEST(LabelTasks, RefuseSettingsByName) {
     ClassifyRun own;
     ASSERT_TRUE(own.job.set_field(field, value)) << field;
     TrainObserver observer;
-    const std::string found = message_of<UsageError>([&] { run_job(own.job, observer); });
-    EXPECT_NE(found.find(message), std::string::npos) << found;
+    expect_throw<UsageError>(message, [&] { run_job(own.job, observer); });
   };
   refused("train.layer_decay", "0", "train.layer_decay: expected more than 0, at most 1, found 0");
   refused("train.frozen_layers", "3", "train.frozen_layers: expected 0 to the model's 2 layers, found 3");

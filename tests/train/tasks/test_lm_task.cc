@@ -19,6 +19,8 @@
 namespace qkv::train {
 namespace {
 
+using testing::expect_contains;
+using testing::expect_throw;
 using testing::message_of;
 using testing::Scratch;
 
@@ -223,10 +225,9 @@ TEST_F(LanguageModelling, StartsFromAFolder) {
     other.options.max_epochs = 40;
     other.complete({"model.from"});
     EXPECT_EQ(other.options.max_epochs, 3) << "without a limit of the user's";
-    EXPECT_NE(message_of<UsageError>([&] {
-                other.complete({"model.from", "model.d_model"});
-              }).find("model.d_model: expected none with model.from"),
-              std::string::npos);
+    expect_throw<UsageError>("model.d_model: expected none with model.from", [&] {
+      other.complete({"model.from", "model.d_model"});
+    });
   }
 }
 
@@ -332,11 +333,8 @@ TEST_F(LanguageModelling, WarnsOfUnknownCharactersAndShortTexts) {
   run_job(run, observer);
   set_log_sink({});
   ASSERT_EQ(said.size(), 2u);
-  EXPECT_NE(said[0].find("short: 9 tokens are fewer than model.max_positions = 16"), std::string::npos)
-      << said[0];
-  EXPECT_NE(said[1].find("unknown: 5 of 12 tokens stand for characters outside the vocabulary"),
-            std::string::npos)
-      << said[1];
+  expect_contains(said[0], "short: 9 tokens are fewer than model.max_positions = 16");
+  expect_contains(said[1], "unknown: 5 of 12 tokens stand for characters outside the vocabulary");
 }
 
 }  // namespace

@@ -19,7 +19,7 @@
 namespace qkv::train {
 namespace {
 
-using testing::message_of;
+using testing::expect_throw;
 using testing::Scratch;
 using namespace testing_task;  // NOLINT(google-build-using-namespace)
 
@@ -168,15 +168,12 @@ TEST(PretrainBertFrom, GoesOnFromAFolder) {
   const auto refused = [&](const std::filesystem::path& from, const std::string& message) {
     PretrainBertJob other = topic_job(scratch / "data", scratch / "other");
     other.from = from;
-    const std::string found = message_of<UsageError>([&] { other.complete({}); });
-    EXPECT_NE(found.find(message), std::string::npos) << found;
+    expect_throw<UsageError>(message, [&] { other.complete({}); });
   };
   refused(testing::golden_model("gpt2"), "expected the folder of a text encoder, found \"gpt2\"");
   refused(testing::golden_model("roberta_masked"), "expected the folder of a BERT, found \"roberta\"");
-  EXPECT_NE(message_of<UsageError>([&] {
-              part.complete({"vocabulary.size"});
-            }).find("vocabulary.size: expected none with model.from"),
-            std::string::npos);
+  expect_throw<UsageError>("vocabulary.size: expected none with model.from",
+                           [&] { part.complete({"vocabulary.size"}); });
 }
 
 TEST(Lora, OfPretraining) {

@@ -17,10 +17,13 @@
 #include "tests/train/bert_run.h"
 #include "tests/train/killed.h"
 #include "tests/train/recorder.h"
+#include "tests/train/same_run.h"
 
 namespace qkv::train {
 namespace {
 
+using testing::expect_contains;
+using testing::expect_throw;
 using testing::message_of;
 using testing::Scratch;
 using namespace testing_task;  // NOLINT(google-build-using-namespace)
@@ -138,17 +141,13 @@ TEST(PretrainBertTask, StartRefusesOtherModelsAndTexts) {
   data::SentenceDocuments text;
   text.ids = {7, 20};
   text.sentence_begins = text.document_begins = {0, 2};
-  EXPECT_NE(message_of<UsageError>([&] {
-              initialise_bert(models::TextEncoder(config), text, 1);
-            }).find("masked-language head"),
-            std::string::npos);
+  expect_throw<UsageError>("masked-language head",
+                           [&] { initialise_bert(models::TextEncoder(config), text, 1); });
   config.masked_language = true;
   for (const int32_t id : {20, -1}) {
     text.ids.back() = id;
-    EXPECT_NE(message_of<DataError>([&] {
-                initialise_bert(models::TextEncoder(config), text, 1);
-              }).find(concat("found ", id)),
-              std::string::npos);
+    expect_throw<DataError>(concat("found ", id),
+                            [&] { initialise_bert(models::TextEncoder(config), text, 1); });
   }
 }
 
@@ -239,9 +238,9 @@ TEST(PretrainBertTask, KilledAndResumedEndsInTheSameBits) {
   Recorder rest;
   EXPECT_EQ(run_job(topic_job(scratch / "data", scratch / "part"), rest).steps, 24);
   EXPECT_GE(rest.start.resumed_from, 15);
-  for (const char* name :
-       {"model.safetensors", "config.json", "tokenizer_config.json", "vocab.txt", "log.jsonl", "curve.svg"})
-    EXPECT_EQ(read_file(scratch / "whole" / name), read_file(scratch / "part" / name)) << name;
+  testing::expect_same_run(scratch / "whole", scratch / "part");
+  testing::expect_same_files(scratch / "whole", scratch / "part",
+                             {"config.json", "tokenizer_config.json", "vocab.txt", "log.jsonl", "curve.svg"});
   EXPECT_EQ(testing::event_points(scratch / "whole/runs"), testing::event_points(scratch / "part/runs"));
 }
 
@@ -256,24 +255,16 @@ TEST(PretrainBertTask, ARunBelongsToItsSettingsAndItsData) {
     change(other);
     return message_of<UsageError>([&] { run_job(other, observer); });
   };
-  EXPECT_NE(refused([](PretrainBertJob& other) {
-              other.task.masking.whole_words = true;
-            }).find("resume: train.whole_words: expected false as in the checkpoint, found true"),
-            std::string::npos);
-  EXPECT_NE(refused([](PretrainBertJob& other) {
-              other.task.length_warmup.stages.pop_back();
-            }).find("train.length_warmup: expected 8:5,16:4 as in the checkpoint, found 8:5"),
-            std::string::npos);
-  EXPECT_NE(refused([](PretrainBertJob& other) {
-              other.task.segments.short_share = 0.5f;
-            }).find("train.short_share: expected 0.1"),
-            std::string::npos);
-  EXPECT_NE(refused([](PretrainBertJob& other) { other.vocabulary.size = 70; }).find("vocabulary.size"),
-            std::string::npos);
-  EXPECT_NE(refused([&](PretrainBertJob& other) {
-              other.train = scratch.write("more.txt", topic_text(33, 20));
-            }).find("data.fingerprint: the data are not those of the checkpoint"),
-            std::string::npos);
+  expect_contains(refused([](PretrainBertJob& other) { other.task.masking.whole_words = true; }),
+                  "resume: train.whole_words: expected false as in the checkpoint, found true");
+  expect_contains(refused([](PretrainBertJob& other) { other.task.length_warmup.stages.pop_back(); }),
+                  "train.length_warmup: expected 8:5,16:4 as in the checkpoint, found 8:5");
+  expect_contains(refused([](PretrainBertJob& other) { other.task.segments.short_share = 0.5f; }),
+                  "train.short_share: expected 0.1");
+  expect_contains(refused([](PretrainBertJob& other) { other.vocabulary.size = 70; }), "vocabulary.size");
+  expect_contains(
+      refused([&](PretrainBertJob& other) { other.train = scratch.write("more.txt", topic_text(33, 20)); }),
+      "data.fingerprint: the data are not those of the checkpoint");
 }
 
 TEST(PretrainBertJob, SettingsAreCheckedFirst) {
@@ -291,33 +282,23 @@ TEST(PretrainBertJob, SettingsAreCheckedFirst) {
     return std::string("no error");
   };
   using Job = PretrainBertJob;
-  EXPECT_NE(refused([](Job& job) { job.train.clear(); }).find("data.train: expected a file"),
-            std::string::npos);
-  EXPECT_NE(refused([](Job& job) {
-              job.task.segments.max_length = 64;
-            }).find("model.max_positions: expected at least train.max_length = 64, found 32"),
-            std::string::npos);
-  EXPECT_NE(refused([](Job& job) { job.task.masking.rate = 1.5f; }).find("train.mask_rate"),
-            std::string::npos);
-  EXPECT_NE(refused([](Job& job) { job.shape.heads = 5; }).find("model.heads: expected a divisor"),
-            std::string::npos);
-  EXPECT_NE(refused([](Job& job) {
-              job.task.length_warmup.stages = {{.max_length = 32, .batches = 5}};
-            }).find("train.length_warmup: expected growing lengths, here 3 to 31"),
-            std::string::npos);
-  EXPECT_NE(refused([](Job& job) {
-              job.task.length_warmup = {};
-              job.task.segments.pairs_from = 16;
-            }).find("train.nsp_from: expected 0 without train.length_warmup, found 16"),
-            std::string::npos);
-  EXPECT_NE(refused([](Job& job) {
-              job.task.segments.pairs_from = 17;
-            }).find("train.nsp_from: expected a length of train.length_warmup, at most 16, found 17"),
-            std::string::npos);
-  EXPECT_NE(refused([&](Job& job) {
-              job.train = scratch.write("flat", "a0 a1\nb0 b1\n");
-            }).find("next-sentence prediction needs two or more documents with blank lines between them"),
-            std::string::npos);
+  expect_contains(refused([](Job& job) { job.train.clear(); }), "data.train: expected a file");
+  expect_contains(refused([](Job& job) { job.task.segments.max_length = 64; }),
+                  "model.max_positions: expected at least train.max_length = 64, found 32");
+  expect_contains(refused([](Job& job) { job.task.masking.rate = 1.5f; }), "train.mask_rate");
+  expect_contains(refused([](Job& job) { job.shape.heads = 5; }), "model.heads: expected a divisor");
+  expect_contains(
+      refused([](Job& job) { job.task.length_warmup.stages = {{.max_length = 32, .batches = 5}}; }),
+      "train.length_warmup: expected growing lengths, here 3 to 31");
+  expect_contains(refused([](Job& job) {
+                    job.task.length_warmup = {};
+                    job.task.segments.pairs_from = 16;
+                  }),
+                  "train.nsp_from: expected 0 without train.length_warmup, found 16");
+  expect_contains(refused([](Job& job) { job.task.segments.pairs_from = 17; }),
+                  "train.nsp_from: expected a length of train.length_warmup, at most 16, found 17");
+  expect_contains(refused([&](Job& job) { job.train = scratch.write("flat", "a0 a1\nb0 b1\n"); }),
+                  "next-sentence prediction needs two or more documents with blank lines between them");
 }
 
 TEST(PretrainBertJob, AFolderIsTrainedForThreeEpochs) {
@@ -343,8 +324,7 @@ TEST(PretrainBertJob, TextOutsideTheVocabulary) {
   EXPECT_TRUE(std::isfinite(run_job(job, observer).train_loss.value()));
   job.folder = scratch / "other";
   job.train = scratch.write("unknown.txt", "日本\n語\n\n日本\n");
-  EXPECT_NE(message_of<DataError>([&] { run_job(job, observer); }).find("tokens are unknown"),
-            std::string::npos);
+  expect_throw<DataError>("tokens are unknown", [&] { run_job(job, observer); });
 }
 
 }  // namespace

@@ -12,13 +12,14 @@
 #include "qkv/pipelines/classify.h"
 #include "tests/train/killed.h"
 #include "tests/train/label_run.h"
+#include "tests/train/same_run.h"
 
 namespace qkv::train {
 namespace {
 
 using models::FolderKind;
+using testing::expect_throw;
 using testing::golden_model;
-using testing::message_of;
 using testing::Scratch;
 
 std::map<std::string, Tensor> values_of(const models::TextEncoder& model) {
@@ -114,9 +115,8 @@ TEST(StartFolder, Int8WeightsBecomeF32) {
 TEST(StartFolder, RefusesOtherFolders) {
   const Scratch scratch;
   const auto refused = [&](const std::string& name, const std::string& message) {
-    const std::string found = message_of<UsageError>(
-        [&] { StartFolder(golden_model(name), FolderKind::encoder, {}, /*resumes=*/false); });
-    EXPECT_NE(found.find(message), std::string::npos) << found;
+    expect_throw<UsageError>(
+        message, [&] { StartFolder(golden_model(name), FolderKind::encoder, {}, /*resumes=*/false); });
   };
   refused("gpt2", "expected the folder of a text encoder, found \"gpt2\", a language model");
   refused("vit_base", "expected the folder of a text encoder, found \"vit\", an image encoder");
@@ -125,10 +125,8 @@ TEST(StartFolder, RefusesOtherFolders) {
   models::TextEncoderConfig config = models::read_text_encoder_config(golden_model("bert_base"));
   config.encoder.layer.d_ff += 4;
   const models::TextEncoder model(config);
-  EXPECT_NE(message_of<DataError>([&] {
-              initialise_from(golden_model("bert_base"), model, 1);
-            }).find("encoder.layers.0.fc1.weight: expected [16, 8], found [12, 8]"),
-            std::string::npos);
+  expect_throw<DataError>("encoder.layers.0.fc1.weight: expected [16, 8], found [12, 8]",
+                          [&] { initialise_from(golden_model("bert_base"), model, 1); });
 }
 
 TEST(StartFolder, RefusesATokenizerLargerThanTheModel) {
@@ -140,9 +138,8 @@ TEST(StartFolder, RefusesATokenizerLargerThanTheModel) {
   json.insert(at, "\"more\": 23, ");
   write_file_atomically(scratch / "model/tokenizer.json", json);
   const StartFolder start(scratch / "model", FolderKind::encoder, {}, false);
-  const std::string found = message_of<DataError>([&] { start.tokenizer(23); });
-  EXPECT_NE(found.find("expected a tokenizer of at most the model's 23 tokens, found 24"), std::string::npos)
-      << found;
+  expect_throw<DataError>("expected a tokenizer of at most the model's 23 tokens, found 24",
+                          [&] { start.tokenizer(23); });
 }
 
 struct FineTuning {
@@ -201,11 +198,11 @@ TEST(StartFolder, AResumedRunNeedsNoFolderAndEndsInTheSameBits) {
   std::filesystem::remove_all(own.scratch / "start");
   testing::run_killed(own.job, 10);
   own.run();
-  for (const char* name : {"model.safetensors", "config.json", "tokenizer.json", "start/config.json"})
-    EXPECT_EQ(read_file(own.scratch / "run" / name), read_file(own.scratch / "part" / name)) << name;
+  testing::expect_same_files(own.scratch / "run", own.scratch / "part",
+                             {"model.safetensors", "config.json", "tokenizer.json", "start/config.json"});
   // Before that, it is needed.
   own.job.folder = own.scratch / "new";
-  EXPECT_NE(message_of<IoError>([&] { own.run(); }).find("there is no such folder"), std::string::npos);
+  expect_throw<IoError>("there is no such folder", [&] { own.run(); });
 }
 
 // LoRA: the run's folder becomes an adapter with a new head.
@@ -224,8 +221,8 @@ TEST(StartFolder, AClassifierCanBeAnAdapter) {
 TEST(StartFolder, SettingsThatTheFolderDecidesAreRefused) {
   FineTuning own;
   for (const char* field : {"model.layers", "model.d_model", "vocabulary.size", "vocabulary.tokenizer"}) {
-    const std::string found = message_of<UsageError>([&] { own.job.complete({field}); });
-    EXPECT_NE(found.find(concat(field, ": expected none with model.from")), std::string::npos) << found;
+    expect_throw<UsageError>(concat(field, ": expected none with model.from"),
+                             [&] { own.job.complete({field}); });
   }
   own.job.encoder.shape.dropout = 0.25f;
   own.job.complete({"model.from", "model.dropout", "schedule.learning_rate"});

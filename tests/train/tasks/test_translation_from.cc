@@ -18,7 +18,8 @@
 namespace qkv::train {
 namespace {
 
-using testing::message_of;
+using testing::expect_contains;
+using testing::expect_throw;
 using testing::Scratch;
 
 // "twenty-one" to "one and twenty", in the words of the golden folders of Marian and T5.
@@ -171,7 +172,7 @@ TEST(TranslationFrom, KilledAndResumedWithoutTheFolderEndsInTheSameBits) {
       EXPECT_EQ(own.file(concat("run/", name)), own.file(concat("part/", name))) << name;
     // Before that, it is needed.
     own.job.folder = own.scratch / "new";
-    EXPECT_NE(message_of<IoError>([&] { own.run(); }).find("there is no such folder"), std::string::npos);
+    expect_throw<IoError>("there is no such folder", [&] { own.run(); });
   }
 }
 
@@ -181,8 +182,8 @@ TEST(TranslationFrom, SettingsThatTheFolderDecidesAreRefused) {
   EXPECT_EQ(own.job.config.positions, nn::PositionKind::relative);
   for (const char* field :
        {"model.d_model", "model.tying", "vocabulary.size", "vocabulary.model", "vocabulary.source_lang"}) {
-    const std::string found = message_of<UsageError>([&] { own.job.complete({field}); });
-    EXPECT_NE(found.find(concat(field, ": expected none with model.from")), std::string::npos) << found;
+    expect_throw<UsageError>(concat(field, ": expected none with model.from"),
+                             [&] { own.job.complete({field}); });
   }
   own.job.config.dropout = 0.25f;
   own.job.complete({"model.from", "model.dropout"});
@@ -191,17 +192,15 @@ TEST(TranslationFrom, SettingsThatTheFolderDecidesAreRefused) {
   EXPECT_EQ(own.job.options.schedule.learning_rate, 5e-5f);
   EXPECT_EQ(own.job.options.max_epochs, 3);
   own.job.config.dropout = 1.5f;
-  EXPECT_NE(message_of<UsageError>([&] { own.run(); }).find("model.dropout: expected"), std::string::npos);
+  expect_throw<UsageError>("model.dropout: expected", [&] { own.run(); });
 }
 
 TEST(TranslationFrom, RefusesOtherFolders) {
   Translation own("marian");
   const auto refused = [&](const std::string& name, const std::string& kind) {
     own.job.from = testing::golden_model(name);
-    const std::string found = message_of<UsageError>([&] { own.job.complete({}); });
-    EXPECT_NE(found.find(concat("expected the folder of an encoder-decoder, found ", kind)),
-              std::string::npos)
-        << found;
+    expect_throw<UsageError>(concat("expected the folder of an encoder-decoder, found ", kind),
+                             [&] { own.job.complete({}); });
   };
   refused("gpt2", "\"gpt2\", a language model");
   refused("bert_base", "\"bert\", a text encoder");
@@ -212,8 +211,7 @@ TEST(TranslationFrom, RefusesOtherFolders) {
   const std::string field = "\"eos_token_id\": 1";
   config.replace(config.find(field), field.size(), "\"eos_token_id\": 5");
   write_file_atomically(other.scratch / "start/config.json", config);
-  const std::string found = message_of<DataError>([&] { other.run(); });
-  EXPECT_NE(found.find("eos_token_id, 5, found 1"), std::string::npos) << found;
+  expect_throw<DataError>("eos_token_id, 5, found 1", [&] { other.run(); });
 }
 
 // LoRA: the run's folder is an adapter of the start folder; merging gives the same translations.
@@ -236,10 +234,8 @@ TEST(TranslationFrom, AnAdapterTranslatesAsItsMergedModel) {
     models::merge_adapter(own.job.from, own.job.folder, own.scratch / "merged");
     EXPECT_EQ(Translation::texts(pipelines::Translator(own.scratch / "merged")), adapted);
     const std::string names = own.file("run/adapter_config.json");
-    EXPECT_NE(names.find(family == "t5" ? "\"decoder.block.0.layer.1.EncDecAttention.q\""
-                                        : "\"model.decoder.layers.0.encoder_attn.q_proj\""),
-              std::string::npos)
-        << names;
+    expect_contains(names, family == "t5" ? "\"decoder.block.0.layer.1.EncDecAttention.q\""
+                                          : "\"model.decoder.layers.0.encoder_attn.q_proj\"");
 
     // Resumed, it ends in the same bits.
     own.job.folder = own.scratch / "part";
@@ -252,8 +248,7 @@ TEST(TranslationFrom, AnAdapterTranslatesAsItsMergedModel) {
   none.job.from.clear();
   none.job.config = models::preset("tiny");
   none.job.options.lora.rank = 2;
-  EXPECT_NE(message_of<UsageError>([&] { none.run(); }).find("lora.rank: expected a run that starts from"),
-            std::string::npos);
+  expect_throw<UsageError>("lora.rank: expected a run that starts from", [&] { none.run(); });
 }
 
 }  // namespace
